@@ -1,0 +1,5 @@
+//! What machine is this: platform, GPUs, CPU, memory, configuration.
+
+mod precision;
+
+pub use precision::Precision;

@@ -1,0 +1,67 @@
+//! Why a model was refused or could not run.
+
+use crate::tensor::DType;
+
+/// Why a model was refused or could not run. No variant means "try again".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// A tensor's elements do not fill its shape.
+    #[error("shape {shape:?} does not fit {got} elements")]
+    ElementCount {
+        /// The shape asked for.
+        shape: Vec<usize>,
+        /// Elements given.
+        got: usize,
+    },
+    /// An operator cannot take these operands.
+    #[error("node `{node}` ({op}): {reason}")]
+    Operator {
+        /// Name of the node.
+        node: String,
+        /// Name of the operator.
+        op: String,
+        /// What is wrong with what, and what was wanted.
+        reason: String,
+    },
+    /// An input has the wrong type.
+    #[error("input `{name}` is {got}, the model wants {want}")]
+    InputType {
+        /// Name of the input.
+        name: String,
+        /// Type given.
+        got: DType,
+        /// Type declared.
+        want: DType,
+    },
+    /// An input has the wrong shape.
+    #[error("input `{name}` has shape {got:?}, the model wants {want}")]
+    InputShape {
+        /// Name of the input.
+        name: String,
+        /// Shape given.
+        got: Vec<usize>,
+        /// Shape declared, symbols by name.
+        want: String,
+    },
+    /// An input is missing.
+    #[error("input `{name}` is missing")]
+    InputMissing {
+        /// Name of the input.
+        name: String,
+    },
+    /// A given input is not one of the model's.
+    #[error("the model has no input `{name}`")]
+    InputUnknown {
+        /// Name given.
+        name: String,
+    },
+    /// A file could not be read or written.
+    #[error("cannot access `{path}`")]
+    Io {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,367 @@
+//! Host tensors: a shape and a typed, row-major vector.
+//!
+//! ```text
+//! Tensor { shape: [2, 3], data: F32([a b c d e f]) }   element (i, j) is data[i * 3 + j]
+//! ```
+//!
+//! A scalar has the empty shape and one element. These tensors carry constants,
+//! inputs, outputs and everything the reference interpreter touches; the
+//! executors keep their own arena and never allocate one of these while running.
+//!
+//! Deliberately absent: strides, views, devices and arithmetic.
+
+use half::{bf16, f16};
+
+use crate::ModelError;
+
+/// The type of a tensor's elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DType {
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+    /// IEEE 754 binary16.
+    F16,
+    /// bfloat16.
+    BF16,
+    /// Signed 8-bit integer.
+    I8,
+    /// Signed 16-bit integer.
+    I16,
+    /// Signed 32-bit integer.
+    I32,
+    /// Signed 64-bit integer.
+    I64,
+    /// Unsigned 8-bit integer.
+    U8,
+    /// Unsigned 16-bit integer.
+    U16,
+    /// Unsigned 32-bit integer.
+    U32,
+    /// Unsigned 64-bit integer.
+    U64,
+    /// Boolean, one byte each.
+    Bool,
+}
+
+impl DType {
+    /// Bytes one element takes.
+    pub const fn size_bytes(self) -> usize {
+        match self {
+            Self::I8 | Self::U8 | Self::Bool => 1,
+            Self::F16 | Self::BF16 | Self::I16 | Self::U16 => 2,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F64 | Self::I64 | Self::U64 => 8,
+        }
+    }
+
+    /// Whether the type is a floating-point format.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64 | Self::F16 | Self::BF16)
+    }
+}
+
+impl std::fmt::Display for DType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::Bool => "bool",
+        })
+    }
+}
+
+/// A tensor's elements in row-major order.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant holds the type it is named after")]
+pub enum TensorData {
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    F16(Vec<f16>),
+    BF16(Vec<bf16>),
+    I8(Vec<i8>),
+    I16(Vec<i16>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+    Bool(Vec<bool>),
+}
+
+/// Runs `$body` with `$v` bound to the vector inside, whatever its type.
+macro_rules! for_each_dtype {
+    ($data:expr, $v:ident => $body:expr) => {
+        match $data {
+            $crate::tensor::TensorData::F32($v) => $body,
+            $crate::tensor::TensorData::F64($v) => $body,
+            $crate::tensor::TensorData::F16($v) => $body,
+            $crate::tensor::TensorData::BF16($v) => $body,
+            $crate::tensor::TensorData::I8($v) => $body,
+            $crate::tensor::TensorData::I16($v) => $body,
+            $crate::tensor::TensorData::I32($v) => $body,
+            $crate::tensor::TensorData::I64($v) => $body,
+            $crate::tensor::TensorData::U8($v) => $body,
+            $crate::tensor::TensorData::U16($v) => $body,
+            $crate::tensor::TensorData::U32($v) => $body,
+            $crate::tensor::TensorData::U64($v) => $body,
+            $crate::tensor::TensorData::Bool($v) => $body,
+        }
+    };
+}
+pub(crate) use for_each_dtype;
+
+impl TensorData {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        for_each_dtype!(self, v => v.len())
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Self::F32(_) => DType::F32,
+            Self::F64(_) => DType::F64,
+            Self::F16(_) => DType::F16,
+            Self::BF16(_) => DType::BF16,
+            Self::I8(_) => DType::I8,
+            Self::I16(_) => DType::I16,
+            Self::I32(_) => DType::I32,
+            Self::I64(_) => DType::I64,
+            Self::U8(_) => DType::U8,
+            Self::U16(_) => DType::U16,
+            Self::U32(_) => DType::U32,
+            Self::U64(_) => DType::U64,
+            Self::Bool(_) => DType::Bool,
+        }
+    }
+}
+
+/// The most elements a tensor may have: 2^31, twice any driving model's weights.
+/// Every shape that comes from a file is held against it before memory is taken.
+pub const MAX_ELEMENTS: usize = 1 << 31;
+
+/// Product of `shape`, or `None` where it overflows or exceeds [`MAX_ELEMENTS`].
+pub fn checked_elements(shape: &[usize]) -> Option<usize> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape
+        .iter()
+        .try_fold(1usize, |n, &d| n.checked_mul(d))
+        .filter(|&n| n <= MAX_ELEMENTS)
+}
+
+/// A dense, row-major host tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor {
+    shape: Vec<usize>,
+    data: TensorData,
+}
+
+impl Tensor {
+    /// A tensor of `shape` over `data`.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::ElementCount`] unless `data` holds exactly the product of `shape`.
+    pub fn new(shape: Vec<usize>, data: TensorData) -> Result<Self, ModelError> {
+        if checked_elements(&shape) != Some(data.len()) {
+            return Err(ModelError::ElementCount {
+                shape,
+                got: data.len(),
+            });
+        }
+        Ok(Self { shape, data })
+    }
+
+    /// A tensor of f32 values.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::new`].
+    pub fn from_f32(shape: impl Into<Vec<usize>>, values: Vec<f32>) -> Result<Self, ModelError> {
+        Self::new(shape.into(), TensorData::F32(values))
+    }
+
+    /// A tensor of i64 values.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::new`].
+    pub fn from_i64(shape: impl Into<Vec<usize>>, values: Vec<i64>) -> Result<Self, ModelError> {
+        Self::new(shape.into(), TensorData::I64(values))
+    }
+
+    /// `values` converted to `dtype`: floats round to nearest even, integers
+    /// truncate towards zero and saturate, booleans are `value != 0`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::new`].
+    pub fn from_f64(
+        dtype: DType,
+        shape: impl Into<Vec<usize>>,
+        values: Vec<f64>,
+    ) -> Result<Self, ModelError> {
+        let data = match dtype {
+            DType::F32 => TensorData::F32(values.iter().map(|&v| v as f32).collect()),
+            DType::F64 => TensorData::F64(values),
+            DType::F16 => TensorData::F16(values.iter().map(|&v| f16::from_f64(v)).collect()),
+            DType::BF16 => TensorData::BF16(values.iter().map(|&v| bf16::from_f64(v)).collect()),
+            DType::I8 => TensorData::I8(values.iter().map(|&v| v as i8).collect()),
+            DType::I16 => TensorData::I16(values.iter().map(|&v| v as i16).collect()),
+            DType::I32 => TensorData::I32(values.iter().map(|&v| v as i32).collect()),
+            DType::I64 => TensorData::I64(values.iter().map(|&v| v as i64).collect()),
+            DType::U8 => TensorData::U8(values.iter().map(|&v| v as u8).collect()),
+            DType::U16 => TensorData::U16(values.iter().map(|&v| v as u16).collect()),
+            DType::U32 => TensorData::U32(values.iter().map(|&v| v as u32).collect()),
+            DType::U64 => TensorData::U64(values.iter().map(|&v| v as u64).collect()),
+            DType::Bool => TensorData::Bool(values.iter().map(|&v| v != 0.0).collect()),
+        };
+        Self::new(shape.into(), data)
+    }
+
+    /// A tensor of zeros (`false` for booleans).
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::ElementCount`] if `shape` has more than [`MAX_ELEMENTS`] elements.
+    pub fn zeros(dtype: DType, shape: impl Into<Vec<usize>>) -> Result<Self, ModelError> {
+        let shape = shape.into();
+        let Some(n) = checked_elements(&shape) else {
+            return Err(ModelError::ElementCount { shape, got: 0 });
+        };
+        let data = match dtype {
+            DType::F32 => TensorData::F32(vec![0.0; n]),
+            DType::F64 => TensorData::F64(vec![0.0; n]),
+            DType::F16 => TensorData::F16(vec![f16::ZERO; n]),
+            DType::BF16 => TensorData::BF16(vec![bf16::ZERO; n]),
+            DType::I8 => TensorData::I8(vec![0; n]),
+            DType::I16 => TensorData::I16(vec![0; n]),
+            DType::I32 => TensorData::I32(vec![0; n]),
+            DType::I64 => TensorData::I64(vec![0; n]),
+            DType::U8 => TensorData::U8(vec![0; n]),
+            DType::U16 => TensorData::U16(vec![0; n]),
+            DType::U32 => TensorData::U32(vec![0; n]),
+            DType::U64 => TensorData::U64(vec![0; n]),
+            DType::Bool => TensorData::Bool(vec![false; n]),
+        };
+        Ok(Self { shape, data })
+    }
+
+    /// The extent of every axis; empty for a scalar.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The elements.
+    pub fn data(&self) -> &TensorData {
+        &self.data
+    }
+
+    /// The elements, for writing; their number and type stay.
+    pub fn data_mut(&mut self) -> &mut TensorData {
+        &mut self.data
+    }
+
+    /// The elements, taken out.
+    pub fn into_data(self) -> TensorData {
+        self.data
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.data.dtype()
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// Bytes the elements take.
+    pub fn size_bytes(&self) -> usize {
+        self.len() * self.dtype().size_bytes()
+    }
+
+    /// The same elements under another shape.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::new`].
+    pub fn reshaped(self, shape: impl Into<Vec<usize>>) -> Result<Self, ModelError> {
+        Self::new(shape.into(), self.data)
+    }
+
+    /// The elements if they are f32.
+    pub fn as_f32(&self) -> Option<&[f32]> {
+        match &self.data {
+            TensorData::F32(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The elements if they are i64.
+    pub fn as_i64(&self) -> Option<&[i64]> {
+        match &self.data {
+            TensorData::I64(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// Every element as f64. Exact except for 64-bit integers beyond 2^53.
+    pub fn to_f64(&self) -> Vec<f64> {
+        match &self.data {
+            TensorData::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),
+            TensorData::F64(v) => v.clone(),
+            TensorData::F16(v) => v.iter().map(|x| x.to_f64()).collect(),
+            TensorData::BF16(v) => v.iter().map(|x| x.to_f64()).collect(),
+            TensorData::I8(v) => v.iter().map(|&x| f64::from(x)).collect(),
+            TensorData::I16(v) => v.iter().map(|&x| f64::from(x)).collect(),
+            TensorData::I32(v) => v.iter().map(|&x| f64::from(x)).collect(),
+            TensorData::I64(v) => v.iter().map(|&x| x as f64).collect(),
+            TensorData::U8(v) => v.iter().map(|&x| f64::from(x)).collect(),
+            TensorData::U16(v) => v.iter().map(|&x| f64::from(x)).collect(),
+            TensorData::U32(v) => v.iter().map(|&x| f64::from(x)).collect(),
+            TensorData::U64(v) => v.iter().map(|&x| x as f64).collect(),
+            TensorData::Bool(v) => v.iter().map(|&x| f64::from(u8::from(x))).collect(),
+        }
+    }
+
+    /// Every element as f32: exact for f16 and bf16, otherwise rounded to nearest even.
+    pub fn to_f32(&self) -> Vec<f32> {
+        match &self.data {
+            TensorData::F32(v) => v.clone(),
+            TensorData::F16(v) => v.iter().map(|x| x.to_f32()).collect(),
+            TensorData::BF16(v) => v.iter().map(|x| x.to_f32()).collect(),
+            TensorData::I64(v) => v.iter().map(|&x| x as f32).collect(),
+            TensorData::U64(v) => v.iter().map(|&x| x as f32).collect(),
+            _ => self.to_f64().into_iter().map(|x| x as f32).collect(),
+        }
+    }
+}
