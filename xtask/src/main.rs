@@ -1,3 +1,81 @@
-//! Workspace automation.
+//! Workspace automation, run as `cargo xtask <command>`.
+//!
+//! ```text
+//! args ──> main ──┬─> build, test     cargo with the workspace's usual flags
+//!                 ├─> ci              every check, timed, stops at the first failure
+//!                 ├─> tidy            what compilers cannot check
+//!                 └─> bench           run, record, compare, plot
+//! ```
+//!
+//! It depends on `serde_json` alone, so that it compiles in seconds, and it never
+//! depends on the crates it checks.
 
-fn main() {}
+#![allow(
+    clippy::print_stdout,
+    reason = "a command line tool; its output is its product"
+)]
+
+mod args;
+mod bench;
+mod ci;
+mod command;
+mod error;
+mod layers;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use args::{Args, HELP};
+use error::Error;
+use workspace::Workspace;
+
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1).collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: Vec<String>) -> Result<(), Error> {
+    let mut args = Args::new(words);
+    let command = args.subcommand()?;
+    match command.as_deref() {
+        None | Some("help") => {
+            println!("{HELP}");
+            Ok(())
+        }
+        Some("build") => {
+            let release = args.flag("--release");
+            args.finish()?;
+            command::build(&Workspace::load()?, release)
+        }
+        Some("test") => command::test(&Workspace::load()?, &args.rest()),
+        Some("ci") => {
+            let mut skipped = Vec::new();
+            while let Some(step) = args.value("--skip")? {
+                skipped.push(step);
+            }
+            args.finish()?;
+            ci::run(&Workspace::load()?, &skipped)
+        }
+        Some("tidy") => {
+            let write = args.flag("--write");
+            args.finish()?;
+            tidy::run(&Workspace::load()?, write)
+        }
+        Some("bench") => {
+            let options = bench::Options {
+                filter: args.value("--filter")?,
+                quick: args.flag("--quick"),
+                json: args.value("--json")?.map(Into::into),
+            };
+            args.finish()?;
+            bench::run(&Workspace::load()?, &options)
+        }
+        Some(other) => Err(Error::Usage(format!("no command `{other}`\n\n{HELP}"))),
+    }
+}

@@ -1,0 +1,117 @@
+//! Command line words: one subcommand, then flags and `--name value` pairs in any order.
+//!
+//! Every accepted word is taken out of the list; what is left at `finish` is an error.
+//! Deliberately absent: short flags and `--name=value`.
+
+use crate::error::Error;
+
+/// What `cargo xtask help` prints; the commands named in it are the ones that exist.
+pub(crate) const HELP: &str = "\
+cargo xtask <command>
+
+  build [--release]     build every crate, example and test
+  test [ARGS…]          cargo test ARGS…, with the number of tests at the end
+  bench [--filter TEXT] [--quick] [--json FILE]
+                        run all benchmarks and write a record under benches/records;
+                        --filter and --quick make a partial record, which git ignores
+  ci [--skip STEP]…     every check, in order: fmt, clippy, test, doc, tidy,
+                        test-release, example
+  tidy [--write]        layer edges, headers, generated pages and the other rules of
+                        xtask/src/tidy; --write brings generated pages up to date
+  help                  this text";
+
+/// The words not yet understood.
+pub(crate) struct Args {
+    words: Vec<String>,
+}
+
+impl Args {
+    pub(crate) fn new(words: Vec<String>) -> Self {
+        Self { words }
+    }
+
+    /// The first word, or `None` when there is none or it asks for help.
+    pub(crate) fn subcommand(&mut self) -> Result<Option<String>, Error> {
+        if self.words.is_empty() {
+            return Ok(None);
+        }
+        let first = self.words.remove(0);
+        match first.as_str() {
+            "--help" | "-h" => Ok(None),
+            flag if flag.starts_with('-') => Err(Error::Usage(format!(
+                "expected a command before `{flag}`\n\n{HELP}"
+            ))),
+            _ => Ok(Some(first)),
+        }
+    }
+
+    /// Whether `name` is given; takes it out.
+    pub(crate) fn flag(&mut self, name: &str) -> bool {
+        let position = self.words.iter().position(|word| word == name);
+        if let Some(idx) = position {
+            self.words.remove(idx);
+        }
+        position.is_some()
+    }
+
+    /// The word after `name`; takes both out.
+    pub(crate) fn value(&mut self, name: &str) -> Result<Option<String>, Error> {
+        let Some(idx) = self.words.iter().position(|word| word == name) else {
+            return Ok(None);
+        };
+        if idx + 1 >= self.words.len() {
+            return Err(Error::Usage(format!("`{name}` needs a value")));
+        }
+        self.words.remove(idx);
+        Ok(Some(self.words.remove(idx)))
+    }
+
+    /// All words that are left, to be handed on unread.
+    pub(crate) fn rest(self) -> Vec<String> {
+        self.words
+    }
+
+    /// Refuses words that nothing has taken.
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        match self.words.first() {
+            None => Ok(()),
+            Some(word) => Err(Error::Usage(format!("unknown argument `{word}`\n\n{HELP}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(words: &[&str]) -> Args {
+        Args::new(words.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn flags_and_values_are_taken_in_any_order() {
+        let mut args = args(&["bench", "--json", "out.json", "--quick"]);
+        assert_eq!(args.subcommand().unwrap().as_deref(), Some("bench"));
+        assert!(args.flag("--quick"));
+        assert!(!args.flag("--quick"));
+        assert_eq!(args.value("--json").unwrap().as_deref(), Some("out.json"));
+        assert_eq!(args.value("--filter").unwrap(), None);
+        args.finish().unwrap();
+    }
+
+    #[test]
+    fn a_missing_value_is_refused() {
+        assert!(args(&["--json"]).value("--json").is_err());
+    }
+
+    #[test]
+    fn leftover_words_are_refused() {
+        assert!(args(&["--frist"]).finish().is_err());
+    }
+
+    #[test]
+    fn a_flag_is_no_command() {
+        assert!(args(&["--quick"]).subcommand().is_err());
+        assert_eq!(args(&["--help"]).subcommand().unwrap(), None);
+    }
+}

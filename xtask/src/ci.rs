@@ -1,0 +1,228 @@
+//! `cargo xtask ci`: every check of a commit, timed, stopping at the first failure.
+//!
+//! ```text
+//! fmt           rustfmt finds nothing to change
+//! clippy        no warning in any target
+//! test          the README's test command
+//! doc           rustdoc, no warning
+//! tidy          what compilers cannot check
+//! test-release  the suite again as users build it: optimised, without debug assertions
+//! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
+//!               whose outputs must agree with their goldens
+//! ```
+//!
+//! `test-release` and `example` share one release build, which keeps a cold run short.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::bench::supercombo::{self, Effort};
+use crate::command::{self, cargo};
+use crate::error::Error;
+use crate::tidy;
+use crate::workspace::Workspace;
+
+struct Step {
+    name: &'static str,
+    run: fn(&Workspace) -> Result<(), Error>,
+}
+
+const STEPS: [Step; 7] = [
+    Step {
+        name: "fmt",
+        run: fmt,
+    },
+    Step {
+        name: "clippy",
+        run: clippy,
+    },
+    Step {
+        name: "test",
+        run: test,
+    },
+    Step {
+        name: "doc",
+        run: doc,
+    },
+    Step {
+        name: "tidy",
+        run: |workspace| tidy::run(workspace, false),
+    },
+    Step {
+        name: "test-release",
+        run: test_release,
+    },
+    Step {
+        name: "example",
+        run: example,
+    },
+];
+
+/// A few runs show that the example works; the benchmark measures it.
+const FEW: Effort = Effort {
+    n_runs: 3,
+    n_warm_up: 1,
+};
+
+/// Runs every step whose name is not in `skipped`.
+///
+/// # Errors
+///
+/// [`Error::Usage`] for an unknown name; [`Error::Step`] naming the first step that failed.
+pub(crate) fn run(workspace: &Workspace, skipped: &[String]) -> Result<(), Error> {
+    let is_step = |name: &String| STEPS.iter().any(|step| step.name == name);
+    if let Some(unknown) = skipped.iter().find(|name| !is_step(name)) {
+        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        return Err(Error::Usage(format!(
+            "no step `{unknown}`; there are {}",
+            names.join(", ")
+        )));
+    }
+    let mut summary = Summary::default();
+    for step in &STEPS {
+        if skipped.iter().any(|name| name == step.name) {
+            summary.lines.push(format!("{:12}  skipped", step.name));
+            continue;
+        }
+        println!("== {}", step.name);
+        let started = Instant::now();
+        let result = (step.run)(workspace);
+        summary.add(step.name, started.elapsed(), result.is_ok());
+        if let Err(cause) = result {
+            println!("{}", summary.text());
+            return Err(Error::Step {
+                name: step.name,
+                cause: Box::new(cause),
+            });
+        }
+    }
+    println!("{}", summary.text());
+    Ok(())
+}
+
+/// What is printed at the end.
+#[derive(Default)]
+struct Summary {
+    lines: Vec<String>,
+    total: Duration,
+}
+
+impl Summary {
+    fn add(&mut self, name: &str, duration: Duration, is_ok: bool) {
+        let outcome = if is_ok { "ok" } else { "FAILED" };
+        self.lines.push(format!(
+            "{name:12}  {:7.1} s  {outcome}",
+            duration.as_secs_f64()
+        ));
+        self.total += duration;
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "\n{}\n{:12}  {:7.1} s",
+            self.lines.join("\n"),
+            "total",
+            self.total.as_secs_f64()
+        )
+    }
+}
+
+fn fmt(workspace: &Workspace) -> Result<(), Error> {
+    command::run(cargo(&["fmt", "--all", "--check"]).current_dir(&workspace.root))
+}
+
+fn clippy(workspace: &Workspace) -> Result<(), Error> {
+    let args = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    command::run(cargo(&args).current_dir(&workspace.root))
+}
+
+fn test(workspace: &Workspace) -> Result<(), Error> {
+    command::test(workspace, &[])
+}
+
+fn doc(workspace: &Workspace) -> Result<(), Error> {
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
+    command::run(
+        doc.env("RUSTDOCFLAGS", "-D warnings")
+            .current_dir(&workspace.root),
+    )
+}
+
+/// The release profile turns debug assertions and overflow checks off. Doc tests are left
+/// out: each is a program of its own, and `test` has run them.
+fn test_release(workspace: &Workspace) -> Result<(), Error> {
+    let mut test = cargo(&["test", "--release", "--workspace", "--tests"]);
+    let counts = command::run_tests(test.current_dir(&workspace.root))?;
+    println!("{counts}");
+    Ok(())
+}
+
+fn example(workspace: &Workspace) -> Result<(), Error> {
+    supercombo::zoo(workspace, FEW, None)?;
+    let Some(data) = std::env::var_os("SPARK_TEST_DATA") else {
+        println!("SPARK_TEST_DATA is not set: the real models are left out");
+        return Ok(());
+    };
+    for real in supercombo::real_models(Path::new(&data))? {
+        let model = real
+            .model
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let bound = golden_bound(&model);
+        for case in supercombo::against_golden(workspace, &real, FEW, None)? {
+            // Written "inside or fail", so that a NaN fails.
+            if !case.golden_max_rel.is_some_and(|got| got <= bound) {
+                return Err(Error::Golden {
+                    model: case.name,
+                    got: case.golden_max_rel,
+                    bound,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Largest error relative to the output's largest value: f32 arithmetic, or fp16 weights.
+fn golden_bound(model: &str) -> f64 {
+    if model.ends_with("_fp16") { 1e-3 } else { 1e-4 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_what_failed() {
+        let mut summary = Summary::default();
+        summary.add("fmt", Duration::from_millis(1500), true);
+        summary.add("clippy", Duration::from_secs(2), false);
+        let text = summary.text();
+        assert!(text.contains("fmt               1.5 s  ok"), "{text}");
+        assert!(
+            text.contains("FAILED") && text.ends_with("total             3.5 s"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn help_names_every_step() {
+        for step in &STEPS {
+            assert!(crate::args::HELP.contains(step.name), "{}", step.name);
+        }
+    }
+
+    #[test]
+    fn fp16_weights_have_a_wider_bound() {
+        assert!(golden_bound("supercombo_0_7_4_random_fp16") > golden_bound("dmonitoring_0_8_9"));
+    }
+}

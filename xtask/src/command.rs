@@ -1,0 +1,196 @@
+//! Starting cargo and other programs, and the two commands that are little else.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+use crate::workspace::Workspace;
+
+/// The cargo that runs this program, with arguments.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(program);
+    command.args(args);
+    command
+}
+
+/// Runs with inherited streams; a failing status is an error.
+pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
+    let status = command.status().map_err(|source| Error::Start {
+        command: shown(command),
+        source,
+    })?;
+    ended(command, status)
+}
+
+/// Runs and returns standard output; a failing status is an error.
+pub(crate) fn output_of(command: &mut Command) -> Result<String, Error> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|source| Error::Start {
+            command: shown(command),
+            source,
+        })?;
+    ended(command, output.status)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn ended(command: &Command, status: std::process::ExitStatus) -> Result<(), Error> {
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::Command {
+        command: shown(command),
+        code: status.code(),
+    })
+}
+
+/// The command as one would type it, with the environment variables it sets.
+pub(crate) fn shown(command: &Command) -> String {
+    let mut words = Vec::new();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            words.push(format!("{}=\"{}\"", name.display(), value.display()));
+        }
+    }
+    let program = std::path::Path::new(command.get_program());
+    words.push(
+        program
+            .file_name()
+            .unwrap_or_default()
+            .display()
+            .to_string(),
+    );
+    words.extend(command.get_args().map(|arg| arg.display().to_string()));
+    words.join(" ")
+}
+
+/// `cargo build` of everything.
+pub(crate) fn build(workspace: &Workspace, release: bool) -> Result<(), Error> {
+    let mut build = cargo(&["build", "--workspace", "--all-targets"]);
+    if release {
+        build.arg("--release");
+    }
+    run(build.current_dir(&workspace.root))
+}
+
+/// `cargo test` with arguments handed on, and the sum of what it ran.
+pub(crate) fn test(workspace: &Workspace, args: &[String]) -> Result<(), Error> {
+    let mut test = cargo(&["test"]);
+    let counts = run_tests(test.args(args).current_dir(&workspace.root))?;
+    println!("{counts}");
+    Ok(())
+}
+
+/// Runs a `cargo test` command, shows its output and adds up its results.
+///
+/// # Errors
+///
+/// A failing status, and also a run without a single test: a filter or a configuration
+/// that runs nothing must not look like success.
+pub(crate) fn run_tests(command: &mut Command) -> Result<TestCounts, Error> {
+    let failed_start = |command: &Command, source| Error::Start {
+        command: shown(command),
+        source,
+    };
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|source| failed_start(command, source))?;
+    let mut counts = TestCounts::default();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line.map_err(|source| failed_start(command, source))?;
+            let line = String::from_utf8_lossy(&line);
+            let mut shown = std::io::stdout().lock();
+            // A closed pipe on our side must not end the tests.
+            let _ = writeln!(shown, "{line}");
+            counts.add(&line);
+        }
+    }
+    let status = child
+        .wait()
+        .map_err(|source| failed_start(command, source))?;
+    ended(command, status)?;
+    if counts.n_passed == 0 {
+        return Err(Error::Usage(format!("`{}` ran no test", shown(command))));
+    }
+    Ok(counts)
+}
+
+/// Sums over the `test result:` lines of one `cargo test`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TestCounts {
+    n_passed: u64,
+    n_failed: u64,
+    n_ignored: u64,
+    n_groups: u64,
+}
+
+impl TestCounts {
+    /// Counts one line of output: `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+    fn add(&mut self, line: &str) {
+        let Some(rest) = line.strip_prefix("test result: ") else {
+            return;
+        };
+        self.n_groups += 1;
+        let words: Vec<&str> = rest
+            .split([' ', ';'])
+            .filter(|word| !word.is_empty())
+            .collect();
+        for pair in words.windows(2) {
+            let Ok(count) = pair[0].parse::<u64>() else {
+                continue;
+            };
+            match pair[1] {
+                "passed" => self.n_passed += count,
+                "failed" => self.n_failed += count,
+                "ignored" => self.n_ignored += count,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for TestCounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} passed, {} failed, {} ignored in {} groups",
+            self.n_passed, self.n_failed, self.n_ignored, self.n_groups
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_results_are_added_up() {
+        let mut counts = TestCounts::default();
+        counts.add("running 4 tests");
+        counts.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.10s");
+        counts
+            .add("test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out");
+        assert_eq!(
+            counts,
+            TestCounts {
+                n_passed: 8,
+                n_failed: 2,
+                n_ignored: 1,
+                n_groups: 2
+            }
+        );
+    }
+
+    #[test]
+    fn a_command_is_shown_as_typed() {
+        let mut command = cargo(&["doc", "--no-deps"]);
+        command.env("RUSTDOCFLAGS", "-D warnings");
+        assert!(shown(&command).starts_with("RUSTDOCFLAGS=\"-D warnings\" cargo"));
+        assert!(shown(&command).ends_with("doc --no-deps"));
+    }
+}

@@ -1,0 +1,208 @@
+//! Rule `command`: the cargo commands that the pages show exist.
+//!
+//! ```text
+//! looked at: every line `cargo …` in blocks marked sh, bash or console
+//!
+//! cargo run --example NAME -- --flag    NAME is an example, some source knows --flag
+//! cargo xtask NAME --flag               both stand in `cargo xtask help`
+//! cargo test -p NAME --test NAME        the package and the target exist
+//! ```
+//!
+//! A flag after `--` counts as known when some source outside `xtask` holds it as a string.
+//! The README's test command also has to be the one that `.ci/run` runs. Deliberately absent: running the commands; CI does.
+
+use super::source::lines_outside_tests;
+use super::{Finding, Tree};
+use crate::args::HELP;
+
+const RULE: &str = "command";
+const TEST_COMMAND: &str = "cargo test";
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for page in tree.files.iter().filter(|file| file.is_markdown()) {
+        for (line, command) in shell_commands(&page.text) {
+            for message in problems(tree, &command) {
+                findings.push(Finding::new(RULE, &page.path, line, message));
+            }
+        }
+    }
+    let readme_tests = tree.file("README.md").is_none_or(|readme| {
+        shell_commands(&readme.text)
+            .iter()
+            .any(|(_, command)| command == TEST_COMMAND)
+    });
+    let ci_tests = tree
+        .file(".ci/run")
+        .is_none_or(|ci| ci.text.lines().any(|line| line.starts_with(TEST_COMMAND)));
+    if !readme_tests {
+        let message = format!("the README does not show `{TEST_COMMAND}`");
+        findings.push(Finding::new(RULE, "README.md", 0, message));
+    }
+    if !ci_tests {
+        let message = format!("`.ci/run` does not run `{TEST_COMMAND}`");
+        findings.push(Finding::new(RULE, ".ci/run", 0, message));
+    }
+    findings
+}
+
+/// Lines of shell blocks that call cargo, with their line; `\` at the end joins lines.
+fn shell_commands(text: &str) -> Vec<(usize, String)> {
+    let mut commands = Vec::new();
+    let mut in_shell = false;
+    let mut joined: Option<(usize, String)> = None;
+    for (idx, line) in text.lines().enumerate() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            in_shell = matches!(language.trim(), "sh" | "bash" | "console");
+            joined = None;
+            continue;
+        }
+        if !in_shell {
+            continue;
+        }
+        let code = line.split(" #").next().unwrap_or("").trim();
+        let (start, mut command) = joined.take().unwrap_or((idx + 1, String::new()));
+        if let Some(first_part) = code.strip_suffix('\\') {
+            command.push_str(first_part);
+            joined = Some((start, command));
+            continue;
+        }
+        command.push_str(code.strip_prefix("$ ").unwrap_or(code));
+        // Variables set for one command stand before it.
+        let words = command.split(' ').skip_while(|word| word.contains('='));
+        let command = words.collect::<Vec<_>>().join(" ");
+        if command.starts_with("cargo ") {
+            commands.push((start, command));
+        }
+    }
+    commands
+}
+
+fn problems(tree: &Tree, command: &str) -> Vec<String> {
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    if words.first() == Some(&"xtask") {
+        return xtask_problems(&words[1..]);
+    }
+    let (cargo_words, program_words) = match words.iter().position(|word| *word == "--") {
+        Some(idx) => (&words[..idx], &words[idx + 1..]),
+        None => (&words[..], &words[..0]),
+    };
+    let mut problems = Vec::new();
+    let has_target = |kind: &str, name: &str| {
+        let mut targets = tree.packages.iter().flat_map(|package| &package.targets);
+        targets.any(|target| target.kind == kind && target.name == name)
+    };
+    for pair in cargo_words.windows(2) {
+        let (flag, name) = (pair[0], pair[1]);
+        let exists = match flag {
+            "--example" => has_target("example", name),
+            "--test" => has_target("test", name),
+            "--bench" => has_target("bench", name),
+            "--bin" => has_target("bin", name),
+            "-p" | "--package" => tree.packages.iter().any(|package| package.name == name),
+            _ => true,
+        };
+        if !exists {
+            problems.push(format!("`{flag} {name}` does not exist"));
+        }
+    }
+    if cargo_words.first() == Some(&"run") {
+        for flag in program_words.iter().filter(|word| word.starts_with("--")) {
+            if !some_source_knows(tree, flag) {
+                problems.push(format!("no program here knows `{flag}`"));
+            }
+        }
+    }
+    problems
+}
+
+fn xtask_problems(words: &[&str]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let name = words.first().copied().unwrap_or("help");
+    let lines: Vec<&str> = HELP.lines().collect();
+    let start = lines.iter().position(|line| {
+        line.strip_prefix("  ")
+            .is_some_and(|line| line.split(' ').next() == Some(name))
+    });
+    let Some(start) = start else {
+        return vec![format!("`cargo xtask {name}` does not exist")];
+    };
+    let is_continued = |line: &&&str| line.starts_with("   ");
+    let n_more = lines[start + 1..].iter().take_while(is_continued).count();
+    let help = lines[start..=start + n_more].join("\n");
+    for flag in words.iter().filter(|word| word.starts_with("--")) {
+        if name != "test" && !help.contains(flag) {
+            problems.push(format!("`cargo xtask {name}` does not know `{flag}`"));
+        }
+    }
+    problems
+}
+
+/// Whether `flag` stands as a string in the code of an example or a crate.
+fn some_source_knows(tree: &Tree, flag: &str) -> bool {
+    let quoted = format!("\"{flag}\"");
+    tree.files
+        .iter()
+        .filter(|file| file.is_rust() && !file.path.starts_with("xtask/"))
+        .any(|file| {
+            lines_outside_tests(file)
+                .iter()
+                .any(|(_, line)| line.contains(&quoted))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::{Package, Target};
+
+    #[track_caller]
+    fn finds(commands: &str, n_findings: usize) {
+        let page = format!("# P\n```sh\n{commands}\n```\n```rust\ncargo xtask fly\n```\n");
+        let source = "//! E.\nfn main() { take(\"--runs\"); }\n#[cfg(test)]\nmod tests {\n    take(\"--secret\");\n}\n";
+        let mut tree = Tree::of(&[("docs/p.md", &page), ("examples/show.rs", source)]);
+        tree.packages.push(Package {
+            name: "spark".to_owned(),
+            targets: vec![Target {
+                kind: "example".to_owned(),
+                name: "show".to_owned(),
+            }],
+            ..Package::default()
+        });
+        let findings = check(&tree);
+        assert_eq!(findings.len(), n_findings, "{findings:?}");
+    }
+
+    #[test]
+    fn commands_that_exist_pass() {
+        finds("cargo test\ngit clone x", 0);
+        finds(
+            "cargo run --release --example show -- --runs 3  # thrice",
+            0,
+        );
+        finds("A=1 cargo xtask bench --quick \\\n  --json out.json", 0);
+        finds("cargo xtask test --whatever\ncargo test -p spark", 0);
+    }
+
+    #[test]
+    fn commands_that_do_not_exist_are_found() {
+        finds("cargo xtask fly", 1);
+        finds("cargo xtask tidy --quick", 1);
+        finds("cargo run --example hide", 1);
+        finds("cargo test -p spark-none --test it", 2);
+    }
+
+    #[test]
+    fn flags_that_no_source_knows_are_found() {
+        finds("cargo run --example show -- --rnus 3 --secret", 2);
+    }
+
+    #[test]
+    fn readme_and_ci_must_share_the_test_command() {
+        let readme = "```sh\ncargo test\n```\n";
+        let clean = Tree::of(&[("README.md", readme), (".ci/run", "cargo test | tee log\n")]);
+        assert_eq!(check(&clean), []);
+        let drifted = Tree::of(&[("README.md", "no command\n"), (".ci/run", "make test\n")]);
+        assert_eq!(check(&drifted).len(), 2);
+    }
+}

@@ -1,0 +1,80 @@
+//! Rule `crates`: ARCHITECTURE.md maps every crate that exists, and no page names one that
+//! does not.
+
+use super::{Finding, Tree};
+
+const RULE: &str = "crates";
+const MAP: &str = "ARCHITECTURE.md";
+
+/// Names that look like a crate of ours and are something else.
+const OTHER_NAMES: [&str; 1] = ["spark-bench"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let is_member = |name: &str| tree.packages.iter().any(|package| package.name == name);
+    for page in tree.files.iter().filter(|file| file.is_markdown()) {
+        for (idx, line) in page.text.lines().enumerate() {
+            for name in crate_names(line) {
+                if !is_member(name) && !OTHER_NAMES.contains(&name) {
+                    let message = format!("there is no crate `{name}`");
+                    findings.push(Finding::new(RULE, &page.path, idx + 1, message));
+                }
+            }
+        }
+    }
+    if let Some(map) = tree.file(MAP) {
+        for package in tree
+            .packages
+            .iter()
+            .filter(|package| !package.folder.is_empty())
+        {
+            if !map.text.contains(&format!("`{}`", package.name)) {
+                let message = format!("`{}` is not on the map", package.name);
+                findings.push(Finding::new(RULE, MAP, 0, message));
+            }
+        }
+    }
+    findings
+}
+
+/// Words `spark-…` that could name a crate: lower-case letters after the dash.
+fn crate_names(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !(c.is_alphanumeric() || c == '-' || c == '_'))
+        .filter(|word| {
+            word.strip_prefix("spark-").is_some_and(|rest| {
+                !rest.is_empty() && rest.chars().all(|c| c.is_ascii_lowercase())
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Package;
+
+    #[track_caller]
+    fn finds(text: &str, n_findings: usize) {
+        let mut tree = Tree::of(&[(MAP, text)]);
+        tree.packages.push(Package {
+            name: "spark-hal".to_owned(),
+            folder: "crates/spark-hal".to_owned(),
+            ..Package::default()
+        });
+        assert_eq!(check(&tree).len(), n_findings, "{text}");
+    }
+
+    #[test]
+    fn a_complete_map_passes() {
+        finds("`spark-hal` knows the machine; schema spark-bench/1\n", 0);
+    }
+
+    #[test]
+    fn a_missing_crate_is_found() {
+        finds("nothing here\n", 1);
+    }
+
+    #[test]
+    fn a_crate_that_does_not_exist_is_found() {
+        finds("`spark-hal` and `spark-warp`\n", 1);
+    }
+}

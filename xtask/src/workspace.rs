@@ -1,0 +1,186 @@
+//! The workspace as `cargo metadata` describes it, cut down to what the commands need.
+//!
+//! Deliberately absent: dependencies outside the workspace; `--no-deps` leaves them out.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::command;
+use crate::error::Error;
+
+/// Where the workspace lies and what is in it.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    pub(crate) root: PathBuf,
+    /// Cargo's target folder.
+    pub(crate) target: PathBuf,
+    pub(crate) packages: Vec<Package>,
+}
+
+/// One member of the workspace.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// Relative to the root, with `/`; empty for the root package.
+    pub(crate) folder: String,
+    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) targets: Vec<Target>,
+    /// Whether plain `cargo test` builds it.
+    pub(crate) is_default: bool,
+}
+
+/// One dependency as written in a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// Named under `[dev-dependencies]`.
+    pub(crate) is_dev: bool,
+}
+
+/// One thing cargo builds: a library, example, bench, …
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+}
+
+impl Workspace {
+    /// Asks cargo about the workspace of the current folder.
+    pub(crate) fn load() -> Result<Self, Error> {
+        let mut cargo = command::cargo(&["metadata", "--no-deps", "--format-version", "1"]);
+        Self::parse(&command::output_of(&mut cargo)?)
+    }
+
+    /// Reads the output of `cargo metadata --no-deps --format-version 1`.
+    pub(crate) fn parse(metadata: &str) -> Result<Self, Error> {
+        let what = "the output of cargo metadata";
+        let json: Value = serde_json::from_str(metadata).map_err(|source| Error::Json {
+            what: what.to_owned(),
+            source,
+        })?;
+        let text = |value: &Value, field: &str| -> Result<String, Error> {
+            value[field]
+                .as_str()
+                .map(str::to_owned)
+                .ok_or_else(|| Error::Shape {
+                    what: what.to_owned(),
+                    field: field.to_owned(),
+                })
+        };
+        let list = |value: &Value, field: &str| -> Result<Vec<Value>, Error> {
+            value[field]
+                .as_array()
+                .cloned()
+                .ok_or_else(|| Error::Shape {
+                    what: what.to_owned(),
+                    field: field.to_owned(),
+                })
+        };
+
+        let root = PathBuf::from(text(&json, "workspace_root")?);
+        let default_ids = list(&json, "workspace_default_members")?;
+        let mut packages = Vec::new();
+        for package in list(&json, "packages")? {
+            let manifest = PathBuf::from(text(&package, "manifest_path")?);
+            let folder = manifest
+                .parent()
+                .and_then(|folder| folder.strip_prefix(&root).ok())
+                .unwrap_or(Path::new(""));
+            let mut dependencies = Vec::new();
+            for dependency in list(&package, "dependencies")? {
+                dependencies.push(Dependency {
+                    name: text(&dependency, "name")?,
+                    is_dev: dependency["kind"].as_str() == Some("dev"),
+                });
+            }
+            let mut targets = Vec::new();
+            for target in list(&package, "targets")? {
+                for kind in list(&target, "kind")? {
+                    targets.push(Target {
+                        kind: kind.as_str().unwrap_or_default().to_owned(),
+                        name: text(&target, "name")?,
+                    });
+                }
+            }
+            packages.push(Package {
+                name: text(&package, "name")?,
+                folder: folder.to_string_lossy().replace('\\', "/"),
+                dependencies,
+                targets,
+                is_default: default_ids.contains(&package["id"]),
+            });
+        }
+        Ok(Self {
+            root,
+            target: PathBuf::from(text(&json, "target_directory")?),
+            packages,
+        })
+    }
+
+    /// Paths of all files that git tracks or would track, relative to the root, sorted.
+    pub(crate) fn files(&self) -> Result<Vec<String>, Error> {
+        let listing = command::output_of(Command::new("git").current_dir(&self.root).args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ]))?;
+        let mut paths: Vec<String> = listing
+            .split('\0')
+            .filter(|path| !path.is_empty() && self.root.join(path).is_file())
+            .map(str::to_owned)
+            .collect();
+        paths.sort();
+        paths.dedup();
+        Ok(paths)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const METADATA: &str = r#"{
+        "workspace_root": "/w", "target_directory": "/w/target",
+        "workspace_default_members": ["id-a"],
+        "packages": [
+          {"id": "id-a", "name": "a", "manifest_path": "/w/crates/a/Cargo.toml",
+           "dependencies": [{"name": "b", "kind": null}, {"name": "c", "kind": "dev"}],
+           "targets": [{"name": "x", "kind": ["example"]}]},
+          {"id": "id-r", "name": "r", "manifest_path": "/w/Cargo.toml",
+           "dependencies": [], "targets": []}
+        ]}"#;
+
+    #[test]
+    fn metadata_is_cut_down_to_what_is_used() {
+        let workspace = Workspace::parse(METADATA).unwrap();
+        let a = &workspace.packages[0];
+        assert_eq!((a.name.as_str(), a.folder.as_str()), ("a", "crates/a"));
+        assert!(a.is_default);
+        assert_eq!(
+            a.dependencies[1],
+            Dependency {
+                name: "c".into(),
+                is_dev: true
+            }
+        );
+        assert_eq!(
+            a.targets[0],
+            Target {
+                kind: "example".into(),
+                name: "x".into()
+            }
+        );
+        assert_eq!(workspace.packages[1].folder, "");
+        assert!(!workspace.packages[1].is_default);
+    }
+
+    #[test]
+    fn metadata_without_packages_is_an_error() {
+        assert!(Workspace::parse(r#"{"workspace_root": "/w"}"#).is_err());
+        assert!(Workspace::parse("no json").is_err());
+    }
+}
