@@ -1,13 +1,12 @@
-//! A record as a picture: one bar per case, as SVG.
+//! A record as a picture: one row per case, as SVG.
 //!
 //! ```text
-//! case name  |██████████████|----|      bar = median, line = minimum to 95th percentile
-//!            |          ◇               diamond = median of the previous record
-//!            1 ms      10      100      logarithmic
+//! case name  |      |--●-----|            dot = median, line = minimum to 95th percentile
+//!            |       ◇                    diamond = median of the previous record
+//!            1 ms      10      100        logarithmic, hence dots: a bar would start nowhere
 //! ```
 //!
-//! Written out by hand: some rectangles and lines need no plotting library. Colours are
-//! readable on a light and on a dark page.
+//! Written out by hand: some lines and dots need no plotting library.
 
 use std::fmt::Write as _;
 
@@ -16,7 +15,8 @@ use super::record::Record;
 
 const ROW: f64 = 24.0;
 const TOP: f64 = 56.0;
-const LABEL: f64 = 330.0;
+/// Wider than one character of the labels' font.
+const CHARACTER: f64 = 7.0;
 const PLOT: f64 = 480.0;
 const RIGHT: f64 = 110.0;
 
@@ -24,13 +24,13 @@ const RIGHT: f64 = 110.0;
 pub(super) fn draw(record: &Record, changes: &[Change], machine: &str) -> String {
     let axis = Axis::around(record, changes);
     let n_rows = record.cases.len() as f64;
-    let (width, height) = (LABEL + PLOT + RIGHT, TOP + ROW * n_rows + 40.0);
+    let (width, height) = (axis.left + PLOT + RIGHT, TOP + ROW * n_rows + 40.0);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
          <text x=\"10\" y=\"20\" font-size=\"14\" fill=\"#222222\">{} · {}</text>\n\
-         <text x=\"10\" y=\"38\" fill=\"#555555\">bar: median · line: minimum to 95th percentile · \
+         <text x=\"10\" y=\"38\" fill=\"#555555\">dot: median · line: minimum to 95th percentile · \
          diamond: previous record · milliseconds, logarithmic</text>\n",
         escaped(&record.date),
         escaped(machine)
@@ -52,26 +52,24 @@ pub(super) fn draw(record: &Record, changes: &[Change], machine: &str) -> String
             Verdict::Slower => "#cc3311",
             Verdict::Faster => "#228833",
         };
-        let end = axis.x(case.median_ms);
+        let label = axis.left - 8.0;
+        let (from, to) = (axis.x(case.min_ms), axis.x(case.p95_ms));
         let _ = writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#222222\">{}</text>\
-             <rect x=\"{LABEL}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>\
-             <line x1=\"{:.1}\" y1=\"{middle:.1}\" x2=\"{:.1}\" y2=\"{middle:.1}\" stroke=\"#222222\" stroke-width=\"2\"/>",
-            LABEL - 8.0,
+            "<text x=\"{label:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#222222\">{}</text>\
+             <line x1=\"{from:.1}\" y1=\"{middle:.1}\" x2=\"{to:.1}\" y2=\"{middle:.1}\" stroke=\"{colour}\" stroke-width=\"2\"/>\
+             <circle cx=\"{:.1}\" cy=\"{middle:.1}\" r=\"5\" fill=\"{colour}\"/>",
             middle + 4.0,
             escaped(&case.name),
-            middle - 7.0,
-            end - LABEL,
-            14.0,
-            axis.x(case.min_ms),
-            axis.x(case.p95_ms),
+            axis.x(case.median_ms),
         );
+        let mut text_start = to.max(axis.x(case.median_ms));
         if let Some(previous_ms) = change.previous_median_ms {
             let x = axis.x(previous_ms);
+            text_start = text_start.max(x);
             let _ = writeln!(
                 svg,
-                "<path d=\"M{x:.1} {:.1} l5 5 l-5 5 l-5 -5 z\" fill=\"#eecc66\" stroke=\"#222222\"/>",
+                "<path d=\"M{x:.1} {:.1} l5 5 l-5 5 l-5 -5 z\" fill=\"none\" stroke=\"#222222\"/>",
                 middle - 5.0
             );
         }
@@ -82,7 +80,7 @@ pub(super) fn draw(record: &Record, changes: &[Change], machine: &str) -> String
         let _ = writeln!(
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{:.3}{ratio}</text>",
-            axis.x(case.p95_ms).max(end) + 8.0,
+            text_start + 10.0,
             middle + 4.0,
             case.median_ms
         );
@@ -91,14 +89,21 @@ pub(super) fn draw(record: &Record, changes: &[Change], machine: &str) -> String
     svg
 }
 
-/// Whole decades that hold every value.
+/// Whole decades that hold every value, right of the longest label.
 struct Axis {
+    left: f64,
     first_decade: i32,
     last_decade: i32,
 }
 
 impl Axis {
     fn around(record: &Record, changes: &[Change]) -> Self {
+        let longest = record
+            .cases
+            .iter()
+            .map(|case| case.name.chars().count())
+            .max();
+        let left = 20.0 + CHARACTER * longest.unwrap_or(0) as f64;
         let times = record
             .cases
             .iter()
@@ -115,6 +120,7 @@ impl Axis {
         let highest = decades.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if !lowest.is_finite() || !highest.is_finite() {
             return Self {
+                left,
                 first_decade: 0,
                 last_decade: 1,
             };
@@ -122,6 +128,7 @@ impl Axis {
         let first_decade = lowest.floor() as i32;
         let last_decade = (highest.ceil() as i32).max(first_decade + 1);
         Self {
+            left,
             first_decade,
             last_decade,
         }
@@ -132,7 +139,7 @@ impl Axis {
         let n_decades = f64::from(self.last_decade - self.first_decade);
         let position =
             (ms.max(f64::MIN_POSITIVE).log10() - f64::from(self.first_decade)) / n_decades;
-        LABEL + PLOT * position.clamp(0.0, 1.0)
+        self.left + PLOT * position.clamp(0.0, 1.0)
     }
 
     fn ticks(&self) -> impl Iterator<Item = f64> {
@@ -174,8 +181,8 @@ mod tests {
         let axis = Axis::around(&record, &[]);
         assert_eq!((axis.first_decade, axis.last_decade), (-1, 2));
         assert_eq!(axis.ticks().collect::<Vec<_>>(), [0.1, 1.0, 10.0, 100.0]);
-        assert!((axis.x(0.1) - LABEL).abs() < 1e-9);
-        assert!((axis.x(100.0) - LABEL - PLOT).abs() < 1e-9);
+        assert!((axis.x(0.1) - axis.left).abs() < 1e-9);
+        assert!((axis.x(100.0) - axis.left - PLOT).abs() < 1e-9);
     }
 
     #[test]
