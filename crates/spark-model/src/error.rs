@@ -44,6 +44,28 @@ pub enum ModelError {
         /// Shape declared, symbols by name.
         want: String,
     },
+    /// An input's element type is not declared.
+    #[error("input `{name}` has no declared element type")]
+    InputUndeclared {
+        /// Name of the input.
+        name: String,
+    },
+    /// An input's shape is neither given nor fixed by the model.
+    #[error("input `{name}` is declared {declared}: give its shape")]
+    InputOpen {
+        /// Name of the input.
+        name: String,
+        /// Shape declared, symbols by name.
+        declared: String,
+    },
+    /// The values of a graph would not fit any machine this crate is for.
+    #[error("the graph's values take {bytes} bytes, the limit is {limit}")]
+    GraphTooLarge {
+        /// Bytes of all values until the limit was passed.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// An input is missing.
     #[error("input `{name}` is missing")]
     InputMissing {
@@ -64,4 +86,7 @@ pub enum ModelError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// Bytes are not an ONNX model this crate can read or write.
+    #[error(transparent)]
+    Onnx(#[from] crate::onnx::OnnxError),
 }

@@ -1,6 +1,7 @@
 //! ONNX driving models: read, check, lower to one plan, run, measure.
 
 pub mod graph;
+pub mod onnx;
 pub mod tensor;
 
 mod error;

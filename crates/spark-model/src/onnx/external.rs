@@ -1,0 +1,130 @@
+//! Elements of constants that stand in files beside the model.
+//!
+//! ```text
+//! external_data   location = "weights.bin"   offset = "4096"   length = "1024"
+//!                 a path below the model's folder; the rest is optional
+//! ```
+//!
+//! A model comes from strangers, so what it names is confined to its own folder:
+//! no absolute path, no `..`, no symbolic link that leads out, only regular files.
+//! Offset and length are held against the size of the file before memory is taken.
+//!
+//! Source: ONNX, "External Data", <https://onnx.ai/onnx/repo-docs/ExternalData.html>.
+//!
+//! Deliberately absent: checksums (the format does not say over what) and memory maps.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+
+use super::error::OnnxError;
+use super::proto::{StringStringEntryProto, text};
+use super::wire::Budget;
+
+/// The files beside one model.
+#[derive(Debug)]
+pub(super) struct ExternalFiles<'f> {
+    folder: Option<&'f Path>,
+    open: BTreeMap<String, (File, u64)>,
+}
+
+impl<'f> ExternalFiles<'f> {
+    /// Files below `folder`; none may be named if there is none.
+    pub(super) fn new(folder: Option<&'f Path>) -> Self {
+        Self {
+            folder,
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the `n_bytes` that `entries` speak of.
+    pub(super) fn read(
+        &mut self,
+        tensor: &str,
+        entries: &[StringStringEntryProto<'_>],
+        n_bytes: usize,
+        budget: &mut Budget,
+    ) -> Result<Vec<u8>, OnnxError> {
+        let entry = |key: &str| {
+            entries
+                .iter()
+                .find(|e| text(&e.key) == key)
+                .map(|e| text(&e.value))
+        };
+        let location = entry("location").unwrap_or_default();
+        let fail = |reason: String| OnnxError::ExternalData {
+            name: tensor.to_owned(),
+            location: location.to_owned(),
+            reason,
+        };
+        let number = |key: &str| match entry(key) {
+            None => Ok(None),
+            Some(digits) => digits
+                .parse::<u64>()
+                .map(Some)
+                .map_err(|_| fail(format!("{key} `{digits}` is no number"))),
+        };
+        let offset = number("offset")?.unwrap_or(0);
+        let length = number("length")?.unwrap_or(n_bytes as u64);
+        if length != n_bytes as u64 {
+            return Err(fail(format!(
+                "{length} bytes stated, its shape takes {n_bytes}"
+            )));
+        }
+        if !self.open.contains_key(location) {
+            let (file, size) = self.open_file(location).map_err(fail)?;
+            budget.extend(usize::try_from(size).unwrap_or(usize::MAX));
+            self.open.insert(location.to_owned(), (file, size));
+        }
+        let Some((file, size)) = self.open.get_mut(location) else {
+            return Err(fail("it is not open".to_owned()));
+        };
+        if offset.checked_add(length).is_none_or(|end| end > *size) {
+            return Err(fail(format!(
+                "bytes {offset}..+{length} of a file of {size}"
+            )));
+        }
+        budget.charge("external data", n_bytes)?;
+        let mut bytes = vec![0; n_bytes];
+        file.seek(SeekFrom::Start(offset))
+            .and_then(|_| file.read_exact(&mut bytes))
+            .map_err(|e| fail(e.to_string()))?;
+        Ok(bytes)
+    }
+
+    fn open_file(&self, location: &str) -> Result<(File, u64), String> {
+        let path = self.confined(location)?;
+        let metadata = path.metadata().map_err(|e| e.to_string())?;
+        if !metadata.is_file() {
+            return Err("it is not a regular file".to_owned());
+        }
+        let file = File::open(&path).map_err(|e| e.to_string())?;
+        Ok((file, metadata.len()))
+    }
+
+    /// The real path of `location`, if it is below the model's folder.
+    fn confined(&self, location: &str) -> Result<PathBuf, String> {
+        let folder = self
+            .folder
+            .ok_or("the model was not read from a folder".to_owned())?;
+        // A backslash is a separator on some systems and part of a name on others.
+        let outside = location.is_empty()
+            || location.contains(['\\', '\0'])
+            || Path::new(location)
+                .components()
+                .any(|c| !matches!(c, Component::Normal(_) | Component::CurDir));
+        if outside {
+            return Err("the path does not stay in the model's folder".to_owned());
+        }
+        let root = folder.canonicalize().map_err(|e| e.to_string())?;
+        let path = root
+            .join(location)
+            .canonicalize()
+            .map_err(|e| e.to_string())?;
+        if !path.starts_with(&root) {
+            return Err("a symbolic link leads out of the model's folder".to_owned());
+        }
+        Ok(path)
+    }
+}

@@ -1,0 +1,408 @@
+//! Calls of a model's own functions, replaced by the functions' bodies.
+//!
+//! ```text
+//! node  y = my::Block(x) {alpha: 2}        function my::Block(a) -> b
+//!                                              t = Relu(a)
+//!                                              b = LeakyRelu(t) {alpha: @alpha}
+//! becomes  call/t = Relu(x)                (names within the body get the call's name in front)
+//!          y = LeakyRelu(call/t) {alpha: 2}
+//! ```
+//!
+//! Each resulting node carries the operator-set version its own function (or the
+//! model) imports. Parameters and tensors are borrowed from the file, so a body that
+//! is called a thousand times does not multiply its constants.
+//!
+//! Source: ONNX IR specification, "Functions", <https://onnx.ai/onnx/repo-docs/IR.html>.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use super::error::OnnxError;
+use super::proto::{
+    AttributeProto, FunctionProto, ModelProto, NodeProto, OperatorSetIdProto, attribute_type, text,
+};
+use super::wire::Budget;
+
+/// Most nodes of a network once functions are replaced, with their operands and results.
+const MAX_STEPS: usize = 4 << 20;
+
+/// Most parameters of a node; real operators have fewer than twenty.
+const MAX_ATTRIBUTES: usize = 256;
+
+/// Memory that names made for the bodies of functions may take.
+const NAME_BYTES: usize = 256 << 20;
+
+/// Most levels of functions that call functions.
+const MAX_CALL_DEPTH: usize = 32;
+
+/// Oldest and newest version of the file format that is read.
+const IR_VERSIONS: (i64, i64) = (3, 14);
+
+/// Oldest and newest version of the standard operators that is read.
+const STANDARD_VERSIONS: (i64, i64) = (7, 26);
+
+/// A node with no function call left in it.
+#[derive(Debug)]
+pub(super) struct FlatNode<'m> {
+    /// Name, never empty.
+    pub(super) name: String,
+    /// Domain of the operator; empty for the standard one.
+    pub(super) domain: &'m str,
+    /// Operator.
+    pub(super) op_type: &'m str,
+    /// Operands; empty where left out.
+    pub(super) inputs: Vec<Cow<'m, str>>,
+    /// Results; empty where not wanted.
+    pub(super) outputs: Vec<Cow<'m, str>>,
+    /// Parameters by name.
+    pub(super) attributes: Vec<(&'m str, &'m AttributeProto<'m>)>,
+    /// Version of the operator set.
+    pub(super) opset: i64,
+}
+
+impl FlatNode<'_> {
+    /// `domain::operator`, or the operator alone where it is a standard one.
+    pub(super) fn qualified(&self) -> String {
+        qualified(self.domain, self.op_type)
+    }
+}
+
+/// Refuses a count over its limit.
+fn limited(what: &'static str, got: usize, limit: usize) -> Result<(), OnnxError> {
+    if got <= limit {
+        return Ok(());
+    }
+    Err(OnnxError::TooLarge {
+        what,
+        got: got as u64,
+        limit: limit as u64,
+    })
+}
+
+fn qualified(domain: &str, op_type: &str) -> String {
+    if domain.is_empty() {
+        op_type.to_owned()
+    } else {
+        format!("{domain}::{op_type}")
+    }
+}
+
+/// The standard operators have two names for their domain.
+fn domain_of(domain: &str) -> &str {
+    if domain == "ai.onnx" { "" } else { domain }
+}
+
+/// Operator-set version by domain.
+type Versions<'m> = HashMap<&'m str, i64>;
+
+type FunctionKey<'m> = (&'m str, &'m str, &'m str);
+
+/// Checks the versions a model states and replaces all calls of its functions.
+pub(super) fn flatten<'m>(model: &'m ModelProto<'m>) -> Result<Vec<FlatNode<'m>>, OnnxError> {
+    let (min, max) = IR_VERSIONS;
+    let got = model.ir_version.unwrap_or_default();
+    if got < min || got > max {
+        return Err(OnnxError::IrVersion { got, min, max });
+    }
+    let graph = model.graph.as_deref().ok_or(OnnxError::NoGraph)?;
+    let mut functions = HashMap::new();
+    for function in &model.functions {
+        let key = (
+            domain_of(text(&function.domain)),
+            text(&function.name),
+            text(&function.overload),
+        );
+        if functions.insert(key, function).is_some() {
+            return Err(OnnxError::Duplicate {
+                what: "function",
+                name: qualified(key.0, key.1),
+            });
+        }
+    }
+    let mut taken: HashSet<Cow<'m, str>> = HashSet::new();
+    for node in &graph.node {
+        let names = node.input.iter().chain(&node.output);
+        taken.extend(names.map(|n| Cow::Borrowed(n.as_ref())));
+    }
+    let mut flattener = Flattener {
+        functions,
+        taken,
+        nodes: Vec::new(),
+        names: Budget::new(NAME_BYTES),
+        n_steps: 0,
+    };
+    let versions = versions_of(&model.opset_import)?;
+    for node in &graph.node {
+        let call = Call {
+            name: None,
+            values: HashMap::new(),
+            caller: None,
+        };
+        flattener.expand(node, &versions, &call, 0)?;
+    }
+    Ok(flattener.nodes)
+}
+
+fn versions_of<'m>(imports: &'m [OperatorSetIdProto<'m>]) -> Result<Versions<'m>, OnnxError> {
+    let mut versions = Versions::new();
+    for import in imports {
+        let domain = domain_of(text(&import.domain));
+        let got = import.version.unwrap_or_default();
+        // Other domains have no versions worth the name; what they hold is known by operator.
+        let (min, max) = if domain.is_empty() {
+            STANDARD_VERSIONS
+        } else {
+            (0, i64::MAX)
+        };
+        if got < min || got > max {
+            return Err(OnnxError::OperatorSet {
+                domain: if domain.is_empty() { "ai.onnx" } else { domain }.to_owned(),
+                got,
+                min,
+                max,
+            });
+        }
+        if versions.insert(domain, got).is_some_and(|old| old != got) {
+            return Err(OnnxError::Duplicate {
+                what: "operator set",
+                name: domain.to_owned(),
+            });
+        }
+    }
+    Ok(versions)
+}
+
+/// What the names in a body stand for. In the main graph they stand for themselves.
+struct Call<'m, 'c> {
+    /// Name of the calling node; `None` in the main graph.
+    name: Option<&'c str>,
+    values: HashMap<&'m str, Cow<'m, str>>,
+    caller: Option<(
+        &'c [(&'m str, &'m AttributeProto<'m>)],
+        &'m FunctionProto<'m>,
+    )>,
+}
+
+struct Flattener<'m> {
+    functions: HashMap<FunctionKey<'m>, &'m FunctionProto<'m>>,
+    taken: HashSet<Cow<'m, str>>,
+    nodes: Vec<FlatNode<'m>>,
+    names: Budget,
+    n_steps: usize,
+}
+
+impl<'m> Flattener<'m> {
+    fn expand(
+        &mut self,
+        node: &'m NodeProto<'m>,
+        versions: &Versions<'m>,
+        call: &Call<'m, '_>,
+        depth: usize,
+    ) -> Result<(), OnnxError> {
+        // Calls are counted as well as nodes: functions may call each other and hold nothing.
+        self.n_steps += 1 + node.input.len() + node.output.len();
+        limited("the number of nodes and operands", self.n_steps, MAX_STEPS)?;
+        limited(
+            "the number of attributes",
+            node.attribute.len(),
+            MAX_ATTRIBUTES,
+        )?;
+        let domain = domain_of(text(&node.domain));
+        let op_type = text(&node.op_type);
+        let own_name = match text(&node.name) {
+            "" => format!("{op_type}_{}", self.nodes.len()),
+            name => name.to_owned(),
+        };
+        let name = match call.name {
+            Some(caller) => format!("{caller}/{own_name}"),
+            None => own_name,
+        };
+        if depth > 0 {
+            self.names.charge("names within functions", name.len())?;
+        }
+        let rename = |names: &'m [Cow<'m, str>]| -> Vec<Cow<'m, str>> {
+            names
+                .iter()
+                .map(|n| match call.values.get(n.as_ref()) {
+                    Some(outer) => outer.clone(),
+                    None => Cow::Borrowed(n.as_ref()),
+                })
+                .collect()
+        };
+        let flat = FlatNode {
+            domain,
+            op_type,
+            inputs: rename(&node.input),
+            outputs: rename(&node.output),
+            attributes: attributes_of(node, &name, call)?,
+            opset: 0,
+            name,
+        };
+        let key = (domain, op_type, text(&node.overload));
+        if let Some(&function) = self.functions.get(&key) {
+            return self.expand_call(&flat, function, depth);
+        }
+        let Some(&opset) = versions.get(domain) else {
+            return Err(OnnxError::OperatorSetMissing {
+                op: flat.qualified(),
+                node: flat.name,
+            });
+        };
+        self.nodes.push(FlatNode { opset, ..flat });
+        Ok(())
+    }
+
+    fn expand_call(
+        &mut self,
+        caller: &FlatNode<'m>,
+        function: &'m FunctionProto<'m>,
+        depth: usize,
+    ) -> Result<(), OnnxError> {
+        if depth == MAX_CALL_DEPTH {
+            return Err(OnnxError::FunctionDepth {
+                function: caller.qualified(),
+                limit: MAX_CALL_DEPTH,
+            });
+        }
+        let versions = versions_of(&function.opset_import)?;
+        let values = self.values_of(caller, function)?;
+        let call = Call {
+            name: Some(&caller.name),
+            values,
+            caller: Some((&caller.attributes, function)),
+        };
+        for node in &function.node {
+            self.expand(node, &versions, &call, depth + 1)?;
+        }
+        self.copy_passed_through(caller, function, &call)
+    }
+
+    /// Names in the body to names outside: operands, results, and the rest made unique.
+    fn values_of(
+        &mut self,
+        caller: &FlatNode<'m>,
+        function: &'m FunctionProto<'m>,
+    ) -> Result<HashMap<&'m str, Cow<'m, str>>, OnnxError> {
+        let (n_inputs, n_outputs) = (function.input.len(), function.output.len());
+        limited(
+            "the number of operands of a call",
+            caller.inputs.len(),
+            n_inputs,
+        )?;
+        limited(
+            "the number of results of a call",
+            caller.outputs.len(),
+            n_outputs,
+        )?;
+        self.n_steps += n_inputs + n_outputs;
+        let mut values: HashMap<&'m str, Cow<'m, str>> = HashMap::new();
+        values.insert("", Cow::Borrowed(""));
+        for (index, formal) in function.input.iter().enumerate() {
+            let actual = caller.inputs.get(index).cloned().unwrap_or_default();
+            if values.insert(formal.as_ref(), actual).is_some() {
+                return Err(OnnxError::Duplicate {
+                    what: "operand of a function",
+                    name: formal.to_string(),
+                });
+            }
+        }
+        for (formal, actual) in function.output.iter().zip(&caller.outputs) {
+            if !actual.is_empty() {
+                // An operand handed through keeps its own name; a copy follows the body.
+                values.entry(formal.as_ref()).or_insert(actual.clone());
+            }
+        }
+        for local in function.node.iter().flat_map(|n| &n.output) {
+            if !values.contains_key(local.as_ref()) {
+                let unique = self.unique(&format!("{}/{local}", caller.name))?;
+                values.insert(local.as_ref(), Cow::Owned(unique));
+            }
+        }
+        Ok(values)
+    }
+
+    fn unique(&mut self, base: &str) -> Result<String, OnnxError> {
+        self.names
+            .charge("names within functions", 2 * base.len())?;
+        let mut name = base.to_owned();
+        while !self.taken.insert(Cow::Owned(name.clone())) {
+            name = format!("{base}_{}", self.taken.len());
+        }
+        Ok(name)
+    }
+
+    /// A result that is an operand of the function, with no node in between, is copied.
+    fn copy_passed_through(
+        &mut self,
+        caller: &FlatNode<'m>,
+        function: &'m FunctionProto<'m>,
+        call: &Call<'m, '_>,
+    ) -> Result<(), OnnxError> {
+        for (formal, actual) in function.output.iter().zip(&caller.outputs) {
+            let Some(inner) = call.values.get(formal.as_ref()) else {
+                continue;
+            };
+            if actual.is_empty() || inner == actual {
+                continue;
+            }
+            self.nodes.push(FlatNode {
+                name: format!("{}/{formal}", caller.name),
+                domain: "",
+                op_type: "Identity",
+                inputs: vec![inner.clone()],
+                outputs: vec![actual.clone()],
+                attributes: Vec::new(),
+                opset: STANDARD_VERSIONS.1,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The parameters of `node`, those that refer to the enclosing call resolved.
+fn attributes_of<'m>(
+    node: &'m NodeProto<'m>,
+    node_name: &str,
+    call: &Call<'m, '_>,
+) -> Result<Vec<(&'m str, &'m AttributeProto<'m>)>, OnnxError> {
+    let mut attributes: Vec<(&'m str, &'m AttributeProto<'m>)> =
+        Vec::with_capacity(node.attribute.len());
+    for attribute in &node.attribute {
+        let name = text(&attribute.name);
+        let resolved = match (text(&attribute.ref_attr_name), &call.caller) {
+            ("", _) => Some(attribute),
+            (wanted, Some((given, function))) => given
+                .iter()
+                .find(|(n, _)| *n == wanted)
+                .map(|(_, a)| *a)
+                .or_else(|| {
+                    let defaults = function.attribute_proto.iter();
+                    defaults.into_iter().find(|a| text(&a.name) == wanted)
+                }),
+            (wanted, None) => {
+                return Err(OnnxError::Dangling {
+                    user: format!("attribute `{name}` of node `{node_name}`"),
+                    name: wanted.to_owned(),
+                });
+            }
+        };
+        if attributes.iter().any(|(n, _)| *n == name) {
+            return Err(OnnxError::Duplicate {
+                what: "attribute",
+                name: format!("{name}` of node `{node_name}"),
+            });
+        }
+        // A parameter neither given nor defaulted takes the operator's own default.
+        attributes.extend(resolved.map(|a| (name, a)));
+    }
+    Ok(attributes)
+}
+
+/// Whether a parameter holds a graph, as those of control flow do.
+pub(super) fn is_graph(attribute: &AttributeProto<'_>) -> bool {
+    matches!(
+        attribute.r#type,
+        Some(attribute_type::GRAPH | attribute_type::GRAPHS)
+    ) || attribute.g.is_some()
+        || !attribute.graphs.is_empty()
+}

@@ -1,0 +1,317 @@
+//! From the messages of a file to a [`Graph`] in normal form.
+//!
+//! ```text
+//! flatten functions -> inputs and constants -> order the nodes -> translate each -> outputs
+//! ```
+//!
+//! One small function per family of operators, in the modules below, takes a node of
+//! any operator-set version from 7 on to the form of the newest: parameters that later
+//! became operands become constants here, and operators that are short for others are
+//! spelled out. Nothing behind this module knows a version.
+//!
+//! A constant that is listed among the inputs too, as all are before IR version 4 and
+//! as overridable ones are after, is a constant and no input.
+//!
+//! Deliberately absent: shape inference and folding; they need the shapes of inputs.
+
+mod builder;
+mod call;
+mod convolution;
+mod elementwise;
+mod indexing;
+mod microsoft;
+mod normalization;
+mod products;
+mod quantization;
+mod recurrent;
+mod reduction;
+mod resampling;
+mod shapes;
+
+use std::collections::HashSet;
+
+use builder::Builder;
+pub(super) use builder::result_dtype;
+use call::{Call, Translated};
+
+use super::error::OnnxError;
+use super::functions::{FlatNode, flatten, is_graph};
+use super::order::execution_order;
+use super::proto::{GraphProto, ModelProto, TypeProto, ValueInfoProto, text};
+use super::tensors::{MAX_RANK, TensorSource, dtype_of, read_sparse_tensor, read_tensor};
+use crate::ModelError;
+use crate::graph::{Dim, Graph};
+use crate::tensor::DType;
+
+/// An operator's name and the function that translates it.
+type Translator = (&'static str, fn(&mut Call<'_, '_>) -> Translated);
+
+/// Standard operators, by family.
+const STANDARD: &[&[Translator]] = &[
+    elementwise::OPERATORS,
+    convolution::OPERATORS,
+    products::OPERATORS,
+    normalization::OPERATORS,
+    recurrent::OPERATORS,
+    reduction::OPERATORS,
+    resampling::OPERATORS,
+    shapes::OPERATORS,
+    indexing::OPERATORS,
+    quantization::OPERATORS,
+];
+
+/// Operators of the domain `com.microsoft`.
+const MICROSOFT: &[&[Translator]] = &[microsoft::OPERATORS];
+
+/// Names of all operators [`super::parse`] takes, sorted, with their domain where it is
+/// not the standard one.
+pub fn supported_operators() -> Vec<String> {
+    let standard = STANDARD.iter().flat_map(|t| t.iter());
+    let microsoft = MICROSOFT.iter().flat_map(|t| t.iter());
+    let mut names: Vec<String> = standard
+        .map(|(name, _)| (*name).to_owned())
+        .chain(microsoft.map(|(name, _)| format!("com.microsoft::{name}")))
+        .collect();
+    names.sort();
+    names
+}
+
+fn translator_of(node: &FlatNode<'_>) -> Option<fn(&mut Call<'_, '_>) -> Translated> {
+    let tables = match node.domain {
+        "" => STANDARD,
+        "com.microsoft" => MICROSOFT,
+        _ => return None,
+    };
+    let mut all = tables.iter().flat_map(|t| t.iter());
+    all.find(|(name, _)| *name == node.op_type).map(|(_, f)| *f)
+}
+
+/// Translates a whole model.
+pub(super) fn import(
+    mut model: ModelProto<'_>,
+    source: &mut TensorSource<'_>,
+) -> Result<Graph, ModelError> {
+    let graph = model.graph.as_deref_mut().ok_or(OnnxError::NoGraph)?;
+    let initializers = std::mem::take(&mut graph.initializer);
+    let sparse_initializers = std::mem::take(&mut graph.sparse_initializer);
+
+    let nodes = flatten(&model)?;
+    let graph = model.graph.as_deref().ok_or(OnnxError::NoGraph)?;
+    let mut taken = call::names_of(&nodes);
+    taken.extend(initializers.iter().map(|t| text(&t.name).to_owned()));
+    taken.extend(graph.input.iter().map(|v| text(&v.name).to_owned()));
+    let mut builder = Builder::new(text(&graph.name), taken);
+    builder.graph.metadata = model
+        .metadata_props
+        .iter()
+        .map(|e| (text(&e.key).to_owned(), text(&e.value).to_owned()))
+        .collect();
+
+    for proto in initializers {
+        let name = new_name(&builder, "constant", text(&proto.name))?;
+        let tensor = read_tensor(proto, source)?;
+        builder.named_constant(&name, tensor);
+    }
+    for proto in sparse_initializers {
+        let name = proto.values.as_ref().map_or("", |v| text(&v.name));
+        let name = new_name(&builder, "constant", name)?;
+        let tensor = read_sparse_tensor(proto, source)?;
+        builder.named_constant(&name, tensor);
+    }
+    add_inputs(&mut builder, graph)?;
+
+    let order = execution_order(&nodes, |name| builder.find(name).is_some())?;
+    for index in order {
+        translate(&mut builder, &nodes[index], source)?;
+    }
+    add_outputs(&mut builder, graph)?;
+    declare_types(&mut builder, graph)?;
+    Ok(builder.graph)
+}
+
+fn new_name(builder: &Builder, what: &'static str, name: &str) -> Result<String, OnnxError> {
+    if name.is_empty() {
+        return Err(OnnxError::Value {
+            what,
+            name: String::new(),
+            reason: "it has no name".to_owned(),
+        });
+    }
+    if builder.find(name).is_some() {
+        return Err(OnnxError::Duplicate {
+            what,
+            name: name.to_owned(),
+        });
+    }
+    Ok(name.to_owned())
+}
+
+fn translate(
+    builder: &mut Builder,
+    node: &FlatNode<'_>,
+    source: &mut TensorSource<'_>,
+) -> Result<(), ModelError> {
+    let Some(translator) = translator_of(node) else {
+        let hint = if node.attributes.iter().any(|(_, a)| is_graph(a)) {
+            " (it holds graphs, and control flow is not)"
+        } else if node.op_type.contains("Sequence") || node.op_type.starts_with("Optional") {
+            " (it works on sequences or optional values, and they are not)"
+        } else if node.op_type.starts_with("String") {
+            " (it works on texts, and they are not)"
+        } else {
+            ""
+        };
+        return Err(call::unsupported(
+            node,
+            hint,
+            supported_operators().join(", "),
+        ));
+    };
+    let mut call = Call::new(builder, node, source);
+    translator(&mut call)?;
+    call.all_read()
+}
+
+fn add_inputs(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), OnnxError> {
+    let mut seen = HashSet::new();
+    for value in &graph.input {
+        let name = text(&value.name);
+        if !seen.insert(name) {
+            return Err(OnnxError::Duplicate {
+                what: "input",
+                name: name.to_owned(),
+            });
+        }
+        if builder.find(name).is_some() {
+            continue;
+        }
+        let (dtype, shape) = declared_type("input", value)?;
+        let Some(dtype) = dtype else {
+            return Err(OnnxError::Value {
+                what: "input",
+                name: name.to_owned(),
+                reason: "its element type is not stated".to_owned(),
+            });
+        };
+        let name = new_name(builder, "input", name)?;
+        builder.input(&name, dtype, shape);
+    }
+    Ok(())
+}
+
+fn add_outputs(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), OnnxError> {
+    let mut seen = HashSet::new();
+    for value in &graph.output {
+        let name = text(&value.name);
+        let Some(id) = builder.find(name) else {
+            return Err(OnnxError::Dangling {
+                user: "the list of outputs".to_owned(),
+                name: name.to_owned(),
+            });
+        };
+        if !seen.insert(id) {
+            return Err(OnnxError::Duplicate {
+                what: "output",
+                name: name.to_owned(),
+            });
+        }
+        builder.graph.outputs.push(id);
+    }
+    if builder.graph.outputs.is_empty() {
+        return Err(OnnxError::Value {
+            what: "graph",
+            name: builder.graph.name.clone(),
+            reason: "it has no output".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Notes the types the file declares for outputs and values in between.
+fn declare_types(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), OnnxError> {
+    for (what, value) in graph
+        .value_info
+        .iter()
+        .map(|v| ("value", v))
+        .chain(graph.output.iter().map(|v| ("output", v)))
+    {
+        let (dtype, shape) = declared_type(what, value)?;
+        // Exporters leave declarations of values they have optimised away.
+        let Some(id) = builder.find(text(&value.name)) else {
+            continue;
+        };
+        let declared = &mut builder.graph.values[id.0];
+        if declared.constant.is_none() && !builder.graph.inputs.contains(&id) {
+            declared.dtype = dtype.or(declared.dtype);
+            declared.shape = shape.or(declared.shape.take());
+        }
+    }
+    Ok(())
+}
+
+fn declared_type(
+    what: &'static str,
+    value: &ValueInfoProto<'_>,
+) -> Result<(Option<DType>, Option<Vec<Dim>>), OnnxError> {
+    let fail = |reason: String| OnnxError::Value {
+        what,
+        name: text(&value.name).to_owned(),
+        reason,
+    };
+    let Some(declared) = value.r#type.as_deref() else {
+        return Ok((None, None));
+    };
+    let Some(tensor) = declared.tensor_type.as_deref() else {
+        return match not_a_tensor(declared) {
+            Some(kind) => Err(fail(format!("{kind} are not supported"))),
+            None => Ok((None, None)),
+        };
+    };
+    let dtype = match tensor.elem_type {
+        None | Some(0) => None,
+        Some(number) => Some(dtype_of(number).map_err(fail)?),
+    };
+    let Some(shape) = tensor.shape.as_deref() else {
+        return Ok((dtype, None));
+    };
+    if shape.dim.len() > MAX_RANK {
+        return Err(fail(format!(
+            "{} axes, the limit is {MAX_RANK}",
+            shape.dim.len()
+        )));
+    }
+    let mut dims = Vec::with_capacity(shape.dim.len());
+    for dim in &shape.dim {
+        dims.push(match (dim.dim_value, text(&dim.dim_param)) {
+            // Some exporters write -1 for an extent they do not know.
+            (Some(-1), _) | (None, "") => Dim::Unknown,
+            (Some(extent), _) => Dim::Known(
+                usize::try_from(extent)
+                    .map_err(|_| fail(format!("extent {extent} in its shape")))?,
+            ),
+            (None, symbol) => Dim::Symbol(symbol.to_owned()),
+        });
+    }
+    let known: Vec<usize> = dims
+        .iter()
+        .map(|d| if let Dim::Known(n) = d { *n } else { 1 })
+        .collect();
+    if crate::tensor::checked_elements(&known).is_none() {
+        return Err(fail("its shape has too many elements".to_owned()));
+    }
+    Ok((dtype, Some(dims)))
+}
+
+fn not_a_tensor(declared: &TypeProto<'_>) -> Option<&'static str> {
+    if declared.sequence_type.is_some() {
+        Some("sequences")
+    } else if declared.map_type.is_some() {
+        Some("maps")
+    } else if declared.optional_type.is_some() {
+        Some("optional values")
+    } else if declared.sparse_tensor_type.is_some() {
+        Some("sparse values")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,91 @@
+//! ONNX files: read, checked, translated to [`Graph`], and written again.
+//!
+//! ```text
+//! bytes --wire--> ModelProto --functions, order, import--> Graph --export--> ModelProto --> bytes
+//! ```
+//!
+//! Reads the formats of IR versions 3 to 14 and the standard operators of versions 7 to
+//! 26, as PyTorch (both exporters), tf2onnx, keras2onnx, onnxconverter-common and
+//! onnxruntime's optimiser write them.
+//!
+//! Files come from strangers: every count is held against what backs it before memory is
+//! taken, names and paths are checked, and a load takes at most the file, the constants
+//! themselves and a fixed amount for the rest.
+//!
+//! Deliberately absent: control flow, sequences, texts, training information, and
+//! elements below 8 bits.
+
+mod error;
+mod external;
+mod functions;
+mod import;
+mod order;
+pub mod proto;
+mod tensors;
+pub mod wire;
+
+use std::path::Path;
+
+pub use error::{OnnxError, WireProblem};
+pub use import::supported_operators;
+pub use tensors::write_tensor;
+
+use crate::ModelError;
+use crate::graph::Graph;
+use external::ExternalFiles;
+use proto::ModelProto;
+use tensors::TensorSource;
+use wire::Budget;
+
+/// Largest file read, protocol buffers' own limit; larger models keep their constants
+/// in a second file.
+const MAX_FILE_BYTES: u64 = 1 << 31;
+
+/// What constants may take beyond the files they come from: lists of small integers
+/// and sparse tensors grow when read.
+const CONSTANT_BYTES: usize = 512 << 20;
+
+/// Reads a model from a file.
+///
+/// # Errors
+///
+/// [`ModelError::Io`] if the file cannot be read; otherwise as [`parse`].
+pub fn load(path: &Path) -> Result<Graph, ModelError> {
+    let io = |source| ModelError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let size = std::fs::metadata(path).map_err(io)?.len();
+    if size > MAX_FILE_BYTES {
+        return Err(OnnxError::TooLarge {
+            what: "the size of the file",
+            got: size,
+            limit: MAX_FILE_BYTES,
+        }
+        .into());
+    }
+    let bytes = std::fs::read(path).map_err(io)?;
+    let folder = match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => Path::new("/"),
+    };
+    parse(&bytes, Some(folder))
+}
+
+/// Reads a model from memory. `folder` is where constants outside the model are looked
+/// for; without it such constants are an error.
+///
+/// # Errors
+///
+/// [`ModelError::Onnx`] if the bytes are no model this crate can read, saying where and
+/// why; [`ModelError::Operator`] if a node's operands or parameters are not its
+/// operator's.
+pub fn parse(bytes: &[u8], folder: Option<&Path>) -> Result<Graph, ModelError> {
+    let model = ModelProto::decode(bytes)?;
+    let mut source = TensorSource {
+        external: ExternalFiles::new(folder),
+        budget: Budget::new(bytes.len().saturating_add(CONSTANT_BYTES)),
+    };
+    import::import(model, &mut source)
+}

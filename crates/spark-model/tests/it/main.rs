@@ -1,0 +1,4 @@
+//! Whole-crate tests, in one binary.
+
+mod data;
+mod onnx_real;
