@@ -38,7 +38,8 @@ pub struct StaticValue {
 pub struct StaticGraph {
     /// All values.
     pub values: Vec<StaticValue>,
-    /// Operators in execution order; none has only constant operands.
+    /// Operators in execution order. None has only constant operands, unless its
+    /// result was too large to fold.
     pub nodes: Vec<Node>,
     /// What the caller provides.
     pub inputs: Vec<ValueId>,

@@ -14,13 +14,22 @@
 //!
 //! Deliberately absent: subgraphs (If, Loop, Scan), sequences, strings and training.
 
+mod bind;
 mod bound;
+pub(crate) mod infer;
+mod name;
 mod op;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use bind::bind;
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
+pub use infer::{
+    Einsum, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis, broadcast_shapes,
+    conv_transpose_windows, conv_windows, infer, parse_einsum, pool_windows, resolve_axes,
+    resolve_axis, resolve_pads, resolve_resize, resolve_slice,
+};
 pub use op::*;
 
 use crate::tensor::{DType, Tensor};

@@ -1,0 +1,190 @@
+//! Resizing and sampling on a grid.
+
+use super::{
+    Operand, Operands, check_float, check_numeric, check_rank, check_rank_at_least, check_shape,
+    constant_ints, one, op_error, resolve_axes,
+};
+use crate::graph::{AspectRatio, CoordinateTransform, Interpolation, OpError, Resize, TensorType};
+use crate::tensor::{MAX_ELEMENTS, Tensor};
+
+/// How one axis is resized.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ResizeAxis {
+    /// Extent of the operand.
+    pub input: usize,
+    /// Extent of the result.
+    pub output: usize,
+    /// Result over operand: as given, or `output / input` where sizes are given.
+    pub scale: f64,
+    /// Begin and end of the part that is taken, as fractions of the operand;
+    /// (0, 1) but for [`CoordinateTransform::TfCropAndResize`].
+    pub region: (f64, f64),
+}
+
+/// How every axis of `x` is resized, axes that stay included.
+///
+/// # Errors
+///
+/// [`OpError`] unless exactly one of `scales` and `sizes` is given (an empty one
+/// counts as absent), constant, positive and of the right length; if `roi` is
+/// wanted and missing; if an axis is empty or out of range.
+pub fn resolve_resize(
+    resize: &Resize,
+    x_shape: &[usize],
+    roi: Option<Operand<'_>>,
+    scales: Option<Operand<'_>>,
+    sizes: Option<Operand<'_>>,
+) -> Result<Vec<ResizeAxis>, OpError> {
+    let rank = x_shape.len();
+    let axes = match &resize.axes {
+        Some(axes) => resolve_axes(axes, rank)?,
+        None => (0..rank).collect(),
+    };
+    let mut resolved: Vec<ResizeAxis> = x_shape
+        .iter()
+        .map(|&n| ResizeAxis {
+            input: n,
+            output: n,
+            scale: 1.0,
+            region: (0.0, 1.0),
+        })
+        .collect();
+    if resize.transform == CoordinateTransform::TfCropAndResize {
+        let roi = roi.ok_or_else(|| op_error!("crop and resize needs operand 1 (`roi`)"))?;
+        let roi = constant_floats("roi", &roi, 2 * axes.len())?;
+        for (i, &axis) in axes.iter().enumerate() {
+            resolved[axis].region = (roi[i], roi[axes.len() + i]);
+        }
+    }
+    // Exporters write an empty tensor where an operand is not meant.
+    let scales = scales.filter(|s| s.len() != 0);
+    let sizes = sizes.filter(|s| s.len() != 0);
+    match (scales, sizes) {
+        (Some(scales), None) => {
+            let scales = constant_floats("scales", &scales, axes.len())?;
+            for (&axis, &scale) in axes.iter().zip(&scales) {
+                let axis = &mut resolved[axis];
+                // In f32 as onnxruntime does: 10 x 0.7 is 7, though 0.7f32 is below 0.7.
+                let taken = axis.input as f32 * (axis.region.1 - axis.region.0) as f32;
+                let output = (taken * scale as f32).floor();
+                if !(scale > 0.0 && output >= 0.0 && output <= MAX_ELEMENTS as f32) {
+                    return Err(op_error!("scale {scale} of an axis of {}", axis.input));
+                }
+                axis.scale = scale;
+                axis.output = output as usize;
+            }
+        }
+        (None, Some(sizes)) => {
+            let sizes = constant_ints("sizes", &sizes)?;
+            if sizes.len() != axes.len() {
+                return Err(op_error!(
+                    "`sizes` has {} values, wanted {}",
+                    sizes.len(),
+                    axes.len()
+                ));
+            }
+            apply_sizes(resize.aspect, &axes, &sizes, &mut resolved)?;
+        }
+        _ => return Err(op_error!("exactly one of `scales` and `sizes` is needed")),
+    }
+    if resolved.iter().any(|a| a.input == 0 && a.output != 0) {
+        return Err(op_error!("`x` of shape {x_shape:?} has nothing to sample"));
+    }
+    Ok(resolved)
+}
+
+fn apply_sizes(
+    aspect: AspectRatio,
+    axes: &[usize],
+    sizes: &[i64],
+    resolved: &mut [ResizeAxis],
+) -> Result<(), OpError> {
+    if let Some(&bad) = sizes.iter().find(|&&s| s < 1 || s > MAX_ELEMENTS as i64) {
+        return Err(op_error!("size {bad} of a result's axis"));
+    }
+    let ratios = axes
+        .iter()
+        .zip(sizes)
+        .map(|(&axis, &size)| size as f64 / resolved[axis].input as f64);
+    let common = match aspect {
+        AspectRatio::Stretch => None,
+        AspectRatio::NotLarger => ratios.reduce(f64::min),
+        AspectRatio::NotSmaller => ratios.reduce(f64::max),
+    };
+    for (&axis, &size) in axes.iter().zip(sizes) {
+        let axis = &mut resolved[axis];
+        match common {
+            None => {
+                axis.output = size as usize;
+                axis.scale = size as f64 / axis.input as f64;
+            }
+            Some(scale) => {
+                // Half up, as ONNX's round_int.
+                let output = (axis.input as f64 * scale + 0.5).floor();
+                if !(output <= MAX_ELEMENTS as f64) {
+                    return Err(op_error!("scale {scale} of an axis of {}", axis.input));
+                }
+                axis.scale = scale;
+                axis.output = output as usize;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn constant_floats(what: &str, operand: &Operand<'_>, len: usize) -> Result<Vec<f64>, OpError> {
+    check_float(what, operand)?;
+    check_shape(what, operand.shape, &[len])?;
+    operand
+        .constant
+        .map(Tensor::to_f64)
+        .ok_or_else(|| op_error!("`{what}` must be constant: the result's shape depends on it"))
+}
+
+pub(super) fn resize(resize: &Resize, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
+    operands.expect(1, 4, 1)?;
+    let x = operands.required(0, "x")?;
+    match resize.mode {
+        Interpolation::Nearest => {}
+        Interpolation::Linear | Interpolation::Cubic => check_numeric("x", &x)?,
+    }
+    let axes = resolve_resize(
+        resize,
+        x.shape,
+        operands.optional(1),
+        operands.optional(2),
+        operands.optional(3),
+    )?;
+    one(x.dtype, axes.iter().map(|a| a.output).collect::<Vec<_>>())
+}
+
+pub(super) fn grid_sample(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
+    operands.expect(2, 2, 1)?;
+    let x = operands.required(0, "x")?;
+    let grid = operands.required(1, "grid")?;
+    check_float("x", &x)?;
+    check_float("grid", &grid)?;
+    check_rank_at_least("x", &x, 3)?;
+    check_rank("grid", &grid, x.rank())?;
+    let spatial = x.rank() - 2;
+    if spatial > 3 {
+        return Err(op_error!("{spatial} spatial axes, at most 3 are supported"));
+    }
+    if grid.shape[0] != x.shape[0] || grid.shape[spatial + 1] != spatial {
+        return Err(op_error!(
+            "`grid` of shape {:?} does not fit `x` of shape {:?}: wanted [{}, ..., {spatial}]",
+            grid.shape,
+            x.shape,
+            x.shape[0]
+        ));
+    }
+    if x.shape[2..].contains(&0) {
+        return Err(op_error!(
+            "`x` of shape {:?} has nothing to sample",
+            x.shape
+        ));
+    }
+    let mut shape = vec![x.shape[0], x.shape[1]];
+    shape.extend_from_slice(&grid.shape[1..=spatial]);
+    one(x.dtype, shape)
+}

@@ -1,0 +1,93 @@
+//! Operators that make elements from shapes, counts and positions.
+
+use super::Inputs;
+use super::index::{Lines, for_each_position};
+use super::movement::{pick, positions};
+use super::numbers::{Numbers, from_floats, from_whole};
+use crate::graph::infer::{op_error, shape_part};
+use crate::graph::{OpError, TensorType, resolve_axis};
+use crate::tensor::Tensor;
+
+pub(super) fn shape(
+    start: i64,
+    end: Option<i64>,
+    inputs: Inputs<'_>,
+    ty: &TensorType,
+) -> Result<Tensor, OpError> {
+    positions(ty, shape_part(inputs.get(0)?.shape(), start, end).to_vec())
+}
+
+pub(super) fn size(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+    positions(ty, vec![inputs.get(0)?.len()])
+}
+
+pub(super) fn constant_of_shape(value: &Tensor, ty: &TensorType) -> Result<Tensor, OpError> {
+    let n = ty.shape.iter().product();
+    pick(&[value], &vec![(0, 0); n], ty)
+}
+
+pub(super) fn range(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+    let (start, delta) = (Numbers::of(inputs.get(0)?), Numbers::of(inputs.get(2)?));
+    let n = ty.shape[0];
+    match (start, delta) {
+        (Numbers::Float(start), Numbers::Float(delta)) => {
+            from_floats(ty, (0..n).map(|i| start[0] + i as f64 * delta[0]).collect())
+        }
+        (Numbers::Whole(start), Numbers::Whole(delta)) => from_whole(
+            ty,
+            (0..n).map(|i| start[0] + i as i128 * delta[0]).collect(),
+        ),
+        _ => Err(op_error!("bounds differ in type")),
+    }
+}
+
+/// Indices count from the end where negative; outside `-depth..depth` nothing is hot.
+/// Float indices and depths truncate.
+pub(super) fn one_hot(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+    let (indices, values) = (inputs.get(0)?, inputs.get(2)?);
+    let axis = resolve_axis(axis, ty.shape.len())?;
+    let lines = Lines::new(&ty.shape, axis);
+    let hot: Vec<i128> = match Numbers::of(indices) {
+        Numbers::Whole(values) => values,
+        Numbers::Float(values) => values.into_iter().map(|v| v as i128).collect(),
+    };
+    // `values` is [off, on].
+    let mut sources = vec![(0, 0); ty.shape.iter().product()];
+    let mut indices = hot.into_iter();
+    lines.for_each(|line| {
+        let index = indices.next().unwrap_or_default();
+        let from_front = if index < 0 {
+            index + line.len() as i128
+        } else {
+            index
+        };
+        if let Some(&at) = usize::try_from(from_front).ok().and_then(|i| line.get(i)) {
+            sources[at] = (0, 1);
+        }
+    });
+    pick(&[values], &sources, ty)
+}
+
+pub(super) fn non_zero(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+    let x = inputs.get(0)?;
+    let values = x.to_f64();
+    let mut found: Vec<Vec<usize>> = vec![Vec::new(); x.shape().len()];
+    let mut flat = 0;
+    for_each_position(x.shape(), |at| {
+        if values[flat] != 0.0 {
+            for (axis, &i) in at.iter().enumerate() {
+                found[axis].push(i);
+            }
+        }
+        flat += 1;
+    });
+    positions(ty, found.concat())
+}
+
+pub(super) fn eye_like(k: i64, ty: &TensorType) -> Result<Tensor, OpError> {
+    let mut values = Vec::with_capacity(ty.shape.iter().product());
+    for_each_position(&ty.shape, |at| {
+        values.push(i128::from(at[1] as i128 - at[0] as i128 == i128::from(k)));
+    });
+    from_whole(ty, values)
+}

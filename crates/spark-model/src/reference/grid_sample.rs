@@ -1,0 +1,132 @@
+//! Sampling at positions that an operand lists.
+//!
+//! ```text
+//! grid value g in [-1, 1] on an axis of n elements, last axis first
+//! at = (g + 1) / 2 * (n - 1)       align_corners: -1 and 1 are the centres of the ends
+//! at = ((g + 1) * n - 1) / 2       otherwise their outer edges
+//! ```
+//!
+//! A position outside is moved in (border, reflection) before its taps are taken;
+//! taps still outside are treated the same way, or are zero.
+
+use super::Inputs;
+use super::index::{for_each_position, offset, strides};
+use super::numbers::from_floats;
+use crate::graph::{GridPadding, Interpolation, OpError, TensorType};
+use crate::tensor::Tensor;
+
+/// Cubic coefficient, fixed by the operator.
+const CUBIC: f64 = -0.75;
+
+pub(super) fn grid_sample(
+    mode: Interpolation,
+    padding: GridPadding,
+    align_corners: bool,
+    inputs: Inputs<'_>,
+    ty: &TensorType,
+) -> Result<Tensor, OpError> {
+    let (x, grid) = (inputs.get(0)?, inputs.get(1)?);
+    let (x_shape, x) = (x.shape(), x.to_f64());
+    let spatial = &x_shape[2..];
+    let spatial_strides = strides(spatial);
+    let plane: usize = spatial.iter().product();
+    let points_per_sample: usize = ty.shape[2..].iter().product();
+    let grid = grid.to_f64();
+    let mut y = vec![0.0; ty.shape.iter().product()];
+    for n in 0..x_shape[0] {
+        for point in 0..points_per_sample {
+            let place = &grid[(n * points_per_sample + point) * spatial.len()..][..spatial.len()];
+            // The grid names the last axis first.
+            let taps: Vec<Vec<(Option<usize>, f64)>> = spatial
+                .iter()
+                .zip(place.iter().rev())
+                .map(|(&extent, &g)| axis_taps(mode, padding, align_corners, extent, g))
+                .collect();
+            let counts: Vec<usize> = taps.iter().map(Vec::len).collect();
+            for c in 0..x_shape[1] {
+                let plane = &x[(n * x_shape[1] + c) * plane..][..plane];
+                let mut sum = 0.0;
+                for_each_position(&counts, |k| {
+                    let chosen = || taps.iter().zip(k).map(|(taps, &k)| taps[k]);
+                    let weight: f64 = chosen().map(|(_, weight)| weight).product();
+                    let position: Option<Vec<usize>> = chosen().map(|(i, _)| i).collect();
+                    if let Some(position) = position {
+                        sum += weight * plane[offset(&position, &spatial_strides)];
+                    }
+                });
+                y[(n * x_shape[1] + c) * points_per_sample + point] = sum;
+            }
+        }
+    }
+    from_floats(ty, y)
+}
+
+/// Elements and weights along one axis; no element where zeros lie outside.
+fn axis_taps(
+    mode: Interpolation,
+    padding: GridPadding,
+    align_corners: bool,
+    extent: usize,
+    g: f64,
+) -> Vec<(Option<usize>, f64)> {
+    let n = extent as f64;
+    let (at, low, high) = if align_corners {
+        ((g + 1.0) / 2.0 * (n - 1.0), 0.0, n - 1.0)
+    } else {
+        (((g + 1.0) * n - 1.0) / 2.0, -0.5, n - 0.5)
+    };
+    let at = if mode == Interpolation::Nearest {
+        at.round_ties_even()
+    } else {
+        at
+    };
+    let at = match padding {
+        _ if (low..=high).contains(&at) => at,
+        GridPadding::Zeros => at,
+        GridPadding::Border => at.clamp(0.0, n - 1.0),
+        GridPadding::Reflection => reflect(at, low, high),
+    };
+    let element = |i: f64| {
+        let i = match padding {
+            _ if (0.0..n).contains(&i) => i,
+            GridPadding::Zeros => return None,
+            GridPadding::Border => i.clamp(0.0, n - 1.0),
+            GridPadding::Reflection => reflect(i, low, high).trunc().clamp(0.0, n - 1.0),
+        };
+        // A NaN position takes the first element.
+        Some(i as usize)
+    };
+    let first = at.floor();
+    let t = at - first;
+    match mode {
+        Interpolation::Nearest => vec![(element(first), 1.0)],
+        Interpolation::Linear => vec![(element(first), 1.0 - t), (element(first + 1.0), t)],
+        Interpolation::Cubic => (-1..=2)
+            .map(|k| {
+                let k = f64::from(k);
+                (element(first + k), cubic((k - t).abs()))
+            })
+            .collect(),
+    }
+}
+
+/// `at` folded back at `low` and `high` until it lies between them.
+fn reflect(at: f64, low: f64, high: f64) -> f64 {
+    let range = high - low;
+    if range <= 0.0 || !at.is_finite() {
+        return low.max(0.0);
+    }
+    let phase = (at - low).rem_euclid(2.0 * range);
+    low + phase.min(2.0 * range - phase)
+}
+
+/// Keys' cubic convolution kernel at distance `d`.
+fn cubic(d: f64) -> f64 {
+    if d <= 1.0 {
+        ((CUBIC + 2.0) * d - (CUBIC + 3.0)) * d * d + 1.0
+    } else if d < 2.0 {
+        ((CUBIC * d - 5.0 * CUBIC) * d + 8.0 * CUBIC) * d - 4.0 * CUBIC
+    } else {
+        0.0
+    }
+}

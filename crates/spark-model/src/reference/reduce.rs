@@ -1,0 +1,167 @@
+//! Reductions over axes and running sums along one.
+
+use super::Inputs;
+use super::index::{Lines, for_each_position, offset, strides};
+use super::numbers::{Numbers, from_floats, from_whole, whole_numbers};
+use super::unary::{larger, smaller};
+use crate::graph::infer::op_error;
+use crate::graph::{OpError, Reduce, ReduceKind, TensorType, resolve_axes, resolve_axis};
+use crate::tensor::{DType, Tensor};
+
+pub(super) fn reduce(
+    reduce: &Reduce,
+    inputs: Inputs<'_>,
+    ty: &TensorType,
+) -> Result<Tensor, OpError> {
+    let x = inputs.get(0)?;
+    let rank = x.shape().len();
+    let given: Vec<i64> = inputs
+        .optional(1)
+        .and_then(whole_numbers)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|axis| axis as i64)
+        .collect();
+    let axes = if given.is_empty() && !reduce.noop_with_empty_axes {
+        (0..rank).collect()
+    } else {
+        resolve_axes(&given, rank)?
+    };
+    let kept_shape: Vec<usize> = (0..rank)
+        .map(|axis| {
+            if axes.contains(&axis) {
+                1
+            } else {
+                x.shape()[axis]
+            }
+        })
+        .collect();
+    let mut result_strides = strides(&kept_shape);
+    axes.iter().for_each(|&axis| result_strides[axis] = 0);
+
+    // The elements that each result element is made of.
+    let mut members: Vec<Vec<usize>> = vec![Vec::new(); ty.shape.iter().product()];
+    let mut flat = 0;
+    for_each_position(x.shape(), |at| {
+        members[offset(at, &result_strides)].push(flat);
+        flat += 1;
+    });
+    match Numbers::of(x) {
+        Numbers::Float(x) => {
+            let over = |set: &Vec<usize>| over_floats(reduce.kind, set.iter().map(|&i| x[i]));
+            from_floats(ty, members.iter().map(over).collect())
+        }
+        Numbers::Whole(x) => {
+            let over =
+                |set: &Vec<usize>| over_whole(reduce.kind, ty.dtype, set.iter().map(|&i| x[i]));
+            from_whole(ty, members.iter().map(over).collect::<Result<_, _>>()?)
+        }
+    }
+}
+
+/// Of nothing: 0, 1 for a product, the opposite infinity for an extreme, NaN for a mean.
+fn over_floats(kind: ReduceKind, set: impl Iterator<Item = f64> + Clone) -> f64 {
+    match kind {
+        ReduceKind::Sum => set.sum(),
+        ReduceKind::Mean => set.clone().sum::<f64>() / set.count() as f64,
+        ReduceKind::Max => set.fold(f64::NEG_INFINITY, larger),
+        ReduceKind::Min => set.fold(f64::INFINITY, smaller),
+        ReduceKind::Prod => set.product(),
+        ReduceKind::L1 => set.map(f64::abs).sum(),
+        ReduceKind::L2 => set.map(|x| x * x).sum::<f64>().sqrt(),
+        ReduceKind::SumSquare => set.map(|x| x * x).sum(),
+        ReduceKind::LogSum => set.sum::<f64>().ln(),
+        ReduceKind::LogSumExp => {
+            let largest = set.clone().fold(f64::NEG_INFINITY, larger);
+            if largest.is_infinite() {
+                return largest;
+            }
+            largest + set.map(|x| (x - largest).exp()).sum::<f64>().ln()
+        }
+    }
+}
+
+/// As for floats, but an extreme of nothing is the type's opposite end and a mean
+/// truncates; there is no mean of nothing.
+fn over_whole(
+    kind: ReduceKind,
+    dtype: DType,
+    set: impl Iterator<Item = i128> + Clone,
+) -> Result<i128, OpError> {
+    Ok(match kind {
+        ReduceKind::Sum => set.sum(),
+        ReduceKind::Mean => {
+            let n = set.clone().count() as i128;
+            set.sum::<i128>()
+                .checked_div(n)
+                .ok_or_else(|| op_error!("mean of no integers"))?
+        }
+        ReduceKind::Max => set.max().unwrap_or(whole_range(dtype).0),
+        ReduceKind::Min => set.min().unwrap_or(whole_range(dtype).1),
+        ReduceKind::Prod => set.fold(1, i128::wrapping_mul),
+        ReduceKind::L1 => set.map(i128::abs).sum(),
+        ReduceKind::SumSquare => set.fold(0, |sum, x| sum.wrapping_add(x.wrapping_mul(x))),
+        ReduceKind::L2 | ReduceKind::LogSum | ReduceKind::LogSumExp => {
+            return Err(op_error!("{} has no integer form", kind.name()));
+        }
+    })
+}
+
+/// Smallest and largest value of an integer type.
+fn whole_range(dtype: DType) -> (i128, i128) {
+    match dtype {
+        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
+        DType::I16 => (i16::MIN.into(), i16::MAX.into()),
+        DType::I32 => (i32::MIN.into(), i32::MAX.into()),
+        DType::I64 => (i64::MIN.into(), i64::MAX.into()),
+        DType::U8 => (0, u8::MAX.into()),
+        DType::U16 => (0, u16::MAX.into()),
+        DType::U32 => (0, u32::MAX.into()),
+        DType::U64 => (0, u64::MAX.into()),
+        DType::Bool => (0, 1),
+        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => (i128::MIN, i128::MAX),
+    }
+}
+
+pub(super) fn cum_sum(
+    exclusive: bool,
+    reverse: bool,
+    inputs: Inputs<'_>,
+    ty: &TensorType,
+) -> Result<Tensor, OpError> {
+    let axis = inputs.get(1).map(whole_numbers)?;
+    let axis = axis
+        .and_then(|a| a.first().copied())
+        .ok_or_else(|| op_error!("no axis"))?;
+    let lines = Lines::new(&ty.shape, resolve_axis(axis as i64, ty.shape.len())?);
+    match Numbers::of(inputs.get(0)?) {
+        Numbers::Float(mut x) => {
+            lines.for_each(|line| running_sum(&mut x, line, exclusive, reverse, |a, b| a + b));
+            from_floats(ty, x)
+        }
+        Numbers::Whole(mut x) => {
+            lines.for_each(|line| running_sum(&mut x, line, exclusive, reverse, |a, b| a + b));
+            from_whole(ty, x)
+        }
+    }
+}
+
+fn running_sum<T: Copy + Default>(
+    x: &mut [T],
+    line: &[usize],
+    exclusive: bool,
+    reverse: bool,
+    add: impl Fn(T, T) -> T,
+) {
+    let mut sum = T::default();
+    for step in 0..line.len() {
+        let at = if reverse {
+            line[line.len() - 1 - step]
+        } else {
+            line[step]
+        };
+        let with_own = add(sum, x[at]);
+        x[at] = if exclusive { sum } else { with_own };
+        sum = with_own;
+    }
+}

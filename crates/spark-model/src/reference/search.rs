@@ -1,0 +1,92 @@
+//! Positions of extreme values along an axis.
+//!
+//! Values are ordered as numbers, NaN above all; equal ones by position.
+
+use std::cmp::Ordering;
+
+use super::Inputs;
+use super::index::Lines;
+use super::movement::{pick, positions};
+use super::numbers::Numbers;
+use crate::graph::{ArgReduce, OpError, TensorType, resolve_axis};
+use crate::tensor::Tensor;
+
+/// Compares two elements of one tensor.
+fn compare(values: &Numbers, a: usize, b: usize) -> Ordering {
+    match values {
+        Numbers::Whole(v) => v[a].cmp(&v[b]),
+        Numbers::Float(v) => v[a]
+            .partial_cmp(&v[b])
+            .unwrap_or_else(|| v[a].is_nan().cmp(&v[b].is_nan())),
+    }
+}
+
+pub(super) fn arg_reduce(
+    arg: &ArgReduce,
+    inputs: Inputs<'_>,
+    ty: &TensorType,
+) -> Result<Tensor, OpError> {
+    let x = inputs.get(0)?;
+    let axis = resolve_axis(arg.axis, x.shape().len())?;
+    let values = Numbers::of(x);
+    let wanted = if arg.max {
+        Ordering::Greater
+    } else {
+        Ordering::Less
+    };
+    let mut found = Vec::with_capacity(ty.shape.iter().product());
+    Lines::new(x.shape(), axis).for_each(|line| {
+        let mut best = 0;
+        for candidate in 1..line.len() {
+            let order = compare(&values, line[candidate], line[best]);
+            if order == wanted || (order == Ordering::Equal && arg.select_last) {
+                best = candidate;
+            }
+        }
+        found.push(best);
+    });
+    positions(ty, found)
+}
+
+pub(super) fn top_k(
+    axis: i64,
+    largest: bool,
+    inputs: Inputs<'_>,
+    types: &[TensorType],
+) -> Result<Vec<Tensor>, OpError> {
+    let x = inputs.get(0)?;
+    let axis = resolve_axis(axis, x.shape().len())?;
+    let values = Numbers::of(x);
+    let result_shape = &types[0].shape;
+    let k = result_shape[axis];
+    let n: usize = result_shape.iter().product();
+    let (mut sources, mut indices) = (vec![(0, 0); n], vec![0; n]);
+    let mut ranked_lines = Vec::new();
+    Lines::new(x.shape(), axis).for_each(|line| {
+        let mut order: Vec<usize> = (0..line.len()).collect();
+        order.sort_by(|&a, &b| {
+            let ascending = compare(&values, line[a], line[b]);
+            if largest {
+                ascending.reverse()
+            } else {
+                ascending
+            }
+        });
+        order.truncate(k);
+        ranked_lines.push((line.to_vec(), order));
+    });
+    let mut ranked = ranked_lines.into_iter();
+    Lines::new(result_shape, axis).for_each(|targets| {
+        if let Some((line, order)) = ranked.next() {
+            for (&target, &position) in targets.iter().zip(&order) {
+                sources[target] = (0, line[position]);
+                indices[target] = position;
+            }
+        }
+    });
+    let mut results = vec![pick(&[x], &sources, &types[0])?];
+    if let Some(ty) = types.get(1) {
+        results.push(positions(ty, indices)?);
+    }
+    Ok(results)
+}
