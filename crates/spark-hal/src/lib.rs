@@ -1,5 +1,56 @@
-//! What machine is this: platform, GPUs, CPU, memory, configuration.
+//! What machine is this: DGX Spark or not, GPUs, memory, CPU, software, configuration.
+//!
+//! ```no_run
+//! let machine = spark_hal::machine();
+//! println!("{}", machine.summary());
+//! for seen in &machine.platform.evidence {
+//!     println!("  {seen}");
+//! }
+//! if let Some(gpu) = spark_hal::best_gpu() {
+//!     println!("use {}: {}", gpu.recommended.precision, gpu.recommended.reason);
+//! }
+//! ```
+//!
+//! ```text
+//! config    environment variables             root     files, or a recorded machine
+//! platform  kind of machine, with evidence    reading  value, not supported, failed
+//! cpu, memory, cgroup, process                pci, stack
+//! nvml, cuda  the driver, asked with care     gpu      their answers merged
+//! ```
+//!
+//! Everything is read through a [`Root`] and the traits [`nvml::NvmlApi`] and
+//! [`cuda::CudaApi`], so recorded machines drive the tests. Nothing is started as a
+//! process, nothing needs root, and no serial number is read. Driver libraries are
+//! opened at run time: one binary works with and without them.
 
+mod cgroup;
+pub mod config;
+pub mod cpu;
+pub mod cuda;
+mod evidence;
+pub mod gpu;
+mod machine;
+pub mod memory;
+pub mod nvml;
+pub mod pci;
+pub mod platform;
 mod precision;
+pub mod process;
+mod reading;
+mod root;
+pub mod stack;
 
-pub use precision::Precision;
+pub use cgroup::Cgroup;
+pub use config::{Config, config};
+pub use evidence::{Evidence, Signal};
+pub use gpu::{ComputeCapability, Gpu, GpuMemory};
+pub use machine::{
+    Machine, Sources, best_gpu, is_dgx_spark, is_nvidia_available, machine, nvidia_gpus,
+    recommended_precision,
+};
+pub use memory::Memory;
+pub use platform::{Platform, PlatformKind};
+pub use precision::{Precision, UnknownPrecision};
+pub use process::ProcessMemory;
+pub use reading::{Failure, Reading};
+pub use root::Root;

@@ -1,0 +1,153 @@
+//! NVML on a thread of its own, so that a call that hangs costs a time limit and not
+//! the program.
+//!
+//! ```text
+//! caller            thread
+//!   | -- question --> |  runs it
+//!   | <-- answer ---- |
+//!   |   or: time over -> every later question fails at once, the thread is given up
+//! ```
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use super::{GpuProcess, GpuSample, NvmlApi, NvmlDevice};
+use crate::reading::{Failure, Reading};
+use crate::stack::Version;
+
+type Question = Box<dyn FnOnce(&dyn NvmlApi) + Send>;
+
+/// An [`NvmlApi`] whose every call ends within a time limit.
+#[derive(Debug)]
+pub struct Bounded {
+    questions: Mutex<Sender<Question>>,
+    limit: Duration,
+    is_hung: AtomicBool,
+}
+
+impl Bounded {
+    /// Starts the thread and opens NVML on it.
+    ///
+    /// # Errors
+    ///
+    /// The failure of `open`, or [`Failure::TimedOut`].
+    pub fn start(
+        limit: Duration,
+        open: impl FnOnce() -> Result<Box<dyn NvmlApi>, Failure> + Send + 'static,
+    ) -> Result<Self, Failure> {
+        let (questions, inbox) = mpsc::channel::<Question>();
+        let (opened, is_open) = mpsc::channel();
+        let serve = move || {
+            let nvml = match open() {
+                Ok(nvml) => nvml,
+                Err(why) => {
+                    // Nobody waits any more if this fails, and nothing is left to do.
+                    let _ = opened.send(Err(why));
+                    return;
+                }
+            };
+            if opened.send(Ok(())).is_err() {
+                return;
+            }
+            for question in inbox {
+                question(nvml.as_ref());
+            }
+        };
+        std::thread::Builder::new()
+            .name("spark-hal-nvml".to_owned())
+            .spawn(serve)
+            .map_err(|error| Failure::Call {
+                call: "thread",
+                reason: error.to_string(),
+            })?;
+        receive("nvmlInit", limit, is_open.recv_timeout(limit))??;
+        Ok(Self {
+            questions: Mutex::new(questions),
+            limit,
+            is_hung: AtomicBool::new(false),
+        })
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        call: &'static str,
+        question: impl FnOnce(&dyn NvmlApi) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        if self.is_hung.load(Ordering::Relaxed) {
+            return Err(Failure::TimedOut {
+                call,
+                after: Duration::ZERO,
+            });
+        }
+        let (answer, answered) = mpsc::channel();
+        let boxed: Question = Box::new(move |nvml| {
+            // The asker may have given up waiting.
+            let _ = answer.send(question(nvml));
+        });
+        let sent = match self.questions.lock() {
+            Ok(questions) => questions.send(boxed).is_ok(),
+            Err(_) => false,
+        };
+        if !sent {
+            return Err(Failure::Call {
+                call,
+                reason: "the NVML thread has ended".to_owned(),
+            });
+        }
+        let answer = receive(call, self.limit, answered.recv_timeout(self.limit));
+        if matches!(answer, Err(Failure::TimedOut { .. })) {
+            self.is_hung.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+}
+
+fn receive<T>(
+    call: &'static str,
+    after: Duration,
+    received: Result<T, RecvTimeoutError>,
+) -> Result<T, Failure> {
+    received.map_err(|error| match error {
+        RecvTimeoutError::Timeout => Failure::TimedOut { call, after },
+        RecvTimeoutError::Disconnected => Failure::Call {
+            call,
+            reason: "the NVML thread has ended".to_owned(),
+        },
+    })
+}
+
+fn flatten<T>(answer: Result<Reading<T>, Failure>) -> Reading<T> {
+    answer.unwrap_or_else(Reading::Failed)
+}
+
+impl NvmlApi for Bounded {
+    fn driver_version(&self) -> Reading<Version> {
+        flatten(self.ask("nvmlSystemGetDriverVersion", |nvml| nvml.driver_version()))
+    }
+
+    fn cuda_version(&self) -> Reading<Version> {
+        flatten(self.ask("nvmlSystemGetCudaDriverVersion", |nvml| nvml.cuda_version()))
+    }
+
+    fn device_count(&self) -> Result<u32, Failure> {
+        self.ask("nvmlDeviceGetCount", |nvml| nvml.device_count())?
+    }
+
+    fn describe(&self, index: u32) -> Result<NvmlDevice, Failure> {
+        self.ask("nvml description of a device", move |nvml| {
+            nvml.describe(index)
+        })?
+    }
+
+    fn sample(&self, index: u32) -> Result<GpuSample, Failure> {
+        self.ask("nvml sample of a device", move |nvml| nvml.sample(index))?
+    }
+
+    fn processes(&self, index: u32) -> Reading<Vec<GpuProcess>> {
+        flatten(self.ask("nvml processes of a device", move |nvml| {
+            nvml.processes(index)
+        }))
+    }
+}

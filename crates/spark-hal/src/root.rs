@@ -1,0 +1,186 @@
+//! Where files of the machine are read: `/`, or a recorded machine under a prefix.
+//!
+//! ```text
+//! Root::host()            /sys/class/dmi/id/product_family
+//! Root::at("machines/x")  machines/x/sys/class/dmi/id/product_family
+//! ```
+//!
+//! Every read is bounded: only regular files, at most a few kilobytes for
+//! one-value entries and a few megabytes for tables, so that a pipe, a device, a
+//! symlink loop or an endless file gives a [`Failure`], never a hang.
+//!
+//! It is no sandbox: an absolute symbolic link inside a prefix leads out of it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::reading::{Failure, Reading};
+
+/// Longest one-value entry (`/sys/.../product_family`, a number, a link speed).
+const LINE_LIMIT_BYTES: usize = 4 << 10;
+/// Longest table (`/proc/cpuinfo` of a 512-CPU host has about one megabyte).
+const TABLE_LIMIT_BYTES: usize = 4 << 20;
+/// Most entries taken from one directory.
+const ENTRIES_LIMIT: usize = 8192;
+
+/// The directory that stands for `/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    prefix: PathBuf,
+}
+
+impl Root {
+    /// The running machine.
+    #[must_use]
+    pub fn host() -> Self {
+        Self::at("/")
+    }
+
+    /// A recorded machine: `prefix` stands for `/`.
+    #[must_use]
+    pub fn at(prefix: impl Into<PathBuf>) -> Self {
+        Self {
+            prefix: prefix.into(),
+        }
+    }
+
+    /// Whether this is the running machine and not a recorded one.
+    #[must_use]
+    pub fn is_host(&self) -> bool {
+        self.prefix == Path::new("/")
+    }
+
+    /// Where `path` (absolute on the described machine) is found.
+    #[must_use]
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.prefix.join(path.trim_start_matches('/'))
+    }
+
+    /// A one-value entry, surrounding blanks removed.
+    ///
+    /// [`Reading::NotSupported`] if there is no such file.
+    #[must_use]
+    pub fn line(&self, path: &str) -> Reading<String> {
+        self.read(path, LINE_LIMIT_BYTES)
+            .map(|text| text.trim().to_owned())
+    }
+
+    /// A table of several lines, as it stands.
+    ///
+    /// [`Reading::NotSupported`] if there is no such file.
+    #[must_use]
+    pub fn text(&self, path: &str) -> Reading<String> {
+        self.read(path, TABLE_LIMIT_BYTES)
+    }
+
+    /// A one-value entry holding a decimal number.
+    #[must_use]
+    pub fn number<T: FromStr>(&self, path: &str) -> Reading<T> {
+        self.line(path).and_then(|line| match line.parse() {
+            Ok(number) => Reading::Value(number),
+            Err(_) => Reading::Failed(Failure::malformed(path, &line, "a decimal number in range")),
+        })
+    }
+
+    /// A one-value entry holding a hexadecimal number, `0x` or not.
+    #[must_use]
+    pub fn hexadecimal(&self, path: &str) -> Reading<u64> {
+        self.line(path).and_then(|line| {
+            let digits = line.strip_prefix("0x").unwrap_or(&line);
+            match u64::from_str_radix(digits, 16) {
+                Ok(number) => Reading::Value(number),
+                Err(_) => Reading::Failed(Failure::malformed(path, &line, "a hexadecimal number")),
+            }
+        })
+    }
+
+    /// Names in a directory, sorted; names that are not UTF-8 are left out.
+    ///
+    /// [`Reading::NotSupported`] if there is no such directory.
+    #[must_use]
+    pub fn entries(&self, path: &str) -> Reading<Vec<String>> {
+        let listing = match std::fs::read_dir(self.path(path)) {
+            Ok(listing) => listing,
+            Err(error) => return unreadable(path, &error),
+        };
+        let mut names: Vec<String> = listing
+            .take(ENTRIES_LIMIT)
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort_unstable();
+        Reading::Value(names)
+    }
+
+    /// The last component of the target of a symbolic link (a driver's or device's name).
+    #[must_use]
+    pub fn link_name(&self, path: &str) -> Reading<String> {
+        match std::fs::read_link(self.path(path)) {
+            Ok(target) => match target.file_name().and_then(|name| name.to_str()) {
+                Some(name) => Reading::Value(name.to_owned()),
+                None => Reading::Failed(Failure::NotText {
+                    path: path.to_owned(),
+                }),
+            },
+            // A plain directory where sysfs has a link.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => Reading::NotSupported,
+            Err(error) => unreadable(path, &error),
+        }
+    }
+
+    /// Whether something is there (following symbolic links).
+    #[must_use]
+    pub fn exists(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
+    fn read(&self, path: &str, limit_bytes: usize) -> Reading<String> {
+        let place = self.path(path);
+        match std::fs::metadata(&place) {
+            Ok(metadata) if !metadata.is_file() => {
+                return Reading::Failed(Failure::Unreadable {
+                    path: path.to_owned(),
+                    reason: "not a regular file".to_owned(),
+                });
+            }
+            Ok(_) => {}
+            Err(error) => return unreadable(path, &error),
+        }
+        let mut bytes = Vec::new();
+        let file = match File::open(&place) {
+            Ok(file) => file,
+            Err(error) => return unreadable(path, &error),
+        };
+        // One byte more than allowed, to notice that there is more.
+        if let Err(error) = file.take(limit_bytes as u64 + 1).read_to_end(&mut bytes) {
+            return unreadable(path, &error);
+        }
+        if bytes.len() > limit_bytes {
+            return Reading::Failed(Failure::TooLong {
+                path: path.to_owned(),
+                limit_bytes,
+            });
+        }
+        // Firmware pads some entries with NUL (the device tree always ends with one).
+        while bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) if !text.contains('\0') => Reading::Value(text),
+            _ => Reading::Failed(Failure::NotText {
+                path: path.to_owned(),
+            }),
+        }
+    }
+}
+
+fn unreadable<T>(path: &str, error: &std::io::Error) -> Reading<T> {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Reading::NotSupported,
+        _ => Reading::Failed(Failure::Unreadable {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        }),
+    }
+}
