@@ -44,7 +44,7 @@ fn attributes(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut line_start = 0;
     for line in text.split_inclusive('\n') {
-        let indent = line.len() - line.trim_start().len();
+        let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
         let start = line_start + indent;
         line_start += line.len();
         let rest = &text[start..];
@@ -103,6 +103,10 @@ mod tests {
         );
         finds(
             "#![allow(\n    unsafe_code,\n    reason = \"driver calls\"\n)]\n",
+            0,
+        );
+        finds(
+            "//! A.\n\n#![allow(unsafe_code, reason = \"after a blank line\")]\n",
             0,
         );
         finds("#[allow(dead_code)]\n#![deny(unsafe_code)]\n", 0);
