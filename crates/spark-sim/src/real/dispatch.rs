@@ -1,0 +1,133 @@
+//! Choosing the widest vector unit of this CPU at run time.
+//!
+//! ```text
+//! kernel.run::<L>()   L = F32x16 | F32x8 | F32x4 | f32, inlined into a function
+//!                     compiled for that instruction set
+//! ```
+
+use super::Lanes;
+use std::sync::OnceLock;
+
+/// A vector unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum SimdLevel {
+    /// One lane at a time.
+    Scalar,
+    /// Four f32 lanes: aarch64.
+    Neon,
+    /// Eight f32 lanes: x86-64 with AVX2.
+    Avx2,
+    /// Sixteen f32 lanes: x86-64 with AVX-512F.
+    Avx512,
+}
+
+impl SimdLevel {
+    /// The widest unit this CPU has.
+    pub fn detect() -> Self {
+        static LEVEL: OnceLock<SimdLevel> = OnceLock::new();
+        *LEVEL.get_or_init(|| {
+            *Self::available()
+                .last()
+                .expect("the scalar level is always there")
+        })
+    }
+
+    /// Every unit this CPU has, narrowest first.
+    pub fn available() -> Vec<Self> {
+        #[allow(unused_mut, reason = "only some architectures add to the list")]
+        let mut levels = vec![Self::Scalar];
+        #[cfg(target_arch = "aarch64")]
+        levels.push(Self::Neon);
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") {
+                levels.push(Self::Avx2);
+            }
+            if is_x86_feature_detected!("avx512f") {
+                levels.push(Self::Avx512);
+            }
+        }
+        levels
+    }
+}
+
+/// Work written once for any number of lanes.
+///
+/// `run` must be `#[inline(always)]`, as must everything it calls per lane:
+/// what is not inlined is compiled for the oldest CPU of the target.
+pub trait Kernel {
+    /// Element type of the arrays.
+    type Elem: Element;
+    /// What the work returns.
+    type Output;
+    /// Does the work with lanes of type `L`.
+    fn run<L: Lanes<Elem = Self::Elem>>(self) -> Self::Output;
+}
+
+/// An array element that kernels run on: f32 (vectorised) or f64 (the oracle, one lane).
+pub trait Element: Lanes<Elem = Self> + Default + Send + Sync {
+    /// Runs a kernel with the widest lanes of this CPU.
+    fn dispatch<K: Kernel<Elem = Self>>(kernel: K) -> K::Output;
+    /// Rounds to nearest.
+    fn from_f64(value: f64) -> Self;
+    /// Exact.
+    fn to_f64(self) -> f64;
+}
+
+impl Element for f64 {
+    #[inline]
+    fn dispatch<K: Kernel<Elem = f64>>(kernel: K) -> K::Output {
+        kernel.run::<f64>()
+    }
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+    fn to_f64(self) -> f64 {
+        self
+    }
+}
+
+impl Element for f32 {
+    #[inline]
+    fn dispatch<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
+        dispatch_at(SimdLevel::detect(), kernel)
+    }
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+/// Runs a kernel at a given level; a level this CPU lacks falls back to scalar.
+pub(crate) fn dispatch_at<K: Kernel<Elem = f32>>(level: SimdLevel, kernel: K) -> K::Output {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        SimdLevel::Avx512 if is_x86_feature_detected!("avx512f") => {
+            // SAFETY: the guard has just checked that this CPU has AVX-512F.
+            unsafe { run_avx512(kernel) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        SimdLevel::Avx2 if is_x86_feature_detected!("avx2") => {
+            // SAFETY: the guard has just checked that this CPU has AVX2.
+            unsafe { run_avx2(kernel) }
+        }
+        #[cfg(target_arch = "aarch64")]
+        SimdLevel::Neon => kernel.run::<super::neon::F32x4>(),
+        _ => kernel.run::<f32>(),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn run_avx512<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
+    kernel.run::<super::avx512::F32x16>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn run_avx2<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
+    kernel.run::<super::avx2::F32x8>()
+}

@@ -1,0 +1,4 @@
+//! Whole-crate tests of spark-sim.
+
+mod support;
+mod vehicle_truth;
