@@ -16,6 +16,7 @@
 //! elements below 8 bits.
 
 mod error;
+mod export;
 mod external;
 mod functions;
 mod import;
@@ -27,6 +28,7 @@ pub mod wire;
 use std::path::Path;
 
 pub use error::{OnnxError, WireProblem};
+pub use export::{save, to_bytes};
 pub use import::supported_operators;
 pub use tensors::write_tensor;
 

@@ -12,7 +12,7 @@ use crate::ModelError;
 use crate::graph::{Binary, Node, Op, ValueId};
 use crate::onnx::error::OnnxError;
 use crate::onnx::functions::FlatNode;
-use crate::onnx::proto::{AttributeProto, attribute_type as kind, text};
+use crate::onnx::proto::{AttributeProto, attribute_type as kind};
 use crate::onnx::tensors::{TensorSource, read_tensor};
 use crate::tensor::{DType, Tensor};
 
@@ -377,9 +377,4 @@ pub(super) fn unsupported(
         supported,
     }
     .into()
-}
-
-/// The name of a field that may be missing.
-pub(super) fn name_of<'t>(field: &'t Option<std::borrow::Cow<'_, str>>) -> &'t str {
-    text(field)
 }

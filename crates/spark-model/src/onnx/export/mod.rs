@@ -1,0 +1,294 @@
+//! From a [`Graph`] to the messages of a file.
+//!
+//! ```text
+//! each node -> one NodeProto (operators.rs); Softmax over flattened axes -> four
+//! each constant -> an initializer with raw data, in the file or in a second one (save.rs)
+//! ```
+//!
+//! Files are of operator set 21, which every runtime of the last years reads, or of 24
+//! where the graph holds an operator that 21 lacks (Swish, RMSNormalization).
+//!
+//! Deliberately absent: shape inference. An output's shape is written where the graph
+//! declares it.
+
+mod operators;
+mod save;
+
+use std::collections::HashSet;
+
+pub use save::save;
+
+use self::operators::{Attributes, attributes_of};
+use super::error::OnnxError;
+use super::import::result_dtype;
+use super::proto::{
+    DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+};
+use super::tensors::{number_of, write_tensor};
+use super::wire::Text;
+use crate::ModelError;
+use crate::graph::{Dim, Graph, Node, Op, Softmax, Unary, Value};
+use crate::tensor::{DType, Tensor};
+
+/// Version of the file format; the first that operator set 21 came with.
+const IR_VERSION: i64 = 10;
+
+/// Operator set of most files, and of those that need a newer operator.
+const OPERATOR_SETS: (i64, i64) = (21, 24);
+
+/// Most bytes of constants in one file: protocol buffers end at 2 GiB, and nodes take some.
+const MAX_INLINE_BYTES: usize = 1_900_000_000;
+
+/// Writes a graph as the bytes of an ONNX file.
+///
+/// # Errors
+///
+/// [`OnnxError::NeedsFile`] if the constants take more than 1.9 GB, which only [`save`]
+/// can write; [`OnnxError::Export`] for what ONNX cannot express.
+pub fn to_bytes(graph: &Graph) -> Result<Vec<u8>, ModelError> {
+    let n_bytes = constant_bytes(graph);
+    if n_bytes > MAX_INLINE_BYTES {
+        return Err(OnnxError::NeedsFile {
+            bytes: n_bytes,
+            limit: MAX_INLINE_BYTES,
+        }
+        .into());
+    }
+    let model = to_model(graph, &mut |name, tensor| Ok(write_tensor(name, tensor)))?;
+    Ok(model.encode())
+}
+
+/// Bytes all constants take.
+fn constant_bytes(graph: &Graph) -> usize {
+    let constants = graph.values.iter().filter_map(|v| v.constant.as_deref());
+    constants.map(Tensor::size_bytes).sum()
+}
+
+/// How a constant gets into the file.
+type WriteConstant<'w, 'g> =
+    dyn FnMut(&'g str, &'g Tensor) -> Result<TensorProto<'g>, ModelError> + 'w;
+
+fn to_model<'g>(
+    graph: &'g Graph,
+    write_constant: &mut WriteConstant<'_, 'g>,
+) -> Result<ModelProto<'g>, ModelError> {
+    let mut out = GraphProto {
+        name: text(if graph.name.is_empty() {
+            "graph"
+        } else {
+            &graph.name
+        }),
+        ..GraphProto::default()
+    };
+    let mut names: HashSet<&str> = graph.values.iter().map(|v| v.name.as_str()).collect();
+    names.insert("");
+    for value in &graph.values {
+        if let Some(tensor) = &value.constant {
+            out.initializer.push(write_constant(&value.name, tensor)?);
+        }
+    }
+    let dtypes = element_types(graph);
+    for node in &graph.nodes {
+        write_node(graph, node, &names, &mut out.node)?;
+    }
+    for id in &graph.inputs {
+        out.input
+            .push(value_info(graph.value(*id), dtypes[id.0], "input")?);
+    }
+    for id in &graph.outputs {
+        out.output
+            .push(value_info(graph.value(*id), dtypes[id.0], "output")?);
+    }
+    let newer = graph.nodes.iter().any(|n| {
+        matches!(
+            n.op,
+            Op::RmsNormalization { .. } | Op::Unary(Unary::Swish { .. })
+        )
+    });
+    let version = if newer {
+        OPERATOR_SETS.1
+    } else {
+        OPERATOR_SETS.0
+    };
+    Ok(ModelProto {
+        ir_version: Some(IR_VERSION),
+        producer_name: text("spark"),
+        producer_version: text(env!("CARGO_PKG_VERSION")),
+        opset_import: vec![OperatorSetIdProto {
+            domain: text(""),
+            version: Some(version),
+        }],
+        metadata_props: graph
+            .metadata
+            .iter()
+            .map(|(key, value)| StringStringEntryProto {
+                key: text(key),
+                value: text(value),
+            })
+            .collect(),
+        graph: Some(Box::new(out)),
+        ..ModelProto::default()
+    })
+}
+
+fn text(value: &str) -> Option<Text<'_>> {
+    Some(Text::Borrowed(value))
+}
+
+/// Element type of every value, declared or following from operators.
+fn element_types(graph: &Graph) -> Vec<Option<DType>> {
+    let mut dtypes: Vec<Option<DType>> = graph.values.iter().map(|v| v.dtype).collect();
+    for node in &graph.nodes {
+        for (index, output) in node.outputs.iter().enumerate() {
+            let Some(id) = output.filter(|id| dtypes[id.0].is_none()) else {
+                continue;
+            };
+            let operand = |i: usize| dtypes[node.inputs.get(i).copied().flatten()?.0];
+            dtypes[id.0] = result_dtype(&node.op, index, operand);
+        }
+    }
+    dtypes
+}
+
+fn value_info<'g>(
+    value: &'g Value,
+    dtype: Option<DType>,
+    what: &'static str,
+) -> Result<ValueInfoProto<'g>, OnnxError> {
+    let Some(dtype) = dtype else {
+        return Err(OnnxError::Value {
+            what,
+            name: value.name.clone(),
+            reason: "its element type is not known".to_owned(),
+        });
+    };
+    let dimension = |dim: &'g Dim| match dim {
+        Dim::Known(extent) => DimensionProto {
+            dim_value: Some(*extent as i64),
+            ..DimensionProto::default()
+        },
+        Dim::Symbol(name) => DimensionProto {
+            dim_param: text(name),
+            ..DimensionProto::default()
+        },
+        Dim::Unknown => DimensionProto::default(),
+    };
+    let shape = value.shape.as_ref().map(|dims| {
+        Box::new(TensorShapeProto {
+            dim: dims.iter().map(dimension).collect(),
+        })
+    });
+    Ok(ValueInfoProto {
+        name: text(&value.name),
+        r#type: Some(Box::new(TypeProto {
+            tensor_type: Some(Box::new(TensorTypeProto {
+                elem_type: Some(number_of(dtype)),
+                shape,
+            })),
+            ..TypeProto::default()
+        })),
+        ..ValueInfoProto::default()
+    })
+}
+
+fn write_node<'g>(
+    graph: &'g Graph,
+    node: &'g Node,
+    names: &HashSet<&str>,
+    out: &mut Vec<NodeProto<'g>>,
+) -> Result<(), OnnxError> {
+    let name_of = |id: &Option<crate::graph::ValueId>| -> Text<'g> {
+        id.map_or(Text::Borrowed(""), |id| {
+            Text::Borrowed(graph.value(id).name.as_str())
+        })
+    };
+    let inputs: Vec<Text<'g>> = node.inputs.iter().map(name_of).collect();
+    let outputs: Vec<Text<'g>> = node.outputs.iter().map(name_of).collect();
+    if let Op::Softmax(softmax) = &node.op
+        && softmax.flatten
+        && softmax.axis != -1
+    {
+        flattened_softmax(node, *softmax, inputs, outputs, names, out);
+        return Ok(());
+    }
+    let attributes = attributes_of(&node.op).map_err(|reason| OnnxError::Export {
+        node: node.name.clone(),
+        reason,
+    })?;
+    let name = Text::Borrowed(node.name.as_str());
+    let mut message = message(name, node.op.name(), attributes, inputs, outputs);
+    if matches!(node.op, Op::Split { .. }) && message.input.len() < 2 {
+        // From operator set 18 on, equal parts want their number stated.
+        let parts = Attributes::default().int("num_outputs", node.outputs.len() as i64);
+        message.attribute.extend(parts.0);
+    }
+    out.push(message);
+    Ok(())
+}
+
+fn message<'g>(
+    name: Text<'g>,
+    op_type: &'static str,
+    attributes: Attributes<'g>,
+    input: Vec<Text<'g>>,
+    output: Vec<Text<'g>>,
+) -> NodeProto<'g> {
+    NodeProto {
+        input,
+        output,
+        name: Some(name),
+        op_type: text(op_type),
+        attribute: attributes.0,
+        ..NodeProto::default()
+    }
+}
+
+/// Operator sets from 13 on have no softmax over several axes:
+/// `Reshape(Softmax(Flatten(x, axis), 1), Shape(x))`.
+fn flattened_softmax<'g>(
+    node: &'g Node,
+    softmax: Softmax,
+    inputs: Vec<Text<'g>>,
+    outputs: Vec<Text<'g>>,
+    names: &HashSet<&str>,
+    out: &mut Vec<NodeProto<'g>>,
+) {
+    let made = |suffix: &str| {
+        let mut name = format!("{}/{suffix}", outputs[0]);
+        while names.contains(name.as_str()) {
+            name.push('_');
+        }
+        Text::Owned(name)
+    };
+    let (shape, flat, normal) = (made("shape"), made("flat"), made("softmax"));
+    let none = Attributes::default;
+    let softmax_name = node.op.name();
+    let steps = [
+        ("Shape", none(), inputs.clone(), shape.clone()),
+        (
+            "Flatten",
+            none().int("axis", softmax.axis),
+            inputs,
+            flat.clone(),
+        ),
+        (
+            softmax_name,
+            none().int("axis", 1),
+            vec![flat],
+            normal.clone(),
+        ),
+    ];
+    for (op_type, attributes, input, output) in steps {
+        let name = Text::Owned(format!("{}/{op_type}", node.name));
+        out.push(message(name, op_type, attributes, input, vec![output]));
+    }
+    let name = Text::Borrowed(node.name.as_str());
+    out.push(message(
+        name,
+        "Reshape",
+        none(),
+        vec![normal, shape],
+        outputs,
+    ));
+}

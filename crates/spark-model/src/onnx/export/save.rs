@@ -1,0 +1,122 @@
+//! Models as files, with large constants in a second one.
+//!
+//! ```text
+//! constants up to 1.9 GB    net.onnx
+//! beyond                    net.onnx + net.onnx.data, elements at multiples of 64 bytes
+//! ```
+//!
+//! Each file is written under a temporary name and renamed when it is whole, the
+//! constants first, so a model is never there without its constants.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::{MAX_INLINE_BYTES, constant_bytes, to_model};
+use crate::ModelError;
+use crate::graph::Graph;
+use crate::onnx::error::OnnxError;
+use crate::onnx::proto::{StringStringEntryProto, TensorProto};
+use crate::onnx::tensors::{number_of, raw_bytes, write_tensor};
+use crate::onnx::wire::Text;
+use crate::tensor::Tensor;
+
+/// Constants up to this size stay in the model: they are shapes and the like, which
+/// tools want to see without a second file.
+const SMALL_BYTES: usize = 1024;
+
+/// Where elements start in the second file.
+const ALIGNMENT: u64 = 64;
+
+/// Writes a graph as an ONNX file, with the constants in a second file `<path>.data` if
+/// they take more than 1.9 GB. What stands at `path` is replaced as a whole or not at all.
+///
+/// # Errors
+///
+/// [`ModelError::Io`] if a file cannot be written; otherwise as [`super::to_bytes`].
+pub fn save(graph: &Graph, path: &Path) -> Result<(), ModelError> {
+    save_with_limit(graph, path, MAX_INLINE_BYTES)
+}
+
+pub(super) fn save_with_limit(
+    graph: &Graph,
+    path: &Path,
+    max_inline_bytes: usize,
+) -> Result<(), ModelError> {
+    let no_name = || OnnxError::NoFileName(path.to_owned());
+    let file_name = path.file_name().ok_or_else(no_name)?;
+    if constant_bytes(graph) <= max_inline_bytes {
+        let model = to_model(graph, &mut |name, tensor| Ok(write_tensor(name, tensor)))?;
+        return write_file(path, |file| file.write_all(&model.encode()));
+    }
+    let location = format!("{}.data", file_name.to_str().ok_or_else(no_name)?);
+    let data_path = path.with_file_name(&location);
+    let mut end = 0;
+    let model = to_model(graph, &mut |name, tensor| {
+        if tensor.size_bytes() <= SMALL_BYTES {
+            return Ok(write_tensor(name, tensor));
+        }
+        let start = u64::next_multiple_of(end, ALIGNMENT);
+        end = start + tensor.size_bytes() as u64;
+        Ok(reference(name, tensor, &location, start))
+    })?;
+    write_file(&data_path, |file| {
+        let mut position = 0;
+        let constants = graph.values.iter().filter_map(|v| v.constant.as_deref());
+        for tensor in constants.filter(|t| t.size_bytes() > SMALL_BYTES) {
+            let start = u64::next_multiple_of(position, ALIGNMENT);
+            file.write_all(&[0; ALIGNMENT as usize][..(start - position) as usize])?;
+            file.write_all(&raw_bytes(tensor))?;
+            position = start + tensor.size_bytes() as u64;
+        }
+        Ok(())
+    })?;
+    write_file(path, |file| file.write_all(&model.encode()))
+}
+
+/// A constant whose elements stand in the file `location`.
+fn reference<'g>(name: &'g str, tensor: &Tensor, location: &str, start: u64) -> TensorProto<'g> {
+    let entry = |key: &'static str, value: String| StringStringEntryProto {
+        key: Some(Text::Borrowed(key)),
+        value: Some(Text::Owned(value)),
+    };
+    TensorProto {
+        dims: tensor.shape().iter().map(|&d| d as i64).collect(),
+        data_type: Some(number_of(tensor.dtype())),
+        name: Some(Text::Borrowed(name)),
+        external_data: vec![
+            entry("location", location.to_owned()),
+            entry("offset", start.to_string()),
+            entry("length", tensor.size_bytes().to_string()),
+        ],
+        data_location: Some(1),
+        ..TensorProto::default()
+    }
+}
+
+/// Writes a file under a temporary name beside `path`, then renames it.
+fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
+) -> Result<(), ModelError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let written = File::create(&temporary).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        let file = file
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    });
+    written.map_err(|source| {
+        // The error that matters is the one above; a temporary file that stays is no second one.
+        let _ = std::fs::remove_file(&temporary);
+        ModelError::Io {
+            path: path.to_owned(),
+            source,
+        }
+    })
+}
