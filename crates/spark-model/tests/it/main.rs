@@ -2,3 +2,4 @@
 
 mod data;
 mod onnx_real;
+mod reference;
