@@ -91,33 +91,39 @@ pub(crate) fn test(workspace: &Workspace, args: &[String]) -> Result<(), Error> 
 /// A failing status, and also a run without a single test: a filter or a configuration
 /// that runs nothing must not look like success.
 pub(crate) fn run_tests(command: &mut Command) -> Result<TestCounts, Error> {
-    let failed_start = |command: &Command, source| Error::Start {
+    let mut counts = TestCounts::default();
+    for_each_line(command, |line| counts.add(line))?;
+    if counts.n_passed == 0 {
+        return Err(Error::Usage(format!("`{}` ran no test", shown(command))));
+    }
+    Ok(counts)
+}
+
+/// Runs a command, shows its output and hands each line of it on; a failing status is an
+/// error.
+pub(crate) fn for_each_line(
+    command: &mut Command,
+    mut look_at: impl FnMut(&str),
+) -> Result<(), Error> {
+    let failed = |command: &Command, source| Error::Start {
         command: shown(command),
         source,
     };
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|source| failed_start(command, source))?;
-    let mut counts = TestCounts::default();
+        .map_err(|source| failed(command, source))?;
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).split(b'\n') {
-            let line = line.map_err(|source| failed_start(command, source))?;
+            let line = line.map_err(|source| failed(command, source))?;
             let line = String::from_utf8_lossy(&line);
-            let mut shown = std::io::stdout().lock();
-            // A closed pipe on our side must not end the tests.
-            let _ = writeln!(shown, "{line}");
-            counts.add(&line);
+            // A closed pipe on our side must not end the program that is running.
+            let _ = writeln!(std::io::stdout().lock(), "{line}");
+            look_at(&line);
         }
     }
-    let status = child
-        .wait()
-        .map_err(|source| failed_start(command, source))?;
-    ended(command, status)?;
-    if counts.n_passed == 0 {
-        return Err(Error::Usage(format!("`{}` ran no test", shown(command))));
-    }
-    Ok(counts)
+    let status = child.wait().map_err(|source| failed(command, source))?;
+    ended(command, status)
 }
 
 /// Sums over the `test result:` lines of one `cargo test`.

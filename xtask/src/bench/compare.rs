@@ -1,18 +1,19 @@
 //! Is a case slower or faster than in the previous record, beyond the noise?
 //!
 //! ```text
-//! slower   the best run now is worse than the usual run then:   min_now > median_then
-//! faster   the best run then is worse than the usual run now:   min_then > median_now
-//!          and in both cases the medians differ by more than 5 percent
+//! cost     time per run, or 1 / rate
+//! slower   the best run now costs more than the usual run then:   best_now > usual_then
+//! faster   the best run then costs more than the usual run now:   best_then > usual_now
+//!          and in both cases the usual costs differ by more than 5 percent
 //! ```
 //!
-//! Minimum and median are used because the tail of a shared machine says more about its
-//! other users than about the program. The rule gives the mirrored answer when the records
-//! are swapped.
+//! Best and median are used because the tail of a shared machine says more about its other
+//! users than about the program. The rule gives the mirrored answer when the records are
+//! swapped.
 
 use std::fmt::Write as _;
 
-use super::record::{Case, Record};
+use super::record::{Case, Record, significant};
 
 /// Medians closer than this are the same.
 const SAME_WITHIN: f64 = 0.05;
@@ -29,8 +30,9 @@ pub(crate) enum Verdict {
 /// A case against its counterpart in the previous record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Change {
-    pub(crate) previous_median_ms: Option<f64>,
-    /// Median now over median then.
+    /// In the case's unit.
+    pub(crate) previous_median: Option<f64>,
+    /// Cost now over cost then: above 1 is slower, for times and for rates.
     pub(crate) ratio: Option<f64>,
     pub(crate) verdict: Verdict,
 }
@@ -41,15 +43,16 @@ pub(crate) fn changes(record: &Record, previous: Option<&Record>) -> Vec<Change>
         .cases
         .iter()
         .map(
-            |now| match previous.and_then(|previous| previous.case(&now.name)) {
+            |now| match previous.and_then(|previous| previous.counterpart(now)) {
                 None => Change {
-                    previous_median_ms: None,
+                    previous_median: None,
                     ratio: None,
                     verdict: Verdict::New,
                 },
                 Some(then) => Change {
-                    previous_median_ms: Some(then.median_ms),
-                    ratio: (then.median_ms > 0.0).then(|| now.median_ms / then.median_ms),
+                    previous_median: Some(then.median),
+                    ratio: Some(now.usual_cost() / then.usual_cost())
+                        .filter(|ratio| ratio.is_finite()),
                     verdict: verdict(now, then),
                 },
             },
@@ -58,9 +61,12 @@ pub(crate) fn changes(record: &Record, previous: Option<&Record>) -> Vec<Change>
 }
 
 fn verdict(now: &Case, then: &Case) -> Verdict {
-    if now.median_ms > then.median_ms * (1.0 + SAME_WITHIN) && now.min_ms > then.median_ms {
+    let costs_more = |a: &Case, b: &Case| {
+        a.usual_cost() > b.usual_cost() * (1.0 + SAME_WITHIN) && a.best_cost() > b.usual_cost()
+    };
+    if costs_more(now, then) {
         Verdict::Slower
-    } else if then.median_ms > now.median_ms * (1.0 + SAME_WITHIN) && then.min_ms > now.median_ms {
+    } else if costs_more(then, now) {
         Verdict::Faster
     } else {
         Verdict::Same
@@ -69,16 +75,20 @@ fn verdict(now: &Case, then: &Case) -> Verdict {
 
 /// The table the command prints.
 pub(crate) fn table(record: &Record, changes: &[Change]) -> String {
-    let width = record
-        .cases
-        .iter()
-        .map(|case| case.name.len())
-        .max()
-        .unwrap_or(4)
-        .max(4);
+    let width = |column: &dyn Fn(&Case) -> usize, title: &str| {
+        record
+            .cases
+            .iter()
+            .map(column)
+            .max()
+            .unwrap_or(0)
+            .max(title.len())
+    };
+    let name_width = width(&|case| case.name.len(), "case");
+    let unit_width = width(&|case| case.unit.len(), "unit");
     let mut table = format!(
-        "{:width$}  {:>5}  {:>10}  {:>10}  {:>10}  {:>6}\n",
-        "case", "runs", "min ms", "median ms", "p95 ms", "ratio"
+        "{:name_width$}  {:unit_width$}  {:>5}  {:>10}  {:>10}  {:>10}  {:>6}\n",
+        "case", "unit", "runs", "min", "median", "max", "ratio"
     );
     for (case, change) in record.cases.iter().zip(changes) {
         let ratio = change
@@ -91,8 +101,13 @@ pub(crate) fn table(record: &Record, changes: &[Change]) -> String {
             Verdict::Faster => "faster",
         };
         let line = format!(
-            "{:width$}  {:>5}  {:>10.4}  {:>10.4}  {:>10.4}  {ratio:>6}  {note}",
-            case.name, case.n_runs, case.min_ms, case.median_ms, case.p95_ms
+            "{:name_width$}  {:unit_width$}  {:>5}  {:>10}  {:>10}  {:>10}  {ratio:>6}  {note}",
+            case.name,
+            case.unit,
+            case.n_runs,
+            significant(case.min),
+            significant(case.median),
+            significant(case.max)
         );
         let _ = writeln!(table, "{}", line.trim_end());
     }
@@ -103,11 +118,13 @@ pub(crate) fn table(record: &Record, changes: &[Change]) -> String {
 mod tests {
     use super::*;
 
-    fn one(min_ms: f64, median_ms: f64) -> Record {
+    fn one(unit: &str, min: f64, median: f64, max: f64) -> Record {
         let case = Case {
             name: "a".to_owned(),
-            min_ms,
-            median_ms,
+            unit: unit.to_owned(),
+            min,
+            median,
+            max,
             ..Case::default()
         };
         Record {
@@ -118,8 +135,11 @@ mod tests {
 
     #[track_caller]
     fn check(now: (f64, f64), then: (f64, f64), want: Verdict) {
-        let change = changes(&one(now.0, now.1), Some(&one(then.0, then.1)))[0];
-        assert_eq!(change.verdict, want);
+        let (now, then) = (
+            one("ms", now.0, now.1, 99.0),
+            one("ms", then.0, then.1, 99.0),
+        );
+        assert_eq!(changes(&now, Some(&then))[0].verdict, want);
     }
 
     #[test]
@@ -135,14 +155,31 @@ mod tests {
     }
 
     #[test]
+    fn a_smaller_rate_is_slower() {
+        let (now, then) = (
+            one("steps/s", 70.0, 80.0, 90.0),
+            one("steps/s", 95.0, 100.0, 101.0),
+        );
+        let change = changes(&now, Some(&then))[0];
+        assert_eq!(change.verdict, Verdict::Slower);
+        assert!(
+            change
+                .ratio
+                .is_some_and(|ratio| (ratio - 1.25).abs() < 1e-12)
+        );
+        assert_eq!(changes(&then, Some(&now))[0].verdict, Verdict::Faster);
+    }
+
+    #[test]
     fn a_case_without_a_counterpart_is_new() {
-        let change = changes(&one(1.0, 1.0), Some(&Record::default()))[0];
+        let now = one("ms", 1.0, 1.0, 1.0);
+        let change = changes(&now, Some(&one("steps/s", 1.0, 1.0, 1.0)))[0];
         assert_eq!((change.verdict, change.ratio), (Verdict::New, None));
     }
 
     #[test]
     fn the_table_flags_what_became_slower() {
-        let (now, then) = (one(11.0, 12.0), one(9.5, 10.0));
+        let (now, then) = (one("ms", 11.0, 12.0, 13.0), one("ms", 9.5, 10.0, 11.0));
         let table = table(&now, &changes(&now, Some(&then)));
         assert!(
             table.lines().nth(1).unwrap().ends_with("1.20  SLOWER"),

@@ -1,4 +1,4 @@
-//! The criterion benches of the workspace, and reading what they leave behind.
+//! Reading what criterion leaves behind.
 //!
 //! ```text
 //! $CRITERION_HOME/<group>/<function>/<value>/new/benchmark.json   full_id
@@ -6,69 +6,17 @@
 //! one sample's time per run = times[i] / iters[i]
 //! ```
 //!
-//! The layout is that of criterion 0.8. The folder is this program's own and is emptied
-//! first, so that no earlier run is taken for this one.
+//! The layout is that of criterion 0.8.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Options;
 use super::record::Case;
-use crate::command;
 use crate::error::Error;
-use crate::workspace::Workspace;
-
-/// Few and short samples; criterion accepts no fewer than ten.
-const QUICK: [&str; 6] = [
-    "--sample-size",
-    "10",
-    "--warm-up-time",
-    "0.2",
-    "--measurement-time",
-    "0.5",
-];
-
-/// Runs every bench target of the workspace.
-pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<Vec<Case>, Error> {
-    let home = workspace.target.join("xtask-bench/criterion");
-    if home.exists() {
-        std::fs::remove_dir_all(&home).map_err(Error::io("empty", &home))?;
-    }
-    for package in &workspace.packages {
-        for target in package
-            .targets
-            .iter()
-            .filter(|target| target.kind == "bench")
-        {
-            let mut bench =
-                command::cargo(&["bench", "-p", &package.name, "--bench", &target.name, "--"]);
-            bench.args(["--noplot"]);
-            if options.quick {
-                bench.args(QUICK);
-            }
-            // Criterion takes a regular expression; a filter that could mean something else
-            // as one is applied to the results only.
-            let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-/ ".contains(c);
-            if let Some(filter) = options
-                .filter
-                .as_ref()
-                .filter(|text| text.chars().all(is_plain))
-            {
-                bench.arg(filter);
-            }
-            bench
-                .current_dir(&workspace.root)
-                .env("CRITERION_HOME", &home);
-            println!("== {}", command::shown(&bench));
-            command::run(&mut bench)?;
-        }
-    }
-    collect(&home)
-}
 
 /// All cases below a criterion folder, sorted by name; none when it does not exist.
-fn collect(home: &Path) -> Result<Vec<Case>, Error> {
+pub(super) fn collect(home: &Path) -> Result<Vec<Case>, Error> {
     let mut cases = Vec::new();
     let mut folders: Vec<PathBuf> = home.is_dir().then(|| home.to_owned()).into_iter().collect();
     while let Some(folder) = folders.pop() {
@@ -128,10 +76,11 @@ fn case(benchmark: &Value, sample: &Value) -> Result<Case, Error> {
     Ok(Case {
         name: name.to_owned(),
         n_runs: runs_ms.len() as u64,
-        min_ms: runs_ms[0],
-        median_ms: quantile(&runs_ms, 0.5),
-        p95_ms: quantile(&runs_ms, 0.95),
-        max_ms: runs_ms[runs_ms.len() - 1],
+        unit: "ms".to_owned(),
+        min: runs_ms[0],
+        median: quantile(&runs_ms, 0.5),
+        p95: Some(quantile(&runs_ms, 0.95)),
+        max: runs_ms[runs_ms.len() - 1],
         ..Case::default()
     })
 }
@@ -162,9 +111,9 @@ mod tests {
         let sample = json!({"iters": [1.0, 2.0, 4.0], "times": [3e6, 4e6, 4e6]});
         let case = case(&json!({"full_id": "conv/3x3"}), &sample).unwrap();
         assert_eq!((case.name.as_str(), case.n_runs), ("conv/3x3", 3));
-        assert!((case.min_ms - 1.0).abs() < 1e-12);
-        assert!((case.median_ms - 2.0).abs() < 1e-12);
-        assert!((case.max_ms - 3.0).abs() < 1e-12);
+        assert!((case.min - 1.0).abs() < 1e-12);
+        assert!((case.median - 2.0).abs() < 1e-12);
+        assert!((case.max - 3.0).abs() < 1e-12);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: run every benchmark, keep what it said, compare, plot.
 //!
 //! ```text
-//! cargo bench (criterion) ─┐
-//! bench_supercombo --json ─┴─> cases ─> benches/records/<machine>/<date>.csv .txt .svg
+//! cargo bench, every target ─┐
+//! bench_supercombo --json  ──┴─> cases ─> benches/records/<machine>/<date>.csv .txt .svg
 //!                                 └──> table: ratio to the last full record of this machine
 //! ```
 //!
@@ -18,6 +18,7 @@ mod plot;
 mod record;
 pub(crate) mod supercombo;
 mod table;
+mod targets;
 
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,35 @@ impl Options {
     }
 }
 
+/// What a filter chooses from one benchmark.
+#[derive(Debug, PartialEq, Eq)]
+enum Choice<'a> {
+    Nothing,
+    All,
+    /// Cases whose name without the benchmark's holds this text.
+    Cases(&'a str),
+}
+
+impl Options {
+    /// What to run of `benchmark`, one of the targets or the main example.
+    ///
+    /// A filter `name`, or `name/text`, where `name` is a benchmark, chooses that benchmark
+    /// alone; any other text is looked for in the cases of all.
+    fn choice(&self, benchmark: &str, targets: &[String]) -> Choice<'_> {
+        let Some(filter) = self.filter.as_deref() else {
+            return Choice::All;
+        };
+        let (first, rest) = filter.split_once('/').unwrap_or((filter, ""));
+        let names_one = first == supercombo::FAMILY || targets.iter().any(|name| name == first);
+        match (names_one, first == benchmark) {
+            (true, false) => Choice::Nothing,
+            (true, true) if rest.is_empty() => Choice::All,
+            (true, true) => Choice::Cases(rest),
+            (false, _) => Choice::Cases(filter),
+        }
+    }
+}
+
 /// Runs the benchmarks and writes the record.
 ///
 /// # Errors
@@ -61,7 +91,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), Error>
     let folder = workspace.root.join("benches/records").join(machine.slug());
     let previous = record::newest_full(&folder)?;
 
-    let mut cases = criterion::run(workspace, options)?;
+    let mut cases = targets::run(workspace, options)?;
     cases.extend(supercombo::run(workspace, options)?);
     cases.retain(|case| options.wants(case));
     if cases.is_empty() {
@@ -109,4 +139,44 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), Error> {
     let temporary = PathBuf::from(temporary);
     std::fs::write(&temporary, text).map_err(Error::io("write", &temporary))?;
     std::fs::rename(&temporary, path).map_err(Error::io("rename to", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn chooses(filter: Option<&str>, benchmark: &str, want: Choice<'_>) {
+        let options = Options {
+            filter: filter.map(str::to_owned),
+            quick: false,
+            json: None,
+        };
+        let targets = ["quant".to_owned(), "sim".to_owned()];
+        assert_eq!(options.choice(benchmark, &targets), want);
+    }
+
+    #[test]
+    fn without_a_filter_everything_runs() {
+        chooses(None, "sim", Choice::All);
+    }
+
+    #[test]
+    fn a_filter_that_names_a_benchmark_runs_it_alone() {
+        chooses(Some("sim"), "sim", Choice::All);
+        chooses(Some("sim/kinematic"), "sim", Choice::Cases("kinematic"));
+        chooses(Some("sim/kinematic"), "quant", Choice::Nothing);
+        chooses(Some("sim"), "supercombo", Choice::Nothing);
+        chooses(
+            Some("supercombo/driving"),
+            "supercombo",
+            Choice::Cases("driving"),
+        );
+    }
+
+    #[test]
+    fn any_other_filter_is_looked_for_everywhere() {
+        chooses(Some("nvfp4"), "quant", Choice::Cases("nvfp4"));
+        chooses(Some("simple"), "sim", Choice::Cases("simple"));
+    }
 }

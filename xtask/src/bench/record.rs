@@ -1,12 +1,13 @@
 //! A record: one line per case, as CSV and as JSON, and where records lie.
 //!
 //! ```text
-//! benches/records/<machine>/2026-11-20.csv       first full record of a day
-//!                           2026-11-20-2.csv     second one
+//! benches/records/<machine>/2026-11-20.csv           first full record of a day
+//!                           2026-11-20-2.csv         second one
 //!                           2026-11-20.partial.csv   quick or filtered
 //! ```
 //!
-//! Times are milliseconds of wall clock for one run of the case. Empty fields do not apply.
+//! A figure is a time per run (`ms`, smaller is better) or a rate (a unit that ends in
+//! `/s`, larger is better). Empty fields do not apply.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,18 +21,45 @@ use crate::error::Error;
 pub(crate) struct Case {
     /// Parts joined by `/`, the benchmark first.
     pub(crate) name: String,
-    /// Timed runs (or criterion samples) behind the figures.
+    /// `ms`, or something per second.
+    pub(crate) unit: String,
+    /// Timed runs behind the figures.
     pub(crate) n_runs: u64,
-    pub(crate) min_ms: f64,
-    pub(crate) median_ms: f64,
-    pub(crate) p95_ms: f64,
-    pub(crate) max_ms: f64,
+    pub(crate) min: f64,
+    pub(crate) median: f64,
+    pub(crate) max: f64,
+    pub(crate) p95: Option<f64>,
     /// Model read, checked, lowered and packed.
     pub(crate) load_ms: Option<f64>,
     pub(crate) weight_bytes: Option<u64>,
     pub(crate) arena_bytes: Option<u64>,
     /// Largest error against the golden, relative to the output's largest value.
     pub(crate) golden_max_rel: Option<f64>,
+}
+
+impl Case {
+    /// Whether larger figures are better.
+    pub(crate) fn is_rate(&self) -> bool {
+        self.unit.ends_with("/s")
+    }
+
+    /// Cost of the usual run: the median, or its inverse for a rate.
+    pub(crate) fn usual_cost(&self) -> f64 {
+        if self.is_rate() {
+            1.0 / self.median
+        } else {
+            self.median
+        }
+    }
+
+    /// Cost of the best run.
+    pub(crate) fn best_cost(&self) -> f64 {
+        if self.is_rate() {
+            1.0 / self.max
+        } else {
+            self.min
+        }
+    }
 }
 
 /// All cases of one run of `cargo xtask bench`.
@@ -43,37 +71,44 @@ pub(crate) struct Record {
 }
 
 const HEADER: &str =
-    "case,runs,min_ms,median_ms,p95_ms,max_ms,load_ms,weight_bytes,arena_bytes,golden_max_rel";
+    "case,unit,runs,min,median,max,p95,load_ms,weight_bytes,arena_bytes,golden_max_rel";
 
 impl Record {
-    pub(crate) fn case(&self, name: &str) -> Option<&Case> {
-        self.cases.iter().find(|case| case.name == name)
+    /// The case of the same name and unit.
+    pub(crate) fn counterpart(&self, case: &Case) -> Option<&Case> {
+        self.cases
+            .iter()
+            .find(|other| other.name == case.name && other.unit == case.unit)
     }
 
     pub(crate) fn to_csv(&self) -> String {
         let mut csv = format!("{HEADER}\n");
         for case in &self.cases {
-            let name = case.name.replace([',', '"', '\n'], "_");
-            let _ = write!(
-                csv,
-                "{name},{},{:.4},{:.4},{:.4},{:.4},",
-                case.n_runs, case.min_ms, case.median_ms, case.p95_ms, case.max_ms
-            );
-            let load_ms = case
-                .load_ms
-                .map(|ms| format!("{ms:.2}"))
-                .unwrap_or_default();
-            let bytes =
-                |bytes: Option<u64>| bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
-            let max_rel = case
-                .golden_max_rel
-                .map(|rel| format!("{rel:.3e}"))
-                .unwrap_or_default();
+            let plain = |text: &str| text.replace([',', '"', '\n'], "_");
+            let bytes = |bytes: Option<u64>| bytes.map(|bytes| bytes.to_string());
+            let rounded = |value: Option<f64>| value.map(significant);
+            let max_rel = case.golden_max_rel.map(|rel| format!("{rel:.3e}"));
+            let optional = [
+                rounded(case.p95),
+                rounded(case.load_ms),
+                bytes(case.weight_bytes),
+                bytes(case.arena_bytes),
+                max_rel,
+            ];
+            let optional: Vec<String> = optional
+                .into_iter()
+                .map(Option::unwrap_or_default)
+                .collect();
             let _ = writeln!(
                 csv,
-                "{load_ms},{},{},{max_rel}",
-                bytes(case.weight_bytes),
-                bytes(case.arena_bytes)
+                "{},{},{},{},{},{},{}",
+                plain(&case.name),
+                plain(&case.unit),
+                case.n_runs,
+                significant(case.min),
+                significant(case.median),
+                significant(case.max),
+                optional.join(",")
             );
         }
         csv
@@ -125,11 +160,12 @@ impl Record {
             };
             cases.push(Case {
                 name: field("case")?.to_owned(),
+                unit: field("unit")?.to_owned(),
                 n_runs: field("runs")?.parse().map_err(|_| broken("runs"))?,
-                min_ms: number("min_ms")?,
-                median_ms: number("median_ms")?,
-                p95_ms: number("p95_ms")?,
-                max_ms: number("max_ms")?,
+                min: number("min")?,
+                median: number("median")?,
+                max: number("max")?,
+                p95: optional("p95")?,
                 load_ms: optional("load_ms")?,
                 weight_bytes: bytes("weight_bytes")?,
                 arena_bytes: bytes("arena_bytes")?,
@@ -149,9 +185,8 @@ impl Record {
             .iter()
             .map(|case| {
                 json!({
-                    "case": case.name, "runs": case.n_runs,
-                    "min_ms": case.min_ms, "median_ms": case.median_ms,
-                    "p95_ms": case.p95_ms, "max_ms": case.max_ms,
+                    "case": case.name, "unit": case.unit, "runs": case.n_runs,
+                    "min": case.min, "median": case.median, "max": case.max, "p95": case.p95,
                     "load_ms": case.load_ms, "weight_bytes": case.weight_bytes,
                     "arena_bytes": case.arena_bytes, "golden_max_rel": case.golden_max_rel,
                 })
@@ -164,6 +199,20 @@ impl Record {
     }
 }
 
+/// Five significant digits: more than any of these measurements holds.
+pub(crate) fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    if (-4..7).contains(&magnitude) {
+        let decimals = (4 - magnitude).max(0) as usize;
+        format!("{value:.decimals$}")
+    } else {
+        format!("{value:.4e}")
+    }
+}
+
 /// The newest full record in a machine's folder, with its file stem.
 pub(crate) fn newest_full(folder: &Path) -> Result<Option<(String, Record)>, Error> {
     if !folder.is_dir() {
@@ -173,17 +222,18 @@ pub(crate) fn newest_full(folder: &Path) -> Result<Option<(String, Record)>, Err
     for entry in std::fs::read_dir(folder).map_err(Error::io("list", folder))? {
         let entry = entry.map_err(Error::io("list", folder))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if let Some(order) = name.strip_suffix(".csv").and_then(full_order) {
-            stems.push((order, name.trim_end_matches(".csv").to_owned()));
+        if let Some(stem) = name.strip_suffix(".csv")
+            && let Some(order) = full_order(stem)
+        {
+            stems.push((order, stem.to_owned()));
         }
     }
-    let Some((_, stem)) = stems.into_iter().max() else {
+    let Some(((date, _), stem)) = stems.into_iter().max() else {
         return Ok(None);
     };
     let path = folder.join(format!("{stem}.csv"));
     let csv = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-    let record = Record::from_csv(&stem[..10], &csv)?;
-    Ok(Some((stem, record)))
+    Ok(Some((stem, Record::from_csv(&date, &csv)?)))
 }
 
 /// Date and count of a full record's stem; `None` for anything else.
@@ -224,20 +274,24 @@ mod tests {
             cases: vec![
                 Case {
                     name: "supercombo/a/fp32/cpu/t2".to_owned(),
+                    unit: "ms".to_owned(),
                     n_runs: 100,
-                    min_ms: 1.5,
-                    median_ms: 2.0,
-                    p95_ms: 2.5,
-                    max_ms: 9.0,
+                    min: 1.5,
+                    median: 2.0,
+                    max: 9.0,
+                    p95: Some(2.5),
                     load_ms: Some(12.25),
                     weight_bytes: Some(1000),
                     arena_bytes: Some(64),
                     golden_max_rel: Some(1.25e-6),
                 },
                 Case {
-                    name: "gemm/8".to_owned(),
-                    n_runs: 3,
-                    median_ms: 0.5,
+                    name: "sim/step".to_owned(),
+                    unit: "steps/s".to_owned(),
+                    n_runs: 21,
+                    min: 1.25e8,
+                    median: 2.5e8,
+                    max: 3e8,
                     ..Case::default()
                 },
             ],
@@ -267,6 +321,27 @@ mod tests {
             Record::from_csv("d", &record.to_csv()).unwrap().cases[0].name,
             "a_b"
         );
+    }
+
+    #[test]
+    fn five_digits_are_kept() {
+        for (value, text) in [
+            (0.0, "0"),
+            (12.3456789, "12.346"),
+            (0.000_123_456, "0.00012346"),
+            (123_456.7, "123457"),
+            (2.5e8, "2.5000e8"),
+            (1.25e-9, "1.2500e-9"),
+        ] {
+            assert_eq!(significant(value), text);
+        }
+    }
+
+    #[test]
+    fn the_best_of_a_rate_is_its_largest() {
+        let rate = &record().cases[1];
+        assert!(rate.is_rate() && (rate.best_cost() - 1.0 / 3e8).abs() < 1e-20);
+        assert!(!record().cases[0].is_rate());
     }
 
     #[test]

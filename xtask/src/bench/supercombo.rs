@@ -14,16 +14,16 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::Options;
 use super::record::Case;
+use super::{Choice, Options, targets};
 use crate::command;
 use crate::error::Error;
 use crate::workspace::Workspace;
 
 const EXAMPLE: &str = "bench_supercombo";
 
-/// Prefix of every case; a filter that starts with it runs the example.
-const FAMILY: &str = "supercombo";
+/// First part of every case's name.
+pub(super) const FAMILY: &str = "supercombo";
 
 /// How often the example runs each model.
 #[derive(Debug, Clone, Copy)]
@@ -50,11 +50,10 @@ pub(crate) struct RealModel {
 
 /// Runs the example as often as the options ask for.
 pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<Vec<Case>, Error> {
-    let is_wanted = options
-        .filter
-        .as_ref()
-        .is_none_or(|filter| FAMILY.contains(filter.as_str()) || filter.starts_with(FAMILY));
-    if !is_wanted {
+    if matches!(
+        options.choice(FAMILY, &targets::names(workspace)),
+        Choice::Nothing
+    ) {
         return Ok(Vec::new());
     }
     let effort = if options.quick { QUICK } else { FULL };
@@ -192,10 +191,11 @@ fn case(run: &Value, model: &str, n_runs: u32) -> Result<Case, Error> {
             plain(&device)
         ),
         n_runs: u64::from(n_runs),
-        min_ms: number("min_ms")?,
-        median_ms: number("p50_ms")?,
-        p95_ms: number("p95_ms")?,
-        max_ms: number("max_ms")?,
+        unit: "ms".to_owned(),
+        min: number("min_ms")?,
+        median: number("p50_ms")?,
+        p95: Some(number("p95_ms")?),
+        max: number("max_ms")?,
         load_ms: run["load_ms"].as_f64(),
         weight_bytes: run["memory"]["weight_bytes"].as_u64(),
         arena_bytes: run["memory"]["arena_bytes"].as_u64(),

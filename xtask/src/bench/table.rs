@@ -52,15 +52,15 @@ fn render(newest: &[(String, String, Record)]) -> String {
                 continue;
             };
             let number = |value: Option<f64>| {
-                value.map_or_else(|| "–".to_owned(), |value| format!("{value:.1}"))
+                value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"))
             };
             let megabytes = case.weight_bytes.map(|bytes| bytes as f64 / 1e6);
             let _ = writeln!(
                 table,
-                "| {model} | {precision} | {device} | {} | {:.2} | {:.2} | {} | {} | [{}] |",
+                "| {model} | {precision} | {device} | {} | {:.2} | {} | {} | {} | [{}] |",
                 threads.trim_start_matches('t'),
-                case.median_ms,
-                case.p95_ms,
+                case.median,
+                number(case.p95),
                 number(case.load_ms),
                 number(megabytes),
                 idx + 1
@@ -83,8 +83,9 @@ mod tests {
     fn case(name: &str) -> Case {
         Case {
             name: name.to_owned(),
-            median_ms: 12.25,
-            p95_ms: 13.0,
+            unit: "ms".to_owned(),
+            median: 12.25,
+            p95: Some(13.0),
             load_ms: Some(40.0),
             weight_bytes: Some(3_900_000),
             ..Case::default()
@@ -99,7 +100,7 @@ mod tests {
             cases,
         };
         let table = render(&[("pc-2c".to_owned(), "2026-11-20".to_owned(), record)]);
-        let row = "| dmonitoring | fp32 | cpu | 2 | 12.25 | 13.00 | 40.0 | 3.9 | [1] |";
+        let row = "| dmonitoring | fp32 | cpu | 2 | 12.25 | 13.00 | 40.00 | 3.90 | [1] |";
         assert!(table.contains(row), "{table}");
         assert!(!table.contains("gemm"));
         assert!(table.contains("[1]: benches/records/pc-2c/2026-11-20.txt"));
