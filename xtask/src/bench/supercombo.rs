@@ -154,11 +154,11 @@ fn example(
     println!("== {}", command::shown(&run));
     command::run(&mut run)?;
     let text = std::fs::read_to_string(&json).map_err(Error::io("read", &json))?;
-    parse(&text, effort.n_runs)
+    parse(&text)
 }
 
-/// Reads a document of schema `spark-bench/1`; `n_runs` is what was asked for.
-fn parse(text: &str, n_runs: u32) -> Result<Vec<Case>, Error> {
+/// Reads a document of schema `spark-bench/1`.
+fn parse(text: &str) -> Result<Vec<Case>, Error> {
     let json: Value = serde_json::from_str(text).map_err(|source| Error::Json {
         what: format!("the output of {EXAMPLE}"),
         source,
@@ -166,7 +166,11 @@ fn parse(text: &str, n_runs: u32) -> Result<Vec<Case>, Error> {
     if json["schema"] != "spark-bench/1" {
         return Err(broken("schema"));
     }
-    let runs = json["runs"].as_array().ok_or_else(|| broken("runs"))?;
+    let n_runs = json["settings"]["runs"]
+        .as_u64()
+        .ok_or_else(|| broken("settings.runs"))?;
+    let runs = json["runs"].as_array().filter(|runs| !runs.is_empty());
+    let runs = runs.ok_or_else(|| broken("runs"))?;
     let mut cases = Vec::new();
     for run in runs {
         cases.push(case(run, &text_of(run, "model")?, n_runs)?);
@@ -177,7 +181,7 @@ fn parse(text: &str, n_runs: u32) -> Result<Vec<Case>, Error> {
     Ok(cases)
 }
 
-fn case(run: &Value, model: &str, n_runs: u32) -> Result<Case, Error> {
+fn case(run: &Value, model: &str, n_runs: u64) -> Result<Case, Error> {
     let number = |field: &str| run[field].as_f64().ok_or_else(|| broken(field));
     let (precision, device) = (text_of(run, "precision")?, text_of(run, "device")?);
     let threads = run["threads"].as_u64().ok_or_else(|| broken("threads"))?;
@@ -190,7 +194,7 @@ fn case(run: &Value, model: &str, n_runs: u32) -> Result<Case, Error> {
             plain(&precision),
             plain(&device)
         ),
-        n_runs: u64::from(n_runs),
+        n_runs,
         unit: "ms".to_owned(),
         min: number("min_ms")?,
         median: number("p50_ms")?,
@@ -225,6 +229,7 @@ mod tests {
     fn document() -> Value {
         json!({
             "schema": "spark-bench/1",
+            "settings": {"runs": 100, "warmup": 20, "seed": 0},
             "runs": [{
                 "model": "dmonitoring 0.8.9", "weights": "file", "precision": "fp32",
                 "device": "cpu", "threads": 2, "load_ms": 40.0, "p50_ms": 3.5, "p95_ms": 4.0,
@@ -238,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_run_becomes_a_case() {
-        let cases = parse(&document().to_string(), 100).unwrap();
+        let cases = parse(&document().to_string()).unwrap();
         assert_eq!(cases.len(), 1);
         assert_eq!(cases[0].name, "supercombo/dmonitoring_0.8.9/fp32/cpu/t2");
         assert_eq!((cases[0].n_runs, cases[0].weight_bytes), (100, Some(20)));
@@ -249,7 +254,7 @@ mod tests {
     fn the_combined_step_is_a_case() {
         let mut document = document();
         document["combined"] = document["runs"][0].clone();
-        let cases = parse(&document.to_string(), 100).unwrap();
+        let cases = parse(&document.to_string()).unwrap();
         assert_eq!(cases[1].name, "supercombo/combined/fp32/cpu/t2");
     }
 
@@ -258,10 +263,13 @@ mod tests {
         for field in ["model", "precision", "p50_ms", "threads"] {
             let mut document = document();
             document["runs"][0][field] = Value::Null;
-            assert!(parse(&document.to_string(), 1).is_err(), "{field}");
+            assert!(parse(&document.to_string()).is_err(), "{field}");
         }
-        assert!(parse(r#"{"schema": "spark-bench/2", "runs": []}"#, 1).is_err());
-        assert!(parse("{}", 1).is_err());
+        assert!(parse(r#"{"schema": "spark-bench/2", "runs": []}"#).is_err());
+        assert!(parse("{}").is_err());
+        let mut refused = document();
+        refused["runs"] = json!([]);
+        assert!(parse(&refused.to_string()).is_err());
     }
 
     #[test]
