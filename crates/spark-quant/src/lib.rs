@@ -1,0 +1,19 @@
+//! FP8, FP6, FP4, NVFP4, MX and INT8 on the CPU: exact conversions and everything built on them.
+//!
+//! ```text
+//! scalar      one number        f32 <-> f16, bf16, E4M3, E5M2, E2M3, E3M2, E2M1, E8M0
+//! simd        sixteen lanes     AVX-512, AVX2, NEON, plain
+//! reference   naive definitions of all of it
+//! ```
+//!
+//! Everything that rounds says how. Every fast path gives the bits of its naive definition, on every
+//! instruction set and thread count.
+
+pub mod error;
+pub mod reference;
+pub mod scalar;
+pub mod simd;
+mod threads;
+
+pub use error::QuantError;
+pub use simd::{Cpu, Level};

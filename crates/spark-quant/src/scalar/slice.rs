@@ -1,0 +1,248 @@
+//! Whole slices between f32 and the scalar formats, vectorized and threaded.
+//!
+//! ```text
+//! for each sixteen values:  load, convert, store       the last few go through a padded copy
+//! ```
+//!
+//! All functions give the same bits on every level and thread count. Outputs beyond
+//! [`STREAM_BYTES`] are written past the caches, which saves reading them first.
+
+use half::{bf16, f16, slice::HalfFloatSliceExt};
+
+use super::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat, NanCode, Overflow, lanes};
+use crate::error::QuantError;
+use crate::simd::{Cpu, Kernel, Simd};
+use crate::threads::{Granule, zip_parts};
+
+/// Outputs larger than this bypass the caches.
+pub const STREAM_BYTES: usize = 32 << 20;
+
+/// How far ahead of the loads the next lines are requested. Half of a page: the hardware prefetcher
+/// stops at page ends, and this bridges them.
+const PREFETCH_BYTES: usize = 2048;
+
+const SIXTEEN: Granule = Granule { src: 16, dst: 16 };
+
+/// Calls the body with a kernel type's format parameter bound to each [`MiniFormat`].
+macro_rules! for_format {
+    ($format:expr, $type:ident => $body:expr) => {
+        match $format {
+            MiniFormat::E4m3 => {
+                type $type = E4m3;
+                $body
+            }
+            MiniFormat::E5m2 => {
+                type $type = E5m2;
+                $body
+            }
+            MiniFormat::E2m3 => {
+                type $type = E2m3;
+                $body
+            }
+            MiniFormat::E3m2 => {
+                type $type = E3m2;
+                $body
+            }
+            MiniFormat::E2m1 => {
+                type $type = E2m1;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use for_format;
+
+/// One conversion of sixteen values; the loop around it is shared.
+trait Convert: Copy + Sync {
+    type In: Copy + Default + Sync;
+    type Out: Copy + Default + Send;
+    fn convert<S: Simd>(self, s: S, src: &[Self::In; 16], dst: &mut [Self::Out; 16], stream: bool);
+}
+
+struct Loop<'a, C: Convert> {
+    convert: C,
+    src: &'a [C::In],
+    dst: &'a mut [C::Out],
+    stream: bool,
+}
+
+impl<C: Convert> Kernel for Loop<'_, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let (src, src_tail) = self.src.as_chunks::<16>();
+        let (dst, dst_tail) = self.dst.as_chunks_mut::<16>();
+        if self.stream {
+            for (src, dst) in src.iter().zip(dst) {
+                s.prefetch(src, PREFETCH_BYTES);
+                self.convert.convert(s, src, dst, true);
+            }
+            s.fence();
+        } else {
+            for (src, dst) in src.iter().zip(dst) {
+                s.prefetch(src, PREFETCH_BYTES);
+                self.convert.convert(s, src, dst, false);
+            }
+        }
+        if !src_tail.is_empty() {
+            let mut padded = [C::In::default(); 16];
+            let mut out = [C::Out::default(); 16];
+            padded[..src_tail.len()].copy_from_slice(src_tail);
+            self.convert.convert(s, &padded, &mut out, false);
+            dst_tail.copy_from_slice(&out[..src_tail.len()]);
+        }
+    }
+}
+
+fn convert_slice<C: Convert>(
+    cpu: Cpu,
+    convert: C,
+    src: &[C::In],
+    dst: &mut [C::Out],
+) -> Result<(), QuantError> {
+    QuantError::check_length("dst", dst.len(), src.len())?;
+    let stream = size_of_val(dst) > STREAM_BYTES;
+    zip_parts(cpu, src, dst, SIXTEEN, |src, dst| {
+        cpu.run(Loop {
+            convert,
+            src,
+            dst,
+            stream,
+        })
+    });
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct Encode<F> {
+    format: std::marker::PhantomData<F>,
+    overflow: Overflow,
+    nan: NanCode,
+}
+
+impl<F: MiniFloat + Sync> Convert for Encode<F> {
+    type In = f32;
+    type Out = u8;
+    #[inline(always)]
+    fn convert<S: Simd>(self, s: S, src: &[f32; 16], dst: &mut [u8; 16], _stream: bool) {
+        s.store_u8(
+            lanes::encode::<F, S>(s, s.load(src), self.overflow, self.nan),
+            dst,
+        );
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Decode<F>(std::marker::PhantomData<F>);
+
+impl<F: MiniFloat + Sync> Convert for Decode<F> {
+    type In = u8;
+    type Out = f32;
+    #[inline(always)]
+    fn convert<S: Simd>(self, s: S, src: &[u8; 16], dst: &mut [f32; 16], stream: bool) {
+        let code = s.and(s.load_u8(src), s.splat_u((1 << F::SPEC.bits()) - 1));
+        store(s, lanes::decode::<F, S>(s, code), dst, stream);
+    }
+}
+
+#[inline(always)]
+fn store<S: Simd>(s: S, value: S::F, dst: &mut [f32; 16], stream: bool) {
+    if stream {
+        s.stream(value, dst)
+    } else {
+        s.store(value, dst)
+    }
+}
+
+macro_rules! sixteen_bit_conversions {
+    ($($name:ident: $in:ty => $out:ty, |$s:ident, $src:ident, $dst:ident, $stream:ident| $body:expr;)*) => {
+        $(
+            #[derive(Clone, Copy)]
+            struct $name;
+
+            impl Convert for $name {
+                type In = $in;
+                type Out = $out;
+                #[inline(always)]
+                fn convert<S: Simd>(self, $s: S, $src: &[$in; 16], $dst: &mut [$out; 16], $stream: bool) {
+                    $body
+                }
+            }
+        )*
+    };
+}
+
+sixteen_bit_conversions! {
+    ToF16: f32 => u16, |s, src, dst, _stream| s.store_u16(s.f32_to_f16(s.load(src)), dst);
+    FromF16: u16 => f32, |s, src, dst, stream| store(s, s.f16_to_f32(s.load_u16(src)), dst, stream);
+    ToBf16: f32 => u16, |s, src, dst, _stream| s.store_u16(lanes::f32_to_bf16(s, s.load(src)), dst);
+    FromBf16: u16 => f32, |s, src, dst, stream| store(s, s.from_bits(s.shl(s.load_u16(src), 16)), dst, stream);
+}
+
+/// Codes of `src`, one per byte.
+///
+/// # Conversion
+///
+/// Round to nearest even; out of range by `overflow`; NaN by `nan`; as [`MiniSpec::encode`](super::MiniSpec::encode).
+///
+/// # Errors
+///
+/// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
+pub fn encode(
+    cpu: Cpu,
+    format: MiniFormat,
+    overflow: Overflow,
+    nan: NanCode,
+    src: &[f32],
+    dst: &mut [u8],
+) -> Result<(), QuantError> {
+    for_format!(format, F => {
+        convert_slice(cpu, Encode::<F> { format: std::marker::PhantomData, overflow, nan }, src, dst)
+    })
+}
+
+/// Values of codes, one per byte; exact. Bits above the format's width are ignored.
+///
+/// # Errors
+///
+/// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
+pub fn decode(cpu: Cpu, format: MiniFormat, src: &[u8], dst: &mut [f32]) -> Result<(), QuantError> {
+    for_format!(format, F => convert_slice(cpu, Decode::<F>(std::marker::PhantomData), src, dst))
+}
+
+/// f16 of `src`: nearest even, overflow to infinity, subnormals kept, NaN quieted.
+///
+/// # Errors
+///
+/// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
+pub fn f32_to_f16(cpu: Cpu, src: &[f32], dst: &mut [f16]) -> Result<(), QuantError> {
+    convert_slice(cpu, ToF16, src, dst.reinterpret_cast_mut())
+}
+
+/// Values of f16; exact, NaN quieted.
+///
+/// # Errors
+///
+/// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
+pub fn f16_to_f32(cpu: Cpu, src: &[f16], dst: &mut [f32]) -> Result<(), QuantError> {
+    convert_slice(cpu, FromF16, src.reinterpret_cast(), dst)
+}
+
+/// bf16 of `src`: nearest even, overflow to infinity, subnormals kept, NaN quieted.
+///
+/// # Errors
+///
+/// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
+pub fn f32_to_bf16(cpu: Cpu, src: &[f32], dst: &mut [bf16]) -> Result<(), QuantError> {
+    convert_slice(cpu, ToBf16, src, dst.reinterpret_cast_mut())
+}
+
+/// Values of bf16; exact, signalling NaN stays as it is.
+///
+/// # Errors
+///
+/// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
+pub fn bf16_to_f32(cpu: Cpu, src: &[bf16], dst: &mut [f32]) -> Result<(), QuantError> {
+    convert_slice(cpu, FromBf16, src.reinterpret_cast(), dst)
+}

@@ -1,0 +1,379 @@
+//! The sixteen lanes as one 512-bit register.
+
+use std::arch::x86_64::*;
+
+use super::{E2M1_TIMES_2_PLUS_12, Kernel, Simd};
+
+/// Proof that the processor has AVX-512 F, BW, DQ, VL, VBMI and VNNI.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Avx512(());
+
+impl Avx512 {
+    pub(super) fn detect() -> Option<Self> {
+        let found = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("avx512vnni");
+        found.then_some(Self(()))
+    }
+
+    pub(super) fn enter<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+        fn inner<K: Kernel>(simd: Avx512, kernel: K) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: a value of this type exists only after `detect` found the features listed above.
+        unsafe { inner(self, kernel) }
+    }
+}
+
+/// Instructions of this level, inside a method of a value that proves they exist.
+macro_rules! simd {
+    ($($body:tt)*) => {
+        // SAFETY: `self` exists only after `detect` found every feature these instructions need; every
+        // pointer comes from a reference to an array of at least the width that is read or written.
+        unsafe { $($body)* }
+    };
+}
+
+/// Bytes `i` of sixteen words: `i / 2` above a zero byte, for the E4M3 to f16 step.
+const PAIRS_TO_HIGH_BYTES: [u8; 32] = {
+    let mut index = [8; 32];
+    let mut word = 0;
+    while word < 16 {
+        index[2 * word + 1] = word as u8 / 2;
+        word += 1;
+    }
+    index
+};
+
+/// `2 * e2m1 + 12` for an index whose low nibble is the code.
+const E2M1_LOW: [u8; 64] = {
+    let mut table = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        table[i] = E2M1_TIMES_2_PLUS_12[i % 16];
+        i += 1;
+    }
+    table
+};
+
+/// The same for an index whose bits 2..6 are the code.
+const E2M1_HIGH: [u8; 64] = {
+    let mut table = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        table[i] = E2M1_TIMES_2_PLUS_12[i / 4];
+        i += 1;
+    }
+    table
+};
+
+impl Simd for Avx512 {
+    type F = __m512;
+    type U = __m512i;
+    type M = __mmask16;
+    type B = __m512i;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Self::F {
+        simd!(_mm512_set1_ps(value))
+    }
+    #[inline(always)]
+    fn load(self, src: &[f32; 16]) -> Self::F {
+        simd!(_mm512_loadu_ps(src.as_ptr()))
+    }
+    #[inline(always)]
+    fn store(self, value: Self::F, dst: &mut [f32; 16]) {
+        simd!(_mm512_storeu_ps(dst.as_mut_ptr(), value))
+    }
+    #[inline(always)]
+    fn stream(self, value: Self::F, dst: &mut [f32; 16]) {
+        let dst = dst.as_mut_ptr();
+        if dst.addr().is_multiple_of(64) {
+            simd!(_mm512_stream_ps(dst, value))
+        } else {
+            simd!(_mm512_storeu_ps(dst, value))
+        }
+    }
+    #[inline(always)]
+    fn fence(self) {
+        simd!(_mm_sfence())
+    }
+    #[inline(always)]
+    fn prefetch<T>(self, from: &T, bytes_ahead: usize) {
+        let ahead = std::ptr::from_ref(from)
+            .cast::<i8>()
+            .wrapping_add(bytes_ahead);
+        simd!(_mm_prefetch::<_MM_HINT_T0>(ahead))
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        simd!(_mm512_add_ps(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        simd!(_mm512_sub_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        simd!(_mm512_mul_ps(a, b))
+    }
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        simd!(_mm512_div_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        simd!(_mm512_fmadd_ps(a, b, c))
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        simd!(_mm512_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        simd!(_mm512_min_ps(a, b))
+    }
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        simd! {
+            let eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a));
+            let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+        }
+    }
+    #[inline(always)]
+    fn row_max(self, rows: &[Self::F; 16]) -> Self::F {
+        // Each step halves the lanes per row and doubles the rows per register.
+        simd! {
+            let interleave_1 = |a, b| _mm512_max_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+            let interleave_2 = |a, b| {
+                let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
+                _mm512_max_ps(
+                    _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                    _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)),
+                )
+            };
+            let quad = |i: usize| {
+                interleave_2(interleave_1(rows[i], rows[i + 1]), interleave_1(rows[i + 2], rows[i + 3]))
+            };
+            // In `quad(i)`, every 128-bit part holds rows i..i+4, each over a quarter of its lanes.
+            let halves = |a, b| _mm512_max_ps(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xEE>(a, b));
+            let low = halves(quad(0), quad(4));
+            let high = halves(quad(8), quad(12));
+            _mm512_max_ps(_mm512_shuffle_f32x4::<0x88>(low, high), _mm512_shuffle_f32x4::<0xDD>(low, high))
+        }
+    }
+    #[inline(always)]
+    fn transpose(self, rows: &[Self::F; 16]) -> [Self::F; 16] {
+        simd! {
+            let mut pairs = [_mm512_setzero_ps(); 16];
+            for i in 0..8 {
+                pairs[2 * i] = _mm512_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
+                pairs[2 * i + 1] = _mm512_unpackhi_ps(rows[2 * i], rows[2 * i + 1]);
+            }
+            // quads[4g + c]: column c of each 128-bit part, rows 4g..4g+4.
+            let mut quads = [_mm512_setzero_ps(); 16];
+            for group in 0..4 {
+                for half in 0..2 {
+                    let a = _mm512_castps_pd(pairs[4 * group + half]);
+                    let b = _mm512_castps_pd(pairs[4 * group + 2 + half]);
+                    quads[4 * group + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+                    quads[4 * group + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+                }
+            }
+            let mut out = [_mm512_setzero_ps(); 16];
+            for column in 0..4 {
+                let a = _mm512_shuffle_f32x4::<0x88>(quads[column], quads[4 + column]);
+                let b = _mm512_shuffle_f32x4::<0x88>(quads[8 + column], quads[12 + column]);
+                let c = _mm512_shuffle_f32x4::<0xDD>(quads[column], quads[4 + column]);
+                let d = _mm512_shuffle_f32x4::<0xDD>(quads[8 + column], quads[12 + column]);
+                out[column] = _mm512_shuffle_f32x4::<0x88>(a, b);
+                out[8 + column] = _mm512_shuffle_f32x4::<0xDD>(a, b);
+                out[4 + column] = _mm512_shuffle_f32x4::<0x88>(c, d);
+                out[12 + column] = _mm512_shuffle_f32x4::<0xDD>(c, d);
+            }
+            out
+        }
+    }
+
+    #[inline(always)]
+    fn to_bits(self, a: Self::F) -> Self::U {
+        simd!(_mm512_castps_si512(a))
+    }
+    #[inline(always)]
+    fn from_bits(self, a: Self::U) -> Self::F {
+        simd!(_mm512_castsi512_ps(a))
+    }
+    #[inline(always)]
+    fn splat_u(self, value: u32) -> Self::U {
+        simd!(_mm512_set1_epi32(value as i32))
+    }
+    #[inline(always)]
+    fn and(self, a: Self::U, b: Self::U) -> Self::U {
+        simd!(_mm512_and_si512(a, b))
+    }
+    #[inline(always)]
+    fn or(self, a: Self::U, b: Self::U) -> Self::U {
+        simd!(_mm512_or_si512(a, b))
+    }
+    #[inline(always)]
+    fn add_u(self, a: Self::U, b: Self::U) -> Self::U {
+        simd!(_mm512_add_epi32(a, b))
+    }
+    #[inline(always)]
+    fn sub_u(self, a: Self::U, b: Self::U) -> Self::U {
+        simd!(_mm512_sub_epi32(a, b))
+    }
+    #[inline(always)]
+    fn shl(self, a: Self::U, n: u32) -> Self::U {
+        simd!(_mm512_sllv_epi32(a, _mm512_set1_epi32(n as i32)))
+    }
+    #[inline(always)]
+    fn shr(self, a: Self::U, n: u32) -> Self::U {
+        simd!(_mm512_srlv_epi32(a, _mm512_set1_epi32(n as i32)))
+    }
+    #[inline(always)]
+    fn min_i(self, a: Self::U, b: Self::U) -> Self::U {
+        simd!(_mm512_min_epi32(a, b))
+    }
+    #[inline(always)]
+    fn max_i(self, a: Self::U, b: Self::U) -> Self::U {
+        simd!(_mm512_max_epi32(a, b))
+    }
+    #[inline(always)]
+    fn gt_i(self, a: Self::U, b: Self::U) -> Self::M {
+        simd!(_mm512_cmpgt_epi32_mask(a, b))
+    }
+    #[inline(always)]
+    fn lt_f(self, a: Self::F, b: Self::F) -> Self::M {
+        simd!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b))
+    }
+    #[inline(always)]
+    fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U {
+        simd!(_mm512_mask_mov_epi32(b, mask, a))
+    }
+    #[inline(always)]
+    fn any(self, mask: Self::M) -> bool {
+        mask != 0
+    }
+
+    #[inline(always)]
+    fn i32_to_f32(self, a: Self::U) -> Self::F {
+        simd!(_mm512_cvtepi32_ps(a))
+    }
+    #[inline(always)]
+    fn f32_to_i32(self, a: Self::F) -> Self::U {
+        simd!(_mm512_cvtps_epi32(a))
+    }
+    #[inline(always)]
+    fn f16_to_f32(self, a: Self::U) -> Self::F {
+        simd!(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)))
+    }
+    #[inline(always)]
+    fn f32_to_f16(self, a: Self::F) -> Self::U {
+        simd!(_mm512_cvtepu16_epi32(_mm512_cvtps_ph::<
+            _MM_FROUND_TO_NEAREST_INT,
+        >(a)))
+    }
+
+    #[inline(always)]
+    fn load_u8(self, src: &[u8; 16]) -> Self::U {
+        simd!(_mm512_cvtepu8_epi32(_mm_loadu_si128(src.as_ptr().cast())))
+    }
+    #[inline(always)]
+    fn store_u8(self, a: Self::U, dst: &mut [u8; 16]) {
+        simd!(_mm_storeu_si128(
+            dst.as_mut_ptr().cast(),
+            _mm512_cvtepi32_epi8(a)
+        ))
+    }
+    #[inline(always)]
+    fn load_u16(self, src: &[u16; 16]) -> Self::U {
+        simd!(_mm512_cvtepu16_epi32(_mm256_loadu_si256(
+            src.as_ptr().cast()
+        )))
+    }
+    #[inline(always)]
+    fn store_u16(self, a: Self::U, dst: &mut [u16; 16]) {
+        simd!(_mm256_storeu_si256(
+            dst.as_mut_ptr().cast(),
+            _mm512_cvtepi32_epi16(a)
+        ))
+    }
+    #[inline(always)]
+    fn load_nibbles(self, src: &[u8; 8]) -> Self::U {
+        // Byte i in quadword i: its low nibble tops lane 2i, its high nibble shifts into lane 2i+1.
+        simd! {
+            let bytes = _mm512_cvtepu8_epi64(_mm_loadl_epi64(src.as_ptr().cast()));
+            _mm512_or_si512(bytes, _mm512_slli_epi64::<28>(bytes))
+        }
+    }
+    #[inline(always)]
+    fn store_nibbles(self, a: Self::U, dst: &mut [u8; 8]) {
+        simd! {
+            let bytes = _mm512_or_si512(a, _mm512_srli_epi64::<28>(a));
+            _mm_storel_epi64(dst.as_mut_ptr().cast(), _mm512_cvtepi64_epi8(bytes));
+        }
+    }
+    #[inline(always)]
+    fn load_u32_le(self, src: &[u8; 64]) -> Self::U {
+        simd!(_mm512_loadu_si512(src.as_ptr().cast()))
+    }
+    #[inline(always)]
+    fn spread_4(self, src: &[u8; 4]) -> Self::U {
+        simd! {
+            let lanes = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(i32::from_le_bytes(*src)));
+            let quad_of_lane = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+            _mm512_permutexvar_epi32(quad_of_lane, _mm512_castsi128_si512(lanes))
+        }
+    }
+    #[inline(always)]
+    fn e4m3_pairs(self, src: &[u8; 8]) -> Self::F {
+        simd! {
+            let bytes = _mm256_castsi128_si256(_mm_loadl_epi64(src.as_ptr().cast()));
+            let index = _mm256_loadu_si256(PAIRS_TO_HIGH_BYTES.as_ptr().cast());
+            let words = _mm256_permutexvar_epi8(index, bytes);
+            _mm512_cvtph_ps(_mm256_srli_epi16::<1>(words))
+        }
+    }
+    #[inline(always)]
+    fn lookup(self, table: &[f32; 16], index: Self::U) -> Self::F {
+        simd!(_mm512_permutexvar_ps(
+            index,
+            _mm512_loadu_ps(table.as_ptr())
+        ))
+    }
+
+    #[inline(always)]
+    fn load_b(self, src: &[u8; 64]) -> Self::B {
+        simd!(_mm512_loadu_si512(src.as_ptr().cast()))
+    }
+    #[inline(always)]
+    fn e2m1_bytes(self, packed: Self::B) -> (Self::B, Self::B) {
+        // The byte permute reads six index bits, so both tables repeat over the bits not wanted.
+        simd! {
+            let low = _mm512_permutexvar_epi8(packed, _mm512_loadu_si512(E2M1_LOW.as_ptr().cast()));
+            let shifted = _mm512_srli_epi16::<2>(packed);
+            let high = _mm512_permutexvar_epi8(shifted, _mm512_loadu_si512(E2M1_HIGH.as_ptr().cast()));
+            (low, high)
+        }
+    }
+    #[inline(always)]
+    fn dot_u7(self, acc: Self::U, u: Self::B, s: Self::B) -> Self::U {
+        simd!(_mm512_dpbusd_epi32(acc, u, s))
+    }
+    #[inline(always)]
+    fn dot_i8(self, acc: Self::U, a: Self::B, b: Self::B) -> Self::U {
+        simd! {
+            let negative = _mm512_movepi8_mask(a);
+            let b_signed = _mm512_mask_sub_epi8(b, negative, _mm512_setzero_si512(), b);
+            _mm512_dpbusd_epi32(acc, _mm512_abs_epi8(a), b_signed)
+        }
+    }
+}

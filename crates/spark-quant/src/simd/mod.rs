@@ -1,0 +1,143 @@
+//! Sixteen lanes on every processor: one set of operations, four implementations.
+//!
+//! ```text
+//!            F: 16 x f32      U: 16 x u32      B: 64 bytes
+//! Avx512     1 zmm            1 zmm            1 zmm
+//! Avx2       2 ymm            2 ymm            2 ymm
+//! Neon       4 q registers    4 q registers    4 q registers
+//! Scalar     [f32; 16]        [u32; 16]        [u8; 64]
+//! ```
+//!
+//! A kernel is written once against [`Simd`] and compiled for each level. Because all levels have the
+//! same sixteen lanes and every operation is defined lane by lane (or as one fixed tree), a kernel
+//! gives the same bits on all of them. The value that implements [`Simd`] is the proof that the
+//! processor has the instructions: it can only be made by detection.
+//!
+//! AVX-512 here means F, BW, DQ, VL, VBMI and VNNI (Ice Lake, Zen 4 and later). Older AVX-512
+//! processors use the AVX2 level. The BF16 extension is not used: its conversions flush subnormals,
+//! so they cannot equal the definition bit for bit. SVE2 is not used: on the Cortex-X925 its
+//! registers are as wide as NEON's.
+
+#![allow(
+    unsafe_code,
+    reason = "vector instructions; confined to this module's per-architecture files"
+)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod cpu;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+
+pub use cpu::{Cpu, Level};
+
+/// Vector operations over sixteen lanes. Methods are lane-wise unless they say otherwise.
+///
+/// `max` and `min` on floats are only used on operands without NaN, where all processors agree.
+pub(crate) trait Simd: Copy + Send + Sync + 'static {
+    /// Sixteen f32.
+    type F: Copy;
+    /// Sixteen u32; comparisons, minimum and maximum read the lanes as i32.
+    type U: Copy;
+    /// A boolean per lane.
+    type M: Copy;
+    /// Sixty-four bytes.
+    type B: Copy;
+
+    fn splat(self, value: f32) -> Self::F;
+    fn load(self, src: &[f32; 16]) -> Self::F;
+    fn store(self, value: Self::F, dst: &mut [f32; 16]);
+    /// Stores past the caches where `dst` is aligned to its full width, else plainly.
+    fn stream(self, value: Self::F, dst: &mut [f32; 16]);
+    /// Orders streamed stores before everything that follows.
+    fn fence(self);
+    /// Asks for the cache line `bytes_ahead` after the start of `from`; never faults.
+    fn prefetch<T>(self, from: &T, bytes_ahead: usize);
+
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a * b + c` with one rounding.
+    fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    fn min(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Sum as the tree `i + (i+8)`, `i + (i+4)`, `i + (i+2)`, `0 + 1`.
+    fn sum(self, a: Self::F) -> f32;
+    /// Lane `i` is the largest lane of `rows[i]`; no lane may be negative or NaN.
+    fn row_max(self, rows: &[Self::F; 16]) -> Self::F;
+    /// `out[i]` lane `j` is `rows[j]` lane `i`.
+    fn transpose(self, rows: &[Self::F; 16]) -> [Self::F; 16];
+
+    fn to_bits(self, a: Self::F) -> Self::U;
+    fn from_bits(self, a: Self::U) -> Self::F;
+    fn splat_u(self, value: u32) -> Self::U;
+    fn and(self, a: Self::U, b: Self::U) -> Self::U;
+    fn or(self, a: Self::U, b: Self::U) -> Self::U;
+    fn add_u(self, a: Self::U, b: Self::U) -> Self::U;
+    fn sub_u(self, a: Self::U, b: Self::U) -> Self::U;
+    fn shl(self, a: Self::U, n: u32) -> Self::U;
+    fn shr(self, a: Self::U, n: u32) -> Self::U;
+    fn min_i(self, a: Self::U, b: Self::U) -> Self::U;
+    fn max_i(self, a: Self::U, b: Self::U) -> Self::U;
+    fn gt_i(self, a: Self::U, b: Self::U) -> Self::M;
+    fn lt_f(self, a: Self::F, b: Self::F) -> Self::M;
+    /// `if mask { a } else { b }`.
+    fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U;
+    fn any(self, mask: Self::M) -> bool;
+
+    /// Lanes as i32, to the nearest f32.
+    fn i32_to_f32(self, a: Self::U) -> Self::F;
+    /// To the nearest integer, ties to even; operands lie within the i32 range.
+    fn f32_to_i32(self, a: Self::F) -> Self::U;
+    /// Low 16 bits of each lane as IEEE binary16; exact, NaN becomes quiet.
+    fn f16_to_f32(self, a: Self::U) -> Self::F;
+    /// IEEE binary16, nearest even, in the low 16 bits; the rest is zero.
+    fn f32_to_f16(self, a: Self::F) -> Self::U;
+
+    fn load_u8(self, src: &[u8; 16]) -> Self::U;
+    /// Stores the low byte of each lane; the rest is ignored.
+    fn store_u8(self, a: Self::U, dst: &mut [u8; 16]);
+    fn load_u16(self, src: &[u16; 16]) -> Self::U;
+    /// Stores the low half of each lane; the rest must be zero.
+    fn store_u16(self, a: Self::U, dst: &mut [u16; 16]);
+    /// Lane `2i` is in the low nibble of byte `i`, lane `2i+1` in the high one. Only the low four
+    /// bits of a lane are defined.
+    fn load_nibbles(self, src: &[u8; 8]) -> Self::U;
+    /// Inverse of [`Simd::load_nibbles`]; lanes must be below 16.
+    fn store_nibbles(self, a: Self::U, dst: &mut [u8; 8]);
+    /// Sixteen u32, little-endian.
+    fn load_u32_le(self, src: &[u8; 64]) -> Self::U;
+    /// Byte `i` to lanes `4i .. 4i+4`.
+    fn spread_4(self, src: &[u8; 4]) -> Self::U;
+    /// E4M3 byte `i` (sign clear, not NaN) to lanes `2i` and `2i+1`, times `2^-8`.
+    fn e4m3_pairs(self, src: &[u8; 8]) -> Self::F;
+    /// `table[lane & 15]`.
+    fn lookup(self, table: &[f32; 16], index: Self::U) -> Self::F;
+
+    fn load_b(self, src: &[u8; 64]) -> Self::B;
+    /// E2M1 codes in the low and the high nibbles, each as the unsigned byte `2 * value + 12`.
+    fn e2m1_bytes(self, packed: Self::B) -> (Self::B, Self::B);
+    /// Lane `i` plus the products of bytes `4i..4i+4`: `u` unsigned below 128, `s` signed.
+    fn dot_u7(self, acc: Self::U, u: Self::B, s: Self::B) -> Self::U;
+    /// The same with both sides signed and above -128.
+    fn dot_i8(self, acc: Self::U, a: Self::B, b: Self::B) -> Self::U;
+}
+
+/// E2M1 values doubled, which makes them integers, plus 12, which makes them unsigned.
+pub(crate) const E2M1_TIMES_2_PLUS_12: [u8; 16] =
+    [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
+
+/// Work that is compiled once per level.
+pub(crate) trait Kernel {
+    /// What the work returns.
+    type Output;
+    /// Does the work. Implementations are `#[inline(always)]`, or the lanes do not vectorize.
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+#[cfg(test)]
+mod tests;

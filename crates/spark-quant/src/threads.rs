@@ -1,0 +1,84 @@
+//! Splits slices over threads without changing any result.
+//!
+//! ```text
+//! src  |----- part 0 -----|----- part 1 -----| ... every part a whole number of granules
+//! dst  |-- part 0 --|-- part 1 --| ...
+//! ```
+//!
+//! Each part is an independent call of the same function, so the bits written do not depend on the
+//! number of parts. Threads are scoped: they live for one call. A caller with its own pool passes a
+//! one-thread [`Cpu`] and splits rows itself.
+
+use crate::simd::Cpu;
+
+/// Fewest source bytes that are worth a thread of their own; starting one costs some 20 microseconds.
+const MIN_BYTES_PER_THREAD: usize = 1 << 18;
+
+/// How many of `src` elements go with how many of `dst`, at the finest possible cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Granule {
+    pub(crate) src: usize,
+    pub(crate) dst: usize,
+}
+
+/// Number of parts for `n_granules` granules over `src_bytes` bytes in total.
+fn n_parts(cpu: Cpu, n_granules: usize, src_bytes: usize) -> usize {
+    cpu.threads()
+        .min(src_bytes / MIN_BYTES_PER_THREAD)
+        .min(n_granules)
+        .max(1)
+}
+
+/// Calls `work` on matching parts of `src` and `dst`.
+pub(crate) fn zip_parts<A: Sync, B: Send>(
+    cpu: Cpu,
+    src: &[A],
+    dst: &mut [B],
+    granule: Granule,
+    work: impl Fn(&[A], &mut [B]) + Sync,
+) {
+    let n_granules = src.len().div_ceil(granule.src);
+    let parts = n_parts(cpu, n_granules, size_of_val(src).max(size_of_val(dst)));
+    if parts == 1 {
+        return work(src, dst);
+    }
+    let per_part = n_granules.div_ceil(parts);
+    let src_parts = src.chunks(per_part * granule.src);
+    let dst_parts = dst.chunks_mut(per_part * granule.dst);
+    std::thread::scope(|scope| {
+        let work = &work;
+        for (src, dst) in src_parts.zip(dst_parts) {
+            scope.spawn(move || work(src, dst));
+        }
+    });
+}
+
+/// Calls `work` on parts of `src` and returns what each gave, in order.
+pub(crate) fn map_parts<A: Sync, R: Send>(
+    cpu: Cpu,
+    src: &[A],
+    granule: usize,
+    work: impl Fn(&[A]) -> R + Sync,
+) -> Vec<R> {
+    let n_granules = src.len().div_ceil(granule);
+    let parts = n_parts(cpu, n_granules, size_of_val(src));
+    if parts == 1 {
+        return vec![work(src)];
+    }
+    let per_part = n_granules.div_ceil(parts) * granule;
+    std::thread::scope(|scope| {
+        let work = &work;
+        let handles: Vec<_> = src
+            .chunks(per_part)
+            .map(|src| scope.spawn(move || work(src)))
+            .collect();
+        handles
+            .into_iter()
+            .map(|handle| {
+                handle
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    })
+}
