@@ -1,8 +1,8 @@
 //! The processor: kinds of cores, clusters, features, and what this process may use.
 //!
 //! ```text
-//! GB10   CPUs 0-4, 10-14   Cortex-A725   L3 of 8 MB    efficient
-//!        CPUs 5-9, 15-19   Cortex-X925   L3 of 16 MB   fast
+//! GB10   CPUs 0-4, 10-14   Cortex-A725   efficient     two clusters, with 8 MB
+//!        CPUs 5-9, 15-19   Cortex-X925   fast          and 16 MB of L3
 //! ```
 //!
 //! The picture is what owners' dumps show; nothing here relies on it. Kinds are

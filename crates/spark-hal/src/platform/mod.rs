@@ -161,7 +161,14 @@ impl fmt::Display for PlatformKind {
                 vendor,
                 model: Some(model),
             } => {
-                write!(f, "DGX Spark ({vendor}, {model})")
+                // Several vendors begin the model with their own name.
+                let repeats = model.starts_with(&vendor.to_string());
+                let maker = if repeats {
+                    String::new()
+                } else {
+                    format!("{vendor} ")
+                };
+                write!(f, "DGX Spark ({maker}{model})")
             }
             Self::DgxSpark {
                 vendor,

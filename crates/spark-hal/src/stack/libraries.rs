@@ -123,12 +123,15 @@ pub(super) fn find(root: &Root) -> Vec<Library> {
     let mut found: Vec<Library> = Vec::new();
     for directory in DIRECTORIES {
         let names = root.entries(directory).value().unwrap_or_default();
-        for file in names {
-            let Some((name, version)) = identify(&file) else {
+        for file in &names {
+            let Some((name, version)) = identify(file) else {
                 continue;
             };
             let path = format!("{directory}/{file}");
-            if !root.exists(&path) {
+            // `libnccl.so.2` that links to `libnccl.so.2.28.9` beside it says less.
+            let target = root.link_name(&path).value();
+            let is_shorter = target.is_some_and(|target| names.contains(&target));
+            if is_shorter || !root.exists(&path) {
                 continue;
             }
             found.push(Library {
@@ -140,7 +143,6 @@ pub(super) fn find(root: &Root) -> Vec<Library> {
         }
     }
     found.sort_by(|a, b| (a.name, &b.version, &a.path).cmp(&(b.name, &a.version, &b.path)));
-    remove_short_names(&mut found);
     found
 }
 
@@ -151,13 +153,4 @@ fn identify(file: &str) -> Option<(LibraryName, Version)> {
         .into_iter()
         .find(|name| name.stem() == stem)?;
     Some((name, version.parse().ok()?))
-}
-
-/// `libnccl.so.2` next to `libnccl.so.2.28.9` is a link to it and says less.
-fn remove_short_names(found: &mut Vec<Library>) {
-    let full: Vec<String> = found.iter().map(|library| library.path.clone()).collect();
-    found.retain(|library| {
-        let longer = format!("{}.", library.path);
-        !full.iter().any(|path| path.starts_with(&longer))
-    });
 }

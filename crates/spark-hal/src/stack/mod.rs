@@ -73,7 +73,16 @@ impl Stack {
 
 impl fmt::Display for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "driver {}, CUDA toolkit {}", self.driver, self.toolkit)
+        let word = |reading: &Reading<Version>| match reading {
+            Reading::NotSupported => "none".to_owned(),
+            other => other.to_string(),
+        };
+        write!(
+            f,
+            "driver {}, CUDA toolkit {}",
+            word(&self.driver),
+            word(&self.toolkit)
+        )
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::reading::Failure;
 
 /// A version, compared part by part; a missing part counts as 0.
-#[derive(Debug, Clone, Hash)]
+#[derive(Debug, Clone)]
 pub struct Version {
     parts: Vec<u32>,
     text: String,
