@@ -3,13 +3,13 @@
 //! ```text
 //! looked at: every line `cargo …` in blocks marked sh, bash or console
 //!
-//! cargo run --example NAME -- --flag    NAME is an example, some source knows --flag
+//! cargo run --example NAME -- --flag    NAME is an example, its source knows --flag
 //! cargo xtask NAME --flag               both stand in `cargo xtask help`
 //! cargo test -p NAME --test NAME        the package and the target exist
 //! ```
 //!
-//! A flag after `--` counts as known when some source outside `xtask` holds it as a string.
-//! The README's test command also has to be the one that `.ci/run` runs. Deliberately absent: running the commands; CI does.
+//! A flag after `--` counts as known when the example holds it as a string, or has a field
+//! of that name for clap to make it from. The README's test command also has to be the one that `.ci/run` runs. Deliberately absent: running the commands; CI does.
 
 use super::source::lines_outside_tests;
 use super::{Finding, Tree};
@@ -106,10 +106,11 @@ fn problems(tree: &Tree, command: &str) -> Vec<String> {
             problems.push(format!("`{flag} {name}` does not exist"));
         }
     }
-    if cargo_words.first() == Some(&"run") {
+    let example = cargo_words.windows(2).find(|pair| pair[0] == "--example");
+    if let Some([_, name]) = example {
         for flag in program_words.iter().filter(|word| word.starts_with("--")) {
-            if !some_source_knows(tree, flag) {
-                problems.push(format!("no program here knows `{flag}`"));
+            if !example_knows(tree, name, flag) {
+                problems.push(format!("example `{name}` does not know `{flag}`"));
             }
         }
     }
@@ -138,17 +139,16 @@ fn xtask_problems(words: &[&str]) -> Vec<String> {
     problems
 }
 
-/// Whether `flag` stands as a string in the code of an example or a crate.
-fn some_source_knows(tree: &Tree, flag: &str) -> bool {
+/// Whether the example's source holds `flag` as a string or as a field.
+fn example_knows(tree: &Tree, example: &str, flag: &str) -> bool {
     let quoted = format!("\"{flag}\"");
+    let field = format!("{}:", flag.trim_start_matches('-').replace('-', "_"));
+    let path = format!("examples/{example}.rs");
     tree.files
         .iter()
-        .filter(|file| file.is_rust() && !file.path.starts_with("xtask/"))
-        .any(|file| {
-            lines_outside_tests(file)
-                .iter()
-                .any(|(_, line)| line.contains(&quoted))
-        })
+        .filter(|file| file.path == path || file.path.ends_with(&format!("/{path}")))
+        .flat_map(lines_outside_tests)
+        .any(|(_, line)| line.contains(&quoted) || line.trim_start().starts_with(&field))
 }
 
 #[cfg(test)]
@@ -159,7 +159,7 @@ mod tests {
     #[track_caller]
     fn finds(commands: &str, n_findings: usize) {
         let page = format!("# P\n```sh\n{commands}\n```\n```rust\ncargo xtask fly\n```\n");
-        let source = "//! E.\nfn main() { take(\"--runs\"); }\n#[cfg(test)]\nmod tests {\n    take(\"--secret\");\n}\n";
+        let source = "//! E.\nstruct A {\n    dump_all: bool,\n}\nfn main() { take(\"--runs\"); }\n#[cfg(test)]\nmod tests {\n    take(\"--secret\");\n}\n";
         let mut tree = Tree::of(&[("docs/p.md", &page), ("examples/show.rs", source)]);
         tree.packages.push(Package {
             name: "spark".to_owned(),
@@ -177,7 +177,7 @@ mod tests {
     fn commands_that_exist_pass() {
         finds("cargo test\ngit clone x", 0);
         finds(
-            "cargo run --release --example show -- --runs 3  # thrice",
+            "cargo run --release --example show -- --runs 3 --dump-all  # thrice",
             0,
         );
         finds("A=1 cargo xtask bench --quick \\\n  --json out.json", 0);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_no_source_knows_are_found() {
+    fn flags_that_the_example_does_not_know_are_found() {
         finds("cargo run --example show -- --rnus 3 --secret", 2);
     }
 
