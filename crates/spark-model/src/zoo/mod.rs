@@ -19,6 +19,9 @@ mod driving_vision;
 mod network;
 mod random;
 
+use std::path::{Path, PathBuf};
+
+use crate::ModelError;
 use crate::graph::Graph;
 use crate::openpilot::metadata;
 use crate::openpilot::slices::{self, OutputSlice};
@@ -111,6 +114,27 @@ pub fn has_random_weights(graph: &Graph) -> bool {
         .metadata
         .get(WEIGHTS_KEY)
         .is_some_and(|v| v == RANDOM_WEIGHTS)
+}
+
+/// Writes every network to `dir` (created if missing) as `NAME.onnx`, together about 135 MB,
+/// and returns the files. A file that exists is replaced, in one step.
+///
+/// # Errors
+///
+/// [`ModelError::Io`] if the folder or a file cannot be written.
+pub fn write_all(dir: &Path, seed: u64) -> Result<Vec<PathBuf>, ModelError> {
+    std::fs::create_dir_all(dir).map_err(|source| ModelError::Io {
+        path: dir.to_owned(),
+        source,
+    })?;
+    ZooModel::ALL
+        .iter()
+        .map(|model| {
+            let path = dir.join(format!("{}.onnx", model.name()));
+            crate::onnx::save(&model.build(seed), &path)?;
+            Ok(path)
+        })
+        .collect()
 }
 
 #[cfg(test)]

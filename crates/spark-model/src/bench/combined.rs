@@ -1,0 +1,100 @@
+//! Vision and policy chained as openpilot runs them, against the clock.
+//!
+//! One timed step takes new pictures in, runs both networks with their histories and reads
+//! the outputs: [`DrivingPipeline::step`]. Making the pictures is not counted.
+
+use std::time::{Duration, Instant};
+
+use spark_hal::Precision;
+
+use super::measure::{Loaded, MeasureOptions};
+use super::report::{CombinedReport, MemoryReport};
+use super::statistics::Latency;
+use super::{BenchError, Progress};
+use crate::openpilot::frame::FRAME_BYTES;
+use crate::openpilot::{DrivingInput, DrivingPipeline, OpenpilotError};
+use crate::zoo::Stream;
+
+/// Pictures the steps cycle through; more than the pipeline remembers.
+const PICTURES: u64 = 6;
+/// Steps between two changes of the desire.
+const STEPS_PER_DESIRE: usize = 40;
+
+/// Measures `vision` and `policy` together.
+///
+/// # Errors
+///
+/// [`BenchError::Chain`] if they are not openpilot's pair or fail.
+pub(super) fn measure(
+    vision: Loaded,
+    policy: Loaded,
+    precision: Precision,
+    options: &MeasureOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<CombinedReport, BenchError> {
+    let models = vec![vision.name.clone(), policy.name.clone()];
+    let is_random = vision.weights == "random" || policy.weights == "random";
+    let memories = [vision.runner.memory(), policy.runner.memory()];
+    let mut pipeline =
+        DrivingPipeline::new(vision.runner, policy.runner).map_err(BenchError::Chain)?;
+    let pictures: Vec<Vec<u8>> = (0..PICTURES).map(|i| picture(options.seed, i)).collect();
+
+    let label = format!("vision + policy {precision}");
+    let total = options.warmup + options.runs;
+    let mut samples = Vec::with_capacity(options.runs);
+    for step in 0..total {
+        let elapsed = timed_step(&mut pipeline, &pictures, step).map_err(BenchError::Chain)?;
+        if step >= options.warmup {
+            samples.push(elapsed);
+        }
+        progress(Progress {
+            label: &label,
+            done: step + 1,
+            total,
+        });
+    }
+    let latency = Latency::of(&samples).ok_or_else(super::no_runs)?;
+    let device_bytes = memories.iter().map(|m| m.device_bytes).sum();
+    Ok(CombinedReport {
+        models,
+        weights: if is_random { "random" } else { "file" },
+        precision: precision.name(),
+        device: pipeline.vision().device().to_owned(),
+        threads: pipeline.vision().threads(),
+        latency: latency.into(),
+        memory: MemoryReport {
+            rss_bytes: super::resident_bytes(),
+            arena_bytes: memories.iter().map(|m| m.arena_bytes as u64).sum(),
+            weight_bytes: memories.iter().map(|m| m.weight_bytes as u64).sum(),
+            device_bytes,
+        },
+    })
+}
+
+fn picture(seed: u64, number: u64) -> Vec<u8> {
+    let stream = Stream::new(seed, "picture");
+    let first = number * FRAME_BYTES as u64;
+    (0..FRAME_BYTES as u64)
+        .map(|i| stream.bits(first + i) as u8)
+        .collect()
+}
+
+fn timed_step(
+    pipeline: &mut DrivingPipeline,
+    pictures: &[Vec<u8>],
+    step: usize,
+) -> Result<Duration, OpenpilotError> {
+    let mut desire = [0.0; 8];
+    desire[step / STEPS_PER_DESIRE % desire.len()] = 1.0;
+    let input = DrivingInput {
+        road: &pictures[step % pictures.len()],
+        wide: &pictures[(step + 1) % pictures.len()],
+        desire,
+        traffic_convention: [1.0, 0.0],
+    };
+    let start = Instant::now();
+    let output = pipeline.step(&input)?;
+    let elapsed = start.elapsed();
+    std::hint::black_box(output);
+    Ok(elapsed)
+}

@@ -1,0 +1,247 @@
+//! One model in one precision: loaded, run, timed, compared.
+//!
+//! ```text
+//! load            clock: file or graph -> runner
+//! first run       clock: planning for these shapes, then the run
+//! warm-up         not timed
+//! timed runs      one clock reading each side of every run; inputs in, outputs out
+//! golden cases    not timed
+//! ```
+//!
+//! Every run is complete when its clock stops: a runner returns outputs the caller can
+//! read, so nothing is still in flight on a device.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use spark_hal::Precision;
+
+use super::accuracy::Accuracy;
+use super::inputs::{self, Inputs};
+use super::models::Candidate;
+use super::report::{AccuracyReport, GoldenReport, MemoryReport, RunReport};
+use super::statistics::{Latency, milliseconds};
+use super::tensor_file::{self, TensorMap};
+use super::{BenchError, Progress, golden};
+use crate::ModelError;
+use crate::runner::{ModelRunner, RunOptions};
+use crate::tensor::Tensor;
+use crate::zoo;
+
+/// What all measurements of one benchmark share.
+#[derive(Debug, Clone)]
+pub(super) struct MeasureOptions {
+    pub(super) runs: usize,
+    pub(super) warmup: usize,
+    pub(super) seed: u64,
+    pub(super) input_file: Option<(PathBuf, TensorMap)>,
+    pub(super) golden_file: Option<PathBuf>,
+}
+
+/// A model that is ready to run.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) name: String,
+    pub(super) weights: &'static str,
+    pub(super) runner: ModelRunner,
+    load_ms: f64,
+    inputs: Inputs,
+    cases: Vec<golden::Case>,
+}
+
+impl Loaded {
+    /// Wraps a runner that `candidate` gave, with the inputs it will be measured on.
+    ///
+    /// # Errors
+    ///
+    /// As [`inputs::made_up`], [`inputs::from_file`] and [`golden::read`].
+    pub(super) fn new(
+        candidate: &Candidate,
+        (runner, load_time): (ModelRunner, std::time::Duration),
+        options: &MeasureOptions,
+    ) -> Result<(Self, Vec<String>), BenchError> {
+        let (name, graph) = (&candidate.name, runner.graph());
+        let cases = match &options.golden_file {
+            Some(path) => golden::read(path, name, graph)?,
+            None => Vec::new(),
+        };
+        let (inputs, notes) = match (cases.first(), &options.input_file) {
+            (Some(case), _) => (case.inputs.clone(), Vec::new()),
+            (None, Some((path, tensors))) => {
+                (inputs::from_file(path, tensors, name, graph)?, Vec::new())
+            }
+            (None, None) => inputs::made_up(name, graph, options.seed)?,
+        };
+        let weights = if zoo::has_random_weights(graph) {
+            "random"
+        } else {
+            "file"
+        };
+        let loaded = Self {
+            name: name.clone(),
+            weights,
+            runner,
+            load_ms: milliseconds(load_time),
+            inputs,
+            cases,
+        };
+        Ok((loaded, notes))
+    }
+
+    /// The inputs and outputs of one run, named like a golden file's.
+    pub(super) fn tensors(&self, outputs: &[(String, Tensor)]) -> TensorMap {
+        let inputs = self
+            .inputs
+            .iter()
+            .map(|(name, t)| (format!("case0/in/{name}"), t.clone()));
+        let outputs = outputs
+            .iter()
+            .map(|(name, t)| (format!("case0/out/{name}"), t.clone()));
+        inputs.chain(outputs).collect()
+    }
+
+    /// One run.
+    pub(super) fn run(&mut self) -> Result<Vec<(String, Tensor)>, BenchError> {
+        let inputs = inputs::borrowed(&self.inputs);
+        self.runner
+            .run(&inputs)
+            .map_err(|source| BenchError::Model {
+                model: self.name.clone(),
+                source,
+            })
+    }
+
+    /// Runs, times and compares. `reference` holds what fp32 gave on the same inputs.
+    ///
+    /// # Errors
+    ///
+    /// [`BenchError::Model`] if a run fails, [`BenchError::Misfit`] if the golden file's
+    /// outputs have other shapes.
+    pub(super) fn measure(
+        &mut self,
+        precision: Precision,
+        reference: Option<&[(String, Tensor)]>,
+        options: &MeasureOptions,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(RunReport, Vec<(String, Tensor)>), BenchError> {
+        let label = format!("{} {precision}", self.name);
+        let total = 1 + options.warmup + options.runs;
+        let start = Instant::now();
+        let outputs = self.run()?;
+        let first_ms = milliseconds(start.elapsed());
+        progress(Progress {
+            label: &label,
+            done: 1,
+            total,
+        });
+
+        let mut samples = Vec::with_capacity(options.runs);
+        for run in 0..options.warmup + options.runs {
+            let inputs = inputs::borrowed(&self.inputs);
+            let start = Instant::now();
+            let result = self.runner.run(&inputs);
+            let elapsed = start.elapsed();
+            std::hint::black_box(&result);
+            result.map_err(|source| self.failed(source))?;
+            if run >= options.warmup {
+                samples.push(elapsed);
+            }
+            progress(Progress {
+                label: &label,
+                done: run + 2,
+                total,
+            });
+        }
+        let latency = Latency::of(&samples).ok_or_else(super::no_runs)?;
+        let memory = self.runner.memory();
+        let rss_bytes = super::resident_bytes();
+        let report = RunReport {
+            model: self.name.clone(),
+            weights: self.weights,
+            precision: precision.name(),
+            device: self.runner.device().to_owned(),
+            threads: self.runner.threads(),
+            load_ms: self.load_ms,
+            first_ms,
+            latency: latency.into(),
+            memory: MemoryReport {
+                rss_bytes,
+                arena_bytes: memory.arena_bytes as u64,
+                weight_bytes: memory.weight_bytes as u64,
+                device_bytes: memory.device_bytes,
+            },
+            gpu_utilisation_percent: None,
+            accuracy: reference.map(|reference| distance(&outputs, reference)),
+            golden: self.compare_golden(options)?,
+            steps: self.steps(),
+            non_finite_outputs: outputs
+                .iter()
+                .map(|(_, t)| tensor_file::count_non_finite(t))
+                .sum(),
+        };
+        Ok((report, outputs))
+    }
+
+    fn failed(&self, source: ModelError) -> BenchError {
+        BenchError::Model {
+            model: self.name.clone(),
+            source,
+        }
+    }
+
+    fn compare_golden(
+        &mut self,
+        options: &MeasureOptions,
+    ) -> Result<Option<GoldenReport>, BenchError> {
+        let Some(path) = &options.golden_file else {
+            return Ok(None);
+        };
+        let accuracy = golden::compare(path, &self.name, &self.cases, &mut self.runner)?;
+        Ok(Some(GoldenReport {
+            cases: self.cases.len(),
+            max_abs: accuracy.max_abs,
+            max_rel: accuracy.max_rel,
+            non_finite: accuracy.non_finite,
+        }))
+    }
+
+    /// Steps of the plan by where they run and in which format.
+    fn steps(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for step in self.runner.steps() {
+            *counts
+                .entry(format!("{} in {}", step.device, step.precision))
+                .or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// What fp32 gives for the inputs of `loaded`, from a runner of its own.
+///
+/// # Errors
+///
+/// [`BenchError::Model`] if fp32 cannot be loaded or run.
+pub(super) fn reference(
+    candidate: &Candidate,
+    options: &RunOptions,
+    loaded: &Loaded,
+) -> Result<Vec<(String, Tensor)>, BenchError> {
+    let (mut runner, _) = candidate
+        .load(options)
+        .map_err(|source| loaded.failed(source))?;
+    runner
+        .run(&inputs::borrowed(&loaded.inputs))
+        .map_err(|source| loaded.failed(source))
+}
+
+fn distance(outputs: &[(String, Tensor)], reference: &[(String, Tensor)]) -> AccuracyReport {
+    let worst = outputs
+        .iter()
+        .zip(reference)
+        .fold(Accuracy::EXACT, |worst, ((_, got), (_, want))| {
+            worst.worst(Accuracy::of(&got.to_f64(), &want.to_f64()))
+        });
+    AccuracyReport::new("fp32", worst)
+}

@@ -1,0 +1,319 @@
+//! Measuring models: latency, memory and accuracy, as a table and as JSON.
+//!
+//! ```text
+//! BenchOptions --run--> for each precision, for each model:
+//!                         load, first run, warm-up, timed runs, distance from fp32, golden
+//!                       vision + policy chained                       --> BenchReport
+//! BenchReport --table::render--> text        --write_json--> spark-bench/1
+//! ```
+//!
+//! A precision or device that cannot be had is listed as refused, with the reason the
+//! runner gives; nothing is measured in its place. Inputs are fed anew in every run and
+//! outputs are read back, so the figures are those a caller sees.
+//!
+//! Deliberately absent: comparing two reports (that is the record keeper's work), and
+//! figures of a GPU's load, until there is an executor that uses one.
+
+mod accuracy;
+mod combined;
+mod error;
+mod golden;
+mod inputs;
+mod measure;
+mod models;
+mod options;
+mod report;
+mod statistics;
+pub mod table;
+mod tensor_file;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use spark_hal::{Precision, ProcessMemory};
+
+pub use accuracy::Accuracy;
+pub use error::BenchError;
+pub use options::{BenchOptions, PrecisionList, parse_device};
+pub use report::{
+    AccuracyReport, BenchReport, CombinedReport, GoldenReport, LatencyReport, MachineReport,
+    MemoryReport, Refusal, RunReport, SCHEMA, SettingsReport,
+};
+pub use statistics::Latency;
+pub use tensor_file::{TensorMap, read as read_tensors, write as write_tensors};
+
+use crate::ModelError;
+use crate::runner::RunOptions;
+use crate::tensor::Tensor;
+use measure::{Loaded, MeasureOptions};
+use models::Candidate;
+
+/// How far one model's measurement is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// Model and precision.
+    pub label: &'a str,
+    /// Runs done.
+    pub done: usize,
+    /// Runs to do.
+    pub total: usize,
+}
+
+/// Measures what `options` ask for, calling `progress` after every run.
+///
+/// # Errors
+///
+/// [`BenchError::Usage`] for contradicting options; the other variants if a file or model is
+/// not usable. What is merely not available here is no error but in
+/// [`BenchReport::refused`].
+pub fn run(
+    options: &BenchOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<BenchReport, BenchError> {
+    options.validate()?;
+    let candidates = models::candidates(options)?;
+    let input_file = match &options.inputs {
+        Some(path) => Some((path.clone(), tensor_file::read(path)?)),
+        None => None,
+    };
+    let measure_options = MeasureOptions {
+        runs: options.runs,
+        warmup: options.warmup,
+        seed: options.seed,
+        input_file,
+        golden_file: options.compare.clone(),
+    };
+    let mut bench = Bench {
+        options,
+        measure_options,
+        candidates: &candidates,
+        references: BTreeMap::new(),
+        dumps: Vec::new(),
+        report: BenchReport {
+            schema: SCHEMA,
+            machine: machine(),
+            settings: SettingsReport {
+                runs: options.runs,
+                warmup: options.warmup,
+                seed: options.seed,
+            },
+            runs: Vec::new(),
+            refused: Vec::new(),
+            combined: None,
+            combined_all: Vec::new(),
+            notes: Vec::new(),
+        },
+    };
+    // fp32 first: it is what the others are compared with.
+    let mut precisions = options.precisions.clone();
+    precisions.sort_by_key(|&precision| precision != Precision::Fp32);
+    for precision in precisions {
+        bench.one_precision(precision, progress)?;
+    }
+    bench.finish()
+}
+
+/// A benchmark under way.
+struct Bench<'a> {
+    options: &'a BenchOptions,
+    measure_options: MeasureOptions,
+    candidates: &'a [Candidate],
+    /// fp32 outputs by model.
+    references: BTreeMap<String, Vec<(String, Tensor)>>,
+    /// Model, precision and tensors of every run.
+    dumps: Vec<(String, Precision, TensorMap)>,
+    report: BenchReport,
+}
+
+impl Bench<'_> {
+    fn run_options(&self, precision: Precision) -> RunOptions {
+        let options = RunOptions::default()
+            .precision(precision)
+            .device(self.options.device);
+        match self.options.threads {
+            Some(threads) => options.threads(threads),
+            None => options,
+        }
+    }
+
+    fn one_precision(
+        &mut self,
+        precision: Precision,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), BenchError> {
+        let run_options = self.run_options(precision);
+        let (mut vision, mut policy) = (None, None);
+        for candidate in self.candidates {
+            let runner = match candidate.load(&run_options) {
+                Ok(runner) => runner,
+                Err(source) if is_refusal(&source) => {
+                    self.report.refused.push(Refusal {
+                        model: candidate.name.clone(),
+                        precision: precision.name(),
+                        reason: with_causes(&source),
+                    });
+                    continue;
+                }
+                Err(source) => {
+                    return Err(BenchError::Model {
+                        model: candidate.name.clone(),
+                        source,
+                    });
+                }
+            };
+            let (mut loaded, notes) = Loaded::new(candidate, runner, &self.measure_options)?;
+            self.note(notes);
+            self.measure_one(&mut loaded, candidate, precision, progress)?;
+            match candidate.name.as_str() {
+                "driving_vision" => vision = Some(loaded),
+                "driving_policy" => policy = Some(loaded),
+                _ => {}
+            }
+            // As soon as both are there, so that their memory is free again for the next model.
+            match (vision.take(), policy.take()) {
+                (Some(vision), Some(policy)) => {
+                    let options = &self.measure_options;
+                    let combined = combined::measure(vision, policy, precision, options, progress)?;
+                    self.report.combined_all.push(combined);
+                }
+                waiting => (vision, policy) = waiting,
+            }
+        }
+        Ok(())
+    }
+
+    fn measure_one(
+        &mut self,
+        loaded: &mut Loaded,
+        candidate: &Candidate,
+        precision: Precision,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), BenchError> {
+        let is_reference = precision == Precision::Fp32;
+        if !is_reference && !self.references.contains_key(&loaded.name) {
+            let options = self.run_options(Precision::Fp32);
+            let outputs = measure::reference(candidate, &options, loaded)?;
+            self.references.insert(loaded.name.clone(), outputs);
+        }
+        let reference = self.references.get(&loaded.name).map(Vec::as_slice);
+        let (run, outputs) =
+            loaded.measure(precision, reference, &self.measure_options, progress)?;
+        if self.options.dump_outputs.is_some() {
+            self.dumps
+                .push((loaded.name.clone(), precision, loaded.tensors(&outputs)));
+        }
+        if loaded.weights == "random" {
+            self.note([format!(
+                "{}: weights are random, never trained; its outputs mean nothing",
+                loaded.name
+            )]);
+        }
+        if run.non_finite_outputs > 0 {
+            let n = run.non_finite_outputs;
+            self.note([format!(
+                "{} {precision}: {n} output values are NaN or infinite",
+                loaded.name
+            )]);
+        }
+        if is_reference {
+            self.references.insert(loaded.name.clone(), outputs);
+        }
+        self.report.runs.push(run);
+        Ok(())
+    }
+
+    /// Keeps each sentence once.
+    fn note(&mut self, notes: impl IntoIterator<Item = String>) {
+        for note in notes {
+            if !self.report.notes.contains(&note) {
+                self.report.notes.push(note);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<BenchReport, BenchError> {
+        let position = |name: &str| self.candidates.iter().position(|c| c.name == name);
+        self.report.runs.sort_by_key(|run| position(&run.model));
+        self.report.combined = self.report.combined_all.first().cloned();
+        if let Some(path) = &self.options.dump_outputs {
+            tensor_file::write(path, &named_dumps(self.dumps))?;
+        }
+        Ok(self.report)
+    }
+}
+
+/// Tensors of one run keep the names of a golden file, so that the file can serve as one;
+/// those of several get `MODEL/PRECISION/` in front.
+fn named_dumps(mut dumps: Vec<(String, Precision, TensorMap)>) -> TensorMap {
+    if dumps.len() == 1 {
+        return dumps.remove(0).2;
+    }
+    let prefixed = dumps.into_iter().flat_map(|(model, precision, tensors)| {
+        tensors
+            .into_iter()
+            .map(move |(name, tensor)| (format!("{model}/{precision}/{name}"), tensor))
+    });
+    prefixed.collect()
+}
+
+/// Writes `report` to `path` as JSON, in one step.
+///
+/// # Errors
+///
+/// [`BenchError::Io`] if the file cannot be written; no partial file stays behind.
+pub fn write_json(report: &BenchReport, path: &Path) -> Result<(), BenchError> {
+    let mut text = serde_json::to_string_pretty(report).map_err(BenchError::Json)?;
+    text.push('\n');
+    write_atomically(path, text.as_bytes())
+}
+
+/// Writes a temporary file beside `path` and renames it: readers see the old or the new file.
+fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    std::fs::write(&temporary, bytes)
+        .and_then(|()| std::fs::rename(&temporary, path))
+        .map_err(|source| {
+            // The write failed; whether the cleanup works changes nothing about that.
+            let _ = std::fs::remove_file(&temporary);
+            BenchError::Io {
+                path: path.to_owned(),
+                source,
+            }
+        })
+}
+
+fn machine() -> MachineReport {
+    MachineReport {
+        os: std::env::consts::OS,
+        arch: std::env::consts::ARCH,
+        summary: spark_hal::machine().summary(),
+        usable_cores: std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+/// Resident memory of this process, where the system tells.
+fn resident_bytes() -> Option<u64> {
+    ProcessMemory::now()
+        .value()
+        .map(|memory| memory.resident_bytes)
+}
+
+fn no_runs() -> BenchError {
+    BenchError::Usage {
+        option: "--runs",
+        reason: "0 runs cannot be timed, expected 1 or more".to_owned(),
+    }
+}
+
+/// Whether the model is sound and only the precision or device asked for is not to be had.
+fn is_refusal(error: &ModelError) -> bool {
+    matches!(error, ModelError::Unavailable { .. })
+}
+
+/// `error` and what caused it, in one line.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |e| e.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

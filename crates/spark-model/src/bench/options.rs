@@ -1,0 +1,178 @@
+//! What a benchmark is asked to do, and the words users type for it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use spark_hal::Precision;
+
+use super::BenchError;
+use crate::runner::DeviceRequest;
+
+/// What to measure, and how often.
+#[derive(Debug, Clone)]
+pub struct BenchOptions {
+    /// ONNX files; with `models_dir` also empty, the zoo.
+    pub models: Vec<PathBuf>,
+    /// A folder with openpilot's models under their names there.
+    pub models_dir: Option<PathBuf>,
+    /// Number formats, each measured on its own.
+    pub precisions: Vec<Precision>,
+    /// Where to run.
+    pub device: DeviceRequest,
+    /// Timed runs per model; at least one.
+    pub runs: usize,
+    /// Runs before them that are not timed.
+    pub warmup: usize,
+    /// Threads; `None` leaves the choice to the runner.
+    pub threads: Option<usize>,
+    /// Inputs to use instead of made-up ones.
+    pub inputs: Option<PathBuf>,
+    /// Where to write what the models gave.
+    pub dump_outputs: Option<PathBuf>,
+    /// Inputs with the outputs they must give.
+    pub compare: Option<PathBuf>,
+    /// Seed of the zoo's weights and of made-up inputs.
+    pub seed: u64,
+}
+
+impl Default for BenchOptions {
+    fn default() -> Self {
+        Self {
+            models: Vec::new(),
+            models_dir: None,
+            precisions: vec![Precision::Fp32],
+            device: DeviceRequest::default(),
+            runs: 100,
+            warmup: 20,
+            threads: None,
+            inputs: None,
+            dump_outputs: None,
+            compare: None,
+            seed: 0,
+        }
+    }
+}
+
+impl BenchOptions {
+    /// Checks what no single option can check.
+    ///
+    /// # Errors
+    ///
+    /// [`BenchError::Usage`] for no runs, no threads, no precision, or a golden file without
+    /// exactly one model.
+    pub(super) fn validate(&self) -> Result<(), BenchError> {
+        let usage = |option, reason: &str| {
+            Err(BenchError::Usage {
+                option,
+                reason: reason.to_owned(),
+            })
+        };
+        if self.runs == 0 {
+            return usage("--runs", "0 runs cannot be timed, expected 1 or more");
+        }
+        if self.threads == Some(0) {
+            return usage("--threads", "0 threads cannot run, expected 1 or more");
+        }
+        if self.precisions.is_empty() {
+            return usage("--precision", "no precision given, expected at least one");
+        }
+        if self.compare.is_some() && (self.models.len() != 1 || self.models_dir.is_some()) {
+            return usage(
+                "--compare",
+                "a golden file belongs to one model, expected exactly one --model",
+            );
+        }
+        if self.compare.is_some() && self.inputs.is_some() {
+            return usage(
+                "--compare",
+                "a golden file brings its own inputs, expected no --inputs",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Precisions as typed: names joined by commas, or `all`. Repeated names count once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrecisionList(pub Vec<Precision>);
+
+impl FromStr for PrecisionList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.trim() == "all" {
+            return Ok(Self(Precision::ALL.to_vec()));
+        }
+        let mut list = Vec::new();
+        for word in text.split(',') {
+            let precision: Precision = word
+                .trim()
+                .parse()
+                .map_err(|error| format!("{error}; or all"))?;
+            if !list.contains(&precision) {
+                list.push(precision);
+            }
+        }
+        Ok(Self(list))
+    }
+}
+
+/// A device as typed: `auto`, `cpu`, `cuda` or `cuda:N`.
+///
+/// # Errors
+///
+/// A sentence naming the word and the words there are.
+pub fn parse_device(text: &str) -> Result<DeviceRequest, String> {
+    match text.split_once(':') {
+        None if text == "auto" => Some(DeviceRequest::Auto),
+        None if text == "cpu" => Some(DeviceRequest::Cpu),
+        None if text == "cuda" => Some(DeviceRequest::Cuda(None)),
+        Some(("cuda", number)) => number.parse().ok().map(|n| DeviceRequest::Cuda(Some(n))),
+        _ => None,
+    }
+    .ok_or_else(|| format!("unknown device `{text}`, expected one of auto, cpu, cuda, cuda:N"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn precisions_are_names_or_all() {
+        let parse = |text: &str| text.parse::<PrecisionList>().map(|list| list.0);
+        assert_eq!(parse("fp32"), Ok(vec![Precision::Fp32]));
+        let two = vec![Precision::Fp16, Precision::Fp4];
+        assert_eq!(parse("fp16, nvfp4,fp16"), Ok(two));
+        assert_eq!(parse("all"), Ok(Precision::ALL.to_vec()));
+        let error = parse("fp32,fp12").unwrap_err();
+        assert!(error.contains("fp12") && error.contains("bf16"), "{error}");
+        assert!(parse("").is_err());
+    }
+
+    #[test]
+    fn devices_are_auto_cpu_or_cuda() {
+        assert_eq!(parse_device("auto"), Ok(DeviceRequest::Auto));
+        assert_eq!(parse_device("cpu"), Ok(DeviceRequest::Cpu));
+        assert_eq!(parse_device("cuda"), Ok(DeviceRequest::Cuda(None)));
+        assert_eq!(parse_device("cuda:1"), Ok(DeviceRequest::Cuda(Some(1))));
+        for text in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0"] {
+            assert!(parse_device(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_wrong_usage() {
+        let check = |change: fn(&mut BenchOptions), option: &str| {
+            let mut options = BenchOptions::default();
+            assert!(options.validate().is_ok());
+            change(&mut options);
+            let error = options.validate().unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().starts_with(option), "{error}");
+        };
+        check(|o| o.runs = 0, "--runs");
+        check(|o| o.threads = Some(0), "--threads");
+        check(|o| o.precisions.clear(), "--precision");
+        check(|o| o.compare = Some("golden".into()), "--compare");
+    }
+}
