@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Reads the formats of IR versions 3 to 14 and the standard operators of versions 7 to
-//! 26, as PyTorch (both exporters), tf2onnx, keras2onnx, onnxconverter-common and
+//! 28, as PyTorch (both exporters), tf2onnx, keras2onnx, onnxconverter-common and
 //! onnxruntime's optimiser write them.
 //!
 //! Files come from strangers: every count is held against what backs it before memory is
@@ -15,6 +15,7 @@
 //! Deliberately absent: control flow, sequences, texts, training information, and
 //! elements below 8 bits.
 
+mod edit;
 mod error;
 mod export;
 mod external;
@@ -27,8 +28,9 @@ pub mod wire;
 
 use std::path::Path;
 
+pub use edit::replace_constants;
 pub use error::{OnnxError, WireProblem};
-pub use export::{save, to_bytes};
+pub use export::{save, save_bytes, to_bytes};
 pub use import::supported_operators;
 pub use tensors::write_tensor;
 

@@ -2,4 +2,6 @@
 
 mod data;
 mod onnx_real;
+mod onnx_roundtrip;
+mod onnx_samples;
 mod reference;

@@ -16,7 +16,7 @@ mod save;
 
 use std::collections::HashSet;
 
-pub use save::save;
+pub use save::{save, save_bytes};
 
 use self::operators::{Attributes, attributes_of};
 use super::error::OnnxError;

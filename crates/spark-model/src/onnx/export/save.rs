@@ -38,6 +38,16 @@ pub fn save(graph: &Graph, path: &Path) -> Result<(), ModelError> {
     save_with_limit(graph, path, MAX_INLINE_BYTES)
 }
 
+/// Writes the bytes of a file, from [`super::to_bytes`] or [`crate::onnx::replace_constants`].
+/// What stands at `path` is replaced as a whole or not at all.
+///
+/// # Errors
+///
+/// [`ModelError::Io`] if the file cannot be written.
+pub fn save_bytes(bytes: &[u8], path: &Path) -> Result<(), ModelError> {
+    write_file(path, |file| file.write_all(bytes))
+}
+
 pub(super) fn save_with_limit(
     graph: &Graph,
     path: &Path,
@@ -47,7 +57,7 @@ pub(super) fn save_with_limit(
     let file_name = path.file_name().ok_or_else(no_name)?;
     if constant_bytes(graph) <= max_inline_bytes {
         let model = to_model(graph, &mut |name, tensor| Ok(write_tensor(name, tensor)))?;
-        return write_file(path, |file| file.write_all(&model.encode()));
+        return save_bytes(&model.encode(), path);
     }
     let location = format!("{}.data", file_name.to_str().ok_or_else(no_name)?);
     let data_path = path.with_file_name(&location);
@@ -71,7 +81,7 @@ pub(super) fn save_with_limit(
         }
         Ok(())
     })?;
-    write_file(path, |file| file.write_all(&model.encode()))
+    save_bytes(&model.encode(), path)
 }
 
 /// A constant whose elements stand in the file `location`.
@@ -119,4 +129,69 @@ fn write_file(
             source,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Dim, Gemm, Op};
+    use crate::onnx::load;
+    use crate::tensor::DType;
+
+    fn two_layers() -> Graph {
+        let mut graph = Graph::default();
+        let mut x = graph.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(20)]);
+        for layer in 0..2 {
+            let values = (0..400).map(|i| (i * (layer + 2)) as f32).collect();
+            let weights = Tensor::from_f32([20, 20], values).expect("fills its shape");
+            let w = graph.add_constant(format!("w{layer}"), weights);
+            let bias = Tensor::from_f32([20], vec![layer as f32; 20]).expect("fills its shape");
+            let b = graph.add_constant(format!("b{layer}"), bias);
+            let gemm = Op::Gemm(Gemm {
+                alpha: 1.0,
+                beta: 1.0,
+                trans_a: false,
+                trans_b: false,
+            });
+            x = graph.add_node(format!("y{layer}"), gemm, &[Some(x), Some(w), Some(b)]);
+        }
+        graph.outputs.push(x);
+        graph
+    }
+
+    fn constants(graph: &Graph) -> Vec<(String, Tensor)> {
+        let constants = graph.values.iter();
+        constants
+            .filter_map(|v| Some((v.name.clone(), v.constant.as_deref()?.clone())))
+            .collect()
+    }
+
+    #[test]
+    fn large_constants_go_to_a_second_file_and_come_back() {
+        let folder = std::env::temp_dir().join(format!("spark-save-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("net.onnx");
+        let graph = two_layers();
+        save_with_limit(&graph, &path, 1000).expect("writes");
+        let again = load(&path).expect("reads");
+        assert_eq!(constants(&again), constants(&graph));
+        let mut files: Vec<_> = std::fs::read_dir(&folder)
+            .expect("a folder")
+            .map(|f| f.expect("an entry").file_name())
+            .collect();
+        files.sort();
+        assert_eq!(files, ["net.onnx", "net.onnx.data"]);
+        // Two tensors of 1600 bytes, the second at a multiple of 64.
+        let size = std::fs::metadata(folder.join("net.onnx.data"));
+        assert_eq!(size.expect("a file").len(), 1600 + 1600);
+        std::fs::remove_dir_all(&folder).expect("removes");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing_behind() {
+        let folder = std::env::temp_dir().join(format!("spark-none-{}", std::process::id()));
+        let error = save(&two_layers(), &folder.join("net.onnx")).expect_err("no folder");
+        assert!(matches!(error, ModelError::Io { .. }), "{error}");
+        assert!(!folder.exists());
+    }
 }

@@ -292,5 +292,6 @@ fn space_to_depth(call: &mut Call<'_, '_>) -> Translated {
     if block == 0 {
         return Err(call.error("attribute `blocksize` is missing"));
     }
+    call.choice("mode", (), &[("DCR", ())])?;
     call.finish_as_is(Op::SpaceToDepth { block })
 }
