@@ -12,6 +12,7 @@ mod commands;
 mod crate_map;
 mod generated;
 mod headers;
+mod ignored;
 mod layer_edges;
 mod length;
 mod links;
@@ -171,12 +172,13 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<(), Error> {
 
 /// Every rule that needs nothing but the tree.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 9] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 10] = [
         layer_edges::check,
         headers::check,
         length::check,
         words::check,
         unsafe_reason::check,
+        ignored::check,
         manifests::check,
         links::check,
         commands::check,
