@@ -113,4 +113,21 @@ impl QuantError {
             Err(Self::LengthMismatch { what, got, want })
         }
     }
+
+    /// Refuses an extent that does not divide into blocks.
+    pub(crate) fn check_multiple(
+        what: &'static str,
+        got: usize,
+        multiple: usize,
+    ) -> Result<(), Self> {
+        if got.is_multiple_of(multiple) {
+            Ok(())
+        } else {
+            Err(Self::NotAMultiple {
+                what,
+                got,
+                multiple,
+            })
+        }
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! scalar      one number        f32 <-> f16, bf16, E4M3, E5M2, E2M3, E3M2, E2M1, E8M0
+//! block       many numbers      NVFP4, MXFP8/6/4, INT8, FP8: scales, rounding, rotation
+//! packed      the result        codes, scales, tensor-core layout
 //! simd        sixteen lanes     AVX-512, AVX2, NEON, plain
 //! reference   naive definitions of all of it
 //! ```
@@ -9,11 +11,16 @@
 //! Everything that rounds says how. Every fast path gives the bits of its naive definition, on every
 //! instruction set and thread count.
 
+pub mod analysis;
+pub mod block;
 pub mod error;
+pub mod packed;
 pub mod reference;
 pub mod scalar;
 pub mod simd;
 mod threads;
 
+pub use block::{Quantizer, Recipe};
 pub use error::QuantError;
+pub use packed::{PackedFormat, PackedTensor};
 pub use simd::{Cpu, Level};

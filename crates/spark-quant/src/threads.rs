@@ -53,6 +53,65 @@ pub(crate) fn zip_parts<A: Sync, B: Send>(
     });
 }
 
+/// How many of `src` go with how many of each of two outputs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Granule2 {
+    pub(crate) src: usize,
+    pub(crate) dst: [usize; 2],
+}
+
+/// Calls `work` on matching parts of `src`, `dst_a` and `dst_b`.
+pub(crate) fn zip_parts_2<A: Sync, B: Send, C: Send>(
+    cpu: Cpu,
+    src: &[A],
+    dst_a: &mut [B],
+    dst_b: &mut [C],
+    granule: Granule2,
+    work: impl Fn(&[A], &mut [B], &mut [C]) + Sync,
+) {
+    let n_granules = src.len().div_ceil(granule.src);
+    let parts = n_parts(cpu, n_granules, size_of_val(src));
+    if parts == 1 {
+        return work(src, dst_a, dst_b);
+    }
+    let per_part = n_granules.div_ceil(parts);
+    let src_parts = src.chunks(per_part * granule.src);
+    let a_parts = dst_a.chunks_mut(per_part * granule.dst[0]);
+    let b_parts = dst_b.chunks_mut(per_part * granule.dst[1]);
+    std::thread::scope(|scope| {
+        let work = &work;
+        for ((src, dst_a), dst_b) in src_parts.zip(a_parts).zip(b_parts) {
+            scope.spawn(move || work(src, dst_a, dst_b));
+        }
+    });
+}
+
+/// Calls `work` on matching parts of two inputs and one output.
+pub(crate) fn zip_parts_from_2<A: Sync, B: Sync, C: Send>(
+    cpu: Cpu,
+    src_a: &[A],
+    src_b: &[B],
+    dst: &mut [C],
+    granule: Granule2,
+    work: impl Fn(&[A], &[B], &mut [C]) + Sync,
+) {
+    let n_granules = dst.len().div_ceil(granule.src);
+    let parts = n_parts(cpu, n_granules, size_of_val(dst));
+    if parts == 1 {
+        return work(src_a, src_b, dst);
+    }
+    let per_part = n_granules.div_ceil(parts);
+    let a_parts = src_a.chunks(per_part * granule.dst[0]);
+    let b_parts = src_b.chunks(per_part * granule.dst[1]);
+    let dst_parts = dst.chunks_mut(per_part * granule.src);
+    std::thread::scope(|scope| {
+        let work = &work;
+        for ((src_a, src_b), dst) in a_parts.zip(b_parts).zip(dst_parts) {
+            scope.spawn(move || work(src_a, src_b, dst));
+        }
+    });
+}
+
 /// Calls `work` on parts of `src` and returns what each gave, in order.
 pub(crate) fn map_parts<A: Sync, R: Send>(
     cpu: Cpu,

@@ -1,4 +1,4 @@
-//! The naive definitions every fast path answers to.
+//! Nearest code by search.
 //!
 //! ```text
 //! encode(x) = the code whose value is nearest to x, found by comparing |x| with every midpoint

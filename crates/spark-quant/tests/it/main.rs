@@ -1,5 +1,7 @@
-//! Integration tests: outside truth, full input ranges, files.
+//! Integration tests: outside truth, full input ranges, accuracy, files.
 
+mod accuracy;
+mod block_truth;
 mod data;
 mod full_range;
 mod scalar_truth;

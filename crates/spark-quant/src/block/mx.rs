@@ -1,0 +1,329 @@
+//! MX formats: 32 small floats share one power-of-two scale.
+//!
+//! ```text
+//! e[b]  = E8M0 code of the scale, from amax(block b) by one of the rules in MxScale
+//! code  = element(w * 2^(127 - e))           value = element * 2^(e - 127)
+//! ```
+//!
+//! The scale rules work on the exponent field of amax, sixteen blocks per vector. A block of zeros
+//! gets scale code 0. Multiplying by a power of two is exact, so elements round only once.
+//!
+//! Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3, and torchao's names for the
+//! rules beyond it. The specification leaves memory layout open: FP4 codes go two per byte, low nibble
+//! first; FP6 codes form one bit stream, least significant bits first.
+
+use crate::packed::Scales;
+use crate::packed::bits::{pack_sixes, unpack_sixes};
+use crate::scalar::lanes::{decode, encode_finite};
+use crate::scalar::slice::for_format;
+use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
+use crate::simd::{Cpu, Kernel, Simd};
+use crate::threads::{Granule2, zip_parts_2};
+
+use super::MxScale;
+
+/// Values per block.
+pub(crate) const BLOCK: usize = 32;
+/// Blocks handled together.
+const GROUP: usize = 16;
+
+/// Bytes of the codes of `n_values` values.
+pub(crate) const fn code_bytes(format: MiniFormat, n_values: usize) -> usize {
+    n_values / 8 * format.spec().bits() as usize
+}
+
+/// Codes and scales of whole blocks; nothing if a value is not finite.
+pub(crate) fn quantize(
+    cpu: Cpu,
+    values: &[f32],
+    format: MiniFormat,
+    rule: MxScale,
+) -> Option<(Vec<u8>, Scales)> {
+    let mut codes = vec![0; code_bytes(format, values.len())];
+    let mut scales = vec![0; values.len() / BLOCK];
+    let largest = std::sync::atomic::AtomicU32::new(0);
+    let dst = [code_bytes(format, BLOCK * GROUP), GROUP];
+    let granule = Granule2 {
+        src: BLOCK * GROUP,
+        dst,
+    };
+    zip_parts_2(
+        cpu,
+        values,
+        &mut codes,
+        &mut scales,
+        granule,
+        |values, codes, scales| {
+            let bits = for_format!(format, F => {
+                cpu.run(Quantize::<F> { values, codes, scales, rule, format: std::marker::PhantomData })
+            });
+            largest.fetch_max(bits, std::sync::atomic::Ordering::Relaxed);
+        },
+    );
+    (largest.into_inner() < 0x7F80_0000).then_some((codes, Scales::Mx(scales)))
+}
+
+struct Quantize<'a, F> {
+    values: &'a [f32],
+    codes: &'a mut [u8],
+    scales: &'a mut [u8],
+    rule: MxScale,
+    format: std::marker::PhantomData<F>,
+}
+
+impl<F: MiniFloat> Kernel for Quantize<'_, F> {
+    /// Largest magnitude seen, as bits; infinity or above means that a value was not finite.
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> u32 {
+        let group_bytes = GROUP * BLOCK / 8 * F::SPEC.bits() as usize;
+        let (groups, rest) = self.values.as_chunks::<{ BLOCK * GROUP }>();
+        let (codes, codes_rest) = self.codes.split_at_mut(groups.len() * group_bytes);
+        let (scales, scales_rest) = self.scales.as_chunks_mut::<GROUP>();
+        let mut largest = s.splat_u(0);
+        for ((group, codes), scales) in groups
+            .iter()
+            .zip(codes.chunks_exact_mut(group_bytes))
+            .zip(scales)
+        {
+            largest = s.max_i(
+                largest,
+                quantize_group::<F, S>(s, group, self.rule, codes, scales),
+            );
+        }
+        if !rest.is_empty() {
+            let mut padded = [0.0; BLOCK * GROUP];
+            let (mut codes, mut scales) = ([0; BLOCK * GROUP], [0; GROUP]);
+            padded[..rest.len()].copy_from_slice(rest);
+            let bits = quantize_group::<F, S>(
+                s,
+                &padded,
+                self.rule,
+                &mut codes[..group_bytes],
+                &mut scales,
+            );
+            largest = s.max_i(largest, bits);
+            codes_rest.copy_from_slice(&codes[..codes_rest.len()]);
+            scales_rest.copy_from_slice(&scales[..scales_rest.len()]);
+        }
+        let mut lanes = [0.0; 16];
+        s.store(s.from_bits(largest), &mut lanes);
+        lanes.into_iter().map(f32::to_bits).max().unwrap_or(0)
+    }
+}
+
+#[inline(always)]
+fn quantize_group<F: MiniFloat, S: Simd>(
+    s: S,
+    values: &[f32; BLOCK * GROUP],
+    rule: MxScale,
+    codes: &mut [u8],
+    scales: &mut [u8; GROUP],
+) -> S::U {
+    let (vectors, _) = values.as_chunks::<16>();
+    let mask = s.splat_u(0x7FFF_FFFF);
+    let mut largest = s.splat_u(0);
+    let magnitudes: [S::F; GROUP] = std::array::from_fn(|i| {
+        s.prefetch(&vectors[2 * i], 2048);
+        s.prefetch(&vectors[2 * i + 1], 2048);
+        let first = s.and(s.to_bits(s.load(&vectors[2 * i])), mask);
+        let second = s.and(s.to_bits(s.load(&vectors[2 * i + 1])), mask);
+        s.from_bits(s.max_i(first, second))
+    });
+    for magnitude in magnitudes {
+        largest = s.max_i(largest, s.to_bits(magnitude));
+    }
+    let amax = s.row_max(&magnitudes);
+    let mut code = scale_code::<F, S>(s, amax, rule);
+    if rule == MxScale::Mse {
+        code = best_of_three::<F, S>(s, vectors, code);
+    }
+    s.store_u8(code, scales);
+
+    let mut factors = [0.0; GROUP];
+    s.store(reciprocal(s, code), &mut factors);
+    let block_bytes = BLOCK / 8 * F::SPEC.bits() as usize;
+    for ((block, codes), factor) in vectors
+        .chunks_exact(2)
+        .zip(codes.chunks_exact_mut(block_bytes))
+        .zip(factors)
+    {
+        let factor = s.splat(factor);
+        for (half, codes) in block.iter().zip(codes.chunks_exact_mut(block_bytes / 2)) {
+            let lanes = encode_finite::<F, S>(s, s.mul(s.load(half), factor));
+            store_codes::<F, S>(s, lanes, codes);
+        }
+    }
+    largest
+}
+
+/// `2^(127 - code)` for codes 0..=254.
+#[inline(always)]
+fn reciprocal<S: Simd>(s: S, code: S::U) -> S::F {
+    // 2^-127 is a subnormal, the only one, and larger as an integer than the field that would be 0.
+    s.from_bits(s.max_i(
+        s.shl(s.sub_u(s.splat_u(254), code), 23),
+        s.splat_u(0x0040_0000),
+    ))
+}
+
+#[inline(always)]
+fn scale_code<F: MiniFloat, S: Simd>(s: S, amax: S::F, rule: MxScale) -> S::U {
+    let spec = const { F::SPEC };
+    let bits = s.to_bits(amax);
+    let emax = s.splat_u(spec.max_exponent() as u32);
+    let round_up = |bits: S::U| {
+        let has_mantissa = s.gt_i(s.and(bits, s.splat_u(0x007F_FFFF)), s.splat_u(0));
+        s.add_u(
+            s.shr(bits, 23),
+            s.select(has_mantissa, s.splat_u(1), s.splat_u(0)),
+        )
+    };
+    let code = match rule {
+        MxScale::Floor | MxScale::Mse => s.sub_u(s.shr(bits, 23), emax),
+        MxScale::Even => {
+            let half_ulp = s.splat_u(1 << (22 - spec.mantissa_bits));
+            s.sub_u(s.shr(s.add_u(bits, half_ulp), 23), emax)
+        }
+        MxScale::Ceil => s.sub_u(round_up(bits), emax),
+        MxScale::RoundUp => {
+            let ratio = s.to_bits(s.div(amax, s.splat(spec.max())));
+            // Up to 2^-127 the next power of two is 2^-127 itself, code 0.
+            let tiny = s.gt_i(s.splat_u(0x0040_0001), ratio);
+            s.select(tiny, s.splat_u(0), round_up(ratio))
+        }
+    };
+    s.min_i(s.max_i(code, s.splat_u(0)), s.splat_u(254))
+}
+
+/// The code, its predecessor or its successor: the first with the smallest squared error.
+#[inline(always)]
+fn best_of_three<F: MiniFloat, S: Simd>(s: S, vectors: &[[f32; 16]], code: S::U) -> S::U {
+    let spec = const { F::SPEC };
+    let mask = s.splat_u(0x7FFF_FFFF);
+    let half = |which: usize| {
+        let rows: [S::F; GROUP] = std::array::from_fn(|i| {
+            s.from_bits(s.and(s.to_bits(s.load(&vectors[2 * i + which])), mask))
+        });
+        s.transpose(&rows)
+    };
+    let halves = [half(0), half(1)];
+    let mut best_error = s.splat(f32::INFINITY);
+    let mut best = code;
+    // Errors are compared in units of the middle scale: a quarter, one, four.
+    for (step, weight) in [(-1i32, 0.25), (0, 1.0), (1, 4.0)] {
+        let stepped = s.add_u(code, s.splat_u(step as u32));
+        let candidate = s.min_i(s.max_i(stepped, s.splat_u(0)), s.splat_u(254));
+        let factor = reciprocal(s, candidate);
+        let mut sum = s.splat(0.0);
+        for &magnitude in halves.iter().flatten() {
+            let scaled = s.mul(magnitude, factor);
+            let clamped = s.min(scaled, s.splat(spec.max()));
+            let min_normal = s.splat_u(((spec.min_exponent() + 127) as u32) << 23);
+            let octave = s.and(
+                s.max_i(s.to_bits(clamped), min_normal),
+                s.splat_u(0x7F80_0000),
+            );
+            let rounder = s.from_bits(s.add_u(octave, s.splat_u((23 - spec.mantissa_bits) << 23)));
+            let difference = s.sub(scaled, s.sub(s.add(clamped, rounder), rounder));
+            sum = s.mul_add(difference, difference, sum);
+        }
+        let error = s.mul(sum, s.splat(weight));
+        // A candidate at the end of the range repeats another one with the wrong unit.
+        let moved = s.gt_i(
+            s.or(s.sub_u(candidate, stepped), s.sub_u(stepped, candidate)),
+            s.splat_u(0),
+        );
+        let improves = s.select(
+            moved,
+            s.splat_u(0),
+            s.select(s.lt_f(error, best_error), s.splat_u(1), s.splat_u(0)),
+        );
+        let improves = s.gt_i(improves, s.splat_u(0));
+        best = s.select(improves, candidate, best);
+        best_error = s.from_bits(s.select(improves, s.to_bits(error), s.to_bits(best_error)));
+    }
+    best
+}
+
+#[inline(always)]
+fn store_codes<F: MiniFloat, S: Simd>(s: S, lanes: S::U, codes: &mut [u8]) {
+    match F::SPEC.bits() {
+        4 => s.store_nibbles(
+            lanes,
+            codes.first_chunk_mut().expect("eight bytes per half block"),
+        ),
+        8 => s.store_u8(
+            lanes,
+            codes
+                .first_chunk_mut()
+                .expect("sixteen bytes per half block"),
+        ),
+        _ => {
+            let mut bytes = [0; 16];
+            s.store_u8(lanes, &mut bytes);
+            pack_sixes(&bytes, codes);
+        }
+    }
+}
+
+#[inline(always)]
+fn load_codes<F: MiniFloat, S: Simd>(s: S, codes: &[u8]) -> S::U {
+    match F::SPEC.bits() {
+        4 => s.and(
+            s.load_nibbles(codes.first_chunk().expect("eight bytes per half block")),
+            s.splat_u(15),
+        ),
+        8 => s.load_u8(codes.first_chunk().expect("sixteen bytes per half block")),
+        _ => {
+            let mut bytes = [0; 16];
+            unpack_sixes(codes, &mut bytes);
+            s.load_u8(&bytes)
+        }
+    }
+}
+
+/// Values of packed blocks: `element * 2^(e - 127)`.
+pub(crate) struct Dequantize<'a> {
+    pub(crate) format: MiniFormat,
+    pub(crate) codes: &'a [u8],
+    pub(crate) scales: &'a [u8],
+    pub(crate) values: &'a mut [f32],
+    pub(crate) stream: bool,
+}
+
+impl Dequantize<'_> {
+    #[inline(always)]
+    fn all<F: MiniFloat, S: Simd>(self, s: S) {
+        let half_bytes = BLOCK / 16 * F::SPEC.bits() as usize;
+        let (blocks, _) = self.values.as_chunks_mut::<BLOCK>();
+        for ((block, codes), &scale) in blocks
+            .iter_mut()
+            .zip(self.codes.chunks_exact(2 * half_bytes))
+            .zip(self.scales)
+        {
+            let factor = s.splat(crate::scalar::e8m0::decode(scale));
+            let (halves, _) = block.as_chunks_mut::<16>();
+            for (half, codes) in halves.iter_mut().zip(codes.chunks_exact(half_bytes)) {
+                s.prefetch(&codes[0], 1024);
+                let value = s.mul(decode::<F, S>(s, load_codes::<F, S>(s, codes)), factor);
+                if self.stream {
+                    s.stream(value, half)
+                } else {
+                    s.store(value, half)
+                }
+            }
+        }
+        s.fence();
+    }
+}
+
+impl Kernel for Dequantize<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        for_format!(self.format, F => self.all::<F, S>(s));
+    }
+}

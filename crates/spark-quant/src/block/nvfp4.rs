@@ -1,0 +1,361 @@
+//! NVFP4: sixteen E2M1 codes share an E4M3 scale, all blocks share an f32 scale.
+//!
+//! ```text
+//! ts    = amax(tensor) / 2688                        2688 = 6 * 448
+//! s[b]  = e4m3(amax(block b) / (6 ts))
+//! code  = e2m1(w / (s ts))                           value = e2m1 * (s * ts)
+//! ```
+//!
+//! Sixteen blocks are done at a time. Their largest magnitudes come from one reduction tree, so the
+//! scale arithmetic runs once for sixteen blocks; then each block is one vector. The scale search
+//! works on the transposed group: lane = block, so the squared errors add up without any shuffle.
+//!
+//! Sources: NVIDIA ModelOpt and torchao for the two formulas, arXiv 2512.02010 for four-over-six.
+
+use crate::packed::Scales;
+use crate::scalar::lanes::{encode_finite, encode_magnitude};
+use crate::scalar::{E2m1, E4m3, MiniFormat};
+use crate::simd::{Cpu, Kernel, Simd};
+use crate::threads::{Granule2, map_parts, zip_parts_2};
+
+use super::{Nvfp4Formula, ScaleSearch};
+
+/// Values per block.
+pub(crate) const BLOCK: usize = 16;
+/// Blocks handled together.
+pub(crate) const GROUP: usize = 16;
+/// Codes below and above the amax choice that the sweep tries.
+pub(crate) const SWEEP: std::ops::RangeInclusive<i32> = -12..=8;
+/// Smallest tensor scale; below it reciprocals would leave the f32 range.
+pub(crate) const MIN_TENSOR_SCALE: f32 = 1.925_929_9e-34; // 2^-112
+
+/// Tensor scale for a largest magnitude.
+pub(crate) fn tensor_scale(amax: f32, search: ScaleSearch) -> f32 {
+    let divisor = if search == ScaleSearch::FourOverSix {
+        6.0 * 256.0
+    } else {
+        6.0 * 448.0
+    };
+    if amax == 0.0 {
+        1.0
+    } else {
+        (amax / divisor).max(MIN_TENSOR_SCALE)
+    }
+}
+
+/// Smallest block scale of a formula and the scale code of a block of zeros.
+pub(crate) fn scale_limits(formula: Nvfp4Formula) -> (f32, u8) {
+    match formula {
+        Nvfp4Formula::ModelOpt => (1.0 / 512.0, 0x38),
+        Nvfp4Formula::TorchAo => (1.0 / 64.0, 0x08),
+    }
+}
+
+/// Codes and scales of whole blocks; nothing if a value is not finite.
+pub(crate) fn quantize(
+    cpu: Cpu,
+    values: &[f32],
+    formula: Nvfp4Formula,
+    search: ScaleSearch,
+) -> Option<(Vec<u8>, Scales)> {
+    let amax = amax(cpu, values)?;
+    let tensor = tensor_scale(amax, search);
+    let mut codes = vec![0; values.len() / 2];
+    let mut block = vec![0; values.len() / BLOCK];
+    quantize_with(cpu, values, tensor, formula, search, &mut codes, &mut block);
+    Some((codes, Scales::Nvfp4 { block, tensor }))
+}
+
+/// The same into given buffers with a given tensor scale; every value must be finite.
+pub(crate) fn quantize_with(
+    cpu: Cpu,
+    values: &[f32],
+    tensor: f32,
+    formula: Nvfp4Formula,
+    search: ScaleSearch,
+    codes: &mut [u8],
+    scales: &mut [u8],
+) {
+    let granule = Granule2 {
+        src: BLOCK * GROUP,
+        dst: [BLOCK / 2 * GROUP, GROUP],
+    };
+    zip_parts_2(
+        cpu,
+        values,
+        codes,
+        scales,
+        granule,
+        |values, codes, scales| {
+            cpu.run(Quantize {
+                values,
+                codes,
+                scales,
+                tensor,
+                formula,
+                search,
+            });
+        },
+    );
+}
+
+/// Largest magnitude, or nothing if a value is NaN or infinite.
+pub(crate) fn amax(cpu: Cpu, values: &[f32]) -> Option<f32> {
+    let parts = map_parts(cpu, values, 16, |part| cpu.run(MaxBits(part)));
+    let bits = parts.into_iter().max().unwrap_or(0);
+    (bits < 0x7F80_0000).then_some(f32::from_bits(bits))
+}
+
+/// Largest magnitude as f32 bits; NaN and infinity come out above every finite value.
+pub(crate) struct MaxBits<'a>(pub(crate) &'a [f32]);
+
+impl Kernel for MaxBits<'_> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> u32 {
+        let mask = s.splat_u(0x7FFF_FFFF);
+        let (groups, rest) = self.0.as_chunks::<64>();
+        let mut largest = [s.splat_u(0); 4];
+        for group in groups {
+            let (vectors, _) = group.as_chunks::<16>();
+            for i in 0..4 {
+                s.prefetch(&vectors[i], 2048);
+                largest[i] = s.max_i(largest[i], s.and(s.to_bits(s.load(&vectors[i])), mask));
+            }
+        }
+        let largest = s.max_i(
+            s.max_i(largest[0], largest[1]),
+            s.max_i(largest[2], largest[3]),
+        );
+        let mut lanes = [0.0; 16];
+        s.store(s.from_bits(largest), &mut lanes);
+        let vectors = lanes.into_iter().map(f32::to_bits).max().unwrap_or(0);
+        rest.iter()
+            .fold(vectors, |largest, x| largest.max(x.to_bits() & 0x7FFF_FFFF))
+    }
+}
+
+struct Quantize<'a> {
+    values: &'a [f32],
+    codes: &'a mut [u8],
+    scales: &'a mut [u8],
+    tensor: f32,
+    formula: Nvfp4Formula,
+    search: ScaleSearch,
+}
+
+impl Kernel for Quantize<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        // Each combination is its own loop, so that the choices cost nothing inside.
+        match (self.formula, self.search) {
+            (Nvfp4Formula::ModelOpt, ScaleSearch::Amax) => {
+                self.all_groups::<S, false>(s, Nvfp4Formula::ModelOpt)
+            }
+            (Nvfp4Formula::TorchAo, ScaleSearch::Amax) => {
+                self.all_groups::<S, false>(s, Nvfp4Formula::TorchAo)
+            }
+            (formula, _) => self.all_groups::<S, true>(s, formula),
+        }
+    }
+}
+
+impl Quantize<'_> {
+    #[inline(always)]
+    fn all_groups<S: Simd, const SEARCH: bool>(self, s: S, formula: Nvfp4Formula) {
+        let (tensor, search) = (self.tensor, self.search);
+        let (groups, rest) = self.values.as_chunks::<{ BLOCK * GROUP }>();
+        let (codes, codes_rest) = self.codes.as_chunks_mut::<{ BLOCK / 2 * GROUP }>();
+        let (scales, scales_rest) = self.scales.as_chunks_mut::<GROUP>();
+        for ((group, codes), scales) in groups.iter().zip(codes).zip(scales) {
+            quantize_group::<S, SEARCH>(s, group, tensor, formula, search, codes, scales);
+        }
+        if !rest.is_empty() {
+            let mut padded = [0.0; BLOCK * GROUP];
+            let (mut codes, mut scales) = ([0; BLOCK / 2 * GROUP], [0; GROUP]);
+            padded[..rest.len()].copy_from_slice(rest);
+            quantize_group::<S, SEARCH>(
+                s,
+                &padded,
+                tensor,
+                formula,
+                search,
+                &mut codes,
+                &mut scales,
+            );
+            codes_rest.copy_from_slice(&codes[..codes_rest.len()]);
+            scales_rest.copy_from_slice(&scales[..scales_rest.len()]);
+        }
+    }
+}
+
+#[inline(always)]
+fn quantize_group<S: Simd, const SEARCH: bool>(
+    s: S,
+    values: &[f32; BLOCK * GROUP],
+    tensor: f32,
+    formula: Nvfp4Formula,
+    search: ScaleSearch,
+    codes: &mut [u8; BLOCK / 2 * GROUP],
+    scales: &mut [u8; GROUP],
+) {
+    let (blocks, _) = values.as_chunks::<BLOCK>();
+    let mask = s.splat_u(0x7FFF_FFFF);
+    let magnitudes: [S::F; GROUP] = std::array::from_fn(|i| {
+        s.prefetch(&blocks[i], 2048);
+        s.from_bits(s.and(s.to_bits(s.load(&blocks[i])), mask))
+    });
+    let amax = s.row_max(&magnitudes);
+
+    let (smallest, zero_code) = scale_limits(formula);
+    let raw = match formula {
+        Nvfp4Formula::ModelOpt => s.div(amax, s.splat(6.0 * tensor)),
+        Nvfp4Formula::TorchAo => s.div(s.div(amax, s.splat(6.0)), s.splat(tensor)),
+    };
+    let clamp = |raw| s.min(s.max(raw, s.splat(smallest)), s.splat(448.0));
+    let mut code = encode_magnitude::<E4m3, S>(s, s.to_bits(clamp(raw)));
+    if SEARCH {
+        let by_block = s.transpose(&magnitudes);
+        code = match search {
+            ScaleSearch::FourOverSix => {
+                let four =
+                    encode_magnitude::<E4m3, S>(s, s.to_bits(clamp(s.mul(raw, s.splat(1.5)))));
+                better(s, &by_block, tensor, [code, four].into_iter())
+            }
+            ScaleSearch::Sweep | ScaleSearch::Amax => better(
+                s,
+                &by_block,
+                tensor,
+                SWEEP.map(|step| {
+                    let stepped = s.add_u(code, s.splat_u(step as u32));
+                    s.min_i(s.max_i(stepped, s.splat_u(1)), s.splat_u(0x7E))
+                }),
+            ),
+        };
+    }
+    let not_zero = s.gt_i(s.to_bits(amax), s.splat_u(0));
+    code = s.select(not_zero, code, s.splat_u(u32::from(zero_code)));
+    s.store_u8(code, scales);
+
+    let scale = e4m3_value(s, code);
+    let mut factors = [0.0; GROUP];
+    let factor = match formula {
+        Nvfp4Formula::ModelOpt => s.mul(scale, s.splat(tensor)),
+        Nvfp4Formula::TorchAo => s.div(s.splat(1.0 / tensor), scale),
+    };
+    s.store(factor, &mut factors);
+    let (packed, _) = codes.as_chunks_mut::<{ BLOCK / 2 }>();
+    for ((block, packed), factor) in blocks.iter().zip(packed).zip(factors) {
+        let value = s.load(block);
+        let scaled = match formula {
+            Nvfp4Formula::ModelOpt => s.div(value, s.splat(factor)),
+            Nvfp4Formula::TorchAo => s.mul(value, s.splat(factor)),
+        };
+        s.store_nibbles(encode_finite::<E2m1, S>(s, scaled), packed);
+    }
+}
+
+/// Values of E4M3 codes that are positive and not NaN.
+#[inline(always)]
+pub(crate) fn e4m3_value<S: Simd>(s: S, code: S::U) -> S::F {
+    s.mul(s.f16_to_f32(s.shl(code, 7)), s.splat(256.0))
+}
+
+/// Per lane, the first of the candidate scales with the smallest squared error.
+#[inline(always)]
+fn better<S: Simd>(
+    s: S,
+    magnitudes: &[S::F; BLOCK],
+    tensor: f32,
+    candidates: impl Iterator<Item = S::U>,
+) -> S::U {
+    let mut best_error = s.splat(f32::INFINITY);
+    let mut best = s.splat_u(0);
+    for candidate in candidates {
+        let scale = e4m3_value(s, candidate);
+        let inverse = s.div(s.splat(1.0), s.mul(scale, s.splat(tensor)));
+        let mut sum = s.splat(0.0);
+        for &magnitude in magnitudes {
+            let scaled = s.mul(magnitude, inverse);
+            let difference = s.sub(scaled, round_e2m1(s, scaled));
+            sum = s.mul_add(difference, difference, sum);
+        }
+        // The tensor scale is the same for all candidates, so it stays out; tiny weights would underflow.
+        let error = s.mul(s.mul(sum, scale), scale);
+        let improves = s.lt_f(error, best_error);
+        best = s.select(improves, candidate, best);
+        best_error = s.min(error, best_error);
+    }
+    best
+}
+
+/// Nearest E2M1 value to a magnitude, ties to even, saturating.
+#[inline(always)]
+fn round_e2m1<S: Simd>(s: S, magnitude: S::F) -> S::F {
+    let clamped = s.min(magnitude, s.splat(6.0));
+    let octave = s.and(
+        s.max_i(s.to_bits(clamped), s.splat_u(1f32.to_bits())),
+        s.splat_u(0x7F80_0000),
+    );
+    let rounder = s.from_bits(s.add_u(octave, s.splat_u(22 << 23)));
+    s.sub(s.add(clamped, rounder), rounder)
+}
+
+/// Values of packed blocks: `e2m1 * (s * ts)`.
+pub(crate) struct Dequantize<'a> {
+    pub(crate) codes: &'a [u8],
+    pub(crate) scales: &'a [u8],
+    pub(crate) tensor: f32,
+    pub(crate) values: &'a mut [f32],
+    pub(crate) stream: bool,
+}
+
+impl Kernel for Dequantize<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let table: &[f32; 16] = MiniFormat::E2m1.table().first_chunk().expect("256 entries");
+        let (groups, rest) = self.values.as_chunks_mut::<{ BLOCK * GROUP }>();
+        let (codes, codes_rest) = self.codes.as_chunks::<{ BLOCK / 2 * GROUP }>();
+        let (scales, scales_rest) = self.scales.as_chunks::<GROUP>();
+        let factors_of = |scales: &[u8; GROUP]| {
+            let mut factors = [0.0; GROUP];
+            let scale = crate::scalar::lanes::decode::<E4m3, S>(s, s.load_u8(scales));
+            s.store(s.mul(scale, s.splat(self.tensor)), &mut factors);
+            factors
+        };
+        for ((values, codes), scales) in groups.iter_mut().zip(codes).zip(scales) {
+            s.prefetch(codes, 1024);
+            let factors = factors_of(scales);
+            let (blocks, _) = values.as_chunks_mut::<BLOCK>();
+            let (packed, _) = codes.as_chunks::<{ BLOCK / 2 }>();
+            for i in 0..GROUP {
+                let value = s.mul(
+                    s.lookup(table, s.load_nibbles(&packed[i])),
+                    s.splat(factors[i]),
+                );
+                if self.stream {
+                    s.stream(value, &mut blocks[i])
+                } else {
+                    s.store(value, &mut blocks[i])
+                }
+            }
+        }
+        let mut last_scales = [0; GROUP];
+        last_scales[..scales_rest.len()].copy_from_slice(scales_rest);
+        let factors = factors_of(&last_scales);
+        let (blocks, _) = rest.as_chunks_mut::<BLOCK>();
+        let (packed, _) = codes_rest.as_chunks::<{ BLOCK / 2 }>();
+        for ((block, packed), factor) in blocks.iter_mut().zip(packed).zip(factors) {
+            s.store(
+                s.mul(s.lookup(table, s.load_nibbles(packed)), s.splat(factor)),
+                block,
+            );
+        }
+        s.fence();
+    }
+}

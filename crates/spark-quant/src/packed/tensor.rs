@@ -1,0 +1,499 @@
+//! [`PackedTensor`]: a quantized tensor that knows its shape and axis.
+
+use std::borrow::Cow;
+
+use crate::block::plain::{self, Element};
+use crate::block::rows::{Extent, scatter};
+use crate::block::{Rotation, mx, nvfp4};
+use crate::error::QuantError;
+use crate::scalar::slice::STREAM_BYTES;
+use crate::scalar::{MiniFormat, e8m0};
+use crate::simd::Cpu;
+use crate::threads::{Granule2, zip_parts_from_2};
+
+/// What the bytes of a packed tensor mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PackedFormat {
+    /// E2M1 in blocks of 16 with E4M3 scales and one f32 scale.
+    Nvfp4,
+    /// A small float in blocks of 32 with E8M0 scales.
+    Mx(MiniFormat),
+    /// Signed bytes with f32 scales.
+    Int8,
+    /// E4M3 or E5M2 with f32 scales.
+    Fp8(MiniFormat),
+}
+
+impl PackedFormat {
+    /// Values per block; rows of codes are whole blocks.
+    pub const fn block(self) -> usize {
+        match self {
+            Self::Nvfp4 => nvfp4::BLOCK,
+            Self::Mx(_) => mx::BLOCK,
+            Self::Int8 | Self::Fp8(_) => 1,
+        }
+    }
+
+    /// Bits of one code.
+    pub const fn code_bits(self) -> usize {
+        match self {
+            Self::Nvfp4 => 4,
+            Self::Mx(format) | Self::Fp8(format) => format.spec().bits() as usize,
+            Self::Int8 => 8,
+        }
+    }
+
+    /// Short name: `nvfp4`, `mxfp4`, `mxfp6_e2m3`, `int8`, `fp8_e4m3`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nvfp4 => "nvfp4",
+            Self::Mx(MiniFormat::E4m3) => "mxfp8_e4m3",
+            Self::Mx(MiniFormat::E5m2) => "mxfp8_e5m2",
+            Self::Mx(MiniFormat::E2m3) => "mxfp6_e2m3",
+            Self::Mx(MiniFormat::E3m2) => "mxfp6_e3m2",
+            Self::Mx(MiniFormat::E2m1) => "mxfp4",
+            Self::Int8 => "int8",
+            Self::Fp8(MiniFormat::E5m2) => "fp8_e5m2",
+            Self::Fp8(_) => "fp8_e4m3",
+        }
+    }
+}
+
+impl std::fmt::Display for PackedFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The scales of a packed tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scales {
+    /// One E4M3 code per block of 16 and a factor for all of them.
+    Nvfp4 {
+        /// E4M3 codes, `[rows, blocks per row]`.
+        block: Vec<u8>,
+        /// The tensor scale, a multiplier.
+        tensor: f32,
+    },
+    /// One E8M0 code per block of 32, `[rows, blocks per row]`.
+    Mx(Vec<u8>),
+    /// Factors over rectangles.
+    F32 {
+        /// `[bands of rows, rectangles per band]`.
+        values: Vec<f32>,
+        /// Rows and values along the axis that share a factor; the last ones may be cut short.
+        block: [usize; 2],
+    },
+}
+
+impl Scales {
+    /// Bytes they take.
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Self::Nvfp4 { block, .. } => block.len() + 4,
+            Self::Mx(scales) => scales.len(),
+            Self::F32 { values, .. } => 4 * values.len(),
+        }
+    }
+
+    /// Makes the scale of value `k` of row `row` NaN.
+    pub(crate) fn poison(&mut self, row: usize, k: usize, depth: usize) {
+        let i = row * depth + k;
+        match self {
+            Self::Nvfp4 { block, .. } => block[i / nvfp4::BLOCK] = 0x7F,
+            Self::Mx(scales) => scales[i / mx::BLOCK] = e8m0::NAN,
+            Self::F32 { values, block } => {
+                values[row / block[0] * depth.div_ceil(block[1]) + k / block[1]] = f32::NAN;
+            }
+        }
+    }
+
+    /// The first scale that a dot product cannot use.
+    fn find_unusable(&self) -> Option<QuantError> {
+        let scale = |index, value, want| Some(QuantError::Scale { index, value, want });
+        match self {
+            Self::Nvfp4 { block, tensor } => {
+                if !(tensor.is_finite() && *tensor > 0.0) {
+                    return scale(0, *tensor, "finite tensor scale above zero");
+                }
+                // The sign bit and the NaN code; a zero scale makes its block zero and is allowed.
+                let bad = block.iter().position(|&code| code >= 0x7F)?;
+                scale(
+                    bad,
+                    MiniFormat::E4m3.decode(block[bad]),
+                    "finite E4M3 scale without a sign",
+                )
+            }
+            Self::Mx(scales) => {
+                let bad = scales.iter().position(|&code| code == e8m0::NAN)?;
+                scale(bad, f32::NAN, "power of two")
+            }
+            Self::F32 { values, .. } => {
+                let bad = values.iter().position(|x| !(x.is_finite() && *x > 0.0))?;
+                scale(bad, values[bad], "finite scale above zero")
+            }
+        }
+    }
+}
+
+/// A quantized tensor: shape, axis, codes, scales.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PackedTensor {
+    shape: Vec<usize>,
+    axis: usize,
+    format: PackedFormat,
+    codes: Vec<u8>,
+    scales: Scales,
+    rotation: Option<Rotation>,
+    /// Whether every scale can be used in a dot product.
+    usable: bool,
+}
+
+impl PackedTensor {
+    /// Puts together parts whose sizes are known to agree.
+    pub(crate) fn assemble(
+        shape: &[usize],
+        axis: usize,
+        format: PackedFormat,
+        codes: Vec<u8>,
+        scales: Scales,
+        rotation: Option<Rotation>,
+    ) -> Self {
+        let usable = scales.find_unusable().is_none();
+        Self {
+            shape: shape.to_vec(),
+            axis,
+            format,
+            codes,
+            scales,
+            rotation,
+            usable,
+        }
+    }
+
+    /// A tensor from codes and scales laid out as this module describes.
+    ///
+    /// # Errors
+    ///
+    /// [`QuantError::ShapeOverflow`] or [`QuantError::Axis`] for an impossible shape;
+    /// [`QuantError::LengthMismatch`] if codes or scales do not follow from it;
+    /// [`QuantError::Scale`] if a scale is NaN, infinite, negative, or (where it is f32) zero;
+    /// [`QuantError::Unsupported`] if the scales are not of the format's kind.
+    pub fn from_parts(
+        shape: &[usize],
+        axis: usize,
+        format: PackedFormat,
+        codes: Vec<u8>,
+        scales: Scales,
+    ) -> Result<Self, QuantError> {
+        let extent = Extent::new(shape, axis)?;
+        let padded = extent.depth.next_multiple_of(format.block());
+        QuantError::check_length(
+            "codes",
+            codes.len(),
+            extent.n_rows() * padded / 8 * format.code_bits()
+                + extent.n_rows() * padded % 8 * format.code_bits() / 8,
+        )?;
+        let n_blocks = extent.n_rows() * (padded / format.block());
+        match (&scales, format) {
+            (Scales::Nvfp4 { block, .. }, PackedFormat::Nvfp4) => {
+                QuantError::check_length("block scales", block.len(), n_blocks)?;
+            }
+            (Scales::Mx(scales), PackedFormat::Mx(_)) => {
+                QuantError::check_length("block scales", scales.len(), n_blocks)?;
+            }
+            (Scales::F32 { values, block }, PackedFormat::Int8 | PackedFormat::Fp8(_))
+                if block[0] > 0 && block[1] > 0 =>
+            {
+                let want = extent.n_rows().div_ceil(block[0]) * extent.depth.div_ceil(block[1]);
+                QuantError::check_length("scales", values.len(), want)?;
+            }
+            _ => {
+                return Err(QuantError::Unsupported {
+                    operation: "scales of this kind",
+                    format: format.to_string(),
+                });
+            }
+        }
+        if let PackedFormat::Fp8(element) = format
+            && element.spec().bits() != 8
+        {
+            return Err(QuantError::Unsupported {
+                operation: "FP8 packing",
+                format: element.to_string(),
+            });
+        }
+        match scales.find_unusable() {
+            Some(error) => Err(error),
+            None => Ok(Self::assemble(shape, axis, format, codes, scales, None)),
+        }
+    }
+
+    /// Extents of the tensor.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Axis along which blocks run.
+    pub fn axis(&self) -> usize {
+        self.axis
+    }
+
+    /// What the bytes mean.
+    pub fn format(&self) -> PackedFormat {
+        self.format
+    }
+
+    /// Codes, rows of whole blocks.
+    pub fn codes(&self) -> &[u8] {
+        &self.codes
+    }
+
+    /// Scales.
+    pub fn scales(&self) -> &Scales {
+        &self.scales
+    }
+
+    /// Rotation applied before quantizing.
+    pub fn rotation(&self) -> Option<Rotation> {
+        self.rotation
+    }
+
+    /// Number of runs along the axis.
+    pub fn n_rows(&self) -> usize {
+        self.extent().n_rows()
+    }
+
+    /// Values per run.
+    pub fn depth(&self) -> usize {
+        self.shape[self.axis]
+    }
+
+    /// Number of values.
+    pub fn n_values(&self) -> usize {
+        self.extent().n_values()
+    }
+
+    /// Bytes of codes and scales.
+    pub fn size_bytes(&self) -> usize {
+        self.codes.len() + self.scales.size_bytes()
+    }
+
+    /// Block scales in the 128x4 layout of tensor cores, for NVFP4 and MX.
+    ///
+    /// # Errors
+    ///
+    /// [`QuantError::Unsupported`] for formats with f32 scales.
+    pub fn swizzled_scales(&self) -> Result<Vec<u8>, QuantError> {
+        let (Scales::Nvfp4 { block: scales, .. } | Scales::Mx(scales)) = &self.scales else {
+            return Err(QuantError::Unsupported {
+                operation: "swizzling scales",
+                format: self.format.to_string(),
+            });
+        };
+        let rows = self.n_rows();
+        super::swizzle::swizzle(scales, rows, scales.len().checked_div(rows).unwrap_or(0))
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        Extent {
+            outer: self.shape[..self.axis].iter().product(),
+            depth: self.shape[self.axis],
+            inner: self.shape[self.axis + 1..].iter().product(),
+        }
+    }
+
+    /// Values per run with padding.
+    pub(crate) fn padded_depth(&self) -> usize {
+        self.depth().next_multiple_of(self.format.block())
+    }
+
+    /// Refuses scales that a dot product cannot use.
+    pub(crate) fn check_usable(&self) -> Result<(), QuantError> {
+        if self.usable {
+            Ok(())
+        } else {
+            self.scales.find_unusable().map_or(Ok(()), Err)
+        }
+    }
+
+    /// The values, row-major of [`PackedTensor::shape`].
+    ///
+    /// # Errors
+    ///
+    /// Does not fail for tensors of this crate; the type leaves room for storage that can.
+    pub fn dequantize(&self, cpu: Cpu) -> Result<Vec<f32>, QuantError> {
+        let mut values = vec![0.0; self.n_values()];
+        self.dequantize_into(cpu, &mut values)?;
+        Ok(values)
+    }
+
+    /// The same into a caller's buffer.
+    ///
+    /// # Conversion
+    ///
+    /// `code * scale` in f32, one rounding; for NVFP4 `code * (block scale * tensor scale)`. NaN scales
+    /// give NaN. A rotation is undone, which rounds once per step of its butterflies.
+    ///
+    /// # Errors
+    ///
+    /// [`QuantError::LengthMismatch`] if `values` has another length; it is then untouched.
+    pub fn dequantize_into(&self, cpu: Cpu, values: &mut [f32]) -> Result<(), QuantError> {
+        let extent = self.extent();
+        QuantError::check_length("values", values.len(), extent.n_values())?;
+        let padded = self.padded_depth();
+        if extent.is_contiguous(padded) {
+            self.dequantize_rows(cpu, values);
+        } else {
+            let mut rows = vec![0.0; extent.n_rows() * padded];
+            self.dequantize_rows(cpu, &mut rows);
+            scatter(&rows, &extent, padded, values);
+        }
+        Ok(())
+    }
+
+    /// Rows of whole blocks, rotation undone.
+    fn dequantize_rows(&self, cpu: Cpu, rows: &mut [f32]) {
+        let stream = size_of_val(rows) > STREAM_BYTES && self.rotation.is_none();
+        match &self.scales {
+            Scales::Nvfp4 { block, tensor } => {
+                let granule = Granule2 {
+                    src: 256,
+                    dst: [128, 16],
+                };
+                zip_parts_from_2(
+                    cpu,
+                    &self.codes,
+                    block,
+                    rows,
+                    granule,
+                    |codes, scales, values| {
+                        cpu.run(nvfp4::Dequantize {
+                            codes,
+                            scales,
+                            tensor: *tensor,
+                            values,
+                            stream,
+                        });
+                    },
+                );
+            }
+            Scales::Mx(scales) => {
+                let PackedFormat::Mx(format) = self.format else {
+                    return;
+                };
+                let granule = Granule2 {
+                    src: mx::BLOCK,
+                    dst: [mx::code_bytes(format, mx::BLOCK), 1],
+                };
+                zip_parts_from_2(
+                    cpu,
+                    &self.codes,
+                    scales,
+                    rows,
+                    granule,
+                    |codes, scales, values| {
+                        cpu.run(mx::Dequantize {
+                            format,
+                            codes,
+                            scales,
+                            values,
+                            stream,
+                        });
+                    },
+                );
+            }
+            Scales::F32 {
+                values: scales,
+                block,
+            } => self.dequantize_plain(cpu, scales, *block, rows, stream),
+        }
+        if let Some(rotation) = self.rotation {
+            rotation.undo(cpu, rows);
+        }
+    }
+
+    fn dequantize_plain(
+        &self,
+        cpu: Cpu,
+        scales: &[f32],
+        block: [usize; 2],
+        rows: &mut [f32],
+        stream: bool,
+    ) {
+        let depth = self.depth();
+        if depth == 0 {
+            return;
+        }
+        let element = match self.format {
+            PackedFormat::Fp8(format) => Element::Float(format),
+            _ => Element::Int8,
+        };
+        let band = block[0] * depth;
+        let n_across = depth.div_ceil(block[1]);
+        let granule = Granule2 {
+            src: band,
+            dst: [band, n_across],
+        };
+        zip_parts_from_2(
+            cpu,
+            &self.codes,
+            scales,
+            rows,
+            granule,
+            |codes, scales, values| {
+                let bands = codes
+                    .chunks(band)
+                    .zip(scales.chunks(n_across))
+                    .zip(values.chunks_mut(band));
+                for ((codes, scales), values) in bands {
+                    if n_across == 1 {
+                        cpu.run(plain::Dequantize {
+                            codes,
+                            values,
+                            scale: scales[0],
+                            element,
+                            stream,
+                        });
+                        continue;
+                    }
+                    for (codes, values) in codes.chunks(depth).zip(values.chunks_mut(depth)) {
+                        let parts = codes
+                            .chunks(block[1])
+                            .zip(values.chunks_mut(block[1]))
+                            .zip(scales);
+                        for ((codes, values), &scale) in parts {
+                            cpu.run(plain::Dequantize {
+                                codes,
+                                values,
+                                scale,
+                                element,
+                                stream,
+                            });
+                        }
+                    }
+                }
+            },
+        );
+    }
+
+    /// Codes of row `row`, one per byte, padding left out.
+    pub fn row_codes(&self, row: usize) -> Cow<'_, [u8]> {
+        let row_bytes = self.padded_depth() * self.format.code_bits() / 8;
+        let bytes = &self.codes[row * row_bytes..(row + 1) * row_bytes];
+        match self.format.code_bits() {
+            8 => Cow::Borrowed(&bytes[..self.depth()]),
+            4 => Cow::Owned(
+                (0..self.depth())
+                    .map(|i| bytes[i / 2] >> (4 * (i % 2)) & 15)
+                    .collect(),
+            ),
+            _ => {
+                let mut codes = vec![0; self.padded_depth()];
+                super::bits::unpack_sixes(bytes, &mut codes);
+                codes.truncate(self.depth());
+                Cow::Owned(codes)
+            }
+        }
+    }
+}

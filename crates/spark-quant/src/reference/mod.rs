@@ -1,0 +1,10 @@
+//! The naive definitions every fast path answers to.
+//!
+//! Slow on purpose: one value at a time, no tricks, nothing shared with the fast paths beyond the
+//! decode tables, which are themselves checked against outside truth.
+
+mod block;
+mod scalar;
+
+pub use block::{dequantize, quantize};
+pub use scalar::encode;
