@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "calls C functions that dlsym found")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -72,7 +73,10 @@ pub(super) fn open_in_time() -> Result<CudaDriver, CudaUnavailable> {
 }
 
 fn open() -> Result<CudaDriver, CudaUnavailable> {
-    let library = open_library(&LIBRARIES)?;
+    start(open_library(&LIBRARIES)?)
+}
+
+fn start(library: &'static Library) -> Result<CudaDriver, CudaUnavailable> {
     let initialise: unsafe extern "C" fn(c_uint) -> c_int = symbol(library, "cuInit")?;
     let driver = CudaDriver {
         library,
@@ -140,6 +144,16 @@ fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F, CudaUnava
 }
 
 impl CudaDriver {
+    /// Opens and starts this library file instead of the system's driver, without a
+    /// time limit. For tests and for drivers in unusual places.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be used.
+    pub fn open_library(file: &Path) -> Result<Self, CudaUnavailable> {
+        start(open_library(&[&file.to_string_lossy()])?)
+    }
+
     /// Whether this driver has a function, such as `cuMemPrefetchAsync_v2`.
     #[must_use]
     pub fn has_symbol(&self, name: &str) -> bool {

@@ -1,5 +1,9 @@
 //! Whole machines, recorded and hostile, through the public interface.
 
+#[cfg(feature = "nvml")]
+mod drivers;
 mod hostile;
 mod machines;
+#[cfg(feature = "nvml")]
+mod posed;
 mod recorded;

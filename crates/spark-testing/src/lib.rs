@@ -1,0 +1,16 @@
+//! Stand-ins for NVIDIA's driver libraries, so that the code which talks to them is
+//! tested on machines without a GPU.
+//!
+//! ```text
+//! test --> StandIn::new()?.with_nvml(Age::Current, script)?
+//!            = a directory with libnvidia-ml.so.1 and nvml.txt
+//!      --> open that file: nvml-wrapper, unmodified, asks the stand-in
+//! ```
+//!
+//! The scripts' language is in `stand_in/script.rs`, the fields in `stand_in/nvml.rs`
+//! and `stand_in/cuda.rs`. A program started as a process finds the stand-ins through
+//! `LD_LIBRARY_PATH`. They compute nothing: they only answer questions.
+
+mod stand_in;
+
+pub use stand_in::{Age, StandIn};
