@@ -14,6 +14,7 @@ pub(super) const OPERATORS: &[Translator] = &[
     ("FastGelu", gelu),
     ("QuickGelu", quick_gelu),
     ("FusedConv", fused_conv),
+    ("FusedMatMul", fused_mat_mul),
     ("LayerNormalization", normalization::layer),
     ("SkipLayerNormalization", skip_layer),
     ("QuantizeLinear", quantization::quantize),
@@ -46,7 +47,7 @@ fn fused_conv(call: &mut Call<'_, '_>) -> Translated {
     let parameters = call.floats("activation_params")?.unwrap_or_default();
     let parameter = |index: usize, default: f32| parameters.get(index).copied().unwrap_or(default);
     let activation = match call.text("activation")?.unwrap_or_default() {
-        "" => Unary::Identity,
+        "" | "Clip" => Unary::Identity,
         "Relu" => Unary::Relu,
         "Sigmoid" => Unary::Sigmoid,
         "Tanh" => Unary::Tanh,
@@ -65,7 +66,39 @@ fn fused_conv(call: &mut Call<'_, '_>) -> Translated {
     if let Some(addend) = call.input(3) {
         y = call.binary_step(Binary::Add, y, addend);
     }
+    if call.text("activation")? == Some("Clip") {
+        let low = call.scalar_like("low", f64::from(parameter(0, f32::MIN)), y)?;
+        let high = call.scalar_like("high", f64::from(parameter(1, f32::MAX)), y)?;
+        return call.finish(Op::Clip, vec![Some(y), Some(low), Some(high)]);
+    }
     call.finish(Op::Unary(activation), vec![Some(y)])
+}
+
+/// `alpha a' b'`. An operand may have its first axis moved before the last one
+/// (`transBatch`), and its last two axes swapped after that (`trans`).
+fn fused_mat_mul(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    let mut operands = [call.required(0)?, call.required(1)?];
+    let flags = [("transBatchA", "transA"), ("transBatchB", "transB")];
+    for (operand, (move_first, swap_last)) in operands.iter_mut().zip(flags) {
+        // Einstein sums of one operand: transpositions whatever the rank.
+        let equation = match (call.flag(move_first, false)?, call.flag(swap_last, false)?) {
+            (false, false) => continue,
+            (false, true) => "...ij->...ji",
+            (true, false) => "i...j->...ij",
+            (true, true) => "i...j->...ji",
+        };
+        let equation = equation.to_owned();
+        *operand = call.step(Op::Einsum { equation }, &[Some(*operand)]);
+    }
+    let alpha = call.float_or("alpha", 1.0)?;
+    let operands = operands.map(Some);
+    if alpha == 1.0 {
+        return call.finish(Op::MatMul, operands.to_vec());
+    }
+    let product = call.step(Op::MatMul, &operands);
+    let alpha = call.scalar_like("alpha", f64::from(alpha), product)?;
+    call.finish(Op::Binary(Binary::Mul), vec![Some(product), Some(alpha)])
 }
 
 /// `(x, skip, scale, shift?, bias?)`: a layer normalisation of `x + skip + bias`.

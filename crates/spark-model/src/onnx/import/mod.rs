@@ -14,6 +14,7 @@
 //!
 //! Deliberately absent: shape inference and folding; they need the shapes of inputs.
 
+mod attention;
 mod builder;
 mod call;
 mod convolution;
@@ -52,6 +53,7 @@ const STANDARD: &[&[Translator]] = &[
     convolution::OPERATORS,
     products::OPERATORS,
     normalization::OPERATORS,
+    attention::OPERATORS,
     recurrent::OPERATORS,
     reduction::OPERATORS,
     resampling::OPERATORS,

@@ -3,8 +3,8 @@
 use super::Translator;
 use super::call::{Call, Translated};
 use super::elementwise::stated_dtype;
-use crate::graph::Op;
-use crate::tensor::{DType, Tensor};
+use crate::graph::{Op, ValueId};
+use crate::tensor::{DType, Tensor, checked_elements};
 
 pub(super) const OPERATORS: &[Translator] = &[
     ("QuantizeLinear", quantize),
@@ -18,6 +18,35 @@ fn no_blocks(call: &Call<'_, '_>) -> Translated {
     }
 }
 
+/// Exporters give one scale as a scalar or as a list of one, and the zero point as
+/// either, whichever the scale is. Here one scale is a scalar, and the zero point has
+/// the scale's shape. Both are constants in practice; others are left as they are.
+fn same_shapes(call: &mut Call<'_, '_>, inputs: &mut [Option<ValueId>]) -> Translated {
+    let constant = |index: usize| {
+        let tensor = call.constant(index)?;
+        Some((tensor.shape().to_vec(), tensor.clone()))
+    };
+    let (scale, zero_point) = (constant(1), constant(2));
+    let Some((scale_shape, scale)) = scale else {
+        return Ok(());
+    };
+    let single = scale.len() == 1;
+    if single && !scale_shape.is_empty() {
+        inputs[1] = Some(call.new_constant("scale", scale.reshaped([])?));
+    }
+    let wanted = if single { Vec::new() } else { scale_shape };
+    if let Some((shape, zero_point)) = zero_point
+        && zero_point.len() == 1
+        && shape != wanted
+    {
+        let n = checked_elements(&wanted).unwrap_or(0);
+        let value = zero_point.to_f64()[0];
+        let zeros = Tensor::from_f64(zero_point.dtype(), wanted, vec![value; n])?;
+        inputs[2] = Some(call.new_constant("zero_point", zeros));
+    }
+    Ok(())
+}
+
 /// A stated result type without a zero point is a zero point of that type.
 pub(super) fn quantize(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 3)?;
@@ -28,11 +57,13 @@ pub(super) fn quantize(call: &mut Call<'_, '_>) -> Translated {
         axis: call.int_or("axis", 1)?,
     };
     let mut inputs = call.inputs();
+    same_shapes(call, &mut inputs)?;
     match stated_dtype(call, "output_dtype")? {
         None | Some(DType::U8) => {}
         Some(dtype) => match call.input(2) {
             None => {
-                let scale_shape = call.constant(1).map(|s| s.shape().to_vec());
+                let scale = inputs[1].and_then(|s| call.builder.constant_of(s));
+                let scale_shape = scale.map(|s| s.shape().to_vec());
                 let Some(shape) = scale_shape else {
                     return Err(call.error("`output_dtype` with a computed scale is not supported"));
                 };
@@ -61,5 +92,7 @@ pub(super) fn dequantize(call: &mut Call<'_, '_>) -> Translated {
     let op = Op::DequantizeLinear {
         axis: call.int_or("axis", 1)?,
     };
-    call.finish_as_is(op)
+    let mut inputs = call.inputs();
+    same_shapes(call, &mut inputs)?;
+    call.finish(op, inputs)
 }
