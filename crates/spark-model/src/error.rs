@@ -78,6 +78,43 @@ pub enum ModelError {
         /// Name given.
         name: String,
     },
+    /// An index the model computed points outside its axis.
+    #[error("node `{node}`: index {index} outside an axis of {extent}")]
+    IndexOutside {
+        /// Name of the node.
+        node: String,
+        /// The index.
+        index: i64,
+        /// Positions the axis has.
+        extent: usize,
+    },
+    /// A precision no executor has kernels for.
+    #[error("precision {precision} is not available on {device}; available: {available}")]
+    PrecisionUnavailable {
+        /// What was asked for.
+        precision: spark_hal::Precision,
+        /// Where.
+        device: &'static str,
+        /// What there is.
+        available: &'static str,
+    },
+    /// A device that cannot be had.
+    #[error("device {device} is not available: {reason}")]
+    DeviceUnavailable {
+        /// What was asked for.
+        device: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A device that is not spelled `auto`, `cpu`, `cuda` or `cuda:N`.
+    #[error("device `{got}` is not one of auto, cpu, cuda, cuda:N")]
+    UnknownDevice {
+        /// What was given.
+        got: String,
+    },
+    /// A lowered plan contradicts itself: a defect of this crate.
+    #[error("the lowered plan is inconsistent")]
+    View(#[from] crate::cpu::ViewOutside),
     /// A file could not be read or written.
     #[error("cannot access `{path}`")]
     Io {

@@ -1,7 +1,12 @@
 //! Whole-crate tests, in one binary.
 
+mod bench;
+mod conformance;
 mod data;
+mod goldens;
 mod onnx_real;
 mod onnx_roundtrip;
 mod onnx_samples;
+mod openpilot;
 mod reference;
+mod zoo;

@@ -1,0 +1,379 @@
+//! Convolution, plain and transposed, grouped or not, without unrolling the image.
+//!
+//! ```text
+//! pixel m of the result -> MR pixels make a tile
+//! inside  every tap of every pixel is in the image: row pointer + constant offset per tap
+//! border  per tap and pixel: a row of the image, or a row of zeros
+//! ```
+//!
+//! A transposed convolution is the same product over the taps whose stride lands on a
+//! source pixel; the others read zeros.
+
+use super::gemm::{self, PlainRows, Rows, TileEpilogue, TileShape, panel_offset, panels};
+use super::memory::{AlignedF32, Memory};
+use super::simd::{Isa, Simd, dispatch};
+use super::threads::Pool;
+use crate::plan::{ConvStep, Window};
+
+/// Rows of one thread's share: small enough that its part of the image stays in the L2 cache.
+const ROWS_PER_TASK: usize = 192;
+/// Widest tile of any instruction set.
+const MAX_ROWS: usize = 8;
+
+/// A convolution step with its weights packed.
+pub(crate) struct PreparedConv {
+    /// One packed matrix per group, one after the other.
+    weights: AlignedF32,
+    group_len: usize,
+    /// Per group, padded to whole vectors.
+    bias: Option<AlignedF32>,
+    bias_stride: usize,
+    /// A row for taps outside the image.
+    zeros: AlignedF32,
+    /// Elements from a pixel's first tap to each tap.
+    tap_offsets: Vec<isize>,
+}
+
+impl PreparedConv {
+    /// Packs the weights of `step`.
+    pub(crate) fn new(isa: Isa, step: &ConvStep) -> Self {
+        let w = &step.weights;
+        let depth = w.taps * w.in_per_group;
+        let group_len = gemm::packed_len(isa, depth, w.out_per_group);
+        let mut weights = AlignedF32::zeros(group_len * w.groups);
+        let source_len = depth * w.out_per_group;
+        for (group, packed) in weights
+            .as_mut_slice()
+            .chunks_exact_mut(group_len.max(1))
+            .enumerate()
+        {
+            let source = &w.data[group * source_len..(group + 1) * source_len];
+            // SAFETY: `source` is a row-major [depth, out_per_group] matrix.
+            unsafe {
+                gemm::pack(
+                    isa,
+                    source.as_ptr(),
+                    (w.out_per_group as isize, 1),
+                    (depth, w.out_per_group),
+                    packed,
+                );
+            }
+        }
+        let bias_stride = w.out_per_group.next_multiple_of(isa.lanes());
+        let bias = step.epilogue.bias.as_ref().map(|bias| {
+            let mut padded = AlignedF32::zeros(bias_stride * w.groups);
+            let rows = padded.as_mut_slice().chunks_exact_mut(bias_stride.max(1));
+            for (to, from) in rows.zip(bias.chunks_exact(w.out_per_group.max(1))) {
+                to[..from.len()].copy_from_slice(from);
+            }
+            padded
+        });
+        let window = &step.window;
+        let tap_offsets = (0..w.taps)
+            .map(|tap| {
+                let (ky, kx) = (tap / window.kernel[1], tap % window.kernel[1]);
+                (ky * window.dilation[0]) as isize * step.x.axes[2].stride
+                    + (kx * window.dilation[1]) as isize * step.x.axes[3].stride
+            })
+            .collect();
+        Self {
+            weights,
+            group_len,
+            bias,
+            bias_stride,
+            zeros: AlignedF32::zeros(w.in_per_group),
+            tap_offsets,
+        }
+    }
+
+    /// Bytes of packed weights.
+    pub(crate) fn weight_bytes(&self) -> usize {
+        4 * (self.weights.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
+    }
+
+    /// Runs the step.
+    pub(crate) fn run(&self, isa: Isa, step: &ConvStep, memory: &Memory, pool: &Pool) {
+        let w = &step.weights;
+        let extents: [usize; 4] = std::array::from_fn(|a| step.y.axes[a].extent);
+        let [n, _, oh, ow] = extents;
+        let pixels = oh * ow;
+        let image = Image {
+            x: memory.f32(&step.x),
+            x_strides: strides(&step.x),
+            y: memory.f32(&step.y),
+            y_strides: strides(&step.y),
+            residual: step
+                .epilogue
+                .residual
+                .as_ref()
+                .map_or(std::ptr::null(), |r| memory.f32(r).cast_const()),
+            residual_strides: step.epilogue.residual.as_ref().map_or([0; 4], strides),
+            extent: [step.x.axes[2].extent as isize, step.x.axes[3].extent as isize],
+            width: ow,
+            window: step.window,
+            transposed: step.transposed,
+            zeros: self.zeros.as_slice().as_ptr(),
+        };
+        // Many pixels are shared out by rows, few by panels of channels.
+        let by_rows = pixels.div_ceil(ROWS_PER_TASK);
+        let n_panels = panels(isa, w.out_per_group).count();
+        let split_panels = by_rows * n * w.groups < pool.threads() && n_panels > 1;
+        let panel_parts = if split_panels { n_panels } else { 1 };
+        let row_parts = if split_panels {
+            by_rows
+        } else {
+            by_rows.max((2 * pool.threads()).min(pixels.div_ceil(4 * MAX_ROWS)))
+        };
+        let image = &image;
+        pool.run(n * w.groups * row_parts * panel_parts, |task| {
+            let (rest, panel_part) = (task / panel_parts, task % panel_parts);
+            let (rest, row_part) = (rest / row_parts, rest % row_parts);
+            let (batch, group) = (rest / w.groups, rest % w.groups);
+            let first = pixels * row_part / row_parts;
+            let last = pixels * (row_part + 1) / row_parts;
+            let epilogue = TileEpilogue {
+                bias: self.bias.as_ref().map_or(std::ptr::null(), |b| {
+                    b.as_slice()[group * self.bias_stride..].as_ptr()
+                }),
+                activation: step.epilogue.activation,
+                residual_first: step.epilogue.residual_first,
+                isa,
+            };
+            let part = image.part(batch, group * w.in_per_group, group * w.out_per_group);
+            let packed = self.weights.as_slice()[group * self.group_len..].as_ptr();
+            for (i, panel) in panels(isa, w.out_per_group).enumerate() {
+                if split_panels && i != panel_part {
+                    continue;
+                }
+                let job = Job {
+                    image: &part,
+                    tap_offsets: &self.tap_offsets,
+                    w: packed.wrapping_add(panel_offset(panel, w.taps * w.in_per_group)),
+                    column: panel.column,
+                    shape: TileShape {
+                        taps: w.taps,
+                        depth: w.in_per_group,
+                        columns: (panel.vectors * isa.lanes()).min(w.out_per_group - panel.column),
+                    },
+                    epilogue: TileEpilogue {
+                        bias: if epilogue.bias.is_null() {
+                            epilogue.bias
+                        } else {
+                            epilogue.bias.wrapping_add(panel.column)
+                        },
+                        ..epilogue
+                    },
+                };
+                // SAFETY: views were checked at load and channel strides are 1 by the step's
+                // contract; every task writes its own pixels and channels.
+                unsafe { job.run(isa, panel.vectors, first, last) };
+            }
+        });
+    }
+}
+
+fn strides(view: &crate::plan::View) -> [isize; 4] {
+    std::array::from_fn(|a| view.axes[a].stride)
+}
+
+/// One image and the result made of it.
+#[derive(Clone, Copy)]
+struct Image {
+    x: *const f32,
+    x_strides: [isize; 4],
+    y: *mut f32,
+    y_strides: [isize; 4],
+    residual: *const f32,
+    residual_strides: [isize; 4],
+    /// Height and width of `x`.
+    extent: [isize; 2],
+    /// Width of `y`.
+    width: usize,
+    window: Window,
+    transposed: bool,
+    zeros: *const f32,
+}
+
+// SAFETY: the pointers go into buffers that outlive the run; tasks write disjoint parts.
+unsafe impl Sync for Image {}
+
+impl Image {
+    /// The image of one sample, from one input and one output channel on.
+    fn part(&self, batch: usize, channel_in: usize, channel_out: usize) -> Self {
+        let batch = batch as isize;
+        Self {
+            x: self
+                .x
+                .wrapping_offset(batch * self.x_strides[0])
+                .wrapping_add(channel_in),
+            y: self
+                .y
+                .wrapping_offset(batch * self.y_strides[0])
+                .wrapping_add(channel_out),
+            residual: if self.residual.is_null() {
+                self.residual
+            } else {
+                self.residual
+                    .wrapping_offset(batch * self.residual_strides[0])
+                    .wrapping_add(channel_out)
+            },
+            ..*self
+        }
+    }
+}
+
+/// All tiles of one panel over a range of pixels.
+struct Job<'a> {
+    image: &'a Image,
+    tap_offsets: &'a [isize],
+    w: *const f32,
+    column: usize,
+    shape: TileShape,
+    epilogue: TileEpilogue,
+}
+
+/// Rows of a tile at the border: taps outside the image read zeros.
+struct BorderRows<'a, const N: usize> {
+    image: &'a Image,
+    /// Coordinates of the first tap (plain), or of the result plus padding (transposed).
+    origin: [[isize; 2]; N],
+}
+
+impl<const N: usize> BorderRows<'_, N> {
+    /// The source coordinate of `tap` along `axis`, if it is in the image.
+    #[inline(always)]
+    fn source(&self, origin: isize, tap: isize, axis: usize) -> Option<isize> {
+        let window = &self.image.window;
+        let reach = tap * window.dilation[axis] as isize;
+        let at = if self.image.transposed {
+            let stride = window.stride[axis] as isize;
+            let at = origin - reach;
+            if at % stride != 0 {
+                return None;
+            }
+            at / stride
+        } else {
+            origin + reach
+        };
+        (0..self.image.extent[axis]).contains(&at).then_some(at)
+    }
+}
+
+impl<const N: usize> Rows for BorderRows<'_, N> {
+    #[inline(always)]
+    unsafe fn at<const MR: usize>(&self, tap: usize) -> [*const f32; MR] {
+        let columns = self.image.window.kernel[1];
+        let (ky, kx) = ((tap / columns) as isize, (tap % columns) as isize);
+        std::array::from_fn(|i| {
+            let y = self.source(self.origin[i][0], ky, 0);
+            let x = self.source(self.origin[i][1], kx, 1);
+            match (y, x) {
+                (Some(y), Some(x)) => {
+                    let offset = y * self.image.x_strides[2] + x * self.image.x_strides[3];
+                    self.image.x.wrapping_offset(offset)
+                }
+                _ => self.image.zeros,
+            }
+        })
+    }
+}
+
+impl Job<'_> {
+    /// Runs pixels `first..last`.
+    ///
+    /// # Safety
+    ///
+    /// Pointers must be valid for the step's shapes and the pixels not written elsewhere.
+    unsafe fn run(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
+        // SAFETY: forwarded; `isa` names a set this processor has.
+        unsafe {
+            match vectors {
+                1 => dispatch!(isa, conv_kernel::<1, 8>(job: &Job<'_>, first: usize, last: usize) => (self, first, last)),
+                2 => dispatch!(isa, conv_kernel::<2, 6>(job: &Job<'_>, first: usize, last: usize) => (self, first, last)),
+                3 => dispatch!(isa, conv_kernel::<3, 8>(job: &Job<'_>, first: usize, last: usize) => (self, first, last)),
+                _ => dispatch!(isa, conv_kernel::<4, 6>(job: &Job<'_>, first: usize, last: usize) => (self, first, last)),
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Job::run`], for pixels `m..m + MR`.
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(&self, m: usize) {
+        let image = self.image;
+        let window = &image.window;
+        let pixel: [[isize; 2]; MR] = std::array::from_fn(|i| {
+            [((m + i) / image.width) as isize, ((m + i) % image.width) as isize]
+        });
+        let place = |strides: &[isize; 4], i: usize| {
+            pixel[i][0] * strides[2] + pixel[i][1] * strides[3] + self.column as isize
+        };
+        let y = std::array::from_fn(|i| image.y.wrapping_offset(place(&image.y_strides, i)));
+        let residual = std::array::from_fn(|i| {
+            if image.residual.is_null() {
+                image.residual
+            } else {
+                image.residual.wrapping_offset(place(&image.residual_strides, i))
+            }
+        });
+        let origin: [[isize; 2]; MR] = std::array::from_fn(|i| {
+            std::array::from_fn(|a| {
+                let pad = window.pad[a] as isize;
+                if image.transposed {
+                    pixel[i][a] + pad
+                } else {
+                    pixel[i][a] * window.stride[a] as isize - pad
+                }
+            })
+        });
+        let reach: [isize; 2] =
+            std::array::from_fn(|a| ((window.kernel[a] - 1) * window.dilation[a]) as isize);
+        let inside = !image.transposed
+            && origin.iter().all(|o| {
+                (0..2).all(|a| o[a] >= 0 && o[a] + reach[a] < image.extent[a])
+            });
+        // SAFETY: rows point at in-image pixels or at the row of zeros, all of `depth` channels;
+        // results and residuals are pixels m..m + MR of their views.
+        unsafe {
+            if inside {
+                let rows = PlainRows {
+                    base: std::array::from_fn::<_, MR, _>(|i| {
+                        image.x.wrapping_offset(
+                            origin[i][0] * image.x_strides[2] + origin[i][1] * image.x_strides[3],
+                        )
+                    }),
+                    offsets: self.tap_offsets,
+                };
+                gemm::tile::<S, _, MR, NV>(&rows, self.w, self.shape, &y, &residual, &self.epilogue);
+            } else {
+                let rows = BorderRows { image, origin };
+                gemm::tile::<S, _, MR, NV>(&rows, self.w, self.shape, &y, &residual, &self.epilogue);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn conv_kernel<S: Simd, const NV: usize, const MR: usize>(
+    job: &Job<'_>,
+    first: usize,
+    last: usize,
+) {
+    // SAFETY: the caller vouches for pixels first..last.
+    unsafe {
+        let mut m = first;
+        while m + MR <= last {
+            job.tile::<S, NV, MR>(m);
+            m += MR;
+        }
+        while m + 4 <= last {
+            job.tile::<S, NV, 4>(m);
+            m += 4;
+        }
+        while m < last {
+            job.tile::<S, NV, 1>(m);
+            m += 1;
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Matrix products over rows: by packed weights, and of two computed operands.
+//!
+//! Both are the micro-kernel of `gemm`; a computed right operand is packed first, from
+//! whatever strides it has, into scratch that was planned at load.
+
+use super::gemm::{self, RowsProduct, TileEpilogue, panels};
+use super::memory::{AlignedF32, Memory};
+use super::pointwise::Scratch;
+use super::simd::Isa;
+use super::threads::Pool;
+use crate::plan::{Activation, LinearStep, MatMulStep, Weights};
+
+/// Rows of one thread's share.
+const ROWS_PER_TASK: usize = 96;
+
+struct Shared<'a>(&'a RowsProduct);
+
+// SAFETY: tasks write disjoint rows or columns.
+unsafe impl Sync for Shared<'_> {}
+
+/// Runs `product` over all panels of packed `w`, split between threads by rows, or by
+/// columns where rows are few.
+///
+/// # Safety
+///
+/// The pointers of `product` must be valid for its shape and `w` packed for it.
+pub(crate) unsafe fn run_product(isa: Isa, product: &RowsProduct, w: &[f32], pool: &Pool) {
+    let by_rows = product.m.div_ceil(ROWS_PER_TASK);
+    let n_panels = panels(isa, product.n).count();
+    let split_columns = by_rows < pool.threads() && n_panels > 1;
+    let rows = if split_columns { 1 } else { by_rows };
+    let columns = if split_columns { n_panels } else { 1 };
+    let shared = &Shared(product);
+    pool.run(rows * columns, |task| {
+        let product = shared.0;
+        let (row, column) = (task / columns, task % columns);
+        let range = (product.m * row / rows, product.m * (row + 1) / rows);
+        for (i, panel) in panels(isa, product.n).enumerate() {
+            if split_columns && i != column {
+                continue;
+            }
+            // SAFETY: the caller vouches for the pointers; tasks have disjoint rows or panels.
+            unsafe { gemm::product_rows(isa, product, w.as_ptr(), panel, range) };
+        }
+    });
+}
+
+/// A weight matrix packed for one instruction set.
+pub(crate) struct PackedWeights {
+    pub(crate) data: AlignedF32,
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+}
+
+impl PackedWeights {
+    /// Packs columns `first..first + n` of a one-tap, one-group matrix.
+    pub(crate) fn columns(isa: Isa, weights: &Weights, first: usize, n: usize) -> Self {
+        let k = weights.in_per_group;
+        let mut data = AlignedF32::zeros(gemm::packed_len(isa, k, n));
+        let width = weights.out_per_group;
+        // SAFETY: the matrix is row-major, `width` wide, and `first + n <= width`.
+        unsafe {
+            gemm::pack(
+                isa,
+                weights.data.as_ptr().wrapping_add(first),
+                (width as isize, 1),
+                (k, n),
+                data.as_mut_slice(),
+            );
+        }
+        Self { data, k, n }
+    }
+
+    /// Packs the whole matrix.
+    pub(crate) fn new(isa: Isa, weights: &Weights) -> Self {
+        Self::columns(isa, weights, 0, weights.out_per_group)
+    }
+}
+
+/// A linear step with its weights packed.
+pub(crate) struct PreparedLinear {
+    weights: PackedWeights,
+    bias: Option<AlignedF32>,
+}
+
+impl PreparedLinear {
+    /// Packs the weights of `step`.
+    pub(crate) fn new(isa: Isa, step: &LinearStep) -> Self {
+        let bias = step.epilogue.bias.as_ref().map(|bias| {
+            let mut padded = AlignedF32::zeros(bias.len().next_multiple_of(isa.lanes()));
+            padded.as_mut_slice()[..bias.len()].copy_from_slice(bias);
+            padded
+        });
+        Self {
+            weights: PackedWeights::new(isa, &step.weights),
+            bias,
+        }
+    }
+
+    /// Bytes of packed weights.
+    pub(crate) fn weight_bytes(&self) -> usize {
+        4 * (self.weights.data.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
+    }
+
+    /// Runs the step.
+    pub(crate) fn run(&self, isa: Isa, step: &LinearStep, memory: &Memory, pool: &Pool) {
+        let residual = step.epilogue.residual.as_ref();
+        let product = RowsProduct {
+            x: memory.f32(&step.x),
+            x_stride: step.x.axes[0].stride,
+            y: memory.f32(&step.y),
+            y_stride: step.y.axes[0].stride,
+            residual: residual.map_or(std::ptr::null(), |r| memory.f32(r).cast_const()),
+            residual_stride: residual.map_or(0, |r| r.axes[0].stride),
+            m: step.y.axes[0].extent,
+            k: self.weights.k,
+            n: self.weights.n,
+            epilogue: TileEpilogue {
+                bias: self
+                    .bias
+                    .as_ref()
+                    .map_or(std::ptr::null(), |b| b.as_slice().as_ptr()),
+                activation: step.epilogue.activation,
+                residual_first: step.epilogue.residual_first,
+                isa,
+            },
+        };
+        // SAFETY: views were checked at load, and innermost strides are 1 by the step's contract.
+        unsafe { run_product(isa, &product, self.weights.data.as_slice(), pool) };
+    }
+}
+
+/// f32 elements of scratch one task of `step` needs.
+pub(crate) fn scratch_len(isa: Isa, step: &MatMulStep) -> usize {
+    let rank = step.b.rank();
+    gemm::packed_len(isa, step.b.axes[rank - 2].extent, step.b.axes[rank - 1].extent)
+}
+
+/// Runs a product of two computed operands.
+pub(crate) fn run(isa: Isa, step: &MatMulStep, memory: &Memory, pool: &Pool, scratch: &Scratch) {
+    let rank = step.y.rank();
+    let (m, n) = (step.y.axes[rank - 2].extent, step.y.axes[rank - 1].extent);
+    let k = step.a.axes[rank - 1].extent;
+    let batches: usize = step.y.axes[..rank - 2].iter().map(|a| a.extent).product();
+    let packed_len = scratch_len(isa, step);
+    let one = |batch: usize, slot: usize, pool: Option<&Pool>| {
+        let offset = |view: &crate::plan::View| {
+            let (mut rest, mut offset) = (batch, 0);
+            for axis in view.axes[..rank - 2].iter().rev() {
+                offset += (rest % axis.extent) as isize * axis.stride;
+                rest /= axis.extent;
+            }
+            offset
+        };
+        // SAFETY: slots are distinct per task and as long as planned; `b` was checked at load.
+        unsafe {
+            let packed = std::slice::from_raw_parts_mut(scratch.part(slot), packed_len);
+            gemm::pack(
+                isa,
+                memory.f32(&step.b).wrapping_offset(offset(&step.b)),
+                (step.b.axes[rank - 2].stride, step.b.axes[rank - 1].stride),
+                (k, n),
+                packed,
+            );
+            if step.scale != 1.0 {
+                packed.iter_mut().for_each(|v| *v *= step.scale);
+            }
+            let product = RowsProduct {
+                x: memory.f32(&step.a).wrapping_offset(offset(&step.a)),
+                x_stride: step.a.axes[rank - 2].stride,
+                y: memory.f32(&step.y).wrapping_offset(offset(&step.y)),
+                y_stride: step.y.axes[rank - 2].stride,
+                residual: std::ptr::null(),
+                residual_stride: 0,
+                m,
+                k,
+                n,
+                epilogue: TileEpilogue {
+                    bias: std::ptr::null(),
+                    activation: Activation::None,
+                    residual_first: true,
+                    isa,
+                },
+            };
+            match pool {
+                Some(pool) => run_product(isa, &product, packed, pool),
+                None => {
+                    for panel in panels(isa, n) {
+                        gemm::product_rows(isa, &product, packed.as_ptr(), panel, (0, m));
+                    }
+                }
+            }
+        }
+    };
+    if batches < pool.threads() {
+        (0..batches).for_each(|batch| one(batch, 0, Some(pool)));
+        return;
+    }
+    let tasks = pool.threads();
+    pool.run(tasks, |task| {
+        for batch in batches * task / tasks..batches * (task + 1) / tasks {
+            one(batch, task, None);
+        }
+    });
+}

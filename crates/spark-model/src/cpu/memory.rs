@@ -1,0 +1,163 @@
+//! The executor's memory: one aligned arena, and a pointer to every buffer.
+//!
+//! Everything is taken at load; running allocates nothing. Every view of a plan is
+//! checked once, here, to lie inside its buffer. That check is what the kernels'
+//! unsafe blocks stand on: a pointer made by [`Memory::f32`] or [`Memory::i64`] may
+//! be moved by any in-range index of its view.
+
+use std::sync::Arc;
+
+use crate::plan::{ConstantData, Place, Plan, Storage, View};
+
+/// 64 bytes, aligned to 64: one cache line, one AVX-512 vector.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; 16]);
+
+/// A run of f32 that starts on a cache line.
+pub(crate) struct AlignedF32 {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+impl AlignedF32 {
+    /// `len` zeros.
+    pub(crate) fn zeros(len: usize) -> Self {
+        Self {
+            lines: vec![Line([0.0; 16]); len.div_ceil(16)],
+            len,
+        }
+    }
+
+    /// Number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The elements.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [f32] {
+        // SAFETY: `lines` holds at least `len` initialised f32, contiguous because `Line` is an
+        // array of f32 without padding; the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
+    }
+
+    /// The elements.
+    pub(crate) fn as_slice(&self) -> &[f32] {
+        // SAFETY: as above, shared.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
+    }
+}
+
+/// A view that reaches outside its buffer: a defect of the lowering, caught at load.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("step `{step}`: a view of {needed} elements in a buffer of {len}")]
+pub struct ViewOutside {
+    /// Name of the step.
+    pub step: String,
+    /// Elements the view needs, counted from the start of the buffer.
+    pub needed: isize,
+    /// Elements of the buffer.
+    pub len: usize,
+}
+
+/// The arena and where every buffer of the plan starts.
+pub(crate) struct Memory {
+    arena: AlignedF32,
+    pointers: Vec<*mut u8>,
+    /// Keeps constants alive for as long as their pointers.
+    _constants: Vec<ConstantData>,
+}
+
+// SAFETY: the pointers go into `arena` and `_constants`, which move with the struct (their heap
+// blocks do not); constants are only read. Steps that run on several threads write disjoint parts.
+unsafe impl Send for Memory {}
+// SAFETY: as above; writing through a shared `Memory` is the kernels' contract.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Takes memory for `plan` after checking all of its views.
+    pub(crate) fn new(plan: &Plan) -> Result<Self, ViewOutside> {
+        check_views(plan)?;
+        let mut arena = AlignedF32::zeros(plan.arena_bytes.div_ceil(4));
+        let base = arena.as_mut_slice().as_mut_ptr().cast::<u8>();
+        let mut constants = Vec::new();
+        let pointers = plan
+            .buffers
+            .iter()
+            .map(|buffer| match &buffer.place {
+                Place::Arena { offset_bytes } => base.wrapping_add(*offset_bytes),
+                Place::Constant(data) => {
+                    constants.push(data.clone());
+                    match data {
+                        ConstantData::F32(v) => Arc::as_ref(v).as_ptr().cast_mut().cast(),
+                        ConstantData::I64(v) => Arc::as_ref(v).as_ptr().cast_mut().cast(),
+                    }
+                }
+            })
+            .collect();
+        Ok(Self {
+            arena,
+            pointers,
+            _constants: constants,
+        })
+    }
+
+    /// Bytes of the arena.
+    pub(crate) fn arena_bytes(&self) -> usize {
+        self.arena.len() * 4
+    }
+
+    /// Pointer to the first element of a view of f32.
+    pub(crate) fn f32(&self, view: &View) -> *mut f32 {
+        self.pointers[view.buffer.0]
+            .cast::<f32>()
+            .wrapping_add(view.offset)
+    }
+
+    /// Pointer to the first element of a view of i64.
+    pub(crate) fn i64(&self, view: &View) -> *mut i64 {
+        self.pointers[view.buffer.0]
+            .cast::<i64>()
+            .wrapping_add(view.offset)
+    }
+}
+
+fn check_views(plan: &Plan) -> Result<(), ViewOutside> {
+    let check = |step: &str, view: &View| {
+        if view.is_empty() {
+            return Ok(());
+        }
+        let (mut low, mut high) = (view.offset as isize, view.offset as isize);
+        for axis in &view.axes {
+            let reach = (axis.extent as isize - 1) * axis.stride;
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        let len = plan.buffers[view.buffer.0].len;
+        if low < 0 || high >= len as isize {
+            return Err(ViewOutside {
+                step: step.to_owned(),
+                needed: high + 1,
+                len,
+            });
+        }
+        Ok(())
+    };
+    for planned in &plan.steps {
+        for view in planned.step.views_read() {
+            check(&planned.name, view)?;
+        }
+        for view in planned.step.views_written() {
+            check(&planned.name, view)?;
+        }
+    }
+    for port in plan.inputs.iter().chain(&plan.outputs) {
+        check(&port.name, &port.view)?;
+    }
+    Ok(())
+}
+
+/// Storage of a view's buffer.
+pub(crate) fn storage(plan: &Plan, view: &View) -> Storage {
+    plan.buffers[view.buffer.0].storage
+}

@@ -1,0 +1,272 @@
+//! The CPU executor: a plan, prepared for one instruction set, run on a pool of threads.
+//!
+//! ```text
+//! Plan --prepare--> weights packed, loops collapsed, arena and scratch taken
+//!      --run------> one kernel per step; nothing is allocated
+//! ```
+//!
+//! Results are the same bits whatever the number of threads: work is split so that
+//! each element is computed by one thread in an order that the shapes alone decide.
+//!
+//! Deliberately absent: knowledge of operators and graphs, quantised arithmetic.
+
+#![allow(
+    unsafe_code,
+    reason = "kernels move raw pointers through views checked at load, and use SIMD intrinsics"
+)]
+
+mod conv;
+mod depthwise;
+mod gather;
+mod gemm;
+mod math;
+mod matmul;
+mod memory;
+mod movement;
+mod norm;
+mod pointwise;
+mod pool2d;
+mod recurrent;
+mod reduce;
+mod resample;
+mod simd;
+mod threads;
+mod transfer;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gather::IndexOutside;
+use memory::{AlignedF32, Memory};
+use pointwise::{PreparedPointwise, Scratch};
+
+pub use memory::ViewOutside;
+pub use simd::Isa;
+pub use threads::Pool;
+
+use crate::plan::{Plan, Step};
+use crate::{ModelError, Tensor};
+
+/// What a step needs beyond the plan.
+enum Prepared {
+    Nothing,
+    Conv(conv::PreparedConv),
+    Depthwise(depthwise::PreparedDepthwise),
+    Linear(matmul::PreparedLinear),
+    Pointwise(PreparedPointwise),
+    Copy(movement::Nest),
+    Recurrent(Box<recurrent::PreparedRecurrent>),
+}
+
+impl Prepared {
+    fn new(isa: Isa, plan: &Plan, step: &Step) -> Self {
+        match step {
+            Step::Conv(s) if s.is_depthwise() => {
+                Self::Depthwise(depthwise::PreparedDepthwise::new(isa, s))
+            }
+            Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s)),
+            Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s)),
+            Step::Pointwise(s) => Self::Pointwise(PreparedPointwise::new(plan, s)),
+            Step::Copy { x, y } => Self::Copy(movement::copy_nest(x, y)),
+            Step::Recurrent(s) => {
+                Self::Recurrent(Box::new(recurrent::PreparedRecurrent::new(isa, s)))
+            }
+            _ => Self::Nothing,
+        }
+    }
+
+    fn weight_bytes(&self) -> usize {
+        match self {
+            Self::Conv(p) => p.weight_bytes(),
+            Self::Depthwise(p) => p.weight_bytes(),
+            Self::Linear(p) => p.weight_bytes(),
+            Self::Recurrent(p) => p.weight_bytes(),
+            Self::Nothing | Self::Pointwise(_) | Self::Copy(_) => 0,
+        }
+    }
+}
+
+/// A plan ready to run on this processor.
+pub struct Executor {
+    plan: Plan,
+    prepared: Vec<Prepared>,
+    memory: Memory,
+    scratch: AlignedF32,
+    scratch_stride: usize,
+    isa: Isa,
+    pool: Arc<Pool>,
+}
+
+impl Executor {
+    /// Packs the weights of `plan` and takes all memory it runs in.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::View`] if the plan contradicts itself.
+    pub fn new(mut plan: Plan, isa: Isa, pool: Arc<Pool>) -> Result<Self, ModelError> {
+        let prepared: Vec<Prepared> = plan
+            .steps
+            .iter()
+            .map(|p| Prepared::new(isa, &plan, &p.step))
+            .collect();
+        let scratch_stride = plan
+            .steps
+            .iter()
+            .map(|p| match &p.step {
+                Step::Pointwise(s) => PreparedPointwise::scratch_len(s),
+                Step::MatMul(s) => matmul::scratch_len(isa, s),
+                _ => 0,
+            })
+            .max()
+            .unwrap_or(0)
+            .next_multiple_of(16);
+        let memory = Memory::new(&plan)?;
+        // The packed copies serve from here on.
+        for planned in &mut plan.steps {
+            planned.step.forget_weights();
+        }
+        Ok(Self {
+            prepared,
+            memory,
+            scratch: AlignedF32::zeros(scratch_stride * pool.threads()),
+            scratch_stride,
+            isa,
+            pool,
+            plan,
+        })
+    }
+
+    /// The plan; products hold no weights any more.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Instruction set in use.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Bytes of intermediate results and scratch.
+    pub fn arena_bytes(&self) -> usize {
+        self.memory.arena_bytes() + 4 * self.scratch.len()
+    }
+
+    /// Bytes of packed weights and other constants.
+    pub fn weight_bytes(&self) -> usize {
+        let packed: usize = self.prepared.iter().map(Prepared::weight_bytes).sum();
+        packed + self.plan.constant_bytes()
+    }
+
+    /// Writes input number `index` of the plan.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::InputType`] or [`ModelError::InputShape`] unless `tensor` is what the plan was
+    /// made for.
+    pub fn set_input(&mut self, index: usize, tensor: &Tensor) -> Result<(), ModelError> {
+        transfer::write_input(&self.plan.inputs[index], tensor, &self.plan, &self.memory)
+    }
+
+    /// Output number `index` of the plan, as the model declares it.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::ElementCount`] if memory for it cannot be described.
+    pub fn output(&self, index: usize) -> Result<Tensor, ModelError> {
+        transfer::read_output(&self.plan.outputs[index], &self.plan, &self.memory)
+    }
+
+    /// Runs every step.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::IndexOutside`] if an index computed by the model points outside its axis.
+    pub fn run(&mut self) -> Result<(), ModelError> {
+        (0..self.prepared.len()).try_for_each(|i| self.step(i))
+    }
+
+    /// Runs every step and adds the time each took to `times`, which must have one entry per step.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::run`].
+    pub fn run_timed(&mut self, times: &mut [Duration]) -> Result<(), ModelError> {
+        for (i, time) in times.iter_mut().enumerate().take(self.prepared.len()) {
+            let start = Instant::now();
+            self.step(i)?;
+            *time += start.elapsed();
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, index: usize) -> Result<(), ModelError> {
+        let (isa, pool, memory, plan) = (self.isa, &*self.pool, &self.memory, &self.plan);
+        let scratch = Scratch {
+            base: self.scratch.as_mut_slice().as_mut_ptr(),
+            stride: self.scratch_stride,
+        };
+        let planned = &plan.steps[index];
+        let checked = match (&planned.step, &self.prepared[index]) {
+            (Step::Conv(s), Prepared::Conv(p)) => {
+                p.run(isa, s, memory, pool);
+                Ok(())
+            }
+            (Step::Conv(s), Prepared::Depthwise(p)) => {
+                p.run(isa, s, memory, pool);
+                Ok(())
+            }
+            (Step::Linear(s), Prepared::Linear(p)) => {
+                p.run(isa, s, memory, pool);
+                Ok(())
+            }
+            (Step::Pointwise(s), Prepared::Pointwise(p)) => {
+                p.run(isa, s, memory, pool, &scratch);
+                Ok(())
+            }
+            (Step::Copy { x, y }, Prepared::Copy(nest)) => {
+                movement::run_copy(plan, nest, x, y, memory, pool);
+                Ok(())
+            }
+            (Step::Recurrent(s), Prepared::Recurrent(p)) => {
+                p.run(isa, s, memory, pool);
+                Ok(())
+            }
+            (step, _) => self.plain_step(step, &scratch),
+        };
+        checked.map_err(|outside| ModelError::IndexOutside {
+            node: planned.name.clone(),
+            index: outside.index,
+            extent: outside.extent,
+        })
+    }
+
+    /// Steps that need nothing prepared.
+    fn plain_step(&self, step: &Step, scratch: &Scratch) -> Result<(), IndexOutside> {
+        let (isa, pool, memory, plan) = (self.isa, &*self.pool, &self.memory, &self.plan);
+        match step {
+            Step::MatMul(s) => matmul::run(isa, s, memory, pool, scratch),
+            Step::Pool(s) => pool2d::run(isa, s, memory, pool),
+            Step::Reduce(s) => reduce::run(plan, s, memory, pool),
+            Step::ArgReduce(s) => reduce::run_arg(plan, s, memory, pool),
+            Step::Softmax(s) => norm::run_softmax(isa, s, memory, pool),
+            Step::Norm(s) => norm::run_norm(isa, s, memory, pool),
+            Step::GroupNorm(s) => norm::run_group_norm(s, memory, pool),
+            Step::Fill { y, value } => movement::run_fill(plan, y, *value, memory),
+            Step::Gather(s) => return gather::run(plan, s, memory),
+            Step::GatherElements(s) => return gather::run_elements(plan, s, memory),
+            Step::GatherNd(s) => return gather::run_nd(plan, s, memory),
+            Step::ScatterElements(s) => return gather::run_scatter_elements(plan, s, memory),
+            Step::ScatterNd(s) => return gather::run_scatter_nd(plan, s, memory),
+            Step::Resample(s) => resample::run(plan, s, memory, pool),
+            Step::GridSample(s) => resample::run_grid(s, memory, pool),
+            Step::CumSum(s) => reduce::run_cum_sum(plan, s, memory, pool),
+            Step::TopK(s) => reduce::run_top_k(plan, s, memory, pool),
+            Step::Conv(_)
+            | Step::Linear(_)
+            | Step::Pointwise(_)
+            | Step::Copy { .. }
+            | Step::Recurrent(_) => unreachable!("prepared by Executor::new"),
+        }
+        Ok(())
+    }
+}

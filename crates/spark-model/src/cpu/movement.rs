@@ -1,0 +1,235 @@
+//! Strided copies and fills.
+//!
+//! ```text
+//! collapse axes both sides step through alike
+//! both innermost strides 1     whole runs are copied
+//! x runs along another axis    16 x 16 tiles, so that each cache line is used while it is near
+//! ```
+
+use super::memory::{Memory, storage};
+use super::threads::Pool;
+use crate::plan::{MAX_RANK, Plan, Storage, View};
+
+/// Side of a transposing tile: one cache line of f32.
+const TILE: usize = 16;
+/// Elements below which a second thread does not pay.
+const MIN_PER_TASK: usize = 32 * 1024;
+
+/// A loop nest over two operands, outermost first, axes of extent 1 left out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nest {
+    rank: usize,
+    extents: [usize; MAX_RANK],
+    from: [isize; MAX_RANK],
+    to: [isize; MAX_RANK],
+}
+
+impl Nest {
+    /// The nest that walks two sets of strides over `extents` in the order the second lies in memory.
+    pub(crate) fn new(extents: &[usize], from: &[isize], to: &[isize]) -> Self {
+        let mut order = [0; MAX_RANK];
+        let mut n = 0;
+        for axis in 0..extents.len().min(MAX_RANK) {
+            if extents[axis] != 1 {
+                order[n] = axis;
+                n += 1;
+            }
+        }
+        order[..n].sort_by_key(|&a| std::cmp::Reverse(to[a].unsigned_abs()));
+        let mut nest = Self {
+            rank: 0,
+            extents: [1; MAX_RANK],
+            from: [0; MAX_RANK],
+            to: [0; MAX_RANK],
+        };
+        for &axis in &order[..n] {
+            let extent = extents[axis] as isize;
+            if let Some(last) = nest.rank.checked_sub(1)
+                && nest.from[last] == from[axis] * extent
+                && nest.to[last] == to[axis] * extent
+            {
+                nest.extents[last] *= extents[axis];
+                (nest.from[last], nest.to[last]) = (from[axis], to[axis]);
+                continue;
+            }
+            nest.extents[nest.rank] = extents[axis];
+            (nest.from[nest.rank], nest.to[nest.rank]) = (from[axis], to[axis]);
+            nest.rank += 1;
+        }
+        nest
+    }
+
+    /// Number of elements.
+    fn len(&self) -> usize {
+        self.extents[..self.rank].iter().product()
+    }
+
+    /// Offsets of the `index`-th position over the first `axes` axes.
+    fn offsets(&self, index: usize, axes: usize) -> (isize, isize) {
+        let (mut rest, mut from, mut to) = (index, 0, 0);
+        for axis in (0..axes).rev() {
+            let at = (rest % self.extents[axis]) as isize;
+            rest /= self.extents[axis];
+            from += at * self.from[axis];
+            to += at * self.to[axis];
+        }
+        (from, to)
+    }
+
+    /// Applies `convert` to every element.
+    ///
+    /// # Safety
+    ///
+    /// All positions of both operands must be valid; they may not overlap.
+    pub(crate) unsafe fn copy<A: Copy, B>(
+        &self,
+        from: *const A,
+        to: *mut B,
+        convert: impl Fn(A) -> B + Copy,
+    ) {
+        // SAFETY: forwarded.
+        unsafe { self.copy_rows(from, to, convert, 0, self.rows()) }
+    }
+
+    /// Positions over all axes but the innermost one (two, when tiles are used).
+    fn rows(&self) -> usize {
+        let inner = self.inner_axes();
+        self.extents[..self.rank - inner.min(self.rank)].iter().product()
+    }
+
+    /// Axes walked by the innermost loop.
+    fn inner_axes(&self) -> usize {
+        let transposes = self.rank >= 2
+            && self.from[self.rank - 1] != 1
+            && self.from[self.rank - 2] == 1;
+        if transposes { 2 } else { 1 }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Nest::copy`], for rows `first..last`.
+    unsafe fn copy_rows<A: Copy, B>(
+        &self,
+        from: *const A,
+        to: *mut B,
+        convert: impl Fn(A) -> B + Copy,
+        first: usize,
+        last: usize,
+    ) {
+        let inner = self.inner_axes().min(self.rank);
+        let outer = self.rank - inner;
+        for row in first..last {
+            let (f, t) = self.offsets(row, outer);
+            let (from, to) = (from.wrapping_offset(f), to.wrapping_offset(t));
+            // SAFETY: the caller vouches for all positions of the nest.
+            unsafe {
+                match inner {
+                    0 => *to = convert(*from),
+                    1 => {
+                        let (n, fs, ts) = (self.extents[outer], self.from[outer], self.to[outer]);
+                        if fs == 1 && ts == 1 {
+                            for i in 0..n {
+                                *to.add(i) = convert(*from.add(i));
+                            }
+                        } else {
+                            for i in 0..n as isize {
+                                *to.offset(i * ts) = convert(*from.offset(i * fs));
+                            }
+                        }
+                    }
+                    _ => self.copy_tiles(from, to, convert, outer),
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Nest::copy`], for the last two axes.
+    unsafe fn copy_tiles<A: Copy, B>(
+        &self,
+        from: *const A,
+        to: *mut B,
+        convert: impl Fn(A) -> B + Copy,
+        axis: usize,
+    ) {
+        let (rows, columns) = (self.extents[axis], self.extents[axis + 1]);
+        let (fc, tr, tc) = (self.from[axis + 1], self.to[axis], self.to[axis + 1]);
+        for row in (0..rows).step_by(TILE) {
+            for column in (0..columns).step_by(TILE) {
+                for r in row..(row + TILE).min(rows) {
+                    for c in column..(column + TILE).min(columns) {
+                        let (r, c) = (r as isize, c as isize);
+                        // SAFETY: `r` and `c` are below the extents; `from`'s row stride is 1.
+                        unsafe {
+                            *to.offset(r * tr + c * tc) = convert(*from.offset(r + c * fc));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Strides of a view in the model's order.
+pub(crate) fn strides(view: &View) -> Vec<isize> {
+    view.axes.iter().map(|a| a.stride).collect()
+}
+
+/// The nest that copies one view to another of the same shape.
+pub(crate) fn copy_nest(x: &View, y: &View) -> Nest {
+    Nest::new(&y.shape(), &strides(x), &strides(y))
+}
+
+struct Pointers<T> {
+    from: *const T,
+    to: *mut T,
+}
+
+// SAFETY: tasks read shared and write disjoint rows.
+unsafe impl<T> Sync for Pointers<T> {}
+
+/// Copies along a prepared nest.
+pub(crate) fn run_copy(plan: &Plan, nest: &Nest, x: &View, y: &View, memory: &Memory, pool: &Pool) {
+    let rows = nest.rows();
+    let tasks = (nest.len() / MIN_PER_TASK).clamp(1, pool.threads()).min(rows.max(1));
+    // SAFETY (both): views were checked at load, a step's views do not overlap, and tasks write
+    // disjoint rows.
+    match storage(plan, y) {
+        Storage::F32 => {
+            let p = &Pointers { from: memory.f32(x), to: memory.f32(y) };
+            pool.run(tasks, |task| {
+                let (first, last) = (rows * task / tasks, rows * (task + 1) / tasks);
+                // SAFETY: see above.
+                unsafe { nest.copy_rows(p.from, p.to, |v: f32| v, first, last) };
+            });
+        }
+        Storage::I64 => {
+            let p = &Pointers { from: memory.i64(x), to: memory.i64(y) };
+            pool.run(tasks, |task| {
+                let (first, last) = (rows * task / tasks, rows * (task + 1) / tasks);
+                // SAFETY: see above.
+                unsafe { nest.copy_rows(p.from, p.to, |v: i64| v, first, last) };
+            });
+        }
+    }
+}
+
+/// Writes one value everywhere.
+pub(crate) fn run_fill(plan: &Plan, y: &View, value: f64, memory: &Memory) {
+    let zeros = [0; MAX_RANK];
+    let nest = Nest::new(&y.shape(), &zeros[..y.rank()], &strides(y));
+    // SAFETY: the view was checked at load; the source is one value read again and again.
+    unsafe {
+        match storage(plan, y) {
+            Storage::F32 => {
+                let value = value as f32;
+                nest.copy(&raw const value, memory.f32(y), |v| v);
+            }
+            Storage::I64 => {
+                let value = value as i64;
+                nest.copy(&raw const value, memory.i64(y), |v| v);
+            }
+        }
+    }
+}

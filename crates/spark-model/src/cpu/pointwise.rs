@@ -1,0 +1,433 @@
+//! Element-wise programs, a block of elements at a time.
+//!
+//! ```text
+//! collapse axes all operands step through alike
+//! for block of at most 256 elements along the innermost axis:
+//!     for instruction in program: registers[to] = op(registers[args])    all in the L1 cache
+//!     store registers[result]
+//! ```
+//!
+//! An operand is loaded by its stride: unit (copy), zero (one value repeated) or any
+//! (gathered). A result may be the very view of an operand: a block is loaded whole
+//! before it is stored.
+
+use super::math;
+use super::memory::{Memory, storage};
+use super::simd::{Isa, Simd, dispatch};
+use super::threads::Pool;
+use crate::graph::Unary;
+use crate::plan::{
+    Instruction, MAX_RANK, Plan, PointOp, PointwiseStep, RegisterKind, Storage, View,
+};
+
+/// Elements of one block.
+const BLOCK: usize = 256;
+/// Elements below which a second thread does not pay.
+const MIN_PER_TASK: usize = 16 * 1024;
+
+/// Loop nest of one step: extents outermost first, and every operand's strides in it; the
+/// result is operand 0.
+pub(crate) struct PreparedPointwise {
+    extents: Vec<usize>,
+    /// `[operand][axis]`.
+    strides: Vec<Vec<isize>>,
+    wide: Vec<bool>,
+}
+
+impl PreparedPointwise {
+    /// Orders and collapses the axes of `step`.
+    pub(crate) fn new(plan: &Plan, step: &PointwiseStep) -> Self {
+        let views: Vec<&View> = std::iter::once(&step.y).chain(&step.inputs).collect();
+        let order = step.y.memory_order();
+        let mut extents: Vec<usize> = Vec::new();
+        let mut strides: Vec<Vec<isize>> = vec![Vec::new(); views.len()];
+        for &axis in &order {
+            let extent = step.y.axes[axis].extent;
+            if extent == 1 {
+                continue;
+            }
+            let joins = extents.last().is_some_and(|_| {
+                views.iter().zip(&strides).all(|(view, s)| {
+                    s.last().copied() == Some(view.axes[axis].stride * extent as isize)
+                })
+            });
+            if joins {
+                if let Some(last) = extents.last_mut() {
+                    *last *= extent;
+                }
+                for (view, s) in views.iter().zip(&mut strides) {
+                    if let Some(last) = s.last_mut() {
+                        *last = view.axes[axis].stride;
+                    }
+                }
+            } else {
+                extents.push(extent);
+                for (view, s) in views.iter().zip(&mut strides) {
+                    s.push(view.axes[axis].stride);
+                }
+            }
+        }
+        if extents.is_empty() {
+            extents.push(1);
+            strides.iter_mut().for_each(|s| s.push(0));
+        }
+        let wide = views
+            .iter()
+            .map(|v| storage(plan, v) == Storage::I64)
+            .collect();
+        Self {
+            extents,
+            strides,
+            wide,
+        }
+    }
+
+    /// f32 elements of scratch one thread needs.
+    pub(crate) fn scratch_len(step: &PointwiseStep) -> usize {
+        // Registers are as wide as i64, so that both kinds fit.
+        step.program.n_registers * BLOCK * 2
+    }
+
+    /// Runs the step; `scratch` gives each task its own registers.
+    pub(crate) fn run(
+        &self,
+        isa: Isa,
+        step: &PointwiseStep,
+        memory: &Memory,
+        pool: &Pool,
+        scratch: &Scratch,
+    ) {
+        let total: usize = self.extents.iter().product();
+        if total == 0 {
+            return;
+        }
+        let inner = self.extents[self.extents.len() - 1];
+        let rows = total / inner;
+        let blocks_per_row = inner.div_ceil(BLOCK);
+        let blocks = rows * blocks_per_row;
+        let tasks = (total / MIN_PER_TASK).clamp(1, pool.threads());
+        pool.run(tasks, |task| {
+            let (first, last) = (blocks * task / tasks, blocks * (task + 1) / tasks);
+            let registers = scratch.part(task);
+            for block in first..last {
+                let (row, part) = (block / blocks_per_row, block % blocks_per_row);
+                let start = part * BLOCK;
+                let len = BLOCK.min(inner - start);
+                // SAFETY: positions are within the extents, views were checked at load, tasks store
+                // disjoint blocks, and each has its own registers.
+                unsafe { self.block(isa, step, memory, registers, row, start, len) };
+            }
+        });
+    }
+
+    /// Elements from the start of operand `operand` to position `(row, start)`.
+    fn offset(&self, operand: usize, row: usize, start: usize) -> isize {
+        let strides = &self.strides[operand];
+        let last = strides.len() - 1;
+        let mut offset = start as isize * strides[last];
+        let mut rest = row;
+        for axis in (0..last).rev() {
+            offset += (rest % self.extents[axis]) as isize * strides[axis];
+            rest /= self.extents[axis];
+        }
+        offset
+    }
+
+    /// # Safety
+    ///
+    /// The position must be within the extents and `registers` large enough.
+    #[allow(clippy::too_many_arguments, reason = "the position is three numbers")]
+    unsafe fn block(
+        &self,
+        isa: Isa,
+        step: &PointwiseStep,
+        memory: &Memory,
+        registers: *mut f32,
+        row: usize,
+        start: usize,
+        len: usize,
+    ) {
+        let inner = self.extents.len() - 1;
+        // SAFETY: register numbers are below `n_registers`; operands and result lie inside their
+        // views for `len` elements from the position on.
+        unsafe {
+            for instruction in &step.program.instructions {
+                if let PointOp::Load(input) = instruction.op {
+                    let operand = input as usize + 1;
+                    let offset = self.offset(operand, row, start);
+                    let stride = self.strides[operand][inner];
+                    let view = &step.inputs[input as usize];
+                    let to = registers.add(instruction.to as usize * BLOCK * 2);
+                    if self.wide[operand] {
+                        load(memory.i64(view).offset(offset), stride, to.cast(), len);
+                    } else {
+                        load(memory.f32(view).offset(offset), stride, to, len);
+                    }
+                } else {
+                    let file = Registers { base: registers, len };
+                    let instruction = *instruction;
+                    dispatch!(
+                        isa,
+                        execute(instruction: Instruction, file: Registers, isa: Isa)
+                            => (instruction, file, isa)
+                    );
+                }
+            }
+            let offset = self.offset(0, row, start);
+            let stride = self.strides[0][inner];
+            let from = registers.add(step.program.result as usize * BLOCK * 2);
+            if self.wide[0] {
+                store(from.cast::<i64>(), memory.i64(&step.y).offset(offset), stride, len);
+            } else {
+                store(from, memory.f32(&step.y).offset(offset), stride, len);
+            }
+        }
+    }
+}
+
+/// Registers of all tasks, side by side.
+pub(crate) struct Scratch {
+    pub(crate) base: *mut f32,
+    pub(crate) stride: usize,
+}
+
+// SAFETY: every task uses its own part.
+unsafe impl Sync for Scratch {}
+
+impl Scratch {
+    /// The part of task `task`.
+    pub(crate) fn part(&self, task: usize) -> *mut f32 {
+        self.base.wrapping_add(task * self.stride)
+    }
+}
+
+unsafe fn load<T: Copy>(from: *const T, stride: isize, to: *mut T, len: usize) {
+    // SAFETY: the caller vouches for `len` elements `stride` apart, and for `to`.
+    unsafe {
+        match stride {
+            1 => std::ptr::copy_nonoverlapping(from, to, len),
+            0 => std::slice::from_raw_parts_mut(to, len).fill(*from),
+            _ => {
+                for i in 0..len {
+                    *to.add(i) = *from.offset(i as isize * stride);
+                }
+            }
+        }
+    }
+}
+
+unsafe fn store<T: Copy>(from: *const T, to: *mut T, stride: isize, len: usize) {
+    // SAFETY: the caller vouches for `len` elements `stride` apart, and for `from`.
+    unsafe {
+        if stride == 1 || len == 1 {
+            std::ptr::copy_nonoverlapping(from, to, len);
+        } else {
+            for i in 0..len {
+                *to.offset(i as isize * stride) = *from.add(i);
+            }
+        }
+    }
+}
+
+/// The registers of one task, each `2 * BLOCK` f32 wide, `len` elements in use.
+#[derive(Clone, Copy)]
+struct Registers {
+    base: *mut f32,
+    len: usize,
+}
+
+impl Registers {
+    /// # Safety
+    ///
+    /// The register must exist, hold `len` elements of `T`, and not be written meanwhile.
+    #[inline(always)]
+    unsafe fn read<T>(&self, register: u16) -> &[T] {
+        // SAFETY: by the caller's word.
+        unsafe {
+            let p = self.base.add(register as usize * BLOCK * 2);
+            std::slice::from_raw_parts(p.cast(), self.len)
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The register must exist and be borrowed nowhere else; compiled programs never write a
+    /// register they read in the same instruction.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref, reason = "registers are disjoint parts of one scratch")]
+    unsafe fn write<T>(&self, register: u16) -> &mut [T] {
+        // SAFETY: by the caller's word.
+        unsafe {
+            let p = self.base.add(register as usize * BLOCK * 2);
+            std::slice::from_raw_parts_mut(p.cast(), self.len)
+        }
+    }
+}
+
+#[inline(always)]
+fn zip2<A: Copy, T>(a: &[A], b: &[A], to: &mut [T], f: impl Fn(A, A) -> T) {
+    for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
+        *to = f(a, b);
+    }
+}
+
+#[inline(always)]
+fn map<A: Copy, T>(a: &[A], to: &mut [T], f: impl Fn(A) -> T) {
+    for (to, &a) in to.iter_mut().zip(a) {
+        *to = f(a);
+    }
+}
+
+fn truth(b: bool) -> f32 {
+    f32::from(u8::from(b))
+}
+
+#[inline(always)]
+unsafe fn execute<S: Simd>(instruction: Instruction, file: Registers, isa: Isa) {
+    // SAFETY: register numbers come from a compiled program, whose results are disjoint from its
+    // operands.
+    unsafe {
+        match instruction.kind {
+            RegisterKind::F32 => execute_f32::<S>(instruction, file, isa),
+            RegisterKind::I64 => execute_i64(instruction, file),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: Isa) {
+    let [a, b, c] = instruction.args;
+    // SAFETY: as in `execute`.
+    unsafe {
+        let to: &mut [f32] = file.write(instruction.to);
+        let x: &[f32] = if a == instruction.to { &[] } else { file.read(a) };
+        let y = || -> &[f32] { file.read(b) };
+        match instruction.op {
+            PointOp::Load(_) | PointOp::ConstantI64(_) | PointOp::ToF32 => {}
+            PointOp::ConstantF32(value) => to.fill(value),
+            PointOp::Unary(op) => {
+                to.copy_from_slice(x);
+                math::apply(isa, op, to);
+            }
+            PointOp::Add => zip2(x, y(), to, |a, b| a + b),
+            PointOp::Sub => zip2(x, y(), to, |a, b| a - b),
+            PointOp::Mul => zip2(x, y(), to, |a, b| a * b),
+            PointOp::Div => zip2(x, y(), to, |a, b| a / b),
+            PointOp::Pow => power(x, y(), to),
+            PointOp::RemainderTruncated => zip2(x, y(), to, |a, b| a % b),
+            PointOp::RemainderFloored => zip2(x, y(), to, |a, b| {
+                let r = a % b;
+                if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
+            }),
+            PointOp::PRelu => zip2(x, y(), to, |a, b| if a < 0.0 { a * b } else { a }),
+            PointOp::And => zip2(x, y(), to, |a, b| truth(a != 0.0 && b != 0.0)),
+            PointOp::Or => zip2(x, y(), to, |a, b| truth(a != 0.0 || b != 0.0)),
+            PointOp::Xor => zip2(x, y(), to, |a, b| truth((a != 0.0) != (b != 0.0))),
+            PointOp::Equal => zip2(x, y(), to, |a, b| truth(a == b)),
+            PointOp::Less => zip2(x, y(), to, |a, b| truth(a < b)),
+            PointOp::LessOrEqual => zip2(x, y(), to, |a, b| truth(a <= b)),
+            // NaN in either is kept: the sum carries it.
+            PointOp::Max => zip2(x, y(), to, |a, b| {
+                let m = if a > b { a } else { b };
+                if a.is_nan() { a } else { m }
+            }),
+            PointOp::Min => zip2(x, y(), to, |a, b| {
+                let m = if a < b { a } else { b };
+                if a.is_nan() { a } else { m }
+            }),
+            PointOp::Clamp { low, high } => map(x, to, |v| math::clamp(v, low, high)),
+            PointOp::Select => {
+                let (yes, no): (&[f32], &[f32]) = (y(), file.read(c));
+                for (i, to) in to.iter_mut().enumerate() {
+                    *to = if x[i] != 0.0 { yes[i] } else { no[i] };
+                }
+            }
+            PointOp::ToI64 => map(x, file.write::<i64>(instruction.to), |v| v as i64),
+            PointOp::Truncate => map(x, to, f32::trunc),
+            PointOp::ToBool => map(x, to, |v| truth(v != 0.0)),
+            PointOp::RoundF16 => map(x, to, |v| half::f16::from_f32(v).to_f32()),
+            PointOp::RoundBf16 => map(x, to, |v| half::bf16::from_f32(v).to_f32()),
+            PointOp::Wrap { bits, signed } => {
+                map(x, to, |v| wrap(v as i64, bits, signed) as f32);
+            }
+        }
+    }
+}
+
+/// `a^b`; the common exponents 2, 0.5 and -1 of a whole block without a library call.
+fn power(a: &[f32], b: &[f32], to: &mut [f32]) {
+    let Some(&first) = b.first() else {
+        return;
+    };
+    let same = b.iter().all(|&x| x == first);
+    match first {
+        2.0 if same => map(a, to, |v| v * v),
+        0.5 if same => map(a, to, f32::sqrt),
+        1.0 if same => to.copy_from_slice(a),
+        _ => zip2(a, b, to, f32::powf),
+    }
+}
+
+unsafe fn execute_i64(instruction: Instruction, file: Registers) {
+    let [a, b, c] = instruction.args;
+    // SAFETY: as in `execute`; comparisons write f32 into a register no operand uses.
+    unsafe {
+        let to: &mut [i64] = file.write(instruction.to);
+        let x: &[i64] = if a == instruction.to { &[] } else { file.read(a) };
+        let y = || -> &[i64] { file.read(b) };
+        let bits = |f: fn(i64, i64) -> bool| {
+            zip2(x, file.read::<i64>(b), file.write::<f32>(instruction.to), |a, b| truth(f(a, b)));
+        };
+        match instruction.op {
+            PointOp::ConstantI64(value) => to.fill(value),
+            PointOp::Unary(Unary::Abs) => map(x, to, i64::wrapping_abs),
+            PointOp::Unary(Unary::Neg) => map(x, to, i64::wrapping_neg),
+            PointOp::Unary(Unary::Sign) => map(x, to, i64::signum),
+            PointOp::Unary(Unary::Relu) => map(x, to, |v| v.max(0)),
+            PointOp::Add => zip2(x, y(), to, i64::wrapping_add),
+            PointOp::Sub => zip2(x, y(), to, i64::wrapping_sub),
+            PointOp::Mul => zip2(x, y(), to, i64::wrapping_mul),
+            PointOp::Div => zip2(x, y(), to, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
+            PointOp::Pow => zip2(x, y(), to, |a, b| (a as f64).powf(b as f64) as i64),
+            PointOp::RemainderTruncated => {
+                zip2(x, y(), to, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) });
+            }
+            PointOp::RemainderFloored => zip2(x, y(), to, |a, b| {
+                let r = if b == 0 { 0 } else { a.wrapping_rem(b) };
+                if r != 0 && (r < 0) != (b < 0) { r + b } else { r }
+            }),
+            PointOp::PRelu => zip2(x, y(), to, |a, b| if a < 0 { a.wrapping_mul(b) } else { a }),
+            PointOp::Equal => bits(|a, b| a == b),
+            PointOp::Less => bits(|a, b| a < b),
+            PointOp::LessOrEqual => bits(|a, b| a <= b),
+            PointOp::Max => zip2(x, y(), to, i64::max),
+            PointOp::Min => zip2(x, y(), to, i64::min),
+            PointOp::Select => {
+                let condition: &[f32] = file.read(a);
+                let (yes, no): (&[i64], &[i64]) = (y(), file.read(c));
+                for (i, to) in to.iter_mut().enumerate() {
+                    *to = if condition[i] != 0.0 { yes[i] } else { no[i] };
+                }
+            }
+            PointOp::ToF32 => map(x, file.write::<f32>(instruction.to), |v| v as f32),
+            PointOp::ToBool => {
+                map(x, file.write::<f32>(instruction.to), |v| truth(v != 0));
+            }
+            PointOp::Wrap { bits, signed } => map(x, to, |v| wrap(v, bits, signed)),
+            // Identity, and what lowering never emits for integers.
+            _ => to.copy_from_slice(x),
+        }
+    }
+}
+
+/// `v` modulo 2^bits in the range of an integer of that width.
+fn wrap(v: i64, bits: u8, signed: bool) -> i64 {
+    let shift = 64 - u32::from(bits);
+    if signed {
+        v << shift >> shift
+    } else {
+        ((v as u64) << shift >> shift) as i64
+    }
+}
+
+const _: () = assert!(MAX_RANK <= 8);

@@ -1,0 +1,116 @@
+//! Windowed maximum and average over channels-last images.
+//!
+//! Lanes are channels. A window is clipped to the image first, so that padding is never
+//! read; an average divides by the elements inside, or by all of them if padding counts
+//! (ONNX: then also the padding, but not what rounding the size up adds beyond it).
+
+use super::memory::Memory;
+use super::simd::{Isa, Simd, dispatch};
+use super::threads::Pool;
+use crate::graph::PoolKind;
+use crate::plan::PoolStep;
+
+/// Runs the step.
+pub(crate) fn run(isa: Isa, step: &PoolStep, memory: &Memory, pool: &Pool) {
+    let (n, oh) = (step.y.axes[0].extent, step.y.axes[2].extent);
+    pool.run(n * oh, |task| {
+        let (batch, row) = (task / oh, task % oh);
+        // SAFETY: views were checked at load, channel strides are 1 by the step's contract, and every
+        // task writes its own row; `isa` names a set this processor has.
+        unsafe {
+            dispatch!(
+                isa,
+                row_kernel(step: &PoolStep, memory: &Memory, batch: usize, row: usize)
+                    => (step, memory, batch, row)
+            )
+        }
+    });
+}
+
+/// Source positions of one window along one axis, and how many count when padding does.
+#[derive(Clone, Copy)]
+struct Span {
+    first: usize,
+    taps: usize,
+    step: usize,
+    counted: usize,
+}
+
+fn span(step: &PoolStep, axis: usize, position: usize) -> Span {
+    let w = &step.window;
+    let extent = step.x.axes[2 + axis].extent as isize;
+    let d = w.dilation[axis] as isize;
+    let origin = (position * w.stride[axis]) as isize - w.pad[axis] as isize;
+    let inside = |t: &isize| (0..extent).contains(&(origin + t * d));
+    let taps = (0..w.kernel[axis] as isize).filter(inside).count();
+    let first = (0..w.kernel[axis] as isize).find(inside).unwrap_or(0);
+    let padded_end = extent + step.pad_end[axis] as isize;
+    let counted = (0..w.kernel[axis] as isize)
+        .filter(|t| origin + t * d < padded_end)
+        .count();
+    Span {
+        first: (origin + first * d).max(0) as usize,
+        taps,
+        step: d as usize,
+        counted,
+    }
+}
+
+#[inline(always)]
+unsafe fn row_kernel<S: Simd>(step: &PoolStep, memory: &Memory, batch: usize, row: usize) {
+    let (xa, ya) = (&step.x.axes, &step.y.axes);
+    let x = memory
+        .f32(&step.x)
+        .wrapping_offset(batch as isize * xa[0].stride);
+    let y = memory
+        .f32(&step.y)
+        .wrapping_offset(batch as isize * ya[0].stride + row as isize * ya[2].stride);
+    let vertical = span(step, 0, row);
+    for ox in 0..ya[3].extent {
+        let horizontal = span(step, 1, ox);
+        let count = if step.count_include_pad {
+            vertical.counted * horizontal.counted
+        } else {
+            vertical.taps * horizontal.taps
+        };
+        let scale = inverse(count);
+        let y = y.wrapping_offset(ox as isize * ya[3].stride);
+        let mut channel = 0;
+        while channel < ya[1].extent {
+            let lanes = S::LANES.min(ya[1].extent - channel);
+            // SAFETY: spans are clipped to the image; partial vectors touch `lanes` elements only.
+            unsafe {
+                let average = step.kind == PoolKind::Average;
+                let mut acc = S::splat(if average { 0.0 } else { f32::NEG_INFINITY });
+                for ty in 0..vertical.taps {
+                    for tx in 0..horizontal.taps {
+                        let sy = (vertical.first + ty * vertical.step) as isize;
+                        let sx = (horizontal.first + tx * horizontal.step) as isize;
+                        let p = x.offset(sy * xa[2].stride + sx * xa[3].stride).add(channel);
+                        let v = if lanes == S::LANES {
+                            S::load(p)
+                        } else {
+                            S::load_first(p, lanes)
+                        };
+                        acc = if average { S::add(acc, v) } else { S::max(acc, v) };
+                    }
+                }
+                if average {
+                    acc = S::mul(acc, S::splat(scale));
+                }
+                let to = y.add(channel);
+                if lanes == S::LANES {
+                    S::store(to, acc);
+                } else {
+                    S::store_first(to, acc, lanes);
+                }
+            }
+            channel += S::LANES;
+        }
+    }
+}
+
+/// One over the number of elements; a window wholly outside the image averages to zero.
+fn inverse(count: usize) -> f32 {
+    if count == 0 { 0.0 } else { 1.0 / count as f32 }
+}

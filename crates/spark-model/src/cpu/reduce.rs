@@ -1,0 +1,354 @@
+//! Reductions, extreme positions, running sums and sorted prefixes.
+//!
+//! ```text
+//! for every kept position but the innermost kept axis of unit stride (a block of it):
+//!     acc[block] = start;  for every reduced position: acc = combine(acc, x)
+//! ```
+//!
+//! Sums are accumulated in f64, so their error is one rounding.
+
+use super::memory::{Memory, storage};
+use super::threads::Pool;
+use crate::graph::ReduceKind;
+use crate::plan::{ArgReduceStep, CumSumStep, MAX_RANK, Plan, ReduceStep, Storage, TopKStep, View};
+
+/// Accumulators kept at once.
+const BLOCK: usize = 64;
+
+/// An odometer over up to eight axes.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk {
+    rank: usize,
+    extents: [usize; MAX_RANK],
+    strides: [[isize; MAX_RANK]; 2],
+}
+
+impl Walk {
+    /// Walks `axes` of two views.
+    pub(crate) fn new(x: &View, y: &View, axes: impl Iterator<Item = usize>) -> Self {
+        let mut walk = Self {
+            rank: 0,
+            extents: [1; MAX_RANK],
+            strides: [[0; MAX_RANK]; 2],
+        };
+        for axis in axes.filter(|&a| x.axes[a].extent != 1) {
+            walk.extents[walk.rank] = x.axes[axis].extent;
+            walk.strides[0][walk.rank] = x.axes[axis].stride;
+            walk.strides[1][walk.rank] = y.axes[axis].stride;
+            walk.rank += 1;
+        }
+        walk
+    }
+
+    /// Number of positions.
+    pub(crate) fn len(&self) -> usize {
+        self.extents[..self.rank].iter().product()
+    }
+
+    /// Offsets of position `index` in both views.
+    pub(crate) fn offsets(&self, index: usize) -> (isize, isize) {
+        let (mut rest, mut x, mut y) = (index, 0, 0);
+        for axis in (0..self.rank).rev() {
+            let at = (rest % self.extents[axis]) as isize;
+            rest /= self.extents[axis];
+            x += at * self.strides[0][axis];
+            y += at * self.strides[1][axis];
+        }
+        (x, y)
+    }
+
+    /// Calls `f` with the first view's offset of every position, in order.
+    pub(crate) fn each(&self, mut f: impl FnMut(isize)) {
+        let mut index = [0usize; MAX_RANK];
+        let mut offset = 0isize;
+        for _ in 0..self.len() {
+            f(offset);
+            for axis in (0..self.rank).rev() {
+                index[axis] += 1;
+                offset += self.strides[0][axis];
+                if index[axis] < self.extents[axis] {
+                    break;
+                }
+                offset -= self.extents[axis] as isize * self.strides[0][axis];
+                index[axis] = 0;
+            }
+        }
+    }
+}
+
+/// Runs a reduction.
+pub(crate) fn run(plan: &Plan, step: &ReduceStep, memory: &Memory, pool: &Pool) {
+    let rank = step.x.rank();
+    let reduced = |a: usize| step.y.axes[a].extent == 1 && step.x.axes[a].extent != 1;
+    let over = Walk::new(&step.x, &step.y, (0..rank).filter(|&a| reduced(a)));
+    let empty = step.x.is_empty();
+    // The innermost kept axis, if its elements lie side by side.
+    let inner = (0..rank).find(|&a| {
+        !reduced(a) && step.x.axes[a].extent > 1 && step.x.axes[a].stride == 1
+    });
+    let width = inner.map_or(1, |a| step.x.axes[a].extent);
+    let y_stride = inner.map_or(0, |a| step.y.axes[a].stride);
+    let kept = Walk::new(
+        &step.x,
+        &step.y,
+        (0..rank).filter(|&a| !reduced(a) && Some(a) != inner),
+    );
+    let blocks = width.div_ceil(BLOCK);
+    let wide = storage(plan, &step.x) == Storage::I64;
+    pool.run(kept.len() * blocks, |task| {
+        let (x, y) = kept.offsets(task / blocks);
+        let start = task % blocks * BLOCK;
+        let len = BLOCK.min(width - start);
+        let at = start as isize;
+        // SAFETY: offsets come from the views' extents, which were checked at load; every task writes its
+        // own block.
+        unsafe {
+            if wide {
+                let x = memory.i64(&step.x).wrapping_offset(x + at);
+                let y = memory.i64(&step.y).wrapping_offset(y + at * y_stride);
+                reduce_i64(step.kind, &over, x, y, y_stride, len);
+            } else {
+                let x = memory.f32(&step.x).wrapping_offset(x + at);
+                let y = memory.f32(&step.y).wrapping_offset(y + at * y_stride);
+                let n = if empty { 0 } else { over.len() };
+                reduce_f32(step.kind, &over, n, x, y, y_stride, len);
+            }
+        }
+    });
+}
+
+/// # Safety
+///
+/// `x + offset + i` must be readable for every offset of `over` and `i < len`, and
+/// `y + i * y_stride` writable.
+unsafe fn reduce_f32(
+    kind: ReduceKind,
+    over: &Walk,
+    n: usize,
+    x: *const f32,
+    y: *mut f32,
+    y_stride: isize,
+    len: usize,
+) {
+    // SAFETY: by the caller's word.
+    let row = |offset: isize| unsafe { std::slice::from_raw_parts(x.offset(offset), len) };
+    let fold = |acc: &mut [f64; BLOCK], f: &dyn Fn(&mut f64, f64)| {
+        if n > 0 {
+            over.each(|offset| {
+                for (a, &v) in acc.iter_mut().zip(row(offset)) {
+                    f(a, f64::from(v));
+                }
+            });
+        }
+    };
+    let sum = |acc: &mut [f64; BLOCK]| {
+        if n > 0 {
+            over.each(|offset| {
+                for (a, &v) in acc.iter_mut().zip(row(offset)) {
+                    *a += f64::from(v);
+                }
+            });
+        }
+    };
+    let mut acc = [0.0f64; BLOCK];
+    match kind {
+        ReduceKind::Sum | ReduceKind::Mean | ReduceKind::LogSum => sum(&mut acc),
+        ReduceKind::L1 => fold(&mut acc, &|a, v| *a += v.abs()),
+        ReduceKind::L2 | ReduceKind::SumSquare => fold(&mut acc, &|a, v| *a += v * v),
+        ReduceKind::Prod => {
+            acc = [1.0; BLOCK];
+            fold(&mut acc, &|a, v| *a *= v);
+        }
+        ReduceKind::Max | ReduceKind::LogSumExp => {
+            acc = [f64::NEG_INFINITY; BLOCK];
+            fold(&mut acc, &|a, v| {
+                if v > *a || v.is_nan() {
+                    *a = v;
+                }
+            });
+        }
+        ReduceKind::Min => {
+            acc = [f64::INFINITY; BLOCK];
+            fold(&mut acc, &|a, v| {
+                if v < *a || v.is_nan() {
+                    *a = v;
+                }
+            });
+        }
+    }
+    if kind == ReduceKind::LogSumExp {
+        let max = acc.map(|m| if m.is_finite() { m } else { 0.0 });
+        let mut sums = [0.0f64; BLOCK];
+        if n > 0 {
+            over.each(|offset| {
+                for ((s, m), &v) in sums.iter_mut().zip(&max).zip(row(offset)) {
+                    *s += (f64::from(v) - m).exp();
+                }
+            });
+        }
+        for ((a, s), m) in acc.iter_mut().zip(&sums).zip(&max) {
+            *a = s.ln() + m;
+        }
+    }
+    for (i, &a) in acc[..len].iter().enumerate() {
+        let value = match kind {
+            ReduceKind::Mean => a / n as f64,
+            ReduceKind::L2 => a.sqrt(),
+            ReduceKind::LogSum => a.ln(),
+            _ => a,
+        };
+        // SAFETY: by the caller's word.
+        unsafe { *y.offset(i as isize * y_stride) = value as f32 };
+    }
+}
+
+/// # Safety
+///
+/// As [`reduce_f32`].
+unsafe fn reduce_i64(
+    kind: ReduceKind,
+    over: &Walk,
+    x: *const i64,
+    y: *mut i64,
+    y_stride: isize,
+    len: usize,
+) {
+    for i in 0..len {
+        let mut acc = match kind {
+            ReduceKind::Prod => 1,
+            ReduceKind::Max => i64::MIN,
+            ReduceKind::Min => i64::MAX,
+            _ => 0,
+        };
+        over.each(|offset| {
+            // SAFETY: by the caller's word.
+            let v = unsafe { *x.offset(offset + i as isize) };
+            acc = match kind {
+                ReduceKind::Prod => acc.wrapping_mul(v),
+                ReduceKind::Max => acc.max(v),
+                ReduceKind::Min => acc.min(v),
+                _ => acc.wrapping_add(v),
+            };
+        });
+        // SAFETY: by the caller's word.
+        unsafe { *y.offset(i as isize * y_stride) = acc };
+    }
+}
+
+/// An element of either storage as something to order by.
+///
+/// # Safety
+///
+/// The offset must be inside the view.
+unsafe fn key(memory: &Memory, view: &View, wide: bool, offset: isize) -> f64 {
+    // SAFETY: by the caller's word.
+    unsafe {
+        if wide {
+            *memory.i64(view).offset(offset) as f64
+        } else {
+            f64::from(*memory.f32(view).offset(offset))
+        }
+    }
+}
+
+/// Runs an arg-reduction.
+pub(crate) fn run_arg(plan: &Plan, step: &ArgReduceStep, memory: &Memory, pool: &Pool) {
+    let axis = step.params.axis as usize;
+    let wide = storage(plan, &step.x) == Storage::I64;
+    let kept = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
+    let along = step.x.axes[axis];
+    pool.run(kept.len(), |task| {
+        let (x, y) = kept.offsets(task);
+        let mut best = (0, f64::NAN);
+        for i in 0..along.extent {
+            // SAFETY: the view was checked at load.
+            let v = unsafe { key(memory, &step.x, wide, x + i as isize * along.stride) };
+            let better = if step.params.max { v > best.1 } else { v < best.1 };
+            if i == 0 || better || (step.params.select_last && v == best.1) {
+                best = (i, v);
+            }
+        }
+        // SAFETY: every task writes its own element.
+        unsafe { *memory.i64(&step.y).offset(y) = best.0 as i64 };
+    });
+}
+
+/// Runs a running sum.
+pub(crate) fn run_cum_sum(plan: &Plan, step: &CumSumStep, memory: &Memory, pool: &Pool) {
+    let wide = storage(plan, &step.x) == Storage::I64;
+    let axis = step.axis;
+    let kept = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
+    let (xa, ya) = (step.x.axes[axis], step.y.axes[axis]);
+    pool.run(kept.len(), |task| {
+        let (x0, y0) = kept.offsets(task);
+        let (mut sum, mut whole) = (0.0f64, 0i64);
+        for i in 0..xa.extent {
+            let i = if step.reverse { xa.extent - 1 - i } else { i } as isize;
+            let (x, y) = (x0 + i * xa.stride, y0 + i * ya.stride);
+            // SAFETY: the views were checked at load; every task has its own line.
+            unsafe {
+                if wide {
+                    let v = *memory.i64(&step.x).offset(x);
+                    let next = whole.wrapping_add(v);
+                    *memory.i64(&step.y).offset(y) = if step.exclusive { whole } else { next };
+                    whole = next;
+                } else {
+                    let v = f64::from(*memory.f32(&step.x).offset(x));
+                    let next = sum + v;
+                    let out = if step.exclusive { sum } else { next };
+                    *memory.f32(&step.y).offset(y) = out as f32;
+                    sum = next;
+                }
+            }
+        }
+    });
+}
+
+/// Runs a top-k by repeated selection: `k` passes over the axis, no memory taken.
+pub(crate) fn run_top_k(plan: &Plan, step: &TopKStep, memory: &Memory, pool: &Pool) {
+    let axis = step.axis;
+    let Some(result) = step.values.as_ref().or(step.indices.as_ref()) else {
+        return;
+    };
+    let wide = storage(plan, &step.x) == Storage::I64;
+    let k = result.axes[axis].extent;
+    let lines = || (0..step.x.rank()).filter(|&a| a != axis);
+    let of = |v: &Option<View>| v.as_ref().map(|v| Walk::new(&step.x, v, lines()));
+    let (values, indices) = (of(&step.values), of(&step.indices));
+    let kept = Walk::new(&step.x, result, lines());
+    let along = step.x.axes[axis];
+    pool.run(kept.len(), |task| {
+        let (x, _) = kept.offsets(task);
+        let mut last: Option<(f64, usize)> = None;
+        for rank in 0..k {
+            let mut best: Option<(f64, usize)> = None;
+            for i in 0..along.extent {
+                // SAFETY: the view was checked at load.
+                let v = unsafe { key(memory, &step.x, wide, x + i as isize * along.stride) };
+                let v = if step.largest { v } else { -v };
+                let after = last.is_none_or(|(lv, li)| v < lv || (v == lv && i > li));
+                if after && best.is_none_or(|(bv, _)| v > bv) {
+                    best = Some((v, i));
+                }
+            }
+            let (_, i) = best.unwrap_or((0.0, 0));
+            last = best.or(last);
+            // SAFETY: every task writes its own line, `rank < k`.
+            unsafe {
+                if let (Some(walk), Some(view)) = (&values, &step.values) {
+                    let y = walk.offsets(task).1 + rank as isize * view.axes[axis].stride;
+                    let from = x + i as isize * along.stride;
+                    if wide {
+                        *memory.i64(view).offset(y) = *memory.i64(&step.x).offset(from);
+                    } else {
+                        *memory.f32(view).offset(y) = *memory.f32(&step.x).offset(from);
+                    }
+                }
+                if let (Some(walk), Some(view)) = (&indices, &step.indices) {
+                    let y = walk.offsets(task).1 + rank as isize * view.axes[axis].stride;
+                    *memory.i64(view).offset(y) = i as i64;
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,81 @@
+//! AVX2: 8 lanes, partial loads and stores by mask.
+
+use std::arch::x86_64::*;
+
+use super::Simd;
+
+/// AVX2 with FMA.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2;
+
+/// All ones in the first `n` lanes.
+#[inline(always)]
+unsafe fn mask(n: usize) -> __m256i {
+    const TABLE: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    debug_assert!(n <= 8);
+    // SAFETY: 8 - n is in 0..=8, so eight elements from there lie inside the table.
+    unsafe { _mm256_loadu_si256(TABLE.as_ptr().add(8 - n).cast()) }
+}
+
+// SAFETY (every block below): the trait's callers run on a processor with these
+// features and pass pointers valid for the lanes touched; masked-out lanes are not
+// accessed by the hardware.
+unsafe impl Simd for Avx2 {
+    type V = __m256;
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_set1_ps(x) }
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn load_first(p: *const f32, n: usize) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_maskload_ps(p, mask(n)) }
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: __m256) {
+        // SAFETY: see above.
+        unsafe { _mm256_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(p: *mut f32, v: __m256, n: usize) {
+        // SAFETY: see above.
+        unsafe { _mm256_maskstore_ps(p, mask(n), v) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: __m256, b: __m256, c: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn min(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_min_ps(a, b) }
+    }
+    #[inline(always)]
+    fn fma_one(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+}

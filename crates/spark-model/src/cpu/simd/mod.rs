@@ -1,0 +1,202 @@
+//! One vector of f32 lanes, whatever the processor calls it.
+//!
+//! ```text
+//! kernel<S: Simd>(..)        written once, #[inline(always)]
+//!   Avx512  16 lanes, 32 registers      tile 8 x 3 or 6 x 4 vectors
+//!   Avx2     8 lanes, 16 registers      tile 6 x 2
+//!   Neon     4 lanes, 32 registers      tile 8 x 3 or 6 x 4
+//!   Scalar   4 lanes in an array        every other machine, and the tests
+//! ```
+//!
+//! A kernel is instantiated inside a `#[target_feature]` function per instruction set
+//! (the [`dispatch!`] macro), which is what lets the methods here become single
+//! instructions. Which set is used is decided once, at load, by [`Isa::detect`].
+//!
+//! Deliberately absent: integer and half-precision lanes.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::Avx512;
+#[cfg(target_arch = "aarch64")]
+pub(crate) use neon::Neon;
+pub(crate) use scalar::Scalar;
+
+/// An instruction set this build has kernels for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Isa {
+    /// AVX-512 F, BW, DQ and VL with FMA.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    /// AVX2 with FMA.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// Advanced SIMD of 64-bit ARM.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    /// Whatever the compiler makes of plain code.
+    Scalar,
+}
+
+impl Isa {
+    /// The best set this processor has.
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("fma")
+            {
+                return Self::Avx512;
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                return Self::Avx2;
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            if std::arch::is_aarch64_feature_detected!("neon") {
+                return Self::Neon;
+            }
+        }
+        Self::Scalar
+    }
+
+    /// Every set this processor can run, best first; the last is always `Scalar`.
+    pub fn available() -> Vec<Self> {
+        let mut sets = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            if Self::detect() == Self::Avx512 {
+                sets.push(Self::Avx512);
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                sets.push(Self::Avx2);
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            if Self::detect() == Self::Neon {
+                sets.push(Self::Neon);
+            }
+        }
+        sets.push(Self::Scalar);
+        sets
+    }
+
+    /// f32 lanes of one vector.
+    pub const fn lanes(self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => Avx512::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => Avx2::LANES,
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => Neon::LANES,
+            Self::Scalar => Scalar::LANES,
+        }
+    }
+
+    /// Name for reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "avx2",
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => "neon",
+            Self::Scalar => "scalar",
+        }
+    }
+}
+
+/// One vector of f32 lanes.
+///
+/// # Safety
+///
+/// Methods may only run on a processor that has the instruction set; callers hold an
+/// [`Isa`] as proof and reach them through [`dispatch!`]. Pointers must be valid for
+/// the lanes read or written; no alignment is needed.
+pub(crate) unsafe trait Simd: Copy {
+    /// The register.
+    type V: Copy;
+    /// Its lanes.
+    const LANES: usize;
+
+    /// All lanes `x`.
+    unsafe fn splat(x: f32) -> Self::V;
+    /// `LANES` elements.
+    unsafe fn load(p: *const f32) -> Self::V;
+    /// The first `n < LANES` elements, zero in the other lanes, whose memory is not touched.
+    unsafe fn load_first(p: *const f32, n: usize) -> Self::V;
+    /// `LANES` elements.
+    unsafe fn store(p: *mut f32, v: Self::V);
+    /// The first `n < LANES` elements; the memory of the others is not touched.
+    unsafe fn store_first(p: *mut f32, v: Self::V, n: usize);
+    /// `a * b + c`, rounded once where the processor can.
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a + b`.
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b`.
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    /// The greater; `b` where either is NaN.
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    /// The smaller; `b` where either is NaN.
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
+    /// [`Simd::fma`] of one lane, for loops the compiler vectorises.
+    fn fma_one(a: f32, b: f32, c: f32) -> f32;
+}
+
+/// `dispatch!(isa, kernel::<EXTRA>(arg: Type, ..) => (value, ..))` calls `kernel::<S, EXTRA>(value, ..)` for the instruction set `isa`, compiled with its features.
+///
+/// `kernel` must be an `#[inline(always)] unsafe fn` generic over `S: Simd`. The caller
+/// promises, by holding `isa`, that [`Isa::detect`] or [`Isa::available`] named it.
+macro_rules! dispatch {
+    ($isa:expr, $kernel:ident $(::<$($extra:tt),*>)? ($($arg:ident : $ty:ty),* $(,)?) => ($($value:expr),* $(,)?)) => {{
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        #[allow(clippy::too_many_arguments, reason = "mirrors the kernel")]
+        unsafe fn avx512($($arg: $ty),*) {
+            // SAFETY: same contract as the kernel; this function has the features.
+            unsafe { $kernel::<$crate::cpu::simd::Avx512 $($(, $extra)*)?>($($arg),*) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma")]
+        #[allow(clippy::too_many_arguments, reason = "mirrors the kernel")]
+        unsafe fn avx2($($arg: $ty),*) {
+            // SAFETY: same contract as the kernel; this function has the features.
+            unsafe { $kernel::<$crate::cpu::simd::Avx2 $($(, $extra)*)?>($($arg),*) }
+        }
+        #[cfg(target_arch = "aarch64")]
+        #[target_feature(enable = "neon")]
+        #[allow(clippy::too_many_arguments, reason = "mirrors the kernel")]
+        unsafe fn neon($($arg: $ty),*) {
+            // SAFETY: same contract as the kernel; this function has the features.
+            unsafe { $kernel::<$crate::cpu::simd::Neon $($(, $extra)*)?>($($arg),*) }
+        }
+        match $isa {
+            #[cfg(target_arch = "x86_64")]
+            $crate::cpu::simd::Isa::Avx512 => avx512($($value),*),
+            #[cfg(target_arch = "x86_64")]
+            $crate::cpu::simd::Isa::Avx2 => avx2($($value),*),
+            #[cfg(target_arch = "aarch64")]
+            $crate::cpu::simd::Isa::Neon => neon($($value),*),
+            $crate::cpu::simd::Isa::Scalar => {
+                $kernel::<$crate::cpu::simd::Scalar $($(, $extra)*)?>($($value),*)
+            }
+        }
+    }};
+}
+pub(crate) use dispatch;

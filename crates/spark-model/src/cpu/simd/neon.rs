@@ -1,0 +1,80 @@
+//! Advanced SIMD of 64-bit ARM: 4 lanes, partial loads and stores lane by lane.
+
+use std::arch::aarch64::*;
+
+use super::Simd;
+
+/// NEON.
+#[derive(Clone, Copy)]
+pub(crate) struct Neon;
+
+// SAFETY (every block below): NEON is part of the base architecture, and the trait's
+// callers pass pointers valid for the lanes touched.
+unsafe impl Simd for Neon {
+    type V = float32x4_t;
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vdupq_n_f32(x) }
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vld1q_f32(p) }
+    }
+    #[inline(always)]
+    unsafe fn load_first(p: *const f32, n: usize) -> float32x4_t {
+        let mut lanes = [0.0; 4];
+        // SAFETY: `n < 4` elements are readable at `p`; `lanes` has four.
+        unsafe {
+            std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), n);
+            vld1q_f32(lanes.as_ptr())
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: float32x4_t) {
+        // SAFETY: see above.
+        unsafe { vst1q_f32(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(p: *mut f32, v: float32x4_t, n: usize) {
+        let mut lanes = [0.0; 4];
+        // SAFETY: `n < 4` elements are writable at `p`; `lanes` has four.
+        unsafe {
+            vst1q_f32(lanes.as_mut_ptr(), v);
+            std::ptr::copy_nonoverlapping(lanes.as_ptr(), p, n);
+        }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vfmaq_f32(c, a, b) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vaddq_f32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vmulq_f32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // A compare and select, because FMAX returns NaN where this trait promises `b`.
+        // SAFETY: see above.
+        unsafe { vbslq_f32(vcgtq_f32(a, b), a, b) }
+    }
+    #[inline(always)]
+    unsafe fn min(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vbslq_f32(vcltq_f32(a, b), a, b) }
+    }
+    #[inline(always)]
+    fn fma_one(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+}

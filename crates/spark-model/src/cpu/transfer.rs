@@ -1,0 +1,143 @@
+//! Tensors in and out of the arena: element types converted, layouts changed, in one pass.
+
+use super::memory::{Memory, storage};
+use super::movement::{Nest, strides};
+use crate::plan::{Plan, Port, Storage};
+use crate::tensor::{Tensor, TensorData, checked_elements, for_each_dtype};
+use crate::{DType, ModelError};
+
+/// Row-major strides of `shape`.
+fn row_major(shape: &[usize]) -> Vec<isize> {
+    let mut strides = vec![0; shape.len()];
+    let mut stride = 1isize;
+    for (s, &extent) in strides.iter_mut().zip(shape).rev() {
+        *s = stride;
+        stride *= extent as isize;
+    }
+    strides
+}
+
+/// An element as it is held in the arena.
+trait Held: Copy {
+    fn f32(self) -> f32;
+    fn i64(self) -> i64;
+}
+
+macro_rules! held {
+    ($($t:ty),*) => {$(
+        impl Held for $t {
+            fn f32(self) -> f32 { self as f32 }
+            fn i64(self) -> i64 { self as i64 }
+        }
+    )*};
+}
+held!(f32, f64, i8, i16, i32, i64, u8, u16, u32, u64);
+
+impl Held for bool {
+    fn f32(self) -> f32 {
+        f32::from(u8::from(self))
+    }
+    fn i64(self) -> i64 {
+        i64::from(self)
+    }
+}
+
+impl Held for half::f16 {
+    fn f32(self) -> f32 {
+        self.to_f32()
+    }
+    fn i64(self) -> i64 {
+        self.to_f32() as i64
+    }
+}
+
+impl Held for half::bf16 {
+    fn f32(self) -> f32 {
+        self.to_f32()
+    }
+    fn i64(self) -> i64 {
+        self.to_f32() as i64
+    }
+}
+
+/// Writes `tensor` where `port` is held.
+pub(crate) fn write_input(
+    port: &Port,
+    tensor: &Tensor,
+    plan: &Plan,
+    memory: &Memory,
+) -> Result<(), ModelError> {
+    if tensor.dtype() != port.dtype {
+        return Err(ModelError::InputType {
+            name: port.name.clone(),
+            got: tensor.dtype(),
+            want: port.dtype,
+        });
+    }
+    if tensor.shape() != port.shape {
+        return Err(ModelError::InputShape {
+            name: port.name.clone(),
+            got: tensor.shape().to_vec(),
+            want: format!("{:?}", port.shape),
+        });
+    }
+    if tensor.is_empty() {
+        return Ok(());
+    }
+    let nest = Nest::new(&port.shape, &row_major(&port.shape), &strides(&port.view));
+    let wide = storage(plan, &port.view) == Storage::I64;
+    for_each_dtype!(tensor.data(), values => {
+        // SAFETY: the tensor holds as many elements as the port's shape, and the view was checked at load.
+        unsafe {
+            if wide {
+                nest.copy(values.as_ptr(), memory.i64(&port.view), |v| Held::i64(v));
+            } else {
+                nest.copy(values.as_ptr(), memory.f32(&port.view), |v| Held::f32(v));
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The tensor held at `port`.
+pub(crate) fn read_output(port: &Port, plan: &Plan, memory: &Memory) -> Result<Tensor, ModelError> {
+    let Some(len) = checked_elements(&port.shape) else {
+        return Err(ModelError::ElementCount {
+            shape: port.shape.clone(),
+            got: 0,
+        });
+    };
+    let nest = Nest::new(&port.shape, &strides(&port.view), &row_major(&port.shape));
+    if storage(plan, &port.view) == Storage::I64 {
+        let mut values = vec![0i64; len];
+        if len > 0 {
+            // SAFETY: `values` holds the port's elements; the view was checked at load.
+            unsafe { nest.copy(memory.i64(&port.view).cast_const(), values.as_mut_ptr(), |v| v) };
+        }
+        return integers(port, values);
+    }
+    let mut values = vec![0f32; len];
+    if len > 0 {
+        // SAFETY: as above.
+        unsafe { nest.copy(memory.f32(&port.view).cast_const(), values.as_mut_ptr(), |v| v) };
+    }
+    match port.dtype {
+        DType::F32 => Tensor::from_f32(port.shape.clone(), values),
+        dtype => {
+            let wide = values.into_iter().map(f64::from).collect();
+            Tensor::from_f64(dtype, port.shape.clone(), wide)
+        }
+    }
+}
+
+fn integers(port: &Port, values: Vec<i64>) -> Result<Tensor, ModelError> {
+    let data = match port.dtype {
+        DType::I16 => TensorData::I16(values.into_iter().map(|v| v as i16).collect()),
+        DType::I32 => TensorData::I32(values.into_iter().map(|v| v as i32).collect()),
+        DType::U16 => TensorData::U16(values.into_iter().map(|v| v as u16).collect()),
+        DType::U32 => TensorData::U32(values.into_iter().map(|v| v as u32).collect()),
+        DType::U64 => TensorData::U64(values.into_iter().map(|v| v as u64).collect()),
+        _ => TensorData::I64(values),
+    };
+    Tensor::new(port.shape.clone(), data)
+}

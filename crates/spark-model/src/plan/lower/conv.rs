@@ -1,0 +1,306 @@
+//! Convolutions and pooling over one or two spatial axes.
+//!
+//! One spatial axis is lowered as two, the first of extent 1. Weights go from
+//! ONNX's `[m, c / groups, kh, kw]` to `[groups][taps][c / groups][m / groups]`.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::graph::{Conv, ConvTranspose, Padding, Pool, PoolKind};
+
+impl Lowering<'_> {
+    /// `id` as `[n, c, h, w]` with unit channel stride.
+    fn image(&mut self, name: &str, id: ValueId) -> Result<View, OpError> {
+        let view = self.view(id)?;
+        let view = match view.rank() {
+            4 => view,
+            3 => with_height(&view),
+            rank => {
+                return fail(format!(
+                    "{} spatial axes; one or two are supported",
+                    rank.saturating_sub(2)
+                ));
+            }
+        };
+        if view.axes[1].extent == 1 || view.axes[1].stride == 1 {
+            return Ok(view);
+        }
+        Ok(self.copied(name, &view, &image_order(4)))
+    }
+
+    /// A fresh channels-last result for `out`, as `[n, c, h, w]`, set as its value.
+    fn image_result(&mut self, out: ValueId) -> View {
+        let shape = self.ty(out).shape.clone();
+        let view = self.image_buffer(Storage::F32, &shape);
+        self.set(out, view.clone());
+        match shape.len() {
+            3 => with_height(&view),
+            _ => view,
+        }
+    }
+
+    fn weights_and_bias(
+        &mut self,
+        node: &Node,
+    ) -> Result<(Vec<f32>, Vec<usize>, Option<Arc<Vec<f32>>>), OpError> {
+        let w = self.operand(node, 1)?;
+        let Some(weights) = self.constant(w) else {
+            return fail("weights that are not constant are not supported");
+        };
+        let bias = match self.optional(node, 2) {
+            None => None,
+            Some(id) => match self.constant(id) {
+                Some(t) => Some(Arc::new(t.to_f32())),
+                None => return fail("a bias that is not constant is not supported"),
+            },
+        };
+        let mut shape = weights.shape().to_vec();
+        if shape.len() == 3 {
+            shape.insert(2, 1);
+        }
+        Ok((weights.to_f32(), shape, bias))
+    }
+
+    pub(super) fn conv(&mut self, node: &Node, params: &Conv) -> Result<(), OpError> {
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        let x_id = self.operand(node, 0)?;
+        let x = self.image(&node.name, x_id)?;
+        let (source, shape, bias) = self.weights_and_bias(node)?;
+        let [m, per_group, kh, kw] = shape[..] else {
+            return fail("weights need four axes");
+        };
+        let groups = params.groups;
+        let (taps, out_per_group) = (kh * kw, m / groups);
+        let mut data = vec![0.0; source.len()];
+        for (o, filter) in source.chunks_exact((per_group * taps).max(1)).enumerate() {
+            let (group, o) = (o / out_per_group, o % out_per_group);
+            for (c, window) in filter.chunks_exact(taps).enumerate() {
+                for (tap, &w) in window.iter().enumerate() {
+                    let row = (group * taps + tap) * per_group + c;
+                    data[row * out_per_group + o] = w;
+                }
+            }
+        }
+        let y = self.image_result(out);
+        let window = window(&params.strides, &params.dilations, [kh, kw], &params.padding, &x, &y)?;
+        let step = ConvStep {
+            x,
+            y,
+            weights: Weights {
+                data: Arc::new(data),
+                groups,
+                taps,
+                in_per_group: per_group,
+                out_per_group,
+            },
+            window,
+            transposed: false,
+            epilogue: Epilogue {
+                bias,
+                ..Epilogue::default()
+            },
+        };
+        let step = self.emit(&node.name, Step::Conv(step));
+        self.producer.insert(out, step);
+        Ok(())
+    }
+
+    pub(super) fn conv_transpose(
+        &mut self,
+        node: &Node,
+        params: &ConvTranspose,
+    ) -> Result<(), OpError> {
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        let x_id = self.operand(node, 0)?;
+        let x = self.image(&node.name, x_id)?;
+        let (source, shape, bias) = self.weights_and_bias(node)?;
+        let [c, out_per_group, kh, kw] = shape[..] else {
+            return fail("weights need four axes");
+        };
+        let groups = params.conv.groups;
+        let (taps, in_per_group) = (kh * kw, c / groups);
+        let mut data = vec![0.0; source.len()];
+        for (i, filters) in source.chunks_exact((out_per_group * taps).max(1)).enumerate() {
+            let (group, i) = (i / in_per_group, i % in_per_group);
+            for (o, window) in filters.chunks_exact(taps).enumerate() {
+                for (tap, &w) in window.iter().enumerate() {
+                    let row = (group * taps + tap) * in_per_group + i;
+                    data[row * out_per_group + o] = w;
+                }
+            }
+        }
+        let y = self.image_result(out);
+        let ones = Window {
+            kernel: [kh, kw],
+            stride: pair(&params.conv.strides)?,
+            dilation: pair(&params.conv.dilations)?,
+            pad: [0, 0],
+        };
+        let pad = transposed_pad(params, &ones, &x, &y)?;
+        let step = ConvStep {
+            x,
+            y,
+            weights: Weights {
+                data: Arc::new(data),
+                groups,
+                taps,
+                in_per_group,
+                out_per_group,
+            },
+            window: Window { pad, ..ones },
+            transposed: true,
+            epilogue: Epilogue {
+                bias,
+                ..Epilogue::default()
+            },
+        };
+        let step = self.emit(&node.name, Step::Conv(step));
+        self.producer.insert(out, step);
+        Ok(())
+    }
+
+    pub(super) fn pool(&mut self, node: &Node, params: &Pool) -> Result<(), OpError> {
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        if self.result(node, 1).is_some() {
+            return fail("the indices of a maximum pool are not supported");
+        }
+        let x_id = self.operand(node, 0)?;
+        let x = self.image(&node.name, x_id)?;
+        let y = self.image_result(out);
+        let kernel = pair(&params.kernel)?;
+        let window = window(&params.strides, &params.dilations, kernel, &params.padding, &x, &y)?;
+        let pad_end = match &params.padding {
+            Padding::Explicit(pads) if pads.len() == 4 => [pads[2], pads[3]],
+            Padding::Explicit(pads) if pads.len() == 2 => [0, pads[1]],
+            Padding::Explicit(_) | Padding::Valid => [0, 0],
+            _ => std::array::from_fn(|i| {
+                total_pad(&window, i, x.axes[2 + i].extent, y.axes[2 + i].extent) - window.pad[i]
+            }),
+        };
+        let step = PoolStep {
+            x,
+            y,
+            kind: params.kind,
+            window,
+            pad_end,
+            count_include_pad: params.count_include_pad,
+        };
+        self.emit(&node.name, Step::Pool(step));
+        Ok(())
+    }
+
+    pub(super) fn global_pool(&mut self, node: &Node, kind: PoolKind) -> Result<(), OpError> {
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        let x_id = self.operand(node, 0)?;
+        let x = self.view(x_id)?;
+        let shape = self.ty(out).shape.clone();
+        let y = self.image_buffer(Storage::F32, &shape);
+        self.set(out, y.clone());
+        let kind = match kind {
+            PoolKind::Max => ReduceKind::Max,
+            PoolKind::Average => ReduceKind::Mean,
+        };
+        self.emit(&node.name, Step::Reduce(ReduceStep { x, y, kind }));
+        Ok(())
+    }
+}
+
+use crate::graph::ReduceKind;
+
+/// `[n, c, w]` as `[n, c, 1, w]`.
+fn with_height(view: &View) -> View {
+    let mut view = view.clone();
+    view.axes.insert(2, Axis { extent: 1, stride: 0 });
+    view
+}
+
+/// Height and width of a parameter; one number is the width, none is `[1, 1]`.
+fn pair(list: &[usize]) -> Result<[usize; 2], OpError> {
+    match list {
+        [] => Ok([1, 1]),
+        [w] => Ok([1, *w]),
+        [h, w] => Ok([*h, *w]),
+        _ => fail(format!("{} spatial axes; one or two are supported", list.len())),
+    }
+}
+
+/// Padding on both sides that `y` windows over `x` positions need.
+fn total_pad(window: &Window, axis: usize, x: usize, y: usize) -> usize {
+    let reach = (window.kernel[axis] - 1) * window.dilation[axis] + 1;
+    (y.saturating_sub(1) * window.stride[axis] + reach).saturating_sub(x)
+}
+
+fn window(
+    strides: &[usize],
+    dilations: &[usize],
+    kernel: [usize; 2],
+    padding: &Padding,
+    x: &View,
+    y: &View,
+) -> Result<Window, OpError> {
+    let mut window = Window {
+        kernel,
+        stride: pair(strides)?,
+        dilation: pair(dilations)?,
+        pad: [0, 0],
+    };
+    window.pad = match padding {
+        Padding::Explicit(pads) if pads.len() == 4 => [pads[0], pads[1]],
+        Padding::Explicit(pads) if pads.len() == 2 => [0, pads[0]],
+        Padding::Explicit(_) | Padding::Valid => [0, 0],
+        Padding::SameUpper | Padding::SameLower => std::array::from_fn(|i| {
+            let total = total_pad(&window, i, x.axes[2 + i].extent, y.axes[2 + i].extent);
+            match padding {
+                Padding::SameUpper => total / 2,
+                _ => total.div_ceil(2),
+            }
+        }),
+    };
+    Ok(window)
+}
+
+/// Rows and columns cut from the beginning of the full transposed result.
+fn transposed_pad(
+    params: &ConvTranspose,
+    window: &Window,
+    x: &View,
+    y: &View,
+) -> Result<[usize; 2], OpError> {
+    let explicit = match &params.conv.padding {
+        Padding::Explicit(pads) if pads.len() == 4 => [pads[0], pads[1]],
+        Padding::Explicit(pads) if pads.len() == 2 => [0, pads[0]],
+        _ => [0, 0],
+    };
+    let same = matches!(
+        params.conv.padding,
+        Padding::SameUpper | Padding::SameLower
+    );
+    if params.output_shape.is_none() && !same {
+        return Ok(explicit);
+    }
+    let output_padding = match params.output_padding[..] {
+        [] => [0, 0],
+        [w] => [0, w],
+        [h, w] => [h, w],
+        _ => return fail("more than two spatial axes"),
+    };
+    Ok(std::array::from_fn(|i| {
+        let reach = (window.kernel[i] - 1) * window.dilation[i] + 1;
+        let full = x.axes[2 + i].extent.saturating_sub(1) * window.stride[i]
+            + reach
+            + output_padding[i];
+        let total = full.saturating_sub(y.axes[2 + i].extent);
+        match params.conv.padding {
+            Padding::SameUpper => total / 2,
+            _ => total.div_ceil(2),
+        }
+    }))
+}

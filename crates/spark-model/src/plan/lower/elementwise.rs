@@ -1,0 +1,580 @@
+//! Element-wise nodes: folded into a product, or joined into pointwise programs.
+//!
+//! ```text
+//! deferred(out) = expression over views; a reader that is element-wise and of the same
+//! shape takes the expression over, any other reader makes it a Pointwise step
+//! ```
+
+use super::*;
+use crate::graph::{Binary, Unary, Variadic};
+use crate::tensor::DType;
+
+/// A program grows no longer than this; a longer chain is cut into two steps.
+const MAX_NODES: usize = 64;
+/// A program reads no more operands than this.
+const MAX_INPUTS: usize = 12;
+
+/// Nodes an expression is built from: operands given, result returned.
+type Build<'b> = &'b mut dyn FnMut(&mut Expression, &[u16]) -> u16;
+
+impl Lowering<'_> {
+    pub(super) fn elementwise(&mut self, node: &Node) -> Result<(), OpError> {
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        match &node.op {
+            Op::Unary(op) => self.unary(node, *op, out),
+            Op::Binary(op) => self.binary(node, *op, out),
+            Op::Variadic(op) => self.variadic(node, *op, out),
+            Op::Where => {
+                let ids = [0, 1, 2].map(|i| self.operand(node, i));
+                let [c, a, b] = ids;
+                self.defer(&node.name, out, &[c?, a?, b?], &mut |e, x| {
+                    e.push(PointOp::Select, &[x[0], x[1], x[2]])
+                })
+            }
+            Op::Clip => self.clip(node, out),
+            Op::Cast { .. } | Op::CastLike => self.cast(node, out),
+            Op::QuantizeLinear { axis } => self.quantize(node, *axis, out),
+            Op::DequantizeLinear { axis } => self.dequantize(node, *axis, out),
+            Op::BatchNormalization { epsilon } => self.batch_norm(node, *epsilon, out),
+            Op::Trilu { upper } => self.trilu(node, *upper, out),
+            Op::OneHot { axis } => self.one_hot(node, *axis, out),
+            _ => fail("not element-wise"),
+        }
+    }
+
+    /// `to` is `from`, whatever has become of it.
+    pub(super) fn alias(&mut self, from: ValueId, to: ValueId) -> Result<(), OpError> {
+        if self.readers[from.0] > 1 || matches!(self.values[from.0], Lowered::Nothing) {
+            let view = self.view(from)?;
+            self.set(to, view);
+            return Ok(());
+        }
+        self.values[to.0] = self.values[from.0].clone();
+        if let Some(&step) = self.producer.get(&from) {
+            self.producer.insert(to, step);
+        }
+        Ok(())
+    }
+
+    fn unary(&mut self, node: &Node, op: Unary, out: ValueId) -> Result<(), OpError> {
+        let x = self.operand(node, 0)?;
+        if op == Unary::Identity {
+            return self.alias(x, out);
+        }
+        let dtype = self.ty(x).dtype;
+        if dtype.is_float() {
+            if let Some(activation) = Self::activation_of(op)
+                && self.fuse_activation(&node.name, x, out, activation)
+            {
+                return Ok(());
+            }
+        } else if !matches!(
+            op,
+            Unary::Abs | Unary::Neg | Unary::Sign | Unary::Relu | Unary::Not
+        ) {
+            return fail(format!("{op:?} of {dtype} is not supported"));
+        }
+        self.defer(&node.name, out, &[x], &mut |e, x| {
+            let y = e.push(PointOp::Unary(op), &[x[0]]);
+            wrapped(e, y, dtype)
+        })
+    }
+
+    fn binary(&mut self, node: &Node, op: Binary, out: ValueId) -> Result<(), OpError> {
+        let (a, b) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let dtype = self.ty(a).dtype;
+        if dtype == DType::U64 {
+            return fail("u64 arithmetic is not supported");
+        }
+        if dtype.is_float() {
+            let point = match op {
+                Binary::Add => Some(PointOp::Add),
+                Binary::Sub => Some(PointOp::Sub),
+                Binary::Mul => Some(PointOp::Mul),
+                Binary::Div => Some(PointOp::Div),
+                _ => None,
+            };
+            if let Some(point) = point
+                && self.fuse_constant(&node.name, a, b, out, point)
+            {
+                return Ok(());
+            }
+            if let Some(point @ (PointOp::Add | PointOp::Mul)) = point
+                && self.fuse_constant(&node.name, b, a, out, point)
+            {
+                return Ok(());
+            }
+            if op == Binary::Add && self.fuse_residual(&node.name, a, b, out) {
+                return Ok(());
+            }
+        }
+        self.defer(&node.name, out, &[a, b], &mut |e, x| {
+            binary_nodes(e, op, x[0], x[1], dtype)
+        })
+    }
+
+    fn variadic(&mut self, node: &Node, op: Variadic, out: ValueId) -> Result<(), OpError> {
+        let ids: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+        let Some(&first) = ids.first() else {
+            return fail("no operand");
+        };
+        let dtype = self.ty(first).dtype;
+        let point = match op {
+            Variadic::Sum | Variadic::Mean => PointOp::Add,
+            Variadic::Max => PointOp::Max,
+            Variadic::Min => PointOp::Min,
+        };
+        if ids.len() == 2 && op == Variadic::Sum && dtype.is_float() {
+            let (a, b) = (ids[0], ids[1]);
+            if self.fuse_residual(&node.name, a, b, out) {
+                return Ok(());
+            }
+        }
+        let n = ids.len();
+        self.defer(&node.name, out, &ids, &mut |e, x| {
+            let mut y = x[0];
+            for &x in &x[1..] {
+                y = e.push(point, &[y, x]);
+            }
+            if op == Variadic::Mean {
+                let count = e.push(PointOp::ConstantF32(n as f32), &[]);
+                y = e.push(PointOp::Div, &[y, count]);
+            }
+            if n == 1 {
+                y = e.push(PointOp::Unary(Unary::Identity), &[y]);
+            }
+            y
+        })
+    }
+
+    fn clip(&mut self, node: &Node, out: ValueId) -> Result<(), OpError> {
+        let x = self.operand(node, 0)?;
+        let (low, high) = (self.optional(node, 1), self.optional(node, 2));
+        let dtype = self.ty(x).dtype;
+        let bound = |id: Option<ValueId>, default: f32| match id {
+            None => Some(default),
+            Some(id) => self
+                .constant(id)
+                .and_then(|t| t.to_f64().first().map(|&v| v as f32)),
+        };
+        if dtype.is_float()
+            && let Some(low) = bound(low, f32::NEG_INFINITY)
+            && let Some(high) = bound(high, f32::INFINITY)
+        {
+            let activation = Activation::Clamp { low, high };
+            if self.fuse_activation(&node.name, x, out, activation) {
+                return Ok(());
+            }
+            return self.defer(&node.name, out, &[x], &mut |e, x| {
+                e.push(PointOp::Clamp { low, high }, &[x[0]])
+            });
+        }
+        let mut ids = vec![x];
+        ids.extend(low);
+        ids.extend(high);
+        let (has_low, has_high) = (low.is_some(), high.is_some());
+        self.defer(&node.name, out, &ids, &mut |e, x| {
+            let mut y = x[0];
+            if has_low {
+                y = e.push(PointOp::Max, &[y, x[1]]);
+            }
+            if has_high {
+                y = e.push(PointOp::Min, &[y, x[x.len() - 1]]);
+            }
+            if y == x[0] {
+                y = e.push(PointOp::Unary(Unary::Identity), &[y]);
+            }
+            y
+        })
+    }
+
+    fn cast(&mut self, node: &Node, out: ValueId) -> Result<(), OpError> {
+        let x = self.operand(node, 0)?;
+        let (from, to) = (self.ty(x).dtype, self.ty(out).dtype);
+        if from == DType::F64 || to == DType::F64 {
+            tracing::debug!(node = %node.name, "f64 values are carried as f32");
+        }
+        let steps = cast_operations(from, to);
+        if steps.is_empty() {
+            return self.alias(x, out);
+        }
+        self.defer(&node.name, out, &[x], &mut |e, x| {
+            steps.iter().fold(x[0], |y, &op| e.push(op, &[y]))
+        })
+    }
+
+    /// `[c]`-like operands of quantisation, shaped so that they broadcast along `axis`.
+    fn along_axis(&mut self, id: ValueId, axis: usize, rank: usize) -> Result<View, OpError> {
+        let view = self.view(id)?;
+        if view.len() == 1 {
+            return Ok(self.reshaped("", view, &[]));
+        }
+        if view.rank() != 1 {
+            return fail("blocked quantisation is not supported");
+        }
+        let mut shape = vec![1; rank];
+        shape[axis] = view.len();
+        Ok(self.reshaped("", view, &shape))
+    }
+
+    fn quantize(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<(), OpError> {
+        let (x, scale) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let to = self.ty(out).dtype;
+        let (low, high) = match to {
+            DType::U8 => (0.0, 255.0),
+            DType::I8 => (-128.0, 127.0),
+            _ => return fail(format!("quantising to {to} is not supported")),
+        };
+        if !self.ty(x).dtype.is_float() {
+            return fail(format!("quantising {} is not supported", self.ty(x).dtype));
+        }
+        let rank = self.ty(x).shape.len();
+        let axis = axis_index(axis, rank.max(1))?;
+        let mut views = vec![self.view(x)?, self.along_axis(scale, axis, rank)?];
+        if let Some(zero) = self.optional(node, 2) {
+            views.push(self.along_axis(zero, axis, rank)?);
+        }
+        self.defer_views(&node.name, out, views, &mut |e, x| {
+            let scaled = e.push(PointOp::Div, &[x[0], x[1]]);
+            let mut y = e.push(PointOp::Unary(Unary::Round), &[scaled]);
+            if let Some(&zero) = x.get(2) {
+                y = e.push(PointOp::Add, &[y, zero]);
+            }
+            e.push(PointOp::Clamp { low, high }, &[y])
+        })
+    }
+
+    fn dequantize(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<(), OpError> {
+        let (x, scale) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let rank = self.ty(x).shape.len();
+        let axis = axis_index(axis, rank.max(1))?;
+        let mut views = vec![self.view(x)?, self.along_axis(scale, axis, rank)?];
+        if let Some(zero) = self.optional(node, 2) {
+            views.push(self.along_axis(zero, axis, rank)?);
+        }
+        let wide = self.storage(&views[0]) == Storage::I64;
+        self.defer_views(&node.name, out, views, &mut |e, x| {
+            let mut y = x[0];
+            if let Some(&zero) = x.get(2) {
+                y = e.push(PointOp::Sub, &[y, zero]);
+            }
+            if wide {
+                y = e.push(PointOp::ToF32, &[y]);
+            }
+            e.push(PointOp::Mul, &[y, x[1]])
+        })
+    }
+
+    fn batch_norm(&mut self, node: &Node, epsilon: f32, out: ValueId) -> Result<(), OpError> {
+        let x = self.operand(node, 0)?;
+        let ids = [1, 2, 3, 4].map(|i| self.operand(node, i));
+        let [gamma, beta, mean, variance] = ids;
+        let mut vectors = Vec::with_capacity(4);
+        for id in [gamma?, beta?, mean?, variance?] {
+            match self.constant(id) {
+                Some(t) => vectors.push(t.to_f64()),
+                None => return fail("statistics that are not constant are not supported"),
+            }
+        }
+        let scale: Vec<f64> = (0..vectors[0].len())
+            .map(|c| vectors[0][c] / (vectors[3][c] + f64::from(epsilon)).sqrt())
+            .collect();
+        let shift: Vec<f64> = (0..scale.len())
+            .map(|c| vectors[1][c] - vectors[2][c] * scale[c])
+            .collect();
+        let channels_second = self
+            .sole_channel_axis(x)
+            .is_some_and(|axis| axis == 1 && self.ty(x).shape[1] == scale.len());
+        if channels_second && self.fuse_affine(&node.name, x, out, Some(&scale), Some(&shift)) {
+            return Ok(());
+        }
+        let mut shape = vec![1; self.ty(x).shape.len().saturating_sub(1)];
+        if let Some(first) = shape.first_mut() {
+            *first = scale.len();
+        }
+        let narrow = |v: Vec<f64>| v.into_iter().map(|x| x as f32).collect::<Vec<f32>>();
+        let scale = self.f32_constant(narrow(scale), &shape);
+        let shift = self.f32_constant(narrow(shift), &shape);
+        let views = vec![self.view(x)?, scale, shift];
+        self.defer_views(&node.name, out, views, &mut |e, x| {
+            let y = e.push(PointOp::Mul, &[x[0], x[1]]);
+            e.push(PointOp::Add, &[y, x[2]])
+        })
+    }
+
+    fn trilu(&mut self, node: &Node, upper: bool, out: ValueId) -> Result<(), OpError> {
+        let x = self.operand(node, 0)?;
+        let k = match self.optional(node, 1) {
+            Some(id) => self.constant_i64(id, "k")?.first().copied().unwrap_or(0),
+            None => 0,
+        };
+        let shape = self.ty(x).shape.clone();
+        let [.., rows, columns] = shape[..] else {
+            return fail("a triangle needs two axes");
+        };
+        let mut mask = Vec::with_capacity(rows * columns);
+        for i in 0..rows as i64 {
+            for j in 0..columns as i64 {
+                let keep = if upper { j - i >= k } else { j - i <= k };
+                mask.push(f32::from(u8::from(keep)));
+            }
+        }
+        let mask = self.f32_constant(mask, &[rows, columns]);
+        let views = vec![mask, self.view(x)?];
+        let wide = self.storage(&views[1]) == Storage::I64;
+        self.defer_views(&node.name, out, views, &mut |e, x| {
+            let zero = match wide {
+                true => e.push(PointOp::ConstantI64(0), &[]),
+                false => e.push(PointOp::ConstantF32(0.0), &[]),
+            };
+            e.push(PointOp::Select, &[x[0], x[1], zero])
+        })
+    }
+
+    fn one_hot(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<(), OpError> {
+        let (indices, values) = (self.operand(node, 0)?, self.operand(node, 2)?);
+        let rank = self.ty(out).shape.len();
+        let axis = axis_index(axis, rank)?;
+        let depth = self.ty(out).shape[axis];
+        let mut index = self.view(indices)?;
+        let wide = self.storage(&index) == Storage::I64;
+        index.axes.insert(axis, Axis { extent: 1, stride: 0 });
+        let mut shape = vec![1; rank];
+        shape[axis] = depth;
+        let positions: Vec<f32> = (0..depth).map(|i| i as f32).collect();
+        let positions = self.f32_constant(positions, &shape);
+        let values = self.view(values)?;
+        let (off, on) = (values.sliced(0, 0, 1, 1), values.sliced(0, 1, 1, 1));
+        let views = vec![index, positions, off, on];
+        self.defer_views(&node.name, out, views, &mut |e, x| {
+            let index = match wide {
+                true => e.push(PointOp::ToF32, &[x[0]]),
+                false => x[0],
+            };
+            // A negative index counts from the end; anything else outside matches nothing.
+            let zero = e.push(PointOp::ConstantF32(0.0), &[]);
+            let depth = e.push(PointOp::ConstantF32(depth as f32), &[]);
+            let negative = e.push(PointOp::Less, &[index, zero]);
+            let from_end = e.push(PointOp::Add, &[index, depth]);
+            let index = e.push(PointOp::Select, &[negative, from_end, index]);
+            let hit = e.push(PointOp::Equal, &[index, x[1]]);
+            e.push(PointOp::Select, &[hit, x[3], x[2]])
+        })
+    }
+
+    /// Defers `out = build(operands)`, taking over deferred operands of the same shape that
+    /// nothing else reads.
+    pub(super) fn defer(
+        &mut self,
+        name: &str,
+        out: ValueId,
+        operands: &[ValueId],
+        build: Build<'_>,
+    ) -> Result<(), OpError> {
+        let shape = self.ty(out).shape.clone();
+        let mut deferred = Deferred {
+            expression: Expression::default(),
+            inputs: Vec::new(),
+            name: name.to_owned(),
+        };
+        let mut registers = Vec::with_capacity(operands.len());
+        for &id in operands {
+            let constant = self.constant(id).filter(|t| t.len() == 1).cloned();
+            let register = match (&self.values[id.0], constant) {
+                (_, Some(scalar)) => {
+                    let op = match constant_data(&scalar) {
+                        ConstantData::F32(v) => PointOp::ConstantF32(v[0]),
+                        ConstantData::I64(v) => PointOp::ConstantI64(v[0]),
+                    };
+                    deferred.expression.push(op, &[])
+                }
+                (Lowered::Deferred(inner), _)
+                    if self.readers[id.0] == 1
+                        && self.ty(id).shape == shape
+                        && inner.expression.nodes.len() + deferred.expression.nodes.len()
+                            < MAX_NODES
+                        && inner.inputs.len() + deferred.inputs.len() < MAX_INPUTS =>
+                {
+                    let inner = inner.clone();
+                    let inputs: Vec<u16> = inner
+                        .inputs
+                        .into_iter()
+                        .map(|view| input_number(&mut deferred.inputs, view))
+                        .collect();
+                    deferred.expression.append(&inner.expression, &inputs)
+                }
+                _ => {
+                    let view = self.view(id)?.broadcast_to(&shape);
+                    let kind = register_kind(self.storage(&view));
+                    let number = input_number(&mut deferred.inputs, view);
+                    deferred.expression.load(number, kind)
+                }
+            };
+            registers.push(register);
+        }
+        build(&mut deferred.expression, &registers);
+        self.values[out.0] = Lowered::Deferred(deferred);
+        Ok(())
+    }
+
+    /// Defers `out = build(views)`.
+    pub(super) fn defer_views(
+        &mut self,
+        name: &str,
+        out: ValueId,
+        views: Vec<View>,
+        build: Build<'_>,
+    ) -> Result<(), OpError> {
+        let shape = self.ty(out).shape.clone();
+        let mut deferred = Deferred {
+            expression: Expression::default(),
+            inputs: Vec::new(),
+            name: name.to_owned(),
+        };
+        let mut registers = Vec::with_capacity(views.len());
+        for view in views {
+            let kind = register_kind(self.storage(&view));
+            let number = input_number(&mut deferred.inputs, view.broadcast_to(&shape));
+            registers.push(deferred.expression.load(number, kind));
+        }
+        build(&mut deferred.expression, &registers);
+        self.values[out.0] = Lowered::Deferred(deferred);
+        Ok(())
+    }
+
+    /// Emits the step that computes a deferred result; it lies in memory as the first
+    /// operand that is read in full does.
+    pub(super) fn emit_pointwise(&mut self, deferred: Deferred, shape: &[usize]) -> View {
+        let storage = match deferred.expression.result_kind() {
+            RegisterKind::F32 => Storage::F32,
+            RegisterKind::I64 => Storage::I64,
+        };
+        let full = |v: &&View| v.axes.iter().all(|a| a.extent == 1 || a.stride != 0);
+        let order = match deferred.inputs.iter().find(full) {
+            Some(view) => view.memory_order(),
+            None => image_order(shape.len()),
+        };
+        let y = self.dense_buffer(storage, shape, &order);
+        let program = deferred.expression.compile();
+        self.emit(
+            &deferred.name,
+            Step::Pointwise(PointwiseStep {
+                inputs: deferred.inputs,
+                y: y.clone(),
+                program,
+            }),
+        );
+        y
+    }
+}
+
+/// Position of `view` among `inputs`, added if new.
+fn input_number(inputs: &mut Vec<View>, view: View) -> u16 {
+    if let Some(at) = inputs.iter().position(|v| *v == view) {
+        return at as u16;
+    }
+    inputs.push(view);
+    (inputs.len() - 1) as u16
+}
+
+/// Integer arithmetic wraps at the width of its type.
+fn wrapped(e: &mut Expression, y: u16, dtype: DType) -> u16 {
+    let (bits, signed) = match dtype {
+        DType::I8 => (8, true),
+        DType::U8 => (8, false),
+        DType::I16 => (16, true),
+        DType::U16 => (16, false),
+        DType::I32 => (32, true),
+        DType::U32 => (32, false),
+        _ => return y,
+    };
+    e.push(PointOp::Wrap { bits, signed }, &[y])
+}
+
+fn binary_nodes(e: &mut Expression, op: Binary, a: u16, b: u16, dtype: DType) -> u16 {
+    let small = matches!(dtype, DType::I8 | DType::U8);
+    match op {
+        Binary::Add => {
+            let y = e.push(PointOp::Add, &[a, b]);
+            wrapped(e, y, dtype)
+        }
+        Binary::Sub => {
+            let y = e.push(PointOp::Sub, &[a, b]);
+            wrapped(e, y, dtype)
+        }
+        Binary::Mul => {
+            let y = e.push(PointOp::Mul, &[a, b]);
+            wrapped(e, y, dtype)
+        }
+        Binary::Div => {
+            let y = e.push(PointOp::Div, &[a, b]);
+            let y = if small { e.push(PointOp::Truncate, &[y]) } else { y };
+            wrapped(e, y, dtype)
+        }
+        Binary::Pow => {
+            let y = e.push(PointOp::Pow, &[a, b]);
+            wrapped(e, y, dtype)
+        }
+        Binary::Mod { fmod: true } => e.push(PointOp::RemainderTruncated, &[a, b]),
+        Binary::Mod { fmod: false } => e.push(PointOp::RemainderFloored, &[a, b]),
+        Binary::PRelu => e.push(PointOp::PRelu, &[a, b]),
+        Binary::And => e.push(PointOp::And, &[a, b]),
+        Binary::Or => e.push(PointOp::Or, &[a, b]),
+        Binary::Xor => e.push(PointOp::Xor, &[a, b]),
+        Binary::Equal => e.push(PointOp::Equal, &[a, b]),
+        Binary::Less => e.push(PointOp::Less, &[a, b]),
+        Binary::LessOrEqual => e.push(PointOp::LessOrEqual, &[a, b]),
+        Binary::Greater => e.push(PointOp::Less, &[b, a]),
+        Binary::GreaterOrEqual => e.push(PointOp::LessOrEqual, &[b, a]),
+    }
+}
+
+/// What turns a held element of `from` into a held element of `to`.
+fn cast_operations(from: DType, to: DType) -> Vec<PointOp> {
+    let range = |low: f32, high: f32| PointOp::Clamp { low, high };
+    let wrap = |bits, signed| PointOp::Wrap { bits, signed };
+    let wide = |d: DType| Storage::of(d) == Storage::I64;
+    if from == to {
+        return Vec::new();
+    }
+    let mut ops = Vec::new();
+    match to {
+        DType::Bool => ops.push(PointOp::ToBool),
+        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => {
+            if wide(from) {
+                ops.push(PointOp::ToF32);
+            }
+            match to {
+                DType::F16 => ops.push(PointOp::RoundF16),
+                DType::BF16 => ops.push(PointOp::RoundBf16),
+                _ => {}
+            }
+        }
+        DType::I8 | DType::U8 => {
+            let signed = to == DType::I8;
+            if wide(from) {
+                ops.extend([wrap(8, signed), PointOp::ToF32]);
+            } else if from.is_float() {
+                let (low, high) = if signed { (-128.0, 127.0) } else { (0.0, 255.0) };
+                ops.extend([PointOp::Truncate, range(low, high)]);
+            } else if from != DType::Bool {
+                ops.push(wrap(8, signed));
+            }
+        }
+        _ => {
+            if !wide(from) {
+                ops.push(PointOp::ToI64);
+            }
+            match to {
+                DType::I16 => ops.push(wrap(16, true)),
+                DType::U16 => ops.push(wrap(16, false)),
+                DType::I32 => ops.push(wrap(32, true)),
+                DType::U32 => ops.push(wrap(32, false)),
+                _ => {}
+            }
+        }
+    }
+    ops
+}

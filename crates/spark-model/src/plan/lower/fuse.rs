@@ -1,0 +1,313 @@
+//! Element-wise nodes folded backwards into the product that made their operand.
+//!
+//! ```text
+//! y = conv(x) * s[c] + t[c]      weights *= s per output channel; bias = bias * s + t
+//! y = f(conv(x))                 epilogue.activation = f
+//! y = conv(x) + z                epilogue.residual = z, if z is made before the convolution runs
+//! ```
+//!
+//! Only a product all of whose results go to this one node is touched.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::graph::Unary;
+
+impl Lowering<'_> {
+    /// The product step that made `id`, if nothing else reads `id`.
+    fn sole_producer(&self, id: ValueId) -> Option<usize> {
+        (self.readers[id.0] == 1).then(|| self.producer.get(&id).copied())?
+    }
+
+    /// Whether nothing follows the bias of the product step yet.
+    fn is_affine(&self, step: usize) -> bool {
+        self.product(step)
+            .is_some_and(|(_, e)| e.residual.is_none() && e.activation == Activation::None)
+    }
+
+    fn product(&self, step: usize) -> Option<(&Weights, &Epilogue)> {
+        match &self.plan.steps[step].step {
+            Step::Conv(s) => Some((&s.weights, &s.epilogue)),
+            Step::Linear(s) => Some((&s.weights, &s.epilogue)),
+            _ => None,
+        }
+    }
+
+    fn product_mut(&mut self, step: usize) -> Option<(&mut Weights, &mut Epilogue)> {
+        match &mut self.plan.steps[step].step {
+            Step::Conv(s) => Some((&mut s.weights, &mut s.epilogue)),
+            Step::Linear(s) => Some((&mut s.weights, &mut s.epilogue)),
+            _ => None,
+        }
+    }
+
+    /// The output of the product now belongs to value `to`.
+    fn take_over(&mut self, name: &str, from: ValueId, to: ValueId, step: usize) {
+        self.values[to.0] = self.values[from.0].clone();
+        self.producer.insert(to, step);
+        self.plan.steps[step].name = name.to_owned();
+    }
+
+    /// Values of constant `id` per channel of a result of shape `shape` whose product
+    /// channels lie along `axis`; `None` if it varies along another axis.
+    fn per_channel(&self, id: ValueId, shape: &[usize], axis: usize) -> Option<Vec<f64>> {
+        let tensor = self.constant(id)?;
+        let missing = shape.len().checked_sub(tensor.shape().len())?;
+        let mut extent = 1;
+        for (i, &d) in tensor.shape().iter().enumerate() {
+            if d != 1 {
+                (i + missing == axis && d == shape[axis]).then_some(())?;
+                extent = d;
+            }
+        }
+        let values = tensor.to_f64();
+        Some(match extent {
+            1 => vec![values[0]; shape[axis]],
+            _ => values,
+        })
+    }
+
+    /// The axis of `id` along which the product's output channels lie.
+    fn channel_axis(&self, id: ValueId, step: usize) -> Option<usize> {
+        let rank = self.ty(id).shape.len();
+        match &self.plan.steps[step].step {
+            Step::Conv(_) => Some(1),
+            // A linear step's channels have unit stride in its view; a transposed product's
+            // value carries them elsewhere.
+            Step::Linear(s) => {
+                let Lowered::View(view) = &self.values[id.0] else {
+                    return None;
+                };
+                let last = rank.checked_sub(1)?;
+                let n = s.weights.out_per_group;
+                (view.axes[last].extent == n && (n == 1 || view.axes[last].stride == 1))
+                    .then_some(last)
+            }
+            _ => None,
+        }
+    }
+
+    /// The channel axis of `id` if a product nothing else reads made it.
+    pub(super) fn sole_channel_axis(&self, id: ValueId) -> Option<usize> {
+        self.sole_producer(id)
+            .and_then(|step| self.channel_axis(id, step))
+    }
+
+    /// `to = from * scale + shift` per channel; either may be left out.
+    pub(super) fn fuse_affine(
+        &mut self,
+        name: &str,
+        from: ValueId,
+        to: ValueId,
+        scale: Option<&[f64]>,
+        shift: Option<&[f64]>,
+    ) -> bool {
+        let Some(step) = self.sole_producer(from).filter(|&s| self.is_affine(s)) else {
+            return false;
+        };
+        let Some((weights, epilogue)) = self.product_mut(step) else {
+            return false;
+        };
+        let n = weights.groups * weights.out_per_group;
+        let mut bias: Vec<f64> = match &epilogue.bias {
+            Some(b) => b.iter().map(|&v| f64::from(v)).collect(),
+            None => vec![0.0; n],
+        };
+        if let Some(scale) = scale {
+            let per_group = weights.out_per_group;
+            let rows_per_group = weights.taps * weights.in_per_group;
+            let mut data = weights.data.as_ref().clone();
+            for (row, values) in data.chunks_exact_mut(per_group).enumerate() {
+                let first = row / rows_per_group * per_group;
+                for (value, s) in values.iter_mut().zip(&scale[first..first + per_group]) {
+                    *value = (f64::from(*value) * s) as f32;
+                }
+            }
+            weights.data = Arc::new(data);
+            bias.iter_mut().zip(scale).for_each(|(b, s)| *b *= s);
+        }
+        if let Some(shift) = shift {
+            bias.iter_mut().zip(shift).for_each(|(b, t)| *b += t);
+        }
+        if epilogue.bias.is_some() || shift.is_some() {
+            epilogue.bias = Some(Arc::new(bias.into_iter().map(|b| b as f32).collect()));
+        }
+        self.take_over(name, from, to, step);
+        true
+    }
+
+    /// Folds `to = from op constant` into the product behind `from`.
+    pub(super) fn fuse_constant(
+        &mut self,
+        name: &str,
+        from: ValueId,
+        constant: ValueId,
+        to: ValueId,
+        op: PointOp,
+    ) -> bool {
+        if self.ty(from).shape != self.ty(to).shape {
+            return false;
+        }
+        let Some(step) = self.sole_producer(from) else {
+            return false;
+        };
+        let Some(axis) = self.channel_axis(from, step) else {
+            return false;
+        };
+        let Some(values) = self.per_channel(constant, &self.ty(to).shape, axis) else {
+            return false;
+        };
+        match op {
+            PointOp::Add => self.fuse_affine(name, from, to, None, Some(&values)),
+            PointOp::Sub => {
+                let negated: Vec<f64> = values.iter().map(|v| -v).collect();
+                self.fuse_affine(name, from, to, None, Some(&negated))
+            }
+            PointOp::Mul => self.fuse_affine(name, from, to, Some(&values), None),
+            PointOp::Div if values.iter().all(|&v| v != 0.0) => {
+                let inverse: Vec<f64> = values.iter().map(|v| 1.0 / v).collect();
+                self.fuse_affine(name, from, to, Some(&inverse), None)
+            }
+            _ => false,
+        }
+    }
+
+    /// Folds `to = activation(from)` into the product behind `from`.
+    pub(super) fn fuse_activation(
+        &mut self,
+        name: &str,
+        from: ValueId,
+        to: ValueId,
+        activation: Activation,
+    ) -> bool {
+        let Some(step) = self.sole_producer(from) else {
+            return false;
+        };
+        let Some((_, epilogue)) = self.product_mut(step) else {
+            return false;
+        };
+        if epilogue.activation != Activation::None {
+            return false;
+        }
+        epilogue.activation = activation;
+        epilogue.residual_first = true;
+        self.take_over(name, from, to, step);
+        true
+    }
+
+    /// Folds `to = a + b` into the product behind the later of the two.
+    pub(super) fn fuse_residual(
+        &mut self,
+        name: &str,
+        a: ValueId,
+        b: ValueId,
+        to: ValueId,
+    ) -> bool {
+        let shape = &self.ty(to).shape;
+        if a == b || &self.ty(a).shape != shape || &self.ty(b).shape != shape {
+            return false;
+        }
+        let later = |x: ValueId| self.sole_producer(x);
+        let (from, other) = match (later(a), later(b)) {
+            (Some(i), Some(j)) if j > i => (b, a),
+            (Some(_), _) => (a, b),
+            (None, Some(_)) => (b, a),
+            (None, None) => return false,
+        };
+        let Some(step) = self.sole_producer(from) else {
+            return false;
+        };
+        let (Lowered::View(view), Lowered::View(residual)) =
+            (&self.values[from.0], &self.values[other.0])
+        else {
+            return false;
+        };
+        let (view, residual) = (view.clone(), residual.clone());
+        if self.storage(&residual) != Storage::F32 || !self.made_before(residual.buffer, step) {
+            return false;
+        }
+        // The step sees the value through its own axes; map the residual the same way.
+        let Some(mapped) = self.residual_for(step, &view, &residual) else {
+            return false;
+        };
+        let Some((_, epilogue)) = self.product_mut(step) else {
+            return false;
+        };
+        if epilogue.residual.is_some() {
+            return false;
+        }
+        epilogue.residual_first = epilogue.activation == Activation::None;
+        epilogue.residual = Some(mapped);
+        self.take_over(name, from, to, step);
+        true
+    }
+
+    /// Whether nothing from `step` on writes `buffer`.
+    fn made_before(&self, buffer: BufferId, step: usize) -> bool {
+        !self.plan.steps[step..]
+            .iter()
+            .any(|p| p.step.views_written().iter().any(|v| v.buffer == buffer))
+    }
+
+    fn residual_for(&self, step: usize, value: &View, residual: &View) -> Option<View> {
+        let y = match &self.plan.steps[step].step {
+            Step::Conv(s) => &s.y,
+            Step::Linear(s) => &s.y,
+            _ => return None,
+        };
+        let mapped = if value.axes == y.axes {
+            residual.clone()
+        } else {
+            // Same elements under another shape: only if the residual lies just as the value does.
+            let same = value
+                .axes
+                .iter()
+                .zip(&residual.axes)
+                .all(|(v, r)| v.extent == 1 || v.stride == r.stride);
+            if !same {
+                return None;
+            }
+            View {
+                buffer: residual.buffer,
+                offset: residual.offset + y.offset - value.offset,
+                axes: y.axes.clone(),
+            }
+        };
+        let channel = match &self.plan.steps[step].step {
+            Step::Conv(_) => 1,
+            _ => mapped.rank() - 1,
+        };
+        let c = mapped.axes[channel];
+        (c.extent == 1 || c.stride == 1).then_some(mapped)
+    }
+
+    /// The activation a unary operator is, in the form steps apply it.
+    pub(super) fn activation_of(op: Unary) -> Option<Activation> {
+        match op {
+            Unary::Relu => Some(Activation::Clamp {
+                low: 0.0,
+                high: f32::INFINITY,
+            }),
+            Unary::LeakyRelu { .. }
+            | Unary::ThresholdedRelu { .. }
+            | Unary::Elu { .. }
+            | Unary::Selu { .. }
+            | Unary::Celu { .. }
+            | Unary::Sigmoid
+            | Unary::HardSigmoid { .. }
+            | Unary::HardSwish
+            | Unary::Tanh
+            | Unary::Softplus
+            | Unary::Softsign
+            | Unary::Mish
+            | Unary::Gelu { .. }
+            | Unary::Swish { .. }
+            | Unary::Erf
+            | Unary::Exp
+            | Unary::Abs
+            | Unary::Neg
+            | Unary::Sqrt => Some(Activation::Function(op)),
+            _ => None,
+        }
+    }
+}

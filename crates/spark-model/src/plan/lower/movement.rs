@@ -1,0 +1,423 @@
+//! Operators that move data: views where strides can say it, copies and gathers where not.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::graph::PadMode;
+
+impl Lowering<'_> {
+    pub(super) fn movement(&mut self, node: &Node) -> Result<(), OpError> {
+        if let Op::Split { axis } = node.op {
+            return self.split(node, axis);
+        }
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        let view = match &node.op {
+            Op::Reshape { .. } | Op::Flatten { .. } | Op::Squeeze | Op::Unsqueeze => {
+                let x = self.operand(node, 0)?;
+                let view = self.view(x)?;
+                self.reshaped(&node.name, view, &self.ty(out).shape)
+            }
+            Op::Transpose { perm } => {
+                let x = self.operand(node, 0)?;
+                let view = self.view(x)?;
+                match perm {
+                    Some(perm) => view.permuted(perm),
+                    None => view.permuted(&(0..view.rank()).rev().collect::<Vec<_>>()),
+                }
+            }
+            Op::Expand => {
+                let x = self.operand(node, 0)?;
+                self.view(x)?.broadcast_to(&self.ty(out).shape)
+            }
+            Op::Concat { axis } => self.concat(node, *axis, out)?,
+            Op::Slice => self.slice(node, out)?,
+            Op::Tile => self.tile(node)?,
+            Op::Pad(mode) => self.pad(node, *mode, out)?,
+            Op::DepthToSpace { block, crd } => self.depth_to_space(node, *block, *crd)?,
+            Op::SpaceToDepth { block } => self.space_to_depth(node, *block)?,
+            Op::Gather { axis } => self.gather(node, *axis, out)?,
+            Op::GatherElements { axis } => self.gather_elements(node, *axis, out)?,
+            Op::GatherNd { batch_dims } => self.gather_nd(node, *batch_dims, out)?,
+            Op::ScatterElements { axis, reduction } => {
+                let (index, updates, y) = self.scatter(node)?;
+                let step = ScatterElementsStep {
+                    axis: axis_index(*axis, y.rank())?,
+                    index,
+                    updates,
+                    y: y.clone(),
+                    reduction: *reduction,
+                };
+                self.emit(&node.name, Step::ScatterElements(step));
+                y
+            }
+            Op::ScatterNd { reduction } => {
+                let (index, updates, y) = self.scatter(node)?;
+                let step = ScatterNdStep {
+                    index,
+                    updates,
+                    y: y.clone(),
+                    reduction: *reduction,
+                };
+                self.emit(&node.name, Step::ScatterNd(step));
+                y
+            }
+            Op::EyeLike { k, .. } => self.eye(out, *k)?,
+            Op::ConstantOfShape { value } => {
+                let value = value.to_f64().first().copied().unwrap_or(0.0);
+                self.filled(node, out, value)
+            }
+            op => {
+                return fail(format!(
+                    "{} of values that are not constant has no step",
+                    op.name()
+                ));
+            }
+        };
+        self.set(out, view);
+        Ok(())
+    }
+
+    fn filled(&mut self, node: &Node, out: ValueId, value: f64) -> View {
+        let ty = self.ty(out);
+        let y = self.image_buffer(Storage::of(ty.dtype), &ty.shape);
+        self.emit(&node.name, Step::Fill { y: y.clone(), value });
+        y
+    }
+
+    fn split(&mut self, node: &Node, axis: i64) -> Result<(), OpError> {
+        let x = self.operand(node, 0)?;
+        let view = self.view(x)?;
+        let axis = axis_index(axis, view.rank())?;
+        let sizes: Vec<Option<usize>> = node
+            .outputs
+            .iter()
+            .map(|o| o.map(|id| self.ty(id).shape[axis]))
+            .collect();
+        // Results nobody wants leave gaps only the other sizes and `split` tell of.
+        let given = match self.optional(node, 1) {
+            Some(id) => self.constant_i64(id, "split")?,
+            None => Vec::new(),
+        };
+        let even = view.axes[axis].extent.div_ceil(sizes.len().max(1));
+        let mut start = 0;
+        for (i, out) in node.outputs.iter().enumerate() {
+            let size = sizes[i]
+                .or_else(|| given.get(i).map(|&s| s as usize))
+                .unwrap_or(even);
+            if let Some(id) = out {
+                self.set(*id, view.sliced(axis, start, 1, size));
+            }
+            start += size;
+        }
+        Ok(())
+    }
+
+    /// Joined operands lie in memory as the largest of them does.
+    fn concat(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<View, OpError> {
+        let shape = self.ty(out).shape.clone();
+        let axis = axis_index(axis, shape.len())?;
+        let mut views = Vec::with_capacity(node.inputs.len());
+        for &id in node.inputs.iter().flatten() {
+            views.push(self.view(id)?);
+        }
+        let order = match views.iter().max_by_key(|v| v.len()) {
+            Some(largest) => largest.memory_order(),
+            None => return fail("no operand"),
+        };
+        let y = self.dense_buffer(Storage::of(self.ty(out).dtype), &shape, &order);
+        let mut start = 0;
+        for view in views {
+            let extent = view.axes[axis].extent;
+            if !view.is_empty() {
+                let part = y.sliced(axis, start, 1, extent);
+                self.emit(&node.name, Step::Copy { x: view, y: part });
+            }
+            start += extent;
+        }
+        Ok(y)
+    }
+
+    fn slice(&mut self, node: &Node, out: ValueId) -> Result<View, OpError> {
+        let x = self.operand(node, 0)?;
+        let mut view = self.view(x)?;
+        let rank = view.rank();
+        let (starts, ends) = (self.operand(node, 1)?, self.operand(node, 2)?);
+        let starts = self.constant_i64(starts, "starts")?;
+        let _ = self.constant_i64(ends, "ends")?;
+        let axes = match self.optional(node, 3) {
+            Some(id) => self.constant_i64(id, "axes")?,
+            None => (0..starts.len() as i64).collect(),
+        };
+        let steps = match self.optional(node, 4) {
+            Some(id) => self.constant_i64(id, "steps")?,
+            None => vec![1; starts.len()],
+        };
+        let shape = self.ty(out).shape.clone();
+        for ((start, axis), step) in starts.into_iter().zip(axes).zip(steps) {
+            let axis = axis_index(axis, rank)?;
+            let extent = view.axes[axis].extent as i64;
+            let from = if start < 0 {
+                start.saturating_add(extent)
+            } else {
+                start
+            };
+            let last = if step < 0 { extent - 1 } else { extent };
+            let from = from.clamp(0, last.max(0)) as usize;
+            view = view.sliced(axis, from, step as isize, shape[axis]);
+        }
+        if view.is_empty() {
+            view.offset = 0;
+        }
+        Ok(view)
+    }
+
+    fn tile(&mut self, node: &Node) -> Result<View, OpError> {
+        let (x, repeats) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let mut view = self.view(x)?;
+        let repeats = self.constant_i64(repeats, "repeats")?;
+        for (axis, &times) in repeats.iter().enumerate() {
+            if times == 1 {
+                continue;
+            }
+            if view.rank() == MAX_RANK {
+                return fail(format!("repeating one of {MAX_RANK} axes is not supported"));
+            }
+            let mut shape = view.shape();
+            shape[axis] *= times.max(0) as usize;
+            view.axes.insert(
+                axis,
+                Axis {
+                    extent: times.max(0) as usize,
+                    stride: 0,
+                },
+            );
+            view = self.reshaped(&node.name, view, &shape);
+        }
+        Ok(view)
+    }
+
+    fn pad(&mut self, node: &Node, mode: PadMode, out: ValueId) -> Result<View, OpError> {
+        let (x, pads) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let mut view = self.view(x)?;
+        let rank = view.rank();
+        let pads = self.constant_i64(pads, "pads")?;
+        let axes = match self.optional(node, 3) {
+            Some(id) => self.constant_i64(id, "axes")?,
+            None => (0..rank as i64).collect(),
+        };
+        let n = axes.len();
+        let (mut begin, mut end) = (vec![0i64; rank], vec![0i64; rank]);
+        for (i, &axis) in axes.iter().enumerate() {
+            let axis = axis_index(axis, rank)?;
+            (begin[axis], end[axis]) = (pads[i], pads[n + i]);
+        }
+        // Negative padding cuts.
+        for axis in 0..rank {
+            let (b, e) = ((-begin[axis]).max(0), (-end[axis]).max(0));
+            if b + e > 0 {
+                let extent = view.axes[axis].extent as i64 - b - e;
+                view = view.sliced(axis, b as usize, 1, extent.max(0) as usize);
+                (begin[axis], end[axis]) = (begin[axis].max(0), end[axis].max(0));
+            }
+        }
+        if mode != PadMode::Constant {
+            return Ok(self.pad_by_index(&node.name, view, mode, &begin, &end));
+        }
+        let value = match self.optional(node, 2) {
+            None => 0.0,
+            Some(id) => match self.constant(id) {
+                Some(t) => t.to_f64().first().copied().unwrap_or(0.0),
+                None => return fail("a padding value that is not constant is not supported"),
+            },
+        };
+        let shape = self.ty(out).shape.clone();
+        let y = self.dense_buffer(self.storage(&view), &shape, &view.memory_order());
+        self.emit(&node.name, Step::Fill { y: y.clone(), value });
+        let mut inner = y.clone();
+        for axis in 0..rank {
+            inner = inner.sliced(axis, begin[axis] as usize, 1, view.axes[axis].extent);
+        }
+        if !view.is_empty() {
+            self.emit(&node.name, Step::Copy { x: view, y: inner });
+        }
+        Ok(y)
+    }
+
+    fn pad_by_index(
+        &mut self,
+        name: &str,
+        mut view: View,
+        mode: PadMode,
+        begin: &[i64],
+        end: &[i64],
+    ) -> View {
+        for axis in 0..view.rank() {
+            if begin[axis] == 0 && end[axis] == 0 {
+                continue;
+            }
+            let extent = view.axes[axis].extent as i64;
+            let index: Vec<u32> = (-begin[axis]..extent + end[axis])
+                .map(|i| match mode {
+                    PadMode::Edge => i.clamp(0, extent - 1),
+                    PadMode::Wrap => i.rem_euclid(extent),
+                    _ => {
+                        let period = (2 * (extent - 1)).max(1);
+                        let i = i.rem_euclid(period);
+                        i.min(period - i)
+                    }
+                } as u32)
+                .collect();
+            let mut shape = view.shape();
+            shape[axis] = index.len();
+            let y = self.dense_buffer(self.storage(&view), &shape, &view.memory_order());
+            let step = ResampleStep {
+                x: view,
+                y: y.clone(),
+                axis,
+                taps: 1,
+                index: Arc::new(index),
+                weight: None,
+            };
+            self.emit(name, Step::Resample(step));
+            view = y;
+        }
+        view
+    }
+
+    fn depth_to_space(&mut self, node: &Node, b: usize, crd: bool) -> Result<View, OpError> {
+        let x = self.operand(node, 0)?;
+        let view = self.view(x)?;
+        let [n, c, h, w] = view.shape()[..] else {
+            return fail("four axes wanted");
+        };
+        let c = c / (b * b);
+        let (split, perm) = if crd {
+            ([n, c, b, b, h, w], [0, 1, 4, 2, 5, 3])
+        } else {
+            ([n, b, b, c, h, w], [0, 3, 4, 1, 5, 2])
+        };
+        let view = self.reshaped(&node.name, view, &split).permuted(&perm);
+        let pixels = self.copied(&node.name, &view, &[0, 2, 3, 4, 5, 1]);
+        Ok(self.reshaped(&node.name, pixels, &[n, c, h * b, w * b]))
+    }
+
+    fn space_to_depth(&mut self, node: &Node, b: usize) -> Result<View, OpError> {
+        let x = self.operand(node, 0)?;
+        let view = self.view(x)?;
+        let [n, c, h, w] = view.shape()[..] else {
+            return fail("four axes wanted");
+        };
+        let (h, w) = (h / b, w / b);
+        let view = self.reshaped(&node.name, view, &[n, c, h, b, w, b]);
+        let view = view.permuted(&[0, 3, 5, 1, 2, 4]);
+        let pixels = self.copied(&node.name, &view, &[0, 4, 5, 1, 2, 3]);
+        Ok(self.reshaped(&node.name, pixels, &[n, c * b * b, h, w]))
+    }
+
+    fn gather(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<View, OpError> {
+        let (x, index) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let view = self.view(x)?;
+        let axis = axis_index(axis, view.rank())?;
+        let shape = self.ty(out).shape.clone();
+        let extent = view.axes[axis].extent;
+        if self.constant(index).is_some() {
+            let positions = self.constant_i64(index, "indices")?;
+            if let Some(run) = straight_run(&positions, extent) {
+                let (start, step) = run;
+                let cut = view.sliced(axis, start, step, positions.len());
+                return Ok(match self.ty(index).shape.len() {
+                    1 => cut,
+                    _ => self.reshaped(&node.name, cut, &shape),
+                });
+            }
+        }
+        let extents = view.shape();
+        let outer: usize = extents[..axis].iter().product();
+        let inner: usize = extents[axis + 1..].iter().product();
+        let index = self.view(index)?;
+        let count = index.len();
+        if self.storage(&index) != Storage::I64 {
+            return fail("indices must be 32- or 64-bit integers");
+        }
+        let y = self.row_major_buffer(self.storage(&view), &shape);
+        let step = GatherStep {
+            x: self.reshaped(&node.name, view, &[outer, extent, inner]),
+            index: self.reshaped(&node.name, index, &[count]),
+            y: View::dense(y.buffer, &[outer, count, inner], &[0, 1, 2]),
+        };
+        self.emit(&node.name, Step::Gather(step));
+        Ok(y)
+    }
+
+    fn gather_elements(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<View, OpError> {
+        let (x, index) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let (x, index) = (self.view(x)?, self.view(index)?);
+        let y = self.row_major_buffer(self.storage(&x), &self.ty(out).shape);
+        let step = GatherElementsStep {
+            axis: axis_index(axis, x.rank())?,
+            x,
+            index,
+            y: y.clone(),
+        };
+        self.emit(&node.name, Step::GatherElements(step));
+        Ok(y)
+    }
+
+    fn gather_nd(&mut self, node: &Node, batch_dims: usize, out: ValueId) -> Result<View, OpError> {
+        let (x, index) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let (x, index) = (self.view(x)?, self.view(index)?);
+        let y = self.row_major_buffer(self.storage(&x), &self.ty(out).shape);
+        let step = GatherNdStep {
+            x,
+            index,
+            y: y.clone(),
+            batch_dims,
+        };
+        self.emit(&node.name, Step::GatherNd(step));
+        Ok(y)
+    }
+
+    /// Operands of a scatter; the result starts as a copy of the first.
+    fn scatter(&mut self, node: &Node) -> Result<(View, View, View), OpError> {
+        let ids = [0, 1, 2].map(|i| self.operand(node, i));
+        let [x, index, updates] = ids;
+        let x = self.view(x?)?;
+        let (index, updates) = (self.view(index?)?, self.view(updates?)?);
+        let order: Vec<usize> = (0..x.rank()).collect();
+        let y = self.copied(&node.name, &x, &order);
+        Ok((index, updates, y))
+    }
+
+    fn eye(&mut self, out: ValueId, k: i64) -> Result<View, OpError> {
+        let ty = self.ty(out);
+        let [rows, columns] = ty.shape[..] else {
+            return fail("two axes wanted");
+        };
+        let ones = (0..rows as i64).flat_map(|i| (0..columns as i64).map(move |j| j - i == k));
+        let data = match Storage::of(ty.dtype) {
+            Storage::F32 => ConstantData::F32(Arc::new(
+                ones.map(|one| f32::from(u8::from(one))).collect(),
+            )),
+            Storage::I64 => ConstantData::I64(Arc::new(ones.map(i64::from).collect())),
+        };
+        let buffer = self.constant_buffer(data);
+        Ok(View::dense(buffer, &[rows, columns], &[0, 1]))
+    }
+}
+
+/// Start and step of indices that are evenly spaced and in range.
+fn straight_run(positions: &[i64], extent: usize) -> Option<(usize, isize)> {
+    let wrap = |i: i64| if i < 0 { i + extent as i64 } else { i };
+    let first = wrap(*positions.first()?);
+    let step = positions.get(1).map_or(1, |&second| wrap(second) - first);
+    let straight = positions
+        .iter()
+        .enumerate()
+        .all(|(k, &p)| wrap(p) == first + k as i64 * step);
+    let inside = positions
+        .iter()
+        .all(|&p| (0..extent as i64).contains(&wrap(p)));
+    (straight && inside && step != 0).then_some((first as usize, step as isize))
+}

@@ -1,0 +1,137 @@
+//! Reductions, extreme positions, sorted prefixes and running sums.
+
+use super::*;
+use crate::graph::{ArgReduce, Reduce, ReduceKind};
+
+impl Lowering<'_> {
+    pub(super) fn reduce(&mut self, node: &Node, params: Reduce) -> Result<(), OpError> {
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        let x_id = self.operand(node, 0)?;
+        let rank = self.ty(x_id).shape.len();
+        let axes = match self.optional(node, 1) {
+            Some(id) => self.constant_i64(id, "axes")?,
+            None => Vec::new(),
+        };
+        let mut reduced = vec![axes.is_empty() && !params.noop_with_empty_axes; rank];
+        for axis in axes {
+            reduced[axis_index(axis, rank)?] = true;
+        }
+        let x = self.view(x_id)?;
+        let storage = self.storage(&x);
+        let exact = matches!(
+            params.kind,
+            ReduceKind::Sum | ReduceKind::Max | ReduceKind::Min | ReduceKind::Prod
+        );
+        if storage == Storage::I64 && !exact {
+            return fail(format!("{:?} of integers is not supported", params.kind));
+        }
+        let shape: Vec<usize> = (0..rank)
+            .map(|a| if reduced[a] { 1 } else { x.axes[a].extent })
+            .collect();
+        let y = self.dense_buffer(storage, &shape, &x.memory_order());
+        let step = ReduceStep {
+            x,
+            y: y.clone(),
+            kind: params.kind,
+        };
+        self.emit(&node.name, Step::Reduce(step));
+        self.set(out, without_axes(y, &reduced, params.keep_dims));
+        Ok(())
+    }
+
+    pub(super) fn arg_reduce(&mut self, node: &Node, params: ArgReduce) -> Result<(), OpError> {
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        let x_id = self.operand(node, 0)?;
+        let x = self.view(x_id)?;
+        let axis = axis_index(params.axis, x.rank())?;
+        let mut shape = x.shape();
+        shape[axis] = 1;
+        let y = self.dense_buffer(Storage::I64, &shape, &x.memory_order());
+        let step = ArgReduceStep {
+            x,
+            y: y.clone(),
+            params: ArgReduce {
+                axis: axis as i64,
+                ..params
+            },
+        };
+        self.emit(&node.name, Step::ArgReduce(step));
+        let mut reduced = vec![false; shape.len()];
+        reduced[axis] = true;
+        self.set(out, without_axes(y, &reduced, params.keep_dims));
+        Ok(())
+    }
+
+    pub(super) fn top_k(&mut self, node: &Node, axis: i64, largest: bool) -> Result<(), OpError> {
+        let x_id = self.operand(node, 0)?;
+        let x = self.view(x_id)?;
+        let axis = axis_index(axis, x.rank())?;
+        let storage = self.storage(&x);
+        let mut results = [None, None];
+        for (slot, storage) in [(0, storage), (1, Storage::I64)] {
+            if let Some(out) = self.result(node, slot) {
+                let shape = self.ty(out).shape.clone();
+                let y = self.row_major_buffer(storage, &shape);
+                self.set(out, y.clone());
+                results[slot] = Some(y);
+            }
+        }
+        let [values, indices] = results;
+        let step = TopKStep {
+            x,
+            values,
+            indices,
+            axis,
+            largest,
+        };
+        self.emit(&node.name, Step::TopK(step));
+        Ok(())
+    }
+
+    pub(super) fn cum_sum(
+        &mut self,
+        node: &Node,
+        exclusive: bool,
+        reverse: bool,
+    ) -> Result<(), OpError> {
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        let (x_id, axis_id) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let x = self.view(x_id)?;
+        let axis = match self.constant_i64(axis_id, "axis")?[..] {
+            [axis] => axis_index(axis, x.rank())?,
+            _ => return fail("the axis must be one number"),
+        };
+        let y = self.dense_buffer(self.storage(&x), &x.shape(), &x.memory_order());
+        let step = CumSumStep {
+            x,
+            y: y.clone(),
+            axis,
+            exclusive,
+            reverse,
+        };
+        self.emit(&node.name, Step::CumSum(step));
+        self.set(out, y);
+        Ok(())
+    }
+}
+
+/// `view` without the axes marked, unless they are to be kept.
+fn without_axes(view: View, marked: &[bool], keep: bool) -> View {
+    if keep {
+        return view;
+    }
+    let axes = view
+        .axes
+        .iter()
+        .zip(marked)
+        .filter(|(_, m)| !**m)
+        .map(|(&a, _)| a)
+        .collect();
+    View { axes, ..view }
+}

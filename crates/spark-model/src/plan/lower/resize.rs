@@ -1,0 +1,249 @@
+//! Resizing, one axis at a time, and grid sampling.
+//!
+//! ```text
+//! y[o] = sum over taps of weight(x_o - i) * x[i],  x_o = transform(o)
+//! nearest 1 tap; linear 2; cubic 4; with antialias the kernel is stretched by 1 / scale
+//! ```
+//!
+//! Interpolation is separable, so every axis is one Resample step.
+//!
+//! Source: ONNX operator specification, Resize-19, and its reference implementation's
+//! order of rounding for nearest.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::graph::{
+    AspectRatio, CoordinateTransform, GridPadding, Interpolation, NearestRounding, Resize,
+};
+
+/// Positions and weights of one axis, `taps` per result.
+struct Table {
+    taps: usize,
+    index: Vec<u32>,
+    weight: Option<Vec<f32>>,
+}
+
+impl Lowering<'_> {
+    pub(super) fn resize(&mut self, node: &Node, params: &Resize) -> Result<(), OpError> {
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        if params.transform == CoordinateTransform::TfCropAndResize {
+            return fail("crop and resize is not supported");
+        }
+        let x_id = self.operand(node, 0)?;
+        let mut view = self.view(x_id)?;
+        let shape = self.ty(out).shape.clone();
+        let scales = self.resize_scales(node, params, &view.shape(), &shape)?;
+        for axis in 0..shape.len() {
+            let (n_in, n_out) = (view.axes[axis].extent, shape[axis]);
+            if n_in == n_out && scales[axis] == 1.0 {
+                continue;
+            }
+            let table = axis_table(params, n_in, n_out, scales[axis]);
+            let mut extents = view.shape();
+            extents[axis] = n_out;
+            let y = self.dense_buffer(self.storage(&view), &extents, &view.memory_order());
+            let step = ResampleStep {
+                x: view,
+                y: y.clone(),
+                axis,
+                taps: table.taps,
+                index: Arc::new(table.index),
+                weight: table.weight.map(Arc::new),
+            };
+            self.emit(&node.name, Step::Resample(step));
+            view = y;
+        }
+        self.set(out, view);
+        Ok(())
+    }
+
+    /// Scale of every axis: as given, or from the sizes under the aspect-ratio policy.
+    fn resize_scales(
+        &self,
+        node: &Node,
+        params: &Resize,
+        input: &[usize],
+        output: &[usize],
+    ) -> Result<Vec<f64>, OpError> {
+        let rank = input.len();
+        let axes: Vec<usize> = match &params.axes {
+            Some(axes) => axes
+                .iter()
+                .map(|&a| axis_index(a, rank))
+                .collect::<Result<_, _>>()?,
+            None => (0..rank).collect(),
+        };
+        let mut scales = vec![1.0; rank];
+        let given = self
+            .optional(node, 2)
+            .filter(|&id| !self.ty(id).shape.contains(&0));
+        if let Some(id) = given {
+            let Some(tensor) = self.constant(id) else {
+                return fail("scales that are not constant are not supported");
+            };
+            for (&axis, scale) in axes.iter().zip(tensor.to_f64()) {
+                scales[axis] = scale;
+            }
+            return Ok(scales);
+        }
+        let ratio = |&a: &usize| output[a] as f64 / input[a] as f64;
+        match (params.aspect, self.optional(node, 3)) {
+            (AspectRatio::Stretch, _) | (_, None) => {
+                axes.iter().for_each(|a| scales[*a] = ratio(a));
+            }
+            (aspect, Some(id)) => {
+                let sizes = self.constant_i64(id, "sizes")?;
+                let ratios = axes.iter().zip(&sizes);
+                let ratios = ratios.map(|(&a, &s)| s as f64 / input[a] as f64);
+                let common = match aspect {
+                    AspectRatio::NotLarger => ratios.fold(f64::INFINITY, f64::min),
+                    _ => ratios.fold(0.0, f64::max),
+                };
+                axes.iter().for_each(|&a| scales[a] = common);
+            }
+        }
+        Ok(scales)
+    }
+
+    pub(super) fn grid_sample(
+        &mut self,
+        node: &Node,
+        mode: Interpolation,
+        padding: GridPadding,
+        align_corners: bool,
+    ) -> Result<(), OpError> {
+        let Some(out) = self.result(node, 0) else {
+            return Ok(());
+        };
+        let (x, grid) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let (x, grid) = (self.view(x)?, self.view(grid)?);
+        if x.rank() != 4 {
+            return fail("grid sampling of other than two spatial axes is not supported");
+        }
+        let y = self.image_buffer(Storage::F32, &self.ty(out).shape);
+        let step = GridSampleStep {
+            x,
+            grid,
+            y: y.clone(),
+            mode,
+            padding,
+            align_corners,
+        };
+        self.emit(&node.name, Step::GridSample(step));
+        self.set(out, y);
+        Ok(())
+    }
+}
+
+/// Input coordinate of output position `o`.
+fn source_coordinate(params: &Resize, o: usize, n_in: usize, n_out: usize, scale: f64) -> f64 {
+    let o = o as f64;
+    let half_pixel = (o + 0.5) / scale - 0.5;
+    match params.transform {
+        CoordinateTransform::HalfPixel | CoordinateTransform::TfCropAndResize => half_pixel,
+        CoordinateTransform::PytorchHalfPixel => {
+            if n_out > 1 {
+                half_pixel
+            } else {
+                0.0
+            }
+        }
+        CoordinateTransform::HalfPixelSymmetric => {
+            // The exact result extent may be fractional; keep the picture's centre in place.
+            let exact = n_in as f64 * scale;
+            let adjustment = n_out as f64 / exact;
+            let centre = n_in as f64 / 2.0;
+            centre * (1.0 - adjustment) + half_pixel
+        }
+        CoordinateTransform::AlignCorners => {
+            let exact = n_in as f64 * scale;
+            if exact > 1.0 {
+                o * (n_in as f64 - 1.0) / (exact - 1.0)
+            } else {
+                0.0
+            }
+        }
+        CoordinateTransform::Asymmetric => o / scale,
+    }
+}
+
+fn axis_table(params: &Resize, n_in: usize, n_out: usize, scale: f64) -> Table {
+    let at = |o| source_coordinate(params, o, n_in, n_out, scale);
+    if params.mode == Interpolation::Nearest {
+        let index = (0..n_out)
+            .map(|o| {
+                let x = at(o);
+                let rounded = match params.rounding {
+                    NearestRounding::RoundPreferFloor => (x - 0.5).ceil(),
+                    NearestRounding::RoundPreferCeil => (x + 0.5).floor(),
+                    NearestRounding::Floor => x.floor(),
+                    NearestRounding::Ceil => x.ceil(),
+                };
+                rounded.clamp(0.0, n_in as f64 - 1.0) as u32
+            })
+            .collect();
+        return Table {
+            taps: 1,
+            index,
+            weight: None,
+        };
+    }
+    let stretch = if params.antialias { scale.min(1.0) } else { 1.0 };
+    let reach = match params.mode {
+        Interpolation::Cubic => 2.0,
+        _ => 1.0,
+    } / stretch;
+    let taps = (2.0 * reach).ceil() as usize + usize::from(stretch < 1.0);
+    let (mut index, mut weight) = (Vec::new(), Vec::new());
+    for o in 0..n_out {
+        let x = at(o);
+        let first = if stretch < 1.0 {
+            (x - reach).floor() + 1.0
+        } else {
+            x.floor() - (reach - 1.0)
+        };
+        let mut weights: Vec<f64> = (0..taps)
+            .map(|t| {
+                let position = first + t as f64;
+                let outside = position < 0.0 || position > n_in as f64 - 1.0;
+                if params.exclude_outside && outside {
+                    return 0.0;
+                }
+                kernel(params, (position - x) * stretch)
+            })
+            .collect();
+        if params.exclude_outside || params.antialias {
+            let sum: f64 = weights.iter().sum();
+            weights.iter_mut().for_each(|w| *w /= sum);
+        }
+        for (t, w) in weights.into_iter().enumerate() {
+            let position = (first + t as f64).clamp(0.0, n_in as f64 - 1.0);
+            index.push(position as u32);
+            weight.push(w as f32);
+        }
+    }
+    Table {
+        taps,
+        index,
+        weight: Some(weight),
+    }
+}
+
+/// Weight of a sample at distance `d`.
+fn kernel(params: &Resize, d: f64) -> f64 {
+    let d = d.abs();
+    if params.mode == Interpolation::Linear {
+        return (1.0 - d).max(0.0);
+    }
+    let a = f64::from(params.cubic_coeff);
+    if d <= 1.0 {
+        ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
+    } else if d < 2.0 {
+        ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a
+    } else {
+        0.0
+    }
+}

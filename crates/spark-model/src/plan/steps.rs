@@ -1,0 +1,665 @@
+//! What one step of a plan does.
+//!
+//! Every step reads whole views and writes one view (two for a few), none of which
+//! overlap unless said. Weights are given as plain matrices in `[taps, in, out]` order.
+
+use std::sync::Arc;
+
+use super::pointwise::Program;
+use super::view::View;
+use crate::graph::{
+    ArgReduce, Cell, Direction, GridPadding, Interpolation, PoolKind, ReduceKind,
+    ScatterReduction, Unary,
+};
+
+/// A function applied to every result of a product before it is stored.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Activation {
+    /// Nothing.
+    None,
+    /// `min(max(x, low), high)`; ReLU is `(0, inf)`.
+    Clamp {
+        /// Lower bound.
+        low: f32,
+        /// Upper bound.
+        high: f32,
+    },
+    /// Any other function.
+    Function(Unary),
+}
+
+/// What happens to a product's results before they are stored:
+/// `activation(product + bias + residual)` or `activation(product + bias) + residual`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Epilogue {
+    /// One value per output channel.
+    pub bias: Option<Arc<Vec<f32>>>,
+    /// A tensor of the result's shape with unit stride along its channels.
+    pub residual: Option<View>,
+    /// Whether the activation comes after the residual.
+    pub residual_first: bool,
+    /// The function.
+    pub activation: Activation,
+}
+
+impl Default for Epilogue {
+    fn default() -> Self {
+        Self {
+            bias: None,
+            residual: None,
+            residual_first: true,
+            activation: Activation::None,
+        }
+    }
+}
+
+/// Weights of a product: `[groups][taps][in_per_group][out_per_group]`, row-major.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weights {
+    /// The elements.
+    pub data: Arc<Vec<f32>>,
+    /// Groups of channels that do not see each other.
+    pub groups: usize,
+    /// Window positions; 1 for a matrix product.
+    pub taps: usize,
+    /// Input channels of one group.
+    pub in_per_group: usize,
+    /// Output channels of one group.
+    pub out_per_group: usize,
+}
+
+/// How a two-dimensional window moves over an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Extent, height then width.
+    pub kernel: [usize; 2],
+    /// Step.
+    pub stride: [usize; 2],
+    /// Step between taps.
+    pub dilation: [usize; 2],
+    /// Border before the first row and column.
+    pub pad: [usize; 2],
+}
+
+/// Convolution, plain or transposed. `x` and `y` are `[n, c, h, w]` with unit channel stride.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConvStep {
+    /// Image.
+    pub x: View,
+    /// Result.
+    pub y: View,
+    /// Weights, taps in row-major order of the window.
+    pub weights: Weights,
+    /// Geometry.
+    pub window: Window,
+    /// Whether the window is turned round (transposed convolution).
+    pub transposed: bool,
+    /// After the product.
+    pub epilogue: Epilogue,
+}
+
+/// `y[m, n] = x[m, k] w[k, n]`, one weight matrix known at load. `x` is `[m, k]` and
+/// `y` `[m, n]`, both with unit stride along the last axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinearStep {
+    /// Rows.
+    pub x: View,
+    /// Result.
+    pub y: View,
+    /// One tap, one group.
+    pub weights: Weights,
+    /// After the product.
+    pub epilogue: Epilogue,
+}
+
+/// `y[b, m, n] = scale * a[b, m, k] b[b, k, n]` for every batch index. `a` has unit stride
+/// along `k`, `y` along `n`; `b` any strides. Operands have the same rank, and batch axes are
+/// already broadcast.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MatMulStep {
+    /// First operand.
+    pub a: View,
+    /// Second operand.
+    pub b: View,
+    /// Result.
+    pub y: View,
+    /// Factor of the product.
+    pub scale: f32,
+}
+
+/// Windowed maximum or average of `[n, c, h, w]` with unit channel stride.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolStep {
+    /// Image.
+    pub x: View,
+    /// Result.
+    pub y: View,
+    /// Maximum or average.
+    pub kind: PoolKind,
+    /// Geometry.
+    pub window: Window,
+    /// Border after the last row and column, which counts in averages that count padding.
+    pub pad_end: [usize; 2],
+    /// Whether padded elements count in an average.
+    pub count_include_pad: bool,
+}
+
+/// Element-wise program over broadcast operands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointwiseStep {
+    /// Operands, already broadcast to the result's shape.
+    pub inputs: Vec<View>,
+    /// Result; dense, and may be the very view of an operand.
+    pub y: View,
+    /// What to compute.
+    pub program: Program,
+}
+
+/// Reduction over some axes of `x`; `y` has those axes with extent 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReduceStep {
+    /// Operand.
+    pub x: View,
+    /// Result, of the same rank.
+    pub y: View,
+    /// What is taken.
+    pub kind: ReduceKind,
+}
+
+/// Position of the extreme value along an axis; `y` is i64 with that axis of extent 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArgReduceStep {
+    /// Operand.
+    pub x: View,
+    /// Result, of the same rank.
+    pub y: View,
+    /// Which extreme; `axis` is not negative.
+    pub params: ArgReduce,
+}
+
+/// Softmax over the last axis of rows `[rows, width]` with unit stride along it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SoftmaxStep {
+    /// Operand.
+    pub x: View,
+    /// Result; may be the very view of the operand.
+    pub y: View,
+    /// The logarithm of it.
+    pub log: bool,
+}
+
+/// Which statistics a normalisation uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NormKind {
+    /// Mean and variance.
+    MeanVariance,
+    /// Mean square only.
+    MeanSquare,
+}
+
+/// Normalisation of every row of `[rows, width]`, then `* scale + bias` along the width.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NormStep {
+    /// Operand, unit stride along the width.
+    pub x: View,
+    /// Result, unit stride along the width.
+    pub y: View,
+    /// `[width]`, row-major.
+    pub scale: Option<View>,
+    /// `[width]`, row-major.
+    pub bias: Option<View>,
+    /// Statistics.
+    pub kind: NormKind,
+    /// Added to the variance or mean square.
+    pub epsilon: f32,
+}
+
+/// Normalisation of `[n, c, positions]` per sample and group of channels, then per channel
+/// `* scale + bias`. `x` and `y` have any strides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupNormStep {
+    /// Operand.
+    pub x: View,
+    /// Result.
+    pub y: View,
+    /// `[c]`.
+    pub scale: View,
+    /// `[c]`.
+    pub bias: View,
+    /// Groups; as many as channels for instance normalisation.
+    pub groups: usize,
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// Indexing along one axis: `y[.., i, ..] = x[.., index[i], ..]`, negative indices counting
+/// from the end. `x` is `[outer, extent, inner]`, `index` `[count]`, `y` `[outer, count, inner]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GatherStep {
+    /// Operand.
+    pub x: View,
+    /// i64.
+    pub index: View,
+    /// Result.
+    pub y: View,
+}
+
+/// `y[i...] = x[i... with index[i...] along axis]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GatherElementsStep {
+    /// Operand.
+    pub x: View,
+    /// i64, of the result's shape.
+    pub index: View,
+    /// Result.
+    pub y: View,
+    /// Axis indexed.
+    pub axis: usize,
+}
+
+/// Index tuples along the last axis of `index`; see ONNX GatherND. `y`'s axes are the batch and
+/// index axes, then what remains of `x`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GatherNdStep {
+    /// Operand.
+    pub x: View,
+    /// i64.
+    pub index: View,
+    /// Result.
+    pub y: View,
+    /// Leading axes shared.
+    pub batch_dims: usize,
+}
+
+/// Writes `updates` into `y`, which already holds the operand.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScatterElementsStep {
+    /// i64.
+    pub index: View,
+    /// Same shape as `index`.
+    pub updates: View,
+    /// Written in place.
+    pub y: View,
+    /// Axis indexed.
+    pub axis: usize,
+    /// How an update meets what is there.
+    pub reduction: ScatterReduction,
+}
+
+/// Writes blocks of `updates` into `y`, which already holds the operand; see ONNX ScatterND.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScatterNdStep {
+    /// i64.
+    pub index: View,
+    /// Blocks.
+    pub updates: View,
+    /// Written in place.
+    pub y: View,
+    /// How an update meets what is there.
+    pub reduction: ScatterReduction,
+}
+
+/// Weighted sums of positions along one axis:
+/// `y[.., o, ..] = sum over t of weight[o, t] * x[.., index[o, t], ..]`.
+/// Interpolation, padding by reflection or edge, and nearest-neighbour resizing are all this.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResampleStep {
+    /// Operand.
+    pub x: View,
+    /// Result; equal to `x` in every other axis.
+    pub y: View,
+    /// The axis.
+    pub axis: usize,
+    /// Positions per result.
+    pub taps: usize,
+    /// `[extent of y][taps]`.
+    pub index: Arc<Vec<u32>>,
+    /// `[extent of y][taps]`; `None` means all ones with one tap (a plain copy).
+    pub weight: Option<Arc<Vec<f32>>>,
+}
+
+/// Samples `[n, c, h, w]` at `grid` `[n, oh, ow, 2]` (x then y, in -1..1).
+#[derive(Debug, Clone, PartialEq)]
+pub struct GridSampleStep {
+    /// Image.
+    pub x: View,
+    /// Coordinates.
+    pub grid: View,
+    /// Result.
+    pub y: View,
+    /// Interpolation.
+    pub mode: Interpolation,
+    /// What lies outside.
+    pub padding: GridPadding,
+    /// Whether -1 and 1 are corner centres.
+    pub align_corners: bool,
+}
+
+/// Running sum along an axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CumSumStep {
+    /// Operand.
+    pub x: View,
+    /// Result.
+    pub y: View,
+    /// The axis.
+    pub axis: usize,
+    /// Leave the element itself out.
+    pub exclusive: bool,
+    /// From the end.
+    pub reverse: bool,
+}
+
+/// The `k` extreme values along an axis, ordered, first positions winning ties.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopKStep {
+    /// Operand.
+    pub x: View,
+    /// Values, if wanted.
+    pub values: Option<View>,
+    /// i64 positions, if wanted.
+    pub indices: Option<View>,
+    /// The axis.
+    pub axis: usize,
+    /// Largest or smallest.
+    pub largest: bool,
+}
+
+/// A recurrent network over `[time, batch, in]`, one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecurrentStep {
+    /// Sequence `[time, batch, in]`.
+    pub x: View,
+    /// Input weights, one tap: `[in][gates * hidden]`.
+    pub w: Weights,
+    /// Recurrent weights, one tap: `[hidden][gates * hidden]`.
+    pub r: Weights,
+    /// Input bias `[gates * hidden]`.
+    pub w_bias: Arc<Vec<f32>>,
+    /// Recurrent bias `[gates * hidden]`.
+    pub r_bias: Arc<Vec<f32>>,
+    /// Peephole weights `[3 * hidden]` of an LSTM.
+    pub peephole: Option<Arc<Vec<f32>>>,
+    /// First state `[batch, hidden]`; zeros where left out.
+    pub h0: Option<View>,
+    /// First cell `[batch, hidden]`; zeros where left out.
+    pub c0: Option<View>,
+    /// All states `[time, batch, hidden]`, if wanted.
+    pub y: Option<View>,
+    /// Last state `[batch, hidden]`, dense.
+    pub h: View,
+    /// Last cell `[batch, hidden]`, dense.
+    pub c: Option<View>,
+    /// Gates of every time step, `[time * batch, gates * hidden]`, scratch.
+    pub gates: View,
+    /// Recurrent product of one time step, `[batch, gates * hidden]`, scratch.
+    pub recurrent: View,
+    /// Cell.
+    pub cell: Cell,
+    /// Forward or reverse.
+    pub direction: Direction,
+    /// Activations of this direction in ONNX's order.
+    pub activations: [Unary; 3],
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant is described at the struct it holds")]
+pub enum Step {
+    Conv(ConvStep),
+    Linear(LinearStep),
+    MatMul(MatMulStep),
+    Pool(PoolStep),
+    Pointwise(PointwiseStep),
+    Reduce(ReduceStep),
+    ArgReduce(ArgReduceStep),
+    Softmax(SoftmaxStep),
+    Norm(NormStep),
+    GroupNorm(GroupNormStep),
+    /// Element by element from one view to another of the same shape and storage.
+    Copy {
+        x: View,
+        y: View,
+    },
+    /// One value everywhere.
+    Fill {
+        y: View,
+        value: f64,
+    },
+    Gather(GatherStep),
+    GatherElements(GatherElementsStep),
+    GatherNd(GatherNdStep),
+    ScatterElements(ScatterElementsStep),
+    ScatterNd(ScatterNdStep),
+    Resample(ResampleStep),
+    GridSample(GridSampleStep),
+    CumSum(CumSumStep),
+    TopK(TopKStep),
+    Recurrent(Box<RecurrentStep>),
+}
+
+impl Step {
+    /// Short name for reports.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Conv(c) if c.transposed => "conv_transpose",
+            Self::Conv(c) if c.is_depthwise() => "depthwise",
+            Self::Conv(_) => "conv",
+            Self::Linear(_) => "linear",
+            Self::MatMul(_) => "matmul",
+            Self::Pool(_) => "pool",
+            Self::Pointwise(_) => "pointwise",
+            Self::Reduce(_) => "reduce",
+            Self::ArgReduce(_) => "arg_reduce",
+            Self::Softmax(_) => "softmax",
+            Self::Norm(_) => "norm",
+            Self::GroupNorm(_) => "group_norm",
+            Self::Copy { .. } => "copy",
+            Self::Fill { .. } => "fill",
+            Self::Gather(_) => "gather",
+            Self::GatherElements(_) => "gather_elements",
+            Self::GatherNd(_) => "gather_nd",
+            Self::ScatterElements(_) => "scatter_elements",
+            Self::ScatterNd(_) => "scatter_nd",
+            Self::Resample(_) => "resample",
+            Self::GridSample(_) => "grid_sample",
+            Self::CumSum(_) => "cumsum",
+            Self::TopK(_) => "top_k",
+            Self::Recurrent(_) => "recurrent",
+        }
+    }
+
+    /// Bytes of the weights and biases this step holds.
+    pub fn weight_bytes(&self) -> usize {
+        let bias = |e: &Epilogue| e.bias.as_ref().map_or(0, |b| b.len());
+        4 * match self {
+            Self::Conv(c) => c.weights.data.len() + bias(&c.epilogue),
+            Self::Linear(l) => l.weights.data.len() + bias(&l.epilogue),
+            Self::Recurrent(r) => {
+                r.w.data.len()
+                    + r.r.data.len()
+                    + r.w_bias.len()
+                    + r.r_bias.len()
+                    + r.peephole.as_ref().map_or(0, |p| p.len())
+            }
+            _ => 0,
+        }
+    }
+
+    /// Drops weights and biases, once an executor holds packed copies.
+    pub(crate) fn forget_weights(&mut self) {
+        let none = Arc::new(Vec::new());
+        let forget = |w: &mut Weights| w.data = Arc::clone(&none);
+        match self {
+            Self::Conv(ConvStep { weights, epilogue, .. })
+            | Self::Linear(LinearStep { weights, epilogue, .. }) => {
+                forget(weights);
+                epilogue.bias = None;
+            }
+            Self::Recurrent(s) => {
+                forget(&mut s.w);
+                forget(&mut s.r);
+            }
+            _ => {}
+        }
+    }
+
+    /// Multiply-accumulate operations of the products in this step.
+    pub fn macs(&self) -> u64 {
+        match self {
+            Self::Conv(c) if c.transposed => (c.x.len() * c.weights.taps * c.weights.out_per_group) as u64,
+            Self::Conv(c) => (c.y.len() * c.weights.taps * c.weights.in_per_group) as u64,
+            Self::Linear(l) => (l.y.len() * l.weights.in_per_group) as u64,
+            Self::MatMul(m) => m.a.axes.last().map_or(0, |k| m.y.len() * k.extent) as u64,
+            Self::Recurrent(r) => {
+                let rows = r.gates.axes[0].extent;
+                (rows * r.gates.axes[1].extent * (r.w.in_per_group + r.r.in_per_group)) as u64
+            }
+            _ => 0,
+        }
+    }
+
+    /// Views read; `views_written` of a scatter are read as well.
+    pub fn views_read(&self) -> Vec<&View> {
+        let mut views = Vec::new();
+        match self {
+            Self::Conv(s) => {
+                views.push(&s.x);
+                views.extend(&s.epilogue.residual);
+            }
+            Self::Linear(s) => {
+                views.push(&s.x);
+                views.extend(&s.epilogue.residual);
+            }
+            Self::MatMul(s) => views.extend([&s.a, &s.b]),
+            Self::Pool(s) => views.push(&s.x),
+            Self::Pointwise(s) => views.extend(&s.inputs),
+            Self::Reduce(s) => views.push(&s.x),
+            Self::ArgReduce(s) => views.push(&s.x),
+            Self::Softmax(s) => views.push(&s.x),
+            Self::Norm(s) => {
+                views.push(&s.x);
+                views.extend(&s.scale);
+                views.extend(&s.bias);
+            }
+            Self::GroupNorm(s) => views.extend([&s.x, &s.scale, &s.bias]),
+            Self::Copy { x, .. } => views.push(x),
+            Self::Fill { .. } => {}
+            Self::Gather(s) => views.extend([&s.x, &s.index]),
+            Self::GatherElements(s) => views.extend([&s.x, &s.index]),
+            Self::GatherNd(s) => views.extend([&s.x, &s.index]),
+            Self::ScatterElements(s) => views.extend([&s.index, &s.updates]),
+            Self::ScatterNd(s) => views.extend([&s.index, &s.updates]),
+            Self::Resample(s) => views.push(&s.x),
+            Self::GridSample(s) => views.extend([&s.x, &s.grid]),
+            Self::CumSum(s) => views.push(&s.x),
+            Self::TopK(s) => views.push(&s.x),
+            Self::Recurrent(s) => {
+                views.push(&s.x);
+                views.extend(&s.h0);
+                views.extend(&s.c0);
+            }
+        }
+        views
+    }
+
+    /// Calls `f` with every view of the step.
+    pub fn for_each_view_mut(&mut self, mut f: impl FnMut(&mut View)) {
+        match self {
+            Self::Conv(ConvStep { x, y, epilogue, .. })
+            | Self::Linear(LinearStep { x, y, epilogue, .. }) => {
+                f(x);
+                f(y);
+                epilogue.residual.iter_mut().for_each(f);
+            }
+            Self::MatMul(s) => [&mut s.a, &mut s.b, &mut s.y].into_iter().for_each(f),
+            Self::Pool(PoolStep { x, y, .. })
+            | Self::Reduce(ReduceStep { x, y, .. })
+            | Self::ArgReduce(ArgReduceStep { x, y, .. })
+            | Self::Softmax(SoftmaxStep { x, y, .. })
+            | Self::Copy { x, y }
+            | Self::Resample(ResampleStep { x, y, .. })
+            | Self::CumSum(CumSumStep { x, y, .. }) => {
+                f(x);
+                f(y);
+            }
+            Self::Pointwise(s) => {
+                s.inputs.iter_mut().for_each(&mut f);
+                f(&mut s.y);
+            }
+            Self::Norm(s) => {
+                f(&mut s.x);
+                f(&mut s.y);
+                s.scale.iter_mut().chain(&mut s.bias).for_each(f);
+            }
+            Self::GroupNorm(s) => [&mut s.x, &mut s.y, &mut s.scale, &mut s.bias]
+                .into_iter()
+                .for_each(f),
+            Self::Fill { y, .. } => f(y),
+            Self::Gather(s) => [&mut s.x, &mut s.index, &mut s.y].into_iter().for_each(f),
+            Self::GatherElements(s) => [&mut s.x, &mut s.index, &mut s.y].into_iter().for_each(f),
+            Self::GatherNd(s) => [&mut s.x, &mut s.index, &mut s.y].into_iter().for_each(f),
+            Self::ScatterElements(s) => [&mut s.index, &mut s.updates, &mut s.y]
+                .into_iter()
+                .for_each(f),
+            Self::ScatterNd(s) => [&mut s.index, &mut s.updates, &mut s.y]
+                .into_iter()
+                .for_each(f),
+            Self::GridSample(s) => [&mut s.x, &mut s.grid, &mut s.y].into_iter().for_each(f),
+            Self::TopK(s) => {
+                f(&mut s.x);
+                s.values.iter_mut().chain(&mut s.indices).for_each(f);
+            }
+            Self::Recurrent(s) => {
+                [&mut s.x, &mut s.h, &mut s.gates, &mut s.recurrent]
+                    .into_iter()
+                    .for_each(&mut f);
+                let optional = [&mut s.h0, &mut s.c0, &mut s.y, &mut s.c];
+                optional.into_iter().flatten().for_each(f);
+            }
+        }
+    }
+
+    /// Views written, scratch included.
+    pub fn views_written(&self) -> Vec<&View> {
+        match self {
+            Self::Conv(s) => vec![&s.y],
+            Self::Linear(s) => vec![&s.y],
+            Self::MatMul(s) => vec![&s.y],
+            Self::Pool(s) => vec![&s.y],
+            Self::Pointwise(s) => vec![&s.y],
+            Self::Reduce(s) => vec![&s.y],
+            Self::ArgReduce(s) => vec![&s.y],
+            Self::Softmax(s) => vec![&s.y],
+            Self::Norm(s) => vec![&s.y],
+            Self::GroupNorm(s) => vec![&s.y],
+            Self::Copy { y, .. } | Self::Fill { y, .. } => vec![y],
+            Self::Gather(s) => vec![&s.y],
+            Self::GatherElements(s) => vec![&s.y],
+            Self::GatherNd(s) => vec![&s.y],
+            Self::ScatterElements(s) => vec![&s.y],
+            Self::ScatterNd(s) => vec![&s.y],
+            Self::Resample(s) => vec![&s.y],
+            Self::GridSample(s) => vec![&s.y],
+            Self::CumSum(s) => vec![&s.y],
+            Self::TopK(s) => s.values.iter().chain(&s.indices).collect(),
+            Self::Recurrent(s) => {
+                let mut views = vec![&s.h, &s.gates, &s.recurrent];
+                views.extend(&s.y);
+                views.extend(&s.c);
+                views
+            }
+        }
+    }
+}
+
+impl ConvStep {
+    /// Whether every channel sees only itself.
+    pub fn is_depthwise(&self) -> bool {
+        !self.transposed
+            && self.weights.groups > 1
+            && self.weights.in_per_group == 1
+            && self.weights.out_per_group == 1
+    }
+}

@@ -1,0 +1,413 @@
+//! A model ready to run: the one type most users need.
+//!
+//! ```text
+//! load(path) -> Graph --(shapes of the inputs)--> bind -> lower -> Executor     kept per set of shapes
+//! run(inputs) -> outputs
+//! ```
+//!
+//! What was asked for is what runs: a precision or device that cannot be had is an
+//! error that says what can, never something else under its name.
+
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use spark_hal::config::{CudaUse, DeviceChoice, PrecisionChoice};
+
+use crate::cpu::{Executor, Isa, Pool};
+use crate::graph::{Dim, Graph, bind};
+use crate::plan::lower;
+use crate::{ModelError, Precision, Tensor, onnx};
+
+/// Plans kept; one more makes room by dropping the least recently used.
+const MAX_PLANS: usize = 8;
+
+/// How a model is to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunOptions {
+    /// Format of weights and activations; `None` takes `OPENPILOT_DGX_PRECISION`, whose `auto`
+    /// is the best precision built for the device.
+    pub precision: Option<Precision>,
+    /// Where; `None` takes `SPARK_DEVICE` and `CUDA`.
+    pub device: Option<DeviceChoice>,
+    /// Threads on the CPU; `None` takes those this process may use that pay.
+    pub threads: Option<usize>,
+    /// Instruction set on the CPU; `None` takes the best.
+    pub isa: Option<Isa>,
+}
+
+impl RunOptions {
+    /// Everything decided by the environment and the machine.
+    pub fn new() -> Self {
+        Self {
+            precision: None,
+            device: None,
+            threads: None,
+            isa: None,
+        }
+    }
+
+    /// With this precision.
+    #[must_use]
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = Some(precision);
+        self
+    }
+
+    /// On this device.
+    #[must_use]
+    pub fn device(mut self, device: DeviceChoice) -> Self {
+        self.device = Some(device);
+        self
+    }
+
+    /// On this many threads.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// With this instruction set.
+    #[must_use]
+    pub fn isa(mut self, isa: Isa) -> Self {
+        self.isa = Some(isa);
+        self
+    }
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// `auto`, `cpu`, `cuda` or `cuda:N`, as `SPARK_DEVICE` takes it.
+///
+/// # Errors
+///
+/// [`ModelError::UnknownDevice`] for anything else.
+pub fn parse_device(text: &str) -> Result<DeviceChoice, ModelError> {
+    let lower = text.trim().to_ascii_lowercase();
+    match lower.as_str() {
+        "auto" => Ok(DeviceChoice::Auto),
+        "cpu" => Ok(DeviceChoice::Cpu),
+        "cuda" => Ok(DeviceChoice::Cuda(None)),
+        other => match other.strip_prefix("cuda:").map(u32::from_str) {
+            Some(Ok(number)) => Ok(DeviceChoice::Cuda(Some(number))),
+            _ => Err(ModelError::UnknownDevice {
+                got: text.to_owned(),
+            }),
+        },
+    }
+}
+
+/// Bytes a runner holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RunnerMemory {
+    /// Intermediate results and scratch of all plans.
+    pub arena_bytes: usize,
+    /// Weights as the executor holds them.
+    pub weight_bytes: usize,
+    /// Memory of a device of its own; `None` on the CPU.
+    pub device_bytes: Option<usize>,
+}
+
+/// What one step of a plan is and where it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepInfo {
+    /// Name of the node it came from.
+    pub name: String,
+    /// What it does.
+    pub kind: &'static str,
+    /// Format its products are computed in.
+    pub precision: Precision,
+    /// Where it runs.
+    pub device: &'static str,
+    /// Multiply-accumulate operations of its products.
+    pub macs: u64,
+    /// Mean time of one run, if the plan was profiled.
+    pub mean: Option<Duration>,
+}
+
+/// A plan for one set of input shapes.
+struct Session {
+    shapes: Vec<Vec<usize>>,
+    executor: Executor,
+}
+
+/// A model ready to run.
+///
+/// # Examples
+///
+/// ```
+/// use spark_model::{ModelRunner, RunOptions, Tensor, zoo};
+///
+/// let mut runner = ModelRunner::from_graph(zoo::driving_policy(1)?, &RunOptions::new())?;
+/// let desire = Tensor::zeros(spark_model::DType::F32, [1, 25, 8])?;
+/// let traffic = Tensor::from_f32([1, 2], vec![1.0, 0.0])?;
+/// let features = Tensor::zeros(spark_model::DType::F32, [1, 25, 512])?;
+/// let outputs = runner.run(&[
+///     ("desire_pulse", &desire),
+///     ("traffic_convention", &traffic),
+///     ("features_buffer", &features),
+/// ])?;
+/// assert_eq!(outputs[0].1.shape(), [1, 1000]);
+/// # Ok::<(), spark_model::ModelError>(())
+/// ```
+pub struct ModelRunner {
+    graph: Graph,
+    precision: Precision,
+    isa: Isa,
+    pool: Arc<Pool>,
+    /// Most recently used last.
+    sessions: Vec<Session>,
+}
+
+impl ModelRunner {
+    /// Reads an ONNX file and makes it ready; where all input shapes are fixed, its plan is made
+    /// at once, else at the first run.
+    ///
+    /// # Errors
+    ///
+    /// As [`onnx::load`] and [`ModelRunner::from_graph`].
+    pub fn load(path: &Path, options: &RunOptions) -> Result<Self, ModelError> {
+        Self::from_graph(onnx::load(path)?, options)
+    }
+
+    /// Makes `graph` ready.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::DeviceUnavailable`] and [`ModelError::PrecisionUnavailable`] for what this
+    /// build or machine cannot do; any error of binding or lowering the graph.
+    pub fn from_graph(graph: Graph, options: &RunOptions) -> Result<Self, ModelError> {
+        cpu_or_refuse(options)?;
+        let precision = fp32_or_refuse(options)?;
+        let threads = match options.threads {
+            Some(threads) => threads.max(1),
+            None => spark_hal::machine().cpu.plan().n_threads,
+        };
+        let isa = match options.isa {
+            Some(isa) if Isa::available().contains(&isa) => isa,
+            _ => Isa::detect(),
+        };
+        let mut runner = Self {
+            graph,
+            precision,
+            isa,
+            pool: Arc::new(Pool::new(threads)),
+            sessions: Vec::new(),
+        };
+        if let Some(shapes) = runner.fixed_shapes() {
+            runner.session(shapes)?;
+        }
+        Ok(runner)
+    }
+
+    /// The model as it was read.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The precision products are computed in.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Where the model runs.
+    pub fn device(&self) -> &'static str {
+        "cpu"
+    }
+
+    /// Instruction set the kernels use.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Threads that take part.
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
+    /// Bytes held by all plans made so far.
+    pub fn memory(&self) -> RunnerMemory {
+        let sum = |f: fn(&Executor) -> usize| self.sessions.iter().map(|s| f(&s.executor)).sum();
+        RunnerMemory {
+            arena_bytes: sum(Executor::arena_bytes),
+            weight_bytes: sum(Executor::weight_bytes),
+            device_bytes: None,
+        }
+    }
+
+    /// The steps of the plan used last; empty before the first plan.
+    pub fn steps(&self) -> Vec<StepInfo> {
+        let Some(session) = self.sessions.last() else {
+            return Vec::new();
+        };
+        let steps = session.executor.plan().steps.iter();
+        steps
+            .map(|planned| StepInfo {
+                name: planned.name.clone(),
+                kind: planned.step.kind(),
+                precision: self.precision,
+                device: self.device(),
+                macs: planned.step.macs(),
+                mean: None,
+            })
+            .collect()
+    }
+
+    /// Runs the model once.
+    ///
+    /// Inputs are named, in any order; results come in the model's order. Shapes may be any the
+    /// model admits; a plan is made for each new set of them.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::InputMissing`], [`ModelError::InputUnknown`], [`ModelError::InputType`] or
+    /// [`ModelError::InputShape`] for inputs that do not fit; [`ModelError::IndexOutside`] if the
+    /// model computes such an index; any error of planning for new shapes.
+    pub fn run(&mut self, inputs: &[(&str, &Tensor)]) -> Result<Vec<(String, Tensor)>, ModelError> {
+        let session = self.prepared(inputs)?;
+        session.executor.run()?;
+        let ports = session.executor.plan().outputs.iter().enumerate();
+        ports
+            .map(|(i, port)| Ok((port.name.clone(), session.executor.output(i)?)))
+            .collect()
+    }
+
+    /// Runs the model `runs` times and tells the mean time of every step.
+    ///
+    /// # Errors
+    ///
+    /// As [`ModelRunner::run`].
+    pub fn profile(
+        &mut self,
+        inputs: &[(&str, &Tensor)],
+        runs: u32,
+    ) -> Result<Vec<StepInfo>, ModelError> {
+        let executor = &mut self.prepared(inputs)?.executor;
+        let mut times = vec![Duration::ZERO; executor.plan().steps.len()];
+        for _ in 0..runs {
+            executor.run_timed(&mut times)?;
+        }
+        let mut steps = self.steps();
+        for (step, time) in steps.iter_mut().zip(times) {
+            step.mean = (runs > 0).then(|| time / runs.max(1));
+        }
+        Ok(steps)
+    }
+
+    /// The session for `inputs`, with them written into it.
+    fn prepared(&mut self, inputs: &[(&str, &Tensor)]) -> Result<&mut Session, ModelError> {
+        let names = |graph: &Graph| -> Vec<String> {
+            let ids = graph.inputs.iter();
+            ids.map(|&id| graph.value(id).name.clone()).collect()
+        };
+        let names = names(&self.graph);
+        for (given, _) in inputs {
+            if !names.iter().any(|name| name == given) {
+                return Err(ModelError::InputUnknown {
+                    name: (*given).to_owned(),
+                });
+            }
+        }
+        let mut tensors = Vec::with_capacity(names.len());
+        for name in &names {
+            match inputs.iter().find(|(given, _)| given == name) {
+                Some((_, tensor)) => tensors.push(*tensor),
+                None => return Err(ModelError::InputMissing { name: name.clone() }),
+            }
+        }
+        let shapes = tensors.iter().map(|t| t.shape().to_vec()).collect();
+        let session = self.session(shapes)?;
+        for (i, tensor) in tensors.into_iter().enumerate() {
+            session.executor.set_input(i, tensor)?;
+        }
+        Ok(session)
+    }
+
+    /// The shapes of all inputs, if none is open.
+    fn fixed_shapes(&self) -> Option<Vec<Vec<usize>>> {
+        let shape_of = |shape: &Vec<Dim>| {
+            let dims = shape.iter().map(|dim| match dim {
+                Dim::Known(extent) => Some(*extent),
+                _ => None,
+            });
+            dims.collect::<Option<Vec<usize>>>()
+        };
+        let ids = self.graph.inputs.iter();
+        ids.map(|&id| self.graph.value(id).shape.as_ref().and_then(shape_of))
+            .collect()
+    }
+
+    /// The session for `shapes`, made if need be and moved to the end.
+    fn session(&mut self, shapes: Vec<Vec<usize>>) -> Result<&mut Session, ModelError> {
+        let found = self.sessions.iter().position(|s| s.shapes == shapes);
+        let session = match found {
+            Some(at) => self.sessions.remove(at),
+            None => {
+                let executor = self.plan(&shapes)?;
+                if self.sessions.len() == MAX_PLANS {
+                    self.sessions.remove(0);
+                }
+                Session { shapes, executor }
+            }
+        };
+        self.sessions.push(session);
+        let last = self.sessions.len() - 1;
+        Ok(&mut self.sessions[last])
+    }
+
+    fn plan(&self, shapes: &[Vec<usize>]) -> Result<Executor, ModelError> {
+        let given: Vec<(&str, Vec<usize>)> = self
+            .graph
+            .inputs
+            .iter()
+            .zip(shapes)
+            .map(|(&id, shape)| (self.graph.value(id).name.as_str(), shape.clone()))
+            .collect();
+        let bound = bind(&self.graph, &given)?;
+        let plan = lower(&bound)?;
+        Executor::new(plan, self.isa, Arc::clone(&self.pool))
+    }
+}
+
+/// Only the CPU has an executor; a GPU asked for by name is refused.
+fn cpu_or_refuse(options: &RunOptions) -> Result<(), ModelError> {
+    let refuse = |device: String| {
+        Err(ModelError::DeviceUnavailable {
+            device,
+            reason: "this build runs models on the CPU only",
+        })
+    };
+    let config = spark_hal::config();
+    let device = options.device.unwrap_or(config.device);
+    match device {
+        DeviceChoice::Cuda(None) => refuse("cuda".to_owned()),
+        DeviceChoice::Cuda(Some(n)) => refuse(format!("cuda:{n}")),
+        DeviceChoice::Auto if options.device.is_none() && config.cuda == CudaUse::Require => {
+            refuse("cuda (required by CUDA=1)".to_owned())
+        }
+        DeviceChoice::Auto | DeviceChoice::Cpu => Ok(()),
+    }
+}
+
+/// Only fp32 has kernels; any other precision asked for is refused.
+fn fp32_or_refuse(options: &RunOptions) -> Result<Precision, ModelError> {
+    let asked = match (options.precision, spark_hal::config().precision) {
+        (Some(precision), _) | (None, PrecisionChoice::Fixed(precision)) => precision,
+        (None, PrecisionChoice::Auto) => Precision::Fp32,
+    };
+    match asked {
+        Precision::Fp32 => Ok(asked),
+        precision => Err(ModelError::PrecisionUnavailable {
+            precision,
+            device: "cpu",
+            available: "fp32",
+        }),
+    }
+}
