@@ -29,8 +29,11 @@ pub mod cpu;
 pub mod cuda;
 mod evidence;
 pub mod gpu;
+mod json;
 mod machine;
 pub mod memory;
+pub mod monitor;
+pub mod network;
 pub mod nvml;
 pub mod pci;
 pub mod platform;
@@ -48,7 +51,8 @@ pub use machine::{
     Machine, Sources, best_gpu, is_dgx_spark, is_nvidia_available, machine, nvidia_gpus,
     recommended_precision,
 };
-pub use memory::Memory;
+pub use memory::{Budget, Memory};
+pub use network::Network;
 pub use platform::{Platform, PlatformKind};
 pub use precision::{Precision, UnknownPrecision};
 pub use process::ProcessMemory;

@@ -14,6 +14,7 @@ use crate::cpu::Cpu;
 use crate::cuda::{self, CudaApi, CudaReport, CudaUnavailable};
 use crate::gpu::{self, Gpu, GpuMemory};
 use crate::memory::Memory;
+use crate::network::Network;
 use crate::nvml::{self, NvmlApi, NvmlReport};
 use crate::pci::{self, PciDevice};
 use crate::platform::Platform;
@@ -22,7 +23,7 @@ use crate::root::Root;
 use crate::stack::Stack;
 
 /// A machine, as it was when it was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Machine {
     /// What kind of machine, and why.
@@ -35,6 +36,8 @@ pub struct Machine {
     pub memory: Memory,
     /// NVIDIA GPUs, whether usable or not.
     pub gpus: Vec<Gpu>,
+    /// The ports that join several DGX Sparks.
+    pub network: Network,
     /// NVIDIA's software.
     pub stack: Stack,
     /// Why NVML could not be asked, if so.
@@ -102,7 +105,7 @@ impl Machine {
             .and_then(|cuda| CudaReport::read(*cuda));
         let cpu = Cpu::read(root);
         let memory = Memory::read(root);
-        let pci = pci::devices(root, &[pci::VENDOR_NVIDIA]);
+        let pci = pci::devices(root, &[pci::VENDOR_NVIDIA, pci::VENDOR_MELLANOX]);
         let stack = Stack::read(root, offered_cuda(&nvml, &cuda));
         let gpus = merge(&pci, &nvml, &cuda, &memory, &stack);
         Self {
@@ -114,6 +117,7 @@ impl Machine {
             cuda_failure: cuda.err().map(|why| why.to_string()),
             cpu,
             memory,
+            network: Network::read(root, pci.as_value().map(Vec::as_slice).unwrap_or_default()),
             gpus,
             stack,
         }

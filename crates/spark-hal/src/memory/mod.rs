@@ -11,16 +11,20 @@
 //! "DGX Spark known issues" page does; with a few huge pages reserved that rule
 //! reports only those pages, so it is one figure among others, not the truth.
 
+mod budget;
 mod meminfo;
+mod pressure;
 
+pub use budget::{Bound, Budget, BudgetPolicy, Purpose};
 pub use meminfo::Meminfo;
+pub use pressure::{Pressure, Stall};
 
 use crate::cgroup::Cgroup;
 use crate::reading::Reading;
 use crate::root::Root;
 
 /// The machine's memory at one moment. All figures in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Memory {
     /// `/proc/meminfo`.
@@ -29,6 +33,8 @@ pub struct Memory {
     pub cgroup_headroom_bytes: Reading<u64>,
     /// The group's limit; not supported = no limit.
     pub cgroup_limit_bytes: Reading<u64>,
+    /// Time lost waiting for memory; not supported if the kernel does not count it.
+    pub pressure: Reading<Pressure>,
 }
 
 /// NVIDIA's estimate of what can be allocated on unified memory. In bytes.
@@ -50,6 +56,7 @@ impl Memory {
             meminfo: Meminfo::read(root),
             cgroup_headroom_bytes: cgroup.memory_headroom_bytes,
             cgroup_limit_bytes: cgroup.memory_limit_bytes,
+            pressure: Pressure::read(root),
         }
     }
 
@@ -116,6 +123,15 @@ impl Memory {
     #[must_use]
     pub fn available_to_gpu_bytes(&self) -> Reading<u64> {
         self.meminfo.available_bytes.clone()
+    }
+
+    /// How much may be allocated now without driving the machine into the wall.
+    ///
+    /// Look at memory again before every large allocation: the figures are those of the
+    /// moment this value was read.
+    #[must_use]
+    pub fn budget(&self, purpose: Purpose, policy: &BudgetPolicy) -> Reading<Budget> {
+        budget::budget(self, purpose, policy)
     }
 }
 

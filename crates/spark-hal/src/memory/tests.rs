@@ -5,6 +5,7 @@ fn memory(meminfo: &str) -> Memory {
         meminfo: Meminfo::parse(meminfo),
         cgroup_headroom_bytes: Reading::NotSupported,
         cgroup_limit_bytes: Reading::NotSupported,
+        pressure: Reading::NotSupported,
     }
 }
 
@@ -106,4 +107,72 @@ fn a_missing_line_is_not_zero() {
         Meminfo::parse("SwapCached: 1 kB\n").cached_bytes,
         Reading::NotSupported
     );
+}
+
+#[track_caller]
+fn check_budget(purpose: Purpose, policy: BudgetPolicy, bytes: u64, bound: Bound) {
+    let mut memory = memory(SPARK);
+    memory.cgroup_headroom_bytes = Reading::Value(20 << 30);
+    let got = memory.budget(purpose, &policy).value().unwrap();
+    assert_eq!((got.bytes, got.bound), (bytes, bound));
+    assert!(got.allows(bytes) && !got.allows(bytes + 1));
+}
+
+#[test]
+fn a_budget_keeps_a_reserve_and_a_share() {
+    let policy = BudgetPolicy::default();
+    let available = 100_000_000 * 1024 - (8 << 30);
+    check_budget(Purpose::UnifiedGpu, policy, available, Bound::Available);
+    check_budget(Purpose::Cpu, policy, 20 << 30, Bound::Container);
+    let half = BudgetPolicy {
+        largest_share: 0.5,
+        ..policy
+    };
+    check_budget(Purpose::UnifiedGpu, half, 125_513_944 * 512, Bound::Share);
+    let swapping = BudgetPolicy {
+        count_swap: true,
+        largest_share: 7.0,
+        ..policy
+    };
+    let with_swap = available + 16_777_212 * 1024;
+    check_budget(Purpose::UnifiedGpu, swapping, with_swap, Bound::Available);
+    let greedy = BudgetPolicy {
+        reserve_bytes: Some(u64::MAX),
+        ..policy
+    };
+    check_budget(Purpose::UnifiedGpu, greedy, 0, Bound::Available);
+    let nonsense = BudgetPolicy {
+        largest_share: f64::NAN,
+        ..policy
+    };
+    check_budget(Purpose::UnifiedGpu, nonsense, 0, Bound::Share);
+}
+
+#[test]
+fn small_machines_keep_an_eighth() {
+    let budget = memory("MemTotal: 8388608 kB\nMemAvailable: 8000000 kB\n")
+        .budget(Purpose::Cpu, &BudgetPolicy::default())
+        .value()
+        .unwrap();
+    assert_eq!(budget.reserve_bytes, 1 << 30);
+}
+
+#[test]
+fn pressure_is_read_or_refused() {
+    let good = "some avg10=1.53 avg60=0.20 avg300=0.00 total=12345\n\
+                full avg10=0.42 avg60=0.00 avg300=0.00 total=99\n";
+    let pressure = Pressure::parse(good).unwrap();
+    assert!((pressure.full.avg10_percent - 0.42).abs() < 1e-6);
+    assert_eq!(pressure.some.total_us, 12345);
+    let wrong = [
+        good.replace("1.53", "1,53"),
+        good.replace("1.53", "-1"),
+        good.replace("1.53", "NaN"),
+        good.replace("12345", "99999999999999999999"),
+        good.replace("full", "none"),
+        String::new(),
+    ];
+    for text in wrong {
+        assert_eq!(Pressure::parse(&text), None, "{text}");
+    }
 }

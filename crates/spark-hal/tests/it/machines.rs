@@ -270,3 +270,37 @@ fn findings(machine: &Machine) -> String {
     }
     text
 }
+
+#[test]
+fn both_halves_of_a_port_are_found() {
+    let network = read("nvidia-dgx-spark").network;
+    assert_eq!(network.functions.len(), 4);
+    assert_eq!(network.rdma_devices(0), ["rocep1s0f0", "roceP2p1s0f0"]);
+    assert_eq!(network.rdma_devices(1), ["rocep1s0f1", "roceP2p1s0f1"]);
+    assert_eq!(network.functions[0].has_carrier, Reading::Value(false));
+    assert_eq!(network.functions[0].speed_mbps, Reading::NotSupported);
+    assert_eq!(network.memlock_limit_bytes, Reading::Value(u64::MAX));
+    assert!(read("plain-pc").network.ports.is_empty());
+}
+
+#[test]
+fn a_port_with_a_cable_tells_rate_and_addresses() {
+    let tree = Tree::of("nvidia-dgx-spark");
+    tree.add(
+        "== /sys/class/net/enP2p1s0f0np0/carrier\n1\n\
+         == /sys/class/net/enP2p1s0f0np0/speed\n200000\n\
+         == /sys/class/net/enP2p1s0f0np0/mtu\n9000\n\
+         == /proc/net/route\nIface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
+         enP2p1s0f0np0\t0065A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\n\
+         == /proc/net/fib_trie\n  |-- 192.168.101.7\n     /32 host LOCAL\n",
+    );
+    let network = Machine::read(&Sources::files(tree.root())).network;
+    let function = &network.functions[network.ports[0][1]];
+    assert_eq!(function.interface.to_string(), "enP2p1s0f0np0");
+    assert_eq!(function.speed_mbps, Reading::Value(200_000));
+    assert_eq!(function.mtu, Reading::Value(9000));
+    assert_eq!(
+        function.addresses,
+        ["192.168.101.7".parse::<std::net::IpAddr>().unwrap()]
+    );
+}

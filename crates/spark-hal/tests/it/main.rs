@@ -5,5 +5,7 @@ mod drivers;
 mod hostile;
 mod machines;
 #[cfg(feature = "nvml")]
+mod monitor;
+#[cfg(feature = "nvml")]
 mod posed;
 mod recorded;

@@ -1,0 +1,131 @@
+//! Samples as CSV and as JSON.
+
+use std::fmt::Display;
+
+use super::Sample;
+use crate::json::{Object, array, quoted};
+use crate::nvml::{GpuProcess, ThrottleReason};
+use crate::reading::Reading;
+
+const HEADER: &str = "at_ms,gpu,utilization_percent,memory_used_bytes,temperature_c,power_mw,\
+    power_limit_mw,sm_clock_mhz,memory_clock_mhz,performance_state,throttle,energy_mj,\
+    machine_available_bytes,n_processes,failures\n";
+
+pub(super) fn csv(samples: &[Sample]) -> String {
+    let mut text = HEADER.to_owned();
+    for sample in samples {
+        text.push_str(&row(sample));
+        text.push('\n');
+    }
+    text
+}
+
+/// Cells of one row, collecting what failed.
+struct Row {
+    cells: Vec<String>,
+    failures: Vec<String>,
+}
+
+impl Row {
+    fn cell<T: Display>(&mut self, name: &str, reading: &Reading<T>) {
+        match reading {
+            Reading::Value(value) => self.cells.push(value.to_string()),
+            Reading::NotSupported => self.cells.push(String::new()),
+            Reading::Failed(why) => {
+                self.cells.push(String::new());
+                self.failures.push(format!("{name}: {why}"));
+            }
+        }
+    }
+}
+
+fn row(sample: &Sample) -> String {
+    let cells = vec![sample.at_ms.to_string(), sample.gpu.to_string()];
+    let mut row = Row {
+        cells,
+        failures: Vec::new(),
+    };
+    let memory = sample.memory_used_bytes();
+    match &sample.readings {
+        Ok(readings) => {
+            row.cell("utilization", &readings.utilization_percent);
+            row.cell("memory", &memory);
+            row.cell("temperature", &readings.temperature_c);
+            row.cell("power", &readings.power_mw);
+            row.cell("power limit", &readings.power_limit_mw);
+            row.cell("clock", &readings.sm_clock_mhz);
+            row.cell("memory clock", &readings.memory_clock_mhz);
+            row.cell("performance state", &readings.performance_state);
+            let reasons = readings.throttle.as_ref().map(|reasons| joined(reasons));
+            row.cell("throttle", &reasons);
+            row.cell("energy", &readings.energy_mj);
+        }
+        Err(why) => {
+            row.cells.resize(12, String::new());
+            row.failures.push(why.clone());
+        }
+    }
+    row.cell("machine memory", &sample.machine_available_bytes);
+    row.cell("processes", &sample.processes.as_ref().map(Vec::len));
+    row.cells.push(field(&row.failures.join("; ")));
+    row.cells.join(",")
+}
+
+fn joined(reasons: &[ThrottleReason]) -> String {
+    let names: Vec<&str> = reasons.iter().map(|reason| reason.name()).collect();
+    names.join("+")
+}
+
+/// Quotes a cell where it needs it (RFC 4180).
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+impl Sample {
+    /// One JSON object: a value, `null` for "not supported", `{"failed": why}`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let object = Object::new()
+            .number("at_ms", self.at_ms)
+            .number("gpu", u64::from(self.gpu));
+        let object = match &self.readings {
+            Err(why) => object.text("failed", why),
+            Ok(readings) => {
+                let throttle = readings
+                    .throttle
+                    .as_ref()
+                    .map(|reasons| array(reasons.iter().map(|reason| quoted(reason.name()))));
+                object
+                    .reading("utilization_percent", &readings.utilization_percent)
+                    .reading("memory_used_bytes", &self.memory_used_bytes())
+                    .reading("temperature_c", &readings.temperature_c)
+                    .reading("power_mw", &readings.power_mw)
+                    .reading("power_limit_mw", &readings.power_limit_mw)
+                    .reading("sm_clock_mhz", &readings.sm_clock_mhz)
+                    .reading("memory_clock_mhz", &readings.memory_clock_mhz)
+                    .reading("performance_state", &readings.performance_state)
+                    .reading("throttle", &throttle)
+                    .reading("energy_mj", &readings.energy_mj)
+            }
+        };
+        let processes = self
+            .processes
+            .as_ref()
+            .map(|processes| array(processes.iter().map(process)));
+        object
+            .reading("machine_available_bytes", &self.machine_available_bytes)
+            .reading("processes", &processes)
+            .finish()
+    }
+}
+
+fn process(process: &GpuProcess) -> String {
+    Object::new()
+        .number("pid", u64::from(process.pid))
+        .reading("memory_bytes", &process.memory_bytes)
+        .finish()
+}

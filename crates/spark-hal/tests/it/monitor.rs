@@ -1,0 +1,138 @@
+//! Recordings of posed GPUs.
+
+use std::time::{Duration, Instant};
+
+use spark_hal::Reading;
+use spark_hal::monitor::{Monitor, MonitorOptions, Sampler};
+use spark_hal::nvml::ThrottleReason;
+use spark_testing::Age;
+
+use crate::posed::pose;
+use crate::recorded::Tree;
+
+const WORKING: &str = "device\n\
+    utilization = 10,0 | 50,0 | 90,0 | 90,0\n\
+    temperature = 50 | 60 | not_supported\n\
+    power_mw = 10000 | 20000 | 30000\n\
+    memory = not_supported\n\
+    sm_clock = 2000\n\
+    throttle = 0x1 | 0x4 | 0x24\n\
+    energy_mj = 1000 | 3500 | 6000\n\
+    processes = 7:4096\n";
+
+fn sampler(script: &str) -> Sampler {
+    let tree = Tree::of("nvidia-dgx-spark");
+    let posed = pose(Age::Current, script);
+    Sampler::with(Box::new(posed.nvml.unwrap()), tree.root(), &[]).unwrap()
+}
+
+#[test]
+fn statistics_are_those_of_the_answers() {
+    let tree = Tree::of("nvidia-dgx-spark");
+    let posed = pose(Age::Current, WORKING);
+    let sampler = Sampler::with(Box::new(posed.nvml.unwrap()), tree.root(), &[]).unwrap();
+    let mut recording = spark_hal::monitor::Recording::default();
+    for samples in sampler.every(Duration::from_millis(10)).take(4) {
+        recording.samples.extend(samples);
+    }
+    let summary = recording.summary(0);
+    let utilization = summary.utilization_percent.unwrap();
+    assert_eq!(
+        (utilization.n, utilization.min, utilization.max),
+        (4, 10.0, 90.0)
+    );
+    assert!((utilization.mean - 60.0).abs() < 1e-9 && utilization.p95 == 90.0);
+    assert_eq!(
+        summary.temperature_c.unwrap().n,
+        2,
+        "no answer counts for nothing"
+    );
+    assert!((summary.power_w.unwrap().max - 30.0).abs() < 1e-9);
+    assert!((summary.energy_j.unwrap() - 5.0).abs() < 1e-9);
+    let wanted = [
+        (ThrottleReason::PowerCap, 3),
+        (ThrottleReason::SoftwareThermal, 2),
+    ];
+    assert_eq!(summary.throttle, wanted);
+    // Unified: the machine's memory is what is in use.
+    let used = (125_513_944_u64 - 118_000_000) * 1024;
+    assert_eq!(
+        recording.samples[0].memory_used_bytes(),
+        Reading::Value(used)
+    );
+    assert_eq!(recording.summary(5).utilization_percent, None);
+}
+
+#[test]
+fn the_buffer_is_bounded_and_counts_what_it_drops() {
+    let options = MonitorOptions {
+        interval: Duration::from_millis(10),
+        capacity: 3,
+        gpus: Vec::new(),
+    };
+    let (seen, samples) = std::sync::mpsc::channel();
+    let monitor = Monitor::start_with(sampler(WORKING), &options, move |sample| {
+        let _ = seen.send(sample.at_ms);
+    })
+    .unwrap();
+    for _ in 0..6 {
+        samples.recv_timeout(Duration::from_secs(5)).unwrap();
+    }
+    let recording = monitor.stop();
+    assert_eq!(recording.samples.len(), 3);
+    assert!(recording.n_dropped >= 2, "{}", recording.n_dropped);
+}
+
+#[test]
+fn stopping_does_not_wait_for_a_driver_that_hangs() {
+    let options = MonitorOptions::default();
+    let monitor = Monitor::start_with(sampler("device\ntemperature = hang\n"), &options, |_| ());
+    std::thread::sleep(Duration::from_millis(50));
+    let begin = Instant::now();
+    let _ = monitor.unwrap().stop();
+    assert!(begin.elapsed() < Duration::from_millis(200));
+}
+
+#[test]
+fn a_gpu_that_is_lost_is_told_in_every_form() {
+    let mut sampler = sampler("device\nhandle = lost\n");
+    let recording = spark_hal::monitor::Recording {
+        samples: sampler.look(),
+        n_dropped: 0,
+    };
+    assert_eq!(recording.summary(0).n_failed, 1);
+    assert!(recording.to_csv().contains("bus"));
+    let line: serde_json::Value = serde_json::from_str(&recording.to_json_lines()).unwrap();
+    assert!(line["failed"].as_str().unwrap().contains("bus"));
+}
+
+#[test]
+fn rows_have_as_many_cells_as_the_header() {
+    for script in [
+        WORKING,
+        "device\nhandle = lost\n",
+        "device\npower_mw = unknown\n",
+    ] {
+        let recording = spark_hal::monitor::Recording {
+            samples: sampler(script).look(),
+            n_dropped: 0,
+        };
+        let csv = recording.to_csv();
+        let mut lines = csv.lines().map(|line| {
+            let unquoted: String = line.split('"').step_by(2).collect();
+            unquoted.split(',').count()
+        });
+        let n_columns = lines.next().unwrap();
+        assert!(lines.all(|n_cells| n_cells == n_columns), "{csv}");
+        for line in recording.to_json_lines().lines() {
+            let _: serde_json::Value = serde_json::from_str(line).expect("valid JSON");
+        }
+    }
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_refused() {
+    let posed = pose(Age::Current, WORKING);
+    let root = Tree::empty();
+    assert!(Sampler::with(Box::new(posed.nvml.unwrap()), root.root(), &[1]).is_err());
+}
