@@ -4,6 +4,8 @@
 //! scalar      one number        f32 <-> f16, bf16, E4M3, E5M2, E2M3, E3M2, E2M1, E8M0
 //! block       many numbers      NVFP4, MXFP8/6/4, INT8, FP8: scales, rounding, rotation
 //! packed      the result        codes, scales, tensor-core layout
+//! gemm        products         straight from packed weights
+//! analysis    what it costs    SQNR, sensitivity, precision plans
 //! simd        sixteen lanes     AVX-512, AVX2, NEON, plain
 //! reference   naive definitions of all of it
 //! ```
@@ -14,6 +16,7 @@
 pub mod analysis;
 pub mod block;
 pub mod error;
+pub mod gemm;
 pub mod packed;
 pub mod reference;
 pub mod scalar;

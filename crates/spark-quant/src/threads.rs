@@ -11,6 +11,29 @@
 
 use crate::simd::Cpu;
 
+/// Calls `work` on parts of `dst`, each with the index of its first granule; `work_bytes` is what the
+/// whole call reads and writes.
+pub(crate) fn for_parts<B: Send>(
+    cpu: Cpu,
+    dst: &mut [B],
+    granule: usize,
+    work_bytes: usize,
+    work: impl Fn(usize, &mut [B]) + Sync,
+) {
+    let n_granules = dst.len().div_ceil(granule);
+    let parts = n_parts(cpu, n_granules, work_bytes);
+    if parts == 1 {
+        return work(0, dst);
+    }
+    let per_part = n_granules.div_ceil(parts);
+    std::thread::scope(|scope| {
+        let work = &work;
+        for (part, dst) in dst.chunks_mut(per_part * granule).enumerate() {
+            scope.spawn(move || work(part * per_part, dst));
+        }
+    });
+}
+
 /// Fewest source bytes that are worth a thread of their own; starting one costs some 20 microseconds.
 const MIN_BYTES_PER_THREAD: usize = 1 << 18;
 

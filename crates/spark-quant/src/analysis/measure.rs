@@ -42,7 +42,7 @@ impl ErrorMeasure {
             product += want * got;
             noise += difference * difference;
             // Written so that NaN stays.
-            max_abs = if difference.abs() <= max_abs {
+            max_abs = if max_abs.is_nan() || difference.abs() <= max_abs {
                 max_abs
             } else {
                 difference.abs()

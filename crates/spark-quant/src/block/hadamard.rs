@@ -12,7 +12,7 @@
 
 use crate::error::QuantError;
 use crate::simd::{Cpu, Kernel, Simd};
-use crate::threads::{Granule, zip_parts};
+use crate::threads::for_parts;
 
 use super::stochastic::philox;
 
@@ -72,13 +72,8 @@ impl Rotation {
     fn run(self, cpu: Cpu, values: &mut [f32], inverse: bool) {
         debug_assert!(values.len().is_multiple_of(self.size), "whole runs");
         let signs = &self.signs();
-        let granule = Granule {
-            src: self.size,
-            dst: self.size,
-        };
-        // The parts only need their outputs; a unit slice stands for the input.
-        let units = vec![(); values.len()];
-        zip_parts(cpu, &units, values, granule, |_, values| match self.size {
+        let bytes = size_of_val(values);
+        for_parts(cpu, values, self.size, bytes, |_, values| match self.size {
             16 => cpu.run(Rotate::<16> {
                 values,
                 signs,

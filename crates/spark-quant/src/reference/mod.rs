@@ -4,7 +4,9 @@
 //! decode tables, which are themselves checked against outside truth.
 
 mod block;
+mod gemm;
 mod scalar;
 
 pub use block::{dequantize, quantize};
+pub use gemm::gemm;
 pub use scalar::encode;

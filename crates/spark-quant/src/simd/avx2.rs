@@ -340,6 +340,13 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
+    fn load_u(self, src: &[u32; 16]) -> Self::U {
+        simd!([
+            _mm256_loadu_si256(src.as_ptr().cast()),
+            _mm256_loadu_si256(src.as_ptr().add(8).cast())
+        ])
+    }
+    #[inline(always)]
     fn load_u32_le(self, src: &[u8; 64]) -> Self::U {
         simd!([
             _mm256_loadu_si256(src.as_ptr().cast()),

@@ -322,6 +322,10 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    fn load_u(self, src: &[u32; 16]) -> Self::U {
+        simd!(_mm512_loadu_si512(src.as_ptr().cast()))
+    }
+    #[inline(always)]
     fn load_u32_le(self, src: &[u8; 64]) -> Self::U {
         simd!(_mm512_loadu_si512(src.as_ptr().cast()))
     }

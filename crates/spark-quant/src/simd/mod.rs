@@ -109,6 +109,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn load_nibbles(self, src: &[u8; 8]) -> Self::U;
     /// Inverse of [`Simd::load_nibbles`]; lanes must be below 16.
     fn store_nibbles(self, a: Self::U, dst: &mut [u8; 8]);
+    fn load_u(self, src: &[u32; 16]) -> Self::U;
     /// Sixteen u32, little-endian.
     fn load_u32_le(self, src: &[u8; 64]) -> Self::U;
     /// Byte `i` to lanes `4i .. 4i+4`.
@@ -123,7 +124,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn e2m1_bytes(self, packed: Self::B) -> (Self::B, Self::B);
     /// Lane `i` plus the products of bytes `4i..4i+4`: `u` unsigned below 128, `s` signed.
     fn dot_u7(self, acc: Self::U, u: Self::B, s: Self::B) -> Self::U;
-    /// The same with both sides signed and above -128.
+    /// The same with both sides signed and `b` above -128.
     fn dot_i8(self, acc: Self::U, a: Self::B, b: Self::B) -> Self::U;
 }
 

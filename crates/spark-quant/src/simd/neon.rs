@@ -334,6 +334,10 @@ impl Simd for Neon {
         }
     }
     #[inline(always)]
+    fn load_u(self, src: &[u32; 16]) -> Self::U {
+        from_fn(|i| simd!(vld1q_u32(src.as_ptr().add(4 * i))))
+    }
+    #[inline(always)]
     fn load_u32_le(self, src: &[u8; 64]) -> Self::U {
         from_fn(|i| simd!(vreinterpretq_u32_u8(vld1q_u8(src.as_ptr().add(16 * i)))))
     }

@@ -193,6 +193,10 @@ impl Simd for Scalar {
         *dst = std::array::from_fn(|i| (a[2 * i] | a[2 * i + 1] << 4) as u8);
     }
     #[inline(always)]
+    fn load_u(self, src: &[u32; 16]) -> Self::U {
+        *src
+    }
+    #[inline(always)]
     fn load_u32_le(self, src: &[u8; 64]) -> Self::U {
         std::array::from_fn(|i| {
             u32::from_le_bytes([src[4 * i], src[4 * i + 1], src[4 * i + 2], src[4 * i + 3]])

@@ -104,8 +104,8 @@ impl Kernel for Everything<'_> {
         out.push(integer("dot_u7 high", s.dot_u7(ub, high, signed)));
         let seven_bits = s.load_b(&self.bytes.map(|b| b & 0x7F));
         out.push(integer("dot_u7 full", s.dot_u7(ub, seven_bits, signed)));
-        let both = s.load_b(&self.bytes.map(|b| if b == 0x80 { 0x81 } else { b }));
-        out.push(integer("dot_i8", s.dot_i8(ua, both, signed)));
+        out.push(integer("dot_i8", s.dot_i8(ua, packed, signed)));
+        out.push(integer("load_u", s.load_u(&lanes_of(ub))));
         out
     }
 }
