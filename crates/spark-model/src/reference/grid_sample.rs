@@ -6,8 +6,9 @@
 //! at = ((g + 1) * n - 1) / 2       otherwise their outer edges
 //! ```
 //!
-//! A position outside is moved in (border, reflection) before its taps are taken;
-//! taps still outside are treated the same way, or are zero.
+//! A position outside is moved in (border, reflection) before its taps are taken, but
+//! for cubic ones, where every tap is moved in by itself, as in PyTorch and
+//! onnxruntime. Taps still outside are treated the same way, or are zero.
 
 use super::Inputs;
 use super::index::{for_each_position, offset, strides};
@@ -81,7 +82,7 @@ fn axis_taps(
         at
     };
     let at = match padding {
-        _ if (low..=high).contains(&at) => at,
+        _ if mode == Interpolation::Cubic || (low..=high).contains(&at) => at,
         GridPadding::Zeros => at,
         GridPadding::Border => at.clamp(0.0, n - 1.0),
         GridPadding::Reflection => reflect(at, low, high),

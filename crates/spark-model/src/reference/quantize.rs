@@ -5,8 +5,8 @@
 //! dequantize  x = (q - zero_point) * scale
 //! ```
 //!
-//! The quotient is formed in f64; onnxruntime forms it in f32, so that a value
-//! within one f32 rounding of a tie may land one step apart.
+//! The quotient is rounded to the type of the scale before it is rounded to a whole
+//! number, as ONNX says (attribute `precision`); that decides ties.
 
 use super::Inputs;
 use super::numbers::{Numbers, from_floats, whole_numbers};
@@ -45,11 +45,21 @@ pub(super) fn quantize(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result
     let (x, scale) = (inputs.get(0)?, inputs.get(1)?);
     let parameter_of = parameter_of(axis, x.shape(), scale)?;
     let zero_points = zero_points(inputs, scale.len())?;
-    let scale = scale.to_f64();
-    let quantized = x.to_f64().into_iter().enumerate().map(|(i, x)| {
-        let p = parameter_of(i);
-        (x / scale[p]).round_ties_even() + zero_points[p] as f64
-    });
+    let (scale_dtype, scale) = (scale.dtype(), scale.to_f64());
+    let quotients = x.to_f64().into_iter().enumerate();
+    let quotients = quotients.map(|(i, x)| x / scale[parameter_of(i)]).collect();
+    let quotients = from_floats(
+        &TensorType {
+            dtype: scale_dtype,
+            shape: ty.shape.clone(),
+        },
+        quotients,
+    )?;
+    let quantized = quotients
+        .to_f64()
+        .into_iter()
+        .enumerate()
+        .map(|(i, quotient)| quotient.round_ties_even() + zero_points[parameter_of(i)] as f64);
     // The conversion saturates.
     from_floats(ty, quantized.collect())
 }

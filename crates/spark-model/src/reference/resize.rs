@@ -8,15 +8,14 @@
 //!
 //! The lengths in the coordinate formulas are whole, as in onnxruntime and PyTorch,
 //! also where `scales` gave a fractional one. Taps outside the operand repeat its
-//! edge; under `exclude_outside`, and with antialiasing as in PyTorch and
-//! onnxruntime, they are left out and the other weights rescaled.
+//! edge, or under `exclude_outside` are left out and the other weights rescaled.
 
 use super::Inputs;
 use super::index::Lines;
 use super::movement::pick;
 use super::numbers::from_floats;
 use crate::graph::{
-    CoordinateTransform, Interpolation, NearestRounding, OpError, Resize, ResizeAxis, TensorType,
+    CoordinateTransform, Interpolation, OpError, Resize, ResizeAxis, TensorType, nearest_sources,
     resolve_resize,
 };
 use crate::tensor::Tensor;
@@ -41,17 +40,16 @@ pub(super) fn resize(
     if ty.shape.contains(&0) {
         return from_floats(ty, Vec::new());
     }
-    let changing = (0..axes.len()).filter(|&axis| changes(resize, &axes[axis]));
-    if resize.mode == Interpolation::Nearest
-        && resize.transform != CoordinateTransform::TfCropAndResize
-    {
-        return nearest(resize, x, &axes, changing.collect(), ty);
+    if resize.mode == Interpolation::Nearest {
+        return nearest(resize, x, &axes, ty);
     }
     let mut values = x.to_f64();
     let mut inside = vec![true; values.len()];
     let mut shape = x.shape().to_vec();
     // Shrinking axes first: nothing in between is larger than operand and result.
-    let mut order: Vec<usize> = changing.collect();
+    let mut order: Vec<usize> = (0..axes.len())
+        .filter(|&axis| changes(resize, &axes[axis]))
+        .collect();
     order.sort_by_key(|&axis| axes[axis].output > axes[axis].input);
     for axis in order {
         let taps = taps(resize, &axes[axis]);
@@ -87,32 +85,31 @@ fn nearest(
     resize: &Resize,
     x: &Tensor,
     axes: &[ResizeAxis],
-    changing: Vec<usize>,
     ty: &TensorType,
 ) -> Result<Tensor, OpError> {
-    let mut sources = vec![0];
-    for (axis, geometry) in axes.iter().enumerate() {
-        let taken: Vec<usize> = if changing.contains(&axis) {
-            taps(resize, geometry)
-                .iter()
-                .map(|taps| taps[0].0)
-                .collect()
+    let mut sources = vec![Some(0)];
+    for axis in axes {
+        let taken = if changes(resize, axis) {
+            nearest_sources(resize, axis)
         } else {
-            (0..geometry.input).collect()
+            (0..axis.input).map(Some).collect()
         };
+        let within = |before: Option<usize>, i: Option<usize>| Some(before? * axis.input + i?);
         sources = sources
             .iter()
-            .flat_map(|&before| taken.iter().map(move |&i| before * geometry.input + i))
+            .flat_map(|&before| taken.iter().map(move |&i| within(before, i)))
             .collect();
     }
-    pick(
-        &[x],
-        &sources
-            .into_iter()
-            .map(|source| (0, source))
-            .collect::<Vec<_>>(),
-        ty,
-    )
+    let scalar = TensorType {
+        dtype: ty.dtype,
+        shape: vec![],
+    };
+    let outside = from_floats(&scalar, vec![f64::from(resize.extrapolation)])?;
+    let sources: Vec<(usize, usize)> = sources
+        .into_iter()
+        .map(|source| source.map_or((1, 0), |source| (0, source)))
+        .collect();
+    pick(&[x, &outside], &sources, ty)
 }
 
 /// Whether an axis is more than copied.
@@ -133,16 +130,11 @@ fn taps(resize: &Resize, axis: &ResizeAxis) -> Vec<Taps> {
             {
                 return Vec::new();
             }
-            match resize.mode {
-                Interpolation::Nearest => {
-                    let nearest = round(resize.rounding, at).clamp(0.0, last);
-                    vec![(nearest as usize, 1.0)]
-                }
-                Interpolation::Linear => weighted(resize, axis, at, 1.0, &|d| 1.0 - d.abs()),
-                Interpolation::Cubic => {
-                    let a = f64::from(resize.cubic_coeff);
-                    weighted(resize, axis, at, 2.0, &|d| cubic(a, d.abs()))
-                }
+            if resize.mode == Interpolation::Cubic {
+                let a = f64::from(resize.cubic_coeff);
+                weighted(resize, axis, at, 2.0, &|d| cubic(a, d.abs()))
+            } else {
+                weighted(resize, axis, at, 1.0, &|d| 1.0 - d.abs())
             }
         })
         .collect()
@@ -174,15 +166,6 @@ fn source_position(transform: CoordinateTransform, axis: &ResizeAxis, o: usize) 
     }
 }
 
-fn round(rounding: NearestRounding, at: f64) -> f64 {
-    match rounding {
-        NearestRounding::RoundPreferFloor => (at - 0.5).ceil(),
-        NearestRounding::RoundPreferCeil => (at + 0.5).floor(),
-        NearestRounding::Floor => at.floor(),
-        NearestRounding::Ceil => at.ceil(),
-    }
-}
-
 /// Taps under a filter that is zero beyond `reach`, stretched when shrinking with
 /// antialiasing, around `at`.
 fn weighted(
@@ -192,15 +175,17 @@ fn weighted(
     reach: f64,
     filter: &dyn Fn(f64) -> f64,
 ) -> Taps {
-    let stretched = resize.antialias && axis.scale < 1.0;
-    let stretch = if stretched { axis.scale } else { 1.0 };
+    let stretch = match resize.antialias {
+        true => axis.scale.min(1.0),
+        false => 1.0,
+    };
     let last = axis.input as f64 - 1.0;
     let mut taps = Vec::new();
     let mut i = (at - reach / stretch).floor() + 1.0;
     while i < at + reach / stretch {
         let weight = filter((i - at) * stretch);
         let outside = !(0.0..=last).contains(&i);
-        if !(outside && (resize.exclude_outside || stretched)) {
+        if !(outside && resize.exclude_outside) {
             taps.push((i.clamp(0.0, last) as usize, weight));
         }
         i += 1.0;

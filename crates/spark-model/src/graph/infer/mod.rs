@@ -28,7 +28,7 @@ mod window;
 pub use matrix::{Einsum, parse_einsum};
 pub(crate) use movement::shape_part;
 pub use movement::{PadAxis, SliceAxis, resolve_pads, resolve_slice};
-pub use resample::{ResizeAxis, resolve_resize};
+pub use resample::{ResizeAxis, nearest_sources, resolve_resize};
 pub use window::{WindowAxis, conv_transpose_windows, conv_windows, pool_windows};
 
 use super::{Op, OpError, TensorType};

@@ -4,7 +4,9 @@ use super::{
     Operand, Operands, check_float, check_numeric, check_rank, check_rank_at_least, check_shape,
     constant_ints, one, op_error, resolve_axes,
 };
-use crate::graph::{AspectRatio, CoordinateTransform, Interpolation, OpError, Resize, TensorType};
+use crate::graph::{
+    AspectRatio, CoordinateTransform, Interpolation, NearestRounding, OpError, Resize, TensorType,
+};
 use crate::tensor::{MAX_ELEMENTS, Tensor};
 
 /// How one axis is resized.
@@ -87,6 +89,11 @@ pub fn resolve_resize(
         }
         _ => return Err(op_error!("exactly one of `scales` and `sizes` is needed")),
     }
+    // A filter stretched over more than the operand would take forever.
+    let too_wide = |a: &ResizeAxis| a.output > 0 && a.scale * (a.input as f64) < 0.5;
+    if resize.antialias && resolved.iter().any(too_wide) {
+        return Err(op_error!("an antialiasing filter wider than its operand"));
+    }
     if resolved.iter().any(|a| a.input == 0 && a.output != 0) {
         return Err(op_error!("`x` of shape {x_shape:?} has nothing to sample"));
     }
@@ -130,6 +137,60 @@ fn apply_sizes(
         }
     }
     Ok(())
+}
+
+/// Which element every result position of one axis copies in nearest mode; none where
+/// crop and resize reaches outside the operand.
+///
+/// Coordinates are computed in f32, step by step as onnxruntime does: with a scale of
+/// 0.6f32, position 1 falls on element 2 there, but just below it in exact arithmetic,
+/// and a nearest neighbour has no tolerance. Everyone below takes the answer from here.
+pub fn nearest_sources(resize: &Resize, axis: &ResizeAxis) -> Vec<Option<usize>> {
+    let last = axis.input as f32 - 1.0;
+    (0..axis.output)
+        .map(|o| {
+            let at = nearest_position(resize.transform, axis, o as f32);
+            let cropped = resize.transform == CoordinateTransform::TfCropAndResize;
+            if cropped && !(0.0..=last).contains(&at) {
+                return None;
+            }
+            // From here on f64, where adding a half is exact.
+            let at = f64::from(at);
+            let rounded = match resize.rounding {
+                NearestRounding::RoundPreferFloor => (at - 0.5).ceil(),
+                NearestRounding::RoundPreferCeil => (at + 0.5).floor(),
+                NearestRounding::Floor => at.floor(),
+                NearestRounding::Ceil => at.ceil(),
+            };
+            Some(rounded.clamp(0.0, f64::from(last)) as usize)
+        })
+        .collect()
+}
+
+/// Where result position `o` lies in the operand, in f32.
+fn nearest_position(transform: CoordinateTransform, axis: &ResizeAxis, o: f32) -> f32 {
+    let (input, output, scale) = (axis.input as f32, axis.output as f32, axis.scale as f32);
+    let half_pixel = (o + 0.5) / scale - 0.5;
+    match transform {
+        CoordinateTransform::TfCropAndResize => {
+            let (begin, end) = (axis.region.0 as f32, axis.region.1 as f32);
+            if axis.output > 1 {
+                begin * (input - 1.0) + o * (end - begin) * (input - 1.0) / (output - 1.0)
+            } else {
+                0.5 * (begin + end) * (input - 1.0)
+            }
+        }
+        _ if scale == 1.0 => o,
+        CoordinateTransform::HalfPixel => half_pixel,
+        CoordinateTransform::HalfPixelSymmetric => {
+            let adjustment = output / (scale * input);
+            input / 2.0 * (1.0 - adjustment) + half_pixel
+        }
+        CoordinateTransform::PytorchHalfPixel if axis.output > 1 => half_pixel,
+        CoordinateTransform::AlignCorners if axis.output > 1 => o * (input - 1.0) / (output - 1.0),
+        CoordinateTransform::PytorchHalfPixel | CoordinateTransform::AlignCorners => 0.0,
+        CoordinateTransform::Asymmetric => o / scale,
+    }
 }
 
 fn constant_floats(what: &str, operand: &Operand<'_>, len: usize) -> Result<Vec<f64>, OpError> {
