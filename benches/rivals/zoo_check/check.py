@@ -11,7 +11,9 @@ Run, from the root of the repository:
 Each model is checked by onnx's own checker, its table of output heads is read the way
 openpilot reads it, and it is run by onnxruntime, with and without graph optimisation, on
 the inputs in the dump. The largest error relative to the output's scale must stay below
-the bar; the exit code says whether it did.
+the bar; the exit code says whether it did. A third argument names a file to write
+onnxruntime's unoptimised outputs to: `crates/spark-model/tests/it/zoo_goldens.safetensors`
+was made that way.
 """
 
 import codecs
@@ -23,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 BAR = 1e-4
 LEVELS = {
@@ -50,7 +52,7 @@ def run(path, level, inputs):
     return dict(zip(names, outputs)), 1000 * (time.perf_counter() - start)
 
 
-def check(path, tensors):
+def check(path, tensors, goldens):
     model = onnx.load(path)
     onnx.checker.check_model(model, full_check=True)
     prefix = f"{path.stem}/fp32/case0/"
@@ -66,6 +68,8 @@ def check(path, tensors):
             assert mine.shape == theirs.shape and mine.dtype == theirs.dtype, (name, mine.shape, theirs.shape)
             error = float(np.abs(mine - theirs).max() / np.abs(theirs).max())
             worst = max(worst, error)
+            if label == "plain":
+                goldens[f"{path.stem}/{name}"] = theirs
             end = max(part.indices(theirs.shape[1])[1] for part in heads(model).values())
             assert end == theirs.shape[1], (name, end)
             print(
@@ -81,7 +85,10 @@ def main():
     files = sorted(folder.glob("*.onnx"))
     if not files:
         sys.exit(f"{folder} holds no ONNX file")
-    worst = max(check(path, dump) for path in files)
+    goldens = {}
+    worst = max(check(path, dump, goldens) for path in files)
+    if len(sys.argv) > 3:
+        save_file(goldens, sys.argv[3])
     print(f"largest error {worst:.2e}, bar {BAR:.0e}")
     sys.exit(0 if worst <= BAR else 1)
 

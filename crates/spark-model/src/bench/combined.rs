@@ -54,7 +54,10 @@ pub(super) fn measure(
         });
     }
     let latency = Latency::of(&samples).ok_or_else(super::no_runs)?;
-    let device_bytes = memories.iter().map(|m| m.device_bytes).sum();
+    let device_bytes = memories
+        .iter()
+        .map(|m| m.device_bytes.map(|bytes| bytes as u64))
+        .sum();
     Ok(CombinedReport {
         models,
         weights: if is_random { "random" } else { "file" },

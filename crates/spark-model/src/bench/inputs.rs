@@ -23,7 +23,7 @@ use crate::tensor::{DType, Tensor, TensorData};
 use crate::zoo::Stream;
 
 /// Inputs by name, in the order of the graph.
-pub(super) type Inputs = Vec<(String, Tensor)>;
+pub type Inputs = Vec<(String, Tensor)>;
 
 /// Inputs in the form the runner takes.
 pub(super) fn borrowed(inputs: &Inputs) -> Vec<(&str, &Tensor)> {
@@ -33,16 +33,13 @@ pub(super) fn borrowed(inputs: &Inputs) -> Vec<(&str, &Tensor)> {
         .collect()
 }
 
-/// Made-up inputs for `graph`, and what the user should know about them.
+/// Made-up inputs for `graph`, called `model`, and what the user should know about them.
+/// The same name, graph and seed give the same inputs on every machine.
 ///
 /// # Errors
 ///
 /// [`BenchError::NoDefaultInput`] for an input without declared type or shape.
-pub(super) fn made_up(
-    model: &str,
-    graph: &Graph,
-    seed: u64,
-) -> Result<(Inputs, Vec<String>), BenchError> {
+pub fn made_up(model: &str, graph: &Graph, seed: u64) -> Result<(Inputs, Vec<String>), BenchError> {
     let mut notes = Vec::new();
     let mut inputs = Inputs::new();
     for &id in &graph.inputs {

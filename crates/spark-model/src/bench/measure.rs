@@ -40,7 +40,6 @@ pub(super) struct MeasureOptions {
 }
 
 /// A model that is ready to run.
-#[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) name: String,
     pub(super) weights: &'static str,
@@ -169,7 +168,7 @@ impl Loaded {
                 rss_bytes,
                 arena_bytes: memory.arena_bytes as u64,
                 weight_bytes: memory.weight_bytes as u64,
-                device_bytes: memory.device_bytes,
+                device_bytes: memory.device_bytes.map(|bytes| bytes as u64),
             },
             gpu_utilisation_percent: None,
             accuracy: reference.map(|reference| distance(&outputs, reference)),

@@ -34,7 +34,8 @@ use spark_hal::{Precision, ProcessMemory};
 
 pub use accuracy::Accuracy;
 pub use error::BenchError;
-pub use options::{BenchOptions, PrecisionList, parse_device};
+pub use inputs::{Inputs, made_up as made_up_inputs};
+pub use options::{BenchOptions, PrecisionList};
 pub use report::{
     AccuracyReport, BenchReport, CombinedReport, GoldenReport, LatencyReport, MachineReport,
     MemoryReport, Refusal, RunReport, SCHEMA, SettingsReport,
@@ -104,10 +105,7 @@ pub fn run(
             notes: Vec::new(),
         },
     };
-    // fp32 first: it is what the others are compared with.
-    let mut precisions = options.precisions.clone();
-    precisions.sort_by_key(|&precision| precision != Precision::Fp32);
-    for precision in precisions {
+    for precision in options::precisions(&options.precisions) {
         bench.one_precision(precision, progress)?;
     }
     bench.finish()
@@ -127,13 +125,10 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn run_options(&self, precision: Precision) -> RunOptions {
-        let options = RunOptions::default()
-            .precision(precision)
-            .device(self.options.device);
-        match self.options.threads {
-            Some(threads) => options.threads(threads),
-            None => options,
-        }
+        let mut options = RunOptions::new().precision(precision);
+        options.device = self.options.device;
+        options.threads = self.options.threads;
+        options
     }
 
     fn one_precision(
@@ -309,7 +304,10 @@ fn no_runs() -> BenchError {
 
 /// Whether the model is sound and only the precision or device asked for is not to be had.
 fn is_refusal(error: &ModelError) -> bool {
-    matches!(error, ModelError::Unavailable { .. })
+    matches!(
+        error,
+        ModelError::DeviceUnavailable { .. } | ModelError::PrecisionUnavailable { .. }
+    )
 }
 
 /// `error` and what caused it, in one line.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use spark_hal::Precision;
+use spark_hal::config::{DeviceChoice, PrecisionChoice};
 
 use super::BenchError;
-use crate::runner::DeviceRequest;
 
 /// What to measure, and how often.
 #[derive(Debug, Clone)]
@@ -15,10 +15,11 @@ pub struct BenchOptions {
     pub models: Vec<PathBuf>,
     /// A folder with openpilot's models under their names there.
     pub models_dir: Option<PathBuf>,
-    /// Number formats, each measured on its own.
+    /// Number formats, each measured on its own; none means the one the environment asks for
+    /// (`OPENPILOT_DGX_PRECISION`), fp32 where that says `auto`.
     pub precisions: Vec<Precision>,
-    /// Where to run.
-    pub device: DeviceRequest,
+    /// Where to run; `None` leaves it to the environment (`SPARK_DEVICE`, `CUDA`).
+    pub device: Option<DeviceChoice>,
     /// Timed runs per model; at least one.
     pub runs: usize,
     /// Runs before them that are not timed.
@@ -40,8 +41,8 @@ impl Default for BenchOptions {
         Self {
             models: Vec::new(),
             models_dir: None,
-            precisions: vec![Precision::Fp32],
-            device: DeviceRequest::default(),
+            precisions: Vec::new(),
+            device: None,
             runs: 100,
             warmup: 20,
             threads: None,
@@ -58,7 +59,7 @@ impl BenchOptions {
     ///
     /// # Errors
     ///
-    /// [`BenchError::Usage`] for no runs, no threads, no precision, or a golden file without
+    /// [`BenchError::Usage`] for no runs, no threads, or a golden file without
     /// exactly one model.
     pub(super) fn validate(&self) -> Result<(), BenchError> {
         let usage = |option, reason: &str| {
@@ -72,9 +73,6 @@ impl BenchOptions {
         }
         if self.threads == Some(0) {
             return usage("--threads", "0 threads cannot run, expected 1 or more");
-        }
-        if self.precisions.is_empty() {
-            return usage("--precision", "no precision given, expected at least one");
         }
         if self.compare.is_some() && (self.models.len() != 1 || self.models_dir.is_some()) {
             return usage(
@@ -90,6 +88,17 @@ impl BenchOptions {
         }
         Ok(())
     }
+}
+
+/// The precisions to measure: fp32 first, since it is what the others are compared with.
+pub(super) fn precisions(asked: &[Precision]) -> Vec<Precision> {
+    let mut precisions = match (asked, spark_hal::config().precision) {
+        ([], PrecisionChoice::Fixed(precision)) => vec![precision],
+        ([], PrecisionChoice::Auto) => vec![Precision::Fp32],
+        (asked, _) => asked.to_vec(),
+    };
+    precisions.sort_by_key(|&precision| precision != Precision::Fp32);
+    precisions
 }
 
 /// Precisions as typed: names joined by commas, or `all`. Repeated names count once.
@@ -117,22 +126,6 @@ impl FromStr for PrecisionList {
     }
 }
 
-/// A device as typed: `auto`, `cpu`, `cuda` or `cuda:N`.
-///
-/// # Errors
-///
-/// A sentence naming the word and the words there are.
-pub fn parse_device(text: &str) -> Result<DeviceRequest, String> {
-    match text.split_once(':') {
-        None if text == "auto" => Some(DeviceRequest::Auto),
-        None if text == "cpu" => Some(DeviceRequest::Cpu),
-        None if text == "cuda" => Some(DeviceRequest::Cuda(None)),
-        Some(("cuda", number)) => number.parse().ok().map(|n| DeviceRequest::Cuda(Some(n))),
-        _ => None,
-    }
-    .ok_or_else(|| format!("unknown device `{text}`, expected one of auto, cpu, cuda, cuda:N"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,17 +143,6 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_auto_cpu_or_cuda() {
-        assert_eq!(parse_device("auto"), Ok(DeviceRequest::Auto));
-        assert_eq!(parse_device("cpu"), Ok(DeviceRequest::Cpu));
-        assert_eq!(parse_device("cuda"), Ok(DeviceRequest::Cuda(None)));
-        assert_eq!(parse_device("cuda:1"), Ok(DeviceRequest::Cuda(Some(1))));
-        for text in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0"] {
-            assert!(parse_device(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
     fn contradictions_are_wrong_usage() {
         let check = |change: fn(&mut BenchOptions), option: &str| {
             let mut options = BenchOptions::default();
@@ -172,7 +154,6 @@ mod tests {
         };
         check(|o| o.runs = 0, "--runs");
         check(|o| o.threads = Some(0), "--threads");
-        check(|o| o.precisions.clear(), "--precision");
         check(|o| o.compare = Some("golden".into()), "--compare");
     }
 }

@@ -50,7 +50,7 @@ impl Latency {
 }
 
 /// `duration` in milliseconds.
-pub fn milliseconds(duration: Duration) -> f64 {
+pub(super) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 

@@ -135,7 +135,7 @@ fn bytes_of(tensor: &Tensor) -> (Dtype, Vec<u8>) {
 /// # Errors
 ///
 /// [`BenchError::Conversion`] for any other pair of types.
-pub fn converted(name: &str, tensor: Tensor, want: DType) -> Result<Tensor, BenchError> {
+pub(super) fn converted(name: &str, tensor: Tensor, want: DType) -> Result<Tensor, BenchError> {
     let got = tensor.dtype();
     if got == want {
         return Ok(tensor);
@@ -152,7 +152,7 @@ pub fn converted(name: &str, tensor: Tensor, want: DType) -> Result<Tensor, Benc
 }
 
 /// Values of `tensor` that are NaN or infinite.
-pub fn count_non_finite(tensor: &Tensor) -> usize {
+pub(super) fn count_non_finite(tensor: &Tensor) -> usize {
     if !tensor.dtype().is_float() {
         return 0;
     }

@@ -21,9 +21,11 @@ mod error;
 pub mod frame;
 pub mod history;
 pub mod metadata;
+mod pipeline;
 
 pub mod plan;
 pub mod prediction;
 pub mod slices;
 
 pub use error::OpenpilotError;
+pub use pipeline::{DrivingInput, DrivingOutput, DrivingPipeline};

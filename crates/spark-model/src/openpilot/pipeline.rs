@@ -52,7 +52,6 @@ pub struct DrivingOutput {
 }
 
 /// The driving networks with their memory of the last five seconds.
-#[derive(Debug)]
 pub struct DrivingPipeline {
     vision: Network,
     policy: Network,
@@ -154,7 +153,6 @@ impl DrivingPipeline {
 }
 
 /// A network whose interface was checked.
-#[derive(Debug)]
 struct Network {
     runner: ModelRunner,
     layout: OutputLayout,

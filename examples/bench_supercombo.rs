@@ -1,0 +1,123 @@
+//! How fast and how exact are driving models on this machine, in each number format?
+//!
+//! Run: `cargo run --release --example bench_supercombo`
+//!
+//! Without arguments it builds openpilot-shaped networks with random weights; with
+//! `--model FILE.onnx` or `--models-dir DIR` it runs real ones. All the work is in
+//! `spark_model::bench`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use spark::hal::config::DeviceChoice;
+use spark::model::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
+use spark::model::zoo;
+
+/// Measure driving models: latency, memory and accuracy. Without a model, the built-in
+/// openpilot-shaped networks with random weights are measured.
+#[derive(Parser)]
+#[command(name = "bench_supercombo")]
+struct Arguments {
+    /// ONNX file to measure; may be repeated
+    #[arg(long, value_name = "FILE")]
+    model: Vec<PathBuf>,
+    /// Folder with driving_vision, driving_policy, dmonitoring_model or supercombo (.onnx)
+    #[arg(long, value_name = "DIR")]
+    models_dir: Option<PathBuf>,
+    /// Number formats: fp32, fp16, bf16, fp8, fp4, joined by commas, or all; fp32 by default
+    #[arg(long, value_name = "LIST")]
+    precision: Option<PrecisionList>,
+    /// Where to run: auto, cpu, cuda, cuda:N; SPARK_DEVICE by default
+    #[arg(long, value_parser = spark::model::parse_device)]
+    device: Option<DeviceChoice>,
+    /// Timed runs per model
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    runs: usize,
+    /// Runs before them that are not timed
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    warmup: usize,
+    /// Threads; as many as pay off by default
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Inputs by name; made up from the seed by default
+    #[arg(long, value_name = "FILE.safetensors")]
+    inputs: Option<PathBuf>,
+    /// Write inputs and outputs of one run per model
+    #[arg(long, value_name = "FILE.safetensors")]
+    dump_outputs: Option<PathBuf>,
+    /// Run the cases of a golden file and report the error; needs exactly one --model
+    #[arg(long, value_name = "FILE.safetensors")]
+    compare: Option<PathBuf>,
+    /// Write the report as JSON (schema spark-bench/1)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Seed of random weights and inputs
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    seed: u64,
+    /// Write the built-in networks as ONNX files and stop
+    #[arg(long, value_name = "DIR")]
+    write_zoo: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {}", bench::with_causes(error.as_ref()));
+            let code = error
+                .downcast_ref::<BenchError>()
+                .map_or(1, BenchError::exit_code);
+            ExitCode::from(code)
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the report is this program's output")]
+fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    if let Some(dir) = &arguments.write_zoo {
+        for path in zoo::write_all(dir, arguments.seed)? {
+            println!("wrote {} (random weights)", path.display());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let json = arguments.json.clone();
+    let style = ProgressStyle::with_template("{msg:32} {wide_bar} {pos}/{len} {eta}")?;
+    let bar = ProgressBar::no_length().with_style(style);
+    let report = bench::run(&arguments.into_options(), &mut |progress: Progress<'_>| {
+        bar.set_length(progress.total as u64);
+        bar.set_position(progress.done as u64);
+        bar.set_message(progress.label.to_owned());
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    println!("{}", bench::table::render(&report));
+    if let Some(path) = &json {
+        bench::write_json(&report, path)?;
+    }
+    let is_sound = !report.runs.is_empty() && !report.has_non_finite_results();
+    Ok(if is_sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+impl Arguments {
+    fn into_options(self) -> BenchOptions {
+        BenchOptions {
+            models: self.model,
+            models_dir: self.models_dir,
+            precisions: self.precision.map_or_else(Vec::new, |list| list.0),
+            device: self.device,
+            runs: self.runs,
+            warmup: self.warmup,
+            threads: self.threads,
+            inputs: self.inputs,
+            dump_outputs: self.dump_outputs,
+            compare: self.compare,
+            seed: self.seed,
+        }
+    }
+}
