@@ -1,4 +1,37 @@
-//! Facade: one name for every crate of the workspace.
+//! Run, tune and test openpilot driving models: one name for every crate of the workspace.
+//!
+//! ```text
+//! spark::hal     what machine is this            spark::model   ONNX models: load, run, measure
+//! spark::quant   FP8, FP4 and their relatives    spark::sim     closed-loop driving scenarios
+//! ```
+//!
+//! ```
+//! use spark::model::{DType, ModelRunner, RunOptions, Tensor, zoo};
+//!
+//! println!("{}", spark::hal::machine().summary());
+//!
+//! // A network of openpilot's size and shape, with random weights.
+//! let mut runner = ModelRunner::from_graph(zoo::driving_policy(0), &RunOptions::new())?;
+//! let desire = Tensor::zeros(DType::F32, [1, 25, 8])?;
+//! let traffic = Tensor::from_f32([1, 2], vec![1.0, 0.0])?;
+//! let features = Tensor::zeros(DType::F32, [1, 25, 512])?;
+//! let outputs = runner.run(&[
+//!     ("desire_pulse", &desire),
+//!     ("traffic_convention", &traffic),
+//!     ("features_buffer", &features),
+//! ])?;
+//! assert_eq!(outputs[0].1.shape(), [1, 1000]);
+//! # Ok::<(), spark::model::ModelError>(())
+//! ```
+//!
+//! Each crate is usable alone; this one adds nothing to them.
 
 pub use spark_hal as hal;
 pub use spark_model as model;
+pub use spark_quant as quant;
+pub use spark_sim as sim;
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

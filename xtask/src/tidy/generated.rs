@@ -76,7 +76,7 @@ pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>, 
             findings.push(Finding::new(RULE, ENVIRONMENT_PAGE, 0, message));
         }
         Err(Error::Command { .. }) => {
-            let message = "differs from spark_hal::config; `cargo xtask tidy --write` mends it";
+            let message = "its test in spark-hal does not pass; `cargo xtask tidy --write` mends a stale page";
             findings.push(Finding::new(RULE, ENVIRONMENT_PAGE, 0, message));
         }
         Err(other) => return Err(other),
