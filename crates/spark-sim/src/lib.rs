@@ -10,10 +10,20 @@
 //! scenario. A lane's arithmetic never looks at its neighbours, so a result does
 //! not depend on the batch it was computed in.
 
+pub mod collision;
 mod columns;
+pub mod control;
 mod error;
 pub mod integrate;
+pub mod metric;
+pub mod profile;
+pub mod random;
 pub mod real;
+pub mod road;
+pub mod run;
+pub mod scenario;
+pub mod traffic;
 pub mod vehicle;
 
 pub use error::SimError;
+pub use profile::Profile;

@@ -10,10 +10,14 @@
 
 #![allow(clippy::print_stdout, reason = "a benchmark's output is its product")]
 
+mod closed_loop;
 mod timing;
+mod traffic;
 mod vehicle;
 
 fn main() {
     let timing = timing::Timing::from_arguments();
     vehicle::run(&timing);
+    closed_loop::run(&timing);
+    traffic::run(&timing);
 }

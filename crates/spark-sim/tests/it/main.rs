@@ -1,4 +1,9 @@
 //! Whole-crate tests of spark-sim.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "a skipped test says that it was skipped"
+)]
+
 mod support;
 mod vehicle_truth;

@@ -1,0 +1,190 @@
+//! The interface of everything that drives, batched and one lane at a time.
+
+use super::{Action, ActionBatch, State, StateBatch};
+use crate::vehicle::{ActuatorParameters, SteerInterface, VehicleModel, VehicleParameters};
+
+/// What a controller may know about a car before it drives it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LaneSetup {
+    /// Parameters.
+    pub vehicle: VehicleParameters,
+    /// Delays and limits.
+    pub actuators: ActuatorParameters,
+    /// Equations of motion.
+    pub model: VehicleModel,
+    /// s.
+    pub dt_s: f64,
+}
+
+impl LaneSetup {
+    /// Understeer as openpilot's slip factor, s^2/m^2; 0 for kinematic models, which do not slip.
+    pub fn slip_factor(&self) -> f64 {
+        match self.model {
+            VehicleModel::Kinematic | VehicleModel::KinematicTrailer => 0.0,
+            VehicleModel::SingleTrack | VehicleModel::Drift => {
+                -self.vehicle.understeer_gradient() / self.vehicle.wheelbase()
+            }
+        }
+    }
+}
+
+/// A controller of many cars at once.
+///
+/// Lane `i` of the answer must depend on lane `i` of the states only; then a
+/// scenario's result does not depend on the batch it ran in. State that is kept
+/// between steps is kept per lane.
+pub trait Algorithm: Send {
+    /// Forgets everything and prepares for `lanes.len()` cars.
+    fn reset(&mut self, lanes: &[LaneSetup]);
+
+    /// One step. Fields of `action` that this algorithm does not control are left alone.
+    fn update(&mut self, state: &StateBatch, action: &mut ActionBatch);
+
+    /// What its steering means; `None` if it does not steer, and the lane is then followed perfectly.
+    fn steer_interface(&self) -> Option<SteerInterface>;
+
+    /// Whether it sets `accel`; if not, the planner's target is applied.
+    fn controls_speed(&self) -> bool;
+}
+
+/// Makes one algorithm per batch.
+pub trait AlgorithmFactory: Sync {
+    /// For reports.
+    fn name(&self) -> &str;
+    /// A fresh algorithm; `reset` is called before its first step.
+    fn create(&self) -> Box<dyn Algorithm>;
+}
+
+/// A factory made of a name and a closure; see [`named`].
+pub struct Named<F> {
+    name: String,
+    make: F,
+}
+
+/// A factory from a name and a closure.
+///
+/// ```
+/// use spark_sim::control::{LateralPid, LateralPidConfig, AlgorithmFactory, named};
+/// let factory = named("pid", || LateralPid::new(LateralPidConfig::default()));
+/// assert_eq!(factory.name(), "pid");
+/// ```
+pub fn named<A: Algorithm + 'static, F: Fn() -> A + Sync>(
+    name: impl Into<String>,
+    make: F,
+) -> Named<F> {
+    Named {
+        name: name.into(),
+        make,
+    }
+}
+
+impl<A: Algorithm + 'static, F: Fn() -> A + Sync> AlgorithmFactory for Named<F> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn create(&self) -> Box<dyn Algorithm> {
+        Box::new((self.make)())
+    }
+}
+
+/// A controller of one car.
+pub trait LaneAlgorithm: Send {
+    /// Forgets everything and prepares for a car.
+    fn reset(&mut self, setup: &LaneSetup);
+    /// One step.
+    fn update(&mut self, state: &State<f32>) -> Action<f32>;
+}
+
+/// Runs one [`LaneAlgorithm`] per lane.
+pub struct PerLane<A, F> {
+    make: F,
+    lanes: Vec<A>,
+    steer: Option<SteerInterface>,
+    speed: bool,
+}
+
+impl<A: LaneAlgorithm, F: Fn() -> A + Send> PerLane<A, F> {
+    /// `steer` and `controls_speed` say what the algorithm controls, as in [`Algorithm`].
+    pub fn new(steer: Option<SteerInterface>, controls_speed: bool, make: F) -> Self {
+        Self {
+            make,
+            lanes: Vec::new(),
+            steer,
+            speed: controls_speed,
+        }
+    }
+}
+
+impl<A: LaneAlgorithm, F: Fn() -> A + Send> Algorithm for PerLane<A, F> {
+    fn reset(&mut self, lanes: &[LaneSetup]) {
+        self.lanes.clear();
+        for setup in lanes {
+            let mut algorithm = (self.make)();
+            algorithm.reset(setup);
+            self.lanes.push(algorithm);
+        }
+    }
+
+    fn update(&mut self, state: &StateBatch, action: &mut ActionBatch) {
+        for (lane, algorithm) in self.lanes.iter_mut().enumerate() {
+            let answer = algorithm.update(&state.get(lane));
+            if self.steer.is_some() {
+                action.steer[lane] = answer.steer;
+            }
+            if self.speed {
+                action.accel[lane] = answer.accel;
+            }
+            action.saturated[lane] = answer.saturated;
+        }
+    }
+
+    fn steer_interface(&self) -> Option<SteerInterface> {
+        self.steer
+    }
+
+    fn controls_speed(&self) -> bool {
+        self.speed
+    }
+}
+
+/// One algorithm steers, another sets the speed.
+pub struct Combined<S, L> {
+    lateral: S,
+    longitudinal: L,
+}
+
+impl<S: Algorithm, L: Algorithm> Combined<S, L> {
+    /// Steering of the first, speed of the second.
+    pub fn new(lateral: S, longitudinal: L) -> Self {
+        Self {
+            lateral,
+            longitudinal,
+        }
+    }
+}
+
+impl<S: Algorithm, L: Algorithm> Algorithm for Combined<S, L> {
+    fn reset(&mut self, lanes: &[LaneSetup]) {
+        self.lateral.reset(lanes);
+        self.longitudinal.reset(lanes);
+    }
+
+    fn update(&mut self, state: &StateBatch, action: &mut ActionBatch) {
+        self.longitudinal.update(state, action);
+        let accel = action.accel.clone();
+        let saturated = action.saturated.clone();
+        self.lateral.update(state, action);
+        action.accel = accel;
+        for (flag, other) in action.saturated.iter_mut().zip(saturated) {
+            *flag = flag.max(other);
+        }
+    }
+
+    fn steer_interface(&self) -> Option<SteerInterface> {
+        self.lateral.steer_interface()
+    }
+
+    fn controls_speed(&self) -> bool {
+        self.longitudinal.controls_speed()
+    }
+}

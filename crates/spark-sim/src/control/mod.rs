@@ -1,0 +1,39 @@
+//! Controllers: what is under test, and what surrounds it.
+//!
+//! ```text
+//! StateBatch --> Algorithm::update --> ActionBatch        one call per step, all lanes
+//!
+//! planner      road, lead and requests -> desired curvature, target acceleration
+//! lateral      PID and torque controllers with openpilot's semantics, LQR, pure pursuit
+//! longitudinal openpilot's stopping/starting/pid states
+//! baselines    perfect tracking, doing nothing
+//! r157         reference drivers of UN R157
+//! ```
+//!
+//! Left is positive for offsets, angles, curvatures and torques; openpilot's own
+//! curvature sign is the opposite.
+
+mod algorithm;
+mod baseline;
+mod lateral_pid;
+mod lateral_torque;
+mod longitudinal;
+pub mod planner;
+mod reference_driver;
+mod state;
+mod state_feedback;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use algorithm::{
+    Algorithm, AlgorithmFactory, Combined, LaneAlgorithm, LaneSetup, Named, PerLane, named,
+};
+pub use baseline::{DoNothing, PerfectTracking};
+pub use lateral_pid::{LateralPid, LateralPidConfig};
+pub use lateral_torque::{LateralTorque, LateralTorqueConfig};
+pub use longitudinal::{Longitudinal, LongitudinalConfig};
+pub use reference_driver::{ReferenceDriver, ReferenceDriverKind, minimum_following_distance};
+pub use state::{Action, ActionBatch, State, StateBatch};
+pub use state_feedback::{Lqr, LqrConfig, PurePursuit, PurePursuitConfig};
+pub use table::Table;

@@ -1,0 +1,317 @@
+//! Roads: a centre line of straights, arcs and clothoids, with lanes, grade and bank.
+//!
+//! ```text
+//!   segment: length, curvature at its start and at its end, linear between
+//!
+//!   d (left +) ^      s = distance along the centre line of the ego's lane
+//!              |      heading' = curvature
+//!              +----> s
+//! ```
+//!
+//! Beyond its last segment a road goes straight on, level, forever. Before s = 0 it
+//! goes straight back. Curvature is positive to the left; grade is positive uphill
+//! and bank positive where the left side is the higher one, both in rad.
+//!
+//! Deliberately absent: vertical curvature, junctions, lanes of varying width.
+
+mod pose;
+#[cfg(test)]
+mod tests;
+
+pub use pose::Pose;
+
+use crate::SimError;
+use serde::{Deserialize, Serialize};
+
+/// One stretch of road.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Segment {
+    /// m.
+    pub length: f64,
+    /// Curvature at the start, 1/m.
+    #[serde(default)]
+    pub curvature_start: f64,
+    /// Curvature at the end, 1/m.
+    #[serde(default)]
+    pub curvature_end: f64,
+    /// rad, uphill positive.
+    #[serde(default)]
+    pub grade: f64,
+    /// rad, left side up positive.
+    #[serde(default)]
+    pub bank: f64,
+}
+
+impl Segment {
+    /// Straight and level.
+    pub fn straight(length: f64) -> Self {
+        Self::clothoid(length, 0.0, 0.0)
+    }
+
+    /// Constant curvature (1/m), level.
+    pub fn arc(length: f64, curvature: f64) -> Self {
+        Self::clothoid(length, curvature, curvature)
+    }
+
+    /// Curvature changing linearly, level.
+    pub fn clothoid(length: f64, curvature_start: f64, curvature_end: f64) -> Self {
+        Self {
+            length,
+            curvature_start,
+            curvature_end,
+            grade: 0.0,
+            bank: 0.0,
+        }
+    }
+}
+
+/// A road as a scenario file describes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoadDescription {
+    /// In the order of driving; none is a straight road.
+    #[serde(default)]
+    pub segments: Vec<Segment>,
+    /// m.
+    #[serde(default = "default_lane_width")]
+    pub lane_width: f64,
+    /// Lanes to the left of the ego's.
+    #[serde(default)]
+    pub n_lanes_left: u8,
+    /// Lanes to the right of the ego's.
+    #[serde(default)]
+    pub n_lanes_right: u8,
+}
+
+fn default_lane_width() -> f64 {
+    3.5
+}
+
+impl Default for RoadDescription {
+    fn default() -> Self {
+        Self {
+            segments: Vec::new(),
+            lane_width: default_lane_width(),
+            n_lanes_left: 0,
+            n_lanes_right: 0,
+        }
+    }
+}
+
+/// Most segments one road may have.
+pub const MAX_SEGMENTS: usize = 1_000_000;
+/// Sharpest bend accepted, 1/m: a radius of 1 m.
+const SHARPEST_CURVATURE: f64 = 1.0;
+/// Pieces are cut to this length, so that distances within one keep their precision in f32.
+const LONGEST_PIECE: f64 = 256.0;
+
+/// Part of a segment, with the pose of its start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) start: f64,
+    pub(crate) length: f64,
+    pub(crate) curvature: f64,
+    pub(crate) curvature_rate: f64,
+    pub(crate) grade: f64,
+    pub(crate) bank: f64,
+    pose: Pose,
+}
+
+/// A road ready to be driven on.
+#[derive(Debug, Clone)]
+pub struct Road {
+    pieces: Vec<Piece>,
+    lane_width: f64,
+    left_edge: f64,
+    right_edge: f64,
+}
+
+impl Road {
+    /// Checks a description and computes where its segments lie. The road starts at the
+    /// origin, heading along x.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::Road`] naming the first segment that is too long, too sharp, too
+    /// steep or not finite; [`SimError::OutOfRange`] for a lane width outside 2 to 10 m.
+    pub fn new(description: &RoadDescription) -> Result<Self, SimError> {
+        let width = description.lane_width;
+        if !(2.0..=10.0).contains(&width) {
+            return Err(SimError::OutOfRange {
+                what: "lane width (m)",
+                got: width,
+                want: "between 2 and 10",
+            });
+        }
+        if description.segments.len() > MAX_SEGMENTS {
+            return Err(SimError::Road {
+                segment_idx: MAX_SEGMENTS,
+                reason: "more than a million segments",
+            });
+        }
+        let mut road = Self {
+            pieces: Vec::with_capacity(description.segments.len() + 1),
+            lane_width: width,
+            left_edge: width * (0.5 + f64::from(description.n_lanes_left)),
+            right_edge: -width * (0.5 + f64::from(description.n_lanes_right)),
+        };
+        for (segment_idx, segment) in description.segments.iter().enumerate() {
+            if let Some(reason) = fault(segment) {
+                return Err(SimError::Road {
+                    segment_idx,
+                    reason,
+                });
+            }
+            road.append(segment);
+        }
+        let (start, pose) = road.end();
+        road.pieces.push(Piece {
+            start,
+            length: f64::INFINITY,
+            curvature: 0.0,
+            curvature_rate: 0.0,
+            grade: 0.0,
+            bank: 0.0,
+            pose,
+        });
+        Ok(road)
+    }
+
+    fn append(&mut self, segment: &Segment) {
+        let n_pieces = (segment.length / LONGEST_PIECE).ceil().max(1.0);
+        let length = segment.length / n_pieces;
+        let rate = (segment.curvature_end - segment.curvature_start) / segment.length;
+        for i in 0..n_pieces as usize {
+            let (start, pose) = self.end();
+            self.pieces.push(Piece {
+                start,
+                length,
+                curvature: segment.curvature_start + rate * length * i as f64,
+                curvature_rate: rate,
+                grade: segment.grade,
+                bank: segment.bank,
+                pose,
+            });
+        }
+    }
+
+    fn end(&self) -> (f64, Pose) {
+        self.pieces.last().map_or((0.0, Pose::default()), |piece| {
+            (piece.start + piece.length, piece.pose_at(piece.length))
+        })
+    }
+
+    /// Length of the described part, m.
+    pub fn length(&self) -> f64 {
+        self.pieces.last().map_or(0.0, |last| last.start)
+    }
+
+    /// m.
+    pub fn lane_width(&self) -> f64 {
+        self.lane_width
+    }
+
+    /// Offset of the left edge from the centre line, m.
+    pub fn left_edge(&self) -> f64 {
+        self.left_edge
+    }
+
+    /// Offset of the right edge, m, negative.
+    pub fn right_edge(&self) -> f64 {
+        self.right_edge
+    }
+
+    pub(crate) fn piece(&self, piece_idx: usize) -> &Piece {
+        &self.pieces[piece_idx.min(self.pieces.len() - 1)]
+    }
+
+    pub(crate) fn piece_idx_at(&self, s: f64) -> usize {
+        self.pieces
+            .partition_point(|piece| piece.start <= s)
+            .saturating_sub(1)
+    }
+
+    /// Curvature at a distance, 1/m.
+    pub fn curvature_at(&self, s: f64) -> f64 {
+        if s < 0.0 {
+            return 0.0;
+        }
+        let piece = self.piece(self.piece_idx_at(s));
+        piece.curvature + piece.curvature_rate * (s - piece.start)
+    }
+
+    /// Where a point at distance `s`, offset `d` and relative heading `heading` lies in the world.
+    pub fn to_world(&self, s: f64, d: f64, heading: f64) -> Pose {
+        let centre = self.centre_at(s);
+        let (sin, cos) = centre.heading.sin_cos();
+        Pose {
+            x: centre.x - d * sin,
+            y: centre.y + d * cos,
+            heading: centre.heading + heading,
+        }
+    }
+
+    /// The centre line at a distance.
+    pub fn centre_at(&self, s: f64) -> Pose {
+        if s < 0.0 {
+            return Pose {
+                x: s,
+                y: 0.0,
+                heading: 0.0,
+            };
+        }
+        let piece = self.piece(self.piece_idx_at(s));
+        piece.pose_at(s - piece.start)
+    }
+
+    /// Distance and offset of a world point, near a first guess of the distance.
+    ///
+    /// Newton's method on the distance to the centre line; `None` when it does not
+    /// converge, as for a point near the centre of a bend.
+    pub fn from_world(&self, x: f64, y: f64, guess_s: f64) -> Option<(f64, f64)> {
+        let mut s = guess_s;
+        for _ in 0..50 {
+            let centre = self.centre_at(s);
+            let (sin, cos) = centre.heading.sin_cos();
+            let (dx, dy) = (x - centre.x, y - centre.y);
+            let along = dx * cos + dy * sin;
+            let d = dy * cos - dx * sin;
+            let scale = 1.0 - self.curvature_at(s) * d;
+            if scale <= 0.05 {
+                return None;
+            }
+            let step = (along / scale).clamp(-20.0, 20.0);
+            s += step;
+            if step.abs() < 1e-10 {
+                return Some((s, d));
+            }
+        }
+        None
+    }
+}
+
+fn fault(segment: &Segment) -> Option<&'static str> {
+    let numbers = [
+        segment.length,
+        segment.curvature_start,
+        segment.curvature_end,
+        segment.grade,
+        segment.bank,
+    ];
+    if numbers.iter().any(|x| !x.is_finite()) {
+        return Some("not a finite number");
+    }
+    if !(segment.length > 0.0 && segment.length <= 1e6) {
+        return Some("length outside 0 to 1000 km");
+    }
+    if segment.curvature_start.abs() > SHARPEST_CURVATURE
+        || segment.curvature_end.abs() > SHARPEST_CURVATURE
+    {
+        return Some("radius below 1 m");
+    }
+    if segment.grade.abs() > 0.5 || segment.bank.abs() > 0.5 {
+        return Some("grade or bank beyond 0.5 rad");
+    }
+    None
+}

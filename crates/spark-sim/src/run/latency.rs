@@ -1,0 +1,96 @@
+//! How long updates took: a histogram of fixed size, whatever the number of updates.
+//!
+//! Buckets are a sixteenth of an octave wide, so a percentile is within 4.5 %.
+
+use serde::Serialize;
+
+const BUCKETS_PER_OCTAVE: f64 = 16.0;
+const N_BUCKETS: usize = 16 * 40;
+
+/// Wall-clock time of one update, divided by the scenarios in it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Latency {
+    #[serde(skip)]
+    counts: Vec<u64>,
+    n_updates: u64,
+    sum_ns: f64,
+    max_ns: f64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self {
+            counts: vec![0; N_BUCKETS],
+            n_updates: 0,
+            sum_ns: 0.0,
+            max_ns: 0.0,
+        }
+    }
+}
+
+impl Latency {
+    pub(super) fn record(&mut self, ns: f64) {
+        let bucket = (ns.max(1.0).log2() * BUCKETS_PER_OCTAVE) as usize;
+        self.counts[bucket.min(N_BUCKETS - 1)] += 1;
+        self.n_updates += 1;
+        self.sum_ns += ns;
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.n_updates += other.n_updates;
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// Updates measured.
+    pub fn n_updates(&self) -> u64 {
+        self.n_updates
+    }
+
+    /// ms; `None` before the first update.
+    pub fn mean_ms(&self) -> Option<f64> {
+        (self.n_updates > 0).then(|| self.sum_ns / self.n_updates as f64 * 1e-6)
+    }
+
+    /// ms.
+    pub fn max_ms(&self) -> Option<f64> {
+        (self.n_updates > 0).then_some(self.max_ns * 1e-6)
+    }
+
+    /// ms, for a percentile in 0 to 100.
+    pub fn percentile_ms(&self, percentile: f64) -> Option<f64> {
+        let wanted = (percentile / 100.0 * self.n_updates as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= wanted && self.n_updates > 0 {
+                let middle = (bucket as f64 + 0.5) / BUCKETS_PER_OCTAVE;
+                return Some((middle.exp2() * 1e-6).min(self.max_ns * 1e-6));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_within_a_bucket() {
+        let mut latency = Latency::default();
+        assert_eq!(latency.percentile_ms(50.0), None);
+        for i in 1..=1000 {
+            latency.record(f64::from(i) * 1e3);
+        }
+        let p50 = latency.percentile_ms(50.0).expect("updates");
+        let p99 = latency.percentile_ms(99.0).expect("updates");
+        assert!((p50 / 0.5 - 1.0).abs() < 0.05, "{p50}");
+        assert!((p99 / 0.99 - 1.0).abs() < 0.05, "{p99}");
+        assert_eq!(latency.max_ms(), Some(1.0));
+    }
+}

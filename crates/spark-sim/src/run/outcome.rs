@@ -1,0 +1,114 @@
+//! What becomes of a scenario.
+
+use crate::SimError;
+use crate::metric::Metrics;
+use serde::{Deserialize, Serialize};
+
+/// Why a scenario has no metrics.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScenarioError {
+    /// It could not be started.
+    #[error("the scenario is invalid: {0}")]
+    Invalid(#[from] SimError),
+    /// The controller answered something that is not a number.
+    #[error("the controller's {what} at step {step_idx} is {got}")]
+    ActionNotFinite {
+        /// Steering or acceleration.
+        what: &'static str,
+        /// The step.
+        step_idx: usize,
+        /// The answer.
+        got: f32,
+    },
+    /// The car left what the model can describe.
+    #[error("the vehicle's state at step {step_idx} is no longer finite")]
+    StateNotFinite {
+        /// The step.
+        step_idx: usize,
+    },
+    /// The controller panicked.
+    #[error("the controller panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
+    /// The controller took too long.
+    #[error("the controller took {took_s:.6} s at step {step_idx}, allowed are {allowed_s:.6} s")]
+    DeadlineMissed {
+        /// The step.
+        step_idx: usize,
+        /// Wall-clock time per scenario of that update, s.
+        took_s: f64,
+        /// s.
+        allowed_s: f64,
+    },
+}
+
+/// One scenario's end.
+#[derive(Debug)]
+pub struct ScenarioResult {
+    /// Place in the input.
+    pub index: usize,
+    /// Name of the scenario.
+    pub name: String,
+    /// How it went.
+    pub outcome: Result<Metrics, ScenarioError>,
+    /// The drive, if it was recorded.
+    pub trace: Option<Trace>,
+}
+
+/// One recorded step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TraceRow {
+    /// s.
+    pub time: f64,
+    /// Distance along the road, m.
+    pub s: f64,
+    /// Offset, m.
+    pub d: f64,
+    /// Heading relative to the road, rad.
+    pub heading: f64,
+    /// m/s.
+    pub speed: f64,
+    /// m/s^2.
+    pub acceleration: f64,
+    /// Road wheel angle, rad.
+    pub steer: f64,
+    /// 1/m.
+    pub desired_curvature: f64,
+    /// 1/m.
+    pub curvature: f64,
+    /// The controller's steering command.
+    pub steer_command: f64,
+    /// The controller's acceleration command, m/s^2.
+    pub accel_command: f64,
+    /// m/s.
+    pub v_target: f64,
+    /// m.
+    pub offset_target: f64,
+    /// Free space to the car ahead, m.
+    pub gap: Option<f64>,
+    /// Distance, offset and heading of every actor.
+    pub actors: Vec<TraceActor>,
+}
+
+/// Where an actor was.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TraceActor {
+    /// m.
+    pub s: f64,
+    /// m.
+    pub d: f64,
+    /// rad.
+    pub heading: f64,
+    /// m/s.
+    pub speed: f64,
+}
+
+/// A recorded drive.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Trace {
+    /// In the order of time.
+    pub rows: Vec<TraceRow>,
+}

@@ -1,0 +1,116 @@
+//! What controllers are told: vehicle, road, lead and requests, and what the planner makes of them.
+
+use super::block::{Block, LineLane, LineLanes};
+use crate::control::planner::{self, PlannerConfig};
+use crate::real::{Kernel, Lanes};
+use crate::vehicle::GRAVITY;
+
+/// Fills the state batch of a block.
+pub(super) struct Sense<'a, 'b> {
+    block: &'a mut Block<'b>,
+    step_idx: usize,
+}
+
+impl<'a, 'b> Sense<'a, 'b> {
+    pub(super) fn new(block: &'a mut Block<'b>, step_idx: usize) -> Self {
+        Self { block, step_idx }
+    }
+}
+
+#[inline(always)]
+fn line<L: Lanes<Elem = f32>>(lines: &LineLanes, first: usize, t: L) -> L {
+    let LineLane {
+        value,
+        slope,
+        start,
+        ..
+    } = lines.load::<L>(first);
+    // A line that starts "now" because it is constant has slope 0.
+    value + slope * (t - start)
+}
+
+impl Kernel for Sense<'_, '_> {
+    type Elem = f32;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes<Elem = f32>>(self) {
+        let block = self.block;
+        let config: PlannerConfig = block.options.planner;
+        let preview_s = L::splat(config.preview_s);
+        let time_gap = L::splat(config.personality.time_gap());
+        let (zero, one, half) = (L::zero(), L::one(), L::splat(0.5));
+        let has_traffic = !block.traffic.is_empty();
+        for first in (0..block.fixed.n_padded()).step_by(L::N) {
+            let fixed = block.fixed.load::<L>(first);
+            let mut motion = block.motion.load::<L>(first);
+            let road = block.road.load::<L>(first);
+            let preview = block.preview.load::<L>(first);
+            let [s, d, steer, v, heading] = block.vehicle.load::<L, 5>(first);
+            let t = fixed.dt * L::splat(self.step_idx as f64);
+
+            let preview_s = s + v * preview_s - preview.ahead;
+            let preview_curvature = preview.curvature + preview.curvature_rate * preview_s;
+            let offset_target = line(&block.requests.offset, first, t);
+            let v_target = line(&block.requests.cruise, first, t);
+            let offset = d - offset_target;
+            let back =
+                planner::path_curvature(&config, preview_curvature, offset, heading.sin_cos().0, v);
+            let requested = line(&block.requests.curvature, first, t);
+            let by_request = fixed.has_curvature_request.gt(half);
+            let wanted = L::select(by_request, requested, back);
+            let gravity_share = L::splat(GRAVITY) * road.bank;
+            let last = motion.desired_curvature;
+            let desired = planner::clip_curvature(wanted, last, v, gravity_share, fixed.dt);
+            let limited = (desired - wanted).abs().gt(L::splat(1e-6));
+
+            let mut a_target = planner::cruise(v, v_target);
+            let mut v_wanted = v_target;
+            if has_traffic {
+                let behind = motion.lead_present.gt(half);
+                let follow = planner::follow(
+                    v,
+                    motion.lead_gap,
+                    motion.lead_speed,
+                    motion.lead_acceleration,
+                    time_gap,
+                );
+                let safe = planner::speed_for_gap(motion.lead_gap, motion.lead_speed, time_gap);
+                a_target = L::select(behind, a_target.minimum(follow), a_target);
+                v_wanted = L::select(behind, v_wanted.minimum(safe), v_wanted);
+            }
+            let by_request = fixed.has_acceleration_request.gt(half);
+            let asked = line(&block.requests.acceleration, first, t);
+            a_target = L::select(by_request, asked, a_target)
+                .clamp(L::splat(planner::ACCEL_MIN), L::splat(planner::ACCEL_MAX));
+            v_wanted = L::select(by_request, L::select(asked.lt(zero), zero, v), v_wanted);
+            let stop = planner::should_stop(v, v_wanted);
+
+            motion.desired_curvature = desired;
+            motion.offset_target = offset_target;
+            block.motion.store(first, motion);
+            // Flags of the driver and the limits stay as they are.
+            let state = &mut block.state;
+            t.store(&mut state.time, first);
+            fixed.dt.store(&mut state.dt, first);
+            v.store(&mut state.v_ego, first);
+            motion.acceleration.store(&mut state.a_ego, first);
+            motion.yaw_rate.store(&mut state.yaw_rate, first);
+            (steer * fixed.steer_ratio_deg).store(&mut state.steering_angle_deg, first);
+            (motion.steer_rate * fixed.steer_ratio_deg).store(&mut state.steering_rate_deg, first);
+            road.bank.store(&mut state.roll, first);
+            offset.store(&mut state.lateral_offset, first);
+            heading.store(&mut state.heading_error, first);
+            (road.curvature + road.curvature_rate * s).store(&mut state.road_curvature, first);
+            desired.store(&mut state.desired_curvature, first);
+            L::select(limited, one, zero).store(&mut state.curvature_limited, first);
+            v_target.store(&mut state.v_target, first);
+            a_target.store(&mut state.a_target, first);
+            L::select(stop, one, zero).store(&mut state.should_stop, first);
+            motion.lead_present.store(&mut state.lead_present, first);
+            motion.lead_gap.store(&mut state.lead_d_rel, first);
+            (motion.lead_speed - v).store(&mut state.lead_v_rel, first);
+            motion.lead_acceleration.store(&mut state.lead_a_rel, first);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Krauss's car-following model: the fastest speed from which one can still stop in time.
+//!
+//! ```text
+//! v_safe = -b tau + sqrt((b tau)^2 + v_lead^2 + 2 b gap)
+//! v'     = min(v_safe, v + a dt, v_max), then less a random part of sigma a dt
+//! ```
+//!
+//! Source: Krauss, *Microscopic modeling of traffic flow* (1998), in the form of
+//! SUMO's `KraussOrig1`.
+
+use serde::{Deserialize, Serialize};
+
+/// Parameters of one driver, SI units.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Krauss {
+    /// m/s^2.
+    pub acceleration: f64,
+    /// m/s^2, positive.
+    pub deceleration: f64,
+    /// Imperfection sigma in [0, 1]; 0 does not dawdle.
+    pub imperfection: f64,
+    /// Reaction time tau, s.
+    pub reaction_time: f64,
+    /// Gap at standstill, m.
+    pub standstill_gap: f64,
+    /// Desired speed, m/s.
+    pub desired_speed: f64,
+}
+
+impl Default for Krauss {
+    /// SUMO's passenger car.
+    fn default() -> Self {
+        Self {
+            acceleration: 2.6,
+            deceleration: 4.5,
+            imperfection: 0.5,
+            reaction_time: 1.0,
+            standstill_gap: 2.5,
+            desired_speed: 33.3,
+        }
+    }
+}
+
+impl Krauss {
+    /// The fastest safe speed behind a leader at `lead_speed`, `gap` m ahead bumper to bumper.
+    pub fn safe_speed(&self, lead_speed: f64, gap: f64) -> f64 {
+        let room = (gap - self.standstill_gap).max(0.0);
+        let bt = self.deceleration * self.reaction_time;
+        -bt + (bt * bt + lead_speed * lead_speed + 2.0 * self.deceleration * room).sqrt()
+    }
+
+    /// The speed after `dt` s. `lead` is (speed, gap); `dawdle` is uniform in [0, 1).
+    pub fn next_speed(&self, speed: f64, lead: Option<(f64, f64)>, dawdle: f64, dt: f64) -> f64 {
+        let free = (speed + self.acceleration * dt).min(self.desired_speed);
+        let safe = lead.map_or(free, |(lead_speed, gap)| {
+            self.safe_speed(lead_speed, gap).min(free)
+        });
+        // Braking is limited to what the driver can do, as a late cut-in leaves no safe speed.
+        let wanted = safe.max(speed - self.deceleration * dt);
+        (wanted - dt * self.imperfection * self.acceleration * dawdle).max(0.0)
+    }
+}
