@@ -12,7 +12,7 @@
 //! It is no sandbox: an absolute symbolic link inside a prefix leads out of it.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -73,6 +73,28 @@ impl Root {
     #[must_use]
     pub fn text(&self, path: &str) -> Reading<String> {
         self.read(path, TABLE_LIMIT_BYTES)
+    }
+
+    /// The last `most_bytes` of a file that may be of any length, such as a log; bytes
+    /// that are no UTF-8 are replaced.
+    #[must_use]
+    pub fn end(&self, path: &str, most_bytes: u64) -> Reading<String> {
+        let length = match self.path(path).metadata() {
+            Ok(metadata) if !metadata.is_file() => return not_regular(path),
+            Ok(metadata) => metadata.len(),
+            Err(error) => return unreadable(path, &error),
+        };
+        let read = || -> std::io::Result<Vec<u8>> {
+            let mut file = File::open(self.path(path))?;
+            file.seek(SeekFrom::Start(length.saturating_sub(most_bytes)))?;
+            let mut bytes = Vec::new();
+            file.take(most_bytes).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        match read() {
+            Ok(bytes) => Reading::Value(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) => unreadable(path, &error),
+        }
     }
 
     /// A one-value entry holding a decimal number.
@@ -138,12 +160,7 @@ impl Root {
     fn read(&self, path: &str, limit_bytes: usize) -> Reading<String> {
         let place = self.path(path);
         match std::fs::metadata(&place) {
-            Ok(metadata) if !metadata.is_file() => {
-                return Reading::Failed(Failure::Unreadable {
-                    path: path.to_owned(),
-                    reason: "not a regular file".to_owned(),
-                });
-            }
+            Ok(metadata) if !metadata.is_file() => return not_regular(path),
             Ok(_) => {}
             Err(error) => return unreadable(path, &error),
         }
@@ -173,6 +190,13 @@ impl Root {
             }),
         }
     }
+}
+
+fn not_regular<T>(path: &str) -> Reading<T> {
+    Reading::Failed(Failure::Unreadable {
+        path: path.to_owned(),
+        reason: "not a regular file".to_owned(),
+    })
 }
 
 fn unreadable<T>(path: &str, error: &std::io::Error) -> Reading<T> {

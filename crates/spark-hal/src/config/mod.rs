@@ -165,6 +165,30 @@ pub const DECLARATIONS: [&Declaration; 10] = [
     &BLESS,
 ];
 
+/// Variables of other software that are only looked at: name and why.
+pub const FOREIGN: [(&str, &str); 8] = [
+    ("HOME", "the user's cache and Python packages"),
+    ("XDG_CACHE_HOME", "the user's cache"),
+    (
+        "VIRTUAL_ENV",
+        "the Python environment the doctor looks into",
+    ),
+    ("CONDA_PREFIX", "the same, for conda"),
+    ("NCCL_IB_HCA", "whether NCCL knows both halves of a port"),
+    (
+        "TRITON_PTXAS_PATH",
+        "whether Triton uses another ptxas than its own",
+    ),
+    (
+        "RAY_memory_monitor_refresh_ms",
+        "whether Ray's memory monitor is off",
+    ),
+    (
+        "CI",
+        "set in continuous integration: missing test data fail instead of skipping",
+    ),
+];
+
 /// The precision that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrecisionChoice {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Audience, DECLARATIONS, Declaration};
+use super::{Audience, DECLARATIONS, Declaration, FOREIGN};
 
 const INTRODUCTION: &str = "\
 <!-- Generated from `spark_hal::config`; do not edit. Rewrite with
@@ -21,6 +21,10 @@ pub fn environment_markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
     section(&mut page, "For users", Audience::Users);
     section(&mut page, "For the test suite", Audience::Tests);
+    page.push_str("\n## Of other software, only looked at\n\n| variable | for |\n|---|---|\n");
+    for (name, purpose) in FOREIGN {
+        page.push_str(&format!("| `{name}` | {purpose} |\n"));
+    }
     page
 }
 

@@ -9,12 +9,14 @@
 //! Versions are read from file names and text files; nothing is loaded or started.
 //! Libraries inside Python environments are not looked for.
 
+mod device_code;
 mod libraries;
 mod requirement;
 mod version;
 
 use std::fmt;
 
+pub use device_code::{CodeKind, CodeTarget, DeviceCode, Reach};
 pub use libraries::{Library, LibraryName};
 pub use requirement::{MissingSoftware, Verdict};
 pub use version::Version;

@@ -1,6 +1,8 @@
 //! Whole machines, recorded and hostile, through the public interface.
 
 #[cfg(feature = "nvml")]
+mod doctor;
+#[cfg(feature = "nvml")]
 mod drivers;
 mod hostile;
 mod machines;

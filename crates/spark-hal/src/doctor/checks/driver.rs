@@ -1,0 +1,258 @@
+//! The kernel driver and the libraries that belong to it.
+
+use super::{Check, Facts, NOT_SPARK, Severity, Verdict, found, not_applicable, seen};
+use crate::reading::Reading;
+use crate::stack::{LibraryName, Verdict as Enough};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "driver.loaded",
+        title: "the NVIDIA driver is loaded",
+        source: "https://docs.nvidia.com/dgx/dgx-spark/os-and-component-update.html",
+        run: loaded,
+    },
+    Check {
+        id: "driver.branch",
+        title: "the driver is of the branch DGX OS ships",
+        source: "an NVIDIA engineer in ggml-org/llama.cpp PR #25384: stable only with the \
+                 software bundled in DGX OS",
+        run: branch,
+    },
+    Check {
+        id: "driver.installed",
+        title: "the loaded driver is the installed one",
+        source: "hasso5703/dgx-spark-qwen38 issue #26",
+        run: installed,
+    },
+    Check {
+        id: "driver.next-kernel",
+        title: "every installed kernel has an NVIDIA module",
+        source: "hasso5703/dgx-spark-qwen38 issue #26",
+        run: next_kernel,
+    },
+    Check {
+        id: "stack.versions",
+        title: "CUDA libraries are new enough for compute capability 12.1",
+        source: "NVIDIA blog on family-specific architecture features: sm_121 begins with CUDA 12.9",
+        run: versions,
+    },
+    Check {
+        id: "stack.cuda12-programs",
+        title: "programs built for CUDA 12 find its libraries",
+        source: "sgl-project/sglang-omni issue #620",
+        run: cuda12,
+    },
+    Check {
+        id: "profiler.unified-memory",
+        title: "profilers can show unified memory traffic",
+        source: "parallelArchitect/gb10-uma-diagnostics",
+        run: profiler,
+    },
+];
+
+fn loaded(facts: &Facts) -> Verdict {
+    let machine = &facts.machine;
+    if machine.gpus.is_empty() && !facts.is_spark() {
+        return not_applicable("no NVIDIA GPU");
+    }
+    if machine.platform.is_container {
+        return not_applicable("in a container; see container.gpu");
+    }
+    let is_answering = machine.gpus.iter().any(|gpu| gpu.nvml_index.is_some());
+    if machine.stack.driver.is_value() || is_answering {
+        return Verdict::Passed;
+    }
+    let mut evidence = vec![seen("/proc/driver/nvidia/version", &machine.stack.driver)];
+    evidence.extend(machine.gpus.iter().filter_map(|gpu| {
+        let pci = gpu.pci_device.as_ref()?;
+        Some(seen(pci.path(), pci.id()))
+    }));
+    found(
+        Severity::Error,
+        "there is an NVIDIA GPU and no driver for it is loaded",
+        evidence,
+        "sudo modprobe nvidia; if that fails, reinstall the driver of your system (DGX OS: \
+         sudo apt install --reinstall nvidia-driver-580-open)",
+    )
+}
+
+fn branch(facts: &Facts) -> Verdict {
+    const BRANCH: u32 = 580;
+    if !facts.is_spark() {
+        return not_applicable(NOT_SPARK);
+    }
+    let Reading::Value(version) = &facts.machine.stack.driver else {
+        return not_applicable("no driver is loaded");
+    };
+    if version.major() == BRANCH {
+        return Verdict::Passed;
+    }
+    let older = version.major() < BRANCH;
+    found(
+        if older {
+            Severity::Error
+        } else {
+            Severity::Warning
+        },
+        if older {
+            "this driver is older than the first branch for GB10 in DGX OS (580)"
+        } else {
+            "this driver is of another branch than DGX OS ships (580): NVIDIA calls only the \
+             bundled software stable"
+        },
+        vec![seen("/proc/driver/nvidia/version", version)],
+        "sudo apt update && sudo apt full-upgrade   # on DGX OS: back to its own driver",
+    )
+}
+
+fn installed(facts: &Facts) -> Verdict {
+    let stack = &facts.machine.stack;
+    let Reading::Value(loaded) = &stack.driver else {
+        return not_applicable("no driver is loaded");
+    };
+    // `libcuda.so.580.95.05` is named after its driver; `libcuda.so.1` tells nothing.
+    let of_driver = |name: &LibraryName| matches!(name, LibraryName::Cuda | LibraryName::Nvml);
+    let named: Vec<_> = stack
+        .libraries
+        .iter()
+        .filter(|library| of_driver(&library.name) && library.version.to_string().contains('.'))
+        .filter(|library| library.version.major() >= 100)
+        .collect();
+    if named.is_empty() {
+        return not_applicable("no driver library with a version in its name");
+    }
+    let Some(other) = named.iter().find(|library| library.version != *loaded) else {
+        return Verdict::Passed;
+    };
+    found(
+        Severity::Error,
+        format!(
+            "driver {loaded} is loaded and {} is installed: CUDA and NVML refuse to work",
+            other.version
+        ),
+        vec![
+            seen("/proc/driver/nvidia/version", loaded),
+            seen(&*other.path, &other.version),
+        ],
+        "sudo reboot",
+    )
+}
+
+fn next_kernel(facts: &Facts) -> Verdict {
+    const MODULES: &str = "/lib/modules";
+    if facts.machine.gpus.is_empty() || facts.machine.platform.is_container {
+        return not_applicable("no NVIDIA GPU, or in a container");
+    }
+    let kernels = facts.root.entries(MODULES).value().unwrap_or_default();
+    let has_module = |kernel: &String| {
+        let list = facts
+            .root
+            .text(&format!("{MODULES}/{kernel}/modules.dep"))
+            .value()?;
+        let names = list
+            .lines()
+            .filter_map(|line| line.split(':').next()?.rsplit('/').next());
+        Some(names.into_iter().any(|name| name.starts_with("nvidia.ko")))
+    };
+    let known: Vec<(&String, bool)> = kernels
+        .iter()
+        .filter_map(|kernel| Some((kernel, has_module(kernel)?)))
+        .collect();
+    let n_with = known.iter().filter(|(_, has)| *has).count();
+    if n_with == 0 {
+        return not_applicable("no kernel's module list names the driver");
+    }
+    let without: Vec<&(&String, bool)> = known.iter().filter(|(_, has)| !has).collect();
+    if without.is_empty() {
+        return Verdict::Passed;
+    }
+    let evidence = without
+        .iter()
+        .map(|(kernel, _)| seen(format!("{MODULES}/{kernel}/modules.dep"), "no nvidia.ko"));
+    found(
+        Severity::Warning,
+        "an installed kernel has no NVIDIA module: after booting it there is no GPU",
+        evidence.collect(),
+        format!(
+            "sudo apt install linux-modules-nvidia-580-open-{}",
+            without[0].0
+        ),
+    )
+}
+
+fn versions(facts: &Facts) -> Verdict {
+    if !facts.is_spark() {
+        return not_applicable(NOT_SPARK);
+    }
+    let stack = &facts.machine.stack;
+    let old = LibraryName::ALL
+        .into_iter()
+        .filter_map(|name| stack.newest(name));
+    let old: Vec<_> = old
+        .filter(|library| library.for_gb10 == Enough::TooOld)
+        .collect();
+    let toolkit = stack
+        .toolkit
+        .as_value()
+        .filter(|version| !version.is_at_least(&[12, 9]));
+    if old.is_empty() && toolkit.is_none() {
+        return Verdict::Passed;
+    }
+    let mut evidence: Vec<_> = old
+        .iter()
+        .map(|library| seen(&*library.path, &library.version))
+        .collect();
+    evidence.extend(toolkit.map(|version| seen("/usr/local/cuda/version.json", version)));
+    found(
+        Severity::Warning,
+        "software here is older than the first version for GB10",
+        evidence,
+        "install CUDA 13.0, as DGX OS ships it; Ubuntu's nvidia-cuda-toolkit is too old",
+    )
+}
+
+fn cuda12(facts: &Facts) -> Verdict {
+    if !facts.is_spark() {
+        return not_applicable(NOT_SPARK);
+    }
+    let runtimes: Vec<_> = facts
+        .machine
+        .stack
+        .libraries
+        .iter()
+        .filter(|library| library.name == LibraryName::CudaRuntime)
+        .collect();
+    let has = |major: u32| {
+        runtimes
+            .iter()
+            .any(|library| library.version.major() == major)
+    };
+    if has(12) || !has(13) {
+        return Verdict::Passed;
+    }
+    found(
+        Severity::Note,
+        "only CUDA 13 is installed: programs that miss libcudart.so.12 are built for CUDA 12",
+        runtimes
+            .iter()
+            .map(|library| seen(&*library.path, &library.version))
+            .collect(),
+        "take the CUDA 13 build (cu130) of such a program; do not link .so.12 to .so.13",
+    )
+}
+
+fn profiler(facts: &Facts) -> Verdict {
+    const PLACES: [&str; 2] = ["/opt/nvidia/nsight-systems", "/usr/local/cuda/bin/nsys"];
+    if !facts.machine.gpus.iter().any(crate::gpu::Gpu::is_unified) {
+        return not_applicable("no GPU with unified memory");
+    }
+    let Some(place) = PLACES.iter().find(|place| facts.root.exists(place)) else {
+        return not_applicable("Nsight Systems is not installed");
+    };
+    found(
+        Severity::Note,
+        "Nsight Systems shows no unified memory transfers here: on an integrated GPU there are none",
+        vec![seen(*place, "installed")],
+        "nothing to mend; measure with CUDA events instead",
+    )
+}

@@ -1,0 +1,220 @@
+//! Unified memory: what tools misread, and what ends in a frozen machine.
+
+use super::{Check, Facts, NOT_SPARK, Severity, Verdict, found, not_applicable, seen};
+use crate::gpu::Gpu;
+use crate::machine::gibibytes;
+use crate::reading::Reading;
+
+const KNOWN_ISSUES: &str = "https://docs.nvidia.com/dgx/dgx-spark/known-issues.html";
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "memory.reporting",
+        title: "what GPU tools say about memory",
+        source: KNOWN_ISSUES,
+        run: reporting,
+    },
+    Check {
+        id: "memory.page-cache",
+        title: "the page cache leaves room for cudaMalloc",
+        source: "vllm-project/vllm issue #35313, NVIDIA/cuQuantum issue #215",
+        run: page_cache,
+    },
+    Check {
+        id: "memory.huge-pages",
+        title: "NVIDIA's memory estimate sees ordinary memory",
+        source: KNOWN_ISSUES,
+        run: huge_pages,
+    },
+    Check {
+        id: "memory.low",
+        title: "enough memory is left for the system",
+        source: "NVIDIA/open-gpu-kernel-modules issue #1358: over-commitment freezes the host",
+        run: low,
+    },
+    Check {
+        id: "memory.pressure",
+        title: "no task waits for memory",
+        source: "parallelArchitect/gb10-uma-diagnostics",
+        run: pressure,
+    },
+    Check {
+        id: "memory.kernel-log",
+        title: "the driver did not run out of memory",
+        source: "NVIDIA/open-gpu-kernel-modules issue #1358, dgx-spark-playbooks issue #97",
+        run: kernel_log,
+    },
+];
+
+/// From here on the page cache is worth a word.
+const LARGE_CACHE_BYTES: u64 = 8 << 30;
+/// Below this the host is near its end; tools keep 8 to 10 GiB.
+const LOW_BYTES: u64 = 8 << 30;
+
+fn has_unified(facts: &Facts) -> bool {
+    facts.machine.gpus.iter().any(Gpu::is_unified)
+}
+
+fn reporting(facts: &Facts) -> Verdict {
+    if !has_unified(facts) {
+        return not_applicable("no GPU with unified memory");
+    }
+    let sample = facts.looks.last().and_then(|look| look.values().next());
+    let Some(sample) = sample else {
+        return not_applicable("NVML did not answer");
+    };
+    let is_told = matches!(&sample.memory, Reading::Value(figures) if figures.total_bytes > 0);
+    if is_told {
+        return Verdict::Passed;
+    }
+    let available = facts.machine.memory.available_to_gpu_bytes();
+    found(
+        Severity::Note,
+        "GPU tools show no memory here (N/A or 0): the GPU uses the machine's memory",
+        vec![
+            seen(
+                "nvmlDeviceGetMemoryInfo",
+                sample.memory.as_ref().map(|figures| figures.total_bytes),
+            ),
+            seen("/proc/meminfo MemAvailable", available.map(gibibytes)),
+        ],
+        "nothing to mend; read /proc/meminfo, or spark_hal::Memory",
+    )
+}
+
+fn page_cache(facts: &Facts) -> Verdict {
+    if !has_unified(facts) {
+        return not_applicable("no GPU with unified memory");
+    }
+    let info = &facts.machine.memory.meminfo;
+    let (Some(free), Some(available)) =
+        (info.free_bytes.as_value(), info.available_bytes.as_value())
+    else {
+        return not_applicable("/proc/meminfo is not readable");
+    };
+    // The cache only hurts where little is free without it.
+    let cache = available.saturating_sub(*free);
+    if cache <= LARGE_CACHE_BYTES || *free > *available / 2 {
+        return Verdict::Passed;
+    }
+    found(
+        Severity::Warning,
+        format!(
+            "cudaMemGetInfo counts {} of droppable file cache as used: programs that believe it \
+             refuse to start",
+            gibibytes(cache)
+        ),
+        vec![
+            seen("/proc/meminfo MemFree", gibibytes(*free)),
+            seen("/proc/meminfo MemAvailable", gibibytes(*available)),
+        ],
+        "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'   # or load files with O_DIRECT",
+    )
+}
+
+fn huge_pages(facts: &Facts) -> Verdict {
+    let memory = &facts.machine.memory;
+    let pages = memory
+        .meminfo
+        .huge_pages_total
+        .as_value()
+        .copied()
+        .unwrap_or(0);
+    if !has_unified(facts) || pages == 0 {
+        return not_applicable("no huge pages are reserved, or no unified memory");
+    }
+    let (Some(estimate), Some(ordinary)) = (
+        memory.nvidia_rule().value(),
+        memory.meminfo.available_bytes.as_value(),
+    ) else {
+        return not_applicable("/proc/meminfo is not readable");
+    };
+    if estimate.available_bytes >= *ordinary / 2 {
+        return Verdict::Passed;
+    }
+    found(
+        Severity::Warning,
+        format!(
+            "programs that follow NVIDIA's rule see {} instead of {}: it counts huge pages only, \
+             once any are reserved",
+            gibibytes(estimate.available_bytes),
+            gibibytes(*ordinary)
+        ),
+        vec![seen("/proc/meminfo HugePages_Total", pages)],
+        "sudo sysctl vm.nr_hugepages=0   # unless a program needs them",
+    )
+}
+
+fn low(facts: &Facts) -> Verdict {
+    if !facts.is_spark() {
+        return not_applicable(NOT_SPARK);
+    }
+    let Reading::Value(available) = facts.machine.memory.meminfo.available_bytes else {
+        return not_applicable("/proc/meminfo is not readable");
+    };
+    if available >= LOW_BYTES {
+        return Verdict::Passed;
+    }
+    found(
+        Severity::Error,
+        format!(
+            "only {} are available: the next GPU allocation may freeze the host",
+            gibibytes(available)
+        ),
+        vec![seen("/proc/meminfo MemAvailable", gibibytes(available))],
+        "end a program; keep budgets at 0.80-0.87 of the memory and install earlyoom",
+    )
+}
+
+fn pressure(facts: &Facts) -> Verdict {
+    const PATH: &str = "/proc/pressure/memory";
+    let Reading::Value(pressure) = facts.machine.memory.pressure else {
+        return not_applicable("the kernel does not count memory pressure");
+    };
+    let worst = pressure.full.avg10_percent.max(pressure.full.avg60_percent);
+    if worst <= 0.0 {
+        return Verdict::Passed;
+    }
+    let full = pressure.full;
+    found(
+        if worst >= 10.0 {
+            Severity::Error
+        } else {
+            Severity::Warning
+        },
+        format!("every task waited for memory during {worst} % of the last time"),
+        vec![seen(
+            PATH,
+            format!(
+                "full avg10={} avg60={}",
+                full.avg10_percent, full.avg60_percent
+            ),
+        )],
+        "end a program or lower its memory budget; this comes before a freeze",
+    )
+}
+
+fn kernel_log(facts: &Facts) -> Verdict {
+    const LOGS: [&str; 3] = ["/var/log/kern.log", "/var/log/syslog", "/var/log/messages"];
+    const END_BYTES: u64 = 1 << 20;
+    let log = LOGS
+        .iter()
+        .find_map(|path| Some((*path, facts.root.end(path, END_BYTES).value()?)));
+    let Some((path, text)) = log else {
+        return not_applicable("no kernel log is readable (group adm reads it)");
+    };
+    let is_exhausted =
+        |line: &&str| line.contains("NV_ERR_NO_MEMORY") && line.contains("mem_desc.c");
+    let Some(line) = text.lines().rev().find(is_exhausted) else {
+        return Verdict::Passed;
+    };
+    // What stands before names the host and the time.
+    let message = line.find("NV_ERR_NO_MEMORY").map_or(line, |at| &line[at..]);
+    found(
+        Severity::Error,
+        "the driver ran out of memory: the host may have frozen or will",
+        vec![seen(path, message)],
+        "keep 8-10 GiB free: lower budgets to 0.80-0.87 of the memory, install earlyoom, \
+         switch swap off on a GPU host",
+    )
+}

@@ -1,0 +1,204 @@
+//! The fast ports between two machines.
+
+use super::{Check, Facts, Severity, Verdict, found, not_applicable, seen};
+use crate::machine::gibibytes;
+use crate::network::Function;
+use crate::reading::Reading;
+
+const PLAYBOOK: &str = "NVIDIA/dgx-spark-playbooks, nvidia/connect-two-sparks; issue #102, PR #103";
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "network.port",
+        title: "both halves of a connected port are up and have addresses",
+        source: PLAYBOOK,
+        run: port,
+    },
+    Check {
+        id: "network.mtu",
+        title: "connected ports use large packets",
+        source: PLAYBOOK,
+        run: mtu,
+    },
+    Check {
+        id: "network.pcie",
+        title: "ConnectX functions have their four PCIe lanes",
+        source: "firmware before 2026-04 wires the second controller with two lanes \
+                 (tonyd2wild PR #35)",
+        run: pcie,
+    },
+    Check {
+        id: "network.nccl",
+        title: "NCCL is told both halves of a port",
+        source: PLAYBOOK,
+        run: nccl,
+    },
+    Check {
+        id: "network.memlock",
+        title: "enough memory may be locked for RDMA",
+        source: "graham33/nixos-dgx-spark: ibv_reg_mr fails with `Cannot allocate memory`",
+        run: memlock,
+    },
+];
+
+const NO_PORTS: &str = "no ConnectX-7 port is connected";
+const LARGE_MTU: u32 = 9000;
+const PCIE_LANES: u8 = 4;
+const MEMLOCK_BYTES: u64 = 16 << 30;
+
+/// The functions of every port of which at least one half has a live cable.
+fn connected(facts: &Facts) -> Vec<Vec<&Function>> {
+    let network = &facts.machine.network;
+    let members = |port: &Vec<usize>| port.iter().map(|idx| &network.functions[*idx]).collect();
+    let ports = network.ports.iter().map(members);
+    ports
+        .filter(|port: &Vec<&Function>| port.iter().any(|half| has_carrier(half)))
+        .collect()
+}
+
+fn has_carrier(function: &Function) -> bool {
+    function.has_carrier == Reading::Value(true)
+}
+
+fn name(function: &Function) -> String {
+    function
+        .interface
+        .as_value()
+        .cloned()
+        .unwrap_or_else(|| function.pci.address.to_string())
+}
+
+fn port(facts: &Facts) -> Verdict {
+    let ports = connected(facts);
+    if ports.is_empty() {
+        return not_applicable(NO_PORTS);
+    }
+    let mut evidence = Vec::new();
+    for half in ports.iter().flatten() {
+        if !has_carrier(half) {
+            evidence.push(seen(
+                format!("/sys/class/net/{}/carrier", name(half)),
+                "no link",
+            ));
+        } else if half.addresses.is_empty() {
+            evidence.push(seen(format!("/proc/net: {}", name(half)), "no address"));
+        }
+    }
+    if evidence.is_empty() {
+        return Verdict::Passed;
+    }
+    found(
+        Severity::Warning,
+        "half of a connected port is unused: 100 instead of 200 Gb/s",
+        evidence,
+        "give both interfaces of the port an address, each in a network of its own (see netplan \
+         in NVIDIA's connect-two-sparks playbook)",
+    )
+}
+
+fn mtu(facts: &Facts) -> Verdict {
+    let ports = connected(facts);
+    let small = |half: &&&Function| half.mtu.as_value().is_some_and(|mtu| *mtu < LARGE_MTU);
+    let small: Vec<&&Function> = ports
+        .iter()
+        .flatten()
+        .filter(|half| has_carrier(half))
+        .filter(small)
+        .collect();
+    match small.first() {
+        None if ports.is_empty() => not_applicable(NO_PORTS),
+        None => Verdict::Passed,
+        Some(first) => found(
+            Severity::Note,
+            "a connected port uses small packets: NCCL measured 19-21 instead of 23 GB/s",
+            small
+                .iter()
+                .map(|half| seen(format!("/sys/class/net/{}/mtu", name(half)), &half.mtu))
+                .collect(),
+            format!(
+                "sudo ip link set {} mtu {LARGE_MTU}   # on both machines",
+                name(first)
+            ),
+        ),
+    }
+}
+
+fn pcie(facts: &Facts) -> Verdict {
+    let functions = &facts.machine.network.functions;
+    if functions.is_empty() {
+        return not_applicable("no ConnectX-7 card");
+    }
+    let narrow = functions.iter().filter(|function| {
+        function
+            .pci
+            .link_width
+            .as_value()
+            .is_some_and(|width| *width < PCIE_LANES)
+    });
+    let evidence: Vec<_> = narrow
+        .map(|function| {
+            let path = format!("{}/current_link_width", function.pci.path());
+            seen(path, &function.pci.link_width)
+        })
+        .collect();
+    if evidence.is_empty() {
+        return Verdict::Passed;
+    }
+    found(
+        Severity::Warning,
+        "a ConnectX function has fewer than four PCIe lanes",
+        evidence,
+        "update the firmware: sudo fwupdmgr update",
+    )
+}
+
+fn nccl(facts: &Facts) -> Verdict {
+    const VARIABLE: &str = "NCCL_IB_HCA";
+    let network = &facts.machine.network;
+    let is_connected =
+        |port: &&Vec<usize>| port.iter().any(|idx| has_carrier(&network.functions[*idx]));
+    let Some(port) = network.ports.iter().position(|port| is_connected(&port)) else {
+        return not_applicable(NO_PORTS);
+    };
+    let devices = network.rdma_devices(port);
+    let value = facts.variable(VARIABLE).unwrap_or("");
+    let missing = devices
+        .iter()
+        .any(|device| !value.split(',').any(|word| word.trim() == *device));
+    if !missing {
+        return Verdict::Passed;
+    }
+    found(
+        Severity::Note,
+        "NCCL is not told both halves of the port: without it about 3 instead of 23 GB/s were seen",
+        vec![seen(
+            VARIABLE,
+            if value.is_empty() { "not set" } else { value },
+        )],
+        format!(
+            "export {VARIABLE}={} NCCL_IB_MERGE_NICS=1",
+            devices.join(",")
+        ),
+    )
+}
+
+fn memlock(facts: &Facts) -> Verdict {
+    let network = &facts.machine.network;
+    if network.functions.is_empty() {
+        return not_applicable("no ConnectX-7 card");
+    }
+    match network.memlock_limit_bytes {
+        Reading::Value(limit) if limit < MEMLOCK_BYTES => found(
+            Severity::Warning,
+            format!(
+                "only {} may be locked: registering memory for RDMA fails",
+                gibibytes(limit)
+            ),
+            vec![seen("/proc/self/limits Max locked memory", limit)],
+            "add `* hard memlock unlimited` and `* soft memlock unlimited` to \
+             /etc/security/limits.conf and log in again",
+        ),
+        Reading::Value(_) => Verdict::Passed,
+        _ => not_applicable("the limit is not readable"),
+    }
+}

@@ -1,0 +1,207 @@
+//! Python packages built for the wrong GPU.
+
+use std::time::{Duration, Instant};
+
+use super::{Check, Facts, NOT_SPARK, Severity, Verdict, found, not_applicable, seen};
+use crate::gpu::ComputeCapability;
+use crate::python::{package_directories, ptxas_release, torch};
+use crate::stack::DeviceCode;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "python.torch-build",
+        title: "PyTorch is built for CUDA on GB10",
+        source: "unslothai/unsloth: CUDA 12.9 is the first with sm_121; wheels for it are cu130",
+        run: torch_build,
+    },
+    Check {
+        id: "python.torch-warning",
+        title: "PyTorch's warning about compute capability 12.1",
+        source: "pytorch/pytorch issue #172629",
+        run: torch_warning,
+    },
+    Check {
+        id: "python.triton-ptxas",
+        title: "Triton's assembler knows sm_121a",
+        source: "triton-lang/triton issues #8539, #10331",
+        run: triton_ptxas,
+    },
+    Check {
+        id: "python.kernels",
+        title: "packages carry code that a GB10 can run",
+        source: "Dao-AILab/causal-conv1d issue #119, vllm-project/vllm issues #38484, #38423",
+        run: kernels,
+    },
+    Check {
+        id: "python.ray",
+        title: "Ray does not kill workers for unified memory",
+        source: "vllm-project/vllm issues on DGX Spark",
+        run: ray,
+    },
+];
+
+const FIX_TORCH: &str = "pip install torch --index-url https://download.pytorch.org/whl/cu130   \
+                         # or NVIDIA's NGC container";
+
+/// Packages of the active environment, the user and the system.
+fn directories(facts: &Facts) -> Vec<String> {
+    let home = facts.variable("HOME").map(|home| format!("{home}/.local"));
+    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(|name| facts.variable(name));
+    let prefixes: Vec<&str> = active
+        .into_iter()
+        .flatten()
+        .chain(home.as_deref())
+        .collect();
+    package_directories(&facts.root, &prefixes)
+}
+
+fn torch_build(facts: &Facts) -> Verdict {
+    if !facts.is_spark() {
+        return not_applicable(NOT_SPARK);
+    }
+    let installed = directories(facts);
+    let Some(torch) = installed
+        .iter()
+        .find_map(|directory| torch(&facts.root, directory))
+    else {
+        return not_applicable("no PyTorch found");
+    };
+    let built_for = match &torch.cuda {
+        Some(cuda) if cuda.is_at_least(&[12, 9]) => return Verdict::Passed,
+        Some(cuda) => format!("PyTorch is built for CUDA {cuda}, which has no code for GB10"),
+        None => "PyTorch is built without CUDA: it runs on the CPU only".to_owned(),
+    };
+    found(
+        Severity::Error,
+        built_for,
+        vec![seen(torch.file, torch.version)],
+        FIX_TORCH,
+    )
+}
+
+fn torch_warning(facts: &Facts) -> Verdict {
+    if !facts.is_spark() {
+        return not_applicable(NOT_SPARK);
+    }
+    let installed = directories(facts);
+    let torch = installed
+        .iter()
+        .find_map(|directory| torch(&facts.root, directory));
+    match torch {
+        Some(torch) if torch.version.contains("+cu130") => found(
+            Severity::Note,
+            "PyTorch warns that 12.1 is newer than its 12.0: code for 12.0 runs here",
+            vec![seen(torch.file, torch.version)],
+            "nothing to mend; ignore that warning",
+        ),
+        _ => not_applicable("no PyTorch for CUDA 13.0 found"),
+    }
+}
+
+fn triton_ptxas(facts: &Facts) -> Verdict {
+    const VARIABLE: &str = "TRITON_PTXAS_PATH";
+    if !facts.is_spark() {
+        return not_applicable(NOT_SPARK);
+    }
+    if facts.variable(VARIABLE).is_some() {
+        return Verdict::Passed;
+    }
+    for directory in directories(facts) {
+        let path = format!("{directory}/triton/backends/nvidia/bin/ptxas");
+        let Some(release) = ptxas_release(&facts.root, &path) else {
+            continue;
+        };
+        if release.is_at_least(&[12, 9]) {
+            return Verdict::Passed;
+        }
+        return found(
+            Severity::Error,
+            "Triton's own assembler does not know sm_121a: kernels fail with `ptxas fatal`",
+            vec![seen(path, format!("release {release}"))],
+            format!("export {VARIABLE}=/usr/local/cuda/bin/ptxas"),
+        );
+    }
+    not_applicable("no Triton found")
+}
+
+/// Files opened and time spent before the check is content with what it saw.
+const FILES_LIMIT: usize = 4000;
+const KERNELS_LIMIT: Duration = Duration::from_millis(1500);
+
+fn kernels(facts: &Facts) -> Verdict {
+    if !facts.is_spark() {
+        return not_applicable(NOT_SPARK);
+    }
+    let begin = Instant::now();
+    let mut n_with_code = 0;
+    let mut useless = Vec::new();
+    for path in extension_files(facts).into_iter().take(FILES_LIMIT) {
+        if begin.elapsed() > KERNELS_LIMIT {
+            break;
+        }
+        let Some(code) = DeviceCode::of_file(&facts.root.path(&path)) else {
+            continue;
+        };
+        n_with_code += 1;
+        if !code.runs_on(ComputeCapability::GB10) {
+            useless.push(seen(path, code));
+        }
+    }
+    if n_with_code == 0 {
+        return not_applicable("no Python package with CUDA code found");
+    }
+    if useless.is_empty() {
+        return Verdict::Passed;
+    }
+    useless.truncate(5);
+    found(
+        Severity::Error,
+        "a Python package has CUDA code, and none of it runs on a GB10 (`no kernel image`)",
+        useless,
+        "rebuild it with TORCH_CUDA_ARCH_LIST=12.1a, or take a build for cu130 that has 12.0",
+    )
+}
+
+/// Shared libraries at the top of the package directories and one and two levels down.
+fn extension_files(facts: &Facts) -> Vec<String> {
+    let mut files = Vec::new();
+    for directory in directories(facts) {
+        collect(facts, &directory, 0, &mut files);
+    }
+    files
+}
+
+fn collect(facts: &Facts, directory: &str, depth: usize, files: &mut Vec<String>) {
+    const DEEPEST: usize = 2;
+    for name in facts.root.entries(directory).value().unwrap_or_default() {
+        let path = format!("{directory}/{name}");
+        if name.ends_with(".so") {
+            files.push(path);
+        } else if depth < DEEPEST && !name.contains('.') && files.len() < FILES_LIMIT {
+            collect(facts, &path, depth + 1, files);
+        }
+    }
+}
+
+fn ray(facts: &Facts) -> Verdict {
+    const VARIABLE: &str = "RAY_memory_monitor_refresh_ms";
+    if !facts.is_spark() {
+        return not_applicable(NOT_SPARK);
+    }
+    let installed = directories(facts)
+        .into_iter()
+        .map(|directory| format!("{directory}/ray"));
+    let Some(ray) = installed.into_iter().find(|path| facts.root.exists(path)) else {
+        return not_applicable("no Ray found");
+    };
+    if facts.variable(VARIABLE) == Some("0") {
+        return Verdict::Passed;
+    }
+    let value = facts.variable(VARIABLE).unwrap_or("not set");
+    found(
+        Severity::Note,
+        "Ray counts GPU allocations as host memory and kills workers",
+        vec![seen(ray, "installed"), seen(VARIABLE, value)],
+        format!("export {VARIABLE}=0"),
+    )
+}

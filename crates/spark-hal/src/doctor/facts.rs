@@ -1,0 +1,116 @@
+//! What the checks look at, gathered once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::config::FOREIGN;
+use crate::cuda::{self, CudaApi};
+use crate::gpu::CudaAttribute;
+use crate::machine::{Machine, Sources};
+use crate::nvml::{self, GpuSample, NvmlApi};
+use crate::reading::Reading;
+use crate::root::Root;
+
+/// The machine, its files, and a few looks at its GPUs.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// Files.
+    pub root: Root,
+    /// The machine.
+    pub machine: Machine,
+    /// Looks at every GPU, by NVML's number; several while one is busy.
+    pub looks: Vec<BTreeMap<u32, GpuSample>>,
+    /// Variables of other software ([`FOREIGN`]) that are set.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Time between two looks at a busy GPU.
+const LOOK_INTERVAL: Duration = Duration::from_millis(150);
+/// Looks at a busy GPU; a low clock must be seen in all of them.
+const N_LOOKS: usize = 4;
+/// Percent of time with a kernel running from which a GPU counts as busy.
+pub(super) const BUSY_PERCENT: u32 = 90;
+
+impl Facts {
+    /// Of the running machine.
+    #[must_use]
+    pub fn gather() -> Self {
+        let nvml = nvml::open();
+        let nvml = nvml.as_ref().map(|nvml| nvml as &dyn NvmlApi);
+        let sources = Sources {
+            root: Root::host(),
+            nvml: nvml.map_err(Clone::clone),
+            cuda: cuda::driver().map(|cuda| cuda as &dyn CudaApi),
+        };
+        let mut facts = Self::of(Root::host(), Machine::read(&sources));
+        let variables = FOREIGN.iter().filter_map(|(name, _)| {
+            let value = std::env::var_os(name)?;
+            Some(((*name).to_owned(), value.to_string_lossy().into_owned()))
+        });
+        facts.environment = variables.collect();
+        if let Ok(nvml) = nvml {
+            facts.look(nvml);
+        }
+        facts
+    }
+
+    /// Of a machine that was read before; without looks and environment.
+    #[must_use]
+    pub fn of(root: Root, machine: Machine) -> Self {
+        Self {
+            root,
+            machine,
+            looks: Vec::new(),
+            environment: BTreeMap::new(),
+        }
+    }
+
+    /// Looks at the GPUs: once, and more often while one of them is busy.
+    pub fn look(&mut self, nvml: &dyn NvmlApi) {
+        for n_before in 0..N_LOOKS {
+            if n_before > 0 {
+                if !self.is_any_busy() {
+                    return;
+                }
+                std::thread::sleep(LOOK_INTERVAL);
+            }
+            let numbers = self.machine.gpus.iter().filter_map(|gpu| gpu.nvml_index);
+            let look = numbers.filter_map(|number| Some((number, nvml.sample(number).ok()?)));
+            let look = look.collect();
+            self.looks.push(look);
+        }
+    }
+
+    fn is_any_busy(&self) -> bool {
+        let last = self.looks.last().into_iter().flat_map(BTreeMap::values);
+        last.filter_map(|sample| sample.utilization_percent.as_value())
+            .any(|percent| *percent > BUSY_PERCENT)
+    }
+
+    /// All looks at one GPU.
+    pub(super) fn looks_at(&self, number: u32) -> Vec<&GpuSample> {
+        self.looks
+            .iter()
+            .filter_map(|look| look.get(&number))
+            .collect()
+    }
+
+    /// Whether the traps of DGX Spark concern this machine.
+    pub(super) fn is_spark(&self) -> bool {
+        self.machine.is_dgx_spark()
+    }
+
+    /// A variable that is set to something.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        self.environment
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// A CUDA attribute of the first GPU that has one.
+    pub(super) fn attribute(&self, attribute: CudaAttribute) -> Reading<i32> {
+        let usable = self.machine.gpus.iter().find(|gpu| gpu.is_usable());
+        usable.map_or(Reading::NotSupported, |gpu| gpu.attribute(attribute))
+    }
+}

@@ -1,0 +1,101 @@
+//! The report as text and as JSON.
+
+use super::{Check, Finding, Report, Seen, Severity, Verdict};
+use crate::json::{Object, array};
+
+pub(super) fn text(report: &Report) -> String {
+    let mut text = format!("{}\n", report.machine);
+    for severity in [Severity::Error, Severity::Warning, Severity::Note] {
+        let of_this = report
+            .findings()
+            .filter(|(_, finding)| finding.severity == severity);
+        for (check, finding) in of_this {
+            write_finding(&mut text, check, finding);
+        }
+    }
+    for outcome in &report.outcomes {
+        if outcome.verdict == Verdict::TimedOut {
+            text.push_str(&format!(
+                "\nwarning  {} did not end in time\n",
+                outcome.check.id
+            ));
+        }
+    }
+    text.push_str(&format!("\n{}\n", counts(report)));
+    text
+}
+
+fn write_finding(text: &mut String, check: &Check, finding: &Finding) {
+    text.push_str(&format!(
+        "\n{:<8} {}: {}\n",
+        finding.severity, check.id, finding.message
+    ));
+    for Seen { source, said } in &finding.evidence {
+        text.push_str(&format!("  seen   {source}: {said}\n"));
+    }
+    text.push_str(&format!(
+        "  fix    {}\n  about  {}\n",
+        finding.fix, check.source
+    ));
+}
+
+/// `1 error, 2 warnings, 0 notes; 12 checks passed, 20 do not apply`
+fn counts(report: &Report) -> String {
+    let found = |severity| {
+        report
+            .findings()
+            .filter(|(_, finding)| finding.severity == severity)
+            .count()
+    };
+    let of = |wanted: fn(&Verdict) -> bool| {
+        report
+            .outcomes
+            .iter()
+            .filter(|outcome| wanted(&outcome.verdict))
+            .count()
+    };
+    let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+    format!(
+        "{}, {}, {}; {} passed, {} do not apply here",
+        plural(found(Severity::Error), "error"),
+        plural(found(Severity::Warning), "warning"),
+        plural(found(Severity::Note), "note"),
+        plural(of(|verdict| *verdict == Verdict::Passed), "check"),
+        of(|verdict| matches!(verdict, Verdict::NotApplicable(_))),
+    )
+}
+
+pub(super) fn json(report: &Report) -> String {
+    let outcomes = report.outcomes.iter().map(|outcome| {
+        let check = outcome.check;
+        let object = Object::new()
+            .text("id", check.id)
+            .text("title", check.title);
+        let object = match &outcome.verdict {
+            Verdict::Passed => object.text("outcome", "passed"),
+            Verdict::TimedOut => object.text("outcome", "timed_out"),
+            Verdict::NotApplicable(why) => {
+                object.text("outcome", "not_applicable").text("reason", why)
+            }
+            Verdict::Found(finding) => object
+                .text("outcome", "found")
+                .text("severity", &finding.severity.to_string())
+                .text("message", &finding.message)
+                .raw("evidence", &array(finding.evidence.iter().map(seen)))
+                .text("fix", &finding.fix),
+        };
+        object.text("source", check.source).finish()
+    });
+    Object::new()
+        .text("schema", "spark-doctor/1")
+        .text("machine", &report.machine)
+        .raw("checks", &array(outcomes))
+        .finish()
+}
+
+fn seen(seen: &Seen) -> String {
+    Object::new()
+        .text("source", &seen.source)
+        .text("said", &seen.said)
+        .finish()
+}
