@@ -108,7 +108,10 @@ impl PreparedConv {
                 .as_ref()
                 .map_or(std::ptr::null(), |r| memory.f32(r).cast_const()),
             residual_strides: step.epilogue.residual.as_ref().map_or([0; 4], strides),
-            extent: [step.x.axes[2].extent as isize, step.x.axes[3].extent as isize],
+            extent: [
+                step.x.axes[2].extent as isize,
+                step.x.axes[3].extent as isize,
+            ],
             width: ow,
             window: step.window,
             transposed: step.transposed,
@@ -288,10 +291,18 @@ impl Job<'_> {
         // SAFETY: forwarded; `isa` names a set this processor has.
         unsafe {
             match vectors {
-                1 => dispatch!(isa, conv_kernel::<1, 8>(job: &Job<'_>, first: usize, last: usize) => (self, first, last)),
-                2 => dispatch!(isa, conv_kernel::<2, 6>(job: &Job<'_>, first: usize, last: usize) => (self, first, last)),
-                3 => dispatch!(isa, conv_kernel::<3, 8>(job: &Job<'_>, first: usize, last: usize) => (self, first, last)),
-                _ => dispatch!(isa, conv_kernel::<4, 6>(job: &Job<'_>, first: usize, last: usize) => (self, first, last)),
+                1 => {
+                    dispatch!(isa, conv_kernel::<1, 8>(job: &Job<'_>, first: usize, last: usize) => (self, first, last))
+                }
+                2 => {
+                    dispatch!(isa, conv_kernel::<2, 6>(job: &Job<'_>, first: usize, last: usize) => (self, first, last))
+                }
+                3 => {
+                    dispatch!(isa, conv_kernel::<3, 8>(job: &Job<'_>, first: usize, last: usize) => (self, first, last))
+                }
+                _ => {
+                    dispatch!(isa, conv_kernel::<4, 6>(job: &Job<'_>, first: usize, last: usize) => (self, first, last))
+                }
             }
         }
     }
@@ -304,7 +315,10 @@ impl Job<'_> {
         let image = self.image;
         let window = &image.window;
         let pixel: [[isize; 2]; MR] = std::array::from_fn(|i| {
-            [((m + i) / image.width) as isize, ((m + i) % image.width) as isize]
+            [
+                ((m + i) / image.width) as isize,
+                ((m + i) % image.width) as isize,
+            ]
         });
         let place = |strides: &[isize; 4], i: usize| {
             pixel[i][0] * strides[2] + pixel[i][1] * strides[3] + self.column as isize
@@ -314,7 +328,9 @@ impl Job<'_> {
             if image.residual.is_null() {
                 image.residual
             } else {
-                image.residual.wrapping_offset(place(&image.residual_strides, i))
+                image
+                    .residual
+                    .wrapping_offset(place(&image.residual_strides, i))
             }
         });
         let origin: [[isize; 2]; MR] = std::array::from_fn(|i| {
@@ -330,9 +346,9 @@ impl Job<'_> {
         let reach: [isize; 2] =
             std::array::from_fn(|a| ((window.kernel[a] - 1) * window.dilation[a]) as isize);
         let inside = !image.transposed
-            && origin.iter().all(|o| {
-                (0..2).all(|a| o[a] >= 0 && o[a] + reach[a] < image.extent[a])
-            });
+            && origin
+                .iter()
+                .all(|o| (0..2).all(|a| o[a] >= 0 && o[a] + reach[a] < image.extent[a]));
         // SAFETY: rows point at in-image pixels or at the row of zeros, all of `depth` channels;
         // results and residuals are pixels m..m + MR of their views.
         unsafe {
@@ -345,10 +361,24 @@ impl Job<'_> {
                     }),
                     offsets: self.tap_offsets,
                 };
-                gemm::tile::<S, _, MR, NV>(&rows, self.w, self.shape, &y, &residual, &self.epilogue);
+                gemm::tile::<S, _, MR, NV>(
+                    &rows,
+                    self.w,
+                    self.shape,
+                    &y,
+                    &residual,
+                    &self.epilogue,
+                );
             } else {
                 let rows = BorderRows { image, origin };
-                gemm::tile::<S, _, MR, NV>(&rows, self.w, self.shape, &y, &residual, &self.epilogue);
+                gemm::tile::<S, _, MR, NV>(
+                    &rows,
+                    self.w,
+                    self.shape,
+                    &y,
+                    &residual,
+                    &self.epilogue,
+                );
             }
         }
     }

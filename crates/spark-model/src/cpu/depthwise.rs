@@ -74,7 +74,10 @@ impl PreparedDepthwise {
             let job = RowJob {
                 x,
                 x_strides: [step.x.axes[2].stride, step.x.axes[3].stride],
-                extent: [step.x.axes[2].extent as isize, step.x.axes[3].extent as isize],
+                extent: [
+                    step.x.axes[2].extent as isize,
+                    step.x.axes[3].extent as isize,
+                ],
                 y: start(y),
                 y_stride: y.axes[3].stride,
                 width: y.axes[3].extent,
@@ -224,7 +227,11 @@ unsafe fn run<S: Simd, const TX: usize>(
                 let w = S::load(job.weights.add(tap * job.padded + channel));
                 for (i, acc) in acc.iter_mut().enumerate() {
                     let p = x.offset(i as isize * step);
-                    let v = if whole { S::load(p) } else { S::load_first(p, lanes) };
+                    let v = if whole {
+                        S::load(p)
+                    } else {
+                        S::load_first(p, lanes)
+                    };
                     *acc = S::fma(v, w, *acc);
                 }
             }
@@ -257,11 +264,19 @@ unsafe fn finish<S: Simd>(
     // SAFETY: `lanes` elements of `y` and, if not null, of `residual` are the caller's.
     unsafe {
         let add = |acc: S::V| {
-            let r = if whole { S::load(residual) } else { S::load_first(residual, lanes) };
+            let r = if whole {
+                S::load(residual)
+            } else {
+                S::load_first(residual, lanes)
+            };
             S::add(acc, r)
         };
         let store = |acc: S::V| {
-            if whole { S::store(y, acc) } else { S::store_first(y, acc, lanes) }
+            if whole {
+                S::store(y, acc)
+            } else {
+                S::store_first(y, acc, lanes)
+            }
         };
         if job.residual_first && !residual.is_null() {
             acc = add(acc);
@@ -274,7 +289,11 @@ unsafe fn finish<S: Simd>(
             Activation::Function(function) => {
                 store(acc);
                 math::apply(job.isa, function, std::slice::from_raw_parts_mut(y, lanes));
-                acc = if whole { S::load(y) } else { S::load_first(y, lanes) };
+                acc = if whole {
+                    S::load(y)
+                } else {
+                    S::load_first(y, lanes)
+                };
             }
         }
         if !job.residual_first && !residual.is_null() {

@@ -20,7 +20,11 @@ pub(crate) struct IndexOutside {
 
 /// A possibly negative index as a position.
 fn position(index: i64, extent: usize) -> Result<isize, IndexOutside> {
-    let at = if index < 0 { index + extent as i64 } else { index };
+    let at = if index < 0 {
+        index + extent as i64
+    } else {
+        index
+    };
     if (0..extent as i64).contains(&at) {
         return Ok(at as isize);
     }
@@ -32,7 +36,12 @@ fn position(index: i64, extent: usize) -> Result<isize, IndexOutside> {
 /// # Safety
 ///
 /// Both offsets must be inside their views.
-unsafe fn copy_one(memory: &Memory, wide: bool, (x, from): (&View, isize), (y, to): (&View, isize)) {
+unsafe fn copy_one(
+    memory: &Memory,
+    wide: bool,
+    (x, from): (&View, isize),
+    (y, to): (&View, isize),
+) {
     // SAFETY: by the caller's word.
     unsafe {
         if wide {
@@ -52,7 +61,11 @@ pub(crate) fn run(plan: &Plan, step: &GatherStep, memory: &Memory) -> Result<(),
     let extent = step.x.axes[1].extent;
     for i in 0..count as isize {
         // SAFETY: the view was checked at load.
-        let index = unsafe { *memory.i64(&step.index).offset(i * step.index.axes[0].stride) };
+        let index = unsafe {
+            *memory
+                .i64(&step.index)
+                .offset(i * step.index.axes[0].stride)
+        };
         let at = position(index, extent)?;
         for o in 0..outer as isize {
             for j in 0..inner as isize {
@@ -120,19 +133,17 @@ fn tuple_offset(
 }
 
 /// Runs a gather by index tuples.
-pub(crate) fn run_nd(plan: &Plan, step: &GatherNdStep, memory: &Memory) -> Result<(), IndexOutside> {
+pub(crate) fn run_nd(
+    plan: &Plan,
+    step: &GatherNdStep,
+    memory: &Memory,
+) -> Result<(), IndexOutside> {
     let wide = storage(plan, &step.x) == Storage::I64;
     let tuples = step.index.rank() - 1;
     let depth = step.index.axes[tuples].extent;
     let batch = step.batch_dims;
     // Axes of `x` that remain become the last axes of `y`.
-    let rest = step.x.rank() - batch - depth;
-    let tail = |v: &View, from: usize| View {
-        axes: v.axes[from..from + rest].to_vec(),
-        ..v.clone()
-    };
-    let (x_tail, y_tail) = (tail(&step.x, batch + depth), tail(&step.y, tuples));
-    let blocks = Walk::new(&x_tail, &y_tail, 0..rest);
+    let blocks = Walk::tails(&step.x, batch + depth, &step.y, tuples);
     let over = Walk::new(&step.index, &step.y, 0..tuples);
     let batches = Walk::new(&step.index, &step.x, 0..batch);
     let per_batch = over.len() / batches.len().max(1);
@@ -211,7 +222,13 @@ pub(crate) fn run_scatter_elements(
             let to = y0 + at * step.y.axes[axis].stride;
             // SAFETY: `at` is in range, the rest by the views' extents.
             unsafe {
-                scatter_one(memory, wide, step.reduction, (&step.updates, update), (&step.y, to));
+                scatter_one(
+                    memory,
+                    wide,
+                    step.reduction,
+                    (&step.updates, update),
+                    (&step.y, to),
+                );
             }
         }
     }
@@ -227,13 +244,7 @@ pub(crate) fn run_scatter_nd(
     let wide = storage(plan, &step.y) == Storage::I64;
     let tuples = step.index.rank() - 1;
     let depth = step.index.axes[tuples].extent;
-    let rest = step.y.rank() - depth;
-    let tail = |v: &View, from: usize| View {
-        axes: v.axes[from..from + rest].to_vec(),
-        ..v.clone()
-    };
-    let (u_tail, y_tail) = (tail(&step.updates, tuples), tail(&step.y, depth));
-    let blocks = Walk::new(&u_tail, &y_tail, 0..rest);
+    let blocks = Walk::tails(&step.updates, tuples, &step.y, depth);
     let over = Walk::new(&step.index, &step.updates, 0..tuples);
     for t in 0..over.len() {
         let (index, updates) = over.offsets(t);

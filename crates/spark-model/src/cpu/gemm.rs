@@ -164,7 +164,8 @@ pub(crate) unsafe fn tile<S: Simd, R: Rows, const MR: usize, const NV: usize>(
     unsafe {
         let mut acc = [[S::splat(0.0); NV]; MR];
         if !epilogue.bias.is_null() {
-            let bias: [S::V; NV] = std::array::from_fn(|v| S::load(epilogue.bias.add(v * S::LANES)));
+            let bias: [S::V; NV] =
+                std::array::from_fn(|v| S::load(epilogue.bias.add(v * S::LANES)));
             acc = [bias; MR];
         }
         let mut w = w;
@@ -197,8 +198,8 @@ pub(crate) unsafe fn tile<S: Simd, R: Rows, const MR: usize, const NV: usize>(
             }
         }
         for i in 0..MR {
-            for v in 0..NV - 1 {
-                S::store(y[i].add(v * S::LANES), acc[i][v]);
+            for (v, &value) in acc[i][..NV - 1].iter().enumerate() {
+                S::store(y[i].add(v * S::LANES), value);
             }
             let end = y[i].add((NV - 1) * S::LANES);
             if last == S::LANES {
@@ -229,8 +230,8 @@ pub(crate) unsafe fn tile<S: Simd, R: Rows, const MR: usize, const NV: usize>(
 unsafe fn add_row<S: Simd, const NV: usize>(acc: &mut [S::V; NV], p: *const f32, last: usize) {
     // SAFETY: the caller vouches for `(NV - 1) * LANES + last` readable elements.
     unsafe {
-        for v in 0..NV - 1 {
-            acc[v] = S::add(acc[v], S::load(p.add(v * S::LANES)));
+        for (v, value) in acc[..NV - 1].iter_mut().enumerate() {
+            *value = S::add(*value, S::load(p.add(v * S::LANES)));
         }
         let end = p.add((NV - 1) * S::LANES);
         let tail = if last == S::LANES {
@@ -283,10 +284,18 @@ pub(crate) unsafe fn product_rows(
     // SAFETY: forwarded; `isa` names a set this processor has.
     unsafe {
         match panel.vectors {
-            1 => dispatch!(isa, product_kernel::<1, 8>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last)),
-            2 => dispatch!(isa, product_kernel::<2, 6>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last)),
-            3 => dispatch!(isa, product_kernel::<3, 8>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last)),
-            _ => dispatch!(isa, product_kernel::<4, 6>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last)),
+            1 => {
+                dispatch!(isa, product_kernel::<1, 8>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last))
+            }
+            2 => {
+                dispatch!(isa, product_kernel::<2, 6>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last))
+            }
+            3 => {
+                dispatch!(isa, product_kernel::<3, 8>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last))
+            }
+            _ => {
+                dispatch!(isa, product_kernel::<4, 6>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last))
+            }
         }
     }
 }
@@ -336,7 +345,10 @@ unsafe fn product_tile<S: Simd, const NV: usize, const MR: usize>(
         base: std::array::from_fn::<_, MR, _>(|i| p.x.wrapping_offset(row(i) * p.x_stride)),
         offsets: &[0],
     };
-    let y = std::array::from_fn(|i| p.y.wrapping_offset(row(i) * p.y_stride).wrapping_add(column));
+    let y = std::array::from_fn(|i| {
+        p.y.wrapping_offset(row(i) * p.y_stride)
+            .wrapping_add(column)
+    });
     let residual = std::array::from_fn(|i| {
         if p.residual.is_null() {
             std::ptr::null()

@@ -17,7 +17,7 @@ use crate::graph::Unary;
 /// `e^x`, within 2 ulp; 0 below -104, infinity above 88.73, subnormals kept, NaN stays NaN.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
-    const LN2_HIGH: f32 = 0.693_359_375;
+    const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
@@ -65,7 +65,7 @@ pub(crate) fn log<S: Simd>(x: f32) -> f32 {
     let square = m * m;
     let tail = S::fma_one(e, -2.121_944_4e-4, p * m * square);
     let y = S::fma_one(-0.5, square, tail) + m;
-    let y = S::fma_one(e, 0.693_359_375, y);
+    let y = S::fma_one(e, 0.693_359_4, y);
     let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
     let y = if x == f32::INFINITY { x } else { y };
     // Written so that NaN takes the first branch.
@@ -98,10 +98,10 @@ pub(crate) fn erf<S: Simd>(x: f32) -> f32 {
 pub(crate) fn tanh<S: Simd>(x: f32) -> f32 {
     let z = x * x;
     let mut p = -5.704_988_7e-3;
-    p = S::fma_one(p, z, 2.063_908_9e-2);
+    p = S::fma_one(p, z, 2.063_909e-2);
     p = S::fma_one(p, z, -5.373_971_6e-2);
     p = S::fma_one(p, z, 1.333_144_2e-1);
-    p = S::fma_one(p, z, -3.333_328_2e-1);
+    p = S::fma_one(p, z, -3.333_328e-1);
     let small = S::fma_one(p * z, x, x);
     let a = x.abs();
     let large = 1.0 - 2.0 / (exp::<S>(2.0 * a) + 1.0);

@@ -133,7 +133,11 @@ impl PreparedLinear {
 /// f32 elements of scratch one task of `step` needs.
 pub(crate) fn scratch_len(isa: Isa, step: &MatMulStep) -> usize {
     let rank = step.b.rank();
-    gemm::packed_len(isa, step.b.axes[rank - 2].extent, step.b.axes[rank - 1].extent)
+    gemm::packed_len(
+        isa,
+        step.b.axes[rank - 2].extent,
+        step.b.axes[rank - 1].extent,
+    )
 }
 
 /// Runs a product of two computed operands.

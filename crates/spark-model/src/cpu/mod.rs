@@ -54,7 +54,8 @@ enum Prepared {
     Depthwise(depthwise::PreparedDepthwise),
     Linear(matmul::PreparedLinear),
     Pointwise(PreparedPointwise),
-    Copy(movement::Nest),
+    /// The loops of a copy, a fill or a resampling.
+    Nest(movement::Nest),
     Recurrent(Box<recurrent::PreparedRecurrent>),
 }
 
@@ -67,7 +68,9 @@ impl Prepared {
             Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s)),
             Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s)),
             Step::Pointwise(s) => Self::Pointwise(PreparedPointwise::new(plan, s)),
-            Step::Copy { x, y } => Self::Copy(movement::copy_nest(x, y)),
+            Step::Copy { x, y } => Self::Nest(movement::copy_nest(x, y)),
+            Step::Fill { y, .. } => Self::Nest(movement::fill_nest(y)),
+            Step::Resample(s) => Self::Nest(resample::nest(s)),
             Step::Recurrent(s) => {
                 Self::Recurrent(Box::new(recurrent::PreparedRecurrent::new(isa, s)))
             }
@@ -81,7 +84,7 @@ impl Prepared {
             Self::Depthwise(p) => p.weight_bytes(),
             Self::Linear(p) => p.weight_bytes(),
             Self::Recurrent(p) => p.weight_bytes(),
-            Self::Nothing | Self::Pointwise(_) | Self::Copy(_) => 0,
+            Self::Nothing | Self::Pointwise(_) | Self::Nest(_) => 0,
         }
     }
 }
@@ -223,8 +226,16 @@ impl Executor {
                 p.run(isa, s, memory, pool, &scratch);
                 Ok(())
             }
-            (Step::Copy { x, y }, Prepared::Copy(nest)) => {
+            (Step::Copy { x, y }, Prepared::Nest(nest)) => {
                 movement::run_copy(plan, nest, x, y, memory, pool);
+                Ok(())
+            }
+            (Step::Fill { y, value }, Prepared::Nest(nest)) => {
+                movement::run_fill(plan, nest, y, *value, memory);
+                Ok(())
+            }
+            (Step::Resample(s), Prepared::Nest(nest)) => {
+                resample::run(plan, nest, s, memory, pool);
                 Ok(())
             }
             (Step::Recurrent(s), Prepared::Recurrent(p)) => {
@@ -251,13 +262,11 @@ impl Executor {
             Step::Softmax(s) => norm::run_softmax(isa, s, memory, pool),
             Step::Norm(s) => norm::run_norm(isa, s, memory, pool),
             Step::GroupNorm(s) => norm::run_group_norm(s, memory, pool),
-            Step::Fill { y, value } => movement::run_fill(plan, y, *value, memory),
             Step::Gather(s) => return gather::run(plan, s, memory),
             Step::GatherElements(s) => return gather::run_elements(plan, s, memory),
             Step::GatherNd(s) => return gather::run_nd(plan, s, memory),
             Step::ScatterElements(s) => return gather::run_scatter_elements(plan, s, memory),
             Step::ScatterNd(s) => return gather::run_scatter_nd(plan, s, memory),
-            Step::Resample(s) => resample::run(plan, s, memory, pool),
             Step::GridSample(s) => resample::run_grid(s, memory, pool),
             Step::CumSum(s) => reduce::run_cum_sum(plan, s, memory, pool),
             Step::TopK(s) => reduce::run_top_k(plan, s, memory, pool),
@@ -265,6 +274,8 @@ impl Executor {
             | Step::Linear(_)
             | Step::Pointwise(_)
             | Step::Copy { .. }
+            | Step::Fill { .. }
+            | Step::Resample(_)
             | Step::Recurrent(_) => unreachable!("prepared by Executor::new"),
         }
         Ok(())

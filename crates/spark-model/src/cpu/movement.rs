@@ -29,8 +29,8 @@ impl Nest {
     pub(crate) fn new(extents: &[usize], from: &[isize], to: &[isize]) -> Self {
         let mut order = [0; MAX_RANK];
         let mut n = 0;
-        for axis in 0..extents.len().min(MAX_RANK) {
-            if extents[axis] != 1 {
+        for (axis, &extent) in extents.iter().enumerate().take(MAX_RANK) {
+            if extent != 1 {
                 order[n] = axis;
                 n += 1;
             }
@@ -94,14 +94,15 @@ impl Nest {
     /// Positions over all axes but the innermost one (two, when tiles are used).
     fn rows(&self) -> usize {
         let inner = self.inner_axes();
-        self.extents[..self.rank - inner.min(self.rank)].iter().product()
+        self.extents[..self.rank - inner.min(self.rank)]
+            .iter()
+            .product()
     }
 
     /// Axes walked by the innermost loop.
     fn inner_axes(&self) -> usize {
-        let transposes = self.rank >= 2
-            && self.from[self.rank - 1] != 1
-            && self.from[self.rank - 2] == 1;
+        let transposes =
+            self.rank >= 2 && self.from[self.rank - 1] != 1 && self.from[self.rank - 2] == 1;
         if transposes { 2 } else { 1 }
     }
 
@@ -192,12 +193,17 @@ unsafe impl<T> Sync for Pointers<T> {}
 /// Copies along a prepared nest.
 pub(crate) fn run_copy(plan: &Plan, nest: &Nest, x: &View, y: &View, memory: &Memory, pool: &Pool) {
     let rows = nest.rows();
-    let tasks = (nest.len() / MIN_PER_TASK).clamp(1, pool.threads()).min(rows.max(1));
+    let tasks = (nest.len() / MIN_PER_TASK)
+        .clamp(1, pool.threads())
+        .min(rows.max(1));
     // SAFETY (both): views were checked at load, a step's views do not overlap, and tasks write
     // disjoint rows.
     match storage(plan, y) {
         Storage::F32 => {
-            let p = &Pointers { from: memory.f32(x), to: memory.f32(y) };
+            let p = &Pointers {
+                from: memory.f32(x),
+                to: memory.f32(y),
+            };
             pool.run(tasks, |task| {
                 let (first, last) = (rows * task / tasks, rows * (task + 1) / tasks);
                 // SAFETY: see above.
@@ -205,7 +211,10 @@ pub(crate) fn run_copy(plan: &Plan, nest: &Nest, x: &View, y: &View, memory: &Me
             });
         }
         Storage::I64 => {
-            let p = &Pointers { from: memory.i64(x), to: memory.i64(y) };
+            let p = &Pointers {
+                from: memory.i64(x),
+                to: memory.i64(y),
+            };
             pool.run(tasks, |task| {
                 let (first, last) = (rows * task / tasks, rows * (task + 1) / tasks);
                 // SAFETY: see above.
@@ -215,10 +224,14 @@ pub(crate) fn run_copy(plan: &Plan, nest: &Nest, x: &View, y: &View, memory: &Me
     }
 }
 
-/// Writes one value everywhere.
-pub(crate) fn run_fill(plan: &Plan, y: &View, value: f64, memory: &Memory) {
+/// The nest that reads one value again and again.
+pub(crate) fn fill_nest(y: &View) -> Nest {
     let zeros = [0; MAX_RANK];
-    let nest = Nest::new(&y.shape(), &zeros[..y.rank()], &strides(y));
+    Nest::new(&y.shape(), &zeros[..y.rank()], &strides(y))
+}
+
+/// Writes one value everywhere along a prepared nest.
+pub(crate) fn run_fill(plan: &Plan, nest: &Nest, y: &View, value: f64, memory: &Memory) {
     // SAFETY: the view was checked at load; the source is one value read again and again.
     unsafe {
         match storage(plan, y) {

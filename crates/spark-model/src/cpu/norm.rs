@@ -38,9 +38,15 @@ fn row_max(x: &[f32]) -> f32 {
     let rest = chunks.remainder();
     let greater = |p: &mut f32, v: f32| *p = if v > *p { v } else { *p };
     for chunk in chunks {
-        partial.iter_mut().zip(chunk).for_each(|(p, &v)| greater(p, v));
+        partial
+            .iter_mut()
+            .zip(chunk)
+            .for_each(|(p, &v)| greater(p, v));
     }
-    partial.iter_mut().zip(rest).for_each(|(p, &v)| greater(p, v));
+    partial
+        .iter_mut()
+        .zip(rest)
+        .for_each(|(p, &v)| greater(p, v));
     partial.into_iter().fold(f32::NEG_INFINITY, f32::max)
 }
 

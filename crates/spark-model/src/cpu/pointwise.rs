@@ -164,7 +164,10 @@ impl PreparedPointwise {
                         load(memory.f32(view).offset(offset), stride, to, len);
                     }
                 } else {
-                    let file = Registers { base: registers, len };
+                    let file = Registers {
+                        base: registers,
+                        len,
+                    };
                     let instruction = *instruction;
                     dispatch!(
                         isa,
@@ -177,7 +180,12 @@ impl PreparedPointwise {
             let stride = self.strides[0][inner];
             let from = registers.add(step.program.result as usize * BLOCK * 2);
             if self.wide[0] {
-                store(from.cast::<i64>(), memory.i64(&step.y).offset(offset), stride, len);
+                store(
+                    from.cast::<i64>(),
+                    memory.i64(&step.y).offset(offset),
+                    stride,
+                    len,
+                );
             } else {
                 store(from, memory.f32(&step.y).offset(offset), stride, len);
             }
@@ -254,7 +262,10 @@ impl Registers {
     /// The register must exist and be borrowed nowhere else; compiled programs never write a
     /// register they read in the same instruction.
     #[inline(always)]
-    #[allow(clippy::mut_from_ref, reason = "registers are disjoint parts of one scratch")]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "registers are disjoint parts of one scratch"
+    )]
     unsafe fn write<T>(&self, register: u16) -> &mut [T] {
         // SAFETY: by the caller's word.
         unsafe {
@@ -300,7 +311,11 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
     // SAFETY: as in `execute`.
     unsafe {
         let to: &mut [f32] = file.write(instruction.to);
-        let x: &[f32] = if a == instruction.to { &[] } else { file.read(a) };
+        let x: &[f32] = if a == instruction.to {
+            &[]
+        } else {
+            file.read(a)
+        };
         let y = || -> &[f32] { file.read(b) };
         match instruction.op {
             PointOp::Load(_) | PointOp::ConstantI64(_) | PointOp::ToF32 => {}
@@ -317,7 +332,11 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
             PointOp::RemainderTruncated => zip2(x, y(), to, |a, b| a % b),
             PointOp::RemainderFloored => zip2(x, y(), to, |a, b| {
                 let r = a % b;
-                if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
+                if r != 0.0 && (r < 0.0) != (b < 0.0) {
+                    r + b
+                } else {
+                    r
+                }
             }),
             PointOp::PRelu => zip2(x, y(), to, |a, b| if a < 0.0 { a * b } else { a }),
             PointOp::And => zip2(x, y(), to, |a, b| truth(a != 0.0 && b != 0.0)),
@@ -373,10 +392,19 @@ unsafe fn execute_i64(instruction: Instruction, file: Registers) {
     // SAFETY: as in `execute`; comparisons write f32 into a register no operand uses.
     unsafe {
         let to: &mut [i64] = file.write(instruction.to);
-        let x: &[i64] = if a == instruction.to { &[] } else { file.read(a) };
+        let x: &[i64] = if a == instruction.to {
+            &[]
+        } else {
+            file.read(a)
+        };
         let y = || -> &[i64] { file.read(b) };
         let bits = |f: fn(i64, i64) -> bool| {
-            zip2(x, file.read::<i64>(b), file.write::<f32>(instruction.to), |a, b| truth(f(a, b)));
+            zip2(
+                x,
+                file.read::<i64>(b),
+                file.write::<f32>(instruction.to),
+                |a, b| truth(f(a, b)),
+            );
         };
         match instruction.op {
             PointOp::ConstantI64(value) => to.fill(value),
@@ -387,14 +415,28 @@ unsafe fn execute_i64(instruction: Instruction, file: Registers) {
             PointOp::Add => zip2(x, y(), to, i64::wrapping_add),
             PointOp::Sub => zip2(x, y(), to, i64::wrapping_sub),
             PointOp::Mul => zip2(x, y(), to, i64::wrapping_mul),
-            PointOp::Div => zip2(x, y(), to, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
+            PointOp::Div => zip2(
+                x,
+                y(),
+                to,
+                |a, b| if b == 0 { 0 } else { a.wrapping_div(b) },
+            ),
             PointOp::Pow => zip2(x, y(), to, |a, b| (a as f64).powf(b as f64) as i64),
             PointOp::RemainderTruncated => {
-                zip2(x, y(), to, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) });
+                zip2(
+                    x,
+                    y(),
+                    to,
+                    |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) },
+                );
             }
             PointOp::RemainderFloored => zip2(x, y(), to, |a, b| {
                 let r = if b == 0 { 0 } else { a.wrapping_rem(b) };
-                if r != 0 && (r < 0) != (b < 0) { r + b } else { r }
+                if r != 0 && (r < 0) != (b < 0) {
+                    r + b
+                } else {
+                    r
+                }
             }),
             PointOp::PRelu => zip2(x, y(), to, |a, b| if a < 0 { a.wrapping_mul(b) } else { a }),
             PointOp::Equal => bits(|a, b| a == b),

@@ -92,7 +92,11 @@ unsafe fn row_kernel<S: Simd>(step: &PoolStep, memory: &Memory, batch: usize, ro
                         } else {
                             S::load_first(p, lanes)
                         };
-                        acc = if average { S::add(acc, v) } else { S::max(acc, v) };
+                        acc = if average {
+                            S::add(acc, v)
+                        } else {
+                            S::max(acc, v)
+                        };
                     }
                 }
                 if average {

@@ -81,7 +81,13 @@ impl PreparedRecurrent {
                     .wrapping_offset(t as isize * step.x.axes[0].stride);
                 let rows = (x.cast_const(), step.x.axes[1].stride);
                 let to = gates.add(t * batch * width);
-                product(isa, rows, (to, width), (batch, &self.w, bias(&self.w_bias)), pool);
+                product(
+                    isa,
+                    rows,
+                    (to, width),
+                    (batch, &self.w, bias(&self.w_bias)),
+                    pool,
+                );
             }
             for t in 0..time {
                 let t = match step.direction {
@@ -127,13 +133,17 @@ impl PreparedRecurrent {
                 apply(f, row.gates);
                 row.h.copy_from_slice(row.gates);
             }
-            Cell::Gru { linear_before_reset } => {
+            Cell::Gru {
+                linear_before_reset,
+            } => {
                 let (zr, candidate) = row.gates.split_at_mut(2 * n);
                 add(zr, &row.recurrent[..2 * n]);
                 apply(f, zr);
                 let (z, r) = zr.split_at_mut(n);
                 if linear_before_reset {
-                    for ((c, &r), &rec) in candidate.iter_mut().zip(&*r).zip(&row.recurrent[2 * n..]) {
+                    for ((c, &r), &rec) in
+                        candidate.iter_mut().zip(&*r).zip(&row.recurrent[2 * n..])
+                    {
                         *c += r * rec;
                     }
                 } else if let Some(weights) = &self.r_hidden {

@@ -10,7 +10,9 @@
 use super::memory::{Memory, storage};
 use super::threads::Pool;
 use crate::graph::ReduceKind;
-use crate::plan::{ArgReduceStep, CumSumStep, MAX_RANK, Plan, ReduceStep, Storage, TopKStep, View};
+use crate::plan::{
+    ArgReduceStep, Axis, CumSumStep, MAX_RANK, Plan, ReduceStep, Storage, TopKStep, View,
+};
 
 /// Accumulators kept at once.
 const BLOCK: usize = 64;
@@ -31,13 +33,27 @@ impl Walk {
             extents: [1; MAX_RANK],
             strides: [[0; MAX_RANK]; 2],
         };
-        for axis in axes.filter(|&a| x.axes[a].extent != 1) {
-            walk.extents[walk.rank] = x.axes[axis].extent;
-            walk.strides[0][walk.rank] = x.axes[axis].stride;
-            walk.strides[1][walk.rank] = y.axes[axis].stride;
-            walk.rank += 1;
+        for axis in axes {
+            walk.push(x.axes[axis], y.axes[axis]);
         }
         walk
+    }
+
+    /// Walks the last axes of two views side by side: `x`'s from `from_x` on, `y`'s from `from_y` on.
+    pub(crate) fn tails(x: &View, from_x: usize, y: &View, from_y: usize) -> Self {
+        let mut walk = Self::new(x, y, std::iter::empty());
+        for (&a, &b) in x.axes[from_x..].iter().zip(&y.axes[from_y..]) {
+            walk.push(a, b);
+        }
+        walk
+    }
+
+    fn push(&mut self, x: Axis, y: Axis) {
+        if x.extent != 1 {
+            self.extents[self.rank] = x.extent;
+            (self.strides[0][self.rank], self.strides[1][self.rank]) = (x.stride, y.stride);
+            self.rank += 1;
+        }
     }
 
     /// Number of positions.
@@ -83,9 +99,8 @@ pub(crate) fn run(plan: &Plan, step: &ReduceStep, memory: &Memory, pool: &Pool) 
     let over = Walk::new(&step.x, &step.y, (0..rank).filter(|&a| reduced(a)));
     let empty = step.x.is_empty();
     // The innermost kept axis, if its elements lie side by side.
-    let inner = (0..rank).find(|&a| {
-        !reduced(a) && step.x.axes[a].extent > 1 && step.x.axes[a].stride == 1
-    });
+    let inner =
+        (0..rank).find(|&a| !reduced(a) && step.x.axes[a].extent > 1 && step.x.axes[a].stride == 1);
     let width = inner.map_or(1, |a| step.x.axes[a].extent);
     let y_stride = inner.map_or(0, |a| step.y.axes[a].stride);
     let kept = Walk::new(
@@ -263,7 +278,11 @@ pub(crate) fn run_arg(plan: &Plan, step: &ArgReduceStep, memory: &Memory, pool: 
         for i in 0..along.extent {
             // SAFETY: the view was checked at load.
             let v = unsafe { key(memory, &step.x, wide, x + i as isize * along.stride) };
-            let better = if step.params.max { v > best.1 } else { v < best.1 };
+            let better = if step.params.max {
+                v > best.1
+            } else {
+                v < best.1
+            };
             if i == 0 || better || (step.params.select_last && v == best.1) {
                 best = (i, v);
             }

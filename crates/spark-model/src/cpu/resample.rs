@@ -4,31 +4,24 @@
 //! the tables were made when the plan was lowered.
 
 use super::memory::{Memory, storage};
-use super::movement::Nest;
+use super::movement::{Nest, strides};
 use super::reduce::Walk;
 use super::threads::Pool;
 use crate::graph::{GridPadding, Interpolation};
 use crate::plan::{GridSampleStep, Plan, ResampleStep, Storage};
 
-/// Runs a resampling step.
-pub(crate) fn run(plan: &Plan, step: &ResampleStep, memory: &Memory, pool: &Pool) {
+/// The nest over all axes but the resampled one.
+pub(crate) fn nest(step: &ResampleStep) -> Nest {
+    let mut extents = step.y.shape();
+    extents[step.axis] = 1;
+    Nest::new(&extents, &strides(&step.x), &strides(&step.y))
+}
+
+/// Runs a resampling step along its prepared nest.
+pub(crate) fn run(plan: &Plan, nest: &Nest, step: &ResampleStep, memory: &Memory, pool: &Pool) {
     let axis = step.axis;
-    let extents: Vec<usize> = step
-        .y
-        .axes
-        .iter()
-        .enumerate()
-        .map(|(a, ax)| if a == axis { 1 } else { ax.extent })
-        .collect();
-    let xs: Vec<isize> = step.x.axes.iter().map(|a| a.stride).collect();
-    let ys: Vec<isize> = step.y.axes.iter().map(|a| a.stride).collect();
-    let nest = &Nest::new(&extents, &xs, &ys);
     let wide = storage(plan, &step.x) == Storage::I64;
-    let others = &Walk::new(
-        &step.y,
-        &step.x,
-        (0..step.y.rank()).filter(|&a| a != axis),
-    );
+    let others = &Walk::new(&step.y, &step.x, (0..step.y.rank()).filter(|&a| a != axis));
     pool.run(step.y.axes[axis].extent, |o| {
         let to = o as isize * step.y.axes[axis].stride;
         let stride = step.x.axes[axis].stride;
@@ -80,8 +73,7 @@ pub(crate) fn run_grid(step: &GridSampleStep, memory: &Memory, pool: &Pool) {
                 .sum::<isize>();
             let grid = memory.f32(&step.grid);
             // SAFETY: the grid's last axis has extent 2; views were checked at load.
-            let (gx, gy) =
-                unsafe { (*grid.offset(g), *grid.offset(g + step.grid.axes[3].stride)) };
+            let (gx, gy) = unsafe { (*grid.offset(g), *grid.offset(g + step.grid.axes[3].stride)) };
             let x = denormalise(gx, w, step.align_corners);
             let y = denormalise(gy, h, step.align_corners);
             let taps_x = taps(step, x, w);
@@ -168,7 +160,11 @@ fn cubic(d: f64) -> f64 {
 /// Folds a coordinate back into the axis, at pixel centres or at their outer edges.
 fn reflect(x: f64, extent: usize, align_corners: bool) -> f64 {
     let n = extent as f64;
-    let (low, high) = if align_corners { (0.0, n - 1.0) } else { (-0.5, n - 0.5) };
+    let (low, high) = if align_corners {
+        (0.0, n - 1.0)
+    } else {
+        (-0.5, n - 0.5)
+    };
     let range = high - low;
     if range <= 0.0 {
         return 0.0;

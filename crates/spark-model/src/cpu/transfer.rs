@@ -90,9 +90,9 @@ pub(crate) fn write_input(
         // SAFETY: the tensor holds as many elements as the port's shape, and the view was checked at load.
         unsafe {
             if wide {
-                nest.copy(values.as_ptr(), memory.i64(&port.view), |v| Held::i64(v));
+                nest.copy(values.as_ptr(), memory.i64(&port.view), Held::i64);
             } else {
-                nest.copy(values.as_ptr(), memory.f32(&port.view), |v| Held::f32(v));
+                nest.copy(values.as_ptr(), memory.f32(&port.view), Held::f32);
             }
         }
     });
@@ -112,14 +112,26 @@ pub(crate) fn read_output(port: &Port, plan: &Plan, memory: &Memory) -> Result<T
         let mut values = vec![0i64; len];
         if len > 0 {
             // SAFETY: `values` holds the port's elements; the view was checked at load.
-            unsafe { nest.copy(memory.i64(&port.view).cast_const(), values.as_mut_ptr(), |v| v) };
+            unsafe {
+                nest.copy(
+                    memory.i64(&port.view).cast_const(),
+                    values.as_mut_ptr(),
+                    |v| v,
+                )
+            };
         }
         return integers(port, values);
     }
     let mut values = vec![0f32; len];
     if len > 0 {
         // SAFETY: as above.
-        unsafe { nest.copy(memory.f32(&port.view).cast_const(), values.as_mut_ptr(), |v| v) };
+        unsafe {
+            nest.copy(
+                memory.f32(&port.view).cast_const(),
+                values.as_mut_ptr(),
+                |v| v,
+            )
+        };
     }
     match port.dtype {
         DType::F32 => Tensor::from_f32(port.shape.clone(), values),

@@ -39,8 +39,9 @@ impl Arena {
     pub fn of(plan: &Plan) -> Self {
         let lives = lives(plan);
         let mut order: Vec<usize> = (0..lives.len()).filter(|&b| lives[b].is_some()).collect();
-        let bytes_of =
-            |b: usize| (plan.buffers[b].len * plan.buffers[b].storage.size_bytes()).next_multiple_of(ALIGNMENT);
+        let bytes_of = |b: usize| {
+            (plan.buffers[b].len * plan.buffers[b].storage.size_bytes()).next_multiple_of(ALIGNMENT)
+        };
         order.sort_by_key(|&b| (std::cmp::Reverse(bytes_of(b)), b));
         let mut placed: Vec<(usize, usize, Life)> = Vec::new(); // (start, end, life), by start
         let mut offsets = vec![None; lives.len()];

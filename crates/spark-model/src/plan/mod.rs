@@ -18,6 +18,7 @@
 
 mod arena;
 mod lower;
+mod patterns;
 mod pointwise;
 mod steps;
 mod view;
@@ -26,7 +27,7 @@ pub use arena::Arena;
 pub use lower::lower;
 pub use pointwise::{Instruction, PointOp, Program, RegisterKind};
 pub use steps::*;
-pub use view::{Axis, BufferId, View, MAX_RANK};
+pub use view::{Axis, BufferId, MAX_RANK, View};
 
 use std::sync::Arc;
 

@@ -259,6 +259,6 @@ mod tests {
         let program = e.compile();
         let registers: Vec<u16> = program.instructions.iter().map(|i| i.to).collect();
         assert_ne!(registers[2], registers[3]);
-        assert_eq!(program.n_registers, 3);
+        assert_eq!(program.n_registers, 4);
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::pointwise::Program;
 use super::view::View;
 use crate::graph::{
-    ArgReduce, Cell, Direction, GridPadding, Interpolation, PoolKind, ReduceKind,
-    ScatterReduction, Unary,
+    ArgReduce, Cell, Direction, GridPadding, Interpolation, PoolKind, ReduceKind, ScatterReduction,
+    Unary,
 };
 
 /// A function applied to every result of a product before it is stored.
@@ -405,7 +405,10 @@ pub struct RecurrentStep {
 /// One step.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "each variant is described at the struct it holds")]
+#[allow(
+    missing_docs,
+    reason = "each variant is described at the struct it holds"
+)]
 pub enum Step {
     Conv(ConvStep),
     Linear(LinearStep),
@@ -492,8 +495,12 @@ impl Step {
         let none = Arc::new(Vec::new());
         let forget = |w: &mut Weights| w.data = Arc::clone(&none);
         match self {
-            Self::Conv(ConvStep { weights, epilogue, .. })
-            | Self::Linear(LinearStep { weights, epilogue, .. }) => {
+            Self::Conv(ConvStep {
+                weights, epilogue, ..
+            })
+            | Self::Linear(LinearStep {
+                weights, epilogue, ..
+            }) => {
                 forget(weights);
                 epilogue.bias = None;
             }
@@ -508,7 +515,9 @@ impl Step {
     /// Multiply-accumulate operations of the products in this step.
     pub fn macs(&self) -> u64 {
         match self {
-            Self::Conv(c) if c.transposed => (c.x.len() * c.weights.taps * c.weights.out_per_group) as u64,
+            Self::Conv(c) if c.transposed => {
+                (c.x.len() * c.weights.taps * c.weights.out_per_group) as u64
+            }
             Self::Conv(c) => (c.y.len() * c.weights.taps * c.weights.in_per_group) as u64,
             Self::Linear(l) => (l.y.len() * l.weights.in_per_group) as u64,
             Self::MatMul(m) => m.a.axes.last().map_or(0, |k| m.y.len() * k.extent) as u64,

@@ -38,7 +38,13 @@ pub struct View {
 impl View {
     /// A dense view of `shape` whose axes lie in memory in `order`, outermost first.
     pub fn dense(buffer: BufferId, shape: &[usize], order: &[usize]) -> Self {
-        let mut axes = vec![Axis { extent: 1, stride: 0 }; shape.len()];
+        let mut axes = vec![
+            Axis {
+                extent: 1,
+                stride: 0
+            };
+            shape.len()
+        ];
         let mut stride = 1isize;
         for &axis in order.iter().rev() {
             axes[axis] = Axis {
@@ -128,7 +134,10 @@ impl View {
         let (mut next, mut at) = (0, 0);
         while at < shape.len() {
             if shape[at] == 1 {
-                axes.push(Axis { extent: 1, stride: 0 });
+                axes.push(Axis {
+                    extent: 1,
+                    stride: 0,
+                });
                 at += 1;
                 continue;
             }
@@ -226,11 +235,15 @@ mod tests {
     #[test]
     fn reshape_splits_and_joins_contiguous_axes() {
         let v = View::dense(B, &[2, 3, 20], &[0, 1, 2]);
-        let w = v.reshaped(&[6, 1, 4, 5]).expect("row-major reshapes freely");
+        let w = v
+            .reshaped(&[6, 1, 4, 5])
+            .expect("row-major reshapes freely");
         assert!(w.is_row_major());
         let permuted = v.permuted(&[1, 0, 2]);
         assert_eq!(permuted.reshaped(&[6, 20]), None);
-        let cut = permuted.reshaped(&[3, 2, 4, 5]).expect("only the last axis is cut");
+        let cut = permuted
+            .reshaped(&[3, 2, 4, 5])
+            .expect("only the last axis is cut");
         assert_eq!(cut.axes[2].stride, 5);
     }
 

@@ -121,7 +121,10 @@ fn not_a_number_passes_through_a_clamp() {
             n: 1,
             epilogue: TileEpilogue {
                 bias: std::ptr::null(),
-                activation: Activation::Clamp { low: 0.0, high: f32::INFINITY },
+                activation: Activation::Clamp {
+                    low: 0.0,
+                    high: f32::INFINITY,
+                },
                 residual_first: true,
                 isa,
             },

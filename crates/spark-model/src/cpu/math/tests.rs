@@ -4,7 +4,14 @@ use super::*;
 
 /// Largest error of `op` over `samples`, as `error(got, want)`.
 #[track_caller]
-fn check(op: Unary, low: f32, high: f32, want: fn(f64) -> f64, error: fn(f32, f64) -> f64, bar: f64) {
+fn check(
+    op: Unary,
+    low: f32,
+    high: f32,
+    want: fn(f64) -> f64,
+    error: fn(f32, f64) -> f64,
+    bar: f64,
+) {
     const SAMPLES: usize = 200_003;
     let x: Vec<f32> = (0..SAMPLES)
         .map(|i| low + (high - low) * (i as f32 / (SAMPLES - 1) as f32))
@@ -18,12 +25,17 @@ fn check(op: Unary, low: f32, high: f32, want: fn(f64) -> f64, error: fn(f32, f6
             .map(|(&x, &y)| error(y, want(f64::from(x))))
             .fold(0.0, f64::max);
         // Written so that NaN fails.
-        assert!(worst <= bar, "{op:?} on {}: error {worst:e}, bar {bar:e}", isa.name());
+        assert!(
+            worst <= bar,
+            "{op:?} on {}: error {worst:e}, bar {bar:e}",
+            isa.name()
+        );
     }
 }
 
 fn ulp(got: f32, want: f64) -> f64 {
-    let unit = f64::from(f32::from_bits((want.abs() as f32).to_bits() + 1)) - f64::from(want.abs() as f32);
+    let unit =
+        f64::from(f32::from_bits((want.abs() as f32).to_bits() + 1)) - f64::from(want.abs() as f32);
     (f64::from(got) - want).abs() / unit
 }
 
@@ -46,7 +58,14 @@ fn log_is_within_two_ulp() {
 
 #[test]
 fn sigmoid_and_tanh_are_within_three_ulp() {
-    check(Unary::Sigmoid, -80.0, 80.0, |x| 1.0 / (1.0 + (-x).exp()), ulp, 3.0);
+    check(
+        Unary::Sigmoid,
+        -80.0,
+        80.0,
+        |x| 1.0 / (1.0 + (-x).exp()),
+        ulp,
+        3.0,
+    );
     check(Unary::Tanh, -12.0, 12.0, f64::tanh, ulp, 3.0);
 }
 
@@ -85,7 +104,10 @@ fn special_values_follow_ieee() {
             apply(isa, op, &mut y);
             for got in y {
                 let same = got == want || (got.is_nan() && want.is_nan());
-                assert!(same || (got - want).abs() < 1e-6, "{op:?}({x}) = {got}, want {want}");
+                assert!(
+                    same || (got - want).abs() < 1e-6,
+                    "{op:?}({x}) = {got}, want {want}"
+                );
             }
         }
     }
@@ -94,7 +116,12 @@ fn special_values_follow_ieee() {
 #[test]
 fn erf_matches_tabulated_values() {
     // Abramowitz and Stegun, table 7.1.
-    let table = [(0.1, 0.112_462_916), (0.5, 0.520_499_878), (1.0, 0.842_700_793), (2.0, 0.995_322_265)];
+    let table = [
+        (0.1, 0.112_462_916),
+        (0.5, 0.520_499_878),
+        (1.0, 0.842_700_793),
+        (2.0, 0.995_322_265),
+    ];
     for isa in Isa::available() {
         for (x, want) in table {
             let mut y = [x as f32, -x as f32];

@@ -17,7 +17,7 @@ unsafe fn mask(n: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(TABLE.as_ptr().add(8 - n).cast()) }
 }
 
-// SAFETY (every block below): the trait's callers run on a processor with these
+// SAFETY: for the implementation and every block in it: the trait's callers run on a processor with these
 // features and pass pointers valid for the lanes touched; masked-out lanes are not
 // accessed by the hardware.
 unsafe impl Simd for Avx2 {

@@ -8,7 +8,7 @@ use super::Simd;
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512;
 
-// SAFETY (every block below): the trait's callers run on a processor with these
+// SAFETY: for the implementation and every block in it: the trait's callers run on a processor with these
 // features and pass pointers valid for the lanes touched; masked-out lanes are not
 // accessed by the hardware.
 unsafe impl Simd for Avx512 {

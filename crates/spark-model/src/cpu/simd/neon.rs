@@ -8,7 +8,7 @@ use super::Simd;
 #[derive(Clone, Copy)]
 pub(crate) struct Neon;
 
-// SAFETY (every block below): NEON is part of the base architecture, and the trait's
+// SAFETY: for the implementation and every block in it: NEON is part of the base architecture, and the trait's
 // callers pass pointers valid for the lanes touched.
 unsafe impl Simd for Neon {
     type V = float32x4_t;

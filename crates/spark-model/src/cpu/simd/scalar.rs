@@ -6,7 +6,7 @@ use super::Simd;
 #[derive(Clone, Copy)]
 pub(crate) struct Scalar;
 
-// SAFETY (every block below): callers pass pointers valid for the lanes touched.
+// SAFETY: for the implementation and every block in it: callers pass pointers valid for the lanes touched.
 unsafe impl Simd for Scalar {
     type V = [f32; 4];
     const LANES: usize = 4;

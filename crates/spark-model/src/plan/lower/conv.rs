@@ -6,7 +6,14 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::graph::{Conv, ConvTranspose, Padding, Pool, PoolKind};
+use crate::graph::{Conv, ConvTranspose, Padding, Pool, PoolKind, ReduceKind};
+
+/// Constant weights as the file holds them, one spatial axis made two.
+struct Filters {
+    data: Vec<f32>,
+    shape: Vec<usize>,
+    bias: Option<Arc<Vec<f32>>>,
+}
 
 impl Lowering<'_> {
     /// `id` as `[n, c, h, w]` with unit channel stride.
@@ -39,10 +46,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn weights_and_bias(
-        &mut self,
-        node: &Node,
-    ) -> Result<(Vec<f32>, Vec<usize>, Option<Arc<Vec<f32>>>), OpError> {
+    fn weights_and_bias(&mut self, node: &Node) -> Result<Filters, OpError> {
         let w = self.operand(node, 1)?;
         let Some(weights) = self.constant(w) else {
             return fail("weights that are not constant are not supported");
@@ -58,7 +62,11 @@ impl Lowering<'_> {
         if shape.len() == 3 {
             shape.insert(2, 1);
         }
-        Ok((weights.to_f32(), shape, bias))
+        Ok(Filters {
+            data: weights.to_f32(),
+            shape,
+            bias,
+        })
     }
 
     pub(super) fn conv(&mut self, node: &Node, params: &Conv) -> Result<(), OpError> {
@@ -67,14 +75,18 @@ impl Lowering<'_> {
         };
         let x_id = self.operand(node, 0)?;
         let x = self.image(&node.name, x_id)?;
-        let (source, shape, bias) = self.weights_and_bias(node)?;
-        let [m, per_group, kh, kw] = shape[..] else {
+        let filters = self.weights_and_bias(node)?;
+        let [m, per_group, kh, kw] = filters.shape[..] else {
             return fail("weights need four axes");
         };
         let groups = params.groups;
         let (taps, out_per_group) = (kh * kw, m / groups);
-        let mut data = vec![0.0; source.len()];
-        for (o, filter) in source.chunks_exact((per_group * taps).max(1)).enumerate() {
+        let mut data = vec![0.0; filters.data.len()];
+        for (o, filter) in filters
+            .data
+            .chunks_exact((per_group * taps).max(1))
+            .enumerate()
+        {
             let (group, o) = (o / out_per_group, o % out_per_group);
             for (c, window) in filter.chunks_exact(taps).enumerate() {
                 for (tap, &w) in window.iter().enumerate() {
@@ -84,7 +96,14 @@ impl Lowering<'_> {
             }
         }
         let y = self.image_result(out);
-        let window = window(&params.strides, &params.dilations, [kh, kw], &params.padding, &x, &y)?;
+        let window = window(
+            &params.strides,
+            &params.dilations,
+            [kh, kw],
+            &params.padding,
+            &x,
+            &y,
+        )?;
         let step = ConvStep {
             x,
             y,
@@ -98,7 +117,7 @@ impl Lowering<'_> {
             window,
             transposed: false,
             epilogue: Epilogue {
-                bias,
+                bias: filters.bias,
                 ..Epilogue::default()
             },
         };
@@ -117,16 +136,17 @@ impl Lowering<'_> {
         };
         let x_id = self.operand(node, 0)?;
         let x = self.image(&node.name, x_id)?;
-        let (source, shape, bias) = self.weights_and_bias(node)?;
-        let [c, out_per_group, kh, kw] = shape[..] else {
+        let filters = self.weights_and_bias(node)?;
+        let [c, out_per_group, kh, kw] = filters.shape[..] else {
             return fail("weights need four axes");
         };
         let groups = params.conv.groups;
         let (taps, in_per_group) = (kh * kw, c / groups);
-        let mut data = vec![0.0; source.len()];
-        for (i, filters) in source.chunks_exact((out_per_group * taps).max(1)).enumerate() {
+        let mut data = vec![0.0; filters.data.len()];
+        let per_input = (out_per_group * taps).max(1);
+        for (i, fan) in filters.data.chunks_exact(per_input).enumerate() {
             let (group, i) = (i / in_per_group, i % in_per_group);
-            for (o, window) in filters.chunks_exact(taps).enumerate() {
+            for (o, window) in fan.chunks_exact(taps).enumerate() {
                 for (tap, &w) in window.iter().enumerate() {
                     let row = (group * taps + tap) * in_per_group + i;
                     data[row * out_per_group + o] = w;
@@ -154,7 +174,7 @@ impl Lowering<'_> {
             window: Window { pad, ..ones },
             transposed: true,
             epilogue: Epilogue {
-                bias,
+                bias: filters.bias,
                 ..Epilogue::default()
             },
         };
@@ -174,7 +194,14 @@ impl Lowering<'_> {
         let x = self.image(&node.name, x_id)?;
         let y = self.image_result(out);
         let kernel = pair(&params.kernel)?;
-        let window = window(&params.strides, &params.dilations, kernel, &params.padding, &x, &y)?;
+        let window = window(
+            &params.strides,
+            &params.dilations,
+            kernel,
+            &params.padding,
+            &x,
+            &y,
+        )?;
         let pad_end = match &params.padding {
             Padding::Explicit(pads) if pads.len() == 4 => [pads[2], pads[3]],
             Padding::Explicit(pads) if pads.len() == 2 => [0, pads[1]],
@@ -213,12 +240,16 @@ impl Lowering<'_> {
     }
 }
 
-use crate::graph::ReduceKind;
-
 /// `[n, c, w]` as `[n, c, 1, w]`.
 fn with_height(view: &View) -> View {
     let mut view = view.clone();
-    view.axes.insert(2, Axis { extent: 1, stride: 0 });
+    view.axes.insert(
+        2,
+        Axis {
+            extent: 1,
+            stride: 0,
+        },
+    );
     view
 }
 
@@ -228,7 +259,10 @@ fn pair(list: &[usize]) -> Result<[usize; 2], OpError> {
         [] => Ok([1, 1]),
         [w] => Ok([1, *w]),
         [h, w] => Ok([*h, *w]),
-        _ => fail(format!("{} spatial axes; one or two are supported", list.len())),
+        _ => fail(format!(
+            "{} spatial axes; one or two are supported",
+            list.len()
+        )),
     }
 }
 
@@ -279,10 +313,7 @@ fn transposed_pad(
         Padding::Explicit(pads) if pads.len() == 2 => [0, pads[0]],
         _ => [0, 0],
     };
-    let same = matches!(
-        params.conv.padding,
-        Padding::SameUpper | Padding::SameLower
-    );
+    let same = matches!(params.conv.padding, Padding::SameUpper | Padding::SameLower);
     if params.output_shape.is_none() && !same {
         return Ok(explicit);
     }
@@ -294,9 +325,8 @@ fn transposed_pad(
     };
     Ok(std::array::from_fn(|i| {
         let reach = (window.kernel[i] - 1) * window.dilation[i] + 1;
-        let full = x.axes[2 + i].extent.saturating_sub(1) * window.stride[i]
-            + reach
-            + output_padding[i];
+        let full =
+            x.axes[2 + i].extent.saturating_sub(1) * window.stride[i] + reach + output_padding[i];
         let total = full.saturating_sub(y.axes[2 + i].extent);
         match params.conv.padding {
             Padding::SameUpper => total / 2,

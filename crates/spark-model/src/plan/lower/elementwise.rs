@@ -206,7 +206,7 @@ impl Lowering<'_> {
     }
 
     /// `[c]`-like operands of quantisation, shaped so that they broadcast along `axis`.
-    fn along_axis(&mut self, id: ValueId, axis: usize, rank: usize) -> Result<View, OpError> {
+    fn along_axis(&mut self, id: ValueId, axis: i64, rank: usize) -> Result<View, OpError> {
         let view = self.view(id)?;
         if view.len() == 1 {
             return Ok(self.reshaped("", view, &[]));
@@ -215,7 +215,7 @@ impl Lowering<'_> {
             return fail("blocked quantisation is not supported");
         }
         let mut shape = vec![1; rank];
-        shape[axis] = view.len();
+        shape[axis_index(axis, rank)?] = view.len();
         Ok(self.reshaped("", view, &shape))
     }
 
@@ -231,7 +231,6 @@ impl Lowering<'_> {
             return fail(format!("quantising {} is not supported", self.ty(x).dtype));
         }
         let rank = self.ty(x).shape.len();
-        let axis = axis_index(axis, rank.max(1))?;
         let mut views = vec![self.view(x)?, self.along_axis(scale, axis, rank)?];
         if let Some(zero) = self.optional(node, 2) {
             views.push(self.along_axis(zero, axis, rank)?);
@@ -249,7 +248,6 @@ impl Lowering<'_> {
     fn dequantize(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<(), OpError> {
         let (x, scale) = (self.operand(node, 0)?, self.operand(node, 1)?);
         let rank = self.ty(x).shape.len();
-        let axis = axis_index(axis, rank.max(1))?;
         let mut views = vec![self.view(x)?, self.along_axis(scale, axis, rank)?];
         if let Some(zero) = self.optional(node, 2) {
             views.push(self.along_axis(zero, axis, rank)?);
@@ -340,7 +338,13 @@ impl Lowering<'_> {
         let depth = self.ty(out).shape[axis];
         let mut index = self.view(indices)?;
         let wide = self.storage(&index) == Storage::I64;
-        index.axes.insert(axis, Axis { extent: 1, stride: 0 });
+        index.axes.insert(
+            axis,
+            Axis {
+                extent: 1,
+                stride: 0,
+            },
+        );
         let mut shape = vec![1; rank];
         shape[axis] = depth;
         let positions: Vec<f32> = (0..depth).map(|i| i as f32).collect();
@@ -510,7 +514,11 @@ fn binary_nodes(e: &mut Expression, op: Binary, a: u16, b: u16, dtype: DType) ->
         }
         Binary::Div => {
             let y = e.push(PointOp::Div, &[a, b]);
-            let y = if small { e.push(PointOp::Truncate, &[y]) } else { y };
+            let y = if small {
+                e.push(PointOp::Truncate, &[y])
+            } else {
+                y
+            };
             wrapped(e, y, dtype)
         }
         Binary::Pow => {
@@ -557,7 +565,11 @@ fn cast_operations(from: DType, to: DType) -> Vec<PointOp> {
             if wide(from) {
                 ops.extend([wrap(8, signed), PointOp::ToF32]);
             } else if from.is_float() {
-                let (low, high) = if signed { (-128.0, 127.0) } else { (0.0, 255.0) };
+                let (low, high) = if signed {
+                    (-128.0, 127.0)
+                } else {
+                    (0.0, 255.0)
+                };
                 ops.extend([PointOp::Truncate, range(low, high)]);
             } else if from != DType::Bool {
                 ops.push(wrap(8, signed));

@@ -103,7 +103,10 @@ impl Lowering<'_> {
             return Ok(());
         }
         let (mut a_view, mut b_view) = (self.view(a)?, self.view(b)?);
-        let unit = Axis { extent: 1, stride: 0 };
+        let unit = Axis {
+            extent: 1,
+            stride: 0,
+        };
         let mut full = shape.clone();
         if a_view.rank() == 1 {
             a_view.axes.insert(0, unit);

@@ -39,7 +39,9 @@ use crate::tensor::{Tensor, TensorData};
 /// the node: more than 8 axes, convolutions over three spatial axes, shapes that
 /// depend on values.
 pub fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
-    let mut lowering = Lowering::new(graph);
+    let mut graph = graph.clone();
+    super::patterns::join(&mut graph);
+    let mut lowering = Lowering::new(&graph);
     lowering.inputs()?;
     for node in &graph.nodes {
         lowering
@@ -252,7 +254,9 @@ impl<'g> Lowering<'g> {
             Some(TensorData::I64(v)) => Ok(v.clone()),
             Some(TensorData::I32(v)) => Ok(v.iter().map(|&x| i64::from(x)).collect()),
             Some(_) => fail(format!("{what} is not an integer tensor")),
-            None => fail(format!("{what} is not constant, so the shape depends on values")),
+            None => fail(format!(
+                "{what} is not constant, so the shape depends on values"
+            )),
         }
     }
 

@@ -82,7 +82,13 @@ impl Lowering<'_> {
     fn filled(&mut self, node: &Node, out: ValueId, value: f64) -> View {
         let ty = self.ty(out);
         let y = self.image_buffer(Storage::of(ty.dtype), &ty.shape);
-        self.emit(&node.name, Step::Fill { y: y.clone(), value });
+        self.emit(
+            &node.name,
+            Step::Fill {
+                y: y.clone(),
+                value,
+            },
+        );
         y
     }
 
@@ -208,22 +214,22 @@ impl Lowering<'_> {
             None => (0..rank as i64).collect(),
         };
         let n = axes.len();
-        let (mut begin, mut end) = (vec![0i64; rank], vec![0i64; rank]);
+        // Begin and end of every axis.
+        let mut borders = vec![[0i64; 2]; rank];
         for (i, &axis) in axes.iter().enumerate() {
-            let axis = axis_index(axis, rank)?;
-            (begin[axis], end[axis]) = (pads[i], pads[n + i]);
+            borders[axis_index(axis, rank)?] = [pads[i], pads[n + i]];
         }
         // Negative padding cuts.
-        for axis in 0..rank {
-            let (b, e) = ((-begin[axis]).max(0), (-end[axis]).max(0));
+        for (axis, border) in borders.iter_mut().enumerate() {
+            let [b, e] = border.map(|p| (-p).max(0));
             if b + e > 0 {
                 let extent = view.axes[axis].extent as i64 - b - e;
                 view = view.sliced(axis, b as usize, 1, extent.max(0) as usize);
-                (begin[axis], end[axis]) = (begin[axis].max(0), end[axis].max(0));
+                *border = border.map(|p| p.max(0));
             }
         }
         if mode != PadMode::Constant {
-            return Ok(self.pad_by_index(&node.name, view, mode, &begin, &end));
+            return Ok(self.pad_by_index(&node.name, view, mode, &borders));
         }
         let value = match self.optional(node, 2) {
             None => 0.0,
@@ -234,10 +240,16 @@ impl Lowering<'_> {
         };
         let shape = self.ty(out).shape.clone();
         let y = self.dense_buffer(self.storage(&view), &shape, &view.memory_order());
-        self.emit(&node.name, Step::Fill { y: y.clone(), value });
+        self.emit(
+            &node.name,
+            Step::Fill {
+                y: y.clone(),
+                value,
+            },
+        );
         let mut inner = y.clone();
-        for axis in 0..rank {
-            inner = inner.sliced(axis, begin[axis] as usize, 1, view.axes[axis].extent);
+        for (axis, border) in borders.iter().enumerate() {
+            inner = inner.sliced(axis, border[0] as usize, 1, view.axes[axis].extent);
         }
         if !view.is_empty() {
             self.emit(&node.name, Step::Copy { x: view, y: inner });
@@ -250,15 +262,14 @@ impl Lowering<'_> {
         name: &str,
         mut view: View,
         mode: PadMode,
-        begin: &[i64],
-        end: &[i64],
+        borders: &[[i64; 2]],
     ) -> View {
-        for axis in 0..view.rank() {
-            if begin[axis] == 0 && end[axis] == 0 {
+        for (axis, &[begin, end]) in borders.iter().enumerate() {
+            if begin == 0 && end == 0 {
                 continue;
             }
             let extent = view.axes[axis].extent as i64;
-            let index: Vec<u32> = (-begin[axis]..extent + end[axis])
+            let index: Vec<u32> = (-begin..extent + end)
                 .map(|i| match mode {
                     PadMode::Edge => i.clamp(0, extent - 1),
                     PadMode::Wrap => i.rem_euclid(extent),
@@ -397,9 +408,9 @@ impl Lowering<'_> {
         };
         let ones = (0..rows as i64).flat_map(|i| (0..columns as i64).map(move |j| j - i == k));
         let data = match Storage::of(ty.dtype) {
-            Storage::F32 => ConstantData::F32(Arc::new(
-                ones.map(|one| f32::from(u8::from(one))).collect(),
-            )),
+            Storage::F32 => {
+                ConstantData::F32(Arc::new(ones.map(|one| f32::from(u8::from(one))).collect()))
+            }
             Storage::I64 => ConstantData::I64(Arc::new(ones.map(i64::from).collect())),
         };
         let buffer = self.constant_buffer(data);

@@ -191,7 +191,11 @@ fn axis_table(params: &Resize, n_in: usize, n_out: usize, scale: f64) -> Table {
             weight: None,
         };
     }
-    let stretch = if params.antialias { scale.min(1.0) } else { 1.0 };
+    let stretch = if params.antialias {
+        scale.min(1.0)
+    } else {
+        1.0
+    };
     let reach = match params.mode {
         Interpolation::Cubic => 2.0,
         _ => 1.0,
