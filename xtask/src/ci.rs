@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! fmt           rustfmt finds nothing to change
-//! clippy        no warning in any target
+//! clippy        no warning in any target, with every feature and with none
 //! test          the README's test command
 //! doc           rustdoc, no warning
 //! tidy          what compilers cannot check
-//! test-release  the suite again as users build it: optimised, without debug assertions
+//! test-release  the suite again as users build it: optimised, without debug assertions;
+//!               with every feature
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
 //! ```
@@ -132,15 +133,18 @@ fn fmt(workspace: &Workspace) -> Result<(), Error> {
 }
 
 fn clippy(workspace: &Workspace) -> Result<(), Error> {
-    let args = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    command::run(cargo(&args).current_dir(&workspace.root))
+    let deny = ["--", "-D", "warnings"];
+    let mut all = cargo(&["clippy", "--workspace", "--all-targets", "--all-features"]);
+    command::run(all.args(deny).current_dir(&workspace.root))?;
+    for package in workspace
+        .packages
+        .iter()
+        .filter(|package| package.has_default_features)
+    {
+        let mut bare = cargo(&["clippy", "-p", &package.name, "--no-default-features"]);
+        command::run(bare.args(deny).current_dir(&workspace.root))?;
+    }
+    Ok(())
 }
 
 fn test(workspace: &Workspace) -> Result<(), Error> {
@@ -148,7 +152,7 @@ fn test(workspace: &Workspace) -> Result<(), Error> {
 }
 
 fn doc(workspace: &Workspace) -> Result<(), Error> {
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
     command::run(
         doc.env("RUSTDOCFLAGS", "-D warnings")
             .current_dir(&workspace.root),
@@ -158,7 +162,13 @@ fn doc(workspace: &Workspace) -> Result<(), Error> {
 /// The release profile turns debug assertions and overflow checks off. Doc tests are left
 /// out: each is a program of its own, and `test` has run them.
 fn test_release(workspace: &Workspace) -> Result<(), Error> {
-    let mut test = cargo(&["test", "--release", "--workspace", "--tests"]);
+    let mut test = cargo(&[
+        "test",
+        "--release",
+        "--workspace",
+        "--all-features",
+        "--tests",
+    ]);
     let counts = command::run_tests(test.current_dir(&workspace.root))?;
     println!("{counts}");
     Ok(())

@@ -29,6 +29,8 @@ pub(crate) struct Package {
     pub(crate) targets: Vec<Target>,
     /// Whether plain `cargo test` builds it.
     pub(crate) is_default: bool,
+    /// Whether some of its features are on unless switched off.
+    pub(crate) has_default_features: bool,
 }
 
 /// One dependency as written in a manifest.
@@ -110,6 +112,9 @@ impl Workspace {
                 dependencies,
                 targets,
                 is_default: default_ids.contains(&package["id"]),
+                has_default_features: package["features"]["default"]
+                    .as_array()
+                    .is_some_and(|features| !features.is_empty()),
             });
         }
         Ok(Self {
@@ -149,7 +154,8 @@ mod tests {
         "packages": [
           {"id": "id-a", "name": "a", "manifest_path": "/w/crates/a/Cargo.toml",
            "dependencies": [{"name": "b", "kind": null}, {"name": "c", "kind": "dev"}],
-           "targets": [{"name": "x", "kind": ["example"]}]},
+           "targets": [{"name": "x", "kind": ["example"]}],
+           "features": {"default": ["d"], "d": []}},
           {"id": "id-r", "name": "r", "manifest_path": "/w/Cargo.toml",
            "dependencies": [], "targets": []}
         ]}"#;
@@ -159,7 +165,7 @@ mod tests {
         let workspace = Workspace::parse(METADATA).unwrap();
         let a = &workspace.packages[0];
         assert_eq!((a.name.as_str(), a.folder.as_str()), ("a", "crates/a"));
-        assert!(a.is_default);
+        assert!(a.is_default && a.has_default_features);
         assert_eq!(
             a.dependencies[1],
             Dependency {
@@ -176,6 +182,7 @@ mod tests {
         );
         assert_eq!(workspace.packages[1].folder, "");
         assert!(!workspace.packages[1].is_default);
+        assert!(!workspace.packages[1].has_default_features);
     }
 
     #[test]
