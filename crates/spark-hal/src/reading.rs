@@ -190,9 +190,9 @@ impl<T: serde::Serialize> serde::Serialize for Reading<T> {
     }
 }
 
-/// At most 60 characters of `text`, control characters shown as `?`.
+/// At most 100 characters of `text`, control characters shown as `?`.
 pub(crate) fn quote(text: &str) -> String {
-    const LIMIT: usize = 60;
+    const LIMIT: usize = 100;
     let mut quoted: String = text
         .chars()
         .take(LIMIT)
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn quotation_is_short_and_printable() {
         assert_eq!(quote("a\nb\u{7}c"), "a?b?c");
-        assert_eq!(quote(&"x".repeat(1_000_000)).chars().count(), 61);
+        assert_eq!(quote(&"x".repeat(1_000_000)).chars().count(), 101);
     }
 
     #[test]

@@ -235,6 +235,15 @@ fn profiler_unified_memory() {
 }
 
 #[test]
+fn gpu_usable() {
+    Patient::spark().passes("gpu.usable");
+    Patient::of("plain-pc").has("gpu.usable", Severity::Note, "work runs on the CPU");
+    let mut hidden = Patient::spark();
+    hidden.cuda = Some("version = 13000\n".to_owned());
+    hidden.has("gpu.usable", Severity::Error, "no device for this process");
+}
+
+#[test]
 fn gpu_low_power() {
     let busy = |clock: &str| {
         Patient::spark()
@@ -602,7 +611,14 @@ fn other_machines_are_left_in_peace() {
         "h100-server",
     ] {
         let report = Patient::of(machine).examine();
-        assert_eq!(report.worst(), None, "{machine}: {}", report.to_text());
+        let found: Vec<&str> = report.findings().map(|(check, _)| check.id).collect();
+        let wanted: &[&str] = if machine == "h100-server" {
+            &[]
+        } else {
+            &["gpu.usable"]
+        };
+        assert_eq!(found, wanted, "{machine}: {}", report.to_text());
+        assert!(report.worst() <= Some(Severity::Note));
     }
 }
 

@@ -8,6 +8,7 @@ mod hostile;
 mod machines;
 #[cfg(feature = "nvml")]
 mod monitor;
+mod mutations;
 #[cfg(feature = "nvml")]
 mod posed;
 mod recorded;

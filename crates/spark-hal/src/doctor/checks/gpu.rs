@@ -8,6 +8,12 @@ use crate::reading::Reading;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
+        id: "gpu.usable",
+        title: "programs can compute on an NVIDIA GPU",
+        source: "this crate: spark_hal::cuda",
+        run: usable,
+    },
+    Check {
         id: "gpu.low-power",
         title: "a busy GPU runs at its clocks",
         source: "parallelArchitect/sparkview, spark-gpu-throttle-check: stuck at 500-850 MHz and \
@@ -31,6 +37,35 @@ pub(super) const CHECKS: &[Check] = &[
 /// Clock under which a busy GB10 counts as stuck (sparkview's limit).
 const STUCK_MHZ: u32 = 1400;
 const HOT_C: u32 = 85;
+
+fn usable(facts: &Facts) -> Verdict {
+    let machine = &facts.machine;
+    if machine.gpus.iter().any(crate::gpu::Gpu::is_usable) {
+        return Verdict::Passed;
+    }
+    let why = machine
+        .cuda_failure
+        .as_deref()
+        .unwrap_or("no device could be described");
+    if machine.gpus.is_empty() {
+        return found(
+            Severity::Note,
+            "there is no NVIDIA GPU here: work runs on the CPU",
+            vec![
+                seen("/sys/bus/pci/devices", "no NVIDIA display device"),
+                seen("CUDA", why),
+            ],
+            "nothing to mend, unless a GPU is plugged in: then see `lspci -d 10de:`",
+        );
+    }
+    found(
+        Severity::Error,
+        "there is an NVIDIA GPU and programs cannot compute on it",
+        vec![seen("CUDA", why)],
+        "check that CUDA and CUDA_VISIBLE_DEVICES do not hide it and that libcuda.so.1 is \
+         installed with the driver",
+    )
+}
 
 fn low_power(facts: &Facts) -> Verdict {
     if !facts.is_spark() {

@@ -1,0 +1,193 @@
+//! Recorded machines with damaged files: no damage makes detection or the doctor panic,
+//! and neither takes longer than a second.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use spark_hal::doctor::{Facts, Verdict, examine_facts};
+use spark_hal::{Machine, Sources};
+
+use crate::recorded::{Tree, machine_names};
+
+/// One damage to one file.
+#[derive(Debug, Clone)]
+enum Damage {
+    FlipBits { at: usize, mask: u8 },
+    CutAt { at: usize },
+    Repeat { times: usize },
+    Insert { at: usize, bytes: Vec<u8> },
+    Replace { bytes: Vec<u8> },
+    ReplaceNumbers { with: &'static str },
+    Remove,
+    BecomeDirectory,
+    LinkTo { target: &'static str },
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..64);
+    let numbers = [
+        "-1",
+        "0",
+        "18446744073709551615",
+        "99999999999999999999999",
+        "1e9",
+        "٣",
+        "",
+    ];
+    let targets = [
+        "/dev/zero",
+        "/dev/tty",
+        "/nowhere",
+        "/proc",
+        ".",
+        "/proc/self/mem",
+    ];
+    prop_oneof![
+        (any::<usize>(), any::<u8>()).prop_map(|(at, mask)| Damage::FlipBits { at, mask }),
+        any::<usize>().prop_map(|at| Damage::CutAt { at }),
+        (2_usize..2000).prop_map(|times| Damage::Repeat { times }),
+        (any::<usize>(), bytes()).prop_map(|(at, bytes)| Damage::Insert { at, bytes }),
+        bytes().prop_map(|bytes| Damage::Replace { bytes }),
+        proptest::sample::select(numbers.to_vec()).prop_map(|with| Damage::ReplaceNumbers { with }),
+        Just(Damage::Remove),
+        Just(Damage::BecomeDirectory),
+        proptest::sample::select(targets.to_vec()).prop_map(|target| Damage::LinkTo { target }),
+    ]
+}
+
+fn apply(place: &Path, damage: &Damage) {
+    let mut content = fs::read(place).unwrap_or_default();
+    let position = |at: usize| at % (content.len() + 1);
+    match damage {
+        Damage::FlipBits { at, mask } => {
+            let at = position(*at);
+            if let Some(byte) = content.get_mut(at) {
+                *byte ^= mask;
+            }
+        }
+        Damage::CutAt { at } => {
+            let at = position(*at);
+            content.truncate(at);
+        }
+        Damage::Repeat { times } => content = content.repeat(*times),
+        Damage::Insert { at, bytes } => {
+            let at = position(*at);
+            content.splice(at..at, bytes.iter().copied());
+        }
+        Damage::Replace { bytes } => content.clone_from(bytes),
+        Damage::ReplaceNumbers { with } => {
+            let text = String::from_utf8_lossy(&content).into_owned();
+            let words = text
+                .split_inclusive(|c: char| !c.is_ascii_digit())
+                .map(|word| {
+                    let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
+                    if digits.is_empty() {
+                        word.to_owned()
+                    } else {
+                        word.replacen(digits, with, 1)
+                    }
+                });
+            content = words.collect::<String>().into_bytes();
+        }
+        Damage::Remove | Damage::BecomeDirectory | Damage::LinkTo { .. } => {
+            let _ = fs::remove_file(place);
+            match damage {
+                Damage::BecomeDirectory => fs::create_dir(place).unwrap(),
+                Damage::LinkTo { target } => std::os::unix::fs::symlink(target, place).unwrap(),
+                _ => {}
+            }
+            return;
+        }
+    }
+    fs::write(place, content).unwrap();
+}
+
+/// Every file of a tree, in a fixed order.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut entries: Vec<PathBuf> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    entries.sort();
+    for path in entries {
+        if path.is_symlink() {
+            continue;
+        } else if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Files that only the doctor reads, so that they get damaged too.
+const DOCTOR_FILES: &str = "\
+== /lib/modules/6.14.0-1013-nvidia/modules.dep
+kernel/nvidia-580-open/nvidia.ko: kernel/x.ko
+== /var/log/kern.log
+NVRM: Out of memory [NV_ERR_NO_MEMORY] @ mem_desc.c:1359
+== /proc/pressure/memory
+some avg10=0.00 avg60=0.00 avg300=0.00 total=0
+full avg10=0.00 avg60=0.00 avg300=0.00 total=0
+== /proc/net/route
+Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask
+enp1s0f0np0\t0064A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF
+== /proc/net/fib_trie
+  |-- 192.168.100.7
+     /32 host LOCAL
+== /proc/net/if_inet6
+fe800000000000000000000000000001 02 40 20 80 enp1s0f0np0
+== /home/user/.local/lib/python3.12/site-packages/torch/version.py
+__version__ = '2.9.0+cu130'
+cuda: Optional[str] = '13.0'
+== /home/user/.local/lib/python3.12/site-packages/triton/backends/nvidia/bin/ptxas
+Cuda compilation tools, release 12.8, V12.8.93
+== /home/user/.local/lib/python3.12/site-packages/x/_C.so
+ELF
+== /usr/bin/docker
+ELF
+== /etc/group
+docker:x:998:other
+== /etc/modules-load.d/x.conf
+nvidia-peermem
+";
+
+proptest! {
+    // A fifth of what PROPTEST_CASES says (256): each case unpacks a whole machine.
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 5))]
+
+    #[test]
+    fn damaged_machines_are_still_described(
+        machine in proptest::sample::select(machine_names()),
+        damages in proptest::collection::vec((any::<usize>(), damage()), 1..24),
+    ) {
+        let tree = Tree::of(&machine);
+        tree.add(DOCTOR_FILES);
+        let files = files(&tree.path("/"));
+        for (which, damage) in &damages {
+            let place = &files[which % files.len()];
+            // A link made by an earlier damage must not be read or written through.
+            if place.is_file() && !place.is_symlink() {
+                apply(place, damage);
+            }
+        }
+        let begin = Instant::now();
+        let found = Machine::read(&Sources::files(tree.root()));
+        let elapsed = begin.elapsed();
+        prop_assert!(elapsed < Duration::from_secs(1), "detection took {elapsed:?}");
+        prop_assert!(found.cpu.plan().n_threads >= 1);
+        prop_assert!(found.summary().len() < 500);
+
+        let mut facts = Facts::of(tree.root(), found);
+        facts.environment.insert("HOME".to_owned(), "/home/user".to_owned());
+        let report = examine_facts(facts);
+        for outcome in &report.outcomes {
+            prop_assert!(outcome.verdict != Verdict::TimedOut, "{}", outcome.check.id);
+        }
+        prop_assert!(!report.to_json().contains("MUST-NOT-APPEAR"));
+    }
+}

@@ -1,0 +1,49 @@
+//! Which machine is this, and how can one tell?
+//!
+//! Run: `cargo run --example detect`
+
+#![allow(clippy::print_stdout, reason = "an example shows what it found")]
+
+use spark::hal::cpu::format_cpu_list;
+use spark::hal::memory::{BudgetPolicy, Purpose};
+use spark::hal::{Memory, Root, machine};
+
+fn main() {
+    let machine = machine();
+    println!("{}", machine.summary());
+    for seen in &machine.platform.evidence {
+        println!("  because  {seen}");
+    }
+    for doubt in &machine.platform.doubts {
+        println!("  but      {doubt}");
+    }
+    for (kind, cpus) in machine.cpu.kinds() {
+        println!("cores      {kind}: CPUs {}", format_cpu_list(&cpus));
+    }
+    println!("threads    {}", machine.cpu.plan().n_threads);
+
+    let memory = Memory::read(&Root::host());
+    let budget = memory.budget(Purpose::Cpu, &BudgetPolicy::default());
+    println!("available  {} bytes", memory.available_to_cpu_bytes());
+    println!("budget     {} bytes", budget.map(|budget| budget.bytes));
+
+    for gpu in &machine.gpus {
+        println!(
+            "gpu        {}, compute capability {}",
+            gpu.name, gpu.compute_capability
+        );
+        println!("  memory   {:?}", gpu.memory);
+        println!(
+            "  fastest  {}, recommended {}",
+            gpu.fastest, gpu.recommended.precision
+        );
+        println!("  because  {}", gpu.recommended.reason);
+    }
+    println!("software   {}", machine.stack);
+    for library in &machine.stack.libraries {
+        println!("  {} {} in {}", library.name, library.version, library.path);
+    }
+    if let Some(why) = &machine.cuda_failure {
+        println!("no CUDA    {why}");
+    }
+}
