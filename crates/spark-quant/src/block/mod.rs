@@ -53,7 +53,7 @@ pub enum ScaleSearch {
     /// The largest magnitude maps to 6 or to 4, whichever leaves the smaller squared error. The
     /// tensor scale leaves room for the second choice: it is `amax / (6 * 256)` (arXiv 2512.02010).
     FourOverSix,
-    /// Every E4M3 scale from twelve codes below the amax choice to eight above it; the one with the
+    /// Every E4M3 scale from four codes below the amax choice to seven above it; the one with the
     /// smallest squared error, the smaller scale on a tie.
     Sweep,
 }
@@ -182,6 +182,25 @@ pub enum Rounding {
     },
 }
 
+/// Memory to write codes and byte scales into; whatever it holds is overwritten.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    pub(crate) codes: Vec<u8>,
+    pub(crate) scales: Vec<u8>,
+}
+
+impl Buffers {
+    fn of(old: PackedTensor) -> Self {
+        let (codes, scales) = old.into_parts();
+        let scales = match scales {
+            Scales::Nvfp4 { block, .. } => block,
+            Scales::Mx(scales) => scales,
+            Scales::F32 { .. } => Vec::new(),
+        };
+        Self { codes, scales }
+    }
+}
+
 /// A recipe together with everything else that decides the codes.
 ///
 /// # Examples
@@ -236,6 +255,34 @@ impl Quantizer {
         shape: &[usize],
         axis: usize,
     ) -> Result<PackedTensor, QuantError> {
+        self.pack_tensor(cpu, values, shape, axis, Buffers::default())
+    }
+
+    /// The same in the memory of a tensor that is no longer needed, so that packing one tensor after
+    /// another allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::quantize`]; `old` is gone either way.
+    pub fn quantize_reusing(
+        &self,
+        cpu: Cpu,
+        values: &[f32],
+        shape: &[usize],
+        axis: usize,
+        old: PackedTensor,
+    ) -> Result<PackedTensor, QuantError> {
+        self.pack_tensor(cpu, values, shape, axis, Buffers::of(old))
+    }
+
+    fn pack_tensor(
+        &self,
+        cpu: Cpu,
+        values: &[f32],
+        shape: &[usize],
+        axis: usize,
+        old: Buffers,
+    ) -> Result<PackedTensor, QuantError> {
         let extent = rows::Extent::new(shape, axis)?;
         QuantError::check_length("values", values.len(), extent.n_values())?;
         self.check_recipe(&extent)?;
@@ -250,7 +297,7 @@ impl Quantizer {
             n_rows: extent.n_rows(),
             depth: padded_depth,
         };
-        let (codes, scales) = match self.pack(cpu, &rows, shape_of_rows) {
+        let (codes, scales) = match self.pack(cpu, &rows, shape_of_rows, old) {
             Some(packed) => packed,
             None => self.pack_non_finite(cpu, rows.to_mut(), shape_of_rows, &extent)?,
         };
@@ -302,17 +349,24 @@ impl Quantizer {
     }
 
     /// Codes and scales of rows of whole blocks, or nothing if a value is not finite.
-    fn pack(&self, cpu: Cpu, rows: &[f32], shape: plain::RowShape) -> Option<(Vec<u8>, Scales)> {
+    fn pack(
+        &self,
+        cpu: Cpu,
+        rows: &[f32],
+        shape: plain::RowShape,
+        old: Buffers,
+    ) -> Option<(Vec<u8>, Scales)> {
+        use plain::Element;
         let (mut codes, scales) = match self.recipe {
-            Recipe::Nvfp4 { formula, search } => nvfp4::quantize(cpu, rows, formula, search)?,
-            Recipe::Mx { format, scale } => mx::quantize(cpu, rows, format, scale)?,
+            Recipe::Nvfp4 { formula, search } => nvfp4::quantize(cpu, rows, formula, search, old)?,
+            Recipe::Mx { format, scale } => mx::quantize(cpu, rows, format, scale, old)?,
             Recipe::Int8 { granularity } => {
-                plain::quantize(cpu, rows, shape, plain::Element::Int8, granularity)?
+                plain::quantize(cpu, rows, shape, Element::Int8, granularity, old)?
             }
             Recipe::Fp8 {
                 format,
                 granularity,
-            } => plain::quantize(cpu, rows, shape, plain::Element::Float(format), granularity)?,
+            } => plain::quantize(cpu, rows, shape, Element::Float(format), granularity, old)?,
         };
         if let Rounding::Stochastic { seed } = self.rounding {
             stochastic::recode(self.recipe, rows, shape, &scales, seed, &mut codes);
@@ -341,7 +395,7 @@ impl Quantizer {
             (NonFinite::Pass, _) => policy::zero(rows, &bad),
             (NonFinite::Error, None) => {}
         }
-        let Some((codes, mut scales)) = self.pack(cpu, rows, shape) else {
+        let Some((codes, mut scales)) = self.pack(cpu, rows, shape, Buffers::default()) else {
             unreachable!("every value was made finite above");
         };
         if self.non_finite == NonFinite::Pass {

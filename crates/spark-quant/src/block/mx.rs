@@ -14,13 +14,13 @@
 
 use crate::packed::Scales;
 use crate::packed::bits::{pack_sixes, unpack_sixes};
-use crate::scalar::lanes::{decode, encode_finite};
+use crate::scalar::lanes::{decode, encode_finite, round_magnitude};
 use crate::scalar::slice::for_format;
 use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
-use crate::simd::{Cpu, Kernel, Simd};
+use crate::simd::{Cpu, Kernel, Simd, array};
 use crate::threads::{Granule2, zip_parts_2};
 
-use super::MxScale;
+use super::{Buffers, MxScale};
 
 /// Values per block.
 pub(crate) const BLOCK: usize = 32;
@@ -32,15 +32,17 @@ pub(crate) const fn code_bytes(format: MiniFormat, n_values: usize) -> usize {
     n_values / 8 * format.spec().bits() as usize
 }
 
-/// Codes and scales of whole blocks; nothing if a value is not finite.
+/// Codes and scales of whole blocks in the memory of `old`; nothing if a value is not finite.
 pub(crate) fn quantize(
     cpu: Cpu,
     values: &[f32],
     format: MiniFormat,
     rule: MxScale,
+    old: Buffers,
 ) -> Option<(Vec<u8>, Scales)> {
-    let mut codes = vec![0; code_bytes(format, values.len())];
-    let mut scales = vec![0; values.len() / BLOCK];
+    let (mut codes, mut scales) = (old.codes, old.scales);
+    codes.resize(code_bytes(format, values.len()), 0);
+    scales.resize(values.len() / BLOCK, 0);
     let largest = std::sync::atomic::AtomicU32::new(0);
     let dst = [code_bytes(format, BLOCK * GROUP), GROUP];
     let granule = Granule2 {
@@ -124,7 +126,7 @@ fn quantize_group<F: MiniFloat, S: Simd>(
     let (vectors, _) = values.as_chunks::<16>();
     let mask = s.splat_u(0x7FFF_FFFF);
     let mut largest = s.splat_u(0);
-    let magnitudes: [S::F; GROUP] = std::array::from_fn(|i| {
+    let magnitudes = array!([s.splat(0.0); GROUP], i => {
         s.prefetch(&vectors[2 * i], 2048);
         s.prefetch(&vectors[2 * i + 1], 2048);
         let first = s.and(s.to_bits(s.load(&vectors[2 * i])), mask);
@@ -151,7 +153,12 @@ fn quantize_group<F: MiniFloat, S: Simd>(
     {
         let factor = s.splat(factor);
         for (half, codes) in block.iter().zip(codes.chunks_exact_mut(block_bytes / 2)) {
-            let lanes = encode_finite::<F, S>(s, s.mul(s.load(half), factor));
+            let scaled = s.mul(s.load(half), factor);
+            let lanes = if F::SPEC.bits() == 4 {
+                s.encode_e2m1(scaled)
+            } else {
+                encode_finite::<F, S>(s, scaled)
+            };
             store_codes::<F, S>(s, lanes, codes);
         }
     }
@@ -168,47 +175,59 @@ fn reciprocal<S: Simd>(s: S, code: S::U) -> S::F {
     ))
 }
 
+/// Exponent field of the next power of two at or above.
+#[inline(always)]
+fn round_up<S: Simd>(s: S, bits: S::U) -> S::U {
+    let has_mantissa = s.gt_i(s.and(bits, s.splat_u(0x007F_FFFF)), s.splat_u(0));
+    s.add_u(
+        s.shr(bits, 23),
+        s.select(has_mantissa, s.splat_u(1), s.splat_u(0)),
+    )
+}
+
 #[inline(always)]
 fn scale_code<F: MiniFloat, S: Simd>(s: S, amax: S::F, rule: MxScale) -> S::U {
     let spec = const { F::SPEC };
     let bits = s.to_bits(amax);
     let emax = s.splat_u(spec.max_exponent() as u32);
-    let round_up = |bits: S::U| {
-        let has_mantissa = s.gt_i(s.and(bits, s.splat_u(0x007F_FFFF)), s.splat_u(0));
-        s.add_u(
-            s.shr(bits, 23),
-            s.select(has_mantissa, s.splat_u(1), s.splat_u(0)),
-        )
-    };
     let code = match rule {
         MxScale::Floor | MxScale::Mse => s.sub_u(s.shr(bits, 23), emax),
         MxScale::Even => {
             let half_ulp = s.splat_u(1 << (22 - spec.mantissa_bits));
             s.sub_u(s.shr(s.add_u(bits, half_ulp), 23), emax)
         }
-        MxScale::Ceil => s.sub_u(round_up(bits), emax),
+        MxScale::Ceil => s.sub_u(round_up(s, bits), emax),
         MxScale::RoundUp => {
             let ratio = s.to_bits(s.div(amax, s.splat(spec.max())));
             // Up to 2^-127 the next power of two is 2^-127 itself, code 0.
             let tiny = s.gt_i(s.splat_u(0x0040_0001), ratio);
-            s.select(tiny, s.splat_u(0), round_up(ratio))
+            s.select(tiny, s.splat_u(0), round_up(s, ratio))
         }
     };
     s.min_i(s.max_i(code, s.splat_u(0)), s.splat_u(254))
 }
 
+/// Nearest element to a magnitude.
+#[inline(always)]
+fn round_element<F: MiniFloat, S: Simd>(s: S, magnitude: S::F) -> S::F {
+    if F::SPEC.bits() == 4 {
+        s.round_e2m1(magnitude)
+    } else {
+        round_magnitude::<F, S>(s, magnitude)
+    }
+}
+
 /// The code, its predecessor or its successor: the first with the smallest squared error.
 #[inline(always)]
 fn best_of_three<F: MiniFloat, S: Simd>(s: S, vectors: &[[f32; 16]], code: S::U) -> S::U {
-    let spec = const { F::SPEC };
     let mask = s.splat_u(0x7FFF_FFFF);
-    let half = |which: usize| {
-        let rows: [S::F; GROUP] = std::array::from_fn(|i| {
-            s.from_bits(s.and(s.to_bits(s.load(&vectors[2 * i + which])), mask))
+    // halves[h][i]: element 16h + i of all blocks.
+    let halves = array!([[s.splat(0.0); 16]; 2], half => {
+        let rows = array!([s.splat(0.0); GROUP], i => {
+            s.from_bits(s.and(s.to_bits(s.load(&vectors[2 * i + half])), mask))
         });
         s.transpose(&rows)
-    };
-    let halves = [half(0), half(1)];
+    });
     let mut best_error = s.splat(f32::INFINITY);
     let mut best = code;
     // Errors are compared in units of the middle scale: a quarter, one, four.
@@ -217,16 +236,10 @@ fn best_of_three<F: MiniFloat, S: Simd>(s: S, vectors: &[[f32; 16]], code: S::U)
         let candidate = s.min_i(s.max_i(stepped, s.splat_u(0)), s.splat_u(254));
         let factor = reciprocal(s, candidate);
         let mut sum = s.splat(0.0);
-        for &magnitude in halves.iter().flatten() {
+        for i in 0..BLOCK {
+            let magnitude = halves[i / 16][i % 16];
             let scaled = s.mul(magnitude, factor);
-            let clamped = s.min(scaled, s.splat(spec.max()));
-            let min_normal = s.splat_u(((spec.min_exponent() + 127) as u32) << 23);
-            let octave = s.and(
-                s.max_i(s.to_bits(clamped), min_normal),
-                s.splat_u(0x7F80_0000),
-            );
-            let rounder = s.from_bits(s.add_u(octave, s.splat_u((23 - spec.mantissa_bits) << 23)));
-            let difference = s.sub(scaled, s.sub(s.add(clamped, rounder), rounder));
+            let difference = s.sub(scaled, round_element::<F, S>(s, scaled));
             sum = s.mul_add(difference, difference, sum);
         }
         let error = s.mul(sum, s.splat(weight));
@@ -290,7 +303,6 @@ pub(crate) struct Dequantize<'a> {
     pub(crate) codes: &'a [u8],
     pub(crate) scales: &'a [u8],
     pub(crate) values: &'a mut [f32],
-    pub(crate) stream: bool,
 }
 
 impl Dequantize<'_> {
@@ -308,14 +320,9 @@ impl Dequantize<'_> {
             for (half, codes) in halves.iter_mut().zip(codes.chunks_exact(half_bytes)) {
                 s.prefetch(&codes[0], 1024);
                 let value = s.mul(decode::<F, S>(s, load_codes::<F, S>(s, codes)), factor);
-                if self.stream {
-                    s.stream(value, half)
-                } else {
-                    s.store(value, half)
-                }
+                s.store(value, half);
             }
         }
-        s.fence();
     }
 }
 

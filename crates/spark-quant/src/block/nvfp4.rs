@@ -13,19 +13,22 @@
 //! Sources: NVIDIA ModelOpt and torchao for the two formulas, arXiv 2512.02010 for four-over-six.
 
 use crate::packed::Scales;
-use crate::scalar::lanes::{encode_finite, encode_magnitude};
-use crate::scalar::{E2m1, E4m3, MiniFormat};
-use crate::simd::{Cpu, Kernel, Simd};
+use crate::scalar::lanes::{decode, encode_magnitude};
+use crate::scalar::{E4m3, MiniFormat};
+use crate::simd::{Cpu, Kernel, Simd, array};
 use crate::threads::{Granule2, map_parts, zip_parts_2};
 
-use super::{Nvfp4Formula, ScaleSearch};
+use super::{Buffers, Nvfp4Formula, ScaleSearch};
 
 /// Values per block.
 pub(crate) const BLOCK: usize = 16;
 /// Blocks handled together.
 pub(crate) const GROUP: usize = 16;
-/// Codes below and above the amax choice that the sweep tries.
-pub(crate) const SWEEP: std::ops::RangeInclusive<i32> = -12..=8;
+/// Codes below and above the amax choice that the sweep tries. On normal, Laplace, Student-t and
+/// half-normal values no better scale lies outside.
+pub(crate) const SWEEP: std::ops::RangeInclusive<i32> = -4..=7;
+/// Values per step back of the second pass over a large tensor.
+const CHUNK: usize = 1 << 15;
 /// Smallest tensor scale; below it reciprocals would leave the f32 range.
 pub(crate) const MIN_TENSOR_SCALE: f32 = 1.925_929_9e-34; // 2^-112
 
@@ -51,31 +54,19 @@ pub(crate) fn scale_limits(formula: Nvfp4Formula) -> (f32, u8) {
     }
 }
 
-/// Codes and scales of whole blocks; nothing if a value is not finite.
+/// Codes and scales of whole blocks in the memory of `old`; nothing if a value is not finite.
 pub(crate) fn quantize(
     cpu: Cpu,
     values: &[f32],
     formula: Nvfp4Formula,
     search: ScaleSearch,
+    old: Buffers,
 ) -> Option<(Vec<u8>, Scales)> {
     let amax = amax(cpu, values)?;
     let tensor = tensor_scale(amax, search);
-    let mut codes = vec![0; values.len() / 2];
-    let mut block = vec![0; values.len() / BLOCK];
-    quantize_with(cpu, values, tensor, formula, search, &mut codes, &mut block);
-    Some((codes, Scales::Nvfp4 { block, tensor }))
-}
-
-/// The same into given buffers with a given tensor scale; every value must be finite.
-pub(crate) fn quantize_with(
-    cpu: Cpu,
-    values: &[f32],
-    tensor: f32,
-    formula: Nvfp4Formula,
-    search: ScaleSearch,
-    codes: &mut [u8],
-    scales: &mut [u8],
-) {
+    let (mut codes, mut block) = (old.codes, old.scales);
+    codes.resize(values.len() / 2, 0);
+    block.resize(values.len() / BLOCK, 0);
     let granule = Granule2 {
         src: BLOCK * GROUP,
         dst: [BLOCK / 2 * GROUP, GROUP],
@@ -83,8 +74,8 @@ pub(crate) fn quantize_with(
     zip_parts_2(
         cpu,
         values,
-        codes,
-        scales,
+        &mut codes,
+        &mut block,
         granule,
         |values, codes, scales| {
             cpu.run(Quantize {
@@ -97,6 +88,7 @@ pub(crate) fn quantize_with(
             });
         },
     );
+    Some((codes, Scales::Nvfp4 { block, tensor }))
 }
 
 /// Largest magnitude, or nothing if a value is NaN or infinite.
@@ -166,29 +158,48 @@ impl Kernel for Quantize<'_> {
 impl Quantize<'_> {
     #[inline(always)]
     fn all_groups<S: Simd, const SEARCH: bool>(self, s: S, formula: Nvfp4Formula) {
-        let (tensor, search) = (self.tensor, self.search);
-        let (groups, rest) = self.values.as_chunks::<{ BLOCK * GROUP }>();
-        let (codes, codes_rest) = self.codes.as_chunks_mut::<{ BLOCK / 2 * GROUP }>();
-        let (scales, scales_rest) = self.scales.as_chunks_mut::<GROUP>();
-        for ((group, codes), scales) in groups.iter().zip(codes).zip(scales) {
-            quantize_group::<S, SEARCH>(s, group, tensor, formula, search, codes, scales);
-        }
-        if !rest.is_empty() {
-            let mut padded = [0.0; BLOCK * GROUP];
-            let (mut codes, mut scales) = ([0; BLOCK / 2 * GROUP], [0; GROUP]);
-            padded[..rest.len()].copy_from_slice(rest);
-            quantize_group::<S, SEARCH>(
+        // The pass over the tensor for its largest magnitude ended at its end, so that part is still in
+        // the caches; the second pass starts there.
+        let chunks = self.values.chunks(CHUNK);
+        let codes = self.codes.chunks_mut(CHUNK / 2);
+        let scales = self.scales.chunks_mut(CHUNK / BLOCK);
+        for ((values, codes), scales) in chunks.zip(codes).zip(scales).rev() {
+            quantize_chunk::<S, SEARCH>(
                 s,
-                &padded,
-                tensor,
+                values,
+                self.tensor,
                 formula,
-                search,
-                &mut codes,
-                &mut scales,
+                self.search,
+                codes,
+                scales,
             );
-            codes_rest.copy_from_slice(&codes[..codes_rest.len()]);
-            scales_rest.copy_from_slice(&scales[..scales_rest.len()]);
         }
+    }
+}
+
+#[inline(always)]
+fn quantize_chunk<S: Simd, const SEARCH: bool>(
+    s: S,
+    values: &[f32],
+    tensor: f32,
+    formula: Nvfp4Formula,
+    search: ScaleSearch,
+    codes: &mut [u8],
+    scales: &mut [u8],
+) {
+    let (groups, rest) = values.as_chunks::<{ BLOCK * GROUP }>();
+    let (codes, codes_rest) = codes.as_chunks_mut::<{ BLOCK / 2 * GROUP }>();
+    let (scales, scales_rest) = scales.as_chunks_mut::<GROUP>();
+    for ((group, codes), scales) in groups.iter().zip(codes).zip(scales) {
+        quantize_group::<S, SEARCH>(s, group, tensor, formula, search, codes, scales);
+    }
+    if !rest.is_empty() {
+        let mut padded = [0.0; BLOCK * GROUP];
+        let (mut codes, mut scales) = ([0; BLOCK / 2 * GROUP], [0; GROUP]);
+        padded[..rest.len()].copy_from_slice(rest);
+        quantize_group::<S, SEARCH>(s, &padded, tensor, formula, search, &mut codes, &mut scales);
+        codes_rest.copy_from_slice(&codes[..codes_rest.len()]);
+        scales_rest.copy_from_slice(&scales[..scales_rest.len()]);
     }
 }
 
@@ -204,7 +215,7 @@ fn quantize_group<S: Simd, const SEARCH: bool>(
 ) {
     let (blocks, _) = values.as_chunks::<BLOCK>();
     let mask = s.splat_u(0x7FFF_FFFF);
-    let magnitudes: [S::F; GROUP] = std::array::from_fn(|i| {
+    let magnitudes = array!([s.splat(0.0); GROUP], i => {
         s.prefetch(&blocks[i], 2048);
         s.from_bits(s.and(s.to_bits(s.load(&blocks[i])), mask))
     });
@@ -215,26 +226,19 @@ fn quantize_group<S: Simd, const SEARCH: bool>(
         Nvfp4Formula::ModelOpt => s.div(amax, s.splat(6.0 * tensor)),
         Nvfp4Formula::TorchAo => s.div(s.div(amax, s.splat(6.0)), s.splat(tensor)),
     };
-    let clamp = |raw| s.min(s.max(raw, s.splat(smallest)), s.splat(448.0));
-    let mut code = encode_magnitude::<E4m3, S>(s, s.to_bits(clamp(raw)));
+    let mut code = scale_code(s, raw, smallest);
     if SEARCH {
-        let by_block = s.transpose(&magnitudes);
-        code = match search {
-            ScaleSearch::FourOverSix => {
-                let four =
-                    encode_magnitude::<E4m3, S>(s, s.to_bits(clamp(s.mul(raw, s.splat(1.5)))));
-                better(s, &by_block, tensor, [code, four].into_iter())
+        let mut search_state = Search::new(s, s.transpose(&magnitudes), tensor);
+        if search == ScaleSearch::FourOverSix {
+            search_state.consider(s, code);
+            search_state.consider(s, scale_code(s, s.mul(raw, s.splat(1.5)), smallest));
+        } else {
+            for step in SWEEP {
+                let stepped = s.add_u(code, s.splat_u(step as u32));
+                search_state.consider(s, s.min_i(s.max_i(stepped, s.splat_u(1)), s.splat_u(0x7E)));
             }
-            ScaleSearch::Sweep | ScaleSearch::Amax => better(
-                s,
-                &by_block,
-                tensor,
-                SWEEP.map(|step| {
-                    let stepped = s.add_u(code, s.splat_u(step as u32));
-                    s.min_i(s.max_i(stepped, s.splat_u(1)), s.splat_u(0x7E))
-                }),
-            ),
-        };
+        }
+        code = search_state.best;
     }
     let not_zero = s.gt_i(s.to_bits(amax), s.splat_u(0));
     code = s.select(not_zero, code, s.splat_u(u32::from(zero_code)));
@@ -254,7 +258,7 @@ fn quantize_group<S: Simd, const SEARCH: bool>(
             Nvfp4Formula::ModelOpt => s.div(value, s.splat(factor)),
             Nvfp4Formula::TorchAo => s.mul(value, s.splat(factor)),
         };
-        s.store_nibbles(encode_finite::<E2m1, S>(s, scaled), packed);
+        s.store_nibbles(s.encode_e2m1(scaled), packed);
     }
 }
 
@@ -264,44 +268,58 @@ pub(crate) fn e4m3_value<S: Simd>(s: S, code: S::U) -> S::F {
     s.mul(s.f16_to_f32(s.shl(code, 7)), s.splat(256.0))
 }
 
-/// Per lane, the first of the candidate scales with the smallest squared error.
+/// E4M3 codes of scales clamped to their range.
 #[inline(always)]
-fn better<S: Simd>(
-    s: S,
-    magnitudes: &[S::F; BLOCK],
-    tensor: f32,
-    candidates: impl Iterator<Item = S::U>,
-) -> S::U {
-    let mut best_error = s.splat(f32::INFINITY);
-    let mut best = s.splat_u(0);
-    for candidate in candidates {
-        let scale = e4m3_value(s, candidate);
-        let inverse = s.div(s.splat(1.0), s.mul(scale, s.splat(tensor)));
-        let mut sum = s.splat(0.0);
-        for &magnitude in magnitudes {
-            let scaled = s.mul(magnitude, inverse);
-            let difference = s.sub(scaled, round_e2m1(s, scaled));
-            sum = s.mul_add(difference, difference, sum);
-        }
-        // The tensor scale is the same for all candidates, so it stays out; tiny weights would underflow.
-        let error = s.mul(s.mul(sum, scale), scale);
-        let improves = s.lt_f(error, best_error);
-        best = s.select(improves, candidate, best);
-        best_error = s.min(error, best_error);
-    }
-    best
+fn scale_code<S: Simd>(s: S, raw: S::F, smallest: f32) -> S::U {
+    let clamped = s.min(s.max(raw, s.splat(smallest)), s.splat(448.0));
+    encode_magnitude::<E4m3, S>(s, s.to_bits(clamped))
 }
 
-/// Nearest E2M1 value to a magnitude, ties to even, saturating.
+/// Per lane (a block each), the first of the scales considered with the smallest squared error.
+struct Search<S: Simd> {
+    /// Element `i` of all blocks.
+    magnitudes: [S::F; BLOCK],
+    tensor: S::F,
+    best: S::U,
+    best_error: S::F,
+}
+
+impl<S: Simd> Search<S> {
+    #[inline(always)]
+    fn new(s: S, magnitudes: [S::F; BLOCK], tensor: f32) -> Self {
+        let (best, best_error) = (s.splat_u(0), s.splat(f32::INFINITY));
+        Self {
+            magnitudes,
+            tensor: s.splat(tensor),
+            best,
+            best_error,
+        }
+    }
+
+    #[inline(always)]
+    fn consider(&mut self, s: S, candidate: S::U) {
+        let scale = e4m3_value(s, candidate);
+        let inverse = s.div(s.splat(1.0), s.mul(scale, self.tensor));
+        let mut sum = s.splat(0.0);
+        for &magnitude in &self.magnitudes {
+            let scaled = s.mul(magnitude, inverse);
+            let difference = s.sub(scaled, s.round_e2m1(scaled));
+            sum = s.mul_add(difference, difference, sum);
+        }
+        // The tensor scale is the same for all candidates and stays out: tiny weights would underflow.
+        let error = s.mul(s.mul(sum, scale), scale);
+        self.best = s.select(s.lt_f(error, self.best_error), candidate, self.best);
+        self.best_error = s.min(error, self.best_error);
+    }
+}
+
+/// `s * ts` of sixteen blocks.
 #[inline(always)]
-fn round_e2m1<S: Simd>(s: S, magnitude: S::F) -> S::F {
-    let clamped = s.min(magnitude, s.splat(6.0));
-    let octave = s.and(
-        s.max_i(s.to_bits(clamped), s.splat_u(1f32.to_bits())),
-        s.splat_u(0x7F80_0000),
-    );
-    let rounder = s.from_bits(s.add_u(octave, s.splat_u(22 << 23)));
-    s.sub(s.add(clamped, rounder), rounder)
+fn block_factors<S: Simd>(s: S, scales: &[u8; GROUP], tensor: f32) -> [f32; GROUP] {
+    let mut factors = [0.0; GROUP];
+    let scale = decode::<E4m3, S>(s, s.load_u8(scales));
+    s.store(s.mul(scale, s.splat(tensor)), &mut factors);
+    factors
 }
 
 /// Values of packed blocks: `e2m1 * (s * ts)`.
@@ -310,7 +328,6 @@ pub(crate) struct Dequantize<'a> {
     pub(crate) scales: &'a [u8],
     pub(crate) tensor: f32,
     pub(crate) values: &'a mut [f32],
-    pub(crate) stream: bool,
 }
 
 impl Kernel for Dequantize<'_> {
@@ -322,15 +339,9 @@ impl Kernel for Dequantize<'_> {
         let (groups, rest) = self.values.as_chunks_mut::<{ BLOCK * GROUP }>();
         let (codes, codes_rest) = self.codes.as_chunks::<{ BLOCK / 2 * GROUP }>();
         let (scales, scales_rest) = self.scales.as_chunks::<GROUP>();
-        let factors_of = |scales: &[u8; GROUP]| {
-            let mut factors = [0.0; GROUP];
-            let scale = crate::scalar::lanes::decode::<E4m3, S>(s, s.load_u8(scales));
-            s.store(s.mul(scale, s.splat(self.tensor)), &mut factors);
-            factors
-        };
         for ((values, codes), scales) in groups.iter_mut().zip(codes).zip(scales) {
             s.prefetch(codes, 1024);
-            let factors = factors_of(scales);
+            let factors = block_factors(s, scales, self.tensor);
             let (blocks, _) = values.as_chunks_mut::<BLOCK>();
             let (packed, _) = codes.as_chunks::<{ BLOCK / 2 }>();
             for i in 0..GROUP {
@@ -338,16 +349,12 @@ impl Kernel for Dequantize<'_> {
                     s.lookup(table, s.load_nibbles(&packed[i])),
                     s.splat(factors[i]),
                 );
-                if self.stream {
-                    s.stream(value, &mut blocks[i])
-                } else {
-                    s.store(value, &mut blocks[i])
-                }
+                s.store(value, &mut blocks[i]);
             }
         }
         let mut last_scales = [0; GROUP];
         last_scales[..scales_rest.len()].copy_from_slice(scales_rest);
-        let factors = factors_of(&last_scales);
+        let factors = block_factors(s, &last_scales, self.tensor);
         let (blocks, _) = rest.as_chunks_mut::<BLOCK>();
         let (packed, _) = codes_rest.as_chunks::<{ BLOCK / 2 }>();
         for ((block, packed), factor) in blocks.iter_mut().zip(packed).zip(factors) {
@@ -356,6 +363,5 @@ impl Kernel for Dequantize<'_> {
                 block,
             );
         }
-        s.fence();
     }
 }

@@ -11,12 +11,12 @@
 use crate::packed::Scales;
 use crate::scalar::lanes::{decode, encode_finite};
 use crate::scalar::slice::for_format;
-use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFormat};
+use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
 use crate::simd::{Cpu, Kernel, Simd};
 use crate::threads::{Granule2, zip_parts_2};
 
-use super::Granularity;
 use super::nvfp4::{MaxBits, amax};
+use super::{Buffers, Granularity};
 
 /// Rows of equal length.
 #[derive(Debug, Clone, Copy)]
@@ -62,17 +62,19 @@ pub(crate) fn rectangle(granularity: Granularity, shape: RowShape) -> [usize; 2]
     }
 }
 
-/// Codes and scales of rows; nothing if a value is not finite.
+/// Codes and scales of rows in the memory of `old`; nothing if a value is not finite.
 pub(crate) fn quantize(
     cpu: Cpu,
     values: &[f32],
     shape: RowShape,
     element: Element,
     granularity: Granularity,
+    old: Buffers,
 ) -> Option<(Vec<u8>, Scales)> {
     let block = rectangle(granularity, shape);
     let n_across = shape.depth.div_ceil(block[1]);
-    let mut codes = vec![0; values.len()];
+    let mut codes = old.codes;
+    codes.resize(values.len(), 0);
     let mut scales = vec![0.0; shape.n_rows.div_ceil(block[0]) * n_across];
     if granularity == Granularity::Tensor {
         let scale = element.scale(amax(cpu, values)?);
@@ -186,38 +188,74 @@ struct Encode<'a> {
     element: Element,
 }
 
+/// What a byte stands for, as a type, so that loops are compiled for it.
+pub(crate) trait ByteCode: Copy {
+    /// Codes of scaled values.
+    fn encode<S: Simd>(s: S, scaled: S::F) -> S::U;
+    /// Values of codes in the low byte of each lane.
+    fn decode<S: Simd>(s: S, code: S::U) -> S::F;
+}
+
+/// Two's complement.
+#[derive(Clone, Copy)]
+pub(crate) struct Int8Code;
+
+impl ByteCode for Int8Code {
+    /// No value exceeds amax, and amax / scale rounds to at most 127; a scale at its lower limit only
+    /// makes quotients smaller.
+    #[inline(always)]
+    fn encode<S: Simd>(s: S, scaled: S::F) -> S::U {
+        s.f32_to_i32(scaled)
+    }
+    #[inline(always)]
+    fn decode<S: Simd>(s: S, code: S::U) -> S::F {
+        // Flipping the sign bit adds 128, which the integer subtraction takes off again.
+        let biased = s.and(s.add_u(code, s.splat_u(128)), s.splat_u(0xFF));
+        s.i32_to_f32(s.sub_u(biased, s.splat_u(128)))
+    }
+}
+
+/// A small float of eight bits.
+#[derive(Clone, Copy)]
+pub(crate) struct FloatCode<F>(std::marker::PhantomData<F>);
+
+impl<F: MiniFloat> ByteCode for FloatCode<F> {
+    #[inline(always)]
+    fn encode<S: Simd>(s: S, scaled: S::F) -> S::U {
+        encode_finite::<F, S>(s, scaled)
+    }
+    #[inline(always)]
+    fn decode<S: Simd>(s: S, code: S::U) -> S::F {
+        decode::<F, S>(s, code)
+    }
+}
+
 impl Kernel for Encode<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         match self.element {
-            Element::Int8 => {
-                // No value exceeds amax, and amax / scale rounds to at most 127; a scale at its lower
-                // limit only makes quotients smaller.
-                self.all(s, |scaled| s.f32_to_i32(scaled));
-            }
-            Element::Float(format) => {
-                for_format!(format, F => self.all(s, |scaled| encode_finite::<F, S>(s, scaled)))
-            }
+            Element::Int8 => self.all::<Int8Code, S>(s),
+            Element::Float(format) => for_format!(format, F => self.all::<FloatCode<F>, S>(s)),
         }
     }
 }
 
 impl Encode<'_> {
     #[inline(always)]
-    fn all<S: Simd>(self, s: S, convert: impl Fn(S::F) -> S::U) {
+    fn all<C: ByteCode, S: Simd>(self, s: S) {
         let scale = s.splat(self.scale);
         let (vectors, rest) = self.values.as_chunks::<16>();
         let (codes, codes_rest) = self.codes.as_chunks_mut::<16>();
         for (vector, codes) in vectors.iter().zip(codes) {
             s.prefetch(vector, 2048);
-            s.store_u8(convert(s.div(s.load(vector), scale)), codes);
+            s.store_u8(C::encode(s, s.div(s.load(vector), scale)), codes);
         }
         if !rest.is_empty() {
             let (mut padded, mut codes) = ([0.0; 16], [0; 16]);
             padded[..rest.len()].copy_from_slice(rest);
-            s.store_u8(convert(s.div(s.load(&padded), scale)), &mut codes);
+            s.store_u8(C::encode(s, s.div(s.load(&padded), scale)), &mut codes);
             codes_rest.copy_from_slice(&codes[..rest.len()]);
         }
     }
@@ -229,7 +267,6 @@ pub(crate) struct Dequantize<'a> {
     pub(crate) values: &'a mut [f32],
     pub(crate) scale: f32,
     pub(crate) element: Element,
-    pub(crate) stream: bool,
 }
 
 impl Kernel for Dequantize<'_> {
@@ -238,43 +275,28 @@ impl Kernel for Dequantize<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         match self.element {
-            Element::Int8 => self.all(s, |code| int8_value(s, code)),
-            Element::Float(format) => {
-                for_format!(format, F => self.all(s, |code| decode::<F, S>(s, code)))
-            }
+            Element::Int8 => self.all::<Int8Code, S>(s),
+            Element::Float(format) => for_format!(format, F => self.all::<FloatCode<F>, S>(s)),
         }
     }
 }
 
-/// Value of a signed byte in the low bits of each lane.
-#[inline(always)]
-pub(crate) fn int8_value<S: Simd>(s: S, code: S::U) -> S::F {
-    // Flipping the sign bit adds 128, which the integer subtraction takes off again.
-    let biased = s.and(s.add_u(code, s.splat_u(128)), s.splat_u(0xFF));
-    s.i32_to_f32(s.sub_u(biased, s.splat_u(128)))
-}
-
 impl Dequantize<'_> {
     #[inline(always)]
-    fn all<S: Simd>(self, s: S, convert: impl Fn(S::U) -> S::F) {
+    fn all<C: ByteCode, S: Simd>(self, s: S) {
         let scale = s.splat(self.scale);
         let (codes, codes_rest) = self.codes.as_chunks::<16>();
         let (values, rest) = self.values.as_chunks_mut::<16>();
         for (codes, values) in codes.iter().zip(values) {
             s.prefetch(codes, 1024);
-            let value = s.mul(convert(s.load_u8(codes)), scale);
-            if self.stream {
-                s.stream(value, values)
-            } else {
-                s.store(value, values)
-            }
+            let value = s.mul(C::decode(s, s.load_u8(codes)), scale);
+            s.store(value, values);
         }
         if !rest.is_empty() {
             let (mut padded, mut values) = ([0; 16], [0.0; 16]);
             padded[..rest.len()].copy_from_slice(codes_rest);
-            s.store(s.mul(convert(s.load_u8(&padded)), scale), &mut values);
+            s.store(s.mul(C::decode(s, s.load_u8(&padded)), scale), &mut values);
             rest.copy_from_slice(&values[..rest.len()]);
         }
-        s.fence();
     }
 }

@@ -199,6 +199,29 @@ fn threads_change_nothing() {
 }
 
 #[test]
+fn memory_of_another_tensor_is_overwritten_completely() {
+    let cpu = Cpu::detect();
+    let (first, second) = (mixed_values(8 * 96, 12), mixed_values(5 * 64, 13));
+    for old in all_recipes() {
+        for recipe in [Recipe::NVFP4, Recipe::MXFP6, Recipe::INT8] {
+            let old = Quantizer::new(old)
+                .quantize(cpu, &first, &[8, 96], 1)
+                .expect("finite");
+            let quantizer = Quantizer::new(recipe);
+            let reused = quantizer
+                .quantize_reusing(cpu, &second, &[5, 64], 1, old)
+                .expect("finite");
+            assert_eq!(
+                reused,
+                quantizer
+                    .quantize(cpu, &second, &[5, 64], 1)
+                    .expect("finite")
+            );
+        }
+    }
+}
+
+#[test]
 fn nan_and_infinity_are_refused_where_they_stand() {
     for recipe in all_recipes() {
         for (bad, at) in [(f32::NAN, 77), (f32::INFINITY, 3), (f32::NEG_INFINITY, 119)] {

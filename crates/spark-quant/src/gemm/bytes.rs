@@ -12,12 +12,12 @@
 //! kernels.
 
 use super::prepare::{Layout, PreparedInput};
-use crate::block::plain::int8_value;
+use crate::block::plain::{ByteCode, Int8Code};
 use crate::packed::bits::unpack_sixes;
 use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::lanes::decode;
-use crate::scalar::{E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat, e8m0};
-use crate::simd::{Cpu, Kernel, Simd};
+use crate::scalar::{E2m3, E3m2, E5m2, MiniFloat, MiniFormat, e8m0};
+use crate::simd::{Cpu, Kernel, Simd, array};
 
 /// Rows done together.
 const ROWS: usize = 4;
@@ -30,11 +30,26 @@ pub(crate) const INTEGER_RUN: usize = 65536;
 trait Weight: Copy {
     /// Bytes of sixteen codes.
     const BYTES: usize;
+    /// What the values must still be multiplied with, a power of two.
+    const FACTOR: f32 = 1.0;
     fn values<S: Simd>(s: S, codes: &[u8]) -> S::F;
 }
 
 #[derive(Clone, Copy)]
 struct Float<F>(std::marker::PhantomData<F>);
+
+/// E4M3 without NaN codes, which packed tensors do not hold.
+#[derive(Clone, Copy)]
+struct FiniteE4m3;
+
+impl Weight for FiniteE4m3 {
+    const BYTES: usize = 16;
+    const FACTOR: f32 = 256.0;
+    #[inline(always)]
+    fn values<S: Simd>(s: S, codes: &[u8]) -> S::F {
+        s.load_e4m3(codes.first_chunk().expect("sixteen codes"))
+    }
+}
 
 impl<F: MiniFloat> Weight for Float<F> {
     const BYTES: usize = 2 * F::SPEC.bits() as usize;
@@ -56,7 +71,7 @@ impl Weight for Int8 {
     const BYTES: usize = 16;
     #[inline(always)]
     fn values<S: Simd>(s: S, codes: &[u8]) -> S::F {
-        int8_value(s, s.load_u8(codes.first_chunk().expect("sixteen codes")))
+        Int8Code::decode(s, s.load_u8(codes.first_chunk().expect("sixteen codes")))
     }
 }
 
@@ -77,7 +92,7 @@ pub(super) fn dot_rows(
         }),
         (_, PackedFormat::Int8) => exact::<Int8>(cpu, weights, x, first, out),
         (_, PackedFormat::Mx(format) | PackedFormat::Fp8(format)) => match format {
-            MiniFormat::E4m3 => exact::<Float<E4m3>>(cpu, weights, x, first, out),
+            MiniFormat::E4m3 => exact::<FiniteE4m3>(cpu, weights, x, first, out),
             MiniFormat::E5m2 => exact::<Float<E5m2>>(cpu, weights, x, first, out),
             MiniFormat::E2m3 => exact::<Float<E2m3>>(cpu, weights, x, first, out),
             MiniFormat::E3m2 => exact::<Float<E3m2>>(cpu, weights, x, first, out),
@@ -186,8 +201,7 @@ impl<W: Weight> Exact<'_, W> {
             let mut parts = [[s.splat(0.0); I]; R];
             for vector in 0..n_whole {
                 let k = start + 16 * vector;
-                let inputs: [S::F; I] =
-                    std::array::from_fn(|i| s.load(x[i][k..].first_chunk().expect("padded")));
+                let inputs = array!([s.splat(0.0); I], i => s.load(x[i][k..].first_chunk().expect("padded")));
                 for r in 0..R {
                     let codes = &rows[r][k / 16 * W::BYTES + k % 16..][..W::BYTES];
                     s.prefetch(&codes[0], 1024);
@@ -221,7 +235,7 @@ impl<W: Weight> Exact<'_, W> {
         }
         for r in 0..R {
             for i in 0..I {
-                self.out[(row + r) * self.n_inputs + input + i] = s.sum(sums[r][i]);
+                self.out[(row + r) * self.n_inputs + input + i] = s.sum(sums[r][i]) * W::FACTOR;
             }
         }
     }

@@ -15,7 +15,9 @@
 //!    where the accumulation starts.
 //! 3. Four rows at a time keep four independent chains of additions in flight and load each input once.
 
-use super::prepare::{GROUP, LaneBytes, Layout, PreparedInput};
+use std::marker::PhantomData;
+
+use super::prepare::{GROUP, LaneBytes, LaneInput, Layout, PreparedInput};
 use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::MiniFormat;
 use crate::simd::{Cpu, Kernel, Simd};
@@ -24,6 +26,9 @@ use crate::simd::{Cpu, Kernel, Simd};
 const ROWS: usize = 4;
 /// Inputs done together when there are several.
 const INPUTS: usize = 4;
+
+/// How far ahead of the weights the next lines are requested.
+const PREFETCH_BYTES: usize = 1024;
 
 /// How the scale bytes of a group become sixteen lanes.
 trait LaneScales: Copy {
@@ -89,7 +94,7 @@ pub(super) fn dot_rows(
             n_inputs,
             tensor,
             out,
-            scales: Nvfp4,
+            scales: PhantomData,
         }),
         (Layout::Lanes(x), _) => cpu.run(Exact::<Mxfp4> {
             rows,
@@ -98,7 +103,7 @@ pub(super) fn dot_rows(
             n_inputs,
             tensor,
             out,
-            scales: Mxfp4,
+            scales: PhantomData,
         }),
         (Layout::LaneBytes(x), PackedFormat::Nvfp4) => {
             cpu.run(Bytes::<Nvfp4> {
@@ -108,7 +113,7 @@ pub(super) fn dot_rows(
                 n_inputs,
                 tensor,
                 out,
-                scales: Nvfp4,
+                scales: PhantomData,
             });
         }
         (Layout::LaneBytes(x), _) => cpu.run(Bytes::<Mxfp4> {
@@ -118,7 +123,7 @@ pub(super) fn dot_rows(
             n_inputs,
             tensor,
             out,
-            scales: Mxfp4,
+            scales: PhantomData,
         }),
         (Layout::Plain { .. } | Layout::Bytes { .. }, _) => {
             unreachable!("checked against the weights")
@@ -145,41 +150,20 @@ impl<'a> Rows<'a> {
         )
     }
 
-    /// Calls `whole` for every group that lies completely in the rows, then for a padded copy of the
-    /// last one if it does not.
+    /// Number of groups that lie completely in the rows.
     #[inline(always)]
-    fn for_groups<const R: usize>(
-        &self,
-        first: usize,
-        scale_bytes: usize,
-        mut each: impl FnMut(usize, [&[u8; 64]; R], [&[u8]; R]),
-    ) {
-        let rows: [(&[u8], &[u8]); R] = std::array::from_fn(|r| self.row(first + r));
-        let n_whole = (self.row_bytes / 64).min(self.scales_per_row / scale_bytes);
-        for group in 0..n_whole {
-            let codes = std::array::from_fn(|r| {
-                rows[r].0[group * 64..]
-                    .first_chunk()
-                    .expect("a whole group")
-            });
-            let scales = std::array::from_fn(|r| &rows[r].1[group * scale_bytes..][..scale_bytes]);
-            each(group, codes, scales);
-        }
-        if n_whole < self.n_groups {
-            let padded: [([u8; 64], [u8; 8]); R] = std::array::from_fn(|r| {
-                let (mut codes, mut scales) = ([0; 64], [0; 8]);
-                let (code_tail, scale_tail) = (
-                    &rows[r].0[n_whole * 64..],
-                    &rows[r].1[n_whole * scale_bytes..],
-                );
-                codes[..code_tail.len()].copy_from_slice(code_tail);
-                scales[..scale_tail.len()].copy_from_slice(scale_tail);
-                (codes, scales)
-            });
-            let codes = std::array::from_fn(|r| &padded[r].0);
-            let scales = std::array::from_fn(|r| &padded[r].1[..scale_bytes]);
-            each(n_whole, codes, scales);
-        }
+    fn n_whole(&self, scale_bytes: usize) -> usize {
+        (self.row_bytes / 64).min(self.scales_per_row / scale_bytes)
+    }
+
+    /// A group that ends after its row, filled up with zeros.
+    fn padded(&self, row: usize, group: usize, scale_bytes: usize) -> ([u8; 64], [u8; 8]) {
+        let (codes, scales) = self.row(row);
+        let (codes, scales) = (&codes[group * 64..], &scales[group * scale_bytes..]);
+        let (mut padded_codes, mut padded_scales) = ([0; 64], [0; 8]);
+        padded_codes[..codes.len()].copy_from_slice(codes);
+        padded_scales[..scales.len()].copy_from_slice(scales);
+        (padded_codes, padded_scales)
     }
 }
 
@@ -216,7 +200,7 @@ struct Exact<'a, K> {
     n_inputs: usize,
     tensor: f32,
     out: &'a mut [f32],
-    scales: K,
+    scales: PhantomData<K>,
 }
 
 impl<K: LaneScales> Kernel for Exact<'_, K> {
@@ -231,38 +215,61 @@ impl<K: LaneScales> Kernel for Exact<'_, K> {
 impl<K: LaneScales> Exact<'_, K> {
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const I: usize>(&mut self, s: S, row: usize, input: usize) {
-        let _ = self.scales;
-        let table: &[f32; 16] = MiniFormat::E2m1.table().first_chunk().expect("256 entries");
-        let per_input = self.rows.n_groups * GROUP;
-        let x: [&[f32]; I] =
-            std::array::from_fn(|i| &self.x[(input + i) * per_input..][..per_input]);
+        let per_input = self.rows.n_groups * 8;
+        let (vectors, _) = self.x.as_chunks::<16>();
+        let x: [&[[f32; 16]]; I] =
+            std::array::from_fn(|i| &vectors[(input + i) * per_input..][..per_input]);
+        let rows: [(&[u8], &[u8]); R] =
+            std::array::from_fn(|r| self.rows.row(self.first + row + r));
+        let n_whole = self.rows.n_whole(K::BYTES);
         let mut sums = [[s.splat(0.0); I]; R];
-        self.rows
-            .for_groups::<R>(self.first + row, K::BYTES, |group, codes, scales| {
-                let x: [&[[f32; 16]]; I] =
-                    std::array::from_fn(|i| x[i][group * GROUP..][..GROUP].as_chunks().0);
-                for r in 0..R {
-                    s.prefetch(codes[r], 512);
-                    let packed = s.load_u32_le(codes[r]);
-                    let mut parts = [s.splat(0.0); I];
-                    for step in 0..8 {
-                        let weight = s.lookup(table, s.shr(packed, 4 * step as u32));
-                        for i in 0..I {
-                            parts[i] = s.mul_add(weight, s.load(&x[i][step]), parts[i]);
-                        }
-                    }
-                    let scale = K::lanes(s, scales[r]);
-                    for i in 0..I {
-                        sums[r][i] = s.mul_add(parts[i], scale, sums[r][i]);
-                    }
-                }
-            });
+        for group in 0..n_whole {
+            for r in 0..R {
+                let codes = rows[r].0[group * 64..]
+                    .first_chunk()
+                    .expect("a whole group");
+                let scales = &rows[r].1[group * K::BYTES..][..K::BYTES];
+                exact_step::<K, S, I>(s, codes, scales, &x, group, &mut sums[r]);
+            }
+        }
+        if n_whole < self.rows.n_groups {
+            for r in 0..R {
+                let (codes, scales) = self.rows.padded(self.first + row + r, n_whole, K::BYTES);
+                exact_step::<K, S, I>(s, &codes, &scales[..K::BYTES], &x, n_whole, &mut sums[r]);
+            }
+        }
         for r in 0..R {
             for i in 0..I {
                 self.out[(row + r) * self.n_inputs + input + i] =
                     s.sum(sums[r][i]) * (K::FACTOR * self.tensor);
             }
         }
+    }
+}
+
+/// Adds one group of one row for all inputs.
+#[inline(always)]
+fn exact_step<K: LaneScales, S: Simd, const I: usize>(
+    s: S,
+    codes: &[u8; 64],
+    scales: &[u8],
+    x: &[&[[f32; 16]]; I],
+    group: usize,
+    sums: &mut [S::F; I],
+) {
+    let table: &[f32; 16] = MiniFormat::E2m1.table().first_chunk().expect("256 entries");
+    s.prefetch(codes, PREFETCH_BYTES);
+    let packed = s.load_u32_le(codes);
+    let mut parts = [s.splat(0.0); I];
+    for step in 0..8 {
+        let weight = s.lookup(table, s.shr(packed, 4 * step as u32));
+        for i in 0..I {
+            parts[i] = s.mul_add(weight, s.load(&x[i][8 * group + step]), parts[i]);
+        }
+    }
+    let scale = K::lanes(s, scales);
+    for i in 0..I {
+        sums[i] = s.mul_add(parts[i], scale, sums[i]);
     }
 }
 
@@ -273,7 +280,7 @@ struct Bytes<'a, K> {
     n_inputs: usize,
     tensor: f32,
     out: &'a mut [f32],
-    scales: K,
+    scales: PhantomData<K>,
 }
 
 impl<K: LaneScales> Kernel for Bytes<'_, K> {
@@ -288,43 +295,33 @@ impl<K: LaneScales> Kernel for Bytes<'_, K> {
 impl<K: LaneScales> Bytes<'_, K> {
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const I: usize>(&mut self, s: S, row: usize, input: usize) {
-        let _ = self.scales;
         let n_groups = self.rows.n_groups;
-        let x: [&[[u8; 64]]; I] = std::array::from_fn(|i| {
-            self.x.values[(input + i) * n_groups * GROUP..][..n_groups * GROUP]
-                .as_chunks()
-                .0
-        });
-        let per_lane: [std::ops::Range<usize>; I] =
-            std::array::from_fn(|i| (input + i) * n_groups * 16..(input + i + 1) * n_groups * 16);
-        let corrections: [&[[u32; 16]]; I] =
-            std::array::from_fn(|i| self.x.corrections[per_lane[i].clone()].as_chunks().0);
-        let x_scales: [&[[f32; 16]]; I] =
-            std::array::from_fn(|i| self.x.scales[per_lane[i].clone()].as_chunks().0);
+        let inputs: [LaneInput; I] = std::array::from_fn(|i| self.x.input(input + i, n_groups));
+        let rows: [(&[u8], &[u8]); R] =
+            std::array::from_fn(|r| self.rows.row(self.first + row + r));
+        let n_whole = self.rows.n_whole(K::BYTES);
         let mut sums = [[s.splat(0.0); I]; R];
-        self.rows
-            .for_groups::<R>(self.first + row, K::BYTES, |group, codes, scales| {
-                let inputs: [_; I] = std::array::from_fn(|i| {
-                    let (even, odd) = (s.load_b(&x[i][2 * group]), s.load_b(&x[i][2 * group + 1]));
-                    (
-                        even,
-                        odd,
-                        s.load_u(&corrections[i][group]),
-                        s.load(&x_scales[i][group]),
-                    )
-                });
+        for group in 0..n_whole {
+            for i in 0..I {
+                let input = LoadedInput::new(s, &inputs[i], group);
                 for r in 0..R {
-                    s.prefetch(codes[r], 512);
-                    let (low, high) = s.e2m1_bytes(s.load_b(codes[r]));
-                    let scale = K::lanes(s, scales[r]);
-                    for i in 0..I {
-                        let (even, odd, correction, x_scale) = inputs[i];
-                        let part =
-                            s.i32_to_f32(s.dot_u7(s.dot_u7(correction, low, even), high, odd));
-                        sums[r][i] = s.mul_add(part, s.mul(scale, x_scale), sums[r][i]);
-                    }
+                    let codes = rows[r].0[group * 64..]
+                        .first_chunk()
+                        .expect("a whole group");
+                    let scales = &rows[r].1[group * K::BYTES..][..K::BYTES];
+                    sums[r][i] = input.step::<K>(s, codes, scales, sums[r][i]);
                 }
-            });
+            }
+        }
+        if n_whole < n_groups {
+            for r in 0..R {
+                let (codes, scales) = self.rows.padded(self.first + row + r, n_whole, K::BYTES);
+                for i in 0..I {
+                    let input = LoadedInput::new(s, &inputs[i], n_whole);
+                    sums[r][i] = input.step::<K>(s, &codes, &scales[..K::BYTES], sums[r][i]);
+                }
+            }
+        }
         // The bytes of the weights are doubled values.
         let factor = 0.5 * K::FACTOR * self.tensor * self.x.factor;
         for r in 0..R {
@@ -332,5 +329,38 @@ impl<K: LaneScales> Bytes<'_, K> {
                 self.out[(row + r) * self.n_inputs + input + i] = s.sum(sums[r][i]) * factor;
             }
         }
+    }
+}
+
+/// One group of one input in registers.
+struct LoadedInput<S: Simd> {
+    even: S::B,
+    odd: S::B,
+    correction: S::U,
+    scale: S::F,
+}
+
+impl<S: Simd> LoadedInput<S> {
+    #[inline(always)]
+    fn new(s: S, input: &LaneInput<'_>, group: usize) -> Self {
+        Self {
+            even: s.load_b(&input.values[2 * group]),
+            odd: s.load_b(&input.values[2 * group + 1]),
+            correction: s.load_u(&input.corrections[group]),
+            scale: s.load(&input.scales[group]),
+        }
+    }
+
+    /// `sum` plus one group of one row.
+    #[inline(always)]
+    fn step<K: LaneScales>(&self, s: S, codes: &[u8; 64], scales: &[u8], sum: S::F) -> S::F {
+        s.prefetch(codes, PREFETCH_BYTES);
+        let (low, high) = s.e2m1_bytes(s.load_b(codes));
+        let part = s.dot_u7(s.dot_u7(self.correction, low, self.even), high, self.odd);
+        s.mul_add(
+            s.i32_to_f32(part),
+            s.mul(K::lanes(s, scales), self.scale),
+            sum,
+        )
     }
 }

@@ -59,6 +59,25 @@ pub(super) struct LaneBytes {
     pub(super) block: usize,
 }
 
+/// One of the inputs of [`LaneBytes`], by group.
+pub(super) struct LaneInput<'a> {
+    /// Even values, then odd ones, of each group.
+    pub(super) values: &'a [[u8; 64]],
+    pub(super) corrections: &'a [[u32; 16]],
+    pub(super) scales: &'a [[f32; 16]],
+}
+
+impl LaneBytes {
+    pub(super) fn input(&self, input: usize, n_groups: usize) -> LaneInput<'_> {
+        let groups = input * n_groups..(input + 1) * n_groups;
+        LaneInput {
+            values: &self.values.as_chunks().0[2 * groups.start..2 * groups.end],
+            corrections: &self.corrections.as_chunks().0[groups.clone()],
+            scales: &self.scales.as_chunks().0[groups],
+        }
+    }
+}
+
 fn is_four_bit(format: PackedFormat) -> bool {
     format.code_bits() == 4
 }

@@ -8,8 +8,8 @@ use crate::block::{Rotation, mx, nvfp4};
 use crate::error::QuantError;
 use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::{MiniFormat, e8m0};
-use crate::simd::Cpu;
-use crate::threads::{Granule2, zip_parts_from_2};
+use crate::simd::{Cpu, stream_out};
+use crate::threads::{Granule2, for_parts, zip_parts_from_2};
 
 /// What the bytes of a packed tensor mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -136,6 +136,14 @@ impl Scales {
     }
 }
 
+/// How many values, bytes of codes and scales go together.
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    values: usize,
+    codes: usize,
+    scales: usize,
+}
+
 /// A quantized tensor: shape, axis, codes, scales.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackedTensor {
@@ -177,6 +185,7 @@ impl PackedTensor {
     ///
     /// [`QuantError::ShapeOverflow`] or [`QuantError::Axis`] for an impossible shape;
     /// [`QuantError::LengthMismatch`] if codes or scales do not follow from it;
+    /// [`QuantError::NotFinite`] if an FP8 code is NaN or infinite;
     /// [`QuantError::Scale`] if a scale is NaN, infinite, negative, or (where it is f32) zero;
     /// [`QuantError::Unsupported`] if the scales are not of the format's kind.
     pub fn from_parts(
@@ -223,6 +232,17 @@ impl PackedTensor {
                 format: element.to_string(),
             });
         }
+        if let PackedFormat::Fp8(element) | PackedFormat::Mx(element) = format
+            && element.spec().bits() == 8
+            && let Some(index) = codes
+                .iter()
+                .position(|&code| !element.decode(code).is_finite())
+        {
+            return Err(QuantError::NotFinite {
+                index,
+                value: element.decode(codes[index]),
+            });
+        }
         match scales.find_unusable() {
             Some(error) => Err(error),
             None => Ok(Self::assemble(shape, axis, format, codes, scales, None)),
@@ -252,6 +272,11 @@ impl PackedTensor {
     /// Scales.
     pub fn scales(&self) -> &Scales {
         &self.scales
+    }
+
+    /// Codes and scales, taken out.
+    pub fn into_parts(self) -> (Vec<u8>, Scales) {
+        (self.codes, self.scales)
     }
 
     /// Rotation applied before quantizing.
@@ -354,86 +379,64 @@ impl PackedTensor {
 
     /// Rows of whole blocks, rotation undone.
     fn dequantize_rows(&self, cpu: Cpu, rows: &mut [f32]) {
-        let stream = size_of_val(rows) > STREAM_BYTES && self.rotation.is_none();
         match &self.scales {
             Scales::Nvfp4 { block, tensor } => {
-                let granule = Granule2 {
-                    src: 256,
-                    dst: [128, 16],
+                let unit = Unit {
+                    values: 256,
+                    codes: 128,
+                    scales: 16,
                 };
-                zip_parts_from_2(
-                    cpu,
-                    &self.codes,
-                    block,
-                    rows,
-                    granule,
-                    |codes, scales, values| {
-                        cpu.run(nvfp4::Dequantize {
-                            codes,
-                            scales,
-                            tensor: *tensor,
-                            values,
-                            stream,
-                        });
-                    },
-                );
+                self.in_units(cpu, block, rows, unit, |codes, scales, values| {
+                    cpu.run(nvfp4::Dequantize {
+                        codes,
+                        scales,
+                        tensor: *tensor,
+                        values,
+                    });
+                });
             }
             Scales::Mx(scales) => {
                 let PackedFormat::Mx(format) = self.format else {
                     return;
                 };
-                let granule = Granule2 {
-                    src: mx::BLOCK,
-                    dst: [mx::code_bytes(format, mx::BLOCK), 1],
+                let unit = Unit {
+                    values: mx::BLOCK,
+                    codes: mx::code_bytes(format, mx::BLOCK),
+                    scales: 1,
                 };
-                zip_parts_from_2(
-                    cpu,
-                    &self.codes,
-                    scales,
-                    rows,
-                    granule,
-                    |codes, scales, values| {
-                        cpu.run(mx::Dequantize {
-                            format,
-                            codes,
-                            scales,
-                            values,
-                            stream,
-                        });
-                    },
-                );
+                self.in_units(cpu, scales, rows, unit, |codes, scales, values| {
+                    cpu.run(mx::Dequantize {
+                        format,
+                        codes,
+                        scales,
+                        values,
+                    });
+                });
             }
             Scales::F32 {
                 values: scales,
                 block,
-            } => self.dequantize_plain(cpu, scales, *block, rows, stream),
+            } => self.dequantize_plain(cpu, scales, *block, rows),
         }
         if let Some(rotation) = self.rotation {
             rotation.undo(cpu, rows);
         }
     }
 
-    fn dequantize_plain(
+    /// Calls `work` on matching pieces of codes, scales and values, each a whole number of units, over
+    /// threads and past the caches where that pays.
+    fn in_units(
         &self,
         cpu: Cpu,
-        scales: &[f32],
-        block: [usize; 2],
+        scales: &[u8],
         rows: &mut [f32],
-        stream: bool,
+        unit: Unit,
+        work: impl Fn(&[u8], &[u8], &mut [f32]) + Sync,
     ) {
-        let depth = self.depth();
-        if depth == 0 {
-            return;
-        }
-        let element = match self.format {
-            PackedFormat::Fp8(format) => Element::Float(format),
-            _ => Element::Int8,
-        };
-        let band = block[0] * depth;
-        let n_across = depth.div_ceil(block[1]);
+        let stream = size_of_val(rows) > STREAM_BYTES && self.rotation.is_none();
         let granule = Granule2 {
-            src: band,
-            dst: [band, n_across],
+            src: unit.values,
+            dst: [unit.codes, unit.scales],
         };
         zip_parts_from_2(
             cpu,
@@ -442,39 +445,61 @@ impl PackedTensor {
             rows,
             granule,
             |codes, scales, values| {
-                let bands = codes
-                    .chunks(band)
-                    .zip(scales.chunks(n_across))
-                    .zip(values.chunks_mut(band));
-                for ((codes, scales), values) in bands {
-                    if n_across == 1 {
-                        cpu.run(plain::Dequantize {
-                            codes,
-                            values,
-                            scale: scales[0],
-                            element,
-                            stream,
-                        });
-                        continue;
-                    }
-                    for (codes, values) in codes.chunks(depth).zip(values.chunks_mut(depth)) {
-                        let parts = codes
-                            .chunks(block[1])
-                            .zip(values.chunks_mut(block[1]))
-                            .zip(scales);
-                        for ((codes, values), &scale) in parts {
-                            cpu.run(plain::Dequantize {
-                                codes,
-                                values,
-                                scale,
-                                element,
-                                stream,
-                            });
-                        }
-                    }
+                if !stream {
+                    return work(codes, scales, values);
                 }
+                stream_out(cpu, values, |first, values| {
+                    let n_units = first / unit.values;
+                    let (codes, scales) = (
+                        &codes[n_units * unit.codes..],
+                        &scales[n_units * unit.scales..],
+                    );
+                    // The last piece may end inside a unit, but never inside a block.
+                    let n_codes = (values.len() * unit.codes).div_ceil(unit.values);
+                    let n_scales = (values.len() * unit.scales).div_ceil(unit.values);
+                    work(&codes[..n_codes], &scales[..n_scales], values);
+                });
             },
         );
+    }
+
+    fn dequantize_plain(&self, cpu: Cpu, scales: &[f32], block: [usize; 2], rows: &mut [f32]) {
+        let depth = self.depth();
+        if depth == 0 {
+            return;
+        }
+        let element = match self.format {
+            PackedFormat::Fp8(format) => Element::Float(format),
+            _ => Element::Int8,
+        };
+        let n_across = depth.div_ceil(block[1]);
+        let bytes = size_of_val(rows);
+        let stream = bytes > STREAM_BYTES && self.rotation.is_none();
+        for_parts(cpu, rows, depth, bytes, |first_row, rows| {
+            let work = |start: usize, values: &mut [f32]| {
+                let mut done = 0;
+                while done < values.len() {
+                    let at = first_row * depth + start + done;
+                    let (row, k) = (at / depth, at % depth);
+                    let run_end = ((k / block[1] + 1) * block[1]).min(depth);
+                    let n = (run_end - k).min(values.len() - done);
+                    let scale = scales[row / block[0] * n_across + k / block[1]];
+                    let (codes, values) = (&self.codes[at..at + n], &mut values[done..done + n]);
+                    cpu.run(plain::Dequantize {
+                        codes,
+                        values,
+                        scale,
+                        element,
+                    });
+                    done += n;
+                }
+            };
+            if stream {
+                stream_out(cpu, rows, work)
+            } else {
+                work(0, rows)
+            }
+        });
     }
 
     /// Codes of row `row`, one per byte, padding left out.

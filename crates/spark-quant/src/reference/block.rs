@@ -61,7 +61,7 @@ fn nvfp4(rows: &[f32], formula: Nvfp4Formula, search: ScaleSearch) -> (Vec<u8>, 
         let candidates: Vec<u8> = match search {
             ScaleSearch::Amax => vec![base],
             ScaleSearch::FourOverSix => vec![base, to_scale(raw * 1.5)],
-            ScaleSearch::Sweep => (-12..=8)
+            ScaleSearch::Sweep => (-4..=7)
                 .map(|step| (i32::from(base) + step).clamp(1, 0x7E) as u8)
                 .collect(),
         };

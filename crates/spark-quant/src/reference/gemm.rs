@@ -192,6 +192,11 @@ fn runs(weights: &PackedTensor, row: usize, codes: &[u8], x: &[f32]) -> f32 {
         Scales::F32 { block, .. } => block[1],
         _ => 32,
     };
+    // E4M3 weights count in units of 256 until the end, which only matters to f32 subnormals.
+    let unit = match weights.format() {
+        PackedFormat::Mx(MiniFormat::E4m3) | PackedFormat::Fp8(MiniFormat::E4m3) => 256.0,
+        _ => 1.0,
+    };
     let mut lanes = [0f32; 16];
     for (index, start) in (0..depth).step_by(run).enumerate() {
         let end = (start + run).min(depth);
@@ -202,7 +207,7 @@ fn runs(weights: &PackedTensor, row: usize, codes: &[u8], x: &[f32]) -> f32 {
                 PackedFormat::Mx(format) | PackedFormat::Fp8(format) => format.decode(codes[k]),
                 PackedFormat::Nvfp4 => f32::NAN,
             };
-            parts[(k - start) % 16] = weight.mul_add(x[k], parts[(k - start) % 16]);
+            parts[(k - start) % 16] = (weight / unit).mul_add(x[k], parts[(k - start) % 16]);
         }
         let n_runs = depth.div_ceil(run);
         let scale = match weights.scales() {
@@ -214,7 +219,7 @@ fn runs(weights: &PackedTensor, row: usize, codes: &[u8], x: &[f32]) -> f32 {
             *sum = part.mul_add(scale, *sum);
         }
     }
-    tree(lanes)
+    tree(lanes) * unit
 }
 
 fn int8_bytes(weights: &PackedTensor, row: usize, codes: &[u8], x: &[f32]) -> f32 {

@@ -24,6 +24,20 @@ pub(crate) fn encode_magnitude<F: MiniFloat, S: Simd>(s: S, magnitude: S::U) -> 
     s.and(s.add_u(sum, field), s.splat_u(spec.magnitude_mask()))
 }
 
+/// The nearest value of the format to a finite magnitude, ties to even, saturating.
+#[inline(always)]
+pub(crate) fn round_magnitude<F: MiniFloat, S: Simd>(s: S, magnitude: S::F) -> S::F {
+    let spec = const { F::SPEC };
+    let clamped = s.min(magnitude, s.splat(spec.max()));
+    let min_normal = ((spec.min_exponent() + 127) as u32) << 23;
+    let octave = s.and(
+        s.max_i(s.to_bits(clamped), s.splat_u(min_normal)),
+        s.splat_u(INFINITY),
+    );
+    let rounder = s.from_bits(s.add_u(octave, s.splat_u((23 - spec.mantissa_bits) << 23)));
+    s.sub(s.add(clamped, rounder), rounder)
+}
+
 /// Codes of values known to be finite; saturates.
 #[inline(always)]
 pub(crate) fn encode_finite<F: MiniFloat, S: Simd>(s: S, value: S::F) -> S::U {

@@ -11,7 +11,7 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 
 use super::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat, NanCode, Overflow, lanes};
 use crate::error::QuantError;
-use crate::simd::{Cpu, Kernel, Simd};
+use crate::simd::{Cpu, Kernel, Simd, stream_out};
 use crate::threads::{Granule, zip_parts};
 
 /// Outputs larger than this bypass the caches.
@@ -56,14 +56,13 @@ pub(crate) use for_format;
 trait Convert: Copy + Sync {
     type In: Copy + Default + Sync;
     type Out: Copy + Default + Send;
-    fn convert<S: Simd>(self, s: S, src: &[Self::In; 16], dst: &mut [Self::Out; 16], stream: bool);
+    fn convert<S: Simd>(self, s: S, src: &[Self::In; 16], dst: &mut [Self::Out; 16]);
 }
 
 struct Loop<'a, C: Convert> {
     convert: C,
     src: &'a [C::In],
     dst: &'a mut [C::Out],
-    stream: bool,
 }
 
 impl<C: Convert> Kernel for Loop<'_, C> {
@@ -73,23 +72,15 @@ impl<C: Convert> Kernel for Loop<'_, C> {
     fn run<S: Simd>(self, s: S) {
         let (src, src_tail) = self.src.as_chunks::<16>();
         let (dst, dst_tail) = self.dst.as_chunks_mut::<16>();
-        if self.stream {
-            for (src, dst) in src.iter().zip(dst) {
-                s.prefetch(src, PREFETCH_BYTES);
-                self.convert.convert(s, src, dst, true);
-            }
-            s.fence();
-        } else {
-            for (src, dst) in src.iter().zip(dst) {
-                s.prefetch(src, PREFETCH_BYTES);
-                self.convert.convert(s, src, dst, false);
-            }
+        for (src, dst) in src.iter().zip(dst) {
+            s.prefetch(src, PREFETCH_BYTES);
+            self.convert.convert(s, src, dst);
         }
         if !src_tail.is_empty() {
             let mut padded = [C::In::default(); 16];
             let mut out = [C::Out::default(); 16];
             padded[..src_tail.len()].copy_from_slice(src_tail);
-            self.convert.convert(s, &padded, &mut out, false);
+            self.convert.convert(s, &padded, &mut out);
             dst_tail.copy_from_slice(&out[..src_tail.len()]);
         }
     }
@@ -102,14 +93,31 @@ fn convert_slice<C: Convert>(
     dst: &mut [C::Out],
 ) -> Result<(), QuantError> {
     QuantError::check_length("dst", dst.len(), src.len())?;
-    let stream = size_of_val(dst) > STREAM_BYTES;
     zip_parts(cpu, src, dst, SIXTEEN, |src, dst| {
-        cpu.run(Loop {
-            convert,
-            src,
-            dst,
-            stream,
-        })
+        cpu.run(Loop { convert, src, dst })
+    });
+    Ok(())
+}
+
+/// The same for wide results, which go past the caches if no cache can hold them.
+fn widen_slice<C: Convert<Out = f32>>(
+    cpu: Cpu,
+    convert: C,
+    src: &[C::In],
+    dst: &mut [f32],
+) -> Result<(), QuantError> {
+    if size_of_val(dst) <= STREAM_BYTES {
+        return convert_slice(cpu, convert, src, dst);
+    }
+    QuantError::check_length("dst", dst.len(), src.len())?;
+    zip_parts(cpu, src, dst, SIXTEEN, |src, dst| {
+        stream_out(cpu, dst, |first, dst| {
+            cpu.run(Loop {
+                convert,
+                src: &src[first..][..dst.len()],
+                dst,
+            })
+        });
     });
     Ok(())
 }
@@ -125,7 +133,7 @@ impl<F: MiniFloat + Sync> Convert for Encode<F> {
     type In = f32;
     type Out = u8;
     #[inline(always)]
-    fn convert<S: Simd>(self, s: S, src: &[f32; 16], dst: &mut [u8; 16], _stream: bool) {
+    fn convert<S: Simd>(self, s: S, src: &[f32; 16], dst: &mut [u8; 16]) {
         s.store_u8(
             lanes::encode::<F, S>(s, s.load(src), self.overflow, self.nan),
             dst,
@@ -140,23 +148,14 @@ impl<F: MiniFloat + Sync> Convert for Decode<F> {
     type In = u8;
     type Out = f32;
     #[inline(always)]
-    fn convert<S: Simd>(self, s: S, src: &[u8; 16], dst: &mut [f32; 16], stream: bool) {
+    fn convert<S: Simd>(self, s: S, src: &[u8; 16], dst: &mut [f32; 16]) {
         let code = s.and(s.load_u8(src), s.splat_u((1 << F::SPEC.bits()) - 1));
-        store(s, lanes::decode::<F, S>(s, code), dst, stream);
-    }
-}
-
-#[inline(always)]
-fn store<S: Simd>(s: S, value: S::F, dst: &mut [f32; 16], stream: bool) {
-    if stream {
-        s.stream(value, dst)
-    } else {
-        s.store(value, dst)
+        s.store(lanes::decode::<F, S>(s, code), dst);
     }
 }
 
 macro_rules! sixteen_bit_conversions {
-    ($($name:ident: $in:ty => $out:ty, |$s:ident, $src:ident, $dst:ident, $stream:ident| $body:expr;)*) => {
+    ($($name:ident: $in:ty => $out:ty, |$s:ident, $src:ident, $dst:ident| $body:expr;)*) => {
         $(
             #[derive(Clone, Copy)]
             struct $name;
@@ -165,7 +164,7 @@ macro_rules! sixteen_bit_conversions {
                 type In = $in;
                 type Out = $out;
                 #[inline(always)]
-                fn convert<S: Simd>(self, $s: S, $src: &[$in; 16], $dst: &mut [$out; 16], $stream: bool) {
+                fn convert<S: Simd>(self, $s: S, $src: &[$in; 16], $dst: &mut [$out; 16]) {
                     $body
                 }
             }
@@ -174,10 +173,10 @@ macro_rules! sixteen_bit_conversions {
 }
 
 sixteen_bit_conversions! {
-    ToF16: f32 => u16, |s, src, dst, _stream| s.store_u16(s.f32_to_f16(s.load(src)), dst);
-    FromF16: u16 => f32, |s, src, dst, stream| store(s, s.f16_to_f32(s.load_u16(src)), dst, stream);
-    ToBf16: f32 => u16, |s, src, dst, _stream| s.store_u16(lanes::f32_to_bf16(s, s.load(src)), dst);
-    FromBf16: u16 => f32, |s, src, dst, stream| store(s, s.from_bits(s.shl(s.load_u16(src), 16)), dst, stream);
+    ToF16: f32 => u16, |s, src, dst| s.store_u16(s.f32_to_f16(s.load(src)), dst);
+    FromF16: u16 => f32, |s, src, dst| s.store(s.f16_to_f32(s.load_u16(src)), dst);
+    ToBf16: f32 => u16, |s, src, dst| s.store_u16(lanes::f32_to_bf16(s, s.load(src)), dst);
+    FromBf16: u16 => f32, |s, src, dst| s.store(s.from_bits(s.shl(s.load_u16(src), 16)), dst);
 }
 
 /// Codes of `src`, one per byte.
@@ -208,7 +207,7 @@ pub fn encode(
 ///
 /// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
 pub fn decode(cpu: Cpu, format: MiniFormat, src: &[u8], dst: &mut [f32]) -> Result<(), QuantError> {
-    for_format!(format, F => convert_slice(cpu, Decode::<F>(std::marker::PhantomData), src, dst))
+    for_format!(format, F => widen_slice(cpu, Decode::<F>(std::marker::PhantomData), src, dst))
 }
 
 /// f16 of `src`: nearest even, overflow to infinity, subnormals kept, NaN quieted.
@@ -226,7 +225,7 @@ pub fn f32_to_f16(cpu: Cpu, src: &[f32], dst: &mut [f16]) -> Result<(), QuantErr
 ///
 /// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
 pub fn f16_to_f32(cpu: Cpu, src: &[f16], dst: &mut [f32]) -> Result<(), QuantError> {
-    convert_slice(cpu, FromF16, src.reinterpret_cast(), dst)
+    widen_slice(cpu, FromF16, src.reinterpret_cast(), dst)
 }
 
 /// bf16 of `src`: nearest even, overflow to infinity, subnormals kept, NaN quieted.
@@ -244,5 +243,5 @@ pub fn f32_to_bf16(cpu: Cpu, src: &[f32], dst: &mut [bf16]) -> Result<(), QuantE
 ///
 /// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
 pub fn bf16_to_f32(cpu: Cpu, src: &[bf16], dst: &mut [f32]) -> Result<(), QuantError> {
-    convert_slice(cpu, FromBf16, src.reinterpret_cast(), dst)
+    widen_slice(cpu, FromBf16, src.reinterpret_cast(), dst)
 }

@@ -123,27 +123,23 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     fn row_max(self, rows: &[Self::F; 16]) -> Self::F {
+        // Each step halves the lanes per row and doubles the rows per register.
         simd! {
-            let eight = |i: usize| {
-                let row = |i: usize| _mm256_max_ps(rows[i][0], rows[i][1]);
-                let pair = |i| {
-                    let (a, b) = (row(i), row(i + 1));
-                    _mm256_max_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b))
-                };
-                let quad = |i| {
-                    let (a, b) = (_mm256_castps_pd(pair(i)), _mm256_castps_pd(pair(i + 2)));
-                    _mm256_max_ps(
-                        _mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
-                        _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)),
-                    )
-                };
-                let (low, high) = (quad(i), quad(i + 4));
-                _mm256_max_ps(
-                    _mm256_permute2f128_ps::<0x20>(low, high),
-                    _mm256_permute2f128_ps::<0x31>(low, high),
-                )
-            };
-            [eight(0), eight(8)]
+            let zero = _mm256_setzero_ps();
+            let eights = array!([zero; 16], i => _mm256_max_ps(rows[i][0], rows[i][1]));
+            let pairs = array!([zero; 8], i => {
+                let (a, b) = (eights[2 * i], eights[2 * i + 1]);
+                _mm256_max_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b))
+            });
+            let quads = array!([zero; 4], i => {
+                let (a, b) = (_mm256_castps_pd(pairs[2 * i]), _mm256_castps_pd(pairs[2 * i + 1]));
+                let (low, high) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+                _mm256_max_ps(_mm256_castpd_ps(low), _mm256_castpd_ps(high))
+            });
+            array!([zero; 2], i => {
+                let (a, b) = (quads[2 * i], quads[2 * i + 1]);
+                _mm256_max_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b))
+            })
         }
     }
     #[inline(always)]
@@ -152,7 +148,7 @@ impl Simd for Avx2 {
             let mut out = [[_mm256_setzero_ps(); 2]; 16];
             for row_half in 0..2 {
                 for column_half in 0..2 {
-                    let r: [__m256; 8] = std::array::from_fn(|i| rows[8 * row_half + i][column_half]);
+                    let r = array!([_mm256_setzero_ps(); 8], i => rows[8 * row_half + i][column_half]);
                     let mut pairs = [_mm256_setzero_ps(); 8];
                     for i in 0..4 {
                         pairs[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
@@ -250,10 +246,6 @@ impl Simd for Avx2 {
             _mm256_blendv_epi8(b[1], a[1], mask[1])
         ])
     }
-    #[inline(always)]
-    fn any(self, mask: Self::M) -> bool {
-        simd!(_mm256_movemask_epi8(_mm256_or_si256(mask[0], mask[1])) != 0)
-    }
 
     #[inline(always)]
     fn i32_to_f32(self, a: Self::U) -> Self::F {
@@ -333,7 +325,9 @@ impl Simd for Avx2 {
     fn store_nibbles(self, a: Self::U, dst: &mut [u8; 8]) {
         simd! {
             // Lanes as bytes, then byte pairs: low + 16 * high in one multiply-add.
-            let words = _mm256_permute4x64_epi64::<0xD8>(_mm256_packus_epi32(a[0], a[1]));
+            let mask = _mm256_set1_epi32(15);
+            let packed = _mm256_packus_epi32(_mm256_and_si256(a[0], mask), _mm256_and_si256(a[1], mask));
+            let words = _mm256_permute4x64_epi64::<0xD8>(packed);
             let codes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
             let pairs = _mm_maddubs_epi16(codes, _mm_set1_epi16(0x1001));
             _mm_storel_epi64(dst.as_mut_ptr().cast(), _mm_packus_epi16(pairs, pairs));
@@ -381,12 +375,12 @@ impl Simd for Avx2 {
     fn lookup(self, table: &[f32; 16], index: Self::U) -> Self::F {
         simd! {
             let (low, high) = (_mm256_loadu_ps(table.as_ptr()), _mm256_loadu_ps(table.as_ptr().add(8)));
-            let eight = |index| {
-                let choose_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(index));
-                let (a, b) = (_mm256_permutevar8x32_ps(low, index), _mm256_permutevar8x32_ps(high, index));
+            array!([low; 2], i => {
+                let choose_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(index[i]));
+                let a = _mm256_permutevar8x32_ps(low, index[i]);
+                let b = _mm256_permutevar8x32_ps(high, index[i]);
                 _mm256_blendv_ps(a, b, choose_high)
-            };
-            [eight(index[0]), eight(index[1])]
+            })
         }
     }
 
@@ -402,9 +396,12 @@ impl Simd for Avx2 {
         simd! {
             let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(E2M1_TIMES_2_PLUS_12.as_ptr().cast()));
             let mask = _mm256_set1_epi8(15);
-            let low = |bytes| _mm256_shuffle_epi8(table, _mm256_and_si256(bytes, mask));
-            let high = |bytes| _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), mask));
-            ([low(packed[0]), low(packed[1])], [high(packed[0]), high(packed[1])])
+            let low = array!([mask; 2], i => _mm256_shuffle_epi8(table, _mm256_and_si256(packed[i], mask)));
+            let high = array!([mask; 2], i => {
+                let codes = _mm256_and_si256(_mm256_srli_epi16::<4>(packed[i]), mask);
+                _mm256_shuffle_epi8(table, codes)
+            });
+            (low, high)
         }
     }
     #[inline(always)]
@@ -412,8 +409,10 @@ impl Simd for Avx2 {
         simd! {
             // 127 * 128 * 2 stays below the i16 limit, so the pairwise sums do not saturate.
             let ones = _mm256_set1_epi16(1);
-            let half = |acc, u, s| _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(u, s), ones));
-            [half(acc[0], u[0], s[0]), half(acc[1], u[1], s[1])]
+            array!([ones; 2], i => {
+                let pairs = _mm256_maddubs_epi16(u[i], s[i]);
+                _mm256_add_epi32(acc[i], _mm256_madd_epi16(pairs, ones))
+            })
         }
     }
     #[inline(always)]

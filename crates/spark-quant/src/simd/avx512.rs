@@ -71,6 +71,27 @@ const E2M1_HIGH: [u8; 64] = {
     table
 };
 
+/// Truth table of `if first { second } else { third }`, bit by bit.
+const SELECT: i32 = 0xCA;
+
+/// `2^(e + 22)` for the exponents 0, 1, 2 at the index of their low four bits. Other indices belong to
+/// magnitudes below one, or to ones so small that any of the three rounds them to zero.
+const E2M1_ROUNDERS: [f32; 16] = {
+    let mut table = [4_194_304.0; 16];
+    table[0] = 8_388_608.0;
+    table[1] = 16_777_216.0;
+    table
+};
+
+/// The same with the code of the octave's first value in the low mantissa bits, for magnitudes of one
+/// and more: the sum then ends in the whole code.
+const E2M1_CODE_ROUNDERS: [f32; 16] = {
+    let mut table = E2M1_ROUNDERS;
+    table[0] = f32::from_bits(table[0].to_bits() + 2);
+    table[1] = f32::from_bits(table[1].to_bits() + 4);
+    table
+};
+
 impl Simd for Avx512 {
     type F = __m512;
     type U = __m512i;
@@ -151,21 +172,22 @@ impl Simd for Avx512 {
     fn row_max(self, rows: &[Self::F; 16]) -> Self::F {
         // Each step halves the lanes per row and doubles the rows per register.
         simd! {
-            let interleave_1 = |a, b| _mm512_max_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-            let interleave_2 = |a, b| {
-                let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
-                _mm512_max_ps(
-                    _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
-                    _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)),
-                )
-            };
-            let quad = |i: usize| {
-                interleave_2(interleave_1(rows[i], rows[i + 1]), interleave_1(rows[i + 2], rows[i + 3]))
-            };
-            // In `quad(i)`, every 128-bit part holds rows i..i+4, each over a quarter of its lanes.
-            let halves = |a, b| _mm512_max_ps(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xEE>(a, b));
-            let low = halves(quad(0), quad(4));
-            let high = halves(quad(8), quad(12));
+            let zero = _mm512_setzero_ps();
+            let pairs = array!([zero; 8], i => {
+                let (a, b) = (rows[2 * i], rows[2 * i + 1]);
+                _mm512_max_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
+            });
+            // Every 128-bit part of a quad holds four rows, each over a quarter of its lanes.
+            let quads = array!([zero; 4], i => {
+                let (a, b) = (_mm512_castps_pd(pairs[2 * i]), _mm512_castps_pd(pairs[2 * i + 1]));
+                let (low, high) = (_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
+                _mm512_max_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high))
+            });
+            let halves = array!([zero; 2], i => {
+                let (a, b) = (quads[2 * i], quads[2 * i + 1]);
+                _mm512_max_ps(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xEE>(a, b))
+            });
+            let (low, high) = (halves[0], halves[1]);
             _mm512_max_ps(_mm512_shuffle_f32x4::<0x88>(low, high), _mm512_shuffle_f32x4::<0xDD>(low, high))
         }
     }
@@ -258,10 +280,6 @@ impl Simd for Avx512 {
     fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U {
         simd!(_mm512_mask_mov_epi32(b, mask, a))
     }
-    #[inline(always)]
-    fn any(self, mask: Self::M) -> bool {
-        mask != 0
-    }
 
     #[inline(always)]
     fn i32_to_f32(self, a: Self::U) -> Self::F {
@@ -317,7 +335,9 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn store_nibbles(self, a: Self::U, dst: &mut [u8; 8]) {
         simd! {
-            let bytes = _mm512_or_si512(a, _mm512_srli_epi64::<28>(a));
+            // The low nibble from lane 2i, the high one from lane 2i+1, whatever surrounds them.
+            let high = _mm512_srli_epi64::<28>(a);
+            let bytes = _mm512_ternarylogic_epi64::<SELECT>(_mm512_set1_epi64(0xF0), high, a);
             _mm_storel_epi64(dst.as_mut_ptr().cast(), _mm512_cvtepi64_epi8(bytes));
         }
     }
@@ -352,6 +372,39 @@ impl Simd for Avx512 {
             index,
             _mm512_loadu_ps(table.as_ptr())
         ))
+    }
+
+    #[inline(always)]
+    fn encode_e2m1(self, value: Self::F) -> Self::U {
+        simd! {
+            let bits = _mm512_castps_si512(value);
+            let magnitude = _mm512_min_ps(_mm512_abs_ps(value), _mm512_set1_ps(6.0));
+            // The exponents 0, 1, 2 end in the bits 1111, 0000, 0001.
+            let octave = _mm512_srli_epi32::<23>(_mm512_castps_si512(_mm512_max_ps(magnitude, _mm512_set1_ps(1.0))));
+            let rounder = _mm512_permutexvar_ps(octave, _mm512_loadu_ps(E2M1_CODE_ROUNDERS.as_ptr()));
+            let code = _mm512_castps_si512(_mm512_add_ps(magnitude, rounder));
+            let sign = _mm512_srli_epi32::<28>(bits);
+            _mm512_ternarylogic_epi32::<SELECT>(_mm512_set1_epi32(8), sign, code)
+        }
+    }
+    #[inline(always)]
+    fn round_e2m1(self, magnitude: Self::F) -> Self::F {
+        simd! {
+            let clamped = _mm512_min_ps(magnitude, _mm512_set1_ps(6.0));
+            let octave = _mm512_srli_epi32::<23>(_mm512_castps_si512(clamped));
+            let rounder = _mm512_permutexvar_ps(octave, _mm512_loadu_ps(E2M1_ROUNDERS.as_ptr()));
+            _mm512_sub_ps(_mm512_add_ps(clamped, rounder), rounder)
+        }
+    }
+    #[inline(always)]
+    fn load_e4m3(self, src: &[u8; 16]) -> Self::F {
+        simd! {
+            let words = _mm256_cvtepu8_epi16(_mm_loadu_si128(src.as_ptr().cast()));
+            let (magnitude, sign) = (_mm256_slli_epi16::<7>(words), _mm256_slli_epi16::<8>(words));
+            // Bit 7 of the code is both the top of the shifted magnitude field and the sign.
+            let half = _mm256_ternarylogic_epi32::<SELECT>(_mm256_set1_epi16(0x3F80), magnitude, sign);
+            _mm512_cvtph_ps(_mm256_and_si256(half, _mm256_set1_epi16(0xBF80_u16 as i16)))
+        }
     }
 
     #[inline(always)]

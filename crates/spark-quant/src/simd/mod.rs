@@ -23,6 +23,21 @@
     reason = "vector instructions; confined to this module's per-architecture files"
 )]
 
+/// An array filled in a loop: `array!([zero; N], i => value)`.
+///
+/// Where `std::array::from_fn` takes a closure, this is code in place. A closure is a function of its
+/// own without the level's instructions, and vector operations inside it become calls.
+macro_rules! array {
+    ([$zero:expr; $n:expr], $i:ident => $value:expr) => {{
+        let mut values = [$zero; $n];
+        for $i in 0..$n {
+            values[$i] = $value;
+        }
+        values
+    }};
+}
+pub(crate) use array;
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -31,8 +46,13 @@ mod cpu;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
+mod stream;
 
 pub use cpu::{Cpu, Level};
+pub(crate) use stream::stream_out;
+
+use crate::scalar::E2m1;
+use crate::scalar::lanes::{encode_finite, round_magnitude};
 
 /// Vector operations over sixteen lanes. Methods are lane-wise unless they say otherwise.
 ///
@@ -50,7 +70,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn splat(self, value: f32) -> Self::F;
     fn load(self, src: &[f32; 16]) -> Self::F;
     fn store(self, value: Self::F, dst: &mut [f32; 16]);
-    /// Stores past the caches where `dst` is aligned to its full width, else plainly.
+    /// Stores past the caches; `dst` must be aligned to 64 bytes, or the store is a plain one.
     fn stream(self, value: Self::F, dst: &mut [f32; 16]);
     /// Orders streamed stores before everything that follows.
     fn fence(self);
@@ -87,7 +107,6 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn lt_f(self, a: Self::F, b: Self::F) -> Self::M;
     /// `if mask { a } else { b }`.
     fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U;
-    fn any(self, mask: Self::M) -> bool;
 
     /// Lanes as i32, to the nearest f32.
     fn i32_to_f32(self, a: Self::U) -> Self::F;
@@ -107,7 +126,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// Lane `2i` is in the low nibble of byte `i`, lane `2i+1` in the high one. Only the low four
     /// bits of a lane are defined.
     fn load_nibbles(self, src: &[u8; 8]) -> Self::U;
-    /// Inverse of [`Simd::load_nibbles`]; lanes must be below 16.
+    /// Inverse of [`Simd::load_nibbles`]; only the low four bits of a lane count.
     fn store_nibbles(self, a: Self::U, dst: &mut [u8; 8]);
     fn load_u(self, src: &[u32; 16]) -> Self::U;
     /// Sixteen u32, little-endian.
@@ -118,6 +137,25 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn e4m3_pairs(self, src: &[u8; 8]) -> Self::F;
     /// `table[lane & 15]`.
     fn lookup(self, table: &[f32; 16], index: Self::U) -> Self::F;
+
+    /// Codes of finite values in the low four bits, nearest even, saturating; the rest is undefined.
+    #[inline(always)]
+    fn encode_e2m1(self, value: Self::F) -> Self::U {
+        encode_finite::<E2m1, Self>(self, value)
+    }
+    /// Nearest E2M1 value to a finite magnitude, ties to even, saturating.
+    #[inline(always)]
+    fn round_e2m1(self, magnitude: Self::F) -> Self::F {
+        round_magnitude::<E2m1, Self>(self, magnitude)
+    }
+    /// E4M3 codes, none of them NaN, times `2^-8`.
+    #[inline(always)]
+    fn load_e4m3(self, src: &[u8; 16]) -> Self::F {
+        let code = self.load_u8(src);
+        let magnitude = self.shl(self.and(code, self.splat_u(0x7F)), 7);
+        let sign = self.shl(self.and(code, self.splat_u(0x80)), 8);
+        self.f16_to_f32(self.or(magnitude, sign))
+    }
 
     fn load_b(self, src: &[u8; 64]) -> Self::B;
     /// E2M1 codes in the low and the high nibbles, each as the unsigned byte `2 * value + 12`.

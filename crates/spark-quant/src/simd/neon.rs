@@ -5,7 +5,6 @@
 
 use std::arch::aarch64::*;
 use std::arch::{asm, is_aarch64_feature_detected};
-use std::array::from_fn;
 
 use super::{E2M1_TIMES_2_PLUS_12, Kernel, Simd};
 
@@ -35,6 +34,30 @@ macro_rules! simd {
         // SAFETY: `self` exists only after `detect` found every feature these instructions need; every
         // pointer comes from a reference to an array of at least the width that is read or written.
         unsafe { $($body)* }
+    };
+}
+
+/// The four registers of a value, from an expression over their index.
+macro_rules! quarters {
+    ($i:ident => $value:expr) => {
+        [
+            {
+                let $i = 0;
+                $value
+            },
+            {
+                let $i = 1;
+                $value
+            },
+            {
+                let $i = 2;
+                $value
+            },
+            {
+                let $i = 3;
+                $value
+            },
+        ]
     };
 }
 
@@ -85,7 +108,7 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn load(self, src: &[f32; 16]) -> Self::F {
-        from_fn(|i| simd!(vld1q_f32(src.as_ptr().add(4 * i))))
+        quarters!(i => simd!(vld1q_f32(src.as_ptr().add(4 * i))))
     }
     #[inline(always)]
     fn store(self, value: Self::F, dst: &mut [f32; 16]) {
@@ -111,31 +134,31 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn add(self, a: Self::F, b: Self::F) -> Self::F {
-        from_fn(|i| simd!(vaddq_f32(a[i], b[i])))
+        quarters!(i => simd!(vaddq_f32(a[i], b[i])))
     }
     #[inline(always)]
     fn sub(self, a: Self::F, b: Self::F) -> Self::F {
-        from_fn(|i| simd!(vsubq_f32(a[i], b[i])))
+        quarters!(i => simd!(vsubq_f32(a[i], b[i])))
     }
     #[inline(always)]
     fn mul(self, a: Self::F, b: Self::F) -> Self::F {
-        from_fn(|i| simd!(vmulq_f32(a[i], b[i])))
+        quarters!(i => simd!(vmulq_f32(a[i], b[i])))
     }
     #[inline(always)]
     fn div(self, a: Self::F, b: Self::F) -> Self::F {
-        from_fn(|i| simd!(vdivq_f32(a[i], b[i])))
+        quarters!(i => simd!(vdivq_f32(a[i], b[i])))
     }
     #[inline(always)]
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        from_fn(|i| simd!(vfmaq_f32(c[i], a[i], b[i])))
+        quarters!(i => simd!(vfmaq_f32(c[i], a[i], b[i])))
     }
     #[inline(always)]
     fn max(self, a: Self::F, b: Self::F) -> Self::F {
-        from_fn(|i| simd!(vmaxq_f32(a[i], b[i])))
+        quarters!(i => simd!(vmaxq_f32(a[i], b[i])))
     }
     #[inline(always)]
     fn min(self, a: Self::F, b: Self::F) -> Self::F {
-        from_fn(|i| simd!(vminq_f32(a[i], b[i])))
+        quarters!(i => simd!(vminq_f32(a[i], b[i])))
     }
     #[inline(always)]
     fn sum(self, a: Self::F) -> f32 {
@@ -149,7 +172,7 @@ impl Simd for Neon {
     fn row_max(self, rows: &[Self::F; 16]) -> Self::F {
         simd! {
             let row = |i: usize| vmaxq_f32(vmaxq_f32(rows[i][0], rows[i][1]), vmaxq_f32(rows[i][2], rows[i][3]));
-            from_fn(|i| {
+            quarters!(i => {
                 let first = vpmaxq_f32(row(4 * i), row(4 * i + 1));
                 let second = vpmaxq_f32(row(4 * i + 2), row(4 * i + 3));
                 vpmaxq_f32(first, second)
@@ -162,7 +185,7 @@ impl Simd for Neon {
             let mut out = [[vdupq_n_f32(0.0); 4]; 16];
             for row_group in 0..4 {
                 for column_group in 0..4 {
-                    let r: [float32x4_t; 4] = from_fn(|i| rows[4 * row_group + i][column_group]);
+                    let r: [float32x4_t; 4] = quarters!(i => rows[4 * row_group + i][column_group]);
                     let pair = |a, b| (vreinterpretq_f64_f32(vtrn1q_f32(a, b)), vreinterpretq_f64_f32(vtrn2q_f32(a, b)));
                     let (even_low, odd_low) = pair(r[0], r[1]);
                     let (even_high, odd_high) = pair(r[2], r[3]);
@@ -183,11 +206,11 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn to_bits(self, a: Self::F) -> Self::U {
-        from_fn(|i| simd!(vreinterpretq_u32_f32(a[i])))
+        quarters!(i => simd!(vreinterpretq_u32_f32(a[i])))
     }
     #[inline(always)]
     fn from_bits(self, a: Self::U) -> Self::F {
-        from_fn(|i| simd!(vreinterpretq_f32_u32(a[i])))
+        quarters!(i => simd!(vreinterpretq_f32_u32(a[i])))
     }
     #[inline(always)]
     fn splat_u(self, value: u32) -> Self::U {
@@ -195,31 +218,31 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn and(self, a: Self::U, b: Self::U) -> Self::U {
-        from_fn(|i| simd!(vandq_u32(a[i], b[i])))
+        quarters!(i => simd!(vandq_u32(a[i], b[i])))
     }
     #[inline(always)]
     fn or(self, a: Self::U, b: Self::U) -> Self::U {
-        from_fn(|i| simd!(vorrq_u32(a[i], b[i])))
+        quarters!(i => simd!(vorrq_u32(a[i], b[i])))
     }
     #[inline(always)]
     fn add_u(self, a: Self::U, b: Self::U) -> Self::U {
-        from_fn(|i| simd!(vaddq_u32(a[i], b[i])))
+        quarters!(i => simd!(vaddq_u32(a[i], b[i])))
     }
     #[inline(always)]
     fn sub_u(self, a: Self::U, b: Self::U) -> Self::U {
-        from_fn(|i| simd!(vsubq_u32(a[i], b[i])))
+        quarters!(i => simd!(vsubq_u32(a[i], b[i])))
     }
     #[inline(always)]
     fn shl(self, a: Self::U, n: u32) -> Self::U {
-        from_fn(|i| simd!(vshlq_u32(a[i], vdupq_n_s32(n as i32))))
+        quarters!(i => simd!(vshlq_u32(a[i], vdupq_n_s32(n as i32))))
     }
     #[inline(always)]
     fn shr(self, a: Self::U, n: u32) -> Self::U {
-        from_fn(|i| simd!(vshlq_u32(a[i], vdupq_n_s32(-(n as i32)))))
+        quarters!(i => simd!(vshlq_u32(a[i], vdupq_n_s32(-(n as i32)))))
     }
     #[inline(always)]
     fn min_i(self, a: Self::U, b: Self::U) -> Self::U {
-        from_fn(|i| {
+        quarters!(i => {
             simd!(vreinterpretq_u32_s32(vminq_s32(
                 vreinterpretq_s32_u32(a[i]),
                 vreinterpretq_s32_u32(b[i])
@@ -228,7 +251,7 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn max_i(self, a: Self::U, b: Self::U) -> Self::U {
-        from_fn(|i| {
+        quarters!(i => {
             simd!(vreinterpretq_u32_s32(vmaxq_s32(
                 vreinterpretq_s32_u32(a[i]),
                 vreinterpretq_s32_u32(b[i])
@@ -237,7 +260,7 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn gt_i(self, a: Self::U, b: Self::U) -> Self::M {
-        from_fn(|i| {
+        quarters!(i => {
             simd!(vcgtq_s32(
                 vreinterpretq_s32_u32(a[i]),
                 vreinterpretq_s32_u32(b[i])
@@ -246,37 +269,28 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn lt_f(self, a: Self::F, b: Self::F) -> Self::M {
-        from_fn(|i| simd!(vcltq_f32(a[i], b[i])))
+        quarters!(i => simd!(vcltq_f32(a[i], b[i])))
     }
     #[inline(always)]
     fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U {
-        from_fn(|i| simd!(vbslq_u32(mask[i], a[i], b[i])))
-    }
-    #[inline(always)]
-    fn any(self, mask: Self::M) -> bool {
-        simd!(
-            vmaxvq_u32(vorrq_u32(
-                vorrq_u32(mask[0], mask[1]),
-                vorrq_u32(mask[2], mask[3])
-            )) != 0
-        )
+        quarters!(i => simd!(vbslq_u32(mask[i], a[i], b[i])))
     }
 
     #[inline(always)]
     fn i32_to_f32(self, a: Self::U) -> Self::F {
-        from_fn(|i| simd!(vcvtq_f32_s32(vreinterpretq_s32_u32(a[i]))))
+        quarters!(i => simd!(vcvtq_f32_s32(vreinterpretq_s32_u32(a[i]))))
     }
     #[inline(always)]
     fn f32_to_i32(self, a: Self::F) -> Self::U {
-        from_fn(|i| simd!(vreinterpretq_u32_s32(vcvtnq_s32_f32(a[i]))))
+        quarters!(i => simd!(vreinterpretq_u32_s32(vcvtnq_s32_f32(a[i]))))
     }
     #[inline(always)]
     fn f16_to_f32(self, a: Self::U) -> Self::F {
-        from_fn(|i| widen_f16(self, simd!(vmovn_u32(a[i]))))
+        quarters!(i => widen_f16(self, simd!(vmovn_u32(a[i]))))
     }
     #[inline(always)]
     fn f32_to_f16(self, a: Self::F) -> Self::U {
-        from_fn(|i| {
+        quarters!(i => {
             let halves = narrow_f16(self, a[i]);
             simd!(vmovl_u16(halves))
         })
@@ -327,7 +341,8 @@ impl Simd for Neon {
     fn store_nibbles(self, a: Self::U, dst: &mut [u8; 8]) {
         simd! {
             let byte = |i: usize| vreinterpretq_u8_u32(a[i]);
-            let codes = vuzp1q_u8(vuzp1q_u8(byte(0), byte(1)), vuzp1q_u8(byte(2), byte(3)));
+            let bytes = vuzp1q_u8(vuzp1q_u8(byte(0), byte(1)), vuzp1q_u8(byte(2), byte(3)));
+            let codes = vandq_u8(bytes, vdupq_n_u8(15));
             // Word = even | odd << 8; adding it shifted right by 4 puts odd above even.
             let words = vreinterpretq_u16_u8(codes);
             vst1_u8(dst.as_mut_ptr(), vmovn_u16(vorrq_u16(words, vshrq_n_u16::<4>(words))));
@@ -335,15 +350,15 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn load_u(self, src: &[u32; 16]) -> Self::U {
-        from_fn(|i| simd!(vld1q_u32(src.as_ptr().add(4 * i))))
+        quarters!(i => simd!(vld1q_u32(src.as_ptr().add(4 * i))))
     }
     #[inline(always)]
     fn load_u32_le(self, src: &[u8; 64]) -> Self::U {
-        from_fn(|i| simd!(vreinterpretq_u32_u8(vld1q_u8(src.as_ptr().add(16 * i)))))
+        quarters!(i => simd!(vreinterpretq_u32_u8(vld1q_u8(src.as_ptr().add(16 * i)))))
     }
     #[inline(always)]
     fn spread_4(self, src: &[u8; 4]) -> Self::U {
-        from_fn(|i| simd!(vdupq_n_u32(u32::from(src[i]))))
+        quarters!(i => simd!(vdupq_n_u32(u32::from(src[i]))))
     }
     #[inline(always)]
     fn e4m3_pairs(self, src: &[u8; 8]) -> Self::F {
@@ -365,7 +380,7 @@ impl Simd for Neon {
             let table = uint8x16x4_t(
                 vld1q_u8(bytes), vld1q_u8(bytes.add(16)), vld1q_u8(bytes.add(32)), vld1q_u8(bytes.add(48)),
             );
-            from_fn(|i| {
+            quarters!(i => {
                 // Byte k of a lane reads table byte 4 * index + k.
                 let word = vandq_u32(index[i], vdupq_n_u32(15));
                 let bytes = vmlaq_n_u32(vdupq_n_u32(0x0302_0100), word, 0x0404_0404);
@@ -376,14 +391,14 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn load_b(self, src: &[u8; 64]) -> Self::B {
-        from_fn(|i| simd!(vld1q_u8(src.as_ptr().add(16 * i))))
+        quarters!(i => simd!(vld1q_u8(src.as_ptr().add(16 * i))))
     }
     #[inline(always)]
     fn e2m1_bytes(self, packed: Self::B) -> (Self::B, Self::B) {
         simd! {
             let table = vld1q_u8(E2M1_TIMES_2_PLUS_12.as_ptr());
-            let low = from_fn(|i| vqtbl1q_u8(table, vandq_u8(packed[i], vdupq_n_u8(15))));
-            let high = from_fn(|i| vqtbl1q_u8(table, vshrq_n_u8::<4>(packed[i])));
+            let low = quarters!(i => vqtbl1q_u8(table, vandq_u8(packed[i], vdupq_n_u8(15))));
+            let high = quarters!(i => vqtbl1q_u8(table, vshrq_n_u8::<4>(packed[i])));
             (low, high)
         }
     }
@@ -394,7 +409,7 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn dot_i8(self, acc: Self::U, a: Self::B, b: Self::B) -> Self::U {
-        from_fn(|i| {
+        quarters!(i => {
             let acc = simd!(vreinterpretq_s32_u32(acc[i]));
             let (a, b) = simd!((vreinterpretq_s8_u8(a[i]), vreinterpretq_s8_u8(b[i])));
             let sum = sdot(self, acc, a, b);

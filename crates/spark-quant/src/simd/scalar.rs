@@ -146,10 +146,6 @@ impl Simd for Scalar {
     fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U {
         std::array::from_fn(|i| if mask[i] { a[i] } else { b[i] })
     }
-    #[inline(always)]
-    fn any(self, mask: Self::M) -> bool {
-        mask.contains(&true)
-    }
 
     #[inline(always)]
     fn i32_to_f32(self, a: Self::U) -> Self::F {
@@ -190,7 +186,7 @@ impl Simd for Scalar {
     }
     #[inline(always)]
     fn store_nibbles(self, a: Self::U, dst: &mut [u8; 8]) {
-        *dst = std::array::from_fn(|i| (a[2 * i] | a[2 * i + 1] << 4) as u8);
+        *dst = std::array::from_fn(|i| (a[2 * i] & 15 | a[2 * i + 1] << 4) as u8);
     }
     #[inline(always)]
     fn load_u(self, src: &[u32; 16]) -> Self::U {

@@ -56,13 +56,6 @@ impl Kernel for Everything<'_> {
         out.push(integer("max_i", s.max_i(ua, ub)));
         out.push(integer("gt_i", s.select(s.gt_i(ua, ub), ua, s.splat_u(7))));
         out.push(integer("lt_f", s.select(s.lt_f(a, b), ua, s.splat_u(7))));
-        out.push((
-            "any",
-            vec![
-                u32::from(s.any(s.gt_i(ua, ua))),
-                u32::from(s.any(s.gt_i(ua, ub))),
-            ],
-        ));
         out.push(float("i32_to_f32", s.i32_to_f32(ua)));
         out.push(integer("f32_to_i32", s.f32_to_i32(s.mul(a, s.splat(64.0)))));
         out.push(float("f16_to_f32", s.f16_to_f32(ua)));
@@ -97,6 +90,24 @@ impl Kernel for Everything<'_> {
         let unsigned: [u8; 8] = std::array::from_fn(|i| self.bytes[i] & 0x7F);
         out.push(float("e4m3_pairs", s.e4m3_pairs(&unsigned)));
         out.push(float("lookup", s.lookup(&self.floats[3], ua)));
+        out.push(integer(
+            "encode_e2m1",
+            s.and(s.encode_e2m1(a), s.splat_u(15)),
+        ));
+        out.push(float("round_e2m1", s.round_e2m1(positive[0])));
+        let numbers: [u8; 16] = std::array::from_fn(|i| {
+            if self.bytes[i] & 0x7F == 0x7F {
+                0x42
+            } else {
+                self.bytes[i]
+            }
+        });
+        out.push(float("load_e4m3", s.load_e4m3(&numbers)));
+        s.store_nibbles(ua, &mut eight);
+        out.push((
+            "store_nibbles of dirty lanes",
+            eight.map(u32::from).to_vec(),
+        ));
         let packed = s.load_b(self.bytes);
         let signed = s.load_b(self.signed);
         let (low, high) = s.e2m1_bytes(packed);
