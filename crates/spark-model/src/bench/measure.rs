@@ -1,8 +1,8 @@
 //! One model in one precision: loaded, run, timed, compared.
 //!
 //! ```text
-//! load            clock: file or graph -> runner
-//! first run       clock: planning for these shapes, then the run
+//! load            clock: file or graph -> runner, planned where all shapes are fixed
+//! first run       clock: planning where they are not, then the run
 //! warm-up         not timed
 //! timed runs      one clock reading each side of every run; inputs in, outputs out
 //! golden cases    not timed

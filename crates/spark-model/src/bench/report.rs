@@ -89,9 +89,9 @@ pub struct RunReport {
     pub device: String,
     /// Threads used.
     pub threads: usize,
-    /// File or graph to runner.
+    /// File or graph to runner, planned where all shapes are fixed.
     pub load_ms: f64,
-    /// The first run, which includes planning for its shapes.
+    /// The first run; it includes planning where the model leaves shapes open.
     pub first_ms: f64,
     /// Latencies after warm-up.
     #[serde(flatten)]

@@ -100,7 +100,8 @@ impl DrivingPipeline {
     /// # Errors
     ///
     /// [`OpenpilotError::Length`] if the planes have the wrong size, in which case nothing
-    /// has changed; [`OpenpilotError::Model`] if a network fails.
+    /// has changed; [`OpenpilotError::Model`] if a network fails, with the pictures already
+    /// in their history.
     pub fn step(&mut self, input: &DrivingInput<'_>) -> Result<DrivingOutput, OpenpilotError> {
         for (what, planes) in [("road planes", input.road), ("wide planes", input.wide)] {
             if planes.len() != FRAME_BYTES {

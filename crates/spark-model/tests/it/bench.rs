@@ -6,7 +6,7 @@ use spark_model::bench::{self, BenchError, BenchOptions, BenchReport, Progress, 
 use spark_model::graph::{Binary, Dim, Graph, Op, Unary};
 use spark_model::{DType, Precision, Tensor, onnx};
 
-use crate::data;
+use crate::{data, openpilot};
 
 /// A folder that goes away with the test.
 struct Folder(PathBuf);
@@ -218,6 +218,31 @@ fn goldens_of_another_model_or_with_nan_are_refused() {
     check(&[x(), ("case0/out/y", wide)], "has shape [1, 4]");
     let bytes = Tensor::zeros(DType::U8, [1, 3]).expect("three");
     check(&[("case0/in/x", bytes), y()], "is u8, the model wants f32");
+}
+
+#[test]
+fn vision_and_policy_are_also_measured_as_a_chain() {
+    let folder = Folder::new("chain");
+    onnx::save(&openpilot::vision(), &folder.file("driving_vision.onnx")).expect("writable");
+    onnx::save(&openpilot::policy(), &folder.file("driving_policy.onnx")).expect("writable");
+    let options = BenchOptions {
+        models_dir: Some(folder.0.clone()),
+        precisions: vec![Precision::Fp32],
+        runs: 4,
+        warmup: 1,
+        ..BenchOptions::default()
+    };
+    let report = run(&options).expect("openpilot's interfaces");
+    assert_eq!(report.runs.len(), 2);
+    let combined = report.combined.as_ref().expect("both are there");
+    assert_eq!(combined.models, ["driving_vision", "driving_policy"]);
+    assert_eq!(combined.weights, "file");
+    let alone: f64 = report.runs.iter().map(|run| run.latency.min_ms).sum();
+    assert!(
+        combined.latency.max_ms > 0.5 * alone,
+        "the chain runs both networks"
+    );
+    assert!(bench::table::render(&report).contains("vision + policy"));
 }
 
 #[test]

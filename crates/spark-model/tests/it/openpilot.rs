@@ -28,7 +28,7 @@ fn finish(mut graph: Graph, output: ValueId, n: usize) -> Graph {
     graph
 }
 
-fn vision() -> Graph {
+pub(crate) fn vision() -> Graph {
     let mut graph = Graph {
         name: "vision".to_owned(),
         ..Graph::default()
@@ -63,7 +63,7 @@ fn vision() -> Graph {
     finish(graph, outputs, total)
 }
 
-fn policy() -> Graph {
+pub(crate) fn policy() -> Graph {
     let mut graph = Graph {
         name: "policy".to_owned(),
         ..Graph::default()
