@@ -9,16 +9,16 @@
 //! A transposed convolution is the same product over the taps whose stride lands on a
 //! source pixel; the others read zeros.
 
-use super::gemm::{self, PlainRows, Rows, TileEpilogue, TileShape, panel_offset, panels};
+use super::gemm::{
+    self, MAX_ROWS, TapRows, Tile, TileEpilogue, TileShape, next_rows, panel_offset, panels,
+};
 use super::memory::{AlignedF32, Memory};
-use super::simd::{Isa, Simd, dispatch};
+use super::simd::Isa;
 use super::threads::Pool;
 use crate::plan::{ConvStep, Window};
 
 /// Rows of one thread's share: small enough that its part of the image stays in the L2 cache.
 const ROWS_PER_TASK: usize = 192;
-/// Widest tile of any instruction set.
-const MAX_ROWS: usize = 8;
 
 /// A convolution step with its weights packed.
 pub(crate) struct PreparedConv {
@@ -236,13 +236,13 @@ struct Job<'a> {
 }
 
 /// Rows of a tile at the border: taps outside the image read zeros.
-struct BorderRows<'a, const N: usize> {
+struct BorderRows<'a> {
     image: &'a Image,
     /// Coordinates of the first tap (plain), or of the result plus padding (transposed).
-    origin: [[isize; 2]; N],
+    origin: [[isize; 2]; MAX_ROWS],
 }
 
-impl<const N: usize> BorderRows<'_, N> {
+impl BorderRows<'_> {
     /// The source coordinate of `tap` along `axis`, if it is in the image.
     #[inline(always)]
     fn source(&self, origin: isize, tap: isize, axis: usize) -> Option<isize> {
@@ -262,22 +262,21 @@ impl<const N: usize> BorderRows<'_, N> {
     }
 }
 
-impl<const N: usize> Rows for BorderRows<'_, N> {
-    #[inline(always)]
-    unsafe fn at<const MR: usize>(&self, tap: usize) -> [*const f32; MR] {
+impl TapRows for BorderRows<'_> {
+    fn at(&self, tap: usize, rows: &mut [*const f32; MAX_ROWS]) {
         let columns = self.image.window.kernel[1];
         let (ky, kx) = ((tap / columns) as isize, (tap % columns) as isize);
-        std::array::from_fn(|i| {
-            let y = self.source(self.origin[i][0], ky, 0);
-            let x = self.source(self.origin[i][1], kx, 1);
-            match (y, x) {
+        for (row, origin) in rows.iter_mut().zip(&self.origin) {
+            let y = self.source(origin[0], ky, 0);
+            let x = self.source(origin[1], kx, 1);
+            *row = match (y, x) {
                 (Some(y), Some(x)) => {
                     let offset = y * self.image.x_strides[2] + x * self.image.x_strides[3];
                     self.image.x.wrapping_offset(offset)
                 }
                 _ => self.image.zeros,
-            }
-        })
+            };
+        }
     }
 }
 
@@ -288,122 +287,64 @@ impl Job<'_> {
     ///
     /// Pointers must be valid for the step's shapes and the pixels not written elsewhere.
     unsafe fn run(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
-        // SAFETY: forwarded; `isa` names a set this processor has.
-        unsafe {
-            match vectors {
-                1 => {
-                    dispatch!(isa, conv_kernel::<1, 8>(job: &Job<'_>, first: usize, last: usize) => (self, first, last))
-                }
-                2 => {
-                    dispatch!(isa, conv_kernel::<2, 6>(job: &Job<'_>, first: usize, last: usize) => (self, first, last))
-                }
-                3 => {
-                    dispatch!(isa, conv_kernel::<3, 8>(job: &Job<'_>, first: usize, last: usize) => (self, first, last))
-                }
-                _ => {
-                    dispatch!(isa, conv_kernel::<4, 6>(job: &Job<'_>, first: usize, last: usize) => (self, first, last))
-                }
-            }
+        let mut m = first;
+        while m < last {
+            let rows = next_rows(vectors, last - m);
+            // SAFETY: pixels first..last exist by the caller's word.
+            unsafe { self.tile(isa, vectors, m, rows) };
+            m += rows;
         }
     }
 
     /// # Safety
     ///
-    /// As [`Job::run`], for pixels `m..m + MR`.
-    #[inline(always)]
-    unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(&self, m: usize) {
+    /// As [`Job::run`], for pixels `m..m + rows`.
+    unsafe fn tile(&self, isa: Isa, vectors: usize, m: usize, rows: usize) {
         let image = self.image;
         let window = &image.window;
-        let pixel: [[isize; 2]; MR] = std::array::from_fn(|i| {
-            [
-                ((m + i) / image.width) as isize,
-                ((m + i) % image.width) as isize,
-            ]
+        // Rows beyond the tile's own repeat its last one.
+        let pixel: [[isize; 2]; MAX_ROWS] = std::array::from_fn(|i| {
+            let m = m + i.min(rows - 1);
+            [(m / image.width) as isize, (m % image.width) as isize]
         });
         let place = |strides: &[isize; 4], i: usize| {
             pixel[i][0] * strides[2] + pixel[i][1] * strides[3] + self.column as isize
         };
-        let y = std::array::from_fn(|i| image.y.wrapping_offset(place(&image.y_strides, i)));
-        let residual = std::array::from_fn(|i| {
-            if image.residual.is_null() {
-                image.residual
-            } else {
-                image
-                    .residual
-                    .wrapping_offset(place(&image.residual_strides, i))
-            }
-        });
-        let origin: [[isize; 2]; MR] = std::array::from_fn(|i| {
+        let origin: [[isize; 2]; MAX_ROWS] = pixel.map(|p| {
             std::array::from_fn(|a| {
                 let pad = window.pad[a] as isize;
-                if image.transposed {
-                    pixel[i][a] + pad
-                } else {
-                    pixel[i][a] * window.stride[a] as isize - pad
+                match image.transposed {
+                    true => p[a] + pad,
+                    false => p[a] * window.stride[a] as isize - pad,
                 }
             })
         });
-        let reach: [isize; 2] =
-            std::array::from_fn(|a| ((window.kernel[a] - 1) * window.dilation[a]) as isize);
-        let inside = !image.transposed
-            && origin
-                .iter()
-                .all(|o| (0..2).all(|a| o[a] >= 0 && o[a] + reach[a] < image.extent[a]));
+        let reach = [0, 1].map(|a| ((window.kernel[a] - 1) * window.dilation[a]) as isize);
+        let in_image =
+            |o: &[isize; 2]| (0..2).all(|a| o[a] >= 0 && o[a] + reach[a] < image.extent[a]);
+        let inside = !image.transposed && origin.iter().all(in_image);
+        let border = BorderRows { image, origin };
+        let tile = Tile {
+            x: origin.map(|o| {
+                image
+                    .x
+                    .wrapping_offset(o[0] * image.x_strides[2] + o[1] * image.x_strides[3])
+            }),
+            offsets: self.tap_offsets,
+            border: if inside { None } else { Some(&border) },
+            w: self.w,
+            shape: self.shape,
+            y: std::array::from_fn(|i| image.y.wrapping_offset(place(&image.y_strides, i))),
+            residual: std::array::from_fn(|i| match image.residual.is_null() {
+                true => image.residual,
+                false => image
+                    .residual
+                    .wrapping_offset(place(&image.residual_strides, i)),
+            }),
+            epilogue: &self.epilogue,
+        };
         // SAFETY: rows point at in-image pixels or at the row of zeros, all of `depth` channels;
-        // results and residuals are pixels m..m + MR of their views.
-        unsafe {
-            if inside {
-                let rows = PlainRows {
-                    base: std::array::from_fn::<_, MR, _>(|i| {
-                        image.x.wrapping_offset(
-                            origin[i][0] * image.x_strides[2] + origin[i][1] * image.x_strides[3],
-                        )
-                    }),
-                    offsets: self.tap_offsets,
-                };
-                gemm::tile::<S, _, MR, NV>(
-                    &rows,
-                    self.w,
-                    self.shape,
-                    &y,
-                    &residual,
-                    &self.epilogue,
-                );
-            } else {
-                let rows = BorderRows { image, origin };
-                gemm::tile::<S, _, MR, NV>(
-                    &rows,
-                    self.w,
-                    self.shape,
-                    &y,
-                    &residual,
-                    &self.epilogue,
-                );
-            }
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn conv_kernel<S: Simd, const NV: usize, const MR: usize>(
-    job: &Job<'_>,
-    first: usize,
-    last: usize,
-) {
-    // SAFETY: the caller vouches for pixels first..last.
-    unsafe {
-        let mut m = first;
-        while m + MR <= last {
-            job.tile::<S, NV, MR>(m);
-            m += MR;
-        }
-        while m + 4 <= last {
-            job.tile::<S, NV, 4>(m);
-            m += 4;
-        }
-        while m < last {
-            job.tile::<S, NV, 1>(m);
-            m += 1;
-        }
+        // results and residuals are pixels of their views.
+        unsafe { tile.run(isa, vectors, rows) };
     }
 }

@@ -21,16 +21,6 @@ use super::math;
 use super::simd::{Isa, Simd, dispatch};
 use crate::plan::Activation;
 
-/// Most vectors a panel is wide.
-fn max_panel_vectors(isa: Isa) -> usize {
-    match isa {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => 2,
-        Isa::Scalar => 2,
-        _ => 4,
-    }
-}
-
 /// One panel of packed columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Panel {
@@ -44,7 +34,7 @@ pub(crate) struct Panel {
 pub(crate) fn panels(isa: Isa, n: usize) -> impl Iterator<Item = Panel> + Clone {
     let lanes = isa.lanes();
     let vectors = n.div_ceil(lanes);
-    let count = vectors.div_ceil(max_panel_vectors(isa)).max(1);
+    let count = vectors.div_ceil(isa.max_panel()).max(1);
     (0..count).map(move |i| {
         let first = vectors * i / count;
         Panel {
@@ -93,31 +83,30 @@ pub(crate) unsafe fn pack(
     }
 }
 
-/// Where the rows of a tile are read, tap by tap.
-pub(crate) trait Rows {
-    /// Pointers to `K` elements for each of the tile's rows at tap `tap`.
-    ///
-    /// # Safety
-    ///
-    /// `tap` must be below the product's number of taps.
-    unsafe fn at<const MR: usize>(&self, tap: usize) -> [*const f32; MR];
-}
+/// Most rows a tile has on any instruction set.
+pub(crate) const MAX_ROWS: usize = 8;
 
-/// Rows at fixed places plus an offset per tap.
-pub(crate) struct PlainRows<'a, const N: usize> {
-    /// Start of every row at offset zero.
-    pub(crate) base: [*const f32; N],
-    /// Elements from there, per tap.
-    pub(crate) offsets: &'a [isize],
-}
-
-impl<const N: usize> Rows for PlainRows<'_, N> {
-    #[inline(always)]
-    unsafe fn at<const MR: usize>(&self, tap: usize) -> [*const f32; MR] {
-        // SAFETY: `tap` is in range by the trait's contract.
-        let offset = unsafe { *self.offsets.get_unchecked(tap) };
-        std::array::from_fn(|i| self.base[i].wrapping_offset(offset))
+/// Rows of a full tile that is `vectors` wide: as many accumulators as registers allow.
+pub(crate) fn full_rows(vectors: usize) -> usize {
+    match vectors {
+        1 | 3 => 8,
+        _ => 6,
     }
+}
+
+/// Rows of the next tile, of `left` rows that remain.
+pub(crate) fn next_rows(vectors: usize, left: usize) -> usize {
+    match left {
+        _ if left >= full_rows(vectors) => full_rows(vectors),
+        4.. => 4,
+        _ => 1,
+    }
+}
+
+/// Gives the rows of a tile tap by tap, where an offset per tap does not do.
+pub(crate) trait TapRows {
+    /// Writes a pointer to `K` elements for each of the tile's rows at tap `tap`.
+    fn at(&self, tap: usize, rows: &mut [*const f32; MAX_ROWS]);
 }
 
 /// What happens to a tile's results before they are stored.
@@ -144,33 +133,82 @@ pub(crate) struct TileShape {
     pub(crate) columns: usize,
 }
 
-/// Computes one tile of `MR` rows by `NV` vectors.
-///
-/// # Safety
-///
-/// `rows` must give pointers readable for `shape.depth` elements; `w` must hold
-/// `taps * depth * NV * LANES` elements, `bias` `NV * LANES` if not null; each of `y`
-/// must be writable, and each of `residual`, if not null, readable for `shape.columns`.
+/// One tile: rows beyond its own are ignored.
+pub(crate) struct Tile<'a> {
+    /// Start of every row at offset zero.
+    pub(crate) x: [*const f32; MAX_ROWS],
+    /// Elements from there, per tap.
+    pub(crate) offsets: &'a [isize],
+    /// Instead of the two above, for tiles at a border.
+    pub(crate) border: Option<&'a dyn TapRows>,
+    /// The panel's packed columns.
+    pub(crate) w: *const f32,
+    /// Depth and width.
+    pub(crate) shape: TileShape,
+    /// Results.
+    pub(crate) y: [*mut f32; MAX_ROWS],
+    /// Added to the results; null for none.
+    pub(crate) residual: [*const f32; MAX_ROWS],
+    /// After the product.
+    pub(crate) epilogue: &'a TileEpilogue,
+}
+
+impl Tile<'_> {
+    /// Computes `rows` rows, as [`next_rows`] gave them, of a panel `vectors` wide.
+    ///
+    /// # Safety
+    ///
+    /// For each of the rows: `x` and `border` must give pointers readable for `shape.depth` elements,
+    /// `y` must be writable and `residual`, if not null, readable for `shape.columns`. `w` must hold
+    /// `taps * depth * vectors * LANES` elements, and the bias, if any, `vectors * LANES`.
+    pub(crate) unsafe fn run(&self, isa: Isa, vectors: usize, rows: usize) {
+        // SAFETY: forwarded; `isa` names a set this processor has.
+        unsafe {
+            match (vectors, rows) {
+                (1, 8) => dispatch!(isa, tile::<1, 8>(t: &Tile<'_>) => (self)),
+                (1, 4) => dispatch!(isa, tile::<1, 4>(t: &Tile<'_>) => (self)),
+                (1, _) => dispatch!(isa, tile::<1, 1>(t: &Tile<'_>) => (self)),
+                (2, 6) => dispatch!(isa, tile::<2, 6>(t: &Tile<'_>) => (self)),
+                (2, 4) => dispatch!(isa, tile::<2, 4>(t: &Tile<'_>) => (self)),
+                (2, _) => dispatch!(isa, tile::<2, 1>(t: &Tile<'_>) => (self)),
+                (3, 8) => dispatch!(isa, tile::<3, 8>(t: &Tile<'_>) => (self)),
+                (3, 4) => dispatch!(isa, tile::<3, 4>(t: &Tile<'_>) => (self)),
+                (3, _) => dispatch!(isa, tile::<3, 1>(t: &Tile<'_>) => (self)),
+                (_, 6) => dispatch!(isa, tile::<4, 6>(t: &Tile<'_>) => (self)),
+                (_, 4) => dispatch!(isa, tile::<4, 4>(t: &Tile<'_>) => (self)),
+                _ => dispatch!(isa, tile::<4, 1>(t: &Tile<'_>) => (self)),
+            }
+        }
+    }
+}
+
+/// The micro-kernel: `MR` rows by `NV` vectors.
 #[inline(always)]
-pub(crate) unsafe fn tile<S: Simd, R: Rows, const MR: usize, const NV: usize>(
-    rows: &R,
-    w: *const f32,
-    shape: TileShape,
-    y: &[*mut f32; MR],
-    residual: &[*const f32; MR],
-    epilogue: &TileEpilogue,
-) {
-    // SAFETY: every pointer is moved only within the ranges of the function's contract.
+#[allow(clippy::needless_range_loop, reason = "constant bounds unroll, iterators may not")]
+unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
+    if NV > S::MAX_PANEL {
+        // `panels` never makes one so wide; saying so keeps its code from being generated.
+        return;
+    }
+    let shape = t.shape;
+    let epilogue = t.epilogue;
+    let residual = !t.residual[0].is_null();
+    // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract.
     unsafe {
         let mut acc = [[S::splat(0.0); NV]; MR];
         if !epilogue.bias.is_null() {
-            let bias: [S::V; NV] =
-                std::array::from_fn(|v| S::load(epilogue.bias.add(v * S::LANES)));
-            acc = [bias; MR];
+            let load = |v: usize| S::load(epilogue.bias.add(v * S::LANES));
+            acc = [std::array::from_fn(load); MR];
         }
-        let mut w = w;
+        let mut w = t.w;
         for tap in 0..shape.taps {
-            let x: [*const f32; MR] = rows.at(tap);
+            let x = match t.border {
+                Some(border) => border_rows(border, tap),
+                None => {
+                    let offset = *t.offsets.get_unchecked(tap);
+                    t.x.map(|row| row.wrapping_offset(offset))
+                }
+            };
             for k in 0..shape.depth {
                 let b: [S::V; NV] = std::array::from_fn(|v| S::load(w.add(v * S::LANES)));
                 w = w.add(NV * S::LANES);
@@ -182,26 +220,27 @@ pub(crate) unsafe fn tile<S: Simd, R: Rows, const MR: usize, const NV: usize>(
                 }
             }
         }
+        // Loops with constant bounds only: they unroll, which keeps `acc` in registers.
         let last = shape.columns - (NV - 1) * S::LANES;
-        if epilogue.residual_first && !residual[0].is_null() {
+        if epilogue.residual_first && residual {
             for i in 0..MR {
-                add_row::<S, NV>(&mut acc[i], residual[i], last);
+                add_row::<S, NV>(&mut acc[i], t.residual[i], last);
             }
         }
         if let Activation::Clamp { low, high } = epilogue.activation {
             let (low, high) = (S::splat(low), S::splat(high));
-            for row in &mut acc {
-                for value in row.iter_mut() {
+            for i in 0..MR {
+                for v in 0..NV {
                     // The bound first: `max` and `min` give the second operand for NaN.
-                    *value = S::min(high, S::max(low, *value));
+                    acc[i][v] = S::min(high, S::max(low, acc[i][v]));
                 }
             }
         }
         for i in 0..MR {
-            for (v, &value) in acc[i][..NV - 1].iter().enumerate() {
-                S::store(y[i].add(v * S::LANES), value);
+            for v in 0..NV - 1 {
+                S::store(t.y[i].add(v * S::LANES), acc[i][v]);
             }
-            let end = y[i].add((NV - 1) * S::LANES);
+            let end = t.y[i].add((NV - 1) * S::LANES);
             if last == S::LANES {
                 S::store(end, acc[i][NV - 1]);
             } else {
@@ -209,29 +248,38 @@ pub(crate) unsafe fn tile<S: Simd, R: Rows, const MR: usize, const NV: usize>(
             }
         }
         if let Activation::Function(function) = epilogue.activation {
-            for &row in y {
-                let row = std::slice::from_raw_parts_mut(row, shape.columns);
+            for &y in &t.y[..MR] {
+                let row = std::slice::from_raw_parts_mut(y, shape.columns);
                 math::apply(epilogue.isa, function, row);
             }
         }
-        if !epilogue.residual_first && !residual[0].is_null() {
-            for i in 0..MR {
-                let row = std::slice::from_raw_parts_mut(y[i], shape.columns);
+        if !epilogue.residual_first && residual {
+            for (&y, &r) in t.y[..MR].iter().zip(&t.residual) {
+                let row = std::slice::from_raw_parts_mut(y, shape.columns);
                 for (j, value) in row.iter_mut().enumerate() {
-                    *value += *residual[i].add(j);
+                    *value += *r.add(j);
                 }
             }
         }
     }
 }
 
+/// The rows of a border tile, out of line so that the array it fills stays off the common path.
+#[inline(never)]
+fn border_rows(border: &dyn TapRows, tap: usize) -> [*const f32; MAX_ROWS] {
+    let mut rows = [std::ptr::null(); MAX_ROWS];
+    border.at(tap, &mut rows);
+    rows
+}
+
 /// Adds `NV` vectors, the last of `last` elements, from `p`.
 #[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "constant bounds unroll, iterators may not")]
 unsafe fn add_row<S: Simd, const NV: usize>(acc: &mut [S::V; NV], p: *const f32, last: usize) {
     // SAFETY: the caller vouches for `(NV - 1) * LANES + last` readable elements.
     unsafe {
-        for (v, value) in acc[..NV - 1].iter_mut().enumerate() {
-            *value = S::add(*value, S::load(p.add(v * S::LANES)));
+        for v in 0..NV - 1 {
+            acc[v] = S::add(acc[v], S::load(p.add(v * S::LANES)));
         }
         let end = p.add((NV - 1) * S::LANES);
         let tail = if last == S::LANES {
@@ -281,89 +329,44 @@ pub(crate) unsafe fn product_rows(
     panel: Panel,
     (first, last): (usize, usize),
 ) {
-    // SAFETY: forwarded; `isa` names a set this processor has.
-    unsafe {
-        match panel.vectors {
-            1 => {
-                dispatch!(isa, product_kernel::<1, 8>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last))
-            }
-            2 => {
-                dispatch!(isa, product_kernel::<2, 6>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last))
-            }
-            3 => {
-                dispatch!(isa, product_kernel::<3, 8>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last))
-            }
-            _ => {
-                dispatch!(isa, product_kernel::<4, 6>(product: &RowsProduct, w: *const f32, panel: Panel, first: usize, last: usize) => (product, w, panel, first, last))
-            }
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn product_kernel<S: Simd, const NV: usize, const MR: usize>(
-    p: &RowsProduct,
-    w: *const f32,
-    panel: Panel,
-    first: usize,
-    last: usize,
-) {
-    // SAFETY: the caller vouches for every row in `first..last` and the panel's columns.
-    unsafe {
-        let w = w.add(panel_offset(panel, p.k));
-        let mut m = first;
-        while m + MR <= last {
-            product_tile::<S, NV, MR>(p, w, panel, m);
-            m += MR;
-        }
-        while m + 4 <= last {
-            product_tile::<S, NV, 4>(p, w, panel, m);
-            m += 4;
-        }
-        while m < last {
-            product_tile::<S, NV, 1>(p, w, panel, m);
-            m += 1;
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn product_tile<S: Simd, const NV: usize, const MR: usize>(
-    p: &RowsProduct,
-    w: *const f32,
-    panel: Panel,
-    m: usize,
-) {
-    let shape = TileShape {
-        taps: 1,
-        depth: p.k,
-        columns: (panel.vectors * S::LANES).min(p.n - panel.column),
-    };
-    let column = panel.column;
-    let row = |i: usize| (m + i) as isize;
-    let rows = PlainRows {
-        base: std::array::from_fn::<_, MR, _>(|i| p.x.wrapping_offset(row(i) * p.x_stride)),
-        offsets: &[0],
-    };
-    let y = std::array::from_fn(|i| {
-        p.y.wrapping_offset(row(i) * p.y_stride)
-            .wrapping_add(column)
-    });
-    let residual = std::array::from_fn(|i| {
-        if p.residual.is_null() {
-            std::ptr::null()
-        } else {
-            p.residual
-                .wrapping_offset(row(i) * p.residual_stride)
-                .wrapping_add(column)
-        }
-    });
+    let p = product;
+    let columns = (panel.vectors * isa.lanes()).min(p.n - panel.column);
     let mut epilogue = p.epilogue;
     if !epilogue.bias.is_null() {
-        epilogue.bias = epilogue.bias.wrapping_add(column);
+        epilogue.bias = epilogue.bias.wrapping_add(panel.column);
     }
-    // SAFETY: rows m..m + MR exist by the caller's word; the panel's columns likewise.
-    unsafe { tile::<S, _, MR, NV>(&rows, w, shape, &y, &residual, &epilogue) }
+    let mut m = first;
+    while m < last {
+        let rows = next_rows(panel.vectors, last - m);
+        // Pointers of rows beyond the tile's own repeat its last one.
+        let row = |i: usize| (m + i.min(rows - 1)) as isize;
+        let tile = Tile {
+            x: std::array::from_fn(|i| p.x.wrapping_offset(row(i) * p.x_stride)),
+            offsets: &[0],
+            border: None,
+            w: w.wrapping_add(panel_offset(panel, p.k)),
+            shape: TileShape {
+                taps: 1,
+                depth: p.k,
+                columns,
+            },
+            y: std::array::from_fn(|i| {
+                p.y.wrapping_offset(row(i) * p.y_stride)
+                    .wrapping_add(panel.column)
+            }),
+            residual: std::array::from_fn(|i| match p.residual.is_null() {
+                true => p.residual,
+                false => p
+                    .residual
+                    .wrapping_offset(row(i) * p.residual_stride)
+                    .wrapping_add(panel.column),
+            }),
+            epilogue: &epilogue,
+        };
+        // SAFETY: rows first..last and the panel's columns exist by the caller's word.
+        unsafe { tile.run(isa, panel.vectors, rows) };
+        m += rows;
+    }
 }
 
 #[cfg(test)]

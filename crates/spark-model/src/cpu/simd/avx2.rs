@@ -23,6 +23,7 @@ unsafe fn mask(n: usize) -> __m256i {
 unsafe impl Simd for Avx2 {
     type V = __m256;
     const LANES: usize = 8;
+    const MAX_PANEL: usize = 2;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> __m256 {

@@ -14,6 +14,7 @@ pub(crate) struct Avx512;
 unsafe impl Simd for Avx512 {
     type V = __m512;
     const LANES: usize = 16;
+    const MAX_PANEL: usize = 4;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> __m512 {

@@ -108,6 +108,19 @@ impl Isa {
         }
     }
 
+    /// Most vectors a tile of products is wide; more rows would not fit the registers.
+    pub(crate) const fn max_panel(self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => Avx512::MAX_PANEL,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => Avx2::MAX_PANEL,
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => Neon::MAX_PANEL,
+            Self::Scalar => Scalar::MAX_PANEL,
+        }
+    }
+
     /// Name for reports.
     pub const fn name(self) -> &'static str {
         match self {
@@ -134,6 +147,8 @@ pub(crate) unsafe trait Simd: Copy {
     type V: Copy;
     /// Its lanes.
     const LANES: usize;
+    /// Most vectors a tile of products is wide.
+    const MAX_PANEL: usize;
 
     /// All lanes `x`.
     unsafe fn splat(x: f32) -> Self::V;

@@ -13,6 +13,7 @@ pub(crate) struct Neon;
 unsafe impl Simd for Neon {
     type V = float32x4_t;
     const LANES: usize = 4;
+    const MAX_PANEL: usize = 4;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> float32x4_t {

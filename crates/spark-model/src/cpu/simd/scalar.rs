@@ -10,6 +10,7 @@ pub(crate) struct Scalar;
 unsafe impl Simd for Scalar {
     type V = [f32; 4];
     const LANES: usize = 4;
+    const MAX_PANEL: usize = 2;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> [f32; 4] {
