@@ -87,6 +87,33 @@ impl Cpu {
         }
     }
 
+    /// The processor in a few words: `10 x Cortex-X925 + 10 x Cortex-A725`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        match &self.model_name {
+            Some(name) => format!(
+                "{name} ({} cores, {} CPUs)",
+                self.n_physical(),
+                self.cores.len()
+            ),
+            None => {
+                // No chip mixes more than a few designs; a damaged table may claim it.
+                const MOST_KINDS: usize = 4;
+                let kinds = self.kinds();
+                let words: Vec<String> = kinds
+                    .iter()
+                    .take(MOST_KINDS)
+                    .map(|(kind, ids)| format!("{} x {kind}", ids.len()))
+                    .collect();
+                match kinds.len() {
+                    0 => "unknown processor".to_owned(),
+                    n if n > MOST_KINDS => format!("{} + others", words.join(" + ")),
+                    _ => words.join(" + "),
+                }
+            }
+        }
+    }
+
     /// Whether the kernel lists this feature.
     #[must_use]
     pub fn has_feature(&self, name: &str) -> bool {
@@ -261,30 +288,4 @@ fn last_level_cpus(root: &Root, id: u32) -> Option<Vec<u32>> {
         .line(&format!("{caches}/{}/shared_cpu_list", highest.1))
         .value()?;
     parse_cpu_list(&list)
-}
-
-impl Cpu {
-    /// The processor in a few words: `10 x Cortex-X925 + 10 x Cortex-A725`.
-    #[must_use]
-    pub fn summary(&self) -> String {
-        match &self.model_name {
-            Some(name) => format!(
-                "{name} ({} cores, {} CPUs)",
-                self.n_physical(),
-                self.cores.len()
-            ),
-            None => {
-                let kinds = self.kinds();
-                let words: Vec<String> = kinds
-                    .iter()
-                    .map(|(kind, ids)| format!("{} x {kind}", ids.len()))
-                    .collect();
-                if words.is_empty() {
-                    "unknown processor".to_owned()
-                } else {
-                    words.join(" + ")
-                }
-            }
-        }
-    }
 }

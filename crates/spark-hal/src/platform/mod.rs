@@ -30,7 +30,7 @@ use crate::cpu::{CoreKind, Cpu};
 use crate::evidence::{Evidence, Signal};
 use crate::gpu::{ComputeCapability, Gpu, known};
 use crate::pci::PciDevice;
-use crate::reading::Reading;
+use crate::reading::{Reading, quote};
 use crate::root::Root;
 
 /// `soc_id` of the die that GB10 and N1X share (three first-hand dumps).
@@ -300,7 +300,7 @@ fn device_tree_kind(root: &Root, evidence: &mut Vec<Evidence>) -> Option<Platfor
     ];
     let model = MODELS
         .iter()
-        .find_map(|path| Some((*path, root.line(path).value()?)));
+        .find_map(|path| Some((*path, quote(&root.line(path).value()?))));
     let mut note = |signal, source: &str, said: &str, proves| {
         evidence.push(Evidence {
             signal,

@@ -71,7 +71,12 @@ fn apply(place: &Path, damage: &Damage) {
             let at = position(*at);
             content.truncate(at);
         }
-        Damage::Repeat { times } => content = content.repeat(*times),
+        Damage::Repeat { times } => {
+            // Twice the longest table that is read; more would only fill the disk.
+            const LONGEST: usize = 8 << 20;
+            let most = LONGEST / content.len().max(1);
+            content = content.repeat((*times).min(most));
+        }
         Damage::Insert { at, bytes } => {
             let at = position(*at);
             content.splice(at..at, bytes.iter().copied());
