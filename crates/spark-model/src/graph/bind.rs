@@ -508,3 +508,6 @@ fn folding_work(op: &Op, inputs: &[Option<Arc<Tensor>>], types: &[TensorType]) -
     };
     written.saturating_mul(per_result).saturating_add(read)
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,7 +90,8 @@ fn over_windows(
     match Numbers::of(x) {
         Numbers::Float(x) => {
             let mut y = Vec::with_capacity(n_planes * members.len());
-            for x in x.chunks_exact(plane.max(1)).take(n_planes) {
+            for p in 0..n_planes {
+                let x = &x[p * plane..][..plane];
                 for (inside, counted) in &members {
                     let elements = inside.iter().map(|&i| x[i]);
                     y.push(match kind {
@@ -108,7 +109,8 @@ fn over_windows(
                 0
             };
             let mut y = Vec::with_capacity(n_planes * members.len());
-            for x in x.chunks_exact(plane.max(1)).take(n_planes) {
+            for p in 0..n_planes {
+                let x = &x[p * plane..][..plane];
                 for (inside, _) in &members {
                     y.push(inside.iter().map(|&i| x[i]).max().unwrap_or(lowest));
                 }

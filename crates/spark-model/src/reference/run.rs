@@ -103,11 +103,14 @@ impl Interpreter<'_> {
         let value = self.graph.value(id);
         let constant = value
             .constant
-            .as_deref()
+            .as_ref()
             .ok_or_else(|| ModelError::InputMissing {
                 name: value.name.clone(),
             })?;
-        let carried = self.carried(Cow::Borrowed(constant))?;
+        let carried = match self.wide {
+            true => self.carried(Cow::Borrowed(constant.as_ref()))?,
+            false => Arc::clone(constant),
+        };
         values[id.0] = Some(Arc::clone(&carried));
         Ok(carried)
     }

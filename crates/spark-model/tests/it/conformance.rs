@@ -38,12 +38,14 @@ const LEFT_OUT: &[(&[&str], &str)] = &[
         &["_attention_", "qk_matmul"],
         "attention that also gives its scores",
     ),
+    (&["_attention_", "nan_robustness"], HIDDEN),
     (&["_attention_", "_window"], "attention within a window"),
 ];
 
 const ALIGNED: &str =
     "the suite aligns corners of a fractional length, onnxruntime and PyTorch of a whole one";
 const GROUPED: &str = "attention with fewer heads of keys than of queries";
+const HIDDEN: &str = "attention to nothing: NaN here, zeros in the suite";
 const CACHED: &str = "attention over a cache";
 
 #[derive(Deserialize)]

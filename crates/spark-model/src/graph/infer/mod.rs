@@ -415,3 +415,6 @@ fn one(dtype: DType, shape: impl Into<Vec<usize>>) -> Result<Vec<TensorType>, Op
         shape: shape.into(),
     }])
 }
+
+#[cfg(test)]
+mod tests;
