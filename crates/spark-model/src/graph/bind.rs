@@ -387,9 +387,7 @@ impl<'g> Binder<'g> {
 
     /// What `Shape` and `Size` give: their operand's elements do not matter.
     fn shape_constant(&self, op: &Op, inputs: &[Option<ValueId>]) -> Option<Tensor> {
-        let Some(ValueId(id)) = *inputs.first()? else {
-            return None;
-        };
+        let ValueId(id) = (*inputs.first()?)?;
         let shape = &self.types[id].as_ref()?.shape;
         match op {
             Op::Shape { start, end } => {

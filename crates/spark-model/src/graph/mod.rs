@@ -27,8 +27,8 @@ pub use bind::bind;
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub use infer::{
     Einsum, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis, broadcast_shapes,
-    conv_transpose_windows, conv_windows, infer, nearest_sources, parse_einsum, pool_windows, resolve_axes,
-    resolve_axis, resolve_pads, resolve_resize, resolve_slice,
+    conv_transpose_windows, conv_windows, infer, nearest_sources, parse_einsum, pool_windows,
+    resolve_axes, resolve_axis, resolve_pads, resolve_resize, resolve_slice,
 };
 pub use op::*;
 

@@ -502,7 +502,10 @@ pub struct Recurrent {
 
 /// Which reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the ONNX operator Reduce* of that name")]
+#[allow(
+    missing_docs,
+    reason = "each is the ONNX operator Reduce* of that name"
+)]
 pub enum ReduceKind {
     Sum,
     Mean,

@@ -42,14 +42,14 @@ impl Network<'_> {
     }
 
     /// `W x + Wb` of one gate.
-    fn from_input(&self, direction: usize, gate: usize, x: &[f64]) -> Vec<f64> {
+    fn input_sum(&self, direction: usize, gate: usize, x: &[f64]) -> Vec<f64> {
         let first = self.first_row(direction, gate);
         let bias = first + direction * self.n_gates * self.recurrent.hidden;
         self.rows(&self.w, first, self.width, bias, x)
     }
 
     /// `R h + Rb` of one gate.
-    fn from_state(&self, direction: usize, gate: usize, h: &[f64]) -> Vec<f64> {
+    fn state_sum(&self, direction: usize, gate: usize, h: &[f64]) -> Vec<f64> {
         let first = self.first_row(direction, gate);
         // The recurrent biases follow those of all gates of this direction.
         let bias = first + (direction + 1) * self.n_gates * self.recurrent.hidden;
@@ -69,8 +69,8 @@ impl Network<'_> {
     /// Both sums of one gate.
     fn gate(&self, direction: usize, gate: usize, x: &[f64], h: &[f64]) -> Vec<f64> {
         sum(
-            self.from_input(direction, gate, x),
-            &self.from_state(direction, gate, h),
+            self.input_sum(direction, gate, x),
+            &self.state_sum(direction, gate, h),
         )
     }
 
@@ -100,11 +100,11 @@ impl Network<'_> {
                 let z = self.activate(d, 0, self.gate(d, 0, x, h));
                 let r = self.activate(d, 0, self.gate(d, 1, x, h));
                 let recurrent = if linear_before_reset {
-                    product(&r, &self.from_state(d, 2, h))
+                    product(&r, &self.state_sum(d, 2, h))
                 } else {
-                    self.from_state(d, 2, &product(&r, h))
+                    self.state_sum(d, 2, &product(&r, h))
                 };
-                let g = self.activate(d, 1, sum(self.from_input(d, 2, x), &recurrent));
+                let g = self.activate(d, 1, sum(self.input_sum(d, 2, x), &recurrent));
                 for unit in 0..h.len() {
                     h[unit] = (1.0 - z[unit]) * g[unit] + z[unit] * h[unit];
                 }

@@ -588,16 +588,17 @@ pub(super) fn range(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError>
                 .checked_div(step)
                 .ok_or_else(|| op_error!("delta is zero"))?;
             let more = distance % step != 0 && (distance > 0) == (step > 0);
-            (whole + i128::from(more)).max(0) as f64
+            (whole + i128::from(more)) as f64
         }
         _ => {
             let [a, b, d] = [0, 1, 2].map(|i| bounds[i].to_f64()[0]);
-            ((b - a) / d).ceil().max(0.0)
+            ((b - a) / d).ceil()
         }
     };
-    if !(n <= MAX_ELEMENTS as f64) || bounds[2].to_f64()[0] == 0.0 {
+    if n.is_nan() || n > MAX_ELEMENTS as f64 || bounds[2].to_f64()[0] == 0.0 {
         return Err(op_error!("a range of {n} elements"));
     }
+    // Negative counts, the limit lying behind, saturate to none.
     one(start.dtype, [n as usize])
 }
 

@@ -128,7 +128,7 @@ fn apply_sizes(
             Some(scale) => {
                 // Half up, as ONNX's round_int.
                 let output = (axis.input as f64 * scale + 0.5).floor();
-                if !(output <= MAX_ELEMENTS as f64) {
+                if output.is_nan() || output > MAX_ELEMENTS as f64 {
                     return Err(op_error!("scale {scale} of an axis of {}", axis.input));
                 }
                 axis.scale = scale;
