@@ -137,6 +137,22 @@ impl RowJob {
         (first.min(last) as usize, last as usize)
     }
 
+    /// Result of pixel `ox` from `channel` on.
+    #[inline(always)]
+    fn y_at(&self, ox: usize, channel: usize) -> *mut f32 {
+        self.y
+            .wrapping_offset(ox as isize * self.y_stride)
+            .wrapping_add(channel)
+    }
+
+    /// Residual of pixel `ox` from `channel` on.
+    #[inline(always)]
+    fn residual_at(&self, ox: usize, channel: usize) -> *const f32 {
+        self.residual
+            .wrapping_offset(ox as isize * self.residual_stride)
+            .wrapping_add(channel)
+    }
+
     /// Results whose whole window is inside horizontally: `first..last`.
     fn inner_pixels(&self) -> (usize, usize) {
         let (stride, pad) = (self.window.stride[1], self.window.pad[1]);
@@ -202,10 +218,46 @@ unsafe fn run<S: Simd, const TX: usize>(
     channel: usize,
     lanes: usize,
 ) {
+    // SAFETY: forwarded. Whether the vector is whole is settled here, outside the loops.
+    unsafe {
+        if lanes == S::LANES {
+            run_lanes::<S, TX, true>(job, origin_y, rows, columns, ox, channel, lanes);
+        } else {
+            run_lanes::<S, TX, false>(job, origin_y, rows, columns, ox, channel, lanes);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn load<S: Simd, const WHOLE: bool>(p: *const f32, lanes: usize) -> S::V {
+    // SAFETY: by the caller's word, `lanes` elements are readable.
+    unsafe {
+        if WHOLE {
+            S::load(p)
+        } else {
+            S::load_first(p, lanes)
+        }
+    }
+}
+
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn run_lanes<S: Simd, const TX: usize, const WHOLE: bool>(
+    job: &RowJob,
+    origin_y: isize,
+    rows: (usize, usize),
+    columns: (usize, usize),
+    ox: usize,
+    channel: usize,
+    lanes: usize,
+) {
     let window = &job.window;
     let origin_x = (ox * window.stride[1]) as isize - window.pad[1] as isize;
     let step = window.stride[1] as isize * job.x_strides[1];
-    let whole = lanes == S::LANES;
+    let tap_step = window.dilation[1] as isize * job.x_strides[1];
     // SAFETY: the caller vouches for pixels, channels and taps; weights and bias are padded to
     // whole vectors, and partial vectors touch `lanes` elements only.
     unsafe {
@@ -217,88 +269,59 @@ unsafe fn run<S: Simd, const TX: usize>(
         let mut acc = [start; TX];
         for ky in rows.0..rows.1 {
             let source_y = origin_y + (ky * window.dilation[0]) as isize;
-            for kx in columns.0..columns.1 {
-                let source_x = origin_x + (kx * window.dilation[1]) as isize;
-                let x = job
-                    .x
-                    .offset(source_y * job.x_strides[0] + source_x * job.x_strides[1])
-                    .add(channel);
-                let tap = ky * window.kernel[1] + kx;
-                let w = S::load(job.weights.add(tap * job.padded + channel));
-                for (i, acc) in acc.iter_mut().enumerate() {
-                    let p = x.offset(i as isize * step);
-                    let v = if whole {
-                        S::load(p)
-                    } else {
-                        S::load_first(p, lanes)
-                    };
-                    *acc = S::fma(v, w, *acc);
+            let mut x = job
+                .x
+                .offset(source_y * job.x_strides[0] + origin_x * job.x_strides[1])
+                .offset(columns.0 as isize * tap_step)
+                .add(channel);
+            let first_tap = ky * window.kernel[1] + columns.0;
+            let mut w = job.weights.add(first_tap * job.padded + channel);
+            for _ in columns.0..columns.1 {
+                let weight = S::load(w);
+                for i in 0..TX {
+                    let v = load::<S, WHOLE>(x.wrapping_offset(i as isize * step), lanes);
+                    acc[i] = S::fma(v, weight, acc[i]);
+                }
+                x = x.wrapping_offset(tap_step);
+                w = w.wrapping_add(job.padded);
+            }
+        }
+        if job.residual_first && !job.residual.is_null() {
+            for i in 0..TX {
+                acc[i] = S::add(
+                    acc[i],
+                    load::<S, WHOLE>(job.residual_at(ox + i, channel), lanes),
+                );
+            }
+        }
+        if let Activation::Clamp { low, high } = job.activation {
+            let (low, high) = (S::splat(low), S::splat(high));
+            for i in 0..TX {
+                // The bound first: `max` and `min` give the second operand for NaN.
+                acc[i] = S::min(high, S::max(low, acc[i]));
+            }
+        }
+        for i in 0..TX {
+            let y = job.y_at(ox + i, channel);
+            if WHOLE {
+                S::store(y, acc[i]);
+            } else {
+                S::store_first(y, acc[i], lanes);
+            }
+        }
+        if let Activation::Function(function) = job.activation {
+            for i in 0..TX {
+                let y = std::slice::from_raw_parts_mut(job.y_at(ox + i, channel), lanes);
+                math::apply(job.isa, function, y);
+            }
+        }
+        if !job.residual_first && !job.residual.is_null() {
+            for i in 0..TX {
+                let (y, r) = (job.y_at(ox + i, channel), job.residual_at(ox + i, channel));
+                for k in 0..lanes {
+                    *y.add(k) += *r.add(k);
                 }
             }
         }
-        for (i, &acc) in acc.iter().enumerate() {
-            let pixel = (ox + i) as isize;
-            let y = job.y.offset(pixel * job.y_stride).add(channel);
-            let residual = if job.residual.is_null() {
-                job.residual
-            } else {
-                job.residual
-                    .offset(pixel * job.residual_stride)
-                    .add(channel)
-            };
-            finish::<S>(job, acc, y, residual, lanes);
-        }
-    }
-}
-
-/// Applies the epilogue to one vector and stores it.
-#[inline(always)]
-unsafe fn finish<S: Simd>(
-    job: &RowJob,
-    mut acc: S::V,
-    y: *mut f32,
-    residual: *const f32,
-    lanes: usize,
-) {
-    let whole = lanes == S::LANES;
-    // SAFETY: `lanes` elements of `y` and, if not null, of `residual` are the caller's.
-    unsafe {
-        let add = |acc: S::V| {
-            let r = if whole {
-                S::load(residual)
-            } else {
-                S::load_first(residual, lanes)
-            };
-            S::add(acc, r)
-        };
-        let store = |acc: S::V| {
-            if whole {
-                S::store(y, acc)
-            } else {
-                S::store_first(y, acc, lanes)
-            }
-        };
-        if job.residual_first && !residual.is_null() {
-            acc = add(acc);
-        }
-        match job.activation {
-            Activation::None => {}
-            Activation::Clamp { low, high } => {
-                acc = S::min(S::splat(high), S::max(S::splat(low), acc));
-            }
-            Activation::Function(function) => {
-                store(acc);
-                math::apply(job.isa, function, std::slice::from_raw_parts_mut(y, lanes));
-                acc = if whole {
-                    S::load(y)
-                } else {
-                    S::load_first(y, lanes)
-                };
-            }
-        }
-        if !job.residual_first && !residual.is_null() {
-            acc = add(acc);
-        }
-        store(acc);
     }
 }

@@ -184,7 +184,10 @@ impl Tile<'_> {
 
 /// The micro-kernel: `MR` rows by `NV` vectors.
 #[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "constant bounds unroll, iterators may not")]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
 unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
     if NV > S::MAX_PANEL {
         // `panels` never makes one so wide; saying so keeps its code from being generated.
@@ -274,7 +277,10 @@ fn border_rows(border: &dyn TapRows, tap: usize) -> [*const f32; MAX_ROWS] {
 
 /// Adds `NV` vectors, the last of `last` elements, from `p`.
 #[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "constant bounds unroll, iterators may not")]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
 unsafe fn add_row<S: Simd, const NV: usize>(acc: &mut [S::V; NV], p: *const f32, last: usize) {
     // SAFETY: the caller vouches for `(NV - 1) * LANES + last` readable elements.
     unsafe {

@@ -46,6 +46,22 @@ impl Lowering<'_> {
         }
     }
 
+    /// Every channel of an image `times` over, side by side.
+    fn repeated_channels(&mut self, name: &str, x: &View, times: usize) -> View {
+        let mut shape = x.shape();
+        let mut wide = x.clone();
+        wide.axes.insert(
+            2,
+            Axis {
+                extent: times,
+                stride: 0,
+            },
+        );
+        let copy = self.copied(name, &wide, &[0, 3, 4, 1, 2]);
+        shape[1] *= times;
+        View::dense(copy.buffer, &shape, &image_order(4))
+    }
+
     fn weights_and_bias(&mut self, node: &Node) -> Result<Filters, OpError> {
         let w = self.operand(node, 1)?;
         let Some(weights) = self.constant(w) else {
@@ -74,12 +90,17 @@ impl Lowering<'_> {
             return Ok(());
         };
         let x_id = self.operand(node, 0)?;
-        let x = self.image(&node.name, x_id)?;
+        let mut x = self.image(&node.name, x_id)?;
         let filters = self.weights_and_bias(node)?;
         let [m, per_group, kh, kw] = filters.shape[..] else {
             return fail("weights need four axes");
         };
-        let groups = params.groups;
+        let mut groups = params.groups;
+        if groups > 1 && per_group == 1 && m > groups {
+            // Several filters per channel: repeat the channel, and each sees only itself.
+            x = self.repeated_channels(&node.name, &x, m / groups);
+            groups = m;
+        }
         let (taps, out_per_group) = (kh * kw, m / groups);
         let mut data = vec![0.0; filters.data.len()];
         for (o, filter) in filters
