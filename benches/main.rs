@@ -2,7 +2,14 @@
 //!
 //! Run: `cargo bench --bench spark -- [FILTER]`. Under `cargo test` each case runs once.
 
+mod machine;
 mod models;
 
-criterion::criterion_group!(benches, models::load, models::run, models::real);
+criterion::criterion_group!(
+    benches,
+    machine::detect,
+    models::load,
+    models::run,
+    models::real
+);
 criterion::criterion_main!(benches);
