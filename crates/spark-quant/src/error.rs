@@ -70,19 +70,52 @@ pub enum QuantError {
         /// Instruction set asked for.
         level: &'static str,
     },
-    /// A checkpoint file is damaged, lies about itself, or is of an unknown layout.
-    #[error("checkpoint: {what}")]
-    Checkpoint {
-        /// What is wrong, with the names and numbers found.
-        what: String,
+    /// A file is no valid safetensors file.
+    #[error("not a valid safetensors file")]
+    Safetensors(#[from] safetensors::SafeTensorError),
+    /// A file is no valid GGUF file.
+    #[error("GGUF, byte {offset}: {what}")]
+    Gguf {
+        /// Where reading stopped.
+        offset: usize,
+        /// What was wrong there.
+        what: &'static str,
     },
-    /// A tensor inside a checkpoint cannot be read.
-    #[error("tensor `{name}`: {what}")]
-    Tensor {
+    /// JSON that accompanies a checkpoint cannot be read.
+    #[error("{what} is not valid JSON")]
+    Json {
+        /// Which file or field.
+        what: &'static str,
+        /// The parser's error.
+        source: serde_json::Error,
+    },
+    /// A tensor of a checkpoint is not what its layout requires.
+    #[error("tensor `{name}`: {what} is {got}, expected {want}")]
+    TensorLayout {
         /// Name in the file.
         name: String,
-        /// What is wrong, with the names and numbers found.
-        what: String,
+        /// Which property is wrong.
+        what: &'static str,
+        /// What the file says.
+        got: String,
+        /// What the layout requires.
+        want: String,
+    },
+    /// A tensor that belongs to another one is not in the file.
+    #[error("tensor `{needed_by}` needs `{name}`, which is not in the file")]
+    MissingTensor {
+        /// Name of the absent tensor.
+        name: String,
+        /// Name of the present one.
+        needed_by: String,
+    },
+    /// What is wrong inside one tensor.
+    #[error("tensor `{name}`")]
+    InTensor {
+        /// Name in the file.
+        name: String,
+        /// The reason.
+        source: Box<QuantError>,
     },
     /// A plan cannot meet its budget even with the smallest choice everywhere.
     #[error("the budget of {budget} {unit} cannot be met, the best possible is {best}")]
@@ -105,6 +138,23 @@ pub enum QuantError {
 }
 
 impl QuantError {
+    /// Says which tensor of a file an error is about.
+    pub(crate) fn in_tensor(self, name: &str) -> Self {
+        Self::InTensor {
+            name: name.to_owned(),
+            source: Box::new(self),
+        }
+    }
+
+    /// Wraps an error of the operating system.
+    pub(crate) fn io(path: &std::path::Path) -> impl Fn(std::io::Error) -> Self + use<> {
+        let path = path.display().to_string();
+        move |source| Self::Io {
+            path: path.clone(),
+            source,
+        }
+    }
+
     /// Refuses a buffer of the wrong length.
     pub(crate) fn check_length(what: &'static str, got: usize, want: usize) -> Result<(), Self> {
         if got == want {

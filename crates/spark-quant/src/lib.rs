@@ -5,6 +5,7 @@
 //! block       many numbers      NVFP4, MXFP8/6/4, INT8, FP8: scales, rounding, rotation
 //! packed      the result        codes, scales, tensor-core layout
 //! gemm        products         straight from packed weights
+//! checkpoint  files            ModelOpt, compressed-tensors, native, GGUF
 //! analysis    what it costs    SQNR, sensitivity, precision plans
 //! simd        sixteen lanes     AVX-512, AVX2, NEON, plain
 //! reference   naive definitions of all of it
@@ -15,6 +16,7 @@
 
 pub mod analysis;
 pub mod block;
+pub mod checkpoint;
 pub mod error;
 pub mod gemm;
 pub mod packed;

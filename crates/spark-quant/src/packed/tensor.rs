@@ -274,6 +274,21 @@ impl PackedTensor {
         &self.scales
     }
 
+    /// The same codes and scales, read as rotated before they were quantized.
+    ///
+    /// # Errors
+    ///
+    /// [`QuantError::Unsupported`] or [`QuantError::NotAMultiple`] if runs of `size` do not exist or do
+    /// not divide the axis.
+    pub fn with_rotation(self, size: usize, seed: u64) -> Result<Self, QuantError> {
+        let rotation = Rotation::new(size, seed)?;
+        QuantError::check_multiple("axis length", self.depth(), size)?;
+        Ok(Self {
+            rotation: Some(rotation),
+            ..self
+        })
+    }
+
     /// Codes and scales, taken out.
     pub fn into_parts(self) -> (Vec<u8>, Scales) {
         (self.codes, self.scales)
