@@ -43,11 +43,24 @@ impl Machine {
             n_processors: values(&cpuinfo, "processor").count(),
             kernel: first_line("proc/sys/kernel/osrelease"),
             governor: first_line("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            load_average: first_line("proc/loadavg"),
+            load_average: first_line("proc/loadavg").map(|line| load_average(&line)),
             memory: values(&meminfo, "MemTotal").next().map(str::to_owned),
             gpu_model: gpu_model(&root.join("proc/driver/nvidia/gpus")),
             gpu_driver: first_line("proc/driver/nvidia/version"),
         }
+    }
+
+    /// A sentence for a machine with other work on it: its figures will scatter.
+    pub(super) fn warning(&self) -> Option<String> {
+        let load: f64 = self
+            .load_average
+            .as_ref()?
+            .split(' ')
+            .next()?
+            .parse()
+            .ok()?;
+        let is_busy = load > 0.5 * self.n_processors as f64;
+        is_busy.then(|| format!("load average {load}: other work is running, figures will scatter"))
     }
 
     /// Model and size, for titles.
@@ -113,6 +126,11 @@ impl Machine {
         let _ = write!(text, "\n{compiler}");
         Ok(text)
     }
+}
+
+/// The averages over 1, 5 and 15 minutes; the line goes on with process numbers.
+fn load_average(line: &str) -> String {
+    line.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
 /// Values of `name : value` lines.
@@ -228,6 +246,18 @@ mod tests {
             machine.slug(),
             "2x-cortex-x925-2x-cortex-a725-4c-nvidia-gb10"
         );
+    }
+
+    #[test]
+    fn a_busy_machine_is_warned_about() {
+        let machine = |line: &str| Machine {
+            load_average: Some(load_average(line)),
+            n_processors: 2,
+            ..Machine::default()
+        };
+        assert_eq!(machine("0.60 0.10 0.05 1/200 6211").warning(), None);
+        let warning = machine("9.49 10.06 10.48 11/200 6211").warning().unwrap();
+        assert!(warning.contains("9.49") && !warning.contains("6211"));
     }
 
     #[test]

@@ -90,6 +90,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), Error>
     let machine = Machine::read(Path::new("/"));
     let folder = workspace.root.join("benches/records").join(machine.slug());
     let previous = record::newest_full(&folder)?;
+    if let Some(warning) = machine.warning() {
+        println!("warning: {warning}");
+    }
 
     let mut cases = targets::run(workspace, options)?;
     cases.extend(supercombo::run(workspace, options)?);
