@@ -24,12 +24,12 @@ use super::proto::{
 use super::wire::Budget;
 
 /// Most nodes of a network once functions are replaced, with their operands and results.
-const MAX_STEPS: usize = 4 << 20;
+const MAX_STEPS: usize = 2 << 20;
 
 /// Most parameters of a node; real operators have fewer than twenty.
 const MAX_ATTRIBUTES: usize = 256;
 
-/// Memory that names made for the bodies of functions may take.
+/// Memory that nodes and their names may take once functions are replaced.
 const NAME_BYTES: usize = 256 << 20;
 
 /// Most levels of functions that call functions.
@@ -217,23 +217,13 @@ impl<'m> Flattener<'m> {
             Some(caller) => format!("{caller}/{own_name}"),
             None => own_name,
         };
-        if depth > 0 {
-            self.names.charge("names within functions", name.len())?;
-        }
-        let rename = |names: &'m [Cow<'m, str>]| -> Vec<Cow<'m, str>> {
-            names
-                .iter()
-                .map(|n| match call.values.get(n.as_ref()) {
-                    Some(outer) => outer.clone(),
-                    None => Cow::Borrowed(n.as_ref()),
-                })
-                .collect()
-        };
+        self.names
+            .charge("a node", size_of::<FlatNode<'_>>() + name.len())?;
         let flat = FlatNode {
             domain,
             op_type,
-            inputs: rename(&node.input),
-            outputs: rename(&node.output),
+            inputs: self.rename(&node.input, call, &name)?,
+            outputs: self.rename(&node.output, call, &name)?,
             attributes: attributes_of(node, &name, call)?,
             opset: 0,
             name,
@@ -252,6 +242,38 @@ impl<'m> Flattener<'m> {
         Ok(())
     }
 
+    /// What names in a body, or in the main graph, stand for outside.
+    fn rename(
+        &mut self,
+        names: &'m [Cow<'m, str>],
+        call: &Call<'m, '_>,
+        user: &str,
+    ) -> Result<Vec<Cow<'m, str>>, OnnxError> {
+        let mut renamed = Vec::with_capacity(names.len());
+        for name in names {
+            let outer = match (call.values.get(name.as_ref()), call.name) {
+                (Some(outer), _) => outer.clone(),
+                (None, None) => Cow::Borrowed(name.as_ref()),
+                // A body sees its own values only.
+                (None, Some(_)) => {
+                    return Err(OnnxError::Dangling {
+                        user: format!("node `{user}`"),
+                        name: name.to_string(),
+                    });
+                }
+            };
+            let owned = if matches!(outer, Cow::Owned(_)) {
+                outer.len()
+            } else {
+                0
+            };
+            self.names
+                .charge("names", size_of::<Cow<'_, str>>() + owned)?;
+            renamed.push(outer);
+        }
+        Ok(renamed)
+    }
+
     fn expand_call(
         &mut self,
         caller: &FlatNode<'m>,
@@ -264,6 +286,12 @@ impl<'m> Flattener<'m> {
                 limit: MAX_CALL_DEPTH,
             });
         }
+        self.n_steps += function.opset_import.len();
+        limited(
+            "the number of attributes",
+            function.attribute_proto.len(),
+            MAX_ATTRIBUTES,
+        )?;
         let versions = versions_of(&function.opset_import)?;
         let values = self.values_of(caller, function)?;
         let call = Call {
@@ -299,6 +327,7 @@ impl<'m> Flattener<'m> {
         values.insert("", Cow::Borrowed(""));
         for (index, formal) in function.input.iter().enumerate() {
             let actual = caller.inputs.get(index).cloned().unwrap_or_default();
+            self.names.charge("names", actual.len())?;
             if values.insert(formal.as_ref(), actual).is_some() {
                 return Err(OnnxError::Duplicate {
                     what: "operand of a function",

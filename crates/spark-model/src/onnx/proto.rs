@@ -413,5 +413,5 @@ impl<'a> ModelProto<'a> {
 }
 
 /// What the messages of a file may take beyond the file's size. 100,000 nodes with
-/// their attributes take 200 MB; growing lists may briefly hold three times that.
-const UNFOLD_BYTES: usize = 400 << 20;
+/// their attributes take that much; growing lists may briefly hold three times it.
+const UNFOLD_BYTES: usize = 256 << 20;

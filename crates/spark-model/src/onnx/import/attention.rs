@@ -43,12 +43,12 @@ fn attention(call: &mut Call<'_, '_>) -> Translated {
         log: false,
         flatten: false,
     });
-    let weights = call.step(softmax, &[Some(scores)]);
+    let weights = call.step(softmax, &[Some(scores)])?;
     if q_heads == 0 {
         return call.finish(Op::MatMul, vec![Some(weights), Some(v)]);
     }
-    let result = call.step(Op::MatMul, &[Some(weights), Some(v)]);
-    let joined = call.step(swap_heads(), &[Some(result)]);
+    let result = call.step(Op::MatMul, &[Some(weights), Some(v)])?;
+    let joined = call.step(swap_heads(), &[Some(result)])?;
     let shape = call.new_ints("joined_shape", &[0, 0, -1])?;
     let reshape = Op::Reshape { allow_zero: false };
     call.finish(reshape, vec![Some(joined), Some(shape)])
@@ -69,8 +69,8 @@ fn split_heads(call: &mut Call<'_, '_>, index: usize, heads: usize) -> Result<Va
     }
     let shape = call.new_ints("split_shape", &[0, 0, heads as i64, -1])?;
     let reshape = Op::Reshape { allow_zero: false };
-    let split = call.step(reshape, &[Some(x), Some(shape)]);
-    Ok(call.step(swap_heads(), &[Some(split)]))
+    let split = call.step(reshape, &[Some(x), Some(shape)])?;
+    call.step(swap_heads(), &[Some(split)])
 }
 
 /// `(q * scale) k'`; the scale is one over the root of the width unless it is stated.
@@ -82,19 +82,19 @@ fn scores(call: &mut Call<'_, '_>, q: ValueId, k: ValueId) -> Result<ValueId, Mo
                 start: -1,
                 end: None,
             };
-            let width = call.step(width, &[Some(q)]);
-            let width = call.step(Op::Cast { to: DType::F32 }, &[Some(width)]);
-            let root = call.step(Op::Unary(Unary::Sqrt), &[Some(width)]);
-            let scale = call.step(Op::Unary(Unary::Reciprocal), &[Some(root)]);
-            call.step(Op::CastLike, &[Some(scale), Some(q)])
+            let width = call.step(width, &[Some(q)])?;
+            let width = call.step(Op::Cast { to: DType::F32 }, &[Some(width)])?;
+            let root = call.step(Op::Unary(Unary::Sqrt), &[Some(width)])?;
+            let scale = call.step(Op::Unary(Unary::Reciprocal), &[Some(root)])?;
+            call.step(Op::CastLike, &[Some(scale), Some(q)])?
         }
     };
-    let scaled = call.binary_step(Binary::Mul, q, scale);
+    let scaled = call.binary_step(Binary::Mul, q, scale)?;
     let swap_last = Op::Transpose {
         perm: Some(vec![0, 1, 3, 2]),
     };
-    let transposed = call.step(swap_last, &[Some(k)]);
-    Ok(call.step(Op::MatMul, &[Some(scaled), Some(transposed)]))
+    let transposed = call.step(swap_last, &[Some(k)])?;
+    call.step(Op::MatMul, &[Some(scaled), Some(transposed)])
 }
 
 /// Adds the mask, and hides later keys where the operator is causal.
@@ -109,15 +109,15 @@ fn masked(
             start: 2,
             end: Some(3),
         };
-        let n_queries = call.step(length.clone(), &[Some(q)]);
-        let n_keys = call.step(length, &[Some(k)]);
-        let shape = call.step(Op::Concat { axis: 0 }, &[Some(n_queries), Some(n_keys)]);
+        let n_queries = call.step(length.clone(), &[Some(q)])?;
+        let n_keys = call.step(length, &[Some(k)])?;
+        let shape = call.step(Op::Concat { axis: 0 }, &[Some(n_queries), Some(n_keys)])?;
         let ones = Op::ConstantOfShape {
             value: Tensor::from_i64([1], vec![1])?,
         };
-        let ones = call.step(ones, &[Some(shape)]);
-        let lower = call.step(Op::Trilu { upper: false }, &[Some(ones)]);
-        let seen = call.step(Op::Cast { to: DType::Bool }, &[Some(lower)]);
+        let ones = call.step(ones, &[Some(shape)])?;
+        let lower = call.step(Op::Trilu { upper: false }, &[Some(ones)])?;
+        let seen = call.step(Op::Cast { to: DType::Bool }, &[Some(lower)])?;
         scores = hide(call, "hidden_later", seen, scores)?;
     }
     let Some(mask) = call.input(3) else {
@@ -125,7 +125,7 @@ fn masked(
     };
     match call.builder.dtype(mask) {
         Some(DType::Bool) => hide(call, "hidden", mask, scores),
-        Some(_) => Ok(call.binary_step(Binary::Add, scores, mask)),
+        Some(_) => call.binary_step(Binary::Add, scores, mask),
         None => Err(call.error("the element type of the mask is not known")),
     }
 }
@@ -138,5 +138,5 @@ fn hide(
     scores: ValueId,
 ) -> Result<ValueId, ModelError> {
     let hidden = call.scalar_like(suffix, f64::NEG_INFINITY, scores)?;
-    Ok(call.step(Op::Where, &[Some(seen), Some(scores), Some(hidden)]))
+    call.step(Op::Where, &[Some(seen), Some(scores), Some(hidden)])
 }

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use super::builder::Builder;
 use crate::ModelError;
-use crate::graph::{Binary, Node, Op, ValueId};
+use crate::graph::{Binary, Node, Op, Value, ValueId};
 use crate::onnx::error::OnnxError;
 use crate::onnx::functions::FlatNode;
 use crate::onnx::proto::{AttributeProto, attribute_type as kind};
@@ -265,15 +265,28 @@ impl<'c, 'f> Call<'c, 'f> {
     // What a node becomes.
 
     /// A constant made from parameters; `suffix` tells which.
-    pub(super) fn new_constant(&mut self, suffix: &str, tensor: Tensor) -> ValueId {
-        let name = self.builder.unique(&format!("{}/{suffix}", self.node.name));
-        self.builder.named_constant(&name, tensor)
+    pub(super) fn new_constant(
+        &mut self,
+        suffix: &str,
+        tensor: Tensor,
+    ) -> Result<ValueId, ModelError> {
+        let name = self.made_name(suffix)?;
+        Ok(self.builder.named_constant(&name, tensor))
+    }
+
+    /// A name for a value that is not in the file, paid for: short nodes of a file may
+    /// become many values.
+    fn made_name(&mut self, suffix: &str) -> Result<String, ModelError> {
+        let base = format!("{}/{suffix}", self.node.name);
+        let n_bytes = size_of::<Node>() + size_of::<Value>() + 5 * base.len();
+        self.source.budget.charge("a node", n_bytes)?;
+        Ok(self.builder.unique(&base))
     }
 
     /// A list of integers as a constant.
     pub(super) fn new_ints(&mut self, suffix: &str, values: &[i64]) -> Result<ValueId, ModelError> {
         let tensor = Tensor::from_i64([values.len()], values.to_vec())?;
-        Ok(self.new_constant(suffix, tensor))
+        self.new_constant(suffix, tensor)
     }
 
     /// A scalar of the element type of `like`, even where that is only known later.
@@ -285,18 +298,21 @@ impl<'c, 'f> Call<'c, 'f> {
     ) -> Result<ValueId, ModelError> {
         if let Some(dtype) = self.builder.dtype(like) {
             let tensor = Tensor::from_f64(dtype, [], vec![value])?;
-            return Ok(self.new_constant(suffix, tensor));
+            return self.new_constant(suffix, tensor);
         }
         let tensor = Tensor::from_f64(DType::F32, [], vec![value])?;
-        let scalar = self.new_constant(suffix, tensor);
-        Ok(self.step(Op::CastLike, &[Some(scalar), Some(like)]))
+        let scalar = self.new_constant(suffix, tensor)?;
+        self.step(Op::CastLike, &[Some(scalar), Some(like)])
     }
 
     /// A node before the last, of one result.
-    pub(super) fn step(&mut self, op: Op, inputs: &[Option<ValueId>]) -> ValueId {
+    pub(super) fn step(
+        &mut self,
+        op: Op,
+        inputs: &[Option<ValueId>],
+    ) -> Result<ValueId, ModelError> {
         self.n_steps += 1;
-        let base = format!("{}/step{}", self.node.name, self.n_steps);
-        let name = self.builder.unique(&base);
+        let name = self.made_name(&format!("step{}", self.n_steps))?;
         let output = self.builder.result(&name);
         self.builder.node(Node {
             name,
@@ -304,11 +320,16 @@ impl<'c, 'f> Call<'c, 'f> {
             inputs: inputs.to_vec(),
             outputs: vec![Some(output)],
         });
-        output
+        Ok(output)
     }
 
     /// A product, a sum and the like before the last node.
-    pub(super) fn binary_step(&mut self, op: Binary, a: ValueId, b: ValueId) -> ValueId {
+    pub(super) fn binary_step(
+        &mut self,
+        op: Binary,
+        a: ValueId,
+        b: ValueId,
+    ) -> Result<ValueId, ModelError> {
         self.step(Op::Binary(op), &[Some(a), Some(b)])
     }
 
@@ -317,6 +338,8 @@ impl<'c, 'f> Call<'c, 'f> {
         let names = &self.node.outputs;
         let mut outputs: Vec<Option<ValueId>> = Vec::with_capacity(names.len());
         for name in names {
+            let n_bytes = size_of::<Node>() + size_of::<Value>() + 3 * name.len();
+            self.source.budget.charge("a node", n_bytes)?;
             outputs.push((!name.is_empty()).then(|| self.builder.result(name)));
         }
         while outputs.last() == Some(&None) {

@@ -29,7 +29,7 @@ fn gelu(call: &mut Call<'_, '_>) -> Translated {
     let tanh = call.op_type() == "FastGelu";
     let mut x = call.required(0)?;
     if let Some(bias) = call.input(1) {
-        x = call.binary_step(Binary::Add, x, bias);
+        x = call.binary_step(Binary::Add, x, bias)?;
     }
     call.finish(Op::Unary(Unary::Gelu { tanh }), vec![Some(x)])
 }
@@ -62,9 +62,9 @@ fn fused_conv(call: &mut Call<'_, '_>) -> Translated {
     };
     let operands = [call.input(0), call.input(1), call.input(2)];
     let n_operands = if call.input(2).is_some() { 3 } else { 2 };
-    let mut y = call.step(Op::Conv(conv), &operands[..n_operands]);
+    let mut y = call.step(Op::Conv(conv), &operands[..n_operands])?;
     if let Some(addend) = call.input(3) {
-        y = call.binary_step(Binary::Add, y, addend);
+        y = call.binary_step(Binary::Add, y, addend)?;
     }
     if call.text("activation")? == Some("Clip") {
         let low = call.scalar_like("low", f64::from(parameter(0, f32::MIN)), y)?;
@@ -89,14 +89,14 @@ fn fused_mat_mul(call: &mut Call<'_, '_>) -> Translated {
             (true, true) => "i...j->...ji",
         };
         let equation = equation.to_owned();
-        *operand = call.step(Op::Einsum { equation }, &[Some(*operand)]);
+        *operand = call.step(Op::Einsum { equation }, &[Some(*operand)])?;
     }
     let alpha = call.float_or("alpha", 1.0)?;
     let operands = operands.map(Some);
     if alpha == 1.0 {
         return call.finish(Op::MatMul, operands.to_vec());
     }
-    let product = call.step(Op::MatMul, &operands);
+    let product = call.step(Op::MatMul, &operands)?;
     let alpha = call.scalar_like("alpha", f64::from(alpha), product)?;
     call.finish(Op::Binary(Binary::Mul), vec![Some(product), Some(alpha)])
 }
@@ -106,9 +106,9 @@ fn skip_layer(call: &mut Call<'_, '_>) -> Translated {
     call.operands(3, 5)?;
     call.only_results(1)?;
     let (x, skip) = (call.required(0)?, call.required(1)?);
-    let mut sum = call.binary_step(Binary::Add, x, skip);
+    let mut sum = call.binary_step(Binary::Add, x, skip)?;
     if let Some(bias) = call.input(4) {
-        sum = call.binary_step(Binary::Add, sum, bias);
+        sum = call.binary_step(Binary::Add, sum, bias)?;
     }
     let epsilon = call.float_or("epsilon", 1e-12)?;
     let mut inputs = vec![Some(sum), call.input(2)];

@@ -41,7 +41,7 @@ use super::order::execution_order;
 use super::proto::{GraphProto, ModelProto, TypeProto, ValueInfoProto, text};
 use super::tensors::{MAX_RANK, TensorSource, dtype_of, read_sparse_tensor, read_tensor};
 use crate::ModelError;
-use crate::graph::{Dim, Graph};
+use crate::graph::{Dim, Graph, ValueId};
 use crate::tensor::DType;
 
 /// An operator's name and the function that translates it.
@@ -231,6 +231,7 @@ fn add_outputs(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), Onnx
 
 /// Notes the types the file declares for outputs and values in between.
 fn declare_types(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), OnnxError> {
+    let inputs: HashSet<ValueId> = builder.graph.inputs.iter().copied().collect();
     for (what, value) in graph
         .value_info
         .iter()
@@ -243,7 +244,7 @@ fn declare_types(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), On
             continue;
         };
         let declared = &mut builder.graph.values[id.0];
-        if declared.constant.is_none() && !builder.graph.inputs.contains(&id) {
+        if declared.constant.is_none() && !inputs.contains(&id) {
             declared.dtype = dtype.or(declared.dtype);
             declared.shape = shape.or(declared.shape.take());
         }

@@ -77,11 +77,11 @@ fn group(call: &mut Call<'_, '_>) -> Translated {
         start: 0,
         end: None,
     };
-    let shape = call.step(whole, &[Some(x)]);
+    let shape = call.step(whole, &[Some(x)])?;
     let grouped = call.new_ints("grouped", &[0, groups as i64, -1])?;
-    let parts = call.step(reshape.clone(), &[Some(x), Some(grouped)]);
+    let parts = call.step(reshape.clone(), &[Some(x), Some(grouped)])?;
     let operands = [Some(parts), call.input(1), call.input(2)];
-    let normal = call.step(Op::InstanceNormalization { epsilon }, &operands);
+    let normal = call.step(Op::InstanceNormalization { epsilon }, &operands)?;
     call.finish(reshape, vec![Some(normal), Some(shape)])
 }
 
@@ -96,13 +96,13 @@ fn mean_variance(call: &mut Call<'_, '_>) -> Translated {
         keep_dims: true,
         noop_with_empty_axes: false,
     });
-    let mean = call.step(mean_op.clone(), &[Some(x), axes]);
-    let centred = call.binary_step(Binary::Sub, x, mean);
-    let squares = call.binary_step(Binary::Mul, centred, centred);
-    let variance = call.step(mean_op, &[Some(squares), axes]);
-    let deviation = call.step(Op::Unary(Unary::Sqrt), &[Some(variance)]);
+    let mean = call.step(mean_op.clone(), &[Some(x), axes])?;
+    let centred = call.binary_step(Binary::Sub, x, mean)?;
+    let squares = call.binary_step(Binary::Mul, centred, centred)?;
+    let variance = call.step(mean_op, &[Some(squares), axes])?;
+    let deviation = call.step(Op::Unary(Unary::Sqrt), &[Some(variance)])?;
     let epsilon = call.scalar_like("epsilon", 1e-9, x)?;
-    let divisor = call.binary_step(Binary::Add, deviation, epsilon);
+    let divisor = call.binary_step(Binary::Add, deviation, epsilon)?;
     call.finish(Op::Binary(Binary::Div), vec![Some(centred), Some(divisor)])
 }
 

@@ -32,7 +32,7 @@ fn same_shapes(call: &mut Call<'_, '_>, inputs: &mut [Option<ValueId>]) -> Trans
     };
     let single = scale.len() == 1;
     if single && !scale_shape.is_empty() {
-        inputs[1] = Some(call.new_constant("scale", scale.reshaped([])?));
+        inputs[1] = Some(call.new_constant("scale", scale.reshaped([])?)?);
     }
     let wanted = if single { Vec::new() } else { scale_shape };
     if let Some((shape, zero_point)) = zero_point
@@ -42,7 +42,7 @@ fn same_shapes(call: &mut Call<'_, '_>, inputs: &mut [Option<ValueId>]) -> Trans
         let n = checked_elements(&wanted).unwrap_or(0);
         let value = zero_point.to_f64()[0];
         let zeros = Tensor::from_f64(zero_point.dtype(), wanted, vec![value; n])?;
-        inputs[2] = Some(call.new_constant("zero_point", zeros));
+        inputs[2] = Some(call.new_constant("zero_point", zeros)?);
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ pub(super) fn quantize(call: &mut Call<'_, '_>) -> Translated {
                     return Err(call.error("`output_dtype` with a computed scale is not supported"));
                 };
                 let zero = Tensor::zeros(dtype, shape)?;
-                inputs.push(Some(call.new_constant("zero_point", zero)));
+                inputs.push(Some(call.new_constant("zero_point", zero)?));
             }
             Some(zero_point) => {
                 if call.builder.dtype(zero_point).is_some_and(|d| d != dtype) {

@@ -82,7 +82,7 @@ fn top_k(call: &mut Call<'_, '_>) -> Translated {
     };
     let mut inputs = call.inputs();
     inputs.push(Some(
-        call.new_constant("k", Tensor::from_i64([1], vec![k])?),
+        call.new_constant("k", Tensor::from_i64([1], vec![k])?)?,
     ));
     call.finish(op, inputs)
 }

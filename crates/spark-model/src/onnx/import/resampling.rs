@@ -54,7 +54,7 @@ fn upsample(call: &mut Call<'_, '_>) -> Translated {
             return Err(call.error("attribute `scales` is missing"));
         };
         let tensor = Tensor::from_f32([scales.len()], scales.to_vec())?;
-        call.new_constant("scales", tensor)
+        call.new_constant("scales", tensor)?
     };
     call.finish(Op::Resize(op), vec![Some(x), None, Some(scales)])
 }
