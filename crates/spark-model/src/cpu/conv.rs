@@ -303,9 +303,16 @@ impl Job<'_> {
         let image = self.image;
         let window = &image.window;
         // Rows beyond the tile's own repeat its last one.
+        let mut at = [(m / image.width) as isize, (m % image.width) as isize];
         let pixel: [[isize; 2]; MAX_ROWS] = std::array::from_fn(|i| {
-            let m = m + i.min(rows - 1);
-            [(m / image.width) as isize, (m % image.width) as isize]
+            let here = at;
+            if i + 1 < rows {
+                at[1] += 1;
+                if at[1] == image.width as isize {
+                    at = [at[0] + 1, 0];
+                }
+            }
+            here
         });
         let place = |strides: &[isize; 4], i: usize| {
             pixel[i][0] * strides[2] + pixel[i][1] * strides[3] + self.column as isize

@@ -125,25 +125,32 @@ impl Lowering<'_> {
             &x,
             &y,
         )?;
-        let step = ConvStep {
-            x,
-            y,
-            weights: Weights {
-                data: Arc::new(data),
-                groups,
-                taps,
-                in_per_group: per_group,
-                out_per_group,
-            },
-            window,
-            transposed: false,
-            epilogue: Epilogue {
-                bias: filters.bias,
-                ..Epilogue::default()
-            },
+        let weights = Weights {
+            data: Arc::new(data),
+            groups,
+            taps,
+            in_per_group: per_group,
+            out_per_group: m / groups,
         };
-        let step = self.emit(&node.name, Step::Conv(step));
-        self.producer.insert(out, step);
+        let step = match pixels_as_rows(&window, &weights, &x, &y) {
+            Some((x, y)) => self.linear(&node.name, x, y, weights, filters.bias),
+            None => {
+                let step = ConvStep {
+                    x,
+                    y,
+                    weights,
+                    window,
+                    transposed: false,
+                    epilogue: Epilogue {
+                        bias: filters.bias,
+                        ..Epilogue::default()
+                    },
+                };
+                self.emit(&node.name, Step::Conv(step))
+            }
+        };
+        let channel_axis = 1;
+        self.producer.insert(out, Producer { step, channel_axis });
         Ok(())
     }
 
@@ -200,7 +207,8 @@ impl Lowering<'_> {
             },
         };
         let step = self.emit(&node.name, Step::Conv(step));
-        self.producer.insert(out, step);
+        let channel_axis = 1;
+        self.producer.insert(out, Producer { step, channel_axis });
         Ok(())
     }
 
@@ -259,6 +267,22 @@ impl Lowering<'_> {
         self.emit(&node.name, Step::Reduce(ReduceStep { x, y, kind }));
         Ok(())
     }
+}
+
+/// Image and result of a pointwise convolution as matrices of one pixel per row, where
+/// strides can say so.
+fn pixels_as_rows(window: &Window, weights: &Weights, x: &View, y: &View) -> Option<(View, View)> {
+    let pointwise = window.kernel == [1, 1] && window.stride == [1, 1] && window.pad == [0, 0];
+    // Padding after the last row or column would make the result larger than the image.
+    let same = (2..4).all(|a| x.axes[a].extent == y.axes[a].extent);
+    (pointwise && same && weights.groups == 1).then_some(())?;
+    let rows = |v: &View| {
+        let (n, c) = (v.axes[0].extent, v.axes[1].extent);
+        let pixels = n * v.axes[2].extent * v.axes[3].extent;
+        let flat = v.permuted(&[0, 2, 3, 1]).reshaped(&[pixels, c])?;
+        (c == 1 || flat.axes[1].stride == 1).then_some(flat)
+    };
+    Some((rows(x)?, rows(y)?))
 }
 
 /// `[n, c, w]` as `[n, c, 1, w]`.

@@ -52,8 +52,8 @@ impl Lowering<'_> {
             return Ok(());
         }
         self.values[to.0] = self.values[from.0].clone();
-        if let Some(&step) = self.producer.get(&from) {
-            self.producer.insert(to, step);
+        if let Some(&producer) = self.producer.get(&from) {
+            self.producer.insert(to, producer);
         }
         Ok(())
     }
@@ -522,7 +522,18 @@ fn binary_nodes(e: &mut Expression, op: Binary, a: u16, b: u16, dtype: DType) ->
             wrapped(e, y, dtype)
         }
         Binary::Pow => {
+            // The exponent may be of another kind than the base, which names the result's.
+            let kinds = [a, b].map(|x| e.nodes[x as usize].kind);
+            let as_float = |e: &mut Expression, x, kind| match kind {
+                RegisterKind::I64 if kinds[0] != kinds[1] => e.push(PointOp::ToF32, &[x]),
+                _ => x,
+            };
+            let (a, b) = (as_float(e, a, kinds[0]), as_float(e, b, kinds[1]));
             let y = e.push(PointOp::Pow, &[a, b]);
+            let y = match kinds {
+                [RegisterKind::I64, RegisterKind::F32] => e.push(PointOp::ToI64, &[y]),
+                _ => y,
+            };
             wrapped(e, y, dtype)
         }
         Binary::Mod { fmod: true } => e.push(PointOp::RemainderTruncated, &[a, b]),

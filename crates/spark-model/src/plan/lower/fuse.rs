@@ -16,7 +16,8 @@ use crate::graph::Unary;
 impl Lowering<'_> {
     /// The product step that made `id`, if nothing else reads `id`.
     fn sole_producer(&self, id: ValueId) -> Option<usize> {
-        (self.readers[id.0] == 1).then(|| self.producer.get(&id).copied())?
+        let producer = (self.readers[id.0] == 1).then(|| self.producer.get(&id))?;
+        producer.map(|p| p.step)
     }
 
     /// Whether nothing follows the bias of the product step yet.
@@ -44,7 +45,9 @@ impl Lowering<'_> {
     /// The output of the product now belongs to value `to`.
     fn take_over(&mut self, name: &str, from: ValueId, to: ValueId, step: usize) {
         self.values[to.0] = self.values[from.0].clone();
-        self.producer.insert(to, step);
+        if let Some(&producer) = self.producer.get(&from) {
+            self.producer.insert(to, producer);
+        }
         self.plan.steps[step].name = name.to_owned();
     }
 
@@ -67,30 +70,10 @@ impl Lowering<'_> {
         })
     }
 
-    /// The axis of `id` along which the product's output channels lie.
-    fn channel_axis(&self, id: ValueId, step: usize) -> Option<usize> {
-        let rank = self.ty(id).shape.len();
-        match &self.plan.steps[step].step {
-            Step::Conv(_) => Some(1),
-            // A linear step's channels have unit stride in its view; a transposed product's
-            // value carries them elsewhere.
-            Step::Linear(s) => {
-                let Lowered::View(view) = &self.values[id.0] else {
-                    return None;
-                };
-                let last = rank.checked_sub(1)?;
-                let n = s.weights.out_per_group;
-                (view.axes[last].extent == n && (n == 1 || view.axes[last].stride == 1))
-                    .then_some(last)
-            }
-            _ => None,
-        }
-    }
-
     /// The channel axis of `id` if a product nothing else reads made it.
     pub(super) fn sole_channel_axis(&self, id: ValueId) -> Option<usize> {
-        self.sole_producer(id)
-            .and_then(|step| self.channel_axis(id, step))
+        self.sole_producer(id)?;
+        self.producer.get(&id).map(|p| p.channel_axis)
     }
 
     /// `to = from * scale + shift` per channel; either may be left out.
@@ -148,10 +131,7 @@ impl Lowering<'_> {
         if self.ty(from).shape != self.ty(to).shape {
             return false;
         }
-        let Some(step) = self.sole_producer(from) else {
-            return false;
-        };
-        let Some(axis) = self.channel_axis(from, step) else {
+        let Some(axis) = self.sole_channel_axis(from) else {
             return false;
         };
         let Some(values) = self.per_channel(constant, &self.ty(to).shape, axis) else {

@@ -30,7 +30,13 @@ impl Lowering<'_> {
                 let x = self.unit_stride(&node.name, a_view, 1);
                 let step = self.linear(&node.name, x, y.clone(), matrix, bias);
                 if addend.is_none() || folded {
-                    self.producer.insert(out, step);
+                    self.producer.insert(
+                        out,
+                        Producer {
+                            step,
+                            channel_axis: 1,
+                        },
+                    );
                 }
                 y
             }
@@ -139,7 +145,8 @@ impl Lowering<'_> {
         let step = self.linear(&node.name, x, y.clone(), matrix, None);
         let whole: Vec<usize> = (0..shape.len()).collect();
         self.set(out, View::dense(y.buffer, &shape, &whole));
-        self.producer.insert(out, step);
+        let channel_axis = shape.len() - 1;
+        self.producer.insert(out, Producer { step, channel_axis });
         Ok(())
     }
 
@@ -174,7 +181,7 @@ impl Lowering<'_> {
     }
 
     /// Emits `y = x * matrix + bias`; returns the step.
-    fn linear(
+    pub(super) fn linear(
         &mut self,
         name: &str,
         x: View,

@@ -81,14 +81,21 @@ enum Lowered {
     Deferred(Deferred),
 }
 
+/// The step that makes a value, and the value's axis along which its channels lie.
+#[derive(Debug, Clone, Copy)]
+struct Producer {
+    step: usize,
+    channel_axis: usize,
+}
+
 struct Lowering<'g> {
     graph: &'g StaticGraph,
     plan: Plan,
     values: Vec<Lowered>,
     /// Readers of every value, the caller counted as one.
     readers: Vec<usize>,
-    /// The product step a value comes from, while its epilogue may still grow.
-    producer: HashMap<ValueId, usize>,
+    /// The product a value comes from, while its epilogue may still grow.
+    producer: HashMap<ValueId, Producer>,
     /// Constants already given a buffer, by address and storage.
     constants: HashMap<(usize, Storage), BufferId>,
 }

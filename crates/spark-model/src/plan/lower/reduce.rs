@@ -27,6 +27,10 @@ impl Lowering<'_> {
         if storage == Storage::I64 && !exact {
             return fail(format!("{:?} of integers is not supported", params.kind));
         }
+        let nothing = (0..rank).any(|a| reduced[a] && x.axes[a].extent == 0);
+        if nothing && !self.ty(x_id).dtype.is_float() {
+            return fail("a reduction of no integers is not supported");
+        }
         let shape: Vec<usize> = (0..rank)
             .map(|a| if reduced[a] { 1 } else { x.axes[a].extent })
             .collect();

@@ -7,14 +7,15 @@
 //!
 //! Interpolation is separable, so every axis is one Resample step.
 //!
-//! Source: ONNX operator specification, Resize-19, and its reference implementation's
-//! order of rounding for nearest.
+//! Source: ONNX operator specification, Resize-19. Nearest neighbours are those of
+//! [`nearest_sources`].
 
 use std::sync::Arc;
 
 use super::*;
 use crate::graph::{
-    AspectRatio, CoordinateTransform, GridPadding, Interpolation, NearestRounding, Resize,
+    AspectRatio, CoordinateTransform, GridPadding, Interpolation, Resize, ResizeAxis,
+    nearest_sources,
 };
 
 /// Positions and weights of one axis, `taps` per result.
@@ -159,9 +160,9 @@ fn source_coordinate(params: &Resize, o: usize, n_in: usize, n_out: usize, scale
             centre * (1.0 - adjustment) + half_pixel
         }
         CoordinateTransform::AlignCorners => {
-            let exact = n_in as f64 * scale;
-            if exact > 1.0 {
-                o * (n_in as f64 - 1.0) / (exact - 1.0)
+            // Whole lengths, as onnxruntime and PyTorch align them.
+            if n_out > 1 {
+                o * (n_in as f64 - 1.0) / (n_out as f64 - 1.0)
             } else {
                 0.0
             }
@@ -171,26 +172,23 @@ fn source_coordinate(params: &Resize, o: usize, n_in: usize, n_out: usize, scale
 }
 
 fn axis_table(params: &Resize, n_in: usize, n_out: usize, scale: f64) -> Table {
-    let at = |o| source_coordinate(params, o, n_in, n_out, scale);
     if params.mode == Interpolation::Nearest {
-        let index = (0..n_out)
-            .map(|o| {
-                let x = at(o);
-                let rounded = match params.rounding {
-                    NearestRounding::RoundPreferFloor => (x - 0.5).ceil(),
-                    NearestRounding::RoundPreferCeil => (x + 0.5).floor(),
-                    NearestRounding::Floor => x.floor(),
-                    NearestRounding::Ceil => x.ceil(),
-                };
-                rounded.clamp(0.0, n_in as f64 - 1.0) as u32
-            })
-            .collect();
+        let axis = ResizeAxis {
+            input: n_in,
+            output: n_out,
+            scale,
+            region: (0.0, 1.0),
+        };
+        // None lies outside where nothing is cropped.
+        let sources = nearest_sources(params, &axis).into_iter().flatten();
+        let index = sources.map(|source| source as u32).collect();
         return Table {
             taps: 1,
             index,
             weight: None,
         };
     }
+    let at = |o| source_coordinate(params, o, n_in, n_out, scale);
     let stretch = if params.antialias {
         scale.min(1.0)
     } else {
