@@ -1,17 +1,21 @@
-//! Importer, binding and interpreter against the ONNX conformance suite and random
-//! models run by onnxruntime.
+//! Importer, binding, interpreter and executor against the ONNX conformance suite and
+//! random models run by onnxruntime.
 //!
 //! `benches/rivals/onnx_conformance/generate.py` writes the cases; `SPARK_ONNX_CASES`
 //! names their folder. Every case must pass or be left out for a stated reason:
 //! an unsupported operator, element type or operator set, or a form in [`LEFT_OUT`].
+//! A case that the interpreter passes then runs on the CPU executor, which must give the
+//! same or refuse the graph when it is lowered; a graph that folds away runs nowhere.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
+use spark_model::cpu::{Executor, Isa, Pool};
 use spark_model::graph::{Graph, StaticGraph, bind};
 use spark_model::onnx::OnnxError;
+use spark_model::plan::lower;
 use spark_model::{DType, ModelError, Tensor, TensorData, onnx, reference};
 
 /// Cases of supported operators in forms that this crate does not take: parts of the
@@ -74,12 +78,21 @@ struct Counts {
     passed: usize,
     skipped: BTreeMap<String, usize>,
     failed: Vec<String>,
+    executed: usize,
+    refused: BTreeMap<String, usize>,
 }
 
 enum Verdict {
-    Passed,
+    Passed(Execution),
     Skipped(String),
     Failed(String),
+}
+
+/// What the executor made of a case that the interpreter passes.
+enum Execution {
+    Passed,
+    Refused(String),
+    Folded,
 }
 
 #[test]
@@ -95,7 +108,16 @@ fn conformance_cases_pass() {
     for case in &list.cases {
         let counts = by_operator.entry(&case.operator).or_default();
         match check(case, &folder.join(&case.name)) {
-            Verdict::Passed => counts.passed += 1,
+            Verdict::Passed(execution) => {
+                counts.passed += 1;
+                match execution {
+                    Execution::Passed => counts.executed += 1,
+                    Execution::Refused(reason) => {
+                        *counts.refused.entry(reason).or_default() += 1;
+                    }
+                    Execution::Folded => {}
+                }
+            }
             Verdict::Skipped(reason) => *counts.skipped.entry(reason).or_default() += 1,
             Verdict::Failed(reason) => counts.failed.push(format!("{}: {reason}", case.name)),
         }
@@ -110,26 +132,33 @@ fn conformance_cases_pass() {
 }
 
 fn report(by_operator: &BTreeMap<&str, Counts>) {
-    let (mut passed, mut skipped, mut failed) = (0, 0, 0);
-    eprintln!("{:>6} {:>7} {:>6}  operator", "passed", "skipped", "failed");
+    let mut sums = [0; 5];
+    eprintln!("passed executed refused skipped failed  operator");
     for (operator, counts) in by_operator {
-        let n_skipped: usize = counts.skipped.values().sum();
-        eprintln!(
-            "{:>6} {n_skipped:>7} {:>6}  {operator}",
+        let row = [
             counts.passed,
-            counts.failed.len()
-        );
+            counts.executed,
+            counts.refused.values().sum(),
+            counts.skipped.values().sum(),
+            counts.failed.len(),
+        ];
+        report_row(row, operator);
         for (reason, n) in &counts.skipped {
-            eprintln!("{:24}{n} skipped: {reason}", "");
+            eprintln!("{:40}{n} skipped: {reason}", "");
+        }
+        for (reason, n) in &counts.refused {
+            eprintln!("{:40}{n} not executed: {reason}", "");
         }
         for reason in &counts.failed {
-            eprintln!("{:24}FAILED {reason}", "");
+            eprintln!("{:40}FAILED {reason}", "");
         }
-        passed += counts.passed;
-        skipped += n_skipped;
-        failed += counts.failed.len();
+        sums.iter_mut().zip(row).for_each(|(sum, n)| *sum += n);
     }
-    eprintln!("{passed:>6} {skipped:>7} {failed:>6}  in all");
+    report_row(sums, "in all");
+}
+
+fn report_row([passed, executed, refused, skipped, failed]: [usize; 5], name: &str) {
+    eprintln!("{passed:>6} {executed:>8} {refused:>7} {skipped:>7} {failed:>6}  {name}");
 }
 
 fn check(case: &Case, folder: &Path) -> Verdict {
@@ -146,22 +175,71 @@ fn check(case: &Case, folder: &Path) -> Verdict {
         Ok(graph) => graph,
         Err(error) => return refused(&error),
     };
+    let mut execution = Execution::Folded;
     for set in 0..case.sets {
         let tensors = read_tensors(&folder.join(format!("set_{set}.safetensors")));
-        let outputs = match evaluate(&graph, &tensors) {
-            Ok(outputs) => outputs,
+        let (bound, outputs) = match evaluate(&graph, &tensors) {
+            Ok(evaluated) => evaluated,
             Err(error) => return Verdict::Failed(error.to_string()),
         };
-        for (name, got) in &outputs {
-            let Some(want) = tensors.get(&format!("out/{name}")) else {
-                continue;
-            };
-            if let Err(reason) = compare(got, want, case) {
-                return Verdict::Failed(format!("set {set}, `{name}`: {reason}"));
-            }
+        if let Err(reason) = compare_all(&outputs, &tensors, case) {
+            return Verdict::Failed(format!("set {set}, {reason}"));
+        }
+        if bound.nodes.is_empty() {
+            continue;
+        }
+        execution = match execute(&bound, &tensors) {
+            Ok(outputs) => match compare_all(&outputs, &tensors, case) {
+                Ok(()) => Execution::Passed,
+                Err(reason) => return Verdict::Failed(format!("executor, set {set}, {reason}")),
+            },
+            Err(reason) => Execution::Refused(reason),
+        };
+    }
+    Verdict::Passed(execution)
+}
+
+/// Every output that the case has a tensor for.
+fn compare_all(
+    outputs: &[(String, Tensor)],
+    tensors: &BTreeMap<String, Tensor>,
+    case: &Case,
+) -> Result<(), String> {
+    for (name, got) in outputs {
+        if let Some(want) = tensors.get(&format!("out/{name}")) {
+            compare(got, want, case).map_err(|reason| format!("`{name}`: {reason}"))?;
         }
     }
-    Verdict::Passed
+    Ok(())
+}
+
+/// Runs a bound graph on the fastest instruction set here; an error is a refusal.
+fn execute(
+    bound: &StaticGraph,
+    tensors: &BTreeMap<String, Tensor>,
+) -> Result<Vec<(String, Tensor)>, String> {
+    let plan = lower(bound).map_err(|error| without_node(&error))?;
+    let isa = *Isa::available().last().expect("at least the portable one");
+    let mut executor =
+        Executor::new(plan, isa, Pool::new(1).into()).map_err(|error| without_node(&error))?;
+    for (index, &id) in bound.inputs.iter().enumerate() {
+        let tensor = &tensors[&format!("in/{}", bound.value(id).name)];
+        executor.set_input(index, tensor).expect("fits its input");
+    }
+    executor.run().expect("runs");
+    let named = bound.outputs.iter().enumerate().map(|(index, &id)| {
+        let tensor = executor.output(index).expect("an output");
+        (bound.value(id).name.clone(), tensor)
+    });
+    Ok(named.collect())
+}
+
+/// The reason alone, so that equal ones are counted together.
+fn without_node(error: &ModelError) -> String {
+    match error {
+        ModelError::Operator { op, reason, .. } => format!("{op}: {reason}"),
+        error => error.to_string(),
+    }
 }
 
 fn refused(error: &ModelError) -> Verdict {
@@ -181,7 +259,7 @@ fn refused(error: &ModelError) -> Verdict {
 fn evaluate(
     graph: &Graph,
     tensors: &BTreeMap<String, Tensor>,
-) -> Result<Vec<(String, Tensor)>, ModelError> {
+) -> Result<(StaticGraph, Vec<(String, Tensor)>), ModelError> {
     let inputs: Vec<(&str, &Tensor)> = tensors
         .iter()
         .filter_map(|(name, tensor)| Some((name.strip_prefix("in/")?, tensor)))
@@ -202,9 +280,12 @@ fn evaluate(
             .iter()
             .map(|(name, t)| (*name, t.shape().to_vec()))
             .collect();
-        let bound: Result<StaticGraph, ModelError> = bind(&graph, &shapes);
-        match bound.and_then(|bound| reference::run(&bound, &given)) {
-            Ok(outputs) => return Ok(outputs),
+        let evaluated = bind(&graph, &shapes).and_then(|bound| {
+            let outputs = reference::run(&bound, &given)?;
+            Ok((bound, outputs))
+        });
+        match evaluated {
+            Ok(evaluated) => return Ok(evaluated),
             Err(error) => last_error = Some(error),
         }
     }
