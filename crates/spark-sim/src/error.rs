@@ -1,5 +1,7 @@
 //! Why a simulation input was refused.
 
+use std::path::PathBuf;
+
 /// Why a simulation input was refused. No variant means "try again".
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -77,4 +79,94 @@ pub enum SimError {
         "scenarios cannot run on a GPU in this version; leave `use_gpu` unset or set it to false"
     )]
     NoGpu,
+    /// No scenario of a search was valid.
+    #[error("no scenario within the bounds could be run")]
+    NothingRan,
+    /// A file's ending says nothing that can be read or written.
+    #[error("`{path}`: expected a name ending in .toml or .json")]
+    FileFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file could not be accessed.
+    #[error("cannot access `{path}`")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// A file is larger than makes sense.
+    #[error("`{path}` holds {bytes} bytes, at most {most} are read")]
+    FileTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// Largest size read.
+        most: u64,
+    },
+    /// A file's text does not follow its format.
+    #[error("`{path}`: {reason}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said, with the place.
+        reason: String,
+    },
+    /// A scenario in a file is not valid.
+    #[error("`{path}`, scenario {number} (`{name}`)")]
+    InFile {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        number: usize,
+        /// The scenario's name.
+        name: String,
+        /// What is wrong with it.
+        source: Box<SimError>,
+    },
+    /// A recording does not follow the schema.
+    #[error("`{path}`, column `{column}`{}: {fault}", row.map_or_else(String::new, |r| format!(", row {r}")))]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// From 0, if one row is at fault.
+        row: Option<usize>,
+        /// What is wrong.
+        fault: crate::scenario::table::TableFault,
+    },
+    /// Two runs do not belong together.
+    #[error(
+        "the baseline ran {baseline} scenarios, the candidate {candidate}; they differ first at number {first_difference}"
+    )]
+    NotTheSameScenarios {
+        /// Scenarios of the baseline.
+        baseline: usize,
+        /// Scenarios of the candidate.
+        candidate: usize,
+        /// First place at which the names differ, from 0.
+        first_difference: usize,
+    },
+    /// Something cannot be written as JSON.
+    #[error("cannot be written as JSON")]
+    Json(#[source] serde_json::Error),
+    /// A segment of the controls challenge cannot be driven.
+    #[error("segment `{name}`: {reason}")]
+    Segment {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A learned model did not answer.
+    #[error("the learned model at step {step}: {reason}")]
+    Model {
+        /// The step.
+        step: usize,
+        /// What it said.
+        reason: String,
+    },
 }

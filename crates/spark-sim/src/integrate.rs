@@ -118,19 +118,23 @@ impl Rule for Rk4 {
         u: [R; N_INPUTS],
         dt: R,
     ) -> [R; N] {
-        let two = R::splat(2.0);
-        let half = dt * R::splat(0.5);
-        let k1 = frame.transform(&x, M::derivative(p, &x, u));
-        let x2 = advance(&x, &k1, half);
-        let k2 = frame.transform(&x2, M::derivative(p, &x2, u));
-        let x3 = advance(&x, &k2, half);
-        let k3 = frame.transform(&x3, M::derivative(p, &x3, u));
-        let x4 = advance(&x, &k3, dt);
-        let k4 = frame.transform(&x4, M::derivative(p, &x4, u));
+        // A loop, so that a large right-hand side is compiled once and not four times.
+        const REACH: [f64; 4] = [0.5, 0.5, 1.0, 0.0];
+        const WEIGHT: [f64; 4] = [1.0, 2.0, 2.0, 1.0];
+        let mut at = x;
+        let mut sum = [R::zero(); N];
+        for stage in 0..4 {
+            let k = frame.transform(&at, M::derivative(p, &at, u));
+            let (reach, weight) = (dt * R::splat(REACH[stage]), R::splat(WEIGHT[stage]));
+            for i in 0..N {
+                sum[i] = sum[i] + weight * k[i];
+                at[i] = x[i] + reach * k[i];
+            }
+        }
         let sixth = dt / R::splat(6.0);
         let mut next = x;
         for i in 0..N {
-            next[i] = x[i] + sixth * (k1[i] + two * k2[i] + two * k3[i] + k4[i]);
+            next[i] = x[i] + sixth * sum[i];
         }
         next
     }
@@ -183,7 +187,26 @@ pub struct VehicleBatch<E = f32> {
     columns: Vec<Vec<E>>,
 }
 
-impl<E: Element> VehicleBatch<E> {
+/// An element for which [`VehicleBatch::step`] is compiled, once, in this crate: f32 and f64.
+pub trait StepElement: Element {
+    /// Makes a checked step.
+    #[doc(hidden)]
+    fn make(step: WorldStep<'_, Self>);
+}
+
+impl StepElement for f32 {
+    fn make(step: WorldStep<'_, f32>) {
+        f32::dispatch(step);
+    }
+}
+
+impl StepElement for f64 {
+    fn make(step: WorldStep<'_, f64>) {
+        f64::dispatch(step);
+    }
+}
+
+impl<E: StepElement> VehicleBatch<E> {
     /// `n_lanes` vehicles with every state variable 0.
     pub fn new(model: VehicleModel, n_lanes: usize) -> Self {
         let padded = crate::real::padded_len(n_lanes);
@@ -297,7 +320,7 @@ impl<E: Element> VehicleBatch<E> {
         if integrator == Integrator::ExactArc && self.model != VehicleModel::Kinematic {
             return Err(SimError::NoExactStep { model: self.model });
         }
-        E::dispatch(WorldStep {
+        E::make(WorldStep {
             batch: self,
             integrator,
             parameters,
@@ -310,16 +333,17 @@ impl<E: Element> VehicleBatch<E> {
 }
 
 /// [`VehicleBatch::step`] for any number of lanes at a time.
-pub(crate) struct WorldStep<'a, E: Element> {
-    pub(crate) batch: &'a mut VehicleBatch<E>,
-    pub(crate) integrator: Integrator,
-    pub(crate) parameters: &'a ParameterBatch<E>,
-    pub(crate) steering_rate: &'a [E],
-    pub(crate) acceleration: &'a [E],
-    pub(crate) dt: f64,
+#[doc(hidden)]
+pub struct WorldStep<'a, E: StepElement> {
+    batch: &'a mut VehicleBatch<E>,
+    integrator: Integrator,
+    parameters: &'a ParameterBatch<E>,
+    steering_rate: &'a [E],
+    acceleration: &'a [E],
+    dt: f64,
 }
 
-impl<E: Element> WorldStep<'_, E> {
+impl<E: StepElement> WorldStep<'_, E> {
     #[inline(always)]
     fn model<L: Lanes<Elem = E>, M: Dynamics<N>, const N: usize>(self) {
         match self.integrator {
@@ -360,7 +384,7 @@ impl<E: Element> WorldStep<'_, E> {
     }
 }
 
-impl<E: Element> Kernel for WorldStep<'_, E> {
+impl<E: StepElement> Kernel for WorldStep<'_, E> {
     type Elem = E;
     type Output = ();
 

@@ -12,13 +12,17 @@
 
 pub mod collision;
 mod columns;
+pub mod compare;
 pub mod control;
+pub mod env;
 mod error;
 pub mod integrate;
+pub mod learned;
 pub mod metric;
 pub mod profile;
 pub mod random;
 pub mod real;
+pub mod report;
 pub mod road;
 pub mod run;
 pub mod scenario;

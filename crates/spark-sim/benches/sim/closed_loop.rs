@@ -52,7 +52,7 @@ fn scenarios(with_lead: bool) -> Vec<Scenario> {
                 Scenario::straight(format!("s{i}"), 15.0 + (i % 16) as f64, DURATION_S);
             scenario.vehicle.integrator = Integrator::Euler;
             scenario.start.offset = (i % 7) as f64 * 0.1 - 0.3;
-            let bend = 0.002 * ((i % 5) as f64 - 2.0);
+            let bend = 0.001 * ((i % 5) as f64 - 2.0);
             scenario.road = RoadDescription {
                 segments: vec![
                     Segment::straight(100.0),
@@ -105,6 +105,10 @@ fn check(name: &str, scenarios: &[Scenario]) {
     for (b, a) in batch.results.iter().zip(&alone.results) {
         let metrics = b.outcome.as_ref().expect("a finished drive");
         assert!(metrics.lateral_error_max < 1.0, "{name}: {metrics:?}");
-        assert_eq!(format!("{:?}", b.outcome), format!("{:?}", a.outcome), "{name}");
+        assert_eq!(
+            format!("{:?}", b.outcome),
+            format!("{:?}", a.outcome),
+            "{name}"
+        );
     }
 }

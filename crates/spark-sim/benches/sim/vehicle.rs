@@ -1,7 +1,7 @@
 //! Vehicle models alone: one step of every lane, limits included.
 
 use crate::timing::Timing;
-use spark_sim::integrate::{Integrator, VehicleBatch};
+use spark_sim::integrate::{Integrator, StepElement, VehicleBatch};
 use spark_sim::real::padded_len;
 use spark_sim::vehicle::{CommonRoadVehicle, ParameterBatch, VehicleModel};
 
@@ -35,7 +35,7 @@ struct Fleet<E> {
     acceleration: Vec<E>,
 }
 
-impl<E: spark_sim::real::Element> Fleet<E> {
+impl<E: StepElement> Fleet<E> {
     fn new(model: VehicleModel, n: usize) -> Self {
         let mut batch = VehicleBatch::new(model, n);
         let car = CommonRoadVehicle::Bmw320i.parameters();

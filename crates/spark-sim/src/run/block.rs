@@ -7,7 +7,7 @@ use super::outcome::{ScenarioError, Trace, TraceActor, TraceRow};
 use super::sense::Sense;
 use super::traffic::Traffic;
 use crate::columns::lane_columns;
-use crate::control::planner::PlannerConfig;
+use crate::control::planner::{self, PlannerConfig};
 use crate::control::{Action, ActionBatch, Algorithm, LaneSetup, State, StateBatch};
 use crate::integrate::{Integrator, VehicleBatch};
 use crate::metric::{Accumulator, Metrics};
@@ -82,7 +82,7 @@ const DRAG: f64 = 0.5 * 1.2 * 0.7;
 /// Air density times side area over two, kg/m: 1.2 kg/m^3 and 2.5 m^2 times a coefficient of 1.
 const SIDE_FORCE: f64 = 0.5 * 1.2 * 2.5;
 /// Stream of random numbers for sensor noise.
-const NOISE_STREAM: u64 = 0x6E6F_6973_65;
+const NOISE_STREAM: u64 = 0x006E_6F69_7365;
 
 /// Options of the run that a block needs.
 #[derive(Debug, Clone, Copy)]
@@ -293,8 +293,12 @@ impl<'a> Block<'a> {
             self.noisy.push(lane);
         }
         self.refresh_requests(lane, 0.0);
-        self.state.accel_min[lane] = -(setup.actuators.deceleration_max as f32).min(3.5);
-        self.state.accel_max[lane] = (setup.actuators.acceleration_max as f32).min(2.0);
+        let [low, high] = scenario
+            .requests
+            .acceleration_limits
+            .unwrap_or([planner::ACCEL_MIN, planner::ACCEL_MAX]);
+        self.state.accel_min[lane] = low.max(-setup.actuators.deceleration_max) as f32;
+        self.state.accel_max[lane] = high.min(setup.actuators.acceleration_max) as f32;
     }
 
     /// Drives every lane to its end.
@@ -427,7 +431,7 @@ impl<'a> Block<'a> {
         for lane in 0..self.lanes.len() {
             let x = self.vehicle.get(lane);
             if x.iter()
-                .any(|value| !(value.abs() < super::drive::LARGEST_STATE))
+                .any(|value| value.is_nan() || value.abs() >= super::drive::LARGEST_STATE)
             {
                 self.fail(lane, ScenarioError::StateNotFinite { step_idx });
                 self.vehicle

@@ -81,8 +81,10 @@ impl Kernel for Sense<'_, '_> {
             }
             let by_request = fixed.has_acceleration_request.gt(half);
             let asked = line(&block.requests.acceleration, first, t);
-            a_target = L::select(by_request, asked, a_target)
-                .clamp(L::splat(planner::ACCEL_MIN), L::splat(planner::ACCEL_MAX));
+            a_target = L::select(by_request, asked, a_target).clamp(
+                L::load(&block.state.accel_min, first),
+                L::load(&block.state.accel_max, first),
+            );
             v_wanted = L::select(by_request, L::select(asked.lt(zero), zero, v), v_wanted);
             let stop = planner::should_stop(v, v_wanted);
 

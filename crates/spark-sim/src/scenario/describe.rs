@@ -95,6 +95,8 @@ pub struct Requests {
     pub curvature: Option<Profile>,
     /// Acceleration to drive, m/s^2, instead of holding speed and gap.
     pub acceleration: Option<Profile>,
+    /// Hardest braking (negative) and acceleration that may be asked for, m/s^2; openpilot's -3.5 and 2 when absent.
+    pub acceleration_limits: Option<[f64; 2]>,
 }
 
 /// Standard deviations of what the controller is told, per step.
@@ -359,6 +361,22 @@ impl Scenario {
             if let Some(profile) = profile {
                 profile.validate(what)?;
             }
+        }
+        if let Some([low, high]) = self.requests.acceleration_limits {
+            range(
+                "lowest acceleration (m/s^2)",
+                low,
+                -12.0,
+                -0.1,
+                "between -12 and -0.1",
+            )?;
+            range(
+                "highest acceleration (m/s^2)",
+                high,
+                0.1,
+                12.0,
+                "between 0.1 and 12",
+            )?;
         }
         if self.actors.len() > MAX_ACTORS {
             return Err(SimError::OutOfRange {

@@ -2,13 +2,38 @@
 //!
 //! ```text
 //! Scenario = road + vehicle + start + requests + actors + environment + seed
+//!
+//! library    the algorithm harness's five          file      TOML and JSON
+//! alks       UN R157 families                      table     the harness's 28-column recordings
+//! ncap       Euro NCAP car-to-car rear             parquet   ... as Parquet files (feature)
+//! maneuver   openpilot's longitudinal manoeuvres   sweep     products of parameter values
+//! lateral    openpilot's lateral manoeuvres        fuzz      random scenarios from a seed
+//! search     the worst case within bounds
 //! ```
 //!
-//! Scenarios are plain data: built in code, by the families below, or read from TOML,
-//! JSON and Parquet files. Nothing here runs them.
+//! Scenarios are plain data. Only `maneuver`, which drives openpilot's own point-mass
+//! plant, and `search`, which runs a simulator, run anything.
 
+pub mod alks;
 mod describe;
+pub mod file;
+mod fuzz;
+pub mod lateral;
+mod library;
+pub mod maneuver;
+pub mod ncap;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+mod search;
+mod sweep;
+pub mod table;
+#[cfg(test)]
+mod tests;
 
 pub use describe::{
     Difficulty, Environment, Requests, Scenario, ScenarioKind, SensorNoise, Start, Vehicle,
 };
+pub use fuzz::Fuzzer;
+pub use library::{built_in, road_from_curvature};
+pub use search::{Search, SearchOutcome};
+pub use sweep::{Axis, Parameter, Sweep};

@@ -185,6 +185,25 @@ impl Highway {
         gaps.fold(f64::INFINITY, f64::min) - self.config.car_length
     }
 
+    /// Whether each car touches the one in front or behind.
+    pub fn collided(&self) -> Vec<bool> {
+        let mut collided = vec![false; self.config.n_cars];
+        let length = self.config.length as f32;
+        for lane in self.lanes.iter().filter(|lane| lane.id.len() > 1) {
+            for i in 0..lane.id.len() {
+                let next = (i + 1) % lane.id.len();
+                let wrap = if next == 0 { length } else { 0.0 };
+                // Negative once a car has driven through another.
+                let gap = lane.s[next] + wrap - lane.s[i] - self.config.car_length as f32;
+                if gap < 0.0 {
+                    collided[lane.id[i] as usize] = true;
+                    collided[lane.id[next] as usize] = true;
+                }
+            }
+        }
+        collided
+    }
+
     /// Moves every car on by `dt` s.
     ///
     /// # Errors

@@ -5,5 +5,7 @@
     reason = "a skipped test says that it was skipped"
 )]
 
+mod physics;
+mod scenario_truth;
 mod support;
 mod vehicle_truth;

@@ -2,7 +2,7 @@
 
 use crate::support::{assert_close, numbers, truth};
 use serde_json::Value;
-use spark_sim::integrate::{Integrator, VehicleBatch};
+use spark_sim::integrate::{Integrator, StepElement, VehicleBatch};
 use spark_sim::real::{Element, Real, padded_len};
 use spark_sim::vehicle::{
     CommonRoadVehicle, DriftSingleTrack, DynamicSingleTrack, Dynamics, KinematicSingleTrack,
@@ -89,7 +89,7 @@ fn f64_derivatives_equal_the_package_at_every_limit() {
 }
 
 /// One vehicle driven for a second with a constant input.
-fn drive<E: Element>(case: &Value, integrator: Integrator, dt: f64) -> Vec<f64> {
+fn drive<E: StepElement>(case: &Value, integrator: Integrator, dt: f64) -> Vec<f64> {
     let m = model(case["model"].as_str().expect("a model name")).expect("a model we have");
     let mut batch = VehicleBatch::<E>::new(m, 1);
     let start: Vec<E> = numbers(&case["initial_state"])

@@ -1,0 +1,42 @@
+//! Driving a learned model of a car: the controls challenge.
+//!
+//! ```text
+//!            steer, roll, v, a (20 steps)          predicted lateral acceleration
+//!   segment ---------+                               |
+//!                    v                               v
+//!   controller --> history [b, 20, 4] + tokens [b, 20] --> model --> logits [b, 20, 1024]
+//!        ^                                                             | last step, /0.8, softmax
+//!        +------------------- current lateral acceleration <-- bin <---+ one uniform number
+//! ```
+//!
+//! The model is behind [`LearnedDynamics`]: this crate brings no network. Every segment
+//! keeps its own random numbers, seeded from its name as the challenge does; a
+//! controller never sees seed or generator.
+//!
+//! Rules, costs and constants: commaai/controls_challenge be8edfa.
+
+mod challenge;
+mod md5;
+mod mersenne;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod tokenizer;
+
+pub use challenge::{
+    Challenge, ChallengeController, ChallengeCost, ChallengePid, ChallengeState, FuturePlan,
+    LearnedDynamics, Rollout,
+};
+pub use segment::{Segment, SegmentRow, read_segment};
+pub use tokenizer::{N_BINS, decode, encode};
+
+/// Steps of history that the model sees.
+pub const CONTEXT: usize = 20;
+/// Numbers per step of history: steering, roll acceleration, speed, acceleration.
+pub const STATE_SIZE: usize = 4;
+/// First step at which the controller's answer is used.
+pub const CONTROL_START: usize = 100;
+/// First step after those that count.
+pub const COST_END: usize = 500;
+/// Time step, s.
+pub const DT: f64 = 0.1;

@@ -1,0 +1,164 @@
+//! Scenario files: TOML or JSON, with a list of scenarios and a list of sweeps.
+//!
+//! ```toml
+//! [[scenario]]
+//! name = "bend"
+//! duration_s = 20.0
+//! start = { speed = 20.0 }
+//! road = { segments = [{ length = 100.0 }, { length = 200.0, curvature_start = 0.005, curvature_end = 0.005 }] }
+//!
+//! [[sweep]]
+//! axes = [{ parameter = "friction", values = [1.0, 0.5] }]
+//! [sweep.base]
+//! name = "slippery"
+//! duration_s = 10.0
+//! start = { speed = 15.0 }
+//! ```
+//!
+//! Fields that a file leaves out have the defaults of [`Scenario`]; fields it invents are
+//! errors. Every scenario is validated; a file that lies about one is refused whole, with
+//! the scenario's number and the reason.
+
+use super::{Scenario, Sweep};
+use crate::SimError;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::Path;
+
+/// What a scenario file holds.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ScenarioFile {
+    /// One by one.
+    #[serde(rename = "scenario")]
+    pub scenarios: Vec<Scenario>,
+    /// By the product.
+    #[serde(rename = "sweep")]
+    pub sweeps: Vec<Sweep>,
+}
+
+/// Largest file read, bytes.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The two formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Toml,
+    Json,
+}
+
+fn format_of(path: &Path) -> Result<Format, SimError> {
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("toml") => Ok(Format::Toml),
+        Some("json") => Ok(Format::Json),
+        _ => Err(SimError::FileFormat {
+            path: path.to_owned(),
+        }),
+    }
+}
+
+impl ScenarioFile {
+    /// Reads and validates a `.toml` or `.json` file.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::FileFormat`] for another ending, [`SimError::Io`] if it cannot be read,
+    /// [`SimError::FileTooLarge`] above 256 MiB, [`SimError::Parse`] with line and reason,
+    /// [`SimError::InFile`] naming the scenario that is not valid.
+    pub fn read(path: &Path) -> Result<Self, SimError> {
+        let format = format_of(path)?;
+        let io = |source| SimError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let bytes = std::fs::metadata(path).map_err(io)?.len();
+        if bytes > MAX_BYTES {
+            return Err(SimError::FileTooLarge {
+                path: path.to_owned(),
+                bytes,
+                most: MAX_BYTES,
+            });
+        }
+        let text = std::fs::read_to_string(path).map_err(io)?;
+        let parse = |reason: String| SimError::Parse {
+            path: path.to_owned(),
+            reason,
+        };
+        let file: Self = match format {
+            Format::Toml => toml::from_str(&text).map_err(|e| parse(e.to_string()))?,
+            Format::Json => serde_json::from_str(&text).map_err(|e| parse(e.to_string()))?,
+        };
+        let in_file = |number: usize, name: &str, source: SimError| SimError::InFile {
+            path: path.to_owned(),
+            number,
+            name: name.to_owned(),
+            source: Box::new(source),
+        };
+        for (i, scenario) in file.scenarios.iter().enumerate() {
+            scenario
+                .validate()
+                .map_err(|e| in_file(i + 1, &scenario.name, e))?;
+        }
+        for (i, sweep) in file.sweeps.iter().enumerate() {
+            let checked = sweep.n_scenarios().and(sweep.base.validate().map(|_| ()));
+            checked.map_err(|e| in_file(i + 1, &sweep.base.name, e))?;
+        }
+        Ok(file)
+    }
+
+    /// Writes a `.toml` or `.json` file, through a temporary file beside it.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::FileFormat`], [`SimError::Parse`] if the scenarios cannot be expressed
+    /// (a number that is not finite), or [`SimError::Io`].
+    pub fn write(&self, path: &Path) -> Result<(), SimError> {
+        let unwritable = |reason: String| SimError::Parse {
+            path: path.to_owned(),
+            reason,
+        };
+        let text = match format_of(path)? {
+            Format::Toml => toml::to_string(self).map_err(|e| unwritable(e.to_string()))?,
+            Format::Json => {
+                serde_json::to_string_pretty(self).map_err(|e| unwritable(e.to_string()))?
+            }
+        };
+        write_atomically(path, text.as_bytes())
+    }
+
+    /// Every scenario: those listed, then those of the sweeps, made as they are asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sweep::n_scenarios`].
+    pub fn iter(&self) -> Result<impl Iterator<Item = Scenario> + '_, SimError> {
+        let sweeps: Result<Vec<_>, SimError> = self.sweeps.iter().map(Sweep::iter).collect();
+        let swept = sweeps?.into_iter().flatten();
+        Ok(self.scenarios.iter().cloned().chain(swept))
+    }
+}
+
+/// Writes a file under a temporary name and renames it: readers see the old or the new one whole.
+///
+/// # Errors
+///
+/// [`SimError::Io`] with the path.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), SimError> {
+    let io = |source| SimError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = std::path::PathBuf::from(temporary);
+    let written = std::fs::File::create(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
+    renamed.map_err(|error| {
+        // The temporary file is of no use to anybody; whether it goes does not matter.
+        let _ = std::fs::remove_file(&temporary);
+        io(error)
+    })
+}

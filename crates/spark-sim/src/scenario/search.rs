@@ -1,0 +1,160 @@
+//! The worst case within bounds, by the cross-entropy method.
+//!
+//! ```text
+//! mean, spread = middle and half width of the bounds
+//! repeat: draw a population of parameter sets around the mean
+//!         run them all in one batch
+//!         move mean and spread to those of the worst fifth
+//! ```
+//!
+//! Source: Rubinstein, Kroese, *The Cross-Entropy Method* (2004). It finds a bad case, with
+//! no promise that it is the worst. The same seed finds the same one.
+
+use super::{Parameter, Scenario};
+use crate::SimError;
+use crate::control::AlgorithmFactory;
+use crate::metric::Metrics;
+use crate::random::Philox;
+use crate::run::Simulator;
+
+/// What to vary, and for how long to look.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// What stays.
+    pub base: Scenario,
+    /// What varies, between which bounds.
+    pub bounds: Vec<(Parameter, [f64; 2])>,
+    /// Scenarios per round.
+    pub population: usize,
+    /// Rounds.
+    pub n_rounds: usize,
+    /// Of the draws.
+    pub seed: u64,
+}
+
+/// The worst scenario found.
+#[derive(Debug, Clone)]
+pub struct SearchOutcome {
+    /// The scenario, ready to be run again.
+    pub scenario: Scenario,
+    /// Its badness.
+    pub score: f64,
+    /// The worst score of each round.
+    pub rounds: Vec<f64>,
+    /// Scenarios run.
+    pub n_runs: usize,
+}
+
+impl Search {
+    /// Looks for the scenario with the highest score.
+    ///
+    /// A scenario that fails to run counts as infinitely bad if its controller failed and
+    /// is passed over if it was invalid.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::OutOfRange`] without bounds, with bounds that are not ordered and finite,
+    /// with fewer than 5 per round or no round; [`SimError::NothingRan`] if no scenario was valid.
+    pub fn run(
+        &self,
+        simulator: &Simulator,
+        factory: &dyn AlgorithmFactory,
+        score: impl Fn(&Metrics) -> f64,
+    ) -> Result<SearchOutcome, SimError> {
+        let ordered = |[low, high]: [f64; 2]| low.is_finite() && high.is_finite() && low <= high;
+        let sizes = [
+            ("parameters to search", self.bounds.len(), 1, "at least 1"),
+            ("scenarios per round", self.population, 5, "at least 5"),
+            ("rounds", self.n_rounds, 1, "at least 1"),
+        ];
+        for (what, got, least, want) in sizes {
+            if got < least {
+                let got = got as f64;
+                return Err(SimError::OutOfRange { what, got, want });
+            }
+        }
+        if let Some((_, bad)) = self.bounds.iter().find(|(_, bounds)| !ordered(*bounds)) {
+            return Err(SimError::OutOfRange {
+                what: "lower bound of a search",
+                got: bad[0],
+                want: "finite and not above the upper bound",
+            });
+        }
+        let mut mean: Vec<f64> = self
+            .bounds
+            .iter()
+            .map(|(_, [l, h])| 0.5 * (l + h))
+            .collect();
+        let mut spread: Vec<f64> = self
+            .bounds
+            .iter()
+            .map(|(_, [l, h])| 0.5 * (h - l))
+            .collect();
+        let mut worst: Option<(f64, Scenario)> = None;
+        let mut rounds = Vec::with_capacity(self.n_rounds);
+        for round in 0..self.n_rounds {
+            let draws = self.draw(round, &mean, &spread);
+            let scenarios: Vec<Scenario> = draws.iter().map(|draw| self.build(draw)).collect();
+            let report = simulator.run(&scenarios, factory);
+            let mut scored: Vec<(f64, usize)> = Vec::new();
+            for (i, result) in report.results.iter().enumerate() {
+                match &result.outcome {
+                    Ok(metrics) => scored.push((score(metrics), i)),
+                    Err(crate::run::ScenarioError::Invalid(_)) => {}
+                    Err(_) => scored.push((f64::INFINITY, i)),
+                }
+            }
+            scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            let Some(&(best_score, best)) = scored.first() else {
+                continue;
+            };
+            rounds.push(best_score);
+            if worst.as_ref().is_none_or(|(score, _)| best_score > *score) {
+                worst = Some((best_score, scenarios[best].clone()));
+            }
+            let n_elite = (scored.len() / 5).max(1);
+            for axis in 0..self.bounds.len() {
+                let elite = || scored[..n_elite].iter().map(|&(_, i)| draws[i][axis]);
+                let centre = elite().sum::<f64>() / n_elite as f64;
+                let variance = elite().map(|x| (x - centre).powi(2)).sum::<f64>() / n_elite as f64;
+                let [low, high] = self.bounds[axis].1;
+                mean[axis] = centre;
+                // Never quite zero, so that a lucky first round does not end the search.
+                spread[axis] = variance.sqrt().max(0.01 * (high - low));
+            }
+        }
+        let (score, scenario) = worst.ok_or(SimError::NothingRan)?;
+        Ok(SearchOutcome {
+            scenario,
+            score,
+            rounds,
+            n_runs: self.population * self.n_rounds,
+        })
+    }
+
+    fn draw(&self, round: usize, mean: &[f64], spread: &[f64]) -> Vec<Vec<f64>> {
+        (0..self.population)
+            .map(|member| {
+                let stream = (round * self.population + member) as u64;
+                let mut random = Philox::new(self.seed, stream);
+                let axes = self.bounds.iter().zip(mean).zip(spread);
+                axes.map(|(((_, [low, high]), mean), spread)| match round {
+                    0 => random.next_in(*low, *high),
+                    _ => (mean + spread * random.next_normal()).clamp(*low, *high),
+                })
+                .collect()
+            })
+            .collect()
+    }
+
+    fn build(&self, values: &[f64]) -> Scenario {
+        let mut scenario = self.base.clone();
+        for ((parameter, _), &value) in self.bounds.iter().zip(values) {
+            parameter.apply(&mut scenario, value);
+            scenario
+                .name
+                .push_str(&format!(" {parameter:?}={value:.4}"));
+        }
+        scenario
+    }
+}

@@ -1,0 +1,183 @@
+//! Products of parameter values: one scenario per combination.
+
+use super::Scenario;
+use crate::SimError;
+use crate::vehicle::VehiclePreset;
+use serde::{Deserialize, Serialize};
+
+/// Something about a scenario that can be set to a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Parameter {
+    /// Start and cruise speed, m/s.
+    Speed,
+    /// Start offset, m.
+    StartOffset,
+    /// Start heading relative to the road, rad.
+    StartHeading,
+    /// Factor on the road's curvature.
+    CurvatureScale,
+    /// rad, on every segment.
+    Grade,
+    /// rad, on every segment.
+    Bank,
+    /// Relative to dry asphalt.
+    Friction,
+    /// m/s.
+    Headwind,
+    /// m/s.
+    Crosswind,
+    /// Factor on the vehicle's mass and yaw inertia.
+    MassScale,
+    /// Factor on the vehicle's cornering stiffness.
+    StiffnessScale,
+    /// s.
+    SteerDelay,
+    /// s.
+    AccelerationDelay,
+    /// Shift of every actor along the road, m.
+    ActorDistance,
+    /// Factor on every actor's start speed.
+    ActorSpeedScale,
+    /// Standard deviation of the offset the controller sees, m.
+    OffsetNoise,
+    /// Standard deviation of the speed the controller sees, m/s.
+    SpeedNoise,
+    /// Index of the vehicle preset, in the order of `VehiclePreset::ALL`.
+    Preset,
+}
+
+impl Parameter {
+    /// Sets the parameter.
+    pub fn apply(self, scenario: &mut Scenario, value: f64) {
+        match self {
+            Self::Speed => {
+                scenario.start.speed = value;
+                scenario.requests.cruise_speed = None;
+            }
+            Self::StartOffset => scenario.start.offset = value,
+            Self::StartHeading => scenario.start.heading = value,
+            Self::CurvatureScale => {
+                for segment in &mut scenario.road.segments {
+                    segment.curvature_start *= value;
+                    segment.curvature_end *= value;
+                }
+            }
+            Self::Grade => scenario
+                .road
+                .segments
+                .iter_mut()
+                .for_each(|s| s.grade = value),
+            Self::Bank => scenario
+                .road
+                .segments
+                .iter_mut()
+                .for_each(|s| s.bank = value),
+            Self::Friction => scenario.environment.friction = value,
+            Self::Headwind => scenario.environment.headwind = value,
+            Self::Crosswind => scenario.environment.crosswind = value,
+            Self::MassScale => {
+                let mut vehicle = scenario.vehicle.parameters();
+                vehicle.mass *= value;
+                vehicle.yaw_inertia *= value;
+                scenario.vehicle.parameters = Some(vehicle);
+            }
+            Self::StiffnessScale => {
+                let mut vehicle = scenario.vehicle.parameters();
+                vehicle.cornering_front *= value;
+                vehicle.cornering_rear *= value;
+                scenario.vehicle.parameters = Some(vehicle);
+            }
+            Self::SteerDelay => {
+                let mut actuators = scenario.vehicle.actuators();
+                actuators.steer_delay_s = value;
+                scenario.vehicle.actuators = Some(actuators);
+            }
+            Self::AccelerationDelay => {
+                let mut actuators = scenario.vehicle.actuators();
+                actuators.acceleration_delay_s = value;
+                scenario.vehicle.actuators = Some(actuators);
+            }
+            Self::ActorDistance => scenario.actors.iter_mut().for_each(|a| a.distance += value),
+            Self::ActorSpeedScale => scenario.actors.iter_mut().for_each(|a| a.speed *= value),
+            Self::OffsetNoise => scenario.environment.noise.offset = value,
+            Self::SpeedNoise => scenario.environment.noise.speed = value,
+            Self::Preset => {
+                let last = VehiclePreset::ALL.len() - 1;
+                let index = value.round().clamp(0.0, last as f64) as usize;
+                scenario.vehicle.preset = VehiclePreset::ALL[index];
+            }
+        }
+    }
+}
+
+/// One parameter's values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// What varies.
+    pub parameter: Parameter,
+    /// The values, in order.
+    pub values: Vec<f64>,
+}
+
+/// A base scenario and the axes along which it varies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// What stays.
+    pub base: Scenario,
+    /// What varies; the last axis varies fastest.
+    pub axes: Vec<Axis>,
+}
+
+impl Sweep {
+    /// Number of combinations.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::OutOfRange`] above a thousand million.
+    pub fn n_scenarios(&self) -> Result<usize, SimError> {
+        let product = self
+            .axes
+            .iter()
+            .try_fold(1_usize, |n, axis| n.checked_mul(axis.values.len()));
+        product
+            .filter(|&n| n <= 1_000_000_000)
+            .ok_or(SimError::OutOfRange {
+                what: "combinations of a sweep",
+                got: f64::INFINITY,
+                want: "at most 1e9",
+            })
+    }
+
+    /// One combination; its name lists the values. Each gets its own seed.
+    pub fn scenario(&self, index: usize) -> Scenario {
+        let mut scenario = self.base.clone();
+        scenario.seed = self.base.seed.wrapping_add(index as u64);
+        let mut rest = index;
+        let mut chosen = Vec::with_capacity(self.axes.len());
+        for axis in self.axes.iter().rev() {
+            let n = axis.values.len().max(1);
+            chosen.push((axis.parameter, axis.values.get(rest % n).copied()));
+            rest /= n;
+        }
+        for (parameter, value) in chosen.into_iter().rev() {
+            if let Some(value) = value {
+                parameter.apply(&mut scenario, value);
+                scenario.name.push_str(&format!(" {parameter:?}={value}"));
+            }
+        }
+        scenario
+    }
+
+    /// Every combination, made as it is asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sweep::n_scenarios`].
+    pub fn iter(&self) -> Result<impl Iterator<Item = Scenario> + '_, SimError> {
+        Ok((0..self.n_scenarios()?).map(|index| self.scenario(index)))
+    }
+}

@@ -1,0 +1,442 @@
+use super::*;
+use crate::SimError;
+use crate::control::planner::Personality;
+use crate::control::{LateralPid, LateralPidConfig, PerfectTracking, named};
+use crate::run::{RunOptions, Simulator};
+use maneuver::GapPlanner;
+use table::{COLUMNS, DriveMetadata, DriveRow, DriveTable};
+
+fn aggressive() -> GapPlanner {
+    GapPlanner {
+        personality: Personality::Aggressive,
+    }
+}
+
+#[test]
+fn the_fifteen_maneuvers_pass_with_the_built_in_planner() {
+    let maneuvers = maneuver::all();
+    assert_eq!(maneuvers.len(), 15);
+    for maneuver in &maneuvers {
+        for force_decel in [false, true] {
+            if maneuver.ensure_start && force_decel {
+                continue; // openpilot leaves this combination out: the two contradict each other
+            }
+            let run = maneuver::run(maneuver, &mut aggressive(), force_decel);
+            assert!(
+                run.broken.is_empty(),
+                "{}: {:?}",
+                maneuver.title,
+                run.broken
+            );
+        }
+    }
+}
+
+#[test]
+fn a_planner_that_ignores_leads_breaks_the_rules() {
+    struct Blind;
+    impl maneuver::LongitudinalPlanner for Blind {
+        fn plan(&mut self, _: &maneuver::PlanInput) -> f64 {
+            0.0
+        }
+    }
+    let all = maneuver::all();
+    let crash = maneuver::run(&all[0], &mut Blind, false);
+    assert_eq!(crash.broken, [maneuver::BrokenRule::Crash]);
+    let start = maneuver::run(&all[14], &mut Blind, false);
+    assert_eq!(start.broken, [maneuver::BrokenRule::DidNotStart]);
+    let slow = maneuver::run(&all[13], &mut Blind, true);
+    assert_eq!(
+        slow.broken,
+        [
+            maneuver::BrokenRule::DidNotSlowDown,
+            maneuver::BrokenRule::DidNotObeyForcedDeceleration
+        ]
+    );
+}
+
+#[test]
+fn following_gaps_are_six_metres_and_the_time_gap() {
+    for personality in [
+        Personality::Relaxed,
+        Personality::Standard,
+        Personality::Aggressive,
+    ] {
+        for v in [0.0, 10.0, 35.0] {
+            let got = maneuver::following_gap(v, &mut GapPlanner { personality });
+            let want = 6.0 + personality.time_gap() * v;
+            assert!(
+                (got - want).abs() < 0.1,
+                "{personality:?} {v}: {got}, expected {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_family_is_valid_and_named_uniquely() {
+    let ncap_tests = [
+        ncap::Protocol::V2023,
+        ncap::Protocol::V2026,
+        ncap::Protocol::V2026Extended,
+    ]
+    .into_iter()
+    .flat_map(|p| {
+        [
+            ncap::standing(p),
+            ncap::standing_warning(p),
+            ncap::moving(p),
+            ncap::braking(p),
+        ]
+    })
+    .flatten()
+    .map(|test| test.scenario());
+    let all: Vec<Scenario> = built_in(42)
+        .into_iter()
+        .chain(alks::cut_in())
+        .chain(alks::lead_brake())
+        .chain(alks::cut_out())
+        .chain(alks::blocking_target())
+        .chain(alks::swerving_lead())
+        .chain(alks::free_driving())
+        .chain(ncap_tests)
+        .chain(lateral::lateral_steps())
+        .chain(lateral::longitudinal_steps())
+        .chain(Fuzzer::new(9).iter(500))
+        .collect();
+    let mut names = std::collections::BTreeSet::new();
+    for scenario in &all {
+        scenario
+            .validate()
+            .unwrap_or_else(|e| panic!("{}: {e}", scenario.name));
+        names.insert(scenario.name.clone());
+    }
+    // A 2023 and a 2026 test may be the same one.
+    assert!(
+        all.len() - names.len() < 40,
+        "{} of {}",
+        names.len(),
+        all.len()
+    );
+}
+
+#[test]
+fn the_five_built_in_scenarios_can_be_driven() {
+    let scenarios = built_in(42);
+    let simulator = Simulator::new(RunOptions::default()).expect("valid options");
+    let report = simulator.run(&scenarios, &named("perfect", || PerfectTracking));
+    for result in &report.results {
+        let metrics = result
+            .outcome
+            .as_ref()
+            .unwrap_or_else(|e| panic!("{}: {e}", result.name));
+        if ["tight_s_curve", "highway_lane_change"].contains(&result.name.as_str()) {
+            // They ask for 4 and 4.5 m/s^2 sideways; openpilot's limit of 3 m/s^2 cuts the corner.
+            assert!((metrics.lateral_acceleration_max - 3.0).abs() < 0.01);
+            continue;
+        }
+        assert!(
+            metrics.lateral_error_max < 0.6,
+            "{}: {metrics:?}",
+            result.name
+        );
+    }
+    let stop = report.results[4].outcome.as_ref().expect("driven");
+    assert!((stop.deceleration_max - 6.0).abs() < 0.1, "{stop:?}");
+}
+
+#[test]
+fn cut_ins_count_as_published() {
+    let raw = alks::CutIn::raw();
+    assert_eq!(raw.len(), 5250);
+    assert_eq!(raw.iter().filter(|c| c.is_admissible()).count(), 2975);
+}
+
+#[test]
+fn sweeps_are_products_and_lazy() {
+    let sweep = Sweep {
+        base: Scenario::straight("base", 20.0, 1.0),
+        axes: vec![
+            Axis {
+                parameter: Parameter::Speed,
+                values: vec![10.0, 20.0, 30.0],
+            },
+            Axis {
+                parameter: Parameter::Friction,
+                values: vec![1.0, 0.5],
+            },
+        ],
+    };
+    let all: Vec<Scenario> = sweep.iter().expect("small").collect();
+    assert_eq!(all.len(), 6);
+    assert_eq!(
+        (all[1].start.speed, all[1].environment.friction),
+        (10.0, 0.5)
+    );
+    assert_eq!(
+        (all[4].start.speed, all[4].environment.friction),
+        (30.0, 1.0)
+    );
+    let huge = Sweep {
+        axes: vec![
+            Axis {
+                parameter: Parameter::Speed,
+                values: vec![0.0; 100_000]
+            };
+            4
+        ],
+        ..sweep
+    };
+    assert!(huge.n_scenarios().is_err());
+}
+
+#[test]
+fn fuzzed_scenarios_depend_on_seed_and_index_only() {
+    let late = Fuzzer::new(3).scenario(77);
+    let in_order = Fuzzer::new(3).iter(100).nth(77).expect("a hundred");
+    assert_eq!(late, in_order);
+    assert_ne!(late, Fuzzer::new(4).scenario(77));
+}
+
+#[test]
+fn search_finds_a_worse_case_than_random_draws() {
+    let mut base = built_in(1).remove(1);
+    base.duration_s = 12.0;
+    let search = Search {
+        base,
+        bounds: vec![
+            (Parameter::SteerDelay, [0.0, 0.5]),
+            (Parameter::StartOffset, [-1.0, 1.0]),
+            (Parameter::MassScale, [0.7, 1.5]),
+        ],
+        population: 40,
+        n_rounds: 6,
+        seed: 5,
+    };
+    let simulator = Simulator::new(RunOptions::default()).expect("valid options");
+    let pid = named("pid", || LateralPid::new(LateralPidConfig::default()));
+    let found = search
+        .run(&simulator, &pid, |m| m.lateral_error_rmse)
+        .expect("a case");
+    assert!(found.score >= found.rounds[0]);
+    let rerun = simulator.run(std::slice::from_ref(&found.scenario), &pid);
+    let again = rerun.results[0]
+        .outcome
+        .as_ref()
+        .expect("driven")
+        .lateral_error_rmse;
+    assert_eq!(again, found.score, "the scenario can be run again");
+    let nothing = Search {
+        bounds: Vec::new(),
+        ..search
+    };
+    assert!(
+        nothing
+            .run(&simulator, &pid, |m| m.lateral_error_rmse)
+            .is_err()
+    );
+}
+
+fn temporary(name: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("spark-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    folder.join(name)
+}
+
+#[test]
+fn scenario_files_round_trip_in_both_formats() {
+    let file = file::ScenarioFile {
+        scenarios: built_in(1)
+            .into_iter()
+            .skip(4)
+            .chain(Fuzzer::new(2).iter(20))
+            .chain(alks::cut_in().into_iter().take(3))
+            .collect(),
+        sweeps: vec![Sweep {
+            base: Scenario::straight("base", 20.0, 1.0),
+            axes: vec![Axis {
+                parameter: Parameter::Bank,
+                values: vec![0.01],
+            }],
+        }],
+    };
+    for name in ["round_trip.toml", "round_trip.json"] {
+        let path = temporary(name);
+        file.write(&path).expect("writable");
+        assert_eq!(
+            file::ScenarioFile::read(&path).expect("readable"),
+            file,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn scenario_files_that_lie_are_refused_with_a_reason() {
+    let check = |name: &str, text: &str, reason: &str| {
+        let path = temporary(name);
+        std::fs::write(&path, text).expect("writable");
+        let error = file::ScenarioFile::read(&path).expect_err("a refusal");
+        let mut message = error.to_string();
+        if let Some(source) = std::error::Error::source(&error) {
+            message.push_str(&format!(": {source}"));
+        }
+        assert!(message.contains(reason), "{message}");
+        assert!(message.contains(name), "{message}");
+    };
+    let scenario = "[[scenario]]\nname = \"s\"\nduration_s = 5.0\n";
+    check("unknown.toml", &format!("{scenario}colour = 3"), "colour");
+    check(
+        "negative.toml",
+        "[[scenario]]\nname = \"s\"\nduration_s = -5.0",
+        "duration",
+    );
+    check(
+        "nan.toml",
+        &format!("{scenario}start = {{ speed = nan }}"),
+        "start speed",
+    );
+    check(
+        "endless.toml",
+        "[[scenario]]\nname = \"s\"\nduration_s = 1e6\ndt_s = 1e-5",
+        "number of steps",
+    );
+    check("cut.json", "{\"scenario\": [", "line 1");
+    check(
+        "step.toml",
+        &format!("{scenario}dt_s = 0.1\nvehicle = {{ model = \"drift\" }}"),
+        "too long",
+    );
+    let missing = file::ScenarioFile::read(&temporary("nowhere.toml"));
+    assert!(matches!(missing, Err(SimError::Io { .. })));
+    let ending = file::ScenarioFile::read(&temporary("scenario.yaml"));
+    assert!(matches!(ending, Err(SimError::FileFormat { .. })));
+}
+
+fn table() -> DriveTable {
+    DriveTable {
+        metadata: DriveMetadata::named("recorded"),
+        rows: (0..500)
+            .map(|i| DriveRow {
+                timestamp_ns: i * 10_000_000,
+                frame_id: i,
+                v_ego: 20.0,
+                active: true,
+                desired_curvature: 0.002,
+                lead_present: i > 100,
+                lead_d_rel: 40.0,
+                ..DriveRow::default()
+            })
+            .collect(),
+    }
+}
+
+#[test]
+fn the_schema_has_the_harness_columns() {
+    assert_eq!(COLUMNS.len(), 28);
+    let required: Vec<&str> = COLUMNS
+        .iter()
+        .filter(|c| c.required)
+        .map(|c| c.name)
+        .collect();
+    assert_eq!(required, ["timestamp_ns", "v_ego", "a_ego", "active"]);
+}
+
+#[test]
+fn recordings_are_validated_row_by_row() {
+    let check = |change: fn(&mut Vec<DriveRow>), column: &str, row: Option<usize>| {
+        let mut table = table();
+        change(&mut table.rows);
+        let (fault, at_column, at_row) = table.validate().expect_err("a fault");
+        assert_eq!((at_column, at_row), (column, row), "{fault}");
+    };
+    assert!(table().validate().is_ok());
+    check(Vec::clear, "timestamp_ns", None);
+    check(
+        |rows| rows[7].timestamp_ns = rows[6].timestamp_ns,
+        "timestamp_ns",
+        Some(7),
+    );
+    check(|rows| rows[3].v_ego = 101.0, "v_ego", Some(3));
+    check(|rows| rows[9].roll = f64::NAN, "roll", Some(9));
+    check(|rows| rows[2].gt_steer_cmd = 0.5, "gt_steer_cmd", None);
+}
+
+#[test]
+fn a_recording_becomes_a_closed_loop_on_its_road() {
+    let scenario = table().to_scenario().expect("convertible");
+    let simulator = Simulator::new(RunOptions::default()).expect("valid options");
+    let report = simulator.run(&[scenario], &named("perfect", || PerfectTracking));
+    let metrics = report.results[0].outcome.as_ref().expect("driven");
+    assert!(metrics.lateral_error_max < 0.2, "{metrics:?}");
+    assert!(
+        (metrics.gap_min.expect("a lead") - 40.0).abs() < 1.0,
+        "{metrics:?}"
+    );
+    let short = DriveTable {
+        rows: table().rows[..1].to_vec(),
+        ..table()
+    };
+    assert!(short.to_scenario().is_err());
+}
+
+#[test]
+fn open_loop_replay_changes_nothing_about_the_states() {
+    let mut pid = LateralPid::new(LateralPidConfig::default());
+    let answers = table::replay_open_loop(&table(), &mut pid);
+    assert_eq!(answers.len(), 500);
+    // The recorded wheel never turns, so the integral winds up: the sign of an open loop.
+    assert!(answers[499].steer > answers[0].steer);
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_files_round_trip() {
+    let mut table = table();
+    for (i, row) in table.rows.iter_mut().enumerate() {
+        row.gt_steer_cmd = i as f64 * 1e-3;
+    }
+    table.metadata.weather = Some("rain".to_owned());
+    let path = temporary("drive.parquet");
+    parquet::write_drive(&path, &table).expect("writable");
+    let back = parquet::read_drive(&path).expect("readable");
+    assert_eq!(back.metadata, table.metadata);
+    // NaN stands for unknown and is not equal to itself, so compare as text.
+    assert_eq!(format!("{:?}", back.rows), format!("{:?}", table.rows));
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn damaged_parquet_files_are_errors() {
+    let path = temporary("damaged.parquet");
+    parquet::write_drive(&path, &table()).expect("writable");
+    let whole = std::fs::read(&path).expect("readable");
+    for length in [0, 3, 100, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..length]).expect("writable");
+        assert!(parquet::read_drive(&path).is_err(), "{length} bytes");
+    }
+    let mut random = crate::random::Philox::new(1, 1);
+    for _ in 0..200 {
+        let mut bytes = whole.clone();
+        for _ in 0..3 {
+            let at = random.next_index(bytes.len());
+            bytes[at] ^= 1 << random.next_index(8);
+        }
+        std::fs::write(&path, &bytes).expect("writable");
+        // Any answer but a crash: some bits do not matter.
+        let _ = parquet::read_drive(&path);
+    }
+    assert!(matches!(
+        parquet::write_drive(
+            &path,
+            &DriveTable {
+                rows: Vec::new(),
+                ..table()
+            }
+        ),
+        Err(SimError::Table {
+            fault: table::TableFault::Empty,
+            ..
+        })
+    ));
+}

@@ -1,0 +1,60 @@
+//! Looks for the cut-in that a planner handles worst, and draws it.
+//!
+//! Run: `cargo run --release --example sim_worst_case -- [OUT.svg]`
+
+#![allow(clippy::print_stdout, reason = "an example's output is its product")]
+
+use spark::sim::control::{PerfectTracking, named};
+use spark::sim::report::replay_svg;
+use spark::sim::run::{RunOptions, Simulator};
+use spark::sim::scenario::alks::{CutIn, VEHICLES};
+use spark::sim::scenario::file::write_atomically;
+use spark::sim::scenario::{Parameter, Search};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let out = std::env::args()
+        .nth(1)
+        .unwrap_or_else(|| "target/worst_case.svg".to_owned());
+    let cut_in = CutIn {
+        ego_kph: 60.0,
+        relative_kph: -20.0,
+        gap: 30.0,
+        lateral_speed: 1.0,
+        acceleration: 0.0,
+        from_left: true,
+    };
+    let search = Search {
+        base: cut_in.scenario(VEHICLES[0]),
+        bounds: vec![
+            (Parameter::Speed, [8.0, 20.0]),
+            (Parameter::ActorDistance, [-30.0, 30.0]),
+            (Parameter::Friction, [0.4, 1.0]),
+            (Parameter::AccelerationDelay, [0.0, 0.5]),
+        ],
+        population: 200,
+        n_rounds: 8,
+        seed: 1,
+    };
+    let driver = named("planner", || PerfectTracking);
+    let simulator = Simulator::new(RunOptions {
+        record_interval_s: Some(0.05),
+        ..RunOptions::default()
+    })?;
+    // Hitting hard is worst; short of that, a short time to collision.
+    let found = search.run(&simulator, &driver, |metrics| match metrics.collision {
+        Some(collision) => 100.0 + collision.closing_speed,
+        None => 10.0 - metrics.ttc_min.unwrap_or(10.0),
+    })?;
+    println!("{}", found.scenario.name);
+    println!(
+        "score per round: {:.3?}, {} runs",
+        found.rounds, found.n_runs
+    );
+
+    let report = simulator.run(&[found.scenario.clone()], &driver);
+    if let Some(trace) = &report.results[0].trace {
+        write_atomically(out.as_ref(), replay_svg(&found.scenario, trace).as_bytes())?;
+        println!("drawn in {out}");
+    }
+    Ok(())
+}
