@@ -1,13 +1,22 @@
 //! How much a format costs, tensor by tensor, and which format each tensor should get.
 //!
 //! ```text
-//! weights --each candidate recipe--> error and bytes --budget--> PrecisionPlan
+//! weights --every candidate--> Sensitivity: bytes and error of each choice
+//!                                  --budget--> PrecisionPlan --apply--> Checkpoint
 //! ```
 //!
-//! [`measure`](mod@measure) compares values, [`sensitivity`] tries recipes on named weights, [`plan`]
-//! chooses under a budget. What a layer's error does to the network's output is for the caller to say:
-//! `spark-model` passes its own error function to [`sensitivity::Sensitivity::with`].
+//! [`measure`](mod@measure) compares values, [`sensitivity`] tries candidates on named weights, [`plan`]
+//! chooses under a budget, [`plot`] draws what was found. What an error in a weight does to the output of
+//! the network is for the caller to say: see [`sensitivity::Sensitivity::with`].
 
 pub mod measure;
+pub mod plan;
+pub mod plot;
+pub mod sensitivity;
 
 pub use measure::ErrorMeasure;
+pub use plan::{Budget, ParetoPoint, PrecisionPlan};
+pub use sensitivity::{Candidate, Choice, Kept, Layer, NamedWeight, Sensitivity};
+
+#[cfg(test)]
+mod tests;

@@ -157,6 +157,31 @@ impl Recipe {
         granularity: Granularity::Row,
     };
 
+    /// Name of the format and of the scale choice where it is not the first one.
+    pub fn label(self) -> String {
+        let name = self.format().name();
+        match self {
+            Self::Nvfp4 {
+                search: ScaleSearch::Sweep,
+                ..
+            } => format!("{name}_sweep"),
+            Self::Nvfp4 {
+                search: ScaleSearch::FourOverSix,
+                ..
+            } => format!("{name}_four_over_six"),
+            Self::Int8 {
+                granularity: Granularity::Tensor,
+            }
+            | Self::Fp8 {
+                granularity: Granularity::Tensor,
+                ..
+            } => {
+                format!("{name}_tensor")
+            }
+            _ => name.to_owned(),
+        }
+    }
+
     /// The packed format this recipe produces.
     pub const fn format(self) -> PackedFormat {
         match self {

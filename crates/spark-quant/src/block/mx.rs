@@ -17,7 +17,7 @@ use crate::packed::bits::{pack_sixes, unpack_sixes};
 use crate::scalar::lanes::{decode, encode_finite, round_magnitude};
 use crate::scalar::slice::for_format;
 use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
-use crate::simd::{Cpu, Kernel, Simd, array};
+use crate::simd::{Cpu, Kernel, Simd, Sink, array};
 use crate::threads::{Granule2, zip_parts_2};
 
 use super::{Buffers, MxScale};
@@ -110,7 +110,7 @@ impl<F: MiniFloat> Kernel for Quantize<'_, F> {
             scales_rest.copy_from_slice(&scales[..scales_rest.len()]);
         }
         let mut lanes = [0.0; 16];
-        s.store(s.from_bits(largest), &mut lanes);
+        s.store(s.bits_to_f32(largest), &mut lanes);
         lanes.into_iter().map(f32::to_bits).max().unwrap_or(0)
     }
 }
@@ -131,7 +131,7 @@ fn quantize_group<F: MiniFloat, S: Simd>(
         s.prefetch(&vectors[2 * i + 1], 2048);
         let first = s.and(s.to_bits(s.load(&vectors[2 * i])), mask);
         let second = s.and(s.to_bits(s.load(&vectors[2 * i + 1])), mask);
-        s.from_bits(s.max_i(first, second))
+        s.bits_to_f32(s.max_i(first, second))
     });
     for magnitude in magnitudes {
         largest = s.max_i(largest, s.to_bits(magnitude));
@@ -155,7 +155,7 @@ fn quantize_group<F: MiniFloat, S: Simd>(
         for (half, codes) in block.iter().zip(codes.chunks_exact_mut(block_bytes / 2)) {
             let scaled = s.mul(s.load(half), factor);
             let lanes = if F::SPEC.bits() == 4 {
-                s.encode_e2m1(scaled)
+                s.encode_e2m1(scaled, scaled)
             } else {
                 encode_finite::<F, S>(s, scaled)
             };
@@ -169,7 +169,7 @@ fn quantize_group<F: MiniFloat, S: Simd>(
 #[inline(always)]
 fn reciprocal<S: Simd>(s: S, code: S::U) -> S::F {
     // 2^-127 is a subnormal, the only one, and larger as an integer than the field that would be 0.
-    s.from_bits(s.max_i(
+    s.bits_to_f32(s.max_i(
         s.shl(s.sub_u(s.splat_u(254), code), 23),
         s.splat_u(0x0040_0000),
     ))
@@ -224,7 +224,7 @@ fn best_of_three<F: MiniFloat, S: Simd>(s: S, vectors: &[[f32; 16]], code: S::U)
     // halves[h][i]: element 16h + i of all blocks.
     let halves = array!([[s.splat(0.0); 16]; 2], half => {
         let rows = array!([s.splat(0.0); GROUP], i => {
-            s.from_bits(s.and(s.to_bits(s.load(&vectors[2 * i + half])), mask))
+            s.bits_to_f32(s.and(s.to_bits(s.load(&vectors[2 * i + half])), mask))
         });
         s.transpose(&rows)
     });
@@ -255,7 +255,7 @@ fn best_of_three<F: MiniFloat, S: Simd>(s: S, vectors: &[[f32; 16]], code: S::U)
         );
         let improves = s.gt_i(improves, s.splat_u(0));
         best = s.select(improves, candidate, best);
-        best_error = s.from_bits(s.select(improves, s.to_bits(error), s.to_bits(best_error)));
+        best_error = s.bits_to_f32(s.select(improves, s.to_bits(error), s.to_bits(best_error)));
     }
     best
 }
@@ -303,26 +303,25 @@ pub(crate) struct Dequantize<'a> {
     pub(crate) codes: &'a [u8],
     pub(crate) scales: &'a [u8],
     pub(crate) values: &'a mut [f32],
+    pub(crate) stream: bool,
 }
 
 impl Dequantize<'_> {
     #[inline(always)]
     fn all<F: MiniFloat, S: Simd>(self, s: S) {
         let half_bytes = BLOCK / 16 * F::SPEC.bits() as usize;
-        let (blocks, _) = self.values.as_chunks_mut::<BLOCK>();
-        for ((block, codes), &scale) in blocks
-            .iter_mut()
-            .zip(self.codes.chunks_exact(2 * half_bytes))
-            .zip(self.scales)
-        {
+        let mut sink = Sink::new(s, self.values, self.stream);
+        for (codes, &scale) in self.codes.chunks_exact(2 * half_bytes).zip(self.scales) {
+            s.prefetch(&codes[0], 1024);
             let factor = s.splat(crate::scalar::e8m0::decode(scale));
-            let (halves, _) = block.as_chunks_mut::<16>();
-            for (half, codes) in halves.iter_mut().zip(codes.chunks_exact(half_bytes)) {
-                s.prefetch(&codes[0], 1024);
-                let value = s.mul(decode::<F, S>(s, load_codes::<F, S>(s, codes)), factor);
-                s.store(value, half);
+            for codes in codes.chunks_exact(half_bytes) {
+                sink.put(
+                    s,
+                    s.mul(decode::<F, S>(s, load_codes::<F, S>(s, codes)), factor),
+                );
             }
         }
+        sink.finish(s);
     }
 }
 

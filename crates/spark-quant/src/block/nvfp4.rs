@@ -15,7 +15,7 @@
 use crate::packed::Scales;
 use crate::scalar::lanes::{decode, encode_magnitude};
 use crate::scalar::{E4m3, MiniFormat};
-use crate::simd::{Cpu, Kernel, Simd, array};
+use crate::simd::{Cpu, Kernel, Simd, Sink, array};
 use crate::threads::{Granule2, map_parts, zip_parts_2};
 
 use super::{Buffers, Nvfp4Formula, ScaleSearch};
@@ -29,8 +29,8 @@ pub(crate) const GROUP: usize = 16;
 pub(crate) const SWEEP: std::ops::RangeInclusive<i32> = -4..=7;
 /// Values per step back of the second pass over a large tensor.
 const CHUNK: usize = 1 << 15;
-/// Smallest tensor scale; below it reciprocals would leave the f32 range.
-pub(crate) const MIN_TENSOR_SCALE: f32 = 1.925_929_9e-34; // 2^-112
+/// Smallest tensor scale, `2^-112`; below it reciprocals would leave the f32 range.
+pub(crate) const MIN_TENSOR_SCALE: f32 = f32::from_bits((127 - 112) << 23);
 
 /// Tensor scale for a largest magnitude.
 pub(crate) fn tensor_scale(amax: f32, search: ScaleSearch) -> f32 {
@@ -121,7 +121,7 @@ impl Kernel for MaxBits<'_> {
             s.max_i(largest[2], largest[3]),
         );
         let mut lanes = [0.0; 16];
-        s.store(s.from_bits(largest), &mut lanes);
+        s.store(s.bits_to_f32(largest), &mut lanes);
         let vectors = lanes.into_iter().map(f32::to_bits).max().unwrap_or(0);
         rest.iter()
             .fold(vectors, |largest, x| largest.max(x.to_bits() & 0x7FFF_FFFF))
@@ -217,7 +217,7 @@ fn quantize_group<S: Simd, const SEARCH: bool>(
     let mask = s.splat_u(0x7FFF_FFFF);
     let magnitudes = array!([s.splat(0.0); GROUP], i => {
         s.prefetch(&blocks[i], 2048);
-        s.from_bits(s.and(s.to_bits(s.load(&blocks[i])), mask))
+        s.bits_to_f32(s.and(s.to_bits(s.load(&blocks[i])), mask))
     });
     let amax = s.row_max(&magnitudes);
 
@@ -245,20 +245,62 @@ fn quantize_group<S: Simd, const SEARCH: bool>(
     s.store_u8(code, scales);
 
     let scale = e4m3_value(s, code);
-    let mut factors = [0.0; GROUP];
-    let factor = match formula {
-        Nvfp4Formula::ModelOpt => s.mul(scale, s.splat(tensor)),
-        Nvfp4Formula::TorchAo => s.div(s.splat(1.0 / tensor), scale),
-    };
-    s.store(factor, &mut factors);
     let (packed, _) = codes.as_chunks_mut::<{ BLOCK / 2 }>();
-    for ((block, packed), factor) in blocks.iter().zip(packed).zip(factors) {
-        let value = s.load(block);
-        let scaled = match formula {
-            Nvfp4Formula::ModelOpt => s.div(value, s.splat(factor)),
-            Nvfp4Formula::TorchAo => s.mul(value, s.splat(factor)),
-        };
-        s.store_nibbles(s.encode_e2m1(scaled), packed);
+    match formula {
+        Nvfp4Formula::ModelOpt => divide_blocks(s, blocks, s.mul(scale, s.splat(tensor)), packed),
+        Nvfp4Formula::TorchAo => {
+            let mut factors = [0.0; GROUP];
+            s.store(s.div(s.splat(1.0 / tensor), scale), &mut factors);
+            for ((block, packed), factor) in blocks.iter().zip(packed).zip(factors) {
+                let scaled = s.mul(s.load(block), s.splat(factor));
+                s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
+            }
+        }
+    }
+}
+
+/// Codes of `block / divisor`, lane `b` of `divisors` for block `b`.
+///
+/// A vector division takes as long as all the rest. Two fused steps give the same quotient:
+///
+/// ```text
+/// q = x r;   q' = q + r (x - q d)         r = 1 / d correctly rounded
+/// ```
+///
+/// `q'` is the correctly rounded `x / d` unless the mantissa of `d` is all ones (Markstein; Muller et
+/// al., *Handbook of Floating-Point Arithmetic*, section 4.7) or something underflows. Quotients below
+/// `2^-10` become zero whatever their last bit; above that nothing underflows for divisors between
+/// `2^-60` and `2^60`. Groups with another divisor are divided.
+#[inline(always)]
+fn divide_blocks<S: Simd>(
+    s: S,
+    blocks: &[[f32; BLOCK]],
+    divisors: S::F,
+    packed: &mut [[u8; BLOCK / 2]],
+) {
+    let bits = s.to_bits(divisors);
+    let all_ones = s.gt_i(s.and(bits, s.splat_u(0x007F_FFFF)), s.splat_u(0x007F_FFFE));
+    let too_large = s.gt_i(bits, s.splat_u((127 + 60) << 23));
+    let too_small = s.gt_i(s.splat_u((127 - 60) << 23), bits);
+    let (mut divisor, mut reciprocal) = ([0.0; GROUP], [0.0; GROUP]);
+    s.store(divisors, &mut divisor);
+    s.store(s.div(s.splat(1.0), divisors), &mut reciprocal);
+    if s.any(all_ones) || s.any(too_large) || s.any(too_small) {
+        for ((block, packed), divisor) in blocks.iter().zip(packed).zip(divisor) {
+            let scaled = s.div(s.load(block), s.splat(divisor));
+            s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
+        }
+        return;
+    }
+    for (((block, packed), divisor), reciprocal) in
+        blocks.iter().zip(packed).zip(divisor).zip(reciprocal)
+    {
+        let (value, reciprocal) = (s.load(block), s.splat(reciprocal));
+        let quotient = s.mul(value, reciprocal);
+        let remainder = s.mul_add(quotient, s.splat(-divisor), value);
+        let quotient = s.mul_add(remainder, reciprocal, quotient);
+        // The remainder of -0 is +0, so signs come from the values.
+        s.store_nibbles(s.encode_e2m1(quotient, value), packed);
     }
 }
 
@@ -328,6 +370,7 @@ pub(crate) struct Dequantize<'a> {
     pub(crate) scales: &'a [u8],
     pub(crate) tensor: f32,
     pub(crate) values: &'a mut [f32],
+    pub(crate) stream: bool,
 }
 
 impl Kernel for Dequantize<'_> {
@@ -336,32 +379,24 @@ impl Kernel for Dequantize<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let table: &[f32; 16] = MiniFormat::E2m1.table().first_chunk().expect("256 entries");
-        let (groups, rest) = self.values.as_chunks_mut::<{ BLOCK * GROUP }>();
-        let (codes, codes_rest) = self.codes.as_chunks::<{ BLOCK / 2 * GROUP }>();
-        let (scales, scales_rest) = self.scales.as_chunks::<GROUP>();
-        for ((values, codes), scales) in groups.iter_mut().zip(codes).zip(scales) {
-            s.prefetch(codes, 1024);
+        let mut sink = Sink::new(s, self.values, self.stream);
+        let (packed, _) = self.codes.as_chunks::<{ BLOCK / 2 }>();
+        for (packed, scales) in packed.chunks(GROUP).zip(self.scales.chunks(GROUP)) {
+            s.prefetch(&packed[0], 1024);
+            s.prefetch(&packed[0], 1024 + 64);
+            let mut padded = [0; GROUP];
+            let scales = scales.first_chunk().unwrap_or_else(|| {
+                padded[..scales.len()].copy_from_slice(scales);
+                &padded
+            });
             let factors = block_factors(s, scales, self.tensor);
-            let (blocks, _) = values.as_chunks_mut::<BLOCK>();
-            let (packed, _) = codes.as_chunks::<{ BLOCK / 2 }>();
-            for i in 0..GROUP {
-                let value = s.mul(
-                    s.lookup(table, s.load_nibbles(&packed[i])),
-                    s.splat(factors[i]),
+            for (packed, factor) in packed.iter().zip(factors) {
+                sink.put(
+                    s,
+                    s.mul(s.lookup(table, s.load_nibbles(packed)), s.splat(factor)),
                 );
-                s.store(value, &mut blocks[i]);
             }
         }
-        let mut last_scales = [0; GROUP];
-        last_scales[..scales_rest.len()].copy_from_slice(scales_rest);
-        let factors = block_factors(s, &last_scales, self.tensor);
-        let (blocks, _) = rest.as_chunks_mut::<BLOCK>();
-        let (packed, _) = codes_rest.as_chunks::<{ BLOCK / 2 }>();
-        for ((block, packed), factor) in blocks.iter_mut().zip(packed).zip(factors) {
-            s.store(
-                s.mul(s.lookup(table, s.load_nibbles(packed)), s.splat(factor)),
-                block,
-            );
-        }
+        sink.finish(s);
     }
 }

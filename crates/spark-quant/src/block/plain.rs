@@ -12,7 +12,7 @@ use crate::packed::Scales;
 use crate::scalar::lanes::{decode, encode_finite};
 use crate::scalar::slice::for_format;
 use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
-use crate::simd::{Cpu, Kernel, Simd};
+use crate::simd::{Cpu, Kernel, Simd, Sink};
 use crate::threads::{Granule2, zip_parts_2};
 
 use super::nvfp4::{MaxBits, amax};
@@ -267,6 +267,7 @@ pub(crate) struct Dequantize<'a> {
     pub(crate) values: &'a mut [f32],
     pub(crate) scale: f32,
     pub(crate) element: Element,
+    pub(crate) stream: bool,
 }
 
 impl Kernel for Dequantize<'_> {
@@ -286,12 +287,12 @@ impl Dequantize<'_> {
     fn all<C: ByteCode, S: Simd>(self, s: S) {
         let scale = s.splat(self.scale);
         let (codes, codes_rest) = self.codes.as_chunks::<16>();
-        let (values, rest) = self.values.as_chunks_mut::<16>();
-        for (codes, values) in codes.iter().zip(values) {
+        let mut sink = Sink::new(s, self.values, self.stream);
+        for codes in codes {
             s.prefetch(codes, 1024);
-            let value = s.mul(C::decode(s, s.load_u8(codes)), scale);
-            s.store(value, values);
+            sink.put(s, s.mul(C::decode(s, s.load_u8(codes)), scale));
         }
+        let rest = sink.finish(s);
         if !rest.is_empty() {
             let (mut padded, mut values) = ([0; 16], [0.0; 16]);
             padded[..rest.len()].copy_from_slice(codes_rest);

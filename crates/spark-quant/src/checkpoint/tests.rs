@@ -546,7 +546,7 @@ fn gguf_file(tensors: &[(&str, &[u64], u32, &[u8])]) -> Vec<u8> {
 #[test]
 fn gguf_nibbles_are_put_in_order() {
     // Value i of every block has code i % 16.
-    let halves = |half: usize| (0..half).map(move |j| (j % 16 | (j + half) % 16 << 4) as u8);
+    let halves = |half: usize| (0..half).map(move |j| (j % 16 + (j + half) % 16 * 16) as u8);
     let mut mxfp4 = vec![128];
     mxfp4.extend(halves(16));
     let mut nvfp4 = vec![0x38, 0x40, 0x30, 0x38];

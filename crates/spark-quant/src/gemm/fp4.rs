@@ -61,7 +61,7 @@ impl LaneScales for Mxfp4 {
     fn lanes<S: Simd>(s: S, bytes: &[u8]) -> S::F {
         let codes = s.spread_4(bytes.first_chunk().expect("four scales per group"));
         // Code 0 is the subnormal 2^-127, which no exponent field gives.
-        s.from_bits(s.max_i(s.shl(codes, 23), s.splat_u(0x0040_0000)))
+        s.bits_to_f32(s.max_i(s.shl(codes, 23), s.splat_u(0x0040_0000)))
     }
 }
 

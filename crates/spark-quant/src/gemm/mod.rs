@@ -21,7 +21,15 @@
 //! [`reference::gemm`](crate::reference::gemm) is the definition. Deliberately absent: matrix tiling
 //! beyond four inputs at a time; large batches of convolutions belong to `spark-model`'s executor.
 
+#[allow(
+    clippy::needless_range_loop,
+    reason = "rows and inputs are the indices of the definition"
+)]
 mod bytes;
+#[allow(
+    clippy::needless_range_loop,
+    reason = "rows and inputs are the indices of the definition"
+)]
 mod fp4;
 mod prepare;
 

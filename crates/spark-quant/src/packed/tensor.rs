@@ -8,7 +8,7 @@ use crate::block::{Rotation, mx, nvfp4};
 use crate::error::QuantError;
 use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::{MiniFormat, e8m0};
-use crate::simd::{Cpu, stream_out};
+use crate::simd::Cpu;
 use crate::threads::{Granule2, for_parts, zip_parts_from_2};
 
 /// What the bytes of a packed tensor mean.
@@ -134,14 +134,6 @@ impl Scales {
             }
         }
     }
-}
-
-/// How many values, bytes of codes and scales go together.
-#[derive(Debug, Clone, Copy)]
-struct Unit {
-    values: usize,
-    codes: usize,
-    scales: usize,
 }
 
 /// A quantized tensor: shape, axis, codes, scales.
@@ -394,91 +386,73 @@ impl PackedTensor {
 
     /// Rows of whole blocks, rotation undone.
     fn dequantize_rows(&self, cpu: Cpu, rows: &mut [f32]) {
+        let stream = size_of_val(rows) > STREAM_BYTES && self.rotation.is_none();
         match &self.scales {
             Scales::Nvfp4 { block, tensor } => {
-                let unit = Unit {
-                    values: 256,
-                    codes: 128,
-                    scales: 16,
+                let granule = Granule2 {
+                    src: 256,
+                    dst: [128, 16],
                 };
-                self.in_units(cpu, block, rows, unit, |codes, scales, values| {
-                    cpu.run(nvfp4::Dequantize {
-                        codes,
-                        scales,
-                        tensor: *tensor,
-                        values,
-                    });
-                });
+                zip_parts_from_2(
+                    cpu,
+                    &self.codes,
+                    block,
+                    rows,
+                    granule,
+                    |codes, scales, values| {
+                        cpu.run(nvfp4::Dequantize {
+                            codes,
+                            scales,
+                            tensor: *tensor,
+                            values,
+                            stream,
+                        });
+                    },
+                );
             }
             Scales::Mx(scales) => {
                 let PackedFormat::Mx(format) = self.format else {
                     return;
                 };
-                let unit = Unit {
-                    values: mx::BLOCK,
-                    codes: mx::code_bytes(format, mx::BLOCK),
-                    scales: 1,
+                let granule = Granule2 {
+                    src: mx::BLOCK,
+                    dst: [mx::code_bytes(format, mx::BLOCK), 1],
                 };
-                self.in_units(cpu, scales, rows, unit, |codes, scales, values| {
-                    cpu.run(mx::Dequantize {
-                        format,
-                        codes,
-                        scales,
-                        values,
-                    });
-                });
+                zip_parts_from_2(
+                    cpu,
+                    &self.codes,
+                    scales,
+                    rows,
+                    granule,
+                    |codes, scales, values| {
+                        cpu.run(mx::Dequantize {
+                            format,
+                            codes,
+                            scales,
+                            values,
+                            stream,
+                        });
+                    },
+                );
             }
             Scales::F32 {
                 values: scales,
                 block,
-            } => self.dequantize_plain(cpu, scales, *block, rows),
+            } => self.dequantize_plain(cpu, scales, *block, rows, stream),
         }
         if let Some(rotation) = self.rotation {
             rotation.undo(cpu, rows);
         }
     }
 
-    /// Calls `work` on matching pieces of codes, scales and values, each a whole number of units, over
-    /// threads and past the caches where that pays.
-    fn in_units(
+    fn dequantize_plain(
         &self,
         cpu: Cpu,
-        scales: &[u8],
+        scales: &[f32],
+        block: [usize; 2],
         rows: &mut [f32],
-        unit: Unit,
-        work: impl Fn(&[u8], &[u8], &mut [f32]) + Sync,
+        stream: bool,
     ) {
-        let stream = size_of_val(rows) > STREAM_BYTES && self.rotation.is_none();
-        let granule = Granule2 {
-            src: unit.values,
-            dst: [unit.codes, unit.scales],
-        };
-        zip_parts_from_2(
-            cpu,
-            &self.codes,
-            scales,
-            rows,
-            granule,
-            |codes, scales, values| {
-                if !stream {
-                    return work(codes, scales, values);
-                }
-                stream_out(cpu, values, |first, values| {
-                    let n_units = first / unit.values;
-                    let (codes, scales) = (
-                        &codes[n_units * unit.codes..],
-                        &scales[n_units * unit.scales..],
-                    );
-                    // The last piece may end inside a unit, but never inside a block.
-                    let n_codes = (values.len() * unit.codes).div_ceil(unit.values);
-                    let n_scales = (values.len() * unit.scales).div_ceil(unit.values);
-                    work(&codes[..n_codes], &scales[..n_scales], values);
-                });
-            },
-        );
-    }
-
-    fn dequantize_plain(&self, cpu: Cpu, scales: &[f32], block: [usize; 2], rows: &mut [f32]) {
         let depth = self.depth();
         if depth == 0 {
             return;
@@ -489,30 +463,24 @@ impl PackedTensor {
         };
         let n_across = depth.div_ceil(block[1]);
         let bytes = size_of_val(rows);
-        let stream = bytes > STREAM_BYTES && self.rotation.is_none();
         for_parts(cpu, rows, depth, bytes, |first_row, rows| {
-            let work = |start: usize, values: &mut [f32]| {
-                let mut done = 0;
-                while done < values.len() {
-                    let at = first_row * depth + start + done;
-                    let (row, k) = (at / depth, at % depth);
-                    let run_end = ((k / block[1] + 1) * block[1]).min(depth);
-                    let n = (run_end - k).min(values.len() - done);
-                    let scale = scales[row / block[0] * n_across + k / block[1]];
-                    let (codes, values) = (&self.codes[at..at + n], &mut values[done..done + n]);
+            for (i, values) in rows.chunks_exact_mut(depth).enumerate() {
+                let row = first_row + i;
+                let codes = &self.codes[row * depth..(row + 1) * depth];
+                let scales = &scales[row / block[0] * n_across..][..n_across];
+                let runs = codes
+                    .chunks(block[1])
+                    .zip(values.chunks_mut(block[1]))
+                    .zip(scales);
+                for ((codes, values), &scale) in runs {
                     cpu.run(plain::Dequantize {
                         codes,
                         values,
                         scale,
                         element,
+                        stream,
                     });
-                    done += n;
                 }
-            };
-            if stream {
-                stream_out(cpu, rows, work)
-            } else {
-                work(0, rows)
             }
         });
     }

@@ -15,8 +15,8 @@ pub(crate) fn encode_magnitude<F: MiniFloat, S: Simd>(s: S, magnitude: S::U) -> 
         s.max_i(magnitude, s.splat_u(min_normal)),
         s.splat_u(INFINITY),
     );
-    let rounder = s.from_bits(s.add_u(octave, s.splat_u((23 - spec.mantissa_bits) << 23)));
-    let sum = s.to_bits(s.add(s.from_bits(magnitude), rounder));
+    let rounder = s.bits_to_f32(s.add_u(octave, s.splat_u((23 - spec.mantissa_bits) << 23)));
+    let sum = s.to_bits(s.add(s.bits_to_f32(magnitude), rounder));
     let field = s.sub_u(
         s.shr(sum, 23 - spec.mantissa_bits),
         s.splat_u(spec.code_offset()),
@@ -34,7 +34,7 @@ pub(crate) fn round_magnitude<F: MiniFloat, S: Simd>(s: S, magnitude: S::F) -> S
         s.max_i(s.to_bits(clamped), s.splat_u(min_normal)),
         s.splat_u(INFINITY),
     );
-    let rounder = s.from_bits(s.add_u(octave, s.splat_u((23 - spec.mantissa_bits) << 23)));
+    let rounder = s.bits_to_f32(s.add_u(octave, s.splat_u((23 - spec.mantissa_bits) << 23)));
     s.sub(s.add(clamped, rounder), rounder)
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn decode<F: MiniFloat, S: Simd>(s: S, code: S::U) -> S::F {
     }
     let is_nan = s.gt_i(magnitude, s.splat_u(spec.magnitude_mask() - 1));
     let nan = s.or(s.shl(sign, 32 - spec.bits()), s.splat_u(0x7FC0_0000));
-    s.from_bits(s.select(is_nan, nan, s.to_bits(value)))
+    s.bits_to_f32(s.select(is_nan, nan, s.to_bits(value)))
 }
 
 /// bf16 in the low half of each lane.

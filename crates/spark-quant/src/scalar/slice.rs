@@ -11,7 +11,7 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 
 use super::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat, NanCode, Overflow, lanes};
 use crate::error::QuantError;
-use crate::simd::{Cpu, Kernel, Simd, stream_out};
+use crate::simd::{Cpu, Kernel, Simd, Sink};
 use crate::threads::{Granule, zip_parts};
 
 /// Outputs larger than this bypass the caches.
@@ -99,25 +99,55 @@ fn convert_slice<C: Convert>(
     Ok(())
 }
 
-/// The same for wide results, which go past the caches if no cache can hold them.
-fn widen_slice<C: Convert<Out = f32>>(
+/// Sixteen narrow values to f32.
+trait Widen: Copy + Sync {
+    type In: Copy + Default + Sync;
+    fn widen<S: Simd>(self, s: S, src: &[Self::In; 16]) -> S::F;
+}
+
+struct WidenLoop<'a, C: Widen> {
+    convert: C,
+    src: &'a [C::In],
+    dst: &'a mut [f32],
+    stream: bool,
+}
+
+impl<C: Widen> Kernel for WidenLoop<'_, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let (src, src_tail) = self.src.as_chunks::<16>();
+        let mut sink = Sink::new(s, self.dst, self.stream);
+        for src in src {
+            s.prefetch(src, PREFETCH_BYTES);
+            sink.put(s, self.convert.widen(s, src));
+        }
+        let dst_tail = sink.finish(s);
+        if !src_tail.is_empty() {
+            let (mut padded, mut out) = ([C::In::default(); 16], [0.0; 16]);
+            padded[..src_tail.len()].copy_from_slice(src_tail);
+            s.store(self.convert.widen(s, &padded), &mut out);
+            dst_tail.copy_from_slice(&out[..src_tail.len()]);
+        }
+    }
+}
+
+fn widen_slice<C: Widen>(
     cpu: Cpu,
     convert: C,
     src: &[C::In],
     dst: &mut [f32],
 ) -> Result<(), QuantError> {
-    if size_of_val(dst) <= STREAM_BYTES {
-        return convert_slice(cpu, convert, src, dst);
-    }
     QuantError::check_length("dst", dst.len(), src.len())?;
+    let stream = size_of_val(dst) > STREAM_BYTES;
     zip_parts(cpu, src, dst, SIXTEEN, |src, dst| {
-        stream_out(cpu, dst, |first, dst| {
-            cpu.run(Loop {
-                convert,
-                src: &src[first..][..dst.len()],
-                dst,
-            })
-        });
+        cpu.run(WidenLoop {
+            convert,
+            src,
+            dst,
+            stream,
+        })
     });
     Ok(())
 }
@@ -144,28 +174,42 @@ impl<F: MiniFloat + Sync> Convert for Encode<F> {
 #[derive(Clone, Copy)]
 struct Decode<F>(std::marker::PhantomData<F>);
 
-impl<F: MiniFloat + Sync> Convert for Decode<F> {
+impl<F: MiniFloat + Sync> Widen for Decode<F> {
     type In = u8;
-    type Out = f32;
     #[inline(always)]
-    fn convert<S: Simd>(self, s: S, src: &[u8; 16], dst: &mut [f32; 16]) {
-        let code = s.and(s.load_u8(src), s.splat_u((1 << F::SPEC.bits()) - 1));
-        s.store(lanes::decode::<F, S>(s, code), dst);
+    fn widen<S: Simd>(self, s: S, src: &[u8; 16]) -> S::F {
+        lanes::decode::<F, S>(
+            s,
+            s.and(s.load_u8(src), s.splat_u((1 << F::SPEC.bits()) - 1)),
+        )
     }
 }
 
 macro_rules! sixteen_bit_conversions {
-    ($($name:ident: $in:ty => $out:ty, |$s:ident, $src:ident, $dst:ident| $body:expr;)*) => {
+    ($($to:ident, $from:ident: |$s:ident, $value:ident| $narrow:expr, |$bits:ident| $wide:expr;)*) => {
         $(
             #[derive(Clone, Copy)]
-            struct $name;
+            struct $to;
 
-            impl Convert for $name {
-                type In = $in;
-                type Out = $out;
+            impl Convert for $to {
+                type In = f32;
+                type Out = u16;
                 #[inline(always)]
-                fn convert<S: Simd>(self, $s: S, $src: &[$in; 16], $dst: &mut [$out; 16]) {
-                    $body
+                fn convert<S: Simd>(self, $s: S, src: &[f32; 16], dst: &mut [u16; 16]) {
+                    let $value = $s.load(src);
+                    $s.store_u16($narrow, dst);
+                }
+            }
+
+            #[derive(Clone, Copy)]
+            struct $from;
+
+            impl Widen for $from {
+                type In = u16;
+                #[inline(always)]
+                fn widen<S: Simd>(self, $s: S, src: &[u16; 16]) -> S::F {
+                    let $bits = $s.load_u16(src);
+                    $wide
                 }
             }
         )*
@@ -173,10 +217,8 @@ macro_rules! sixteen_bit_conversions {
 }
 
 sixteen_bit_conversions! {
-    ToF16: f32 => u16, |s, src, dst| s.store_u16(s.f32_to_f16(s.load(src)), dst);
-    FromF16: u16 => f32, |s, src, dst| s.store(s.f16_to_f32(s.load_u16(src)), dst);
-    ToBf16: f32 => u16, |s, src, dst| s.store_u16(lanes::f32_to_bf16(s, s.load(src)), dst);
-    FromBf16: u16 => f32, |s, src, dst| s.store(s.from_bits(s.shl(s.load_u16(src), 16)), dst);
+    ToF16, FromF16: |s, value| s.f32_to_f16(value), |bits| s.f16_to_f32(bits);
+    ToBf16, FromBf16: |s, value| lanes::f32_to_bf16(s, value), |bits| s.bits_to_f32(s.shl(bits, 16));
 }
 
 /// Codes of `src`, one per byte.

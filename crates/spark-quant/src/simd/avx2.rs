@@ -179,7 +179,7 @@ impl Simd for Avx2 {
         simd!([_mm256_castps_si256(a[0]), _mm256_castps_si256(a[1])])
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::U) -> Self::F {
+    fn bits_to_f32(self, a: Self::U) -> Self::F {
         simd!([_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(a[1])])
     }
     #[inline(always)]
@@ -238,6 +238,10 @@ impl Simd for Avx2 {
             let high = _mm256_cmp_ps::<_CMP_LT_OQ>(a[1], b[1]);
             [_mm256_castps_si256(low), _mm256_castps_si256(high)]
         }
+    }
+    #[inline(always)]
+    fn any(self, mask: Self::M) -> bool {
+        simd!(_mm256_movemask_epi8(_mm256_or_si256(mask[0], mask[1])) != 0)
     }
     #[inline(always)]
     fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U {

@@ -98,6 +98,8 @@ impl Simd for Avx512 {
     type M = __mmask16;
     type B = __m512i;
 
+    const STREAMS: bool = true;
+
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         simd!(_mm512_set1_ps(value))
@@ -117,6 +119,14 @@ impl Simd for Avx512 {
             simd!(_mm512_stream_ps(dst, value))
         } else {
             simd!(_mm512_storeu_ps(dst, value))
+        }
+    }
+    #[inline(always)]
+    fn join(self, low: Self::F, high: Self::F, start: usize) -> Self::F {
+        simd! {
+            let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            let index = _mm512_add_epi32(lanes, _mm512_set1_epi32(start as i32));
+            _mm512_permutex2var_ps(low, index, high)
         }
     }
     #[inline(always)]
@@ -229,7 +239,7 @@ impl Simd for Avx512 {
         simd!(_mm512_castps_si512(a))
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::U) -> Self::F {
+    fn bits_to_f32(self, a: Self::U) -> Self::F {
         simd!(_mm512_castsi512_ps(a))
     }
     #[inline(always)]
@@ -275,6 +285,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn lt_f(self, a: Self::F, b: Self::F) -> Self::M {
         simd!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b))
+    }
+    #[inline(always)]
+    fn any(self, mask: Self::M) -> bool {
+        mask != 0
     }
     #[inline(always)]
     fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U {
@@ -375,15 +389,14 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn encode_e2m1(self, value: Self::F) -> Self::U {
+    fn encode_e2m1(self, value: Self::F, signs: Self::F) -> Self::U {
         simd! {
-            let bits = _mm512_castps_si512(value);
             let magnitude = _mm512_min_ps(_mm512_abs_ps(value), _mm512_set1_ps(6.0));
             // The exponents 0, 1, 2 end in the bits 1111, 0000, 0001.
             let octave = _mm512_srli_epi32::<23>(_mm512_castps_si512(_mm512_max_ps(magnitude, _mm512_set1_ps(1.0))));
             let rounder = _mm512_permutexvar_ps(octave, _mm512_loadu_ps(E2M1_CODE_ROUNDERS.as_ptr()));
             let code = _mm512_castps_si512(_mm512_add_ps(magnitude, rounder));
-            let sign = _mm512_srli_epi32::<28>(bits);
+            let sign = _mm512_srli_epi32::<28>(_mm512_castps_si512(signs));
             _mm512_ternarylogic_epi32::<SELECT>(_mm512_set1_epi32(8), sign, code)
         }
     }

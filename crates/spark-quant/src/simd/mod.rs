@@ -49,10 +49,10 @@ mod scalar;
 mod stream;
 
 pub use cpu::{Cpu, Level};
-pub(crate) use stream::stream_out;
+pub(crate) use stream::Sink;
 
 use crate::scalar::E2m1;
-use crate::scalar::lanes::{encode_finite, round_magnitude};
+use crate::scalar::lanes::{encode_magnitude, round_magnitude};
 
 /// Vector operations over sixteen lanes. Methods are lane-wise unless they say otherwise.
 ///
@@ -67,11 +67,23 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// Sixty-four bytes.
     type B: Copy;
 
+    /// Whether [`Simd::stream`] is more than a plain store.
+    const STREAMS: bool = false;
+
     fn splat(self, value: f32) -> Self::F;
     fn load(self, src: &[f32; 16]) -> Self::F;
     fn store(self, value: Self::F, dst: &mut [f32; 16]);
     /// Stores past the caches; `dst` must be aligned to 64 bytes, or the store is a plain one.
     fn stream(self, value: Self::F, dst: &mut [f32; 16]);
+    /// Sixteen values of `low` followed by `high`, from position `start` below 16.
+    #[inline(always)]
+    fn join(self, low: Self::F, high: Self::F, start: usize) -> Self::F {
+        let mut both = [0.0; 32];
+        let (first, second) = both.split_at_mut(16);
+        self.store(low, first.first_chunk_mut().expect("sixteen values"));
+        self.store(high, second.first_chunk_mut().expect("sixteen values"));
+        self.load(both[start..].first_chunk().expect("start below 16"))
+    }
     /// Orders streamed stores before everything that follows.
     fn fence(self);
     /// Asks for the cache line `bytes_ahead` after the start of `from`; never faults.
@@ -93,7 +105,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn transpose(self, rows: &[Self::F; 16]) -> [Self::F; 16];
 
     fn to_bits(self, a: Self::F) -> Self::U;
-    fn from_bits(self, a: Self::U) -> Self::F;
+    fn bits_to_f32(self, a: Self::U) -> Self::F;
     fn splat_u(self, value: u32) -> Self::U;
     fn and(self, a: Self::U, b: Self::U) -> Self::U;
     fn or(self, a: Self::U, b: Self::U) -> Self::U;
@@ -105,6 +117,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn max_i(self, a: Self::U, b: Self::U) -> Self::U;
     fn gt_i(self, a: Self::U, b: Self::U) -> Self::M;
     fn lt_f(self, a: Self::F, b: Self::F) -> Self::M;
+    /// Whether any lane is true.
+    fn any(self, mask: Self::M) -> bool;
     /// `if mask { a } else { b }`.
     fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U;
 
@@ -139,9 +153,13 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn lookup(self, table: &[f32; 16], index: Self::U) -> Self::F;
 
     /// Codes of finite values in the low four bits, nearest even, saturating; the rest is undefined.
+    /// Signs come from `signs`.
     #[inline(always)]
-    fn encode_e2m1(self, value: Self::F) -> Self::U {
-        encode_finite::<E2m1, Self>(self, value)
+    fn encode_e2m1(self, value: Self::F, signs: Self::F) -> Self::U {
+        let bits = self.and(self.to_bits(value), self.splat_u(0x7FFF_FFFF));
+        let magnitude = self.min_i(bits, self.splat_u(6f32.to_bits()));
+        let sign = self.and(self.shr(self.to_bits(signs), 28), self.splat_u(8));
+        self.or(encode_magnitude::<E2m1, Self>(self, magnitude), sign)
     }
     /// Nearest E2M1 value to a finite magnitude, ties to even, saturating.
     #[inline(always)]

@@ -209,7 +209,7 @@ impl Simd for Neon {
         quarters!(i => simd!(vreinterpretq_u32_f32(a[i])))
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::U) -> Self::F {
+    fn bits_to_f32(self, a: Self::U) -> Self::F {
         quarters!(i => simd!(vreinterpretq_f32_u32(a[i])))
     }
     #[inline(always)]
@@ -270,6 +270,15 @@ impl Simd for Neon {
     #[inline(always)]
     fn lt_f(self, a: Self::F, b: Self::F) -> Self::M {
         quarters!(i => simd!(vcltq_f32(a[i], b[i])))
+    }
+    #[inline(always)]
+    fn any(self, mask: Self::M) -> bool {
+        simd!(
+            vmaxvq_u32(vorrq_u32(
+                vorrq_u32(mask[0], mask[1]),
+                vorrq_u32(mask[2], mask[3])
+            )) != 0
+        )
     }
     #[inline(always)]
     fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U {

@@ -95,7 +95,7 @@ impl Simd for Scalar {
         map(a, f32::to_bits)
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::U) -> Self::F {
+    fn bits_to_f32(self, a: Self::U) -> Self::F {
         map(a, f32::from_bits)
     }
     #[inline(always)]
@@ -141,6 +141,10 @@ impl Simd for Scalar {
     #[inline(always)]
     fn lt_f(self, a: Self::F, b: Self::F) -> Self::M {
         zip(a, b, |a, b| a < b)
+    }
+    #[inline(always)]
+    fn any(self, mask: Self::M) -> bool {
+        mask.contains(&true)
     }
     #[inline(always)]
     fn select(self, mask: Self::M, a: Self::U, b: Self::U) -> Self::U {

@@ -1,100 +1,129 @@
 //! Results that no cache can hold, written past the caches.
 //!
 //! ```text
-//! fill --> scratch (4 KiB, stays in the first cache) --whole aligned lines--> memory
+//! vectors     |   v0   |   v1   |   v2   |         as the kernel makes them
+//! memory    ..|..h |  line  |  line  |  ...        lines start h values later
+//! line k = last 16 - h values of v_k, first h values of v_k+1
 //! ```
 //!
 //! A plain store first reads the line it changes; a streamed one does not, but must write whole lines
-//! at their own addresses. Large allocations rarely start at a line, so what a line is missing waits in
-//! the scratch for the next piece.
+//! at their own addresses. Large allocations rarely start at a line, so one vector is held back and
+//! joined with the next.
 
-use super::{Cpu, Kernel, Simd};
+use super::Simd;
 
-/// Values filled at a time.
-const PIECE: usize = 1024;
-/// Values of a cache line.
-const LINE: usize = 16;
+/// Vectors of a line.
+const LINE_BYTES: usize = 64;
 
-/// Fills `dst` through `fill(first index, piece)`, streaming. Pieces start at multiples of 1024 and
-/// are 1024 long, except the last.
-pub(crate) fn stream_out(cpu: Cpu, dst: &mut [f32], mut fill: impl FnMut(usize, &mut [f32])) {
-    let mut scratch = [0.0; PIECE + LINE];
-    // Values before the first line of `dst` go out plainly.
-    let mut to_line = dst.as_ptr().addr().wrapping_neg() % (4 * LINE) / 4;
-    let (mut waiting, mut written) = (0, 0);
-    for first in (0..dst.len()).step_by(PIECE) {
-        let n = PIECE.min(dst.len() - first);
-        fill(first, &mut scratch[waiting..waiting + n]);
-        let n_held = waiting + n;
-        let head = to_line.min(n_held);
-        dst[written..written + head].copy_from_slice(&scratch[..head]);
-        to_line -= head;
-        let n_lines = (n_held - head) / LINE * LINE;
-        let src = &scratch[head..head + n_lines];
-        cpu.run(Copy {
-            src,
-            dst: &mut dst[written + head..written + head + n_lines],
-        });
-        scratch.copy_within(head + n_lines..n_held, 0);
-        waiting = n_held - head - n_lines;
-        written += head + n_lines;
-    }
-    dst[written..].copy_from_slice(&scratch[..waiting]);
-}
-
-struct Copy<'a> {
-    src: &'a [f32],
+/// Takes vectors in order and writes them to a slice.
+pub(crate) struct Sink<'a, S: Simd> {
     dst: &'a mut [f32],
+    /// Vectors taken.
+    n_vectors: usize,
+    /// Values before the first line.
+    head: usize,
+    held: S::F,
+    streams: bool,
 }
 
-impl Kernel for Copy<'_> {
-    type Output = ();
-
+impl<'a, S: Simd> Sink<'a, S> {
+    /// A sink into `dst`; streams if asked to and if the level can.
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        for (src, dst) in self
-            .src
-            .as_chunks::<16>()
-            .0
-            .iter()
-            .zip(self.dst.as_chunks_mut::<16>().0)
-        {
-            s.stream(s.load(src), dst);
+    pub(crate) fn new(s: S, dst: &'a mut [f32], stream: bool) -> Self {
+        let head = dst.as_ptr().addr().wrapping_neg() % LINE_BYTES / size_of::<f32>();
+        Self {
+            dst,
+            n_vectors: 0,
+            head,
+            held: s.splat(0.0),
+            streams: stream && S::STREAMS,
         }
-        s.fence();
+    }
+
+    /// The next sixteen values.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, s: S, value: S::F) {
+        if self.streams && self.n_vectors > 0 {
+            let at = self.head + 16 * (self.n_vectors - 1);
+            let line = self.dst[at..]
+                .first_chunk_mut()
+                .expect("room for every vector");
+            s.stream(s.join(self.held, value, self.head), line);
+        } else {
+            let at = 16 * self.n_vectors;
+            s.store(
+                value,
+                self.dst[at..]
+                    .first_chunk_mut()
+                    .expect("room for every vector"),
+            );
+        }
+        self.held = value;
+        self.n_vectors += 1;
+    }
+
+    /// Writes what is held back; returns the part of the slice that no vector went to.
+    #[inline(always)]
+    pub(crate) fn finish(self, s: S) -> &'a mut [f32] {
+        let (done, rest) = self.dst.split_at_mut(16 * self.n_vectors);
+        if self.streams {
+            // Some of these values are in the last line already; they are the same.
+            if let Some(last) = done.last_chunk_mut() {
+                s.store(self.held, last);
+            }
+            s.fence();
+        }
+        rest
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::{Cpu, Kernel};
+
+    struct Count<'a>(&'a mut [f32], bool);
+
+    impl Kernel for Count<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) {
+            let n_vectors = self.0.len() / 16;
+            let mut sink = Sink::new(s, self.0, self.1);
+            for first in (0..n_vectors).map(|vector| 16 * vector) {
+                let values: [f32; 16] = std::array::from_fn(|lane| (first + lane) as f32);
+                sink.put(s, s.load(&values));
+            }
+            let rest = sink.finish(s);
+            rest.iter_mut()
+                .enumerate()
+                .for_each(|(i, x)| *x = (16 * n_vectors + i) as f32);
+        }
+    }
 
     #[test]
     fn every_value_arrives_at_every_alignment() {
         for cpu in Cpu::every_level() {
-            for offset in 0..17 {
-                for n in [0, 1, 15, 16, 17, 1023, 1024, 1025, 2048 + 5, 5000] {
-                    let mut memory = vec![-1.0; offset + n + 3];
-                    stream_out(cpu, &mut memory[offset..offset + n], |first, piece| {
-                        assert!(first.is_multiple_of(PIECE) && piece.len() == PIECE.min(n - first));
-                        piece
-                            .iter_mut()
+            for stream in [false, true] {
+                for offset in 0..17 {
+                    for n in [0, 1, 15, 16, 17, 31, 32, 33, 64, 250] {
+                        let mut memory = vec![-1.0; offset + n + 3];
+                        cpu.run(Count(&mut memory[offset..offset + n], stream));
+                        let inside = memory[offset..offset + n]
+                            .iter()
                             .enumerate()
-                            .for_each(|(i, x)| *x = (first + i) as f32);
-                    });
-                    let inside = memory[offset..offset + n]
-                        .iter()
-                        .enumerate()
-                        .all(|(i, x)| *x == i as f32);
-                    let outside = memory[..offset]
-                        .iter()
-                        .chain(&memory[offset + n..])
-                        .all(|x| *x == -1.0);
-                    assert!(
-                        inside && outside,
-                        "{n} values at offset {offset} on {}",
-                        cpu.level().name()
-                    );
+                            .all(|(i, x)| *x == i as f32);
+                        let outside = memory[..offset]
+                            .iter()
+                            .chain(&memory[offset + n..])
+                            .all(|x| *x == -1.0);
+                        assert!(
+                            inside && outside,
+                            "{n} values at offset {offset} on {}",
+                            cpu.level().name()
+                        );
+                    }
                 }
             }
         }

@@ -23,7 +23,7 @@ impl Kernel for Everything<'_> {
         };
         let lanes_of = |value: S::U| {
             let mut lanes = [0.0; 16];
-            s.store(s.from_bits(value), &mut lanes);
+            s.store(s.bits_to_f32(value), &mut lanes);
             lanes.map(f32::to_bits)
         };
         let integer = |name, value: S::U| (name, lanes_of(value).to_vec());
@@ -38,8 +38,9 @@ impl Kernel for Everything<'_> {
         out.push(float("max", s.max(a, b)));
         out.push(float("min", s.min(a, b)));
         out.push(("sum", vec![s.sum(a).to_bits()]));
-        let positive: [S::F; 16] =
-            std::array::from_fn(|i| s.from_bits(s.and(s.to_bits(rows[i]), s.splat_u(0x7FFF_FFFF))));
+        let positive: [S::F; 16] = std::array::from_fn(|i| {
+            s.bits_to_f32(s.and(s.to_bits(rows[i]), s.splat_u(0x7FFF_FFFF)))
+        });
         out.push(float("row_max", s.row_max(&positive)));
         for row in s.transpose(&rows) {
             out.push(float("transpose", row));
@@ -56,6 +57,16 @@ impl Kernel for Everything<'_> {
         out.push(integer("max_i", s.max_i(ua, ub)));
         out.push(integer("gt_i", s.select(s.gt_i(ua, ub), ua, s.splat_u(7))));
         out.push(integer("lt_f", s.select(s.lt_f(a, b), ua, s.splat_u(7))));
+        out.push((
+            "any",
+            vec![
+                u32::from(s.any(s.gt_i(ua, ua))),
+                u32::from(s.any(s.gt_i(ua, ub))),
+            ],
+        ));
+        for start in 0..16 {
+            out.push(float("join", s.join(a, b, start)));
+        }
         out.push(float("i32_to_f32", s.i32_to_f32(ua)));
         out.push(integer("f32_to_i32", s.f32_to_i32(s.mul(a, s.splat(64.0)))));
         out.push(float("f16_to_f32", s.f16_to_f32(ua)));
@@ -92,7 +103,7 @@ impl Kernel for Everything<'_> {
         out.push(float("lookup", s.lookup(&self.floats[3], ua)));
         out.push(integer(
             "encode_e2m1",
-            s.and(s.encode_e2m1(a), s.splat_u(15)),
+            s.and(s.encode_e2m1(a, b), s.splat_u(15)),
         ));
         out.push(float("round_e2m1", s.round_e2m1(positive[0])));
         let numbers: [u8; 16] = std::array::from_fn(|i| {
