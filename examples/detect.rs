@@ -1,6 +1,7 @@
 //! Which machine is this, and how can one tell?
 //!
-//! Run: `cargo run --example detect`
+//! Run: `cargo run --example detect`; with `-- --record` it writes down the machine's files
+//! (no serial numbers) for a report or a test.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
@@ -9,6 +10,10 @@ use spark::hal::memory::{BudgetPolicy, Purpose};
 use spark::hal::{Memory, Root, machine};
 
 fn main() {
+    if std::env::args().any(|argument| argument == "--record") {
+        print!("{}", spark::hal::record(&Root::host()));
+        return;
+    }
     let machine = machine();
     println!("{}", machine.summary());
     for seen in &machine.platform.evidence {

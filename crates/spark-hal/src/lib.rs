@@ -42,6 +42,7 @@ mod precision;
 pub mod process;
 mod python;
 mod reading;
+mod record;
 mod root;
 pub mod stack;
 
@@ -59,4 +60,5 @@ pub use platform::{Platform, PlatformKind};
 pub use precision::{Precision, UnknownPrecision};
 pub use process::ProcessMemory;
 pub use reading::{Failure, Reading};
+pub use record::record;
 pub use root::Root;

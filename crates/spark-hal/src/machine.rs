@@ -9,7 +9,7 @@
 use std::sync::OnceLock;
 
 use crate::Precision;
-use crate::config::config;
+use crate::config::{Config, PrecisionChoice, config};
 use crate::cpu::Cpu;
 use crate::cuda::{self, CudaApi, CudaReport, CudaUnavailable};
 use crate::gpu::{self, Gpu, GpuMemory};
@@ -150,6 +150,15 @@ impl Machine {
             .map_or(Precision::Fp32, |gpu| gpu.recommended.precision)
     }
 
+    /// The precision to run in: what the environment fixes, else the recommended one.
+    #[must_use]
+    pub fn chosen_precision(&self, config: &Config) -> Precision {
+        match config.precision {
+            PrecisionChoice::Fixed(precision) => precision,
+            PrecisionChoice::Auto => self.recommended_precision(),
+        }
+    }
+
     /// One line: platform, processor, memory, GPU. Holds no serial numbers or host names.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -221,10 +230,17 @@ fn merge(
     gpu::merge(pci, &nvml_devices, &cuda_devices, memory, stack)
 }
 
-/// The running machine, looked at once per process.
+/// The running machine, looked at once per process. Logs then in one line why CUDA
+/// cannot be used, if so.
 pub fn machine() -> &'static Machine {
     static MACHINE: OnceLock<Machine> = OnceLock::new();
-    MACHINE.get_or_init(Machine::detect)
+    MACHINE.get_or_init(|| {
+        let machine = Machine::detect();
+        if let Some(why) = &machine.cuda_failure {
+            tracing::info!("work runs on the CPU: {why}");
+        }
+        machine
+    })
 }
 
 /// Whether the running machine is a DGX Spark of any vendor.

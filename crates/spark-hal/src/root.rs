@@ -123,16 +123,25 @@ impl Root {
     /// [`Reading::NotSupported`] if there is no such directory.
     #[must_use]
     pub fn entries(&self, path: &str) -> Reading<Vec<String>> {
+        self.entries_where(path, |_| true)
+    }
+
+    /// As [`Root::entries`], only names that are wanted.
+    #[must_use]
+    pub fn entries_where(
+        &self,
+        path: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Reading<Vec<String>> {
         let listing = match std::fs::read_dir(self.path(path)) {
             Ok(listing) => listing,
             Err(error) => return unreadable(path, &error),
         };
-        let mut names: Vec<String> = listing
-            .take(ENTRIES_LIMIT)
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .collect();
-        names.sort_unstable();
-        Reading::Value(names)
+        let names = listing.take(ENTRIES_LIMIT);
+        let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut wanted: Vec<String> = names.filter(|name| is_wanted(name)).collect();
+        wanted.sort_unstable();
+        Reading::Value(wanted)
     }
 
     /// The last component of the target of a symbolic link (a driver's or device's name).

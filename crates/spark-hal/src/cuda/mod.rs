@@ -110,6 +110,21 @@ pub fn driver() -> Result<&'static CudaDriver, CudaUnavailable> {
         .map_err(Clone::clone)
 }
 
+/// Checks the promise of `CUDA=1`: CUDA can be had, or the program must not go on.
+///
+/// # Errors
+///
+/// Why CUDA cannot be had, if the environment requires it. Without `CUDA=1` always `Ok`.
+pub fn check_required() -> Result<(), CudaUnavailable> {
+    if config().cuda != CudaUse::Require {
+        return Ok(());
+    }
+    match driver()?.device_count()? {
+        0 => Err(CudaUnavailable::NoDevice),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a library can be opened by one of these names and has all these symbols.
 ///
 /// For the optional libraries (NVRTC, cuBLASLt, ...) whose bindings end the process

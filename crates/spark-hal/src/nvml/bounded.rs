@@ -76,9 +76,10 @@ impl Bounded {
         question: impl FnOnce(&dyn NvmlApi) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         if self.is_hung.load(Ordering::Relaxed) {
+            // Nothing was asked: an earlier call still holds the thread.
             return Err(Failure::TimedOut {
                 call,
-                after: Duration::ZERO,
+                after: self.limit,
             });
         }
         let (answer, answered) = mpsc::channel();

@@ -122,7 +122,9 @@ const DIRECTORIES: [&str; 11] = [
 pub(super) fn find(root: &Root) -> Vec<Library> {
     let mut found: Vec<Library> = Vec::new();
     for directory in DIRECTORIES {
-        let names = root.entries(directory).value().unwrap_or_default();
+        // These directories hold thousands of files; only a few are of interest.
+        let names = root.entries_where(directory, |file| identify(file).is_some());
+        let names = names.value().unwrap_or_default();
         for file in &names {
             let Some((name, version)) = identify(file) else {
                 continue;

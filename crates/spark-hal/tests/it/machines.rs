@@ -304,3 +304,20 @@ fn a_port_with_a_cable_tells_rate_and_addresses() {
         ["192.168.101.7".parse::<std::net::IpAddr>().unwrap()]
     );
 }
+
+/// Recording a machine and reading the record finds the same machine, and no secret.
+#[test]
+fn a_recorded_machine_reads_the_same() {
+    for machine in machine_names() {
+        let original = Tree::of(&machine);
+        let record = spark_hal::record(&original.root());
+        assert!(!record.contains("MUST-NOT-APPEAR"), "{machine}");
+        let copy = Tree::empty();
+        copy.add(&record);
+        let read = |tree: &Tree| Machine::read(&Sources::files(tree.root()));
+        let (a, b) = (read(&original), read(&copy));
+        assert_eq!(findings(&a), findings(&b), "{machine}");
+        assert_eq!(a.cpu.cores, b.cpu.cores, "{machine}");
+        assert_eq!(a.network, b.network, "{machine}");
+    }
+}

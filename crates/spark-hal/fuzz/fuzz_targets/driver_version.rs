@@ -1,0 +1,7 @@
+//! `/proc/driver/nvidia/version` of any content.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    spark_hal_fuzz::machine_with("proc/driver/nvidia/version", bytes);
+});

@@ -1,0 +1,7 @@
+//! `/var/log/kern.log` of any content.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    spark_hal_fuzz::machine_with("var/log/kern.log", bytes);
+});

@@ -1,0 +1,7 @@
+//! `/usr/local/cuda/version.json` of any content.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    spark_hal_fuzz::machine_with("usr/local/cuda/version.json", bytes);
+});

@@ -1,0 +1,7 @@
+//! `/home/user/.local/lib/python3.12/site-packages/torch/version.py` of any content.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    spark_hal_fuzz::machine_with("home/user/.local/lib/python3.12/site-packages/torch/version.py", bytes);
+});

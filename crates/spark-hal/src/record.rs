@@ -1,0 +1,154 @@
+//! Records a machine as one text file, to be sent to somebody or kept as a test.
+//!
+//! ```text
+//! # recorded by spark-hal 0.1.0
+//! == /sys/class/dmi/id/product_family
+//! DGX Spark
+//! == /usr/lib/aarch64-linux-gnu/libcuda.so.580.95.05
+//! == /usr/lib/aarch64-linux-gnu/libcuda.so.1 -> libcuda.so.580.95.05
+//! ```
+//!
+//! Only files that this crate reads are recorded, out of a fixed list; none of them holds
+//! a serial number except `/etc/dgx-release`, whose line is left out. Host names, user
+//! names, addresses of the network, logs and Python packages are not recorded; library
+//! files are recorded by name only.
+
+use std::fmt::Write as _;
+
+use crate::network::Network;
+use crate::pci;
+use crate::root::Root;
+use crate::stack::{Stack, Version};
+use crate::{Failure, Reading};
+
+/// Single files.
+const FILES: [&str; 24] = [
+    "/.dockerenv",
+    "/TICI",
+    "/etc/dgx-release",
+    "/etc/fastos-release",
+    "/etc/nv_tegra_release",
+    "/proc/cpuinfo",
+    "/proc/device-tree/model",
+    "/proc/driver/nvidia/version",
+    "/proc/meminfo",
+    "/proc/pressure/memory",
+    "/proc/self/limits",
+    "/proc/sys/kernel/osrelease",
+    "/sys/class/dmi/id/bios_version",
+    "/sys/class/dmi/id/board_name",
+    "/sys/class/dmi/id/product_family",
+    "/sys/class/dmi/id/product_name",
+    "/sys/class/dmi/id/product_version",
+    "/sys/class/dmi/id/sys_vendor",
+    "/sys/devices/soc0/soc_id",
+    "/sys/devices/system/cpu/online",
+    "/sys/firmware/devicetree/base/model",
+    "/sys/module/cppc_cpufreq/parameters/auto_sel_mode",
+    "/sys/module/nvidia/version",
+    "/usr/local/cuda/version.json",
+];
+
+/// Files of every CPU, under `/sys/devices/system/cpu/cpuN`.
+const CPU_FILES: [&str; 6] = [
+    "cache/index3/level",
+    "cache/index3/shared_cpu_list",
+    "cpu_capacity",
+    "cpufreq/cpuinfo_max_freq",
+    "regs/identification/midr_el1",
+    "topology/thread_siblings_list",
+];
+
+/// Files of every NVIDIA and Mellanox function.
+const PCI_FILES: [&str; 5] = [
+    "class",
+    "current_link_speed",
+    "current_link_width",
+    "device",
+    "vendor",
+];
+
+/// The machine as text. Reads files only; what the drivers answer is not in it.
+#[must_use]
+pub fn record(root: &Root) -> String {
+    let mut text = format!("# recorded by spark-hal {}\n", env!("CARGO_PKG_VERSION"));
+    for path in FILES {
+        write_file(&mut text, root, path);
+    }
+    let cpus = root
+        .entries_where("/sys/devices/system/cpu", is_cpu)
+        .value()
+        .unwrap_or_default();
+    for cpu in cpus {
+        for leaf in CPU_FILES {
+            write_file(
+                &mut text,
+                root,
+                &format!("/sys/devices/system/cpu/{cpu}/{leaf}"),
+            );
+        }
+    }
+    write_pci(&mut text, root);
+    let no_driver = Failure::NoSource {
+        reason: "files only".to_owned(),
+    };
+    let stack = Stack::read(root, Reading::<Version>::Failed(no_driver));
+    for library in &stack.libraries {
+        line(&mut text, &format!("== {}", library.path));
+    }
+    text
+}
+
+fn write_pci(text: &mut String, root: &Root) {
+    let devices = pci::devices(root, &[pci::VENDOR_NVIDIA, pci::VENDOR_MELLANOX]);
+    let devices = devices.value().unwrap_or_default();
+    for device in &devices {
+        for leaf in PCI_FILES {
+            write_file(text, root, &format!("{}/{leaf}", device.path()));
+        }
+        if let Reading::Value(driver) = &device.driver {
+            line(
+                text,
+                &format!(
+                    "== {}/driver -> ../../../../bus/pci/drivers/{driver}",
+                    device.path()
+                ),
+            );
+        }
+    }
+    for function in Network::read(root, &devices).functions {
+        let path = function.pci.path();
+        if let Reading::Value(interface) = &function.interface {
+            line(text, &format!("== {path}/net/{interface}/ifindex"));
+            for leaf in ["carrier", "mtu", "speed"] {
+                write_file(text, root, &format!("/sys/class/net/{interface}/{leaf}"));
+            }
+        }
+        if let Reading::Value(device) = &function.rdma_device {
+            line(text, &format!("== {path}/infiniband/{device}/node_type"));
+        }
+    }
+}
+
+fn is_cpu(name: &str) -> bool {
+    name.strip_prefix("cpu")
+        .is_some_and(|number| number.parse::<u16>().is_ok())
+}
+
+fn write_file(text: &mut String, root: &Root, path: &str) {
+    if let Reading::Value(content) = root.text(path) {
+        line(text, &format!("== {path}"));
+        for content_line in content.lines().filter(|content| !is_secret(content)) {
+            line(text, content_line);
+        }
+    }
+}
+
+/// `DGX_SERIAL_NUMBER=` and, on some Arm systems, the `Serial` line of `/proc/cpuinfo`.
+fn is_secret(line: &str) -> bool {
+    line.to_ascii_lowercase().contains("serial")
+}
+
+fn line(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("writing to a String cannot fail");
+}
