@@ -1,3 +1,5 @@
+//! Variables read, refused and documented.
+
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! Time limits, ids and redaction; the checks themselves are tested with recorded machines.
+
 use std::collections::HashSet;
 use std::time::Instant;
 

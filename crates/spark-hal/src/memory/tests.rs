@@ -1,3 +1,5 @@
+//! Figures of `/proc/meminfo`, NVIDIA's rule, budgets and pressure.
+
 use super::*;
 
 fn memory(meminfo: &str) -> Memory {
