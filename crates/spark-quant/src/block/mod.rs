@@ -351,6 +351,21 @@ impl Quantizer {
         self.quantize(cpu, values, shape, axis)?.dequantize(cpu)
     }
 
+    /// The same in place.
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::quantize`]; `values` is then untouched.
+    pub fn round_trip_in_place(
+        &self,
+        cpu: Cpu,
+        values: &mut [f32],
+        shape: &[usize],
+        axis: usize,
+    ) -> Result<(), QuantError> {
+        self.quantize(cpu, values, shape, axis)?.dequantize_into(cpu, values)
+    }
+
     fn check_recipe(&self, extent: &rows::Extent) -> Result<(), QuantError> {
         if let Recipe::Fp8 { format, .. } = self.recipe
             && format.spec().bits() != 8

@@ -222,6 +222,20 @@ fn memory_of_another_tensor_is_overwritten_completely() {
 }
 
 #[test]
+fn a_round_trip_in_place_is_the_same_and_all_or_nothing() {
+    let (cpu, shape) = (Cpu::detect(), [3, 40, 2]);
+    let mut values = mixed_values(240, 14);
+    let quantizer = Quantizer::new(Recipe::NVFP4);
+    let want = quantizer.round_trip(cpu, &values, &shape, 1).expect("finite");
+    quantizer.round_trip_in_place(cpu, &mut values, &shape, 1).expect("finite");
+    assert_eq!(values, want);
+    values[100] = f32::INFINITY;
+    let before = values.clone();
+    assert!(quantizer.round_trip_in_place(cpu, &mut values, &shape, 1).is_err());
+    assert_eq!(values, before);
+}
+
+#[test]
 fn nan_and_infinity_are_refused_where_they_stand() {
     for recipe in all_recipes() {
         for (bad, at) in [(f32::NAN, 77), (f32::INFINITY, 3), (f32::NEG_INFINITY, 119)] {
