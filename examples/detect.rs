@@ -28,16 +28,17 @@ fn main() {
     println!("threads    {}", machine.cpu.plan().n_threads);
 
     let memory = Memory::read(&Root::host());
+    let available = memory.available_to_cpu_bytes();
     let budget = memory.budget(Purpose::Cpu, &BudgetPolicy::default());
-    println!("available  {} bytes", memory.available_to_cpu_bytes());
-    println!("budget     {} bytes", budget.map(|budget| budget.bytes));
+    println!("available  {} MiB", available.map(|bytes| bytes >> 20));
+    println!("budget     {} MiB", budget.map(|budget| budget.bytes >> 20));
 
     for gpu in &machine.gpus {
         println!(
             "gpu        {}, compute capability {}",
             gpu.name, gpu.compute_capability
         );
-        println!("  memory   {:?}", gpu.memory);
+        println!("  memory   {}", gpu.memory);
         println!(
             "  fastest  {}, recommended {}",
             gpu.fastest, gpu.recommended.precision

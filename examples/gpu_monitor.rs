@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match form.as_str() {
         "csv" => print!("{}", recording.to_csv()),
         "json" => print!("{}", recording.to_json_lines()),
-        _ => println!("GPU 0 in short: {:#?}", recording.summary(0)),
+        _ => print!("GPU 0 in short:\n{}", recording.summary(0)),
     }
     Ok(())
 }

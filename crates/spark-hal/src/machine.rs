@@ -106,7 +106,11 @@ impl Machine {
         let cpu = Cpu::read(root);
         let memory = Memory::read(root);
         let pci = pci::devices(root, &[pci::VENDOR_NVIDIA, pci::VENDOR_MELLANOX]);
-        let stack = Stack::read(root, offered_cuda(&nvml, &cuda));
+        let mut stack = Stack::read(root, offered_cuda(&nvml, &cuda));
+        if let (Reading::NotSupported, Ok(report)) = (&stack.driver, &nvml) {
+            // A container may hide /proc/driver.
+            stack.driver = report.driver_version.clone();
+        }
         let gpus = merge(&pci, &nvml, &cuda, &memory, &stack);
         Self {
             platform: Platform::detect(root, &cpu, &pci, &gpus),

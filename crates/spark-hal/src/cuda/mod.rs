@@ -116,12 +116,19 @@ pub fn driver() -> Result<&'static CudaDriver, CudaUnavailable> {
 ///
 /// Why CUDA cannot be had, if the environment requires it. Without `CUDA=1` always `Ok`.
 pub fn check_required() -> Result<(), CudaUnavailable> {
-    if config().cuda != CudaUse::Require {
-        return Ok(());
-    }
-    match driver()?.device_count()? {
-        0 => Err(CudaUnavailable::NoDevice),
-        _ => Ok(()),
+    keep_promise(config().cuda, || {
+        driver()?.device_count().map_err(Into::into)
+    })
+}
+
+fn keep_promise(
+    promise: CudaUse,
+    n_devices: impl FnOnce() -> Result<u32, CudaUnavailable>,
+) -> Result<(), CudaUnavailable> {
+    match promise {
+        CudaUse::Auto | CudaUse::Never => Ok(()),
+        CudaUse::Require if n_devices()? == 0 => Err(CudaUnavailable::NoDevice),
+        CudaUse::Require => Ok(()),
     }
 }
 
@@ -171,5 +178,26 @@ impl CudaReport {
                 .map(|ordinal| cuda.describe(ordinal))
                 .collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_promise_makes_missing_cuda_an_error() {
+        let missing = || Err(CudaUnavailable::SymbolMissing { symbol: "cuInit" });
+        assert_eq!(keep_promise(CudaUse::Auto, missing), Ok(()));
+        assert_eq!(keep_promise(CudaUse::Never, missing), Ok(()));
+        assert_eq!(
+            keep_promise(CudaUse::Require, missing),
+            missing().map(|_: u32| ())
+        );
+        assert_eq!(
+            keep_promise(CudaUse::Require, || Ok(0)),
+            Err(CudaUnavailable::NoDevice)
+        );
+        assert_eq!(keep_promise(CudaUse::Require, || Ok(1)), Ok(()));
     }
 }

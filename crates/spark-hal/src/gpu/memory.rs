@@ -13,8 +13,11 @@
 //! says nothing: a discrete card whose query fails is not unified. NVML's totals are
 //! not believed on unified GPUs (an N1X answered 8128 MiB, unslothai/unsloth#10283).
 
+use std::fmt;
+
 use super::known;
 use super::{CudaAttribute, Parts};
+use crate::machine::gibibytes;
 use crate::memory::Memory;
 use crate::reading::{Failure, Reading};
 
@@ -72,6 +75,32 @@ impl GpuMemory {
                 available_bytes, ..
             } => Some(*available_bytes),
             Self::Dedicated { figures, .. } => figures.map(|figures| figures.free_bytes),
+        }
+    }
+}
+
+impl fmt::Display for GpuMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unified {
+                total_bytes,
+                available_bytes,
+                ..
+            } => {
+                let (total, available) = (gibibytes(*total_bytes), gibibytes(*available_bytes));
+                write!(f, "{total} shared with the CPU, {available} available")
+            }
+            Self::Dedicated {
+                total_bytes,
+                figures,
+                ..
+            } => {
+                write!(f, "{} of its own", gibibytes(*total_bytes))?;
+                match figures {
+                    Some(figures) => write!(f, ", {} free", gibibytes(figures.free_bytes)),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }

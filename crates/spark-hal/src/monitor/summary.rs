@@ -3,6 +3,8 @@
 //! Percentiles are nearest-rank: of n sorted values the one at position ceil(0.95 n).
 //! A sample without an answer counts for nothing; how many had one is told.
 
+use std::fmt;
+
 use super::Sample;
 use crate::nvml::{GpuSample, ThrottleReason};
 use crate::reading::Reading;
@@ -38,6 +40,19 @@ impl MetricSummary {
             p95: values[rank - 1],
             max,
         })
+    }
+}
+
+impl MetricSummary {
+    /// In another unit.
+    fn scaled(self, factor: f64) -> Self {
+        Self {
+            n: self.n,
+            min: self.min * factor,
+            mean: self.mean * factor,
+            p95: self.p95 * factor,
+            max: self.max * factor,
+        }
     }
 }
 
@@ -90,6 +105,47 @@ impl Summary {
             throttle: throttle(&good),
             energy_j: energy(&good),
         }
+    }
+}
+
+/// `mean 4.5, p95 4.5, max 4.5`
+impl fmt::Display for MetricSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mean, p95, max, .. } = self;
+        write!(f, "mean {mean:.1}, p95 {p95:.1}, max {max:.1}")
+    }
+}
+
+/// One line per metric that has values.
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "samples      {}, {} failed",
+            self.n_samples, self.n_failed
+        )?;
+        let mebibytes = self
+            .memory_used_bytes
+            .map(|bytes| bytes.scaled(f64::from(1 << 20).recip()));
+        let metrics = [
+            ("busy         %", self.utilization_percent),
+            ("memory       MiB", mebibytes),
+            ("temperature  C", self.temperature_c),
+            ("power        W", self.power_w),
+            ("clock        MHz", self.sm_clock_mhz),
+        ];
+        for (name, metric) in metrics {
+            if let Some(metric) = metric {
+                writeln!(f, "{name:<16} {metric}")?;
+            }
+        }
+        if let Some(joules) = self.energy_j {
+            writeln!(f, "energy       J   {joules:.1}")?;
+        }
+        for (reason, count) in &self.throttle {
+            writeln!(f, "slowed by    {reason} in {count} samples")?;
+        }
+        Ok(())
     }
 }
 

@@ -103,10 +103,12 @@ impl Platform {
         evidence.extend(pci_evidence(pci));
         evidence.extend(gpu_evidence(gpus));
         let supporting = [soc_evidence(root), core_evidence(cpu)];
-        evidence.extend(release_evidence(
-            &dgx_release,
-            supporting.iter().any(Option::is_some),
-        ));
+        let is_n1x = devices(pci)
+            .iter()
+            .any(|device| known::is_n1x_pci(device.vendor, device.device));
+        // An N1X shares the supporting signs: they say nothing where one is seen.
+        let is_supported = !is_n1x && supporting.iter().any(Option::is_some);
+        evidence.extend(release_evidence(&dgx_release, is_supported));
         evidence.extend(supporting.into_iter().flatten());
 
         let is_dgx_spark_family = dmi.is_dgx_spark_family();
@@ -194,9 +196,12 @@ fn family_evidence(dmi: &Dmi) -> Option<Evidence> {
     })
 }
 
+fn devices(pci: &Reading<Vec<PciDevice>>) -> &[PciDevice] {
+    pci.as_value().map(Vec::as_slice).unwrap_or_default()
+}
+
 fn pci_evidence(pci: &Reading<Vec<PciDevice>>) -> Vec<Evidence> {
-    let devices = pci.as_value().map(Vec::as_slice).unwrap_or_default();
-    devices
+    devices(pci)
         .iter()
         .filter_map(|device| {
             let proves = known::pci_meaning(device.vendor, device.device)?;

@@ -120,6 +120,19 @@ fn no_other_machine_is_taken_for_a_spark() {
     check_other("comma-without-device-tree", "comma device");
 }
 
+/// The image runs on other hardware with the same die: its GPU tells them apart.
+#[test]
+fn dgx_os_on_an_n1x_is_no_spark() {
+    let tree = Tree::of("n1x-look-alike");
+    tree.add("@include dgx-os\n");
+    let found = Machine::read(&Sources::files(tree.root()));
+    assert!(!found.is_dgx_spark(), "{:?}", found.platform.evidence);
+    assert!(found.platform.is_dgx_os);
+    tree.remove("/sys/bus/pci");
+    let hidden = Machine::read(&Sources::files(tree.root()));
+    assert!(hidden.is_dgx_spark(), "DGX OS and the die, with PCI hidden");
+}
+
 /// Files alone do not prove it, but they are told as evidence.
 #[test]
 fn the_cores_alone_only_support() {

@@ -4,6 +4,9 @@ use super::{Check, Facts, NOT_SPARK, Severity, Verdict, found, not_applicable, s
 use crate::reading::Reading;
 use crate::stack::{LibraryName, Verdict as Enough};
 
+/// Where the version of the loaded driver comes from.
+const LOADED: &str = "/proc/driver/nvidia/version, else NVML";
+
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "driver.loaded",
@@ -62,7 +65,7 @@ fn loaded(facts: &Facts) -> Verdict {
     if machine.stack.driver.is_value() || is_answering {
         return Verdict::Passed;
     }
-    let mut evidence = vec![seen("/proc/driver/nvidia/version", &machine.stack.driver)];
+    let mut evidence = vec![seen(LOADED, &machine.stack.driver)];
     evidence.extend(machine.gpus.iter().filter_map(|gpu| {
         let pci = gpu.pci_device.as_ref()?;
         Some(seen(pci.path(), pci.id()))
@@ -100,7 +103,7 @@ fn branch(facts: &Facts) -> Verdict {
             "this driver is of another branch than DGX OS ships (580): NVIDIA calls only the \
              bundled software stable"
         },
-        vec![seen("/proc/driver/nvidia/version", version)],
+        vec![seen(LOADED, version)],
         "sudo apt update && sudo apt full-upgrade   # on DGX OS: back to its own driver",
     )
 }
@@ -130,10 +133,7 @@ fn installed(facts: &Facts) -> Verdict {
             "driver {loaded} is loaded and {} is installed: CUDA and NVML refuse to work",
             other.version
         ),
-        vec![
-            seen("/proc/driver/nvidia/version", loaded),
-            seen(&*other.path, &other.version),
-        ],
+        vec![seen(LOADED, loaded), seen(&*other.path, &other.version)],
         "sudo reboot",
     )
 }
