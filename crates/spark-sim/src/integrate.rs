@@ -15,7 +15,7 @@
 //! there (RK4: nanometres). ST needs 1 ms near standstill, STD always.
 
 use crate::SimError;
-use crate::real::{Element, Kernel, Lanes, Real};
+use crate::real::{Column, Element, Kernel, Lanes, Real};
 use crate::vehicle::{
     DriftSingleTrack, DynamicSingleTrack, Dynamics, KinematicSingleTrack, KinematicTrailer,
     N_INPUTS, ParameterBatch, Parameters, VehicleModel, limited_acceleration,
@@ -184,7 +184,7 @@ fn advance<R: Real, const N: usize>(x: &[R; N], rate: &[R; N], dt: R) -> [R; N] 
 pub struct VehicleBatch<E = f32> {
     model: VehicleModel,
     n_lanes: usize,
-    columns: Vec<Vec<E>>,
+    columns: Vec<Column<E>>,
 }
 
 /// An element for which [`VehicleBatch::step`] is compiled, once, in this crate: f32 and f64.
@@ -209,11 +209,10 @@ impl StepElement for f64 {
 impl<E: StepElement> VehicleBatch<E> {
     /// `n_lanes` vehicles with every state variable 0.
     pub fn new(model: VehicleModel, n_lanes: usize) -> Self {
-        let padded = crate::real::padded_len(n_lanes);
         Self {
             model,
             n_lanes,
-            columns: vec![vec![E::default(); padded]; model.n_states()],
+            columns: vec![Column::filled(n_lanes, E::default()); model.n_states()],
         }
     }
 

@@ -11,6 +11,7 @@
 #![allow(clippy::print_stdout, reason = "a benchmark's output is its product")]
 
 mod closed_loop;
+mod parts;
 mod timing;
 mod traffic;
 mod vehicle;
@@ -20,4 +21,5 @@ fn main() {
     vehicle::run(&timing);
     closed_loop::run(&timing);
     traffic::run(&timing);
+    parts::run(&timing);
 }

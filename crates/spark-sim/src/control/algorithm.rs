@@ -151,6 +151,8 @@ impl<A: LaneAlgorithm, F: Fn() -> A + Send> Algorithm for PerLane<A, F> {
 pub struct Combined<S, L> {
     lateral: S,
     longitudinal: L,
+    /// What the second one answered, while the first one writes to the same batch.
+    answered: ActionBatch,
 }
 
 impl<S: Algorithm, L: Algorithm> Combined<S, L> {
@@ -159,6 +161,7 @@ impl<S: Algorithm, L: Algorithm> Combined<S, L> {
         Self {
             lateral,
             longitudinal,
+            answered: ActionBatch::filled(0, Action::default()),
         }
     }
 }
@@ -167,15 +170,18 @@ impl<S: Algorithm, L: Algorithm> Algorithm for Combined<S, L> {
     fn reset(&mut self, lanes: &[LaneSetup]) {
         self.lateral.reset(lanes);
         self.longitudinal.reset(lanes);
+        self.answered = ActionBatch::filled(lanes.len(), Action::default());
     }
 
     fn update(&mut self, state: &StateBatch, action: &mut ActionBatch) {
-        self.longitudinal.update(state, action);
-        let accel = action.accel.clone();
-        let saturated = action.saturated.clone();
+        self.longitudinal.update(state, &mut self.answered);
         self.lateral.update(state, action);
-        action.accel = accel;
-        for (flag, other) in action.saturated.iter_mut().zip(saturated) {
+        action.accel.copy_from_slice(&self.answered.accel);
+        for (flag, &other) in action
+            .saturated
+            .iter_mut()
+            .zip(self.answered.saturated.iter())
+        {
             *flag = flag.max(other);
         }
     }

@@ -13,7 +13,7 @@
 //! defaults here are this crate's, for the sedan preset.
 
 use super::{ActionBatch, Algorithm, LaneSetup, StateBatch, Table};
-use crate::columns::lane_columns;
+use crate::columns::lane_tiles;
 use crate::real::{Element, Kernel, Lanes};
 use crate::vehicle::{GRAVITY, SteerInterface};
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ impl Default for LateralPidConfig {
     }
 }
 
-lane_columns! {
+lane_tiles! {
     struct PidLane;
     struct PidLanes;
     {
@@ -90,8 +90,8 @@ impl Algorithm for LateralPid {
         self.lanes = PidLanes::filled(lanes.len(), PidLane::default());
         for (lane, setup) in lanes.iter().enumerate() {
             let ratio = setup.vehicle.steer_ratio * setup.vehicle.wheelbase();
-            self.lanes.degrees_per_curvature[lane] = ratio.to_degrees() as f32;
-            self.lanes.slip_factor[lane] = setup.slip_factor() as f32;
+            *self.lanes.degrees_per_curvature(lane) = ratio.to_degrees() as f32;
+            *self.lanes.slip_factor(lane) = setup.slip_factor() as f32;
         }
     }
 

@@ -13,7 +13,7 @@
 //! parameters; full torque and friction are those of the car's actuators.
 
 use super::{ActionBatch, Algorithm, LaneSetup, StateBatch, Table};
-use crate::columns::lane_columns;
+use crate::columns::lane_tiles;
 use crate::real::{Element, Kernel, Lanes};
 use crate::vehicle::{GRAVITY, SteerInterface};
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ const FRICTION_THRESHOLD: f64 = 0.2;
 /// How long requests are remembered, s.
 const MEMORY_S: f64 = 1.0;
 
-lane_columns! {
+lane_tiles! {
     struct TorqueLane;
     struct TorqueLanes;
     {
@@ -119,11 +119,12 @@ impl LateralTorque {
             let v = state.v_ego[lane];
             self.memory[self.newest][lane] = state.desired_curvature[lane] * v * v;
         }
-        let row = |age: usize| (self.newest + n_rows - age) % n_rows;
+        let newest = self.newest;
         for (lane, ages) in self.ages.iter().enumerate() {
-            self.lanes.setpoint[lane] = self.memory[row(ages.setpoint)][lane];
-            self.lanes.later[lane] = self.memory[row(ages.later)][lane];
-            self.lanes.earlier[lane] = self.memory[row(ages.earlier)][lane];
+            let request = |age: usize| self.memory[(newest + n_rows - age) % n_rows][lane];
+            *self.lanes.setpoint(lane) = request(ages.setpoint);
+            *self.lanes.later(lane) = request(ages.later);
+            *self.lanes.earlier(lane) = request(ages.earlier);
         }
     }
 }

@@ -14,7 +14,7 @@
 //! algorithm harness in montge/openpilot 0450b81a.
 
 use super::{ActionBatch, Algorithm, LaneSetup, StateBatch};
-use crate::columns::lane_columns;
+use crate::columns::lane_tiles;
 use crate::real::{Element, Kernel, Lanes, Real};
 use crate::vehicle::SteerInterface;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ const STOPPING: f64 = 1.0;
 const STARTING: f64 = 2.0;
 const PID: f64 = 3.0;
 
-lane_columns! {
+lane_tiles! {
     struct LongLane;
     struct LongLanes;
     {

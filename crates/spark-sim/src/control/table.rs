@@ -5,34 +5,65 @@ use serde::{Deserialize, Serialize};
 
 /// Points `(speed m/s, value)` with increasing speeds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Table(Vec<(f64, f64)>);
+#[serde(from = "Vec<(f64, f64)>", into = "Vec<(f64, f64)>")]
+pub struct Table {
+    points: Vec<(f64, f64)>,
+    first: f64,
+    stretches: Vec<Stretch>,
+}
+
+/// From one point to the next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stretch {
+    from: f64,
+    width: f64,
+    slope: f64,
+}
+
+impl From<Vec<(f64, f64)>> for Table {
+    fn from(points: Vec<(f64, f64)>) -> Self {
+        Self::new(points)
+    }
+}
+
+impl From<Table> for Vec<(f64, f64)> {
+    fn from(table: Table) -> Self {
+        table.points
+    }
+}
 
 impl Table {
     /// One value at every speed.
     pub fn constant(value: f64) -> Self {
-        Self(vec![(0.0, value)])
+        Self::new(vec![(0.0, value)])
     }
 
-    /// The given points; they are put in the order of speed.
+    /// The given points; they are put in the order of speed. Without points the value is 0.
     pub fn new(mut points: Vec<(f64, f64)>) -> Self {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Self(points)
+        let stretches = points.windows(2).map(|pair| {
+            let width = pair[1].0 - pair[0].0;
+            Stretch {
+                from: pair[0].0,
+                width,
+                slope: (pair[1].1 - pair[0].1) / width.max(1e-9),
+            }
+        });
+        Self {
+            first: points.first().map_or(0.0, |point| point.1),
+            stretches: stretches.collect(),
+            points,
+        }
     }
 
-    /// Value at a speed; 0 for a table without points.
+    /// Value at a speed.
     #[inline(always)]
     pub(crate) fn at<R: Real>(&self, speed: R) -> R {
-        let Some(first) = self.0.first() else {
-            return R::zero();
-        };
         // Each stretch adds its slope times the part of it that lies below `speed`.
-        let mut value = R::splat(first.1);
-        for pair in self.0.windows(2) {
-            let width = pair[1].0 - pair[0].0;
-            let slope = (pair[1].1 - pair[0].1) / width.max(1e-9);
-            let part = (speed - R::splat(pair[0].0)).clamp(R::zero(), R::splat(width));
-            value = value + R::splat(slope) * part;
+        let mut value = R::splat(self.first);
+        for stretch in &self.stretches {
+            let along = (speed - R::splat(stretch.from)).clamp(R::zero(), R::splat(stretch.width));
+            value = value + R::splat(stretch.slope) * along;
         }
         value
     }

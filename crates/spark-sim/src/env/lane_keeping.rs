@@ -15,7 +15,7 @@ use super::{Autoreset, EnvShape, StepBuffers, VectorEnv, check_observations};
 use crate::SimError;
 use crate::integrate::{Rk4, Road as RoadFrame, Rule, VehicleBatch};
 use crate::random::Philox;
-use crate::real::{Element, Kernel, Lanes, padded_len};
+use crate::real::{Column, Element, Kernel, Lanes};
 use crate::road::{Road, RoadDescription, Segment};
 use crate::vehicle::{KinematicSingleTrack, ParameterBatch, VehicleModel, VehiclePreset};
 
@@ -53,9 +53,9 @@ pub struct LaneKeepingEnv {
     parameters: ParameterBatch<f32>,
     roads: Vec<Road>,
     piece_idx: Vec<usize>,
-    curvature: Vec<f32>,
-    curvature_rate: Vec<f32>,
-    rate: Vec<f32>,
+    curvature: Column<f32>,
+    curvature_rate: Column<f32>,
+    rate: Column<f32>,
     last_action: Vec<f32>,
     step_idx: Vec<u32>,
     episode: Vec<u64>,
@@ -86,7 +86,6 @@ impl LaneKeepingEnv {
             }
         }
         let n = config.n_worlds;
-        let padded = padded_len(n);
         let sedan = VehiclePreset::Sedan.parameters().rounded();
         let mut env = Self {
             config,
@@ -95,9 +94,9 @@ impl LaneKeepingEnv {
             parameters: ParameterBatch::filled(n, sedan),
             roads: Vec::with_capacity(n),
             piece_idx: vec![0; n],
-            curvature: vec![0.0; padded],
-            curvature_rate: vec![0.0; padded],
-            rate: vec![0.0; padded],
+            curvature: Column::filled(n, 0.0),
+            curvature_rate: Column::filled(n, 0.0),
+            rate: Column::filled(n, 0.0),
             last_action: vec![0.0; n],
             step_idx: vec![0; n],
             episode: vec![0; n],

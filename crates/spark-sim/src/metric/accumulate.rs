@@ -1,14 +1,14 @@
 //! Sums and extremes of many lanes while they drive.
 
 use super::{Collision, Metrics};
-use crate::columns::lane_columns;
+use crate::columns::lane_tiles;
 
 /// Steps after which f32 sums move to f64 totals: their rounding stays near 1e-6.
 pub(crate) const WINDOW_STEPS: usize = 64;
 
 macro_rules! sums {
     ($($field:ident),* $(,)?) => {
-        lane_columns! {
+        lane_tiles! {
             /// Sums over a window of steps.
             pub(crate) struct Sum;
             /// Sums of many lanes.
@@ -23,8 +23,7 @@ macro_rules! sums {
         impl Totals {
             fn take(&mut self, window: &mut Sums, lane: usize) {
                 $(
-                    self.$field += f64::from(window.$field[lane]);
-                    window.$field[lane] = 0.0;
+                    self.$field += f64::from(std::mem::take(window.$field(lane)));
                 )*
             }
         }
@@ -52,7 +51,7 @@ sums!(
     off_road,
 );
 
-lane_columns! {
+lane_tiles! {
     /// Largest and smallest values so far.
     pub(crate) struct Extreme;
     /// Extremes of many lanes.

@@ -26,6 +26,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod column;
 mod dispatch;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -37,6 +38,7 @@ mod tests;
 use std::fmt::Debug;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
+pub use column::{Column, Tile};
 pub use dispatch::{Element, Kernel, SimdLevel};
 
 /// Arrays are padded to a multiple of this many elements, so that no kernel has a tail.

@@ -6,14 +6,14 @@ use super::latency::Latency;
 use super::outcome::{ScenarioError, Trace, TraceActor, TraceRow};
 use super::sense::Sense;
 use super::traffic::Traffic;
-use crate::columns::lane_columns;
+use crate::columns::lane_tiles;
 use crate::control::planner::{self, PlannerConfig};
 use crate::control::{Action, ActionBatch, Algorithm, LaneSetup, State, StateBatch};
 use crate::integrate::{Integrator, VehicleBatch};
 use crate::metric::{Accumulator, Metrics};
 use crate::profile::Profile;
 use crate::random::Philox;
-use crate::real::{Element, padded_len};
+use crate::real::{Column, Element, padded_len};
 use crate::road::Road;
 use crate::scenario::Scenario;
 use crate::vehicle::{ActuatorBatch, ParameterBatch, SteerInterface, VehicleModel};
@@ -25,7 +25,7 @@ pub(super) struct Prepared<'a> {
     pub(super) road: Road,
 }
 
-lane_columns! {
+lane_tiles! {
     /// The piece of road under one lane's car, or under its preview point.
     pub(super) struct RoadLane;
     /// The pieces of road of many lanes.
@@ -41,7 +41,7 @@ lane_columns! {
     }
 }
 
-lane_columns! {
+lane_tiles! {
     /// A line of a profile: value + slope (t - start), until `next`.
     pub(super) struct LineLane;
     /// Lines of many lanes.
@@ -49,7 +49,7 @@ lane_columns! {
     { value, slope, start, next }
 }
 
-lane_columns! {
+lane_tiles! {
     /// What does not change during a scenario.
     pub(super) struct FixedLane;
     /// Fixed figures of many lanes.
@@ -112,8 +112,8 @@ pub(super) struct Block<'a> {
     pub(super) motion: Motion,
     pub(super) state: StateBatch,
     pub(super) action: ActionBatch,
-    pub(super) arriving_steer: Vec<f32>,
-    pub(super) arriving_accel: Vec<f32>,
+    pub(super) arriving_steer: Column<f32>,
+    pub(super) arriving_accel: Column<f32>,
     pub(super) accumulator: Accumulator,
     pub(super) traffic: Traffic,
     steer_delay: DelayLine,
@@ -122,6 +122,8 @@ pub(super) struct Block<'a> {
     piece_idx: Vec<usize>,
     preview_idx: Vec<usize>,
     n_steps: Vec<usize>,
+    /// Step at which the next lane comes to its end.
+    next_end: usize,
     start_distance: Vec<f64>,
     failures: Vec<Option<ScenarioError>>,
     traces: Vec<Option<Trace>>,
@@ -190,8 +192,8 @@ impl<'a> Block<'a> {
             motion: Motion::filled(n, MotionLane::default()),
             state: StateBatch::filled(n, State::at_rest()),
             action: ActionBatch::filled(n, Action::default()),
-            arriving_steer: vec![0.0; padded_len(n)],
-            arriving_accel: vec![0.0; padded_len(n)],
+            arriving_steer: Column::filled(n, 0.0),
+            arriving_accel: Column::filled(n, 0.0),
             accumulator: Accumulator::new(n),
             traffic: Traffic::new(lanes),
             steer_delay: delays(|setup| setup.actuators.steer_delay_s),
@@ -199,6 +201,7 @@ impl<'a> Block<'a> {
             piece_idx: vec![0; n],
             preview_idx: vec![0; n],
             n_steps: lanes.iter().map(|lane| lane.scenario.n_steps()).collect(),
+            next_end: 0,
             start_distance: vec![0.0; n],
             failures: (0..n).map(|_| None).collect(),
             traces: (0..n)
@@ -320,9 +323,11 @@ impl<'a> Block<'a> {
         let starts = self.piece_starts();
         self.traffic.look(&mut self.motion, &self.vehicle, &starts);
         for step_idx in 0..last_step {
-            self.end_finished_lanes(step_idx);
-            if self.motion.alive.iter().all(|&alive| alive == 0.0) {
-                break;
+            if step_idx >= self.next_end || step_idx.is_multiple_of(64) {
+                self.end_finished_lanes(step_idx);
+                if (0..self.lanes.len()).all(|lane| !self.is_alive(lane)) {
+                    break;
+                }
             }
             f32::dispatch(Sense::new(&mut self, step_idx));
             self.add_noise(step_idx);
@@ -385,23 +390,30 @@ impl<'a> Block<'a> {
         }
     }
 
+    fn is_alive(&self, lane: usize) -> bool {
+        self.motion.get(lane).alive > 0.0
+    }
+
     fn fail(&mut self, lane: usize, why: ScenarioError) {
-        if self.motion.alive[lane] > 0.0 {
-            self.motion.alive[lane] = 0.0;
+        if self.is_alive(lane) {
+            *self.motion.alive(lane) = 0.0;
             self.failures[lane] = Some(why);
         }
     }
 
     fn end_finished_lanes(&mut self, step_idx: usize) {
+        self.next_end = usize::MAX;
         for (lane, &n_steps) in self.n_steps.iter().enumerate() {
             if step_idx >= n_steps {
-                self.motion.alive[lane] = 0.0;
+                *self.motion.alive(lane) = 0.0;
+            } else {
+                self.next_end = self.next_end.min(n_steps);
             }
         }
     }
 
     fn drop_lanes_with_bad_actions(&mut self, step_idx: usize) {
-        let fine = self.action.steer.iter().chain(&self.action.accel);
+        let fine = self.action.steer.iter().chain(self.action.accel.iter());
         if fine.fold(true, |fine, x| fine & x.is_finite()) {
             return;
         }
@@ -444,7 +456,7 @@ impl<'a> Block<'a> {
     /// Moves lanes whose car or preview point left its piece of road to the right piece.
     fn change_pieces(&mut self) {
         for lane in 0..self.lanes.len() {
-            if self.motion.alive[lane] == 0.0 {
+            if !self.is_alive(lane) {
                 continue;
             }
             let road = &self.lanes[lane].road;
@@ -536,14 +548,15 @@ impl<'a> Block<'a> {
         self.requests
             .acceleration
             .set(lane, line(&requests.acceleration, 0.0));
-        self.motion.next_line[lane] = [
-            self.requests.cruise.next[lane],
-            self.requests.offset.next[lane],
-            self.requests.curvature.next[lane],
-            self.requests.acceleration.next[lane],
+        let next = [
+            self.requests.cruise.get(lane).next,
+            self.requests.offset.get(lane).next,
+            self.requests.curvature.get(lane).next,
+            self.requests.acceleration.get(lane).next,
         ]
         .into_iter()
         .fold(f32::INFINITY, f32::min);
+        *self.motion.next_line(lane) = next;
     }
 
     /// Disturbs what the controllers of noisy scenarios see.
@@ -586,7 +599,7 @@ impl<'a> Block<'a> {
         };
         for lane in 0..self.lanes.len() {
             let collided = self.accumulator.collisions[lane].is_some();
-            let driving = self.motion.alive[lane] > 0.0 || collided;
+            let driving = self.is_alive(lane) || collided;
             if !driving || !self.recording[lane] {
                 continue;
             }
@@ -604,6 +617,7 @@ impl<'a> Block<'a> {
 
     fn trace_row(&self, lane: usize, step_idx: usize) -> TraceRow {
         let value = |column: &[f32]| f64::from(column[lane]);
+        let motion = self.motion.get(lane);
         let start = self.lanes[lane].road.piece(self.piece_idx[lane]).start;
         let actors = self.traffic.states(lane).iter().map(|actor| TraceActor {
             s: actor.s,
@@ -617,15 +631,15 @@ impl<'a> Block<'a> {
             d: value(self.vehicle.column(1)),
             heading: value(self.vehicle.column(4)),
             speed: value(self.vehicle.column(3)),
-            acceleration: value(&self.motion.acceleration),
+            acceleration: f64::from(motion.acceleration),
             steer: value(self.vehicle.column(2)),
             desired_curvature: value(&self.state.desired_curvature),
-            curvature: value(&self.motion.curvature),
+            curvature: f64::from(motion.curvature),
             steer_command: value(&self.action.steer),
             accel_command: value(&self.action.accel),
             v_target: value(&self.state.v_target),
-            offset_target: value(&self.motion.offset_target),
-            gap: (self.motion.lead_present[lane] > 0.5).then(|| value(&self.motion.lead_gap)),
+            offset_target: f64::from(motion.offset_target),
+            gap: (motion.lead_present > 0.5).then_some(f64::from(motion.lead_gap)),
             actors: actors.collect(),
         }
     }

@@ -1,7 +1,7 @@
 //! One step of actuators, vehicle and metrics, all lanes.
 
 use super::block::{Block, FixedLane, RoadLane};
-use crate::columns::lane_columns;
+use crate::columns::lane_tiles;
 use crate::integrate::{Euler, Integrator, Rk4, Road, Rule};
 use crate::metric::{Extremes, Sums};
 use crate::real::{Kernel, Lanes, Real};
@@ -19,7 +19,7 @@ const COMFORT_JERK: f64 = 5.0;
 /// Limit of a curvature command, 1/m.
 const CURVATURE_LIMIT: f64 = 0.2;
 
-lane_columns! {
+lane_tiles! {
     /// What a lane's car is doing, beyond its vehicle model's state.
     pub(super) struct MotionLane;
     /// Motion of many lanes.

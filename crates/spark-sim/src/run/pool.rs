@@ -124,6 +124,10 @@ impl Simulator {
                 want: "a finite number above zero",
             });
         }
+        tracing::info!(
+            n_threads,
+            "scenarios run on the CPU: there is no GPU path in this version"
+        );
         Ok(Self { options, n_threads })
     }
 

@@ -81,7 +81,9 @@ impl Traffic {
 
     /// Tells every lane about its lead without moving anybody.
     pub(super) fn look(&self, motion: &mut Motion, vehicle: &VehicleBatch, starts: &[f64]) {
-        motion.lead_gap.fill(200.0);
+        for lane in 0..self.place.len() {
+            *motion.lead_gap(lane) = 200.0;
+        }
         for traffic in &self.lanes {
             let (ego, _) = traffic.ego(vehicle, starts);
             traffic.report_lead(&ego, motion);
@@ -99,7 +101,7 @@ impl Traffic {
     ) {
         for traffic in &mut self.lanes {
             let lane = traffic.lane;
-            if motion.alive[lane] == 0.0 {
+            if *motion.alive(lane) == 0.0 {
                 continue;
             }
             let (ego, heading) = traffic.ego(vehicle, starts);
@@ -137,10 +139,10 @@ impl LaneTraffic {
     fn report_lead(&self, ego: &Ego, motion: &mut Motion) {
         let lane = self.lane;
         let lead = find_lead(&self.actors, &self.states, ego, self.lane_width);
-        motion.lead_present[lane] = if lead.is_some() { 1.0 } else { 0.0 };
-        motion.lead_gap[lane] = lead.map_or(200.0, |lead| lead.gap as f32);
-        motion.lead_speed[lane] = lead.map_or(ego.speed, |lead| lead.speed) as f32;
-        motion.lead_acceleration[lane] = lead.map_or(0.0, |lead| lead.acceleration) as f32;
+        *motion.lead_present(lane) = if lead.is_some() { 1.0 } else { 0.0 };
+        *motion.lead_gap(lane) = lead.map_or(200.0, |lead| lead.gap as f32);
+        *motion.lead_speed(lane) = lead.map_or(ego.speed, |lead| lead.speed) as f32;
+        *motion.lead_acceleration(lane) = lead.map_or(0.0, |lead| lead.acceleration) as f32;
     }
 
     /// Gap, headway, time to collision and collision of this step.
@@ -153,15 +155,13 @@ impl LaneTraffic {
         accumulator: &mut Accumulator,
     ) {
         let lane = self.lane;
-        let lower = |column: &mut [f32], value: f64| {
-            column[lane] = column[lane].min(value as f32);
-        };
+        let lower = |least: &mut f32, value: f64| *least = least.min(value as f32);
         let extremes = &mut accumulator.extremes;
-        if motion.lead_present[lane] > 0.5 {
-            let gap = f64::from(motion.lead_gap[lane]);
-            lower(&mut extremes.gap, gap);
+        if *motion.lead_present(lane) > 0.5 {
+            let gap = f64::from(*motion.lead_gap(lane));
+            lower(extremes.gap(lane), gap);
             if ego.speed > 0.5 {
-                lower(&mut extremes.headway, gap / ego.speed);
+                lower(extremes.headway(lane), gap / ego.speed);
             }
         }
         let own = Outline {
@@ -189,14 +189,14 @@ impl LaneTraffic {
             else {
                 continue;
             };
-            lower(&mut extremes.ttc, ttc);
+            lower(extremes.ttc(lane), ttc);
             if own.overlaps(&other) && accumulator.collisions[lane].is_none() {
                 accumulator.collisions[lane] = Some(Collision {
                     time_s: clock.t + clock.dt,
                     closing_speed: velocity[0] - state.speed,
                     actor_idx,
                 });
-                motion.alive[lane] = 0.0;
+                *motion.alive(lane) = 0.0;
             }
         }
     }

@@ -87,7 +87,7 @@ impl Cell for f64 {
     }
 }
 impl Cell for i64 {
-    // Time stamps of a drive are far below 2^53 ns = 104 days.
+    // Exact below 2^53 ns = 104 days; times since 1970 are rounded to 256 ns.
     fn to_number(self) -> f64 {
         self as f64
     }

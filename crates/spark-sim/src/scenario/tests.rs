@@ -440,3 +440,22 @@ fn damaged_parquet_files_are_errors() {
         })
     ));
 }
+
+#[cfg(feature = "parquet")]
+#[test]
+fn files_of_pyarrow_are_read() {
+    // Written by pyarrow: Snappy, float32 and int32 columns, nulls, a column that is not in the schema.
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/harness_pyarrow.parquet");
+    let table = parquet::read_drive(&path).expect("readable");
+    assert_eq!(table.metadata.name, "from pyarrow");
+    assert_eq!(table.metadata.scenario_type, ScenarioKind::HighwayCurve);
+    assert_eq!(table.rows.len(), 50);
+    let row = &table.rows[30];
+    assert_eq!((row.frame_id, row.timestamp_ns), (30, 300_000_000));
+    assert!((row.v_ego - 20.3).abs() < 1e-5 && row.lead_present && row.active);
+    assert_eq!(row.gt_steer_cmd, 0.3);
+    assert!(row.gt_trajectory_x.is_nan());
+    assert_eq!(row.lead_d_rel, 100.0, "a missing column has its default");
+    assert!(table.to_scenario().is_ok());
+}

@@ -14,7 +14,7 @@
 
 use super::{Parameters, VehicleModel, VehicleParameters};
 use crate::SimError;
-use crate::columns::lane_columns;
+use crate::columns::lane_tiles;
 use crate::real::Real;
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +129,7 @@ impl ActuatorParameters {
     }
 }
 
-lane_columns! {
+lane_tiles! {
     /// Actuator figures of one lane.
     pub struct Actuator;
     /// Actuator figures of many lanes.

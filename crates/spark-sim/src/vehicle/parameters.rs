@@ -2,7 +2,7 @@
 
 use super::{GRAVITY, Tyre};
 use crate::SimError;
-use crate::columns::lane_columns;
+use crate::columns::lane_tiles;
 use crate::real::{Element, Real};
 use serde::{Deserialize, Serialize};
 
@@ -165,7 +165,7 @@ impl VehicleParameters {
     }
 }
 
-lane_columns! {
+lane_tiles! {
     /// The parameters that right-hand sides read; see [`VehicleParameters`] for units.
     pub struct Parameters;
     /// Parameters of many vehicles, one column each.
