@@ -12,7 +12,7 @@ use spark_hal::doctor::{Facts, Verdict, examine_facts};
 use spark_hal::{Machine, Root, Sources};
 
 /// A Spark with just enough around it that every reader is reached.
-const AROUND: [(&str, &str); 8] = [
+const AROUND: [(&str, &str); 10] = [
     ("sys/class/dmi/id/product_family", "DGX Spark"),
     ("sys/bus/pci/devices/000f:01:00.0/vendor", "0x10de"),
     ("sys/bus/pci/devices/000f:01:00.0/device", "0x2e12"),
@@ -21,6 +21,8 @@ const AROUND: [(&str, &str); 8] = [
     ("sys/bus/pci/devices/0000:01:00.0/device", "0x1021"),
     ("sys/bus/pci/devices/0000:01:00.0/class", "0x020000"),
     ("sys/bus/pci/devices/0000:01:00.0/net/eth9/ifindex", "1"),
+    ("usr/bin/docker", "ELF"),
+    ("proc/self/status", "Uid:\t1000\t1000\nGroups:\t4 24\n"),
 ];
 
 fn tree() -> &'static PathBuf {

@@ -49,7 +49,8 @@ pub struct Function {
     pub speed_mbps: Reading<u64>,
     /// Largest packet in bytes.
     pub mtu: Reading<u32>,
-    /// Its addresses.
+    /// Its addresses. Left out of serialised forms: reports get published.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub addresses: Vec<IpAddr>,
 }
 

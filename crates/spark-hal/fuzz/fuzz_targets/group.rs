@@ -1,0 +1,7 @@
+//! `/etc/group` of any content.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    spark_hal_fuzz::machine_with("etc/group", bytes);
+});
