@@ -22,7 +22,11 @@ fn main() {
     for (directory, flags) in [("current", &[][..]), ("old", &["old_driver"])] {
         let directory = out.join(directory);
         std::fs::create_dir_all(&directory).expect("OUT_DIR is writable");
-        compile("stand_in/nvml.rs", &directory.join("libnvidia-ml.so.1"), flags);
+        compile(
+            "stand_in/nvml.rs",
+            &directory.join("libnvidia-ml.so.1"),
+            flags,
+        );
         compile("stand_in/cuda.rs", &directory.join("libcuda.so.1"), flags);
     }
 }
@@ -30,8 +34,16 @@ fn main() {
 fn compile(source: &str, library: &Path, flags: &[&str]) {
     let mut rustc = Command::new(variable("RUSTC"));
     rustc
-        .args(["--edition=2024", "--crate-type=cdylib", "--crate-name=stand_in"])
-        .args(["-Copt-level=1", "-Cstrip=symbols", "--check-cfg=cfg(old_driver)"])
+        .args([
+            "--edition=2024",
+            "--crate-type=cdylib",
+            "--crate-name=stand_in",
+        ])
+        .args([
+            "-Copt-level=1",
+            "-Cstrip=symbols",
+            "--check-cfg=cfg(old_driver)",
+        ])
         .args(["--target", &variable("TARGET")])
         .arg("-o")
         .arg(library)
