@@ -14,6 +14,7 @@
 //! Deliberately absent: checksums (the format does not say over what) and memory maps.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
@@ -26,7 +27,8 @@ use super::wire::Budget;
 #[derive(Debug)]
 pub(super) struct ExternalFiles<'f> {
     folder: Option<&'f Path>,
-    open: BTreeMap<String, (File, u64)>,
+    /// By real path, so that two names of a file do not count twice.
+    open: BTreeMap<PathBuf, (File, u64)>,
 }
 
 impl<'f> ExternalFiles<'f> {
@@ -72,13 +74,14 @@ impl<'f> ExternalFiles<'f> {
                 "{length} bytes stated, its shape takes {n_bytes}"
             )));
         }
-        if !self.open.contains_key(location) {
-            let (file, size) = self.open_file(location).map_err(fail)?;
-            budget.extend(usize::try_from(size).unwrap_or(usize::MAX));
-            self.open.insert(location.to_owned(), (file, size));
-        }
-        let Some((file, size)) = self.open.get_mut(location) else {
-            return Err(fail("it is not open".to_owned()));
+        let path = self.confined(location).map_err(fail)?;
+        let (file, size) = match self.open.entry(path) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(new) => {
+                let (file, size) = open_file(new.key()).map_err(fail)?;
+                budget.extend(usize::try_from(size).unwrap_or(usize::MAX));
+                new.insert((file, size))
+            }
         };
         if offset.checked_add(length).is_none_or(|end| end > *size) {
             return Err(fail(format!(
@@ -91,16 +94,6 @@ impl<'f> ExternalFiles<'f> {
             .and_then(|_| file.read_exact(&mut bytes))
             .map_err(|e| fail(e.to_string()))?;
         Ok(bytes)
-    }
-
-    fn open_file(&self, location: &str) -> Result<(File, u64), String> {
-        let path = self.confined(location)?;
-        let metadata = path.metadata().map_err(|e| e.to_string())?;
-        if !metadata.is_file() {
-            return Err("it is not a regular file".to_owned());
-        }
-        let file = File::open(&path).map_err(|e| e.to_string())?;
-        Ok((file, metadata.len()))
     }
 
     /// The real path of `location`, if it is below the model's folder.
@@ -127,4 +120,13 @@ impl<'f> ExternalFiles<'f> {
         }
         Ok(path)
     }
+}
+
+fn open_file(path: &Path) -> Result<(File, u64), String> {
+    let metadata = path.metadata().map_err(|e| e.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    Ok((file, metadata.len()))
 }

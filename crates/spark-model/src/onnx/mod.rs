@@ -53,17 +53,23 @@ const CONSTANT_BYTES: usize = 512 << 20;
 ///
 /// # Errors
 ///
-/// [`ModelError::Io`] if the file cannot be read; otherwise as [`parse`].
+/// [`ModelError::Io`] if the file cannot be read or is no regular file;
+/// [`OnnxError::TooLarge`] beyond 2 GiB; otherwise as [`parse`].
 pub fn load(path: &Path) -> Result<Graph, ModelError> {
     let io = |source| ModelError::Io {
         path: path.to_owned(),
         source,
     };
-    let size = std::fs::metadata(path).map_err(io)?.len();
-    if size > MAX_FILE_BYTES {
+    let metadata = std::fs::metadata(path).map_err(io)?;
+    if !metadata.is_file() {
+        // Pipes and devices may never end.
+        let kind = std::io::ErrorKind::InvalidInput;
+        return Err(io(std::io::Error::new(kind, "it is not a regular file")));
+    }
+    if metadata.len() > MAX_FILE_BYTES {
         return Err(OnnxError::TooLarge {
             what: "the size of the file",
-            got: size,
+            got: metadata.len(),
             limit: MAX_FILE_BYTES,
         }
         .into());

@@ -165,3 +165,16 @@ fn replacing_what_is_not_there_or_does_not_fit_is_an_error() {
         assert!(error.to_string().contains(wanted), "{error}");
     }
 }
+
+#[test]
+fn an_output_shape_that_is_not_declared_is_written_if_it_follows() {
+    for sample in every_operator().into_iter().take(40) {
+        let mut graph = sample.graph;
+        let declared = form(&graph).outputs;
+        for id in graph.outputs.clone() {
+            graph.values[id.0].shape = None;
+        }
+        let again = written_and_read(&graph);
+        assert_eq!(form(&again).outputs, declared, "{}", sample.name);
+    }
+}

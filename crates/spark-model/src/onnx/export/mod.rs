@@ -8,8 +8,8 @@
 //! Files are of operator set 21, which every runtime of the last years reads, or of 24
 //! where the graph holds an operator that 21 lacks (Swish, RMSNormalization).
 //!
-//! Deliberately absent: shape inference. An output's shape is written where the graph
-//! declares it.
+//! Deliberately absent: shapes with symbols that the graph does not declare. An output's
+//! shape is written where it is declared, or follows from inputs of fixed shapes.
 
 mod operators;
 mod save;
@@ -28,7 +28,7 @@ use super::proto::{
 use super::tensors::{number_of, write_tensor};
 use super::wire::Text;
 use crate::ModelError;
-use crate::graph::{Dim, Graph, Node, Op, Softmax, Unary, Value};
+use crate::graph::{Dim, Graph, Node, Op, Softmax, Unary, Value, bind};
 use crate::tensor::{DType, Tensor};
 
 /// Version of the file format; the first that operator set 21 came with.
@@ -96,9 +96,15 @@ fn to_model<'g>(
         out.input
             .push(value_info(graph.value(*id), dtypes[id.0], "input")?);
     }
-    for id in &graph.outputs {
-        out.output
-            .push(value_info(graph.value(*id), dtypes[id.0], "output")?);
+    let shapes = output_shapes(graph);
+    for (id, shape) in graph.outputs.iter().zip(shapes) {
+        let mut info = value_info(graph.value(*id), dtypes[id.0], "output")?;
+        let ty = info.r#type.as_mut().and_then(|t| t.tensor_type.as_mut());
+        if let (Some(ty), Some(shape)) = (ty, shape) {
+            ty.shape
+                .get_or_insert_with(|| Box::new(fixed_shape(&shape)));
+        }
+        out.output.push(info);
     }
     let newer = graph.nodes.iter().any(|n| {
         matches!(
@@ -149,6 +155,34 @@ fn element_types(graph: &Graph) -> Vec<Option<DType>> {
         }
     }
     dtypes
+}
+
+/// Shapes of the outputs, if some are not declared and all follow from the inputs'.
+fn output_shapes(graph: &Graph) -> Vec<Option<Vec<usize>>> {
+    let n_outputs = graph.outputs.len();
+    let mut outputs = graph.outputs.iter();
+    if outputs.all(|id| graph.value(*id).shape.is_some()) {
+        return vec![None; n_outputs];
+    }
+    match bind(graph, &[]) {
+        Ok(bound) => bound
+            .outputs
+            .iter()
+            .map(|id| Some(bound.value(*id).ty.shape.clone()))
+            .collect(),
+        // Symbols among the inputs' extents; readers infer what they need.
+        Err(_) => vec![None; n_outputs],
+    }
+}
+
+fn fixed_shape(shape: &[usize]) -> TensorShapeProto<'static> {
+    let dim = |&extent: &usize| DimensionProto {
+        dim_value: Some(extent as i64),
+        ..DimensionProto::default()
+    };
+    TensorShapeProto {
+        dim: shape.iter().map(dim).collect(),
+    }
 }
 
 fn value_info<'g>(
