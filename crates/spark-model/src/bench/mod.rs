@@ -197,12 +197,6 @@ impl Bench<'_> {
             self.dumps
                 .push((loaded.name.clone(), precision, loaded.tensors(&outputs)));
         }
-        if loaded.weights == "random" {
-            self.note([format!(
-                "{}: weights are random, never trained; its outputs mean nothing",
-                loaded.name
-            )]);
-        }
         if run.non_finite_outputs > 0 {
             let n = run.non_finite_outputs;
             self.note([format!(
@@ -230,6 +224,22 @@ impl Bench<'_> {
         let position = |name: &str| self.candidates.iter().position(|c| c.name == name);
         self.report.runs.sort_by_key(|run| position(&run.model));
         self.report.combined = self.report.combined_all.first().cloned();
+        let is_random = |run: &&RunReport| run.weights == "random";
+        let mut random: Vec<&str> = self
+            .report
+            .runs
+            .iter()
+            .filter(is_random)
+            .map(|run| run.model.as_str())
+            .collect();
+        random.dedup();
+        if !random.is_empty() {
+            let models = random.join(", ");
+            self.report.notes.push(format!(
+                "the weights of {models} are random, never trained: speed and number formats can be \
+                 judged, the outputs mean nothing"
+            ));
+        }
         if let Some(path) = &self.options.dump_outputs {
             tensor_file::write(path, &named_dumps(self.dumps))?;
         }

@@ -45,12 +45,7 @@ pub fn render(report: &BenchReport) -> String {
     lines.extend(goldens(report));
     lines.extend(accuracies(report));
     lines.extend(steps(report));
-    lines.extend(report.refused.iter().map(|refused| {
-        format!(
-            "refused: {} {}: {}",
-            refused.model, refused.precision, refused.reason
-        )
-    }));
+    lines.extend(refusals(report));
     if !report.combined_all.is_empty() {
         let text = "vision + policy: one step as openpilot chains them, with frame, feature and \
                     desire history and parsing of the outputs";
@@ -206,6 +201,24 @@ fn accuracies(report: &BenchReport) -> impl Iterator<Item = String> {
     })
 }
 
+/// One line per precision and reason, with all models it holds for.
+fn refusals(report: &BenchReport) -> Vec<String> {
+    let mut grouped: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for refused in &report.refused {
+        let same = |(precision, reason, _): &&mut (&str, &str, Vec<&str>)| {
+            *precision == refused.precision && *reason == refused.reason
+        };
+        match grouped.iter_mut().find(same) {
+            Some((_, _, models)) => models.push(&refused.model),
+            None => grouped.push((refused.precision, &refused.reason, vec![&refused.model])),
+        }
+    }
+    let line = |(precision, reason, models): (&str, &str, Vec<&str>)| {
+        format!("refused: {precision}: {reason} ({})", models.join(", "))
+    };
+    grouped.into_iter().map(line).collect()
+}
+
 fn steps(report: &BenchReport) -> impl Iterator<Item = String> {
     report
         .runs
@@ -297,11 +310,13 @@ mod tests {
                 seed: 0,
             },
             runs: vec![run],
-            refused: vec![Refusal {
-                model: "driving_vision".to_owned(),
-                precision: "fp8",
-                reason: "not built".to_owned(),
-            }],
+            refused: ["driving_vision", "driving_policy"]
+                .map(|model| Refusal {
+                    model: model.to_owned(),
+                    precision: "fp8",
+                    reason: "not built".to_owned(),
+                })
+                .to_vec(),
             combined: Some(combined.clone()),
             combined_all: vec![combined],
             notes: vec!["weights are random".to_owned()],
@@ -326,7 +341,7 @@ mod tests {
         let text = render(&report());
         for want in [
             "golden: driving_vision fp32: 3 cases, largest error 1.0e-6 absolute, 2.5e-7 of its output's scale",
-            "refused: driving_vision fp8: not built",
+            "refused: fp8: not built (driving_vision, driving_policy)",
             "steps: driving_vision fp32: 120 on cpu in fp32, 2 threads",
             "note: weights are random",
             "vision + policy",
