@@ -35,6 +35,16 @@ fn ints(values: &[i64]) -> Option<Tensor> {
     Some(Tensor::from_i64([values.len()], values.to_vec()).expect("small"))
 }
 
+/// That many cases, or more where `PROPTEST_CASES` asks for them.
+fn at_least(cases: u32) -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    ProptestConfig {
+        cases: asked.cases.max(cases),
+        failure_persistence: None,
+        ..asked
+    }
+}
+
 /// Either both refuse the case, or both agree on types.
 fn check(case: &Case) -> Result<(), TestCaseError> {
     let tensors: Vec<Option<&Tensor>> = case.operands.iter().map(Option::as_ref).collect();
@@ -264,7 +274,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(at_least(3000))]
 
     #[test]
     fn evaluation_makes_what_inference_says(case in cases()) {
@@ -380,7 +390,7 @@ fn shaped(shape: &[usize]) -> Option<Operand<'_>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5000, ..ProptestConfig::default() })]
+    #![proptest_config(at_least(5000))]
 
     #[test]
     fn inference_survives_any_extents(

@@ -18,15 +18,17 @@
 //!
 //! Deliberately absent: symbolic extents (see [`super::bind`]) and guesses.
 
+mod create;
 mod elementwise;
+mod gather;
 mod matrix;
 mod movement;
 mod normalise;
 mod resample;
 mod window;
 
+pub(crate) use create::shape_part;
 pub use matrix::{Einsum, parse_einsum};
-pub(crate) use movement::shape_part;
 pub use movement::{PadAxis, SliceAxis, resolve_pads, resolve_slice};
 pub use resample::{ResizeAxis, nearest_sources, resolve_resize};
 pub use window::{WindowAxis, conv_transpose_windows, conv_windows, pool_windows};
@@ -195,26 +197,26 @@ fn dispatch(op: &Op, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError
         Op::Concat { axis } => movement::concat(*axis, operands),
         Op::Split { axis } => movement::split(*axis, operands),
         Op::Slice => movement::slice(operands),
-        Op::Gather { axis } => movement::gather(*axis, operands),
-        Op::GatherElements { axis } => movement::gather_elements(*axis, operands),
-        Op::GatherNd { batch_dims } => movement::gather_nd(*batch_dims, operands),
+        Op::Gather { axis } => gather::gather(*axis, operands),
+        Op::GatherElements { axis } => gather::gather_elements(*axis, operands),
+        Op::GatherNd { batch_dims } => gather::gather_nd(*batch_dims, operands),
         Op::ScatterElements { axis, reduction } => {
-            movement::scatter_elements(*axis, *reduction, operands)
+            gather::scatter_elements(*axis, *reduction, operands)
         }
-        Op::ScatterNd { reduction } => movement::scatter_nd(*reduction, operands),
+        Op::ScatterNd { reduction } => gather::scatter_nd(*reduction, operands),
         Op::Expand => movement::expand(operands),
         Op::Tile => movement::tile(operands),
         Op::Pad(mode) => movement::pad(*mode, operands),
-        Op::Shape { start, end } => movement::shape(*start, *end, operands),
-        Op::Size => movement::size(operands),
-        Op::ConstantOfShape { value } => movement::constant_of_shape(value, operands),
-        Op::Range => movement::range(operands),
-        Op::OneHot { axis } => movement::one_hot(*axis, operands),
-        Op::NonZero => movement::non_zero(operands),
+        Op::Shape { start, end } => create::shape(*start, *end, operands),
+        Op::Size => create::size(operands),
+        Op::ConstantOfShape { value } => create::constant_of_shape(value, operands),
+        Op::Range => create::range(operands),
+        Op::OneHot { axis } => create::one_hot(*axis, operands),
+        Op::NonZero => create::non_zero(operands),
         Op::DepthToSpace { block, .. } => movement::depth_to_space(*block, operands),
         Op::SpaceToDepth { block } => movement::space_to_depth(*block, operands),
         Op::Trilu { .. } => movement::trilu(operands),
-        Op::EyeLike { dtype, .. } => movement::eye_like(*dtype, operands),
+        Op::EyeLike { dtype, .. } => create::eye_like(*dtype, operands),
     }
 }
 

@@ -1,15 +1,14 @@
-//! Operators that move, repeat, select or make elements without arithmetic.
+//! Operators that move, repeat or leave out elements by position.
 
 use super::{
-    Operand, Operands, broadcast_shapes, check_index, check_numeric, check_rank,
-    check_rank_at_least, check_same_dtype, check_scalar, check_shape, constant_ints, one, op_error,
-    resolve_axes, resolve_axis,
+    Operand, Operands, broadcast_shapes, check_index, check_rank, check_rank_at_least,
+    check_same_dtype, check_scalar, constant_ints, one, op_error, resolve_axes, resolve_axis,
 };
-use crate::graph::{OpError, PadMode, ScatterReduction, TensorType};
-use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
+use crate::graph::{OpError, PadMode, TensorType};
+use crate::tensor::MAX_ELEMENTS;
 
 /// Constant extents, none negative.
-fn constant_extents(what: &str, operand: &Operand<'_>) -> Result<Vec<usize>, OpError> {
+pub(super) fn constant_extents(what: &str, operand: &Operand<'_>) -> Result<Vec<usize>, OpError> {
     constant_ints(what, operand)?
         .into_iter()
         .map(|v| {
@@ -286,147 +285,6 @@ pub(super) fn slice(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError>
     one(x.dtype, slices.iter().map(|s| s.len).collect::<Vec<_>>())
 }
 
-/// Refuses constant indices outside `-extent..extent`; others are checked when they flow.
-fn check_indices(indices: &Operand<'_>, extent: usize) -> Result<(), OpError> {
-    check_index("indices", indices)?;
-    let out_of_range = |&v: &i64| v < -(extent as i64) || v >= extent as i64;
-    let bad = match indices.constant.map(Tensor::data) {
-        Some(TensorData::I64(v)) => v.iter().copied().find(out_of_range),
-        Some(TensorData::I32(v)) => v.iter().map(|&i| i64::from(i)).find(out_of_range),
-        _ => None,
-    };
-    match bad {
-        Some(bad) => Err(op_error!(
-            "index {bad} is out of range for an axis of {extent}"
-        )),
-        None => Ok(()),
-    }
-}
-
-pub(super) fn gather(axis: i64, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(2, 2, 1)?;
-    let x = operands.required(0, "x")?;
-    let indices = operands.required(1, "indices")?;
-    let axis = resolve_axis(axis, x.rank())?;
-    check_indices(&indices, x.shape[axis])?;
-    one(
-        x.dtype,
-        [&x.shape[..axis], indices.shape, &x.shape[axis + 1..]].concat(),
-    )
-}
-
-pub(super) fn gather_elements(
-    axis: i64,
-    operands: &Operands<'_>,
-) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(2, 2, 1)?;
-    let x = operands.required(0, "x")?;
-    let indices = operands.required(1, "indices")?;
-    let axis = resolve_axis(axis, x.rank())?;
-    check_indices(&indices, x.shape[axis])?;
-    check_inside(&indices, &x, axis)?;
-    one(x.dtype, indices.shape)
-}
-
-/// `indices` must not reach beyond `x` on any axis but `axis`.
-fn check_inside(indices: &Operand<'_>, x: &Operand<'_>, axis: usize) -> Result<(), OpError> {
-    let inside = |(i, &d): (usize, &usize)| i == axis || d <= x.shape[i];
-    if indices.rank() == x.rank() && indices.shape.iter().enumerate().all(inside) {
-        return Ok(());
-    }
-    Err(op_error!(
-        "`indices` of shape {:?} do not fit `x` of shape {:?}",
-        indices.shape,
-        x.shape
-    ))
-}
-
-/// Axes of `x` behind those that the last axis of `indices` speaks of.
-fn nd_rest<'a>(
-    x: &Operand<'a>,
-    indices: &Operand<'_>,
-    batch_dims: usize,
-) -> Result<&'a [usize], OpError> {
-    if !matches!(indices.dtype, DType::I64 | DType::I32) {
-        return Err(op_error!("`indices` is {}, wanted i64", indices.dtype));
-    }
-    check_rank_at_least("x", x, 1)?;
-    check_rank_at_least("indices", indices, 1)?;
-    let Some((&depth, outer)) = indices.shape.split_last() else {
-        return Err(op_error!("`indices` is a scalar"));
-    };
-    if batch_dims > outer.len()
-        || batch_dims > x.rank()
-        || x.shape[..batch_dims] != outer[..batch_dims]
-    {
-        return Err(op_error!(
-            "`x` of shape {:?} and `indices` of shape {:?} do not share {batch_dims} axes",
-            x.shape,
-            indices.shape
-        ));
-    }
-    if depth > x.rank() - batch_dims {
-        return Err(op_error!(
-            "{depth} indices for {} axes",
-            x.rank() - batch_dims
-        ));
-    }
-    Ok(&x.shape[batch_dims + depth..])
-}
-
-pub(super) fn gather_nd(
-    batch_dims: usize,
-    operands: &Operands<'_>,
-) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(2, 2, 1)?;
-    let x = operands.required(0, "x")?;
-    let indices = operands.required(1, "indices")?;
-    let rest = nd_rest(&x, &indices, batch_dims)?;
-    let outer = &indices.shape[..indices.rank() - 1];
-    one(x.dtype, [outer, rest].concat())
-}
-
-fn check_scatter_dtype(x: &Operand<'_>, reduction: ScatterReduction) -> Result<(), OpError> {
-    match reduction {
-        ScatterReduction::None => Ok(()),
-        _ => check_numeric("x", x),
-    }
-}
-
-pub(super) fn scatter_elements(
-    axis: i64,
-    reduction: ScatterReduction,
-    operands: &Operands<'_>,
-) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(3, 3, 1)?;
-    let x = operands.required(0, "x")?;
-    let indices = operands.required(1, "indices")?;
-    let updates = operands.required(2, "updates")?;
-    check_scatter_dtype(&x, reduction)?;
-    let axis = resolve_axis(axis, x.rank())?;
-    check_indices(&indices, x.shape[axis])?;
-    check_inside(&indices, &x, axis)?;
-    check_same_dtype("updates", &updates, x.dtype)?;
-    check_shape("updates", updates.shape, indices.shape)?;
-    one(x.dtype, x.shape)
-}
-
-pub(super) fn scatter_nd(
-    reduction: ScatterReduction,
-    operands: &Operands<'_>,
-) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(3, 3, 1)?;
-    let x = operands.required(0, "x")?;
-    let indices = operands.required(1, "indices")?;
-    let updates = operands.required(2, "updates")?;
-    check_scatter_dtype(&x, reduction)?;
-    let rest = nd_rest(&x, &indices, 0)?;
-    let outer = &indices.shape[..indices.rank() - 1];
-    check_same_dtype("updates", &updates, x.dtype)?;
-    check_shape("updates", updates.shape, &[outer, rest].concat())?;
-    one(x.dtype, x.shape)
-}
-
 pub(super) fn expand(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
     operands.expect(2, 2, 1)?;
     let x = operands.required(0, "x")?;
@@ -524,116 +382,6 @@ pub(super) fn pad(mode: PadMode, operands: &Operands<'_>) -> Result<Vec<TensorTy
     )
 }
 
-pub(super) fn shape(
-    start: i64,
-    end: Option<i64>,
-    operands: &Operands<'_>,
-) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(1, 1, 1)?;
-    let x = operands.required(0, "x")?;
-    one(DType::I64, [shape_part(x.shape, start, end).len()])
-}
-
-/// The axes `start..end` of a shape, clipped as the `Shape` operator does.
-pub(crate) fn shape_part(shape: &[usize], start: i64, end: Option<i64>) -> &[usize] {
-    let rank = shape.len() as i64;
-    let clip = |v: i64| {
-        let from_front = if v < 0 { v.saturating_add(rank) } else { v };
-        from_front.clamp(0, rank) as usize
-    };
-    shape
-        .get(clip(start)..clip(end.unwrap_or(rank)))
-        .unwrap_or(&[])
-}
-
-pub(super) fn size(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(1, 1, 1)?;
-    operands.required(0, "x")?;
-    one(DType::I64, [])
-}
-
-pub(super) fn constant_of_shape(
-    value: &Tensor,
-    operands: &Operands<'_>,
-) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(1, 1, 1)?;
-    let shape = constant_extents("shape", &operands.required(0, "shape")?)?;
-    if value.len() != 1 {
-        return Err(op_error!(
-            "the value has {} elements, wanted one",
-            value.len()
-        ));
-    }
-    one(value.dtype(), shape)
-}
-
-pub(super) fn range(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(3, 3, 1)?;
-    let start = operands.required(0, "start")?;
-    check_numeric("start", &start)?;
-    let mut bounds = Vec::with_capacity(3);
-    for (index, what) in ["start", "limit", "delta"].into_iter().enumerate() {
-        let bound = operands.required(index, what)?;
-        check_same_dtype(what, &bound, start.dtype)?;
-        check_scalar(what, &bound)?;
-        let constant = bound.constant.ok_or_else(|| {
-            op_error!("`{what}` must be constant: the result's shape depends on it")
-        })?;
-        bounds.push(constant);
-    }
-    let n = match [bounds[0].data(), bounds[1].data(), bounds[2].data()] {
-        [TensorData::I64(a), TensorData::I64(b), TensorData::I64(d)] => {
-            let (distance, step) = (i128::from(b[0]) - i128::from(a[0]), i128::from(d[0]));
-            let whole = distance
-                .checked_div(step)
-                .ok_or_else(|| op_error!("delta is zero"))?;
-            let more = distance % step != 0 && (distance > 0) == (step > 0);
-            (whole + i128::from(more)) as f64
-        }
-        _ => {
-            let [a, b, d] = [0, 1, 2].map(|i| bounds[i].to_f64()[0]);
-            ((b - a) / d).ceil()
-        }
-    };
-    if n.is_nan() || n > MAX_ELEMENTS as f64 || bounds[2].to_f64()[0] == 0.0 {
-        return Err(op_error!("a range of {n} elements"));
-    }
-    // Negative counts, the limit lying behind, saturate to none.
-    one(start.dtype, [n as usize])
-}
-
-pub(super) fn one_hot(axis: i64, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(3, 3, 1)?;
-    let indices = operands.required(0, "indices")?;
-    let depth = operands.required(1, "depth")?;
-    let values = operands.required(2, "values")?;
-    check_numeric("indices", &indices)?;
-    check_numeric("depth", &depth)?;
-    check_scalar("depth", &depth)?;
-    check_shape("values", values.shape, &[2])?;
-    let depth = depth
-        .constant
-        .ok_or_else(|| op_error!("`depth` must be constant: the result's shape depends on it"))?
-        .to_f64()[0];
-    if !(depth >= 1.0 && depth <= MAX_ELEMENTS as f64) {
-        return Err(op_error!("depth {depth}, wanted 1 to {MAX_ELEMENTS}"));
-    }
-    let axis = resolve_axis(axis, indices.rank() + 1)?;
-    let mut shape = indices.shape.to_vec();
-    shape.insert(axis, depth as usize);
-    one(values.dtype, shape)
-}
-
-pub(super) fn non_zero(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(1, 1, 1)?;
-    let x = operands.required(0, "x")?;
-    let constant = x
-        .constant
-        .ok_or_else(|| op_error!("`x` must be constant: the result's shape depends on it"))?;
-    let count = constant.to_f64().iter().filter(|&&v| v != 0.0).count();
-    one(DType::I64, [x.rank(), count])
-}
-
 pub(super) fn depth_to_space(
     block: usize,
     operands: &Operands<'_>,
@@ -681,14 +429,4 @@ pub(super) fn trilu(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError>
         check_scalar("k", &k)?;
     }
     one(x.dtype, x.shape)
-}
-
-pub(super) fn eye_like(
-    dtype: Option<DType>,
-    operands: &Operands<'_>,
-) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(1, 1, 1)?;
-    let x = operands.required(0, "x")?;
-    check_rank("x", &x, 2)?;
-    one(dtype.unwrap_or(x.dtype), x.shape)
 }
