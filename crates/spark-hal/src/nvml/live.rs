@@ -9,6 +9,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use super::{GpuProcess, GpuSample, NvmlApi, NvmlDevice, throttle_reasons};
+use crate::cuda;
 use crate::gpu::{ComputeCapability, MemoryFigures};
 use crate::reading::{Failure, Reading, quote};
 use crate::stack::Version;
@@ -52,7 +53,16 @@ impl LiveNvml {
     /// As [`LiveNvml::open`].
     pub fn open_library(library: &OsStr) -> Result<Self, Failure> {
         match Nvml::builder().lib_path(library).init() {
-            Ok(nvml) => Ok(Self { nvml }),
+            Ok(nvml) => {
+                // The library must outlive its last caller: a driver library may have
+                // threads of its own, and this one is used on a thread that ends.
+                cuda::probe_library(&[&library.to_string_lossy()], &[]).map_err(|why| {
+                    Failure::NoSource {
+                        reason: why.to_string(),
+                    }
+                })?;
+                Ok(Self { nvml })
+            }
             Err(NvmlError::LibloadingError(error)) => Err(Failure::NoSource {
                 reason: format!("no NVML: {}", quote(&error.to_string())),
             }),
