@@ -214,6 +214,8 @@ impl Kernel for Update<'_> {
             let error = lane.setpoint - yaw_rate * v;
             let raw_jerk = (lane.later - lane.earlier) * lane.inverse_window;
             let jerk = lane.jerk + (raw_jerk - lane.jerk) * lane.jerk_share;
+            // A low-pass decays into subnormal numbers, which are slow; nobody feels 1e-9 m/s^3.
+            let jerk = L::select(jerk.abs().lt(L::splat(1e-9)), zero, jerk);
             let threshold = L::splat(FRICTION_THRESHOLD);
             let share =
                 ((error + L::splat(config.jerk_gain_s) * jerk) / threshold).clamp(-one, one);
