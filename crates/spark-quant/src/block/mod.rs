@@ -363,7 +363,8 @@ impl Quantizer {
         shape: &[usize],
         axis: usize,
     ) -> Result<(), QuantError> {
-        self.quantize(cpu, values, shape, axis)?.dequantize_into(cpu, values)
+        self.quantize(cpu, values, shape, axis)?
+            .dequantize_into(cpu, values)
     }
 
     fn check_recipe(&self, extent: &rows::Extent) -> Result<(), QuantError> {

@@ -226,12 +226,20 @@ fn a_round_trip_in_place_is_the_same_and_all_or_nothing() {
     let (cpu, shape) = (Cpu::detect(), [3, 40, 2]);
     let mut values = mixed_values(240, 14);
     let quantizer = Quantizer::new(Recipe::NVFP4);
-    let want = quantizer.round_trip(cpu, &values, &shape, 1).expect("finite");
-    quantizer.round_trip_in_place(cpu, &mut values, &shape, 1).expect("finite");
+    let want = quantizer
+        .round_trip(cpu, &values, &shape, 1)
+        .expect("finite");
+    quantizer
+        .round_trip_in_place(cpu, &mut values, &shape, 1)
+        .expect("finite");
     assert_eq!(values, want);
     values[100] = f32::INFINITY;
     let before = values.clone();
-    assert!(quantizer.round_trip_in_place(cpu, &mut values, &shape, 1).is_err());
+    assert!(
+        quantizer
+            .round_trip_in_place(cpu, &mut values, &shape, 1)
+            .is_err()
+    );
     assert_eq!(values, before);
 }
 
