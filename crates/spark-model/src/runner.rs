@@ -145,7 +145,7 @@ struct Session {
 /// ```
 /// use spark_model::{ModelRunner, RunOptions, Tensor, zoo};
 ///
-/// let mut runner = ModelRunner::from_graph(zoo::driving_policy(1)?, &RunOptions::new())?;
+/// let mut runner = ModelRunner::from_graph(zoo::driving_policy(1), &RunOptions::new())?;
 /// let desire = Tensor::zeros(spark_model::DType::F32, [1, 25, 8])?;
 /// let traffic = Tensor::from_f32([1, 2], vec![1.0, 0.0])?;
 /// let features = Tensor::zeros(spark_model::DType::F32, [1, 25, 512])?;

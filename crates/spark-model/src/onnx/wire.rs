@@ -16,7 +16,7 @@
 //! Format: Protocol Buffers encoding, <https://protobuf.dev/programming-guides/encoding/>.
 //!
 //! Deliberately absent: groups (refused), maps, extensions, and keeping unknown fields;
-//! [`super::edit`] changes a file without losing them.
+//! [`super::replace_constants`] changes a file without losing them.
 
 use std::borrow::Cow;
 

@@ -18,7 +18,11 @@ fn tensor(file: &SafeTensors<'_>, name: &str) -> Tensor {
     let shape = view.shape().to_vec();
     match view.dtype() {
         Dtype::F16 => {
-            let values = bytes.as_chunks().0.iter().map(|&b| half::f16::from_le_bytes(b).to_f32());
+            let values = bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&b| half::f16::from_le_bytes(b).to_f32());
             Tensor::from_f32(shape, values.collect())
         }
         Dtype::F32 => {
@@ -62,9 +66,16 @@ fn check(model: &str, golden: &str, bar: f64, options: &RunOptions) {
             assert_eq!(got.len(), want.len());
             let worst = got.iter().zip(&want).fold(0.0f64, |m, (g, w)| {
                 let d = (g - w).abs();
-                if d.is_finite() { m.max(d) } else { f64::INFINITY }
+                if d.is_finite() {
+                    m.max(d)
+                } else {
+                    f64::INFINITY
+                }
             });
-            assert!(worst <= bar * scale, "case {case}, {name}: {worst:e} of {scale:e}");
+            assert!(
+                worst <= bar * scale,
+                "case {case}, {name}: {worst:e} of {scale:e}"
+            );
             n_outputs += 1;
         }
     }
@@ -75,8 +86,18 @@ fn check(model: &str, golden: &str, bar: f64, options: &RunOptions) {
 fn trained_monitoring_models_reproduce_their_goldens() {
     for isa in Isa::available() {
         let options = RunOptions::new().threads(1).isa(isa);
-        check("dmonitoring_0_8_9.onnx", "dmonitoring_0_8_9.safetensors", 1e-4, &options);
-        check("dmonitoring_0_8_5.onnx", "dmonitoring_0_8_5.safetensors", 1e-4, &options);
+        check(
+            "dmonitoring_0_8_9.onnx",
+            "dmonitoring_0_8_9.safetensors",
+            1e-4,
+            &options,
+        );
+        check(
+            "dmonitoring_0_8_5.onnx",
+            "dmonitoring_0_8_5.safetensors",
+            1e-4,
+            &options,
+        );
     }
 }
 
