@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         found.rounds, found.n_runs
     );
 
-    let report = simulator.run(&[found.scenario.clone()], &driver);
+    let report = simulator.run(std::slice::from_ref(&found.scenario), &driver);
     if let Some(trace) = &report.results[0].trace {
         write_atomically(out.as_ref(), replay_svg(&found.scenario, trace).as_bytes())?;
         println!("drawn in {out}");

@@ -1,3 +1,5 @@
+//! Built-in networks: interfaces and sizes of the shipped ones, weights from the seed alone.
+
 use super::*;
 use crate::graph::{Dim, Op};
 use crate::openpilot::slices::OutputLayout;

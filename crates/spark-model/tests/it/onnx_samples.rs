@@ -7,9 +7,8 @@ use std::slice::from_ref;
 use half::f16;
 use spark_model::graph::{
     ArgReduce, AspectRatio, Binary, Cell, Conv, ConvTranspose, CoordinateTransform, Dim, Direction,
-    Gemm, Graph, GridPadding, Interpolation, NearestRounding, Node, Op, PadMode, Padding, Pool,
-    PoolKind, Recurrent, Reduce, ReduceKind, Resize, ScatterReduction, Softmax, Unary, Value,
-    ValueId, Variadic, bind,
+    Gemm, Graph, GridPadding, Interpolation, NearestRounding, Node, Op, Padding, Pool, PoolKind,
+    Recurrent, Reduce, ReduceKind, Resize, Softmax, Unary, Value, ValueId, Variadic, bind,
 };
 use spark_model::{DType, Tensor, TensorData};
 

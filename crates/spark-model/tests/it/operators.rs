@@ -91,7 +91,8 @@ fn same(got: &Tensor, want: &Tensor, bar: f64) -> Result<(), String> {
         .fold(0.0f64, |m, v| m.max(v.abs()));
     for (i, (g, w)) in got.iter().zip(&want).enumerate() {
         let equal = g == w || (g.is_nan() && w.is_nan());
-        if !equal && !((g - w).abs() <= bar * scale + 1e-30) {
+        let close = (g - w).abs() <= bar * scale + 1e-30; // never true of NaN
+        if !equal && !close {
             return Err(format!("element {i}: {g:e}, want {w:e} (scale {scale:e})"));
         }
     }

@@ -8,9 +8,9 @@
 //! Scalar     [f32; 16]        [u32; 16]        [u8; 64]
 //! ```
 //!
-//! A kernel is written once against [`Simd`] and compiled for each level. Because all levels have the
+//! A kernel is written once against `Simd` and compiled for each level. Because all levels have the
 //! same sixteen lanes and every operation is defined lane by lane (or as one fixed tree), a kernel
-//! gives the same bits on all of them. The value that implements [`Simd`] is the proof that the
+//! gives the same bits on all of them. The value that implements `Simd` is the proof that the
 //! processor has the instructions: it can only be made by detection.
 //!
 //! AVX-512 here means F, BW, DQ, VL, VBMI and VNNI (Ice Lake, Zen 4 and later). Older AVX-512

@@ -1,3 +1,5 @@
+//! Controllers against the laws they implement: limits, timers, gains, sides.
+
 use super::*;
 use crate::vehicle::{VehicleModel, VehiclePreset};
 

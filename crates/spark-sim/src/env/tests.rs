@@ -1,3 +1,5 @@
+//! Environments: determinism, the three ways to reset, refused actions.
+
 use super::*;
 use crate::random::Philox;
 use crate::traffic::HighwayConfig;

@@ -1,3 +1,5 @@
+//! Learned dynamics: the challenge's random numbers, tokens, sampling and replay.
+
 use super::challenge::sample;
 use super::mersenne::Mersenne;
 use super::segment::parse;

@@ -1,3 +1,5 @@
+//! Vectors against single lanes bit for bit, and elementary functions against f64.
+
 use super::dispatch::dispatch_at;
 use super::*;
 

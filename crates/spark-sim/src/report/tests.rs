@@ -1,3 +1,5 @@
+//! Reports: the three forms agree, names are escaped, an empty run has one too.
+
 use super::*;
 use crate::compare::{CompareOptions, compare};
 use crate::control::{DoNothing, PerfectTracking, named};

@@ -1,3 +1,5 @@
+//! Roads against geometry: circles, Fresnel integrals, there and back.
+
 use super::*;
 
 fn road(segments: Vec<Segment>) -> Road {

@@ -1,3 +1,5 @@
+//! The closed loop: same bits for any threads, symmetry, collisions, faults in their place.
+
 use super::*;
 use crate::control::{
     Action, ActionBatch, Algorithm, AlgorithmFactory, Combined, DoNothing, LaneAlgorithm,

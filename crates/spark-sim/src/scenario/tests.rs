@@ -1,3 +1,5 @@
+//! Families, sweeps, search, recordings and files of scenarios.
+
 use super::*;
 use crate::SimError;
 use crate::control::planner::Personality;

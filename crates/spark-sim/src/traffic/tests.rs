@@ -1,3 +1,5 @@
+//! Other cars against physics and the equilibria of their models.
+
 use super::*;
 use crate::Profile;
 use crate::random::Philox;

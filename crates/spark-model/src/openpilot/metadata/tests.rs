@@ -1,3 +1,5 @@
+//! Output tables: as Python pickles them, damaged, hostile; base64 against RFC 4648.
+
 use super::*;
 use crate::openpilot::slices::{DRIVER_MONITORING, POLICY, VISION};
 

@@ -1,3 +1,5 @@
+//! Parsed heads against values worked out by hand, in both layouts of the outputs.
+
 use super::*;
 use crate::openpilot::slices;
 
