@@ -1,5 +1,6 @@
 //! Whole-crate tests, in one binary.
 
+mod allocator;
 mod bench;
 mod conformance;
 mod data;
@@ -19,4 +20,5 @@ mod openpilot;
 mod operators;
 mod reference;
 mod reference_types;
+mod running;
 mod zoo;
