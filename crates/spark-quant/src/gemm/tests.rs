@@ -95,12 +95,13 @@ fn check(recipe: Recipe, n_rows: usize, depth: usize, n_inputs: usize, mode: Inp
             );
         }
     }
-    // The definition itself against plain f64 sums.
+    // The definition itself against plain f64 sums: six standard deviations of the rounding
+    // error, which is a tenth of a term for one bit of mantissa and a twentieth for two.
     let dequantized = weights.dequantize(cpu).expect("whole");
     let tolerance = match (mode, recipe.format().code_bits()) {
         (InputMode::Exact, _) => 1e-5,
-        (InputMode::WeightFormat, 4) => 0.4,
-        (InputMode::WeightFormat, _) => 0.15,
+        (InputMode::WeightFormat, 4) => 0.6,
+        (InputMode::WeightFormat, _) => 0.3,
         (InputMode::Int8, _) => 0.03,
     };
     for (i, got) in want.iter().enumerate() {
