@@ -23,6 +23,8 @@ const MOUNT: &str = "/sys/fs/cgroup";
 /// Version 1 writes "no limit" as the largest multiple of the page size; nothing that
 /// large is a limit.
 const NO_LIMIT: u64 = 1 << 60;
+/// Most memberships that are looked at: version 1 has 14 controllers.
+const MEMBERSHIPS_LIMIT: usize = 64;
 /// Deepest nesting that is followed.
 const DEPTH_LIMIT: usize = 32;
 
@@ -71,7 +73,7 @@ struct Level {
 /// The directories from the process's group up to the root, for both versions.
 fn levels(membership: &str, controller: &str) -> Vec<Level> {
     let mut found = Vec::new();
-    for line in membership.lines() {
+    for line in membership.lines().take(MEMBERSHIPS_LIMIT) {
         let mut fields = line.splitn(3, ':');
         let (Some(_), Some(controllers), Some(path)) =
             (fields.next(), fields.next(), fields.next())

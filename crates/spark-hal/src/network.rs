@@ -178,10 +178,9 @@ fn addresses(root: &Root) -> BTreeMap<String, Vec<IpAddr>> {
     let mut found: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
     let networks = parse_routes(&text("/proc/net/route"));
     for address in parse_local_addresses(&text("/proc/net/fib_trie")) {
-        let holder = networks.iter().find(|network| network.contains(address));
-        if let Some(network) = holder {
+        if let Some(interface) = holder(&networks, address) {
             found
-                .entry(network.interface.clone())
+                .entry(interface.to_owned())
                 .or_default()
                 .push(IpAddr::V4(address));
         }
@@ -195,42 +194,40 @@ fn addresses(root: &Root) -> BTreeMap<String, Vec<IpAddr>> {
     found
 }
 
-struct NetworkOf {
-    interface: String,
-    network: u32,
-    mask: u32,
-}
-
-impl NetworkOf {
-    fn contains(&self, address: Ipv4Addr) -> bool {
-        self.mask != 0 && u32::from(address) & self.mask == self.network
-    }
-}
+/// Interfaces by prefix length and network.
+type Networks = BTreeMap<(u32, u32), String>;
 
 /// `eth0  000200C0  00000000  0001  0 0 0  00FFFFFF ...`: numbers in host byte order of
-/// a little-endian machine, gateways left out.
-fn parse_routes(text: &str) -> Vec<NetworkOf> {
-    let mut networks: Vec<NetworkOf> = text
-        .lines()
-        .skip(1)
-        .filter_map(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let number = |idx: usize| {
-                let digits = words.get(idx)?;
-                Some(u32::from_str_radix(digits, 16).ok()?.swap_bytes())
-            };
-            let interface = quote(words.first()?);
-            let is_direct = number(2)? == 0;
-            is_direct.then_some(NetworkOf {
-                interface,
-                network: number(1)?,
-                mask: number(7)?,
-            })
-        })
-        .collect();
-    // The narrowest network that holds an address is its own.
-    networks.sort_by_key(|network| std::cmp::Reverse(network.mask));
+/// a little-endian machine, gateways and the default route left out.
+fn parse_routes(text: &str) -> Networks {
+    let mut networks = Networks::new();
+    for line in text.lines().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |idx: usize| {
+            let digits = words.get(idx)?;
+            Some(u32::from_str_radix(digits, 16).ok()?.swap_bytes())
+        };
+        let (Some(network), Some(0), Some(mask)) = (number(1), number(2), number(7)) else {
+            continue;
+        };
+        let length = mask.leading_ones();
+        if length > 0 && prefix_mask(length) == mask {
+            let interface = || quote(words[0]);
+            networks.entry((length, network)).or_insert_with(interface);
+        }
+    }
     networks
+}
+
+/// The interface of the narrowest network that holds an address.
+fn holder(networks: &Networks, address: Ipv4Addr) -> Option<&str> {
+    let holds = |length| networks.get(&(length, u32::from(address) & prefix_mask(length)));
+    (1..=32).rev().find_map(holds).map(String::as_str)
+}
+
+/// `length`, from 1 to 32, ones followed by zeros.
+fn prefix_mask(length: u32) -> u32 {
+    u32::MAX << (32 - length)
 }
 
 /// Lines `|-- 192.0.2.2` that are followed by `/32 host LOCAL`.
@@ -270,8 +267,8 @@ mod tests {
     fn addresses_find_their_interface() {
         let networks = parse_routes(ROUTES);
         assert_eq!(networks.len(), 1);
-        assert!(networks[0].contains(Ipv4Addr::new(192, 0, 2, 2)));
-        assert!(!networks[0].contains(Ipv4Addr::new(192, 0, 3, 2)));
+        assert_eq!(holder(&networks, Ipv4Addr::new(192, 0, 2, 2)), Some("eth0"));
+        assert_eq!(holder(&networks, Ipv4Addr::new(192, 0, 3, 2)), None);
         let trie = "Main:\n  |-- 192.0.2.0\n     /24 link UNICAST\n  |-- 192.0.2.2\n     /32 host LOCAL\n  |-- 127.0.0.1\n /32 host LOCAL\n";
         let local: Vec<_> = parse_local_addresses(trie).into_iter().collect();
         assert_eq!(local, [Ipv4Addr::new(192, 0, 2, 2)]);

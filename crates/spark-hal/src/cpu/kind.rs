@@ -10,6 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::list::HIGHEST_CPU;
+
 /// The design of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -111,7 +113,8 @@ pub(super) fn parse_cpuinfo(text: &str) -> BTreeMap<u32, CpuinfoEntry> {
             .collect();
         let Some(id) = fields
             .get("processor")
-            .and_then(|id| id.parse::<u16>().ok())
+            .and_then(|id| id.parse::<u32>().ok())
+            .filter(|id| *id <= HIGHEST_CPU)
         else {
             continue;
         };
@@ -124,7 +127,7 @@ pub(super) fn parse_cpuinfo(text: &str) -> BTreeMap<u32, CpuinfoEntry> {
             _ => BTreeSet::new(),
         };
         entries.insert(
-            u32::from(id),
+            id,
             CpuinfoEntry {
                 kind: entry_kind(&fields),
                 model_name: fields

@@ -2,20 +2,14 @@
 
 use std::fmt::Write as _;
 
-/// Highest CPU number that is believed (Linux builds end at 8192).
-const HIGHEST_CPU: u32 = 16_383;
+/// Highest CPU number that is believed (`CONFIG_NR_CPUS` of Linux ends at 8192).
+pub(super) const HIGHEST_CPU: u32 = 8191;
 
 /// Reads `0-4,10-14`; `None` for anything else, including absurdly large numbers.
 #[must_use]
 pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut ids = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let first: u32 = first.trim().parse().ok()?;
-        let last: u32 = last.trim().parse().ok()?;
-        if first > last || last > HIGHEST_CPU {
-            return None;
-        }
+    for (first, last) in parse_cpu_ranges(text)? {
         ids.extend(first..=last);
         if ids.len() > HIGHEST_CPU as usize + 1 {
             return None;
@@ -24,6 +18,19 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
     ids.sort_unstable();
     ids.dedup();
     Some(ids)
+}
+
+/// The first and last CPU of every part, as written: as long as the text, however many
+/// CPUs it names.
+pub(super) fn parse_cpu_ranges(text: &str) -> Option<Vec<(u32, u32)>> {
+    let parts = text.trim().split(',').filter(|part| !part.is_empty());
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: u32 = first.trim().parse().ok()?;
+        let last: u32 = last.trim().parse().ok()?;
+        (first <= last && last <= HIGHEST_CPU).then_some((first, last))
+    };
+    parts.map(range).collect()
 }
 
 /// Writes a sorted set of CPUs as `0-4,10-14`.
@@ -58,7 +65,7 @@ mod tests {
         for text in ["a", "5-1", "0-4294967295", "-1", "0-", "99999"] {
             assert_eq!(parse_cpu_list(text), None, "{text}");
         }
-        let repeated = "0-16383,".repeat(1000);
+        let repeated = "0-8191,".repeat(1000);
         assert_eq!(parse_cpu_list(&repeated), None);
     }
 }

@@ -23,6 +23,7 @@ pub use list::{format_cpu_list, parse_cpu_list};
 use crate::reading::Reading;
 use crate::root::Root;
 use kind::CpuinfoEntry;
+use list::parse_cpu_ranges;
 
 const DIRECTORY: &str = "/sys/devices/system/cpu";
 
@@ -172,7 +173,7 @@ impl Cpu {
     #[must_use]
     pub fn plan(&self) -> ThreadPlan {
         let allowed = self.limits.allowed.as_value();
-        let is_allowed = |id: u32| allowed.is_none_or(|set| set.contains(&id));
+        let is_allowed = |id: u32| allowed.is_none_or(|set| set.binary_search(&id).is_ok());
         let fast: BTreeSet<u32> = self.fast_cpus().into_iter().collect();
         let mut order: Vec<&Core> = self
             .cores
@@ -239,7 +240,8 @@ fn read_core(root: &Root, id: u32, entry: Option<&CpuinfoEntry>) -> Core {
     let siblings = root.line(&path("topology/thread_siblings_list"));
     let first_sibling = siblings
         .as_value()
-        .and_then(|text| parse_cpu_list(text)?.first().copied())
+        .and_then(|text| parse_cpu_ranges(text)?.into_iter().min())
+        .map(|(first, _)| first)
         .filter(|first| *first <= id)
         .unwrap_or(id);
     Core {
@@ -252,27 +254,36 @@ fn read_core(root: &Root, id: u32, entry: Option<&CpuinfoEntry>) -> Core {
 }
 
 fn read_clusters(root: &Root, cores: &[Core]) -> Vec<Vec<u32>> {
-    let mut clusters: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    let mut assigned = BTreeSet::new();
-    for core in cores {
-        if assigned.contains(&core.id) {
+    let mut clusters = Vec::new();
+    // By position in `cores`.
+    let mut is_assigned = vec![false; cores.len()];
+    for idx in 0..cores.len() {
+        if is_assigned[idx] {
             continue;
         }
-        let shared = last_level_cpus(root, core.id).unwrap_or_else(|| vec![core.id]);
-        let cluster: Vec<u32> = shared
-            .into_iter()
-            .filter(|id| cores.binary_search_by_key(id, |core| core.id).is_ok())
-            .filter(|id| assigned.insert(*id))
-            .collect();
-        if let Some(first) = cluster.first() {
-            clusters.insert(*first, cluster);
+        let id = cores[idx].id;
+        let mut shared = last_level_ranges(root, id).unwrap_or_default();
+        shared.push((id, id));
+        let mut cluster = Vec::new();
+        for (first, last) in shared {
+            let begin = cores.partition_point(|core| core.id < first);
+            let end = cores.partition_point(|core| core.id <= last);
+            for member in begin..end {
+                if !is_assigned[member] {
+                    is_assigned[member] = true;
+                    cluster.push(cores[member].id);
+                }
+            }
         }
+        cluster.sort_unstable();
+        clusters.push(cluster);
     }
-    clusters.into_values().collect()
+    clusters.sort_unstable();
+    clusters
 }
 
 /// The CPUs sharing the highest-level cache of this one.
-fn last_level_cpus(root: &Root, id: u32) -> Option<Vec<u32>> {
+fn last_level_ranges(root: &Root, id: u32) -> Option<Vec<(u32, u32)>> {
     let caches = format!("{DIRECTORY}/cpu{id}/cache");
     let highest = root
         .entries(&caches)
@@ -287,5 +298,5 @@ fn last_level_cpus(root: &Root, id: u32) -> Option<Vec<u32>> {
     let list = root
         .line(&format!("{caches}/{}/shared_cpu_list", highest.1))
         .value()?;
-    parse_cpu_list(&list)
+    parse_cpu_ranges(&list)
 }

@@ -164,6 +164,69 @@ fn control_groups_that_climb_out_or_nest_without_end() {
     assert_eq!(read(&tree).memory.cgroup_limit_bytes, Reading::NotSupported);
 }
 
+#[test]
+fn control_groups_by_the_hundred_thousand() {
+    let tree = Tree::of("nvidia-dgx-spark");
+    tree.add(&format!(
+        "== /proc/self/cgroup\n{}",
+        "0::/a/b\n4:memory,cpu:/a/b\n".repeat(100_000)
+    ));
+    assert!(read(&tree).is_dgx_spark());
+}
+
+#[test]
+fn routes_and_addresses_by_the_hundred_thousand() {
+    let tree = Tree::of("nvidia-dgx-spark");
+    let mut routes = String::from("Iface\n");
+    let mut addresses = String::new();
+    for number in 0..60_000_u32 {
+        routes += &format!(
+            "e{number}\t{:08X}\t00000000\t1\t0\t0\t0\tFFFFFFFF\n",
+            number
+        );
+        let ip = std::net::Ipv4Addr::from(number + (10 << 24));
+        addresses += &format!("|-- {ip}\n/32 host LOCAL\n");
+    }
+    tree.add(&format!(
+        "== /proc/net/route\n{routes}== /proc/net/fib_trie\n{addresses}"
+    ));
+    assert!(read(&tree).is_dgx_spark());
+}
+
+#[test]
+fn cpus_that_all_claim_thousands_of_siblings() {
+    let tree = Tree::of("nvidia-dgx-spark");
+    let everything = "0-16383\n";
+    tree.add(&format!(
+        "== /sys/devices/system/cpu/online\n0-16383\n\
+         == /sys/devices/system/cpu/cpu{{0-3999}}/topology/thread_siblings_list\n{everything}\
+         == /sys/devices/system/cpu/cpu{{0-3999}}/cache/index3/level\n3\n\
+         == /sys/devices/system/cpu/cpu{{0-3999}}/cache/index3/shared_cpu_list\n16383\n"
+    ));
+    assert!(read(&tree).is_dgx_spark());
+}
+
+#[test]
+fn network_functions_by_the_thousand() {
+    let tree = Tree::of("nvidia-dgx-spark");
+    let device = "== /sys/bus/pci/devices/{0-1999}:01:00.0";
+    tree.add(&format!(
+        "{device}/vendor\n0x15b3\n{device}/device\n0x1021\n{device}/class\n0x020000\n\
+         {device}/net/eth/ifindex\n1\n"
+    ));
+    assert!(read(&tree).is_dgx_spark());
+}
+
+#[test]
+fn gpus_by_the_thousand() {
+    let tree = Tree::of("nvidia-dgx-spark");
+    let device = "== /sys/bus/pci/devices/{0-3999}:01:00.0";
+    tree.add(&format!(
+        "{device}/vendor\n0x10de\n{device}/device\n0x2e12\n{device}/class\n0x030000\n"
+    ));
+    assert!(read(&tree).is_dgx_spark());
+}
+
 fn overwrite_all(directory: &std::path::Path, content: &[u8]) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
