@@ -3,6 +3,7 @@
 //! ```text
 //! spark::hal     what machine is this            spark::model   ONNX models: load, run, measure
 //! spark::quant   FP8, FP4 and their relatives    spark::sim     closed-loop driving scenarios
+//! spark::mem     buffers, streams and kernels on the CPU or a GPU
 //! ```
 //!
 //! ```
@@ -27,6 +28,7 @@
 //! Each crate is usable alone; this one adds nothing to them.
 
 pub use spark_hal as hal;
+pub use spark_mem as mem;
 pub use spark_model as model;
 pub use spark_quant as quant;
 pub use spark_sim as sim;

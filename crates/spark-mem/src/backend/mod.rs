@@ -1,0 +1,207 @@
+//! What a device must be able to do: the one trait under everything else.
+//!
+//! ```text
+//! Device ──> Backend ──┬─> Software, Host       host memory, work done at once
+//!                      ├─> Software, Emulated   a discrete card: its memory has addresses
+//!                      │                        that the host cannot use
+//!                      └─> Cuda (feature)       the driver
+//! ```
+//!
+//! A backend moves bytes and starts work. It knows nothing of element types, guards,
+//! budgets or statistics, and validates nothing: what it is told is correct.
+
+#![allow(unsafe_code, reason = "declares what callers owe for raw memory")]
+
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
+pub(crate) mod software;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::device::DeviceInfo;
+use crate::error::DriverError;
+use crate::kernel::{KernelCode, LaunchShape};
+use crate::{BufferKind, MemError};
+
+/// Memory a backend handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RawMemory {
+    /// Where the host finds it; null if it cannot.
+    pub(crate) host: *mut u8,
+    /// Where the device finds it; 0 if it cannot.
+    pub(crate) device: u64,
+    pub(crate) len_bytes: usize,
+    pub(crate) kind: BufferKind,
+}
+
+impl RawMemory {
+    /// No memory at all, for buffers of no elements.
+    pub(crate) fn empty(kind: BufferKind) -> Self {
+        Self {
+            host: std::ptr::null_mut(),
+            device: 0,
+            len_bytes: 0,
+            kind,
+        }
+    }
+}
+
+/// One end of a copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// Host memory that the device cannot address.
+    Host(*mut u8),
+    /// An address of the device; pinned and shared memory have one too.
+    Device(u64),
+}
+
+/// One argument of a launch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Argument {
+    /// Memory, by the device's address.
+    Memory { address: u64, len_bytes: usize },
+    /// A number, in its first bytes.
+    Scalar { bytes: [u8; 8] },
+}
+
+/// An argument as the host version of a kernel gets it.
+#[derive(Debug, Clone, Copy)]
+pub enum HostArgument {
+    /// Memory the host may touch for the length of the call.
+    #[doc(hidden)]
+    Memory { pointer: *mut u8, len_bytes: usize },
+    /// A number.
+    #[doc(hidden)]
+    Scalar { bytes: [u8; 8] },
+}
+
+/// The host version of a kernel, its types taken off.
+pub(crate) type HostFunction = Arc<dyn Fn(LaunchShape, &[HostArgument]) + Send + Sync>;
+
+/// A driver's handle: a stream, an event, a function, a graph.
+pub(crate) type Handle = u64;
+
+/// Where shared memory should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// With the CPU.
+    Host,
+    /// With the device.
+    Device,
+}
+
+/// How memory will be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Mostly read: each side may keep a copy of its own.
+    MostlyRead,
+    /// No longer mostly read.
+    NotMostlyRead,
+    /// Kept on this side where possible.
+    PreferredSide(Side),
+    /// Used from this side: mapped there, wherever it is.
+    AccessedFrom(Side),
+}
+
+/// Whether a hint meant anything to this device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// Handed to the driver.
+    Given,
+    /// This kind of memory never moves, or there is no driver to tell.
+    NotApplicable,
+}
+
+/// A device. See the module for what it may rely on.
+pub(crate) trait Backend: Debug + Send + Sync {
+    fn info(&self) -> &DeviceInfo;
+
+    /// Whether memory of this kind can be had.
+    fn supports(&self, kind: BufferKind) -> Result<(), &'static str>;
+
+    /// Memory of at least one byte; host-visible kinds come zeroed.
+    fn allocate(&self, kind: BufferKind, len_bytes: usize) -> Result<RawMemory, DriverError>;
+
+    /// # Safety
+    ///
+    /// `memory` came from `allocate`, is given back once, and no work uses it any more.
+    unsafe fn free(&self, memory: RawMemory) -> Result<(), DriverError>;
+
+    fn new_stream(&self) -> Result<Handle, DriverError>;
+    fn drop_stream(&self, stream: Handle) -> Result<(), DriverError>;
+    fn synchronize(&self, stream: Handle) -> Result<(), DriverError>;
+    fn is_idle(&self, stream: Handle) -> Result<bool, DriverError>;
+
+    fn new_event(&self) -> Result<Handle, DriverError>;
+    fn drop_event(&self, event: Handle) -> Result<(), DriverError>;
+    fn record(&self, event: Handle, stream: Handle) -> Result<(), DriverError>;
+    fn wait(&self, stream: Handle, event: Handle) -> Result<(), DriverError>;
+    fn synchronize_event(&self, event: Handle) -> Result<(), DriverError>;
+    fn is_done(&self, event: Handle) -> Result<bool, DriverError>;
+    fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, DriverError>;
+
+    /// # Safety
+    ///
+    /// Both places have `n_bytes`, stay until the stream has passed this point, do not
+    /// overlap, and nothing else writes them meanwhile.
+    unsafe fn copy(
+        &self,
+        stream: Handle,
+        to: Place,
+        from: Place,
+        n_bytes: usize,
+    ) -> Result<(), DriverError>;
+
+    /// # Safety
+    ///
+    /// As for `copy`.
+    unsafe fn fill(
+        &self,
+        stream: Handle,
+        address: u64,
+        byte: u8,
+        n_bytes: usize,
+    ) -> Result<(), DriverError>;
+
+    fn prefetch(
+        &self,
+        stream: Handle,
+        memory: RawMemory,
+        to: Side,
+    ) -> Result<Hint, MemError>;
+    fn advise(&self, memory: RawMemory, advice: Advice) -> Result<Hint, MemError>;
+
+    /// A kernel made ready to launch; the handle lives as long as the backend.
+    fn load(&self, code: &KernelCode) -> Result<Handle, MemError>;
+
+    /// # Safety
+    ///
+    /// The kernel stays inside the memory it is given, which stays until the stream has
+    /// passed this point; nothing else uses what it writes meanwhile.
+    unsafe fn launch(
+        &self,
+        stream: Handle,
+        function: Handle,
+        shape: LaunchShape,
+        arguments: &[Argument],
+    ) -> Result<(), DriverError>;
+
+    /// Blocks of this size that run at once on one multiprocessor.
+    fn occupancy(
+        &self,
+        function: Handle,
+        threads_per_block: u32,
+        shared_bytes: u32,
+    ) -> Result<u32, MemError>;
+
+    fn begin_capture(&self, stream: Handle) -> Result<(), DriverError>;
+    fn end_capture(&self, stream: Handle) -> Result<Handle, DriverError>;
+    fn drop_graph(&self, graph: Handle) -> Result<(), DriverError>;
+
+    /// # Safety
+    ///
+    /// All memory the graph uses is still there, and nothing else uses what it writes
+    /// until the stream has passed this point.
+    unsafe fn launch_graph(&self, graph: Handle, stream: Handle) -> Result<(), DriverError>;
+}

@@ -1,0 +1,116 @@
+//! Parts of buffers, as device work takes them.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::allocation::Allocation;
+use crate::backend::{Place, RawMemory};
+use crate::stream::place_of;
+use crate::{Element, MemError};
+
+macro_rules! view {
+    ($(#[doc = $doc:literal])* $name:ident, $marker:ty) => {
+        $(#[doc = $doc])*
+        #[derive(Debug)]
+        pub struct $name<'a, T: Element> {
+            allocation: &'a Arc<Allocation>,
+            offset_bytes: usize,
+            len: usize,
+            elements: PhantomData<$marker>,
+        }
+
+        impl<'a, T: Element> $name<'a, T> {
+            /// `first` and `len` lie inside the allocation.
+            pub(super) fn new(allocation: &'a Arc<Allocation>, first: usize, len: usize) -> Self {
+                let offset_bytes = first * size_of::<T>();
+                debug_assert!(
+                    offset_bytes + len * size_of::<T>() <= allocation.memory().len_bytes,
+                    "a view outside its memory"
+                );
+                Self {
+                    allocation,
+                    offset_bytes,
+                    len,
+                    elements: PhantomData,
+                }
+            }
+
+            pub(crate) fn allocation(&self) -> &'a Arc<Allocation> {
+                self.allocation
+            }
+
+            /// Elements.
+            #[must_use]
+            pub fn len(&self) -> usize {
+                self.len
+            }
+
+            /// Whether it holds nothing.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len == 0
+            }
+
+            /// Its size in bytes.
+            #[must_use]
+            pub fn len_bytes(&self) -> usize {
+                self.len * size_of::<T>()
+            }
+
+            pub(crate) fn place(&self) -> Place {
+                place_of(self.allocation.memory(), self.offset_bytes)
+            }
+
+            /// The device's address; 0 for no bytes at all.
+            ///
+            /// # Errors
+            ///
+            /// [`MemError::NotOnDevice`].
+            pub fn device_address(&self) -> Result<u64, MemError> {
+                let memory = self.allocation.memory();
+                match memory.device {
+                    0 if memory.len_bytes == 0 => Ok(0),
+                    0 => Err(MemError::NotOnDevice { kind: memory.kind }),
+                    device => Ok(device + self.offset_bytes as u64),
+                }
+            }
+        }
+    };
+}
+
+view!(
+    /// Elements of a buffer that the device reads.
+    View, &'a [T]
+);
+view!(
+    /// Elements of a buffer that the device writes.
+    ViewMut, &'a mut [T]
+);
+
+impl<T: Element> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Element> Copy for View<'_, T> {}
+
+impl<'a, T: Element> View<'a, T> {
+    /// The same bytes as another type; the caller has checked that they lie and end where
+    /// `U` needs it.
+    pub(crate) fn cast<U: Element>(self) -> View<'a, U> {
+        let len = self.len_bytes() / size_of::<U>();
+        debug_assert!(self.offset_bytes.is_multiple_of(size_of::<U>()));
+        View::new(self.allocation, self.offset_bytes / size_of::<U>(), len)
+    }
+
+    pub(crate) fn raw_memory(&self) -> RawMemory {
+        let memory = self.allocation.memory();
+        RawMemory {
+            host: memory.host.wrapping_add(self.offset_bytes),
+            device: memory.device + self.offset_bytes as u64,
+            len_bytes: self.len_bytes(),
+            kind: memory.kind,
+        }
+    }
+}

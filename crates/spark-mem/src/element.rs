@@ -1,0 +1,39 @@
+//! The types a buffer can hold: plain numbers, for which every bit pattern is a value.
+
+#![allow(unsafe_code, reason = "the trait is a promise about memory layout")]
+
+/// A number that CPU and GPU lay out alike.
+///
+/// # Safety
+///
+/// Every bit pattern is a value, zeros included; there is no padding, no pointer and
+/// nothing to drop; CUDA C has a type of the same size and alignment.
+pub unsafe trait Element: Copy + Send + Sync + std::fmt::Debug + 'static {
+    /// The type's name in CUDA C.
+    const CUDA_NAME: &'static str;
+}
+
+macro_rules! elements {
+    ($($rust:ty = $cuda:literal),*) => {
+        $(
+            // SAFETY: a primitive number has no padding and no invalid bit pattern, and
+            // CUDA C on Linux gives the named type the same size and alignment.
+            unsafe impl Element for $rust {
+                const CUDA_NAME: &'static str = $cuda;
+            }
+        )*
+    };
+}
+
+elements!(
+    u8 = "unsigned char",
+    i8 = "signed char",
+    u16 = "unsigned short",
+    i16 = "short",
+    u32 = "unsigned int",
+    i32 = "int",
+    u64 = "unsigned long long",
+    i64 = "long long",
+    f32 = "float",
+    f64 = "double"
+);

@@ -1,0 +1,215 @@
+//! Why an operation on memory or on a device failed.
+
+use std::path::PathBuf;
+
+use crate::BufferKind;
+
+/// A call of the driver that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{call} failed with error {code} ({name})")]
+pub struct DriverError {
+    /// The driver's function.
+    pub call: &'static str,
+    /// `CUresult`, or what the backend uses in its place.
+    pub code: i32,
+    /// The driver's name for it.
+    pub name: String,
+}
+
+/// Why an operation on memory or on a device failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemError {
+    /// The size in bytes is larger than any address space.
+    #[error("{len} elements of {element_bytes} bytes are larger than any memory")]
+    SizeOverflow {
+        /// Elements asked for.
+        len: usize,
+        /// Bytes of one.
+        element_bytes: usize,
+    },
+    /// The budget does not allow this allocation; the driver was not asked.
+    #[error("{asked} bytes asked, {available} available: {why}")]
+    OverBudget {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes the budget has left.
+        available: u64,
+        /// What bounds it.
+        why: String,
+    },
+    /// The driver or the system has no memory left.
+    #[error("no memory for {asked} bytes of {kind:?} memory on {device}: {why}")]
+    OutOfMemory {
+        /// The kind asked for.
+        kind: BufferKind,
+        /// Bytes asked for.
+        asked: u64,
+        /// The device's name.
+        device: String,
+        /// The driver's words.
+        why: String,
+    },
+    /// This device has no memory of this kind.
+    #[error("{device} has no {kind:?} memory: {why}")]
+    KindUnsupported {
+        /// The kind asked for.
+        kind: BufferKind,
+        /// The device's name.
+        device: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// Two lengths that must agree do not.
+    #[error("`{what}` holds {got} elements, expected {want}")]
+    LengthMismatch {
+        /// Which argument is wrong.
+        what: &'static str,
+        /// Elements it has.
+        got: usize,
+        /// Elements it must have.
+        want: usize,
+    },
+    /// A range that does not lie inside a buffer.
+    #[error("elements {start}..{end} of a buffer of {len}")]
+    OutOfRange {
+        /// First element.
+        start: usize,
+        /// One past the last.
+        end: usize,
+        /// Elements there are.
+        len: usize,
+    },
+    /// Bytes that do not lie where their type needs them.
+    #[error("bytes at offset {offset} cannot be read as values aligned to {align} bytes")]
+    Misaligned {
+        /// Where they begin.
+        offset: usize,
+        /// What the type needs.
+        align: usize,
+    },
+    /// A host guard is open on memory that the device was to use.
+    #[error("the host holds a guard on this buffer; drop it before the device uses it")]
+    InUseByHost,
+    /// The buffer belongs to another device.
+    #[error("a buffer of another device was given")]
+    OtherDevice,
+    /// The device cannot address this memory.
+    #[error("the device cannot reach {kind:?} memory; use another kind or copy it")]
+    NotOnDevice {
+        /// The memory's kind.
+        kind: BufferKind,
+    },
+    /// Not possible while a stream records a graph.
+    #[error("{what} is not possible while the stream is being captured")]
+    Capturing {
+        /// What was tried.
+        what: &'static str,
+    },
+    /// The driver has no such function or the device no such ability.
+    #[error("{what} is not supported: {why}")]
+    Unsupported {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        why: String,
+    },
+    /// A grid or block that no device runs.
+    #[error("launch of {grid:?} blocks of {block:?} threads: {why}")]
+    LaunchShape {
+        /// Blocks.
+        grid: [u32; 3],
+        /// Threads of a block.
+        block: [u32; 3],
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// This kernel exists for GPUs only and the device is none.
+    #[error("kernel `{entry}` has no version for the host")]
+    NoHostKernel {
+        /// The kernel.
+        entry: &'static str,
+    },
+    /// A kernel's source does not compile.
+    #[error("kernel file `{file}` does not compile for {arch}:\n{log}")]
+    Compile {
+        /// The source's name.
+        file: &'static str,
+        /// The architecture, such as `sm_121a`.
+        arch: String,
+        /// The compiler's words.
+        log: String,
+    },
+    /// The compiler of kernels cannot be used.
+    #[error("kernels cannot be compiled: {why}")]
+    NoCompiler {
+        /// Why.
+        why: String,
+    },
+    /// A call of the driver failed.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// The device is lost since an earlier error; nothing works on it any more.
+    #[error("the device is lost since {0}")]
+    DeviceLost(DriverError),
+    /// A device cannot be used in a child of the process that opened it.
+    #[error("the device was opened before `fork`; open it again after starting the new program")]
+    Forked,
+    /// CUDA cannot be used on this machine or is switched off.
+    #[error("no CUDA: {0}")]
+    NoCuda(#[from] spark_hal::cuda::CudaUnavailable),
+    /// This program was built without the feature `cuda`.
+    #[error("built without CUDA support (feature `cuda` of spark-mem)")]
+    BuiltWithoutCuda,
+    /// A file could not be read or written.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        source: std::io::Error,
+    },
+    /// A file changed its length while it was read.
+    #[error("`{}` ended after {got} bytes, expected {want}", path.display())]
+    FileTooShort {
+        /// The file.
+        path: PathBuf,
+        /// Bytes read.
+        got: u64,
+        /// Bytes it had when opened.
+        want: u64,
+    },
+    /// No safetensors file, or one whose header lies.
+    #[error("`{}` is no valid safetensors file: {source}", path.display())]
+    Tensors {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: safetensors::SafeTensorError,
+    },
+    /// A tensor that the file does not have.
+    #[error("no tensor `{name}` in `{}`", path.display())]
+    NoTensor {
+        /// The file.
+        path: PathBuf,
+        /// The name asked for.
+        name: String,
+    },
+}
+
+impl MemError {
+    /// For `map_err` on a file operation.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Reading a file past the page cache, with several reads in flight.
+//!
+//! ```text
+//! file      |  8 MiB  |  8 MiB  |  8 MiB  | tail |
+//! threads       a         b         a        b       pread(O_DIRECT), 4096-aligned
+//! tail      rounded up to 4096 through a small buffer of its own
+//! ```
+//!
+//! `O_DIRECT` needs offsets, lengths and memory in whole blocks; buffers of a page or more
+//! begin on one. A file system that refuses it (tmpfs, some network file systems) is read
+//! the ordinary way, and [`LoadReport::method`] says so with the reason.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::mapped::open_regular;
+use crate::buffer::allocation::lock;
+use crate::{Buffer, Device, MemError, Stream};
+
+/// Bytes of one read.
+const CHUNK_BYTES: usize = 8 << 20;
+/// Reads in flight at most; an NVMe drive reaches its rate with a few large ones.
+const N_READERS: usize = 4;
+/// What `O_DIRECT` needs offsets, lengths and addresses to be multiples of, on every
+/// file system in use; some accept 512.
+const BLOCK_BYTES: usize = 4096;
+
+/// How a file was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Method {
+    /// Past the page cache.
+    Direct,
+    /// Through the page cache, because of this.
+    Buffered {
+        /// Why not directly.
+        why: String,
+    },
+}
+
+/// What reading a file took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Bytes read.
+    pub bytes: u64,
+    /// From the first read to the last.
+    pub duration: Duration,
+    /// How it was read.
+    pub method: Method,
+}
+
+/// Reads a file into a new buffer that both sides use.
+///
+/// `progress` is called with the bytes read so far and altogether, from several threads
+/// but never at the same time; its last call has both equal.
+///
+/// # Errors
+///
+/// [`MemError::Io`] if it is no regular file or cannot be read; [`MemError::FileTooShort`]
+/// if it shrinks meanwhile; as [`Device::buffer`] before anything is read.
+pub fn load(
+    device: &Device,
+    stream: &Stream,
+    path: &Path,
+    progress: impl FnMut(u64, u64) + Send,
+) -> Result<(Buffer<u8>, LoadReport), MemError> {
+    let (_, len) = open_regular(path)?;
+    let len = usize::try_from(len).map_err(|_| MemError::SizeOverflow {
+        len: usize::MAX,
+        element_bytes: 1,
+    })?;
+    let mut buffer = device.shared::<u8>(len)?;
+    let mut guard = buffer.overwrite(stream)?;
+    let report = load_into(path, &mut guard, progress)?;
+    guard.finish()?;
+    Ok((buffer, report))
+}
+
+/// Reads the first `to.len()` bytes of a file. See [`load`].
+///
+/// # Errors
+///
+/// As [`load`]; [`MemError::FileTooShort`] if the file has fewer bytes.
+pub fn load_into(
+    path: &Path,
+    to: &mut [u8],
+    progress: impl FnMut(u64, u64) + Send,
+) -> Result<LoadReport, MemError> {
+    let (file, len) = open_regular(path)?;
+    let want = to.len() as u64;
+    if len < want {
+        return Err(MemError::FileTooShort {
+            path: path.to_owned(),
+            got: len,
+            want,
+        });
+    }
+    let started = Instant::now();
+    let direct = open_direct(path, to);
+    let method = match &direct {
+        Ok(_) => Method::Direct,
+        Err(why) => Method::Buffered { why: why.clone() },
+    };
+    if let Method::Buffered { why } = &method {
+        tracing::info!("{} is read through the page cache: {why}", path.display());
+    }
+    let reading = Reading {
+        path,
+        file: direct.as_ref().unwrap_or(&file),
+        is_direct: direct.is_ok(),
+        n_chunks_taken: AtomicUsize::new(0),
+        n_read: AtomicU64::new(0),
+        want,
+        progress: Mutex::new(progress),
+    };
+    reading.run(to)?;
+    Ok(LoadReport {
+        bytes: want,
+        duration: started.elapsed(),
+        method,
+    })
+}
+
+/// The file without the page cache, tried with a first block; or why not.
+fn open_direct(path: &Path, to: &mut [u8]) -> Result<File, String> {
+    if to.len() < BLOCK_BYTES {
+        return Err("it is smaller than a block".to_owned());
+    }
+    if !(to.as_ptr() as usize).is_multiple_of(BLOCK_BYTES) {
+        return Err("the memory does not begin on a block".to_owned());
+    }
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_DIRECT | libc::O_NONBLOCK)
+        .open(path)
+        .map_err(|error| format!("O_DIRECT: {error}"))?;
+    // Some file systems accept the flag and refuse the read.
+    match file.read_at(&mut to[..BLOCK_BYTES], 0) {
+        Ok(_) => Ok(file),
+        Err(error) => Err(format!("the first direct read: {error}")),
+    }
+}
+
+struct Reading<'a, P> {
+    path: &'a Path,
+    file: &'a File,
+    is_direct: bool,
+    n_chunks_taken: AtomicUsize,
+    n_read: AtomicU64,
+    want: u64,
+    progress: Mutex<P>,
+}
+
+/// A part of the destination and where it lies in the file.
+type Chunk<'a> = Mutex<(usize, &'a mut [u8])>;
+
+impl<P: FnMut(u64, u64) + Send> Reading<'_, P> {
+    fn run(&self, to: &mut [u8]) -> Result<(), MemError> {
+        if to.is_empty() {
+            self.report(0);
+            return Ok(());
+        }
+        let chunks: Vec<Chunk<'_>> = to
+            .chunks_mut(CHUNK_BYTES)
+            .enumerate()
+            .map(|(idx, chunk)| Mutex::new((idx * CHUNK_BYTES, chunk)))
+            .collect();
+        let n_readers = N_READERS.min(chunks.len());
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..n_readers)
+                .map(|_| scope.spawn(|| self.read_chunks(&chunks)))
+                .collect();
+            let mut outcome = Ok(());
+            for reader in readers {
+                let read = match reader.join() {
+                    Ok(read) => read,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                };
+                outcome = outcome.and(read);
+            }
+            outcome
+        })
+    }
+
+    /// Takes chunks until there are none left.
+    fn read_chunks(&self, chunks: &[Chunk<'_>]) -> Result<(), MemError> {
+        loop {
+            let idx = self.n_chunks_taken.fetch_add(1, Ordering::Relaxed);
+            let Some(chunk) = chunks.get(idx) else {
+                return Ok(());
+            };
+            let mut chunk = lock(chunk);
+            let (offset, bytes) = &mut *chunk;
+            let read = self.read_exactly(*offset, bytes);
+            if let Err(error) = read {
+                // The others need not go on.
+                self.n_chunks_taken.store(chunks.len(), Ordering::Relaxed);
+                return Err(error);
+            }
+            self.report(bytes.len() as u64);
+        }
+    }
+
+    fn report(&self, n_bytes: u64) {
+        // Counted under the lock, so that the figures never go down.
+        let mut progress = lock(&self.progress);
+        let n_read = self.n_read.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes;
+        progress(n_read, self.want);
+    }
+
+    fn read_exactly(&self, offset: usize, bytes: &mut [u8]) -> Result<(), MemError> {
+        let whole = if self.is_direct {
+            bytes.len() / BLOCK_BYTES * BLOCK_BYTES
+        } else {
+            bytes.len()
+        };
+        let (body, tail) = bytes.split_at_mut(whole);
+        self.fill(offset, body)?;
+        if tail.is_empty() {
+            return Ok(());
+        }
+        // The last bytes are read as a whole block, into memory that begins on one.
+        let mut room = vec![0_u8; 2 * BLOCK_BYTES];
+        let first = room.as_ptr().align_offset(BLOCK_BYTES);
+        let block = &mut room[first..first + BLOCK_BYTES];
+        let got = self.read_some(offset + whole, block)?;
+        if got < tail.len() {
+            return Err(self.too_short(offset + whole + got));
+        }
+        tail.copy_from_slice(&block[..tail.len()]);
+        Ok(())
+    }
+
+    fn fill(&self, offset: usize, bytes: &mut [u8]) -> Result<(), MemError> {
+        let mut n_filled = 0;
+        while n_filled < bytes.len() {
+            let got = self.read_some(offset + n_filled, &mut bytes[n_filled..])?;
+            // A direct read that ends inside a block has met the end of the file.
+            let is_end = got == 0 || (self.is_direct && !got.is_multiple_of(BLOCK_BYTES));
+            n_filled += got;
+            if is_end && n_filled < bytes.len() {
+                return Err(self.too_short(offset + n_filled));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_some(&self, offset: usize, bytes: &mut [u8]) -> Result<usize, MemError> {
+        loop {
+            match self.file.read_at(bytes, offset as u64) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result.map_err(MemError::io("read", self.path)),
+            }
+        }
+    }
+
+    fn too_short(&self, got: usize) -> MemError {
+        MemError::FileTooShort {
+            path: self.path.to_owned(),
+            got: got as u64,
+            want: self.want,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Memory kept for reuse, in size classes.
+//!
+//! ```text
+//! take(n)   class = n rounded up to 1, 1.25, 1.5 or 1.75 times a power of two
+//!           a kept block of that class, else a new one
+//! drop      the block goes back to its pool; its streams are remembered, so that work
+//!           of its next user comes after them without the host waiting
+//! trim      gives kept blocks back to the driver
+//! ```
+//!
+//! Memory that is kept counts in the device's budget. What a buffer from a pool holds at
+//! first is unspecified.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use crate::buffer::allocation::{Allocation, PoolBlock, lock, release};
+use crate::device::bytes_of;
+use crate::{Buffer, BufferKind, Device, Element, MemError};
+
+/// The smallest class in bytes.
+const SMALLEST_BYTES: usize = 512;
+
+/// Memory of one kind kept for reuse. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    inner: Arc<PoolInner>,
+}
+
+/// What a pool did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolStats {
+    /// Buffers made of a kept block.
+    pub hits: u64,
+    /// Buffers for which memory had to be allocated.
+    pub misses: u64,
+    /// Blocks kept now.
+    pub kept_blocks: usize,
+    /// Their size in bytes.
+    pub kept_bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct PoolInner {
+    device: Device,
+    kind: BufferKind,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    classes: BTreeMap<usize, Vec<PoolBlock>>,
+    stats: PoolStats,
+}
+
+impl Kept {
+    fn pop(&mut self, class: usize) -> Option<PoolBlock> {
+        let block = self.classes.get_mut(&class)?.pop()?;
+        self.stats.kept_blocks -= 1;
+        self.stats.kept_bytes -= class;
+        Some(block)
+    }
+}
+
+impl Pool {
+    /// An empty pool for memory of this kind.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::KindUnsupported`].
+    pub fn new(device: &Device, kind: BufferKind) -> Result<Self, MemError> {
+        if let Err(why) = device.inner().backend.supports(kind) {
+            return Err(MemError::KindUnsupported {
+                kind,
+                device: device.info().name.clone(),
+                why,
+            });
+        }
+        Ok(Self {
+            inner: Arc::new(PoolInner {
+                device: device.clone(),
+                kind,
+                kept: Mutex::default(),
+            }),
+        })
+    }
+
+    /// A buffer of `len` elements whose values are unspecified.
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::buffer`]. Before an allocation that the budget or the driver refuses
+    /// is reported, everything kept is given back and it is tried once more.
+    pub fn take<T: Element>(&self, len: usize) -> Result<Buffer<T>, MemError> {
+        let n_bytes = bytes_of::<T>(len)?;
+        let device = &self.inner.device;
+        device.check_usable()?;
+        if n_bytes == 0 {
+            return device.buffer(self.inner.kind, 0);
+        }
+        let class = class_of(n_bytes).ok_or(MemError::SizeOverflow {
+            len,
+            element_bytes: size_of::<T>(),
+        })?;
+        let kept = lock(&self.inner.kept).pop(class);
+        let block = match kept {
+            Some(block) => {
+                lock(&self.inner.kept).stats.hits += 1;
+                block
+            }
+            None => {
+                let block = self.allocate(class)?;
+                lock(&self.inner.kept).stats.misses += 1;
+                block
+            }
+        };
+        let home = Arc::downgrade(&self.inner);
+        let allocation = Allocation::of_pool(device.clone(), block, home);
+        Ok(Buffer::from_allocation(Arc::new(allocation), len))
+    }
+
+    fn allocate(&self, class: usize) -> Result<PoolBlock, MemError> {
+        let device = &self.inner.device;
+        let first = device.allocate(self.inner.kind, class);
+        let allocation = match first {
+            Err(MemError::OverBudget { .. } | MemError::OutOfMemory { .. })
+                if self.stats().kept_blocks > 0 =>
+            {
+                self.trim(0);
+                device.allocate(self.inner.kind, class)?
+            }
+            other => other?,
+        };
+        Ok(allocation.into_block())
+    }
+
+    /// Gives kept blocks back, the largest first, until at most `n_bytes` are kept.
+    pub fn trim(&self, n_bytes: usize) {
+        loop {
+            let block = {
+                let mut kept = lock(&self.inner.kept);
+                if kept.stats.kept_bytes <= n_bytes {
+                    return;
+                }
+                let largest = kept
+                    .classes
+                    .iter()
+                    .rev()
+                    .find(|(_, blocks)| !blocks.is_empty())
+                    .map(|(class, _)| *class);
+                largest.and_then(|class| kept.pop(class))
+            };
+            match block {
+                Some(block) => release(&self.inner.device, block),
+                None => return,
+            }
+        }
+    }
+
+    /// What it did and keeps.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        lock(&self.inner.kept).stats
+    }
+}
+
+impl PoolInner {
+    /// Takes a block back.
+    pub(crate) fn put(&self, block: PoolBlock) {
+        let class = block.memory.len_bytes;
+        let mut kept = lock(&self.kept);
+        kept.stats.kept_blocks += 1;
+        kept.stats.kept_bytes += class;
+        kept.classes.entry(class).or_default().push(block);
+    }
+}
+
+impl Drop for PoolInner {
+    fn drop(&mut self) {
+        if self.device.is_forked() {
+            return;
+        }
+        let classes = std::mem::take(&mut lock(&self.kept).classes);
+        for block in classes.into_values().flatten() {
+            release(&self.device, block);
+        }
+    }
+}
+
+/// The smallest class that holds `n_bytes`; `None` if no class is that large.
+fn class_of(n_bytes: usize) -> Option<usize> {
+    if n_bytes <= SMALLEST_BYTES {
+        return Some(SMALLEST_BYTES);
+    }
+    let power = n_bytes.checked_next_power_of_two()? / 2;
+    let quarter = power / 4;
+    // `power < n_bytes <= 2 * power`, so at most four quarters are added.
+    let n_quarters = (n_bytes - power).div_ceil(quarter);
+    let class = power.checked_add(quarter * n_quarters)?;
+    isize::try_from(class).ok().map(|_| class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_hold_what_they_are_for_and_waste_a_fifth_at_most() {
+        for n_bytes in (1..70_000).chain([(1 << 30) + 1, (1 << 40) - 1, 1 << 40]) {
+            let class = class_of(n_bytes).unwrap();
+            assert!(class >= n_bytes, "{n_bytes} in {class}");
+            assert!(
+                n_bytes <= SMALLEST_BYTES || class * 4 <= n_bytes * 5,
+                "{n_bytes} in {class}"
+            );
+            assert_eq!(class_of(class), Some(class), "a class is its own class");
+        }
+        assert_eq!(class_of(usize::MAX), None);
+        assert_eq!(class_of(isize::MAX as usize), None);
+    }
+}
