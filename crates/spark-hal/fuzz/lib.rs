@@ -12,7 +12,7 @@ use spark_hal::doctor::{Facts, Verdict, examine_facts};
 use spark_hal::{Machine, Root, Sources};
 
 /// A Spark with just enough around it that every reader is reached.
-const AROUND: [(&str, &str); 10] = [
+const AROUND: [(&str, &str); 11] = [
     ("sys/class/dmi/id/product_family", "DGX Spark"),
     ("sys/bus/pci/devices/000f:01:00.0/vendor", "0x10de"),
     ("sys/bus/pci/devices/000f:01:00.0/device", "0x2e12"),
@@ -21,6 +21,7 @@ const AROUND: [(&str, &str); 10] = [
     ("sys/bus/pci/devices/0000:01:00.0/device", "0x1021"),
     ("sys/bus/pci/devices/0000:01:00.0/class", "0x020000"),
     ("sys/bus/pci/devices/0000:01:00.0/net/eth9/ifindex", "1"),
+    ("sys/devices/system/cpu/online", "0-1"),
     ("usr/bin/docker", "ELF"),
     ("proc/self/status", "Uid:\t1000\t1000\nGroups:\t4 24\n"),
 ];
@@ -46,8 +47,15 @@ fn write(tree: &std::path::Path, path: &str, bytes: &[u8]) {
 
 /// Describes and examines a machine whose file `path` holds `bytes`.
 pub fn machine_with(path: &str, bytes: &[u8]) {
+    machine_with_files(&[(path, bytes)]);
+}
+
+/// Describes and examines a machine with these files.
+pub fn machine_with_files(files: &[(&str, &[u8])]) {
     let tree = tree();
-    write(tree, path, bytes);
+    for (path, bytes) in files {
+        write(tree, path, bytes);
+    }
     let root = Root::at(tree);
     let machine = Machine::read(&Sources::files(root.clone()));
     assert!(machine.summary().len() < 1000);
