@@ -30,8 +30,11 @@ fn main() {
     let memory = Memory::read(&Root::host());
     let available = memory.available_to_cpu_bytes();
     let budget = memory.budget(Purpose::Cpu, &BudgetPolicy::default());
-    println!("available  {} MiB", available.map(|bytes| bytes >> 20));
-    println!("budget     {} MiB", budget.map(|budget| budget.bytes >> 20));
+    println!("available  {}", available.map(gibibytes));
+    println!(
+        "budget     {}",
+        budget.map(|budget| gibibytes(budget.bytes))
+    );
 
     for gpu in &machine.gpus {
         println!(
@@ -52,4 +55,8 @@ fn main() {
     if let Some(why) = &machine.cuda_failure {
         println!("no CUDA    {why}");
     }
+}
+
+fn gibibytes(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }

@@ -5,14 +5,21 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use spark::hal::monitor::{Monitor, MonitorOptions, Sample, Sampler};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let seconds: u64 = arguments.next().unwrap_or_else(|| "3".to_owned()).parse()?;
+    let seconds = arguments.next().unwrap_or_else(|| "3".to_owned());
+    let seconds: u64 = seconds
+        .parse()
+        .map_err(|_| format!("`{seconds}` is no number of seconds"))?;
     let form = arguments.next().unwrap_or_default();
+    if !["", "csv", "json"].contains(&form.as_str()) {
+        return Err(format!("`{form}` is neither csv nor json").into());
+    }
 
     let options = MonitorOptions {
         interval: Duration::from_millis(500),
@@ -37,7 +44,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match form.as_str() {
         "csv" => print!("{}", recording.to_csv()),
         "json" => print!("{}", recording.to_json_lines()),
-        _ => print!("GPU 0 in short:\n{}", recording.summary(0)),
+        _ => {
+            let gpus: BTreeSet<u32> = recording.samples.iter().map(|sample| sample.gpu).collect();
+            for gpu in gpus {
+                print!("GPU {gpu} in short:\n{}", recording.summary(gpu));
+            }
+        }
     }
     Ok(())
 }
@@ -46,12 +58,14 @@ fn line(sample: &Sample) -> String {
     let Sample { gpu, readings, .. } = sample;
     match readings {
         Ok(now) => format!(
-            "GPU {gpu}: busy {} %, {} MHz, {} C, {} mW, {} bytes in use",
+            "GPU {gpu}: busy {} %, {} MHz, {} C, {} W, {} MiB in use",
             now.utilization_percent,
             now.sm_clock_mhz,
             now.temperature_c,
-            now.power_mw,
-            sample.memory_used_bytes()
+            now.power_mw
+                .as_ref()
+                .map(|milliwatts| f64::from(*milliwatts) / 1e3),
+            sample.memory_used_bytes().map(|bytes| bytes >> 20)
         ),
         Err(why) => format!("GPU {gpu}: {why}"),
     }

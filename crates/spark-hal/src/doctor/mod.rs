@@ -10,7 +10,7 @@
 //! A check reads files and what the drivers said; it starts no process and needs no
 //! root. Its id never changes meaning. Every finding has its evidence (where, what it
 //! said), a fix, and a source. Serial numbers and UUIDs are never read, and whatever
-//! looks like one is taken out of quoted text.
+//! looks like one is taken out of quoted text; so is the user's home directory.
 //!
 //! The traps are those of DGX Spark; most checks do not apply to other machines and
 //! say so.
@@ -177,11 +177,12 @@ pub fn examine() -> Report {
 #[must_use]
 pub fn examine_facts(facts: Facts) -> Report {
     let facts = Arc::new(facts);
+    let home = facts.variable("HOME").filter(|home| home.len() > 1);
     let outcomes = checks()
         .into_iter()
         .map(|check| Outcome {
             check,
-            verdict: run_in_time(check, &facts, CHECK_LIMIT),
+            verdict: without_home(run_in_time(check, &facts, CHECK_LIMIT), home),
         })
         .collect();
     Report {
@@ -205,6 +206,22 @@ fn run_in_time(check: &'static Check, facts: &Arc<Facts>, limit: Duration) -> Ve
         Ok(_) => is_done.recv_timeout(limit).unwrap_or(Verdict::TimedOut),
         Err(error) => Verdict::NotApplicable(format!("the system refuses a thread: {error}")),
     }
+}
+
+/// Writes `~` for the home directory in evidence: it names the user.
+fn without_home(mut verdict: Verdict, home: Option<&str>) -> Verdict {
+    if let (Verdict::Found(finding), Some(home)) = (&mut verdict, home) {
+        for seen in &mut finding.evidence {
+            if let Some(rest) = seen
+                .source
+                .strip_prefix(home)
+                .filter(|rest| rest.starts_with('/'))
+            {
+                seen.source = format!("~{rest}");
+            }
+        }
+    }
+    verdict
 }
 
 /// A shortened quotation without anything that looks like an identifier of this machine.

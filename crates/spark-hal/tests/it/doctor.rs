@@ -465,6 +465,13 @@ fn python_torch_build() {
 }
 
 #[test]
+fn the_home_directory_is_not_named() {
+    let report = torch("2.9.0+cpu", "None").examine().to_text();
+    assert!(report.contains("~/venv/lib/python3.12"), "{report}");
+    assert!(!report.contains("/home/user"), "{report}");
+}
+
+#[test]
 fn python_torch_warning() {
     torch("2.9.0+cu130", "'13.0'").has("python.torch-warning", Severity::Note, "ignore");
 }
