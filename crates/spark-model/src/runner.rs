@@ -122,6 +122,8 @@ pub struct StepInfo {
     pub name: String,
     /// What it does.
     pub kind: &'static str,
+    /// Shapes, geometry and what was fused into it.
+    pub detail: String,
     /// Format its products are computed in.
     pub precision: Precision,
     /// Where it runs.
@@ -252,6 +254,7 @@ impl ModelRunner {
             .map(|planned| StepInfo {
                 name: planned.name.clone(),
                 kind: planned.step.kind(),
+                detail: planned.step.describe(),
                 precision: self.precision,
                 device: self.device(),
                 macs: planned.step.macs(),

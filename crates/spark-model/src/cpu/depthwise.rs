@@ -1,42 +1,54 @@
 //! Depthwise convolution: every channel sees only itself.
 //!
 //! ```text
-//! for row of y:  for block of channels:  for run of TX pixels:
-//!     acc[TX] = bias;  for taps in the image:  acc[i] += x[pixel i + tap] * w[tap]
+//! for vector of channels:  for row of y:  for run of TX pixels:
+//!     acc[TX] = bias
+//!     for tap row:  xs = TX + KW - 1 neighbours;  acc[i] += xs[i + kx] * w[kx]
+//!     y = epilogue(acc)
 //! ```
 //!
 //! 1. Lanes are channels, which lie side by side, so nothing is shuffled.
-//! 2. One weight vector serves TX pixels; the accumulators hide the latency of the FMA.
-//! 3. Rows of taps above or below the image are skipped; only the few pixels whose window
-//!    crosses the left or right border run one by one.
+//! 2. Where stride and dilation are 1 and the window is 3, 5 or 7 wide, neighbouring pixels
+//!    share their taps in registers: a row of taps costs TX + KW - 1 loads, not TX * KW.
+//! 3. One vector of channels goes over all rows of a task before the next: what one row of
+//!    windows has read is still in the nearest cache for the next row.
+//! 4. A tap left or right of the image reads zeros; tap rows above or below are skipped.
 
 use super::math;
 use super::memory::{AlignedF32, Memory};
 use super::simd::{Isa, Simd, dispatch};
 use super::threads::Pool;
-use crate::plan::{Activation, ConvStep, Window};
+use crate::plan::{Activation, ConvStep, View, Window};
 
-/// Pixels of one run.
+/// Most pixels of one run.
 const RUN: usize = 8;
+/// Widest window whose taps are shared.
+const SHARED: usize = 7;
+/// Image elements under a task's rows, per vector of channels: half a nearest cache.
+const NEAR_ELEMENTS: usize = 6 * 1024;
+/// Tasks per thread, so that one slow thread does not hold up the others.
+const TASKS_PER_THREAD: usize = 4;
 
-/// A depthwise step with its weights turned to `[taps][channels]`.
+/// What a tap outside the image reads.
+static ZEROS: [f32; 16] = [0.0; 16];
+
+/// A depthwise step with its weights turned to `[vector of channels][tap][lane]`.
 pub(crate) struct PreparedDepthwise {
     weights: AlignedF32,
     bias: Option<AlignedF32>,
-    /// Channels rounded up to whole vectors.
-    padded: usize,
 }
 
 impl PreparedDepthwise {
     /// Turns the weights of `step`.
     pub(crate) fn new(isa: Isa, step: &ConvStep) -> Self {
-        let (channels, taps) = (step.weights.groups, step.weights.taps);
-        let padded = channels.next_multiple_of(isa.lanes());
+        let (channels, taps, lanes) = (step.weights.groups, step.weights.taps, isa.lanes());
+        let padded = channels.next_multiple_of(lanes);
         let mut weights = AlignedF32::zeros(taps * padded);
-        for tap in 0..taps {
-            let row = &mut weights.as_mut_slice()[tap * padded..][..channels];
-            for (c, to) in row.iter_mut().enumerate() {
-                *to = step.weights.data[c * taps + tap];
+        let turned = weights.as_mut_slice();
+        for (c, row) in step.weights.data.chunks_exact(taps.max(1)).enumerate() {
+            let start = c / lanes * taps * lanes + c % lanes;
+            for (tap, &w) in row.iter().enumerate() {
+                turned[start + tap * lanes] = w;
             }
         }
         let bias = step.epilogue.bias.as_ref().map(|bias| {
@@ -44,11 +56,7 @@ impl PreparedDepthwise {
             v.as_mut_slice()[..channels].copy_from_slice(bias);
             v
         });
-        Self {
-            weights,
-            bias,
-            padded,
-        }
+        Self { weights, bias }
     }
 
     /// Bytes of turned weights.
@@ -59,33 +67,27 @@ impl PreparedDepthwise {
     /// Runs the step.
     pub(crate) fn run(&self, isa: Isa, step: &ConvStep, memory: &Memory, pool: &Pool) {
         let y = &step.y;
-        let (n, oh) = (y.axes[0].extent, y.axes[2].extent);
+        let (n, height) = (y.axes[0].extent, y.axes[2].extent);
+        let rows = rows_per_task(isa, step, pool.threads());
+        let blocks = height.div_ceil(rows);
         let residual = step.epilogue.residual.as_ref();
-        pool.run(n * oh, |task| {
-            let (batch, row) = ((task / oh) as isize, (task % oh) as isize);
-            let x = memory
-                .f32(&step.x)
-                .wrapping_offset(batch * step.x.axes[0].stride);
-            let start = |v: &crate::plan::View| {
-                memory
-                    .f32(v)
-                    .wrapping_offset(batch * v.axes[0].stride + row * v.axes[2].stride)
-            };
-            let job = RowJob {
-                x,
+        pool.run(n * blocks, |task| {
+            let (batch, block) = ((task / blocks) as isize, task % blocks);
+            let start = |v: &View| memory.f32(v).wrapping_offset(batch * v.axes[0].stride);
+            let job = Block {
+                x: start(&step.x),
                 x_strides: [step.x.axes[2].stride, step.x.axes[3].stride],
                 extent: [
                     step.x.axes[2].extent as isize,
                     step.x.axes[3].extent as isize,
                 ],
                 y: start(y),
-                y_stride: y.axes[3].stride,
+                y_strides: [y.axes[2].stride, y.axes[3].stride],
+                rows: (block * rows, height.min((block + 1) * rows)),
                 width: y.axes[3].extent,
                 residual: residual.map_or(std::ptr::null(), |r| start(r).cast_const()),
-                residual_stride: residual.map_or(0, |r| r.axes[3].stride),
-                row,
+                residual_strides: residual.map_or([0; 2], |r| [r.axes[2].stride, r.axes[3].stride]),
                 channels: y.axes[1].extent,
-                padded: self.padded,
                 weights: self.weights.as_slice().as_ptr(),
                 bias: self
                     .bias
@@ -98,25 +100,39 @@ impl PreparedDepthwise {
             };
             let job = &job;
             // SAFETY: views were checked at load, channel strides are 1 by the step's contract, and
-            // every task writes its own row; `isa` names a set this processor has.
-            unsafe { dispatch!(isa, row_kernel(job: &RowJob) => (job)) }
+            // every task writes its own rows; `isa` names a set this processor has.
+            unsafe { dispatch!(isa, block_kernel(job: &Block) => (job)) }
         });
     }
 }
 
-/// One row of the result.
-struct RowJob {
+/// Rows of the result per task: what they read fits the nearest cache, and every thread has work.
+fn rows_per_task(isa: Isa, step: &ConvStep, threads: usize) -> usize {
+    let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
+    let near = NEAR_ELEMENTS / (step.x.axes[3].extent * isa.lanes()).max(1);
+    let reach = (step.window.kernel[0] - 1) * step.window.dilation[0];
+    let rows = (near.saturating_sub(reach) / step.window.stride[0]).max(1);
+    let shared = match threads {
+        1 => height,
+        _ => (n * height).div_ceil(TASKS_PER_THREAD * threads),
+    };
+    rows.min(shared).clamp(1, height.max(1))
+}
+
+/// Some rows of one image's result.
+struct Block {
     x: *const f32,
+    /// Elements to the next row and the next pixel.
     x_strides: [isize; 2],
     extent: [isize; 2],
     y: *mut f32,
-    y_stride: isize,
+    y_strides: [isize; 2],
+    /// First row, and the row after the last.
+    rows: (usize, usize),
     width: usize,
     residual: *const f32,
-    residual_stride: isize,
-    row: isize,
+    residual_strides: [isize; 2],
     channels: usize,
-    padded: usize,
     weights: *const f32,
     bias: *const f32,
     window: Window,
@@ -125,105 +141,127 @@ struct RowJob {
     isa: Isa,
 }
 
-impl RowJob {
-    /// Taps along `axis` whose source is in the image, for a window that starts at `origin`.
-    #[inline(always)]
-    fn taps_inside(&self, origin: isize, axis: usize) -> (usize, usize) {
-        let d = self.window.dilation[axis] as isize;
+impl Block {
+    /// Tap rows inside the image, for a window that starts at `origin`.
+    fn tap_rows(&self, origin: isize) -> (usize, usize) {
+        let d = self.window.dilation[0] as isize;
         let first = if origin < 0 { (-origin + d - 1) / d } else { 0 };
-        let room = self.extent[axis] - origin;
+        let room = self.extent[0] - origin;
         let last = if room <= 0 { 0 } else { (room + d - 1) / d };
-        let last = last.min(self.window.kernel[axis] as isize);
+        let last = last.min(self.window.kernel[0] as isize);
         (first.min(last) as usize, last as usize)
     }
 
-    /// Result of pixel `ox` from `channel` on.
+    /// Whether the windows of `n` pixels from `ox` on lie inside the image horizontally.
     #[inline(always)]
-    fn y_at(&self, ox: usize, channel: usize) -> *mut f32 {
-        self.y
-            .wrapping_offset(ox as isize * self.y_stride)
-            .wrapping_add(channel)
-    }
-
-    /// Residual of pixel `ox` from `channel` on.
-    #[inline(always)]
-    fn residual_at(&self, ox: usize, channel: usize) -> *const f32 {
-        self.residual
-            .wrapping_offset(ox as isize * self.residual_stride)
-            .wrapping_add(channel)
-    }
-
-    /// Results whose whole window is inside horizontally: `first..last`.
-    fn inner_pixels(&self) -> (usize, usize) {
-        let (stride, pad) = (self.window.stride[1], self.window.pad[1]);
+    fn is_inside(&self, ox: usize, n: usize) -> bool {
+        let stride = self.window.stride[1];
         let reach = (self.window.kernel[1] - 1) * self.window.dilation[1];
-        let first = pad.div_ceil(stride).min(self.width);
-        let room = self.extent[1] + pad as isize - reach as isize - 1;
-        let last = if room < 0 {
-            0
-        } else {
-            (room as usize / stride + 1).min(self.width)
-        };
-        (first, last.max(first))
+        let pad = self.window.pad[1];
+        ox * stride >= pad
+            && ((ox + n - 1) * stride + reach) as isize - (pad as isize) < self.extent[1]
     }
 }
 
+/// One row of the result, one vector of channels.
+struct Line<'a> {
+    block: &'a Block,
+    /// Row of the window's first tap, which may lie above the image.
+    origin: isize,
+    /// Tap rows inside the image.
+    taps: (usize, usize),
+    /// The image, at the vector's first channel.
+    x: *const f32,
+    /// Row of the result, at the vector's first channel.
+    y: *mut f32,
+    /// Row of the residual there; may be null.
+    residual: *const f32,
+    /// The vector's weights, `[tap][lane]`.
+    weights: *const f32,
+    /// The vector's bias; may be null.
+    bias: *const f32,
+    /// Channels that exist.
+    lanes: usize,
+}
+
 #[inline(always)]
-unsafe fn row_kernel<S: Simd>(job: &RowJob) {
-    let origin = job.row * job.window.stride[0] as isize - job.window.pad[0] as isize;
-    let rows = job.taps_inside(origin, 0);
-    let (inner_first, inner_last) = job.inner_pixels();
+unsafe fn block_kernel<S: Simd>(job: &Block) {
+    let taps = job.window.kernel[0] * job.window.kernel[1];
+    let is_unit = job.window.stride[1] == 1 && job.window.dilation[1] == 1;
     let mut channel = 0;
     while channel < job.channels {
         let lanes = S::LANES.min(job.channels - channel);
-        let all = (0, job.window.kernel[1]);
-        let border = |ox: usize| {
-            let origin = (ox * job.window.stride[1]) as isize - job.window.pad[1] as isize;
-            job.taps_inside(origin, 1)
-        };
-        // SAFETY: pixels are below `width`, channels below `channels`, and taps inside the image.
-        unsafe {
-            for ox in 0..inner_first {
-                run::<S, 1>(job, origin, rows, border(ox), ox, channel, lanes);
-            }
-            let mut ox = inner_first;
-            while ox + RUN <= inner_last {
-                run::<S, RUN>(job, origin, rows, all, ox, channel, lanes);
-                ox += RUN;
-            }
-            while ox + 4 <= inner_last {
-                run::<S, 4>(job, origin, rows, all, ox, channel, lanes);
-                ox += 4;
-            }
-            while ox < inner_last {
-                run::<S, 1>(job, origin, rows, all, ox, channel, lanes);
-                ox += 1;
-            }
-            for ox in inner_last..job.width {
-                run::<S, 1>(job, origin, rows, border(ox), ox, channel, lanes);
+        for row in job.rows.0..job.rows.1 {
+            let origin = (row * job.window.stride[0]) as isize - job.window.pad[0] as isize;
+            let at = |strides: [isize; 2]| row as isize * strides[0] + channel as isize;
+            let or_null = |p: *const f32, offset: isize| match p.is_null() {
+                true => p,
+                false => p.wrapping_offset(offset),
+            };
+            let line = Line {
+                block: job,
+                origin,
+                taps: job.tap_rows(origin),
+                x: job.x.wrapping_add(channel),
+                y: job.y.wrapping_offset(at(job.y_strides)),
+                residual: or_null(job.residual, at(job.residual_strides)),
+                weights: job.weights.wrapping_add(channel * taps),
+                bias: or_null(job.bias, channel as isize),
+                lanes,
+            };
+            // SAFETY: the row and the channels exist; weights and bias are padded to whole vectors.
+            unsafe {
+                match (lanes == S::LANES, is_unit, job.window.kernel[1]) {
+                    (true, true, 3) => walk::<S, 3>(&line),
+                    (true, true, 5) => walk::<S, 5>(&line),
+                    (true, true, 7) => walk::<S, 7>(&line),
+                    (true, ..) => walk::<S, 0>(&line),
+                    _ => walk_partial::<S>(&line),
+                }
             }
         }
         channel += S::LANES;
     }
 }
 
-/// `TX` pixels from `ox` on, one vector of channels.
+/// The pixels of a line, in runs; `KW` is the width of a shared window, or 0.
 #[inline(always)]
-unsafe fn run<S: Simd, const TX: usize>(
-    job: &RowJob,
-    origin_y: isize,
-    rows: (usize, usize),
-    columns: (usize, usize),
-    ox: usize,
-    channel: usize,
-    lanes: usize,
-) {
-    // SAFETY: forwarded. Whether the vector is whole is settled here, outside the loops.
+unsafe fn walk<S: Simd, const KW: usize>(line: &Line<'_>) {
+    let width = line.block.width;
+    let mut ox = 0;
+    // SAFETY: pixels stay below `width`.
     unsafe {
-        if lanes == S::LANES {
-            run_lanes::<S, TX, true>(job, origin_y, rows, columns, ox, channel, lanes);
-        } else {
-            run_lanes::<S, TX, false>(job, origin_y, rows, columns, ox, channel, lanes);
+        if S::MAX_PANEL > 2 {
+            while ox + RUN <= width {
+                run::<S, RUN, KW, true>(line, ox);
+                ox += RUN;
+            }
+        }
+        while ox + 4 <= width {
+            run::<S, 4, KW, true>(line, ox);
+            ox += 4;
+        }
+        if ox + 2 <= width {
+            run::<S, 2, KW, true>(line, ox);
+            ox += 2;
+        }
+        if ox < width {
+            run::<S, 1, KW, true>(line, ox);
+        }
+    }
+}
+
+/// The pixels of a line whose vector is not whole.
+#[inline(always)]
+unsafe fn walk_partial<S: Simd>(line: &Line<'_>) {
+    let width = line.block.width;
+    // SAFETY: pixels stay below `width`.
+    unsafe {
+        for ox in (0..width / 4).map(|i| 4 * i) {
+            run::<S, 4, 0, false>(line, ox);
+        }
+        for ox in width / 4 * 4..width {
+            run::<S, 1, 0, false>(line, ox);
         }
     }
 }
@@ -240,87 +278,162 @@ unsafe fn load<S: Simd, const WHOLE: bool>(p: *const f32, lanes: usize) -> S::V 
     }
 }
 
+/// `TX` pixels from `ox` on.
+#[inline(always)]
+unsafe fn run<S: Simd, const TX: usize, const KW: usize, const WHOLE: bool>(
+    line: &Line<'_>,
+    ox: usize,
+) {
+    // SAFETY: forwarded. Whether a tap can lie outside is settled here, not at every tap.
+    unsafe {
+        let start = match line.bias.is_null() {
+            true => S::splat(0.0),
+            false => S::load(line.bias),
+        };
+        let mut acc = [start; TX];
+        match (KW > 0, line.block.is_inside(ox, TX)) {
+            (true, true) => add_shared::<S, TX, KW, false>(line, ox, &mut acc),
+            (true, false) => add_shared::<S, TX, KW, true>(line, ox, &mut acc),
+            (false, true) => add_taps::<S, TX, WHOLE, false>(line, ox, &mut acc),
+            (false, false) => add_taps::<S, TX, WHOLE, true>(line, ox, &mut acc),
+        }
+        finish::<S, TX, WHOLE>(line, ox, acc);
+    }
+}
+
+/// Pixel `column` of a row of the image; zeros where a border may and does lie there.
+#[inline(always)]
+fn pixel<const BORDER: bool>(block: &Block, row: *const f32, column: isize) -> *const f32 {
+    if BORDER && !(0..block.extent[1]).contains(&column) {
+        ZEROS.as_ptr()
+    } else {
+        row.wrapping_offset(column * block.x_strides[1])
+    }
+}
+
+/// Adds all taps of a window `KW` wide with unit stride and dilation.
 #[inline(always)]
 #[allow(
     clippy::needless_range_loop,
     reason = "constant bounds unroll, iterators may not"
 )]
-unsafe fn run_lanes<S: Simd, const TX: usize, const WHOLE: bool>(
-    job: &RowJob,
-    origin_y: isize,
-    rows: (usize, usize),
-    columns: (usize, usize),
+unsafe fn add_shared<S: Simd, const TX: usize, const KW: usize, const BORDER: bool>(
+    line: &Line<'_>,
     ox: usize,
-    channel: usize,
-    lanes: usize,
+    acc: &mut [S::V; TX],
 ) {
-    let window = &job.window;
-    let origin_x = (ox * window.stride[1]) as isize - window.pad[1] as isize;
-    let step = window.stride[1] as isize * job.x_strides[1];
-    let tap_step = window.dilation[1] as isize * job.x_strides[1];
-    // SAFETY: the caller vouches for pixels, channels and taps; weights and bias are padded to
-    // whole vectors, and partial vectors touch `lanes` elements only.
+    let block = line.block;
+    let origin = ox as isize - block.window.pad[1] as isize;
+    // SAFETY: tap rows are inside the image, columns too or replaced by zeros.
     unsafe {
-        let start = if job.bias.is_null() {
-            S::splat(0.0)
-        } else {
-            S::load(job.bias.add(channel))
-        };
-        let mut acc = [start; TX];
-        for ky in rows.0..rows.1 {
-            let source_y = origin_y + (ky * window.dilation[0]) as isize;
-            let mut x = job
-                .x
-                .offset(source_y * job.x_strides[0] + origin_x * job.x_strides[1])
-                .offset(columns.0 as isize * tap_step)
-                .add(channel);
-            let first_tap = ky * window.kernel[1] + columns.0;
-            let mut w = job.weights.add(first_tap * job.padded + channel);
-            for _ in columns.0..columns.1 {
-                let weight = S::load(w);
+        for ky in line.taps.0..line.taps.1 {
+            let y = line.origin + (ky * block.window.dilation[0]) as isize;
+            let row = line.x.wrapping_offset(y * block.x_strides[0]);
+            let w = line.weights.add(ky * KW * S::LANES);
+            let mut xs = [S::splat(0.0); RUN + SHARED - 1];
+            for j in 0..TX + KW - 1 {
+                xs[j] = S::load(pixel::<BORDER>(block, row, origin + j as isize));
+            }
+            for kx in 0..KW {
+                let weight = S::load(w.add(kx * S::LANES));
                 for i in 0..TX {
-                    let v = load::<S, WHOLE>(x.wrapping_offset(i as isize * step), lanes);
-                    acc[i] = S::fma(v, weight, acc[i]);
+                    acc[i] = S::fma(xs[i + kx], weight, acc[i]);
                 }
-                x = x.wrapping_offset(tap_step);
-                w = w.wrapping_add(job.padded);
             }
         }
-        if job.residual_first && !job.residual.is_null() {
-            for i in 0..TX {
-                acc[i] = S::add(
-                    acc[i],
-                    load::<S, WHOLE>(job.residual_at(ox + i, channel), lanes),
-                );
+    }
+}
+
+/// Adds all taps of any window.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn add_taps<S: Simd, const TX: usize, const WHOLE: bool, const BORDER: bool>(
+    line: &Line<'_>,
+    ox: usize,
+    acc: &mut [S::V; TX],
+) {
+    let block = line.block;
+    let window = &block.window;
+    let origin = (ox * window.stride[1]) as isize - window.pad[1] as isize;
+    // SAFETY: tap rows are inside the image, columns too or replaced by zeros.
+    unsafe {
+        for ky in line.taps.0..line.taps.1 {
+            let y = line.origin + (ky * window.dilation[0]) as isize;
+            let row = line.x.wrapping_offset(y * block.x_strides[0]);
+            let mut w = line.weights.add(ky * window.kernel[1] * S::LANES);
+            for kx in 0..window.kernel[1] {
+                let weight = S::load(w);
+                let column = origin + (kx * window.dilation[1]) as isize;
+                for i in 0..TX {
+                    let p = pixel::<BORDER>(block, row, column + (i * window.stride[1]) as isize);
+                    acc[i] = S::fma(load::<S, WHOLE>(p, line.lanes), weight, acc[i]);
+                }
+                w = w.wrapping_add(S::LANES);
             }
         }
-        if let Activation::Clamp { low, high } = job.activation {
-            let (low, high) = (S::splat(low), S::splat(high));
+    }
+}
+
+/// Residual, activation, store.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn finish<S: Simd, const TX: usize, const WHOLE: bool>(
+    line: &Line<'_>,
+    ox: usize,
+    mut acc: [S::V; TX],
+) {
+    let block = line.block;
+    let residual = |i: usize| {
+        line.residual
+            .wrapping_offset((ox + i) as isize * block.residual_strides[1])
+    };
+    // SAFETY: the caller vouches for pixels and channels.
+    unsafe {
+        if block.residual_first && !line.residual.is_null() {
             for i in 0..TX {
-                // The bound first: `max` and `min` give the second operand for NaN.
-                acc[i] = S::min(high, S::max(low, acc[i]));
+                acc[i] = S::add(acc[i], load::<S, WHOLE>(residual(i), line.lanes));
+            }
+        }
+        match block.activation {
+            Activation::None => {}
+            Activation::Clamp { low, high } => {
+                let (low, high) = (S::splat(low), S::splat(high));
+                for i in 0..TX {
+                    // The bound first: `max` and `min` give the second operand for NaN.
+                    acc[i] = S::min(high, S::max(low, acc[i]));
+                }
+            }
+            Activation::Function(function) => {
+                // One call for the whole run, through memory that stays in the nearest cache.
+                let mut values = [0.0f32; RUN * 16];
+                for i in 0..TX {
+                    S::store(values.as_mut_ptr().add(i * S::LANES), acc[i]);
+                }
+                math::apply(block.isa, function, &mut values[..TX * S::LANES]);
+                for i in 0..TX {
+                    acc[i] = S::load(values.as_ptr().add(i * S::LANES));
+                }
+            }
+        }
+        if !block.residual_first && !line.residual.is_null() {
+            for i in 0..TX {
+                acc[i] = S::add(acc[i], load::<S, WHOLE>(residual(i), line.lanes));
             }
         }
         for i in 0..TX {
-            let y = job.y_at(ox + i, channel);
+            let y = line
+                .y
+                .wrapping_offset((ox + i) as isize * block.y_strides[1]);
             if WHOLE {
                 S::store(y, acc[i]);
             } else {
-                S::store_first(y, acc[i], lanes);
-            }
-        }
-        if let Activation::Function(function) = job.activation {
-            for i in 0..TX {
-                let y = std::slice::from_raw_parts_mut(job.y_at(ox + i, channel), lanes);
-                math::apply(job.isa, function, y);
-            }
-        }
-        if !job.residual_first && !job.residual.is_null() {
-            for i in 0..TX {
-                let (y, r) = (job.y_at(ox + i, channel), job.residual_at(ox + i, channel));
-                for k in 0..lanes {
-                    *y.add(k) += *r.add(k);
-                }
+                S::store_first(y, acc[i], line.lanes);
             }
         }
     }

@@ -251,10 +251,7 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
             }
         }
         if let Activation::Function(function) = epilogue.activation {
-            for &y in &t.y[..MR] {
-                let row = std::slice::from_raw_parts_mut(y, shape.columns);
-                math::apply(epilogue.isa, function, row);
-            }
+            math::apply_rows(epilogue.isa, function, &t.y[..MR], shape.columns);
         }
         if !epilogue.residual_first && residual {
             for (&y, &r) in t.y[..MR].iter().zip(&t.residual) {

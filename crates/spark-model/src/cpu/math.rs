@@ -4,9 +4,10 @@
 //! exp(x) = 2^n * e^r,  n = round(x / ln 2),  |r| <= ln 2 / 2
 //! ```
 //!
-//! Branch-free scalar code that the compiler vectorises inside a [`dispatch!`]ed loop.
-//! Errors are measured in the tests against f64 libm over dense samples and stated at
-//! each function; a unit (ulp) is that of the f32 result.
+//! The functions layers use take a vector and have no branches; the rare ones are plain loops
+//! left to the compiler. Errors are measured in the tests against f64 libm over dense samples
+//! and stated at each function; a unit (ulp) is that of the f32 result. A partial vector is
+//! computed like a whole one, so a result does not depend on where in a row it stands.
 //!
 //! Coefficients: exp, log and tanh after Cephes (S. Moshier, single precision); erf after
 //! the rational approximation used by Eigen (`erf(x) = x P(x^2) / Q(x^2)`, |x| < 4).
@@ -14,37 +15,84 @@
 use super::simd::{Isa, Simd, dispatch};
 use crate::graph::Unary;
 
+/// `c[0] z^(n-1) + ... + c[n-1]`.
+#[inline(always)]
+unsafe fn polynomial<S: Simd, const N: usize>(z: S::V, c: [f32; N]) -> S::V {
+    // SAFETY: the caller's processor has the instruction set.
+    unsafe {
+        let mut p = S::splat(c[0]);
+        for &next in &c[1..] {
+            p = S::fma(p, z, S::splat(next));
+        }
+        p
+    }
+}
+
+/// `-v`, also of zero.
+#[inline(always)]
+unsafe fn negate<S: Simd>(v: S::V) -> S::V {
+    // SAFETY: as above.
+    unsafe { S::mul(v, S::splat(-1.0)) }
+}
+
+/// `max(v, 0)`; NaN stays.
+#[inline(always)]
+unsafe fn positive<S: Simd>(v: S::V) -> S::V {
+    // SAFETY: as above.
+    unsafe { S::max(S::splat(0.0), v) }
+}
+
+/// `min(max(v, low), high)`; NaN stays.
+#[inline(always)]
+unsafe fn within<S: Simd>(v: S::V, low: f32, high: f32) -> S::V {
+    // The bound first: `max` and `min` give the second operand for NaN.
+    // SAFETY: as above.
+    unsafe { S::min(S::splat(high), S::max(S::splat(low), v)) }
+}
+
 /// `e^x`, within 2 ulp; 0 below -104, infinity above 88.73, subnormals kept, NaN stays NaN.
 #[inline(always)]
-pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
-    const LN2_HIGH: f32 = 0.693_359_4;
-    const LN2_LOW: f32 = -2.121_944_4e-4;
-    let x = if x < -104.0 { -104.0 } else { x };
-    let x = if x > 89.0 { 89.0 } else { x };
+pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
     // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
     const MAGIC: f32 = 12_582_912.0;
-    let shifted = S::fma_one(x, std::f32::consts::LOG2_E, MAGIC);
-    let n = shifted - MAGIC;
-    let r = S::fma_one(n, -LN2_HIGH, x);
-    let r = S::fma_one(n, -LN2_LOW, r);
-    let mut p = 1.987_569_1e-4;
-    p = S::fma_one(p, r, 1.398_199_9e-3);
-    p = S::fma_one(p, r, 8.333_452e-3);
-    p = S::fma_one(p, r, 4.166_579_6e-2);
-    p = S::fma_one(p, r, 1.666_666_5e-1);
-    p = S::fma_one(p, r, 5.0e-1);
-    let y = S::fma_one(p * r, r, r) + 1.0;
-    // Two factors, so that results below the normal range round once, at the end.
-    let n = shifted.to_bits().wrapping_sub(MAGIC.to_bits()) as i32;
-    let half = n >> 1;
-    let first = f32::from_bits((half.wrapping_add(127) as u32) << 23);
-    let second = f32::from_bits((n.wrapping_sub(half).wrapping_add(127) as u32) << 23);
-    y * first * second
+    // SAFETY: as above; the bounds keep `n` in the range of `scale`.
+    unsafe {
+        let x = within::<S>(x, -104.0, 89.0);
+        let magic = S::splat(MAGIC);
+        let n = S::sub(S::fma(x, S::splat(std::f32::consts::LOG2_E), magic), magic);
+        let r = S::fma(n, S::splat(-0.693_359_4), x);
+        let r = S::fma(n, S::splat(2.121_944_4e-4), r);
+        let p = polynomial::<S, 6>(
+            r,
+            [
+                1.987_569_1e-4,
+                1.398_199_9e-3,
+                8.333_452e-3,
+                4.166_579_6e-2,
+                1.666_666_5e-1,
+                5.0e-1,
+            ],
+        );
+        let y = S::add(S::fma(S::mul(p, r), r, r), S::splat(1.0));
+        S::scale(y, n)
+    }
 }
 
 /// Natural logarithm, within 2 ulp; -infinity at 0, NaN below, infinity stays.
 #[inline(always)]
-pub(crate) fn log<S: Simd>(x: f32) -> f32 {
+unsafe fn log<S: Simd>(v: S::V) -> S::V {
+    let mut lanes = [0.0f32; 16];
+    // SAFETY: as above; no vector has more than 16 lanes.
+    unsafe {
+        S::store(lanes.as_mut_ptr(), v);
+        map(&mut lanes[..S::LANES], log_one::<S>);
+        S::load(lanes.as_ptr())
+    }
+}
+
+/// [`log`] of one element.
+#[inline(always)]
+fn log_one<S: Simd>(x: f32) -> f32 {
     // Subnormals are scaled into the normal range first.
     let tiny = x < f32::MIN_POSITIVE;
     let scaled = if tiny { x * 8_388_608.0 } else { x };
@@ -74,83 +122,163 @@ pub(crate) fn log<S: Simd>(x: f32) -> f32 {
 
 /// Error function, within 4e-7 absolute and exact at 0.
 #[inline(always)]
-pub(crate) fn erf<S: Simd>(x: f32) -> f32 {
-    let c = if x > 4.0 { 4.0 } else { x };
-    let c = if c < -4.0 { -4.0 } else { c };
-    let z = c * c;
-    let mut p = -2.726_142_3e-10;
-    p = S::fma_one(p, z, 2.770_681_4e-8);
-    p = S::fma_one(p, z, -2.101_024e-6);
-    p = S::fma_one(p, z, -5.692_506_5e-5);
-    p = S::fma_one(p, z, -7.349_906e-4);
-    p = S::fma_one(p, z, -2.954_6e-3);
-    p = S::fma_one(p, z, -1.609_603_3e-2);
-    let mut q = -1.456_607_2e-5;
-    q = S::fma_one(q, z, -2.133_740_6e-4);
-    q = S::fma_one(q, z, -1.682_827e-3);
-    q = S::fma_one(q, z, -7.373_329e-3);
-    q = S::fma_one(q, z, -1.426_473_9e-2);
-    c * p / q
+unsafe fn erf<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as above.
+    unsafe {
+        let c = within::<S>(x, -4.0, 4.0);
+        let z = S::mul(c, c);
+        let p = polynomial::<S, 7>(
+            z,
+            [
+                -2.726_142_3e-10,
+                2.770_681_4e-8,
+                -2.101_024e-6,
+                -5.692_506_5e-5,
+                -7.349_906e-4,
+                -2.954_6e-3,
+                -1.609_603_3e-2,
+            ],
+        );
+        let q = polynomial::<S, 5>(
+            z,
+            [
+                -1.456_607_2e-5,
+                -2.133_740_6e-4,
+                -1.682_827e-3,
+                -7.373_329e-3,
+                -1.426_473_9e-2,
+            ],
+        );
+        S::mul(S::mul(c, p), S::reciprocal(q))
+    }
 }
 
 /// Hyperbolic tangent, within 3 ulp.
 #[inline(always)]
-pub(crate) fn tanh<S: Simd>(x: f32) -> f32 {
-    let z = x * x;
-    let mut p = -5.704_988_7e-3;
-    p = S::fma_one(p, z, 2.063_909e-2);
-    p = S::fma_one(p, z, -5.373_971_6e-2);
-    p = S::fma_one(p, z, 1.333_144_2e-1);
-    p = S::fma_one(p, z, -3.333_328e-1);
-    let small = S::fma_one(p * z, x, x);
-    let a = x.abs();
-    let large = 1.0 - 2.0 / (exp::<S>(2.0 * a) + 1.0);
-    if a < 0.625 { small } else { large.copysign(x) }
+unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as above. Beyond 10 the result is 1 to the last bit.
+    unsafe {
+        let one = S::splat(1.0);
+        let z = S::mul(x, x);
+        let p = polynomial::<S, 5>(
+            z,
+            [
+                -5.704_988_7e-3,
+                2.063_909e-2,
+                -5.373_971_6e-2,
+                1.333_144_2e-1,
+                -3.333_328e-1,
+            ],
+        );
+        let small = S::fma(S::mul(p, z), x, x);
+        let a = S::max(x, negate::<S>(x));
+        let e = exp::<S>(S::mul(S::splat(2.0), within::<S>(a, 0.0, 10.0)));
+        let large = S::fma(S::splat(-2.0), S::reciprocal(S::add(e, one)), one);
+        let large = S::select_less(x, S::splat(0.0), negate::<S>(large), large);
+        S::select_less(a, S::splat(0.625), small, large)
+    }
 }
 
-/// `1 / (1 + e^-x)`, within 3 ulp.
+/// `1 / (1 + e^-x)`, within 3 ulp; below -87 it stays at 1.6e-38.
 #[inline(always)]
-pub(crate) fn sigmoid<S: Simd>(x: f32) -> f32 {
-    1.0 / (1.0 + exp::<S>(-x))
+unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as above. The bound keeps the reciprocal a normal number.
+    unsafe {
+        let x = S::max(S::splat(-87.0), x);
+        S::reciprocal(S::add(S::splat(1.0), exp::<S>(negate::<S>(x))))
+    }
 }
 
 /// `e^x - 1` for x <= 0, within 1e-7 absolute and 4 ulp relative above -0.35.
 #[inline(always)]
-fn exp_minus_one_negative<S: Simd>(x: f32) -> f32 {
+unsafe fn exp_minus_one_negative<S: Simd>(x: S::V) -> S::V {
     // Taylor where the subtraction would cancel; the first left-out term is x^9 / 9!.
-    let mut p = 2.480_158_7e-5;
-    p = S::fma_one(p, x, 1.984_127e-4);
-    p = S::fma_one(p, x, 1.388_888_9e-3);
-    p = S::fma_one(p, x, 8.333_333e-3);
-    p = S::fma_one(p, x, 4.166_666_8e-2);
-    p = S::fma_one(p, x, 1.666_666_7e-1);
-    p = S::fma_one(p, x, 0.5);
-    let small = S::fma_one(p * x, x, x);
-    if x > -0.35 { small } else { exp::<S>(x) - 1.0 }
+    // SAFETY: as above.
+    unsafe {
+        let p = polynomial::<S, 7>(
+            x,
+            [
+                2.480_158_7e-5,
+                1.984_127e-4,
+                1.388_888_9e-3,
+                8.333_333e-3,
+                4.166_666_8e-2,
+                1.666_666_7e-1,
+                0.5,
+            ],
+        );
+        let small = S::fma(S::mul(p, x), x, x);
+        let large = S::sub(exp::<S>(x), S::splat(1.0));
+        S::select_less(S::splat(-0.35), x, small, large)
+    }
+}
+
+/// `alpha (e^(x * inner) - 1)` below zero, `x` above; NaN stays.
+#[inline(always)]
+unsafe fn elu<S: Simd>(x: S::V, alpha: f32, inner: f32) -> S::V {
+    // SAFETY: as above.
+    unsafe {
+        let below = S::mul(S::min(S::splat(0.0), x), S::splat(inner));
+        let low = S::mul(S::splat(alpha), exp_minus_one_negative::<S>(below));
+        S::select_less(S::splat(0.0), x, x, low)
+    }
 }
 
 /// `log(1 + e^x)`, within 4 ulp.
 #[inline(always)]
-fn softplus<S: Simd>(x: f32) -> f32 {
-    let t = exp::<S>(-x.abs());
-    // log1p(t): the rounding of 1 + t is put back to first order.
-    let u = 1.0 + t;
-    let log1p = log::<S>(u) + (t - (u - 1.0)) / u;
-    let positive = if x > 0.0 { x } else { 0.0 };
-    if x.is_nan() { x } else { positive + log1p }
+unsafe fn softplus<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as above.
+    unsafe {
+        let one = S::splat(1.0);
+        let t = exp::<S>(S::min(x, negate::<S>(x)));
+        // log1p(t): the rounding of 1 + t is put back to first order.
+        let u = S::add(one, t);
+        let lost = S::sub(t, S::sub(u, one));
+        let log1p = S::fma(lost, S::reciprocal(u), log::<S>(u));
+        S::add(positive::<S>(x), log1p)
+    }
 }
 
 /// Gaussian error linear unit, `x / 2 * (1 + erf(x / sqrt 2))`.
 #[inline(always)]
-fn gelu<S: Simd>(x: f32) -> f32 {
-    0.5 * x * (1.0 + erf::<S>(x * std::f32::consts::FRAC_1_SQRT_2))
+unsafe fn gelu<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as above.
+    unsafe {
+        let half = S::mul(x, S::splat(0.5));
+        let e = erf::<S>(S::mul(x, S::splat(std::f32::consts::FRAC_1_SQRT_2)));
+        S::mul(half, S::add(S::splat(1.0), e))
+    }
 }
 
+/// The same with `tanh(sqrt(2 / pi) (x + 0.044715 x^3))` for the error function.
 #[inline(always)]
-fn gelu_tanh<S: Simd>(x: f32) -> f32 {
+unsafe fn gelu_tanh<S: Simd>(x: S::V) -> S::V {
     const SQRT_2_OVER_PI: f32 = 0.797_884_6;
-    let inner = SQRT_2_OVER_PI * S::fma_one(0.044_715 * x * x, x, x);
-    0.5 * x * (1.0 + tanh::<S>(inner))
+    // SAFETY: as above.
+    unsafe {
+        let cubic = S::mul(S::splat(0.044_715), S::mul(x, x));
+        let inner = S::mul(S::splat(SQRT_2_OVER_PI), S::fma(cubic, x, x));
+        let half = S::mul(x, S::splat(0.5));
+        S::mul(half, S::add(S::splat(1.0), tanh::<S>(inner)))
+    }
+}
+
+/// `f` of every element, a vector at a time.
+#[inline(always)]
+unsafe fn map_vectors<S: Simd>(x: &mut [f32], f: impl Fn(S::V) -> S::V) {
+    let whole = x.len() / S::LANES * S::LANES;
+    let rest = x.len() - whole;
+    let x = x.as_mut_ptr();
+    // SAFETY: offsets stay below the slice's length.
+    unsafe {
+        for i in (0..whole).step_by(S::LANES) {
+            S::store(x.add(i), f(S::load(x.add(i))));
+        }
+        if rest > 0 {
+            let end = x.add(whole);
+            S::store_first(end, f(S::load_first(end, rest)), rest);
+        }
+    }
 }
 
 #[inline(always)]
@@ -160,69 +288,71 @@ fn map<F: Fn(f32) -> f32>(x: &mut [f32], f: F) {
     }
 }
 
-/// One loop per function, so that each vectorises on its own.
+/// One loop per function, so that each is compiled on its own.
 #[inline(always)]
 unsafe fn apply_kernel<S: Simd>(op: Unary, x: &mut [f32]) {
-    match op {
-        Unary::Identity => {}
-        Unary::Abs => map(x, f32::abs),
-        Unary::Neg => map(x, |v| -v),
-        Unary::Sign => map(x, |v| {
-            let sign = if v > 0.0 { 1.0 } else { v };
-            if v < 0.0 { -1.0 } else { sign }
-        }),
-        Unary::Floor => map(x, f32::floor),
-        Unary::Ceil => map(x, f32::ceil),
-        Unary::Round => map(x, f32::round_ties_even),
-        Unary::Reciprocal => map(x, |v| 1.0 / v),
-        Unary::Sqrt => map(x, f32::sqrt),
-        Unary::Exp => map(x, exp::<S>),
-        Unary::Log => map(x, log::<S>),
-        Unary::Sin => map(x, f32::sin),
-        Unary::Cos => map(x, f32::cos),
-        Unary::Tan => map(x, f32::tan),
-        Unary::Asin => map(x, f32::asin),
-        Unary::Acos => map(x, f32::acos),
-        Unary::Atan => map(x, f32::atan),
-        Unary::Sinh => map(x, f32::sinh),
-        Unary::Cosh => map(x, f32::cosh),
-        Unary::Asinh => map(x, f32::asinh),
-        Unary::Acosh => map(x, f32::acosh),
-        Unary::Atanh => map(x, f32::atanh),
-        Unary::Erf => map(x, erf::<S>),
-        Unary::Not => map(x, |v| f32::from(u8::from(v == 0.0))),
-        Unary::IsNaN => map(x, |v| f32::from(u8::from(v.is_nan()))),
-        Unary::IsInf => map(x, |v| f32::from(u8::from(v.is_infinite()))),
-        Unary::Relu => map(x, |v| if v < 0.0 { 0.0 } else { v }),
-        Unary::LeakyRelu { alpha } => map(x, |v| if v < 0.0 { alpha * v } else { v }),
-        Unary::ThresholdedRelu { alpha } => map(x, |v| if v > alpha { v } else { 0.0 }),
-        Unary::Elu { alpha } => map(x, |v| {
-            let low = alpha * exp_minus_one_negative::<S>(if v > 0.0 { 0.0 } else { v });
-            if v > 0.0 { v } else { low }
-        }),
-        Unary::Selu { alpha, gamma } => map(x, |v| {
-            let low = alpha * exp_minus_one_negative::<S>(if v > 0.0 { 0.0 } else { v });
-            gamma * if v > 0.0 { v } else { low }
-        }),
-        Unary::Celu { alpha } => map(x, |v| {
-            let t = if v > 0.0 { 0.0 } else { v };
-            let low = alpha * exp_minus_one_negative::<S>(t / alpha);
-            if v > 0.0 { v } else { low }
-        }),
-        Unary::Sigmoid => map(x, sigmoid::<S>),
-        Unary::HardSigmoid { alpha, beta } => map(x, |v| clamp(alpha * v + beta, 0.0, 1.0)),
-        Unary::HardSwish => map(x, |v| v * clamp(v / 6.0 + 0.5, 0.0, 1.0)),
-        Unary::Tanh => map(x, tanh::<S>),
-        Unary::Softplus => map(x, softplus::<S>),
-        Unary::Softsign => map(x, |v| v / (1.0 + v.abs())),
-        Unary::Mish => map(x, |v| v * tanh::<S>(softplus::<S>(v))),
-        Unary::Gelu { tanh: false } => map(x, gelu::<S>),
-        Unary::Gelu { tanh: true } => map(x, gelu_tanh::<S>),
-        Unary::Swish { alpha } => map(x, |v| v * sigmoid::<S>(alpha * v)),
-        Unary::Shrink { lambda, bias } => map(x, |v| {
-            let high = if v > lambda { v - bias } else { 0.0 };
-            if v < -lambda { v + bias } else { high }
-        }),
+    // SAFETY: the processor has the instruction set by the caller's word.
+    unsafe {
+        match op {
+            Unary::Identity => {}
+            Unary::Abs => map(x, f32::abs),
+            Unary::Neg => map(x, |v| -v),
+            Unary::Sign => map(x, |v| {
+                let sign = if v > 0.0 { 1.0 } else { v };
+                if v < 0.0 { -1.0 } else { sign }
+            }),
+            Unary::Floor => map(x, f32::floor),
+            Unary::Ceil => map(x, f32::ceil),
+            Unary::Round => map(x, f32::round_ties_even),
+            Unary::Reciprocal => map(x, |v| 1.0 / v),
+            Unary::Sqrt => map(x, f32::sqrt),
+            Unary::Exp => map_vectors::<S>(x, |v| exp::<S>(v)),
+            Unary::Log => map_vectors::<S>(x, |v| log::<S>(v)),
+            Unary::Sin => map(x, f32::sin),
+            Unary::Cos => map(x, f32::cos),
+            Unary::Tan => map(x, f32::tan),
+            Unary::Asin => map(x, f32::asin),
+            Unary::Acos => map(x, f32::acos),
+            Unary::Atan => map(x, f32::atan),
+            Unary::Sinh => map(x, f32::sinh),
+            Unary::Cosh => map(x, f32::cosh),
+            Unary::Asinh => map(x, f32::asinh),
+            Unary::Acosh => map(x, f32::acosh),
+            Unary::Atanh => map(x, f32::atanh),
+            Unary::Erf => map_vectors::<S>(x, |v| erf::<S>(v)),
+            Unary::Not => map(x, |v| f32::from(u8::from(v == 0.0))),
+            Unary::IsNaN => map(x, |v| f32::from(u8::from(v.is_nan()))),
+            Unary::IsInf => map(x, |v| f32::from(u8::from(v.is_infinite()))),
+            Unary::Relu => map_vectors::<S>(x, |v| positive::<S>(v)),
+            Unary::LeakyRelu { alpha } => map(x, |v| if v < 0.0 { alpha * v } else { v }),
+            Unary::ThresholdedRelu { alpha } => map(x, |v| if v > alpha { v } else { 0.0 }),
+            Unary::Elu { alpha } => map_vectors::<S>(x, |v| elu::<S>(v, alpha, 1.0)),
+            Unary::Selu { alpha, gamma } => {
+                map_vectors::<S>(x, |v| S::mul(S::splat(gamma), elu::<S>(v, alpha, 1.0)))
+            }
+            Unary::Celu { alpha } => map_vectors::<S>(x, |v| elu::<S>(v, alpha, 1.0 / alpha)),
+            Unary::Sigmoid => map_vectors::<S>(x, |v| sigmoid::<S>(v)),
+            Unary::HardSigmoid { alpha, beta } => map_vectors::<S>(x, |v| {
+                within::<S>(S::fma(S::splat(alpha), v, S::splat(beta)), 0.0, 1.0)
+            }),
+            Unary::HardSwish => map_vectors::<S>(x, |v| {
+                let gate = S::fma(v, S::splat(1.0 / 6.0), S::splat(0.5));
+                S::mul(v, within::<S>(gate, 0.0, 1.0))
+            }),
+            Unary::Tanh => map_vectors::<S>(x, |v| tanh::<S>(v)),
+            Unary::Softplus => map_vectors::<S>(x, |v| softplus::<S>(v)),
+            Unary::Softsign => map(x, |v| v / (1.0 + v.abs())),
+            Unary::Mish => map_vectors::<S>(x, |v| S::mul(v, tanh::<S>(softplus::<S>(v)))),
+            Unary::Gelu { tanh: false } => map_vectors::<S>(x, |v| gelu::<S>(v)),
+            Unary::Gelu { tanh: true } => map_vectors::<S>(x, |v| gelu_tanh::<S>(v)),
+            Unary::Swish { alpha } => {
+                map_vectors::<S>(x, |v| S::mul(v, sigmoid::<S>(S::mul(S::splat(alpha), v))))
+            }
+            Unary::Shrink { lambda, bias } => map(x, |v| {
+                let high = if v > lambda { v - bias } else { 0.0 };
+                if v < -lambda { v + bias } else { high }
+            }),
+        }
     }
 }
 
@@ -237,6 +367,37 @@ pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
 pub(crate) fn apply(isa: Isa, op: Unary, x: &mut [f32]) {
     // SAFETY: `isa` names a set this processor has.
     unsafe { dispatch!(isa, apply_kernel(op: Unary, x: &mut [f32]) => (op, x)) }
+}
+
+/// The same for `columns` elements from each of `rows` on, with one dispatch.
+///
+/// # Safety
+///
+/// They must be writable, and not be written elsewhere.
+pub(crate) unsafe fn apply_rows(isa: Isa, op: Unary, rows: &[*mut f32], columns: usize) {
+    // SAFETY: the caller's word; `isa` names a set this processor has.
+    unsafe {
+        dispatch!(isa, rows_kernel(op: Unary, rows: &[*mut f32], columns: usize) => (op, rows, columns))
+    }
+}
+
+#[inline(always)]
+unsafe fn rows_kernel<S: Simd>(op: Unary, rows: &[*mut f32], columns: usize) {
+    for &row in rows {
+        // SAFETY: the caller of `apply_rows` vouches for `columns` elements.
+        unsafe { apply_kernel::<S>(op, std::slice::from_raw_parts_mut(row, columns)) }
+    }
+}
+
+/// `e^(v - shift)` of every element.
+///
+/// # Safety
+///
+/// The processor must have the instruction set.
+#[inline(always)]
+pub(crate) unsafe fn exp_shifted<S: Simd>(x: &mut [f32], shift: f32) {
+    // SAFETY: the caller's word.
+    unsafe { map_vectors::<S>(x, |v| exp::<S>(S::sub(v, S::splat(shift)))) }
 }
 
 #[cfg(test)]

@@ -122,14 +122,22 @@ pub(crate) fn run_softmax(isa: Isa, step: &SoftmaxStep, memory: &Memory, pool: &
 unsafe fn softmax_row<S: Simd>(values: &mut [f32], log: bool) {
     let max = row_max(values);
     // All minus infinity (a fully masked row) gives NaN, as the formula does.
-    if log {
-        let sum = row_sum(values, |v| math::exp::<S>(v - max));
-        let shift = (sum.ln() + f64::from(max)) as f32;
-        values.iter_mut().for_each(|v| *v -= shift);
-        return;
-    }
-    for v in values.iter_mut() {
-        *v = math::exp::<S>(*v - max);
+    // SAFETY: the caller's processor has the instruction set.
+    unsafe {
+        if log {
+            let mut sum = 0.0;
+            for chunk in values.chunks(4 * LANES) {
+                let mut block = [0.0; 4 * LANES];
+                let block = &mut block[..chunk.len()];
+                block.copy_from_slice(chunk);
+                math::exp_shifted::<S>(block, max);
+                sum += row_sum(block, |v| v);
+            }
+            let shift = (sum.ln() + f64::from(max)) as f32;
+            values.iter_mut().for_each(|v| *v -= shift);
+            return;
+        }
+        math::exp_shifted::<S>(values, max);
     }
     let scale = (1.0 / row_sum(values, |v| v)) as f32;
     values.iter_mut().for_each(|v| *v *= scale);

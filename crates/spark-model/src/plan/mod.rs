@@ -17,6 +17,7 @@
 //! Deliberately absent: arithmetic (`crate::cpu`), control flow, dynamic shapes.
 
 mod arena;
+mod describe;
 mod lower;
 mod patterns;
 mod pointwise;

@@ -473,6 +473,11 @@ impl Step {
         }
     }
 
+    /// Shapes, geometry and what was fused, in one line for people.
+    pub fn describe(&self) -> String {
+        super::describe::describe(self)
+    }
+
     /// Bytes of the weights and biases this step holds.
     pub fn weight_bytes(&self) -> usize {
         let bias = |e: &Epilogue| e.bias.as_ref().map_or(0, |b| b.len());
@@ -490,19 +495,13 @@ impl Step {
         }
     }
 
-    /// Drops weights and biases, once an executor holds packed copies.
+    /// Drops weights, once an executor holds packed copies.
     pub(crate) fn forget_weights(&mut self) {
         let none = Arc::new(Vec::new());
         let forget = |w: &mut Weights| w.data = Arc::clone(&none);
         match self {
-            Self::Conv(ConvStep {
-                weights, epilogue, ..
-            })
-            | Self::Linear(LinearStep {
-                weights, epilogue, ..
-            }) => {
+            Self::Conv(ConvStep { weights, .. }) | Self::Linear(LinearStep { weights, .. }) => {
                 forget(weights);
-                epilogue.bias = None;
             }
             Self::Recurrent(s) => {
                 forget(&mut s.w);

@@ -61,6 +61,11 @@ unsafe impl Simd for Avx2 {
         unsafe { _mm256_add_ps(a, b) }
     }
     #[inline(always)]
+    unsafe fn sub(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_sub_ps(a, b) }
+    }
+    #[inline(always)]
     unsafe fn mul(a: __m256, b: __m256) -> __m256 {
         // SAFETY: see above.
         unsafe { _mm256_mul_ps(a, b) }
@@ -74,6 +79,32 @@ unsafe impl Simd for Avx2 {
     unsafe fn min(a: __m256, b: __m256) -> __m256 {
         // SAFETY: see above.
         unsafe { _mm256_min_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn reciprocal(v: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_div_ps(_mm256_set1_ps(1.0), v) }
+    }
+    #[inline(always)]
+    unsafe fn scale(v: __m256, n: __m256) -> __m256 {
+        // Two factors, so that results below the normal range round once, at the end. All ones
+        // are a NaN, for lanes whose `n` is none.
+        // SAFETY: see above.
+        unsafe {
+            let bias = _mm256_set1_epi32(127);
+            let whole = _mm256_cvtps_epi32(n);
+            let half = _mm256_srai_epi32::<1>(whole);
+            let rest = _mm256_sub_epi32(whole, half);
+            let power = |e| _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(e, bias)));
+            let scaled = _mm256_mul_ps(_mm256_mul_ps(v, power(half)), power(rest));
+            let nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(n, n);
+            _mm256_or_ps(scaled, nan)
+        }
+    }
+    #[inline(always)]
+    unsafe fn select_less(a: __m256, b: __m256, x: __m256, y: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_blendv_ps(y, x, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b)) }
     }
     #[inline(always)]
     fn fma_one(a: f32, b: f32, c: f32) -> f32 {

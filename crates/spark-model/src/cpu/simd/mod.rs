@@ -164,12 +164,20 @@ pub(crate) unsafe trait Simd: Copy {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a + b`.
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+    /// `a - b`.
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
     /// `a * b`.
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     /// The greater; `b` where either is NaN.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// The smaller; `b` where either is NaN.
     unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
+    /// `1 / v`, within 1 ulp, for `v` whose reciprocal is a normal number.
+    unsafe fn reciprocal(v: Self::V) -> Self::V;
+    /// `v * 2^n` for whole `n` in -253..=254; NaN where `n` is.
+    unsafe fn scale(v: Self::V, n: Self::V) -> Self::V;
+    /// `a < b ? x : y`, lane by lane; `y` where either is NaN.
+    unsafe fn select_less(a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
     /// [`Simd::fma`] of one lane, for loops the compiler vectorises.
     fn fma_one(a: f32, b: f32, c: f32) -> f32;
 }

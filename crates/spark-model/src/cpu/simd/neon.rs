@@ -59,6 +59,11 @@ unsafe impl Simd for Neon {
         unsafe { vaddq_f32(a, b) }
     }
     #[inline(always)]
+    unsafe fn sub(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vsubq_f32(a, b) }
+    }
+    #[inline(always)]
     unsafe fn mul(a: float32x4_t, b: float32x4_t) -> float32x4_t {
         // SAFETY: see above.
         unsafe { vmulq_f32(a, b) }
@@ -73,6 +78,36 @@ unsafe impl Simd for Neon {
     unsafe fn min(a: float32x4_t, b: float32x4_t) -> float32x4_t {
         // SAFETY: see above.
         unsafe { vbslq_f32(vcltq_f32(a, b), a, b) }
+    }
+    #[inline(always)]
+    unsafe fn reciprocal(v: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vdivq_f32(vdupq_n_f32(1.0), v) }
+    }
+    #[inline(always)]
+    unsafe fn scale(v: float32x4_t, n: float32x4_t) -> float32x4_t {
+        // Two factors, so that results below the normal range round once, at the end. NaN
+        // converts to 0, so it is put back.
+        // SAFETY: see above.
+        unsafe {
+            let bias = vdupq_n_s32(127);
+            let whole = vcvtq_s32_f32(n);
+            let half = vshrq_n_s32::<1>(whole);
+            let rest = vsubq_s32(whole, half);
+            let power = |e| vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(e, bias)));
+            let scaled = vmulq_f32(vmulq_f32(v, power(half)), power(rest));
+            vbslq_f32(vceqq_f32(n, n), scaled, n)
+        }
+    }
+    #[inline(always)]
+    unsafe fn select_less(
+        a: float32x4_t,
+        b: float32x4_t,
+        x: float32x4_t,
+        y: float32x4_t,
+    ) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vbslq_f32(vcltq_f32(a, b), x, y) }
     }
     #[inline(always)]
     fn fma_one(a: f32, b: f32, c: f32) -> f32 {

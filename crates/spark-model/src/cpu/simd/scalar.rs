@@ -48,6 +48,10 @@ unsafe impl Simd for Scalar {
         std::array::from_fn(|i| a[i] + b[i])
     }
     #[inline(always)]
+    unsafe fn sub(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] - b[i])
+    }
+    #[inline(always)]
     unsafe fn mul(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
         std::array::from_fn(|i| a[i] * b[i])
     }
@@ -58,6 +62,28 @@ unsafe impl Simd for Scalar {
     #[inline(always)]
     unsafe fn min(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
         std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    unsafe fn reciprocal(v: [f32; 4]) -> [f32; 4] {
+        v.map(|x| 1.0 / x)
+    }
+    #[inline(always)]
+    unsafe fn scale(v: [f32; 4], n: [f32; 4]) -> [f32; 4] {
+        // Two factors, so that results below the normal range round once, at the end.
+        std::array::from_fn(|i| {
+            let whole = n[i] as i32;
+            let half = whole >> 1;
+            let power = |e: i32| f32::from_bits((e.wrapping_add(127) as u32) << 23);
+            if n[i].is_nan() {
+                n[i]
+            } else {
+                v[i] * power(half) * power(whole.wrapping_sub(half))
+            }
+        })
+    }
+    #[inline(always)]
+    unsafe fn select_less(a: [f32; 4], b: [f32; 4], x: [f32; 4], y: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| if a[i] < b[i] { x[i] } else { y[i] })
     }
     #[inline(always)]
     fn fma_one(a: f32, b: f32, c: f32) -> f32 {
