@@ -263,22 +263,25 @@ unsafe fn gelu_tanh<S: Simd>(x: S::V) -> S::V {
     }
 }
 
-/// `f` of every element, a vector at a time.
-#[inline(always)]
-unsafe fn map_vectors<S: Simd>(x: &mut [f32], f: impl Fn(S::V) -> S::V) {
-    let whole = x.len() / S::LANES * S::LANES;
-    let rest = x.len() - whole;
-    let x = x.as_mut_ptr();
-    // SAFETY: offsets stay below the slice's length.
-    unsafe {
-        for i in (0..whole).step_by(S::LANES) {
-            S::store(x.add(i), f(S::load(x.add(i))));
+/// `map_vectors!(S, x, v => f(v))` replaces every element of `x`, a vector at a time.
+///
+/// A macro, because a closure is compiled without the instruction set of the kernel around it,
+/// and one as large as these is not inlined into it.
+macro_rules! map_vectors {
+    ($S:ident, $x:ident, $v:ident => $f:expr) => {{
+        let whole = $x.len() / $S::LANES * $S::LANES;
+        let rest = $x.len() - whole;
+        let first = $x.as_mut_ptr();
+        for i in (0..whole).step_by($S::LANES) {
+            let $v = $S::load(first.add(i));
+            $S::store(first.add(i), $f);
         }
         if rest > 0 {
-            let end = x.add(whole);
-            S::store_first(end, f(S::load_first(end, rest)), rest);
+            let end = first.add(whole);
+            let $v = $S::load_first(end, rest);
+            $S::store_first(end, $f, rest);
         }
-    }
+    }};
 }
 
 #[inline(always)]
@@ -291,7 +294,8 @@ fn map<F: Fn(f32) -> f32>(x: &mut [f32], f: F) {
 /// One loop per function, so that each is compiled on its own.
 #[inline(always)]
 unsafe fn apply_kernel<S: Simd>(op: Unary, x: &mut [f32]) {
-    // SAFETY: the processor has the instruction set by the caller's word.
+    // SAFETY: the processor has the instruction set by the caller's word; offsets stay below the
+    // slice's length.
     unsafe {
         match op {
             Unary::Identity => {}
@@ -306,8 +310,8 @@ unsafe fn apply_kernel<S: Simd>(op: Unary, x: &mut [f32]) {
             Unary::Round => map(x, f32::round_ties_even),
             Unary::Reciprocal => map(x, |v| 1.0 / v),
             Unary::Sqrt => map(x, f32::sqrt),
-            Unary::Exp => map_vectors::<S>(x, |v| exp::<S>(v)),
-            Unary::Log => map_vectors::<S>(x, |v| log::<S>(v)),
+            Unary::Exp => map_vectors!(S, x, v => exp::<S>(v)),
+            Unary::Log => map_vectors!(S, x, v => log::<S>(v)),
             Unary::Sin => map(x, f32::sin),
             Unary::Cos => map(x, f32::cos),
             Unary::Tan => map(x, f32::tan),
@@ -319,34 +323,34 @@ unsafe fn apply_kernel<S: Simd>(op: Unary, x: &mut [f32]) {
             Unary::Asinh => map(x, f32::asinh),
             Unary::Acosh => map(x, f32::acosh),
             Unary::Atanh => map(x, f32::atanh),
-            Unary::Erf => map_vectors::<S>(x, |v| erf::<S>(v)),
+            Unary::Erf => map_vectors!(S, x, v => erf::<S>(v)),
             Unary::Not => map(x, |v| f32::from(u8::from(v == 0.0))),
             Unary::IsNaN => map(x, |v| f32::from(u8::from(v.is_nan()))),
             Unary::IsInf => map(x, |v| f32::from(u8::from(v.is_infinite()))),
-            Unary::Relu => map_vectors::<S>(x, |v| positive::<S>(v)),
+            Unary::Relu => map_vectors!(S, x, v => positive::<S>(v)),
             Unary::LeakyRelu { alpha } => map(x, |v| if v < 0.0 { alpha * v } else { v }),
             Unary::ThresholdedRelu { alpha } => map(x, |v| if v > alpha { v } else { 0.0 }),
-            Unary::Elu { alpha } => map_vectors::<S>(x, |v| elu::<S>(v, alpha, 1.0)),
+            Unary::Elu { alpha } => map_vectors!(S, x, v => elu::<S>(v, alpha, 1.0)),
             Unary::Selu { alpha, gamma } => {
-                map_vectors::<S>(x, |v| S::mul(S::splat(gamma), elu::<S>(v, alpha, 1.0)))
+                map_vectors!(S, x, v => S::mul(S::splat(gamma), elu::<S>(v, alpha, 1.0)))
             }
-            Unary::Celu { alpha } => map_vectors::<S>(x, |v| elu::<S>(v, alpha, 1.0 / alpha)),
-            Unary::Sigmoid => map_vectors::<S>(x, |v| sigmoid::<S>(v)),
-            Unary::HardSigmoid { alpha, beta } => map_vectors::<S>(x, |v| {
+            Unary::Celu { alpha } => map_vectors!(S, x, v => elu::<S>(v, alpha, 1.0 / alpha)),
+            Unary::Sigmoid => map_vectors!(S, x, v => sigmoid::<S>(v)),
+            Unary::HardSigmoid { alpha, beta } => map_vectors!(S, x, v => {
                 within::<S>(S::fma(S::splat(alpha), v, S::splat(beta)), 0.0, 1.0)
             }),
-            Unary::HardSwish => map_vectors::<S>(x, |v| {
+            Unary::HardSwish => map_vectors!(S, x, v => {
                 let gate = S::fma(v, S::splat(1.0 / 6.0), S::splat(0.5));
                 S::mul(v, within::<S>(gate, 0.0, 1.0))
             }),
-            Unary::Tanh => map_vectors::<S>(x, |v| tanh::<S>(v)),
-            Unary::Softplus => map_vectors::<S>(x, |v| softplus::<S>(v)),
+            Unary::Tanh => map_vectors!(S, x, v => tanh::<S>(v)),
+            Unary::Softplus => map_vectors!(S, x, v => softplus::<S>(v)),
             Unary::Softsign => map(x, |v| v / (1.0 + v.abs())),
-            Unary::Mish => map_vectors::<S>(x, |v| S::mul(v, tanh::<S>(softplus::<S>(v)))),
-            Unary::Gelu { tanh: false } => map_vectors::<S>(x, |v| gelu::<S>(v)),
-            Unary::Gelu { tanh: true } => map_vectors::<S>(x, |v| gelu_tanh::<S>(v)),
+            Unary::Mish => map_vectors!(S, x, v => S::mul(v, tanh::<S>(softplus::<S>(v)))),
+            Unary::Gelu { tanh: false } => map_vectors!(S, x, v => gelu::<S>(v)),
+            Unary::Gelu { tanh: true } => map_vectors!(S, x, v => gelu_tanh::<S>(v)),
             Unary::Swish { alpha } => {
-                map_vectors::<S>(x, |v| S::mul(v, sigmoid::<S>(S::mul(S::splat(alpha), v))))
+                map_vectors!(S, x, v => S::mul(v, sigmoid::<S>(S::mul(S::splat(alpha), v))))
             }
             Unary::Shrink { lambda, bias } => map(x, |v| {
                 let high = if v > lambda { v - bias } else { 0.0 };
@@ -396,8 +400,8 @@ unsafe fn rows_kernel<S: Simd>(op: Unary, rows: &[*mut f32], columns: usize) {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub(crate) unsafe fn exp_shifted<S: Simd>(x: &mut [f32], shift: f32) {
-    // SAFETY: the caller's word.
-    unsafe { map_vectors::<S>(x, |v| exp::<S>(S::sub(v, S::splat(shift)))) }
+    // SAFETY: the caller's word; offsets stay below the slice's length.
+    unsafe { map_vectors!(S, x, v => exp::<S>(S::sub(v, S::splat(shift)))) }
 }
 
 #[cfg(test)]
