@@ -19,6 +19,10 @@ use std::process::Command;
 fn main() {
     let out = PathBuf::from(variable("OUT_DIR"));
     println!("cargo::rerun-if-changed=stand_in");
+    // The computing driver is compiled when a test first asks for it, by `src/driver`.
+    for (name, from) in [("STAND_IN_TARGET", "TARGET"), ("STAND_IN_HOST", "HOST")] {
+        println!("cargo::rustc-env={name}={}", variable(from));
+    }
     for (directory, flags) in [("current", &[][..]), ("old", &["old_driver"])] {
         let directory = out.join(directory);
         std::fs::create_dir_all(&directory).expect("OUT_DIR is writable");

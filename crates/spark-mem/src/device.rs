@@ -139,7 +139,9 @@ impl Device {
         let options = DeviceOptions::from_config(config);
         match choice {
             DeviceChoice::Cpu => Ok(Self::host()),
-            DeviceChoice::Cuda(ordinal) => Self::cuda(ordinal.unwrap_or_else(best_ordinal), options),
+            DeviceChoice::Cuda(ordinal) => {
+                Self::cuda(ordinal.unwrap_or_else(best_ordinal), options)
+            }
             DeviceChoice::Auto => match Self::cuda(best_ordinal(), options) {
                 Ok(device) => Ok(device),
                 Err(why) => {
@@ -326,11 +328,7 @@ impl Device {
     ///
     /// [`MemError::KindUnsupported`], [`MemError::SizeOverflow`],
     /// [`MemError::OverBudget`], [`MemError::OutOfMemory`].
-    pub fn buffer<T: Element>(
-        &self,
-        kind: BufferKind,
-        len: usize,
-    ) -> Result<Buffer<T>, MemError> {
+    pub fn buffer<T: Element>(&self, kind: BufferKind, len: usize) -> Result<Buffer<T>, MemError> {
         let allocation = self.allocate(kind, bytes_of::<T>(len)?)?;
         Ok(Buffer::from_allocation(Arc::new(allocation), len))
     }
@@ -418,10 +416,14 @@ impl Device {
         let function = match kernels.get(&key) {
             Some(function) => *function,
             None => {
-                let function = self.inner.backend.load(&code).map_err(|error| match error {
-                    MemError::Driver(error) => self.failed(error),
-                    other => other,
-                })?;
+                let function = self
+                    .inner
+                    .backend
+                    .load(&code)
+                    .map_err(|error| match error {
+                        MemError::Driver(error) => self.failed(error),
+                        other => other,
+                    })?;
                 kernels.insert(key, function);
                 function
             }
@@ -479,7 +481,10 @@ const OUT_OF_MEMORY: i32 = 2;
 /// `CUresult`s that poison the context: cuda.h says of each that the process must be
 /// terminated and relaunched, or the device itself is gone.
 fn is_sticky(code: i32) -> bool {
-    matches!(code, 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721)
+    matches!(
+        code,
+        46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721
+    )
 }
 
 /// CUDA's number of the best GPU, 0 if nobody knows.

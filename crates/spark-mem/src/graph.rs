@@ -26,7 +26,11 @@ pub struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn new(device: &Device, raw: Handle, mut uses: Vec<(Arc<Allocation>, bool)>) -> Self {
+    pub(crate) fn new(
+        device: &Device,
+        raw: Handle,
+        mut uses: Vec<(Arc<Allocation>, bool)>,
+    ) -> Self {
         uses.sort_by_key(|(allocation, _)| Arc::as_ptr(allocation));
         Self {
             device: device.clone(),

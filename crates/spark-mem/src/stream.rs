@@ -225,11 +225,7 @@ impl Stream {
     ///
     /// [`MemError::LengthMismatch`], [`MemError::OtherDevice`],
     /// [`MemError::InUseByHost`], [`MemError::Capturing`] for host memory in a recording.
-    pub fn copy<T: Element>(
-        &self,
-        from: View<'_, T>,
-        to: ViewMut<'_, T>,
-    ) -> Result<(), MemError> {
+    pub fn copy<T: Element>(&self, from: View<'_, T>, to: ViewMut<'_, T>) -> Result<(), MemError> {
         if from.len() != to.len() {
             return Err(MemError::LengthMismatch {
                 what: "to",
@@ -244,10 +240,14 @@ impl Stream {
         if n_bytes == 0 {
             return Ok(());
         }
+        let (target, source) = (to.place(), from.place());
+        if matches!(target, Place::Host(_)) || matches!(source, Place::Host(_)) {
+            // The driver would take such memory now, not when the graph runs.
+            self.check_not_captured("a copy of memory the device cannot reach")?;
+        }
         from.allocation().use_on(self, false)?;
         to.allocation().use_on(self, true)?;
         let direction = direction(from.allocation(), to.allocation());
-        let (target, source) = (to.place(), from.place());
         let backend = &self.device().inner().backend;
         // SAFETY: both views have this many bytes; `to` is borrowed for writing, so they
         // are different allocations; both allocations have noted this work, so they stay
@@ -329,7 +329,9 @@ impl Stream {
         let recording = Recording { stream: self };
         let queued = queue(self);
         let (ended, uses) = recording.end();
-        let graph = device.tried(ended).map(|raw| Graph::new(&device, raw, uses));
+        let graph = device
+            .tried(ended)
+            .map(|raw| Graph::new(&device, raw, uses));
         // The closure's error is the cause; the end of the recording is its consequence.
         queued.and(graph)
     }
@@ -428,7 +430,9 @@ impl Event {
             return Err(MemError::OtherDevice);
         }
         let backend = &self.device.inner().backend;
-        let ms = self.device.tried(backend.elapsed_ms(earlier.raw, self.raw))?;
+        let ms = self
+            .device
+            .tried(backend.elapsed_ms(earlier.raw, self.raw))?;
         Ok(Duration::try_from_secs_f32(ms / 1e3).unwrap_or_default())
     }
 }

@@ -5,12 +5,17 @@
 //! test --> StandIn::new()?.with_nvml(Age::Current, script)?
 //!            = a directory with libnvidia-ml.so.1 and nvml.txt
 //!      --> open that file: nvml-wrapper, unmodified, asks the stand-in
+//!
+//! test --> driver::StandInDriver::load(&build)?.pose(Persona::Card)
+//!            = a CUDA driver that computes: kernels are .cu files compiled for the host
+//!      --> cudarc, unmodified, runs on it
 //! ```
 //!
 //! The scripts' language is in `stand_in/script.rs`, the fields in `stand_in/nvml.rs`
 //! and `stand_in/cuda.rs`. A program started as a process finds the stand-ins through
-//! `LD_LIBRARY_PATH`. They compute nothing: they only answer questions.
+//! `LD_LIBRARY_PATH`. Scripted stand-ins compute nothing: they only answer questions.
 
+pub mod driver;
 mod stand_in;
 
 pub use stand_in::{Age, StandIn};

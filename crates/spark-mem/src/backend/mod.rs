@@ -164,12 +164,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
         n_bytes: usize,
     ) -> Result<(), DriverError>;
 
-    fn prefetch(
-        &self,
-        stream: Handle,
-        memory: RawMemory,
-        to: Side,
-    ) -> Result<Hint, MemError>;
+    fn prefetch(&self, stream: Handle, memory: RawMemory, to: Side) -> Result<Hint, MemError>;
     fn advise(&self, memory: RawMemory, advice: Advice) -> Result<Hint, MemError>;
 
     /// A kernel made ready to launch; the handle lives as long as the backend.

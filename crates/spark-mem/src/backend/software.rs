@@ -271,7 +271,9 @@ impl Backend for Software {
             // Fresh device memory holds whatever was there: make that visible.
             // SAFETY: the block has this many bytes and nobody else knows it yet.
             unsafe { std::ptr::write_bytes(pointer, 0xCD, len_bytes) };
-            tables.device_blocks.insert(device, Block { pointer, len_bytes });
+            tables
+                .device_blocks
+                .insert(device, Block { pointer, len_bytes });
             tables.device_used_bytes = used;
             return Ok(RawMemory {
                 host: std::ptr::null_mut(),
@@ -394,12 +396,7 @@ impl Backend for Software {
         Ok(())
     }
 
-    fn prefetch(
-        &self,
-        _stream: Handle,
-        _memory: RawMemory,
-        _to: Side,
-    ) -> Result<Hint, MemError> {
+    fn prefetch(&self, _stream: Handle, _memory: RawMemory, _to: Side) -> Result<Hint, MemError> {
         Ok(Hint::NotApplicable)
     }
 

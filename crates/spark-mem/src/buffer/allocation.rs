@@ -163,11 +163,7 @@ impl Allocation {
     ///
     /// While the stream is captured nothing runs: the capture remembers the use, and
     /// every launch of its graph does what is done here.
-    pub(crate) fn use_on(
-        self: &Arc<Self>,
-        stream: &Stream,
-        writes: bool,
-    ) -> Result<(), MemError> {
+    pub(crate) fn use_on(self: &Arc<Self>, stream: &Stream, writes: bool) -> Result<(), MemError> {
         if stream.inner().capture_use(self, writes) {
             return Ok(());
         }
@@ -240,7 +236,11 @@ impl Allocation {
         let here = crate::backend::Place::Device(mine.device + bytes.start as u64);
         // SAFETY: the mirror has as many bytes as this memory and the range lies in it.
         let there = crate::backend::Place::Host(unsafe { its.host.add(bytes.start) });
-        let (to, from) = if to_host { (there, here) } else { (here, there) };
+        let (to, from) = if to_host {
+            (there, here)
+        } else {
+            (here, there)
+        };
         let inner = self.device.inner();
         // SAFETY: both pieces have the range; they are different allocations; both note
         // this work, so they stay and nobody touches them before it is done.
@@ -286,10 +286,7 @@ unsafe impl Send for PoolBlock {}
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        let state = self
-            .state
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let used = std::mem::take(&mut state.used);
         let home = self.home.take().and_then(|home| home.upgrade());
         let memory = self.memory;
@@ -319,8 +316,11 @@ pub(crate) fn release(device: &Device, mut block: PoolBlock) {
         }
     }
     for earlier in &block.used {
-        // Work that failed is reported by the next call on that stream.
-        let _ = earlier.stream.finish_work();
+        if let Err(error) = earlier.stream.finish_work()
+            && !device.is_lost()
+        {
+            device.defer(error);
+        }
     }
     // SAFETY: the memory came from this backend, its only owner is dropped, and every
     // stream that used it has passed its work or is lost with its device.

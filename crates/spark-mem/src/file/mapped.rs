@@ -1,6 +1,9 @@
 //! A file mapped into memory, read-only.
 
-#![allow(unsafe_code, reason = "calls mmap and makes a slice of what it returns")]
+#![allow(
+    unsafe_code,
+    reason = "calls mmap and makes a slice of what it returns"
+)]
 
 use std::fs::File;
 use std::ops::Deref;

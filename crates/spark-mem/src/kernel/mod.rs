@@ -16,6 +16,7 @@
 
 #![allow(unsafe_code, reason = "hands addresses to code that is not checked")]
 
+pub mod cache;
 mod parameter;
 
 use std::marker::PhantomData;
@@ -25,6 +26,12 @@ pub use parameter::{Binder, Parameter, Parameters, Read, Write};
 
 use crate::backend::{Handle, HostFunction};
 use crate::{Device, MemError, Stream};
+
+/// What kernels may include as `"spark_warp.cuh"`: tensor-core products, asynchronous copies
+/// and warp reductions, which the stand-in driver emulates.
+pub const WARP_HEADER: &str = include_str!("../../kernels/spark_warp.cuh");
+/// The name it is included by.
+pub const WARP_HEADER_NAME: &str = "spark_warp.cuh";
 
 /// Threads of a block at most, on every GPU so far.
 const THREADS_PER_BLOCK: u32 = 1024;

@@ -2,6 +2,9 @@
 //!
 //! ```text
 //! conformance  what every device must do      software   on the host and the emulated card
+//!                                             stand_in   on the stand-in CUDA driver
+//! cuda         what only a CUDA device does    faults     every call fails once
+//! children     what needs a process of its own
 //! files        loaded, mapped, as tensors
 //! kernels      the kernels the suite launches  logged     what was logged meanwhile
 //! ```
@@ -10,9 +13,21 @@
     unsafe_code,
     reason = "launching kernels, forking and faulting on purpose"
 )]
+#![allow(
+    clippy::print_stdout,
+    reason = "processes that tests start talk to them through stdout"
+)]
 
+#[cfg(feature = "cuda")]
+mod children;
 mod conformance;
+#[cfg(feature = "cuda")]
+mod cuda;
+#[cfg(feature = "cuda")]
+mod faults;
 mod files;
 mod kernels;
 mod logged;
 mod software;
+#[cfg(feature = "cuda")]
+mod stand_in;

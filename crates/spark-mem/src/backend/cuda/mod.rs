@@ -1,0 +1,655 @@
+//! A GPU, through the CUDA driver.
+//!
+//! ```text
+//! open   dlopen and dlsym by spark-hal -> list of symbols -> primary context retained
+//! call   context made current on this thread if it is not, then one driver function
+//! drop   modules unloaded, context released
+//! ```
+//!
+//! cudarc's declarations are used and none of its safe layer: it tracks events per slice
+//! and ends the process when a library or function is missing. What is called here was
+//! looked up first (`symbols`). A driver newer than the declarations that answered with an
+//! error number they do not know could not be represented; CUDA 13.0's list is used.
+
+#![allow(unsafe_code, reason = "calls the CUDA driver")]
+
+mod compiler;
+mod symbols;
+
+use std::ffi::{CString, c_int, c_uint, c_void};
+use std::sync::Mutex;
+
+use cudarc::driver::sys::{self, CUmem_advise_enum as CuAdvice, CUresult};
+use spark_hal::Reading;
+use spark_hal::cuda::{CudaApi as _, CudaDriver, CudaUnavailable};
+use spark_hal::gpu::CudaAttribute;
+
+use super::software::{allocate_host, free_host};
+use super::{Advice, Argument, Backend, Handle, Hint, Place, RawMemory, Side};
+use crate::buffer::allocation::lock;
+use crate::device::{DeviceInfo, DeviceKind, DeviceOptions};
+use crate::error::DriverError;
+use crate::kernel::cache::{CacheKey, KernelCache};
+use crate::kernel::{KernelCode, LaunchShape, WARP_HEADER};
+use crate::{BufferKind, MemError};
+use compiler::Compiler;
+
+/// Dynamic shared memory that needs no opting in, in bytes.
+const PLAIN_SHARED_BYTES: u32 = 48 << 10;
+const OUT_OF_MEMORY: i32 = 2;
+
+/// One GPU and its primary context.
+#[derive(Debug)]
+pub(crate) struct Cuda {
+    driver: &'static CudaDriver,
+    info: DeviceInfo,
+    is_integrated: bool,
+    has_managed: bool,
+    has_pageable: bool,
+    use_unified: bool,
+    device: c_int,
+    context: Handle,
+    modules: Mutex<Vec<Handle>>,
+    cache: Option<KernelCache>,
+    /// The process that opened it; a child of `fork` must not call the driver.
+    process: u32,
+}
+
+fn check(call: &'static str, result: CUresult) -> Result<(), DriverError> {
+    match result {
+        CUresult::CUDA_SUCCESS => Ok(()),
+        other => Err(DriverError {
+            call,
+            code: other as i32,
+            name: format!("{other:?}"),
+        }),
+    }
+}
+
+/// One driver function by name, checked. Every use says why it is sound.
+macro_rules! call {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        check(stringify!($name), sys::$name($($argument),*))
+    };
+}
+
+fn pointer<T>(handle: Handle) -> *mut T {
+    handle as *mut T
+}
+
+impl Cuda {
+    pub(crate) fn open(ordinal: u32, options: &DeviceOptions) -> Result<Self, MemError> {
+        let driver = spark_hal::cuda::driver()?;
+        symbols::check_driver()?;
+        if ordinal >= driver.device_count().map_err(CudaUnavailable::from)? {
+            return Err(CudaUnavailable::NoDevice.into());
+        }
+        let found = driver.describe(ordinal).map_err(CudaUnavailable::from)?;
+        let is = |attribute| known(found.attributes.flag(attribute), false);
+        let count = |attribute| known(found.attributes.count(attribute), 0);
+        let is_integrated = is(CudaAttribute::Integrated)?;
+        let has_pageable = is(CudaAttribute::PageableMemoryAccess)?;
+        let shares_page_tables =
+            has_pageable && is(CudaAttribute::PageableMemoryAccessUsesHostPageTables)?;
+        let has_managed =
+            is(CudaAttribute::ManagedMemory)? && is(CudaAttribute::ConcurrentManagedAccess)?;
+        let use_unified = options.use_unified_memory;
+        if is_integrated && !use_unified {
+            tracing::warn!(
+                "the GPU shares the machine's memory and that is switched off: data are copied"
+            );
+        }
+        let info = DeviceInfo {
+            kind: DeviceKind::Cuda(ordinal),
+            name: known(found.name, format!("CUDA device {ordinal}"))?,
+            compute: known(found.compute.map(Some), None)?,
+            is_unified: is_integrated && use_unified,
+            shares_page_tables: shares_page_tables && use_unified,
+            total_bytes: known(found.total_memory_bytes, 0)?,
+            n_multiprocessors: count(CudaAttribute::MultiprocessorCount)?,
+            shared_bytes_per_block: count(CudaAttribute::MaxSharedMemoryPerBlockOptin)?,
+        };
+        let (device, context) = retain(ordinal)?;
+        Ok(Self {
+            driver,
+            info,
+            is_integrated,
+            has_managed,
+            has_pageable,
+            use_unified,
+            device,
+            context,
+            modules: Mutex::default(),
+            cache: options.cache_dir.as_deref().map(KernelCache::new),
+            process: std::process::id(),
+        })
+    }
+
+    /// Whether the GPU works in the machine's memory.
+    pub(crate) fn is_integrated(&self) -> bool {
+        self.is_integrated
+    }
+
+    /// Makes the context current on this thread; others may have made theirs. It is also
+    /// tried after a failure: what gives something back goes on and reports it afterwards.
+    fn enter(&self) -> Result<(), DriverError> {
+        let mut current: sys::CUcontext = std::ptr::null_mut();
+        // SAFETY: the driver is started; `current` is writable.
+        let asked = unsafe { call!(cuCtxGetCurrent(&raw mut current)) };
+        if asked.is_ok() && current as Handle == self.context {
+            return Ok(());
+        }
+        // SAFETY: the context is retained until this value is dropped.
+        let set = unsafe { call!(cuCtxSetCurrent(pointer(self.context))) };
+        asked.and(set)
+    }
+
+    /// Machine code for this GPU: kept from before, or compiled now and kept.
+    fn image(&self, code: &KernelCode, use_kept: bool) -> Result<Image, MemError> {
+        let compute = self.info.compute.ok_or_else(|| MemError::NoCompiler {
+            why: "the driver did not tell the GPU's compute capability".to_owned(),
+        })?;
+        let arch = compiler::arch_of(compute);
+        let compiler = Compiler::find()?;
+        let version = format!("NVRTC {}.{}", compiler.version.0, compiler.version.1);
+        let mut parts: Vec<&[u8]> = vec![
+            code.source.as_bytes(),
+            WARP_HEADER.as_bytes(),
+            arch.as_bytes(),
+            version.as_bytes(),
+        ];
+        parts.extend(code.options.iter().map(|option| option.as_bytes()));
+        let key = CacheKey::new(&parts);
+        let kept = self.cache.as_ref().filter(|_| use_kept);
+        if let Some(bytes) = kept.and_then(|cache| cache.get(&key)) {
+            return Ok(Image {
+                bytes,
+                is_kept: true,
+            });
+        }
+        let bytes = compiler.compile(code, &arch)?;
+        if let Some(cache) = &self.cache {
+            cache.put(&key, &bytes);
+        }
+        Ok(Image {
+            bytes,
+            is_kept: false,
+        })
+    }
+
+    fn load_image(&self, image: &[u8]) -> Result<Handle, DriverError> {
+        self.enter()?;
+        let mut module: sys::CUmodule = std::ptr::null_mut();
+        // SAFETY: the image is a cubin, which carries its own length; `module` is writable.
+        unsafe { call!(cuModuleLoadData(&raw mut module, image.as_ptr().cast())) }?;
+        lock(&self.modules).push(module as Handle);
+        Ok(module as Handle)
+    }
+}
+
+struct Image {
+    bytes: Vec<u8>,
+    is_kept: bool,
+}
+
+/// What the driver told. An answer it does not have is `absent`; one that failed is an
+/// error: a Spark must not be taken for a card because a call went wrong.
+fn known<T>(reading: Reading<T>, absent: T) -> Result<T, MemError> {
+    match reading {
+        Reading::Value(value) => Ok(value),
+        Reading::NotSupported => Ok(absent),
+        Reading::Failed(why) => Err(CudaUnavailable::from(why).into()),
+    }
+}
+
+fn retain(ordinal: u32) -> Result<(c_int, Handle), DriverError> {
+    let number = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
+    let mut device = 0;
+    // SAFETY: the driver is started; a wrong number is answered with an error.
+    unsafe { call!(cuDeviceGet(&raw mut device, number)) }?;
+    let mut context: sys::CUcontext = std::ptr::null_mut();
+    // SAFETY: the device is valid; `context` is writable.
+    unsafe { call!(cuDevicePrimaryCtxRetain(&raw mut context, device)) }?;
+    Ok((device, context as Handle))
+}
+
+impl Backend for Cuda {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn supports(&self, kind: BufferKind) -> Result<(), &'static str> {
+        match kind {
+            BufferKind::Host | BufferKind::Pinned | BufferKind::Device => Ok(()),
+            BufferKind::Unified | BufferKind::System if !self.use_unified => {
+                Err("sharing memory with the GPU is switched off")
+            }
+            BufferKind::Unified if self.has_managed => Ok(()),
+            BufferKind::Unified => Err("CPU and GPU may not use managed memory at the same time"),
+            BufferKind::System if self.has_pageable => Ok(()),
+            BufferKind::System => Err("the GPU cannot read plain memory of the system"),
+        }
+    }
+
+    fn allocate(&self, kind: BufferKind, len_bytes: usize) -> Result<RawMemory, DriverError> {
+        self.enter()?;
+        let mut host: *mut u8 = std::ptr::null_mut();
+        let mut device: sys::CUdeviceptr = 0;
+        match kind {
+            BufferKind::Host | BufferKind::System => {
+                host = allocate_host(len_bytes);
+                if host.is_null() {
+                    return Err(DriverError {
+                        call: "malloc",
+                        code: OUT_OF_MEMORY,
+                        name: "the system has no memory".to_owned(),
+                    });
+                }
+                if kind == BufferKind::System {
+                    device = host as u64;
+                }
+            }
+            BufferKind::Pinned => {
+                let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+                let place = (&raw mut host).cast::<*mut c_void>();
+                // SAFETY: `host` is writable; the size is not 0.
+                unsafe { call!(cuMemHostAlloc(place, len_bytes, flags)) }?;
+                device = host as u64;
+            }
+            BufferKind::Unified => {
+                let flags = sys::CUmemAttach_flags_enum::CU_MEM_ATTACH_GLOBAL as c_uint;
+                // SAFETY: `device` is writable; the size is not 0.
+                unsafe { call!(cuMemAllocManaged(&raw mut device, len_bytes, flags)) }?;
+                host = pointer(device);
+            }
+            BufferKind::Device => {
+                // SAFETY: `device` is writable; the size is not 0.
+                unsafe { call!(cuMemAlloc_v2(&raw mut device, len_bytes)) }?;
+            }
+        }
+        if matches!(kind, BufferKind::Pinned | BufferKind::Unified) {
+            // SAFETY: new host-visible memory of this many bytes that nobody else knows.
+            unsafe { std::ptr::write_bytes(host, 0, len_bytes) };
+        }
+        Ok(RawMemory {
+            host,
+            device,
+            len_bytes,
+            kind,
+        })
+    }
+
+    unsafe fn free(&self, memory: RawMemory) -> Result<(), DriverError> {
+        match memory.kind {
+            BufferKind::Host | BufferKind::System => {
+                // SAFETY: the caller's promise: allocated above, given back once.
+                unsafe { free_host(memory.host, memory.len_bytes) };
+                Ok(())
+            }
+            BufferKind::Pinned => {
+                let entered = self.enter();
+                // SAFETY: as above.
+                entered.and(unsafe { call!(cuMemFreeHost(memory.host.cast())) })
+            }
+            BufferKind::Unified | BufferKind::Device => {
+                let entered = self.enter();
+                // SAFETY: as above.
+                entered.and(unsafe { call!(cuMemFree_v2(memory.device)) })
+            }
+        }
+    }
+
+    fn new_stream(&self) -> Result<Handle, DriverError> {
+        self.enter()?;
+        let mut stream: sys::CUstream = std::ptr::null_mut();
+        let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as c_uint;
+        // SAFETY: `stream` is writable.
+        unsafe { call!(cuStreamCreate(&raw mut stream, flags)) }?;
+        Ok(stream as Handle)
+    }
+
+    fn drop_stream(&self, stream: Handle) -> Result<(), DriverError> {
+        let entered = self.enter();
+        // SAFETY: a live stream, given back once; the driver finishes its work first.
+        entered.and(unsafe { call!(cuStreamDestroy_v2(pointer(stream))) })
+    }
+
+    fn synchronize(&self, stream: Handle) -> Result<(), DriverError> {
+        self.enter()?;
+        // SAFETY: a live stream.
+        unsafe { call!(cuStreamSynchronize(pointer(stream))) }
+    }
+
+    fn is_idle(&self, stream: Handle) -> Result<bool, DriverError> {
+        self.enter()?;
+        // SAFETY: a live stream.
+        ready(unsafe { call!(cuStreamQuery(pointer(stream))) })
+    }
+
+    fn new_event(&self) -> Result<Handle, DriverError> {
+        self.enter()?;
+        let mut event: sys::CUevent = std::ptr::null_mut();
+        // SAFETY: `event` is writable; no flags: it can time.
+        unsafe { call!(cuEventCreate(&raw mut event, 0)) }?;
+        Ok(event as Handle)
+    }
+
+    fn drop_event(&self, event: Handle) -> Result<(), DriverError> {
+        let entered = self.enter();
+        // SAFETY: a live event, given back once.
+        entered.and(unsafe { call!(cuEventDestroy_v2(pointer(event))) })
+    }
+
+    fn record(&self, event: Handle, stream: Handle) -> Result<(), DriverError> {
+        self.enter()?;
+        // SAFETY: both are live.
+        unsafe { call!(cuEventRecord(pointer(event), pointer(stream))) }
+    }
+
+    fn wait(&self, stream: Handle, event: Handle) -> Result<(), DriverError> {
+        self.enter()?;
+        // SAFETY: both are live; the flags must be 0.
+        unsafe { call!(cuStreamWaitEvent(pointer(stream), pointer(event), 0)) }
+    }
+
+    fn synchronize_event(&self, event: Handle) -> Result<(), DriverError> {
+        self.enter()?;
+        // SAFETY: a live event.
+        unsafe { call!(cuEventSynchronize(pointer(event))) }
+    }
+
+    fn is_done(&self, event: Handle) -> Result<bool, DriverError> {
+        self.enter()?;
+        // SAFETY: a live event.
+        ready(unsafe { call!(cuEventQuery(pointer(event))) })
+    }
+
+    fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, DriverError> {
+        if !self.driver.has_symbol(symbols::ELAPSED) {
+            return Err(DriverError {
+                call: symbols::ELAPSED,
+                code: CUresult::CUDA_ERROR_NOT_FOUND as i32,
+                name: "the driver is older than CUDA 12.8".to_owned(),
+            });
+        }
+        self.enter()?;
+        let mut ms = 0.0;
+        // SAFETY: the driver has the function; both are live; `ms` is writable.
+        unsafe {
+            call!(cuEventElapsedTime_v2(
+                &raw mut ms,
+                pointer(from),
+                pointer(to)
+            ))
+        }?;
+        Ok(ms)
+    }
+
+    unsafe fn copy(
+        &self,
+        stream: Handle,
+        to: Place,
+        from: Place,
+        n_bytes: usize,
+    ) -> Result<(), DriverError> {
+        self.enter()?;
+        let queue = pointer(stream);
+        match (to, from) {
+            (Place::Device(to), Place::Device(from)) => {
+                // SAFETY: the caller's promise for both places.
+                unsafe { call!(cuMemcpyAsync(to, from, n_bytes, queue)) }
+            }
+            (Place::Device(to), Place::Host(from)) => {
+                // SAFETY: as above. The driver has taken pageable memory when it returns.
+                unsafe { call!(cuMemcpyHtoDAsync_v2(to, from.cast(), n_bytes, queue)) }
+            }
+            (Place::Host(to), Place::Device(from)) => {
+                // SAFETY: as above.
+                unsafe { call!(cuMemcpyDtoHAsync_v2(to.cast(), from, n_bytes, queue)) }
+            }
+            (Place::Host(to), Place::Host(from)) => {
+                self.synchronize(stream)?;
+                // SAFETY: as above; the stream has passed all earlier work.
+                unsafe { std::ptr::copy_nonoverlapping(from, to, n_bytes) };
+                Ok(())
+            }
+        }
+    }
+
+    unsafe fn fill(
+        &self,
+        stream: Handle,
+        address: u64,
+        byte: u8,
+        n_bytes: usize,
+    ) -> Result<(), DriverError> {
+        self.enter()?;
+        // SAFETY: the caller's promise for the memory.
+        unsafe { call!(cuMemsetD8Async(address, byte, n_bytes, pointer(stream))) }
+    }
+
+    fn prefetch(&self, stream: Handle, memory: RawMemory, to: Side) -> Result<Hint, MemError> {
+        if memory.kind != BufferKind::Unified {
+            return Ok(Hint::NotApplicable);
+        }
+        self.require(symbols::PREFETCH, "prefetching")?;
+        self.enter()?;
+        let location = self.location(to);
+        // SAFETY: managed memory of this many bytes and a live stream; the driver has the
+        // function; the flags must be 0.
+        unsafe {
+            call!(cuMemPrefetchAsync_v2(
+                memory.device,
+                memory.len_bytes,
+                location,
+                0,
+                pointer(stream)
+            ))
+        }?;
+        Ok(Hint::Given)
+    }
+
+    fn advise(&self, memory: RawMemory, advice: Advice) -> Result<Hint, MemError> {
+        if memory.kind != BufferKind::Unified {
+            return Ok(Hint::NotApplicable);
+        }
+        self.require(symbols::ADVISE, "advice on memory")?;
+        self.enter()?;
+        let (advice, side) = match advice {
+            Advice::MostlyRead => (CuAdvice::CU_MEM_ADVISE_SET_READ_MOSTLY, Side::Device),
+            Advice::NotMostlyRead => (CuAdvice::CU_MEM_ADVISE_UNSET_READ_MOSTLY, Side::Device),
+            Advice::PreferredSide(side) => (CuAdvice::CU_MEM_ADVISE_SET_PREFERRED_LOCATION, side),
+            Advice::AccessedFrom(side) => (CuAdvice::CU_MEM_ADVISE_SET_ACCESSED_BY, side),
+        };
+        let location = self.location(side);
+        // SAFETY: managed memory of this many bytes; the driver has the function.
+        unsafe {
+            call!(cuMemAdvise_v2(
+                memory.device,
+                memory.len_bytes,
+                advice,
+                location
+            ))
+        }?;
+        Ok(Hint::Given)
+    }
+
+    fn load(&self, code: &KernelCode) -> Result<Handle, MemError> {
+        let image = self.image(code, true)?;
+        let module = match self.load_image(&image.bytes) {
+            // Whole by its checksum and still not for this driver: compiled anew.
+            Err(error) if image.is_kept => {
+                tracing::warn!("a kept kernel does not load: {error}; compiling again");
+                self.load_image(&self.image(code, false)?.bytes)?
+            }
+            loaded => loaded?,
+        };
+        let entry = CString::new(code.entry).unwrap_or_default();
+        let mut function: sys::CUfunction = std::ptr::null_mut();
+        // SAFETY: a loaded module; the name ends with NUL; `function` is writable.
+        unsafe {
+            call!(cuModuleGetFunction(
+                &raw mut function,
+                pointer(module),
+                entry.as_ptr()
+            ))
+        }?;
+        Ok(function as Handle)
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: Handle,
+        function: Handle,
+        shape: LaunchShape,
+        arguments: &[Argument],
+    ) -> Result<(), DriverError> {
+        self.enter()?;
+        if shape.shared_bytes > PLAIN_SHARED_BYTES {
+            let attribute =
+                sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let n_bytes = c_int::try_from(shape.shared_bytes).unwrap_or(c_int::MAX);
+            // SAFETY: a loaded function; more than the GPU has is answered with an error.
+            unsafe { call!(cuFuncSetAttribute(pointer(function), attribute, n_bytes)) }?;
+        }
+        let values: Vec<u64> = arguments
+            .iter()
+            .map(|argument| match argument {
+                Argument::Memory { address, .. } => *address,
+                Argument::Scalar { bytes } => u64::from_ne_bytes(*bytes),
+            })
+            .collect();
+        let mut places: Vec<*mut c_void> = values
+            .iter()
+            .map(|value| std::ptr::from_ref(value).cast_mut().cast())
+            .collect();
+        let (grid, block) = (shape.grid, shape.block);
+        // SAFETY: a loaded function and a live stream; each place leads to eight bytes that
+        // begin with the argument, which the driver copies before it returns; the rest is
+        // the caller's promise.
+        unsafe {
+            call!(cuLaunchKernel(
+                pointer(function),
+                grid[0],
+                grid[1],
+                grid[2],
+                block[0],
+                block[1],
+                block[2],
+                shape.shared_bytes,
+                pointer(stream),
+                places.as_mut_ptr(),
+                std::ptr::null_mut()
+            ))
+        }
+    }
+
+    fn occupancy(
+        &self,
+        function: Handle,
+        threads_per_block: u32,
+        shared_bytes: u32,
+    ) -> Result<u32, MemError> {
+        self.enter()?;
+        let mut n_blocks = 0;
+        let threads = c_int::try_from(threads_per_block).unwrap_or(c_int::MAX);
+        // SAFETY: a loaded function; `n_blocks` is writable.
+        unsafe {
+            call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &raw mut n_blocks,
+                pointer(function),
+                threads,
+                shared_bytes as usize
+            ))
+        }?;
+        Ok(u32::try_from(n_blocks).unwrap_or(0))
+    }
+
+    fn begin_capture(&self, stream: Handle) -> Result<(), DriverError> {
+        self.enter()?;
+        // Relaxed: memory may be allocated and freed meanwhile, which does not concern the
+        // recording; what would is refused by `Stream`.
+        let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: a live stream that is not captured.
+        unsafe { call!(cuStreamBeginCapture_v2(pointer(stream), mode)) }
+    }
+
+    fn end_capture(&self, stream: Handle) -> Result<Handle, DriverError> {
+        let entered = self.enter();
+        let mut graph: sys::CUgraph = std::ptr::null_mut();
+        // SAFETY: a live stream; `graph` is writable.
+        unsafe { call!(cuStreamEndCapture(pointer(stream), &raw mut graph)) }?;
+        let mut ready: sys::CUgraphExec = std::ptr::null_mut();
+        // SAFETY: a recorded graph; `ready` is writable.
+        let made = unsafe { call!(cuGraphInstantiateWithFlags(&raw mut ready, graph, 0)) };
+        // SAFETY: the graph, given back once; what was made of it stands alone.
+        let dropped = unsafe { call!(cuGraphDestroy(graph)) };
+        made?;
+        if let Err(error) = entered.and(dropped) {
+            // SAFETY: just made, and handed to nobody.
+            let _ = unsafe { call!(cuGraphExecDestroy(ready)) };
+            return Err(error);
+        }
+        Ok(ready as Handle)
+    }
+
+    fn drop_graph(&self, graph: Handle) -> Result<(), DriverError> {
+        let entered = self.enter();
+        // SAFETY: a live graph, given back once; the driver finishes its launches first.
+        entered.and(unsafe { call!(cuGraphExecDestroy(pointer(graph))) })
+    }
+
+    unsafe fn launch_graph(&self, graph: Handle, stream: Handle) -> Result<(), DriverError> {
+        self.enter()?;
+        // SAFETY: both are live; the rest is the caller's promise.
+        unsafe { call!(cuGraphLaunch(pointer(graph), pointer(stream))) }
+    }
+}
+
+impl Cuda {
+    fn location(&self, side: Side) -> sys::CUmemLocation {
+        let (type_, id) = match side {
+            Side::Host => (sys::CUmemLocationType_enum::CU_MEM_LOCATION_TYPE_HOST, 0),
+            Side::Device => (
+                sys::CUmemLocationType_enum::CU_MEM_LOCATION_TYPE_DEVICE,
+                self.device,
+            ),
+        };
+        sys::CUmemLocation { type_, id }
+    }
+
+    fn require(&self, symbol: &str, what: &'static str) -> Result<(), MemError> {
+        if self.driver.has_symbol(symbol) {
+            return Ok(());
+        }
+        Err(MemError::Unsupported {
+            what,
+            why: format!("the driver has no `{symbol}`"),
+        })
+    }
+}
+
+/// "Not ready" is an answer, no error.
+fn ready(result: Result<(), DriverError>) -> Result<bool, DriverError> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.code == CUresult::CUDA_ERROR_NOT_READY as i32 => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        // Errors have no receiver any more; releasing the context takes the rest with it.
+        let _ = self.enter();
+        for module in lock(&self.modules).drain(..) {
+            // SAFETY: loaded once, unloaded once; every launch has been waited for.
+            let _ = unsafe { call!(cuModuleUnload(pointer(module))) };
+        }
+        // SAFETY: retained once when opened, and nothing of it is used any more.
+        let _ = unsafe { call!(cuDevicePrimaryCtxRelease_v2(self.device)) };
+    }
+}

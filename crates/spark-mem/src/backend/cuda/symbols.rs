@@ -1,0 +1,72 @@
+//! The driver's functions this backend calls, asked for before any of them is.
+//!
+//! cudarc ends the process when it meets a function that the driver does not have. So the
+//! driver is held against this list first, and a driver that lacks one is refused by name.
+
+use spark_hal::cuda::{CudaUnavailable, probe_library};
+
+/// Everything that is called without asking again. All exist since CUDA 12.0.
+const REQUIRED: &[&str] = &[
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent",
+    "cuDeviceGet",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventQuery",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuFuncSetAttribute",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuLaunchKernel",
+    "cuMemAllocManaged",
+    "cuMemAlloc_v2",
+    "cuMemFreeHost",
+    "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemcpyAsync",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuStreamBeginCapture_v2",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamEndCapture",
+    "cuStreamQuery",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+];
+
+/// Functions of CUDA 12.2 and 12.8 that are asked for where they are used.
+pub(super) const PREFETCH: &str = "cuMemPrefetchAsync_v2";
+pub(super) const ELAPSED: &str = "cuEventElapsedTime_v2";
+pub(super) const ADVISE: &str = "cuMemAdvise_v2";
+
+/// NVRTC by the names that cudarc tries, newest first.
+const NVRTC: &[&str] = &["libnvrtc.so.13", "libnvrtc.so", "libnvrtc.so.12"];
+const NVRTC_REQUIRED: &[&str] = &[
+    "nvrtcCompileProgram",
+    "nvrtcCreateProgram",
+    "nvrtcDestroyProgram",
+    "nvrtcGetCUBIN",
+    "nvrtcGetCUBINSize",
+    "nvrtcGetProgramLog",
+    "nvrtcGetProgramLogSize",
+    "nvrtcVersion",
+];
+
+pub(super) fn check_driver() -> Result<(), CudaUnavailable> {
+    probe_library(&["libcuda.so.1", "libcuda.so"], REQUIRED)
+}
+
+pub(super) fn check_compiler() -> Result<(), CudaUnavailable> {
+    probe_library(NVRTC, NVRTC_REQUIRED)
+}

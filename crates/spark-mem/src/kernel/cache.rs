@@ -1,0 +1,145 @@
+//! Compiled kernels on disk.
+//!
+//! ```text
+//! key    SHA-256 of source, headers, options, architecture, compiler version
+//! file   <cache>/kernels/<key>.cubin
+//!        8 bytes magic | 32 bytes SHA-256 of the code | 8 bytes length | code
+//! write  to a name of its own, then renamed: another process sees all of it or nothing
+//! read   whatever is not exactly right is as if it were not there, with a warning
+//! ```
+//!
+//! A cache that cannot be written costs compiling again and is logged once.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use sha2::{Digest as _, Sha256};
+
+const MAGIC: &[u8; 8] = b"SPARKCU1";
+const HEADER_BYTES: usize = 8 + 32 + 8;
+/// More than any kernel compiles to; a longer file is not read.
+const LARGEST_BYTES: u64 = 256 << 20;
+
+/// What a compiled kernel depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheKey {
+    hexadecimal: String,
+}
+
+impl CacheKey {
+    /// The key of code compiled from all of these, in this order.
+    #[must_use]
+    pub fn new(parts: &[&[u8]]) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            // The length keeps "ab", "c" apart from "a", "bc".
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let digest = hash.finalize();
+        Self {
+            hexadecimal: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
+}
+
+/// A directory of compiled kernels.
+#[derive(Debug)]
+pub struct KernelCache {
+    folder: PathBuf,
+    has_warned: AtomicBool,
+}
+
+impl KernelCache {
+    /// The kernels under this cache directory, which is made when first written to.
+    #[must_use]
+    pub fn new(cache_dir: &Path) -> Self {
+        Self {
+            folder: cache_dir.join("kernels"),
+            has_warned: AtomicBool::new(false),
+        }
+    }
+
+    /// Where the code of this key is or would be.
+    #[must_use]
+    pub fn path(&self, key: &CacheKey) -> PathBuf {
+        self.folder.join(format!("{}.cubin", key.hexadecimal))
+    }
+
+    /// The code of this key, if it is there and whole.
+    #[must_use]
+    pub fn get(&self, key: &CacheKey) -> Option<Vec<u8>> {
+        let path = self.path(key);
+        match read(&path) {
+            Ok(code) => Some(code),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::warn!(
+                    "compiled kernel `{}` is not used: {error}; compiling again",
+                    path.display()
+                );
+                None
+            }
+        }
+    }
+
+    /// Keeps code under this key, replacing what is there. A failure is logged, the first
+    /// time as a warning: the code is there all the same.
+    pub fn put(&self, key: &CacheKey, code: &[u8]) {
+        if let Err(error) = self.write(key, code) {
+            let folder = self.folder.display();
+            if self.has_warned.swap(true, Ordering::Relaxed) {
+                tracing::debug!("kernel not kept in `{folder}`: {error}");
+            } else {
+                tracing::warn!("compiled kernels cannot be kept in `{folder}`: {error}");
+            }
+        }
+    }
+
+    fn write(&self, key: &CacheKey, code: &[u8]) -> io::Result<()> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        fs::create_dir_all(&self.folder)?;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}.{}.{number}.tmp", key.hexadecimal, std::process::id());
+        let temporary = self.folder.join(name);
+        let written =
+            write_file(&temporary, code).and_then(|()| fs::rename(&temporary, self.path(key)));
+        if written.is_err() {
+            // What is left of it has no use; the first error is the one to report.
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+}
+
+fn write_file(path: &Path, code: &[u8]) -> io::Result<()> {
+    let mut file = fs::File::create_new(path)?;
+    file.write_all(MAGIC)?;
+    file.write_all(&Sha256::digest(code))?;
+    file.write_all(&(code.len() as u64).to_le_bytes())?;
+    file.write_all(code)?;
+    file.sync_data()
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let damaged = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
+    let file = fs::File::open(path)?;
+    if file.metadata()?.len() > LARGEST_BYTES {
+        return Err(damaged("it is larger than any kernel"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST_BYTES).read_to_end(&mut bytes)?;
+    let (Some(header), Some(code)) = (bytes.get(..HEADER_BYTES), bytes.get(HEADER_BYTES..)) else {
+        return Err(damaged("it is too short"));
+    };
+    if header[..8] != *MAGIC {
+        return Err(damaged("it is no compiled kernel"));
+    }
+    let length = (code.len() as u64).to_le_bytes();
+    if header[40..] != length || header[8..40] != *Sha256::digest(code) {
+        return Err(damaged("it is damaged"));
+    }
+    Ok(bytes.split_off(HEADER_BYTES))
+}

@@ -1,0 +1,279 @@
+//! What has to happen in a process of its own: drivers that lack functions, memory that
+//! the host may not touch, `fork`, switches in the environment.
+//!
+//! ```text
+//! test ── starts this binary again with one test's name and `SPARK_MEM_CHILD=1` ──> child
+//! ```
+//!
+//! A test whose name begins with `child_` does nothing unless it was started that way.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use spark_mem::{Advice, BufferKind, Device, DeviceKind, Hint, LaunchShape, MemError, Side};
+use spark_testing::driver::{Build, Flavor, Persona, StandInDriver};
+
+use crate::kernels::SCALE;
+use crate::stand_in::{build, driver, options};
+
+fn is_child() -> bool {
+    std::env::var_os("SPARK_MEM_CHILD").is_some()
+}
+
+/// Runs one test of this module alone, with these variables.
+fn child(test: &str, variables: &[(&str, &str)]) -> Output {
+    let binary = std::env::current_exe().unwrap();
+    let name = format!("children::{test}");
+    let mut command = Command::new(binary);
+    command.args(["--exact", &name, "--nocapture"]);
+    command.env("SPARK_MEM_CHILD", "1");
+    command.envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn check_child(test: &str, variables: &[(&str, &str)]) {
+    let output = child(test, variables);
+    let words = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{test}: {}\n{said}\n{words}",
+        output.status
+    );
+    assert!(said.contains("1 passed"), "{test} ran: {said}");
+}
+
+fn load(flavor: Flavor) -> StandInDriver {
+    let build = Build { flavor, ..build() };
+    StandInDriver::load(&build).unwrap()
+}
+
+#[test]
+fn a_driver_that_lacks_a_needed_function_is_refused_by_name() {
+    check_child("child_meets_a_broken_driver", &[]);
+}
+
+#[test]
+fn child_meets_a_broken_driver() {
+    if !is_child() {
+        return;
+    }
+    let driver = load(Flavor::Broken);
+    let posed = driver.pose(Persona::Spark);
+    let error = Device::cuda(0, options()).unwrap_err();
+    assert!(error.to_string().contains("`cuGraphLaunch`"), "{error}");
+    posed.assert_clean();
+}
+
+#[test]
+fn a_driver_without_newer_functions_refuses_what_needs_them() {
+    check_child("child_meets_an_old_driver", &[]);
+}
+
+#[test]
+fn child_meets_an_old_driver() {
+    if !is_child() {
+        return;
+    }
+    let driver = load(Flavor::Old);
+    let posed = driver.pose(Persona::Spark);
+    let device = Device::cuda(0, options()).unwrap();
+    let stream = device.new_stream().unwrap();
+    let managed = device.buffer::<f32>(BufferKind::Unified, 10).unwrap();
+    let hints: [Result<Hint, MemError>; 2] = [
+        stream.prefetch(managed.view(), Side::Device),
+        managed.advise(Advice::MostlyRead),
+    ];
+    for hint in hints {
+        assert!(
+            matches!(hint, Err(MemError::Unsupported { .. })),
+            "{hint:?}"
+        );
+    }
+    let (first, second) = (stream.record().unwrap(), stream.record().unwrap());
+    stream.synchronize().unwrap();
+    let time = second.since(&first).unwrap_err();
+    assert!(time.to_string().contains("older than CUDA 12.8"), "{time}");
+    drop((first, second, managed, stream, device));
+    posed.assert_clean();
+}
+
+#[test]
+fn device_memory_that_the_host_touches_faults() {
+    for persona in [Persona::Spark, Persona::Card] {
+        let output = child(
+            "child_touches_device_memory",
+            &[("PERSONA", persona.name())],
+        );
+        assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{persona:?}");
+    }
+}
+
+#[test]
+fn child_touches_device_memory() {
+    if !is_child() {
+        return;
+    }
+    let is_card = std::env::var("PERSONA").unwrap() == Persona::Card.name();
+    let posed = driver().pose(if is_card {
+        Persona::Card
+    } else {
+        Persona::Spark
+    });
+    let device = Device::cuda(0, options()).unwrap();
+    let buffer = device.buffer::<u32>(BufferKind::Device, 10).unwrap();
+    let address = buffer.device_address().unwrap() as *const u32;
+    // SAFETY: none; this must end the process.
+    let value = unsafe { address.read_volatile() };
+    posed.forget();
+    println!("read {value}");
+}
+
+#[test]
+fn emulated_device_memory_that_the_host_touches_faults() {
+    let output = child("child_touches_emulated_memory", &[]);
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+}
+
+#[test]
+fn child_touches_emulated_memory() {
+    if !is_child() {
+        return;
+    }
+    let device = Device::emulated(1 << 20);
+    let buffer = device.buffer::<u32>(BufferKind::Device, 10).unwrap();
+    let address = buffer.device_address().unwrap() as *const u32;
+    // SAFETY: none; this must end the process.
+    println!("read {}", unsafe { address.read_volatile() });
+}
+
+#[test]
+fn a_forked_child_is_refused_and_leaves_the_parent_alone() {
+    check_child("child_forks", &[]);
+}
+
+#[test]
+fn child_forks() {
+    if !is_child() {
+        return;
+    }
+    let posed = driver().pose(Persona::Spark);
+    let device = Device::cuda(0, options()).unwrap();
+    let stream = device.new_stream().unwrap();
+    let mut buffer = device.shared::<f32>(10).unwrap();
+    buffer.write(&stream).unwrap().fill(1.0);
+    let before = posed.n_calls();
+    // SAFETY: the child calls nothing that another thread may have locked: it looks at its
+    // process number, drops values without asking the driver, and ends.
+    let forked = unsafe { libc::fork() };
+    if forked == 0 {
+        let refused = [
+            device.new_stream().map(drop),
+            stream.synchronize(),
+            buffer.read(&stream).map(drop),
+            device.shared::<f32>(1).map(drop),
+        ];
+        let is_refused = refused
+            .iter()
+            .all(|result| matches!(result, Err(MemError::Forked)));
+        drop((refused, buffer, stream, device));
+        let is_quiet = posed.n_calls() == before;
+        // SAFETY: ends the child without running what the parent registered.
+        unsafe { libc::_exit(i32::from(!(is_refused && is_quiet))) };
+    }
+    let mut status = 0;
+    // SAFETY: the process was just started; `status` is writable.
+    unsafe { libc::waitpid(forked, &raw mut status, 0) };
+    assert_eq!(
+        status, 0,
+        "the child was refused everything and called nothing"
+    );
+    assert_eq!(*buffer.read(&stream).unwrap(), [1.0; 10]);
+    drop((buffer, stream, device));
+    posed.assert_clean();
+}
+
+#[test]
+fn switches_in_the_environment_count() {
+    let libraries = driver().directory().to_str().unwrap();
+    let path = ("LD_LIBRARY_PATH", libraries);
+    check_child("child_reads_its_environment", &[path, ("EXPECT", "System")]);
+    let off = ("OPENPILOT_DGX_ENABLED", "0");
+    check_child(
+        "child_reads_its_environment",
+        &[path, off, ("EXPECT", "Device")],
+    );
+    let off = ("OPENPILOT_DISABLE_DGX", "1");
+    check_child(
+        "child_reads_its_environment",
+        &[path, off, ("EXPECT", "Device")],
+    );
+    let none = [("CUDA", "0"), ("SPARK_DEVICE", "cpu")];
+    for never in none {
+        check_child(
+            "child_reads_its_environment",
+            &[path, never, ("EXPECT", "Host")],
+        );
+    }
+    let persona = ("SPARK_STAND_IN_PERSONA", "card");
+    check_child(
+        "child_reads_its_environment",
+        &[path, persona, ("EXPECT", "Device")],
+    );
+    let asked = [
+        ("CUDA", "0"),
+        ("SPARK_DEVICE", "cuda"),
+        path,
+        ("EXPECT", "error"),
+    ];
+    check_child("child_reads_its_environment", &asked);
+}
+
+/// What a program does that knows nothing of the stand-in: libraries come by their names.
+#[test]
+fn child_reads_its_environment() {
+    if !is_child() {
+        return;
+    }
+    let wanted = std::env::var("EXPECT").unwrap();
+    let device = match Device::open() {
+        Ok(device) => device,
+        Err(error) => {
+            assert_eq!(wanted, "error", "{error}");
+            return;
+        }
+    };
+    assert_eq!(format!("{:?}", device.shared_kind()), wanted);
+    let stream = device.new_stream().unwrap();
+    let mut out = device.shared::<f32>(100).unwrap();
+    let mut input = device.shared::<f32>(100).unwrap();
+    input.overwrite(&stream).unwrap().fill(3.0);
+    let kernel = device.kernel(&SCALE).unwrap();
+    let shape = LaunchShape::for_elements(100, 32).unwrap();
+    // SAFETY: both have the 100 elements that the kernel touches.
+    unsafe { kernel.launch(&stream, shape, (out.view_mut(), input.view(), 2.0, 100)) }.unwrap();
+    assert_eq!(*out.read(&stream).unwrap(), [6.0; 100]);
+    let is_apart = device.shared_kind() == BufferKind::Device;
+    assert_eq!(device.stats().copies_across(), if is_apart { 2 } else { 0 });
+}
+
+#[test]
+fn without_a_driver_a_gpu_is_an_error_and_auto_is_the_cpu() {
+    check_child(
+        "child_has_no_driver",
+        &[("SPARK_CACHE_DIR", "/nonexistent")],
+    );
+}
+
+#[test]
+fn child_has_no_driver() {
+    if !is_child() || Path::new("/dev/nvidiactl").exists() {
+        return;
+    }
+    let asked = Device::cuda(0, options());
+    assert!(matches!(asked, Err(MemError::NoCuda(_))), "{asked:?}");
+    let device = Device::open().unwrap();
+    assert_eq!(device.info().kind, DeviceKind::Host);
+}

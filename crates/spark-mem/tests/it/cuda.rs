@@ -1,0 +1,429 @@
+//! What only a CUDA device does: the recorded calls prove it.
+//!
+//! ```text
+//! sharing   zero copies on a GB10, counted copies elsewhere or when switched off
+//! kernels   compiled once, kept on disk, kept safely
+//! faults    after an error that a context does not survive everything is refused
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use spark_hal::Config;
+use spark_mem::kernel::cache::{CacheKey, KernelCache};
+use spark_mem::{
+    Advice, BufferKind, Device, DeviceKind, DeviceOptions, Hint, KernelSource, LaunchShape,
+    MemError, Read, Side, Write,
+};
+use spark_testing::driver::{Persona, Posed};
+
+use crate::kernels::{ELEMENTWISE, SCALE};
+use crate::logged;
+use crate::stand_in::{check, device, driver, options};
+
+/// The round trip of the specification: CPU writes, GPU computes, CPU reads.
+fn round_trips(device: &Device, n: usize) {
+    let stream = device.new_stream().unwrap();
+    let mut input = device.shared::<f32>(1000).unwrap();
+    let mut out = device.shared::<f32>(1000).unwrap();
+    let kernel = device.kernel(&SCALE).unwrap();
+    let shape = LaunchShape::for_elements(1000, 128).unwrap();
+    for round in 0..n {
+        input.overwrite(&stream).unwrap().fill(round as f32);
+        // SAFETY: both have the 1000 elements that the kernel touches.
+        unsafe { kernel.launch(&stream, shape, (out.view_mut(), input.view(), 2.0, 1000)) }
+            .unwrap();
+        assert_eq!(*out.read(&stream).unwrap(), [2.0 * round as f32; 1000]);
+    }
+}
+
+#[test]
+fn on_unified_memory_round_trips_call_no_copy() {
+    check(Persona::Spark, |driver, device| {
+        assert_eq!(device.info().name, "NVIDIA GB10");
+        assert_eq!(device.shared_kind(), BufferKind::System);
+        round_trips(device, 5);
+        assert_eq!(driver.count("cuMemcpy"), 0, "{:?}", driver.calls());
+        assert_eq!(driver.count("cuMemAlloc"), 0, "plain memory is enough");
+        assert_eq!(driver.count("cuLaunchKernel"), 5);
+        assert_eq!(device.stats().copies(), 0);
+    });
+}
+
+#[test]
+fn on_unified_memory_both_sides_use_one_address() {
+    check(Persona::Spark, |_, device| {
+        let stream = device.new_stream().unwrap();
+        for kind in [BufferKind::System, BufferKind::Unified, BufferKind::Pinned] {
+            let mut buffer = device.buffer::<f32>(kind, 10).unwrap();
+            let host = buffer.write(&stream).unwrap().as_ptr() as u64;
+            assert_eq!(buffer.device_address(), Some(host), "{kind:?}");
+        }
+    });
+}
+
+/// Copies as the driver saw them, and what was logged.
+fn copies_and_log(driver: &Posed<'_>, options: DeviceOptions) -> (usize, usize, Vec<String>) {
+    let log = logged::during(|| {
+        let device = Device::cuda(0, options).unwrap();
+        assert_eq!(device.shared_kind(), BufferKind::Device);
+        round_trips(&device, 5);
+        let stats = device.stats();
+        assert_eq!(
+            (stats.host_to_device.count, stats.device_to_host.count),
+            (5, 5)
+        );
+        assert_eq!(stats.host_to_device.bytes, 5 * 4000);
+    });
+    driver.assert_clean();
+    let up = driver.count("cuMemcpyHtoDAsync_v2 4000");
+    (up, driver.count("cuMemcpyDtoHAsync_v2 4000"), log)
+}
+
+#[test]
+fn on_a_card_copies_are_explicit_counted_and_warned_of() {
+    let driver = driver().pose(Persona::Card);
+    let (up, down, log) = copies_and_log(&driver, options());
+    assert_eq!((up, down), (5, 5));
+    let warnings: Vec<_> = log.iter().filter(|line| line.starts_with("WARN")).collect();
+    assert_eq!(warnings.len(), 2, "one for each buffer: {log:?}");
+    assert!(warnings[0].contains("performance"), "{log:?}");
+}
+
+#[test]
+fn a_spark_that_is_disabled_copies_and_says_so() {
+    let set = |name: &str| (name == "OPENPILOT_DGX_ENABLED").then(|| "0".into());
+    let (config, _) = Config::read(set);
+    let disabled = DeviceOptions {
+        cache_dir: None,
+        ..DeviceOptions::from_config(&config)
+    };
+    let driver = driver().pose(Persona::Spark);
+    let (up, down, log) = copies_and_log(&driver, disabled);
+    assert_eq!((up, down), (5, 5));
+    assert!(log[0].contains("switched off"), "{log:?}");
+    assert!(
+        log.iter().any(|line| line.contains("performance")),
+        "{log:?}"
+    );
+}
+
+#[test]
+fn managed_memory_takes_hints() {
+    check(Persona::Spark, |driver, device| {
+        let stream = device.new_stream().unwrap();
+        let buffer = device.buffer::<f32>(BufferKind::Unified, 1000).unwrap();
+        assert_eq!(
+            stream.prefetch(buffer.view(), Side::Device).unwrap(),
+            Hint::Given
+        );
+        assert_eq!(
+            buffer.advise(Advice::PreferredSide(Side::Host)).unwrap(),
+            Hint::Given
+        );
+        assert_eq!(driver.count("cuMemPrefetchAsync_v2 4000"), 1);
+        let plain = device.shared::<f32>(10).unwrap();
+        assert_eq!(
+            plain.advise(Advice::MostlyRead).unwrap(),
+            Hint::NotApplicable
+        );
+        assert_eq!(driver.count("cuMemAdvise_v2"), 1);
+    });
+}
+
+#[test]
+fn a_graph_is_one_launch() {
+    check(Persona::Spark, |driver, device| {
+        let stream = device.new_stream().unwrap();
+        let input = device.shared::<f32>(1000).unwrap();
+        let mut out = device.shared::<f32>(1000).unwrap();
+        let kernel = device.kernel(&SCALE).unwrap();
+        let shape = LaunchShape::for_elements(1000, 128).unwrap();
+        let graph = stream.capture(|stream| {
+            for _ in 0..10 {
+                let arguments = (out.view_mut(), input.view(), 2.0, 1000);
+                // SAFETY: both have the 1000 elements that the kernel touches.
+                unsafe { kernel.launch(stream, shape, arguments) }?;
+            }
+            Ok(())
+        });
+        let graph = graph.unwrap();
+        let before = driver.n_calls();
+        graph.launch(&stream).unwrap();
+        let calls = driver.calls().split_off(before);
+        let calls: Vec<_> = calls
+            .iter()
+            .filter(|call| *call != "cuCtxGetCurrent")
+            .collect();
+        assert_eq!(calls, ["cuGraphLaunch"]);
+        stream.synchronize().unwrap();
+    });
+}
+
+#[test]
+fn a_write_past_the_end_is_noticed() {
+    let driver = driver().pose(Persona::Card);
+    let device = device();
+    let stream = device.new_stream().unwrap();
+    let input = device.buffer::<f32>(BufferKind::Device, 70).unwrap();
+    let mut out = device.buffer::<f32>(BufferKind::Device, 64).unwrap();
+    let kernel = device.kernel(&SCALE).unwrap();
+    let shape = LaunchShape::for_elements(70, 32).unwrap();
+    // SAFETY: not sound on purpose, and the stand-in leaves a margin behind allocations.
+    unsafe { kernel.launch(&stream, shape, (out.view_mut(), input.view(), 2.0, 70)) }.unwrap();
+    drop((out, input));
+    let violations = driver.violations();
+    assert!(violations[0].contains("past the end"), "{violations:?}");
+}
+
+// --- the cache of compiled kernels ----------------------------------------------------------
+
+/// A cache directory of this test's own.
+struct CacheDir(PathBuf);
+
+impl CacheDir {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cache-{}-{number}", std::process::id());
+        Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name))
+    }
+
+    fn options(&self) -> DeviceOptions {
+        DeviceOptions {
+            cache_dir: Some(self.0.clone()),
+            ..options()
+        }
+    }
+
+    /// Opens a device, makes a kernel ready and tells how often something was compiled.
+    fn compiled(&self, driver: &Posed<'_>) -> usize {
+        let before = driver.count("nvrtcCompileProgram");
+        round_trips(&Device::cuda(0, self.options()).unwrap(), 1);
+        driver.count("nvrtcCompileProgram") - before
+    }
+
+    fn entries(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.0.join("kernels")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+impl Drop for CacheDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn kernels_are_compiled_once_and_kept() {
+    let driver = driver().pose(Persona::Spark);
+    let cache = CacheDir::new();
+    assert_eq!(cache.compiled(&driver), 1);
+    assert_eq!(cache.compiled(&driver), 0, "a second process finds them");
+    assert_eq!(cache.entries().len(), 1);
+    drop(driver);
+    let card = self::driver().pose(Persona::Card);
+    assert_eq!(cache.compiled(&card), 1, "another architecture");
+    assert_eq!(cache.entries().len(), 2);
+    card.assert_clean();
+}
+
+#[test]
+fn kept_kernels_that_are_damaged_are_compiled_again() {
+    let driver = driver().pose(Persona::Spark);
+    let cache = CacheDir::new();
+    cache.compiled(&driver);
+    let path = cache.entries().remove(0);
+    let whole = std::fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    for damage in [
+        &whole[..whole.len() - 1],
+        &whole[..20],
+        &[],
+        &flipped,
+        b"something else",
+    ] {
+        std::fs::write(&path, damage).unwrap();
+        let log = logged::during(|| assert_eq!(cache.compiled(&driver), 1));
+        assert!(
+            log.iter().any(|line| line.contains("compiling again")),
+            "{log:?}"
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), whole, "and kept whole again");
+    }
+}
+
+#[test]
+fn a_kept_kernel_that_does_not_load_is_compiled_again() {
+    let driver = driver().pose(Persona::Spark);
+    let cache = CacheDir::new();
+    cache.compiled(&driver);
+    driver.fail_named("cuModuleLoadData", 0, 209);
+    assert_eq!(cache.compiled(&driver), 1);
+    assert_eq!(cache.compiled(&driver), 0);
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_costs_a_warning() {
+    let driver = driver().pose(Persona::Spark);
+    let file = CacheDir::new();
+    // A file where the directory would be fails for root too, as permissions would not.
+    std::fs::write(&file.0, "no directory").unwrap();
+    let log = logged::during(|| assert_eq!(file.compiled(&driver), 1));
+    let warnings: Vec<_> = log.iter().filter(|line| line.starts_with("WARN")).collect();
+    assert!(
+        warnings.iter().any(|line| line.contains("cannot be kept")),
+        "{log:?}"
+    );
+    std::fs::remove_file(&file.0).unwrap();
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_entry() {
+    // `/dev/full` answers every write like a full disk.
+    let cache = CacheDir::new();
+    let kernels = KernelCache::new(&cache.0);
+    let key = CacheKey::new(&[b"source"]);
+    kernels.put(&key, b"code");
+    assert_eq!(kernels.get(&key).as_deref(), Some(&b"code"[..]));
+    let names: Vec<_> = cache.entries();
+    assert_eq!(names, [kernels.path(&key)], "no temporary file stays");
+}
+
+#[test]
+fn many_threads_may_keep_the_same_kernel() {
+    let cache = CacheDir::new();
+    let kernels = KernelCache::new(&cache.0);
+    let key = CacheKey::new(&[b"source"]);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let (kernels, key) = (&kernels, &key);
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    kernels.put(key, &[thread; 10_000]);
+                    let code = kernels.get(key).expect("always whole");
+                    assert!(code.len() == 10_000 && code.iter().all(|byte| *byte == code[0]));
+                }
+            });
+        }
+    });
+    assert_eq!(cache.entries().len(), 1);
+}
+
+#[test]
+fn keys_differ_in_every_part() {
+    let keys = [
+        CacheKey::new(&[b"ab", b"c"]),
+        CacheKey::new(&[b"a", b"bc"]),
+        CacheKey::new(&[b"abc"]),
+        CacheKey::new(&[b"abc", b""]),
+    ];
+    for (idx, key) in keys.iter().enumerate() {
+        assert!(!keys[..idx].contains(key), "{idx}");
+    }
+}
+
+// --- sources that do not compile ------------------------------------------------------------
+
+const WRONG: KernelSource<(Write<f32>,)> = KernelSource::new(
+    "wrong.cu",
+    "// first line\n#error not today\nextern \"C\" __global__ void wrong(float* x) {}\n",
+    "wrong",
+);
+
+const MISSING: KernelSource<(Write<f32>, Read<f32>, f32, u32)> =
+    KernelSource::new("elementwise.cu", ELEMENTWISE, "no_such_entry");
+
+#[test]
+fn sources_that_do_not_compile_say_why() {
+    check(Persona::Spark, |_, device| {
+        match device.kernel(&WRONG) {
+            Err(MemError::Compile { file, arch, log }) => {
+                assert_eq!((file, arch.as_str()), ("wrong.cu", "sm_121a"));
+                assert_eq!(log, "wrong.cu(2): error: #error not today");
+            }
+            other => panic!("{other:?}"),
+        }
+        match device.kernel(&MISSING) {
+            Err(MemError::Driver(error)) => {
+                assert_eq!((error.call, error.code), ("cuModuleGetFunction", 500));
+                assert_eq!(error.name, "CUDA_ERROR_NOT_FOUND");
+            }
+            other => panic!("{other:?}"),
+        }
+        round_trips(device, 1);
+    });
+}
+
+// --- losing the device ----------------------------------------------------------------------
+
+#[test]
+fn a_kernel_that_fails_ends_the_device_and_nothing_else() {
+    for persona in [Persona::Spark, Persona::Card] {
+        let driver = driver().pose(persona);
+        let device = device();
+        let stream = device.new_stream().unwrap();
+        let input = device.shared::<f32>(64).unwrap();
+        let mut out = device.shared::<f32>(64).unwrap();
+        let kernel = device.kernel(&SCALE).unwrap();
+        let shape = LaunchShape::for_elements(64, 64).unwrap();
+        driver.fail_kernel(0, 719);
+        // SAFETY: both have the 64 elements that the kernel touches.
+        unsafe { kernel.launch(&stream, shape, (out.view_mut(), input.view(), 2.0, 64)) }.unwrap();
+        let lost = |result: Result<(), MemError>| match result {
+            Err(MemError::DeviceLost(error)) => assert_eq!(error.code, 719, "{error}"),
+            other => panic!("{persona:?}: {other:?}"),
+        };
+        lost(stream.synchronize());
+        lost(out.read(&stream).map(drop));
+        lost(device.shared::<f32>(1).map(drop));
+        lost(device.new_stream().map(drop));
+        lost(stream.copy(input.view(), out.view_mut()));
+        lost(stream.capture(|_| Ok(())).map(drop));
+        lost(device.kernel(&SCALE).map(drop));
+        let before = driver.n_calls();
+        lost(stream.record().map(drop));
+        assert_eq!(driver.n_calls(), before, "the driver is not asked any more");
+        drop((input, out, stream, kernel, device));
+        driver.assert_clean();
+        round_trips(&self::device(), 1);
+        driver.assert_clean();
+    }
+}
+
+#[test]
+fn numbers_that_no_device_has_are_refused() {
+    let _driver = driver().pose(Persona::Spark);
+    for ordinal in [1, 7, u32::MAX] {
+        let opened = Device::cuda(ordinal, options());
+        assert!(matches!(opened, Err(MemError::NoCuda(_))), "{opened:?}");
+    }
+}
+
+#[test]
+fn the_environment_chooses_the_gpu_that_is_there() {
+    let driver = driver().pose(Persona::Spark);
+    let device = Device::open().unwrap();
+    assert_eq!(device.info().kind, DeviceKind::Cuda(0));
+    drop(device);
+    driver.assert_clean();
+}
+
+#[test]
+fn a_budget_is_held_on_a_card() {
+    let driver = driver().pose(Persona::Card);
+    let limited = DeviceOptions {
+        budget_bytes: Some(10_000),
+        ..options()
+    };
+    let device = Device::cuda(0, limited).unwrap();
+    let before = driver.n_calls();
+    let refused = device.buffer::<u8>(BufferKind::Device, 10_001);
+    assert!(
+        matches!(refused, Err(MemError::OverBudget { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(driver.n_calls(), before, "the driver was not asked");
+}

@@ -1,0 +1,174 @@
+//! Every call of a program fails once, every allocation finds no memory once, every kernel
+//! fails once: always an error, never a leak, never a crash.
+
+use spark_mem::{Device, LaunchShape, MemError, Pool};
+use spark_testing::driver::{Persona, Posed};
+
+use crate::kernels::{ACCUMULATE, SCALE};
+use crate::stand_in::{driver, options};
+
+const N: usize = 300;
+
+/// What a program does: all kinds of memory, copies, kernels on two streams, events, a pool,
+/// a graph. Everything is dropped at the end, and asked once more whether all went well.
+fn program(device: &Device) -> Result<Vec<f32>, MemError> {
+    let (first, second) = (device.new_stream()?, device.new_stream()?);
+    let result = work(device, &first, &second);
+    // Errors of what was dropped come with the last wait.
+    let second_done = second.synchronize();
+    let first_done = first.synchronize();
+    let result = result?;
+    first_done.and(second_done).map(|()| result)
+}
+
+fn work(
+    device: &Device,
+    first: &spark_mem::Stream,
+    second: &spark_mem::Stream,
+) -> Result<Vec<f32>, MemError> {
+    let (scale, accumulate) = (device.kernel(&SCALE)?, device.kernel(&ACCUMULATE)?);
+    let shape = LaunchShape::for_elements(N, 64)?;
+    let n = N as u32;
+    let ramp: Vec<f32> = (0..N).map(|idx| idx as f32).collect();
+    let mut input = device.shared::<f32>(N)?;
+    input.upload(first, &ramp)?;
+    let mut staged = device.buffer::<f32>(device.staging_kind(), N)?;
+    staged.write(first)?.copy_from_slice(&ramp);
+    let mut private = device.buffer::<f32>(device.private_kind(), N)?;
+    first.copy(staged.view(), private.view_mut())?;
+    let pool = Pool::new(device, device.private_kind())?;
+    let mut scratch = pool.take::<f32>(N)?;
+    // SAFETY: all buffers have the `N` elements that the kernels touch.
+    unsafe { scale.launch(second, shape, (scratch.view_mut(), private.view(), 2.0, n)) }?;
+    let mark = second.record()?;
+    first.wait(&mark)?;
+    let graph = first.capture(|stream| {
+        // SAFETY: as above.
+        unsafe { accumulate.launch(stream, shape, (input.view_mut(), scratch.view(), n)) }
+    })?;
+    graph.launch(first)?;
+    graph.launch(second)?;
+    mark.synchronize()?;
+    drop(scratch);
+    drop(pool.take::<f32>(N)?);
+    let sum = input.read(first)?.to_vec();
+    first.fill_bytes(private.view_mut(), 0)?;
+    Ok(sum)
+}
+
+fn wanted() -> Vec<f32> {
+    (0..N).map(|idx| 5.0 * idx as f32).collect()
+}
+
+/// Calls whose failure loses nothing: the code has been taken out of the program before.
+const HARMLESS: [&str; 1] = ["nvrtcDestroyProgram"];
+
+/// Runs the program on a device that is opened and closed, with a fault set in between.
+fn run(posed: &Posed<'_>, set: impl FnOnce()) -> (Result<Vec<f32>, MemError>, Vec<String>) {
+    posed.forget();
+    let device = Device::cuda(0, options()).expect("opening is tested apart");
+    set();
+    let before = posed.n_calls();
+    let result = program(&device);
+    let calls = posed.calls().split_off(before);
+    drop(device);
+    (result, calls)
+}
+
+#[track_caller]
+fn check_error(result: &Result<Vec<f32>, MemError>, posed: &Posed<'_>, what: &str) {
+    assert!(result.is_err(), "{what}: no error");
+    posed.assert_clean();
+}
+
+#[test]
+fn every_call_fails_once() {
+    for persona in [Persona::Spark, Persona::Card] {
+        let posed = driver().pose(persona);
+        let (result, calls) = run(&posed, || {});
+        assert_eq!(result.unwrap(), wanted());
+        posed.assert_clean();
+        let n_calls = calls.len();
+        // The last two calls destroy streams when there is nobody left to tell.
+        let n_told = n_calls - 4;
+        assert!(n_told > 100, "{persona:?}: {n_told} calls");
+        for code in [1, 999, 719] {
+            for (nth, call) in calls.iter().take(n_told).enumerate() {
+                let (result, _) = run(&posed, || posed.fail_call(nth, code));
+                if HARMLESS.contains(&call.as_str()) {
+                    assert_eq!(result.unwrap(), wanted(), "{call}");
+                    posed.assert_clean();
+                } else {
+                    let what = format!("{persona:?}, call {nth} ({call}), code {code}");
+                    check_error(&result, &posed, &what);
+                }
+            }
+            for nth in n_told..n_calls {
+                let _ = run(&posed, || posed.fail_call(nth, code));
+                posed.assert_clean();
+            }
+        }
+    }
+}
+
+#[test]
+fn every_allocation_finds_no_memory_once() {
+    for persona in [Persona::Spark, Persona::Card] {
+        let posed = driver().pose(persona);
+        let mut n_failed = 0;
+        loop {
+            let (result, _) = run(&posed, || posed.fail_allocation(n_failed));
+            match result {
+                Ok(sum) => {
+                    assert_eq!(sum, wanted());
+                    break;
+                }
+                Err(MemError::OutOfMemory { asked, .. }) => {
+                    assert!(asked > 0);
+                    posed.assert_clean();
+                    n_failed += 1;
+                }
+                Err(other) => panic!("{persona:?}, allocation {n_failed}: {other}"),
+            }
+        }
+        assert!(n_failed >= 3, "{persona:?}: {n_failed} allocations");
+    }
+}
+
+#[test]
+fn every_kernel_fails_once() {
+    for persona in [Persona::Spark, Persona::Card] {
+        let posed = driver().pose(persona);
+        for nth in 0..3 {
+            let (result, _) = run(&posed, || posed.fail_kernel(nth, 700));
+            assert!(
+                matches!(result, Err(MemError::DeviceLost(_))),
+                "{nth}: {result:?}"
+            );
+            posed.assert_clean();
+        }
+        let (result, _) = run(&posed, || posed.fail_kernel(3, 700));
+        assert_eq!(result.unwrap(), wanted(), "three kernels run");
+    }
+}
+
+#[test]
+fn every_call_of_opening_fails_once() {
+    for persona in [Persona::Spark, Persona::Card] {
+        let posed = driver().pose(persona);
+        let whole = Device::cuda(0, options()).unwrap();
+        let (info, n_calls) = (whole.info().clone(), posed.n_calls());
+        drop(whole);
+        for nth in 0..n_calls {
+            posed.forget();
+            posed.fail_call(nth, 999);
+            match Device::cuda(0, options()) {
+                // Some answers are not needed; the others are never guessed.
+                Ok(device) => assert_eq!(*device.info(), info, "call {nth}"),
+                Err(MemError::NoCuda(_) | MemError::Driver(_)) => {}
+                Err(other) => panic!("call {nth}: {other}"),
+            }
+            posed.assert_clean();
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The suite on the stand-in driver, as a GB10 and as a discrete card.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use spark_mem::{Device, DeviceOptions};
+use spark_testing::driver::{Build, Persona, Posed, StandInDriver};
+
+use crate::conformance::{self, for_each_case};
+
+/// The kernels of the tests, for the stand-in driver.
+pub(crate) fn build() -> Build<'static> {
+    static KERNELS: OnceLock<[&Path; 2]> = OnceLock::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = |path: &str| -> &'static Path { Box::leak(folder.join(path).into_boxed_path()) };
+    let paths = KERNELS.get_or_init(|| [path("tests/kernels/elementwise.cu"), path("kernels")]);
+    Build {
+        kernels: &paths[..1],
+        includes: &paths[1..],
+        ..Build::default()
+    }
+}
+
+/// The driver of this process.
+pub(crate) fn driver() -> &'static StandInDriver {
+    static DRIVER: OnceLock<StandInDriver> = OnceLock::new();
+    DRIVER.get_or_init(|| StandInDriver::load(&build()).expect("the stand-in driver builds"))
+}
+
+/// Options that do not depend on the environment; no cache on disk.
+pub(crate) fn options() -> DeviceOptions {
+    DeviceOptions {
+        use_unified_memory: true,
+        budget_bytes: None,
+        cache_dir: None,
+    }
+}
+
+pub(crate) fn device() -> Device {
+    Device::cuda(0, options()).expect("the stand-in driver has a device")
+}
+
+/// Runs a test on a device of this persona and asserts that nothing is left behind.
+#[track_caller]
+pub(crate) fn check(persona: Persona, test: impl FnOnce(&Posed<'_>, &Device)) {
+    let posed = driver().pose(persona);
+    let device = device();
+    test(&posed, &device);
+    drop(device);
+    posed.assert_clean();
+}
+
+mod spark {
+    use super::*;
+
+    macro_rules! tests {
+        ($($case:ident,)+) => {
+            $(#[test]
+            fn $case() {
+                check(Persona::Spark, |_, device| conformance::$case(device));
+            })+
+        };
+    }
+    for_each_case!(tests);
+}
+
+mod card {
+    use super::*;
+
+    macro_rules! tests {
+        ($($case:ident,)+) => {
+            $(#[test]
+            fn $case() {
+                check(Persona::Card, |_, device| conformance::$case(device));
+            })+
+        };
+    }
+    for_each_case!(tests);
+}

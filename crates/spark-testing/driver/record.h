@@ -1,0 +1,28 @@
+// What the stand-in remembers and is told: calls, faults, what is alive.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <string>
+
+namespace stand_in {
+
+extern std::mutex lock;
+
+enum Persona { SPARK = 0, CARD = 1 };
+Persona persona();
+
+// Writes a call down; returns the code it must fail with, 0 if none. `detail` may be empty.
+int enter(const char* call, const std::string& detail = {});
+// Writes down that a program broke a rule of the driver; tests expect none.
+void violation(const std::string& text);
+
+// Whether this allocation is the one that finds no memory.
+bool allocation_fails();
+// The code with which this kernel fails when it runs, 0 if it does not.
+int kernel_fails();
+
+// Back to a driver that nobody has used (driver.cpp).
+void forget_driver_state();
+
+}  // namespace stand_in

@@ -1,0 +1,272 @@
+//! The stand-in CUDA driver: `driver/*.cpp` and a crate's own `.cu` files, compiled by the
+//! host compiler when a test first asks for them, and loaded in the driver's place.
+//!
+//! ```text
+//! Build { kernels, includes, flavor } ──cc──> <build folder>/<hash>/libcuda.so.1   everything
+//!                                                                 /libcuda.so  libnvrtc.so*
+//! StandInDriver::load(&build) ──> the names above are open, so whoever asks for them by
+//!                                 name gets these; a started program: LD_LIBRARY_PATH
+//! driver.pose(Persona::Card)  ──> nothing has happened yet; faults are set, the record read
+//! ```
+//!
+//! With `SPARK_STAND_IN_SANITIZE=1` it is built with the address and undefined-behaviour
+//! sanitisers; the process must then be started with the compiler's `libasan` preloaded.
+
+#![allow(
+    unsafe_code,
+    reason = "loads a library of ours and calls its functions"
+)]
+
+mod build;
+
+use std::ffi::{CString, c_char, c_int, c_long};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use build::{Build, Flavor};
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+/// What the driver poses as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persona {
+    /// A GB10: unified memory, compute capability 12.1.
+    Spark,
+    /// A discrete card with 4 GiB of its own, compute capability 9.0.
+    Card,
+}
+
+impl Persona {
+    fn number(self) -> c_int {
+        match self {
+            Self::Spark => 0,
+            Self::Card => 1,
+        }
+    }
+
+    /// Its name in `SPARK_STAND_IN_PERSONA`, for programs started as a process.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spark => "spark",
+            Self::Card => "card",
+        }
+    }
+}
+
+/// What the driver has handed out and not been given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Live {
+    /// Pieces of memory.
+    pub allocations: usize,
+    /// Streams.
+    pub streams: usize,
+    /// Events.
+    pub events: usize,
+    /// Modules.
+    pub modules: usize,
+    /// Graphs.
+    pub graphs: usize,
+    /// Times the context is retained.
+    pub contexts: usize,
+    /// Programs of the compiler.
+    pub programs: usize,
+}
+
+/// The stand-in driver, loaded for the life of the process.
+#[derive(Debug)]
+pub struct StandInDriver {
+    directory: PathBuf,
+    functions: Functions,
+    posed: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Functions {
+    pose: unsafe extern "C" fn(c_int),
+    fail_call: unsafe extern "C" fn(c_long, c_int),
+    fail_named: unsafe extern "C" fn(*const c_char, c_long, c_int),
+    fail_allocation: unsafe extern "C" fn(c_long),
+    fail_kernel: unsafe extern "C" fn(c_long, c_int),
+    n_calls: unsafe extern "C" fn() -> usize,
+    calls: unsafe extern "C" fn(*mut u8, usize) -> usize,
+    violations: unsafe extern "C" fn(*mut u8, usize) -> usize,
+    live: unsafe extern "C" fn(*mut usize),
+    live_programs: unsafe extern "C" fn() -> usize,
+}
+
+fn symbol<F: Copy>(library: &Library, name: &str) -> io::Result<F> {
+    // SAFETY: every use below names the type that the function has in `driver/*.cpp`.
+    let found = unsafe { library.get::<F>(name.as_bytes()) };
+    found.map(|found| *found).map_err(io::Error::other)
+}
+
+impl StandInDriver {
+    /// Builds what is not built yet and opens it. A process can hold one build only.
+    ///
+    /// # Errors
+    ///
+    /// The compiler's or the linker's words.
+    pub fn load(build: &Build<'_>) -> io::Result<Self> {
+        let directory = build.make()?;
+        let mut main = None;
+        for name in build::LIBRARIES {
+            let file = directory.join(name);
+            // SAFETY: a library of ours whose initialisers link lists and read variables.
+            let library = unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_GLOBAL) };
+            let library = Box::leak(Box::new(library.map_err(io::Error::other)?));
+            main.get_or_insert(library);
+        }
+        let Some(library) = main else {
+            return Err(io::Error::other("nothing was built"));
+        };
+        let functions = Functions {
+            pose: symbol(library, "stand_in_pose")?,
+            fail_call: symbol(library, "stand_in_fail_call")?,
+            fail_named: symbol(library, "stand_in_fail_named")?,
+            fail_allocation: symbol(library, "stand_in_fail_allocation")?,
+            fail_kernel: symbol(library, "stand_in_fail_kernel")?,
+            n_calls: symbol(library, "stand_in_n_calls")?,
+            calls: symbol(library, "stand_in_calls")?,
+            violations: symbol(library, "stand_in_violations")?,
+            live: symbol(library, "stand_in_live")?,
+            live_programs: symbol(library, "stand_in_live_programs")?,
+        };
+        Ok(Self {
+            directory,
+            functions,
+            posed: Mutex::new(()),
+        })
+    }
+
+    /// The folder of the libraries, for `LD_LIBRARY_PATH`.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Waits until no other test uses the driver and makes it as if nobody ever had.
+    pub fn pose(&self, persona: Persona) -> Posed<'_> {
+        let turn = self.posed.lock().unwrap_or_else(PoisonError::into_inner);
+        let posed = Posed {
+            functions: &self.functions,
+            persona,
+            _turn: turn,
+        };
+        posed.forget();
+        posed
+    }
+}
+
+/// The driver in the hands of one test.
+#[derive(Debug)]
+pub struct Posed<'a> {
+    functions: &'a Functions,
+    persona: Persona,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Posed<'_> {
+    /// As if nobody had ever used the driver: no calls, no faults, nothing alive.
+    pub fn forget(&self) {
+        // SAFETY: the type is that of `driver/record.cpp`; only this test uses the driver.
+        unsafe { (self.functions.pose)(self.persona.number()) };
+    }
+
+    /// Lets the `nth` call from now on fail with this `CUresult`; every function counts.
+    pub fn fail_call(&self, nth: usize, code: i32) {
+        // SAFETY: as above, and in the functions below.
+        unsafe { (self.functions.fail_call)(number(nth), code) };
+    }
+
+    /// Lets the `nth` call of this function from now on fail.
+    pub fn fail_named(&self, name: &str, nth: usize, code: i32) {
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: the text ends with NUL and is copied.
+        unsafe { (self.functions.fail_named)(name.as_ptr(), number(nth), code) };
+    }
+
+    /// Lets the `nth` allocation from now on find no memory.
+    pub fn fail_allocation(&self, nth: usize) {
+        // SAFETY: as above.
+        unsafe { (self.functions.fail_allocation)(number(nth)) };
+    }
+
+    /// Lets the `nth` kernel from now on fail while it runs, which ends the context.
+    pub fn fail_kernel(&self, nth: usize, code: i32) {
+        // SAFETY: as above.
+        unsafe { (self.functions.fail_kernel)(number(nth), code) };
+    }
+
+    /// Calls so far.
+    #[must_use]
+    pub fn n_calls(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { (self.functions.n_calls)() }
+    }
+
+    /// Every call: the function, and for some what it was asked for.
+    #[must_use]
+    pub fn calls(&self) -> Vec<String> {
+        lines(self.functions.calls)
+    }
+
+    /// How often functions whose name begins like this were called.
+    #[must_use]
+    pub fn count(&self, prefix: &str) -> usize {
+        let calls = self.calls();
+        calls.iter().filter(|call| call.starts_with(prefix)).count()
+    }
+
+    /// Rules of the driver that were broken.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        lines(self.functions.violations)
+    }
+
+    /// What was handed out and not given back.
+    #[must_use]
+    pub fn live(&self) -> Live {
+        let mut counts = [0_usize; 6];
+        // SAFETY: the function writes six counts.
+        unsafe { (self.functions.live)(counts.as_mut_ptr()) };
+        let [allocations, streams, events, modules, graphs, contexts] = counts;
+        Live {
+            allocations,
+            streams,
+            events,
+            modules,
+            graphs,
+            contexts,
+            // SAFETY: as above.
+            programs: unsafe { (self.functions.live_programs)() },
+        }
+    }
+
+    /// Asserts that everything was given back and no rule was broken.
+    ///
+    /// # Panics
+    ///
+    /// If not.
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        assert_eq!(self.live(), Live::default(), "something was not given back");
+        assert_eq!(self.violations(), Vec::<String>::new());
+    }
+}
+
+fn number(nth: usize) -> c_long {
+    c_long::try_from(nth).unwrap_or(c_long::MAX)
+}
+
+fn lines(read: unsafe extern "C" fn(*mut u8, usize) -> usize) -> Vec<String> {
+    // SAFETY: without a buffer it tells the length only.
+    let len = unsafe { read(std::ptr::null_mut(), 0) };
+    let mut text = vec![0_u8; len + 1];
+    // SAFETY: the buffer has room for the text and its NUL; more is cut off.
+    unsafe { read(text.as_mut_ptr(), text.len()) };
+    text.truncate(len);
+    let text = String::from_utf8_lossy(&text);
+    text.lines().map(str::to_owned).collect()
+}
