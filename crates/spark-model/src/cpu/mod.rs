@@ -24,6 +24,7 @@ mod matmul;
 mod memory;
 mod movement;
 mod norm;
+mod pair;
 mod pointwise;
 mod pool2d;
 mod recurrent;
@@ -257,7 +258,7 @@ impl Executor {
         match step {
             Step::MatMul(s) => matmul::run(isa, s, memory, pool, scratch),
             Step::Pool(s) => pool2d::run(isa, s, memory, pool),
-            Step::Reduce(s) => reduce::run(plan, s, memory, pool),
+            Step::Reduce(s) => reduce::run(isa, plan, s, memory, pool),
             Step::ArgReduce(s) => reduce::run_arg(plan, s, memory, pool),
             Step::Softmax(s) => norm::run_softmax(isa, s, memory, pool),
             Step::Norm(s) => norm::run_norm(isa, s, memory, pool),

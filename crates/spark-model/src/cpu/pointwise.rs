@@ -13,6 +13,7 @@
 
 use super::math;
 use super::memory::{Memory, storage};
+use super::pair::Pair;
 use super::simd::{Isa, Simd, dispatch};
 use super::threads::Pool;
 use crate::graph::Unary;
@@ -32,6 +33,8 @@ pub(crate) struct PreparedPointwise {
     /// `[operand][axis]`.
     strides: Vec<Vec<isize>>,
     wide: Vec<bool>,
+    /// A quicker way, where there is one.
+    pair: Option<Pair>,
 }
 
 impl PreparedPointwise {
@@ -75,10 +78,12 @@ impl PreparedPointwise {
             .iter()
             .map(|v| storage(plan, v) == Storage::I64)
             .collect();
+        let pair = Pair::new(plan, step, &extents, &strides);
         Self {
             extents,
             strides,
             wide,
+            pair,
         }
     }
 
@@ -100,6 +105,9 @@ impl PreparedPointwise {
         let total: usize = self.extents.iter().product();
         if total == 0 {
             return;
+        }
+        if let Some(pair) = &self.pair {
+            return pair.run(isa, step, memory, pool);
         }
         let inner = self.extents[self.extents.len() - 1];
         let rows = total / inner;

@@ -5,9 +5,10 @@
 //!     acc[block] = start;  for every reduced position: acc = combine(acc, x)
 //! ```
 //!
-//! Sums are accumulated in f64, so their error is one rounding.
+//! Sums are accumulated in f64; sums over evenly spaced rows first take sixteen of them in f32.
 
 use super::memory::{Memory, storage};
+use super::simd::{Isa, Simd, dispatch};
 use super::threads::Pool;
 use crate::graph::ReduceKind;
 use crate::plan::{
@@ -73,6 +74,20 @@ impl Walk {
         (x, y)
     }
 
+    /// Number of positions and elements between them in the first view, if those are always the same.
+    fn even(&self) -> Option<(usize, isize)> {
+        let (mut n, mut stride) = (1, 0);
+        for axis in (0..self.rank).rev() {
+            if n == 1 {
+                stride = self.strides[0][axis];
+            } else if self.strides[0][axis] != stride * n as isize {
+                return None;
+            }
+            n *= self.extents[axis];
+        }
+        Some((n, stride))
+    }
+
     /// Calls `f` with the first view's offset of every position, in order.
     pub(crate) fn each(&self, mut f: impl FnMut(isize)) {
         let mut index = [0usize; MAX_RANK];
@@ -93,7 +108,7 @@ impl Walk {
 }
 
 /// Runs a reduction.
-pub(crate) fn run(plan: &Plan, step: &ReduceStep, memory: &Memory, pool: &Pool) {
+pub(crate) fn run(isa: Isa, plan: &Plan, step: &ReduceStep, memory: &Memory, pool: &Pool) {
     let rank = step.x.rank();
     let reduced = |a: usize| step.y.axes[a].extent == 1 && step.x.axes[a].extent != 1;
     let over = Walk::new(&step.x, &step.y, (0..rank).filter(|&a| reduced(a)));
@@ -126,17 +141,80 @@ pub(crate) fn run(plan: &Plan, step: &ReduceStep, memory: &Memory, pool: &Pool) 
                 let x = memory.f32(&step.x).wrapping_offset(x + at);
                 let y = memory.f32(&step.y).wrapping_offset(y + at * y_stride);
                 let n = if empty { 0 } else { over.len() };
-                reduce_f32(step.kind, &over, n, x, y, y_stride, len);
+                reduce_f32(isa, step.kind, &over, n, x, y, y_stride, len);
             }
         }
     });
+}
+
+/// Adds `n` elements side by side to `sum`: sixteen vectors at a time in f32, then in f64.
+#[inline(always)]
+unsafe fn sum_run<S: Simd>(sum: &mut f64, x: *const f32, n: usize) {
+    let mut first = 0;
+    // SAFETY: the caller vouches for `n` elements.
+    unsafe {
+        while first < n {
+            let last = n.min(first + 16 * S::LANES);
+            let mut partial = S::splat(0.0);
+            while first < last {
+                let lanes = S::LANES.min(last - first);
+                let v = match lanes == S::LANES {
+                    true => S::load(x.add(first)),
+                    false => S::load_first(x.add(first), lanes),
+                };
+                partial = S::add(partial, v);
+                first += lanes;
+            }
+            let mut values = [0.0f32; 16];
+            S::store(values.as_mut_ptr(), partial);
+            *sum += values.iter().map(|&v| f64::from(v)).sum::<f64>();
+        }
+    }
+}
+
+/// Adds `rows` rows, `stride` apart, to `acc`: sixteen at a time in f32, then in f64.
+#[inline(always)]
+unsafe fn sum_rows<S: Simd>(acc: &mut [f64], x: *const f32, rows: usize, stride: isize) {
+    let mut start = 0;
+    // SAFETY: the caller vouches for `acc.len()` elements of every row.
+    unsafe {
+        while start < acc.len() {
+            let lanes = S::LANES.min(acc.len() - start);
+            let acc = &mut acc[start..start + lanes];
+            let mut row = 0;
+            while row < rows {
+                let last = rows.min(row + 16);
+                let mut partial = S::splat(0.0);
+                for r in row..last {
+                    let p = x.offset(r as isize * stride).add(start);
+                    let v = match lanes == S::LANES {
+                        true => S::load(p),
+                        false => S::load_first(p, lanes),
+                    };
+                    partial = S::add(partial, v);
+                }
+                let mut values = [0.0f32; 16];
+                S::store(values.as_mut_ptr(), partial);
+                for (a, &v) in acc.iter_mut().zip(&values) {
+                    *a += f64::from(v);
+                }
+                row = last;
+            }
+            start += lanes;
+        }
+    }
 }
 
 /// # Safety
 ///
 /// `x + offset + i` must be readable for every offset of `over` and `i < len`, and
 /// `y + i * y_stride` writable.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "two strided operands and a shape"
+)]
 unsafe fn reduce_f32(
+    isa: Isa,
     kind: ReduceKind,
     over: &Walk,
     n: usize,
@@ -157,12 +235,25 @@ unsafe fn reduce_f32(
         }
     };
     let sum = |acc: &mut [f64; BLOCK]| {
-        if n > 0 {
-            over.each(|offset| {
+        // SAFETY: the rows are those of `over`; `isa` names a set this processor has.
+        match over.even() {
+            _ if n == 0 => {}
+            Some((rows, 1)) if len == 1 => unsafe {
+                let sum = &mut acc[0];
+                dispatch!(isa, sum_run(sum: &mut f64, x: *const f32, n: usize) => (sum, x, rows));
+            },
+            Some((rows, stride)) if len > 1 => unsafe {
+                let acc = &mut acc[..len];
+                dispatch!(
+                    isa,
+                    sum_rows(acc: &mut [f64], x: *const f32, rows: usize, stride: isize) => (acc, x, rows, stride)
+                );
+            },
+            _ => over.each(|offset| {
                 for (a, &v) in acc.iter_mut().zip(row(offset)) {
                     *a += f64::from(v);
                 }
-            });
+            }),
         }
     };
     let mut acc = [0.0f64; BLOCK];
