@@ -10,8 +10,9 @@
 //! source pixel; the others read zeros.
 
 use super::gemm::{
-    self, MAX_ROWS, TapRows, Tile, TileEpilogue, TileShape, next_rows, panel_offset, panels,
+    self, Ahead, MAX_ROWS, TapRows, Tile, TileEpilogue, TileShape, next_rows, panel_offset, panels,
 };
+use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
 use super::simd::Isa;
 use super::threads::Pool;
@@ -121,7 +122,10 @@ impl PreparedConv {
         let by_rows = pixels.div_ceil(ROWS_PER_TASK);
         let n_panels = panels(isa, w.out_per_group).count();
         let split_panels = by_rows * n * w.groups < pool.threads() && n_panels > 1;
-        let panel_parts = if split_panels { n_panels } else { 1 };
+        let panel_parts = match split_panels {
+            true => n_panels.min(TASKS_PER_THREAD * pool.threads()),
+            false => 1,
+        };
         let row_parts = if split_panels {
             by_rows
         } else {
@@ -145,7 +149,9 @@ impl PreparedConv {
             let part = image.part(batch, group * w.in_per_group, group * w.out_per_group);
             let packed = self.weights.as_slice()[group * self.group_len..].as_ptr();
             for (i, panel) in panels(isa, w.out_per_group).enumerate() {
-                if split_panels && i != panel_part {
+                let share =
+                    n_panels * panel_part / panel_parts..n_panels * (panel_part + 1) / panel_parts;
+                if !share.contains(&i) {
                     continue;
                 }
                 let job = Job {
@@ -287,19 +293,23 @@ impl Job<'_> {
     ///
     /// Pointers must be valid for the step's shapes and the pixels not written elsewhere.
     unsafe fn run(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
-        let mut m = first;
+        let steps = self.shape.taps * self.shape.depth;
+        let panel_len = steps * vectors * isa.lanes();
+        let (mut m, mut index) = (first, 0);
         while m < last {
             let rows = next_rows(vectors, last - m);
+            let ahead = Ahead::share(self.w.wrapping_add(panel_len), panel_len, steps, index);
             // SAFETY: pixels first..last exist by the caller's word.
-            unsafe { self.tile(isa, vectors, m, rows) };
+            unsafe { self.tile(isa, vectors, m, rows, ahead) };
             m += rows;
+            index += 1;
         }
     }
 
     /// # Safety
     ///
     /// As [`Job::run`], for pixels `m..m + rows`.
-    unsafe fn tile(&self, isa: Isa, vectors: usize, m: usize, rows: usize) {
+    unsafe fn tile(&self, isa: Isa, vectors: usize, m: usize, rows: usize, ahead: Ahead) {
         let image = self.image;
         let window = &image.window;
         // Rows beyond the tile's own repeat its last one.
@@ -340,6 +350,7 @@ impl Job<'_> {
             offsets: self.tap_offsets,
             border: if inside { None } else { Some(&border) },
             w: self.w,
+            ahead,
             shape: self.shape,
             y: std::array::from_fn(|i| image.y.wrapping_offset(place(&image.y_strides, i))),
             residual: std::array::from_fn(|i| match image.residual.is_null() {

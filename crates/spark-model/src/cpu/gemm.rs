@@ -15,7 +15,9 @@
 //!    M. Dukhan, "The Indirect Convolution Algorithm", 2019.)
 //! 2. Bias, residual and clamp are applied in registers; other activations run over the
 //!    row segment just stored, while it is in the nearest cache.
-//! 3. The order of additions depends on the shapes alone, not on threads or tiles.
+//! 3. With few rows the weights come from memory as fast as they are used. While the tiles of
+//!    one panel run, they ask for the lines of the next, one at every step of the depth.
+//! 4. The order of additions depends on the shapes alone, not on threads or tiles.
 
 use super::math;
 use super::simd::{Isa, Simd, dispatch};
@@ -151,6 +153,42 @@ pub(crate) struct Tile<'a> {
     pub(crate) residual: [*const f32; MAX_ROWS],
     /// After the product.
     pub(crate) epilogue: &'a TileEpilogue,
+    /// What to ask for meanwhile.
+    pub(crate) ahead: Ahead,
+}
+
+/// Memory to be asked for while a tile runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Ahead {
+    start: *const f32,
+    /// Elements to the next line; 0 repeats one line, which costs nothing.
+    step: usize,
+}
+
+/// f32 in one cache line of 64 bytes.
+const LINE: usize = 16;
+/// How far ahead of itself a tile of one row reads, in elements.
+const STREAM_AHEAD: usize = 2048;
+
+impl Ahead {
+    /// Nothing: `near` is a line in use anyway.
+    pub(crate) fn nothing(near: *const f32) -> Self {
+        Self {
+            start: near,
+            step: 0,
+        }
+    }
+
+    /// Tile `index`'s share of the `len` elements at `next`, if a tile asks for `steps` lines.
+    pub(crate) fn share(next: *const f32, len: usize, steps: usize, index: usize) -> Self {
+        match index * steps * LINE < len {
+            true => Self {
+                start: next.wrapping_add(index * steps * LINE),
+                step: LINE,
+            },
+            false => Self::nothing(next),
+        }
+    }
 }
 
 impl Tile<'_> {
@@ -204,6 +242,7 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
             acc = [std::array::from_fn(load); MR];
         }
         let mut w = t.w;
+        let mut ahead = t.ahead.start;
         for tap in 0..shape.taps {
             let x = match t.border {
                 Some(border) => border_rows(border, tap),
@@ -215,6 +254,14 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
             for k in 0..shape.depth {
                 let b: [S::V; NV] = std::array::from_fn(|v| S::load(w.add(v * S::LANES)));
                 w = w.add(NV * S::LANES);
+                if MR == 1 {
+                    for v in 0..NV {
+                        S::prefetch(w.wrapping_add(STREAM_AHEAD + v * S::LANES));
+                    }
+                } else {
+                    S::prefetch(ahead);
+                    ahead = ahead.wrapping_add(t.ahead.step);
+                }
                 for i in 0..MR {
                     let a = S::splat(*x[i].add(k));
                     for v in 0..NV {
@@ -338,7 +385,9 @@ pub(crate) unsafe fn product_rows(
     if !epilogue.bias.is_null() {
         epilogue.bias = epilogue.bias.wrapping_add(panel.column);
     }
-    let mut m = first;
+    let (mut m, mut index) = (first, 0);
+    let panel_len = p.k * panel.vectors * isa.lanes();
+    let packed = w.wrapping_add(panel_offset(panel, p.k));
     while m < last {
         let rows = next_rows(panel.vectors, last - m);
         // Pointers of rows beyond the tile's own repeat its last one.
@@ -347,7 +396,8 @@ pub(crate) unsafe fn product_rows(
             x: std::array::from_fn(|i| p.x.wrapping_offset(row(i) * p.x_stride)),
             offsets: &[0],
             border: None,
-            w: w.wrapping_add(panel_offset(panel, p.k)),
+            w: packed,
+            ahead: Ahead::share(packed.wrapping_add(panel_len), panel_len, p.k, index),
             shape: TileShape {
                 taps: 1,
                 depth: p.k,
@@ -369,6 +419,7 @@ pub(crate) unsafe fn product_rows(
         // SAFETY: rows first..last and the panel's columns exist by the caller's word.
         unsafe { tile.run(isa, panel.vectors, rows) };
         m += rows;
+        index += 1;
     }
 }
 

@@ -12,6 +12,8 @@ use crate::plan::{Activation, LinearStep, MatMulStep, Weights};
 
 /// Rows of one thread's share.
 const ROWS_PER_TASK: usize = 96;
+/// Shares of the columns per thread, so that one slow thread does not hold up the others.
+pub(crate) const TASKS_PER_THREAD: usize = 4;
 
 struct Shared<'a>(&'a RowsProduct);
 
@@ -29,14 +31,18 @@ pub(crate) unsafe fn run_product(isa: Isa, product: &RowsProduct, w: &[f32], poo
     let n_panels = panels(isa, product.n).count();
     let split_columns = by_rows < pool.threads() && n_panels > 1;
     let rows = if split_columns { 1 } else { by_rows };
-    let columns = if split_columns { n_panels } else { 1 };
+    // Several panels in a row for one thread, because each asks for the next one's weights.
+    let columns = match split_columns {
+        true => n_panels.min(TASKS_PER_THREAD * pool.threads()),
+        false => 1,
+    };
     let shared = &Shared(product);
     pool.run(rows * columns, |task| {
         let product = shared.0;
         let (row, column) = (task / columns, task % columns);
         let range = (product.m * row / rows, product.m * (row + 1) / rows);
         for (i, panel) in panels(isa, product.n).enumerate() {
-            if split_columns && i != column {
+            if !(n_panels * column / columns..n_panels * (column + 1) / columns).contains(&i) {
                 continue;
             }
             // SAFETY: the caller vouches for the pointers; tasks have disjoint rows or panels.

@@ -178,6 +178,9 @@ pub(crate) unsafe trait Simd: Copy {
     unsafe fn scale(v: Self::V, n: Self::V) -> Self::V;
     /// `a < b ? x : y`, lane by lane; `y` where either is NaN.
     unsafe fn select_less(a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
+    /// Asks for the cache line at `p`, which need not be readable, to come as near as the second
+    /// cache; does nothing where there is no such instruction.
+    fn prefetch(p: *const f32);
     /// [`Simd::fma`] of one lane, for loops the compiler vectorises.
     fn fma_one(a: f32, b: f32, c: f32) -> f32;
 }

@@ -86,6 +86,8 @@ unsafe impl Simd for Scalar {
         std::array::from_fn(|i| if a[i] < b[i] { x[i] } else { y[i] })
     }
     #[inline(always)]
+    fn prefetch(_: *const f32) {}
+    #[inline(always)]
     fn fma_one(a: f32, b: f32, c: f32) -> f32 {
         a * b + c
     }
