@@ -4,6 +4,7 @@
 //! collapse axes both sides step through alike
 //! both innermost strides 1     whole runs are copied
 //! x runs along another axis    16 x 16 tiles, so that each cache line is used while it is near
+//! x stands still innermost     every element is written several times
 //! ```
 
 use super::memory::{Memory, storage};
@@ -156,6 +157,17 @@ impl Nest {
     ) {
         let (rows, columns) = (self.extents[axis], self.extents[axis + 1]);
         let (fc, tr, tc) = (self.from[axis + 1], self.to[axis], self.to[axis + 1]);
+        if fc == 0 && tc == 1 && tr == columns as isize {
+            // SAFETY: the result is dense, and the source one element per row.
+            unsafe {
+                match columns {
+                    2 => repeat(from, to, convert, rows, 2),
+                    4 => repeat(from, to, convert, rows, 4),
+                    _ => repeat(from, to, convert, rows, columns),
+                }
+            }
+            return;
+        }
         for row in (0..rows).step_by(TILE) {
             for column in (0..columns).step_by(TILE) {
                 for r in row..(row + TILE).min(rows) {
@@ -168,6 +180,27 @@ impl Nest {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Writes every one of `n` elements `times` times; a number known here makes it quick.
+///
+/// # Safety
+///
+/// `n` elements must be readable and `n * times` writable.
+#[inline(always)]
+unsafe fn repeat<A: Copy, B>(
+    from: *const A,
+    to: *mut B,
+    convert: impl Fn(A) -> B,
+    n: usize,
+    times: usize,
+) {
+    for i in 0..n {
+        for j in 0..times {
+            // SAFETY: by the caller's word.
+            unsafe { *to.add(i * times + j) = convert(*from.add(i)) }
         }
     }
 }
