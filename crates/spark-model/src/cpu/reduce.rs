@@ -235,20 +235,25 @@ unsafe fn reduce_f32(
         }
     };
     let sum = |acc: &mut [f64; BLOCK]| {
-        // SAFETY: the rows are those of `over`; `isa` names a set this processor has.
         match over.even() {
             _ if n == 0 => {}
-            Some((rows, 1)) if len == 1 => unsafe {
+            Some((rows, 1)) if len == 1 => {
                 let sum = &mut acc[0];
-                dispatch!(isa, sum_run(sum: &mut f64, x: *const f32, n: usize) => (sum, x, rows));
-            },
-            Some((rows, stride)) if len > 1 => unsafe {
+                // SAFETY: the elements are those of `over`; `isa` names a set this processor has.
+                unsafe {
+                    dispatch!(isa, sum_run(sum: &mut f64, x: *const f32, n: usize) => (sum, x, rows));
+                }
+            }
+            Some((rows, stride)) if len > 1 => {
                 let acc = &mut acc[..len];
-                dispatch!(
-                    isa,
-                    sum_rows(acc: &mut [f64], x: *const f32, rows: usize, stride: isize) => (acc, x, rows, stride)
-                );
-            },
+                // SAFETY: the rows are those of `over`; `isa` names a set this processor has.
+                unsafe {
+                    dispatch!(
+                        isa,
+                        sum_rows(acc: &mut [f64], x: *const f32, rows: usize, stride: isize) => (acc, x, rows, stride)
+                    );
+                }
+            }
             _ => over.each(|offset| {
                 for (a, &v) in acc.iter_mut().zip(row(offset)) {
                     *a += f64::from(v);
