@@ -1,22 +1,33 @@
 //! How fast one thread reads and writes memory: what the other cases are compared with.
 
-/// Largest bit pattern of a slice: a read that the compiler cannot leave out, vectorized with the
-/// instructions of the build.
+/// Largest bit pattern of a slice: a read that the compiler cannot leave out. Four pages side by side,
+/// requested sixteen kilobytes ahead: of the orders tried the one that this processor reads fastest in.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn read(values: &[f32]) -> u32 {
+    const PAGE: usize = 1024;
+    const LINE: usize = 16;
     #[target_feature(enable = "avx2")]
     fn inner(values: &[f32]) -> u32 {
-        let mut largest = [0u32; 64];
-        for group in values.as_chunks::<64>().0 {
-            for line in 0..4 {
-                let ahead = group.as_ptr().wrapping_add(512 + 16 * line).cast();
-                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(ahead);
-            }
-            for (largest, value) in largest.iter_mut().zip(group) {
-                *largest = (*largest).max(value.to_bits());
+        let mut largest = [0u32; 4 * LINE];
+        let (windows, rest) = values.as_chunks::<{ 4 * PAGE }>();
+        for window in windows {
+            for at in (0..PAGE).step_by(4 * LINE) {
+                for page in 0..4 {
+                    let four_lines = &window[page * PAGE + at..][..4 * LINE];
+                    for line in 0..4 {
+                        let ahead = four_lines.as_ptr().wrapping_add(4 * PAGE + line * LINE);
+                        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                            ahead.cast(),
+                        );
+                    }
+                    for (largest, value) in largest.iter_mut().zip(four_lines) {
+                        *largest = (*largest).max(value.to_bits());
+                    }
+                }
             }
         }
-        largest.into_iter().max().unwrap_or(0)
+        let rest = rest.iter().map(|value| value.to_bits());
+        rest.chain(largest).max().unwrap_or(0)
     }
     if is_x86_feature_detected!("avx2") {
         // SAFETY: AVX2 was found above.

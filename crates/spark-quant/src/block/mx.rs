@@ -15,9 +15,10 @@
 use crate::packed::Scales;
 use crate::packed::bits::{pack_sixes, unpack_sixes};
 use crate::scalar::lanes::{decode, encode_finite, round_magnitude};
+use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::slice::for_format;
 use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
-use crate::simd::{Cpu, Kernel, Simd, Sink, array};
+use crate::simd::{AHEAD_BYTES, Cpu, Kernel, LINE_BYTES, PIECES, Simd, Sink, array, woven};
 use crate::threads::{Granule2, zip_parts_2};
 
 use super::{Buffers, MxScale};
@@ -79,40 +80,72 @@ impl<F: MiniFloat> Kernel for Quantize<'_, F> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> u32 {
-        let group_bytes = GROUP * BLOCK / 8 * F::SPEC.bits() as usize;
-        let (groups, rest) = self.values.as_chunks::<{ BLOCK * GROUP }>();
-        let (codes, codes_rest) = self.codes.split_at_mut(groups.len() * group_bytes);
-        let (scales, scales_rest) = self.scales.as_chunks_mut::<GROUP>();
-        let mut largest = s.splat_u(0);
-        for ((group, codes), scales) in groups
-            .iter()
-            .zip(codes.chunks_exact_mut(group_bytes))
-            .zip(scales)
-        {
-            largest = s.max_i(
-                largest,
-                quantize_group::<F, S>(s, group, self.rule, codes, scales),
-            );
-        }
-        if !rest.is_empty() {
-            let mut padded = [0.0; BLOCK * GROUP];
-            let (mut codes, mut scales) = ([0; BLOCK * GROUP], [0; GROUP]);
-            padded[..rest.len()].copy_from_slice(rest);
-            let bits = quantize_group::<F, S>(
-                s,
-                &padded,
-                self.rule,
-                &mut codes[..group_bytes],
-                &mut scales,
-            );
+        let block_bytes = BLOCK / 8 * F::SPEC.bits() as usize;
+        let group_bytes = GROUP * block_bytes;
+        // Blocks before the first whole line of codes, if codes go past the caches.
+        let line = self.codes.as_ptr().addr().wrapping_neg() % LINE_BYTES;
+        let stream =
+            S::STREAMS && self.codes.len() > STREAM_BYTES && line.is_multiple_of(block_bytes);
+        let n_lead = if stream { line / block_bytes } else { 0 };
+        let (values_lead, values) = self.values.split_at(n_lead * BLOCK);
+        let (codes_lead, codes) = self.codes.split_at_mut(n_lead * block_bytes);
+        let (scales_lead, scales) = self.scales.split_at_mut(n_lead);
+
+        let (groups, rest) = values.as_chunks::<{ BLOCK * GROUP }>();
+        let (codes, codes_rest) = codes.split_at_mut(groups.len() * group_bytes);
+        let (scales, scales_rest) = scales.as_chunks_mut::<GROUP>();
+        let rule = self.rule;
+        let mut largest = part_of_group::<F, S>(s, values_lead, rule, codes_lead, scales_lead);
+        for step in 0..groups.len() {
+            let idx = woven::<{ PIECES / 8 }>(step, groups.len());
+            let (group, scales) = (&groups[idx], &mut scales[idx]);
+            let codes = &mut codes[idx * group_bytes..][..group_bytes];
+            let bits = if stream {
+                let mut buffer = [0; BLOCK * GROUP];
+                let buffer = &mut buffer[..group_bytes];
+                let bits = quantize_group::<F, S>(s, group, rule, buffer, scales);
+                let lines = codes.as_chunks_mut::<LINE_BYTES>().0;
+                for (src, dst) in buffer.as_chunks().0.iter().zip(lines) {
+                    s.stream_codes(src, dst);
+                }
+                bits
+            } else {
+                quantize_group::<F, S>(s, group, rule, codes, scales)
+            };
             largest = s.max_i(largest, bits);
-            codes_rest.copy_from_slice(&codes[..codes_rest.len()]);
-            scales_rest.copy_from_slice(&scales[..scales_rest.len()]);
+        }
+        let bits = part_of_group::<F, S>(s, rest, rule, codes_rest, scales_rest);
+        largest = s.max_i(largest, bits);
+        if stream {
+            s.fence();
         }
         let mut lanes = [0.0; 16];
         s.store(s.bits_to_f32(largest), &mut lanes);
         lanes.into_iter().map(f32::to_bits).max().unwrap_or(0)
     }
+}
+
+/// Fewer blocks than a group, through a padded copy.
+#[inline(always)]
+fn part_of_group<F: MiniFloat, S: Simd>(
+    s: S,
+    values: &[f32],
+    rule: MxScale,
+    codes: &mut [u8],
+    scales: &mut [u8],
+) -> S::U {
+    if values.is_empty() {
+        return s.splat_u(0);
+    }
+    let group_bytes = GROUP * BLOCK / 8 * F::SPEC.bits() as usize;
+    let mut padded = [0.0; BLOCK * GROUP];
+    let (mut all_codes, mut all_scales) = ([0; BLOCK * GROUP], [0; GROUP]);
+    padded[..values.len()].copy_from_slice(values);
+    let all = &mut all_codes[..group_bytes];
+    let bits = quantize_group::<F, S>(s, &padded, rule, all, &mut all_scales);
+    codes.copy_from_slice(&all_codes[..codes.len()]);
+    scales.copy_from_slice(&all_scales[..scales.len()]);
+    bits
 }
 
 #[inline(always)]
@@ -127,8 +160,6 @@ fn quantize_group<F: MiniFloat, S: Simd>(
     let mask = s.splat_u(0x7FFF_FFFF);
     let mut largest = s.splat_u(0);
     let magnitudes = array!([s.splat(0.0); GROUP], i => {
-        s.prefetch(&vectors[2 * i], 2048);
-        s.prefetch(&vectors[2 * i + 1], 2048);
         let first = s.and(s.to_bits(s.load(&vectors[2 * i])), mask);
         let second = s.and(s.to_bits(s.load(&vectors[2 * i + 1])), mask);
         s.bits_to_f32(s.max_i(first, second))
@@ -152,6 +183,9 @@ fn quantize_group<F: MiniFloat, S: Simd>(
         .zip(factors)
     {
         let factor = s.splat(factor);
+        // Here and not with the first loads: requests spread over the arithmetic find room.
+        s.prefetch(&block[0], AHEAD_BYTES);
+        s.prefetch(&block[1], AHEAD_BYTES);
         for (half, codes) in block.iter().zip(codes.chunks_exact_mut(block_bytes / 2)) {
             let scaled = s.mul(s.load(half), factor);
             let lanes = if F::SPEC.bits() == 4 {

@@ -14,8 +14,11 @@
 
 use crate::packed::Scales;
 use crate::scalar::lanes::{decode, encode_magnitude};
+use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::{E4m3, MiniFormat};
-use crate::simd::{Cpu, Kernel, Simd, Sink, array};
+use crate::simd::{
+    AHEAD_BYTES, Cpu, Kernel, PIECE, PIECES, Simd, Sink, WINDOW, array, values_before_line, woven,
+};
 use crate::threads::{Granule2, map_parts, zip_parts_2};
 
 use super::{Buffers, Nvfp4Formula, ScaleSearch};
@@ -27,8 +30,6 @@ pub(crate) const GROUP: usize = 16;
 /// Codes below and above the amax choice that the sweep tries. On normal, Laplace, Student-t and
 /// half-normal values no better scale lies outside.
 pub(crate) const SWEEP: std::ops::RangeInclusive<i32> = -4..=7;
-/// Values per step back of the second pass over a large tensor.
-const CHUNK: usize = 1 << 15;
 /// Smallest tensor scale, `2^-112`; below it reciprocals would leave the f32 range.
 pub(crate) const MIN_TENSOR_SCALE: f32 = f32::from_bits((127 - 112) << 23);
 
@@ -107,14 +108,19 @@ impl Kernel for MaxBits<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> u32 {
         let mask = s.splat_u(0x7FFF_FFFF);
-        let (groups, rest) = self.0.as_chunks::<64>();
+        let (pieces, rest) = self.0.as_chunks::<PIECE>();
         let mut largest = [s.splat_u(0); 4];
-        for group in groups {
-            let (vectors, _) = group.as_chunks::<16>();
+        for step in 0..pieces.len() {
+            let piece = &pieces[woven::<PIECES>(step, pieces.len())];
+            let (vectors, _) = piece.as_chunks::<16>();
             for i in 0..4 {
-                s.prefetch(&vectors[i], 2048);
+                s.prefetch(&vectors[i], AHEAD_BYTES);
                 largest[i] = s.max_i(largest[i], s.and(s.to_bits(s.load(&vectors[i])), mask));
             }
+        }
+        let (vectors, rest) = rest.as_chunks::<16>();
+        for vector in vectors {
+            largest[0] = s.max_i(largest[0], s.and(s.to_bits(s.load(vector)), mask));
         }
         let largest = s.max_i(
             s.max_i(largest[0], largest[1]),
@@ -158,46 +164,71 @@ impl Kernel for Quantize<'_> {
 impl Quantize<'_> {
     #[inline(always)]
     fn all_groups<S: Simd, const SEARCH: bool>(self, s: S, formula: Nvfp4Formula) {
+        // Blocks before the first whole line of codes, if codes go past the caches.
+        let lead = values_before_line(self.codes.as_chunks::<{ BLOCK / 2 }>().0)
+            .filter(|_| S::STREAMS && self.codes.len() > STREAM_BYTES);
+        let n_lead = lead.unwrap_or(0);
+        let rule = Rule {
+            tensor: self.tensor,
+            formula,
+            search: self.search,
+            stream: lead.is_some(),
+        };
+        let (values_lead, values) = self.values.split_at(n_lead * BLOCK);
+        let (codes_lead, codes) = self.codes.split_at_mut(n_lead * BLOCK / 2);
+        let (scales_lead, scales) = self.scales.split_at_mut(n_lead);
         // The pass over the tensor for its largest magnitude ended at its end, so that part is still in
         // the caches; the second pass starts there.
-        let chunks = self.values.chunks(CHUNK);
-        let codes = self.codes.chunks_mut(CHUNK / 2);
-        let scales = self.scales.chunks_mut(CHUNK / BLOCK);
+        let chunks = values.chunks(WINDOW);
+        let codes = codes.chunks_mut(WINDOW / 2);
+        let scales = scales.chunks_mut(WINDOW / BLOCK);
         for ((values, codes), scales) in chunks.zip(codes).zip(scales).rev() {
-            quantize_chunk::<S, SEARCH>(
-                s,
-                values,
-                self.tensor,
-                formula,
-                self.search,
-                codes,
-                scales,
-            );
+            quantize_chunk::<S, SEARCH>(s, values, rule, codes, scales);
+        }
+        quantize_chunk::<S, SEARCH>(s, values_lead, rule, codes_lead, scales_lead);
+        if rule.stream {
+            s.fence();
         }
     }
+}
+
+/// What is the same for all blocks.
+#[derive(Clone, Copy)]
+struct Rule {
+    tensor: f32,
+    formula: Nvfp4Formula,
+    search: ScaleSearch,
+    /// Whether codes of whole groups go past the caches.
+    stream: bool,
 }
 
 #[inline(always)]
 fn quantize_chunk<S: Simd, const SEARCH: bool>(
     s: S,
     values: &[f32],
-    tensor: f32,
-    formula: Nvfp4Formula,
-    search: ScaleSearch,
+    rule: Rule,
     codes: &mut [u8],
     scales: &mut [u8],
 ) {
     let (groups, rest) = values.as_chunks::<{ BLOCK * GROUP }>();
     let (codes, codes_rest) = codes.as_chunks_mut::<{ BLOCK / 2 * GROUP }>();
     let (scales, scales_rest) = scales.as_chunks_mut::<GROUP>();
-    for ((group, codes), scales) in groups.iter().zip(codes).zip(scales) {
-        quantize_group::<S, SEARCH>(s, group, tensor, formula, search, codes, scales);
+    for step in 0..groups.len() {
+        let idx = woven::<{ PIECES / 4 }>(step, groups.len());
+        let (group, scales) = (&groups[idx], &mut scales[idx]);
+        if rule.stream {
+            let mut line = [0; BLOCK / 2 * GROUP];
+            quantize_group::<S, SEARCH>(s, group, rule, &mut line, scales);
+            s.stream_codes(&line, &mut codes[idx]);
+        } else {
+            quantize_group::<S, SEARCH>(s, group, rule, &mut codes[idx], scales);
+        }
     }
     if !rest.is_empty() {
         let mut padded = [0.0; BLOCK * GROUP];
         let (mut codes, mut scales) = ([0; BLOCK / 2 * GROUP], [0; GROUP]);
         padded[..rest.len()].copy_from_slice(rest);
-        quantize_group::<S, SEARCH>(s, &padded, tensor, formula, search, &mut codes, &mut scales);
+        quantize_group::<S, SEARCH>(s, &padded, rule, &mut codes, &mut scales);
         codes_rest.copy_from_slice(&codes[..codes_rest.len()]);
         scales_rest.copy_from_slice(&scales[..scales_rest.len()]);
     }
@@ -207,16 +238,19 @@ fn quantize_chunk<S: Simd, const SEARCH: bool>(
 fn quantize_group<S: Simd, const SEARCH: bool>(
     s: S,
     values: &[f32; BLOCK * GROUP],
-    tensor: f32,
-    formula: Nvfp4Formula,
-    search: ScaleSearch,
+    rule: Rule,
     codes: &mut [u8; BLOCK / 2 * GROUP],
     scales: &mut [u8; GROUP],
 ) {
+    let Rule {
+        tensor,
+        formula,
+        search,
+        ..
+    } = rule;
     let (blocks, _) = values.as_chunks::<BLOCK>();
     let mask = s.splat_u(0x7FFF_FFFF);
     let magnitudes = array!([s.splat(0.0); GROUP], i => {
-        s.prefetch(&blocks[i], 2048);
         s.bits_to_f32(s.and(s.to_bits(s.load(&blocks[i])), mask))
     });
     let amax = s.row_max(&magnitudes);
@@ -252,6 +286,7 @@ fn quantize_group<S: Simd, const SEARCH: bool>(
             let mut factors = [0.0; GROUP];
             s.store(s.div(s.splat(1.0 / tensor), scale), &mut factors);
             for ((block, packed), factor) in blocks.iter().zip(packed).zip(factors) {
+                s.prefetch(block, -AHEAD_BYTES);
                 let scaled = s.mul(s.load(block), s.splat(factor));
                 s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
             }
@@ -295,6 +330,8 @@ fn divide_blocks<S: Simd>(
     for (((block, packed), divisor), reciprocal) in
         blocks.iter().zip(packed).zip(divisor).zip(reciprocal)
     {
+        // Windows are visited from the last to the first. Requests spread over the arithmetic find room.
+        s.prefetch(block, -AHEAD_BYTES);
         let (value, reciprocal) = (s.load(block), s.splat(reciprocal));
         let quotient = s.mul(value, reciprocal);
         let remainder = s.mul_add(quotient, s.splat(-divisor), value);

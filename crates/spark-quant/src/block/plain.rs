@@ -12,7 +12,7 @@ use crate::packed::Scales;
 use crate::scalar::lanes::{decode, encode_finite};
 use crate::scalar::slice::for_format;
 use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
-use crate::simd::{Cpu, Kernel, Simd, Sink};
+use crate::simd::{AHEAD_BYTES, Cpu, Kernel, PIECE, PIECES, Simd, Sink, woven};
 use crate::threads::{Granule2, zip_parts_2};
 
 use super::nvfp4::{MaxBits, amax};
@@ -246,18 +246,30 @@ impl Encode<'_> {
     #[inline(always)]
     fn all<C: ByteCode, S: Simd>(self, s: S) {
         let scale = s.splat(self.scale);
-        let (vectors, rest) = self.values.as_chunks::<16>();
-        let (codes, codes_rest) = self.codes.as_chunks_mut::<16>();
-        for (vector, codes) in vectors.iter().zip(codes) {
-            s.prefetch(vector, 2048);
-            s.store_u8(C::encode(s, s.div(s.load(vector), scale)), codes);
+        let (pieces, values) = self.values.as_chunks::<PIECE>();
+        let (code_pieces, codes) = self.codes.as_chunks_mut::<PIECE>();
+        for step in 0..pieces.len() {
+            let idx = woven::<PIECES>(step, pieces.len());
+            encode_vectors::<C, S>(s, &pieces[idx], scale, &mut code_pieces[idx]);
         }
-        if !rest.is_empty() {
-            let (mut padded, mut codes) = ([0.0; 16], [0; 16]);
-            padded[..rest.len()].copy_from_slice(rest);
-            s.store_u8(C::encode(s, s.div(s.load(&padded), scale)), &mut codes);
-            codes_rest.copy_from_slice(&codes[..rest.len()]);
-        }
+        encode_vectors::<C, S>(s, values, scale, codes);
+    }
+}
+
+/// Sixteen values at a time; the last few go through a padded copy.
+#[inline(always)]
+fn encode_vectors<C: ByteCode, S: Simd>(s: S, values: &[f32], scale: S::F, codes: &mut [u8]) {
+    let (vectors, rest) = values.as_chunks::<16>();
+    let (codes, codes_rest) = codes.as_chunks_mut::<16>();
+    for (vector, codes) in vectors.iter().zip(codes) {
+        s.prefetch(vector, AHEAD_BYTES);
+        s.store_u8(C::encode(s, s.div(s.load(vector), scale)), codes);
+    }
+    if !rest.is_empty() {
+        let (mut padded, mut codes) = ([0.0; 16], [0; 16]);
+        padded[..rest.len()].copy_from_slice(rest);
+        s.store_u8(C::encode(s, s.div(s.load(&padded), scale)), &mut codes);
+        codes_rest.copy_from_slice(&codes[..rest.len()]);
     }
 }
 

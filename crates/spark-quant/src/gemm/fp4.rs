@@ -28,7 +28,7 @@ const ROWS: usize = 4;
 const INPUTS: usize = 4;
 
 /// How far ahead of the weights the next lines are requested.
-const PREFETCH_BYTES: usize = 1024;
+const PREFETCH_BYTES: isize = 1024;
 
 /// How the scale bytes of a group become sixteen lanes.
 trait LaneScales: Copy {

@@ -1,7 +1,7 @@
 //! Whole slices between f32 and the scalar formats, vectorized and threaded.
 //!
 //! ```text
-//! for each sixteen values:  load, convert, store       the last few go through a padded copy
+//! for each sixteen values:  load, convert, store       f32 inputs are read four pages at a time
 //! ```
 //!
 //! All functions give the same bits on every level and thread count. Outputs beyond
@@ -11,15 +11,17 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 
 use super::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat, NanCode, Overflow, lanes};
 use crate::error::QuantError;
-use crate::simd::{Cpu, Kernel, Simd, Sink};
+use crate::simd::{
+    AHEAD_BYTES, Code, Cpu, Kernel, PIECE, PIECES, Simd, Sink, values_before_line, woven,
+};
 use crate::threads::{Granule, zip_parts};
 
 /// Outputs larger than this bypass the caches.
 pub const STREAM_BYTES: usize = 32 << 20;
 
-/// How far ahead of the loads the next lines are requested. Half of a page: the hardware prefetcher
-/// stops at page ends, and this bridges them.
-const PREFETCH_BYTES: usize = 2048;
+/// How far ahead of the loads of narrow values the next lines are requested. Half of a page: the
+/// hardware prefetcher stops at page ends, and this bridges them.
+const PREFETCH_BYTES: isize = 2048;
 
 const SIXTEEN: Granule = Granule { src: 16, dst: 16 };
 
@@ -55,7 +57,7 @@ pub(crate) use for_format;
 /// One conversion of sixteen values; the loop around it is shared.
 trait Convert: Copy + Sync {
     type In: Copy + Default + Sync;
-    type Out: Copy + Default + Send;
+    type Out: Code;
     fn convert<S: Simd>(self, s: S, src: &[Self::In; 16], dst: &mut [Self::Out; 16]);
 }
 
@@ -63,6 +65,7 @@ struct Loop<'a, C: Convert> {
     convert: C,
     src: &'a [C::In],
     dst: &'a mut [C::Out],
+    stream: bool,
 }
 
 impl<C: Convert> Kernel for Loop<'_, C> {
@@ -70,19 +73,44 @@ impl<C: Convert> Kernel for Loop<'_, C> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let (src, src_tail) = self.src.as_chunks::<16>();
-        let (dst, dst_tail) = self.dst.as_chunks_mut::<16>();
-        for (src, dst) in src.iter().zip(dst) {
-            s.prefetch(src, PREFETCH_BYTES);
-            self.convert.convert(s, src, dst);
+        let lead = values_before_line(self.dst).filter(|_| S::STREAMS && self.stream);
+        let (src_head, src) = self.src.split_at(lead.unwrap_or(0));
+        let (dst_head, dst) = self.dst.split_at_mut(lead.unwrap_or(0));
+        convert_vectors(s, self.convert, src_head, dst_head);
+        let (pieces, src) = src.as_chunks::<PIECE>();
+        let (dst_pieces, dst) = dst.as_chunks_mut::<PIECE>();
+        for step in 0..pieces.len() {
+            let idx = woven::<PIECES>(step, pieces.len());
+            if lead.is_some() {
+                let mut codes = [C::Out::default(); PIECE];
+                convert_vectors(s, self.convert, &pieces[idx], &mut codes);
+                s.stream_codes(&codes, &mut dst_pieces[idx]);
+            } else {
+                convert_vectors(s, self.convert, &pieces[idx], &mut dst_pieces[idx]);
+            }
         }
-        if !src_tail.is_empty() {
-            let mut padded = [C::In::default(); 16];
-            let mut out = [C::Out::default(); 16];
-            padded[..src_tail.len()].copy_from_slice(src_tail);
-            self.convert.convert(s, &padded, &mut out);
-            dst_tail.copy_from_slice(&out[..src_tail.len()]);
+        convert_vectors(s, self.convert, src, dst);
+        if lead.is_some() {
+            s.fence();
         }
+    }
+}
+
+/// Sixteen values at a time; the last few go through a padded copy.
+#[inline(always)]
+fn convert_vectors<C: Convert, S: Simd>(s: S, convert: C, src: &[C::In], dst: &mut [C::Out]) {
+    let (src, src_tail) = src.as_chunks::<16>();
+    let (dst, dst_tail) = dst.as_chunks_mut::<16>();
+    for (src, dst) in src.iter().zip(dst) {
+        s.prefetch(src, AHEAD_BYTES);
+        convert.convert(s, src, dst);
+    }
+    if !src_tail.is_empty() {
+        let mut padded = [C::In::default(); 16];
+        let mut out = [C::Out::default(); 16];
+        padded[..src_tail.len()].copy_from_slice(src_tail);
+        convert.convert(s, &padded, &mut out);
+        dst_tail.copy_from_slice(&out[..src_tail.len()]);
     }
 }
 
@@ -93,8 +121,14 @@ fn convert_slice<C: Convert>(
     dst: &mut [C::Out],
 ) -> Result<(), QuantError> {
     QuantError::check_length("dst", dst.len(), src.len())?;
+    let stream = size_of_val(dst) > STREAM_BYTES;
     zip_parts(cpu, src, dst, SIXTEEN, |src, dst| {
-        cpu.run(Loop { convert, src, dst })
+        cpu.run(Loop {
+            convert,
+            src,
+            dst,
+            stream,
+        })
     });
     Ok(())
 }

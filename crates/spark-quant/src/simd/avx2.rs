@@ -67,11 +67,9 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn fence(self) {}
     #[inline(always)]
-    fn prefetch<T>(self, from: &T, bytes_ahead: usize) {
-        let ahead = std::ptr::from_ref(from)
-            .cast::<i8>()
-            .wrapping_add(bytes_ahead);
-        simd!(_mm_prefetch::<_MM_HINT_T0>(ahead))
+    fn prefetch<T>(self, from: &T, bytes: isize) {
+        let there = std::ptr::from_ref(from).cast::<i8>().wrapping_offset(bytes);
+        simd!(_mm_prefetch::<_MM_HINT_T0>(there))
     }
 
     #[inline(always)]

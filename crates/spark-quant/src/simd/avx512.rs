@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{E2M1_TIMES_2_PLUS_12, Kernel, Simd};
+use super::{Code, E2M1_TIMES_2_PLUS_12, Kernel, Simd};
 
 /// Proof that the processor has AVX-512 F, BW, DQ, VL, VBMI and VNNI.
 #[derive(Debug, Clone, Copy)]
@@ -122,6 +122,20 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    fn stream_codes<C: Code, const N: usize>(self, src: &[C; N], dst: &mut [C; N]) {
+        let bytes = dst.as_mut_ptr().cast::<u8>();
+        if !bytes.addr().is_multiple_of(64) || !size_of_val(src).is_multiple_of(64) {
+            *dst = *src;
+            return;
+        }
+        for at in (0..size_of_val(src)).step_by(64) {
+            simd! {
+                let line = _mm512_loadu_si512(src.as_ptr().cast::<u8>().add(at).cast());
+                _mm512_stream_si512(bytes.add(at).cast(), line);
+            }
+        }
+    }
+    #[inline(always)]
     fn join(self, low: Self::F, high: Self::F, start: usize) -> Self::F {
         simd! {
             let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -134,11 +148,9 @@ impl Simd for Avx512 {
         simd!(_mm_sfence())
     }
     #[inline(always)]
-    fn prefetch<T>(self, from: &T, bytes_ahead: usize) {
-        let ahead = std::ptr::from_ref(from)
-            .cast::<i8>()
-            .wrapping_add(bytes_ahead);
-        simd!(_mm_prefetch::<_MM_HINT_T0>(ahead))
+    fn prefetch<T>(self, from: &T, bytes: isize) {
+        let there = std::ptr::from_ref(from).cast::<i8>().wrapping_offset(bytes);
+        simd!(_mm_prefetch::<_MM_HINT_T0>(there))
     }
 
     #[inline(always)]

@@ -47,9 +47,11 @@ mod cpu;
 mod neon;
 mod scalar;
 mod stream;
+mod weave;
 
 pub use cpu::{Cpu, Level};
-pub(crate) use stream::Sink;
+pub(crate) use stream::{Code, LINE_BYTES, Sink, values_before_line};
+pub(crate) use weave::{AHEAD_BYTES, PIECE, PIECES, WINDOW, woven};
 
 use crate::scalar::E2m1;
 use crate::scalar::lanes::{encode_magnitude, round_magnitude};
@@ -75,6 +77,11 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn store(self, value: Self::F, dst: &mut [f32; 16]);
     /// Stores past the caches; `dst` must be aligned to 64 bytes, or the store is a plain one.
     fn stream(self, value: Self::F, dst: &mut [f32; 16]);
+    /// Stores codes past the caches; `dst` must be aligned to 64 bytes, or the stores are plain ones.
+    #[inline(always)]
+    fn stream_codes<C: Code, const N: usize>(self, src: &[C; N], dst: &mut [C; N]) {
+        *dst = *src;
+    }
     /// Sixteen values of `low` followed by `high`, from position `start` below 16.
     #[inline(always)]
     fn join(self, low: Self::F, high: Self::F, start: usize) -> Self::F {
@@ -86,8 +93,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     }
     /// Orders streamed stores before everything that follows.
     fn fence(self);
-    /// Asks for the cache line `bytes_ahead` after the start of `from`; never faults.
-    fn prefetch<T>(self, from: &T, bytes_ahead: usize);
+    /// Asks for the cache line `bytes` after the start of `from` (before it, if negative); never faults.
+    fn prefetch<T>(self, from: &T, bytes: isize);
 
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;

@@ -124,12 +124,10 @@ impl Simd for Neon {
     #[inline(always)]
     fn fence(self) {}
     #[inline(always)]
-    fn prefetch<T>(self, from: &T, bytes_ahead: usize) {
-        let ahead = std::ptr::from_ref(from)
-            .cast::<u8>()
-            .wrapping_add(bytes_ahead);
+    fn prefetch<T>(self, from: &T, bytes: isize) {
+        let there = std::ptr::from_ref(from).cast::<u8>().wrapping_offset(bytes);
         // SAFETY: PRFM is a hint; it never faults, whatever the address.
-        unsafe { asm!("prfm pldl1keep, [{0}]", in(reg) ahead, options(nostack, readonly)) };
+        unsafe { asm!("prfm pldl1keep, [{0}]", in(reg) there, options(nostack, readonly)) };
     }
 
     #[inline(always)]

@@ -41,7 +41,7 @@ impl Simd for Scalar {
     #[inline(always)]
     fn fence(self) {}
     #[inline(always)]
-    fn prefetch<T>(self, _from: &T, _bytes_ahead: usize) {}
+    fn prefetch<T>(self, _from: &T, _bytes: isize) {}
 
     #[inline(always)]
     fn add(self, a: Self::F, b: Self::F) -> Self::F {

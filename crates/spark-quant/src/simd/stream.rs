@@ -12,8 +12,20 @@
 
 use super::Simd;
 
-/// Vectors of a line.
-const LINE_BYTES: usize = 64;
+/// Bytes of a cache line.
+pub(crate) const LINE_BYTES: usize = 64;
+
+/// What [`Simd::stream_codes`] copies: integers, which have no padding.
+pub(crate) trait Code: Copy + Default + Send {}
+impl Code for u8 {}
+impl Code for u16 {}
+
+/// Values of `dst` before its first whole line; nothing if lines do not begin between values.
+pub(crate) fn values_before_line<T>(dst: &[T]) -> Option<usize> {
+    let bytes = dst.as_ptr().addr().wrapping_neg() % LINE_BYTES;
+    let is_between = bytes.is_multiple_of(size_of::<T>());
+    is_between.then(|| (bytes / size_of::<T>()).min(dst.len()))
+}
 
 /// Takes vectors in order and writes them to a slice.
 pub(crate) struct Sink<'a, S: Simd> {
