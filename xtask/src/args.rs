@@ -14,8 +14,14 @@ cargo xtask <command>
   bench [--filter TEXT] [--quick] [--json FILE]
                         run all benchmarks and write a record under benches/records;
                         --filter and --quick make a partial record, which git ignores
-  ci [--skip STEP]…     every check, in order: fmt, clippy, test, doc, tidy,
-                        test-release, example
+  ci [--skip STEP]…     every check, in order: fmt, clippy, test, doc, tidy, cuda, kernels,
+                        sanitize, test-release, example
+  kernels               every .cu file for four architectures: spills, registers, shared
+                        memory, claimed instructions; NVIDIA's compiler comes from PyPI
+  gpu [--target TRIPLE]…
+                        target/gpu/<triple>.tar.gz: tests and benchmarks for a machine
+                        with a GPU and without cargo
+  sanitize              spark-mem's tests under the address and thread sanitisers
   tidy [--write]        layer edges, headers, generated pages and the other rules of
                         xtask/src/tidy; --write brings generated pages up to date
   help                  this text";

@@ -6,6 +6,9 @@
 //! test          the README's test command
 //! doc           rustdoc, no warning
 //! tidy          what compilers cannot check
+//! cuda          the CUDA path on the stand-in driver
+//! kernels       every kernel through NVIDIA's compiler; needs PyPI the first time
+//! sanitize      spark-mem under address and thread sanitisers
 //! test-release  the suite again as users build it: optimised, without debug assertions;
 //!               with every feature
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
@@ -20,6 +23,8 @@ use std::time::{Duration, Instant};
 use crate::bench::supercombo::{self, Effort};
 use crate::command::{self, cargo};
 use crate::error::Error;
+use crate::kernels;
+use crate::sanitize;
 use crate::tidy;
 use crate::workspace::Workspace;
 
@@ -28,7 +33,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), Error>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 10] = [
     Step {
         name: "fmt",
         run: fmt,
@@ -48,6 +53,18 @@ const STEPS: [Step; 7] = [
     Step {
         name: "tidy",
         run: |workspace| tidy::run(workspace, false),
+    },
+    Step {
+        name: "cuda",
+        run: cuda,
+    },
+    Step {
+        name: "kernels",
+        run: kernels::run,
+    },
+    Step {
+        name: "sanitize",
+        run: sanitize::run,
     },
     Step {
         name: "test-release",
@@ -149,6 +166,14 @@ fn clippy(workspace: &Workspace) -> Result<(), Error> {
 
 fn test(workspace: &Workspace) -> Result<(), Error> {
     command::test(workspace, &[])
+}
+
+/// The default features leave the CUDA path out; debug assertions are on here.
+fn cuda(workspace: &Workspace) -> Result<(), Error> {
+    let mut test = cargo(&["test", "-p", "spark-mem", "--features", "cuda"]);
+    let counts = command::run_tests(test.current_dir(&workspace.root))?;
+    println!("{counts}");
+    Ok(())
 }
 
 fn doc(workspace: &Workspace) -> Result<(), Error> {

@@ -84,6 +84,16 @@ pub(crate) fn test(workspace: &Workspace, args: &[String]) -> Result<(), Error> 
     Ok(())
 }
 
+/// The kind of machine this is, as rustc names it.
+pub(crate) fn host_triple() -> Result<String, Error> {
+    let version = output_of(Command::new("rustc").arg("-vV"))?;
+    let line = version.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned).ok_or_else(|| Error::Shape {
+        what: "the output of rustc -vV".to_owned(),
+        field: "host".to_owned(),
+    })
+}
+
 /// Runs a `cargo test` command, shows its output and adds up its results.
 ///
 /// # Errors

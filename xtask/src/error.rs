@@ -32,6 +32,8 @@ pub(crate) enum Error {
     Shape { what: String, field: String },
     /// Rules of `cargo xtask tidy` are broken; each was printed.
     Tidy { n_findings: usize },
+    /// Kernels break the rules of `cargo xtask kernels`; each finding was printed.
+    Kernels { n_findings: usize },
     /// A step of `cargo xtask ci` failed.
     Step {
         name: &'static str,
@@ -85,6 +87,7 @@ impl fmt::Display for Error {
             Self::Json { what, source } => write!(f, "{what} is no valid JSON: {source}"),
             Self::Shape { what, field } => write!(f, "{what} lacks a usable `{field}`"),
             Self::Tidy { n_findings } => write!(f, "tidy: {n_findings} finding(s)"),
+            Self::Kernels { n_findings } => write!(f, "kernels: {n_findings} finding(s)"),
             Self::Step { name, cause } => write!(f, "step `{name}`: {cause}"),
             Self::Golden {
                 model,

@@ -4,6 +4,9 @@
 //! args ──> main ──┬─> build, test     cargo with the workspace's usual flags
 //!                 ├─> ci              every check, timed, stops at the first failure
 //!                 ├─> tidy            what compilers cannot check
+//!                 ├─> kernels         every .cu file through NVIDIA's compiler
+//!                 ├─> gpu             a bundle of tests and benches for a GPU machine
+//!                 ├─> sanitize        memory and threads watched while tests run
 //!                 └─> bench           run, record, compare, plot
 //! ```
 //!
@@ -20,7 +23,10 @@ mod bench;
 mod ci;
 mod command;
 mod error;
+mod gpu;
+mod kernels;
 mod layers;
+mod sanitize;
 mod tidy;
 mod workspace;
 
@@ -66,6 +72,22 @@ fn run(words: Vec<String>) -> Result<(), Error> {
             let write = args.flag("--write");
             args.finish()?;
             tidy::run(&Workspace::load()?, write)
+        }
+        Some("kernels") => {
+            args.finish()?;
+            kernels::run(&Workspace::load()?)
+        }
+        Some("gpu") => {
+            let mut targets = Vec::new();
+            while let Some(target) = args.value("--target")? {
+                targets.push(target);
+            }
+            args.finish()?;
+            gpu::run(&Workspace::load()?, &targets)
+        }
+        Some("sanitize") => {
+            args.finish()?;
+            sanitize::run(&Workspace::load()?)
         }
         Some("bench") => {
             let options = bench::Options {

@@ -6,6 +6,7 @@
 //   commit_copies(), wait_copies()  close a group of copies; wait for all of them
 //   warp_sum(x), warp_max(x)        over the 32 lanes, the result in every lane
 //   SPARK_DYNAMIC_SHARED(type, name)  the shared memory that the launch asks for
+//   SPARK_INFINITY                  of type float
 //
 // Fragment layouts are those of the PTX ISA 9.0 manual, section "Warp-level matrix
 // instructions". With nvcc and NVRTC this is inline PTX; the host compiler of the stand-in
@@ -46,6 +47,9 @@ __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_
 __device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 #endif  // SPARK_ON_HOST
+
+// NVRTC has no <math.h>, and with it no INFINITY.
+#define SPARK_INFINITY __int_as_float(0x7f800000)
 
 __device__ __forceinline__ float warp_sum(float x) {
   for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);

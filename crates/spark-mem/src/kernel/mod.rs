@@ -181,6 +181,19 @@ pub(crate) struct KernelCode {
     pub(crate) host: Option<HostFunction>,
 }
 
+/// Compiles a kernel for a GPU that need not be there.
+///
+/// # Errors
+///
+/// [`MemError::NoCompiler`] without NVRTC; [`MemError::Compile`] with its words.
+#[cfg(feature = "cuda")]
+pub fn compile<P: Parameters>(
+    source: &KernelSource<P>,
+    compute: spark_hal::ComputeCapability,
+) -> Result<Vec<u8>, MemError> {
+    crate::backend::cuda::compile(&source.code(), compute)
+}
+
 /// A kernel of a device, ready to be launched; made by [`Device::kernel`].
 #[derive(Debug, Clone)]
 pub struct Kernel<P: Parameters> {

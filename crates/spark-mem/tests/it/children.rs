@@ -17,32 +17,38 @@ use spark_testing::driver::{Build, Flavor, Persona, StandInDriver};
 use crate::kernels::SCALE;
 use crate::stand_in::{build, driver, options};
 
-fn is_child() -> bool {
+pub(crate) fn is_child() -> bool {
     std::env::var_os("SPARK_MEM_CHILD").is_some()
 }
 
-/// Runs one test of this module alone, with these variables.
+/// Runs one test alone, with these variables.
 fn child(test: &str, variables: &[(&str, &str)]) -> Output {
     let binary = std::env::current_exe().unwrap();
-    let name = format!("children::{test}");
     let mut command = Command::new(binary);
-    command.args(["--exact", &name, "--nocapture"]);
+    command.args(["--exact", test, "--nocapture"]);
     command.env("SPARK_MEM_CHILD", "1");
     command.envs(variables.iter().copied());
     command.output().unwrap()
 }
 
+/// Runs one test alone and returns what it printed; it must pass.
 #[track_caller]
-fn check_child(test: &str, variables: &[(&str, &str)]) {
+pub(crate) fn check_child_of(test: &str, variables: &[(&str, &str)]) -> String {
     let output = child(test, variables);
     let words = String::from_utf8_lossy(&output.stderr);
-    let said = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
         "{test}: {}\n{said}\n{words}",
         output.status
     );
     assert!(said.contains("1 passed"), "{test} ran: {said}");
+    said
+}
+
+#[track_caller]
+fn check_child(test: &str, variables: &[(&str, &str)]) {
+    check_child_of(&format!("children::{test}"), variables);
 }
 
 fn load(flavor: Flavor) -> StandInDriver {
@@ -104,7 +110,7 @@ fn child_meets_an_old_driver() {
 fn device_memory_that_the_host_touches_faults() {
     for persona in [Persona::Spark, Persona::Card] {
         let output = child(
-            "child_touches_device_memory",
+            "children::child_touches_device_memory",
             &[("PERSONA", persona.name())],
         );
         assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{persona:?}");
@@ -133,7 +139,7 @@ fn child_touches_device_memory() {
 
 #[test]
 fn emulated_device_memory_that_the_host_touches_faults() {
-    let output = child("child_touches_emulated_memory", &[]);
+    let output = child("children::child_touches_emulated_memory", &[]);
     assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
 }
 

@@ -9,7 +9,7 @@ use spark_mem::{
     Read, Side, Stream, Write,
 };
 
-use crate::kernels::{ACCUMULATE, COUNT_ABOVE, SCALE};
+use crate::kernels::{ACCUMULATE, COUNT_ABOVE, MATMUL, SCALE, SOFTMAX, bf16};
 
 /// Hands the names of all cases to a macro.
 macro_rules! for_each_case {
@@ -28,6 +28,8 @@ macro_rules! for_each_case {
             kernels_compute,
             kernels_see_ranges,
             atomics_count_across_blocks,
+            barriers_and_shuffles_agree_with_an_oracle,
+            tensor_cores_agree_with_an_oracle,
             launches_of_impossible_shapes_are_refused,
             buffers_of_other_devices_are_refused,
             streams_order_work_on_one_buffer,
@@ -328,6 +330,89 @@ pub(crate) fn atomics_count_across_blocks(device: &Device) {
         let chunk = &ramp(N)[idx * 64..N.min(idx * 64 + 64)];
         let wanted = chunk.iter().filter(|value| **value > 11.0).count();
         assert_eq!(*count as usize, wanted, "chunk {idx}");
+    }
+}
+
+pub(crate) fn barriers_and_shuffles_agree_with_an_oracle(device: &Device) {
+    let stream = device.new_stream().unwrap();
+    for n_columns in [1, 31, 128, 129, 1000] {
+        let n_rows = 3;
+        let input: Vec<f32> = (0..n_rows * n_columns)
+            .map(|idx| ((idx * 37 + idx / 7) % 101) as f32 * 0.1 - 3.0)
+            .collect();
+        let on_device = filled(device, &stream, device.shared_kind(), &input);
+        let mut out = device.shared::<f32>(input.len()).unwrap();
+        let kernel = device.kernel(&SOFTMAX).unwrap();
+        let shape = LaunchShape {
+            grid: [n_rows as u32, 1, 1],
+            block: [128, 1, 1],
+            shared_bytes: 4 * n_columns as u32,
+        };
+        let arguments = (out.view_mut(), on_device.view(), n_columns as u32);
+        // SAFETY: a block for each row of both, and shared memory for a row.
+        unsafe { kernel.launch(&stream, shape, arguments) }.unwrap();
+        let out = values(&out, &stream);
+        for (row, got) in input.chunks(n_columns).zip(out.chunks(n_columns)) {
+            let sum: f64 = row.iter().map(|value| f64::from(*value).exp()).sum();
+            for (value, got) in row.iter().zip(got) {
+                let wanted = f64::from(*value).exp() / sum;
+                let error = (f64::from(*got) - wanted).abs();
+                // Written "inside or fail", so that NaN fails.
+                assert!(error <= 2e-6 * wanted, "{n_columns}: {got}, not {wanted}");
+            }
+        }
+    }
+}
+
+pub(crate) fn tensor_cores_agree_with_an_oracle(device: &Device) {
+    let stream = device.new_stream().unwrap();
+    let (m, n, k) = (32, 24, 48);
+    // Values of bf16 in no regular pattern, so that a swapped row or column shows.
+    let bits = |n: usize, seed: u32| -> Vec<u16> {
+        let value = |idx: u32| (idx.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 8) % 509;
+        let values = (0..n as u32).map(|idx| value(idx) as f32 / 64.0 - 4.0);
+        values.map(|value| (value.to_bits() >> 16) as u16).collect()
+    };
+    let (a, b) = (bits(m * k, 1), bits(n * k, 2));
+    let kind = device.shared_kind();
+    let mut a_buffer = device.buffer::<u16>(kind, a.len()).unwrap();
+    let mut b_buffer = device.buffer::<u16>(kind, b.len()).unwrap();
+    let mut c = device.buffer::<f32>(kind, m * n).unwrap();
+    a_buffer.upload(&stream, &a).unwrap();
+    b_buffer.upload(&stream, &b).unwrap();
+    let kernel = device.kernel(&MATMUL).unwrap();
+    let shape = LaunchShape {
+        grid: [n as u32 / 8, m as u32 / 16, 1],
+        block: [32, 1, 1],
+        shared_bytes: 0,
+    };
+    let views = (
+        c.view_mut(),
+        a_buffer.view(),
+        b_buffer.view(),
+        n as u32,
+        k as u32,
+    );
+    // SAFETY: the sizes are multiples of the tile's and the views have them.
+    unsafe { kernel.launch(&stream, shape, views) }.unwrap();
+    let c = values(&c, &stream);
+    for row in 0..m {
+        for column in 0..n {
+            let products = (0..k).map(|idx| {
+                f64::from(bf16(a[row * k + idx])) * f64::from(bf16(b[column * k + idx]))
+            });
+            let (mut wanted, mut size) = (0.0, 0.0);
+            for product in products {
+                wanted += product;
+                size += product.abs();
+            }
+            let error = (f64::from(c[row * n + column]) - wanted).abs();
+            assert!(
+                error <= 1e-6 * size,
+                "{row}, {column}: {} not {wanted}",
+                c[row * n + column]
+            );
+        }
     }
 }
 

@@ -6,17 +6,14 @@
 //! faults    after an error that a context does not survive everything is refused
 //! ```
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use spark_hal::Config;
-use spark_mem::kernel::cache::{CacheKey, KernelCache};
 use spark_mem::{
     Advice, BufferKind, Device, DeviceKind, DeviceOptions, Hint, KernelSource, LaunchShape,
     MemError, Read, Side, Write,
 };
 use spark_testing::driver::{Persona, Posed};
 
+use crate::cache::CacheDir;
 use crate::kernels::{ELEMENTWISE, SCALE};
 use crate::logged;
 use crate::stand_in::{check, device, driver, options};
@@ -178,17 +175,7 @@ fn a_write_past_the_end_is_noticed() {
 
 // --- the cache of compiled kernels ----------------------------------------------------------
 
-/// A cache directory of this test's own.
-struct CacheDir(PathBuf);
-
 impl CacheDir {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("cache-{}-{number}", std::process::id());
-        Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name))
-    }
-
     fn options(&self) -> DeviceOptions {
         DeviceOptions {
             cache_dir: Some(self.0.clone()),
@@ -201,17 +188,6 @@ impl CacheDir {
         let before = driver.count("nvrtcCompileProgram");
         round_trips(&Device::cuda(0, self.options()).unwrap(), 1);
         driver.count("nvrtcCompileProgram") - before
-    }
-
-    fn entries(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.0.join("kernels")).unwrap();
-        entries.map(|entry| entry.unwrap().path()).collect()
-    }
-}
-
-impl Drop for CacheDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -278,51 +254,6 @@ fn a_cache_that_cannot_be_written_costs_a_warning() {
         "{log:?}"
     );
     std::fs::remove_file(&file.0).unwrap();
-}
-
-#[test]
-fn a_full_disk_leaves_no_half_entry() {
-    // `/dev/full` answers every write like a full disk.
-    let cache = CacheDir::new();
-    let kernels = KernelCache::new(&cache.0);
-    let key = CacheKey::new(&[b"source"]);
-    kernels.put(&key, b"code");
-    assert_eq!(kernels.get(&key).as_deref(), Some(&b"code"[..]));
-    let names: Vec<_> = cache.entries();
-    assert_eq!(names, [kernels.path(&key)], "no temporary file stays");
-}
-
-#[test]
-fn many_threads_may_keep_the_same_kernel() {
-    let cache = CacheDir::new();
-    let kernels = KernelCache::new(&cache.0);
-    let key = CacheKey::new(&[b"source"]);
-    std::thread::scope(|scope| {
-        for thread in 0..4_u8 {
-            let (kernels, key) = (&kernels, &key);
-            scope.spawn(move || {
-                for _ in 0..50 {
-                    kernels.put(key, &[thread; 10_000]);
-                    let code = kernels.get(key).expect("always whole");
-                    assert!(code.len() == 10_000 && code.iter().all(|byte| *byte == code[0]));
-                }
-            });
-        }
-    });
-    assert_eq!(cache.entries().len(), 1);
-}
-
-#[test]
-fn keys_differ_in_every_part() {
-    let keys = [
-        CacheKey::new(&[b"ab", b"c"]),
-        CacheKey::new(&[b"a", b"bc"]),
-        CacheKey::new(&[b"abc"]),
-        CacheKey::new(&[b"abc", b""]),
-    ];
-    for (idx, key) in keys.iter().enumerate() {
-        assert!(!keys[..idx].contains(key), "{idx}");
-    }
 }
 
 // --- sources that do not compile ------------------------------------------------------------

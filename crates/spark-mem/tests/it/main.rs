@@ -4,6 +4,8 @@
 //! conformance  what every device must do      software   on the host and the emulated card
 //!                                             stand_in   on the stand-in CUDA driver
 //! cuda         what only a CUDA device does    faults     every call fails once
+//! cache        compiled kernels on disk
+//! real_compiler  NVRTC, where there is one
 //! children     what needs a process of its own
 //! files        loaded, mapped, as tensors
 //! kernels      the kernels the suite launches  logged     what was logged meanwhile
@@ -18,6 +20,7 @@
     reason = "processes that tests start talk to them through stdout"
 )]
 
+mod cache;
 #[cfg(feature = "cuda")]
 mod children;
 mod conformance;
@@ -28,6 +31,8 @@ mod faults;
 mod files;
 mod kernels;
 mod logged;
+#[cfg(feature = "cuda")]
+mod real_compiler;
 mod software;
 #[cfg(feature = "cuda")]
 mod stand_in;

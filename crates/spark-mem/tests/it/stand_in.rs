@@ -10,13 +10,22 @@ use crate::conformance::{self, for_each_case};
 
 /// The kernels of the tests, for the stand-in driver.
 pub(crate) fn build() -> Build<'static> {
-    static KERNELS: OnceLock<[&Path; 2]> = OnceLock::new();
+    static PATHS: OnceLock<[&Path; 6]> = OnceLock::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = |path: &str| -> &'static Path { Box::leak(folder.join(path).into_boxed_path()) };
-    let paths = KERNELS.get_or_init(|| [path("tests/kernels/elementwise.cu"), path("kernels")]);
+    let paths = PATHS.get_or_init(|| {
+        [
+            path("kernels"),
+            path("tests/kernels/elementwise.cu"),
+            path("tests/kernels/rows.cu"),
+            path("tests/kernels/matmul.cu"),
+            path("kernels/bandwidth.cu"),
+            path("../../examples/kernels/wave.cu"),
+        ]
+    });
     Build {
-        kernels: &paths[..1],
-        includes: &paths[1..],
+        kernels: &paths[1..],
+        includes: &paths[..1],
         ..Build::default()
     }
 }

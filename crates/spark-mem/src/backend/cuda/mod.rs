@@ -20,9 +20,9 @@ use std::ffi::{CString, c_int, c_uint, c_void};
 use std::sync::Mutex;
 
 use cudarc::driver::sys::{self, CUmem_advise_enum as CuAdvice, CUresult};
-use spark_hal::Reading;
 use spark_hal::cuda::{CudaApi as _, CudaDriver, CudaUnavailable};
 use spark_hal::gpu::CudaAttribute;
+use spark_hal::{ComputeCapability, Reading};
 
 use super::software::{allocate_host, free_host};
 use super::{Advice, Argument, Backend, Handle, Hint, Place, RawMemory, Side};
@@ -185,6 +185,11 @@ impl Cuda {
         lock(&self.modules).push(module as Handle);
         Ok(module as Handle)
     }
+}
+
+/// Machine code for a GPU that need not be there.
+pub(crate) fn compile(code: &KernelCode, compute: ComputeCapability) -> Result<Vec<u8>, MemError> {
+    Compiler::find()?.compile(code, &compiler::arch_of(compute))
 }
 
 struct Image {

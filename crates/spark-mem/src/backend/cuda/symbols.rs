@@ -3,6 +3,8 @@
 //! cudarc ends the process when it meets a function that the driver does not have. So the
 //! driver is held against this list first, and a driver that lacks one is refused by name.
 
+use std::sync::OnceLock;
+
 use spark_hal::cuda::{CudaUnavailable, probe_library};
 
 /// Everything that is called without asking again. All exist since CUDA 12.0.
@@ -63,10 +65,18 @@ const NVRTC_REQUIRED: &[&str] = &[
     "nvrtcVersion",
 ];
 
+/// Asked once: a library that was looked at stays open for the life of the process.
 pub(super) fn check_driver() -> Result<(), CudaUnavailable> {
-    probe_library(&["libcuda.so.1", "libcuda.so"], REQUIRED)
+    static ANSWER: OnceLock<Result<(), CudaUnavailable>> = OnceLock::new();
+    ANSWER
+        .get_or_init(|| probe_library(&["libcuda.so.1", "libcuda.so"], REQUIRED))
+        .clone()
 }
 
+/// As [`check_driver`].
 pub(super) fn check_compiler() -> Result<(), CudaUnavailable> {
-    probe_library(NVRTC, NVRTC_REQUIRED)
+    static ANSWER: OnceLock<Result<(), CudaUnavailable>> = OnceLock::new();
+    ANSWER
+        .get_or_init(|| probe_library(NVRTC, NVRTC_REQUIRED))
+        .clone()
 }

@@ -1,0 +1,71 @@
+//! NVRTC itself, where there is one: `cargo xtask kernels` brings it from PyPI.
+//!
+//! The stand-in has the same name, so that this runs in a process that never loads it.
+
+use spark_hal::ComputeCapability;
+use spark_mem::kernel::compile;
+use spark_mem::{KernelSource, MemError, Parameters, Write};
+
+use crate::children::check_child_of;
+use crate::kernels::{ACCUMULATE, COUNT_ABOVE, MATMUL, SCALE, SOFTMAX};
+
+#[test]
+fn takes_every_kernel_and_refuses_what_is_wrong() {
+    let said = check_child_of("real_compiler::child_compiles", &[]);
+    for line in said.lines().filter(|line| line.contains("NVRTC")) {
+        println!("{line}");
+    }
+}
+
+#[track_caller]
+fn check<P: Parameters>(source: &KernelSource<P>, compute: ComputeCapability) {
+    let cubin = compile(source, compute).unwrap();
+    assert_eq!(cubin[..4], *b"\x7fELF", "{source:?} for {compute}");
+}
+
+#[test]
+fn child_compiles() {
+    if !crate::children::is_child() {
+        return;
+    }
+    let first = compile(&SCALE, ComputeCapability::GB10);
+    if let Err(MemError::NoCompiler { why }) = &first {
+        println!("skipped: no NVRTC ({why})");
+        return;
+    }
+    let capabilities = [(8, 0), (8, 9), (9, 0), (12, 0), (12, 1)];
+    for (major, minor) in capabilities {
+        let compute = ComputeCapability { major, minor };
+        check(&SCALE, compute);
+        check(&ACCUMULATE, compute);
+        check(&COUNT_ABOVE, compute);
+        check(&SOFTMAX, compute);
+        check(&MATMUL, compute);
+    }
+    let wrong: KernelSource<(Write<f32>,)> = KernelSource::new(
+        "wrong.cu",
+        "extern \"C\" __global__ void wrong(float* x) { *x = undeclared; }",
+        "wrong",
+    );
+    match compile(&wrong, ComputeCapability::GB10) {
+        Err(MemError::Compile { log, .. }) => {
+            assert!(
+                log.contains("wrong.cu(1)") && log.contains("undeclared"),
+                "{log}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    let future = ComputeCapability {
+        major: 99,
+        minor: 9,
+    };
+    assert!(matches!(
+        compile(&SCALE, future),
+        Err(MemError::Compile { .. })
+    ));
+    println!(
+        "NVRTC compiled 5 kernels for {} architectures",
+        capabilities.len()
+    );
+}

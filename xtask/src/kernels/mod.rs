@@ -1,0 +1,266 @@
+//! `cargo xtask kernels`: every `.cu` file of the workspace, compiled by NVIDIA's compiler on a
+//! machine without a GPU, and what came out looked at.
+//!
+//! ```text
+//! toolchain   nvcc, nvdisasm and NVRTC from PyPI, pinned, into target/kernels
+//! file x architecture ──nvcc──> cubin + what ptxas says ──> registers, spills, shared memory
+//!                               cubin ──nvdisasm──> the instructions the file claims
+//! spills.cu   must be found to spill, or the check itself is broken
+//! NVRTC       the tests of spark-mem that use the real compiler, with it in the path
+//! ```
+//!
+//! A file claims instructions in a line `// instructions: HMMA.16816.F32.BF16 LDSM`. Deliberately
+//! absent: running anything; that takes a GPU (`cargo xtask gpu`).
+
+mod ptxas;
+mod toolchain;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::command::{self, cargo};
+use crate::error::Error;
+use crate::workspace::Workspace;
+use ptxas::{Entry, entries};
+pub(crate) use toolchain::Toolchain;
+
+/// Ampere, Hopper, the family of desktop Blackwell, GB10.
+const ARCHITECTURES: [&str; 4] = ["sm_80", "sm_90a", "sm_120f", "sm_121a"];
+/// What a block of a GB10 may have: 99 KiB.
+const SHARED_LIMIT_BYTES: u32 = 99 << 10;
+/// What a thread may have on every architecture.
+const REGISTER_LIMIT: u32 = 255;
+/// Where kernels find `spark_warp.cuh`.
+const INCLUDES: &str = "crates/spark-mem/kernels";
+/// A kernel that cannot but spill, to check the check.
+const SPILLS: &str = include_str!("spills.cu");
+const SPILLS_PATH: &str = "xtask/src/kernels/spills.cu";
+
+/// Compiles and checks everything.
+///
+/// # Errors
+///
+/// [`Error::Kernels`] with the number of findings, each of which was printed; errors of the
+/// programs that are started.
+pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
+    let started = Instant::now();
+    let folder = workspace.target.join("kernels");
+    let toolchain = Toolchain::get(&folder)?;
+    let files: Vec<String> = workspace
+        .files()?
+        .into_iter()
+        .filter(|path| path.ends_with(".cu") && path != SPILLS_PATH)
+        .collect();
+    let mut findings = Vec::new();
+    let mut n_kernels = 0;
+    println!("kernel                        arch      registers  spill bytes  shared bytes");
+    for file in &files {
+        let source = read(&workspace.root.join(file))?;
+        for arch in ARCHITECTURES {
+            let compiled = toolchain.compile(&workspace.root, file, INCLUDES, arch)?;
+            for entry in &compiled.entries {
+                n_kernels += 1;
+                println!(
+                    "{:28}  {arch:8}  {:9}  {:11}  {:12}",
+                    entry.name, entry.registers, entry.spill_bytes, entry.shared_bytes
+                );
+            }
+            findings.extend(judge(file, arch, &compiled.entries));
+            findings.extend(check_claims(file, arch, &source, &compiled.instructions));
+        }
+    }
+    check_the_check(&toolchain, workspace, &folder)?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if !findings.is_empty() {
+        return Err(Error::Kernels {
+            n_findings: findings.len(),
+        });
+    }
+    let n_files = files.len();
+    let seconds = started.elapsed().as_secs_f64();
+    println!("kernels: {n_kernels} from {n_files} files, no findings, {seconds:.1} s");
+    real_compiler(workspace, &toolchain)
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(Error::io("read", path))
+}
+
+/// What is wrong with the kernels of one file.
+fn judge(file: &str, arch: &str, entries: &[Entry]) -> Vec<String> {
+    let mut findings = Vec::new();
+    if entries.is_empty() {
+        findings.push(format!("{file}: [{arch}] the compiler told of no kernel"));
+    }
+    for entry in entries {
+        let mut find =
+            |what: String| findings.push(format!("{file}: [{arch}] {}: {what}", entry.name));
+        if entry.spill_bytes > 0 {
+            find(format!("spills {} bytes", entry.spill_bytes));
+        }
+        if entry.shared_bytes > SHARED_LIMIT_BYTES {
+            find(format!(
+                "{} bytes of shared memory, a GB10 has {SHARED_LIMIT_BYTES}",
+                entry.shared_bytes
+            ));
+        }
+        if entry.registers == 0 || entry.registers > REGISTER_LIMIT {
+            find(format!("{} registers cannot be", entry.registers));
+        }
+    }
+    findings
+}
+
+/// Instructions that a file claims and its machine code does not have.
+fn check_claims(file: &str, arch: &str, source: &str, instructions: &str) -> Vec<String> {
+    let claims = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("// instructions: "))
+        .flat_map(str::split_whitespace);
+    claims
+        .filter(|claim| !instructions.contains(*claim))
+        .map(|claim| format!("{file}: [{arch}] no `{claim}` in its machine code"))
+        .collect()
+}
+
+/// A check that finds nothing wrong with a kernel made to spill is broken.
+fn check_the_check(
+    toolchain: &Toolchain,
+    workspace: &Workspace,
+    folder: &Path,
+) -> Result<(), Error> {
+    let path: PathBuf = folder.join("spills.cu");
+    std::fs::write(&path, SPILLS).map_err(Error::io("write", &path))?;
+    for arch in ARCHITECTURES {
+        let name = path.to_string_lossy();
+        let compiled = toolchain.compile(&workspace.root, &name, INCLUDES, arch)?;
+        let findings = judge("spills.cu", arch, &compiled.entries);
+        if !findings.iter().any(|finding| finding.contains("spills")) {
+            return Err(Error::Usage(format!(
+                "the check does not see that spills.cu spills on {arch}"
+            )));
+        }
+    }
+    println!("spills.cu is found to spill on every architecture, as it must be");
+    Ok(())
+}
+
+/// The tests of `spark-mem` that compile with NVRTC as a program does at run time.
+fn real_compiler(workspace: &Workspace, toolchain: &Toolchain) -> Result<(), Error> {
+    let mut test = cargo(&[
+        "test",
+        "-p",
+        "spark-mem",
+        "--features",
+        "cuda",
+        "--test",
+        "it",
+    ]);
+    test.args(["real_compiler", "--", "--nocapture"]);
+    test.env("LD_LIBRARY_PATH", toolchain.libraries());
+    let mut has_compiled = false;
+    command::for_each_line(test.current_dir(&workspace.root), |line| {
+        has_compiled |= line.starts_with("NVRTC compiled");
+    })?;
+    if has_compiled {
+        return Ok(());
+    }
+    Err(Error::Usage(
+        "the tests of spark-mem did not find NVRTC".to_owned(),
+    ))
+}
+
+/// Runs nvcc or nvdisasm and returns what it says on both streams.
+fn words_of(program: &mut Command) -> Result<String, Error> {
+    let output = program.output().map_err(|source| Error::Start {
+        command: command::shown(program),
+        source,
+    })?;
+    let mut words = String::from_utf8_lossy(&output.stdout).into_owned();
+    words += &String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        return Ok(words);
+    }
+    println!("{words}");
+    Err(Error::Command {
+        command: command::shown(program),
+        code: output.status.code(),
+    })
+}
+
+/// What came out of one file for one architecture.
+struct Compiled {
+    entries: Vec<Entry>,
+    instructions: String,
+}
+
+impl Toolchain {
+    fn compile(
+        &self,
+        root: &Path,
+        file: &str,
+        includes: &str,
+        arch: &str,
+    ) -> Result<Compiled, Error> {
+        let cubin = self.scratch().join("kernel.cubin");
+        let mut nvcc = self.program("nvcc");
+        nvcc.current_dir(root)
+            .args(["-cubin", "-std=c++17", "-Xptxas", "-v"]);
+        nvcc.arg(format!("-arch={arch}")).args(["-I", includes]);
+        nvcc.arg("-o").arg(&cubin).arg(file);
+        let said = words_of(&mut nvcc)?;
+        let instructions = words_of(self.program("nvdisasm").arg(&cubin))?;
+        Ok(Compiled {
+            entries: entries(&said),
+            instructions,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(registers: u32, spill_bytes: u32, shared_bytes: u32) -> Entry {
+        Entry {
+            name: "k".to_owned(),
+            registers,
+            spill_bytes,
+            shared_bytes,
+        }
+    }
+
+    #[test]
+    fn spills_and_too_much_shared_memory_are_findings() {
+        assert!(judge("k.cu", "sm_121a", &[entry(32, 0, 101_376)]).is_empty());
+        let findings = judge("k.cu", "sm_121a", &[entry(32, 24, 101_377)]);
+        assert_eq!(
+            findings,
+            [
+                "k.cu: [sm_121a] k: spills 24 bytes",
+                "k.cu: [sm_121a] k: 101377 bytes of shared memory, a GB10 has 101376",
+            ]
+        );
+    }
+
+    #[test]
+    fn silence_of_the_compiler_is_a_finding() {
+        assert_eq!(judge("k.cu", "sm_80", &[]).len(), 1);
+        assert_eq!(judge("k.cu", "sm_80", &[entry(0, 0, 0)]).len(), 1);
+    }
+
+    #[test]
+    fn claims_are_looked_for() {
+        let source = "// instructions: HMMA.16816 LDSM\nint x;\n// text that claims nothing\n";
+        assert!(check_claims("k.cu", "sm_80", source, "HMMA.16816.F32\nLDSM.16").is_empty());
+        let findings = check_claims("k.cu", "sm_80", source, "LDSM.16");
+        assert_eq!(
+            findings,
+            ["k.cu: [sm_80] no `HMMA.16816` in its machine code"]
+        );
+        assert!(check_claims("k.cu", "sm_80", "int x;", "").is_empty());
+    }
+}
