@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "launching kernels")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
-#[path = "../it/conformance.rs"]
+#[path = "../it/conformance/mod.rs"]
 mod conformance;
 #[path = "../it/kernels.rs"]
 mod kernels;
