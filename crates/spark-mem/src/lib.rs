@@ -27,7 +27,7 @@
 
 mod backend;
 mod budget;
-mod buffer;
+pub mod buffer;
 pub mod device;
 mod element;
 mod error;

@@ -3,7 +3,9 @@
 //! `for_each_case!` names them all once; every backend's module makes a test of each.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use spark_mem::file::{MappedFile, TensorFile, load};
 use spark_mem::{
     Advice, Buffer, BufferKind, Device, DeviceKind, KernelSource, LaunchShape, MemError, Pool,
     Read, Side, Stream, Write,
@@ -50,6 +52,7 @@ macro_rules! for_each_case {
             hints_never_fail,
             streams_cross_threads,
             occupancy_is_told_or_refused,
+            files_load_and_tensors_are_views,
             everything_is_given_back,
         }
     };
@@ -432,4 +435,42 @@ pub(crate) fn everything_is_given_back(device: &Device) {
     }
     assert_eq!(device.budget().used_bytes(), used);
     assert!(device.budget().largest_used_bytes() > used);
+}
+
+pub(crate) fn files_load_and_tensors_are_views(device: &Device) {
+    let header = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  "#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend([1.5_f32, -2.0].iter().flat_map(|value| value.to_le_bytes()));
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("spark-mem-{}-{number}.safetensors", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, &bytes).unwrap();
+
+    let stream = device.new_stream().unwrap();
+    let mut last = (0, 0);
+    let (buffer, report) = load(device, &stream, &path, |done, all| last = (done, all)).unwrap();
+    let n = bytes.len() as u64;
+    assert_eq!((report.bytes, last), (n, (n, n)));
+    assert_eq!(*buffer.read(&stream).unwrap(), *bytes);
+    let (file, _) = TensorFile::load(device, &stream, &path, |_, _| {}).unwrap();
+    assert_eq!(file.names().collect::<Vec<_>>(), ["a"]);
+    let before = device.stats();
+    file.tensor(&stream, "a", |tensor| assert_eq!(tensor.shape, [2]))
+        .unwrap();
+    if device.info().is_unified {
+        assert_eq!(device.stats().since(&before).copies(), 0);
+    }
+    let mut on_device = device.buffer::<f32>(device.private_kind(), 2).unwrap();
+    let view = file.on_device::<f32>("a").unwrap();
+    stream.copy(view, on_device.view_mut()).unwrap();
+    assert_eq!(values(&on_device, &stream), [1.5, -2.0]);
+    // SAFETY: nobody else knows the file, which stays until the end of this function.
+    let mapped = unsafe { MappedFile::open(&path) }.unwrap();
+    let file = TensorFile::from_mapped(&path, mapped).unwrap();
+    file.tensor(&stream, "a", |tensor| assert_eq!(tensor.bytes.len(), 8))
+        .unwrap();
+    drop(file);
+    std::fs::remove_file(&path).unwrap();
 }
