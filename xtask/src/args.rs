@@ -15,13 +15,14 @@ cargo xtask <command>
                         run all benchmarks and write a record under benches/records;
                         --filter and --quick make a partial record, which git ignores
   ci [--skip STEP]…     every check, in order: fmt, clippy, test, doc, tidy, cuda, kernels,
-                        sanitize, test-release, example
+                        sanitize, aarch64, test-release, example
   kernels               every .cu file for four architectures: spills, registers, shared
                         memory, claimed instructions; NVIDIA's compiler comes from PyPI
   gpu [--target TRIPLE]…
                         target/gpu/<triple>.tar.gz: tests and benchmarks for a machine
                         with a GPU and without cargo
   sanitize              spark-mem's tests under the address and thread sanitisers
+  aarch64               tests of Arm's vector code under qemu, which has to be installed
   tidy [--write]        layer edges, headers, generated pages and the other rules of
                         xtask/src/tidy; --write brings generated pages up to date
   help                  this text";

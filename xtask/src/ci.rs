@@ -9,6 +9,7 @@
 //! cuda          the CUDA path on the stand-in driver
 //! kernels       every kernel through NVIDIA's compiler; needs PyPI the first time
 //! sanitize      spark-mem under address and thread sanitisers
+//! aarch64       tests of Arm's vector code under qemu; left out, and said so, without it
 //! test-release  the suite again as users build it: optimised, without debug assertions;
 //!               with every feature
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
@@ -20,6 +21,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::aarch64;
 use crate::bench::supercombo::{self, Effort};
 use crate::command::{self, cargo};
 use crate::error::Error;
@@ -28,12 +30,15 @@ use crate::sanitize;
 use crate::tidy;
 use crate::workspace::Workspace;
 
+/// The one step that a machine may be unable to run.
+const AARCH64: &str = "aarch64";
+
 struct Step {
     name: &'static str,
     run: fn(&Workspace) -> Result<(), Error>,
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step {
         name: "fmt",
         run: fmt,
@@ -65,6 +70,10 @@ const STEPS: [Step; 10] = [
     Step {
         name: "sanitize",
         run: sanitize::run,
+    },
+    Step {
+        name: AARCH64,
+        run: aarch64::run,
     },
     Step {
         name: "test-release",
@@ -103,6 +112,14 @@ pub(crate) fn run(workspace: &Workspace, skipped: &[String]) -> Result<(), Error
             continue;
         }
         println!("== {}", step.name);
+        if step.name == AARCH64
+            && let Some(what) = aarch64::missing()
+        {
+            println!("left out: {what}");
+            let line = format!("{:12}  left out: {what}", step.name);
+            summary.lines.push(line);
+            continue;
+        }
         let started = Instant::now();
         let result = (step.run)(workspace);
         summary.add(step.name, started.elapsed(), result.is_ok());

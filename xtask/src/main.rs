@@ -6,6 +6,7 @@
 //!                 ├─> tidy            what compilers cannot check
 //!                 ├─> kernels         every .cu file through NVIDIA's compiler
 //!                 ├─> gpu             a bundle of tests and benches for a GPU machine
+//!                 ├─> aarch64         Arm's vector code, under an emulator
 //!                 ├─> sanitize        memory and threads watched while tests run
 //!                 └─> bench           run, record, compare, plot
 //! ```
@@ -18,6 +19,7 @@
     reason = "a command line tool; its output is its product"
 )]
 
+mod aarch64;
 mod args;
 mod bench;
 mod ci;
@@ -84,6 +86,10 @@ fn run(words: Vec<String>) -> Result<(), Error> {
             }
             args.finish()?;
             gpu::run(&Workspace::load()?, &targets)
+        }
+        Some("aarch64") => {
+            args.finish()?;
+            aarch64::run(&Workspace::load()?)
         }
         Some("sanitize") => {
             args.finish()?;

@@ -46,6 +46,7 @@ pub(crate) fn quantize(
     scales.resize(values.len() / BLOCK, 0);
     let largest = std::sync::atomic::AtomicU32::new(0);
     let dst = [code_bytes(format, BLOCK * GROUP), GROUP];
+    let stream = codes.len() > STREAM_BYTES;
     let granule = Granule2 {
         src: BLOCK * GROUP,
         dst,
@@ -58,7 +59,7 @@ pub(crate) fn quantize(
         granule,
         |values, codes, scales| {
             let bits = for_format!(format, F => {
-                cpu.run(Quantize::<F> { values, codes, scales, rule, format: std::marker::PhantomData })
+                cpu.run(Quantize::<F> { values, codes, scales, rule, stream, format: std::marker::PhantomData })
             });
             largest.fetch_max(bits, std::sync::atomic::Ordering::Relaxed);
         },
@@ -66,12 +67,14 @@ pub(crate) fn quantize(
     (largest.into_inner() < 0x7F80_0000).then_some((codes, Scales::Mx(scales)))
 }
 
-struct Quantize<'a, F> {
-    values: &'a [f32],
-    codes: &'a mut [u8],
-    scales: &'a mut [u8],
-    rule: MxScale,
-    format: std::marker::PhantomData<F>,
+pub(super) struct Quantize<'a, F> {
+    pub(super) values: &'a [f32],
+    pub(super) codes: &'a mut [u8],
+    pub(super) scales: &'a mut [u8],
+    pub(super) rule: MxScale,
+    /// Whether codes go past the caches.
+    pub(super) stream: bool,
+    pub(super) format: std::marker::PhantomData<F>,
 }
 
 impl<F: MiniFloat> Kernel for Quantize<'_, F> {
@@ -84,9 +87,8 @@ impl<F: MiniFloat> Kernel for Quantize<'_, F> {
         let group_bytes = GROUP * block_bytes;
         // Blocks before the first whole line of codes, if codes go past the caches.
         let line = self.codes.as_ptr().addr().wrapping_neg() % LINE_BYTES;
-        let stream =
-            S::STREAMS && self.codes.len() > STREAM_BYTES && line.is_multiple_of(block_bytes);
-        let n_lead = if stream { line / block_bytes } else { 0 };
+        let stream = S::STREAMS && self.stream && line.is_multiple_of(block_bytes);
+        let n_lead = if stream { line / block_bytes } else { 0 }.min(self.scales.len());
         let (values_lead, values) = self.values.split_at(n_lead * BLOCK);
         let (codes_lead, codes) = self.codes.split_at_mut(n_lead * block_bytes);
         let (scales_lead, scales) = self.scales.split_at_mut(n_lead);

@@ -68,6 +68,7 @@ pub(crate) fn quantize(
     let (mut codes, mut block) = (old.codes, old.scales);
     codes.resize(values.len() / 2, 0);
     block.resize(values.len() / BLOCK, 0);
+    let stream = codes.len() > STREAM_BYTES;
     let granule = Granule2 {
         src: BLOCK * GROUP,
         dst: [BLOCK / 2 * GROUP, GROUP],
@@ -86,6 +87,7 @@ pub(crate) fn quantize(
                 tensor,
                 formula,
                 search,
+                stream,
             });
         },
     );
@@ -134,13 +136,15 @@ impl Kernel for MaxBits<'_> {
     }
 }
 
-struct Quantize<'a> {
-    values: &'a [f32],
-    codes: &'a mut [u8],
-    scales: &'a mut [u8],
-    tensor: f32,
-    formula: Nvfp4Formula,
-    search: ScaleSearch,
+pub(super) struct Quantize<'a> {
+    pub(super) values: &'a [f32],
+    pub(super) codes: &'a mut [u8],
+    pub(super) scales: &'a mut [u8],
+    pub(super) tensor: f32,
+    pub(super) formula: Nvfp4Formula,
+    pub(super) search: ScaleSearch,
+    /// Whether codes go past the caches.
+    pub(super) stream: bool,
 }
 
 impl Kernel for Quantize<'_> {
@@ -166,7 +170,7 @@ impl Quantize<'_> {
     fn all_groups<S: Simd, const SEARCH: bool>(self, s: S, formula: Nvfp4Formula) {
         // Blocks before the first whole line of codes, if codes go past the caches.
         let lead = values_before_line(self.codes.as_chunks::<{ BLOCK / 2 }>().0)
-            .filter(|_| S::STREAMS && self.codes.len() > STREAM_BYTES);
+            .filter(|_| S::STREAMS && self.stream);
         let n_lead = lead.unwrap_or(0);
         let rule = Rule {
             tensor: self.tensor,

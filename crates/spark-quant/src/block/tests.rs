@@ -438,3 +438,42 @@ fn a_rotation_comes_back_and_keeps_dot_products() {
         );
     }
 }
+
+/// Codes that go past the caches, at every alignment of theirs, are those that do not.
+#[test]
+fn streamed_codes_are_the_same() {
+    const N: usize = 64 * 160;
+    let values: Vec<f32> = (0..N).map(|i| (i as f32 * 0.37).sin() * 0.05).collect();
+    for cpu in Cpu::every_level() {
+        for (offset, n) in (0..80).step_by(4).zip([0, 32, 96, 4096, N].repeat(4)) {
+            let values = &values[..n];
+            let nvfp4 = |stream| {
+                let (mut codes, mut scales) = (vec![0xA5; offset + n / 2 + 9], vec![0; n / 16]);
+                cpu.run(nvfp4::Quantize {
+                    values,
+                    codes: &mut codes[offset..][..n / 2],
+                    scales: &mut scales,
+                    tensor: 2e-5,
+                    formula: Nvfp4Formula::ModelOpt,
+                    search: ScaleSearch::Amax,
+                    stream,
+                });
+                (codes, scales)
+            };
+            assert_eq!(nvfp4(true), nvfp4(false), "{n} values at {offset}");
+            let mx = |stream| {
+                let (mut codes, mut scales) = (vec![0xA5; offset + n + 9], vec![0; n / 32]);
+                let largest = cpu.run(mx::Quantize::<crate::scalar::E4m3> {
+                    values,
+                    codes: &mut codes[offset..][..n],
+                    scales: &mut scales,
+                    rule: MxScale::RoundUp,
+                    stream,
+                    format: std::marker::PhantomData,
+                });
+                (codes, scales, largest)
+            };
+            assert_eq!(mx(true), mx(false), "{n} values at {offset}");
+        }
+    }
+}

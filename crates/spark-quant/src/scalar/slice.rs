@@ -321,3 +321,30 @@ pub fn f32_to_bf16(cpu: Cpu, src: &[f32], dst: &mut [bf16]) -> Result<(), QuantE
 pub fn bf16_to_f32(cpu: Cpu, src: &[bf16], dst: &mut [f32]) -> Result<(), QuantError> {
     widen_slice(cpu, FromBf16, src.reinterpret_cast(), dst)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streamed_codes_are_the_same() {
+        let values: Vec<f32> = (0..9000).map(|i| (i as f32 * 0.37).sin()).collect();
+        for cpu in Cpu::every_level() {
+            for offset in 0..33 {
+                for n in [0, 1, 15, 63, 64, 65, 4096, 9000] {
+                    let convert = |stream| {
+                        let mut codes = vec![0xA5A5; offset + n + 9];
+                        cpu.run(Loop {
+                            convert: ToF16,
+                            src: &values[..n],
+                            dst: &mut codes[offset..][..n],
+                            stream,
+                        });
+                        codes
+                    };
+                    assert_eq!(convert(true), convert(false), "{n} values at {offset}");
+                }
+            }
+        }
+    }
+}

@@ -174,3 +174,11 @@ fn a_missing_level_is_refused_by_name() {
         .expect_err("not on this processor");
     assert!(error.to_string().contains(absent.name()));
 }
+
+/// A test of the vector code that ran the plain arrays would prove nothing.
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn neon_is_used_where_the_dot_product_exists() {
+    let has_dot_product = std::arch::is_aarch64_feature_detected!("dotprod");
+    assert_eq!(Cpu::detect().level() == Level::Neon, has_dot_product);
+}
