@@ -27,7 +27,12 @@ unsafe impl Sync for Shared<'_> {}
 ///
 /// The pointers of `product` must be valid for its shape and `w` packed for it.
 pub(crate) unsafe fn run_product(isa: Isa, product: &RowsProduct, w: &[f32], pool: &Pool) {
+    // As many rows for every thread, or one of them waits.
     let by_rows = product.m.div_ceil(ROWS_PER_TASK);
+    let by_rows = match by_rows < pool.threads() || by_rows >= TASKS_PER_THREAD * pool.threads() {
+        true => by_rows,
+        false => by_rows.next_multiple_of(pool.threads()),
+    };
     let n_panels = panels(isa, product.n).count();
     let split_columns = by_rows < pool.threads() && n_panels > 1;
     let rows = if split_columns { 1 } else { by_rows };

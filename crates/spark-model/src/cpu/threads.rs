@@ -1,10 +1,14 @@
 //! A pool of threads whose hand-over costs microseconds.
 //!
 //! ```text
-//! run(n, f):  publish f, epoch += 1, wake sleepers      workers: spin on epoch, then sleep
-//!             all take indices from one counter until n is reached
-//!             caller waits until every worker has checked out
+//! run(n, f):  publish f and state = (epoch + 1, 0), wake sleepers     workers: spin on the epoch,
+//!             all take indices: (epoch, i) -> (epoch, i + 1)                   then sleep
+//!             caller waits until n indices are done, then closes the epoch
 //! ```
+//!
+//! The caller waits for work that was begun, never for a worker that did not come: on a busy
+//! machine it does everything itself. A late worker finds another epoch, or none open, and takes
+//! nothing.
 //!
 //! Which thread takes which index is left to chance; results may not depend on it,
 //! so every index must write its own part of the output.
@@ -12,6 +16,7 @@
 //! Deliberately absent: nesting (an index that calls `run` again runs inline), work
 //! stealing and priorities.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -31,16 +36,23 @@ thread_local! {
 type Task<'a> = &'a (dyn Fn(usize) + Sync);
 
 struct Shared {
-    epoch: AtomicU64,
-    /// Points to the caller's `Task` while an epoch is under way.
+    /// Epoch in the high half, next index in the low half.
+    state: AtomicU64,
+    /// Points to the caller's `Task` while an epoch is open.
     task: AtomicPtr<Task<'static>>,
     count: AtomicUsize,
-    next: AtomicUsize,
-    working: AtomicUsize,
+    done: AtomicUsize,
     panicked: AtomicBool,
     stop: AtomicBool,
     asleep: Mutex<usize>,
     wake: Condvar,
+}
+
+/// The next index of an epoch that is closed.
+const CLOSED: u64 = u32::MAX as u64;
+
+fn epoch_of(state: u64) -> u64 {
+    state >> 32
 }
 
 /// A fixed set of threads; the caller of [`Pool::run`] is one of them.
@@ -56,11 +68,10 @@ impl Pool {
     /// to start are done without, which is logged.
     pub fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared {
-            epoch: AtomicU64::new(0),
+            state: AtomicU64::new(CLOSED),
             task: AtomicPtr::new(std::ptr::null_mut()),
             count: AtomicUsize::new(0),
-            next: AtomicUsize::new(0),
-            working: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             asleep: Mutex::new(0),
@@ -96,7 +107,7 @@ impl Pool {
     ///
     /// If `f` panics on any thread, after all threads have stopped.
     pub fn run(&self, count: usize, f: impl Fn(usize) + Sync) {
-        if count <= 1 || self.workers.is_empty() || INSIDE.get() {
+        if count <= 1 || self.workers.is_empty() || INSIDE.get() || count as u64 >= CLOSED {
             (0..count).for_each(f);
             return;
         }
@@ -106,12 +117,14 @@ impl Pool {
         };
         let shared = &*self.shared;
         let task: Task<'_> = &f;
-        shared.count.store(count, Ordering::Relaxed);
-        shared.next.store(0, Ordering::Relaxed);
-        shared.working.store(self.workers.len(), Ordering::Relaxed);
+        // Released after the last epoch was closed: whoever sees them sees that it is.
+        shared.done.store(0, Ordering::Release);
+        shared.count.store(count, Ordering::Release);
         let pointer = (&raw const task).cast_mut().cast::<Task<'static>>();
-        shared.task.store(pointer, Ordering::Relaxed);
-        shared.epoch.fetch_add(1, Ordering::Release);
+        shared.task.store(pointer, Ordering::Release);
+        let last = epoch_of(shared.state.load(Ordering::Relaxed));
+        let epoch = (last + 1) & u64::from(u32::MAX);
+        shared.state.store(epoch << 32, Ordering::Release);
         let asleep = match shared.asleep.lock() {
             Ok(asleep) => *asleep,
             Err(poisoned) => *poisoned.into_inner(),
@@ -119,10 +132,10 @@ impl Pool {
         if asleep > 0 {
             shared.wake.notify_all();
         }
-        let own = catch_unwind(AssertUnwindSafe(|| take_indices(shared, task)));
-        // `task` must outlive every worker's use of it, also when this thread unwinds.
+        let own = take_indices(shared, epoch);
+        // `task` must outlive every use of it, also when one panicked.
         let mut turns = 0u32;
-        while shared.working.load(Ordering::Acquire) != 0 {
+        while shared.done.load(Ordering::Acquire) != count {
             turns += 1;
             if turns < SPINS {
                 std::hint::spin_loop();
@@ -130,9 +143,10 @@ impl Pool {
                 std::thread::yield_now();
             }
         }
+        shared.state.store(epoch << 32 | CLOSED, Ordering::Release);
         let panicked = shared.panicked.swap(false, Ordering::Relaxed);
         drop(turn);
-        if let Err(payload) = own {
+        if let Some(payload) = own {
             resume_unwind(payload);
         }
         assert!(!panicked, "a thread of the pool panicked");
@@ -142,7 +156,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.shared.epoch.fetch_add(1, Ordering::Release);
+        self.shared.state.fetch_add(1 << 32, Ordering::Release);
         drop(self.shared.asleep.lock());
         self.shared.wake.notify_all();
         for worker in self.workers.drain(..) {
@@ -152,17 +166,47 @@ impl Drop for Pool {
     }
 }
 
-fn take_indices(shared: &Shared, task: Task<'_>) {
+/// Runs indices of `epoch` until none is left or another epoch is open; the payload of the first
+/// panic here.
+fn take_indices(shared: &Shared, epoch: u64) -> Option<Box<dyn Any + Send>> {
+    let mut payload = None;
     INSIDE.set(true);
-    let count = shared.count.load(Ordering::Relaxed);
-    loop {
-        let i = shared.next.fetch_add(1, Ordering::Relaxed);
-        if i >= count {
-            break;
+    while let Some((task, index)) = take_index(shared, epoch) {
+        // SAFETY: the index is one of this epoch's and not done, so the caller of `run`, whose
+        // `Task` this points to, still waits.
+        let task: Task<'_> = unsafe { *task };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(index))) {
+            shared.panicked.store(true, Ordering::Relaxed);
+            payload.get_or_insert(panic);
         }
-        task(i);
+        shared.done.fetch_add(1, Ordering::Release);
     }
     INSIDE.set(false);
+    payload
+}
+
+/// The next index of `epoch` and its task, if one is left.
+fn take_index(shared: &Shared, epoch: u64) -> Option<(*mut Task<'static>, usize)> {
+    let mut state = shared.state.load(Ordering::Acquire);
+    loop {
+        // If these are of a later epoch, this one was closed before they were stored, and the
+        // exchange below fails. (It could succeed for a thread that slept through 2^32 epochs.)
+        let count = shared.count.load(Ordering::Acquire);
+        let task = shared.task.load(Ordering::Acquire);
+        let next = state & CLOSED;
+        if epoch_of(state) != epoch || next >= count as u64 {
+            return None;
+        }
+        match shared.state.compare_exchange_weak(
+            state,
+            state + 1,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
+            Ok(_) => return Some((task, next as usize)),
+            Err(now) => state = now,
+        }
+    }
 }
 
 fn work(shared: &Shared) {
@@ -172,22 +216,14 @@ fn work(shared: &Shared) {
         if shared.stop.load(Ordering::Relaxed) {
             return;
         }
-        let task = shared.task.load(Ordering::Relaxed);
-        // SAFETY: `run` stored a pointer to a live `Task` before the epoch this thread has just
-        // acquired, and keeps it alive until `working`, decremented below, is zero.
-        let task: Task<'_> = unsafe { *task };
-        if catch_unwind(AssertUnwindSafe(|| take_indices(shared, task))).is_err() {
-            INSIDE.set(false);
-            shared.panicked.store(true, Ordering::Relaxed);
-        }
-        shared.working.fetch_sub(1, Ordering::Release);
+        take_indices(shared, seen);
     }
 }
 
 /// Waits for an epoch other than `seen`: first spinning, then asleep.
 fn wait_for_epoch(shared: &Shared, seen: u64) -> u64 {
     for _ in 0..SPINS {
-        let epoch = shared.epoch.load(Ordering::Acquire);
+        let epoch = epoch_of(shared.state.load(Ordering::Acquire));
         if epoch != seen {
             return epoch;
         }
@@ -199,7 +235,7 @@ fn wait_for_epoch(shared: &Shared, seen: u64) -> u64 {
     };
     *asleep += 1;
     loop {
-        let epoch = shared.epoch.load(Ordering::Acquire);
+        let epoch = epoch_of(shared.state.load(Ordering::Acquire));
         if epoch != seen {
             *asleep -= 1;
             return epoch;
