@@ -10,6 +10,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -68,8 +69,20 @@ enum Convention {
     Native,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    if arguments.bits.is_nan() || arguments.bits <= 0.0 {
+        return Err("--bits must be above zero".into());
+    }
     let layout = match arguments.layout {
         Convention::Modelopt => Layout::ModelOpt,
         Convention::CompressedTensors => Layout::CompressedTensors,
