@@ -14,6 +14,7 @@
 
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
+mod host_memory;
 pub(crate) mod software;
 
 use std::fmt::Debug;

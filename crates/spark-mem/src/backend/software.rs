@@ -14,12 +14,12 @@
 
 #![allow(unsafe_code, reason = "copies bytes between raw addresses")]
 
-use std::alloc::Layout;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::host_memory::{allocate_host, free_host};
 use super::{
     Advice, Argument, Backend, Handle, Hint, HostArgument, HostFunction, Place, RawMemory, Side,
 };
@@ -28,42 +28,12 @@ use crate::error::DriverError;
 use crate::kernel::{KernelCode, LaunchShape};
 use crate::{BufferKind, MemError};
 
-/// Host memory of this size and more begins on a page, for direct I/O.
+/// Between allocations of the emulated card.
 const PAGE_BYTES: usize = 4096;
-/// Smaller host memory begins on a cache line.
-const LINE_BYTES: usize = 64;
 /// Where emulated device memory begins: not a canonical x86-64 or AArch64 address.
 const FIRST_DEVICE_ADDRESS: u64 = 0xDEC0_0000_0000_0000;
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: i32 = 2;
-
-/// Zeroed host memory; null if there is none.
-pub(crate) fn allocate_host(len_bytes: usize) -> *mut u8 {
-    match host_layout(len_bytes) {
-        // SAFETY: the layout has at least one byte.
-        Some(layout) => unsafe { std::alloc::alloc_zeroed(layout) },
-        None => std::ptr::null_mut(),
-    }
-}
-
-/// # Safety
-///
-/// `pointer` came from `allocate_host(len_bytes)` and is given back once.
-pub(crate) unsafe fn free_host(pointer: *mut u8, len_bytes: usize) {
-    if let Some(layout) = host_layout(len_bytes) {
-        // SAFETY: the caller's promise; the layout follows from the length alone.
-        unsafe { std::alloc::dealloc(pointer, layout) };
-    }
-}
-
-fn host_layout(len_bytes: usize) -> Option<Layout> {
-    let align = if len_bytes >= PAGE_BYTES {
-        PAGE_BYTES
-    } else {
-        LINE_BYTES
-    };
-    Layout::from_size_align(len_bytes.max(1), align).ok()
-}
 
 #[derive(Debug, Clone, Copy)]
 struct Block {

@@ -24,7 +24,7 @@ use spark_hal::cuda::{CudaApi as _, CudaDriver, CudaUnavailable};
 use spark_hal::gpu::CudaAttribute;
 use spark_hal::{ComputeCapability, Reading};
 
-use super::software::{allocate_host, free_host};
+use super::host_memory::{allocate_host, free_host};
 use super::{Advice, Argument, Backend, Handle, Hint, Place, RawMemory, Side};
 use crate::buffer::allocation::lock;
 use crate::device::{DeviceInfo, DeviceKind, DeviceOptions};
