@@ -185,7 +185,7 @@ impl Record {
             .iter()
             .map(|case| {
                 json!({
-                    "case": case.name, "unit": case.unit, "runs": case.n_runs,
+                    "name": case.name, "unit": case.unit, "runs": case.n_runs,
                     "min": case.min, "median": case.median, "max": case.max, "p95": case.p95,
                     "load_ms": case.load_ms, "weight_bytes": case.weight_bytes,
                     "arena_bytes": case.arena_bytes, "golden_max_rel": case.golden_max_rel,
