@@ -38,6 +38,7 @@ pub mod compare;
 pub mod control;
 pub mod env;
 mod error;
+mod input_file;
 pub mod integrate;
 pub mod learned;
 pub mod metric;

@@ -6,8 +6,8 @@
 //!
 //! Roll becomes an acceleration, `9.81 sin(roll)`; the logged steering has its sign turned.
 
-use crate::SimError;
 use crate::vehicle::GRAVITY;
+use crate::{SimError, input_file};
 use std::path::Path;
 
 /// Largest file read, bytes.
@@ -53,19 +53,7 @@ const COLUMNS: [&str; 5] = [
 /// line and column of a missing column or a value that is not a number. An empty steering
 /// command is NaN, as in the challenge's own files.
 pub fn read_segment(path: &Path, name: &str) -> Result<Segment, SimError> {
-    let io = |source| SimError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let bytes = std::fs::metadata(path).map_err(io)?.len();
-    if bytes > MAX_BYTES {
-        return Err(SimError::FileTooLarge {
-            path: path.to_owned(),
-            bytes,
-            most: MAX_BYTES,
-        });
-    }
-    let text = std::fs::read_to_string(path).map_err(io)?;
+    let text = input_file::read_text(path, MAX_BYTES)?;
     parse(&text, name).map_err(|reason| SimError::Parse {
         path: path.to_owned(),
         reason,

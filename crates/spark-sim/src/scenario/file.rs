@@ -20,7 +20,7 @@
 //! the scenario's number and the reason.
 
 use super::{Scenario, Sweep};
-use crate::SimError;
+use crate::{SimError, input_file};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
@@ -67,19 +67,7 @@ impl ScenarioFile {
     /// [`SimError::InFile`] naming the scenario that is not valid.
     pub fn read(path: &Path) -> Result<Self, SimError> {
         let format = format_of(path)?;
-        let io = |source| SimError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let bytes = std::fs::metadata(path).map_err(io)?.len();
-        if bytes > MAX_BYTES {
-            return Err(SimError::FileTooLarge {
-                path: path.to_owned(),
-                bytes,
-                most: MAX_BYTES,
-            });
-        }
-        let text = std::fs::read_to_string(path).map_err(io)?;
+        let text = input_file::read_text(path, MAX_BYTES)?;
         let parse = |reason: String| SimError::Parse {
             path: path.to_owned(),
             reason,

@@ -10,7 +10,7 @@
 
 use super::file::write_atomically;
 use super::table::{COLUMNS, Column, ColumnKind, DriveMetadata, DriveRow, DriveTable, TableFault};
-use crate::SimError;
+use crate::{SimError, input_file};
 use parquet::basic::{Compression, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::column::writer::ColumnWriter;
@@ -37,14 +37,11 @@ const METADATA_KEY: &str = "scenario_metadata";
 ///
 /// # Errors
 ///
-/// [`SimError::Io`] if the file cannot be opened, [`SimError::Parse`] if it is not Parquet
+/// [`SimError::Io`] if the file cannot be opened or is no regular file, [`SimError::Parse`] if it is not Parquet
 /// or its metadata is not JSON, [`SimError::Table`] naming column and row where it does not
 /// follow the schema.
 pub fn read_drive(path: &Path) -> Result<DriveTable, SimError> {
-    let file = File::open(path).map_err(|source| SimError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
+    let (file, _) = input_file::open(path)?;
     // A damaged file must not take the process down, whatever the decoder thinks of it.
     catch_unwind(AssertUnwindSafe(|| read_table(path, file))).unwrap_or_else(|_| {
         Err(SimError::Parse {

@@ -305,6 +305,11 @@ fn scenario_files_that_lie_are_refused_with_a_reason() {
     );
     check("cut.json", "{\"scenario\": [", "line 1");
     check(
+        "model.toml",
+        &format!("{scenario}vehicle = {{ model = \"multi_body\" }}"),
+        "expected one of `kinematic`",
+    );
+    check(
         "step.toml",
         &format!("{scenario}dt_s = 0.1\nvehicle = {{ model = \"drift\" }}"),
         "too long",
