@@ -16,13 +16,12 @@
 //!
 //! One-thread figures are per second of processor time, as other programs on a shared machine would
 //! otherwise be measured instead; `wall_median` is the rate by the clock on the wall. Figures of
-//! several threads are by the wall. The processor time of Linux is exact to a scheduler tick (4 ms at
-//! worst), so runs last 40 ms and more.
+//! several threads are by the wall.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![allow(
     unsafe_code,
-    reason = "the measured memory speed needs stores past the caches"
+    reason = "the measured memory speed needs stores past the caches; the thread's own clock is libc's"
 )]
 
 mod cases;
@@ -66,9 +65,13 @@ struct Run {
 
 /// Processor time of this thread in seconds; nothing where the system does not tell.
 fn thread_seconds() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let nanoseconds: f64 = text.split_whitespace().next()?.parse().ok()?;
-    Some(nanoseconds * 1e-9)
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a whole `timespec` that the call may write to.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    (status == 0).then_some(time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64)
 }
 
 fn run(case: &mut Case) -> Run {

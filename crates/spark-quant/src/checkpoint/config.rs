@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::container::write_file;
+use super::container::{read_file, write_file};
 use super::{Checkpoint, Entry, Layout, Weight};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, Scales};
@@ -288,7 +288,7 @@ impl Checkpoint {
         let (checkpoint, layout) = Self::read(&folder.join("model.safetensors"))?;
         let path = folder.join("config.json");
         if path.exists() {
-            let text = std::fs::read(&path).map_err(QuantError::io(&path))?;
+            let text = read_file(&path)?;
             let config: Value =
                 serde_json::from_slice(&text).map_err(|source| QuantError::Json {
                     what: "config.json",

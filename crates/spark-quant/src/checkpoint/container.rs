@@ -19,6 +19,18 @@ use safetensors::{Dtype, SafeTensors};
 use super::METADATA_KEY;
 use crate::error::QuantError;
 
+/// The bytes of a regular file; pipes and devices may never end.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, QuantError> {
+    // Asked before opening: to open a pipe is to wait for somebody who writes.
+    let metadata = fs::metadata(path).map_err(QuantError::io(path))?;
+    if !metadata.is_file() {
+        let reason = "it is not a regular file";
+        let error = io::Error::new(io::ErrorKind::InvalidInput, reason);
+        return Err(QuantError::io(path)(error));
+    }
+    fs::read(path).map_err(QuantError::io(path))
+}
+
 /// What this crate keeps in the header beyond what the layouts can say.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]

@@ -171,9 +171,10 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// As [`Checkpoint::from_bytes`]; [`QuantError::Io`] if the file cannot be read.
+    /// As [`Checkpoint::from_bytes`]; [`QuantError::Io`] if the file cannot be read or is no regular
+    /// file.
     pub fn read(path: &Path) -> Result<(Self, Layout), QuantError> {
-        let bytes = std::fs::read(path).map_err(QuantError::io(path))?;
+        let bytes = container::read_file(path)?;
         Self::from_bytes(&bytes)
     }
 

@@ -691,3 +691,12 @@ fn mixed_scales_are_of_the_right_kind() {
         })
     ));
 }
+
+#[cfg(unix)]
+#[test]
+fn devices_and_folders_are_no_checkpoints() {
+    for path in ["/dev/zero", "/"] {
+        let result = Checkpoint::read(std::path::Path::new(path));
+        assert!(matches!(result, Err(QuantError::Io { .. })), "{path}");
+    }
+}
