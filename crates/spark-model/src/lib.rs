@@ -11,6 +11,7 @@ pub mod tensor;
 pub mod zoo;
 
 mod error;
+mod regular_file;
 mod runner;
 
 pub use error::ModelError;

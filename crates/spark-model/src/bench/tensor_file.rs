@@ -10,12 +10,14 @@
 //! Deliberately absent: 4- and 6-bit types, complex numbers, and reading without a copy.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 
 use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
 use super::BenchError;
+use crate::regular_file;
 use crate::tensor::{DType, Tensor, TensorData};
 
 /// Tensors by name.
@@ -25,13 +27,16 @@ pub type TensorMap = BTreeMap<String, Tensor>;
 ///
 /// # Errors
 ///
-/// [`BenchError::Io`] if the file cannot be read, [`BenchError::NotTensors`] if it is not
+/// [`BenchError::Io`] if the file cannot be read or is no regular file, [`BenchError::NotTensors`] if it is not
 /// sound or holds an element type this crate has no tensor for.
 pub fn read(path: &Path) -> Result<TensorMap, BenchError> {
-    let bytes = std::fs::read(path).map_err(|source| BenchError::Io {
+    let io = |source| BenchError::Io {
         path: path.to_owned(),
         source,
-    })?;
+    };
+    let (mut file, _) = regular_file::open(path).map_err(io)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(io)?;
     let refused = |reason: String| BenchError::NotTensors {
         path: path.to_owned(),
         reason,

@@ -22,6 +22,7 @@ use std::path::{Component, Path, PathBuf};
 use super::error::OnnxError;
 use super::proto::{StringStringEntryProto, text};
 use super::wire::Budget;
+use crate::regular_file;
 
 /// The files beside one model.
 #[derive(Debug)]
@@ -123,10 +124,5 @@ impl<'f> ExternalFiles<'f> {
 }
 
 fn open_file(path: &Path) -> Result<(File, u64), String> {
-    let metadata = path.metadata().map_err(|e| e.to_string())?;
-    if !metadata.is_file() {
-        return Err("it is not a regular file".to_owned());
-    }
-    let file = File::open(path).map_err(|e| e.to_string())?;
-    Ok((file, metadata.len()))
+    regular_file::open(path).map_err(|e| e.to_string())
 }

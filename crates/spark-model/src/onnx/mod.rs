@@ -26,6 +26,7 @@ pub mod proto;
 mod tensors;
 pub mod wire;
 
+use std::io::Read;
 use std::path::Path;
 
 pub use edit::replace_constants;
@@ -36,6 +37,7 @@ pub use tensors::write_tensor;
 
 use crate::ModelError;
 use crate::graph::Graph;
+use crate::regular_file;
 use external::ExternalFiles;
 use proto::ModelProto;
 use tensors::TensorSource;
@@ -60,21 +62,17 @@ pub fn load(path: &Path) -> Result<Graph, ModelError> {
         path: path.to_owned(),
         source,
     };
-    let metadata = std::fs::metadata(path).map_err(io)?;
-    if !metadata.is_file() {
-        // Pipes and devices may never end.
-        let kind = std::io::ErrorKind::InvalidInput;
-        return Err(io(std::io::Error::new(kind, "it is not a regular file")));
-    }
-    if metadata.len() > MAX_FILE_BYTES {
+    let (mut file, size) = regular_file::open(path).map_err(io)?;
+    if size > MAX_FILE_BYTES {
         return Err(OnnxError::TooLarge {
             what: "the size of the file",
-            got: metadata.len(),
+            got: size,
             limit: MAX_FILE_BYTES,
         }
         .into());
     }
-    let bytes = std::fs::read(path).map_err(io)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(io)?;
     let folder = match path.parent() {
         Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
         Some(folder) => folder,
