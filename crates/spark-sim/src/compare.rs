@@ -62,6 +62,17 @@ pub enum Verdict {
     Undecided,
 }
 
+impl Verdict {
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
 /// One metric of both algorithms.
 #[derive(Debug, Clone, Serialize)]
 pub struct MetricComparison {

@@ -1,11 +1,11 @@
 //! A comparison as one self-contained HTML file: no script, no font, no request.
 
-use super::number::{short, signed};
+use super::number::{percent, short, signed};
 use super::plot::{intervals, scatter};
 use super::replay::replay_svg;
 use super::svg::escape;
 use crate::SimError;
-use crate::compare::{Comparison, Verdict};
+use crate::compare::Comparison;
 use crate::metric::CATALOGUE;
 use crate::run::{RunReport, Trace};
 use crate::scenario::Scenario;
@@ -120,14 +120,8 @@ fn table(page: &mut String, comparison: &Comparison) {
          <th>change</th><th>interval of the mean</th><th>verdict</th><th>regressions</th></tr>",
     );
     for m in &comparison.metrics {
-        let percent = m
-            .change_percent
-            .map_or_else(|| "n/a".to_owned(), |p| format!("{} %", signed(p)));
-        let verdict = match m.verdict {
-            Verdict::Better => "better",
-            Verdict::Worse => "worse",
-            Verdict::Undecided => "undecided",
-        };
+        let percent = percent(m.change_percent);
+        let verdict = m.verdict.name();
         let _ = write!(
             page,
             "<tr><td>{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{percent}</td>\

@@ -1,6 +1,6 @@
 //! Reports as Markdown tables.
 
-use super::number::{short, signed};
+use super::number::{percent, short, signed};
 use crate::compare::{Comparison, Verdict, summarise};
 use crate::run::RunReport;
 use std::fmt::Write as _;
@@ -30,13 +30,10 @@ pub fn markdown(comparison: &Comparison) -> String {
     text.push_str("| metric | unit | n | baseline | candidate | change | 95 % interval | verdict | regressions |\n");
     text.push_str("|---|---|---:|---:|---:|---:|---|---|---:|\n");
     for m in &comparison.metrics {
-        let percent = m
-            .change_percent
-            .map_or_else(|| "n/a".to_owned(), |p| format!("{} %", signed(p)));
+        let percent = percent(m.change_percent);
         let verdict = match m.verdict {
-            Verdict::Better => "better",
-            Verdict::Worse => "**worse**",
-            Verdict::Undecided => "undecided",
+            Verdict::Worse => format!("**{}**", m.verdict.name()),
+            _ => m.verdict.name().to_owned(),
         };
         let _ = writeln!(
             text,

@@ -24,3 +24,8 @@ pub(super) fn signed(value: f64) -> String {
         text
     }
 }
+
+/// A change in percent; "n/a" where there is nothing to divide by.
+pub(super) fn percent(change: Option<f64>) -> String {
+    change.map_or_else(|| "n/a".to_owned(), |p| format!("{} %", signed(p)))
+}
