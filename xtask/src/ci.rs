@@ -185,9 +185,9 @@ fn test(workspace: &Workspace) -> Result<(), Error> {
     command::test(workspace, &[])
 }
 
-/// The default features leave the CUDA path out; debug assertions are on here.
+/// The default features leave the CUDA path and candle out; debug assertions are on here.
 fn cuda(workspace: &Workspace) -> Result<(), Error> {
-    let mut test = cargo(&["test", "-p", "spark-mem", "--features", "cuda"]);
+    let mut test = cargo(&["test", "-p", "spark-mem", "--features", "cuda,candle"]);
     let counts = command::run_tests(test.current_dir(&workspace.root))?;
     println!("{counts}");
     Ok(())

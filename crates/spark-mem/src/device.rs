@@ -22,6 +22,7 @@ use spark_hal::config::{Config, CudaUse, DeviceChoice, config};
 use crate::backend::software::Software;
 use crate::backend::{Backend, Handle};
 use crate::budget::{Budget, Watch};
+use crate::buffer::adopted::Adopted;
 use crate::buffer::allocation::{Allocation, lock};
 use crate::error::DriverError;
 use crate::kernel::{Kernel, KernelCode, KernelSource, Parameters};
@@ -340,6 +341,35 @@ impl Device {
     /// As [`Device::buffer`].
     pub fn shared<T: Element>(&self, len: usize) -> Result<Buffer<T>, MemError> {
         self.buffer(self.shared_kind(), len)
+    }
+
+    /// These numbers in memory that both sides use, without a copy where the device reads
+    /// plain memory of the program: on the CPU, and on a GPU that walks the CPU's page
+    /// tables. Elsewhere they are copied into [`Device::shared`] memory, which is counted.
+    ///
+    /// In place their address is a multiple of the element's size and of no more, unlike
+    /// that of other buffers, and the budget does not count them: they were there before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::buffer`] and [`Buffer::upload`].
+    pub fn buffer_from_vec<T: Element>(
+        &self,
+        stream: &Stream,
+        values: Vec<T>,
+    ) -> Result<Buffer<T>, MemError> {
+        self.check_usable()?;
+        stream.check_same_device(self)?;
+        let len = values.len();
+        let kind = self.shared_kind();
+        if !matches!(kind, BufferKind::Host | BufferKind::System) {
+            let mut buffer = self.shared(len)?;
+            buffer.upload(stream, &values)?;
+            return Ok(buffer);
+        }
+        let n_bytes = bytes_of::<T>(len)?;
+        let allocation = Allocation::of_program(self.clone(), kind, Adopted::new(values), n_bytes);
+        Ok(Buffer::from_allocation(Arc::new(allocation), len))
     }
 
     /// The bytes, cleared. Host-visible memory comes zeroed from the backend.

@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code, reason = "the trait is a promise about memory layout")]
 
+use half::{bf16, f16};
+
 /// A number that CPU and GPU lay out alike.
 ///
 /// # Safety
@@ -9,15 +11,16 @@
 /// Every bit pattern is a value, zeros included; there is no padding, no pointer and
 /// nothing to drop; CUDA C has a type of the same size and alignment.
 pub unsafe trait Element: Copy + Send + Sync + std::fmt::Debug + 'static {
-    /// The type's name in CUDA C.
+    /// The type's name in CUDA C; the 16-bit floats come from `cuda_fp16.h` and `cuda_bf16.h`.
     const CUDA_NAME: &'static str;
 }
 
 macro_rules! elements {
     ($($rust:ty = $cuda:literal),*) => {
         $(
-            // SAFETY: a primitive number has no padding and no invalid bit pattern, and
-            // CUDA C on Linux gives the named type the same size and alignment.
+            // SAFETY: a primitive number, or a transparent wrapper of 16 bits, has no
+            // padding and no invalid bit pattern, and CUDA C on Linux gives the named type
+            // the same size and alignment.
             unsafe impl Element for $rust {
                 const CUDA_NAME: &'static str = $cuda;
             }
@@ -35,5 +38,7 @@ elements!(
     u64 = "unsigned long long",
     i64 = "long long",
     f32 = "float",
-    f64 = "double"
+    f64 = "double",
+    f16 = "__half",
+    bf16 = "__nv_bfloat16"
 );

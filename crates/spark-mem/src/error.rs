@@ -161,6 +161,10 @@ pub enum MemError {
     /// This program was built without the feature `cuda`.
     #[error("built without CUDA support (feature `cuda` of spark-mem)")]
     BuiltWithoutCuda,
+    /// candle refused a tensor.
+    #[cfg(feature = "candle")]
+    #[error("candle: {0}")]
+    Candle(#[from] candle_core::Error),
     /// A file could not be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {

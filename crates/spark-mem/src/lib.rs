@@ -3,6 +3,7 @@
 //! ```text
 //! device   the CPU, a GPU, or a card emulated in host memory     stream, event, graph
 //! buffer   Host Pinned Unified System Device; guards for the host budget, pool, statistics
+//! candle   tensors from buffers and back (feature `candle`)
 //! kernel   CUDA C -> NVRTC -> cubin kept on disk; host versions   file: mapped, direct, tensors
 //! ```
 //!
@@ -28,6 +29,8 @@
 mod backend;
 mod budget;
 pub mod buffer;
+#[cfg(feature = "candle")]
+mod candle;
 pub mod device;
 mod element;
 mod error;

@@ -17,6 +17,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::adopted::Adopted;
 use crate::backend::RawMemory;
 use crate::budget::Reservation;
 use crate::pool::PoolInner;
@@ -92,6 +93,8 @@ pub(crate) struct Allocation {
     mirror: Mutex<Option<Arc<Allocation>>>,
     home: Option<Weak<PoolInner>>,
     reservation: Option<Reservation>,
+    /// The owner of memory that no backend allocated.
+    adopted: Option<Adopted>,
 }
 
 // SAFETY: the pointer in `memory` is owned by this value; who may use it is decided by
@@ -109,7 +112,48 @@ impl Allocation {
             mirror: Mutex::default(),
             home: None,
             reservation: Some(reservation),
+            adopted: None,
         }
+    }
+
+    /// Memory of the program, which the device reaches at the host's address. The budget
+    /// does not count it: it was there before.
+    pub(crate) fn of_program(
+        device: Device,
+        kind: BufferKind,
+        adopted: Adopted,
+        len_bytes: usize,
+    ) -> Self {
+        let memory = if len_bytes == 0 {
+            RawMemory::empty(kind)
+        } else {
+            RawMemory {
+                host: adopted.pointer(),
+                device: adopted.pointer() as u64,
+                len_bytes,
+                kind,
+            }
+        };
+        Self {
+            device,
+            memory,
+            state: Mutex::default(),
+            mirror: Mutex::default(),
+            home: None,
+            reservation: None,
+            adopted: Some(adopted),
+        }
+    }
+
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.adopted.is_some()
+    }
+
+    /// The program's own memory, if it was that. No work may be left on it.
+    pub(crate) fn take_adopted(&mut self) -> Option<Adopted> {
+        let adopted = self.adopted.take()?;
+        self.memory = RawMemory::empty(self.memory.kind);
+        Some(adopted)
     }
 
     /// Memory that goes back to this pool instead of the backend.
@@ -125,6 +169,7 @@ impl Allocation {
             mirror: Mutex::default(),
             home: Some(home),
             reservation: parts.reservation,
+            adopted: parts.adopted,
         }
     }
 
@@ -136,6 +181,7 @@ impl Allocation {
             memory: std::mem::replace(&mut self.memory, empty),
             used,
             reservation: self.reservation.take(),
+            adopted: self.adopted.take(),
         }
     }
 
@@ -279,6 +325,8 @@ pub(crate) struct PoolBlock {
     pub(crate) used: Vec<Use>,
     /// Given back to the budget together with the memory.
     pub(crate) reservation: Option<Reservation>,
+    /// Gives the memory back in the backend's place.
+    pub(crate) adopted: Option<Adopted>,
 }
 
 // SAFETY: the memory is owned by the block and nobody uses it while a pool keeps it.
@@ -298,6 +346,7 @@ impl Drop for Allocation {
             memory,
             used,
             reservation: self.reservation.take(),
+            adopted: self.adopted.take(),
         };
         match home {
             Some(home) => home.put(block),
@@ -321,6 +370,9 @@ pub(crate) fn release(device: &Device, mut block: PoolBlock) {
         {
             device.defer(error);
         }
+    }
+    if block.adopted.is_some() {
+        return; // dropped with the block
     }
     // SAFETY: the memory came from this backend, its only owner is dropped, and every
     // stream that used it has passed its work or is lost with its device.

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! kind      allocated by             host sees it     device sees it
-//! Host      the system               yes              no (on the CPU device: yes)
+//! Host      the system, the program  yes              no (on the CPU device: yes)
 //! Pinned    the driver, in host RAM  yes              yes; over the bus on a card
 //! Unified   the driver, managed      yes              yes; pages may move
-//! System    the system               yes              yes, through the CPU's page tables
+//! System    the system, the program  yes              yes, through the CPU's page tables
 //! Device    the driver               by copy          yes
 //! ```
 //!
@@ -19,6 +19,7 @@
 //! queued, a guard borrows it while it is open, and opening a guard waits for what was
 //! queued. What borrows cannot show (a recorded graph) is refused when it is launched.
 
+pub(crate) mod adopted;
 pub(crate) mod allocation;
 mod guard;
 mod view;
@@ -31,6 +32,7 @@ pub use view::{View, ViewMut};
 
 use crate::stats::Direction;
 use crate::{Device, Element, MemError, Stream};
+use adopted::Adopted;
 use allocation::Allocation;
 
 /// Where a buffer's memory lies. See the [module](self).
@@ -210,15 +212,48 @@ impl<T: Element> Buffer<T> {
     /// [`MemError::LengthMismatch`]; as [`Buffer::overwrite`].
     pub fn upload(&mut self, stream: &Stream, from: &[T]) -> Result<(), MemError> {
         check_len("from", from.len(), self.len)?;
-        let n_bytes = self.len_bytes();
         let mut guard = self.overwrite(stream)?;
         guard.copy_from_slice(from);
         guard.finish()?;
+        self.count_copy_on_host();
+        Ok(())
+    }
+
+    /// Its elements as a `Vec`. A buffer made by [`Device::buffer_from_vec`] in place gives
+    /// that very memory back; from any other one they are copied, which is counted. Waits
+    /// for the device's work.
+    ///
+    /// A recorded graph keeps its buffers, so their elements are copied too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Buffer::read`]. What the buffer held is then gone with it.
+    pub fn into_vec(mut self, stream: &Stream) -> Result<Vec<T>, MemError> {
+        if !self.allocation.is_adopted() {
+            return self.to_vec(stream);
+        }
+        self.overwrite(stream)?.finish()?; // the device neither reads nor writes it any more
+        let mut allocation = match Arc::try_unwrap(self.allocation) {
+            Ok(allocation) => allocation,
+            Err(shared) => return Self::from_allocation(shared, self.len).to_vec(stream),
+        };
+        let adopted = allocation.take_adopted();
+        Ok(adopted.map_or_else(Vec::new, Adopted::into_vec))
+    }
+
+    /// A copy of its elements.
+    fn to_vec(&self, stream: &Stream) -> Result<Vec<T>, MemError> {
+        let values = self.read(stream)?.to_vec();
+        self.count_copy_on_host();
+        Ok(values)
+    }
+
+    /// Counts a copy that the CPU made, where the guard has not counted one already.
+    pub(crate) fn count_copy_on_host(&self) {
         if self.kind().is_host_visible() {
             let counters = &self.device().inner().counters;
-            counters.copied(Direction::OnHost, n_bytes);
+            counters.copied(Direction::OnHost, self.len_bytes());
         }
-        Ok(())
     }
 
     /// Copies it into a slice.
@@ -229,15 +264,12 @@ impl<T: Element> Buffer<T> {
     pub fn download(&self, stream: &Stream, to: &mut [T]) -> Result<(), MemError> {
         check_len("to", to.len(), self.len)?;
         to.copy_from_slice(&self.read(stream)?);
-        if self.kind().is_host_visible() {
-            let counters = &self.device().inner().counters;
-            counters.copied(Direction::OnHost, self.len_bytes());
-        }
+        self.count_copy_on_host();
         Ok(())
     }
 }
 
-fn check_len(what: &'static str, got: usize, want: usize) -> Result<(), MemError> {
+pub(crate) fn check_len(what: &'static str, got: usize, want: usize) -> Result<(), MemError> {
     if got == want {
         return Ok(());
     }

@@ -12,6 +12,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use half::{bf16, f16};
+
 use crate::backend::{Argument, HostArgument};
 use crate::buffer::allocation::Allocation;
 use crate::{Element, MemError, Stream, View, ViewMut};
@@ -187,7 +189,7 @@ macro_rules! scalars {
     };
 }
 
-scalars!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
+scalars!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, f16, bf16);
 
 macro_rules! tuples {
     ($($($name:ident $idx:tt),+;)+) => {

@@ -1,5 +1,6 @@
 //! The kernels of the suite with their host versions.
 
+use half::bf16;
 use spark_mem::{KernelSource, LaunchShape, Read, Write};
 
 /// Their CUDA C.
@@ -53,7 +54,7 @@ pub(crate) const SOFTMAX: KernelSource<(Write<f32>, Read<f32>, u32)> = KernelSou
 });
 
 /// `c`, `a`, `b`, `n`, `k`.
-type Matmul = (Write<f32>, Read<u16>, Read<u16>, u32, u32);
+type Matmul = (Write<f32>, Read<bf16>, Read<bf16>, u32, u32);
 
 /// `C[M][N] = A[M][K] * B[N][K]` of bf16 values, on tensor cores where there are some.
 pub(crate) const MATMUL: KernelSource<Matmul> = KernelSource::new(
@@ -66,12 +67,7 @@ pub(crate) const MATMUL: KernelSource<Matmul> = KernelSource::new(
     for (row, out) in c.chunks_mut(n).enumerate() {
         for (column, out) in out.iter_mut().enumerate() {
             let pairs = a[row * k..][..k].iter().zip(&b[column * k..][..k]);
-            *out = pairs.map(|(a, b)| bf16(*a) * bf16(*b)).sum();
+            *out = pairs.map(|(a, b)| a.to_f32() * b.to_f32()).sum();
         }
     }
 });
-
-/// The value of bf16 bits.
-pub(crate) fn bf16(bits: u16) -> f32 {
-    f32::from_bits(u32::from(bits) << 16)
-}

@@ -8,6 +8,7 @@
 //! real_compiler  NVRTC, where there is one
 //! children     what needs a process of its own
 //! files        loaded, mapped, as tensors
+//! candle       tensors from buffers and back
 //! kernels      the kernels the suite launches  logged     what was logged meanwhile
 //! ```
 
@@ -21,6 +22,8 @@
 )]
 
 mod cache;
+#[cfg(feature = "candle")]
+mod candle;
 #[cfg(feature = "cuda")]
 mod children;
 mod conformance;

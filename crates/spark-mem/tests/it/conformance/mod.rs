@@ -53,6 +53,8 @@ macro_rules! for_each_case {
             streams_cross_threads,
             occupancy_is_told_or_refused,
             files_load_and_tensors_are_views,
+            memory_of_the_program_is_used_in_place,
+            memory_of_the_program_outlives_its_work,
             everything_is_given_back,
         }
     };
@@ -423,6 +425,68 @@ pub(crate) fn occupancy_is_told_or_refused(device: &Device) {
             ));
         }
     }
+}
+
+/// What a CPU and a Spark do without a copy, and a card with one each way.
+pub(crate) fn memory_of_the_program_is_used_in_place(device: &Device) {
+    let stream = device.new_stream().unwrap();
+    let mut given = Vec::with_capacity(2 * N);
+    given.extend(ramp(N));
+    let address = given.as_ptr();
+    let (budget, before) = (device.budget().used_bytes(), device.stats());
+    let mut buffer = device.buffer_from_vec(&stream, given).unwrap();
+    assert_eq!((buffer.len(), buffer.kind()), (N, device.shared_kind()));
+    let source = buffer_of(device, &stream, 2.0);
+    scale(device, &stream, &mut buffer, &source, 3.0);
+    let is_in_place = device.info().is_unified && device.info().shares_page_tables;
+    if is_in_place {
+        assert_eq!(buffer.device_address(), Some(address as u64));
+        let own_bytes = device.budget().used_bytes() - budget;
+        assert_eq!(own_bytes, source.len_bytes() as u64);
+    }
+    let got = buffer.into_vec(&stream).unwrap();
+    assert_eq!(got, vec![6.0; N]);
+    let copies = device.stats().since(&before);
+    if is_in_place {
+        assert_eq!((got.as_ptr(), got.capacity()), (address, 2 * N));
+        assert_eq!(copies.copies(), 1, "the upload of the source alone");
+    } else {
+        assert!(copies.copies() >= 3, "{copies:?}");
+    }
+    let none = device.buffer_from_vec(&stream, Vec::<u64>::new()).unwrap();
+    assert!(none.into_vec(&stream).unwrap().is_empty());
+    let other = Device::host().new_stream().unwrap();
+    assert!(matches!(
+        device.buffer_from_vec(&other, vec![1_u8]),
+        Err(MemError::OtherDevice)
+    ));
+}
+
+fn buffer_of(device: &Device, stream: &Stream, value: f32) -> Buffer<f32> {
+    filled(device, stream, device.shared_kind(), &[value; N])
+}
+
+/// Dropping it, or taking it back from under a graph, waits for what the device does with it.
+pub(crate) fn memory_of_the_program_outlives_its_work(device: &Device) {
+    let stream = device.new_stream().unwrap();
+    let input = device.buffer_from_vec(&stream, ramp(N)).unwrap();
+    let mut out = device.shared::<f32>(N).unwrap();
+    scale(device, &stream, &mut out, &input, 2.0);
+    drop(input); // queued work still reads it
+    let doubled: Vec<f32> = ramp(N).iter().map(|value| 2.0 * value).collect();
+    assert_eq!(values(&out, &stream), doubled);
+
+    let input = device.buffer_from_vec(&stream, ramp(N)).unwrap();
+    let mut out = device.shared::<f32>(N).unwrap();
+    let graph = stream
+        .capture(|stream| {
+            scale(device, stream, &mut out, &input, 2.0);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(input.into_vec(&stream).unwrap(), ramp(N)); // a copy: the graph keeps its own
+    graph.launch(&stream).unwrap();
+    assert_eq!(values(&out, &stream), doubled);
 }
 
 pub(crate) fn everything_is_given_back(device: &Device) {

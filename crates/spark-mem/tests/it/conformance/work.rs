@@ -3,7 +3,9 @@
 use spark_mem::{Buffer, Device, Graph, LaunchShape, MemError, Stream};
 
 use super::{N, filled, kinds, ramp, scale, values};
-use crate::kernels::{ACCUMULATE, COUNT_ABOVE, MATMUL, SCALE, SOFTMAX, bf16};
+use half::bf16;
+
+use crate::kernels::{ACCUMULATE, COUNT_ABOVE, MATMUL, SCALE, SOFTMAX};
 
 pub(crate) fn kernels_compute(device: &Device) {
     let stream = device.new_stream().unwrap();
@@ -109,15 +111,15 @@ pub(crate) fn tensor_cores_agree_with_an_oracle(device: &Device) {
     let stream = device.new_stream().unwrap();
     let (m, n, k) = (32, 24, 48);
     // Values of bf16 in no regular pattern, so that a swapped row or column shows.
-    let bits = |n: usize, seed: u32| -> Vec<u16> {
+    let irregular = |n: usize, seed: u32| -> Vec<bf16> {
         let value = |idx: u32| (idx.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 8) % 509;
         let values = (0..n as u32).map(|idx| value(idx) as f32 / 64.0 - 4.0);
-        values.map(|value| (value.to_bits() >> 16) as u16).collect()
+        values.map(bf16::from_f32).collect()
     };
-    let (a, b) = (bits(m * k, 1), bits(n * k, 2));
+    let (a, b) = (irregular(m * k, 1), irregular(n * k, 2));
     let kind = device.shared_kind();
-    let mut a_buffer = device.buffer::<u16>(kind, a.len()).unwrap();
-    let mut b_buffer = device.buffer::<u16>(kind, b.len()).unwrap();
+    let mut a_buffer = device.buffer::<bf16>(kind, a.len()).unwrap();
+    let mut b_buffer = device.buffer::<bf16>(kind, b.len()).unwrap();
     let mut c = device.buffer::<f32>(kind, m * n).unwrap();
     a_buffer.upload(&stream, &a).unwrap();
     b_buffer.upload(&stream, &b).unwrap();
@@ -139,9 +141,8 @@ pub(crate) fn tensor_cores_agree_with_an_oracle(device: &Device) {
     let c = values(&c, &stream);
     for row in 0..m {
         for column in 0..n {
-            let products = (0..k).map(|idx| {
-                f64::from(bf16(a[row * k + idx])) * f64::from(bf16(b[column * k + idx]))
-            });
+            let products =
+                (0..k).map(|idx| f64::from(a[row * k + idx]) * f64::from(b[column * k + idx]));
             let (mut wanted, mut size) = (0.0, 0.0);
             for product in products {
                 wanted += product;
