@@ -6,6 +6,7 @@ pub mod graph;
 pub mod onnx;
 pub mod openpilot;
 pub mod plan;
+pub mod precision;
 pub mod reference;
 pub mod tensor;
 pub mod zoo;

@@ -18,6 +18,7 @@ use spark_hal::config::{CudaUse, DeviceChoice, PrecisionChoice};
 use crate::cpu::{Executor, Isa, Pool};
 use crate::graph::{Dim, Graph, bind};
 use crate::plan::lower;
+use crate::precision::{Bf16Products, Wanted};
 use crate::{ModelError, Precision, Tensor, onnx};
 
 /// Plans kept; one more makes room by dropping the least recently used.
@@ -36,6 +37,8 @@ pub struct RunOptions {
     pub threads: Option<usize>,
     /// Instruction set on the CPU; `None` takes the best.
     pub isa: Option<Isa>,
+    /// How products of bf16 are computed on the CPU.
+    pub bf16_products: Bf16Products,
 }
 
 impl RunOptions {
@@ -46,6 +49,7 @@ impl RunOptions {
             device: None,
             threads: None,
             isa: None,
+            bf16_products: Bf16Products::Fastest,
         }
     }
 
@@ -74,6 +78,13 @@ impl RunOptions {
     #[must_use]
     pub fn isa(mut self, isa: Isa) -> Self {
         self.isa = Some(isa);
+        self
+    }
+
+    /// With products of bf16 computed this way.
+    #[must_use]
+    pub fn bf16_products(mut self, products: Bf16Products) -> Self {
+        self.bf16_products = products;
         self
     }
 }
@@ -124,8 +135,12 @@ pub struct StepInfo {
     pub kind: &'static str,
     /// Shapes, geometry and what was fused into it.
     pub detail: String,
-    /// Format its products are computed in.
+    /// Format of the operands of its products; fp32 where it has none.
     pub precision: Precision,
+    /// What computes them.
+    pub kernel: &'static str,
+    /// Why in this format.
+    pub reason: &'static str,
     /// Where it runs.
     pub device: &'static str,
     /// Multiply-accumulate operations of its products.
@@ -161,7 +176,8 @@ struct Session {
 /// ```
 pub struct ModelRunner {
     graph: Graph,
-    precision: Precision,
+    wanted: Wanted,
+    bf16_products: Bf16Products,
     isa: Isa,
     pool: Arc<Pool>,
     /// Most recently used last.
@@ -187,7 +203,7 @@ impl ModelRunner {
     /// build or machine cannot do; any error of binding or lowering the graph.
     pub fn from_graph(graph: Graph, options: &RunOptions) -> Result<Self, ModelError> {
         cpu_or_refuse(options)?;
-        let precision = fp32_or_refuse(options)?;
+        let precision = precision_or_refuse(options)?;
         let threads = match options.threads {
             Some(threads) => threads.max(1),
             None => spark_hal::machine().cpu.plan().n_threads,
@@ -198,7 +214,8 @@ impl ModelRunner {
         };
         let mut runner = Self {
             graph,
-            precision,
+            wanted: precision.into(),
+            bf16_products: options.bf16_products,
             isa,
             pool: Arc::new(Pool::new(threads)),
             sessions: Vec::new(),
@@ -214,9 +231,9 @@ impl ModelRunner {
         &self.graph
     }
 
-    /// The precision products are computed in.
+    /// The precision asked for; [`ModelRunner::steps`] says which step computes in what.
     pub fn precision(&self) -> Precision {
-        self.precision
+        self.wanted.precision
     }
 
     /// Where the model runs.
@@ -249,16 +266,21 @@ impl ModelRunner {
         let Some(session) = self.sessions.last() else {
             return Vec::new();
         };
-        let steps = session.executor.plan().steps.iter();
+        let steps = session.executor.plan().steps.iter().enumerate();
         steps
-            .map(|planned| StepInfo {
-                name: planned.name.clone(),
-                kind: planned.step.kind(),
-                detail: planned.step.describe(),
-                precision: self.precision,
-                device: self.device(),
-                macs: planned.step.macs(),
-                mean: None,
+            .map(|(index, planned)| {
+                let (precision, kernel, reason) = session.executor.format(index);
+                StepInfo {
+                    name: planned.name.clone(),
+                    kind: planned.step.kind(),
+                    detail: planned.step.describe(),
+                    precision,
+                    kernel,
+                    reason,
+                    device: self.device(),
+                    macs: planned.step.macs(),
+                    mean: None,
+                }
             })
             .collect()
     }
@@ -375,7 +397,9 @@ impl ModelRunner {
             .collect();
         let bound = bind(&self.graph, &given)?;
         let plan = lower(&bound)?;
-        Executor::new(plan, self.isa, Arc::clone(&self.pool))
+        let precisions = self.wanted.assign(&plan);
+        let pool = Arc::clone(&self.pool);
+        Executor::with_precisions(plan, self.isa, pool, &precisions, self.bf16_products)
     }
 }
 
@@ -399,18 +423,18 @@ fn cpu_or_refuse(options: &RunOptions) -> Result<(), ModelError> {
     }
 }
 
-/// Only fp32 has kernels; any other precision asked for is refused.
-fn fp32_or_refuse(options: &RunOptions) -> Result<Precision, ModelError> {
+/// A precision without kernels is refused.
+fn precision_or_refuse(options: &RunOptions) -> Result<Precision, ModelError> {
     let asked = match (options.precision, spark_hal::config().precision) {
         (Some(precision), _) | (None, PrecisionChoice::Fixed(precision)) => precision,
         (None, PrecisionChoice::Auto) => Precision::Fp32,
     };
     match asked {
-        Precision::Fp32 => Ok(asked),
+        Precision::Fp32 | Precision::Fp16 | Precision::Bf16 => Ok(asked),
         precision => Err(ModelError::PrecisionUnavailable {
             precision,
             device: "cpu",
-            available: "fp32",
+            available: "fp32, fp16, bf16",
         }),
     }
 }

@@ -205,13 +205,15 @@ impl Loaded {
         }))
     }
 
-    /// Steps of the plan by where they run and in which format.
+    /// Steps of the plan by where they run, in which format, and what computes their products.
     fn steps(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for step in self.runner.steps() {
-            *counts
-                .entry(format!("{} in {}", step.device, step.precision))
-                .or_default() += 1;
+            let what = match step.precision {
+                Precision::Fp32 => format!("{} in fp32", step.device),
+                precision => format!("{} in {precision} ({})", step.device, step.kernel),
+            };
+            *counts.entry(what).or_default() += 1;
         }
         counts
     }

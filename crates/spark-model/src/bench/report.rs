@@ -104,7 +104,7 @@ pub struct RunReport {
     pub accuracy: Option<AccuracyReport>,
     /// Distance from a golden file.
     pub golden: Option<GoldenReport>,
-    /// Steps of the plan by device and precision: what really ran where.
+    /// Steps of the plan by device, precision and kernel: what really ran where.
     pub steps: BTreeMap<String, usize>,
     /// Values of the outputs that are NaN or infinite.
     pub non_finite_outputs: usize,

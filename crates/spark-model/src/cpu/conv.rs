@@ -9,8 +9,10 @@
 //! A transposed convolution is the same product over the taps whose stride lands on a
 //! source pixel; the others read zeros.
 
+use super::columns::{Columns, Source};
+use super::formats::ProductFormat;
 use super::gemm::{
-    self, Ahead, MAX_ROWS, TapRows, Tile, TileEpilogue, TileShape, next_rows, panel_offset, panels,
+    Ahead, MAX_ROWS, TapRows, Tile, TileEpilogue, TileShape, next_rows, panel_offset, panels,
 };
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
@@ -23,6 +25,7 @@ const ROWS_PER_TASK: usize = 192;
 
 /// A convolution step with its weights packed.
 pub(crate) struct PreparedConv {
+    format: ProductFormat,
     /// One packed matrix per group, one after the other.
     weights: AlignedF32,
     group_len: usize,
@@ -37,28 +40,26 @@ pub(crate) struct PreparedConv {
 
 impl PreparedConv {
     /// Packs the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &ConvStep) -> Self {
+    pub(crate) fn new(isa: Isa, step: &ConvStep, format: ProductFormat) -> Self {
         let w = &step.weights;
-        let depth = w.taps * w.in_per_group;
-        let group_len = gemm::packed_len(isa, depth, w.out_per_group);
+        let columns = format.columns;
+        let group_len = columns.packed_len(isa, w.taps, w.in_per_group, w.out_per_group);
         let mut weights = AlignedF32::zeros(group_len * w.groups);
-        let source_len = depth * w.out_per_group;
+        let data = format.values(&w.data);
+        let source_len = w.taps * w.in_per_group * w.out_per_group;
         for (group, packed) in weights
             .as_mut_slice()
             .chunks_exact_mut(group_len.max(1))
             .enumerate()
         {
-            let source = &w.data[group * source_len..(group + 1) * source_len];
-            // SAFETY: `source` is a row-major [depth, out_per_group] matrix.
-            unsafe {
-                gemm::pack(
-                    isa,
-                    source.as_ptr(),
-                    (w.out_per_group as isize, 1),
-                    (depth, w.out_per_group),
-                    packed,
-                );
-            }
+            let source = Source {
+                data: &data[group * source_len..(group + 1) * source_len],
+                row_stride: w.out_per_group,
+                taps: w.taps,
+                depth: w.in_per_group,
+                n: w.out_per_group,
+            };
+            columns.pack(isa, source, packed);
         }
         let bias_stride = w.out_per_group.next_multiple_of(isa.lanes());
         let bias = step.epilogue.bias.as_ref().map(|bias| {
@@ -78,6 +79,7 @@ impl PreparedConv {
             })
             .collect();
         Self {
+            format,
             weights,
             group_len,
             bias,
@@ -144,6 +146,7 @@ impl PreparedConv {
                 }),
                 activation: step.epilogue.activation,
                 residual_first: step.epilogue.residual_first,
+                rounded: self.format.rounds_result,
                 isa,
             };
             let part = image.part(batch, group * w.in_per_group, group * w.out_per_group);
@@ -157,7 +160,11 @@ impl PreparedConv {
                 let job = Job {
                     image: &part,
                     tap_offsets: &self.tap_offsets,
-                    w: packed.wrapping_add(panel_offset(panel, w.taps * w.in_per_group)),
+                    w: packed.wrapping_add(panel_offset(
+                        panel,
+                        w.taps * self.format.columns.words(w.in_per_group),
+                    )),
+                    columns: self.format.columns,
                     column: panel.column,
                     shape: TileShape {
                         taps: w.taps,
@@ -236,6 +243,7 @@ struct Job<'a> {
     image: &'a Image,
     tap_offsets: &'a [isize],
     w: *const f32,
+    columns: Columns,
     column: usize,
     shape: TileShape,
     epilogue: TileEpilogue,
@@ -293,7 +301,7 @@ impl Job<'_> {
     ///
     /// Pointers must be valid for the step's shapes and the pixels not written elsewhere.
     unsafe fn run(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
-        let steps = self.shape.taps * self.shape.depth;
+        let steps = self.shape.taps * self.columns.words(self.shape.depth);
         let panel_len = steps * vectors * isa.lanes();
         let (mut m, mut index) = (first, 0);
         while m < last {
@@ -350,6 +358,7 @@ impl Job<'_> {
             offsets: self.tap_offsets,
             border: if inside { None } else { Some(&border) },
             w: self.w,
+            columns: self.columns,
             ahead,
             shape: self.shape,
             y: std::array::from_fn(|i| image.y.wrapping_offset(place(&image.y_strides, i))),

@@ -18,9 +18,13 @@
 //! 3. With few rows the weights come from memory as fast as they are used. While the tiles of
 //!    one panel run, they ask for the lines of the next, one at every step of the depth.
 //! 4. The order of additions depends on the shapes alone, not on threads or tiles.
+//!
+//! Columns held in 16 bits have kernels of their own in `narrow`, between the same start and
+//! the same finish.
 
-use super::math;
+use super::columns::Columns;
 use super::simd::{Isa, Simd, dispatch};
+use super::{math, narrow, rounding};
 use crate::plan::Activation;
 
 /// One panel of packed columns.
@@ -120,6 +124,8 @@ pub(crate) struct TileEpilogue {
     pub(crate) activation: Activation,
     /// Whether the activation comes after the residual.
     pub(crate) residual_first: bool,
+    /// Whether results are rounded to bf16, because a product of bf16 reads them.
+    pub(crate) rounded: bool,
     /// Instruction set, for functions applied after storing.
     pub(crate) isa: Isa,
 }
@@ -145,6 +151,8 @@ pub(crate) struct Tile<'a> {
     pub(crate) border: Option<&'a dyn TapRows>,
     /// The panel's packed columns.
     pub(crate) w: *const f32,
+    /// How they are held.
+    pub(crate) columns: Columns,
     /// Depth and width.
     pub(crate) shape: TileShape,
     /// Results.
@@ -160,7 +168,7 @@ pub(crate) struct Tile<'a> {
 /// Memory to be asked for while a tile runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Ahead {
-    start: *const f32,
+    pub(crate) start: *const f32,
     /// Elements to the next line; 0 repeats one line, which costs nothing.
     step: usize,
 }
@@ -198,27 +206,53 @@ impl Tile<'_> {
     ///
     /// For each of the rows: `x` and `border` must give pointers readable for `shape.depth` elements,
     /// `y` must be writable and `residual`, if not null, readable for `shape.columns`. `w` must hold
-    /// `taps * depth * vectors * LANES` elements, and the bias, if any, `vectors * LANES`.
+    /// `taps * columns.words(depth) * vectors * LANES` elements, and the bias, if any, `vectors * LANES`.
     pub(crate) unsafe fn run(&self, isa: Isa, vectors: usize, rows: usize) {
         // SAFETY: forwarded; `isa` names a set this processor has.
         unsafe {
-            match (vectors, rows) {
-                (1, 8) => dispatch!(isa, tile::<1, 8>(t: &Tile<'_>) => (self)),
-                (1, 4) => dispatch!(isa, tile::<1, 4>(t: &Tile<'_>) => (self)),
-                (1, _) => dispatch!(isa, tile::<1, 1>(t: &Tile<'_>) => (self)),
-                (2, 6) => dispatch!(isa, tile::<2, 6>(t: &Tile<'_>) => (self)),
-                (2, 4) => dispatch!(isa, tile::<2, 4>(t: &Tile<'_>) => (self)),
-                (2, _) => dispatch!(isa, tile::<2, 1>(t: &Tile<'_>) => (self)),
-                (3, 8) => dispatch!(isa, tile::<3, 8>(t: &Tile<'_>) => (self)),
-                (3, 4) => dispatch!(isa, tile::<3, 4>(t: &Tile<'_>) => (self)),
-                (3, _) => dispatch!(isa, tile::<3, 1>(t: &Tile<'_>) => (self)),
-                (_, 6) => dispatch!(isa, tile::<4, 6>(t: &Tile<'_>) => (self)),
-                (_, 4) => dispatch!(isa, tile::<4, 4>(t: &Tile<'_>) => (self)),
-                _ => dispatch!(isa, tile::<4, 1>(t: &Tile<'_>) => (self)),
+            match self.columns {
+                Columns::F32 => by_size!((vectors, rows), isa, tile, self),
+                Columns::F16 => narrow::run_f16(self, isa, vectors, rows),
+                Columns::Bf16 => narrow::run_bf16(self, isa, vectors, rows),
+                Columns::Bf16Dot => narrow::run_bf16_dot(self, vectors, rows),
+            }
+        }
+    }
+
+    /// Pointers to the rows at tap `tap`.
+    #[inline(always)]
+    pub(crate) unsafe fn rows_at(&self, tap: usize) -> [*const f32; MAX_ROWS] {
+        match self.border {
+            Some(border) => border_rows(border, tap),
+            None => {
+                // SAFETY: there is an offset for every tap.
+                let offset = unsafe { *self.offsets.get_unchecked(tap) };
+                self.x.map(|row| row.wrapping_offset(offset))
             }
         }
     }
 }
+
+/// Calls a kernel for a tile of `(vectors, rows)`, as [`next_rows`] gives them.
+macro_rules! by_size {
+    ($size:expr, $isa:expr, $kernel:ident, $tile:expr) => {
+        match $size {
+            (1, 8) => dispatch!($isa, $kernel::<1, 8>(t: &Tile<'_>) => ($tile)),
+            (1, 4) => dispatch!($isa, $kernel::<1, 4>(t: &Tile<'_>) => ($tile)),
+            (1, _) => dispatch!($isa, $kernel::<1, 1>(t: &Tile<'_>) => ($tile)),
+            (2, 6) => dispatch!($isa, $kernel::<2, 6>(t: &Tile<'_>) => ($tile)),
+            (2, 4) => dispatch!($isa, $kernel::<2, 4>(t: &Tile<'_>) => ($tile)),
+            (2, _) => dispatch!($isa, $kernel::<2, 1>(t: &Tile<'_>) => ($tile)),
+            (3, 8) => dispatch!($isa, $kernel::<3, 8>(t: &Tile<'_>) => ($tile)),
+            (3, 4) => dispatch!($isa, $kernel::<3, 4>(t: &Tile<'_>) => ($tile)),
+            (3, _) => dispatch!($isa, $kernel::<3, 1>(t: &Tile<'_>) => ($tile)),
+            (_, 6) => dispatch!($isa, $kernel::<4, 6>(t: &Tile<'_>) => ($tile)),
+            (_, 4) => dispatch!($isa, $kernel::<4, 4>(t: &Tile<'_>) => ($tile)),
+            _ => dispatch!($isa, $kernel::<4, 1>(t: &Tile<'_>) => ($tile)),
+        }
+    };
+}
+pub(crate) use by_size;
 
 /// The micro-kernel: `MR` rows by `NV` vectors.
 #[inline(always)]
@@ -231,37 +265,17 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
         // `panels` never makes one so wide; saying so keeps its code from being generated.
         return;
     }
-    let shape = t.shape;
-    let epilogue = t.epilogue;
-    let residual = !t.residual[0].is_null();
     // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract.
     unsafe {
-        let mut acc = [[S::splat(0.0); NV]; MR];
-        if !epilogue.bias.is_null() {
-            let load = |v: usize| S::load(epilogue.bias.add(v * S::LANES));
-            acc = [std::array::from_fn(load); MR];
-        }
+        let mut acc = start::<S, NV, MR>(t);
         let mut w = t.w;
         let mut ahead = t.ahead.start;
-        for tap in 0..shape.taps {
-            let x = match t.border {
-                Some(border) => border_rows(border, tap),
-                None => {
-                    let offset = *t.offsets.get_unchecked(tap);
-                    t.x.map(|row| row.wrapping_offset(offset))
-                }
-            };
-            for k in 0..shape.depth {
+        for tap in 0..t.shape.taps {
+            let x = t.rows_at(tap);
+            for k in 0..t.shape.depth {
                 let b: [S::V; NV] = std::array::from_fn(|v| S::load(w.add(v * S::LANES)));
                 w = w.add(NV * S::LANES);
-                if MR == 1 {
-                    for v in 0..NV {
-                        S::prefetch(w.wrapping_add(STREAM_AHEAD + v * S::LANES));
-                    }
-                } else {
-                    S::prefetch(ahead);
-                    ahead = ahead.wrapping_add(t.ahead.step);
-                }
+                ask::<S, NV, MR>(t, w, &mut ahead);
                 for i in 0..MR {
                     let a = S::splat(*x[i].add(k));
                     for v in 0..NV {
@@ -270,6 +284,71 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
                 }
             }
         }
+        finish::<S, NV, MR>(t, acc);
+    }
+}
+
+/// Asks for memory that is needed soon: of the columns at `w` themselves where a tile has one
+/// row, of the next panel where others share the work.
+#[inline(always)]
+pub(crate) unsafe fn ask<S: Simd, const NV: usize, const MR: usize>(
+    t: &Tile<'_>,
+    w: *const f32,
+    ahead: &mut *const f32,
+) {
+    if MR == 1 {
+        for v in 0..NV {
+            S::prefetch(w.wrapping_add(STREAM_AHEAD + v * S::LANES));
+        }
+    } else {
+        S::prefetch(*ahead);
+        *ahead = ahead.wrapping_add(t.ahead.step);
+    }
+}
+
+/// Accumulators that hold the bias.
+///
+/// # Safety
+///
+/// As [`Tile::run`].
+#[inline(always)]
+pub(crate) unsafe fn start<S: Simd, const NV: usize, const MR: usize>(
+    t: &Tile<'_>,
+) -> [[S::V; NV]; MR] {
+    let bias = t.epilogue.bias;
+    // SAFETY: the bias, if any, has `NV` vectors.
+    unsafe {
+        match bias.is_null() {
+            true => [[S::splat(0.0); NV]; MR],
+            false => [std::array::from_fn(|v| S::load(bias.add(v * S::LANES))); MR],
+        }
+    }
+}
+
+/// Residual, activation and rounding of the sums, and storing them.
+///
+/// # Safety
+///
+/// As [`Tile::run`].
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+pub(crate) unsafe fn finish<S: Simd, const NV: usize, const MR: usize>(
+    t: &Tile<'_>,
+    mut acc: [[S::V; NV]; MR],
+) {
+    let (shape, epilogue) = (t.shape, t.epilogue);
+    let residual = !t.residual[0].is_null();
+    // What is still to happen to the values after they are stored.
+    let function = match epilogue.activation {
+        Activation::Function(function) => Some(function),
+        Activation::None | Activation::Clamp { .. } => None,
+    };
+    let late_residual = !epilogue.residual_first && residual;
+    // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract.
+    unsafe {
         // Loops with constant bounds only: they unroll, which keeps `acc` in registers.
         let last = shape.columns - (NV - 1) * S::LANES;
         if epilogue.residual_first && residual {
@@ -286,6 +365,13 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
                 }
             }
         }
+        if epilogue.rounded && function.is_none() && !late_residual {
+            for i in 0..MR {
+                for v in 0..NV {
+                    acc[i][v] = S::round_bf16(acc[i][v]);
+                }
+            }
+        }
         for i in 0..MR {
             for v in 0..NV - 1 {
                 S::store(t.y[i].add(v * S::LANES), acc[i][v]);
@@ -297,16 +383,19 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
                 S::store_first(end, acc[i][NV - 1], last);
             }
         }
-        if let Activation::Function(function) = epilogue.activation {
+        if let Some(function) = function {
             math::apply_rows(epilogue.isa, function, &t.y[..MR], shape.columns);
         }
-        if !epilogue.residual_first && residual {
+        if late_residual {
             for (&y, &r) in t.y[..MR].iter().zip(&t.residual) {
                 let row = std::slice::from_raw_parts_mut(y, shape.columns);
                 for (j, value) in row.iter_mut().enumerate() {
                     *value += *r.add(j);
                 }
             }
+        }
+        if epilogue.rounded && (function.is_some() || late_residual) {
+            rounding::round_rows(epilogue.isa, &t.y[..MR], shape.columns);
         }
     }
 }
@@ -362,6 +451,8 @@ pub(crate) struct RowsProduct {
     pub(crate) k: usize,
     /// Columns.
     pub(crate) n: usize,
+    /// How the packed matrix is held.
+    pub(crate) columns: Columns,
     /// After the product; `bias` for column 0, padded to whole vectors.
     pub(crate) epilogue: TileEpilogue,
 }
@@ -370,8 +461,8 @@ pub(crate) struct RowsProduct {
 ///
 /// # Safety
 ///
-/// The pointers of `product` must be valid for its shape, `w` a matrix packed by [`pack`] for
-/// the same instruction set, and rows and columns not written by another thread meanwhile.
+/// The pointers of `product` must be valid for its shape, `w` a matrix packed by
+/// [`Columns::pack`] for the same instruction set, and rows and columns not written by another thread meanwhile.
 pub(crate) unsafe fn product_rows(
     isa: Isa,
     product: &RowsProduct,
@@ -386,8 +477,9 @@ pub(crate) unsafe fn product_rows(
         epilogue.bias = epilogue.bias.wrapping_add(panel.column);
     }
     let (mut m, mut index) = (first, 0);
-    let panel_len = p.k * panel.vectors * isa.lanes();
-    let packed = w.wrapping_add(panel_offset(panel, p.k));
+    let words = p.columns.words(p.k);
+    let panel_len = words * panel.vectors * isa.lanes();
+    let packed = w.wrapping_add(panel_offset(panel, words));
     while m < last {
         let rows = next_rows(panel.vectors, last - m);
         // Pointers of rows beyond the tile's own repeat its last one.
@@ -397,7 +489,8 @@ pub(crate) unsafe fn product_rows(
             offsets: &[0],
             border: None,
             w: packed,
-            ahead: Ahead::share(packed.wrapping_add(panel_len), panel_len, p.k, index),
+            columns: p.columns,
+            ahead: Ahead::share(packed.wrapping_add(panel_len), panel_len, words, index),
             shape: TileShape {
                 taps: 1,
                 depth: p.k,

@@ -3,6 +3,8 @@
 //! Both are the micro-kernel of `gemm`; a computed right operand is packed first, from
 //! whatever strides it has, into scratch that was planned at load.
 
+use super::columns::{Columns, Source};
+use super::formats::ProductFormat;
 use super::gemm::{self, RowsProduct, TileEpilogue, panels};
 use super::memory::{AlignedF32, Memory};
 use super::pointwise::Scratch;
@@ -59,51 +61,62 @@ pub(crate) unsafe fn run_product(isa: Isa, product: &RowsProduct, w: &[f32], poo
 /// A weight matrix packed for one instruction set.
 pub(crate) struct PackedWeights {
     pub(crate) data: AlignedF32,
+    pub(crate) columns: Columns,
     pub(crate) k: usize,
     pub(crate) n: usize,
 }
 
 impl PackedWeights {
     /// Packs columns `first..first + n` of a one-tap, one-group matrix.
-    pub(crate) fn columns(isa: Isa, weights: &Weights, first: usize, n: usize) -> Self {
-        let k = weights.in_per_group;
-        let mut data = AlignedF32::zeros(gemm::packed_len(isa, k, n));
-        let width = weights.out_per_group;
-        // SAFETY: the matrix is row-major, `width` wide, and `first + n <= width`.
-        unsafe {
-            gemm::pack(
-                isa,
-                weights.data.as_ptr().wrapping_add(first),
-                (width as isize, 1),
-                (k, n),
-                data.as_mut_slice(),
-            );
+    pub(crate) fn columns(
+        isa: Isa,
+        weights: &Weights,
+        (first, n): (usize, usize),
+        format: ProductFormat,
+    ) -> Self {
+        let (k, columns) = (weights.in_per_group, format.columns);
+        let mut data = AlignedF32::zeros(columns.packed_len(isa, 1, k, n));
+        let values = format.values(&weights.data);
+        let source = Source {
+            data: values.get(first..).unwrap_or_default(),
+            row_stride: weights.out_per_group,
+            taps: 1,
+            depth: k,
+            n,
+        };
+        columns.pack(isa, source, data.as_mut_slice());
+        Self {
+            data,
+            columns,
+            k,
+            n,
         }
-        Self { data, k, n }
     }
 
     /// Packs the whole matrix.
-    pub(crate) fn new(isa: Isa, weights: &Weights) -> Self {
-        Self::columns(isa, weights, 0, weights.out_per_group)
+    pub(crate) fn new(isa: Isa, weights: &Weights, format: ProductFormat) -> Self {
+        Self::columns(isa, weights, (0, weights.out_per_group), format)
     }
 }
 
 /// A linear step with its weights packed.
 pub(crate) struct PreparedLinear {
+    format: ProductFormat,
     weights: PackedWeights,
     bias: Option<AlignedF32>,
 }
 
 impl PreparedLinear {
     /// Packs the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &LinearStep) -> Self {
+    pub(crate) fn new(isa: Isa, step: &LinearStep, format: ProductFormat) -> Self {
         let bias = step.epilogue.bias.as_ref().map(|bias| {
             let mut padded = AlignedF32::zeros(bias.len().next_multiple_of(isa.lanes()));
             padded.as_mut_slice()[..bias.len()].copy_from_slice(bias);
             padded
         });
         Self {
-            weights: PackedWeights::new(isa, &step.weights),
+            format,
+            weights: PackedWeights::new(isa, &step.weights, format),
             bias,
         }
     }
@@ -126,6 +139,7 @@ impl PreparedLinear {
             m: step.y.axes[0].extent,
             k: self.weights.k,
             n: self.weights.n,
+            columns: self.weights.columns,
             epilogue: TileEpilogue {
                 bias: self
                     .bias
@@ -133,6 +147,7 @@ impl PreparedLinear {
                     .map_or(std::ptr::null(), |b| b.as_slice().as_ptr()),
                 activation: step.epilogue.activation,
                 residual_first: step.epilogue.residual_first,
+                rounded: self.format.rounds_result,
                 isa,
             },
         };
@@ -151,8 +166,14 @@ pub(crate) fn scratch_len(isa: Isa, step: &MatMulStep) -> usize {
     )
 }
 
-/// Runs a product of two computed operands.
-pub(crate) fn run(isa: Isa, step: &MatMulStep, memory: &Memory, pool: &Pool, scratch: &Scratch) {
+/// Runs a product of two computed operands; `rounded` if its result is to be bf16.
+pub(crate) fn run(
+    isa: Isa,
+    step: &MatMulStep,
+    memory: &Memory,
+    pool: &Pool,
+    (scratch, rounded): (&Scratch, bool),
+) {
     let rank = step.y.rank();
     let (m, n) = (step.y.axes[rank - 2].extent, step.y.axes[rank - 1].extent);
     let k = step.a.axes[rank - 1].extent;
@@ -190,10 +211,12 @@ pub(crate) fn run(isa: Isa, step: &MatMulStep, memory: &Memory, pool: &Pool, scr
                 m,
                 k,
                 n,
+                columns: Columns::F32,
                 epilogue: TileEpilogue {
                     bias: std::ptr::null(),
                     activation: Activation::None,
                     residual_first: true,
+                    rounded,
                     isa,
                 },
             };

@@ -15,14 +15,17 @@
     reason = "kernels move raw pointers through views checked at load, and use SIMD intrinsics"
 )]
 
+mod columns;
 mod conv;
 mod depthwise;
+mod formats;
 mod gather;
 mod gemm;
 mod math;
 mod matmul;
 mod memory;
 mod movement;
+mod narrow;
 mod norm;
 mod pair;
 mod pointwise;
@@ -30,6 +33,7 @@ mod pool2d;
 mod recurrent;
 mod reduce;
 mod resample;
+mod rounding;
 mod simd;
 mod threads;
 mod transfer;
@@ -37,16 +41,19 @@ mod transfer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use formats::ProductFormat;
 use gather::IndexOutside;
 use memory::{AlignedF32, Memory};
 use pointwise::{PreparedPointwise, Scratch};
+use rounding::Runs;
 
 pub use memory::ViewOutside;
 pub use simd::Isa;
 pub use threads::Pool;
 
-use crate::plan::{Plan, Step};
-use crate::{ModelError, Tensor};
+use crate::plan::{Plan, Step, Storage};
+use crate::precision::{Bf16Products, StepPrecision, Wanted};
+use crate::{ModelError, Precision, Tensor};
 
 /// What a step needs beyond the plan.
 enum Prepared {
@@ -61,13 +68,13 @@ enum Prepared {
 }
 
 impl Prepared {
-    fn new(isa: Isa, plan: &Plan, step: &Step) -> Self {
+    fn new(isa: Isa, plan: &Plan, step: &Step, format: ProductFormat) -> Self {
         match step {
             Step::Conv(s) if s.is_depthwise() => {
                 Self::Depthwise(depthwise::PreparedDepthwise::new(isa, s))
             }
-            Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s)),
-            Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s)),
+            Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s, format)),
+            Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s, format)),
             Step::Pointwise(s) => Self::Pointwise(PreparedPointwise::new(plan, s)),
             Step::Copy { x, y } => Self::Nest(movement::copy_nest(x, y)),
             Step::Fill { y, .. } => Self::Nest(movement::fill_nest(y)),
@@ -90,10 +97,22 @@ impl Prepared {
     }
 }
 
+/// One step, ready to run.
+struct ReadyStep {
+    prepared: Prepared,
+    format: ProductFormat,
+    /// What to round to bf16 after it, where its kernel does not.
+    rounds: Vec<Runs>,
+    /// Why it computes in this format.
+    reason: &'static str,
+}
+
 /// A plan ready to run on this processor.
 pub struct Executor {
     plan: Plan,
-    prepared: Vec<Prepared>,
+    steps: Vec<ReadyStep>,
+    /// By input of the plan: what to round to bf16 when it is set.
+    input_rounds: Vec<Option<Runs>>,
     memory: Memory,
     scratch: AlignedF32,
     scratch_stride: usize,
@@ -102,16 +121,53 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Packs the weights of `plan` and takes all memory it runs in.
+    /// Packs the weights of `plan` and takes all memory it runs in; everything computes in f32.
     ///
     /// # Errors
     ///
     /// [`ModelError::View`] if the plan contradicts itself.
-    pub fn new(mut plan: Plan, isa: Isa, pool: Arc<Pool>) -> Result<Self, ModelError> {
-        let prepared: Vec<Prepared> = plan
-            .steps
-            .iter()
-            .map(|p| Prepared::new(isa, &plan, &p.step))
+    pub fn new(plan: Plan, isa: Isa, pool: Arc<Pool>) -> Result<Self, ModelError> {
+        let precisions = Wanted::from(Precision::Fp32).assign(&plan);
+        Self::with_precisions(plan, isa, pool, &precisions, Bf16Products::Fastest)
+    }
+
+    /// The same with a format per step, as [`Wanted::assign`] gives them.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::View`] if the plan contradicts itself; [`ModelError::PrecisionUnavailable`] if
+    /// dot products of bf16 are asked for and the processor has none.
+    pub fn with_precisions(
+        mut plan: Plan,
+        isa: Isa,
+        pool: Arc<Pool>,
+        precisions: &[StepPrecision],
+        products: Bf16Products,
+    ) -> Result<Self, ModelError> {
+        assert_eq!(precisions.len(), plan.steps.len(), "one format per step");
+        let has_bf16 = precisions.iter().any(|p| p.precision == Precision::Bf16);
+        let dot = match has_bf16 {
+            true => formats::use_dot(isa, products).ok_or(ModelError::PrecisionUnavailable {
+                precision: Precision::Bf16,
+                device: "a processor without AVX512_BF16, as dot products",
+                available: "f32 arithmetic on bf16 operands",
+            })?,
+            false => false,
+        };
+        let inputs = formats::round_constants(&mut plan, precisions);
+        let formats = formats::choose(&plan, precisions, dot);
+        let steps = plan.steps.iter().zip(formats).zip(precisions);
+        let steps: Vec<ReadyStep> = steps
+            .map(|((planned, format), wanted)| ReadyStep {
+                prepared: Prepared::new(isa, &plan, &planned.step, format),
+                format,
+                rounds: rounds_after(&plan, &planned.step, format),
+                reason: wanted.reason,
+            })
+            .collect();
+        let ports = plan.inputs.iter().zip(inputs);
+        let input_rounds = ports
+            .map(|(port, rounded)| rounded.then(|| Runs::of(&port.view)))
             .collect();
         let scratch_stride = plan
             .steps
@@ -130,7 +186,8 @@ impl Executor {
             planned.step.forget_weights();
         }
         Ok(Self {
-            prepared,
+            steps,
+            input_rounds,
             memory,
             scratch: AlignedF32::zeros(scratch_stride * pool.threads()),
             scratch_stride,
@@ -157,8 +214,14 @@ impl Executor {
 
     /// Bytes of packed weights and other constants.
     pub fn weight_bytes(&self) -> usize {
-        let packed: usize = self.prepared.iter().map(Prepared::weight_bytes).sum();
+        let packed: usize = self.steps.iter().map(|s| s.prepared.weight_bytes()).sum();
         packed + self.plan.constant_bytes()
+    }
+
+    /// Format of the operands of step `index`, what computes it, and why in this format.
+    pub fn format(&self, index: usize) -> (Precision, &'static str, &'static str) {
+        let step = &self.steps[index];
+        (step.format.precision, step.format.kernel(), step.reason)
     }
 
     /// Writes input number `index` of the plan.
@@ -168,7 +231,11 @@ impl Executor {
     /// [`ModelError::InputType`] or [`ModelError::InputShape`] unless `tensor` is what the plan was
     /// made for.
     pub fn set_input(&mut self, index: usize, tensor: &Tensor) -> Result<(), ModelError> {
-        transfer::write_input(&self.plan.inputs[index], tensor, &self.plan, &self.memory)
+        transfer::write_input(&self.plan.inputs[index], tensor, &self.plan, &self.memory)?;
+        if let Some(runs) = &self.input_rounds[index] {
+            runs.round(self.isa, &self.memory, &self.pool);
+        }
+        Ok(())
     }
 
     /// Output number `index` of the plan, as the model declares it.
@@ -186,7 +253,7 @@ impl Executor {
     ///
     /// [`ModelError::IndexOutside`] if an index computed by the model points outside its axis.
     pub fn run(&mut self) -> Result<(), ModelError> {
-        (0..self.prepared.len()).try_for_each(|i| self.step(i))
+        (0..self.steps.len()).try_for_each(|i| self.step(i))
     }
 
     /// Runs every step and adds the time each took to `times`, which must have one entry per step.
@@ -195,7 +262,7 @@ impl Executor {
     ///
     /// As [`Executor::run`].
     pub fn run_timed(&mut self, times: &mut [Duration]) -> Result<(), ModelError> {
-        for (i, time) in times.iter_mut().enumerate().take(self.prepared.len()) {
+        for (i, time) in times.iter_mut().enumerate().take(self.steps.len()) {
             let start = Instant::now();
             self.step(i)?;
             *time += start.elapsed();
@@ -210,7 +277,8 @@ impl Executor {
             stride: self.scratch_stride,
         };
         let planned = &plan.steps[index];
-        let checked = match (&planned.step, &self.prepared[index]) {
+        let ready = &self.steps[index];
+        let checked = match (&planned.step, &ready.prepared) {
             (Step::Conv(s), Prepared::Conv(p)) => {
                 p.run(isa, s, memory, pool);
                 Ok(())
@@ -243,8 +311,16 @@ impl Executor {
                 p.run(isa, s, memory, pool);
                 Ok(())
             }
-            (step, _) => self.plain_step(step, &scratch),
+            (Step::MatMul(s), _) => {
+                let rounded = ready.format.rounds_result;
+                matmul::run(isa, s, memory, pool, (&scratch, rounded));
+                Ok(())
+            }
+            (step, _) => self.plain_step(step),
         };
+        for runs in &ready.rounds {
+            runs.round(isa, memory, pool);
+        }
         checked.map_err(|outside| ModelError::IndexOutside {
             node: planned.name.clone(),
             index: outside.index,
@@ -253,10 +329,9 @@ impl Executor {
     }
 
     /// Steps that need nothing prepared.
-    fn plain_step(&self, step: &Step, scratch: &Scratch) -> Result<(), IndexOutside> {
+    fn plain_step(&self, step: &Step) -> Result<(), IndexOutside> {
         let (isa, pool, memory, plan) = (self.isa, &*self.pool, &self.memory, &self.plan);
         match step {
-            Step::MatMul(s) => matmul::run(isa, s, memory, pool, scratch),
             Step::Pool(s) => pool2d::run(isa, s, memory, pool),
             Step::Reduce(s) => reduce::run(isa, plan, s, memory, pool),
             Step::ArgReduce(s) => reduce::run_arg(plan, s, memory, pool),
@@ -273,6 +348,7 @@ impl Executor {
             Step::TopK(s) => reduce::run_top_k(plan, s, memory, pool),
             Step::Conv(_)
             | Step::Linear(_)
+            | Step::MatMul(_)
             | Step::Pointwise(_)
             | Step::Copy { .. }
             | Step::Fill { .. }
@@ -281,4 +357,22 @@ impl Executor {
         }
         Ok(())
     }
+}
+
+/// What is left to round after `step`: the written views of f32 that products of bf16 read,
+/// unless the step's kernel rounds while it stores.
+fn rounds_after(plan: &Plan, step: &Step, format: ProductFormat) -> Vec<Runs> {
+    let in_kernel = match step {
+        Step::Conv(s) => !s.is_depthwise(),
+        Step::Linear(_) | Step::MatMul(_) => true,
+        _ => false,
+    };
+    if !format.rounds_result || in_kernel {
+        return Vec::new();
+    }
+    let written = step.views_written().into_iter();
+    written
+        .filter(|view| memory::storage(plan, view) == Storage::F32)
+        .map(Runs::of)
+        .collect()
 }

@@ -8,6 +8,7 @@
 //! Gate order and formulas: ONNX operator specification, GRU-14 (z, r, h), LSTM-14
 //! (i, o, f, c), RNN-14.
 
+use super::formats::ProductFormat;
 use super::gemm::{RowsProduct, TileEpilogue};
 use super::math;
 use super::matmul::{PackedWeights, run_product};
@@ -16,6 +17,9 @@ use super::simd::Isa;
 use super::threads::Pool;
 use crate::graph::{Cell, Direction, Unary};
 use crate::plan::{Activation, Axis, RecurrentStep, View};
+
+/// States are fed back, so errors would add up: products are f32.
+const F32: ProductFormat = ProductFormat::F32;
 
 /// A recurrent step with its weights packed.
 pub(crate) struct PreparedRecurrent {
@@ -46,9 +50,10 @@ impl PreparedRecurrent {
         );
         let split = if resets_first { 2 * hidden } else { width };
         Self {
-            w: PackedWeights::new(isa, &step.w),
-            r: PackedWeights::columns(isa, &step.r, 0, split),
-            r_hidden: resets_first.then(|| PackedWeights::columns(isa, &step.r, split, hidden)),
+            w: PackedWeights::new(isa, &step.w, F32),
+            r: PackedWeights::columns(isa, &step.r, (0, split), F32),
+            r_hidden: resets_first
+                .then(|| PackedWeights::columns(isa, &step.r, (split, hidden), F32)),
             w_bias: padded(&step.w_bias),
             r_bias: padded(&step.r_bias),
         }
@@ -275,10 +280,12 @@ unsafe fn product(
         m,
         k: weights.k,
         n: weights.n,
+        columns: weights.columns,
         epilogue: TileEpilogue {
             bias,
             activation: Activation::None,
             residual_first: true,
+            rounded: false,
             isa,
         },
     };

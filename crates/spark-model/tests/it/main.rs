@@ -18,6 +18,7 @@ mod onnx_samples_shape;
 mod onnx_versions;
 mod openpilot;
 mod operators;
+mod precisions;
 mod reference;
 mod reference_types;
 mod running;

@@ -59,10 +59,12 @@ proptest! {
                 m,
                 k,
                 n,
+                columns: Columns::F32,
                 epilogue: TileEpilogue {
                     bias: if bias { padded.as_ptr() } else { std::ptr::null() },
                     activation,
                     residual_first,
+                    rounded: false,
                     isa,
                 },
             };
@@ -119,6 +121,7 @@ fn not_a_number_passes_through_a_clamp() {
             m: 1,
             k: 1,
             n: 1,
+            columns: Columns::F32,
             epilogue: TileEpilogue {
                 bias: std::ptr::null(),
                 activation: Activation::Clamp {
@@ -126,6 +129,7 @@ fn not_a_number_passes_through_a_clamp() {
                     high: f32::INFINITY,
                 },
                 residual_first: true,
+                rounded: false,
                 isa,
             },
         };

@@ -112,6 +112,38 @@ unsafe impl Simd for Avx2 {
         unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
     }
     #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_low_bf16(p: *const f32) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_loadu_si256(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn load_high_bf16(p: *const f32) -> __m256 {
+        // SAFETY: see above.
+        unsafe {
+            let high = _mm256_set1_epi32(0xffff_0000u32.cast_signed());
+            _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(p.cast()), high))
+        }
+    }
+    #[inline(always)]
+    unsafe fn round_bf16(v: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe {
+            let bits = _mm256_castps_si256(v);
+            let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+            let up = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+            let high = _mm256_set1_epi32(0xffff_0000u32.cast_signed());
+            let rounded = _mm256_castsi256_ps(_mm256_and_si256(up, high));
+            // A sum makes NaN quiet, which shows in the high half.
+            let nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(v, v);
+            _mm256_blendv_ps(rounded, _mm256_add_ps(v, v), nan)
+        }
+    }
+    #[inline(always)]
     fn fma_one(a: f32, b: f32, c: f32) -> f32 {
         a.mul_add(b, c)
     }

@@ -97,6 +97,38 @@ unsafe impl Simd for Avx512 {
         unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
     }
     #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_low_bf16(p: *const f32) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_loadu_si512(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn load_high_bf16(p: *const f32) -> __m512 {
+        // SAFETY: see above.
+        unsafe {
+            let high = _mm512_set1_epi32(0xffff_0000u32.cast_signed());
+            _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p.cast()), high))
+        }
+    }
+    #[inline(always)]
+    unsafe fn round_bf16(v: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe {
+            let bits = _mm512_castps_si512(v);
+            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+            let up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+            let high = _mm512_set1_epi32(0xffff_0000u32.cast_signed());
+            let rounded = _mm512_castsi512_ps(_mm512_and_si512(up, high));
+            // A sum makes NaN quiet, which shows in the high half.
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
+            _mm512_mask_blend_ps(nan, rounded, _mm512_add_ps(v, v))
+        }
+    }
+    #[inline(always)]
     fn fma_one(a: f32, b: f32, c: f32) -> f32 {
         a.mul_add(b, c)
     }

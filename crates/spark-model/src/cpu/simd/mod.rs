@@ -12,7 +12,8 @@
 //! (the [`dispatch!`] macro), which is what lets the methods here become single
 //! instructions. Which set is used is decided once, at load, by [`Isa::detect`].
 //!
-//! Deliberately absent: integer and half-precision lanes.
+//! Sixteen-bit values are widened while they are loaded. Deliberately absent: integer and
+//! half-precision lanes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -37,7 +38,7 @@ pub enum Isa {
     /// AVX-512 F, BW, DQ and VL with FMA.
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// AVX2 with FMA.
+    /// AVX2 with FMA and F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2,
     /// Advanced SIMD of 64-bit ARM.
@@ -60,7 +61,7 @@ impl Isa {
             {
                 return Self::Avx512;
             }
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            if has_avx2() {
                 return Self::Avx2;
             }
         }
@@ -81,7 +82,7 @@ impl Isa {
             if Self::detect() == Self::Avx512 {
                 sets.push(Self::Avx512);
             }
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            if has_avx2() {
                 sets.push(Self::Avx2);
             }
         }
@@ -135,6 +136,13 @@ impl Isa {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
+}
+
 /// One vector of f32 lanes.
 ///
 /// # Safety
@@ -181,6 +189,14 @@ pub(crate) unsafe trait Simd: Copy {
     /// Asks for the cache line at `p`, which need not be readable, to come as near as the second
     /// cache; does nothing where there is no such instruction.
     fn prefetch(p: *const f32);
+    /// `LANES` halves of IEEE 754 binary16, widened exactly.
+    unsafe fn load_f16(p: *const u16) -> Self::V;
+    /// The low halves of `LANES` words, which are bf16, as f32.
+    unsafe fn load_low_bf16(p: *const f32) -> Self::V;
+    /// The high halves of `LANES` words, which are bf16, as f32.
+    unsafe fn load_high_bf16(p: *const f32) -> Self::V;
+    /// The nearest bf16, ties to even, as f32; NaN stays NaN.
+    unsafe fn round_bf16(v: Self::V) -> Self::V;
     /// [`Simd::fma`] of one lane, for loops the compiler vectorises.
     fn fma_one(a: f32, b: f32, c: f32) -> f32;
 }
@@ -199,7 +215,7 @@ macro_rules! dispatch {
             unsafe { $kernel::<$crate::cpu::simd::Avx512 $($(, $extra)*)?>($($arg),*) }
         }
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2,fma")]
+        #[target_feature(enable = "avx2,fma,f16c")]
         #[allow(clippy::too_many_arguments, reason = "mirrors the kernel")]
         unsafe fn avx2($($arg: $ty),*) {
             // SAFETY: same contract as the kernel; this function has the features.

@@ -121,6 +121,44 @@ unsafe impl Simd for Neon {
         }
     }
     #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> float32x4_t {
+        let v: float32x4_t;
+        // SAFETY: see above; the instruction is part of the base architecture and touches only
+        // its two registers.
+        unsafe {
+            let halves = vld1_u16(p);
+            std::arch::asm!(
+                "fcvtl {wide:v}.4s, {narrow:v}.4h",
+                wide = lateout(vreg) v,
+                narrow = in(vreg) halves,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        v
+    }
+    #[inline(always)]
+    unsafe fn load_low_bf16(p: *const f32) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vreinterpretq_f32_u32(vshlq_n_u32::<16>(vld1q_u32(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn load_high_bf16(p: *const f32) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vreinterpretq_f32_u32(vandq_u32(vld1q_u32(p.cast()), vdupq_n_u32(0xffff_0000))) }
+    }
+    #[inline(always)]
+    unsafe fn round_bf16(v: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe {
+            let bits = vreinterpretq_u32_f32(v);
+            let odd = vandq_u32(vshrq_n_u32::<16>(bits), vdupq_n_u32(1));
+            let up = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+            let rounded = vreinterpretq_f32_u32(vandq_u32(up, vdupq_n_u32(0xffff_0000)));
+            // A sum makes NaN quiet, which shows in the high half.
+            vbslq_f32(vceqq_f32(v, v), rounded, vaddq_f32(v, v))
+        }
+    }
+    #[inline(always)]
     fn fma_one(a: f32, b: f32, c: f32) -> f32 {
         a.mul_add(b, c)
     }

@@ -88,6 +88,25 @@ unsafe impl Simd for Scalar {
     #[inline(always)]
     fn prefetch(_: *const f32) {}
     #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> [f32; 4] {
+        // SAFETY: see above.
+        std::array::from_fn(|i| half::f16::from_bits(unsafe { *p.add(i) }).to_f32())
+    }
+    #[inline(always)]
+    unsafe fn load_low_bf16(p: *const f32) -> [f32; 4] {
+        // SAFETY: see above.
+        std::array::from_fn(|i| f32::from_bits(unsafe { *p.add(i) }.to_bits() << 16))
+    }
+    #[inline(always)]
+    unsafe fn load_high_bf16(p: *const f32) -> [f32; 4] {
+        // SAFETY: see above.
+        std::array::from_fn(|i| f32::from_bits(unsafe { *p.add(i) }.to_bits() & 0xffff_0000))
+    }
+    #[inline(always)]
+    unsafe fn round_bf16(v: [f32; 4]) -> [f32; 4] {
+        v.map(|v| half::bf16::from_f32(v).to_f32())
+    }
+    #[inline(always)]
     fn fma_one(a: f32, b: f32, c: f32) -> f32 {
         a * b + c
     }

@@ -1,0 +1,150 @@
+//! From the format a step is to compute in to the kernel that does it here.
+//!
+//! ```text
+//! fp32                        f32 columns
+//! fp16   few rows             f16 columns, widened in the kernel
+//!        many rows            f32 columns of the same values: widening would cost more than it saves
+//! bf16   dot products pay     bf16 columns, dot products
+//!        else                 as fp16
+//! fp8, fp4                    packed by spark-quant (`quantised`)
+//! ```
+//!
+//! A tensor that a product of bf16 reads is rounded by whatever writes it: products do it while
+//! they store, other steps are followed by a pass (`rounding`).
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+
+use super::columns::{Columns, dot_pays, has_dot};
+use super::simd::Isa;
+use crate::Precision;
+use crate::plan::{BufferId, ConstantData, Place, Plan, Step};
+use crate::precision::{Bf16Products, StepPrecision};
+
+/// Rows up to which 16-bit columns are widened in the kernel. A weight saves two bytes of
+/// memory traffic once and costs part of an instruction per tile of rows.
+const FEW_ROWS: usize = 128;
+
+/// How the weights of a product are held, and what becomes of its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProductFormat {
+    /// Format of the operands.
+    pub(crate) precision: Precision,
+    /// Layout of packed weights and kernel.
+    pub(crate) columns: Columns,
+    /// Whether results are rounded to bf16.
+    pub(crate) rounds_result: bool,
+}
+
+impl ProductFormat {
+    /// f32 throughout.
+    pub(crate) const F32: Self = Self {
+        precision: Precision::Fp32,
+        columns: Columns::F32,
+        rounds_result: false,
+    };
+
+    /// `weights` with the values of the format, where the columns would not round them.
+    pub(crate) fn values(self, weights: &[f32]) -> Cow<'_, [f32]> {
+        match (self.columns, self.precision) {
+            (Columns::F32, Precision::Bf16) => {
+                let rounded = weights.iter().map(|&w| bf16::from_f32(w).to_f32());
+                Cow::Owned(rounded.collect())
+            }
+            (Columns::F32, Precision::Fp16) => {
+                let rounded = weights.iter().map(|&w| f16::from_f32(w).to_f32());
+                Cow::Owned(rounded.collect())
+            }
+            _ => Cow::Borrowed(weights),
+        }
+    }
+
+    /// What computes the products, in words.
+    pub(crate) fn kernel(self) -> &'static str {
+        match (self.precision, self.columns) {
+            (Precision::Bf16, Columns::Bf16Dot) => "bf16 dot products, f32 sums",
+            (Precision::Bf16, Columns::Bf16) => {
+                "f32 arithmetic on bf16 operands, weights held as bf16"
+            }
+            (Precision::Bf16, _) => "f32 arithmetic on bf16 operands, weights held as f32",
+            (Precision::Fp16, Columns::F16) => "f32 arithmetic on fp16 weights, held as fp16",
+            (Precision::Fp16, _) => "f32 arithmetic on fp16 weights, held as f32",
+            _ => "f32",
+        }
+    }
+}
+
+/// Whether products of bf16 take the dot-product instruction, or `None` if they are asked to
+/// and the processor has none.
+pub(crate) fn use_dot(isa: Isa, products: Bf16Products) -> Option<bool> {
+    match products {
+        Bf16Products::Fastest => Some(dot_pays(isa)),
+        Bf16Products::DotProduct => has_dot(isa).then_some(true),
+        Bf16Products::MultiplyAdd => Some(false),
+    }
+}
+
+/// The format of every product of `plan`; other steps only say whether their result is rounded.
+pub(crate) fn choose(plan: &Plan, precisions: &[StepPrecision], dot: bool) -> Vec<ProductFormat> {
+    let rounded = rounded_buffers(plan, precisions);
+    let steps = plan.steps.iter().zip(precisions);
+    steps
+        .map(|(planned, wanted)| {
+            let step = &planned.step;
+            let rows = match step {
+                Step::Conv(s) => s.y.len() / s.y.axes[1].extent.max(1),
+                Step::Linear(s) => s.y.axes[0].extent,
+                _ => usize::MAX,
+            };
+            let columns = match wanted.precision {
+                Precision::Bf16 if dot && rows != usize::MAX => Columns::Bf16Dot,
+                Precision::Bf16 if rows <= FEW_ROWS => Columns::Bf16,
+                Precision::Fp16 if rows <= FEW_ROWS => Columns::F16,
+                _ => Columns::F32,
+            };
+            ProductFormat {
+                precision: wanted.precision,
+                columns,
+                rounds_result: step
+                    .views_written()
+                    .iter()
+                    .any(|view| rounded.contains(&view.buffer)),
+            }
+        })
+        .collect()
+}
+
+/// Buffers that a product of bf16 reads.
+fn rounded_buffers(plan: &Plan, precisions: &[StepPrecision]) -> BTreeSet<BufferId> {
+    let mut buffers = BTreeSet::new();
+    for (planned, wanted) in plan.steps.iter().zip(precisions) {
+        if wanted.precision != Precision::Bf16 {
+            continue;
+        }
+        match &planned.step {
+            Step::Conv(s) => _ = buffers.insert(s.x.buffer),
+            Step::Linear(s) => _ = buffers.insert(s.x.buffer),
+            Step::MatMul(s) => buffers.extend([s.a.buffer, s.b.buffer]),
+            _ => {}
+        }
+    }
+    buffers
+}
+
+/// Rounds the constants that products of bf16 read, and says which inputs of the plan they read.
+pub(crate) fn round_constants(plan: &mut Plan, precisions: &[StepPrecision]) -> Vec<bool> {
+    let rounded = rounded_buffers(plan, precisions);
+    for &BufferId(index) in &rounded {
+        if let Place::Constant(ConstantData::F32(values)) = &mut plan.buffers[index].place {
+            let narrow = values.iter().map(|&v| bf16::from_f32(v).to_f32());
+            *values = Arc::new(narrow.collect());
+        }
+    }
+    let inputs = plan.inputs.iter();
+    inputs
+        .map(|port| rounded.contains(&port.view.buffer))
+        .collect()
+}

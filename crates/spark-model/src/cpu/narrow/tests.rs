@@ -1,0 +1,109 @@
+//! Columns of 16 bits against f32 columns of the same values, and dot products against f64.
+
+use half::{bf16, f16};
+use proptest::prelude::*;
+
+use crate::cpu::columns::{Columns, Source, has_dot};
+use crate::cpu::gemm::{RowsProduct, TileEpilogue, panels, product_rows};
+use crate::cpu::simd::Isa;
+use crate::plan::Activation;
+
+fn numbers(n: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..n)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+fn product(
+    isa: Isa,
+    columns: Columns,
+    (x, w): (&[f32], &[f32]),
+    [m, k, n]: [usize; 3],
+    rounded: bool,
+) -> Vec<f32> {
+    let mut packed = vec![f32::NAN; columns.packed_len(isa, 1, k, n)];
+    let source = Source {
+        data: w,
+        row_stride: n,
+        taps: 1,
+        depth: k,
+        n,
+    };
+    columns.pack(isa, source, &mut packed);
+    let mut y = vec![f32::NAN; m * n];
+    let product = RowsProduct {
+        x: x.as_ptr(),
+        x_stride: k as isize,
+        y: y.as_mut_ptr(),
+        y_stride: n as isize,
+        residual: std::ptr::null(),
+        residual_stride: 0,
+        m,
+        k,
+        n,
+        columns,
+        epilogue: TileEpilogue {
+            bias: std::ptr::null(),
+            activation: Activation::None,
+            residual_first: true,
+            rounded,
+            isa,
+        },
+    };
+    for panel in panels(isa, n) {
+        // SAFETY: all vectors are as long as the shape says.
+        unsafe { product_rows(isa, &product, packed.as_ptr(), panel, (0, m)) };
+    }
+    y
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn widened_columns_give_the_bits_of_f32_columns(
+        m in 1usize..20, n in 1usize..140, k in 1usize..40, seed in any::<u64>(), rounded in any::<bool>(),
+    ) {
+        let (x, w) = (numbers(m * k, seed), numbers(k * n, seed + 1));
+        let as_bf16: Vec<f32> = w.iter().map(|&v| bf16::from_f32(v).to_f32()).collect();
+        let as_f16: Vec<f32> = w.iter().map(|&v| f16::from_f32(v).to_f32()).collect();
+        for isa in Isa::available() {
+            for (columns, values) in [(Columns::Bf16, &as_bf16), (Columns::F16, &as_f16)] {
+                let want = product(isa, Columns::F32, (&x, values), [m, k, n], rounded);
+                let got = product(isa, columns, (&x, &w), [m, k, n], rounded);
+                prop_assert!(bits(&got) == bits(&want), "{columns:?} on {isa:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn dot_products_match_the_triple_loop(
+        m in 1usize..20, n in 1usize..140, k in 1usize..40, seed in any::<u64>(),
+    ) {
+        let round = |v: Vec<f32>| -> Vec<f32> { v.iter().map(|&v| bf16::from_f32(v).to_f32()).collect() };
+        let (x, w) = (round(numbers(m * k, seed)), round(numbers(k * n, seed + 1)));
+        for isa in Isa::available().into_iter().filter(|&isa| has_dot(isa)) {
+            let got = product(isa, Columns::Bf16Dot, (&x, &w), [m, k, n], false);
+            for i in 0..m {
+                for j in 0..n {
+                    let terms = (0..k).map(|l| f64::from(x[i * k + l]) * f64::from(w[l * n + j]));
+                    let (sum, size) = terms.fold((0.0, 0.0), |(s, a), t| (s + t, a + t.abs()));
+                    // Products of bf16 are exact in f32; each of k additions rounds once.
+                    let bound = k as f64 * f64::from(f32::EPSILON) * (size + 1e-30);
+                    let off = (f64::from(got[i * n + j]) - sum).abs();
+                    prop_assert!(off <= bound, "({i}, {j}): off by {off:e}, bound {bound:e}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Which number format each step of a plan computes in, and why.
+//!
+//! ```text
+//! wanted   linear, convolution      attention products    depthwise, grouped, recurrent, the rest
+//! fp32     fp32                     fp32                  fp32
+//! fp16     fp16 weights             fp32                  fp32
+//! bf16     bf16 both sides          bf16                  fp32
+//! fp8      E4M3 both sides          fp32                  fp32
+//! fp4      NVFP4 both sides         fp32                  fp32
+//! ```
+//!
+//! Every product accumulates in f32, and what is no product computes in f32: normalisation,
+//! softmax, reductions, activations. A weight the format cannot hold keeps its layer in fp32.
+//! Nothing is decided silently: each step carries its reason, which `--explain` prints.
+//!
+//! Deliberately absent: the arithmetic (`crate::cpu`, `spark_quant`).
+
+use std::collections::BTreeMap;
+
+use half::f16;
+use spark_hal::Precision;
+
+use crate::plan::{Plan, Step, Weights};
+
+/// How the left side of a product enters it where weights have eight or four bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Activations {
+    /// Rounded to the weights' format, as tensor cores take them: E4M3 with one scale per tensor,
+    /// NVFP4 with a scale per 16 channels and one per tensor.
+    #[default]
+    Quantised,
+    /// As they are, in f32.
+    Exact,
+}
+
+/// How products of bf16 are computed on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Bf16Products {
+    /// Whichever a short measurement finds faster on this processor.
+    #[default]
+    Fastest,
+    /// The processor's instruction for dot products of bf16.
+    DotProduct,
+    /// f32 arithmetic on operands rounded to bf16.
+    MultiplyAdd,
+}
+
+/// The format of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepPrecision {
+    /// Format of the operands of its products; of everything, where it has none.
+    pub precision: Precision,
+    /// Why this one.
+    pub reason: &'static str,
+}
+
+/// What a model is asked to compute in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// For every step that is not named.
+    pub precision: Precision,
+    /// By name of the step, as a mixed plan has it.
+    pub by_step: BTreeMap<String, Precision>,
+}
+
+impl From<Precision> for Wanted {
+    fn from(precision: Precision) -> Self {
+        Self {
+            precision,
+            by_step: BTreeMap::new(),
+        }
+    }
+}
+
+impl Wanted {
+    /// The format of every step of `plan`, whose weights must still be there.
+    pub fn assign(&self, plan: &Plan) -> Vec<StepPrecision> {
+        let steps = plan.steps.iter().map(|planned| {
+            let named = self.by_step.get(&planned.name);
+            match named {
+                Some(&precision) => assign(&planned.step, precision, "as the mixed plan says"),
+                None => assign(&planned.step, self.precision, "as asked for"),
+            }
+        });
+        steps.collect()
+    }
+}
+
+/// Whether a step has weights that can be held in any format.
+pub fn can_be_narrow(step: &Step) -> bool {
+    match step {
+        Step::Conv(c) => c.weights.groups == 1 && !c.transposed,
+        Step::Linear(_) => true,
+        _ => false,
+    }
+}
+
+fn assign(step: &Step, wanted: Precision, asked: &'static str) -> StepPrecision {
+    let fp32 = |reason| StepPrecision {
+        precision: Precision::Fp32,
+        reason,
+    };
+    if wanted == Precision::Fp32 {
+        return fp32(asked);
+    }
+    let weights = match step {
+        Step::Conv(c) if c.is_depthwise() => {
+            return fp32("depthwise: one channel deep, so there is nothing to gain");
+        }
+        Step::Conv(c) if c.weights.groups > 1 => return fp32("grouped convolution"),
+        Step::Conv(c) if c.transposed && wanted.bits() <= 8 => {
+            return fp32("transposed convolution");
+        }
+        Step::Conv(c) => &c.weights,
+        Step::Linear(l) => &l.weights,
+        Step::MatMul(_) if wanted == Precision::Bf16 => {
+            return StepPrecision {
+                precision: wanted,
+                reason: asked,
+            };
+        }
+        Step::MatMul(_) => return fp32("both sides are computed: there are no weights to narrow"),
+        Step::Recurrent(_) => return fp32("recurrent: errors would be fed back"),
+        _ => return fp32("no product"),
+    };
+    match why_not(weights, wanted) {
+        Some(reason) => fp32(reason),
+        None => StepPrecision {
+            precision: wanted,
+            reason: asked,
+        },
+    }
+}
+
+/// Why `weights` cannot be held in `precision`.
+fn why_not(weights: &Weights, precision: Precision) -> Option<&'static str> {
+    let depth = weights.taps * weights.in_per_group;
+    if depth == 0 || weights.out_per_group == 0 {
+        return Some("no weights");
+    }
+    let data = &weights.data;
+    match precision {
+        Precision::Fp16 => {
+            let fits = |w: &f32| w.is_nan() || w.is_infinite() || f16::from_f32(*w).is_finite();
+            (!data.iter().all(fits)).then_some("a weight is beyond the range of fp16")
+        }
+        Precision::Fp8 | Precision::Fp4 => {
+            if !data.iter().all(|w| w.is_finite()) {
+                return Some("a weight is not finite");
+            }
+            (weights.in_per_group < SHALLOW)
+                .then_some("fewer input channels than values share a scale")
+        }
+        _ => None,
+    }
+}
+
+/// Input channels below which eight and four bits are not used: blocks of scales run along them.
+const SHALLOW: usize = 16;

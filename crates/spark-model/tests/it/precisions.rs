@@ -1,0 +1,256 @@
+//! Reduced precisions: how far from f32, and the same bits on any number of threads.
+//!
+//! bf16 keeps a cosine of 0.999 on every output slice of the built-in and the trained networks.
+//! The supercombo with random weights amplifies any rounding: one of its golden inputs turns an
+//! error of one layer's 55 dB into 35 dB at the outputs, so its bar is what bf16 can give there.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use spark_model::bench::{Accuracy, made_up_inputs, read_tensors};
+use spark_model::cpu::{Executor, Isa, Pool};
+use spark_model::graph::{Conv, Dim, Graph, Op, Padding, bind};
+use spark_model::openpilot::slices::OutputLayout;
+use spark_model::plan::lower;
+use spark_model::precision::{Bf16Products, Wanted};
+use spark_model::zoo::{Stream, ZooModel};
+use spark_model::{DType, ModelError, ModelRunner, Precision, RunOptions, Tensor, onnx};
+
+use crate::data;
+
+type Named = Vec<(String, Tensor)>;
+
+fn run(graph: &Graph, options: &RunOptions, inputs: &Named) -> Named {
+    let mut runner = ModelRunner::from_graph(graph.clone(), options).expect("available");
+    let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+    runner.run(&inputs).expect("inputs that fit")
+}
+
+/// The smallest cosine over outputs, and over the slices of an output that has a layout.
+fn smallest_cosine(graph: &Graph, got: &Named, want: &Named) -> f64 {
+    let layout = OutputLayout::of(graph).expect("a sound layout");
+    let mut smallest = 1.0f64;
+    for ((_, got), (_, want)) in got.iter().zip(want) {
+        let (got, want) = (got.to_f64(), want.to_f64());
+        let whole = [("all".to_owned(), 0..want.len())];
+        let parts = match &layout {
+            Some(layout) if layout.output_len() == want.len() => layout.parts(),
+            _ => &whole[..],
+        };
+        for (name, range) in parts {
+            let cosine = Accuracy::of(&got[range.clone()], &want[range.clone()]).cosine;
+            assert!(cosine > 0.9, "{name}: {cosine}");
+            smallest = smallest.min(cosine);
+        }
+    }
+    smallest
+}
+
+#[test]
+fn sixteen_bits_keep_every_slice_of_the_built_in_networks() {
+    for model in ZooModel::ALL {
+        let graph = model.build(0);
+        let inputs = made_up_inputs(model.name(), &graph, 0).expect("declared").0;
+        let fp32 = RunOptions::new().precision(Precision::Fp32);
+        let want = run(&graph, &fp32, &inputs);
+        for (precision, bar) in [(Precision::Bf16, 0.999), (Precision::Fp16, 0.999_99)] {
+            let options = RunOptions::new().precision(precision);
+            let got = run(&graph, &options, &inputs);
+            let cosine = smallest_cosine(&graph, &got, &want);
+            assert!(cosine >= bar, "{} in {precision}: {cosine}", model.name());
+            let differs = |((_, a), (_, b)): (&(String, Tensor), &(String, Tensor))| a != b;
+            assert!(got.iter().zip(&want).any(differs), "{precision} is not f32");
+        }
+    }
+}
+
+/// Every golden case in bf16, against the float64 outputs.
+#[track_caller]
+fn golden_cosine(model: &str, bar: f64) {
+    let (Some(file), Some(golden)) = (
+        data::file(&format!("data/models/{model}.onnx")),
+        data::file(&format!("data/models/goldens/{model}.safetensors")),
+    ) else {
+        return;
+    };
+    let graph = onnx::load(Path::new(&file)).expect("loads");
+    let tensors = read_tensors(&golden).expect("a golden file");
+    for case in 0..3 {
+        let inputs = graph.inputs.iter().map(|&id| {
+            let value = graph.value(id);
+            let tensor = &tensors[&format!("case{case}/in/{}", value.name)];
+            let dtype = value.dtype.expect("declared");
+            let tensor = Tensor::from_f64(dtype, tensor.shape().to_vec(), tensor.to_f64());
+            (value.name.clone(), tensor.expect("the same elements"))
+        });
+        let inputs: Named = inputs.collect();
+        for products in [Bf16Products::Fastest, Bf16Products::MultiplyAdd] {
+            let options = RunOptions::new()
+                .precision(Precision::Bf16)
+                .bf16_products(products);
+            let got = run(&graph, &options, &inputs);
+            let want = got.iter().map(|(name, _)| {
+                let key = format!("case{case}/out64/{name}");
+                (name.clone(), tensors[&key].clone())
+            });
+            let cosine = smallest_cosine(&graph, &got, &want.collect());
+            assert!(cosine >= bar, "{model} case {case}: {cosine}");
+        }
+    }
+}
+
+#[test]
+fn bf16_keeps_every_output_of_the_trained_networks() {
+    golden_cosine("dmonitoring_0_8_5", 0.999);
+    golden_cosine("dmonitoring_0_8_9", 0.999);
+}
+
+#[test]
+fn bf16_stays_close_where_random_weights_amplify_rounding() {
+    golden_cosine("supercombo_0_7_4_random_fp16", 0.99);
+}
+
+#[test]
+fn dot_products_agree_with_f32_arithmetic_on_the_same_operands() {
+    let model = ZooModel::ALL[1];
+    let graph = model.build(0);
+    let inputs = made_up_inputs(model.name(), &graph, 0).expect("declared").0;
+    let options = |products| {
+        let options = RunOptions::new().precision(Precision::Bf16);
+        options.bf16_products(products)
+    };
+    let want = run(&graph, &options(Bf16Products::MultiplyAdd), &inputs);
+    match ModelRunner::from_graph(graph.clone(), &options(Bf16Products::DotProduct)) {
+        Ok(runner) => {
+            let kernels = runner.steps();
+            assert!(
+                kernels
+                    .iter()
+                    .any(|step| step.kernel.starts_with("bf16 dot"))
+            );
+            let got = run(&graph, &options(Bf16Products::DotProduct), &inputs);
+            assert!(smallest_cosine(&graph, &got, &want) > 0.9999);
+        }
+        Err(ModelError::PrecisionUnavailable { .. }) => {
+            eprintln!("skipped: this processor has no dot products of bf16");
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn steps_say_what_computes_them_and_why() {
+    let options = RunOptions::new().precision(Precision::Bf16);
+    let runner = ModelRunner::from_graph(ZooModel::ALL[0].build(0), &options).expect("bf16");
+    let steps = runner.steps();
+    let of = |kind: &str| steps.iter().find(|s| s.kind == kind).expect(kind);
+    assert_eq!(of("linear").precision, Precision::Bf16);
+    assert!(of("linear").kernel.contains("bf16"));
+    assert_eq!(of("depthwise").precision, Precision::Fp32);
+    assert!(of("depthwise").reason.contains("depthwise"));
+    assert!(steps.iter().all(|step| !step.reason.is_empty()));
+}
+
+fn bits(graph: &Graph, precision: Precision, isa: Isa, threads: usize) -> Vec<u32> {
+    let bound = bind(graph, &[]).expect("the zoo's shapes are fixed");
+    let plan = lower(&bound).expect("lowers");
+    let precisions = Wanted::from(precision).assign(&plan);
+    let pool = Arc::new(Pool::new(threads));
+    let mut executor =
+        Executor::with_precisions(plan, isa, pool, &precisions, Bf16Products::default())
+            .expect("fits");
+    let inputs = made_up_inputs("bits", graph, 3).expect("declared").0;
+    for (i, (_, tensor)) in inputs.iter().enumerate() {
+        executor.set_input(i, tensor).expect("fits");
+    }
+    executor.run().expect("runs");
+    let ports = 0..executor.plan().outputs.len();
+    let outputs = ports.map(|i| executor.output(i).expect("fits").to_f32());
+    outputs
+        .flat_map(|v| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn sixteen_bits_do_not_depend_on_the_number_of_threads() {
+    for model in ZooModel::ALL {
+        let graph = model.build(1);
+        for precision in [Precision::Bf16, Precision::Fp16] {
+            let want = bits(&graph, precision, Isa::detect(), 1);
+            for threads in [2, 3, 7] {
+                let got = bits(&graph, precision, Isa::detect(), threads);
+                assert!(got == want, "{} in {precision} on {threads}", model.name());
+            }
+        }
+    }
+}
+
+/// A convolution at whose borders taps are missing, with an odd number of channels.
+fn convolution(round: impl Fn(f32) -> f32) -> (Graph, Named) {
+    let draw = |name: &str, shape: &[usize]| {
+        let stream = Stream::new(1, name);
+        let n: usize = shape.iter().product();
+        let values = (0..n as u64).map(|i| round(stream.signed_unit(i)));
+        Tensor::from_f32(shape, values.collect::<Vec<_>>()).expect("fits")
+    };
+    let (image, window) = ([1, 5, 7, 9], [20, 5, 3, 3]);
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, image.map(Dim::Known).to_vec());
+    let w = graph.add_constant("w", draw("w", &window));
+    let conv = Conv {
+        strides: vec![1, 1],
+        dilations: vec![1, 1],
+        padding: Padding::Explicit(vec![1; 4]),
+        groups: 1,
+    };
+    let y = graph.add_node("conv", Op::Conv(conv), &[Some(x), Some(w)]);
+    graph.outputs.push(y);
+    (graph, vec![("x".to_owned(), draw("x", &image))])
+}
+
+#[test]
+fn operands_that_fit_sixteen_bits_give_the_bits_of_f32() {
+    for isa in Isa::available() {
+        let options = |precision| {
+            let options = RunOptions::new().precision(precision).isa(isa);
+            options.bf16_products(Bf16Products::MultiplyAdd)
+        };
+        for precision in [Precision::Bf16, Precision::Fp16] {
+            let (graph, inputs) = convolution(|v| match precision {
+                Precision::Bf16 => bf16::from_f32(v).to_f32(),
+                _ => f16::from_f32(v).to_f32(),
+            });
+            let want = run(&graph, &options(Precision::Fp32), &inputs);
+            let runner = ModelRunner::from_graph(graph.clone(), &options(precision));
+            assert!(
+                runner.expect("available").steps()[0]
+                    .kernel
+                    .contains("held as")
+            );
+            let got = run(&graph, &options(precision), &inputs);
+            assert!(got == want, "{precision} on {isa:?}");
+        }
+    }
+}
+
+#[test]
+fn convolutions_by_dot_products_match_the_reference() {
+    let (graph, inputs) = convolution(|v| bf16::from_f32(v).to_f32());
+    let options = RunOptions::new().precision(Precision::Bf16);
+    let dot = options.bf16_products(Bf16Products::DotProduct);
+    if ModelRunner::from_graph(graph.clone(), &dot).is_err() {
+        eprintln!("skipped: this processor has no dot products of bf16");
+        return;
+    }
+    let bound = bind(&graph, &[]).expect("fixed shapes");
+    let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+    let want = spark_model::reference::run(&bound, &given).expect("runs");
+    let got = run(&graph, &dot, &inputs);
+    // 45 products of values below 1, each addition rounding once to 24 bits.
+    let accuracy = Accuracy::of(&got[0].1.to_f64(), &want[0].1.to_f64());
+    assert!(
+        accuracy.max_abs < 45.0 * 45.0 * f64::from(f32::EPSILON),
+        "{accuracy:?}"
+    );
+}
