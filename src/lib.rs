@@ -4,6 +4,7 @@
 //! spark::hal     what machine is this            spark::model   ONNX models: load, run, measure
 //! spark::quant   FP8, FP4 and their relatives    spark::sim     closed-loop driving scenarios
 //! spark::mem     buffers, streams and kernels on the CPU or a GPU
+//! spark::dora    DoRA and LoRA layers for candle (feature `dora`)
 //! ```
 //!
 //! ```
@@ -27,6 +28,8 @@
 //!
 //! Each crate is usable alone; this one adds nothing to them.
 
+#[cfg(feature = "dora")]
+pub use spark_dora as dora;
 pub use spark_hal as hal;
 pub use spark_mem as mem;
 pub use spark_model as model;

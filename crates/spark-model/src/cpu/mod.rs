@@ -30,6 +30,7 @@ mod norm;
 mod pair;
 mod pointwise;
 mod pool2d;
+pub mod product;
 mod recurrent;
 mod reduce;
 mod resample;

@@ -1,0 +1,147 @@
+//! Why an adapter was refused.
+
+use std::path::PathBuf;
+
+/// Why a layer, a configuration or a file was refused. No variant means "try again".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DoraError {
+    /// A low-rank update needs at least one rank.
+    #[error("{layer}: rank 0 makes no low-rank update; use magnitude-only for that")]
+    RankZero {
+        /// Layer asked for.
+        layer: String,
+    },
+    /// More ranks than the weight has rows or columns describe no further updates.
+    #[error(
+        "{layer}: rank {rank} is more than the {limit} that a weight of {rows} x {columns} can use"
+    )]
+    RankTooLarge {
+        /// Layer asked for.
+        layer: String,
+        /// Rank asked for.
+        rank: usize,
+        /// Largest useful rank.
+        limit: usize,
+        /// Rows of the weight.
+        rows: usize,
+        /// Columns of the weight, taps included.
+        columns: usize,
+    },
+    /// A tensor has another shape than the layer needs.
+    #[error("`{name}` is {got:?}, expected {want:?}")]
+    Shape {
+        /// Tensor.
+        name: String,
+        /// Its shape.
+        got: Vec<usize>,
+        /// The shape that fits.
+        want: Vec<usize>,
+    },
+    /// A setting is outside its range.
+    #[error("{name} is {value}, expected {want}")]
+    Setting {
+        /// Setting.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it may be.
+        want: &'static str,
+    },
+    /// A setting of a file that this crate does not implement.
+    #[error("{name} = {value} is not supported: {reason}")]
+    Unsupported {
+        /// Setting.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A weight, a magnitude or a merged weight is NaN or infinite.
+    #[error("`{name}` is not finite at element {index}")]
+    NotFinite {
+        /// Tensor.
+        name: String,
+        /// First such element, row-major.
+        index: usize,
+    },
+    /// Two layers under one name.
+    #[error("a layer named `{name}` is already in the adapter")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// No layer of that name.
+    #[error("the adapter has no layer `{name}`")]
+    UnknownLayer {
+        /// The name.
+        name: String,
+    },
+    /// A file lacks tensors or holds others.
+    #[error("adapter and model differ: missing {missing:?}, unexpected {unexpected:?}")]
+    Tensors {
+        /// Tensors the layers need and the file lacks.
+        missing: Vec<String>,
+        /// Tensors of the file that no layer takes.
+        unexpected: Vec<String>,
+    },
+    /// The adapter was trained on other base weights.
+    #[error("the adapter was trained on other weights; these differ: {layers:?}")]
+    Base {
+        /// Layers whose base weights differ.
+        layers: Vec<String>,
+    },
+    /// A file cannot be read or written.
+    #[error("{path}")]
+    Io {
+        /// File.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A tensor file contradicts itself.
+    #[error("{path}")]
+    TensorFile {
+        /// File.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: safetensors::SafeTensorError,
+    },
+    /// A configuration cannot be understood.
+    #[error("{path}")]
+    Json {
+        /// File.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A file is larger than any adapter.
+    #[error("{path} has {size} bytes, at most {limit} are read")]
+    FileTooLarge {
+        /// File.
+        path: PathBuf,
+        /// Its size.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A packed weight was refused.
+    #[error(transparent)]
+    Quant(#[from] spark_quant::QuantError),
+    /// candle refused an operation.
+    #[error(transparent)]
+    Candle(#[from] candle_core::Error),
+}
+
+/// What this crate's functions return.
+pub type Result<T> = std::result::Result<T, DoraError>;
+
+impl From<DoraError> for candle_core::Error {
+    fn from(error: DoraError) -> Self {
+        match error {
+            DoraError::Candle(error) => error,
+            other => Self::wrap(other),
+        }
+    }
+}

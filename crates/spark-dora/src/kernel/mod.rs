@@ -1,0 +1,73 @@
+//! The arithmetic: forward and backward passes of one adapted layer, on slices.
+//!
+//! ```text
+//! weights as rows     [W; A] is [out + r, K];   K = inputs, or inputs x taps of a convolution
+//! inputs as columns   X is [K, P];              P = tokens, or pixels of all pictures
+//!
+//! forward    H = s A X          Y = g (W X + B H) + b
+//! backward   G = g dY           Q = s B^T G
+//!            dX = W^T G + A^T Q     dA = Q X^T     dB = G H^T     dm = sum(dY (Y - b)) / m
+//! ```
+//!
+//! `g = m / |V|` per row (DoRA, the norm held constant) or 1 (LoRA). Columns are processed in panels
+//! as wide as the micro-kernel's block, so that no unfolded picture, no `B A` and no gradient of `W`
+//! is ever stored; `g` is applied while data are copied anyway.
+//!
+//! Formulas: S. Liu et al., "DoRA: Weight-Decomposed Low-Rank Adaptation", ICML 2024, section 4.3.
+//!
+//! Deliberately absent: candle's types, half precision.
+
+pub(crate) mod block;
+pub(crate) mod conv;
+pub(crate) mod grouped;
+pub(crate) mod linear;
+pub(crate) mod magnitude;
+pub(crate) mod norm;
+pub(crate) mod real;
+
+pub(crate) use real::Real;
+
+/// A low-rank update `s B A` of a weight `[out, K]`; rank 0 is none.
+#[derive(Clone, Copy)]
+pub(crate) struct LowRank<'a, T> {
+    /// `[rank, K]`.
+    pub(crate) a: &'a [T],
+    /// `[out, rank]`.
+    pub(crate) b: &'a [T],
+    /// Rows of `a`.
+    pub(crate) rank: usize,
+    /// `s`.
+    pub(crate) scaling: T,
+}
+
+/// What follows the product, per row of the weight.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a, T> {
+    /// `g`.
+    pub(crate) gain: Option<&'a [T]>,
+    /// `b`.
+    pub(crate) bias: Option<&'a [T]>,
+}
+
+impl<T: Real> Rows<'_, T> {
+    /// `(g, b)` of one row.
+    pub(crate) fn at(&self, row: usize) -> (T, T) {
+        (
+            self.gain.map_or(T::one(), |g| g[row]),
+            self.bias.map_or(T::zero(), |b| b[row]),
+        )
+    }
+}
+
+/// Gradients of a layer's variables.
+pub(crate) struct Gradients<T> {
+    /// With respect to the input; absent if not asked for.
+    pub(crate) x: Option<Vec<T>>,
+    /// `[rank, K]`.
+    pub(crate) a: Vec<T>,
+    /// `[out, rank]`.
+    pub(crate) b: Vec<T>,
+}
+
+/// Rows of the weight multiplied before their results move on: their tile stays near.
+pub(crate) const ROWS_AT_ONCE: usize = 96;

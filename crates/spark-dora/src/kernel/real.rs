@@ -1,0 +1,103 @@
+//! The two element types the kernels compute in.
+//!
+//! ```text
+//! f32   training and inference: the micro-kernel of spark-model
+//! f64   checks: finite differences need it; plain loops
+//! ```
+
+use candle_core::{DType, WithDType};
+use spark_model::cpu::Isa;
+use spark_model::cpu::product::{self, BlockProduct};
+
+/// `y[m, n] (+)= sum over k of x[m, k] * block[k, n]`; see [`spark_model::cpu::product`].
+pub(crate) struct Product<'a, T> {
+    pub(crate) x: &'a [T],
+    pub(crate) x_stride: usize,
+    pub(crate) block: &'a [T],
+    pub(crate) y: &'a mut [T],
+    pub(crate) y_stride: usize,
+    pub(crate) m: usize,
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+    pub(crate) accumulate: bool,
+}
+
+/// A number the kernels compute in.
+pub(crate) trait Real: WithDType + Send + Sync {
+    /// Its name in candle.
+    const TYPE: DType;
+    /// Most columns of a block.
+    fn widest() -> usize;
+    /// Elements from one row of a block of `n` columns to the next.
+    fn width(n: usize) -> usize;
+    /// Values that were stored narrower.
+    fn from_f32s(values: Vec<f32>) -> Vec<Self>;
+    /// Multiplies one block.
+    fn multiply(product: Product<'_, Self>);
+}
+
+impl Real for f32 {
+    const TYPE: DType = DType::F32;
+
+    fn widest() -> usize {
+        product::widest(Isa::detect())
+    }
+
+    fn width(n: usize) -> usize {
+        product::width(Isa::detect(), n)
+    }
+
+    fn from_f32s(values: Vec<f32>) -> Vec<f32> {
+        values
+    }
+
+    fn multiply(p: Product<'_, f32>) {
+        product::multiply(
+            Isa::detect(),
+            BlockProduct {
+                x: p.x,
+                x_stride: p.x_stride,
+                block: p.block,
+                y: p.y,
+                y_stride: p.y_stride,
+                m: p.m,
+                k: p.k,
+                n: p.n,
+                accumulate: p.accumulate,
+            },
+        );
+    }
+}
+
+impl Real for f64 {
+    const TYPE: DType = DType::F64;
+
+    fn widest() -> usize {
+        32
+    }
+
+    fn width(n: usize) -> usize {
+        n.next_multiple_of(8)
+    }
+
+    fn from_f32s(values: Vec<f32>) -> Vec<f64> {
+        values.into_iter().map(f64::from).collect()
+    }
+
+    fn multiply(p: Product<'_, f64>) {
+        let width = Self::width(p.n);
+        for row in 0..p.m {
+            let x = &p.x[row * p.x_stride..][..p.k];
+            let y = &mut p.y[row * p.y_stride..][..p.n];
+            if !p.accumulate {
+                y.fill(0.0);
+            }
+            for (k, &x) in x.iter().enumerate() {
+                let right = &p.block[k * width..][..p.n];
+                for (y, &b) in y.iter_mut().zip(right) {
+                    *y += x * b;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! `y = g (x W^T + s x A^T B^T) + b`, with `g = m / |W + s B A|` per output.
+
+use candle_core::{Result as CandleResult, Shape, Tensor};
+use candle_nn::{Linear, Module, VarBuilder};
+use spark_quant::PackedTensor;
+
+use super::factors::{FactorShapes, Factors};
+use super::operation::Form;
+use super::{Core, composed};
+use crate::base::{Base, check_shape};
+use crate::config::LayerConfig;
+use crate::error::Result;
+use crate::kernel::linear::Shape as LinearShape;
+use crate::merge::{self, Merged};
+
+/// A linear layer under DoRA, LoRA, or a trained magnitude.
+///
+/// # Shapes
+///
+/// Input `[.., in]`, output `[.., out]`; A `[rank, in]`, B `[out, rank]`, magnitude `[out]`.
+///
+/// # Gradients
+///
+/// The input, A, B and the magnitude get one; the base weight never does. The bias gets one if it is a
+/// variable. The norm is held constant (ICML 2024 paper, section 4.3).
+///
+/// # Examples
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{Linear, Module, VarBuilder, VarMap};
+/// use spark_dora::{DoraLinear, LayerConfig};
+///
+/// let base = Linear::new(Tensor::randn(0f32, 1.0, (12, 8), &Device::Cpu)?, None);
+/// let variables = VarMap::new();
+/// let vb = VarBuilder::from_varmap(&variables, DType::F32, &Device::Cpu);
+/// let layer = DoraLinear::from_linear(&base, &LayerConfig::dora(4), vb.pp("fc"))?;
+///
+/// let x = Tensor::randn(0f32, 1.0, (3, 8), &Device::Cpu)?;
+/// let gradients = layer.forward(&x)?.sqr()?.sum_all()?.backward()?;
+/// assert!(variables.all_vars().iter().all(|v| gradients.get(v).is_some()));
+/// assert!(gradients.get(base.weight()).is_none());
+/// # Ok::<(), spark_dora::DoraError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct DoraLinear {
+    core: Core,
+}
+
+fn shapes(base: &Base) -> Result<FactorShapes> {
+    let dims = base.dims();
+    if dims.len() != 2 {
+        check_shape("weight", dims, &[0, 0])?;
+    }
+    Ok(FactorShapes::of_weight(dims))
+}
+
+impl DoraLinear {
+    /// Adapts `linear`, with variables taken from `vb` or made in it.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::DoraError::RankZero`], [`crate::DoraError::RankTooLarge`] and
+    /// [`crate::DoraError::Setting`] for a configuration that fits no weight of this shape;
+    /// [`crate::DoraError::Candle`] if `vb` holds other shapes.
+    pub fn from_linear(linear: &Linear, config: &LayerConfig, vb: VarBuilder<'_>) -> Result<Self> {
+        let base = Base::dense(linear.weight())?;
+        Self::on(base, linear.bias().cloned(), config, &vb)
+    }
+
+    /// QDoRA: the base stays packed, `[out, in]` with blocks along the inputs, and is widened to f32 some
+    /// rows at a time. Variables are f32.
+    ///
+    /// # Errors
+    ///
+    /// As [`DoraLinear::from_linear`]; [`crate::DoraError::Quant`] for a tensor packed otherwise.
+    pub fn from_packed(
+        weight: &PackedTensor,
+        bias: Option<Tensor>,
+        config: &LayerConfig,
+        vb: VarBuilder<'_>,
+    ) -> Result<Self> {
+        let base = Base::packed(weight, vb.device())?;
+        Self::on(base, bias, config, &vb)
+    }
+
+    fn on(
+        base: Base,
+        bias: Option<Tensor>,
+        config: &LayerConfig,
+        vb: &VarBuilder<'_>,
+    ) -> Result<Self> {
+        let shapes = shapes(&base)?;
+        if let Some(bias) = &bias {
+            check_shape("bias", bias.dims(), &[shapes.rows])?;
+        }
+        let factors = Factors::new(|| Ok(base.clone()), &shapes, config, vb)?;
+        Ok(Self {
+            core: Core {
+                base,
+                bias,
+                factors,
+                dropout: config.dropout,
+            },
+        })
+    }
+
+    /// A layer of given tensors: `(A, B)` and the magnitude, with `scaling` as the factor of `B A`.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::DoraError::Shape`] for tensors that do not fit the weight.
+    pub fn from_tensors(
+        linear: &Linear,
+        low_rank: Option<(Tensor, Tensor)>,
+        magnitude: Option<Tensor>,
+        scaling: f64,
+    ) -> Result<Self> {
+        let base = Base::dense(linear.weight())?;
+        let factors = Factors::from_parts(&shapes(&base)?, low_rank, magnitude, scaling)?;
+        Ok(Self {
+            core: Core {
+                base,
+                bias: linear.bias().cloned(),
+                factors,
+                dropout: 0.0,
+            },
+        })
+    }
+
+    /// The variables.
+    pub fn factors(&self) -> &Factors {
+        &self.core.factors
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// A plain layer that computes the same: `W' = g (W + s B A)`, formed in f64, rounded once to the
+    /// base's type (f32 for a packed base).
+    ///
+    /// # Errors
+    ///
+    /// [`crate::DoraError::NotFinite`] if a merged weight is not a finite number.
+    pub fn merge(&self) -> Result<Merged<Linear>> {
+        let (weight, report) = merge::weight(&self.core)?;
+        let layer = Linear::new(weight, self.core.bias.clone());
+        Ok(Merged { layer, report })
+    }
+
+    /// The layer as it was before adaptation.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::DoraError::Quant`] if a packed base cannot be widened.
+    pub fn base(&self) -> Result<Linear> {
+        Ok(Linear::new(
+            self.core.base.to_tensor()?,
+            self.core.bias.clone(),
+        ))
+    }
+
+    /// Training: as [`Module::forward`], with the configured dropout. (candle's `forward_t` is the same as
+    /// `forward` for every module.)
+    ///
+    /// # Errors
+    ///
+    /// As candle's.
+    pub fn forward_train(&self, x: &Tensor) -> CandleResult<Tensor> {
+        composed::with_dropout(&self.core, x, Self::compute)
+    }
+
+    fn compute(core: &Core, x: &Tensor) -> CandleResult<Tensor> {
+        if !core.has_kernels(x) {
+            return composed::linear(core, x);
+        }
+        let [outputs, inputs] = [0, 1].map(|axis| core.base.dims()[axis]);
+        let dims = x.dims();
+        let Some((&last, leading)) = dims.split_last() else {
+            candle_core::bail!("a linear layer needs at least one axis")
+        };
+        if last != inputs {
+            candle_core::bail!("input {dims:?} to a weight of [{outputs}, {inputs}]")
+        }
+        let shape = LinearShape {
+            tokens: leading.iter().product(),
+            inputs,
+            outputs,
+        };
+        let result = Shape::from([leading, &[outputs]].concat());
+        core.run(x, Form::Linear(shape), result)
+    }
+}
+
+impl Module for DoraLinear {
+    /// Evaluation: without dropout.
+    fn forward(&self, x: &Tensor) -> CandleResult<Tensor> {
+        Self::compute(&self.core, x)
+    }
+}

@@ -1,0 +1,30 @@
+//! DoRA and LoRA for candle: layers that train, merge exactly, and are exchanged with PEFT.
+//!
+//! ```text
+//! config    which layers, which ranks                      DoraConfig, LayerConfig
+//! adapter   a network's layers, by name, and their files      Adapter; PEFT's folder, kohya's file
+//! layer     candle modules with frozen bases               DoraLinear, DoraConv2d, DoraConv1d, DoraEmbedding
+//! kernel    forward and backward passes on slices          products by spark-model's micro-kernel
+//! optim     groups, AdamW, schedules, accumulation           works with any training loop
+//! merge     plain layers again, and how far they are off   Merged, Equivalence
+//! ```
+//!
+//! `W' = m (W + s B A) / |W + s B A|`, row by row, the norm held constant in gradients: S. Liu et al.,
+//! "DoRA: Weight-Decomposed Low-Rank Adaptation", ICML 2024 (arXiv 2402.09353). Everything else follows
+//! Hugging Face PEFT, so that adapters can be exchanged.
+
+pub mod adapter;
+mod base;
+mod config;
+mod error;
+mod kernel;
+pub mod layer;
+pub mod merge;
+pub mod optim;
+mod random;
+
+pub use adapter::{Adapter, Offered, SizeReport};
+pub use config::{DoraConfig, DoraConfigBuilder, Init, LayerConfig, Method, Targets};
+pub use error::{DoraError, Result};
+pub use layer::{DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors};
+pub use merge::{Equivalence, MergeReport, Merged, equivalence};

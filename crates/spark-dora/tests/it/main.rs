@@ -1,0 +1,10 @@
+//! Whole layers and files against oracles and outside truth.
+
+mod adapter;
+mod data;
+mod gradients;
+mod inputs;
+mod optim;
+mod oracle;
+mod peft_truth;
+mod precision;

@@ -1,0 +1,179 @@
+//! The executor's matrix product for other crates: small blocks, safe slices.
+//!
+//! ```text
+//! y[m, n] (+)= sum over k of x[m, k] * block[k, n]        n at most widest(isa)
+//!
+//! block   k rows of width(isa, n) floats, the columns beyond n zero: the order the
+//!         micro-kernel reads, so whoever fills the block also packs it
+//! ```
+//!
+//! Callers cut their columns into blocks and their depth into pieces that stay in a cache;
+//! what fills a block (rows, columns, an unfolded image) is theirs.
+//!
+//! Deliberately absent: threads, transposition, epilogues.
+
+use super::gemm::{Panel, RowsProduct, TileEpilogue, product_rows};
+use super::simd::Isa;
+use crate::plan::Activation;
+
+/// Most columns of one block.
+pub const fn widest(isa: Isa) -> usize {
+    isa.max_panel() * isa.lanes()
+}
+
+/// Floats from one row of a block of `n` columns to the next.
+pub const fn width(isa: Isa, n: usize) -> usize {
+    n.next_multiple_of(isa.lanes())
+}
+
+/// The operands of [`multiply`].
+#[derive(Debug)]
+pub struct BlockProduct<'a> {
+    /// Left operand: row `m` starts at `m * x_stride` and has `k` elements.
+    pub x: &'a [f32],
+    /// Elements from one row of `x` to the next.
+    pub x_stride: usize,
+    /// Right operand: `k` rows of [`width`] floats.
+    pub block: &'a [f32],
+    /// Result: row `m` starts at `m * y_stride` and has `n` elements.
+    pub y: &'a mut [f32],
+    /// Elements from one row of `y` to the next.
+    pub y_stride: usize,
+    /// Rows.
+    pub m: usize,
+    /// Depth.
+    pub k: usize,
+    /// Columns, 1 to [`widest`].
+    pub n: usize,
+    /// Whether the product is added to `y` instead of replacing it.
+    pub accumulate: bool,
+}
+
+/// Multiplies. Each result is one chain of fused multiply-adds over `k`, to which `y` is added last.
+///
+/// # Panics
+///
+/// If an operand is shorter than its shape says, or `n` is not in range.
+pub fn multiply(isa: Isa, product: BlockProduct<'_>) {
+    let BlockProduct { m, k, n, .. } = product;
+    if m == 0 {
+        return;
+    }
+    assert!(n >= 1 && n <= widest(isa), "{n} columns in a block");
+    let reach = |stride: usize, len: usize| (m - 1).checked_mul(stride)?.checked_add(len);
+    assert!(
+        reach(product.x_stride, k).is_some_and(|end| end <= product.x.len()),
+        "x has the rows its shape says"
+    );
+    assert!(
+        reach(product.y_stride, n).is_some_and(|end| end <= product.y.len()),
+        "y has the rows its shape says"
+    );
+    assert!(product.y_stride >= n || m == 1, "rows of y do not overlap");
+    assert!(
+        k.checked_mul(width(isa, n))
+            .is_some_and(|len| len <= product.block.len()),
+        "the block has the rows its shape says"
+    );
+    let y = product.y.as_mut_ptr();
+    let (residual, residual_stride) = match product.accumulate {
+        true => (y.cast_const(), product.y_stride as isize),
+        false => (std::ptr::null(), 0),
+    };
+    let rows = RowsProduct {
+        x: product.x.as_ptr(),
+        x_stride: product.x_stride as isize,
+        y,
+        y_stride: product.y_stride as isize,
+        residual,
+        residual_stride,
+        m,
+        k,
+        n,
+        epilogue: TileEpilogue {
+            bias: std::ptr::null(),
+            activation: Activation::None,
+            residual_first: true,
+            isa,
+        },
+    };
+    let panel = Panel {
+        column: 0,
+        vectors: n.div_ceil(isa.lanes()),
+    };
+    // SAFETY: the assertions above give every row of `x`, `y` and the block; the residual is `y`
+    // itself, each element of which is read before it is written, by the same tile; `y` is
+    // borrowed exclusively.
+    unsafe { product_rows(isa, &rows, product.block.as_ptr(), panel, (0, m)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Small whole numbers, so that every order of additions gives the same bits.
+    fn whole(len: usize, seed: usize) -> Vec<f32> {
+        let number = |i: usize| ((i * 7 + seed * 13) % 11) as f32 - 5.0;
+        (0..len).map(number).collect()
+    }
+
+    #[test]
+    fn every_shape_of_a_block_gives_the_naive_product() {
+        for isa in Isa::available() {
+            for n in [1, 3, isa.lanes(), isa.lanes() + 1, widest(isa)] {
+                for (m, k) in [(1, 1), (3, 5), (17, 8), (9, 0)] {
+                    let (x_stride, y_stride, wide) = (k + 2, n + 3, width(isa, n));
+                    let x = whole(m * x_stride, 1);
+                    let block = whole(k * wide, 2);
+                    let before = whole(m * y_stride, 3);
+                    for accumulate in [false, true] {
+                        let mut y = before.clone();
+                        multiply(
+                            isa,
+                            BlockProduct {
+                                x: &x,
+                                x_stride,
+                                block: &block,
+                                y: &mut y,
+                                y_stride,
+                                m,
+                                k,
+                                n,
+                                accumulate,
+                            },
+                        );
+                        let mut want = before.clone();
+                        for (row, col) in (0..m).flat_map(|r| (0..n).map(move |c| (r, c))) {
+                            let terms =
+                                (0..k).map(|i| x[row * x_stride + i] * block[i * wide + col]);
+                            let sum: f32 = terms.sum();
+                            let to = &mut want[row * y_stride + col];
+                            *to = if accumulate { *to + sum } else { sum };
+                        }
+                        assert_eq!(y, want, "{isa:?} {m}x{k}x{n} {accumulate}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "x has the rows")]
+    fn a_left_operand_one_element_short_is_refused() {
+        let isa = Isa::Scalar;
+        multiply(
+            isa,
+            BlockProduct {
+                x: &[0.0; 5],
+                x_stride: 3,
+                block: &[0.0; 12],
+                y: &mut [0.0; 4],
+                y_stride: 2,
+                m: 2,
+                k: 3,
+                n: 2,
+                accumulate: false,
+            },
+        );
+    }
+}
