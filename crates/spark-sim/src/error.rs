@@ -161,6 +161,12 @@ pub enum SimError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// A network cannot be used.
+    #[error("the network cannot be used: {reason}")]
+    Network {
+        /// Why.
+        reason: String,
+    },
     /// A learned model did not answer.
     #[error("the learned model at step {step}: {reason}")]
     Model {

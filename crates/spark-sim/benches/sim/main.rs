@@ -1,4 +1,4 @@
-//! Speed of the simulator. Run: `cargo bench -p spark-sim --bench sim [-- FILTER]`
+//! Speed of the simulator. Run: `cargo bench -p spark-sim --features model --bench sim [-- FILTER]`
 //!
 //! Every case first checks its answer against a slower path, then is timed:
 //! 21 runs of at least 50 ms. Printed as CSV, in units per second:
@@ -11,6 +11,8 @@
 #![allow(clippy::print_stdout, reason = "a benchmark's output is its product")]
 
 mod closed_loop;
+#[cfg(feature = "model")]
+mod learned;
 mod parts;
 mod timing;
 mod traffic;
@@ -22,4 +24,6 @@ fn main() {
     closed_loop::run(&timing);
     traffic::run(&timing);
     parts::run(&timing);
+    #[cfg(feature = "model")]
+    learned::run(&timing);
 }

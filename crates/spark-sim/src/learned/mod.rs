@@ -9,15 +9,22 @@
 //!        +------------------- current lateral acceleration <-- bin <---+ one uniform number
 //! ```
 //!
-//! The model is behind [`LearnedDynamics`]: this crate brings no network. Every segment
+//! The model is behind [`LearnedDynamics`]; `ModelDynamics` (feature `model`) runs an ONNX file
+//! through `spark-model`. This crate brings no trained network. Every segment
 //! keeps its own random numbers, seeded from its name as the challenge does; a
 //! controller never sees seed or generator.
 //!
 //! Rules, costs and constants: commaai/controls_challenge be8edfa.
 
 mod challenge;
+#[cfg(feature = "model")]
+mod last_step;
 mod md5;
 mod mersenne;
+#[cfg(feature = "model")]
+mod model;
+#[cfg(feature = "model")]
+mod network;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -27,6 +34,10 @@ pub use challenge::{
     Challenge, ChallengeController, ChallengeCost, ChallengePid, ChallengeState, FuturePlan,
     LearnedDynamics, Rollout,
 };
+#[cfg(feature = "model")]
+pub use model::ModelDynamics;
+#[cfg(feature = "model")]
+pub use network::random_dynamics;
 pub use segment::{Segment, SegmentRow, read_segment};
 pub use tokenizer::{N_BINS, decode, encode};
 

@@ -1,6 +1,6 @@
 //! Many agents per world drive at random on highways: the loop every learner needs.
 //!
-//! Run: `cargo run --release --example sim_marl_random -- [N_STEPS]`
+//! Run: `cargo run --release --example marl_random -- [N_STEPS]`
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 

@@ -1,6 +1,6 @@
 //! Looks for the cut-in that a planner handles worst, and draws it.
 //!
-//! Run: `cargo run --release --example sim_worst_case -- [OUT.svg]`
+//! Run: `cargo run --release --example worst_case -- [OUT.svg]`
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 

@@ -1,6 +1,6 @@
 //! Is the torque controller better than the PID? Ten thousand random scenarios, paired.
 //!
-//! Run: `cargo run --release --example compare_controllers -- [N_SCENARIOS] [OUT_FOLDER]`
+//! Run: `cargo run --release --example simulate_batch -- [N_SCENARIOS] [OUT_FOLDER]`
 //!
 //! Writes `report.html` (tables, plots, the worst regressions replayed), `report.md` and
 //! `report.json`. The same number of scenarios gives the same report, but for run times.

@@ -1,6 +1,6 @@
 //! Learns to keep a lane from scratch, by an evolution strategy over a linear policy.
 //!
-//! Run: `cargo run --release --example sim_learn_lane_keeping`
+//! Run: `cargo run --release --example learn_lane_keeping`
 //!
 //! Every generation, pairs of mirrored perturbations of the weights drive the same 256
 //! worlds; the weights move along the perturbations, weighted by which of a pair did better.

@@ -1,16 +1,16 @@
-//! The controls challenge's loop with a stand-in for its network: cars with a first-order lag.
+//! The controls challenge: its PID controller on its segments, through its network or a stand-in.
 //!
-//! Run: `cargo run --release --example sim_controls_challenge -- [SEGMENT.csv ...]`
+//! Run: `cargo run --release --example controls_challenge -- [MODEL.onnx] [SEGMENT.csv ...]`
 //!
-//! With files, drives those segments; without, synthetic ones. The stand-in is not the
-//! challenge's model, so the costs say nothing about its leaderboard; put your own network
-//! behind `LearnedDynamics` for that.
+//! Without segments, drives synthetic ones. Without a network, cars follow with a first-order
+//! lag; costs of that stand-in say nothing about the challenge's leaderboard.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
+use spark::model::RunOptions;
 use spark::sim::learned::{
-    CONTEXT, Challenge, ChallengePid, LearnedDynamics, N_BINS, STATE_SIZE, Segment, SegmentRow,
-    decode, read_segment,
+    CONTEXT, Challenge, ChallengePid, LearnedDynamics, ModelDynamics, N_BINS, STATE_SIZE, Segment,
+    SegmentRow, decode, read_segment,
 };
 use std::path::Path;
 
@@ -56,7 +56,13 @@ fn synthetic(number: usize) -> Segment {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files: Vec<String> = std::env::args().skip(1).collect();
+    let (networks, files): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .partition(|file| file.ends_with(".onnx"));
+    let mut model: Box<dyn LearnedDynamics> = match networks.first() {
+        Some(file) => Box::new(ModelDynamics::load(Path::new(file), &RunOptions::new())?),
+        None => Box::new(Lag),
+    };
     let segments = if files.is_empty() {
         (0..100).map(synthetic).collect()
     } else {
@@ -65,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     // Several seeds: a controller may not profit from knowing one.
     for offset in [0, 1, 2] {
-        let rollouts = Challenge::new(&mut Lag)
+        let rollouts = Challenge::new(model.as_mut())
             .with_seed_offset(offset)
             .run(&segments, ChallengePid::default)?;
         let n = rollouts.len() as f64;
