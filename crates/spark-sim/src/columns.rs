@@ -88,6 +88,17 @@ macro_rules! lane_tiles {
             tiles: Vec<$Lane<$crate::real::Tile<E>>>,
         }
 
+        #[allow(dead_code, reason = "only tables for other devices are made of them")]
+        impl<R: Copy> $Lane<R> {
+            /// The fields' names, in order.
+            pub(crate) const NAMES: &[&str] = &[$( stringify!($field) ),*];
+
+            /// The fields, in order.
+            pub(crate) fn values(&self) -> Vec<R> {
+                vec![$( self.$field ),*]
+            }
+        }
+
         #[allow(dead_code, reason = "every batch gets the same small set of methods")]
         impl<E: $crate::real::Element> $Batch<E> {
             /// `n_lanes` copies of `lane`; the padding up to a whole register holds it too.

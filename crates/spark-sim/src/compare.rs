@@ -431,6 +431,7 @@ mod tests {
             latency: Latency::default(),
             wall_s: 1.0,
             n_agent_steps: 0,
+            n_on_gpu: 0,
             device: "test".to_owned(),
         }
     }

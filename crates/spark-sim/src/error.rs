@@ -74,11 +74,24 @@ pub enum SimError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The GPU was asked for.
-    #[error(
-        "scenarios cannot run on a GPU in this version; leave `use_gpu` unset or set it to false"
-    )]
-    NoGpu,
+    /// The GPU was asked for and cannot be had.
+    #[error("no GPU to run scenarios on: {reason}")]
+    NoGpu {
+        /// Why.
+        reason: String,
+    },
+    /// A GPU does not do this.
+    #[error("{what} exists on the CPU only; leave `use_gpu` unset or set it to false")]
+    CpuOnly {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// A controller's CUDA C cannot be used.
+    #[error("the controller's CUDA C: {reason}")]
+    Snippet {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// No scenario of a search was valid.
     #[error("no scenario within the bounds could be run")]
     NothingRan,

@@ -100,6 +100,24 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// All straight lines, each with the time from which it holds; the first one holds since ever.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "tables for a GPU"))]
+    pub(crate) fn lines(&self) -> Vec<(f64, Line)> {
+        let value = self.0.first().map_or(0.0, |point| point[1]);
+        let (slope, start) = (0.0, 0.0);
+        let first = Line {
+            value,
+            slope,
+            start,
+        };
+        let later = self.0.iter().map(|&[t, _]| (t, self.line_at(t).0));
+        std::iter::once((f64::NEG_INFINITY, first))
+            .chain(later)
+            .collect()
+    }
+}
+
 /// `value + slope * (t - start)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Line {

@@ -106,10 +106,14 @@ pub struct KernelSource<P: Parameters> {
     file: &'static str,
     source: &'static str,
     entry: &'static str,
+    headers: &'static [Header],
     options: &'static [&'static str],
     host: Option<HostVersion<P>>,
     parameters: PhantomData<fn(P)>,
 }
+
+/// A file that kernels include: its name and its text.
+pub type Header = (&'static str, &'static str);
 
 type HostVersion<P> = for<'a> fn(LaunchShape, <P as Parameters>::Host<'a>);
 
@@ -130,10 +134,18 @@ impl<P: Parameters> KernelSource<P> {
             file,
             source,
             entry,
+            headers: &[],
             options: &[],
             host: None,
             parameters: PhantomData,
         }
+    }
+
+    /// Adds files that the source may include by name, besides [`WARP_HEADER_NAME`].
+    #[must_use]
+    pub const fn with_headers(mut self, headers: &'static [Header]) -> Self {
+        self.headers = headers;
+        self
     }
 
     /// Adds options of the compiler, such as `--use_fast_math`.
@@ -162,6 +174,7 @@ impl<P: Parameters> KernelSource<P> {
             file: self.file,
             source: self.source,
             entry: self.entry,
+            headers: self.headers,
             options: self.options,
             host,
         }
@@ -177,6 +190,7 @@ pub(crate) struct KernelCode {
     pub(crate) file: &'static str,
     pub(crate) source: &'static str,
     pub(crate) entry: &'static str,
+    pub(crate) headers: &'static [Header],
     pub(crate) options: &'static [&'static str],
     pub(crate) host: Option<HostFunction>,
 }

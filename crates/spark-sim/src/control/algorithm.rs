@@ -1,6 +1,6 @@
 //! The interface of everything that drives, batched and one lane at a time.
 
-use super::{Action, ActionBatch, State, StateBatch};
+use super::{Action, ActionBatch, CudaControl, State, StateBatch};
 use crate::vehicle::{ActuatorParameters, SteerInterface, VehicleModel, VehicleParameters};
 
 /// What a controller may know about a car before it drives it.
@@ -51,14 +51,28 @@ pub trait Algorithm: Send {
 pub trait AlgorithmFactory: Sync {
     /// For reports.
     fn name(&self) -> &str;
-    /// A fresh algorithm; `reset` is called before its first step.
-    fn create(&self) -> Box<dyn Algorithm>;
+    /// A fresh algorithm for the CPU, if there is one; `reset` is called before its first step.
+    fn create(&self) -> Option<Box<dyn Algorithm>>;
+    /// The same algorithm for a GPU, if there is one.
+    fn cuda(&self) -> Option<&CudaControl> {
+        None
+    }
 }
 
 /// A factory made of a name and a closure; see [`named`].
 pub struct Named<F> {
     name: String,
     make: F,
+    cuda: Option<CudaControl>,
+}
+
+impl<F> Named<F> {
+    /// Adds the same algorithm for a GPU.
+    #[must_use]
+    pub fn with_cuda(mut self, control: CudaControl) -> Self {
+        self.cuda = Some(control);
+        self
+    }
 }
 
 /// A factory from a name and a closure.
@@ -75,6 +89,7 @@ pub fn named<A: Algorithm + 'static, F: Fn() -> A + Sync>(
     Named {
         name: name.into(),
         make,
+        cuda: None,
     }
 }
 
@@ -82,8 +97,11 @@ impl<A: Algorithm + 'static, F: Fn() -> A + Sync> AlgorithmFactory for Named<F> 
     fn name(&self) -> &str {
         &self.name
     }
-    fn create(&self) -> Box<dyn Algorithm> {
-        Box::new((self.make)())
+    fn create(&self) -> Option<Box<dyn Algorithm>> {
+        Some(Box::new((self.make)()))
+    }
+    fn cuda(&self) -> Option<&CudaControl> {
+        self.cuda.as_ref()
     }
 }
 

@@ -8,6 +8,7 @@
 //! longitudinal openpilot's stopping/starting/pid states
 //! baselines    perfect tracking, doing nothing
 //! r157         reference drivers of UN R157
+//! cuda         controllers for a GPU: some of the above, and snippets of CUDA C
 //! ```
 //!
 //! Left is positive for offsets, angles, curvatures and torques; openpilot's own
@@ -15,6 +16,7 @@
 
 mod algorithm;
 mod baseline;
+mod cuda;
 mod lateral_pid;
 mod lateral_torque;
 mod longitudinal;
@@ -30,6 +32,7 @@ pub use algorithm::{
     Algorithm, AlgorithmFactory, Combined, LaneAlgorithm, LaneSetup, Named, PerLane, named,
 };
 pub use baseline::{DoNothing, PerfectTracking};
+pub use cuda::{CudaControl, CudaOnly, cuda_only};
 pub use lateral_pid::{LateralPid, LateralPidConfig};
 pub use lateral_torque::{LateralTorque, LateralTorqueConfig};
 pub use longitudinal::{Longitudinal, LongitudinalConfig};

@@ -56,6 +56,12 @@ impl Table {
         }
     }
 
+    /// The first value, then start, width and slope of every stretch.
+    pub(crate) fn stretches(&self) -> (f64, Vec<[f64; 3]>) {
+        let figures = |s: &Stretch| [s.from, s.width, s.slope];
+        (self.first, self.stretches.iter().map(figures).collect())
+    }
+
     /// Value at a speed.
     #[inline(always)]
     pub(crate) fn at<R: Real>(&self, speed: R) -> R {

@@ -21,6 +21,13 @@ macro_rules! sums {
         pub(crate) struct Totals { $($field: f64),* }
 
         impl Totals {
+            /// From sums in the order of the fields.
+            #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "a GPU's sums"))]
+            pub(crate) fn from_sums(sums: [f64; Sum::<f32>::NAMES.len()]) -> Self {
+                let [$($field),*] = sums;
+                Self { $($field),* }
+            }
+
             fn take(&mut self, window: &mut Sums, lane: usize) {
                 $(
                     self.$field += f64::from(std::mem::take(window.$field(lane)));
@@ -118,8 +125,16 @@ impl Accumulator {
     /// The metrics of one lane that stepped by `dt` and drove `distance_m`.
     pub(crate) fn metrics(&mut self, lane: usize, dt: f64, distance_m: f64) -> Metrics {
         self.totals[lane].take(&mut self.sums, lane);
-        let total = self.totals[lane];
-        let extreme = self.extremes.get(lane);
+        let mut metrics = self.totals[lane].metrics(&self.extremes.get(lane), dt, distance_m);
+        metrics.collision = self.collisions[lane];
+        metrics
+    }
+}
+
+impl Totals {
+    /// The metrics of a drive of steps of `dt` over `distance_m`, without a collision.
+    pub(crate) fn metrics(&self, extreme: &Extreme<f32>, dt: f64, distance_m: f64) -> Metrics {
+        let total = self;
         let n = total.steps.max(1.0);
         let n_rates = total.rate_steps.max(1.0);
         let mean = |sum: f64| sum / n;
@@ -157,7 +172,7 @@ impl Accumulator {
             ttc_min: reached(extreme.ttc),
             gap_min: reached(extreme.gap),
             headway_min: reached(extreme.headway),
-            collision: self.collisions[lane],
+            collision: None,
         }
     }
 }

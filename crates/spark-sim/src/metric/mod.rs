@@ -12,6 +12,8 @@ mod accumulate;
 mod catalogue;
 
 pub(crate) use accumulate::{Accumulator, Extremes, Sums};
+#[cfg(feature = "cuda")]
+pub(crate) use accumulate::{Extreme, Totals};
 pub use catalogue::{CATALOGUE, Direction, MetricInfo};
 
 use serde::{Deserialize, Serialize};

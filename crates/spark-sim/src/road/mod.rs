@@ -222,6 +222,11 @@ impl Road {
         self.right_edge
     }
 
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "tables for a GPU"))]
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
     pub(crate) fn piece(&self, piece_idx: usize) -> &Piece {
         &self.pieces[piece_idx.min(self.pieces.len() - 1)]
     }

@@ -82,7 +82,7 @@ const DRAG: f64 = 0.5 * 1.2 * 0.7;
 /// Air density times side area over two, kg/m: 1.2 kg/m^3 and 2.5 m^2 times a coefficient of 1.
 const SIDE_FORCE: f64 = 0.5 * 1.2 * 2.5;
 /// Stream of random numbers for sensor noise.
-const NOISE_STREAM: u64 = 0x006E_6F69_7365;
+pub(super) const NOISE_STREAM: u64 = 0x006E_6F69_7365;
 
 /// Options of the run that a block needs.
 #[derive(Debug, Clone, Copy)]
@@ -116,15 +116,15 @@ pub(super) struct Block<'a> {
     pub(super) arriving_accel: Column<f32>,
     pub(super) accumulator: Accumulator,
     pub(super) traffic: Traffic,
-    steer_delay: DelayLine,
-    accel_delay: DelayLine,
+    pub(super) steer_delay: DelayLine,
+    pub(super) accel_delay: DelayLine,
     /// Piece of road under each car, and under its preview point.
-    piece_idx: Vec<usize>,
+    pub(super) piece_idx: Vec<usize>,
     preview_idx: Vec<usize>,
-    n_steps: Vec<usize>,
+    pub(super) n_steps: Vec<usize>,
     /// Step at which the next lane comes to its end.
     next_end: usize,
-    start_distance: Vec<f64>,
+    pub(super) start_distance: Vec<f64>,
     failures: Vec<Option<ScenarioError>>,
     traces: Vec<Option<Trace>>,
     recording: Vec<bool>,
@@ -346,7 +346,7 @@ impl<'a> Block<'a> {
                 .pass(&self.action.steer, &mut self.arriving_steer);
             self.accel_delay
                 .pass(&self.action.accel, &mut self.arriving_accel);
-            let events = f32::dispatch(Drive::new(&mut self));
+            let events = f32::dispatch(Drive::new(&mut self, step_idx));
             if events.state_not_finite {
                 self.drop_lanes_with_bad_states(step_idx);
             }
@@ -459,6 +459,9 @@ impl<'a> Block<'a> {
             if !self.is_alive(lane) {
                 continue;
             }
+            if !self.has_left_piece(lane) {
+                continue;
+            }
             let road = &self.lanes[lane].road;
             let mut s = self.vehicle.column(0)[lane];
             let before = self.piece_idx[lane];
@@ -485,6 +488,14 @@ impl<'a> Block<'a> {
                 self.load_pieces(lane);
             }
         }
+    }
+
+    /// As [`Drive`] asks for all lanes. What other lanes need must not change this one.
+    fn has_left_piece(&self, lane: usize) -> bool {
+        let (road, preview) = (self.road.get(lane), self.preview.get(lane));
+        let (s, v) = (self.vehicle.column(0)[lane], self.vehicle.column(3)[lane]);
+        let ahead = s + v * self.options.planner.preview_s as f32 - preview.ahead;
+        s >= road.length || s < 0.0 || ahead >= preview.length || ahead < 0.0
     }
 
     fn preview_distance(&self, lane: usize) -> f32 {
@@ -516,8 +527,12 @@ impl<'a> Block<'a> {
 
     fn change_lines(&mut self, step_idx: usize) {
         for lane in 0..self.lanes.len() {
-            let t = (step_idx + 1) as f64 * self.lanes[lane].scenario.dt_s;
-            self.refresh_requests(lane, t);
+            // As `Drive` asks for all lanes. What other lanes need must not change this one.
+            let dt = self.fixed.get(lane).dt;
+            if dt * (step_idx + 1) as f32 + 0.25 * dt >= self.motion.get(lane).next_line {
+                let t = (step_idx + 1) as f64 * self.lanes[lane].scenario.dt_s;
+                self.refresh_requests(lane, t);
+            }
         }
     }
 
@@ -666,7 +681,7 @@ fn flag(condition: bool) -> f32 {
     if condition { 1.0 } else { 0.0 }
 }
 
-fn lane_setup(scenario: &Scenario) -> LaneSetup {
+pub(super) fn lane_setup(scenario: &Scenario) -> LaneSetup {
     LaneSetup {
         vehicle: scenario.vehicle.parameters(),
         actuators: scenario.vehicle.actuators(),

@@ -27,6 +27,12 @@ impl DelayLine {
         }
     }
 
+    /// Steps of a lane's delay.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "tables for a GPU"))]
+    pub(super) fn steps(&self, lane: usize) -> usize {
+        self.delay[lane]
+    }
+
     /// Takes this step's commands and gives those that arrive now.
     pub(super) fn pass(&mut self, commands: &[f32], arriving: &mut [f32]) {
         let n_rows = self.rows.len();

@@ -46,7 +46,6 @@ lane_tiles! {
         lead_acceleration,
         /// Time at which the first of the requests' lines ends, s.
         next_line,
-        time,
     }
 }
 
@@ -61,11 +60,12 @@ pub(super) struct Events {
 /// The step as a kernel.
 pub(super) struct Drive<'a, 'b> {
     block: &'a mut Block<'b>,
+    step_idx: usize,
 }
 
 impl<'a, 'b> Drive<'a, 'b> {
-    pub(super) fn new(block: &'a mut Block<'b>) -> Self {
-        Self { block }
+    pub(super) fn new(block: &'a mut Block<'b>, step_idx: usize) -> Self {
+        Self { block, step_idx }
     }
 
     #[inline(always)]
@@ -81,6 +81,8 @@ impl<'a, 'b> Drive<'a, 'b> {
         let block = self.block;
         let interface = block.interface;
         let preview_s = L::splat(block.options.planner.preview_s);
+        // Not a sum of steps: its rounding would grow to a step within a minute.
+        let steps_done = L::splat((self.step_idx + 1) as f64);
         let (zero, half) = (L::zero(), L::splat(0.5));
         let mut events = Events::default();
         for first in (0..block.fixed.n_padded()).step_by(L::N) {
@@ -133,7 +135,6 @@ impl<'a, 'b> Drive<'a, 'b> {
             motion.steer_command = L::load(&block.action.steer, first);
             motion.accel_command = L::load(&block.action.accel, first);
             motion.has_last = L::one();
-            motion.time = motion.time + dt;
 
             let score = Score {
                 interface,
@@ -158,7 +159,7 @@ impl<'a, 'b> Drive<'a, 'b> {
                 | shown[0].lt(zero)
                 | ahead.ge(preview.length)
                 | ahead.lt(zero);
-            let soon = motion.time + L::splat(0.25) * dt;
+            let soon = dt * steps_done + L::splat(0.25) * dt;
             events.state_not_finite |= L::any(alive & !finite);
             events.piece_left |= L::any(alive & left);
             events.line_ended |= L::any(alive & soon.ge(motion.next_line));

@@ -16,11 +16,14 @@
 //! (given an algorithm that keeps its lanes apart). A scenario that cannot be run,
 //! or whose controller fails, is reported in its place; the others go on.
 //!
-//! Runs on the CPU. There is no GPU path yet: asking for one is an error.
+//! With the feature `cuda`, groups of scenarios that a GPU can drive run there, all their steps
+//! in one kernel, if the algorithm has a version in CUDA C.
 
 mod block;
 mod delay;
 mod drive;
+#[cfg(feature = "cuda")]
+mod gpu;
 mod latency;
 mod outcome;
 mod pool;
@@ -29,6 +32,8 @@ mod sense;
 mod tests;
 mod traffic;
 
+#[cfg(feature = "cuda")]
+pub use gpu::rollout_source;
 pub use latency::Latency;
 pub use outcome::{ScenarioError, ScenarioResult, Trace, TraceActor, TraceRow};
 pub use pool::{RunOptions, RunReport, Simulator};

@@ -27,6 +27,18 @@ pub enum ScenarioError {
         /// The step.
         step_idx: usize,
     },
+    /// Neither a GPU nor the CPU may or can run it.
+    #[error("{reason}")]
+    NotOnDevice {
+        /// Why.
+        reason: &'static str,
+    },
+    /// The GPU failed.
+    #[error("the GPU: {message}")]
+    Gpu {
+        /// What it said.
+        message: String,
+    },
     /// The controller panicked.
     #[error("the controller panicked: {message}")]
     Panicked {

@@ -1,11 +1,14 @@
 //! Many scenarios on many threads, in chunks of bounded memory.
 //!
 //! ```text
-//! iterator --pull a chunk--> validate, group by model --> blocks --threads--> slots
-//!          <--hand results over in order-----------------------------------------+
+//! iterator --pull a chunk--> validate, group by model --+--> GPU: what it can ------> slots
+//!                                                       +--> blocks --threads-----> slots
+//!          <--hand results over in order------------------------------------------------+
 //! ```
 
 use super::block::{Block, BlockOptions, LaneOutcome, Prepared};
+#[cfg(feature = "cuda")]
+use super::gpu::Gpu;
 use super::latency::Latency;
 use super::outcome::{ScenarioError, ScenarioResult};
 use crate::SimError;
@@ -32,7 +35,8 @@ pub struct RunOptions {
     pub chunk_size: usize,
     /// Between the world and the controller.
     pub planner: PlannerConfig,
-    /// `Some(true)` asks for the GPU, which this version cannot use; `None` and `Some(false)` run on the CPU.
+    /// `Some(true)`: on a GPU, and what cannot run there fails. `Some(false)`: on the CPU.
+    /// `None`: on a GPU what can, where there is one; the rest on the CPU.
     pub use_gpu: Option<bool>,
     /// Longest wall-clock time of one update, per scenario in the block; exceeding it fails the block's scenarios.
     pub deadline: Option<Duration>,
@@ -72,6 +76,8 @@ pub struct RunReport {
     pub n_agent_steps: u64,
     /// What it ran on.
     pub device: String,
+    /// Scenarios that ran on the GPU; the others ran on the CPU or not at all.
+    pub n_on_gpu: usize,
 }
 
 /// Runs scenarios against algorithms.
@@ -79,19 +85,98 @@ pub struct RunReport {
 pub struct Simulator {
     options: RunOptions,
     n_threads: usize,
+    #[cfg(feature = "cuda")]
+    gpu: Option<Gpu>,
+}
+
+/// Scenarios of a chunk with their places in it.
+type Group<'a> = Vec<(usize, Prepared<'a>)>;
+
+/// How a chunk went, beyond its results.
+#[derive(Default)]
+struct ChunkReport {
+    latency: Latency,
+    n_on_gpu: usize,
+}
+
+impl ChunkReport {
+    fn add(&mut self, other: Self) {
+        self.latency.merge(&other.latency);
+        self.n_on_gpu += other.n_on_gpu;
+    }
+}
+
+/// What these options ask for that no GPU does.
+fn cpu_only(options: &RunOptions) -> Option<&'static str> {
+    let asked = [
+        (options.deadline.is_some(), "a deadline"),
+        (options.measure_latency, "measuring update times"),
+        (options.record_interval_s.is_some(), "recording drives"),
+    ];
+    asked.into_iter().find_map(|(on, what)| on.then_some(what))
+}
+
+fn refuse_cpu_only(options: &RunOptions) -> Result<(), SimError> {
+    match cpu_only(options) {
+        Some(what) => Err(SimError::CpuOnly { what }),
+        None => Ok(()),
+    }
 }
 
 impl Simulator {
-    /// Checks the options.
+    /// Checks the options and, unless told otherwise, looks for a GPU.
     ///
     /// # Errors
     ///
-    /// [`SimError::NoGpu`] for `use_gpu: Some(true)`; [`SimError::OutOfRange`] for a
+    /// [`SimError::NoGpu`] if a GPU was asked for and cannot be had; [`SimError::CpuOnly`] if
+    /// one was asked for together with what it does not do; [`SimError::OutOfRange`] for a
     /// block or chunk size of 0, no thread, or an interval that is not positive.
     pub fn new(options: RunOptions) -> Result<Self, SimError> {
+        #[cfg_attr(not(feature = "cuda"), allow(unused_mut, reason = "no GPU to add"))]
+        let mut simulator = Self::on_cpu(options)?;
         if options.use_gpu == Some(true) {
-            return Err(SimError::NoGpu);
+            refuse_cpu_only(&options)?;
         }
+        #[cfg(feature = "cuda")]
+        match (options.use_gpu, cpu_only(&options)) {
+            (Some(false), _) => {}
+            (None, Some(what)) => {
+                tracing::info!("scenarios run on the CPU: {what} exists there only")
+            }
+            (asked, _) => match Gpu::open() {
+                Ok(gpu) => simulator.gpu = Some(gpu),
+                Err(reason) if asked == Some(true) => return Err(SimError::NoGpu { reason }),
+                Err(reason) => tracing::info!("scenarios run on the CPU: {reason}"),
+            },
+        }
+        #[cfg(not(feature = "cuda"))]
+        if options.use_gpu == Some(true) {
+            let reason = "this program was built without the feature `cuda`".to_owned();
+            return Err(SimError::NoGpu { reason });
+        }
+        Ok(simulator)
+    }
+
+    /// Runs on this device, which is a GPU.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulator::new`]; [`SimError::NoGpu`] for another kind of device.
+    #[cfg(feature = "cuda")]
+    pub fn on_device(options: RunOptions, device: spark_mem::Device) -> Result<Self, SimError> {
+        refuse_cpu_only(&options)?;
+        if !matches!(device.info().kind, spark_mem::DeviceKind::Cuda(_)) {
+            let reason = format!("{} is none", device.info().name);
+            return Err(SimError::NoGpu { reason });
+        }
+        let gpu = Some(Gpu::new(device));
+        Ok(Self {
+            gpu,
+            ..Self::on_cpu(options)?
+        })
+    }
+
+    fn on_cpu(options: RunOptions) -> Result<Self, SimError> {
         let available = || std::thread::available_parallelism().map_or(1, usize::from);
         let n_threads = options.n_threads.unwrap_or_else(available);
         let sizes = [
@@ -124,15 +209,24 @@ impl Simulator {
                 want: "a finite number above zero",
             });
         }
-        tracing::info!(
+        Ok(Self {
+            options,
             n_threads,
-            "scenarios run on the CPU: there is no GPU path in this version"
-        );
-        Ok(Self { options, n_threads })
+            #[cfg(feature = "cuda")]
+            gpu: None,
+        })
     }
 
-    /// What scenarios run on.
+    /// What scenarios run on, or can: the GPU takes what it can drive.
     pub fn device(&self) -> String {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &self.gpu {
+            return format!("{}, else {}", gpu.name(), self.cpu());
+        }
+        self.cpu()
+    }
+
+    fn cpu(&self) -> String {
         let level = match SimdLevel::detect() {
             SimdLevel::Scalar => "scalar",
             SimdLevel::Neon => "NEON",
@@ -146,12 +240,12 @@ impl Simulator {
     pub fn run(&self, scenarios: &[Scenario], factory: &dyn AlgorithmFactory) -> RunReport {
         let start = Instant::now();
         let mut results = Vec::with_capacity(scenarios.len());
-        let mut latency = Latency::default();
+        let mut report = ChunkReport::default();
         for (chunk_idx, chunk) in scenarios.chunks(self.options.chunk_size).enumerate() {
             let first = chunk_idx * self.options.chunk_size;
-            latency.merge(&self.run_chunk(chunk, first, factory, &mut |r| results.push(r)));
+            report.add(self.run_chunk(chunk, first, factory, &mut |r| results.push(r)));
         }
-        self.report(factory, results, latency, start)
+        self.report(factory, results, report, start)
     }
 
     /// Runs scenarios as an iterator yields them, at most a chunk at a time in memory, and
@@ -166,13 +260,13 @@ impl Simulator {
         mut progress: impl FnMut(usize),
     ) -> (usize, Latency) {
         let mut scenarios = scenarios.into_iter();
-        let (mut n_done, mut latency) = (0, Latency::default());
+        let (mut n_done, mut report) = (0, ChunkReport::default());
         loop {
             let chunk: Vec<Scenario> = scenarios.by_ref().take(self.options.chunk_size).collect();
             if chunk.is_empty() {
-                return (n_done, latency);
+                return (n_done, report.latency);
             }
-            latency.merge(&self.run_chunk(&chunk, n_done, factory, &mut on_result));
+            report.add(self.run_chunk(&chunk, n_done, factory, &mut on_result));
             n_done += chunk.len();
             progress(n_done);
         }
@@ -182,15 +276,16 @@ impl Simulator {
         &self,
         factory: &dyn AlgorithmFactory,
         results: Vec<ScenarioResult>,
-        latency: Latency,
+        how: ChunkReport,
         start: Instant,
     ) -> RunReport {
         let steps = results.iter().filter_map(|r| r.outcome.as_ref().ok());
         RunReport {
             algorithm: factory.name().to_owned(),
             n_agent_steps: steps.map(|metrics| metrics.n_steps).sum(),
+            n_on_gpu: how.n_on_gpu,
             results,
-            latency,
+            latency: how.latency,
             wall_s: start.elapsed().as_secs_f64(),
             device: self.device(),
         }
@@ -202,10 +297,9 @@ impl Simulator {
         first_idx: usize,
         factory: &dyn AlgorithmFactory,
         on_result: &mut dyn FnMut(ScenarioResult),
-    ) -> Latency {
+    ) -> ChunkReport {
         let mut slots: Vec<Option<LaneOutcome>> = (0..chunk.len()).map(|_| None).collect();
-        let mut groups: BTreeMap<(VehicleModel, Integrator), Vec<(usize, Prepared<'_>)>> =
-            BTreeMap::new();
+        let mut groups: BTreeMap<(VehicleModel, Integrator), Group<'_>> = BTreeMap::new();
         for (place, scenario) in chunk.iter().enumerate() {
             match scenario.validate() {
                 Ok(road) => {
@@ -216,18 +310,92 @@ impl Simulator {
                 Err(error) => slots[place] = Some((Err(ScenarioError::Invalid(error)), None)),
             }
         }
-        let mut blocks: Vec<(Vec<usize>, Vec<Prepared<'_>>)> = Vec::new();
+        let mut report = ChunkReport::default();
+        let mut left = Vec::new();
         for mut group in groups.into_values() {
-            // Scenarios of a length share a block, so that few lanes idle at its end.
+            // Scenarios of a length lie side by side, so that few lanes idle at their end.
             group.sort_by_key(|(place, prepared)| (prepared.scenario.n_steps(), *place));
+            #[cfg(feature = "cuda")]
+            let group = self.run_on_gpu(group, factory, &mut slots, &mut report.n_on_gpu);
+            left.push(group);
+        }
+        if self.options.use_gpu == Some(true) {
+            let reason = "the GPU does not drive such scenarios, or not with this controller";
+            for (place, _) in left.into_iter().flatten() {
+                slots[place] = Some((Err(ScenarioError::NotOnDevice { reason }), None));
+            }
+        } else {
+            report.latency = self.run_on_cpu(left, factory, &mut slots);
+        }
+        for (place, slot) in slots.into_iter().enumerate() {
+            let (outcome, trace) = slot.expect("every scenario was run or refused");
+            on_result(ScenarioResult {
+                index: first_idx + place,
+                name: chunk[place].name.clone(),
+                outcome,
+                trace,
+            });
+        }
+        report
+    }
+
+    /// Drives what the GPU can, and returns the rest.
+    #[cfg(feature = "cuda")]
+    fn run_on_gpu<'a>(
+        &self,
+        group: Group<'a>,
+        factory: &dyn AlgorithmFactory,
+        slots: &mut [Option<LaneOutcome>],
+        n_on_gpu: &mut usize,
+    ) -> Group<'a> {
+        let (Some(gpu), Some(control)) = (&self.gpu, factory.cuda()) else {
+            return group;
+        };
+        let (taken, mut left): (Group<'_>, Group<'_>) =
+            group.into_iter().partition(|(_, lane)| Gpu::takes(lane));
+        if taken.is_empty() {
+            return left;
+        }
+        let (places, lanes): (Vec<usize>, Vec<Prepared<'_>>) = taken.into_iter().unzip();
+        match gpu.run(&lanes, self.block_options(), control) {
+            Ok(outcomes) => {
+                *n_on_gpu += lanes.len();
+                for (place, outcome) in places.into_iter().zip(outcomes) {
+                    slots[place] = Some(outcome);
+                }
+            }
+            Err(message) if self.options.use_gpu == Some(true) => {
+                for place in places {
+                    let message = message.clone();
+                    slots[place] = Some((Err(ScenarioError::Gpu { message }), None));
+                }
+            }
+            Err(message) => {
+                let n = lanes.len();
+                tracing::warn!("{n} scenarios run on the CPU instead of the GPU: {message}");
+                left.extend(places.into_iter().zip(lanes));
+                left.sort_by_key(|(place, prepared)| (prepared.scenario.n_steps(), *place));
+            }
+        }
+        left
+    }
+
+    /// Drives groups in blocks, on all threads.
+    fn run_on_cpu(
+        &self,
+        groups: Vec<Group<'_>>,
+        factory: &dyn AlgorithmFactory,
+        slots: &mut [Option<LaneOutcome>],
+    ) -> Latency {
+        let mut blocks: Vec<(Vec<usize>, Vec<Prepared<'_>>)> = Vec::new();
+        for group in groups {
             let mut group = group.into_iter().peekable();
             while group.peek().is_some() {
                 blocks.push(group.by_ref().take(self.options.block_size).unzip());
             }
         }
-
         let latency = Mutex::new(Latency::default());
-        let done = Mutex::new(&mut slots);
+        let done = Mutex::new(slots);
         let next = AtomicUsize::new(0);
         let work = || {
             let mut own_latency = Latency::default();
@@ -257,16 +425,16 @@ impl Simulator {
             });
         }
 
-        for (place, slot) in slots.into_iter().enumerate() {
-            let (outcome, trace) = slot.expect("every block filled its slots");
-            on_result(ScenarioResult {
-                index: first_idx + place,
-                name: chunk[place].name.clone(),
-                outcome,
-                trace,
-            });
-        }
         latency.into_inner().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn block_options(&self) -> BlockOptions {
+        BlockOptions {
+            planner: self.options.planner,
+            deadline: self.options.deadline,
+            measure_latency: self.options.measure_latency,
+            record_interval_s: self.options.record_interval_s,
+        }
     }
 
     fn run_block(
@@ -275,15 +443,14 @@ impl Simulator {
         factory: &dyn AlgorithmFactory,
         latency: &mut Latency,
     ) -> Vec<LaneOutcome> {
-        let options = BlockOptions {
-            planner: self.options.planner,
-            deadline: self.options.deadline,
-            measure_latency: self.options.measure_latency,
-            record_interval_s: self.options.record_interval_s,
-        };
-        let drive = AssertUnwindSafe(|| {
-            let mut algorithm = factory.create();
-            Block::new(lanes, options).run(algorithm.as_mut(), &mut *latency)
+        let options = self.block_options();
+        let drive = AssertUnwindSafe(|| match factory.create() {
+            Some(mut algorithm) => Block::new(lanes, options).run(algorithm.as_mut(), latency),
+            None => {
+                let reason = "the controller exists in CUDA C only";
+                let refused = || (Err(ScenarioError::NotOnDevice { reason }), None);
+                lanes.iter().map(|_| refused()).collect()
+            }
         });
         match catch_unwind(drive) {
             Ok(outcomes) => outcomes,

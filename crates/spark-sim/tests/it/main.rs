@@ -5,6 +5,8 @@
     reason = "a skipped test says that it was skipped"
 )]
 
+#[cfg(feature = "cuda")]
+mod gpu;
 mod physics;
 mod scenario_truth;
 mod support;

@@ -76,17 +76,22 @@ struct Program(nvrtcProgram);
 impl Program {
     fn new(code: &KernelCode) -> Result<Self, String> {
         let (source, file) = (c_text(code.source), c_text(code.file));
-        let (header, header_name) = (c_text(WARP_HEADER), c_text(WARP_HEADER_NAME));
-        let (headers, names) = ([header.as_ptr()], [header_name.as_ptr()]);
+        let own = (WARP_HEADER_NAME, WARP_HEADER);
+        let files: Vec<(CString, CString)> = std::iter::once(&own)
+            .chain(code.headers)
+            .map(|(name, text)| (c_text(name), c_text(text)))
+            .collect();
+        let names: Vec<*const c_char> = files.iter().map(|(name, _)| name.as_ptr()).collect();
+        let headers: Vec<*const c_char> = files.iter().map(|(_, text)| text.as_ptr()).collect();
         let mut program: nvrtcProgram = std::ptr::null_mut();
         // SAFETY: all texts end with NUL and live for the call, which copies them; there
-        // is one header and one name.
+        // are as many names as headers.
         let result = unsafe {
             sys::nvrtcCreateProgram(
                 &raw mut program,
                 source.as_ptr(),
                 file.as_ptr(),
-                1,
+                c_int::try_from(files.len()).unwrap_or(0),
                 headers.as_ptr(),
                 names.as_ptr(),
             )

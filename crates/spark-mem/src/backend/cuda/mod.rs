@@ -158,6 +158,9 @@ impl Cuda {
             arch.as_bytes(),
             version.as_bytes(),
         ];
+        for (name, text) in code.headers {
+            parts.extend([name.as_bytes(), text.as_bytes()]);
+        }
         parts.extend(code.options.iter().map(|option| option.as_bytes()));
         let key = CacheKey::new(&parts);
         let kept = self.cache.as_ref().filter(|_| use_kept);

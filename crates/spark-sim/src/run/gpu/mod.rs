@@ -1,0 +1,215 @@
+//! Rollouts on a GPU: one kernel drives a group of scenarios from start to end.
+//!
+//! ```text
+//! block (start state, roads, requests) --> tables --> GPU: a thread per scenario, all its steps
+//!                                                      |
+//! metrics, or why it failed <-- totals, extremes, ends +
+//! ```
+//!
+//! The kernels do the operations of the CPU path in its order, without fused multiply-adds, so
+//! results have the same bits. The tests say so on a stand-in driver that runs the same
+//! sources on the CPU; `kernels/rollout.cuh` describes them.
+//!
+//! Not here: scenarios with other road users, the drift model, recordings of drives,
+//! deadlines and update times.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+mod lanes;
+mod source;
+
+use super::block::{Block, BlockOptions, LaneOutcome, Prepared};
+use super::outcome::ScenarioError;
+use crate::control::CudaControl;
+use crate::metric::{Extreme, Totals};
+use lanes::{Tables, settings};
+use spark_mem::{
+    Buffer, Device, Element, KernelSource, LaunchShape, MemError, Read, Stream, Write,
+};
+
+pub use source::rollout_source;
+
+const N_SUMS: usize = 18;
+const N_EXTREMES: usize = 6;
+/// As the kernels' launch bounds say.
+const THREADS_PER_BLOCK: u32 = 128;
+
+type Arguments = (
+    Read<f32>,
+    Read<f64>,
+    Read<u32>,
+    Read<f64>,
+    Read<f64>,
+    Read<f32>,
+    Write<f32>,
+    Write<f64>,
+    Write<f32>,
+    Write<u32>,
+    u32,
+    u32,
+);
+
+/// Why a group could not be driven, in words.
+struct Failure(String);
+
+impl From<MemError> for Failure {
+    fn from(error: MemError) -> Self {
+        Self(match error {
+            MemError::Compile { log, .. } => format!("the controller does not compile: {log}"),
+            other => other.to_string(),
+        })
+    }
+}
+
+/// A GPU that runs scenarios.
+#[derive(Debug, Clone)]
+pub(super) struct Gpu {
+    device: Device,
+}
+
+impl Gpu {
+    pub(super) fn new(device: Device) -> Self {
+        Self { device }
+    }
+
+    /// The GPU that the environment asks for, or why there is none.
+    pub(super) fn open() -> Result<Self, String> {
+        let device = Device::open().map_err(|error| error.to_string())?;
+        match device.info().kind {
+            spark_mem::DeviceKind::Cuda(_) => Ok(Self { device }),
+            _ => Err("no GPU can be used here".to_owned()),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.device.info().name
+    }
+
+    /// Whether this scenario can be driven here.
+    pub(super) fn takes(lane: &Prepared<'_>) -> bool {
+        let vehicle = &lane.scenario.vehicle;
+        lane.scenario.actors.is_empty() && source::has_kernel(vehicle.model, vehicle.integrator)
+    }
+
+    /// Drives scenarios of one model and rule.
+    pub(super) fn run(
+        &self,
+        lanes: &[Prepared<'_>],
+        options: BlockOptions,
+        control: &CudaControl,
+    ) -> Result<Vec<LaneOutcome>, String> {
+        let driven = self.drive(lanes, options, control);
+        driven.map_err(|Failure(message)| message)
+    }
+
+    fn drive(
+        &self,
+        lanes: &[Prepared<'_>],
+        options: BlockOptions,
+        control: &CudaControl,
+    ) -> Result<Vec<LaneOutcome>, Failure> {
+        let block = Block::new(lanes, options);
+        let too_many =
+            || Failure("roads and requests have more parts than 32 bits count".to_owned());
+        let tables = Tables::new(&block).ok_or_else(too_many)?;
+        let source = source::source(control, block.model, block.integrator);
+        let source = source.ok_or_else(too_many)?;
+        let kernel: KernelSource<Arguments> =
+            KernelSource::new(source.file, source.text, source.entry)
+                .with_headers(source::HEADERS)
+                .with_options(source::OPTIONS);
+        let kernel = self.device.kernel(&kernel)?;
+        let stream = self.device.new_stream()?;
+
+        let n = lanes.len();
+        let cars = self.filled(&stream, &tables.cars)?;
+        let exact = self.filled(&stream, &tables.exact)?;
+        let whole = self.filled(&stream, &tables.whole)?;
+        let pieces = self.filled(&stream, &tables.pieces)?;
+        let lines = self.filled(&stream, &tables.lines)?;
+        let settings = self.filled(&stream, &settings(&options.planner, control))?;
+        let mut ring = self.device.shared::<f32>(2 * tables.n_rows * n)?;
+        let mut totals = self.device.shared::<f64>((N_SUMS + 1) * n)?;
+        let mut extremes = self.device.shared::<f32>(N_EXTREMES * n)?;
+        let mut ends = self.device.shared::<u32>(3 * n)?;
+        let shape = LaunchShape::for_elements(n, THREADS_PER_BLOCK)?;
+        let count = |n: usize| u32::try_from(n).map_err(|_| too_many());
+        let arguments = (
+            cars.view(),
+            exact.view(),
+            whole.view(),
+            pieces.view(),
+            lines.view(),
+            settings.view(),
+            ring.view_mut(),
+            totals.view_mut(),
+            extremes.view_mut(),
+            ends.view_mut(),
+            count(n)?,
+            count(tables.n_rows)?,
+        );
+        // SAFETY: tables and results have the fields of `rollout.cuh` for `n` lanes, the ring
+        // `n_rows` rows, and the kernel leaves other lanes alone. Places in `pieces` and
+        // `lines` lie inside: they were counted when those were filled, the last piece of a
+        // road is infinitely long and the last line of a profile has no successor. A snippet
+        // is trusted with what it is given, as its documentation says.
+        unsafe { kernel.launch(&stream, shape, arguments) }?;
+
+        let mut all_totals = vec![0.0; totals.len()];
+        let mut all_extremes = vec![0.0; extremes.len()];
+        let mut all_ends = vec![0; ends.len()];
+        totals.download(&stream, &mut all_totals)?;
+        extremes.download(&stream, &mut all_extremes)?;
+        ends.download(&stream, &mut all_ends)?;
+        stream.synchronize()?;
+        let outcome = |lane: usize| {
+            let column = |from: usize| all_totals[from * n + lane];
+            let ending = [0, 1, 2].map(|field: usize| all_ends[field * n + lane]);
+            if let Some(failure) = failure(ending) {
+                return (Err(failure), None);
+            }
+            let totals = Totals::from_sums(std::array::from_fn(column));
+            let most = |field: usize| all_extremes[field * n + lane];
+            let extreme = Extreme {
+                offset: most(0),
+                lateral_acceleration: most(1),
+                lateral_jerk: most(2),
+                deceleration: most(3),
+                jerk: most(4),
+                margin: most(5),
+                ttc: f32::INFINITY,
+                gap: f32::INFINITY,
+                headway: f32::INFINITY,
+            };
+            let scenario = lanes[lane].scenario;
+            let distance = column(N_SUMS) - block.start_distance[lane];
+            (Ok(totals.metrics(&extreme, scenario.dt_s, distance)), None)
+        };
+        Ok((0..n).map(outcome).collect())
+    }
+
+    fn filled<T: Element>(&self, stream: &Stream, from: &[T]) -> Result<Buffer<T>, MemError> {
+        // Kernels get no empty tables: a settings table is never empty, others have lanes.
+        let mut buffer = self.device.shared::<T>(from.len())?;
+        buffer.upload(stream, from)?;
+        Ok(buffer)
+    }
+}
+
+/// Why a lane ended before its time; `sim::Ending` in `rollout.cuh`.
+fn failure([ending, step, bits]: [u32; 3]) -> Option<ScenarioError> {
+    let step_idx = step as usize;
+    let not_finite = |what| {
+        Some(ScenarioError::ActionNotFinite {
+            what,
+            step_idx,
+            got: f32::from_bits(bits),
+        })
+    };
+    match ending {
+        0 => None,
+        1 => not_finite("steering"),
+        2 => not_finite("acceleration"),
+        _ => Some(ScenarioError::StateNotFinite { step_idx }),
+    }
+}
