@@ -12,6 +12,7 @@
 //!
 //! Deliberately absent: threads, transposition, epilogues.
 
+use super::columns::Columns;
 use super::gemm::{Panel, RowsProduct, TileEpilogue, product_rows};
 use super::simd::Isa;
 use crate::plan::Activation;
@@ -90,10 +91,12 @@ pub fn multiply(isa: Isa, product: BlockProduct<'_>) {
         m,
         k,
         n,
+        columns: Columns::F32,
         epilogue: TileEpilogue {
             bias: std::ptr::null(),
             activation: Activation::None,
             residual_first: true,
+            rounded: false,
             isa,
         },
     };
