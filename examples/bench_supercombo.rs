@@ -13,6 +13,7 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use spark::hal::config::DeviceChoice;
 use spark::model::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
+use spark::model::precision::Activations;
 use spark::model::zoo;
 
 /// Measure driving models: latency, memory and accuracy. Without a model, the built-in
@@ -29,6 +30,21 @@ struct Arguments {
     /// Number formats: fp32, fp16, bf16, fp8, fp4, joined by commas, or all; fp32 by default
     #[arg(long, value_name = "LIST")]
     precision: Option<PrecisionList>,
+    /// Also a mix of formats per layer with at least this signal-to-error ratio at the outputs
+    #[arg(long, value_name = "DB")]
+    mix: Option<f64>,
+    /// Leave activations of fp8 and fp4 products as they are; they are quantised by default
+    #[arg(long)]
+    exact_activations: bool,
+    /// List every layer with its format, what computes it and why
+    #[arg(long)]
+    explain: bool,
+    /// Time every layer and compare it with what this machine can do
+    #[arg(long)]
+    profile: bool,
+    /// Write a timeline of a few runs, for chrome://tracing or Perfetto
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
     /// Where to run: auto, cpu, cuda, cuda:N; SPARK_DEVICE by default
     #[arg(long, value_parser = spark::model::parse_device)]
     device: Option<DeviceChoice>,
@@ -110,6 +126,14 @@ impl Arguments {
             models: self.model,
             models_dir: self.models_dir,
             precisions: self.precision.map_or_else(Vec::new, |list| list.0),
+            mix: self.mix,
+            activations: match self.exact_activations {
+                true => Activations::Exact,
+                false => Activations::Quantised,
+            },
+            explain: self.explain,
+            profile: self.profile,
+            trace: self.trace,
             device: self.device,
             runs: self.runs,
             warmup: self.warmup,

@@ -98,6 +98,22 @@ pub enum ModelError {
         /// What there is.
         available: &'static str,
     },
+    /// Weights or activations of a step cannot be quantised.
+    #[error("node `{node}` cannot be quantised")]
+    Quantise {
+        /// Name of the node.
+        node: String,
+        /// Why not.
+        source: Box<spark_quant::QuantError>,
+    },
+    /// No mixed plan keeps to the error asked for.
+    #[error("no mix of formats keeps {wanted} dB at the outputs, the best has {best:.1} dB")]
+    Mix {
+        /// Signal to error asked for.
+        wanted: f64,
+        /// The most that was found.
+        best: f64,
+    },
     /// A device that cannot be had.
     #[error("device {device} is not available: {reason}")]
     DeviceUnavailable {

@@ -16,6 +16,6 @@ mod regular_file;
 mod runner;
 
 pub use error::ModelError;
-pub use runner::{ModelRunner, RunOptions, RunnerMemory, StepInfo, parse_device};
+pub use runner::{ModelRunner, RunOptions, RunnerMemory, Span, StepInfo, parse_device};
 pub use spark_hal::Precision;
 pub use tensor::{DType, Tensor, TensorData};

@@ -8,17 +8,18 @@
 //! What was asked for is what runs: a precision or device that cannot be had is an
 //! error that says what can, never something else under its name.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use spark_hal::config::{CudaUse, DeviceChoice, PrecisionChoice};
 
-use crate::cpu::{Executor, Isa, Pool};
+use crate::cpu::{Executor, Isa, Peaks, Pool};
 use crate::graph::{Dim, Graph, bind};
 use crate::plan::lower;
-use crate::precision::{Bf16Products, Wanted};
+use crate::precision::{Activations, Arithmetic, Bf16Products, Wanted};
 use crate::{ModelError, Precision, Tensor, onnx};
 
 /// Plans kept; one more makes room by dropping the least recently used.
@@ -37,8 +38,10 @@ pub struct RunOptions {
     pub threads: Option<usize>,
     /// Instruction set on the CPU; `None` takes the best.
     pub isa: Option<Isa>,
-    /// How products of bf16 are computed on the CPU.
-    pub bf16_products: Bf16Products,
+    /// How reduced precisions are computed on the CPU.
+    pub arithmetic: Arithmetic,
+    /// Formats of single steps by name, as a mixed plan gives them; all others have `precision`.
+    pub by_step: BTreeMap<String, Precision>,
 }
 
 impl RunOptions {
@@ -49,7 +52,8 @@ impl RunOptions {
             device: None,
             threads: None,
             isa: None,
-            bf16_products: Bf16Products::Fastest,
+            arithmetic: Arithmetic::default(),
+            by_step: BTreeMap::new(),
         }
     }
 
@@ -84,8 +88,37 @@ impl RunOptions {
     /// With products of bf16 computed this way.
     #[must_use]
     pub fn bf16_products(mut self, products: Bf16Products) -> Self {
-        self.bf16_products = products;
+        self.arithmetic.bf16_products = products;
         self
+    }
+
+    /// With activations entering products of fp8 and fp4 this way.
+    #[must_use]
+    pub fn activations(mut self, activations: Activations) -> Self {
+        self.arithmetic.activations = activations;
+        self
+    }
+
+    /// With formats of single steps, as a mixed plan gives them.
+    #[must_use]
+    pub fn by_step(mut self, by_step: BTreeMap<String, Precision>) -> Self {
+        self.by_step = by_step;
+        self
+    }
+}
+
+impl RunOptions {
+    /// Instruction set and threads after every default is filled in.
+    pub(crate) fn isa_and_threads(&self) -> (Isa, usize) {
+        let threads = match self.threads {
+            Some(threads) => threads.max(1),
+            None => spark_hal::machine().cpu.plan().n_threads,
+        };
+        let isa = match self.isa {
+            Some(isa) if Isa::available().contains(&isa) => isa,
+            _ => Isa::detect(),
+        };
+        (isa, threads)
     }
 }
 
@@ -141,12 +174,27 @@ pub struct StepInfo {
     pub kernel: &'static str,
     /// Why in this format.
     pub reason: &'static str,
+    /// Bytes of its weights as they are held.
+    pub weight_bytes: usize,
     /// Where it runs.
     pub device: &'static str,
     /// Multiply-accumulate operations of its products.
     pub macs: u64,
+    /// Bytes it reads and writes, its weights as they are held included.
+    pub bytes: u64,
     /// Mean time of one run, if the plan was profiled.
     pub mean: Option<Duration>,
+}
+
+/// When a step ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Its place in [`ModelRunner::steps`].
+    pub step: usize,
+    /// From the start of the first run to the start of the step.
+    pub start: Duration,
+    /// How long it took.
+    pub duration: Duration,
 }
 
 /// A plan for one set of input shapes.
@@ -177,7 +225,7 @@ struct Session {
 pub struct ModelRunner {
     graph: Graph,
     wanted: Wanted,
-    bf16_products: Bf16Products,
+    arithmetic: Arithmetic,
     isa: Isa,
     pool: Arc<Pool>,
     /// Most recently used last.
@@ -200,22 +248,18 @@ impl ModelRunner {
     /// # Errors
     ///
     /// [`ModelError::DeviceUnavailable`] and [`ModelError::PrecisionUnavailable`] for what this
-    /// build or machine cannot do; any error of binding or lowering the graph.
+    /// build or machine cannot do; [`ModelError::Quantise`] for weights that cannot be packed; any error of binding or lowering the graph.
     pub fn from_graph(graph: Graph, options: &RunOptions) -> Result<Self, ModelError> {
         cpu_or_refuse(options)?;
-        let precision = precision_or_refuse(options)?;
-        let threads = match options.threads {
-            Some(threads) => threads.max(1),
-            None => spark_hal::machine().cpu.plan().n_threads,
-        };
-        let isa = match options.isa {
-            Some(isa) if Isa::available().contains(&isa) => isa,
-            _ => Isa::detect(),
-        };
+        let precision = asked_precision(options);
+        let (isa, threads) = options.isa_and_threads();
         let mut runner = Self {
             graph,
-            wanted: precision.into(),
-            bf16_products: options.bf16_products,
+            wanted: Wanted {
+                precision,
+                by_step: options.by_step.clone(),
+            },
+            arithmetic: options.arithmetic,
             isa,
             pool: Arc::new(Pool::new(threads)),
             sessions: Vec::new(),
@@ -277,8 +321,11 @@ impl ModelRunner {
                     precision,
                     kernel,
                     reason,
+                    weight_bytes: session.executor.step_weight_bytes(index),
                     device: self.device(),
                     macs: planned.step.macs(),
+                    bytes: session.executor.plan().step_bytes(index)
+                        + session.executor.step_weight_bytes(index) as u64,
                     mean: None,
                 }
             })
@@ -324,6 +371,37 @@ impl ModelRunner {
             step.mean = (runs > 0).then(|| time / runs.max(1));
         }
         Ok(steps)
+    }
+
+    /// Runs the model `runs` times and tells when every step ran.
+    ///
+    /// # Errors
+    ///
+    /// As [`ModelRunner::run`].
+    pub fn spans(
+        &mut self,
+        inputs: &[(&str, &Tensor)],
+        runs: usize,
+    ) -> Result<Vec<Span>, ModelError> {
+        let executor = &mut self.prepared(inputs)?.executor;
+        let mut spans = Vec::with_capacity(runs.saturating_mul(executor.plan().steps.len()));
+        let begin = Instant::now();
+        for _ in 0..runs {
+            executor.run_spans(|step, start| {
+                spans.push(Span {
+                    step,
+                    start: start.duration_since(begin),
+                    duration: start.elapsed(),
+                });
+            })?;
+        }
+        Ok(spans)
+    }
+
+    /// What the processor can do at most on this runner's threads; measures for a few tenths of a
+    /// second and takes 256 MB meanwhile.
+    pub fn peaks(&self) -> Peaks {
+        Peaks::measure(self.isa, &self.pool)
     }
 
     /// The session for `inputs`, with them written into it.
@@ -399,7 +477,7 @@ impl ModelRunner {
         let plan = lower(&bound)?;
         let precisions = self.wanted.assign(&plan);
         let pool = Arc::clone(&self.pool);
-        Executor::with_precisions(plan, self.isa, pool, &precisions, self.bf16_products)
+        Executor::with_precisions(plan, self.isa, pool, &precisions, self.arithmetic)
     }
 }
 
@@ -423,18 +501,10 @@ fn cpu_or_refuse(options: &RunOptions) -> Result<(), ModelError> {
     }
 }
 
-/// A precision without kernels is refused.
-fn precision_or_refuse(options: &RunOptions) -> Result<Precision, ModelError> {
-    let asked = match (options.precision, spark_hal::config().precision) {
+/// The precision asked for, by the options or else by the environment.
+fn asked_precision(options: &RunOptions) -> Precision {
+    match (options.precision, spark_hal::config().precision) {
         (Some(precision), _) | (None, PrecisionChoice::Fixed(precision)) => precision,
         (None, PrecisionChoice::Auto) => Precision::Fp32,
-    };
-    match asked {
-        Precision::Fp32 | Precision::Fp16 | Precision::Bf16 => Ok(asked),
-        precision => Err(ModelError::PrecisionUnavailable {
-            precision,
-            device: "cpu",
-            available: "fp32, fp16, bf16",
-        }),
     }
 }

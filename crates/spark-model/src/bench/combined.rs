@@ -5,9 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use spark_hal::Precision;
-
 use super::measure::{Loaded, MeasureOptions};
+use super::options::Setting;
 use super::report::{CombinedReport, MemoryReport};
 use super::statistics::Latency;
 use super::{BenchError, Progress};
@@ -28,7 +27,7 @@ const STEPS_PER_DESIRE: usize = 40;
 pub(super) fn measure(
     vision: Loaded,
     policy: Loaded,
-    precision: Precision,
+    setting: Setting,
     options: &MeasureOptions,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<CombinedReport, BenchError> {
@@ -39,7 +38,7 @@ pub(super) fn measure(
         DrivingPipeline::new(vision.runner, policy.runner).map_err(BenchError::Chain)?;
     let pictures: Vec<Vec<u8>> = (0..PICTURES).map(|i| picture(options.seed, i)).collect();
 
-    let label = format!("vision + policy {precision}");
+    let label = format!("vision + policy {}", setting.name());
     let total = options.warmup + options.runs;
     let mut samples = Vec::with_capacity(options.runs);
     for step in 0..total {
@@ -61,7 +60,7 @@ pub(super) fn measure(
     Ok(CombinedReport {
         models,
         weights: if is_random { "random" } else { "file" },
-        precision: precision.name(),
+        precision: setting.name(),
         device: pipeline.vision().device().to_owned(),
         threads: pipeline.vision().threads(),
         latency: latency.into(),

@@ -20,14 +20,19 @@ use spark_hal::Precision;
 use super::accuracy::Accuracy;
 use super::inputs::{self, Inputs};
 use super::models::Candidate;
-use super::report::{AccuracyReport, GoldenReport, MemoryReport, RunReport};
+use super::options::Setting;
+use super::report::{AccuracyReport, GoldenReport, LayerReport, MemoryReport, RunReport};
 use super::statistics::{Latency, milliseconds};
 use super::tensor_file::{self, TensorMap};
-use super::{BenchError, Progress, golden};
+use super::{BenchError, Progress, golden, layers};
 use crate::ModelError;
-use crate::runner::{ModelRunner, RunOptions};
+use crate::graph::Graph;
+use crate::runner::{ModelRunner, RunOptions, Span};
 use crate::tensor::Tensor;
 use crate::zoo;
+
+/// Runs in a timeline.
+const TRACED_RUNS: usize = 3;
 
 /// What all measurements of one benchmark share.
 #[derive(Debug, Clone)]
@@ -37,6 +42,10 @@ pub(super) struct MeasureOptions {
     pub(super) seed: u64,
     pub(super) input_file: Option<(PathBuf, TensorMap)>,
     pub(super) golden_file: Option<PathBuf>,
+    /// Whether layers are listed.
+    pub(super) explain: bool,
+    /// Whether layers are timed.
+    pub(super) profile: bool,
 }
 
 /// A model that is ready to run.
@@ -61,17 +70,8 @@ impl Loaded {
         options: &MeasureOptions,
     ) -> Result<(Self, Vec<String>), BenchError> {
         let (name, graph) = (&candidate.name, runner.graph());
-        let cases = match &options.golden_file {
-            Some(path) => golden::read(path, name, graph)?,
-            None => Vec::new(),
-        };
-        let (inputs, notes) = match (cases.first(), &options.input_file) {
-            (Some(case), _) => (case.inputs.clone(), Vec::new()),
-            (None, Some((path, tensors))) => {
-                (inputs::from_file(path, tensors, name, graph)?, Vec::new())
-            }
-            (None, None) => inputs::made_up(name, graph, options.seed)?,
-        };
+        let cases = cases_for(candidate, graph, options)?;
+        let (inputs, notes) = inputs_for(candidate, graph, options)?;
         let weights = if zoo::has_random_weights(graph) {
             "random"
         } else {
@@ -119,12 +119,12 @@ impl Loaded {
     /// outputs have other shapes.
     pub(super) fn measure(
         &mut self,
-        precision: Precision,
+        setting: Setting,
         reference: Option<&[(String, Tensor)]>,
         options: &MeasureOptions,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(RunReport, Vec<(String, Tensor)>), BenchError> {
-        let label = format!("{} {precision}", self.name);
+        let label = format!("{} {}", self.name, setting.name());
         let total = 1 + options.warmup + options.runs;
         let start = Instant::now();
         let outputs = self.run()?;
@@ -158,7 +158,7 @@ impl Loaded {
         let report = RunReport {
             model: self.name.clone(),
             weights: self.weights,
-            precision: precision.name(),
+            precision: setting.name(),
             device: self.runner.device().to_owned(),
             threads: self.runner.threads(),
             load_ms: self.load_ms,
@@ -174,12 +174,35 @@ impl Loaded {
             accuracy: reference.map(|reference| distance(&outputs, reference)),
             golden: self.compare_golden(options)?,
             steps: self.steps(),
+            layers: self.layers(options)?,
             non_finite_outputs: outputs
                 .iter()
                 .map(|(_, t)| tensor_file::count_non_finite(t))
                 .sum(),
         };
         Ok((report, outputs))
+    }
+
+    /// The layers, timed if asked for.
+    fn layers(&mut self, options: &MeasureOptions) -> Result<Vec<LayerReport>, BenchError> {
+        let steps = match (options.profile, options.explain) {
+            (true, _) => {
+                let runs = options.runs.try_into().unwrap_or(u32::MAX);
+                let inputs = inputs::borrowed(&self.inputs);
+                let timed = self.runner.profile(&inputs, runs);
+                timed.map_err(|source| self.failed(source))?
+            }
+            (false, true) => self.runner.steps(),
+            (false, false) => Vec::new(),
+        };
+        Ok(layers::of(&steps))
+    }
+
+    /// When every step of a few runs ran.
+    pub(super) fn spans(&mut self) -> Result<Vec<Span>, BenchError> {
+        let inputs = inputs::borrowed(&self.inputs);
+        let spans = self.runner.spans(&inputs, TRACED_RUNS);
+        spans.map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: ModelError) -> BenchError {
@@ -216,6 +239,41 @@ impl Loaded {
             *counts.entry(what).or_default() += 1;
         }
         counts
+    }
+}
+
+/// The golden cases of a model; none without a golden file.
+fn cases_for(
+    candidate: &Candidate,
+    graph: &Graph,
+    options: &MeasureOptions,
+) -> Result<Vec<golden::Case>, BenchError> {
+    match &options.golden_file {
+        Some(path) => golden::read(path, &candidate.name, graph),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// What a model is measured on, and what the user should know about it.
+///
+/// # Errors
+///
+/// As [`golden::read`], [`inputs::made_up`] and [`inputs::from_file`].
+pub(super) fn inputs_for(
+    candidate: &Candidate,
+    graph: &Graph,
+    options: &MeasureOptions,
+) -> Result<(Inputs, Vec<String>), BenchError> {
+    let name = &candidate.name;
+    match (
+        cases_for(candidate, graph, options)?.first(),
+        &options.input_file,
+    ) {
+        (Some(case), _) => Ok((case.inputs.clone(), Vec::new())),
+        (None, Some((path, tensors))) => {
+            Ok((inputs::from_file(path, tensors, name, graph)?, Vec::new()))
+        }
+        (None, None) => inputs::made_up(name, graph, options.seed),
     }
 }
 

@@ -19,13 +19,16 @@ mod combined;
 mod error;
 mod golden;
 mod inputs;
+mod layers;
 mod measure;
 mod models;
 mod options;
+mod profile;
 mod report;
 mod statistics;
 pub mod table;
 mod tensor_file;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,17 +40,21 @@ pub use error::BenchError;
 pub use inputs::{Inputs, made_up as made_up_inputs};
 pub use options::{BenchOptions, PrecisionList};
 pub use report::{
-    AccuracyReport, BenchReport, CombinedReport, GoldenReport, LatencyReport, MachineReport,
-    MemoryReport, Refusal, RunReport, SCHEMA, SettingsReport,
+    AccuracyReport, BenchReport, CombinedReport, GoldenReport, LatencyReport, LayerReport,
+    MachineReport, MemoryReport, PeaksReport, Refusal, RunReport, SCHEMA, SettingsReport,
 };
 pub use statistics::Latency;
 pub use tensor_file::{TensorMap, read as read_tensors, write as write_tensors};
 
 use crate::ModelError;
+use crate::cpu::Peaks;
+use crate::precision::mixed;
 use crate::runner::RunOptions;
 use crate::tensor::Tensor;
 use measure::{Loaded, MeasureOptions};
 use models::Candidate;
+use options::Setting;
+use trace::Trace;
 
 /// How far one model's measurement is.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +90,8 @@ pub fn run(
         seed: options.seed,
         input_file,
         golden_file: options.compare.clone(),
+        explain: options.explain,
+        profile: options.profile,
     };
     let mut bench = Bench {
         options,
@@ -90,6 +99,7 @@ pub fn run(
         candidates: &candidates,
         references: BTreeMap::new(),
         dumps: Vec::new(),
+        trace: Trace::default(),
         report: BenchReport {
             schema: SCHEMA,
             machine: machine(),
@@ -97,7 +107,9 @@ pub fn run(
                 runs: options.runs,
                 warmup: options.warmup,
                 seed: options.seed,
+                explain: options.explain,
             },
+            peaks: None,
             runs: Vec::new(),
             refused: Vec::new(),
             combined: None,
@@ -105,8 +117,8 @@ pub fn run(
             notes: Vec::new(),
         },
     };
-    for precision in options::precisions(&options.precisions) {
-        bench.one_precision(precision, progress)?;
+    for setting in options::settings(options) {
+        bench.one_setting(setting, progress)?;
     }
     bench.finish()
 }
@@ -119,32 +131,77 @@ struct Bench<'a> {
     /// fp32 outputs by model.
     references: BTreeMap<String, Vec<(String, Tensor)>>,
     /// Model, precision and tensors of every run.
-    dumps: Vec<(String, Precision, TensorMap)>,
+    dumps: Vec<(String, Setting, TensorMap)>,
+    trace: Trace,
     report: BenchReport,
 }
 
 impl Bench<'_> {
     fn run_options(&self, precision: Precision) -> RunOptions {
-        let mut options = RunOptions::new().precision(precision);
+        let mut options = RunOptions::new()
+            .precision(precision)
+            .activations(self.options.activations);
         options.device = self.options.device;
         options.threads = self.options.threads;
         options
     }
 
-    fn one_precision(
+    /// How `candidate` is loaded; a mix is chosen first, on the inputs it will be measured with.
+    fn options_for(
         &mut self,
-        precision: Precision,
+        candidate: &Candidate,
+        setting: Setting,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<RunOptions, BenchError> {
+        let db = match setting {
+            Setting::Uniform(precision) => return Ok(self.run_options(precision)),
+            Setting::Mixed(db) => db,
+        };
+        let options = self.run_options(Precision::Fp32);
+        let failed = |source| BenchError::Model {
+            model: candidate.name.clone(),
+            source,
+        };
+        let graph = candidate.graph().map_err(failed)?;
+        let (inputs, _) = measure::inputs_for(candidate, &graph, &self.measure_options)?;
+        let label = format!("{} choosing a mix", candidate.name);
+        let report = |done, total| {
+            progress(Progress {
+                label: &label,
+                done,
+                total,
+            });
+        };
+        let borrowed = inputs::borrowed(&inputs);
+        let mixed = mixed::choose(&graph, &borrowed, &options, db, report).map_err(failed)?;
+        let kept = |p| mixed.by_step.values().filter(|&&q| q == p).count();
+        self.note([format!(
+            "{} mixed: {} layers in fp4, {} in fp8, {} in fp16, {} in fp32; {:.1} dB on average over \
+             output slices",
+            candidate.name,
+            kept(Precision::Fp4),
+            kept(Precision::Fp8),
+            kept(Precision::Fp16),
+            kept(Precision::Fp32),
+            mixed.sqnr_db
+        )]);
+        Ok(options.by_step(mixed.by_step))
+    }
+
+    fn one_setting(
+        &mut self,
+        setting: Setting,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), BenchError> {
-        let run_options = self.run_options(precision);
         let (mut vision, mut policy) = (None, None);
         for candidate in self.candidates {
+            let run_options = self.options_for(candidate, setting, progress)?;
             let runner = match candidate.load(&run_options) {
                 Ok(runner) => runner,
                 Err(source) if is_refusal(&source) => {
                     self.report.refused.push(Refusal {
                         model: candidate.name.clone(),
-                        precision: precision.name(),
+                        precision: setting.name(),
                         reason: with_causes(&source),
                     });
                     continue;
@@ -158,7 +215,7 @@ impl Bench<'_> {
             };
             let (mut loaded, notes) = Loaded::new(candidate, runner, &self.measure_options)?;
             self.note(notes);
-            self.measure_one(&mut loaded, candidate, precision, progress)?;
+            self.measure_one(&mut loaded, candidate, setting, progress)?;
             match candidate.name.as_str() {
                 "driving_vision" => vision = Some(loaded),
                 "driving_policy" => policy = Some(loaded),
@@ -168,7 +225,7 @@ impl Bench<'_> {
             match (vision.take(), policy.take()) {
                 (Some(vision), Some(policy)) => {
                     let options = &self.measure_options;
-                    let combined = combined::measure(vision, policy, precision, options, progress)?;
+                    let combined = combined::measure(vision, policy, setting, options, progress)?;
                     self.report.combined_all.push(combined);
                 }
                 waiting => (vision, policy) = waiting,
@@ -181,27 +238,42 @@ impl Bench<'_> {
         &mut self,
         loaded: &mut Loaded,
         candidate: &Candidate,
-        precision: Precision,
+        setting: Setting,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), BenchError> {
-        let is_reference = precision == Precision::Fp32;
+        let is_reference = setting.is_reference();
         if !is_reference && !self.references.contains_key(&loaded.name) {
             let options = self.run_options(Precision::Fp32);
             let outputs = measure::reference(candidate, &options, loaded)?;
             self.references.insert(loaded.name.clone(), outputs);
         }
         let reference = self.references.get(&loaded.name).map(Vec::as_slice);
-        let (run, outputs) =
-            loaded.measure(precision, reference, &self.measure_options, progress)?;
+        let (run, outputs) = loaded.measure(setting, reference, &self.measure_options, progress)?;
+        if self.options.profile && self.report.peaks.is_none() {
+            let Peaks {
+                gflops,
+                gigabytes_per_s,
+            } = loaded.runner.peaks();
+            self.report.peaks = Some(PeaksReport {
+                gflops,
+                gigabytes_per_s,
+            });
+        }
+        if self.options.trace.is_some() {
+            let process = format!("{} {}", loaded.name, setting.name());
+            let spans = loaded.spans()?;
+            self.trace.add(&process, &loaded.runner.steps(), &spans);
+        }
         if self.options.dump_outputs.is_some() {
             self.dumps
-                .push((loaded.name.clone(), precision, loaded.tensors(&outputs)));
+                .push((loaded.name.clone(), setting, loaded.tensors(&outputs)));
         }
         if run.non_finite_outputs > 0 {
             let n = run.non_finite_outputs;
             self.note([format!(
-                "{} {precision}: {n} output values are NaN or infinite",
-                loaded.name
+                "{} {}: {n} output values are NaN or infinite",
+                loaded.name,
+                setting.name()
             )]);
         }
         if is_reference {
@@ -240,6 +312,9 @@ impl Bench<'_> {
                  judged, the outputs mean nothing"
             ));
         }
+        if let Some(path) = &self.options.trace {
+            self.trace.write(path)?;
+        }
         if let Some(path) = &self.options.dump_outputs {
             tensor_file::write(path, &named_dumps(self.dumps))?;
         }
@@ -249,14 +324,15 @@ impl Bench<'_> {
 
 /// Tensors of one run keep the names of a golden file, so that the file can serve as one;
 /// those of several get `MODEL/PRECISION/` in front.
-fn named_dumps(mut dumps: Vec<(String, Precision, TensorMap)>) -> TensorMap {
+fn named_dumps(mut dumps: Vec<(String, Setting, TensorMap)>) -> TensorMap {
     if dumps.len() == 1 {
         return dumps.remove(0).2;
     }
-    let prefixed = dumps.into_iter().flat_map(|(model, precision, tensors)| {
+    let prefixed = dumps.into_iter().flat_map(|(model, setting, tensors)| {
+        let prefix = format!("{model}/{}", setting.name());
         tensors
             .into_iter()
-            .map(move |(name, tensor)| (format!("{model}/{precision}/{name}"), tensor))
+            .map(move |(name, tensor)| (format!("{prefix}/{name}"), tensor))
     });
     prefixed.collect()
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::{BenchError, BenchOptions};
-use crate::ModelError;
+use crate::graph::Graph;
 use crate::runner::{ModelRunner, RunOptions};
 use crate::zoo::ZooModel;
+use crate::{ModelError, onnx};
 
 /// Names of openpilot's models in its folder, without `.onnx`.
 const OPENPILOT_NAMES: [&str; 4] = [
@@ -32,6 +33,14 @@ enum Source {
 }
 
 impl Candidate {
+    /// The network itself.
+    pub(super) fn graph(&self) -> Result<Graph, ModelError> {
+        match &self.source {
+            Source::Zoo { model, seed } => Ok(model.build(*seed)),
+            Source::File(path) => Ok(onnx::load(path)?),
+        }
+    }
+
     /// Loads the model and says how long that took: from file or graph to a runner. Drawing
     /// the zoo's weights is not loading and not counted.
     pub(super) fn load(&self, options: &RunOptions) -> Result<(ModelRunner, Duration), ModelError> {

@@ -7,6 +7,7 @@ use spark_hal::Precision;
 use spark_hal::config::{DeviceChoice, PrecisionChoice};
 
 use super::BenchError;
+use crate::precision::Activations;
 
 /// What to measure, and how often.
 #[derive(Debug, Clone)]
@@ -18,6 +19,17 @@ pub struct BenchOptions {
     /// Number formats, each measured on its own; none means the one the environment asks for
     /// (`OPENPILOT_DGX_PRECISION`), fp32 where that says `auto`.
     pub precisions: Vec<Precision>,
+    /// Also a mix of formats per layer with at least this signal-to-error ratio at the outputs, in
+    /// decibels.
+    pub mix: Option<f64>,
+    /// How activations enter products of fp8 and fp4.
+    pub activations: Activations,
+    /// Whether to list every layer with its format and the reason for it.
+    pub explain: bool,
+    /// Whether to time every layer and compare it with what the machine can do.
+    pub profile: bool,
+    /// Where to write a timeline of a few runs, in Chrome's trace format.
+    pub trace: Option<PathBuf>,
     /// Where to run; `None` leaves it to the environment (`SPARK_DEVICE`, `CUDA`).
     pub device: Option<DeviceChoice>,
     /// Timed runs per model; at least one.
@@ -42,6 +54,11 @@ impl Default for BenchOptions {
             models: Vec::new(),
             models_dir: None,
             precisions: Vec::new(),
+            mix: None,
+            activations: Activations::Quantised,
+            explain: false,
+            profile: false,
+            trace: None,
             device: None,
             runs: 100,
             warmup: 20,
@@ -59,7 +76,7 @@ impl BenchOptions {
     ///
     /// # Errors
     ///
-    /// [`BenchError::Usage`] for no runs, no threads, or a golden file without
+    /// [`BenchError::Usage`] for no runs, no threads, an impossible mix, or a golden file without
     /// exactly one model.
     pub(super) fn validate(&self) -> Result<(), BenchError> {
         let usage = |option, reason: &str| {
@@ -73,6 +90,9 @@ impl BenchOptions {
         }
         if self.threads == Some(0) {
             return usage("--threads", "0 threads cannot run, expected 1 or more");
+        }
+        if self.mix.is_some_and(|db| !(db.is_finite() && db > 0.0)) {
+            return usage("--mix", "expected a number of decibels above 0");
         }
         if self.compare.is_some() && (self.models.len() != 1 || self.models_dir.is_some()) {
             return usage(
@@ -90,15 +110,40 @@ impl BenchOptions {
     }
 }
 
-/// The precisions to measure: fp32 first, since it is what the others are compared with.
-pub(super) fn precisions(asked: &[Precision]) -> Vec<Precision> {
-    let mut precisions = match (asked, spark_hal::config().precision) {
+/// What a model is measured in: one format wherever it can be, or a mix.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Setting {
+    /// One format.
+    Uniform(Precision),
+    /// A format per layer, with at least so many decibels of signal to error.
+    Mixed(f64),
+}
+
+impl Setting {
+    /// Name in reports.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Uniform(precision) => precision.name(),
+            Self::Mixed(_) => "mixed",
+        }
+    }
+
+    /// Whether the others are compared with it.
+    pub(super) fn is_reference(self) -> bool {
+        self == Self::Uniform(Precision::Fp32)
+    }
+}
+
+/// The settings to measure: fp32 first, since it is what the others are compared with.
+pub(super) fn settings(options: &BenchOptions) -> Vec<Setting> {
+    let mut precisions = match (options.precisions.as_slice(), spark_hal::config().precision) {
         ([], PrecisionChoice::Fixed(precision)) => vec![precision],
         ([], PrecisionChoice::Auto) => vec![Precision::Fp32],
         (asked, _) => asked.to_vec(),
     };
     precisions.sort_by_key(|&precision| precision != Precision::Fp32);
-    precisions
+    let uniform = precisions.into_iter().map(Setting::Uniform);
+    uniform.chain(options.mix.map(Setting::Mixed)).collect()
 }
 
 /// Precisions as typed: names joined by commas, or `all`. Repeated names count once.
@@ -155,5 +200,6 @@ mod tests {
         check(|o| o.runs = 0, "--runs");
         check(|o| o.threads = Some(0), "--threads");
         check(|o| o.compare = Some("golden".into()), "--compare");
+        check(|o| o.mix = Some(f64::NAN), "--mix");
     }
 }

@@ -29,6 +29,9 @@ pub struct BenchReport {
     pub machine: MachineReport,
     /// What was asked for.
     pub settings: SettingsReport,
+    /// What layers are compared with, where they were profiled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peaks: Option<PeaksReport>,
     /// One entry per model and precision that ran.
     pub runs: Vec<RunReport>,
     /// What was asked for and cannot be had here.
@@ -74,6 +77,9 @@ pub struct SettingsReport {
     pub warmup: usize,
     /// Seed of weights and inputs.
     pub seed: u64,
+    /// Whether layers are to be listed for people.
+    #[serde(skip)]
+    pub explain: bool,
 }
 
 /// One model in one precision.
@@ -106,8 +112,45 @@ pub struct RunReport {
     pub golden: Option<GoldenReport>,
     /// Steps of the plan by device, precision and kernel: what really ran where.
     pub steps: BTreeMap<String, usize>,
+    /// Every layer, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerReport>,
     /// Values of the outputs that are NaN or infinite.
     pub non_finite_outputs: usize,
+}
+
+/// One step of a plan.
+#[derive(Debug, Clone, Serialize)]
+pub struct LayerReport {
+    /// Name of the node it came from.
+    pub name: String,
+    /// What it does.
+    pub kind: &'static str,
+    /// Shapes, geometry and what was fused into it.
+    pub detail: String,
+    /// Format of the operands of its products.
+    pub precision: &'static str,
+    /// What computes them.
+    pub kernel: &'static str,
+    /// Why in this format.
+    pub reason: &'static str,
+    /// Bytes of its weights as they are held.
+    pub weight_bytes: usize,
+    /// Multiply-accumulate operations of its products.
+    pub macs: u64,
+    /// Bytes it reads and writes, weights included.
+    pub bytes: u64,
+    /// Mean time of one run in microseconds, if it was profiled.
+    pub mean_us: Option<f64>,
+}
+
+/// What the processor can do at most, measured on the threads in use.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct PeaksReport {
+    /// 10^9 floating-point operations per second, f32.
+    pub gflops: f64,
+    /// 10^9 bytes read from memory per second.
+    pub gigabytes_per_s: f64,
 }
 
 /// Latency figures in milliseconds; percentiles as [`Latency`] defines them.

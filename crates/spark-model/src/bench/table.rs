@@ -9,6 +9,7 @@
 //! there is nothing to report: no GPU, or a figure the system does not tell.
 
 use super::report::{BenchReport, LatencyReport, MemoryReport, RunReport};
+use super::{layers, profile};
 
 #[rustfmt::skip]
 const HEADINGS: [&str; 18] = [
@@ -46,6 +47,10 @@ pub fn render(report: &BenchReport) -> String {
     lines.extend(accuracies(report));
     lines.extend(steps(report));
     lines.extend(refusals(report));
+    if report.settings.explain {
+        lines.extend(layers::explained(report));
+    }
+    lines.extend(profile::rendered(report));
     if !report.combined_all.is_empty() {
         let text = "vision + policy: one step as openpilot chains them, with frame, feature and \
                     desire history and parsing of the outputs";
@@ -285,6 +290,7 @@ mod tests {
                 non_finite: 0,
             }),
             steps: BTreeMap::from([("cpu in fp32".to_owned(), 120)]),
+            layers: Vec::new(),
             non_finite_outputs: 0,
         };
         let combined = CombinedReport {
@@ -308,7 +314,9 @@ mod tests {
                 runs: 100,
                 warmup: 20,
                 seed: 0,
+                explain: false,
             },
+            peaks: None,
             runs: vec![run],
             refused: ["driving_vision", "driving_policy"]
                 .map(|model| Refusal {

@@ -14,11 +14,11 @@
 //! Deliberately absent: eight and four bits, which have scales (`quantised`).
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
 
 use super::gemm::{self, panel_offset, panels};
+use super::peak::SmallProduct;
 use super::simd::Isa;
 
 /// Layout of packed columns and kernel.
@@ -138,54 +138,6 @@ pub(crate) fn has_dot(isa: Isa) -> bool {
 /// Measured once per process, in well under a millisecond.
 pub(crate) fn dot_pays(isa: Isa) -> bool {
     static PAYS: OnceLock<bool> = OnceLock::new();
-    has_dot(isa) && *PAYS.get_or_init(|| time_product(isa, true) < time_product(isa, false))
-}
-
-/// The fastest of several small products that fit the nearest cache.
-fn time_product(isa: Isa, dot: bool) -> Duration {
-    use super::gemm::{RowsProduct, TileEpilogue, product_rows};
-    let (m, k, n) = (24, 64, 48);
-    let columns = if dot { Columns::Bf16Dot } else { Columns::F32 };
-    let source = Source {
-        data: &vec![1.0; k * n],
-        row_stride: n,
-        taps: 1,
-        depth: k,
-        n,
-    };
-    let mut packed = vec![0.0; columns.packed_len(isa, 1, k, n)];
-    columns.pack(isa, source, &mut packed);
-    let (x, mut y) = (vec![1.0f32; m * k], vec![0.0f32; m * n]);
-    let product = RowsProduct {
-        x: x.as_ptr(),
-        x_stride: k as isize,
-        y: y.as_mut_ptr(),
-        y_stride: n as isize,
-        residual: std::ptr::null(),
-        residual_stride: 0,
-        m,
-        k,
-        n,
-        columns,
-        epilogue: TileEpilogue {
-            bias: std::ptr::null(),
-            activation: crate::plan::Activation::None,
-            residual_first: true,
-            rounded: false,
-            isa,
-        },
-    };
-    let one = || {
-        let start = Instant::now();
-        for _ in 0..8 {
-            for panel in panels(isa, n) {
-                // SAFETY: the vectors are as long as the shape says, and `packed` was packed for it.
-                unsafe { product_rows(isa, &product, packed.as_ptr(), panel, (0, m)) };
-            }
-        }
-        start.elapsed()
-    };
-    let fastest = (0..8).map(|_| one()).min().unwrap_or_default();
-    std::hint::black_box(&y);
-    fastest
+    let time = |columns| SmallProduct::new(isa, columns).fastest();
+    has_dot(isa) && *PAYS.get_or_init(|| time(Columns::Bf16Dot) < time(Columns::F32))
 }

@@ -93,28 +93,33 @@ pub(crate) fn choose(plan: &Plan, precisions: &[StepPrecision], dot: bool) -> Ve
     let steps = plan.steps.iter().zip(precisions);
     steps
         .map(|(planned, wanted)| {
-            let step = &planned.step;
-            let rows = match step {
-                Step::Conv(s) => s.y.len() / s.y.axes[1].extent.max(1),
-                Step::Linear(s) => s.y.axes[0].extent,
-                _ => usize::MAX,
-            };
-            let columns = match wanted.precision {
-                Precision::Bf16 if dot && rows != usize::MAX => Columns::Bf16Dot,
-                Precision::Bf16 if rows <= FEW_ROWS => Columns::Bf16,
-                Precision::Fp16 if rows <= FEW_ROWS => Columns::F16,
-                _ => Columns::F32,
-            };
+            let written = planned.step.views_written();
             ProductFormat {
-                precision: wanted.precision,
-                columns,
-                rounds_result: step
-                    .views_written()
-                    .iter()
-                    .any(|view| rounded.contains(&view.buffer)),
+                rounds_result: written.iter().any(|view| rounded.contains(&view.buffer)),
+                ..of_step(&planned.step, wanted.precision, dot)
             }
         })
         .collect()
+}
+
+/// Layout and kernel of one step's weights; its result is not rounded.
+pub(crate) fn of_step(step: &Step, precision: Precision, dot: bool) -> ProductFormat {
+    let rows = match step {
+        Step::Conv(s) => s.y.len() / s.y.axes[1].extent.max(1),
+        Step::Linear(s) => s.y.axes[0].extent,
+        _ => usize::MAX,
+    };
+    let columns = match precision {
+        Precision::Bf16 if dot && rows != usize::MAX => Columns::Bf16Dot,
+        Precision::Bf16 if rows <= FEW_ROWS => Columns::Bf16,
+        Precision::Fp16 if rows <= FEW_ROWS => Columns::F16,
+        _ => Columns::F32,
+    };
+    ProductFormat {
+        precision,
+        columns,
+        rounds_result: false,
+    }
 }
 
 /// Buffers that a product of bf16 reads.

@@ -8,7 +8,7 @@
 //! Results are the same bits whatever the number of threads: work is split so that
 //! each element is computed by one thread in an order that the shapes alone decide.
 //!
-//! Deliberately absent: knowledge of operators and graphs, quantised arithmetic.
+//! Deliberately absent: knowledge of operators and graphs.
 
 #![allow(
     unsafe_code,
@@ -28,9 +28,11 @@ mod movement;
 mod narrow;
 mod norm;
 mod pair;
+mod peak;
 mod pointwise;
 mod pool2d;
 pub mod product;
+mod quantised;
 mod recurrent;
 mod reduce;
 mod resample;
@@ -47,13 +49,15 @@ use gather::IndexOutside;
 use memory::{AlignedF32, Memory};
 use pointwise::{PreparedPointwise, Scratch};
 use rounding::Runs;
+use spark_quant::QuantError;
 
 pub use memory::ViewOutside;
+pub use peak::Peaks;
 pub use simd::Isa;
 pub use threads::Pool;
 
-use crate::plan::{Plan, Step, Storage};
-use crate::precision::{Bf16Products, StepPrecision, Wanted};
+use crate::plan::{ConvStep, LinearStep, Plan, Step, Storage};
+use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision, Tensor};
 
 /// What a step needs beyond the plan.
@@ -62,6 +66,8 @@ enum Prepared {
     Conv(conv::PreparedConv),
     Depthwise(depthwise::PreparedDepthwise),
     Linear(matmul::PreparedLinear),
+    /// A linear step or convolution with weights of eight or four bits.
+    Quantised(Box<quantised::PreparedQuantised>),
     Pointwise(PreparedPointwise),
     /// The loops of a copy, a fill or a resampling.
     Nest(movement::Nest),
@@ -69,8 +75,24 @@ enum Prepared {
 }
 
 impl Prepared {
-    fn new(isa: Isa, plan: &Plan, step: &Step, format: ProductFormat) -> Self {
-        match step {
+    fn new(
+        isa: Isa,
+        plan: &Plan,
+        step: &Step,
+        format: ProductFormat,
+        arithmetic: Arithmetic,
+    ) -> Result<Self, QuantError> {
+        if matches!(format.precision, Precision::Fp8 | Precision::Fp4)
+            && let Step::Conv(ConvStep { weights, .. }) | Step::Linear(LinearStep { weights, .. }) =
+                step
+        {
+            let (precision, rounds) = (format.precision, format.rounds_result);
+            let activations = arithmetic.activations;
+            let prepared =
+                quantised::PreparedQuantised::new(weights, precision, activations, rounds)?;
+            return Ok(Self::Quantised(Box::new(prepared)));
+        }
+        Ok(match step {
             Step::Conv(s) if s.is_depthwise() => {
                 Self::Depthwise(depthwise::PreparedDepthwise::new(isa, s))
             }
@@ -84,7 +106,7 @@ impl Prepared {
                 Self::Recurrent(Box::new(recurrent::PreparedRecurrent::new(isa, s)))
             }
             _ => Self::Nothing,
-        }
+        })
     }
 
     fn weight_bytes(&self) -> usize {
@@ -92,6 +114,7 @@ impl Prepared {
             Self::Conv(p) => p.weight_bytes(),
             Self::Depthwise(p) => p.weight_bytes(),
             Self::Linear(p) => p.weight_bytes(),
+            Self::Quantised(p) => p.weight_bytes(),
             Self::Recurrent(p) => p.weight_bytes(),
             Self::Nothing | Self::Pointwise(_) | Self::Nest(_) => 0,
         }
@@ -129,7 +152,7 @@ impl Executor {
     /// [`ModelError::View`] if the plan contradicts itself.
     pub fn new(plan: Plan, isa: Isa, pool: Arc<Pool>) -> Result<Self, ModelError> {
         let precisions = Wanted::from(Precision::Fp32).assign(&plan);
-        Self::with_precisions(plan, isa, pool, &precisions, Bf16Products::Fastest)
+        Self::with_precisions(plan, isa, pool, &precisions, Arithmetic::default())
     }
 
     /// The same with a format per step, as [`Wanted::assign`] gives them.
@@ -137,35 +160,40 @@ impl Executor {
     /// # Errors
     ///
     /// [`ModelError::View`] if the plan contradicts itself; [`ModelError::PrecisionUnavailable`] if
-    /// dot products of bf16 are asked for and the processor has none.
+    /// dot products of bf16 are asked for and the processor has none; [`ModelError::Quantise`] if
+    /// weights cannot be quantised.
     pub fn with_precisions(
         mut plan: Plan,
         isa: Isa,
         pool: Arc<Pool>,
         precisions: &[StepPrecision],
-        products: Bf16Products,
+        arithmetic: Arithmetic,
     ) -> Result<Self, ModelError> {
         assert_eq!(precisions.len(), plan.steps.len(), "one format per step");
         let has_bf16 = precisions.iter().any(|p| p.precision == Precision::Bf16);
         let dot = match has_bf16 {
-            true => formats::use_dot(isa, products).ok_or(ModelError::PrecisionUnavailable {
-                precision: Precision::Bf16,
-                device: "a processor without AVX512_BF16, as dot products",
-                available: "f32 arithmetic on bf16 operands",
-            })?,
+            true => formats::use_dot(isa, arithmetic.bf16_products).ok_or(
+                ModelError::PrecisionUnavailable {
+                    precision: Precision::Bf16,
+                    device: "a processor without AVX512_BF16, as dot products",
+                    available: "f32 arithmetic on bf16 operands",
+                },
+            )?,
             false => false,
         };
         let inputs = formats::round_constants(&mut plan, precisions);
         let formats = formats::choose(&plan, precisions, dot);
         let steps = plan.steps.iter().zip(formats).zip(precisions);
-        let steps: Vec<ReadyStep> = steps
-            .map(|((planned, format), wanted)| ReadyStep {
-                prepared: Prepared::new(isa, &plan, &planned.step, format),
+        let steps = steps.map(|((planned, format), wanted)| {
+            let prepared = Prepared::new(isa, &plan, &planned.step, format, arithmetic);
+            Ok(ReadyStep {
+                prepared: prepared.map_err(|source| quantise_error(&planned.name, source))?,
                 format,
                 rounds: rounds_after(&plan, &planned.step, format),
                 reason: wanted.reason,
             })
-            .collect();
+        });
+        let steps = steps.collect::<Result<Vec<ReadyStep>, ModelError>>()?;
         let ports = plan.inputs.iter().zip(inputs);
         let input_rounds = ports
             .map(|(port, rounded)| rounded.then(|| Runs::of(&port.view)))
@@ -219,10 +247,51 @@ impl Executor {
         packed + self.plan.constant_bytes()
     }
 
+    /// Bytes of the packed weights of step `index`.
+    pub fn step_weight_bytes(&self, index: usize) -> usize {
+        self.steps[index].prepared.weight_bytes()
+    }
+
+    /// Packs step `index` anew in another format; `step` is the plan's own, with its weights.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::PrecisionUnavailable`] for bf16, which takes part of other steps as well;
+    /// [`ModelError::Quantise`] if its weights cannot be quantised.
+    pub fn set_precision(
+        &mut self,
+        index: usize,
+        step: &Step,
+        wanted: StepPrecision,
+        arithmetic: Arithmetic,
+    ) -> Result<(), ModelError> {
+        if wanted.precision == Precision::Bf16 {
+            return Err(ModelError::PrecisionUnavailable {
+                precision: wanted.precision,
+                device: "a single step",
+                available: "fp32, fp16, fp8, fp4",
+            });
+        }
+        let format = ProductFormat {
+            rounds_result: self.steps[index].format.rounds_result,
+            ..formats::of_step(step, wanted.precision, false)
+        };
+        let prepared = Prepared::new(self.isa, &self.plan, step, format, arithmetic);
+        let name = &self.plan.steps[index].name;
+        self.steps[index].prepared = prepared.map_err(|source| quantise_error(name, source))?;
+        self.steps[index].format = format;
+        self.steps[index].reason = wanted.reason;
+        Ok(())
+    }
+
     /// Format of the operands of step `index`, what computes it, and why in this format.
     pub fn format(&self, index: usize) -> (Precision, &'static str, &'static str) {
         let step = &self.steps[index];
-        (step.format.precision, step.format.kernel(), step.reason)
+        let kernel = match &step.prepared {
+            Prepared::Quantised(p) => p.kernel(),
+            _ => step.format.kernel(),
+        };
+        (step.format.precision, kernel, step.reason)
     }
 
     /// Writes input number `index` of the plan.
@@ -252,7 +321,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`ModelError::IndexOutside`] if an index computed by the model points outside its axis.
+    /// [`ModelError::IndexOutside`] if an index computed by the model points outside its axis;
+    /// [`ModelError::Quantise`] if an activation to be quantised is not finite.
     pub fn run(&mut self) -> Result<(), ModelError> {
         (0..self.steps.len()).try_for_each(|i| self.step(i))
     }
@@ -267,6 +337,21 @@ impl Executor {
             let start = Instant::now();
             self.step(i)?;
             *time += start.elapsed();
+        }
+        Ok(())
+    }
+
+    /// Runs every step and calls `done` after each with its number and when it began; it ends at
+    /// the call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::run`].
+    pub fn run_spans(&mut self, mut done: impl FnMut(usize, Instant)) -> Result<(), ModelError> {
+        for i in 0..self.steps.len() {
+            let start = Instant::now();
+            self.step(i)?;
+            done(i, start);
         }
         Ok(())
     }
@@ -291,6 +376,14 @@ impl Executor {
             (Step::Linear(s), Prepared::Linear(p)) => {
                 p.run(isa, s, memory, pool);
                 Ok(())
+            }
+            (step, Prepared::Quantised(p)) => {
+                let done = match step {
+                    Step::Conv(s) => p.run_conv(isa, s, memory, pool),
+                    Step::Linear(s) => p.run_linear(isa, s, memory, pool),
+                    _ => unreachable!("only products are prepared so"),
+                };
+                return done.map_err(|source| quantise_error(&planned.name, source));
             }
             (Step::Pointwise(s), Prepared::Pointwise(p)) => {
                 p.run(isa, s, memory, pool, &scratch);
@@ -357,6 +450,13 @@ impl Executor {
             | Step::Recurrent(_) => unreachable!("prepared by Executor::new"),
         }
         Ok(())
+    }
+}
+
+fn quantise_error(node: &str, source: QuantError) -> ModelError {
+    ModelError::Quantise {
+        node: node.to_owned(),
+        source: source.into(),
     }
 }
 

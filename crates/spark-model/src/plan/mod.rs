@@ -22,6 +22,7 @@ mod lower;
 mod patterns;
 mod pointwise;
 mod steps;
+mod traffic;
 mod view;
 
 pub use arena::Arena;

@@ -15,6 +15,8 @@
 //!
 //! Deliberately absent: the arithmetic (`crate::cpu`, `spark_quant`).
 
+pub mod mixed;
+
 use std::collections::BTreeMap;
 
 use half::f16;
@@ -43,6 +45,15 @@ pub enum Bf16Products {
     DotProduct,
     /// f32 arithmetic on operands rounded to bf16.
     MultiplyAdd,
+}
+
+/// How reduced precisions are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Arithmetic {
+    /// Products of bf16.
+    pub bf16_products: Bf16Products,
+    /// The left side of products in fp8 and fp4.
+    pub activations: Activations,
 }
 
 /// The format of one step.
@@ -100,10 +111,12 @@ fn assign(step: &Step, wanted: Precision, asked: &'static str) -> StepPrecision 
         precision: Precision::Fp32,
         reason,
     };
-    if wanted == Precision::Fp32 {
-        return fp32(asked);
-    }
     let weights = match step {
+        Step::Conv(_) | Step::Linear(_) | Step::MatMul(_) | Step::Recurrent(_)
+            if wanted == Precision::Fp32 =>
+        {
+            return fp32(asked);
+        }
         Step::Conv(c) if c.is_depthwise() => {
             return fp32("depthwise: one channel deep, so there is nothing to gain");
         }
@@ -121,7 +134,7 @@ fn assign(step: &Step, wanted: Precision, asked: &'static str) -> StepPrecision 
         }
         Step::MatMul(_) => return fp32("both sides are computed: there are no weights to narrow"),
         Step::Recurrent(_) => return fp32("recurrent: errors would be fed back"),
-        _ => return fp32("no product"),
+        _ => return fp32(NO_PRODUCT),
     };
     match why_not(weights, wanted) {
         Some(reason) => fp32(reason),
@@ -154,6 +167,9 @@ fn why_not(weights: &Weights, precision: Precision) -> Option<&'static str> {
         _ => None,
     }
 }
+
+/// Why a step without products is in fp32.
+pub(crate) const NO_PRODUCT: &str = "no product";
 
 /// Input channels below which eight and four bits are not used: blocks of scales run along them.
 const SHALLOW: usize = 16;

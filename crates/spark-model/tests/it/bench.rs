@@ -310,3 +310,69 @@ fn real_models_agree_with_their_goldens() {
         assert!(golden.max_rel < 1e-4, "{name}: {golden:?}");
     }
 }
+
+#[test]
+fn a_timeline_is_chromes_trace_format_with_every_step_of_every_run() {
+    let folder = Folder::new("trace");
+    let (model, trace) = (folder.file("small.onnx"), folder.file("trace.json"));
+    write_model(&model);
+    let mut options = options(&model);
+    options.trace = Some(trace.clone());
+    options.profile = true;
+    let report = run(&options).expect("a sound model");
+    let layers = &report.runs[0].layers;
+    assert!(!layers.is_empty());
+    assert!(
+        layers
+            .iter()
+            .all(|layer| layer.mean_us.is_some_and(|us| us >= 0.0))
+    );
+    let peaks = report.peaks.expect("measured with the profile");
+    assert!(peaks.gflops > 0.0 && peaks.gigabytes_per_s > 0.0);
+    let text = bench::table::render(&report);
+    assert!(text.contains("profile of small in fp32"), "{text}");
+
+    let text = std::fs::read_to_string(&trace).expect("written");
+    let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let events = document["traceEvents"].as_array().expect("an array");
+    let of_kind = |kind: &'static str| events.iter().filter(move |e| e["ph"] == kind);
+    let names: Vec<_> = of_kind("M").map(|e| e["args"]["name"].as_str()).collect();
+    assert_eq!(names, [Some("small fp32")]);
+    let mut n_spans = 0;
+    let mut end = 0.0;
+    for event in of_kind("X") {
+        assert!(
+            event["name"].is_string() && event["cat"].is_string(),
+            "{event}"
+        );
+        assert!(event["pid"] == 1 && event["tid"] == 1, "{event}");
+        let (start, duration) = (event["ts"].as_f64(), event["dur"].as_f64());
+        let (start, duration) = (start.expect("a number"), duration.expect("a number"));
+        assert!(
+            start >= end - 1e-3 && duration >= 0.0,
+            "steps follow each other: {event}"
+        );
+        end = start + duration;
+        n_spans += 1;
+    }
+    assert_eq!(n_spans, 3 * layers.len());
+    assert_eq!(n_spans + 1, events.len());
+}
+
+#[test]
+fn layers_are_explained_where_asked_for() {
+    let folder = Folder::new("explain");
+    let model = folder.file("small.onnx");
+    write_model(&model);
+    let mut options = options(&model);
+    options.precisions = vec![Precision::Fp32, Precision::Fp4];
+    options.explain = true;
+    let report = run(&options).expect("a sound model");
+    let text = bench::table::render(&report);
+    assert!(text.contains("layers of small in fp4:"), "{text}");
+    assert!(text.contains("steps without a product, in fp32"), "{text}");
+    options.explain = false;
+    let report = run(&options).expect("a sound model");
+    assert!(!bench::table::render(&report).contains("layers of"));
+    assert!(report.runs[0].layers.is_empty());
+}

@@ -13,9 +13,10 @@ use spark_model::cpu::{Executor, Isa, Pool};
 use spark_model::graph::{Conv, Dim, Graph, Op, Padding, bind};
 use spark_model::openpilot::slices::OutputLayout;
 use spark_model::plan::lower;
-use spark_model::precision::{Bf16Products, Wanted};
+use spark_model::precision::{Activations, Arithmetic, Bf16Products, Wanted, mixed};
 use spark_model::zoo::{Stream, ZooModel};
 use spark_model::{DType, ModelError, ModelRunner, Precision, RunOptions, Tensor, onnx};
+use spark_quant::{Cpu, Quantizer, Recipe};
 
 use crate::data;
 
@@ -158,7 +159,7 @@ fn bits(graph: &Graph, precision: Precision, isa: Isa, threads: usize) -> Vec<u3
     let precisions = Wanted::from(precision).assign(&plan);
     let pool = Arc::new(Pool::new(threads));
     let mut executor =
-        Executor::with_precisions(plan, isa, pool, &precisions, Bf16Products::default())
+        Executor::with_precisions(plan, isa, pool, &precisions, Arithmetic::default())
             .expect("fits");
     let inputs = made_up_inputs("bits", graph, 3).expect("declared").0;
     for (i, (_, tensor)) in inputs.iter().enumerate() {
@@ -173,10 +174,16 @@ fn bits(graph: &Graph, precision: Precision, isa: Isa, threads: usize) -> Vec<u3
 }
 
 #[test]
-fn sixteen_bits_do_not_depend_on_the_number_of_threads() {
+fn no_precision_depends_on_the_number_of_threads() {
     for model in ZooModel::ALL {
         let graph = model.build(1);
-        for precision in [Precision::Bf16, Precision::Fp16] {
+        // Without optimisation eight and four bits are slow; the policy network has every kind
+        // of product they take.
+        let narrow = model == ZooModel::ALL[1];
+        for precision in Precision::ALL
+            .into_iter()
+            .filter(|p| narrow || p.bits() == 16)
+        {
             let want = bits(&graph, precision, Isa::detect(), 1);
             for threads in [2, 3, 7] {
                 let got = bits(&graph, precision, Isa::detect(), threads);
@@ -186,15 +193,15 @@ fn sixteen_bits_do_not_depend_on_the_number_of_threads() {
     }
 }
 
-/// A convolution at whose borders taps are missing, with an odd number of channels.
-fn convolution(round: impl Fn(f32) -> f32) -> (Graph, Named) {
+/// A convolution at whose borders taps are missing.
+fn convolution(channels: usize, round: impl Fn(f32) -> f32) -> (Graph, Named) {
     let draw = |name: &str, shape: &[usize]| {
         let stream = Stream::new(1, name);
         let n: usize = shape.iter().product();
         let values = (0..n as u64).map(|i| round(stream.signed_unit(i)));
         Tensor::from_f32(shape, values.collect::<Vec<_>>()).expect("fits")
     };
-    let (image, window) = ([1, 5, 7, 9], [20, 5, 3, 3]);
+    let (image, window) = ([1, channels, 7, 9], [20, channels, 3, 3]);
     let mut graph = Graph::default();
     let x = graph.add_input("x", DType::F32, image.map(Dim::Known).to_vec());
     let w = graph.add_constant("w", draw("w", &window));
@@ -217,7 +224,7 @@ fn operands_that_fit_sixteen_bits_give_the_bits_of_f32() {
             options.bf16_products(Bf16Products::MultiplyAdd)
         };
         for precision in [Precision::Bf16, Precision::Fp16] {
-            let (graph, inputs) = convolution(|v| match precision {
+            let (graph, inputs) = convolution(5, |v| match precision {
                 Precision::Bf16 => bf16::from_f32(v).to_f32(),
                 _ => f16::from_f32(v).to_f32(),
             });
@@ -236,7 +243,7 @@ fn operands_that_fit_sixteen_bits_give_the_bits_of_f32() {
 
 #[test]
 fn convolutions_by_dot_products_match_the_reference() {
-    let (graph, inputs) = convolution(|v| bf16::from_f32(v).to_f32());
+    let (graph, inputs) = convolution(5, |v| bf16::from_f32(v).to_f32());
     let options = RunOptions::new().precision(Precision::Bf16);
     let dot = options.bf16_products(Bf16Products::DotProduct);
     if ModelRunner::from_graph(graph.clone(), &dot).is_err() {
@@ -253,4 +260,166 @@ fn convolutions_by_dot_products_match_the_reference() {
         accuracy.max_abs < 45.0 * 45.0 * f64::from(f32::EPSILON),
         "{accuracy:?}"
     );
+}
+
+/// `values` `[outer][channels][inner]` after a round trip along the channels, `[inner]` rows apart,
+/// as an image is quantised: pixel by pixel.
+fn through(
+    recipe: Recipe,
+    tensor: &Tensor,
+    rows_are: impl Fn(usize, usize, usize) -> usize,
+) -> Tensor {
+    let shape = tensor.shape();
+    let (outer, channels, inner) = (shape[0], shape[1], shape[2] * shape[3]);
+    let values = tensor.to_f32();
+    let mut rows = vec![0.0; values.len()];
+    for o in 0..outer {
+        for c in 0..channels {
+            for i in 0..inner {
+                rows[rows_are(o, c, i)] = values[(o * channels + c) * inner + i];
+            }
+        }
+    }
+    let depth = match outer {
+        1 => channels,
+        _ => channels * inner,
+    };
+    let quantizer = Quantizer::new(recipe);
+    let shape_of_rows = [values.len() / depth, depth];
+    let back = quantizer
+        .round_trip(Cpu::one_thread(), &rows, &shape_of_rows, 1)
+        .expect("finite");
+    let mut result = values;
+    for o in 0..outer {
+        for c in 0..channels {
+            for i in 0..inner {
+                result[(o * channels + c) * inner + i] = back[rows_are(o, c, i)];
+            }
+        }
+    }
+    Tensor::from_f32(shape, result).expect("the same shape")
+}
+
+/// A convolution in `precision` against the f64 reference on operands quantised beforehand.
+#[track_caller]
+fn quantised_convolution(
+    precision: Precision,
+    weights: Recipe,
+    image: Recipe,
+    activations: Activations,
+) {
+    let channels = 32;
+    let (graph, inputs) = convolution(channels, |v| v);
+    let options = RunOptions::new()
+        .precision(precision)
+        .activations(activations);
+    let got = run(&graph, &options, &inputs);
+
+    let mut graph = graph;
+    let taps = 9;
+    for value in &mut graph.values {
+        if let Some(constant) = &value.constant {
+            // Filters are rows of [tap][channel].
+            let rows = |o, c, tap| o * channels * taps + tap * channels + c;
+            value.constant = Some(Arc::new(through(weights, constant, rows)));
+        }
+    }
+    let pixels = |_, c, pixel| pixel * channels + c;
+    let x = match activations {
+        Activations::Quantised => through(image, &inputs[0].1, pixels),
+        Activations::Exact => inputs[0].1.clone(),
+    };
+    let bound = bind(&graph, &[]).expect("fixed shapes");
+    let want = spark_model::reference::run(&bound, &[("x", &x)]).expect("runs");
+    let accuracy = Accuracy::of(&got[0].1.to_f64(), &want[0].1.to_f64());
+    // 288 products, each f32 addition and scale rounding once.
+    assert!(
+        accuracy.max_rel < 300.0 * f64::from(f32::EPSILON),
+        "{accuracy:?}"
+    );
+}
+
+#[test]
+fn eight_and_four_bits_compute_with_the_operands_of_tensor_cores() {
+    use spark_quant::block::Granularity;
+    use spark_quant::scalar::MiniFormat;
+    let per_tensor = Recipe::Fp8 {
+        format: MiniFormat::E4m3,
+        granularity: Granularity::Tensor,
+    };
+    for activations in [Activations::Quantised, Activations::Exact] {
+        quantised_convolution(Precision::Fp8, Recipe::FP8, per_tensor, activations);
+        let (weights, image) = (Recipe::NVFP4_SWEEP, Recipe::NVFP4);
+        quantised_convolution(Precision::Fp4, weights, image, activations);
+    }
+}
+
+#[test]
+fn fewer_bits_are_farther_from_f32_and_smaller() {
+    let model = ZooModel::ALL[1];
+    let graph = model.build(0);
+    let inputs = made_up_inputs(model.name(), &graph, 0).expect("declared").0;
+    let options = RunOptions::new();
+    let want = run(&graph, &options.clone().precision(Precision::Fp32), &inputs);
+    let quality = |precision, activations| {
+        let options = options
+            .clone()
+            .precision(precision)
+            .activations(activations);
+        let got = run(&graph, &options, &inputs);
+        let runner = ModelRunner::from_graph(graph.clone(), &options).expect("available");
+        let sqnr = Accuracy::of(&got[0].1.to_f64(), &want[0].1.to_f64()).sqnr_db;
+        (sqnr, runner.memory().weight_bytes)
+    };
+    let (fp16, fp16_bytes) = quality(Precision::Fp16, Activations::Quantised);
+    let (fp8, fp8_bytes) = quality(Precision::Fp8, Activations::Quantised);
+    let (fp4, fp4_bytes) = quality(Precision::Fp4, Activations::Quantised);
+    assert!(fp16 > fp8 && fp8 > fp4 && fp4 > 8.0, "{fp16} {fp8} {fp4}");
+    assert!(fp16_bytes * 9 > fp8_bytes * 16 && fp8_bytes * 9 > fp4_bytes * 14);
+    let (fp4_exact, _) = quality(Precision::Fp4, Activations::Exact);
+    assert!(fp4_exact > fp4 + 1.0, "{fp4_exact} {fp4}");
+}
+
+#[test]
+fn a_mixed_plan_keeps_the_error_asked_for_in_fewer_bytes() {
+    let model = ZooModel::ALL[1];
+    let graph = model.build(0);
+    let inputs = made_up_inputs(model.name(), &graph, 0).expect("declared").0;
+    let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+    let options = RunOptions::new().precision(Precision::Fp32);
+    let mut steps = Vec::new();
+    let mixed = mixed::choose(&graph, &given, &options, 20.0, |done, total| {
+        steps.push((done, total))
+    });
+    let mixed = mixed.expect("fp32 keeps any error");
+    assert!(mixed.sqnr_db >= 20.0, "{}", mixed.sqnr_db);
+    assert_eq!(steps.last().map(|&(done, total)| done == total), Some(true));
+    let formats: std::collections::BTreeSet<_> = mixed.by_step.values().copied().collect();
+    assert!(formats.len() > 1, "{formats:?}");
+
+    let runner = ModelRunner::from_graph(graph.clone(), &options).expect("fp32");
+    let all = runner.memory().weight_bytes;
+    let options = options.by_step(mixed.by_step.clone());
+    let runner = ModelRunner::from_graph(graph.clone(), &options).expect("every format");
+    assert!(runner.memory().weight_bytes < all / 2);
+    for step in runner.steps() {
+        if let Some(&precision) = mixed.by_step.get(&step.name) {
+            assert_eq!(
+                (step.precision, step.reason),
+                (precision, "as the mixed plan says")
+            );
+        }
+    }
+    let impossible = mixed::choose(&graph, &given, &options, 1e9, |_, _| ());
+    assert!(impossible.is_ok_and(|m| m.by_step.values().all(|&p| p == Precision::Fp32)));
+}
+
+#[test]
+fn an_activation_that_is_not_finite_is_an_error_in_fp4() {
+    let (graph, _) = convolution(16, |v| v);
+    let x = Tensor::from_f32([1, 16, 7, 9], vec![f32::NAN; 16 * 63]).expect("fits");
+    let options = RunOptions::new().precision(Precision::Fp4);
+    let mut runner = ModelRunner::from_graph(graph, &options).expect("available");
+    let error = runner.run(&[("x", &x)]).expect_err("NaN has no code");
+    assert!(matches!(error, ModelError::Quantise { .. }), "{error}");
 }

@@ -1,0 +1,267 @@
+//! A format per layer: as few bytes as an error at the outputs allows.
+//!
+//! ```text
+//! for each layer, for each format:  run the network with that layer alone in that format
+//!     cost = mean over output slices of (squared error / squared value), on real inputs
+//! spark-quant chooses:  fewest bytes with a summed cost under the limit
+//! run the choice: not as good as asked for? halve the limit, choose again
+//! ```
+//!
+//! Errors of several layers add up only roughly, which is why the choice is run before it is
+//! believed. Deliberately absent: bf16, whose activations belong to a layer's neighbours, so
+//! that no layer can be judged alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use spark_quant::analysis::{Budget, Choice, ErrorMeasure, Layer, PrecisionPlan, Sensitivity};
+
+use super::{StepPrecision, Wanted, can_be_narrow};
+use crate::cpu::{Executor, Pool};
+use crate::graph::{Graph, bind};
+use crate::openpilot::slices::OutputLayout;
+use crate::plan::{Plan, lower};
+use crate::runner::RunOptions;
+use crate::{ModelError, Precision, Tensor};
+
+/// Formats a mixed plan chooses from, cheapest first.
+pub const CANDIDATES: [Precision; 4] = [
+    Precision::Fp4,
+    Precision::Fp8,
+    Precision::Fp16,
+    Precision::Fp32,
+];
+
+/// Times the limit on the cost is halved before giving up.
+const TRIES: usize = 12;
+
+/// A plan, what it was chosen from, and what it was found to do.
+#[derive(Debug, Clone)]
+pub struct Mixed {
+    /// Bytes and cost of every format of every layer.
+    pub sensitivity: Sensitivity,
+    /// The choice.
+    pub plan: PrecisionPlan,
+    /// The same by name of the step.
+    pub by_step: BTreeMap<String, Precision>,
+    /// Signal to error of the whole choice on the given inputs, averaged over output slices.
+    pub sqnr_db: f64,
+}
+
+/// Chooses formats such that the signal-to-error ratio, averaged in power over the slices of the
+/// outputs, is at least `min_sqnr_db` on `inputs`. `progress` gets layers done and layers in all.
+///
+/// # Errors
+///
+/// Those of planning and running the network; [`ModelError::Mix`] if nothing keeps to the bound,
+/// which for a number means an output that is not finite.
+pub fn choose(
+    graph: &Graph,
+    inputs: &[(&str, &Tensor)],
+    options: &RunOptions,
+    min_sqnr_db: f64,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Mixed, ModelError> {
+    let mut trial = Trial::new(graph, inputs, options)?;
+    let layers = trial.layers();
+    let n_layers = layers.len();
+    let mut measured = Vec::new();
+    for index in layers {
+        measured.push(trial.measure(index)?);
+        progress(measured.len(), n_layers);
+    }
+    let sensitivity = Sensitivity { layers: measured };
+    let wanted = 10f64.powf(-min_sqnr_db / 10.0);
+    let refuse = |best: f64| ModelError::Mix {
+        wanted: min_sqnr_db,
+        best: decibels(best),
+    };
+    let (mut limit, mut best) = (wanted, f64::INFINITY);
+    for _ in 0..TRIES {
+        let Ok(plan) = sensitivity.plan(Budget::Cost(limit)) else {
+            return Err(refuse(best));
+        };
+        let by_step = plan
+            .picks
+            .iter()
+            .map(|pick| (pick.name.clone(), CANDIDATES[pick.candidate]))
+            .collect();
+        let cost = trial.cost_of(&by_step)?;
+        best = best.min(cost);
+        if cost <= wanted {
+            return Ok(Mixed {
+                sensitivity,
+                plan,
+                by_step,
+                sqnr_db: decibels(cost),
+            });
+        }
+        limit /= 2.0;
+    }
+    Err(refuse(best))
+}
+
+fn decibels(cost: f64) -> f64 {
+    -10.0 * cost.log10()
+}
+
+/// The network in f32, one layer of which can be something else.
+struct Trial<'a> {
+    plan: Plan,
+    executor: Executor,
+    pool: Arc<Pool>,
+    options: &'a RunOptions,
+    inputs: Vec<&'a Tensor>,
+    /// By output, where its slices are.
+    slices: Vec<Vec<std::ops::Range<usize>>>,
+    reference: Vec<Vec<f32>>,
+}
+
+impl<'a> Trial<'a> {
+    fn new(
+        graph: &Graph,
+        given: &[(&str, &'a Tensor)],
+        options: &'a RunOptions,
+    ) -> Result<Self, ModelError> {
+        let shapes: Vec<(&str, Vec<usize>)> = given
+            .iter()
+            .map(|(name, tensor)| (*name, tensor.shape().to_vec()))
+            .collect();
+        let plan = lower(&bind(graph, &shapes)?)?;
+        let inputs = plan.inputs.iter().map(|port| {
+            let found = given.iter().find(|(name, _)| *name == port.name);
+            let missing = || ModelError::InputMissing {
+                name: port.name.clone(),
+            };
+            found.map(|(_, tensor)| *tensor).ok_or_else(missing)
+        });
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        // A layout that is wrong is reported where outputs are parsed; here one slice will do.
+        let layout = OutputLayout::of(graph).ok().flatten();
+        let slices = plan.outputs.iter().map(|port| {
+            let len = port.shape.iter().product();
+            match &layout {
+                Some(layout) if layout.output_len() == len => layout
+                    .parts()
+                    .iter()
+                    .map(|(_, range)| range.clone())
+                    .collect(),
+                _ => std::iter::once(0..len).collect(),
+            }
+        });
+        let slices = slices.collect();
+        let (isa, threads) = options.isa_and_threads();
+        let pool = Arc::new(Pool::new(threads));
+        let executor = Executor::new(plan.clone(), isa, Arc::clone(&pool))?;
+        let mut trial = Self {
+            plan,
+            executor,
+            pool,
+            options,
+            inputs,
+            slices,
+            reference: Vec::new(),
+        };
+        trial.reference = outputs(&mut trial.executor, &trial.inputs)?;
+        Ok(trial)
+    }
+
+    /// Steps that can be narrow and whose name says which one is meant.
+    fn layers(&self) -> Vec<usize> {
+        let (mut seen, mut twice) = (BTreeSet::new(), BTreeSet::new());
+        for planned in &self.plan.steps {
+            if !seen.insert(&planned.name) {
+                twice.insert(&planned.name);
+            }
+        }
+        let steps = self.plan.steps.iter().enumerate();
+        steps
+            .filter(|(_, p)| can_be_narrow(&p.step) && !twice.contains(&p.name))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// Bytes and cost of every format of one layer.
+    fn measure(&mut self, index: usize) -> Result<Layer, ModelError> {
+        let planned = self.plan.steps[index].clone();
+        let mut choices = Vec::new();
+        for (candidate, precision) in CANDIDATES.into_iter().enumerate() {
+            let wanted = super::assign(&planned.step, precision, "under trial");
+            if wanted.precision != precision {
+                continue;
+            }
+            self.set(index, wanted)?;
+            let got = outputs(&mut self.executor, &self.inputs)?;
+            let (want, got_flat) = (self.reference.concat(), got.concat());
+            let measure = ErrorMeasure::between(&want, &got_flat);
+            choices.push(Choice {
+                candidate,
+                label: precision.name().to_owned(),
+                bytes: self.executor.step_weight_bytes(index),
+                measure: measure.map_err(|source| ModelError::Quantise {
+                    node: planned.name.clone(),
+                    source: source.into(),
+                })?,
+                cost: self.cost(&got),
+            });
+        }
+        self.set(
+            index,
+            super::assign(&planned.step, Precision::Fp32, "under trial"),
+        )?;
+        Ok(Layer {
+            name: planned.name.clone(),
+            n_values: planned.step.weight_bytes() / size_of::<f32>(),
+            choices,
+        })
+    }
+
+    fn set(&mut self, index: usize, wanted: StepPrecision) -> Result<(), ModelError> {
+        let step = &self.plan.steps[index].step;
+        self.executor
+            .set_precision(index, step, wanted, self.options.arithmetic)
+    }
+
+    /// What a whole plan costs.
+    fn cost_of(&self, by_step: &BTreeMap<String, Precision>) -> Result<f64, ModelError> {
+        let wanted = Wanted {
+            precision: Precision::Fp32,
+            by_step: by_step.clone(),
+        };
+        let precisions = wanted.assign(&self.plan);
+        let (isa, _) = self.options.isa_and_threads();
+        let (plan, pool) = (self.plan.clone(), Arc::clone(&self.pool));
+        let arithmetic = self.options.arithmetic;
+        let mut executor = Executor::with_precisions(plan, isa, pool, &precisions, arithmetic)?;
+        Ok(self.cost(&outputs(&mut executor, &self.inputs)?))
+    }
+
+    /// Mean over slices of the squared error over the squared reference; a slice of zeros counts
+    /// by its error alone.
+    fn cost(&self, got: &[Vec<f32>]) -> f64 {
+        let (mut sum, mut n) = (0.0, 0usize);
+        for ((got, want), slices) in got.iter().zip(&self.reference).zip(&self.slices) {
+            for range in slices {
+                let pairs = got[range.clone()].iter().zip(&want[range.clone()]);
+                let (mut noise, mut signal) = (0.0f64, 0.0f64);
+                for (&g, &w) in pairs {
+                    let (g, w) = (f64::from(g), f64::from(w));
+                    noise += (g - w) * (g - w);
+                    signal += w * w;
+                }
+                sum += if signal > 0.0 { noise / signal } else { noise };
+                n += 1;
+            }
+        }
+        sum / n.max(1) as f64
+    }
+}
+
+fn outputs(executor: &mut Executor, inputs: &[&Tensor]) -> Result<Vec<Vec<f32>>, ModelError> {
+    for (i, tensor) in inputs.iter().enumerate() {
+        executor.set_input(i, tensor)?;
+    }
+    executor.run()?;
+    let ports = 0..executor.plan().outputs.len();
+    ports.map(|i| Ok(executor.output(i)?.to_f32())).collect()
+}
