@@ -217,35 +217,46 @@ fn quantize_chunk<S: Simd, const SEARCH: bool>(
     let (groups, rest) = values.as_chunks::<{ BLOCK * GROUP }>();
     let (codes, codes_rest) = codes.as_chunks_mut::<{ BLOCK / 2 * GROUP }>();
     let (scales, scales_rest) = scales.as_chunks_mut::<GROUP>();
+    // The scales of a group are one long chain of dependent steps, among them a division. Those of the
+    // next group come before the codes of this one, so that the chain runs while codes are made.
+    let visit = |step| woven::<{ PIECES / 4 }>(step, groups.len());
+    let mut next = match groups.is_empty() {
+        true => Factors::NONE,
+        false => scale_group::<S, SEARCH>(s, &groups[visit(0)], rule, &mut scales[visit(0)]),
+    };
     for step in 0..groups.len() {
-        let idx = woven::<{ PIECES / 4 }>(step, groups.len());
-        let (group, scales) = (&groups[idx], &mut scales[idx]);
+        let (idx, factors) = (visit(step), next);
+        if step + 1 < groups.len() {
+            let ahead = visit(step + 1);
+            next = scale_group::<S, SEARCH>(s, &groups[ahead], rule, &mut scales[ahead]);
+        }
         if rule.stream {
             let mut line = [0; BLOCK / 2 * GROUP];
-            quantize_group::<S, SEARCH>(s, group, rule, &mut line, scales);
+            encode_group(s, &groups[idx], &factors, &mut line);
             s.stream_codes(&line, &mut codes[idx]);
         } else {
-            quantize_group::<S, SEARCH>(s, group, rule, &mut codes[idx], scales);
+            encode_group(s, &groups[idx], &factors, &mut codes[idx]);
         }
     }
     if !rest.is_empty() {
         let mut padded = [0.0; BLOCK * GROUP];
         let (mut codes, mut scales) = ([0; BLOCK / 2 * GROUP], [0; GROUP]);
         padded[..rest.len()].copy_from_slice(rest);
-        quantize_group::<S, SEARCH>(s, &padded, rule, &mut codes, &mut scales);
+        let factors = scale_group::<S, SEARCH>(s, &padded, rule, &mut scales);
+        encode_group(s, &padded, &factors, &mut codes);
         codes_rest.copy_from_slice(&codes[..codes_rest.len()]);
         scales_rest.copy_from_slice(&scales[..scales_rest.len()]);
     }
 }
 
+/// Chooses the scales of sixteen blocks.
 #[inline(always)]
-fn quantize_group<S: Simd, const SEARCH: bool>(
+fn scale_group<S: Simd, const SEARCH: bool>(
     s: S,
     values: &[f32; BLOCK * GROUP],
     rule: Rule,
-    codes: &mut [u8; BLOCK / 2 * GROUP],
     scales: &mut [u8; GROUP],
-) {
+) -> Factors {
     let Rule {
         tensor,
         formula,
@@ -283,22 +294,17 @@ fn quantize_group<S: Simd, const SEARCH: bool>(
     s.store_u8(code, scales);
 
     let scale = e4m3_value(s, code);
-    let (packed, _) = codes.as_chunks_mut::<{ BLOCK / 2 }>();
     match formula {
-        Nvfp4Formula::ModelOpt => divide_blocks(s, blocks, s.mul(scale, s.splat(tensor)), packed),
+        Nvfp4Formula::ModelOpt => Factors::dividing(s, s.mul(scale, s.splat(tensor))),
         Nvfp4Formula::TorchAo => {
-            let mut factors = [0.0; GROUP];
-            s.store(s.div(s.splat(1.0 / tensor), scale), &mut factors);
-            for ((block, packed), factor) in blocks.iter().zip(packed).zip(factors) {
-                s.prefetch(block, -AHEAD_BYTES);
-                let scaled = s.mul(s.load(block), s.splat(factor));
-                s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
-            }
+            let mut factors = Factors::NONE;
+            s.store(s.div(s.splat(1.0 / tensor), scale), &mut factors.factor);
+            factors
         }
     }
 }
 
-/// Codes of `block / divisor`, lane `b` of `divisors` for block `b`.
+/// What brings the values of sixteen blocks into the range of the codes, block by block.
 ///
 /// A vector division takes as long as all the rest. Two fused steps give the same quotient:
 ///
@@ -310,38 +316,86 @@ fn quantize_group<S: Simd, const SEARCH: bool>(
 /// al., *Handbook of Floating-Point Arithmetic*, section 4.7) or something underflows. Quotients below
 /// `2^-10` become zero whatever their last bit; above that nothing underflows for divisors between
 /// `2^-60` and `2^60`. Groups with another divisor are divided.
-#[inline(always)]
-fn divide_blocks<S: Simd>(
-    s: S,
-    blocks: &[[f32; BLOCK]],
-    divisors: S::F,
-    packed: &mut [[u8; BLOCK / 2]],
-) {
-    let bits = s.to_bits(divisors);
-    let all_ones = s.gt_i(s.and(bits, s.splat_u(0x007F_FFFF)), s.splat_u(0x007F_FFFE));
-    let too_large = s.gt_i(bits, s.splat_u((127 + 60) << 23));
-    let too_small = s.gt_i(s.splat_u((127 - 60) << 23), bits);
-    let (mut divisor, mut reciprocal) = ([0.0; GROUP], [0.0; GROUP]);
-    s.store(divisors, &mut divisor);
-    s.store(s.div(s.splat(1.0), divisors), &mut reciprocal);
-    if s.any(all_ones) || s.any(too_large) || s.any(too_small) {
-        for ((block, packed), divisor) in blocks.iter().zip(packed).zip(divisor) {
-            let scaled = s.div(s.load(block), s.splat(divisor));
-            s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
-        }
-        return;
+#[derive(Clone, Copy)]
+struct Factors {
+    how: How,
+    /// `r`, or what a formula multiplies with.
+    factor: [f32; GROUP],
+    /// `-d`.
+    minus_divisor: [f32; GROUP],
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    Multiply,
+    MultiplyTwice,
+    Divide,
+}
+
+impl Factors {
+    const NONE: Self = Self {
+        how: How::Multiply,
+        factor: [0.0; GROUP],
+        minus_divisor: [0.0; GROUP],
+    };
+
+    #[inline(always)]
+    fn dividing<S: Simd>(s: S, divisors: S::F) -> Self {
+        let bits = s.to_bits(divisors);
+        let all_ones = s.gt_i(s.and(bits, s.splat_u(0x007F_FFFF)), s.splat_u(0x007F_FFFE));
+        let too_large = s.gt_i(bits, s.splat_u((127 + 60) << 23));
+        let too_small = s.gt_i(s.splat_u((127 - 60) << 23), bits);
+        let must_divide = s.any(all_ones) || s.any(too_large) || s.any(too_small);
+        let mut factors = Self::NONE;
+        factors.how = if must_divide {
+            How::Divide
+        } else {
+            How::MultiplyTwice
+        };
+        s.store(s.div(s.splat(1.0), divisors), &mut factors.factor);
+        s.store(s.sub(s.splat(0.0), divisors), &mut factors.minus_divisor);
+        factors
     }
-    for (((block, packed), divisor), reciprocal) in
-        blocks.iter().zip(packed).zip(divisor).zip(reciprocal)
-    {
-        // Windows are visited from the last to the first. Requests spread over the arithmetic find room.
-        s.prefetch(block, -AHEAD_BYTES);
-        let (value, reciprocal) = (s.load(block), s.splat(reciprocal));
-        let quotient = s.mul(value, reciprocal);
-        let remainder = s.mul_add(quotient, s.splat(-divisor), value);
-        let quotient = s.mul_add(remainder, reciprocal, quotient);
-        // The remainder of -0 is +0, so signs come from the values.
-        s.store_nibbles(s.encode_e2m1(quotient, value), packed);
+}
+
+/// Codes of sixteen blocks with these factors.
+#[inline(always)]
+fn encode_group<S: Simd>(
+    s: S,
+    values: &[f32; BLOCK * GROUP],
+    factors: &Factors,
+    codes: &mut [u8; BLOCK / 2 * GROUP],
+) {
+    let (blocks, _) = values.as_chunks::<BLOCK>();
+    let (packed, _) = codes.as_chunks_mut::<{ BLOCK / 2 }>();
+    let blocks = blocks.iter().zip(packed).enumerate();
+    match factors.how {
+        How::Multiply => {
+            for (idx, (block, packed)) in blocks {
+                s.prefetch(block, -AHEAD_BYTES);
+                let scaled = s.mul(s.load(block), s.splat(factors.factor[idx]));
+                s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
+            }
+        }
+        How::MultiplyTwice => {
+            for (idx, (block, packed)) in blocks {
+                // Windows are visited from the last to the first. Requests spread over the arithmetic
+                // find room.
+                s.prefetch(block, -AHEAD_BYTES);
+                let (value, factor) = (s.load(block), s.splat(factors.factor[idx]));
+                let quotient = s.mul(value, factor);
+                let remainder = s.mul_add(quotient, s.splat(factors.minus_divisor[idx]), value);
+                let quotient = s.mul_add(remainder, factor, quotient);
+                // The remainder of -0 is +0, so signs come from the values.
+                s.store_nibbles(s.encode_e2m1(quotient, value), packed);
+            }
+        }
+        How::Divide => {
+            for (idx, (block, packed)) in blocks {
+                let scaled = s.div(s.load(block), s.splat(-factors.minus_divisor[idx]));
+                s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
+            }
+        }
     }
 }
 

@@ -117,7 +117,7 @@ impl Scales {
                     return scale(0, *tensor, "finite tensor scale above zero");
                 }
                 // The sign bit and the NaN code; a zero scale makes its block zero and is allowed.
-                let bad = block.iter().position(|&code| code >= 0x7F)?;
+                let bad = first_of(block, |code| code >= 0x7F)?;
                 scale(
                     bad,
                     MiniFormat::E4m3.decode(block[bad]),
@@ -125,7 +125,7 @@ impl Scales {
                 )
             }
             Self::Mx(scales) => {
-                let bad = scales.iter().position(|&code| code == e8m0::NAN)?;
+                let bad = first_of(scales, |code| code == e8m0::NAN)?;
                 scale(bad, f32::NAN, "power of two")
             }
             Self::F32 { values, .. } => {
@@ -134,6 +134,16 @@ impl Scales {
             }
         }
     }
+}
+
+/// The first code like that. Whole chunks are looked at together, which compilers do in vectors;
+/// a search that may end at any code goes one by one.
+fn first_of(codes: &[u8], is_bad: impl Fn(u8) -> bool) -> Option<usize> {
+    const CHUNK: usize = 4096;
+    let has_bad = |chunk: &[u8]| chunk.iter().fold(false, |bad, code| bad | is_bad(*code));
+    let chunk = codes.chunks(CHUNK).position(has_bad)?;
+    let inside = codes[chunk * CHUNK..].iter().position(|code| is_bad(*code));
+    inside.map(|inside| chunk * CHUNK + inside)
 }
 
 /// A quantized tensor: shape, axis, codes, scales.
