@@ -187,9 +187,15 @@ fn test(workspace: &Workspace) -> Result<(), Error> {
 
 /// The default features leave the CUDA path and candle out; debug assertions are on here.
 fn cuda(workspace: &Workspace) -> Result<(), Error> {
-    let mut test = cargo(&["test", "-p", "spark-mem", "--features", "cuda,candle"]);
-    let counts = command::run_tests(test.current_dir(&workspace.root))?;
-    println!("{counts}");
+    for (package, features) in [
+        ("spark-mem", "cuda,candle"),
+        ("spark-quant", "cuda"),
+        ("spark-sim", "cuda,model"),
+    ] {
+        let mut test = cargo(&["test", "-p", package, "--features", features]);
+        let counts = command::run_tests(test.current_dir(&workspace.root))?;
+        println!("{package}: {counts}");
+    }
     Ok(())
 }
 

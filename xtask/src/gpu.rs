@@ -1,7 +1,7 @@
 //! `cargo xtask gpu`: tests and benchmarks for a GPU machine that has no cargo.
 //!
 //! ```text
-//! target/gpu/<triple>/   gpu-tests     the conformance suite on a real GPU
+//! target/gpu/<triple>/   *-gpu-tests   of each crate with device code, on a real GPU
 //!                        mem-bench     bandwidth per kind of memory, copies, files
 //!                        lib/          NVRTC, where it was fetched for this kind of machine
 //!                        run           all of it, with SPARK_REQUIRE_GPU=1
@@ -36,10 +36,15 @@ if ! [ -e lib/libnvrtc.so.13 ] && ! ldconfig -p 2>/dev/null | grep -q libnvrtc; 
   echo "libnvrtc is not in this bundle and not installed: kernels cannot be compiled" >&2
 fi
 nvidia-smi --query-gpu=name,driver_version,clocks.max.sm --format=csv,noheader || true
-./gpu-tests --test-threads=4 || exit 1
+for tests in *-gpu-tests; do
+  ./"$tests" --test-threads=4 || exit 1
+done
 [ "$1" = tests ] && exit 0
 CUDA=1 ./mem-bench --bench | tee mem.csv
 "#;
+
+/// Packages with tests for a GPU.
+const TESTED: [&str; 2] = ["spark-mem", "spark-quant"];
 
 /// Makes a bundle for each of these kinds of machine; for this one if there are none.
 ///
@@ -56,10 +61,13 @@ pub(crate) fn run(workspace: &Workspace, targets: &[String]) -> Result<(), Error
     } {
         let folder = workspace.target.join("gpu").join(target);
         fs::create_dir_all(&folder).map_err(Error::io("make", &folder))?;
+        for package in TESTED {
+            let common = ["-p", package, "--features", "cuda", "--target", target];
+            let tests = build(workspace, &["test", "--release", "--test", "gpu"], &common)?;
+            copy(&tests, &folder.join(format!("{package}-gpu-tests")))?;
+        }
         let common = ["-p", "spark-mem", "--features", "cuda", "--target", target];
-        let tests = build(workspace, &["test", "--release", "--test", "gpu"], &common)?;
         let bench = build(workspace, &["bench", "--bench", "mem"], &common)?;
-        copy(&tests, &folder.join("gpu-tests"))?;
         copy(&bench, &folder.join("mem-bench"))?;
         if *target == host {
             nvrtc(workspace, &folder.join("lib"))?;

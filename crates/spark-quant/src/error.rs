@@ -127,6 +127,10 @@ pub enum QuantError {
         /// Unit of both numbers.
         unit: &'static str,
     },
+    /// A device refused or failed.
+    #[cfg(feature = "device")]
+    #[error(transparent)]
+    Device(#[from] spark_mem::MemError),
     /// Reading or writing a file failed.
     #[error("{path}")]
     Io {

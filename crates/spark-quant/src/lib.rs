@@ -7,6 +7,7 @@
 //! gemm        products         straight from packed weights
 //! checkpoint  files            ModelOpt, compressed-tensors, native, GGUF
 //! analysis    what it costs    SQNR, sensitivity, precision plans
+//! device      the same on GPUs  NVFP4, MX, scale layout (features `device`, `cuda`)
 //! simd        sixteen lanes     AVX-512, AVX2, NEON, plain
 //! reference   naive definitions of all of it
 //! ```
@@ -17,6 +18,8 @@
 pub mod analysis;
 pub mod block;
 pub mod checkpoint;
+#[cfg(feature = "device")]
+pub mod device;
 pub mod error;
 pub mod gemm;
 pub mod packed;

@@ -67,14 +67,14 @@ pub(crate) fn quantize(
     (largest.into_inner() < 0x7F80_0000).then_some((codes, Scales::Mx(scales)))
 }
 
-pub(super) struct Quantize<'a, F> {
-    pub(super) values: &'a [f32],
-    pub(super) codes: &'a mut [u8],
-    pub(super) scales: &'a mut [u8],
-    pub(super) rule: MxScale,
+pub(crate) struct Quantize<'a, F> {
+    pub(crate) values: &'a [f32],
+    pub(crate) codes: &'a mut [u8],
+    pub(crate) scales: &'a mut [u8],
+    pub(crate) rule: MxScale,
     /// Whether codes go past the caches.
-    pub(super) stream: bool,
-    pub(super) format: std::marker::PhantomData<F>,
+    pub(crate) stream: bool,
+    pub(crate) format: std::marker::PhantomData<F>,
 }
 
 impl<F: MiniFloat> Kernel for Quantize<'_, F> {

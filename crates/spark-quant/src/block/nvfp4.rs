@@ -136,15 +136,15 @@ impl Kernel for MaxBits<'_> {
     }
 }
 
-pub(super) struct Quantize<'a> {
-    pub(super) values: &'a [f32],
-    pub(super) codes: &'a mut [u8],
-    pub(super) scales: &'a mut [u8],
-    pub(super) tensor: f32,
-    pub(super) formula: Nvfp4Formula,
-    pub(super) search: ScaleSearch,
+pub(crate) struct Quantize<'a> {
+    pub(crate) values: &'a [f32],
+    pub(crate) codes: &'a mut [u8],
+    pub(crate) scales: &'a mut [u8],
+    pub(crate) tensor: f32,
+    pub(crate) formula: Nvfp4Formula,
+    pub(crate) search: ScaleSearch,
     /// Whether codes go past the caches.
-    pub(super) stream: bool,
+    pub(crate) stream: bool,
 }
 
 impl Kernel for Quantize<'_> {

@@ -3,5 +3,9 @@
 mod accuracy;
 mod block_truth;
 mod data;
+#[cfg(feature = "device")]
+mod device;
+#[cfg(feature = "device")]
+mod device_cases;
 mod full_range;
 mod scalar_truth;

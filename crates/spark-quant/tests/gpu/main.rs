@@ -1,0 +1,43 @@
+//! Block formats on the GPU of this machine, if there is one.
+//!
+//! `SPARK_REQUIRE_GPU=1` turns a skip into a failure. `cargo xtask gpu` makes a bundle of this
+//! binary for a machine without cargo. It never loads the stand-in driver.
+
+#![cfg(feature = "cuda")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+#[path = "../it/device_cases.rs"]
+mod device_cases;
+
+use spark_mem::{Device, DeviceOptions};
+
+/// Runs a test on the first GPU.
+#[track_caller]
+fn with_gpu(name: &str, test: fn(&Device)) {
+    let required = std::env::var_os("SPARK_REQUIRE_GPU").is_some_and(|on| on == "1");
+    let options = DeviceOptions {
+        use_unified_memory: true,
+        budget_bytes: None,
+        cache_dir: std::env::var_os("SPARK_CACHE_DIR").map(Into::into),
+    };
+    match Device::cuda(0, options) {
+        Ok(device) => test(&device),
+        Err(why) if required => panic!("{name}: {why}"),
+        Err(why) => println!("skipped: {name} needs a GPU ({why})"),
+    }
+}
+
+#[test]
+fn equals_the_host() {
+    with_gpu("equals_the_host", device_cases::equals_the_host);
+}
+
+#[test]
+fn every_code_is_decoded() {
+    with_gpu("every_code_is_decoded", device_cases::every_code_is_decoded);
+}
+
+#[test]
+fn bad_input_is_refused() {
+    with_gpu("bad_input_is_refused", device_cases::bad_input_is_refused);
+}

@@ -1,0 +1,195 @@
+//! What every device must give: the bits of the host.
+
+use spark_mem::{Buffer, Device, Stream};
+use spark_quant::block::MxScale;
+use spark_quant::device::DeviceQuantizer;
+use spark_quant::packed::Scales;
+use spark_quant::scalar::MiniFormat;
+use spark_quant::{Cpu, PackedFormat, PackedTensor, QuantError, Quantizer, Recipe};
+
+/// Every format with the recipe that the device follows.
+const FORMATS: [(PackedFormat, Recipe); 3] = [
+    (PackedFormat::Nvfp4, Recipe::NVFP4),
+    (
+        PackedFormat::Mx(MiniFormat::E2m1),
+        Recipe::Mx {
+            format: MiniFormat::E2m1,
+            scale: MxScale::Floor,
+        },
+    ),
+    (
+        PackedFormat::Mx(MiniFormat::E4m3),
+        Recipe::Mx {
+            format: MiniFormat::E4m3,
+            scale: MxScale::Floor,
+        },
+    ),
+];
+
+/// Numbers of all magnitudes, zeros of both signs, ties of every element among them.
+fn values(n: usize, seed: u32, exponents: u32) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state >> 8
+    };
+    let value = |_| match next() % 8 {
+        0 => [0.0, -0.0, 0.25, -0.75, 1.25, 1.75, -2.5, 5.0][next() as usize % 8],
+        1 => (next() % 1024) as f32 * 2f32.powi(-14),
+        _ => {
+            let exponent = 127 - exponents / 2 + next() % exponents;
+            f32::from_bits((next() & 1) << 31 | exponent << 23 | (next() & 0x7F_FFFF))
+        }
+    };
+    (0..n).map(value).collect()
+}
+
+fn upload(device: &Device, stream: &Stream, values: &[f32]) -> Buffer<f32> {
+    let kind = device.shared_kind();
+    let mut buffer = device.buffer(kind, values.len()).unwrap();
+    buffer.upload(stream, values).unwrap();
+    buffer
+}
+
+pub(crate) fn equals_the_host(device: &Device) {
+    let (stream, quantizer) = (
+        device.new_stream().unwrap(),
+        DeviceQuantizer::new(device).unwrap(),
+    );
+    let cpu = Cpu::one_thread();
+    for (format, recipe) in FORMATS {
+        for (seed, shape) in [[1, 32], [3, 64], [5, 96], [130, 160], [0, 32]]
+            .into_iter()
+            .enumerate()
+        {
+            for exponents in [2, 24, 250] {
+                let values = values(shape[0] * shape[1], seed as u32, exponents);
+                let context = format!("{format} {shape:?} {exponents}");
+                let own = upload(device, &stream, &values);
+                let tensor = quantizer.quantize(&stream, &own, shape, format).unwrap();
+                let host = Quantizer::new(recipe)
+                    .quantize(cpu, &values, &shape, 1)
+                    .unwrap();
+                assert_eq!(tensor.download(&stream).unwrap(), host, "{context}");
+
+                let mut back = device.shared::<f32>(values.len()).unwrap();
+                quantizer.dequantize(&stream, &tensor, &mut back).unwrap();
+                let wanted = host.dequantize(cpu).unwrap();
+                let back = back.read(&stream).unwrap();
+                let same = back
+                    .iter()
+                    .zip(&wanted)
+                    .all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{context}: values");
+
+                let tiles = quantizer.swizzled_scales(&stream, &tensor).unwrap();
+                let wanted = host.swizzled_scales().unwrap();
+                assert_eq!(*tiles.read(&stream).unwrap(), *wanted, "{context}: tiles");
+                let mut again = quantizer.upload(&stream, &host).unwrap();
+                stream.fill_bytes(again.scales.view_mut(), 0xAA).unwrap();
+                quantizer
+                    .set_swizzled_scales(&stream, &mut again, &tiles)
+                    .unwrap();
+                assert_eq!(again.download(&stream).unwrap(), host, "{context}: upload");
+            }
+        }
+    }
+}
+
+pub(crate) fn every_code_is_decoded(device: &Device) {
+    let (stream, quantizer) = (
+        device.new_stream().unwrap(),
+        DeviceQuantizer::new(device).unwrap(),
+    );
+    for (format, _) in FORMATS {
+        // Every code with every scale that is a number.
+        let is_fp8 = format == PackedFormat::Mx(MiniFormat::E4m3);
+        let (depth, n_scales) = (
+            256,
+            if format == PackedFormat::Nvfp4 {
+                127
+            } else {
+                255
+            },
+        );
+        let shape = [n_scales, depth];
+        let codes_of_row: Vec<u8> = if is_fp8 {
+            (0..=255)
+                .map(|code| if code & 0x7F == 0x7F { 0 } else { code })
+                .collect()
+        } else {
+            (0..=127).map(|i| (i % 16) << 4 | (15 - i % 16)).collect()
+        };
+        let codes = codes_of_row.repeat(n_scales);
+        let block: Vec<u8> = (0..n_scales)
+            .flat_map(|scale| vec![scale as u8; depth / format.block()])
+            .collect();
+        let scales = if format == PackedFormat::Nvfp4 {
+            Scales::Nvfp4 { block, tensor: 0.3 }
+        } else {
+            Scales::Mx(block)
+        };
+        let host = PackedTensor::from_parts(&shape, 1, format, codes, scales).unwrap();
+        let tensor = quantizer.upload(&stream, &host).unwrap();
+        let mut values = device.shared::<f32>(n_scales * depth).unwrap();
+        quantizer.dequantize(&stream, &tensor, &mut values).unwrap();
+        let wanted = host.dequantize(Cpu::one_thread()).unwrap();
+        for (idx, (got, wanted)) in values
+            .read(&stream)
+            .unwrap()
+            .iter()
+            .zip(&wanted)
+            .enumerate()
+        {
+            assert_eq!(
+                got.to_bits(),
+                wanted.to_bits(),
+                "{format} value {idx}: {got} {wanted}"
+            );
+        }
+    }
+}
+
+pub(crate) fn bad_input_is_refused(device: &Device) {
+    let (stream, quantizer) = (
+        device.new_stream().unwrap(),
+        DeviceQuantizer::new(device).unwrap(),
+    );
+    let ones = upload(device, &stream, &[1.0; 64]);
+    let quantize = |shape, format| quantizer.quantize(&stream, &ones, shape, format);
+    let nvfp4 = PackedFormat::Nvfp4;
+    assert!(matches!(
+        quantize([2, 40], nvfp4),
+        Err(QuantError::NotAMultiple { .. })
+    ));
+    assert!(matches!(
+        quantize([3, 16], nvfp4),
+        Err(QuantError::LengthMismatch { .. })
+    ));
+    assert!(matches!(
+        quantize([usize::MAX, 16], nvfp4),
+        Err(QuantError::ShapeOverflow { .. })
+    ));
+    assert!(matches!(
+        quantize([2, 32], PackedFormat::Int8),
+        Err(QuantError::Unsupported { .. })
+    ));
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut values = vec![1.0; 64];
+        values[37] = bad;
+        let values = upload(device, &stream, &values);
+        let tensor = quantizer
+            .quantize(&stream, &values, [4, 16], nvfp4)
+            .unwrap();
+        assert!(matches!(
+            tensor.download(&stream),
+            Err(QuantError::Scale { .. })
+        ));
+    }
+    let tensor = quantize([4, 16], nvfp4).unwrap();
+    let mut short = device.shared::<f32>(48).unwrap();
+    assert!(matches!(
+        quantizer.dequantize(&stream, &tensor, &mut short),
+        Err(QuantError::LengthMismatch { .. })
+    ));
+}
