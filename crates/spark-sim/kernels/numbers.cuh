@@ -25,7 +25,9 @@ __device__ __forceinline__ float nearest(float x) { return (x + 12582912.0f) - 1
 struct SinCos { float sin, cos; };
 
 __device__ __forceinline__ SinCos sin_cos(float x) {
-  float quarter_turns = nearest(x * static_cast<float>(0.63661977236758134308));
+  // The lowest bits of `shifted` are those of the number of quarter turns.
+  float shifted = x * static_cast<float>(0.63661977236758134308) + 12582912.0f;
+  float quarter_turns = shifted - 12582912.0f;
   float r = x - quarter_turns * static_cast<float>(1.5703125);
   r = r - quarter_turns * static_cast<float>(4.837512969970703e-4);
   r = r - quarter_turns * static_cast<float>(7.549789954891882e-8);
@@ -34,19 +36,11 @@ __device__ __forceinline__ SinCos sin_cos(float x) {
                static_cast<float>(-1.6666654611e-1)) * z * r + r;
   float cos = ((static_cast<float>(2.443315711809948e-5) * z + static_cast<float>(-1.388731625493765e-3)) * z +
                static_cast<float>(4.166664568298827e-2)) * z * z - 0.5f * z + 1.0f;
-  float quadrant = quarter_turns - 4.0f * nearest(quarter_turns * 0.25f);
-  float size = absolute(quadrant);
-  bool odd = size > 0.5f && size < 1.5f;
-  float sin_base = odd ? cos : sin;
-  float cos_base = odd ? sin : cos;
-  bool sin_negative = quadrant < -0.5f || quadrant > 1.5f;
-  bool cos_negative = quadrant > 0.5f || quadrant < -1.5f;
-  return {sin_negative ? -sin_base : sin_base, cos_negative ? -cos_base : cos_base};
-}
-
-__device__ __forceinline__ float tangent(float x) {
-  SinCos of = sin_cos(x);
-  return of.sin / of.cos;
+  unsigned q = __float_as_uint(shifted);
+  float turned_sin = q & 1 ? cos : sin;
+  float turned_cos = q & 1 ? sin : cos;
+  return {__uint_as_float(__float_as_uint(turned_sin) ^ ((q & 2) << 30)),
+          __uint_as_float(__float_as_uint(turned_cos) ^ (((q + 1) & 2) << 30))};
 }
 
 __device__ __forceinline__ float arc_tangent(float x) {

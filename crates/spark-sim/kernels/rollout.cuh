@@ -147,10 +147,10 @@ struct Motion {
 // openpilot's limits on curvature; src/control/planner.rs.
 __device__ inline float clip_curvature(float wanted, float last, float v, float gravity_share, float dt) {
   v = maximum(v, 1.0f);
-  float v_squared = v * v;
-  float step = 5.0f * dt / v_squared;
+  float per_v_squared = 1.0f / (v * v);
+  float step = 5.0f * dt * per_v_squared;
   float jerk_limited = clamp(wanted, last - step, last + step);
-  float limited = clamp(jerk_limited, (gravity_share - 3.0f) / v_squared, (gravity_share + 3.0f) / v_squared);
+  float limited = clamp(jerk_limited, (gravity_share - 3.0f) * per_v_squared, (gravity_share + 3.0f) * per_v_squared);
   return clamp(limited, static_cast<float>(-0.2), static_cast<float>(0.2));
 }
 
@@ -243,7 +243,7 @@ __device__ inline float steering_rate(const Car& car, int interface, float comma
   } else {
     target = command * (car.wheelbase() + car.understeer * speed * speed);
   }
-  return (clamp(target, car.steer_min, car.steer_max) - steer) / car.steer_response_s;
+  return (clamp(target, car.steer_min, car.steer_max) - steer) * car.steer_response;
 }
 
 template <class Model, class Rule>
@@ -270,7 +270,7 @@ struct Score {
 
   template <int N>
   __device__ inline void add(const Car& car, int interface, const float (&next)[N], float v_target, float saturated, const Motion& last, const Motion& now) {
-    float per_second = last.has_last / car.dt;
+    float per_second = last.has_last * car.per_second;
     float steer_rate = (now.steer_command - last.steer_command) * per_second;
     float accel_rate = (now.accel_command - last.accel_command) * per_second;
     float lateral_jerk = (now.lateral_acceleration - last.lateral_acceleration) * per_second;
@@ -369,10 +369,11 @@ __device__ inline void rollout(const Tables& t) {
 
     Motion last = motion;
     float v = next[3];
-    motion.acceleration = (v - x[3]) / car.dt;
-    motion.steer_rate = (next[2] - x[2]) / car.dt;
+    motion.acceleration = (v - x[3]) * car.per_second;
+    motion.steer_rate = (next[2] - x[2]) * car.per_second;
     if constexpr (N == 5) {
-      motion.curvature = tangent(next[2]) / car.wheelbase();
+      SinCos steer = sin_cos(next[2]);
+      motion.curvature = steer.sin / (steer.cos * car.wheelbase());
       motion.yaw_rate = v * motion.curvature;
     } else {
       motion.yaw_rate = next[5];

@@ -18,9 +18,9 @@ struct Car {
   float mass, yaw_inertia, front_axle, rear_axle, cog_height, friction, grip, cornering_front, cornering_rear;
   float steer_min, steer_max, steer_rate_min, steer_rate_max, speed_min, speed_max, switch_speed, acceleration_max;
   float wheel_radius, wheel_inertia, brake_front, engine_front, trailer_wheelbase;
-  float steer_response_s, acceleration_share, actuator_acceleration_max, deceleration_max, full_torque, torque_friction;
+  float steer_response, acceleration_share, actuator_acceleration_max, deceleration_max, full_torque, torque_friction;
   float understeer;
-  float dt, steer_ratio_deg, has_curvature_request, has_acceleration_request, headwind_drag, headwind, crosswind_push;
+  float dt, per_second, steer_ratio_deg, has_curvature_request, has_acceleration_request, headwind_drag, headwind, crosswind_push;
   float half_width, half_lane, left_edge, right_edge;
   float accel_min, accel_max, slip_factor, degrees_per_curvature;
 

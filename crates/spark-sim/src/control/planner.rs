@@ -104,13 +104,13 @@ pub fn path_curvature<R: Real>(
 #[inline(always)]
 pub fn clip_curvature<R: Real>(wanted: R, last: R, v: R, gravity_share: R, dt: R) -> R {
     let v = v.maximum(R::one());
-    let v_squared = v * v;
-    let step = R::splat(5.0) * dt / v_squared;
+    let per_v_squared = R::one() / (v * v);
+    let step = R::splat(5.0) * dt * per_v_squared;
     let jerk_limited = wanted.clamp(last - step, last + step);
     let a = R::splat(3.0);
     let limited = jerk_limited.clamp(
-        (gravity_share - a) / v_squared,
-        (gravity_share + a) / v_squared,
+        (gravity_share - a) * per_v_squared,
+        (gravity_share + a) * per_v_squared,
     );
     limited.clamp(R::splat(-0.2), R::splat(0.2))
 }

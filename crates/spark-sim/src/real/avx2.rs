@@ -1,6 +1,6 @@
 //! Eight f32 lanes in one AVX register.
 
-use super::polynomial::{self, PowerOfTwo};
+use super::polynomial::{self, FloatBits};
 use super::{Lanes, Real};
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
@@ -123,7 +123,7 @@ impl Real for F32x8 {
     }
 }
 
-impl PowerOfTwo for F32x8 {
+impl FloatBits for F32x8 {
     #[inline(always)]
     fn power_of_two(self) -> Self {
         // SAFETY: AVX2 is present (see the type).
@@ -131,6 +131,24 @@ impl PowerOfTwo for F32x8 {
             let biased = _mm256_add_epi32(_mm256_cvtps_epi32(self.0), _mm256_set1_epi32(127));
             _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
         })
+    }
+    #[inline(always)]
+    fn turned(self, sin: Self, cos: Self) -> (Self, Self) {
+        // SAFETY: AVX2 is present (see the type).
+        unsafe {
+            let (one, two) = (_mm256_set1_epi32(1), _mm256_set1_epi32(2));
+            let q = _mm256_castps_si256(self.0);
+            let odd = _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(q, one), one));
+            let sign = |q| _mm256_slli_epi32::<30>(_mm256_and_si256(q, two));
+            let turn = |x, q| Self(_mm256_xor_ps(x, _mm256_castsi256_ps(sign(q))));
+            (
+                turn(_mm256_blendv_ps(sin.0, cos.0, odd), q),
+                turn(
+                    _mm256_blendv_ps(cos.0, sin.0, odd),
+                    _mm256_add_epi32(q, one),
+                ),
+            )
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sixteen f32 lanes in one AVX-512 register.
 
-use super::polynomial::{self, PowerOfTwo};
+use super::polynomial::{self, FloatBits};
 use super::{Lanes, Real};
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
@@ -133,7 +133,7 @@ impl Real for F32x16 {
     }
 }
 
-impl PowerOfTwo for F32x16 {
+impl FloatBits for F32x16 {
     #[inline(always)]
     fn power_of_two(self) -> Self {
         // SAFETY: AVX-512F is present (see the type).
@@ -141,6 +141,27 @@ impl PowerOfTwo for F32x16 {
             let biased = _mm512_add_epi32(_mm512_cvtps_epi32(self.0), _mm512_set1_epi32(127));
             _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
         })
+    }
+    #[inline(always)]
+    fn turned(self, sin: Self, cos: Self) -> (Self, Self) {
+        // SAFETY: AVX-512F is present (see the type).
+        unsafe {
+            let (one, two) = (_mm512_set1_epi32(1), _mm512_set1_epi32(2));
+            let q = _mm512_castps_si512(self.0);
+            let odd = _mm512_test_epi32_mask(q, one);
+            let sign = |q| _mm512_slli_epi32::<30>(_mm512_and_si512(q, two));
+            let turn = |x, q| {
+                let bits = _mm512_xor_si512(_mm512_castps_si512(x), sign(q));
+                Self(_mm512_castsi512_ps(bits))
+            };
+            (
+                turn(_mm512_mask_blend_ps(odd, sin.0, cos.0), q),
+                turn(
+                    _mm512_mask_blend_ps(odd, cos.0, sin.0),
+                    _mm512_add_epi32(q, one),
+                ),
+            )
+        }
     }
 }
 

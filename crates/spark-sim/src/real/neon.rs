@@ -1,6 +1,6 @@
 //! Four f32 lanes in one NEON register; every aarch64 CPU has them.
 
-use super::polynomial::{self, PowerOfTwo};
+use super::polynomial::{self, FloatBits};
 use super::{Lanes, Real};
 use std::arch::aarch64::*;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
@@ -107,7 +107,7 @@ impl Real for F32x4 {
     }
 }
 
-impl PowerOfTwo for F32x4 {
+impl FloatBits for F32x4 {
     #[inline(always)]
     fn power_of_two(self) -> Self {
         // SAFETY: NEON is part of every aarch64 target.
@@ -115,6 +115,24 @@ impl PowerOfTwo for F32x4 {
             let biased = vaddq_s32(vcvtnq_s32_f32(self.0), vdupq_n_s32(127));
             vreinterpretq_f32_s32(vshlq_n_s32::<23>(biased))
         })
+    }
+    #[inline(always)]
+    fn turned(self, sin: Self, cos: Self) -> (Self, Self) {
+        // SAFETY: NEON is part of every aarch64 target.
+        unsafe {
+            let (one, two) = (vdupq_n_u32(1), vdupq_n_u32(2));
+            let q = vreinterpretq_u32_f32(self.0);
+            let odd = vtstq_u32(q, one);
+            let sign = |q| vshlq_n_u32::<30>(vandq_u32(q, two));
+            let turn = |x, q| {
+                let bits = veorq_u32(vreinterpretq_u32_f32(x), sign(q));
+                Self(vreinterpretq_f32_u32(bits))
+            };
+            (
+                turn(vbslq_f32(odd, cos.0, sin.0), q),
+                turn(vbslq_f32(odd, sin.0, cos.0), vaddq_u32(q, one)),
+            )
+        }
     }
 }
 

@@ -10,10 +10,13 @@
 
 use super::Real;
 
-/// `2^n` for an integral `n` in [-126, 127].
-pub(super) trait PowerOfTwo: Real {
-    /// `2^self`, exact.
+/// What takes the bits of a number apart.
+pub(super) trait FloatBits: Real {
+    /// `2^self`, exact, for an integral `self` in [-126, 127].
     fn power_of_two(self) -> Self;
+    /// Sine and cosine of `r + q pi/2` from those of `r`. `self` is `q + 1.5 * 2^23`, whose
+    /// lowest bits are those of `q`.
+    fn turned(self, sin: Self, cos: Self) -> (Self, Self);
 }
 
 /// Nearest integer for magnitudes below 2^22: adding 1.5 * 2^23 leaves no fraction bits.
@@ -24,8 +27,10 @@ pub(super) fn round<R: Real>(x: R) -> R {
 }
 
 #[inline(always)]
-pub(super) fn sin_cos<R: Real>(x: R) -> (R, R) {
-    let quarter_turns = round(x * R::splat(std::f64::consts::FRAC_2_PI));
+pub(super) fn sin_cos<R: FloatBits>(x: R) -> (R, R) {
+    let magic = R::splat(12_582_912.0);
+    let shifted = x * R::splat(std::f64::consts::FRAC_2_PI) + magic;
+    let quarter_turns = shifted - magic;
     // pi/2 in three parts; the first two have so few bits that their products are exact.
     let r = x - quarter_turns * R::splat(1.570_312_5);
     let r = r - quarter_turns * R::splat(4.837_512_969_970_703e-4);
@@ -44,20 +49,7 @@ pub(super) fn sin_cos<R: Real>(x: R) -> (R, R) {
         - R::splat(0.5) * z
         + R::one();
 
-    let half = R::splat(0.5);
-    let one_and_half = R::splat(1.5);
-    // quadrant in {-2, -1, 0, 1, 2}
-    let quadrant = quarter_turns - R::splat(4.0) * round(quarter_turns * R::splat(0.25));
-    let size = quadrant.abs();
-    let odd = size.gt(half) & size.lt(one_and_half);
-    let sin_base = R::select(odd, cos, sin);
-    let cos_base = R::select(odd, sin, cos);
-    let sin_negative = quadrant.lt(-half) | quadrant.gt(one_and_half);
-    let cos_negative = quadrant.gt(half) | quadrant.lt(-one_and_half);
-    (
-        R::select(sin_negative, -sin_base, sin_base),
-        R::select(cos_negative, -cos_base, cos_base),
-    )
+    shifted.turned(sin, cos)
 }
 
 #[inline(always)]
@@ -87,7 +79,7 @@ pub(super) fn atan<R: Real>(x: R) -> R {
 }
 
 #[inline(always)]
-pub(super) fn exp<R: PowerOfTwo>(x: R) -> R {
+pub(super) fn exp<R: FloatBits>(x: R) -> R {
     // NaN stays NaN: clamp() would turn it into the lower bound.
     let limited = R::select(x.lt(R::splat(-87.0)), R::splat(-87.0), x);
     let limited = R::select(limited.gt(R::splat(88.0)), R::splat(88.0), limited);

@@ -106,10 +106,19 @@ impl Real for f32 {
     }
 }
 
-impl polynomial::PowerOfTwo for f32 {
+impl polynomial::FloatBits for f32 {
     #[inline(always)]
     fn power_of_two(self) -> Self {
         f32::from_bits(((self as i32 + 127) as u32) << 23)
+    }
+    #[inline(always)]
+    fn turned(self, sin: Self, cos: Self) -> (Self, Self) {
+        let q = self.to_bits();
+        let (s, c) = if q & 1 != 0 { (cos, sin) } else { (sin, cos) };
+        (
+            f32::from_bits(s.to_bits() ^ ((q & 2) << 30)),
+            f32::from_bits(c.to_bits() ^ ((q.wrapping_add(1) & 2) << 30)),
+        )
     }
 }
 

@@ -56,6 +56,8 @@ lane_tiles! {
     pub(super) struct FixedLanes;
     {
         dt,
+        /// Steps per second.
+        per_second,
         steer_ratio_deg,
         has_curvature_request,
         has_acceleration_request,
@@ -186,6 +188,7 @@ impl<'a> Block<'a> {
                 n,
                 FixedLane {
                     dt: first.dt_s as f32,
+                    per_second: (1.0 / first.dt_s) as f32,
                     ..FixedLane::default()
                 },
             ),
@@ -267,6 +270,7 @@ impl<'a> Block<'a> {
             lane,
             FixedLane {
                 dt: scenario.dt_s as f32,
+                per_second: (1.0 / scenario.dt_s) as f32,
                 steer_ratio_deg: setup.vehicle.steer_ratio.to_degrees() as f32,
                 has_curvature_request: flag(scenario.requests.curvature.is_some()),
                 has_acceleration_request: flag(scenario.requests.acceleration.is_some()),

@@ -122,10 +122,11 @@ impl<'a, 'b> Drive<'a, 'b> {
 
             let last = motion;
             let v = next[3];
-            motion.acceleration = (v - x[3]) / dt;
-            motion.steer_rate = (next[2] - x[2]) / dt;
+            motion.acceleration = (v - x[3]) * fixed.per_second;
+            motion.steer_rate = (next[2] - x[2]) * fixed.per_second;
             if N == 5 {
-                motion.curvature = next[2].tan() / p.wheelbase();
+                let (sin, cos) = next[2].sin_cos();
+                motion.curvature = sin / (cos * p.wheelbase());
                 motion.yaw_rate = v * motion.curvature;
             } else {
                 motion.yaw_rate = next[5];
@@ -263,7 +264,7 @@ impl<L: Lanes<Elem = f32>> Score<'_, L> {
     /// Rates of change per second: steering command, acceleration command, lateral and longitudinal acceleration.
     #[inline(always)]
     fn rates(&self) -> [L; 4] {
-        let per_second = self.last.has_last / self.fixed.dt;
+        let per_second = self.last.has_last * self.fixed.per_second;
         [
             (self.now.steer_command - self.last.steer_command) * per_second,
             (self.now.accel_command - self.last.accel_command) * per_second,

@@ -118,7 +118,7 @@ impl ActuatorParameters {
             VehicleModel::SingleTrack | VehicleModel::Drift => vehicle.understeer_gradient(),
         };
         Actuator {
-            steer_response_s: self.steer_lag_s.max(dt) as f32,
+            steer_response: (1.0 / self.steer_lag_s.max(dt)) as f32,
             acceleration_share: (dt / self.acceleration_lag_s.max(dt)) as f32,
             acceleration_max: self.acceleration_max as f32,
             deceleration_max: self.deceleration_max as f32,
@@ -135,8 +135,8 @@ lane_tiles! {
     /// Actuator figures of many lanes.
     pub struct ActuatorBatch;
     {
-        /// Time in which steering covers 1 - 1/e of its way, s; at least one step.
-        steer_response_s,
+        /// One over the time in which steering covers 1 - 1/e of its way, at least a step; 1/s.
+        steer_response,
         /// Share of the way to the commanded acceleration covered per step.
         acceleration_share,
         /// m/s^2.
@@ -178,7 +178,7 @@ impl<R: Real> Actuator<R> {
                 command * (p.wheelbase() + self.understeer * speed * speed)
             }
         };
-        (target.clamp(p.steer_min, p.steer_max) - steer) / self.steer_response_s
+        (target.clamp(p.steer_min, p.steer_max) - steer) * self.steer_response
     }
 
     /// The next acceleration, m/s^2, from the last one and a command.
