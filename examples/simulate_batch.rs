@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
+use indicatif::ProgressBar;
 use spark::sim::compare::{CompareOptions, compare};
 use spark::sim::control::{
     Combined, LateralPid, LateralPidConfig, LateralTorque, LateralTorqueConfig, Longitudinal,
@@ -37,9 +38,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
 
     let scenarios: Vec<Scenario> = Fuzzer::new(1).iter(n_scenarios).collect();
-    let simulator = Simulator::new(RunOptions::default())?;
-    let baseline = simulator.run(&scenarios, &pid);
-    let candidate = simulator.run(&scenarios, &torque);
+    let simulator = Simulator::new(RunOptions {
+        chunk_size: 512,
+        ..RunOptions::default()
+    })?;
+    let bar = ProgressBar::new(2 * n_scenarios);
+    let progress = |n: usize| bar.set_position(n as u64);
+    let baseline = simulator.run_with_progress(&scenarios, &pid, progress);
+    let candidate =
+        simulator.run_with_progress(&scenarios, &torque, |n| progress(n + scenarios.len()));
+    bar.finish_and_clear();
     let comparison = compare(&baseline, &candidate, &CompareOptions::default())?;
 
     // The two worst regressions once more, recorded.

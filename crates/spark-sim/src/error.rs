@@ -50,6 +50,24 @@ pub enum SimError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A road of an OpenDRIVE file cannot be read, or is beyond what is read.
+    #[error("`{path}`, road {road}: {reason}")]
+    OpenDrive {
+        /// The file.
+        path: PathBuf,
+        /// The road's id.
+        road: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A road has no such lane to drive in.
+    #[error("road {road} has no driving lane {lane}")]
+    NoLane {
+        /// The road's id.
+        road: String,
+        /// The lane's id.
+        lane: i32,
+    },
     /// The time step is too long for the model.
     #[error("a step of {dt_s} s is too long for vehicle model {model:?}: at most {longest_s} s")]
     StepTooLong {
@@ -162,6 +180,12 @@ pub enum SimError {
         candidate: usize,
         /// First place at which the names differ, from 0.
         first_difference: usize,
+    },
+    /// A drive cannot be drawn.
+    #[error("no picture: {reason}")]
+    Picture {
+        /// Why.
+        reason: String,
     },
     /// Something cannot be written as JSON.
     #[error("cannot be written as JSON")]

@@ -5,11 +5,14 @@
 //!            --> markdown  for a pull request
 //!            --> json      for the next program
 //! Trace      --> replay    the road from above with cars over time, and traces of the signals (SVG)
+//!            --> picture   a moment as PNG, the drive as an animated GIF (feature `pictures`)
 //! ```
 
 mod html;
 mod markdown;
 mod number;
+#[cfg(feature = "pictures")]
+mod picture;
 mod plot;
 mod replay;
 mod svg;
@@ -18,6 +21,8 @@ mod tests;
 
 pub use html::{Replay, html};
 pub use markdown::{markdown, run_markdown};
+#[cfg(feature = "pictures")]
+pub use picture::{PictureOptions, replay_gif, replay_png};
 pub use replay::replay_svg;
 
 use crate::SimError;

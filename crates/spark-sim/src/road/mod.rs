@@ -14,10 +14,14 @@
 //!
 //! Deliberately absent: vertical curvature, junctions, lanes of varying width.
 
+#[cfg(feature = "open-drive")]
+mod open_drive;
 mod pose;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "open-drive")]
+pub use open_drive::{OpenDriveLane, OpenDriveRoad, read_open_drive};
 pub use pose::Pose;
 
 use crate::SimError;

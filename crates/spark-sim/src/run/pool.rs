@@ -238,12 +238,23 @@ impl Simulator {
 
     /// Runs every scenario and keeps the results.
     pub fn run(&self, scenarios: &[Scenario], factory: &dyn AlgorithmFactory) -> RunReport {
+        self.run_with_progress(scenarios, factory, |_| {})
+    }
+
+    /// As [`Simulator::run`]; `progress` gets the number done so far after every chunk.
+    pub fn run_with_progress(
+        &self,
+        scenarios: &[Scenario],
+        factory: &dyn AlgorithmFactory,
+        mut progress: impl FnMut(usize),
+    ) -> RunReport {
         let start = Instant::now();
         let mut results = Vec::with_capacity(scenarios.len());
         let mut report = ChunkReport::default();
         for (chunk_idx, chunk) in scenarios.chunks(self.options.chunk_size).enumerate() {
             let first = chunk_idx * self.options.chunk_size;
             report.add(self.run_chunk(chunk, first, factory, &mut |r| results.push(r)));
+            progress(results.len());
         }
         self.report(factory, results, report, start)
     }
