@@ -16,6 +16,9 @@ use spark::model::bench::{self, BenchError, BenchOptions, PrecisionList, Progres
 use spark::model::precision::Activations;
 use spark::model::zoo;
 
+/// Synthetic pictures driven for the page: three seconds.
+const PICTURES: usize = 60;
+
 /// Measure driving models: latency, memory and accuracy. Without a model, the built-in
 /// openpilot-shaped networks with random weights are measured.
 #[derive(Parser)]
@@ -45,6 +48,10 @@ struct Arguments {
     /// Write a timeline of a few runs, for chrome://tracing or Perfetto
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
+    /// Write a page with plots that compares the precisions; drives a sequence of synthetic
+    /// pictures through vision and policy in each of them
+    #[arg(long, value_name = "FILE.html")]
+    html: Option<PathBuf>,
     /// Where to run: auto, cpu, cuda, cuda:N; SPARK_DEVICE by default
     #[arg(long, value_parser = spark::model::parse_device)]
     device: Option<DeviceChoice>,
@@ -98,7 +105,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let json = arguments.json.clone();
+    let (json, html) = (arguments.json.clone(), arguments.html.clone());
     let style = ProgressStyle::with_template("{msg:32} {wide_bar} {pos}/{len} {eta}")?;
     let bar = ProgressBar::no_length().with_style(style);
     let report = bench::run(&arguments.into_options(), &mut |progress: Progress<'_>| {
@@ -111,6 +118,9 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     println!("{}", bench::table::render(&report));
     if let Some(path) = &json {
         bench::write_json(&report, path)?;
+    }
+    if let Some(path) = &html {
+        bench::html::write(&report, path)?;
     }
     let is_sound = !report.runs.is_empty() && !report.has_non_finite_results();
     Ok(if is_sound {
@@ -134,6 +144,7 @@ impl Arguments {
             explain: self.explain,
             profile: self.profile,
             trace: self.trace,
+            drive_frames: if self.html.is_some() { PICTURES } else { 0 },
             device: self.device,
             runs: self.runs,
             warmup: self.warmup,

@@ -9,9 +9,9 @@ use super::measure::{Loaded, MeasureOptions};
 use super::options::Setting;
 use super::report::{CombinedReport, MemoryReport};
 use super::statistics::Latency;
-use super::{BenchError, Progress};
+use super::{BenchError, Progress, driving};
 use crate::openpilot::frame::FRAME_BYTES;
-use crate::openpilot::{DrivingInput, DrivingPipeline, OpenpilotError};
+use crate::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
 use crate::zoo::Stream;
 
 /// Pictures the steps cycle through; more than the pipeline remembers.
@@ -19,7 +19,8 @@ const PICTURES: u64 = 6;
 /// Steps between two changes of the desire.
 const STEPS_PER_DESIRE: usize = 40;
 
-/// Measures `vision` and `policy` together.
+/// Measures `vision` and `policy` together, and gives the outputs of a sequence of pictures if that
+/// was asked for.
 ///
 /// # Errors
 ///
@@ -30,7 +31,7 @@ pub(super) fn measure(
     setting: Setting,
     options: &MeasureOptions,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<CombinedReport, BenchError> {
+) -> Result<(CombinedReport, Vec<DrivingOutput>), BenchError> {
     let models = vec![vision.name.clone(), policy.name.clone()];
     let is_random = vision.weights == "random" || policy.weights == "random";
     let memories = [vision.runner.memory(), policy.runner.memory()];
@@ -57,7 +58,7 @@ pub(super) fn measure(
         .iter()
         .map(|m| m.device_bytes.map(|bytes| bytes as u64))
         .sum();
-    Ok(CombinedReport {
+    let report = CombinedReport {
         models,
         weights: if is_random { "random" } else { "file" },
         precision: setting.name(),
@@ -70,7 +71,21 @@ pub(super) fn measure(
             weight_bytes: memories.iter().map(|m| m.weight_bytes as u64).sum(),
             device_bytes,
         },
-    })
+    };
+    let mut driven = Vec::new();
+    if options.drive_frames > 0 {
+        let label = format!("driving {}", setting.name());
+        let seen = |done| {
+            progress(Progress {
+                label: &label,
+                done,
+                total: options.drive_frames,
+            });
+        };
+        driven = driving::sequence(&mut pipeline, options.seed, options.drive_frames, seen)
+            .map_err(BenchError::Chain)?;
+    }
+    Ok((report, driven))
 }
 
 fn picture(seed: u64, number: u64) -> Vec<u8> {

@@ -18,8 +18,6 @@ use super::scene::{Camera, planes};
 use crate::openpilot::plan::{POINTS, X_IDXS, interpolate};
 use crate::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
 
-/// Pictures of a sequence: three seconds.
-pub(super) const FRAMES: usize = 60;
 /// Seconds ahead at which positions are compared.
 pub(super) const AHEAD_S: [f32; 4] = [1.0, 2.0, 3.0, 5.0];
 /// Metres ahead to which lane lines are compared.
@@ -44,7 +42,11 @@ impl Distance {
         for value in values {
             sum += value;
             // Written so that NaN stays.
-            max = if max.is_nan() || value <= max { max } else { value };
+            max = if max.is_nan() || value <= max {
+                max
+            } else {
+                value
+            };
             n += 1;
         }
         Self {
@@ -73,7 +75,7 @@ pub struct DrivingReport {
     pub acceleration_m_s2: Distance,
 }
 
-/// The outputs of a sequence of pictures from `seed`, from an empty memory on.
+/// The outputs of a sequence of `frames` pictures from `seed`, from an empty memory on.
 ///
 /// # Errors
 ///
@@ -81,14 +83,15 @@ pub struct DrivingReport {
 pub(super) fn sequence(
     pipeline: &mut DrivingPipeline,
     seed: u64,
+    frames: usize,
     mut progress: impl FnMut(usize),
 ) -> Result<Vec<DrivingOutput>, OpenpilotError> {
     pipeline.reset();
-    let mut outputs = Vec::with_capacity(FRAMES);
-    for frame in 0..FRAMES {
+    let mut outputs = Vec::with_capacity(frames);
+    for frame in 0..frames {
         let mut desire = [0.0; 8];
-        // A wish to turn left in the last second.
-        desire[if frame < 2 * FRAMES / 3 { 0 } else { 1 }] = 1.0;
+        // A wish to turn left in the last third.
+        desire[if frame < 2 * frames / 3 { 0 } else { 1 }] = 1.0;
         let road = planes(seed, frame as u64, Camera::Road)?;
         let wide = planes(seed, frame as u64, Camera::Wide)?;
         outputs.push(pipeline.step(&DrivingInput {
@@ -114,9 +117,8 @@ pub(super) fn compare(
     DrivingReport {
         precision,
         frames: got.len().min(want.len()),
-        plan_m: AHEAD_S.map(|t| {
-            Distance::of(got.iter().zip(want).map(|(g, w)| plan_distance(g, w, t)))
-        }),
+        plan_m: AHEAD_S
+            .map(|t| Distance::of(got.iter().zip(want).map(|(g, w)| plan_distance(g, w, t)))),
         lane_lines_m: over(lane_distance),
         lead_m: over(|g, w| apart(g.vision.leads.mean[0], w.vision.leads.mean[0])),
         curvature_per_m: over(|g, w| apart(curvature(g), curvature(w))),
@@ -179,7 +181,11 @@ mod tests {
             })
         };
         let one = step(&mut pipeline).expect("sound inputs");
-        let same = compare("fp32", std::slice::from_ref(&one), std::slice::from_ref(&one));
+        let same = compare(
+            "fp32",
+            std::slice::from_ref(&one),
+            std::slice::from_ref(&one),
+        );
         assert_eq!((same.plan_m[3].max, same.lane_lines_m.max), (0.0, 0.0));
         let mut moved = one.clone();
         for position in &mut moved.policy.plan.position {

@@ -21,12 +21,15 @@ use super::accuracy::Accuracy;
 use super::inputs::{self, Inputs};
 use super::models::Candidate;
 use super::options::Setting;
-use super::report::{AccuracyReport, GoldenReport, LayerReport, MemoryReport, RunReport};
+use super::report::{
+    AccuracyReport, GoldenReport, LayerReport, MemoryReport, RunReport, SliceReport,
+};
 use super::statistics::{Latency, milliseconds};
 use super::tensor_file::{self, TensorMap};
 use super::{BenchError, Progress, golden, layers};
 use crate::ModelError;
 use crate::graph::Graph;
+use crate::openpilot::slices::OutputLayout;
 use crate::runner::{ModelRunner, RunOptions, Span};
 use crate::tensor::Tensor;
 use crate::zoo;
@@ -46,6 +49,8 @@ pub(super) struct MeasureOptions {
     pub(super) explain: bool,
     /// Whether layers are timed.
     pub(super) profile: bool,
+    /// Pictures that are driven through both networks.
+    pub(super) drive_frames: usize,
 }
 
 /// A model that is ready to run.
@@ -174,6 +179,10 @@ impl Loaded {
             accuracy: reference.map(|reference| distance(&outputs, reference)),
             golden: self.compare_golden(options)?,
             steps: self.steps(),
+            samples_ms: samples.iter().map(|&d| milliseconds(d)).collect(),
+            slices: reference.map_or_else(Vec::new, |reference| {
+                slice_distances(self.runner.graph(), &outputs, reference)
+            }),
             layers: self.layers(options)?,
             non_finite_outputs: outputs
                 .iter()
@@ -303,4 +312,31 @@ fn distance(outputs: &[(String, Tensor)], reference: &[(String, Tensor)]) -> Acc
             worst.worst(Accuracy::of(&got.to_f64(), &want.to_f64()))
         });
     AccuracyReport::new("fp32", worst)
+}
+
+/// The distance of every slice of the outputs, by the layout of the network where it is known.
+fn slice_distances(
+    graph: &Graph,
+    outputs: &[(String, Tensor)],
+    reference: &[(String, Tensor)],
+) -> Vec<SliceReport> {
+    // A layout that is wrong is reported where outputs are parsed; here whole outputs will do.
+    let layout = OutputLayout::of(graph).ok().flatten();
+    let mut slices = Vec::new();
+    for ((name, got), (_, want)) in outputs.iter().zip(reference) {
+        let (got, want) = (got.to_f64(), want.to_f64());
+        let whole = [(name.clone(), 0..want.len())];
+        let parts = match &layout {
+            Some(layout) if layout.output_len() == want.len() => layout.parts(),
+            _ => &whole[..],
+        };
+        for (name, range) in parts {
+            let accuracy = Accuracy::of(&got[range.clone()], &want[range.clone()]);
+            slices.push(SliceReport {
+                name: name.clone(),
+                accuracy: AccuracyReport::new("fp32", accuracy),
+            });
+        }
+    }
+    slices
 }

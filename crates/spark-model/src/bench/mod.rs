@@ -16,8 +16,10 @@
 
 mod accuracy;
 mod combined;
+mod driving;
 mod error;
 mod golden;
+pub mod html;
 mod inputs;
 mod layers;
 mod measure;
@@ -25,6 +27,7 @@ mod models;
 mod options;
 mod profile;
 mod report;
+mod scene;
 mod statistics;
 pub mod table;
 mod tensor_file;
@@ -36,18 +39,21 @@ use std::path::Path;
 use spark_hal::{Precision, ProcessMemory};
 
 pub use accuracy::Accuracy;
+pub use driving::{Distance, DrivingReport};
 pub use error::BenchError;
 pub use inputs::{Inputs, made_up as made_up_inputs};
 pub use options::{BenchOptions, PrecisionList};
 pub use report::{
     AccuracyReport, BenchReport, CombinedReport, GoldenReport, LatencyReport, LayerReport,
     MachineReport, MemoryReport, PeaksReport, Refusal, RunReport, SCHEMA, SettingsReport,
+    SliceReport,
 };
 pub use statistics::Latency;
 pub use tensor_file::{TensorMap, read as read_tensors, write as write_tensors};
 
 use crate::ModelError;
 use crate::cpu::Peaks;
+use crate::openpilot::DrivingOutput;
 use crate::precision::mixed;
 use crate::runner::RunOptions;
 use crate::tensor::Tensor;
@@ -92,6 +98,7 @@ pub fn run(
         golden_file: options.compare.clone(),
         explain: options.explain,
         profile: options.profile,
+        drive_frames: options.drive_frames,
     };
     let mut bench = Bench {
         options,
@@ -100,6 +107,7 @@ pub fn run(
         references: BTreeMap::new(),
         dumps: Vec::new(),
         trace: Trace::default(),
+        driven_in_fp32: Vec::new(),
         report: BenchReport {
             schema: SCHEMA,
             machine: machine(),
@@ -114,6 +122,7 @@ pub fn run(
             refused: Vec::new(),
             combined: None,
             combined_all: Vec::new(),
+            driving: Vec::new(),
             notes: Vec::new(),
         },
     };
@@ -133,6 +142,7 @@ struct Bench<'a> {
     /// Model, precision and tensors of every run.
     dumps: Vec<(String, Setting, TensorMap)>,
     trace: Trace,
+    driven_in_fp32: Vec<DrivingOutput>,
     report: BenchReport,
 }
 
@@ -176,8 +186,7 @@ impl Bench<'_> {
         let mixed = mixed::choose(&graph, &borrowed, &options, db, report).map_err(failed)?;
         let kept = |p| mixed.by_step.values().filter(|&&q| q == p).count();
         self.note([format!(
-            "{} mixed: {} layers in fp4, {} in fp8, {} in fp16, {} in fp32; {:.1} dB on average over \
-             output slices",
+            "{} mixed: layers in fp4 {}, fp8 {}, fp16 {}, fp32 {}; {:.1} dB on average over output slices",
             candidate.name,
             kept(Precision::Fp4),
             kept(Precision::Fp8),
@@ -225,8 +234,10 @@ impl Bench<'_> {
             match (vision.take(), policy.take()) {
                 (Some(vision), Some(policy)) => {
                     let options = &self.measure_options;
-                    let combined = combined::measure(vision, policy, setting, options, progress)?;
+                    let (combined, driven) =
+                        combined::measure(vision, policy, setting, options, progress)?;
                     self.report.combined_all.push(combined);
+                    self.drove(setting, driven);
                 }
                 waiting => (vision, policy) = waiting,
             }
@@ -281,6 +292,16 @@ impl Bench<'_> {
         }
         self.report.runs.push(run);
         Ok(())
+    }
+
+    /// Keeps what fp32 drove, and compares the others with it.
+    fn drove(&mut self, setting: Setting, driven: Vec<DrivingOutput>) {
+        if setting.is_reference() {
+            self.driven_in_fp32 = driven;
+        } else if !driven.is_empty() {
+            let report = driving::compare(setting.name(), &driven, &self.driven_in_fp32);
+            self.report.driving.push(report);
+        }
     }
 
     /// Keeps each sentence once.

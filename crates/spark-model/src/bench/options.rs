@@ -30,6 +30,9 @@ pub struct BenchOptions {
     pub profile: bool,
     /// Where to write a timeline of a few runs, in Chrome's trace format.
     pub trace: Option<PathBuf>,
+    /// Synthetic pictures to drive through vision and policy in every precision, compared with
+    /// fp32, which is then measured as well; 0 for none.
+    pub drive_frames: usize,
     /// Where to run; `None` leaves it to the environment (`SPARK_DEVICE`, `CUDA`).
     pub device: Option<DeviceChoice>,
     /// Timed runs per model; at least one.
@@ -59,6 +62,7 @@ impl Default for BenchOptions {
             explain: false,
             profile: false,
             trace: None,
+            drive_frames: 0,
             device: None,
             runs: 100,
             warmup: 20,
@@ -141,6 +145,9 @@ pub(super) fn settings(options: &BenchOptions) -> Vec<Setting> {
         ([], PrecisionChoice::Auto) => vec![Precision::Fp32],
         (asked, _) => asked.to_vec(),
     };
+    if options.drive_frames > 0 && !precisions.contains(&Precision::Fp32) {
+        precisions.push(Precision::Fp32);
+    }
     precisions.sort_by_key(|&precision| precision != Precision::Fp32);
     let uniform = precisions.into_iter().map(Setting::Uniform);
     uniform.chain(options.mix.map(Setting::Mixed)).collect()

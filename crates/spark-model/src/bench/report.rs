@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::accuracy::Accuracy;
+use super::driving::DrivingReport;
 use super::statistics::Latency;
 
 /// Name and version of the JSON layout.
@@ -40,6 +41,9 @@ pub struct BenchReport {
     pub combined: Option<CombinedReport>,
     /// The same in every precision that ran.
     pub combined_all: Vec<CombinedReport>,
+    /// What each precision does to driving, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub driving: Vec<DrivingReport>,
     /// Sentences the reader should not miss.
     pub notes: Vec<String>,
 }
@@ -112,11 +116,27 @@ pub struct RunReport {
     pub golden: Option<GoldenReport>,
     /// Steps of the plan by device, precision and kernel: what really ran where.
     pub steps: BTreeMap<String, usize>,
+    /// Latency of every timed run, for plots.
+    #[serde(skip)]
+    pub samples_ms: Vec<f64>,
+    /// Distance from fp32 of every slice of the outputs; empty for fp32 itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<SliceReport>,
     /// Every layer, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerReport>,
     /// Values of the outputs that are NaN or infinite.
     pub non_finite_outputs: usize,
+}
+
+/// One slice of an output, or a whole output without slices.
+#[derive(Debug, Clone, Serialize)]
+pub struct SliceReport {
+    /// Name of the slice or output.
+    pub name: String,
+    /// Its distance from fp32.
+    #[serde(flatten)]
+    pub accuracy: AccuracyReport,
 }
 
 /// One step of a plan.

@@ -290,6 +290,8 @@ mod tests {
                 non_finite: 0,
             }),
             steps: BTreeMap::from([("cpu in fp32".to_owned(), 120)]),
+            samples_ms: Vec::new(),
+            slices: Vec::new(),
             layers: Vec::new(),
             non_finite_outputs: 0,
         };
@@ -327,6 +329,7 @@ mod tests {
                 .to_vec(),
             combined: Some(combined.clone()),
             combined_all: vec![combined],
+            driving: Vec::new(),
             notes: vec!["weights are random".to_owned()],
         }
     }

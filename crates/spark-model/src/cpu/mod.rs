@@ -289,6 +289,9 @@ impl Executor {
         let step = &self.steps[index];
         let kernel = match &step.prepared {
             Prepared::Quantised(p) => p.kernel(),
+            Prepared::Nothing if step.format.precision == Precision::Bf16 => {
+                "f32 arithmetic on bf16 operands"
+            }
             _ => step.format.kernel(),
         };
         (step.format.precision, kernel, step.reason)

@@ -376,3 +376,95 @@ fn layers_are_explained_where_asked_for() {
     assert!(!bench::table::render(&report).contains("layers of"));
     assert!(report.runs[0].layers.is_empty());
 }
+
+/// Tags that are opened and not closed, or the other way round.
+fn unbalanced(page: &str) -> Vec<String> {
+    let mut open: Vec<String> = Vec::new();
+    let mut wrong = Vec::new();
+    for piece in page.split('<').skip(1) {
+        let tag = piece.split('>').next().unwrap_or_default();
+        let name = tag
+            .trim_start_matches('/')
+            .split([' ', '/'])
+            .next()
+            .unwrap_or_default();
+        let alone = tag.ends_with('/') || matches!(name, "!DOCTYPE" | "meta" | "br");
+        if tag.starts_with('/') {
+            if open.pop().as_deref() != Some(name) {
+                wrong.push(tag.to_owned());
+            }
+        } else if !alone {
+            open.push(name.to_owned());
+        }
+    }
+    wrong.extend(open);
+    wrong
+}
+
+#[test]
+fn the_page_compares_precisions_and_needs_nothing_else() {
+    let folder = Folder::new("page");
+    let (model, page) = (folder.file("a<b.onnx"), folder.file("page.html"));
+    write_model(&model);
+    let mut options = options(&model);
+    options.precisions = Precision::ALL.to_vec();
+    let report = run(&options).expect("a sound model");
+    bench::html::write(&report, &page).expect("a writable folder");
+    let text = std::fs::read_to_string(&page).expect("written");
+    assert_eq!(unbalanced(&text), Vec::<String>::new());
+    assert!(text.contains("a&lt;b") && !text.contains("a<b"));
+    for precision in Precision::ALL {
+        assert!(
+            text.contains(&format!("<td>{precision}</td>")),
+            "{precision}"
+        );
+    }
+    for elsewhere in ["<script", "<link", "<img", "src=", "href="] {
+        assert!(!text.contains(elsewhere), "{elsewhere}");
+    }
+    assert!(
+        !text.contains("NaN") && !text.contains("inf"),
+        "no number is missing"
+    );
+}
+
+#[test]
+fn driving_in_a_precision_is_compared_with_fp32() {
+    let folder = Folder::new("drive");
+    let dir = folder.file("models");
+    spark_model::zoo::write_all(&dir, 0).expect("a writable folder");
+    let mut options = BenchOptions {
+        models: vec![
+            dir.join("driving_vision.onnx"),
+            dir.join("driving_policy.onnx"),
+        ],
+        precisions: vec![Precision::Bf16],
+        drive_frames: 3,
+        runs: 1,
+        warmup: 0,
+        ..BenchOptions::default()
+    };
+    options.threads = Some(2);
+    let report = run(&options).expect("sound networks");
+    let names: Vec<&str> = report.runs.iter().map(|run| run.precision).collect();
+    assert_eq!(names, ["fp32", "bf16", "fp32", "bf16"]);
+    let [bf16] = report.driving.as_slice() else {
+        panic!("{:?}", report.driving);
+    };
+    assert_eq!((bf16.precision, bf16.frames), ("bf16", 3));
+    for distance in bf16.plan_m.iter().chain([&bf16.lane_lines_m, &bf16.lead_m]) {
+        assert!(distance.mean > 0.0 && distance.max < 0.2, "{distance:?}");
+    }
+    let slices: Vec<&str> = report.runs[1]
+        .slices
+        .iter()
+        .map(|s| s.name.as_str())
+        .collect();
+    assert!(
+        slices.contains(&"lane_lines") && slices.contains(&"hidden_state"),
+        "{slices:?}"
+    );
+    let page = bench::html::render(&report);
+    assert_eq!(unbalanced(&page), Vec::<String>::new());
+    assert!(page.contains("Position of the plan"));
+}
