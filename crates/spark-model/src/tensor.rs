@@ -10,6 +10,9 @@
 //!
 //! Deliberately absent: strides, views, devices and arithmetic.
 
+use std::borrow::Cow;
+
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use crate::ModelError;
@@ -357,11 +360,27 @@ impl Tensor {
     pub fn to_f32(&self) -> Vec<f32> {
         match &self.data {
             TensorData::F32(v) => v.clone(),
-            TensorData::F16(v) => v.iter().map(|x| x.to_f32()).collect(),
-            TensorData::BF16(v) => v.iter().map(|x| x.to_f32()).collect(),
+            TensorData::F16(v) => widened(v.len(), |to| v.convert_to_f32_slice(to)),
+            TensorData::BF16(v) => widened(v.len(), |to| v.convert_to_f32_slice(to)),
             TensorData::I64(v) => v.iter().map(|&x| x as f32).collect(),
             TensorData::U64(v) => v.iter().map(|&x| x as f32).collect(),
             _ => self.to_f64().into_iter().map(|x| x as f32).collect(),
         }
     }
+}
+
+impl Tensor {
+    /// As [`Tensor::to_f32`], but without a copy of what is f32 already.
+    pub(crate) fn f32_values(&self) -> Cow<'_, [f32]> {
+        match self.as_f32() {
+            Some(values) => Cow::Borrowed(values),
+            None => Cow::Owned(self.to_f32()),
+        }
+    }
+}
+
+fn widened(len: usize, fill: impl FnOnce(&mut [f32])) -> Vec<f32> {
+    let mut values = vec![0.0; len];
+    fill(&mut values);
+    values
 }

@@ -80,6 +80,13 @@ pub(crate) unsafe fn pack(
         let rows = packed[start..start + depth * width].chunks_exact_mut(width.max(1));
         for (k, row) in rows.enumerate() {
             let base = k as isize * row_stride + panel.column as isize * column_stride;
+            if column_stride == 1 {
+                // SAFETY: `valid` elements from `base` on, which the caller vouches for.
+                let from = unsafe { std::slice::from_raw_parts(source.offset(base), valid) };
+                row[..valid].copy_from_slice(from);
+                row[valid..].fill(0.0);
+                continue;
+            }
             for (j, to) in row[..valid].iter_mut().enumerate() {
                 // SAFETY: `k < depth` and `panel.column + j < n`, which the caller vouches for.
                 *to = unsafe { *source.offset(base + j as isize * column_stride) };

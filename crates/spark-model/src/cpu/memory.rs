@@ -9,24 +9,29 @@ use std::sync::Arc;
 
 use crate::plan::{ConstantData, Place, Plan, Storage, View};
 
-/// 64 bytes, aligned to 64: one cache line, one AVX-512 vector.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([f32; 16]);
+/// f32 of a cache line, which is also one AVX-512 vector.
+const LINE: usize = 16;
+/// From this size on huge pages are asked for: one of x86-64 and AArch64.
+const HUGE_BYTES: usize = 2 << 20;
 
 /// A run of f32 that starts on a cache line.
+///
+/// Large ones come as pages that the system clears when they are first touched, so that memory
+/// which is about to be filled is not written twice.
 pub(crate) struct AlignedF32 {
-    lines: Vec<Line>,
+    memory: Vec<f32>,
+    /// Elements before the first line.
+    head: usize,
     len: usize,
 }
 
 impl AlignedF32 {
     /// `len` zeros.
     pub(crate) fn zeros(len: usize) -> Self {
-        Self {
-            lines: vec![Line([0.0; 16]); len.div_ceil(16)],
-            len,
-        }
+        let memory = vec![0.0_f32; len + LINE - 1];
+        let head = memory.as_ptr().addr().wrapping_neg() % (4 * LINE) / 4;
+        ask_for_huge_pages(&memory);
+        Self { memory, head, len }
     }
 
     /// Number of elements.
@@ -36,17 +41,32 @@ impl AlignedF32 {
 
     /// The elements.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [f32] {
-        // SAFETY: `lines` holds at least `len` initialised f32, contiguous because `Line` is an
-        // array of f32 without padding; the borrow is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
+        &mut self.memory[self.head..][..self.len]
     }
 
     /// The elements.
     pub(crate) fn as_slice(&self) -> &[f32] {
-        // SAFETY: as above, shared.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
+        &self.memory[self.head..][..self.len]
     }
 }
+
+/// Thousands of small pages cost a fault each when a model is loaded, and misses of the
+/// translation buffers when its weights are streamed.
+#[cfg(target_os = "linux")]
+fn ask_for_huge_pages(memory: &[f32]) {
+    let bytes = memory.as_ptr_range();
+    let (start, end) = (bytes.start.addr(), bytes.end.addr());
+    let start = start.next_multiple_of(HUGE_BYTES);
+    let end = end / HUGE_BYTES * HUGE_BYTES;
+    if start < end {
+        // SAFETY: whole pages inside memory that this slice borrows; the hint changes no
+        // contents, and nothing is lost where the system refuses it.
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_for_huge_pages(_: &[f32]) {}
 
 /// A view that reaches outside its buffer: a defect of the lowering, caught at load.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -183,17 +183,19 @@ impl Executor {
         };
         let inputs = formats::round_constants(&mut plan, precisions);
         let formats = formats::choose(&plan, precisions, dot);
-        let steps = plan.steps.iter().zip(formats).zip(precisions);
-        let steps = steps.map(|((planned, format), wanted)| {
+        let mut steps = Vec::with_capacity(plan.steps.len());
+        for (index, (format, wanted)) in formats.into_iter().zip(precisions).enumerate() {
+            let planned = &plan.steps[index];
             let prepared = Prepared::new(isa, &plan, &planned.step, format, arithmetic);
-            Ok(ReadyStep {
+            steps.push(ReadyStep {
                 prepared: prepared.map_err(|source| quantise_error(&planned.name, source))?,
                 format,
                 rounds: rounds_after(&plan, &planned.step, format),
                 reason: wanted.reason,
-            })
-        });
-        let steps = steps.collect::<Result<Vec<ReadyStep>, ModelError>>()?;
+            });
+            // The packed copy serves from here on; both at once would be the most memory of all.
+            plan.steps[index].step.forget_weights();
+        }
         let ports = plan.inputs.iter().zip(inputs);
         let input_rounds = ports
             .map(|(port, rounded)| rounded.then(|| Runs::of(&port.view)))
@@ -210,10 +212,6 @@ impl Executor {
             .unwrap_or(0)
             .next_multiple_of(16);
         let memory = Memory::new(&plan)?;
-        // The packed copies serve from here on.
-        for planned in &mut plan.steps {
-            planned.step.forget_weights();
-        }
         Ok(Self {
             steps,
             input_rounds,

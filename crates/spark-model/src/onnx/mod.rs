@@ -71,7 +71,8 @@ pub fn load(path: &Path) -> Result<Graph, ModelError> {
         }
         .into());
     }
-    let mut bytes = Vec::new();
+    // A length that lies costs addresses, not memory: pages come when they are read into.
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     file.read_to_end(&mut bytes).map_err(io)?;
     let folder = match path.parent() {
         Some(folder) if folder.as_os_str().is_empty() => Path::new("."),

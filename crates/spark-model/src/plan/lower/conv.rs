@@ -5,17 +5,19 @@
 
 use std::sync::Arc;
 
+use std::borrow::Cow;
+
 use super::*;
 use crate::graph::{Conv, ConvTranspose, Padding, Pool, PoolKind, ReduceKind};
 
 /// Constant weights as the file holds them, one spatial axis made two.
-struct Filters {
-    data: Vec<f32>,
+struct Filters<'g> {
+    data: Cow<'g, [f32]>,
     shape: Vec<usize>,
     bias: Option<Arc<Vec<f32>>>,
 }
 
-impl Lowering<'_> {
+impl<'g> Lowering<'g> {
     /// `id` as `[n, c, h, w]` with unit channel stride.
     fn image(&mut self, name: &str, id: ValueId) -> Result<View, OpError> {
         let view = self.view(id)?;
@@ -62,7 +64,7 @@ impl Lowering<'_> {
         View::dense(copy.buffer, &shape, &image_order(4))
     }
 
-    fn weights_and_bias(&mut self, node: &Node) -> Result<Filters, OpError> {
+    fn weights_and_bias(&mut self, node: &Node) -> Result<Filters<'g>, OpError> {
         let w = self.operand(node, 1)?;
         let Some(weights) = self.constant(w) else {
             return fail("weights that are not constant are not supported");
@@ -79,7 +81,7 @@ impl Lowering<'_> {
             shape.insert(2, 1);
         }
         Ok(Filters {
-            data: weights.to_f32(),
+            data: weights.f32_values(),
             shape,
             bias,
         })
@@ -102,20 +104,7 @@ impl Lowering<'_> {
             groups = m;
         }
         let (taps, out_per_group) = (kh * kw, m / groups);
-        let mut data = vec![0.0; filters.data.len()];
-        for (o, filter) in filters
-            .data
-            .chunks_exact((per_group * taps).max(1))
-            .enumerate()
-        {
-            let (group, o) = (o / out_per_group, o % out_per_group);
-            for (c, window) in filter.chunks_exact(taps).enumerate() {
-                for (tap, &w) in window.iter().enumerate() {
-                    let row = (group * taps + tap) * per_group + c;
-                    data[row * out_per_group + o] = w;
-                }
-            }
-        }
+        let data = taps_outermost(&filters.data, groups, [out_per_group, per_group, taps]);
         let y = self.image_result(out);
         let window = window(
             &params.strides,
@@ -344,6 +333,23 @@ fn window(
         }),
     };
     Ok(window)
+}
+
+/// Filters `[group][out][in][tap]` as `[group][tap][in][out]`.
+///
+/// Written in order. A column of sources lies in as many lines as there are filters, and the next
+/// taps are in the same lines, which the caches hold.
+fn taps_outermost(filters: &[f32], groups: usize, [n_out, n_in, taps]: [usize; 3]) -> Vec<f32> {
+    let mut data = Vec::with_capacity(filters.len());
+    for group in filters.chunks_exact((filters.len() / groups.max(1)).max(1)) {
+        for tap in 0..taps {
+            for channel in 0..n_in {
+                let first = channel * taps + tap;
+                data.extend(group.iter().skip(first).step_by(n_in * taps).take(n_out));
+            }
+        }
+    }
+    data
 }
 
 /// Rows and columns cut from the beginning of the full transposed result.

@@ -386,18 +386,21 @@ fn transposed_if(view: &View, transpose: bool) -> View {
 /// A constant matrix as `[k][n]` weights times `alpha`.
 fn matrix_of(tensor: &Tensor, transpose: bool, alpha: f32) -> Weights {
     let (rows, columns) = (tensor.shape()[0], tensor.shape()[1]);
-    let mut data = tensor.to_f32();
-    let (mut k, mut n) = (rows, columns);
-    if transpose {
-        let source = data;
-        (k, n) = (columns, rows);
-        data = vec![0.0; source.len()];
+    let source = tensor.f32_values();
+    let (k, n) = if transpose {
+        (columns, rows)
+    } else {
+        (rows, columns)
+    };
+    let mut data = if transpose {
+        let mut data = Vec::with_capacity(source.len());
         for i in 0..k {
-            for j in 0..n {
-                data[i * n + j] = source[j * k + i];
-            }
+            data.extend(source.iter().skip(i).step_by(k.max(1)).take(n));
         }
-    }
+        data
+    } else {
+        source.into_owned()
+    };
     if alpha != 1.0 {
         data.iter_mut().for_each(|v| *v *= alpha);
     }
