@@ -91,6 +91,14 @@ pub(crate) fn backward<T: Real>(
     } = shape;
     let rank = low.rank;
     let mut block = Block::new();
+    // The gain goes to whichever is smaller: the results' gradient, or the weight as it is copied.
+    let scaled = gain
+        .filter(|_| tokens < inputs)
+        .map(|gain| scale_rows(dy, gain));
+    let (dy, gain) = match &scaled {
+        Some(scaled) => (scaled.as_slice(), None),
+        None => (dy, gain),
+    };
     let q = low_gradient(shape, dy, low, gain);
     let mut dx = wants_x.then(|| vec![T::zero(); tokens * inputs]);
     if let Some(dx) = &mut dx {
@@ -135,6 +143,13 @@ pub(crate) fn backward<T: Real>(
         a: da,
         b: db,
     }
+}
+
+/// `g dy`, `[tokens, outputs]`.
+fn scale_rows<T: Real>(dy: &[T], gain: &[T]) -> Vec<T> {
+    let rows = dy.chunks(gain.len().max(1));
+    rows.flat_map(|row| row.iter().zip(gain).map(|(&d, &g)| d * g))
+        .collect()
 }
 
 /// `q = s (g dy) B`, `[tokens, rank]`.
