@@ -12,7 +12,7 @@
 //! A 512 x 256 picture gives 6 x 128 x 256. The order is that of openpilot's
 //! `loadyuv` kernel, and that of the model inputs since 0.7.
 //!
-//! Deliberately absent: colour conversion, scaling, and warping.
+//! Deliberately absent: colour conversion; scaling is part of warping (`warp`).
 
 use super::OpenpilotError;
 
@@ -56,6 +56,21 @@ pub struct Yuv420<'a> {
 /// # Ok::<(), spark_model::openpilot::OpenpilotError>(())
 /// ```
 pub fn pack_yuv420(frame: &Yuv420<'_>) -> Result<Vec<u8>, OpenpilotError> {
+    let n_plane = check(frame)?;
+    let Yuv420 { width, y, u, v, .. } = *frame;
+    let mut planes = Vec::with_capacity(PLANES_PER_FRAME * n_plane);
+    for (first_row, first_column) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+        for row in y.chunks_exact(width).skip(first_row).step_by(2) {
+            planes.extend(row.iter().skip(first_column).step_by(2));
+        }
+    }
+    planes.extend(u);
+    planes.extend(v);
+    Ok(planes)
+}
+
+/// Whether a frame is one; gives the samples of a chroma plane.
+pub(super) fn check(frame: &Yuv420<'_>) -> Result<usize, OpenpilotError> {
     let Yuv420 {
         width,
         height,
@@ -83,15 +98,7 @@ pub fn pack_yuv420(frame: &Yuv420<'_>) -> Result<Vec<u8>, OpenpilotError> {
             });
         }
     }
-    let mut planes = Vec::with_capacity(PLANES_PER_FRAME * n_plane);
-    for (first_row, first_column) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
-        for row in y.chunks_exact(width).skip(first_row).step_by(2) {
-            planes.extend(row.iter().skip(first_column).step_by(2));
-        }
-    }
-    planes.extend(u);
-    planes.extend(v);
-    Ok(planes)
+    Ok(n_plane)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! How openpilot feeds its networks and reads what they say.
 //!
 //! ```text
-//! camera frames --frame::pack_yuv420--> planes --+
-//!                                                v
+//! camera frames --warp::warp_to_planes--> planes --+
+//!                                                  v
 //!                     pipeline: frame queue -> vision -> hidden state -> feature queue -+
 //!                     desire --rising edge--> pulse queue ------------------------------+-> policy
 //!                                                |                                      |
@@ -14,8 +14,7 @@
 //! Source: openpilot's `selfdrive/modeld` of February 2026 (MIT). Numbers that belong
 //! to a network generation are stated once, in [`slices`].
 //!
-//! Deliberately absent: warping camera images into the model's view, messaging, and
-//! the smoothing of actions over time.
+//! Deliberately absent: messaging, and the smoothing of actions over time.
 
 mod error;
 pub mod frame;
@@ -25,7 +24,9 @@ mod pipeline;
 
 pub mod plan;
 pub mod prediction;
+pub mod recurrent;
 pub mod slices;
+pub mod warp;
 
 pub use error::OpenpilotError;
 pub use pipeline::{DrivingInput, DrivingOutput, DrivingPipeline};

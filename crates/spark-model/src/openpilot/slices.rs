@@ -9,7 +9,8 @@
 //! metadata is believed over these ([`OutputLayout::of`]).
 //!
 //! Sources: openpilot's model metadata for the split networks; for 0.7.4 the outputs
-//! declared in its `supercombo` file.
+//! declared in its `supercombo` file; for driver monitoring of 0.8 the positions its
+//! reader used then.
 
 use std::ops::Range;
 
@@ -106,6 +107,31 @@ pub const DRIVER_MONITORING: &[OutputSlice] = &laid_out([
     ("using_phone_prob_rhd", 1),
     ("wheel_on_right", 1),
     ("features", 512),
+]);
+
+/// Driver monitoring of 0.8.5 to 0.8.10, 39 values; files with 38 lack the last. Probabilities come
+/// out of the network as such; spreads are what a softplus makes of them. `unused` parts are not read
+/// by openpilot.
+pub const DRIVER_MONITORING_0_8: &[OutputSlice] = &laid_out([
+    ("face_orientation", 3),
+    ("face_position", 2),
+    ("unused_5", 1),
+    ("face_orientation_std", 3),
+    ("face_position_std", 2),
+    ("unused_11", 1),
+    ("face_prob", 1),
+    ("unused_13", 8),
+    ("left_eye_prob", 1),
+    ("unused_22", 8),
+    ("right_eye_prob", 1),
+    ("left_blink_prob", 1),
+    ("right_blink_prob", 1),
+    ("sunglasses_prob", 1),
+    ("poor_vision_prob", 1),
+    ("partial_face_prob", 1),
+    ("distracted_pose_prob", 1),
+    ("distracted_eyes_prob", 1),
+    ("occluded_prob", 1),
 ]);
 
 /// `driving_vision` one release earlier, 1536 values: each lead has 2 hypotheses of
@@ -209,6 +235,16 @@ impl OutputLayout {
             return Self::new(len, metadata::decode(text, len)?).map(Some);
         }
         let tables = [VISION, POLICY, DRIVER_MONITORING, VISION_1536, POLICY_4968];
+        // Lengths as short as these belong to many a network: its input must fit as well.
+        let (all, but_one) = (DRIVER_MONITORING_0_8, DRIVER_MONITORING_0_8.len() - 1);
+        let is_camera = |&id: &crate::graph::ValueId| graph.value(id).name == "input_img";
+        let old = [all, &all[..but_one]];
+        let old = if graph.inputs.iter().any(is_camera) {
+            &old[..]
+        } else {
+            &[]
+        };
+        let tables = tables.into_iter().chain(old.iter().copied());
         Ok(tables
             .into_iter()
             .find(|table| total(table) == len)

@@ -9,8 +9,12 @@
 
 use spark_model::graph::{Conv, Dim, Gemm, Graph, Op, Padding, PoolKind, ValueId};
 use spark_model::openpilot::frame::FRAME_BYTES;
+use spark_model::openpilot::recurrent::{RecurrentNetwork, STATE_0_7_4};
+use spark_model::openpilot::slices::OutputLayout;
 use spark_model::openpilot::{DrivingInput, DrivingPipeline, OpenpilotError, slices};
-use spark_model::{DType, ModelRunner, RunOptions, Tensor};
+use spark_model::{DType, ModelRunner, RunOptions, Tensor, onnx};
+
+use crate::data;
 
 fn known(shape: &[usize]) -> Vec<Dim> {
     shape.iter().map(|&d| Dim::Known(d)).collect()
@@ -209,4 +213,61 @@ fn networks_of_another_kind_are_refused() {
         matches!(refused, OpenpilotError::Interface { .. }),
         "{refused}"
     );
+}
+
+#[test]
+fn driver_monitoring_of_0_8_is_known_by_its_input_and_length() {
+    for name in ["dmonitoring_0_8_5", "dmonitoring_0_8_9"] {
+        let Some(file) = data::file(&format!("data/models/{name}.onnx")) else {
+            return;
+        };
+        let graph = onnx::load(&file).expect("loads");
+        let layout = OutputLayout::of(&graph).expect("sound").expect("known");
+        let place = |name: &str| {
+            let part = layout.parts().iter().find(|(n, _)| n == name);
+            part.map(|(_, range)| range.clone())
+        };
+        assert_eq!(place("face_position"), Some(3..5));
+        assert_eq!(place("face_prob"), Some(12..13));
+        assert_eq!(place("right_eye_prob"), Some(30..31));
+        assert_eq!(place("distracted_eyes_prob"), Some(37..38));
+        assert_eq!(place("occluded_prob"), None);
+    }
+}
+
+#[test]
+fn the_state_of_an_old_supercombo_goes_round() {
+    let Some(file) = data::file("data/models/supercombo_0_7_4_random_fp16.onnx") else {
+        return;
+    };
+    let options = RunOptions::new().precision(spark_model::Precision::Fp32);
+    let load = || ModelRunner::load(&file, &options).expect("loads");
+    let (output, input) = STATE_0_7_4;
+    let mut network = RecurrentNetwork::new(load(), &[(output, input)]).expect("it has both");
+    let picture = |frame: usize| {
+        let n = 12 * 128 * 256;
+        let values = (0..n)
+            .map(|i| ((i + 977 * frame) * 31 % 255) as f32)
+            .collect();
+        Tensor::from_f32([1, 12, 128, 256], values).expect("fits")
+    };
+    let desire = Tensor::zeros(DType::F32, [1, 8]).expect("fits");
+    // By hand: the state is taken from the outputs and given back.
+    let mut plain = load();
+    let mut state = Tensor::zeros(DType::F32, [1, 512]).expect("fits");
+    for frame in 0..3 {
+        let image = picture(frame);
+        let given = [("vision_input_imgs", &image), ("desire", &desire)];
+        let got = network.step(&given).expect("sound inputs");
+        let by_hand = [given[0], given[1], (input, &state)];
+        let want = plain.run(&by_hand).expect("sound inputs");
+        assert!(got == want, "frame {frame}");
+        let next = want
+            .into_iter()
+            .find(|(name, _)| name == output)
+            .expect("an output")
+            .1;
+        assert!(next != state, "the state moves");
+        state = next;
+    }
 }
