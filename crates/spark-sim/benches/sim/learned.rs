@@ -4,7 +4,7 @@
 //! network has the challenge's shape and random weights; its inputs are random, too.
 
 use crate::timing::Timing;
-use spark_model::{RunOptions, Tensor, graph::bind, reference};
+use spark_model::{Precision, RunOptions, Tensor, graph::bind, reference};
 use spark_sim::learned::{
     CONTEXT, LearnedDynamics, ModelDynamics, N_BINS, STATE_SIZE, random_dynamics,
 };
@@ -13,20 +13,23 @@ use spark_sim::random::Philox;
 const BATCH: usize = 100;
 
 pub(crate) fn run(timing: &Timing) {
-    for (name, n_threads) in [
-        ("sim/learned_dynamics/1t", 1),
-        ("sim/learned_dynamics/2t", 2),
+    let (f32, bf16) = (Precision::Fp32, Precision::Bf16);
+    for (name, n_threads, precision, most_error) in [
+        ("sim/learned_dynamics/1t", 1, f32, 1e-4),
+        ("sim/learned_dynamics/2t", 2, f32, 1e-4),
+        ("sim/learned_dynamics_bf16/1t", 1, bf16, 0.2),
+        ("sim/learned_dynamics_bf16/2t", 2, bf16, 0.2),
     ] {
         if !timing.wants(name) {
             continue;
         }
-        let options = RunOptions::new().threads(n_threads);
+        let options = RunOptions::new().threads(n_threads).precision(precision);
         let mut model =
             ModelDynamics::from_graph(random_dynamics(1), &options).expect("a valid network");
         let inputs = Inputs::random();
         let mut logits = vec![0.0; BATCH * N_BINS];
         inputs.ask(&mut model, BATCH, &mut logits);
-        check(name, &inputs, &logits);
+        check(name, &inputs, &logits, most_error);
         timing.measure(name, "model_steps", BATCH as f64, || {
             inputs.ask(&mut model, BATCH, &mut logits);
         });
@@ -59,8 +62,8 @@ impl Inputs {
     }
 }
 
-/// The first two cars against the interpreter, which computes in f64.
-fn check(name: &str, inputs: &Inputs, got: &[f32]) {
+/// The first two cars against the interpreter, which computes in f64. Logits are of order one.
+fn check(name: &str, inputs: &Inputs, got: &[f32], most_error: f64) {
     let n = 2;
     let states = inputs.states[..n * CONTEXT * STATE_SIZE].to_vec();
     let states = Tensor::from_f32([n, CONTEXT, STATE_SIZE], states).expect("a full tensor");
@@ -78,7 +81,10 @@ fn check(name: &str, inputs: &Inputs, got: &[f32]) {
         let row = &want[((car + 1) * CONTEXT - 1) * N_BINS..(car + 1) * CONTEXT * N_BINS];
         for (bin, (w, g)) in row.iter().zip(&got[car * N_BINS..]).enumerate() {
             let difference = (w - f64::from(*g)).abs();
-            assert!(difference < 1e-4, "{name}: car {car} bin {bin}: {g} != {w}");
+            assert!(
+                difference < most_error,
+                "{name}: car {car} bin {bin}: {g} != {w}"
+            );
         }
     }
 }

@@ -267,7 +267,7 @@ impl<'g> Rewriter<'g> {
 mod tests {
     use super::super::random_dynamics;
     use super::*;
-    use spark_model::{ModelRunner, RunOptions};
+    use spark_model::{ModelRunner, Precision, RunOptions};
 
     fn last_rows(graph: Graph, steps: usize) -> (Vec<f32>, u64) {
         let n = 5;
@@ -275,7 +275,8 @@ mod tests {
         let states = Tensor::from_f32([n, 20, 4], numbers(n * 80)).unwrap();
         let tokens = (0..n as i64 * 20).map(|i| (i * 389) % 1024).collect();
         let tokens = Tensor::from_i64([n, 20], tokens).unwrap();
-        let mut runner = ModelRunner::from_graph(graph, &RunOptions::new().threads(1)).unwrap();
+        let exact = RunOptions::new().threads(1).precision(Precision::Fp32);
+        let mut runner = ModelRunner::from_graph(graph, &exact).unwrap();
         let inputs = [("states", &states), ("tokens", &tokens)];
         let outputs = runner.run(&inputs).unwrap();
         assert_eq!(outputs[0].1.shape(), [n, steps, 1024]);

@@ -417,8 +417,9 @@ impl<'a> Block<'a> {
     }
 
     fn drop_lanes_with_bad_actions(&mut self, step_idx: usize) {
-        let fine = self.action.steer.iter().chain(self.action.accel.iter());
-        if fine.fold(true, |fine, x| fine & x.is_finite()) {
+        // One column after the other: the compiler makes vectors of such loops only.
+        let all_finite = |column: &[f32]| column.iter().fold(true, |all, x| all & x.is_finite());
+        if all_finite(&self.action.steer) & all_finite(&self.action.accel) {
             return;
         }
         for lane in 0..self.lanes.len() {
