@@ -47,16 +47,20 @@ impl RowSums {
     pub(crate) fn add<T: Real>(&mut self, y: &[T], dy: &[T], bias: T) {
         // Short runs in `T`, their sums in f64.
         for (y, dy) in y.chunks(64).zip(dy.chunks(64)) {
-            let (mut product, mut size, mut sum) = (T::zero(), 0.0, T::zero());
-            for (&y, &dy) in y.iter().zip(dy) {
-                let u = y - bias;
-                product += dy * u;
-                size += u.to_f64().abs();
-                sum += dy;
+            // Eight sums side by side, so that they become one vector.
+            let (mut product, mut size, mut sum) = ([T::zero(); 8], [T::zero(); 8], [T::zero(); 8]);
+            for (y, dy) in y.chunks(8).zip(dy.chunks(8)) {
+                for (i, (&y, &dy)) in y.iter().zip(dy).enumerate() {
+                    let u = y - bias;
+                    product[i] += dy * u;
+                    size[i] += if u < T::zero() { T::zero() - u } else { u };
+                    sum[i] += dy;
+                }
             }
-            self.product += product.to_f64();
-            self.size += size;
-            self.bias += sum.to_f64();
+            let total = |sums: [T; 8]| sums.iter().map(|s| s.to_f64()).sum::<f64>();
+            self.product += total(product);
+            self.size += total(size);
+            self.bias += total(sum);
         }
         self.count += y.len();
     }
