@@ -108,8 +108,11 @@ impl DeviceCode {
     /// holds no CUDA code.
     #[must_use]
     pub fn of_file(path: &Path) -> Option<Self> {
-        let is_regular = std::fs::metadata(path).ok()?.is_file();
-        let file = File::open(path).ok().filter(|_| is_regular)?;
+        // Asked before opening: to open a pipe is to wait for somebody who writes.
+        if !std::fs::metadata(path).ok()?.is_file() {
+            return None;
+        }
+        let file = File::open(path).ok()?;
         let (begin, end) = fatbin_section(&file)?;
         let mut code = Self::default();
         let mut at = begin;

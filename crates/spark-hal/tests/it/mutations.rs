@@ -261,6 +261,20 @@ fn every_file_a_pipe() {
     check_all_damaged(&Damage::BecomePipe);
 }
 
+/// With the others whole: the checks of a Spark stop early on a machine that is none.
+#[test]
+fn each_file_alone_a_pipe() {
+    let tree = Tree::of("nvidia-dgx-spark");
+    tree.add(DOCTOR_FILES);
+    for place in files(&tree.path("/")) {
+        let content = fs::read(&place).unwrap();
+        apply(&place, &Damage::BecomePipe);
+        check(&tree);
+        fs::remove_file(&place).unwrap();
+        fs::write(&place, content).unwrap();
+    }
+}
+
 #[test]
 fn every_file_a_terabyte_of_holes() {
     check_all_damaged(&Damage::BecomeTerabyteOfHoles);

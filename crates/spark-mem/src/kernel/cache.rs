@@ -125,10 +125,15 @@ fn write_file(path: &Path, code: &[u8]) -> io::Result<()> {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let damaged = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
-    let file = fs::File::open(path)?;
-    if file.metadata()?.len() > LARGEST_BYTES {
+    // Asked before opening: to open a pipe is to wait for somebody who writes.
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(damaged("it is not a regular file"));
+    }
+    if metadata.len() > LARGEST_BYTES {
         return Err(damaged("it is larger than any kernel"));
     }
+    let file = fs::File::open(path)?;
     let mut bytes = Vec::new();
     file.take(LARGEST_BYTES).read_to_end(&mut bytes)?;
     let (Some(header), Some(code)) = (bytes.get(..HEADER_BYTES), bytes.get(HEADER_BYTES..)) else {

@@ -231,6 +231,20 @@ fn kept_kernels_that_are_damaged_are_compiled_again() {
     }
 }
 
+/// Opening a pipe would wait for somebody who writes into it.
+#[test]
+fn a_pipe_in_place_of_a_kept_kernel_is_replaced() {
+    let driver = driver().pose(Persona::Spark);
+    let cache = CacheDir::new();
+    cache.compiled(&driver);
+    let path = cache.entries().remove(0);
+    std::fs::remove_file(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    assert_eq!(cache.compiled(&driver), 1);
+    assert_eq!(cache.compiled(&driver), 0, "a file is there again");
+}
+
 #[test]
 fn a_kept_kernel_that_does_not_load_is_compiled_again() {
     let driver = driver().pose(Persona::Spark);
