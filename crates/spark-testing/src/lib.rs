@@ -1,5 +1,5 @@
-//! Stand-ins for NVIDIA's driver libraries, so that the code which talks to them is
-//! tested on machines without a GPU.
+//! What tests of several crates share: stand-ins for NVIDIA's driver libraries, so that the
+//! code which talks to them is tested on machines without a GPU, and the reference data.
 //!
 //! ```text
 //! test --> StandIn::new()?.with_nvml(Age::Current, script)?
@@ -15,7 +15,9 @@
 //! and `stand_in/cuda.rs`. A program started as a process finds the stand-ins through
 //! `LD_LIBRARY_PATH`. Scripted stand-ins compute nothing: they only answer questions.
 
+mod data;
 pub mod driver;
 mod stand_in;
 
+pub use data::test_data;
 pub use stand_in::{Age, StandIn};

@@ -3,22 +3,11 @@
 use std::path::PathBuf;
 
 use candle_core::{DType, Tensor};
+use spark_testing::test_data;
 
 /// The file or folder `truth/peft/<name>` of the test data.
-///
-/// Without `SPARK_TEST_DATA` the caller is skipped and says so; on CI that is a failure.
 pub(crate) fn truth(name: &str) -> Option<PathBuf> {
-    let Some(root) = std::env::var_os("SPARK_TEST_DATA") else {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "SPARK_TEST_DATA must be set on CI"
-        );
-        eprintln!("skipped: {name} is read from SPARK_TEST_DATA, which is not set");
-        return None;
-    };
-    let path = PathBuf::from(root).join("truth/peft").join(name);
-    assert!(path.exists(), "{} does not exist", path.display());
-    Some(path)
+    test_data(&format!("truth/peft/{name}"))
 }
 
 /// The values of a tensor.

@@ -6,7 +6,8 @@ use spark_model::bench::{self, BenchError, BenchOptions, BenchReport, Progress, 
 use spark_model::graph::{Binary, Dim, Graph, Op, Unary};
 use spark_model::{DType, Precision, Tensor, onnx};
 
-use crate::{data, openpilot};
+use crate::openpilot;
+use spark_testing::test_data;
 
 /// A folder that goes away with the test.
 struct Folder(PathBuf);
@@ -297,10 +298,10 @@ fn real_models_agree_with_their_goldens() {
         "dmonitoring_0_8_5",
         "supercombo_0_7_4_random_fp16",
     ] {
-        let Some(model) = data::file(&format!("data/models/{name}.onnx")) else {
+        let Some(model) = test_data(&format!("data/models/{name}.onnx")) else {
             return;
         };
-        let golden = data::file(&format!("data/models/goldens/{name}.safetensors"));
+        let golden = test_data(&format!("data/models/goldens/{name}.safetensors"));
         let mut options = options(&model);
         (options.runs, options.warmup) = (1, 0);
         options.compare = golden;

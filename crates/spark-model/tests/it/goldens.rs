@@ -9,7 +9,7 @@ use safetensors::{Dtype, SafeTensors};
 use spark_model::cpu::Isa;
 use spark_model::{ModelRunner, RunOptions, Tensor, TensorData};
 
-use crate::data;
+use spark_testing::test_data;
 
 /// A tensor of the file, F16 widened to f32.
 fn tensor(file: &SafeTensors<'_>, name: &str) -> Tensor {
@@ -42,8 +42,8 @@ fn tensor(file: &SafeTensors<'_>, name: &str) -> Tensor {
 #[track_caller]
 fn check(model: &str, golden: &str, bar: f64, options: &RunOptions) {
     let (Some(model), Some(golden)) = (
-        data::file(&format!("data/models/{model}")),
-        data::file(&format!("data/models/goldens/{golden}")),
+        test_data(&format!("data/models/{model}")),
+        test_data(&format!("data/models/goldens/{golden}")),
     ) else {
         return;
     };

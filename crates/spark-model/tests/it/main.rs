@@ -3,7 +3,6 @@
 mod allocator;
 mod bench;
 mod conformance;
-mod data;
 mod goldens;
 mod mutations;
 mod onnx_damage;

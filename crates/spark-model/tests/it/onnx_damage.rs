@@ -17,9 +17,9 @@ use spark_model::onnx::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 };
 
-use crate::data;
 use crate::onnx_samples::every_operator;
 use crate::onnx_versions::cases;
+use spark_testing::test_data;
 
 /// Splitmix64: small, and the same on every machine.
 struct Random(u64);
@@ -132,7 +132,7 @@ impl Seeds {
         ];
         let large = files
             .iter()
-            .filter_map(|file| data::file(&format!("data/models/{file}")))
+            .filter_map(|file| test_data(&format!("data/models/{file}")))
             .map(|path| Seed::new(std::fs::read(path).expect("readable")))
             .collect();
         Self { small, large }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use spark_model::graph::{Binary, Dim, Graph, Op, PoolKind, Unary, Variadic};
 use spark_model::{DType, onnx};
 
-use crate::data;
+use spark_testing::test_data;
 
 /// What the manifest calls an operator.
 fn name_of(op: &Op) -> &'static str {
@@ -38,7 +38,7 @@ fn check(
     n_constants: usize,
     n_elements: usize,
 ) -> Option<Graph> {
-    let graph = onnx::load(&data::file(&format!("data/models/{file}"))?).expect(file);
+    let graph = onnx::load(&test_data(&format!("data/models/{file}"))?).expect(file);
     let mut got: BTreeMap<&str, usize> = BTreeMap::new();
     for node in &graph.nodes {
         *got.entry(name_of(&node.op)).or_default() += 1;

@@ -6,8 +6,8 @@ use spark_model::graph::{Dim, Graph, Op, ValueId, bind};
 use spark_model::onnx::proto::ModelProto;
 use spark_model::{DType, ModelError, Tensor, TensorData, onnx, reference};
 
-use crate::data;
 use crate::onnx_samples::every_operator;
+use spark_testing::test_data;
 
 /// An input or output: name, element type, shape.
 type Signature = (String, Option<DType>, Option<Vec<Dim>>);
@@ -96,7 +96,7 @@ const REAL: [&str; 3] = [
 #[test]
 fn messages_of_real_files_are_written_byte_for_byte() {
     for file in REAL {
-        let Some(path) = data::file(file) else { return };
+        let Some(path) = test_data(file) else { return };
         let bytes = std::fs::read(path).expect("readable");
         let model = ModelProto::decode(&bytes).expect(file);
         assert!(model.encode() == bytes, "{file} changes");
@@ -106,7 +106,7 @@ fn messages_of_real_files_are_written_byte_for_byte() {
 #[test]
 fn real_files_are_read_as_they_were_written() {
     for file in REAL {
-        let Some(path) = data::file(file) else { return };
+        let Some(path) = test_data(file) else { return };
         let graph = onnx::load(&path).expect(file);
         assert!(
             form(&written_and_read(&graph)) == form(&graph),
@@ -126,7 +126,7 @@ fn changed(before: &[u8], after: &[u8]) -> std::ops::Range<usize> {
 
 #[test]
 fn replacing_a_constant_changes_its_elements_only() {
-    let Some(path) = data::file(REAL[1]) else {
+    let Some(path) = test_data(REAL[1]) else {
         return;
     };
     let bytes = std::fs::read(path).expect("readable");

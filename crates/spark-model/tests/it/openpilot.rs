@@ -14,7 +14,7 @@ use spark_model::openpilot::slices::OutputLayout;
 use spark_model::openpilot::{DrivingInput, DrivingPipeline, OpenpilotError, slices};
 use spark_model::{DType, ModelRunner, RunOptions, Tensor, onnx};
 
-use crate::data;
+use spark_testing::test_data;
 
 fn known(shape: &[usize]) -> Vec<Dim> {
     shape.iter().map(|&d| Dim::Known(d)).collect()
@@ -218,7 +218,7 @@ fn networks_of_another_kind_are_refused() {
 #[test]
 fn driver_monitoring_of_0_8_is_known_by_its_input_and_length() {
     for name in ["dmonitoring_0_8_5", "dmonitoring_0_8_9"] {
-        let Some(file) = data::file(&format!("data/models/{name}.onnx")) else {
+        let Some(file) = test_data(&format!("data/models/{name}.onnx")) else {
             return;
         };
         let graph = onnx::load(&file).expect("loads");
@@ -237,7 +237,7 @@ fn driver_monitoring_of_0_8_is_known_by_its_input_and_length() {
 
 #[test]
 fn the_state_of_an_old_supercombo_goes_round() {
-    let Some(file) = data::file("data/models/supercombo_0_7_4_random_fp16.onnx") else {
+    let Some(file) = test_data("data/models/supercombo_0_7_4_random_fp16.onnx") else {
         return;
     };
     let options = RunOptions::new().precision(spark_model::Precision::Fp32);

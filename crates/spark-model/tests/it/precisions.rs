@@ -18,7 +18,7 @@ use spark_model::zoo::{Stream, ZooModel};
 use spark_model::{DType, ModelError, ModelRunner, Precision, RunOptions, Tensor, onnx};
 use spark_quant::{Cpu, Quantizer, Recipe};
 
-use crate::data;
+use spark_testing::test_data;
 
 type Named = Vec<(String, Tensor)>;
 
@@ -70,8 +70,8 @@ fn sixteen_bits_keep_every_slice_of_the_built_in_networks() {
 #[track_caller]
 fn golden_cosine(model: &str, bar: f64) {
     let (Some(file), Some(golden)) = (
-        data::file(&format!("data/models/{model}.onnx")),
-        data::file(&format!("data/models/goldens/{model}.safetensors")),
+        test_data(&format!("data/models/{model}.onnx")),
+        test_data(&format!("data/models/goldens/{model}.safetensors")),
     ) else {
         return;
     };

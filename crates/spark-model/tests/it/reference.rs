@@ -10,7 +10,7 @@ use safetensors::{Dtype, SafeTensors};
 use spark_model::graph::{Graph, StaticGraph, bind};
 use spark_model::{DType, Tensor, onnx, reference};
 
-use crate::data;
+use spark_testing::test_data;
 
 /// All tensors of a safetensors file, F16, F32 and F64 ones as f64.
 fn read_tensors(path: &Path) -> BTreeMap<String, Tensor> {
@@ -89,10 +89,10 @@ fn run_case(
 /// Every output within 1e-12 of PyTorch's float64 result, relative to its largest value:
 /// both sum in f64, in different orders.
 fn check_golden(model: &str, cases: &[usize]) {
-    let Some(path) = data::file(&format!("data/models/{model}.onnx")) else {
+    let Some(path) = test_data(&format!("data/models/{model}.onnx")) else {
         return;
     };
-    let Some(golden) = data::file(&format!("data/models/goldens/{model}.safetensors")) else {
+    let Some(golden) = test_data(&format!("data/models/goldens/{model}.safetensors")) else {
         return;
     };
     let graph = bind(&onnx::load(&path).expect("loads"), &[]).expect("binds");
@@ -148,13 +148,13 @@ fn with_outputs(mut graph: Graph, names: &[String]) -> Graph {
 
 #[test]
 fn tensors_inside_driver_monitoring_match_onnxruntime() {
-    let Some(path) = data::file("data/models/dmonitoring_0_8_9.onnx") else {
+    let Some(path) = test_data("data/models/dmonitoring_0_8_9.onnx") else {
         return;
     };
-    let Some(inner) = data::file("data/models/goldens/dmonitoring_0_8_9.inner.safetensors") else {
+    let Some(inner) = test_data("data/models/goldens/dmonitoring_0_8_9.inner.safetensors") else {
         return;
     };
-    let Some(golden) = data::file("data/models/goldens/dmonitoring_0_8_9.safetensors") else {
+    let Some(golden) = test_data("data/models/goldens/dmonitoring_0_8_9.safetensors") else {
         return;
     };
     let (whole, first_channels) = ("case0/inner/", "case0/inner_c0_4/");

@@ -1,21 +1,11 @@
 //! Finding outside truth, and comparing with it.
 
 use serde_json::Value;
-use std::path::PathBuf;
+use spark_testing::test_data;
 
-/// Reads `truth/sim/<name>` under `SPARK_TEST_DATA`; `None`, after saying so, where there is none.
-///
-/// With `CI` set the missing data is a failure.
+/// Reads `truth/sim/<name>` of the test data.
 pub(crate) fn truth(name: &str) -> Option<Value> {
-    let Some(root) = std::env::var_os("SPARK_TEST_DATA") else {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "SPARK_TEST_DATA must be set in CI"
-        );
-        println!("skipped: SPARK_TEST_DATA is not set, so truth/sim/{name} cannot be read");
-        return None;
-    };
-    let path = PathBuf::from(root).join("truth/sim").join(name);
+    let path = test_data(&format!("truth/sim/{name}"))?;
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
     Some(serde_json::from_str(&text).expect("truth files are JSON"))
