@@ -140,9 +140,34 @@ impl CustomOp1 for Cotangent {
 /// A case ready to run.
 struct Made {
     name: String,
-    /// DoRA, LoRA, base, candle: with the variables that training changes.
+    /// By [`KINDS`], with the variables that training changes.
     layers: Vec<(&'static str, Box<dyn Module>, VarMap)>,
     x: Var,
+}
+
+impl Made {
+    /// The layers and their variables in the order of [`KINDS`].
+    fn new(name: String, layers: [Box<dyn Module>; 4], variables: [VarMap; 4], x: Var) -> Self {
+        let layers = KINDS.into_iter().zip(layers).zip(variables);
+        let layers = layers.map(|((kind, layer), variables)| (kind, layer, variables));
+        Self {
+            name,
+            layers: layers.collect(),
+            x,
+        }
+    }
+}
+
+/// What is timed of each layer.
+const KINDS: [&str; 4] = ["dora", "lora", "base", "candle"];
+
+/// A layer and its variables.
+fn adapted<L>(
+    config: LayerConfig,
+    adapt: impl Fn(LayerConfig, &VarMap) -> spark_dora::Result<L>,
+) -> spark_dora::Result<(L, VarMap)> {
+    let variables = VarMap::new();
+    Ok((adapt(config, &variables)?, variables))
 }
 
 /// Error allowed against the merged layer, relative to the scale of the output.
@@ -171,27 +196,23 @@ impl Case {
                 let bias = Tensor::randn(0f32, 1.0, outputs, &Device::Cpu)?;
                 let base = Linear::new(weight, Some(bias));
                 let x = Var::randn(0f32, 1.0, (tokens, inputs), &Device::Cpu)?;
-                let (dora, lora) = (VarMap::new(), VarMap::new());
                 let adapt = |config, variables: &VarMap| {
                     DoraLinear::from_linear(&base, &config, builder(variables))
                 };
-                let layers = (
-                    adapt(LayerConfig::dora(rank), &dora)?,
-                    adapt(LayerConfig::lora(rank), &lora)?,
-                );
-                disturb(&dora)?;
-                check(&layers.0, &layers.0.merge()?.layer, &x)?;
+                let (dora, dora_variables) = adapted(LayerConfig::dora(rank), adapt)?;
+                let (lora, lora_variables) = adapted(LayerConfig::lora(rank), adapt)?;
+                disturb(&dora_variables)?;
+                check(&dora, &dora.merge()?.layer, &x)?;
                 let bare = DoraLinear::from_tensors(&base, None, None, 1.0)?;
-                Ok(Made {
-                    name: self.name(),
-                    layers: vec![
-                        ("dora", Box::new(layers.0), dora),
-                        ("lora", Box::new(layers.1), lora),
-                        ("base", Box::new(bare), VarMap::new()),
-                        ("candle", Box::new(base), VarMap::new()),
-                    ],
-                    x,
-                })
+                let layers: [Box<dyn Module>; 4] = [
+                    Box::new(dora),
+                    Box::new(lora),
+                    Box::new(bare),
+                    Box::new(base),
+                ];
+                let none = VarMap::new();
+                let variables = [dora_variables, lora_variables, none.clone(), none];
+                Ok(Made::new(self.name(), layers, variables, x))
             }
             Self::Conv(ref c) => {
                 let shape = (c.outputs, c.inputs, c.kernel, c.kernel);
@@ -205,27 +226,23 @@ impl Case {
                 let base = Conv2d::new(weight, Some(bias), config);
                 let (height, width) = c.extent;
                 let x = Var::randn(0f32, 1.0, (c.batch, c.inputs, height, width), &Device::Cpu)?;
-                let (dora, lora) = (VarMap::new(), VarMap::new());
                 let adapt = |config, variables: &VarMap| {
                     DoraConv2d::from_conv2d(&base, &config, builder(variables))
                 };
-                let layers = (
-                    adapt(LayerConfig::dora(c.rank), &dora)?,
-                    adapt(LayerConfig::lora(c.rank), &lora)?,
-                );
-                disturb(&dora)?;
-                check(&layers.0, &layers.0.merge()?.layer, &x)?;
+                let (dora, dora_variables) = adapted(LayerConfig::dora(c.rank), adapt)?;
+                let (lora, lora_variables) = adapted(LayerConfig::lora(c.rank), adapt)?;
+                disturb(&dora_variables)?;
+                check(&dora, &dora.merge()?.layer, &x)?;
                 let bare = DoraConv2d::from_tensors(&base, None, None, 1.0)?;
-                Ok(Made {
-                    name: self.name(),
-                    layers: vec![
-                        ("dora", Box::new(layers.0), dora),
-                        ("lora", Box::new(layers.1), lora),
-                        ("base", Box::new(bare), VarMap::new()),
-                        ("candle", Box::new(base), VarMap::new()),
-                    ],
-                    x,
-                })
+                let layers: [Box<dyn Module>; 4] = [
+                    Box::new(dora),
+                    Box::new(lora),
+                    Box::new(bare),
+                    Box::new(base),
+                ];
+                let none = VarMap::new();
+                let variables = [dora_variables, lora_variables, none.clone(), none];
+                Ok(Made::new(self.name(), layers, variables, x))
             }
         }
     }
