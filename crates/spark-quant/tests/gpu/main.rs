@@ -9,20 +9,16 @@
 #[path = "../it/device_cases.rs"]
 mod device_cases;
 
+use spark_hal::config;
 use spark_mem::{Device, DeviceOptions};
 
 /// Runs a test on the first GPU.
 #[track_caller]
 fn with_gpu(name: &str, test: fn(&Device)) {
-    let required = std::env::var_os("SPARK_REQUIRE_GPU").is_some_and(|on| on == "1");
-    let options = DeviceOptions {
-        use_unified_memory: true,
-        budget_bytes: None,
-        cache_dir: std::env::var_os("SPARK_CACHE_DIR").map(Into::into),
-    };
+    let options = DeviceOptions::from_config(config());
     match Device::cuda(0, options) {
         Ok(device) => test(&device),
-        Err(why) if required => panic!("{name}: {why}"),
+        Err(why) if config().require_gpu => panic!("{name}: {why}"),
         Err(why) => println!("skipped: {name} needs a GPU ({why})"),
     }
 }
