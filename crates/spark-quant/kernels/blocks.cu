@@ -18,6 +18,16 @@
 constexpr unsigned ALL_LANES = 0xFFFFFFFFu;
 constexpr unsigned INFINITY_BITS = 0x7F800000u;
 
+__device__ inline unsigned long long thread_number() {
+  return static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+
+// Every thread takes part in the shuffles, also those behind the end.
+__device__ inline float4 four_or_zeros(const float4* values, unsigned long long i, unsigned long long n_fours) {
+  if (i < n_fours) return values[i];
+  return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+
 __device__ inline unsigned magnitude_bits(float x) { return __float_as_uint(x) & 0x7FFFFFFFu; }
 
 __device__ inline unsigned larger(unsigned a, unsigned b) { return a > b ? a : b; }
@@ -79,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(256)
 largest_magnitude_f32(unsigned* largest, const float4* values, unsigned long long n_fours) {
   unsigned bits = 0;
   unsigned long long stride = static_cast<unsigned long long>(gridDim.x) * blockDim.x;
-  for (unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_fours; i += stride) {
+  for (unsigned long long i = thread_number(); i < n_fours; i += stride) {
     bits = larger(bits, largest_of(values[i]));
   }
   bits = largest_of_threads(bits, 32);
@@ -98,13 +108,11 @@ __device__ inline float tensor_scale(unsigned largest) {
 extern "C" __global__ void __launch_bounds__(256)
 nvfp4_from_f32(unsigned short* codes, unsigned char* scales, const float4* values, const unsigned* largest,
                unsigned long long n_fours) {
-  unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  bool inside = i < n_fours;
-  float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  if (inside) x = values[i];
+  unsigned long long i = thread_number();
+  float4 x = four_or_zeros(values, i, n_fours);
   unsigned amax = largest_of_threads(largest_of(x), 4);
   // A tensor that is not finite has no scale; whoever reads the largest magnitude learns it.
-  if (!inside || *largest >= INFINITY_BITS) return;
+  if (i >= n_fours || *largest >= INFINITY_BITS) return;
   float tensor = tensor_scale(*largest);
   float raw = __uint_as_float(amax) / (6.0f * tensor);
   raw = raw > 0.001953125f ? raw : 0.001953125f;
@@ -124,7 +132,7 @@ __device__ inline float4 four_e2m1(unsigned codes, float factor) {
 extern "C" __global__ void __launch_bounds__(256)
 f32_from_nvfp4(float4* values, const unsigned short* codes, const unsigned char* scales, float tensor,
                unsigned long long n_fours) {
-  unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  unsigned long long i = thread_number();
   if (i < n_fours) values[i] = four_e2m1(codes[i], e4m3_value(scales[i / 4]) * tensor);
 }
 
@@ -152,12 +160,10 @@ __device__ inline float4 times(float4 x, float factor) {
 
 extern "C" __global__ void __launch_bounds__(256)
 mxfp4_from_f32(unsigned short* codes, unsigned char* scales, const float4* values, unsigned long long n_fours) {
-  unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  bool inside = i < n_fours;
-  float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  if (inside) x = values[i];
+  unsigned long long i = thread_number();
+  float4 x = four_or_zeros(values, i, n_fours);
   unsigned amax = largest_of_threads(largest_of(x), 8);
-  if (!inside) return;
+  if (i >= n_fours) return;
   unsigned scale = e8m0_code(amax, 2u);
   x = times(x, e8m0_reciprocal(scale));
   codes[i] = static_cast<unsigned short>(e2m1_code(x.x, x.x) | e2m1_code(x.y, x.y) << 4 | e2m1_code(x.z, x.z) << 8 |
@@ -167,12 +173,10 @@ mxfp4_from_f32(unsigned short* codes, unsigned char* scales, const float4* value
 
 extern "C" __global__ void __launch_bounds__(256)
 mxfp8_from_f32(unsigned* codes, unsigned char* scales, const float4* values, unsigned long long n_fours) {
-  unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  bool inside = i < n_fours;
-  float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  if (inside) x = values[i];
+  unsigned long long i = thread_number();
+  float4 x = four_or_zeros(values, i, n_fours);
   unsigned amax = largest_of_threads(largest_of(x), 8);
-  if (!inside) return;
+  if (i >= n_fours) return;
   unsigned scale = e8m0_code(amax, 8u);
   x = times(x, e8m0_reciprocal(scale));
   codes[i] = e4m3_code(x.x) | e4m3_code(x.y) << 8 | e4m3_code(x.z) << 16 | e4m3_code(x.w) << 24;
@@ -181,13 +185,13 @@ mxfp8_from_f32(unsigned* codes, unsigned char* scales, const float4* values, uns
 
 extern "C" __global__ void __launch_bounds__(256)
 f32_from_mxfp4(float4* values, const unsigned short* codes, const unsigned char* scales, unsigned long long n_fours) {
-  unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  unsigned long long i = thread_number();
   if (i < n_fours) values[i] = four_e2m1(codes[i], e8m0_value(scales[i / 8]));
 }
 
 extern "C" __global__ void __launch_bounds__(256)
 f32_from_mxfp8(float4* values, const unsigned* codes, const unsigned char* scales, unsigned long long n_fours) {
-  unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  unsigned long long i = thread_number();
   if (i >= n_fours) return;
   unsigned four = codes[i];
   float4 x = make_float4(e4m3_value(four), e4m3_value(four >> 8), e4m3_value(four >> 16), e4m3_value(four >> 24));
@@ -207,7 +211,7 @@ __device__ inline void row_and_column(unsigned long long i, unsigned n_tiles, un
 extern "C" __global__ void __launch_bounds__(256)
 swizzle_scales(unsigned char* tiles, const unsigned char* scales, unsigned n_rows, unsigned n_columns,
                unsigned long long n_bytes) {
-  unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  unsigned long long i = thread_number();
   if (i >= n_bytes) return;
   unsigned long long row;
   unsigned column;
@@ -218,7 +222,7 @@ swizzle_scales(unsigned char* tiles, const unsigned char* scales, unsigned n_row
 extern "C" __global__ void __launch_bounds__(256)
 unswizzle_scales(unsigned char* scales, const unsigned char* tiles, unsigned n_rows, unsigned n_columns,
                  unsigned long long n_bytes) {
-  unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  unsigned long long i = thread_number();
   if (i >= n_bytes) return;
   unsigned long long row;
   unsigned column;
