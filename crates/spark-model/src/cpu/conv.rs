@@ -6,17 +6,21 @@
 //! border  per tap and pixel: a row of the image, or a row of zeros
 //! ```
 //!
+//! Where the result has few channels, segments of a row are computed instead (`sliding`).
+//!
 //! A transposed convolution is the same product over the taps whose stride lands on a
 //! source pixel; the others read zeros.
 
 use super::columns::{Columns, Source};
 use super::formats::ProductFormat;
 use super::gemm::{
-    Ahead, MAX_ROWS, TapRows, Tile, TileEpilogue, TileShape, next_rows, panel_offset, panels,
+    Ahead, MAX_ROWS, Results, TapRows, Tile, TileEpilogue, TileShape, next_rows, panel_offset,
+    panels,
 };
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
 use super::simd::Isa;
+use super::sliding::{self, Segment};
 use super::threads::Pool;
 use crate::plan::{ConvStep, Window};
 
@@ -36,6 +40,8 @@ pub(crate) struct PreparedConv {
     zeros: AlignedF32,
     /// Elements from a pixel's first tap to each tap.
     tap_offsets: Vec<isize>,
+    /// Whether segments of rows are computed instead of tiles.
+    is_sliding: bool,
 }
 
 impl PreparedConv {
@@ -86,6 +92,7 @@ impl PreparedConv {
             bias_stride,
             zeros: AlignedF32::zeros(w.in_per_group),
             tap_offsets,
+            is_sliding: sliding::suits(isa, step, columns),
         }
     }
 
@@ -159,6 +166,7 @@ impl PreparedConv {
                 }
                 let job = Job {
                     image: &part,
+                    is_sliding: self.is_sliding,
                     tap_offsets: &self.tap_offsets,
                     w: packed.wrapping_add(panel_offset(
                         panel,
@@ -169,8 +177,8 @@ impl PreparedConv {
                     shape: TileShape {
                         taps: w.taps,
                         depth: w.in_per_group,
-                        columns: (panel.vectors * isa.lanes()).min(w.out_per_group - panel.column),
                     },
+                    n_columns: (panel.vectors * isa.lanes()).min(w.out_per_group - panel.column),
                     epilogue: TileEpilogue {
                         bias: if epilogue.bias.is_null() {
                             epilogue.bias
@@ -241,10 +249,13 @@ impl Image {
 /// All tiles of one panel over a range of pixels.
 struct Job<'a> {
     image: &'a Image,
+    is_sliding: bool,
     tap_offsets: &'a [isize],
     w: *const f32,
     columns: Columns,
     column: usize,
+    /// Columns of the panel that exist.
+    n_columns: usize,
     shape: TileShape,
     epilogue: TileEpilogue,
 }
@@ -301,6 +312,10 @@ impl Job<'_> {
     ///
     /// Pointers must be valid for the step's shapes and the pixels not written elsewhere.
     unsafe fn run(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
+        if self.is_sliding {
+            // SAFETY: forwarded.
+            return unsafe { self.slide(isa, vectors, first, last) };
+        }
         let steps = self.shape.taps * self.columns.words(self.shape.depth);
         let panel_len = steps * vectors * isa.lanes();
         let (mut m, mut index) = (first, 0);
@@ -311,6 +326,54 @@ impl Job<'_> {
             unsafe { self.tile(isa, vectors, m, rows, ahead) };
             m += rows;
             index += 1;
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Job::run`]; [`sliding::suits`] must hold for the step.
+    unsafe fn slide(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
+        let image = self.image;
+        let window = &image.window;
+        let mut m = first;
+        while m < last {
+            let [y, x] = [m / image.width, m % image.width].map(|i| i as isize);
+            let len = Segment::most(vectors)
+                .min(last - m)
+                .min(image.width - x as usize);
+            let top = y * window.stride[0] as isize - window.pad[0] as isize;
+            let dilation = window.dilation[0] as isize;
+            let is_inside =
+                |row: &usize| (0..image.extent[0]).contains(&(top + *row as isize * dilation));
+            let height = window.kernel[0];
+            let begin = (0..height).find(is_inside).unwrap_or(height);
+            let end = (begin..height)
+                .rfind(is_inside)
+                .map_or(begin, |row| row + 1);
+            let at = |strides: &[isize; 4]| y * strides[2] + x * strides[3] + self.column as isize;
+            let segment = Segment {
+                x: image.x.wrapping_offset(top * image.x_strides[2]),
+                x_strides: [dilation * image.x_strides[2], image.x_strides[3]],
+                rows: begin..end,
+                first: x * window.stride[1] as isize - window.pad[1] as isize,
+                width: image.extent[1],
+                depth: self.shape.depth,
+                w: self.w,
+                y: image.y.wrapping_offset(at(&image.y_strides)),
+                y_stride: image.y_strides[3],
+                residual: match image.residual.is_null() {
+                    true => image.residual,
+                    false => image.residual.wrapping_offset(at(&image.residual_strides)),
+                },
+                residual_stride: image.residual_strides[3],
+                len,
+                columns: self.n_columns,
+                epilogue: &self.epilogue,
+            };
+            // SAFETY: the window's rows are in the image, and results first..last exist by the
+            // caller's word.
+            unsafe { segment.run(isa, vectors, window.kernel[1], window.stride[1]) };
+            m += len;
         }
     }
 
@@ -361,14 +424,17 @@ impl Job<'_> {
             columns: self.columns,
             ahead,
             shape: self.shape,
-            y: std::array::from_fn(|i| image.y.wrapping_offset(place(&image.y_strides, i))),
-            residual: std::array::from_fn(|i| match image.residual.is_null() {
-                true => image.residual,
-                false => image
-                    .residual
-                    .wrapping_offset(place(&image.residual_strides, i)),
-            }),
-            epilogue: &self.epilogue,
+            results: Results {
+                y: std::array::from_fn(|i| image.y.wrapping_offset(place(&image.y_strides, i))),
+                residual: std::array::from_fn(|i| match image.residual.is_null() {
+                    true => image.residual,
+                    false => image
+                        .residual
+                        .wrapping_offset(place(&image.residual_strides, i)),
+                }),
+                columns: self.n_columns,
+                epilogue: &self.epilogue,
+            },
         };
         // SAFETY: rows point at in-image pixels or at the row of zeros, all of `depth` channels;
         // results and residuals are pixels of their views.

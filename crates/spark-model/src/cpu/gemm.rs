@@ -137,15 +137,25 @@ pub(crate) struct TileEpilogue {
     pub(crate) isa: Isa,
 }
 
-/// Depth and width of a tile.
+/// Where a tile's results go: rows beyond its own are ignored.
+pub(crate) struct Results<'a> {
+    /// The results.
+    pub(crate) y: [*mut f32; MAX_ROWS],
+    /// Added to the results; null for none.
+    pub(crate) residual: [*const f32; MAX_ROWS],
+    /// Columns of the panel that exist; more than all but the last vector.
+    pub(crate) columns: usize,
+    /// After the product.
+    pub(crate) epilogue: &'a TileEpilogue,
+}
+
+/// Depth of a tile.
 #[derive(Clone, Copy)]
 pub(crate) struct TileShape {
     /// Taps.
     pub(crate) taps: usize,
     /// Elements per tap and row.
     pub(crate) depth: usize,
-    /// Columns of the panel that exist; more than all but the last vector.
-    pub(crate) columns: usize,
 }
 
 /// One tile: rows beyond its own are ignored.
@@ -160,14 +170,10 @@ pub(crate) struct Tile<'a> {
     pub(crate) w: *const f32,
     /// How they are held.
     pub(crate) columns: Columns,
-    /// Depth and width.
+    /// Depth.
     pub(crate) shape: TileShape,
-    /// Results.
-    pub(crate) y: [*mut f32; MAX_ROWS],
-    /// Added to the results; null for none.
-    pub(crate) residual: [*const f32; MAX_ROWS],
-    /// After the product.
-    pub(crate) epilogue: &'a TileEpilogue,
+    /// Where the results go.
+    pub(crate) results: Results<'a>,
     /// What to ask for meanwhile.
     pub(crate) ahead: Ahead,
 }
@@ -212,7 +218,7 @@ impl Tile<'_> {
     /// # Safety
     ///
     /// For each of the rows: `x` and `border` must give pointers readable for `shape.depth` elements,
-    /// `y` must be writable and `residual`, if not null, readable for `shape.columns`. `w` must hold
+    /// `y` must be writable and `residual`, if not null, readable for `results.columns`. `w` must hold
     /// `taps * columns.words(depth) * vectors * LANES` elements, and the bias, if any, `vectors * LANES`.
     pub(crate) unsafe fn run(&self, isa: Isa, vectors: usize, rows: usize) {
         // SAFETY: forwarded; `isa` names a set this processor has.
@@ -274,7 +280,7 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
     }
     // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract.
     unsafe {
-        let mut acc = start::<S, NV, MR>(t);
+        let mut acc = start::<S, NV, MR>(t.results.epilogue);
         let mut w = t.w;
         let mut ahead = t.ahead.start;
         for tap in 0..t.shape.taps {
@@ -291,7 +297,7 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
                 }
             }
         }
-        finish::<S, NV, MR>(t, acc);
+        finish::<S, NV, MR>(&t.results, acc);
     }
 }
 
@@ -320,9 +326,9 @@ pub(crate) unsafe fn ask<S: Simd, const NV: usize, const MR: usize>(
 /// As [`Tile::run`].
 #[inline(always)]
 pub(crate) unsafe fn start<S: Simd, const NV: usize, const MR: usize>(
-    t: &Tile<'_>,
+    epilogue: &TileEpilogue,
 ) -> [[S::V; NV]; MR] {
-    let bias = t.epilogue.bias;
+    let bias = epilogue.bias;
     // SAFETY: the bias, if any, has `NV` vectors.
     unsafe {
         match bias.is_null() {
@@ -343,10 +349,10 @@ pub(crate) unsafe fn start<S: Simd, const NV: usize, const MR: usize>(
     reason = "constant bounds unroll, iterators may not"
 )]
 pub(crate) unsafe fn finish<S: Simd, const NV: usize, const MR: usize>(
-    t: &Tile<'_>,
+    t: &Results<'_>,
     mut acc: [[S::V; NV]; MR],
 ) {
-    let (shape, epilogue) = (t.shape, t.epilogue);
+    let epilogue = t.epilogue;
     let residual = !t.residual[0].is_null();
     // What is still to happen to the values after they are stored.
     let function = match epilogue.activation {
@@ -357,7 +363,7 @@ pub(crate) unsafe fn finish<S: Simd, const NV: usize, const MR: usize>(
     // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract.
     unsafe {
         // Loops with constant bounds only: they unroll, which keeps `acc` in registers.
-        let last = shape.columns - (NV - 1) * S::LANES;
+        let last = t.columns - (NV - 1) * S::LANES;
         if epilogue.residual_first && residual {
             for i in 0..MR {
                 add_row::<S, NV>(&mut acc[i], t.residual[i], last);
@@ -391,18 +397,18 @@ pub(crate) unsafe fn finish<S: Simd, const NV: usize, const MR: usize>(
             }
         }
         if let Some(function) = function {
-            math::apply_rows(epilogue.isa, function, &t.y[..MR], shape.columns);
+            math::apply_rows(epilogue.isa, function, &t.y[..MR], t.columns);
         }
         if late_residual {
             for (&y, &r) in t.y[..MR].iter().zip(&t.residual) {
-                let row = std::slice::from_raw_parts_mut(y, shape.columns);
+                let row = std::slice::from_raw_parts_mut(y, t.columns);
                 for (j, value) in row.iter_mut().enumerate() {
                     *value += *r.add(j);
                 }
             }
         }
         if epilogue.rounded && (function.is_some() || late_residual) {
-            rounding::round_rows(epilogue.isa, &t.y[..MR], shape.columns);
+            rounding::round_rows(epilogue.isa, &t.y[..MR], t.columns);
         }
     }
 }
@@ -501,20 +507,22 @@ pub(crate) unsafe fn product_rows(
             shape: TileShape {
                 taps: 1,
                 depth: p.k,
-                columns,
             },
-            y: std::array::from_fn(|i| {
-                p.y.wrapping_offset(row(i) * p.y_stride)
-                    .wrapping_add(panel.column)
-            }),
-            residual: std::array::from_fn(|i| match p.residual.is_null() {
-                true => p.residual,
-                false => p
-                    .residual
-                    .wrapping_offset(row(i) * p.residual_stride)
-                    .wrapping_add(panel.column),
-            }),
-            epilogue: &epilogue,
+            results: Results {
+                y: std::array::from_fn(|i| {
+                    p.y.wrapping_offset(row(i) * p.y_stride)
+                        .wrapping_add(panel.column)
+                }),
+                residual: std::array::from_fn(|i| match p.residual.is_null() {
+                    true => p.residual,
+                    false => p
+                        .residual
+                        .wrapping_offset(row(i) * p.residual_stride)
+                        .wrapping_add(panel.column),
+                }),
+                columns,
+                epilogue: &epilogue,
+            },
         };
         // SAFETY: rows first..last and the panel's columns exist by the caller's word.
         unsafe { tile.run(isa, panel.vectors, rows) };

@@ -50,18 +50,23 @@ unsafe fn within<S: Simd>(v: S::V, low: f32, high: f32) -> S::V {
     unsafe { S::min(S::splat(high), S::max(S::splat(low), v)) }
 }
 
-/// `e^x`, within 2 ulp; 0 below -104, infinity above 88.73, subnormals kept, NaN stays NaN.
+/// The `n` of `x = n ln 2 + r` with the smallest `r`.
 #[inline(always)]
-pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
+unsafe fn nearest_power<S: Simd>(x: S::V) -> S::V {
     // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
     const MAGIC: f32 = 12_582_912.0;
-    // SAFETY: as above; the bounds keep `n` in the range of `scale`.
+    // SAFETY: as above.
     unsafe {
-        let x = within::<S>(x, -104.0, 89.0);
         let magic = S::splat(MAGIC);
-        let n = S::sub(S::fma(x, S::splat(std::f32::consts::LOG2_E), magic), magic);
-        let r = S::fma(n, S::splat(-0.693_359_4), x);
-        let r = S::fma(n, S::splat(2.121_944_4e-4), r);
+        S::sub(S::fma(x, S::splat(std::f32::consts::LOG2_E), magic), magic)
+    }
+}
+
+/// `e^r - 1` for |r| <= ln 2 / 2, within 2 ulp.
+#[inline(always)]
+unsafe fn exp_minus_one_small<S: Simd>(r: S::V) -> S::V {
+    // SAFETY: as above.
+    unsafe {
         let p = polynomial::<S, 6>(
             r,
             [
@@ -73,8 +78,20 @@ pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
                 5.0e-1,
             ],
         );
-        let y = S::add(S::fma(S::mul(p, r), r, r), S::splat(1.0));
-        S::scale(y, n)
+        S::fma(S::mul(p, r), r, r)
+    }
+}
+
+/// `e^x`, within 2 ulp; 0 below -104, infinity above 88.73, subnormals kept, NaN stays NaN.
+#[inline(always)]
+pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as above; the bounds keep `n` in the range of `scale`.
+    unsafe {
+        let x = within::<S>(x, -104.0, 89.0);
+        let n = nearest_power::<S>(x);
+        let r = S::fma(n, S::splat(-0.693_359_4), x);
+        let r = S::fma(n, S::splat(2.121_944_4e-4), r);
+        S::scale(S::add(exp_minus_one_small::<S>(r), S::splat(1.0)), n)
     }
 }
 
@@ -189,38 +206,48 @@ unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
     }
 }
 
-/// `e^x - 1` for x <= 0, within 1e-7 absolute and 4 ulp relative above -0.35.
+/// `e^x - 1` for x <= 0, within 2 ulp; NaN stays.
+///
+/// `e^x - 1 = 2^n (e^r - 1) + (2^n - 1)`: nothing cancels, as `e^r - 1` keeps its relative
+/// precision and stands alone where `n` is zero.
 #[inline(always)]
 unsafe fn exp_minus_one_negative<S: Simd>(x: S::V) -> S::V {
-    // Taylor where the subtraction would cancel; the first left-out term is x^9 / 9!.
-    // SAFETY: as above.
+    // SAFETY: as above; the bound keeps `n` in the range of `scale`, and gives -1 to the last bit.
     unsafe {
-        let p = polynomial::<S, 7>(
-            x,
-            [
-                2.480_158_7e-5,
-                1.984_127e-4,
-                1.388_888_9e-3,
-                8.333_333e-3,
-                4.166_666_8e-2,
-                1.666_666_7e-1,
-                0.5,
-            ],
-        );
-        let small = S::fma(S::mul(p, x), x, x);
-        let large = S::sub(exp::<S>(x), S::splat(1.0));
-        S::select_less(S::splat(-0.35), x, small, large)
+        let x = S::max(S::splat(-18.0), x);
+        let n = nearest_power::<S>(x);
+        // With |n| <= 26 one constant for ln 2 is near enough: it errs by 2e-9.
+        let r = S::fma(n, S::splat(-std::f32::consts::LN_2), x);
+        let power = S::scale(S::splat(1.0), n);
+        let small = exp_minus_one_small::<S>(r);
+        S::fma(power, small, S::sub(power, S::splat(1.0)))
     }
 }
 
-/// `alpha (e^(x * inner) - 1)` below zero, `x` above; NaN stays.
+/// `alpha (e^x - 1)` below zero, `x` above; NaN stays.
 #[inline(always)]
-unsafe fn elu<S: Simd>(x: S::V, alpha: f32, inner: f32) -> S::V {
+unsafe fn elu<S: Simd>(x: S::V, alpha: f32) -> S::V {
+    // SAFETY: as above.
+    unsafe { elu_of::<S>(x, S::min(S::splat(0.0), x), alpha) }
+}
+
+/// `alpha (e^below - 1)` where `x` is below zero, `x` above; NaN stays.
+#[inline(always)]
+unsafe fn elu_of<S: Simd>(x: S::V, below: S::V, alpha: f32) -> S::V {
     // SAFETY: as above.
     unsafe {
-        let below = S::mul(S::min(S::splat(0.0), x), S::splat(inner));
         let low = S::mul(S::splat(alpha), exp_minus_one_negative::<S>(below));
         S::select_less(S::splat(0.0), x, x, low)
+    }
+}
+
+/// `alpha (e^(x / alpha) - 1)` below zero, `x` above; NaN stays.
+#[inline(always)]
+unsafe fn celu<S: Simd>(x: S::V, alpha: f32) -> S::V {
+    // SAFETY: as above.
+    unsafe {
+        let below = S::mul(S::min(S::splat(0.0), x), S::splat(1.0 / alpha));
+        elu_of::<S>(x, below, alpha)
     }
 }
 
@@ -330,11 +357,11 @@ unsafe fn apply_kernel<S: Simd>(op: Unary, x: &mut [f32]) {
             Unary::Relu => map_vectors!(S, x, v => positive::<S>(v)),
             Unary::LeakyRelu { alpha } => map(x, |v| if v < 0.0 { alpha * v } else { v }),
             Unary::ThresholdedRelu { alpha } => map(x, |v| if v > alpha { v } else { 0.0 }),
-            Unary::Elu { alpha } => map_vectors!(S, x, v => elu::<S>(v, alpha, 1.0)),
+            Unary::Elu { alpha } => map_vectors!(S, x, v => elu::<S>(v, alpha)),
             Unary::Selu { alpha, gamma } => {
-                map_vectors!(S, x, v => S::mul(S::splat(gamma), elu::<S>(v, alpha, 1.0)))
+                map_vectors!(S, x, v => S::mul(S::splat(gamma), elu::<S>(v, alpha)))
             }
-            Unary::Celu { alpha } => map_vectors!(S, x, v => elu::<S>(v, alpha, 1.0 / alpha)),
+            Unary::Celu { alpha } => map_vectors!(S, x, v => celu::<S>(v, alpha)),
             Unary::Sigmoid => map_vectors!(S, x, v => sigmoid::<S>(v)),
             Unary::HardSigmoid { alpha, beta } => map_vectors!(S, x, v => {
                 within::<S>(S::fma(S::splat(alpha), v, S::splat(beta)), 0.0, 1.0)
@@ -387,8 +414,16 @@ pub(crate) unsafe fn apply_rows(isa: Isa, op: Unary, rows: &[*mut f32], columns:
 
 #[inline(always)]
 unsafe fn rows_kernel<S: Simd>(op: Unary, rows: &[*mut f32], columns: usize) {
-    for &row in rows {
-        // SAFETY: the caller of `apply_rows` vouches for `columns` elements.
+    // One loop over rows that touch: short ones would each wait for their own result.
+    let touch = rows
+        .windows(2)
+        .all(|pair| pair[0].wrapping_add(columns) == pair[1]);
+    let (count, columns) = match touch {
+        true => (rows.len().min(1), columns * rows.len()),
+        false => (rows.len(), columns),
+    };
+    for &row in &rows[..count] {
+        // SAFETY: the caller of `apply_rows` vouches for `columns` elements of every row.
         unsafe { apply_kernel::<S>(op, std::slice::from_raw_parts_mut(row, columns)) }
     }
 }

@@ -38,6 +38,7 @@ mod reduce;
 mod resample;
 mod rounding;
 mod simd;
+mod sliding;
 mod threads;
 mod transfer;
 

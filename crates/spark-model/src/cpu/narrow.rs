@@ -47,7 +47,7 @@ unsafe fn tile_f16<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
     }
     // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract.
     unsafe {
-        let mut acc = start::<S, NV, MR>(t);
+        let mut acc = start::<S, NV, MR>(t.results.epilogue);
         let mut w = t.w.cast::<u16>();
         let mut ahead = t.ahead.start;
         for tap in 0..t.shape.taps {
@@ -69,7 +69,7 @@ unsafe fn tile_f16<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
                 w = w.add(NV * S::LANES);
             }
         }
-        finish::<S, NV, MR>(t, acc);
+        finish::<S, NV, MR>(&t.results, acc);
     }
 }
 
@@ -84,7 +84,7 @@ unsafe fn tile_bf16<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
     }
     // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract.
     unsafe {
-        let mut acc = start::<S, NV, MR>(t);
+        let mut acc = start::<S, NV, MR>(t.results.epilogue);
         let mut w = t.w;
         let mut ahead = t.ahead.start;
         for tap in 0..t.shape.taps {
@@ -113,7 +113,7 @@ unsafe fn tile_bf16<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
                 ask::<S, NV, MR>(t, w, &mut ahead);
             }
         }
-        finish::<S, NV, MR>(t, acc);
+        finish::<S, NV, MR>(&t.results, acc);
     }
 }
 
@@ -167,7 +167,7 @@ unsafe fn tile_dot<const NV: usize, const MR: usize>(t: &Tile<'_>) {
     // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract; the
     // processor has the instructions.
     unsafe {
-        let mut acc = start::<Avx512, NV, MR>(t);
+        let mut acc = start::<Avx512, NV, MR>(t.results.epilogue);
         let mut w = t.w;
         let mut ahead = t.ahead.start;
         for tap in 0..t.shape.taps {
@@ -191,7 +191,7 @@ unsafe fn tile_dot<const NV: usize, const MR: usize>(t: &Tile<'_>) {
                 }
             }
         }
-        finish::<Avx512, NV, MR>(t, acc);
+        finish::<Avx512, NV, MR>(&t.results, acc);
     }
 }
 
