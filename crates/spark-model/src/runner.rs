@@ -18,7 +18,7 @@ use spark_hal::config::{CudaUse, DeviceChoice, PrecisionChoice};
 
 use crate::cpu::{Executor, Isa, Peaks, Pool};
 use crate::graph::{Dim, Graph, bind};
-use crate::plan::lower;
+use crate::plan::{Plan, lower};
 use crate::precision::{Activations, Arithmetic, Bf16Products, Wanted};
 use crate::{ModelError, Precision, Tensor, onnx};
 
@@ -148,7 +148,7 @@ pub fn parse_device(text: &str) -> Result<DeviceChoice, ModelError> {
     }
 }
 
-/// Bytes a runner holds.
+/// Bytes a runner holds; where an input shape is open, the model's own constants besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunnerMemory {
     /// Intermediate results and scratch of all plans.
@@ -265,12 +265,20 @@ impl ModelRunner {
             sessions: Vec::new(),
         };
         if let Some(shapes) = runner.fixed_shapes() {
-            runner.session(shapes)?;
+            let plan = runner.plan(&shapes)?;
+            // No other plan can be made, so each constant goes when the plan has packed it.
+            let values = runner.graph.values.iter_mut();
+            values.for_each(|value| value.constant = None);
+            let executor = runner.executor(plan)?;
+            runner.sessions.push(Session { shapes, executor });
         }
         Ok(runner)
     }
 
-    /// The model as it was read.
+    /// The model as it was read. Where all input shapes are fixed it has given its constants up,
+    /// for the only plan holds what it needs of them: they keep name, type and shape, and
+    /// [`Value::constant`](crate::graph::Value::constant) is `None`. Where a shape is open they
+    /// stay, for the plans to come.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
@@ -453,7 +461,7 @@ impl ModelRunner {
         let session = match found {
             Some(at) => self.sessions.remove(at),
             None => {
-                let executor = self.plan(&shapes)?;
+                let executor = self.executor(self.plan(&shapes)?)?;
                 if self.sessions.len() == MAX_PLANS {
                     self.sessions.remove(0);
                 }
@@ -465,7 +473,7 @@ impl ModelRunner {
         Ok(&mut self.sessions[last])
     }
 
-    fn plan(&self, shapes: &[Vec<usize>]) -> Result<Executor, ModelError> {
+    fn plan(&self, shapes: &[Vec<usize>]) -> Result<Plan, ModelError> {
         let given: Vec<(&str, Vec<usize>)> = self
             .graph
             .inputs
@@ -473,8 +481,10 @@ impl ModelRunner {
             .zip(shapes)
             .map(|(&id, shape)| (self.graph.value(id).name.as_str(), shape.clone()))
             .collect();
-        let bound = bind(&self.graph, &given)?;
-        let plan = lower(&bound)?;
+        lower(&bind(&self.graph, &given)?)
+    }
+
+    fn executor(&self, plan: Plan) -> Result<Executor, ModelError> {
         let precisions = self.wanted.assign(&plan);
         let pool = Arc::clone(&self.pool);
         Executor::with_precisions(plan, self.isa, pool, &precisions, self.arithmetic)

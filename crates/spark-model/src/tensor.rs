@@ -10,7 +10,7 @@
 //!
 //! Deliberately absent: strides, views, devices and arithmetic.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -358,29 +358,52 @@ impl Tensor {
 
     /// Every element as f32: exact for f16 and bf16, otherwise rounded to nearest even.
     pub fn to_f32(&self) -> Vec<f32> {
-        match &self.data {
-            TensorData::F32(v) => v.clone(),
-            TensorData::F16(v) => widened(v.len(), |to| v.convert_to_f32_slice(to)),
-            TensorData::BF16(v) => widened(v.len(), |to| v.convert_to_f32_slice(to)),
-            TensorData::I64(v) => v.iter().map(|&x| x as f32).collect(),
-            TensorData::U64(v) => v.iter().map(|&x| x as f32).collect(),
-            _ => self.to_f64().into_iter().map(|x| x as f32).collect(),
+        if let Some(values) = self.as_f32() {
+            return values.to_vec();
         }
+        let mut values = vec![0.0; self.len()];
+        self.write_f32(0..self.len(), &mut values);
+        values
     }
 }
 
 impl Tensor {
-    /// As [`Tensor::to_f32`], but without a copy of what is f32 already.
-    pub(crate) fn f32_values(&self) -> Cow<'_, [f32]> {
-        match self.as_f32() {
-            Some(values) => Cow::Borrowed(values),
-            None => Cow::Owned(self.to_f32()),
+    /// A tensor of one axis.
+    pub(crate) fn list(values: Vec<f32>) -> Self {
+        Self {
+            shape: vec![values.len()],
+            data: TensorData::F32(values),
         }
     }
-}
 
-fn widened(len: usize, fill: impl FnOnce(&mut [f32])) -> Vec<f32> {
-    let mut values = vec![0.0; len];
-    fill(&mut values);
-    values
+    /// Writes elements `range` as [`Tensor::to_f32`] gives them.
+    ///
+    /// # Panics
+    ///
+    /// If they do not exist or `to` is not as long as they are many.
+    pub(crate) fn write_f32(&self, range: Range<usize>, to: &mut [f32]) {
+        macro_rules! each {
+            ($values:expr, $convert:expr) => {
+                for (to, &value) in to.iter_mut().zip(&$values[range]) {
+                    *to = $convert(value);
+                }
+            };
+        }
+        assert_eq!(range.len(), to.len(), "elements and places");
+        match &self.data {
+            TensorData::F32(v) => to.copy_from_slice(&v[range]),
+            TensorData::F16(v) => v[range].convert_to_f32_slice(to),
+            TensorData::BF16(v) => v[range].convert_to_f32_slice(to),
+            TensorData::F64(v) => each!(v, |x| x as f32),
+            TensorData::I8(v) => each!(v, |x| f32::from(x)),
+            TensorData::I16(v) => each!(v, |x| f32::from(x)),
+            TensorData::I32(v) => each!(v, |x| x as f32),
+            TensorData::I64(v) => each!(v, |x| x as f32),
+            TensorData::U8(v) => each!(v, |x| f32::from(x)),
+            TensorData::U16(v) => each!(v, |x| f32::from(x)),
+            TensorData::U32(v) => each!(v, |x| x as f32),
+            TensorData::U64(v) => each!(v, |x| x as f32),
+            TensorData::Bool(v) => each!(v, |x| f32::from(u8::from(x))),
+        }
+    }
 }

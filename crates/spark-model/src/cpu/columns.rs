@@ -13,13 +13,17 @@
 //!
 //! Deliberately absent: eight and four bits, which have scales (`quantised`).
 
-use std::sync::OnceLock;
+use std::ops::Range;
+use std::sync::{Mutex, OnceLock};
 
 use half::{bf16, f16};
 
-use super::gemm::{self, panel_offset, panels};
+use super::gemm::{self, panels};
+use super::memory::AlignedF32;
 use super::peak::SmallProduct;
 use super::simd::Isa;
+use super::threads::Pool;
+use crate::plan::Weights;
 
 /// Layout of packed columns and kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,17 +36,6 @@ pub(crate) enum Columns {
     Bf16,
     /// bf16, multiplied in pairs by AVX512_BF16; only where [`has_dot`] says so.
     Bf16Dot,
-}
-
-/// A matrix `[taps][depth][n]` to be packed: element `(tap, k, j)` is at
-/// `data[(tap * depth + k) * row_stride + j]`.
-#[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
-    pub(crate) data: &'a [f32],
-    pub(crate) row_stride: usize,
-    pub(crate) taps: usize,
-    pub(crate) depth: usize,
-    pub(crate) n: usize,
 }
 
 impl Columns {
@@ -59,61 +52,80 @@ impl Columns {
         gemm::packed_len(isa, taps * self.words(depth), n)
     }
 
-    /// Packs `source` into `packed`, which has [`Columns::packed_len`] words. Values are rounded
-    /// to nearest, ties to even.
-    pub(crate) fn pack(self, isa: Isa, source: Source<'_>, packed: &mut [f32]) {
-        let Source {
-            data,
-            row_stride,
-            taps,
-            depth,
-            n,
-        } = source;
-        if self == Self::F32 {
-            let rows = taps * depth;
-            assert!(rows == 0 || n == 0 || data.len() >= (rows - 1) * row_stride + n);
-            // SAFETY: just checked: every row of `n` elements lies inside `data`.
-            unsafe {
-                gemm::pack(
-                    isa,
-                    data.as_ptr(),
-                    (row_stride as isize, 1),
-                    (rows, n),
-                    packed,
-                )
-            };
-            return;
+    /// Packs columns `range` of every group of `weights`, one packed matrix after the other, the
+    /// panels shared out between threads. Values are rounded to nearest, ties to even.
+    ///
+    /// `values` takes every value to one that the format has, where the columns do not round.
+    pub(crate) fn pack(
+        self,
+        isa: Isa,
+        weights: &Weights,
+        range: Range<usize>,
+        values: impl Fn(&mut [f32]) + Sync,
+        pool: &Pool,
+    ) -> AlignedF32 {
+        let (taps, depth, n) = (weights.taps, weights.in_per_group, range.len());
+        let group_len = self.packed_len(isa, taps, depth, n);
+        let mut packed = AlignedF32::zeros(group_len * weights.groups);
+        let mut jobs = Vec::new();
+        let mut rest = packed.as_mut_slice();
+        for group in 0..weights.groups {
+            for panel in panels(isa, n) {
+                let len = taps * self.words(depth) * panel.vectors * isa.lanes();
+                let (to, after) = rest.split_at_mut(len);
+                let first = range.start + panel.column;
+                let last = range.end.min(first + panel.vectors * isa.lanes());
+                jobs.push(Mutex::new((group, first..last, to)));
+                rest = after;
+            }
         }
+        pool.run(jobs.len(), |index| {
+            let mut job = match jobs[index].lock() {
+                Ok(job) => job,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+            let (group, columns, to) = &mut *job;
+            let width = columns.len().next_multiple_of(isa.lanes());
+            if self == Self::F32 {
+                weights.write(*group, columns.clone(), to, width);
+                values(to);
+                return;
+            }
+            let mut plain = vec![0.0; taps * depth * width];
+            weights.write(*group, columns.clone(), &mut plain, width);
+            self.narrow(&plain, [taps, depth, width], to);
+        });
+        drop(jobs);
+        packed
+    }
+
+    /// Rows `[taps][depth][width]` of f32 as words of 16 bits.
+    fn narrow(self, plain: &[f32], [taps, depth, width]: [usize; 3], packed: &mut [f32]) {
         let words = self.words(depth);
-        for panel in panels(isa, n) {
-            let width = panel.vectors * isa.lanes();
-            let valid = width.min(n - panel.column);
-            let start = panel_offset(panel, taps * words);
-            let panel_words = &mut packed[start..start + taps * words * width];
-            for (index, row) in panel_words.chunks_exact_mut(width.max(1)).enumerate() {
-                let (tap, pair) = (index / words, index % words);
-                // Half `j` of the row of words, in the order of memory.
-                let half = |k: usize, j: usize| -> u16 {
-                    if k >= depth || j >= valid {
-                        return 0;
-                    }
-                    let value = data[(tap * depth + k) * row_stride + panel.column + j];
-                    match self {
-                        Self::F16 => f16::from_f32(value).to_bits(),
-                        _ => bf16::from_f32(value).to_bits(),
-                    }
-                };
-                for (j, word) in row.iter_mut().enumerate() {
-                    let [low, high] = match self {
-                        Self::F16 => {
-                            // Row 2 * pair fills the first half of the words, the next row the rest.
-                            let at = |i: usize| half(2 * pair + i / width, i % width);
-                            [at(2 * j), at(2 * j + 1)]
-                        }
-                        _ => [half(2 * pair, j), half(2 * pair + 1, j)],
-                    };
-                    *word = f32::from_bits(u32::from(low) | u32::from(high) << 16);
+        let rows = packed[..taps * words * width].chunks_exact_mut(width.max(1));
+        for (index, row) in rows.enumerate() {
+            let (tap, pair) = (index / words, index % words);
+            // Half `j` of the row of words, in the order of memory.
+            let half = |k: usize, j: usize| -> u16 {
+                if k >= depth {
+                    return 0;
                 }
+                let value = plain[(tap * depth + k) * width + j];
+                match self {
+                    Self::F16 => f16::from_f32(value).to_bits(),
+                    _ => bf16::from_f32(value).to_bits(),
+                }
+            };
+            for (j, word) in row.iter_mut().enumerate() {
+                let [low, high] = match self {
+                    Self::F16 => {
+                        // Row 2 * pair fills the first half of the words, the next row the rest.
+                        let at = |i: usize| half(2 * pair + i / width, i % width);
+                        [at(2 * j), at(2 * j + 1)]
+                    }
+                    _ => [half(2 * pair, j), half(2 * pair + 1, j)],
+                };
+                *word = f32::from_bits(u32::from(low) | u32::from(high) << 16);
             }
         }
     }

@@ -11,7 +11,7 @@
 //! A transposed convolution is the same product over the taps whose stride lands on a
 //! source pixel; the others read zeros.
 
-use super::columns::{Columns, Source};
+use super::columns::Columns;
 use super::formats::ProductFormat;
 use super::gemm::{
     Ahead, MAX_ROWS, Results, TapRows, Tile, TileEpilogue, TileShape, next_rows, panel_offset,
@@ -46,27 +46,12 @@ pub(crate) struct PreparedConv {
 
 impl PreparedConv {
     /// Packs the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &ConvStep, format: ProductFormat) -> Self {
+    pub(crate) fn new(isa: Isa, step: &ConvStep, format: ProductFormat, pool: &Pool) -> Self {
         let w = &step.weights;
-        let columns = format.columns;
-        let group_len = columns.packed_len(isa, w.taps, w.in_per_group, w.out_per_group);
-        let mut weights = AlignedF32::zeros(group_len * w.groups);
-        let data = format.values(&w.data);
-        let source_len = w.taps * w.in_per_group * w.out_per_group;
-        for (group, packed) in weights
-            .as_mut_slice()
-            .chunks_exact_mut(group_len.max(1))
-            .enumerate()
-        {
-            let source = Source {
-                data: &data[group * source_len..(group + 1) * source_len],
-                row_stride: w.out_per_group,
-                taps: w.taps,
-                depth: w.in_per_group,
-                n: w.out_per_group,
-            };
-            columns.pack(isa, source, packed);
-        }
+        let group_len = format
+            .columns
+            .packed_len(isa, w.taps, w.in_per_group, w.out_per_group);
+        let weights = format.pack(isa, w, 0..w.out_per_group, pool);
         let bias_stride = w.out_per_group.next_multiple_of(isa.lanes());
         let bias = step.epilogue.bias.as_ref().map(|bias| {
             let mut padded = AlignedF32::zeros(bias_stride * w.groups);

@@ -45,7 +45,7 @@ impl PreparedDepthwise {
         let padded = channels.next_multiple_of(lanes);
         let mut weights = AlignedF32::zeros(taps * padded);
         let turned = weights.as_mut_slice();
-        for (c, row) in step.weights.data.chunks_exact(taps.max(1)).enumerate() {
+        for (c, row) in step.weights.values().chunks_exact(taps.max(1)).enumerate() {
             let start = c / lanes * taps * lanes + c % lanes;
             for (tap, &w) in row.iter().enumerate() {
                 turned[start + tap * lanes] = w;

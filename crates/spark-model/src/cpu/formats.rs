@@ -12,16 +12,18 @@
 //! A tensor that a product of bf16 reads is rounded by whatever writes it: products do it while
 //! they store, other steps are followed by a pass (`rounding`).
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use half::{bf16, f16};
 
 use super::columns::{Columns, dot_pays, has_dot};
+use super::memory::AlignedF32;
 use super::simd::Isa;
+use super::threads::Pool;
 use crate::Precision;
-use crate::plan::{BufferId, ConstantData, Place, Plan, Step};
+use crate::plan::{BufferId, ConstantData, Place, Plan, Step, Weights};
 use crate::precision::{Bf16Products, StepPrecision};
 
 /// Rows up to which 16-bit columns are widened in the kernel. A weight saves two bytes of
@@ -47,18 +49,27 @@ impl ProductFormat {
         rounds_result: false,
     };
 
-    /// `weights` with the values of the format, where the columns would not round them.
-    pub(crate) fn values(self, weights: &[f32]) -> Cow<'_, [f32]> {
+    /// Packs columns `range` of every group of `weights`, as [`Columns::pack`] does.
+    pub(crate) fn pack(
+        self,
+        isa: Isa,
+        weights: &Weights,
+        range: Range<usize>,
+        pool: &Pool,
+    ) -> AlignedF32 {
+        let pack = |values: fn(&mut [f32])| self.columns.pack(isa, weights, range, values, pool);
         match (self.columns, self.precision) {
-            (Columns::F32, Precision::Bf16) => {
-                let rounded = weights.iter().map(|&w| bf16::from_f32(w).to_f32());
-                Cow::Owned(rounded.collect())
-            }
-            (Columns::F32, Precision::Fp16) => {
-                let rounded = weights.iter().map(|&w| f16::from_f32(w).to_f32());
-                Cow::Owned(rounded.collect())
-            }
-            _ => Cow::Borrowed(weights),
+            (Columns::F32, Precision::Bf16) => pack(|values| {
+                values
+                    .iter_mut()
+                    .for_each(|v| *v = bf16::from_f32(*v).to_f32());
+            }),
+            (Columns::F32, Precision::Fp16) => pack(|values| {
+                values
+                    .iter_mut()
+                    .for_each(|v| *v = f16::from_f32(*v).to_f32());
+            }),
+            _ => pack(|_| {}),
         }
     }
 

@@ -3,7 +3,9 @@
 //! Both are the micro-kernel of `gemm`; a computed right operand is packed first, from
 //! whatever strides it has, into scratch that was planned at load.
 
-use super::columns::{Columns, Source};
+use std::ops::Range;
+
+use super::columns::Columns;
 use super::formats::ProductFormat;
 use super::gemm::{self, RowsProduct, TileEpilogue, panels};
 use super::memory::{AlignedF32, Memory};
@@ -67,35 +69,25 @@ pub(crate) struct PackedWeights {
 }
 
 impl PackedWeights {
-    /// Packs columns `first..first + n` of a one-tap, one-group matrix.
+    /// Packs columns `range` of a one-tap, one-group matrix.
     pub(crate) fn columns(
         isa: Isa,
         weights: &Weights,
-        (first, n): (usize, usize),
+        range: Range<usize>,
         format: ProductFormat,
+        pool: &Pool,
     ) -> Self {
-        let (k, columns) = (weights.in_per_group, format.columns);
-        let mut data = AlignedF32::zeros(columns.packed_len(isa, 1, k, n));
-        let values = format.values(&weights.data);
-        let source = Source {
-            data: values.get(first..).unwrap_or_default(),
-            row_stride: weights.out_per_group,
-            taps: 1,
-            depth: k,
-            n,
-        };
-        columns.pack(isa, source, data.as_mut_slice());
         Self {
-            data,
-            columns,
-            k,
-            n,
+            n: range.len(),
+            data: format.pack(isa, weights, range, pool),
+            columns: format.columns,
+            k: weights.in_per_group,
         }
     }
 
     /// Packs the whole matrix.
-    pub(crate) fn new(isa: Isa, weights: &Weights, format: ProductFormat) -> Self {
-        Self::columns(isa, weights, (0, weights.out_per_group), format)
+    pub(crate) fn new(isa: Isa, weights: &Weights, format: ProductFormat, pool: &Pool) -> Self {
+        Self::columns(isa, weights, 0..weights.out_per_group, format, pool)
     }
 }
 
@@ -108,7 +100,7 @@ pub(crate) struct PreparedLinear {
 
 impl PreparedLinear {
     /// Packs the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &LinearStep, format: ProductFormat) -> Self {
+    pub(crate) fn new(isa: Isa, step: &LinearStep, format: ProductFormat, pool: &Pool) -> Self {
         let bias = step.epilogue.bias.as_ref().map(|bias| {
             let mut padded = AlignedF32::zeros(bias.len().next_multiple_of(isa.lanes()));
             padded.as_mut_slice()[..bias.len()].copy_from_slice(bias);
@@ -116,7 +108,7 @@ impl PreparedLinear {
         });
         Self {
             format,
-            weights: PackedWeights::new(isa, &step.weights, format),
+            weights: PackedWeights::new(isa, &step.weights, format, pool),
             bias,
         }
     }

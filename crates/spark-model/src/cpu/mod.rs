@@ -82,6 +82,7 @@ impl Prepared {
         step: &Step,
         format: ProductFormat,
         arithmetic: Arithmetic,
+        pool: &Pool,
     ) -> Result<Self, QuantError> {
         if matches!(format.precision, Precision::Fp8 | Precision::Fp4)
             && let Step::Conv(ConvStep { weights, .. }) | Step::Linear(LinearStep { weights, .. }) =
@@ -97,14 +98,14 @@ impl Prepared {
             Step::Conv(s) if s.is_depthwise() => {
                 Self::Depthwise(depthwise::PreparedDepthwise::new(isa, s))
             }
-            Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s, format)),
-            Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s, format)),
+            Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s, format, pool)),
+            Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s, format, pool)),
             Step::Pointwise(s) => Self::Pointwise(PreparedPointwise::new(plan, s)),
             Step::Copy { x, y } => Self::Nest(movement::copy_nest(x, y)),
             Step::Fill { y, .. } => Self::Nest(movement::fill_nest(y)),
             Step::Resample(s) => Self::Nest(resample::nest(s)),
             Step::Recurrent(s) => {
-                Self::Recurrent(Box::new(recurrent::PreparedRecurrent::new(isa, s)))
+                Self::Recurrent(Box::new(recurrent::PreparedRecurrent::new(isa, s, pool)))
             }
             _ => Self::Nothing,
         })
@@ -187,7 +188,7 @@ impl Executor {
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (format, wanted)) in formats.into_iter().zip(precisions).enumerate() {
             let planned = &plan.steps[index];
-            let prepared = Prepared::new(isa, &plan, &planned.step, format, arithmetic);
+            let prepared = Prepared::new(isa, &plan, &planned.step, format, arithmetic, &pool);
             steps.push(ReadyStep {
                 prepared: prepared.map_err(|source| quantise_error(&planned.name, source))?,
                 format,
@@ -275,7 +276,7 @@ impl Executor {
             rounds_result: self.steps[index].format.rounds_result,
             ..formats::of_step(step, wanted.precision, false)
         };
-        let prepared = Prepared::new(self.isa, &self.plan, step, format, arithmetic);
+        let prepared = Prepared::new(self.isa, &self.plan, step, format, arithmetic, &self.pool);
         let name = &self.plan.steps[index].name;
         self.steps[index].prepared = prepared.map_err(|source| quantise_error(name, source))?;
         self.steps[index].format = format;

@@ -10,12 +10,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::columns::{Columns, Source};
+use super::columns::Columns;
 use super::gemm::{RowsProduct, TileEpilogue, panels, product_rows};
 use super::memory::AlignedF32;
 use super::simd::Isa;
 use super::threads::Pool;
-use crate::plan::Activation;
+use crate::plan::{Activation, Weights};
 
 /// Bytes read for the memory figure: beyond the caches of ordinary machines.
 const BUFFER_BYTES: usize = 256 << 20;
@@ -103,15 +103,8 @@ impl SmallProduct {
 
     /// Operands of ones.
     pub(crate) fn new(isa: Isa, columns: Columns) -> Self {
-        let mut packed = AlignedF32::zeros(columns.packed_len(isa, 1, Self::K, Self::N));
-        let source = Source {
-            data: &[1.0; Self::K * Self::N],
-            row_stride: Self::N,
-            taps: 1,
-            depth: Self::K,
-            n: Self::N,
-        };
-        columns.pack(isa, source, packed.as_mut_slice());
+        let weights = Weights::of_matrix(vec![1.0; Self::K * Self::N], [Self::K, Self::N]);
+        let packed = columns.pack(isa, &weights, 0..Self::N, |_| {}, &Pool::new(1));
         Self {
             isa,
             columns,

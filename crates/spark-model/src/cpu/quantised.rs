@@ -75,13 +75,15 @@ impl PreparedQuantised {
         let (taps, depth, n) = (weights.taps, weights.in_per_group, weights.out_per_group);
         let padded = depth.next_multiple_of(BLOCK);
         let mut rows = vec![0.0; n * taps * padded];
+        let values = weights.values();
         for (out, row) in rows.chunks_exact_mut((taps * padded).max(1)).enumerate() {
             for tap in 0..taps {
                 for k in 0..depth {
-                    row[tap * padded + k] = weights.data[(tap * depth + k) * n + out];
+                    row[tap * padded + k] = values[(tap * depth + k) * n + out];
                 }
             }
         }
+        drop(values);
         let (of_weights, of_activations) = recipes(precision);
         let quantizer = Quantizer::new(of_weights);
         Ok(Self {

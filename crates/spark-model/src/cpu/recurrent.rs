@@ -34,7 +34,7 @@ pub(crate) struct PreparedRecurrent {
 
 impl PreparedRecurrent {
     /// Packs the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &RecurrentStep) -> Self {
+    pub(crate) fn new(isa: Isa, step: &RecurrentStep, pool: &Pool) -> Self {
         let width = step.w.out_per_group;
         let hidden = step.h.axes[1].extent;
         let padded = |values: &[f32]| {
@@ -50,10 +50,10 @@ impl PreparedRecurrent {
         );
         let split = if resets_first { 2 * hidden } else { width };
         Self {
-            w: PackedWeights::new(isa, &step.w, F32),
-            r: PackedWeights::columns(isa, &step.r, (0, split), F32),
+            w: PackedWeights::new(isa, &step.w, F32, pool),
+            r: PackedWeights::columns(isa, &step.r, 0..split, F32, pool),
             r_hidden: resets_first
-                .then(|| PackedWeights::columns(isa, &step.r, (split, hidden), F32)),
+                .then(|| PackedWeights::columns(isa, &step.r, split..split + hidden, F32, pool)),
             w_bias: padded(&step.w_bias),
             r_bias: padded(&step.r_bias),
         }

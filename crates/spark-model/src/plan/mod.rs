@@ -11,8 +11,8 @@
 //! tensor cores want. Shapes stay in ONNX order; only strides say where
 //! elements lie, so most operators that move data lower to a view.
 //!
-//! The plan knows no processor: weights are plain `[taps, in, out]` matrices which
-//! an executor packs for itself.
+//! The plan knows no processor: it says where in the model's constants the weights of a product
+//! are, and an executor puts them in order for itself.
 //!
 //! Deliberately absent: arithmetic (`crate::cpu`), control flow, dynamic shapes.
 
@@ -24,12 +24,14 @@ mod pointwise;
 mod steps;
 mod traffic;
 mod view;
+mod weights;
 
 pub use arena::Arena;
 pub use lower::lower;
 pub use pointwise::{Instruction, PointOp, Program, RegisterKind};
 pub use steps::*;
 pub use view::{Axis, BufferId, MAX_RANK, View};
+pub use weights::{WeightOrder, Weights};
 
 use std::sync::Arc;
 
@@ -139,7 +141,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Bytes of all constants, weights included, as the plan holds them.
+    /// Bytes of all constants, weights included, in the storage steps read them from.
     pub fn constant_bytes(&self) -> usize {
         let buffers = self.buffers.iter().map(|b| match b.place {
             Place::Constant(_) => b.len * b.storage.size_bytes(),

@@ -1,12 +1,13 @@
 //! What one step of a plan does.
 //!
 //! Every step reads whole views and writes one view (two for a few), none of which
-//! overlap unless said. Weights are given as plain matrices in `[taps, in, out]` order.
+//! overlap unless said.
 
 use std::sync::Arc;
 
 use super::pointwise::Program;
 use super::view::View;
+use super::weights::Weights;
 use crate::graph::{
     ArgReduce, Cell, Direction, GridPadding, Interpolation, PoolKind, ReduceKind, ScatterReduction,
     Unary,
@@ -51,21 +52,6 @@ impl Default for Epilogue {
             activation: Activation::None,
         }
     }
-}
-
-/// Weights of a product: `[groups][taps][in_per_group][out_per_group]`, row-major.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Weights {
-    /// The elements.
-    pub data: Arc<Vec<f32>>,
-    /// Groups of channels that do not see each other.
-    pub groups: usize,
-    /// Window positions; 1 for a matrix product.
-    pub taps: usize,
-    /// Input channels of one group.
-    pub in_per_group: usize,
-    /// Output channels of one group.
-    pub out_per_group: usize,
 }
 
 /// How a two-dimensional window moves over an image.
@@ -478,15 +464,15 @@ impl Step {
         super::describe::describe(self)
     }
 
-    /// Bytes of the weights and biases this step holds.
+    /// Bytes of the weights and biases this step holds, as f32.
     pub fn weight_bytes(&self) -> usize {
         let bias = |e: &Epilogue| e.bias.as_ref().map_or(0, |b| b.len());
         4 * match self {
-            Self::Conv(c) => c.weights.data.len() + bias(&c.epilogue),
-            Self::Linear(l) => l.weights.data.len() + bias(&l.epilogue),
+            Self::Conv(c) => c.weights.len() + bias(&c.epilogue),
+            Self::Linear(l) => l.weights.len() + bias(&l.epilogue),
             Self::Recurrent(r) => {
-                r.w.data.len()
-                    + r.r.data.len()
+                r.w.len()
+                    + r.r.len()
                     + r.w_bias.len()
                     + r.r_bias.len()
                     + r.peephole.as_ref().map_or(0, |p| p.len())
@@ -497,15 +483,13 @@ impl Step {
 
     /// Drops weights, once an executor holds packed copies.
     pub(crate) fn forget_weights(&mut self) {
-        let none = Arc::new(Vec::new());
-        let forget = |w: &mut Weights| w.data = Arc::clone(&none);
         match self {
             Self::Conv(ConvStep { weights, .. }) | Self::Linear(LinearStep { weights, .. }) => {
-                forget(weights);
+                weights.forget();
             }
             Self::Recurrent(s) => {
-                forget(&mut s.w);
-                forget(&mut s.r);
+                s.w.forget();
+                s.r.forget();
             }
             _ => {}
         }

@@ -151,14 +151,13 @@ fn why_not(weights: &Weights, precision: Precision) -> Option<&'static str> {
     if depth == 0 || weights.out_per_group == 0 {
         return Some("no weights");
     }
-    let data = &weights.data;
     match precision {
         Precision::Fp16 => {
             let fits = |w: &f32| w.is_nan() || w.is_infinite() || f16::from_f32(*w).is_finite();
-            (!data.iter().all(fits)).then_some("a weight is beyond the range of fp16")
+            (!weights.all(fits)).then_some("a weight is beyond the range of fp16")
         }
         Precision::Fp8 | Precision::Fp4 => {
-            if !data.iter().all(|w| w.is_finite()) {
+            if !weights.all(|w| w.is_finite()) {
                 return Some("a weight is not finite");
             }
             (weights.in_per_group < SHALLOW)

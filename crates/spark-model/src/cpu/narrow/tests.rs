@@ -3,10 +3,11 @@
 use half::{bf16, f16};
 use proptest::prelude::*;
 
-use crate::cpu::columns::{Columns, Source, has_dot};
+use crate::cpu::columns::{Columns, has_dot};
 use crate::cpu::gemm::{RowsProduct, TileEpilogue, panels, product_rows};
 use crate::cpu::simd::Isa;
-use crate::plan::Activation;
+use crate::cpu::threads::Pool;
+use crate::plan::{Activation, Weights};
 
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -27,15 +28,8 @@ fn product(
     [m, k, n]: [usize; 3],
     rounded: bool,
 ) -> Vec<f32> {
-    let mut packed = vec![f32::NAN; columns.packed_len(isa, 1, k, n)];
-    let source = Source {
-        data: w,
-        row_stride: n,
-        taps: 1,
-        depth: k,
-        n,
-    };
-    columns.pack(isa, source, &mut packed);
+    let weights = Weights::of_matrix(w.to_vec(), [k, n]);
+    let packed = columns.pack(isa, &weights, 0..n, |_| {}, &Pool::new(1));
     let mut y = vec![f32::NAN; m * n];
     let product = RowsProduct {
         x: x.as_ptr(),
@@ -58,7 +52,7 @@ fn product(
     };
     for panel in panels(isa, n) {
         // SAFETY: all vectors are as long as the shape says.
-        unsafe { product_rows(isa, &product, packed.as_ptr(), panel, (0, m)) };
+        unsafe { product_rows(isa, &product, packed.as_slice().as_ptr(), panel, (0, m)) };
     }
     y
 }

@@ -5,19 +5,17 @@
 
 use std::sync::Arc;
 
-use std::borrow::Cow;
-
 use super::*;
 use crate::graph::{Conv, ConvTranspose, Padding, Pool, PoolKind, ReduceKind};
 
 /// Constant weights as the file holds them, one spatial axis made two.
-struct Filters<'g> {
-    data: Cow<'g, [f32]>,
+struct Filters {
+    constant: Arc<Tensor>,
     shape: Vec<usize>,
     bias: Option<Arc<Vec<f32>>>,
 }
 
-impl<'g> Lowering<'g> {
+impl Lowering<'_> {
     /// `id` as `[n, c, h, w]` with unit channel stride.
     fn image(&mut self, name: &str, id: ValueId) -> Result<View, OpError> {
         let view = self.view(id)?;
@@ -64,7 +62,7 @@ impl<'g> Lowering<'g> {
         View::dense(copy.buffer, &shape, &image_order(4))
     }
 
-    fn weights_and_bias(&mut self, node: &Node) -> Result<Filters<'g>, OpError> {
+    fn weights_and_bias(&mut self, node: &Node) -> Result<Filters, OpError> {
         let w = self.operand(node, 1)?;
         let Some(weights) = self.constant(w) else {
             return fail("weights that are not constant are not supported");
@@ -81,7 +79,7 @@ impl<'g> Lowering<'g> {
             shape.insert(2, 1);
         }
         Ok(Filters {
-            data: weights.f32_values(),
+            constant: Arc::clone(weights),
             shape,
             bias,
         })
@@ -103,8 +101,6 @@ impl<'g> Lowering<'g> {
             x = self.repeated_channels(&node.name, &x, m / groups);
             groups = m;
         }
-        let (taps, out_per_group) = (kh * kw, m / groups);
-        let data = taps_outermost(&filters.data, groups, [out_per_group, per_group, taps]);
         let y = self.image_result(out);
         let window = window(
             &params.strides,
@@ -114,13 +110,8 @@ impl<'g> Lowering<'g> {
             &x,
             &y,
         )?;
-        let weights = Weights {
-            data: Arc::new(data),
-            groups,
-            taps,
-            in_per_group: per_group,
-            out_per_group: m / groups,
-        };
+        let extents = [groups, kh * kw, per_group, m / groups];
+        let weights = Weights::new(filters.constant, 0, WeightOrder::OutputsFirst, extents);
         let step = match pixels_as_rows(&window, &weights, &x, &y) {
             Some((x, y)) => self.linear(&node.name, x, y, weights, filters.bias),
             None => {
@@ -158,18 +149,7 @@ impl<'g> Lowering<'g> {
             return fail("weights need four axes");
         };
         let groups = params.conv.groups;
-        let (taps, in_per_group) = (kh * kw, c / groups);
-        let mut data = vec![0.0; filters.data.len()];
-        let per_input = (out_per_group * taps).max(1);
-        for (i, fan) in filters.data.chunks_exact(per_input).enumerate() {
-            let (group, i) = (i / in_per_group, i % in_per_group);
-            for (o, window) in fan.chunks_exact(taps).enumerate() {
-                for (tap, &w) in window.iter().enumerate() {
-                    let row = (group * taps + tap) * in_per_group + i;
-                    data[row * out_per_group + o] = w;
-                }
-            }
-        }
+        let extents = [groups, kh * kw, c / groups, out_per_group];
         let y = self.image_result(out);
         let ones = Window {
             kernel: [kh, kw],
@@ -181,13 +161,7 @@ impl<'g> Lowering<'g> {
         let step = ConvStep {
             x,
             y,
-            weights: Weights {
-                data: Arc::new(data),
-                groups,
-                taps,
-                in_per_group,
-                out_per_group,
-            },
+            weights: Weights::new(filters.constant, 0, WeightOrder::InputsFirst, extents),
             window: Window { pad, ..ones },
             transposed: true,
             epilogue: Epilogue {
@@ -333,23 +307,6 @@ fn window(
         }),
     };
     Ok(window)
-}
-
-/// Filters `[group][out][in][tap]` as `[group][tap][in][out]`.
-///
-/// Written in order. A column of sources lies in as many lines as there are filters, and the next
-/// taps are in the same lines, which the caches hold.
-fn taps_outermost(filters: &[f32], groups: usize, [n_out, n_in, taps]: [usize; 3]) -> Vec<f32> {
-    let mut data = Vec::with_capacity(filters.len());
-    for group in filters.chunks_exact((filters.len() / groups.max(1)).max(1)) {
-        for tap in 0..taps {
-            for channel in 0..n_in {
-                let first = channel * taps + tap;
-                data.extend(group.iter().skip(first).step_by(n_in * taps).take(n_out));
-            }
-        }
-    }
-    data
 }
 
 /// Rows and columns cut from the beginning of the full transposed result.

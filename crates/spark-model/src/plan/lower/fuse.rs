@@ -97,15 +97,7 @@ impl Lowering<'_> {
             None => vec![0.0; n],
         };
         if let Some(scale) = scale {
-            let per_group = weights.out_per_group;
-            let rows_per_group = weights.taps * weights.in_per_group;
-            let data = Arc::make_mut(&mut weights.data);
-            for (row, values) in data.chunks_exact_mut(per_group).enumerate() {
-                let first = row / rows_per_group * per_group;
-                for (value, s) in values.iter_mut().zip(&scale[first..first + per_group]) {
-                    *value = (f64::from(*value) * s) as f32;
-                }
-            }
+            weights.scale(scale.to_vec());
             bias.iter_mut().zip(scale).for_each(|(b, s)| *b *= s);
         }
         if let Some(shift) = shift {

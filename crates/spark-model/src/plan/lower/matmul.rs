@@ -132,7 +132,7 @@ impl Lowering<'_> {
         &mut self,
         node: &Node,
         a: ValueId,
-        weights: &Tensor,
+        weights: &Arc<Tensor>,
         out: ValueId,
     ) -> Result<(), OpError> {
         let shape = self.ty(out).shape.clone();
@@ -384,33 +384,17 @@ fn transposed_if(view: &View, transpose: bool) -> View {
 }
 
 /// A constant matrix as `[k][n]` weights times `alpha`.
-fn matrix_of(tensor: &Tensor, transpose: bool, alpha: f32) -> Weights {
+fn matrix_of(tensor: &Arc<Tensor>, transpose: bool, alpha: f32) -> Weights {
     let (rows, columns) = (tensor.shape()[0], tensor.shape()[1]);
-    let source = tensor.f32_values();
-    let (k, n) = if transpose {
-        (columns, rows)
-    } else {
-        (rows, columns)
+    let (k, n, order) = match transpose {
+        true => (columns, rows, WeightOrder::OutputsFirst),
+        false => (rows, columns, WeightOrder::InputsFirst),
     };
-    let mut data = if transpose {
-        let mut data = Vec::with_capacity(source.len());
-        for i in 0..k {
-            data.extend(source.iter().skip(i).step_by(k.max(1)).take(n));
-        }
-        data
-    } else {
-        source.into_owned()
-    };
+    let mut weights = Weights::new(Arc::clone(tensor), 0, order, [1, 1, k, n]);
     if alpha != 1.0 {
-        data.iter_mut().for_each(|v| *v *= alpha);
+        weights.scale(vec![f64::from(alpha); n]);
     }
-    Weights {
-        data: Arc::new(data),
-        groups: 1,
-        taps: 1,
-        in_per_group: k,
-        out_per_group: n,
-    }
+    weights
 }
 
 /// Operand terms and result of an equation without ellipses or repeated letters.

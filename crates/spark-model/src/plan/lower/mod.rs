@@ -251,13 +251,13 @@ impl<'g> Lowering<'g> {
     }
 
     /// The elements of a constant value.
-    fn constant(&self, id: ValueId) -> Option<&'g Tensor> {
-        self.graph.value(id).constant.as_deref()
+    fn constant(&self, id: ValueId) -> Option<&'g Arc<Tensor>> {
+        self.graph.value(id).constant.as_ref()
     }
 
     /// The elements of an operand that must be constant, as i64.
     fn constant_i64(&self, id: ValueId, what: &str) -> Result<Vec<i64>, OpError> {
-        match self.constant(id).map(Tensor::data) {
+        match self.constant(id).map(|tensor| tensor.data()) {
             Some(TensorData::I64(v)) => Ok(v.clone()),
             Some(TensorData::I32(v)) => Ok(v.iter().map(|&x| i64::from(x)).collect()),
             Some(_) => fail(format!("{what} is not an integer tensor")),

@@ -1,4 +1,4 @@
-//! RNN, GRU and LSTM: one step per direction, weights turned to `[in][gates * hidden]`.
+//! RNN, GRU and LSTM: one step per direction, weights `[gates * hidden][in]`.
 
 use std::sync::Arc;
 
@@ -104,10 +104,7 @@ impl Lowering<'_> {
         let Some(id) = self.optional(node, index) else {
             return Ok(None);
         };
-        let Some(tensor) = self.constant(id) else {
-            return fail("recurrent weights that are not constant are not supported");
-        };
-        let values = tensor.to_f32();
+        let values = self.recurrent_constant(id)?.to_f32();
         let n = values.len() / n_dir;
         Ok(Some(values[d * n..(d + 1) * n].to_vec()))
     }
@@ -120,23 +117,21 @@ impl Lowering<'_> {
         n_dir: usize,
         width: usize,
     ) -> Result<Weights, OpError> {
-        let Some(source) = self.direction_constant(node, index, d, n_dir)? else {
+        let Some(id) = self.optional(node, index) else {
             return fail(format!("operand {index} is missing"));
         };
-        let depth = source.len() / width.max(1);
-        let mut data = vec![0.0; source.len()];
-        for (j, row) in source.chunks_exact(depth.max(1)).enumerate() {
-            for (i, &w) in row.iter().enumerate() {
-                data[i * width + j] = w;
-            }
+        let tensor = self.recurrent_constant(id)?;
+        let n = tensor.len() / n_dir;
+        let extents = [1, 1, n / width.max(1), width];
+        let order = WeightOrder::OutputsFirst;
+        Ok(Weights::new(Arc::clone(tensor), d * n, order, extents))
+    }
+
+    fn recurrent_constant(&self, id: ValueId) -> Result<&Arc<Tensor>, OpError> {
+        match self.constant(id) {
+            Some(tensor) => Ok(tensor),
+            None => fail("recurrent weights that are not constant are not supported"),
         }
-        Ok(Weights {
-            data: Arc::new(data),
-            groups: 1,
-            taps: 1,
-            in_per_group: depth,
-            out_per_group: width,
-        })
     }
 }
 

@@ -1,0 +1,314 @@
+//! Weights of a product, as the constant of the model they stand in and the factors they take.
+//!
+//! ```text
+//! constant   a dense part of a tensor, [group][out][in][tap] or [group][in][out][tap]
+//! weight     = round(... round(round(element) * factor 1[out]) * factor 2[out] ...)
+//!                                          each round: f64 to f32, nearest even
+//! written    row  tap * in_per_group + in  of one group, some of its columns
+//! ```
+//!
+//! A plan holds this recipe, not elements in an order of its own: those are put in order once,
+//! straight into the memory they are read from while running, and the constant goes with the
+//! last plan or graph that holds it.
+//!
+//! Deliberately absent: how an executor packs its columns, and formats narrower than f32.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::tensor::Tensor;
+
+/// Elements put in order at a time: source and result stay in the nearest cache.
+const BLOCK: usize = 4096;
+/// Columns turned together, so that their elements are stored side by side.
+const TOGETHER: usize = 8;
+
+/// Which way round a constant holds the weights of one group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WeightOrder {
+    /// `[out][in][tap]`: convolutions, transposed matrices.
+    OutputsFirst,
+    /// `[in][out][tap]`: transposed convolutions, matrices.
+    InputsFirst,
+}
+
+/// Weights of a product.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weights {
+    /// Groups of channels that do not see each other.
+    pub groups: usize,
+    /// Window positions; 1 for a matrix product.
+    pub taps: usize,
+    /// Input channels of one group.
+    pub in_per_group: usize,
+    /// Output channels of one group.
+    pub out_per_group: usize,
+    /// `None` once they are forgotten.
+    source: Option<Source>,
+}
+
+/// Where the elements are.
+#[derive(Debug, Clone, PartialEq)]
+struct Source {
+    constant: Arc<Tensor>,
+    /// The first weight.
+    start: usize,
+    order: WeightOrder,
+    /// By output channel of all groups, in the order they are applied.
+    factors: Vec<Vec<f64>>,
+}
+
+impl Weights {
+    /// The weights that stand in `constant` from element `start` on: `extents` are groups, taps,
+    /// input and output channels of one group.
+    ///
+    /// # Panics
+    ///
+    /// If `constant` ends before they do.
+    pub fn new(
+        constant: Arc<Tensor>,
+        start: usize,
+        order: WeightOrder,
+        extents: [usize; 4],
+    ) -> Self {
+        let [groups, taps, in_per_group, out_per_group] = extents;
+        let len: usize = extents.iter().product();
+        assert!(
+            start + len <= constant.len(),
+            "{len} weights from {start} of {}",
+            constant.len()
+        );
+        let source = Source {
+            constant,
+            start,
+            order,
+            factors: Vec::new(),
+        };
+        Self {
+            groups,
+            taps,
+            in_per_group,
+            out_per_group,
+            source: Some(source),
+        }
+    }
+
+    /// The matrix `[k][n]` of these values.
+    pub(crate) fn of_matrix(values: Vec<f32>, [k, n]: [usize; 2]) -> Self {
+        let list = Arc::new(Tensor::list(values));
+        Self::new(list, 0, WeightOrder::InputsFirst, [1, 1, k, n])
+    }
+
+    /// How many there are; none once they are forgotten.
+    pub fn len(&self) -> usize {
+        match self.source {
+            Some(_) => self.groups * self.group_len(),
+            None => 0,
+        }
+    }
+
+    fn group_len(&self) -> usize {
+        self.taps * self.in_per_group * self.out_per_group
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Multiplies by one factor per output channel of all groups; each product is rounded to f32.
+    pub(crate) fn scale(&mut self, factors: Vec<f64>) {
+        debug_assert_eq!(factors.len(), self.groups * self.out_per_group);
+        if let Some(source) = &mut self.source {
+            source.factors.push(factors);
+        }
+    }
+
+    /// Gives the constant up; the extents stay.
+    pub(crate) fn forget(&mut self) {
+        self.source = None;
+    }
+
+    /// All of them, `[groups][taps][in_per_group][out_per_group]`; empty once they are forgotten.
+    pub fn values(&self) -> Vec<f32> {
+        let mut values = vec![0.0; self.len()];
+        let groups = values.chunks_exact_mut(self.group_len().max(1));
+        for (group, to) in groups.enumerate() {
+            self.write(group, 0..self.out_per_group, to, self.out_per_group);
+        }
+        values
+    }
+
+    /// Whether `accepts` holds for every one, asked a group at a time.
+    pub(crate) fn all(&self, accepts: impl Fn(&f32) -> bool) -> bool {
+        let columns =
+            (BLOCK / (self.taps * self.in_per_group).max(1)).clamp(1, self.out_per_group.max(1));
+        let mut block = vec![0.0; self.taps * self.in_per_group * columns];
+        (0..self.groups).all(|group| {
+            (0..self.out_per_group).step_by(columns).all(|first| {
+                let last = self.out_per_group.min(first + columns);
+                // The last block has columns left over from the one before.
+                self.write(group, first..last, &mut block, columns);
+                block.iter().all(&accepts)
+            })
+        })
+    }
+
+    /// Writes `columns` of one group: row `tap * in_per_group + in` from `row * stride` of `to` on.
+    /// What lies between the rows is left alone. Forgotten weights write nothing.
+    ///
+    /// # Panics
+    ///
+    /// If `to` ends before the last row does, or the group or a column does not exist.
+    pub(crate) fn write(&self, group: usize, columns: Range<usize>, to: &mut [f32], stride: usize) {
+        let Some(source) = &self.source else { return };
+        assert!(group < self.groups && columns.end <= self.out_per_group);
+        let part = Part {
+            source,
+            weights: self,
+            group,
+            columns,
+        };
+        match source.order {
+            WeightOrder::OutputsFirst => part.from_outputs_first(to, stride),
+            WeightOrder::InputsFirst => part.from_inputs_first(to, stride),
+        }
+    }
+}
+
+/// Some columns of one group.
+struct Part<'a> {
+    source: &'a Source,
+    weights: &'a Weights,
+    group: usize,
+    columns: Range<usize>,
+}
+
+impl Part<'_> {
+    /// Elements `range` of the constant as f32, through `widened` unless they are that already.
+    fn elements<'b>(&'b self, range: Range<usize>, widened: &'b mut Vec<f32>) -> &'b [f32] {
+        let range = self.source.start + range.start..self.source.start + range.end;
+        match self.source.constant.as_f32() {
+            Some(values) => &values[range],
+            None => {
+                widened.resize(range.len(), 0.0);
+                self.source.constant.write_f32(range, widened);
+                widened
+            }
+        }
+    }
+
+    /// Turns `[out][in][tap]`, a few input channels at a time.
+    fn from_outputs_first(&self, to: &mut [f32], stride: usize) {
+        let Weights {
+            taps,
+            in_per_group: depth,
+            ..
+        } = *self.weights;
+        let n = self.columns.len();
+        if n == 0 || taps * depth == 0 {
+            return;
+        }
+        let first = self.group * self.weights.group_len();
+        let per_block = (BLOCK / (taps * n)).max(16usize.div_ceil(taps));
+        let mut widened: [Vec<f32>; TOGETHER] = Default::default();
+        for channel in (0..depth).step_by(per_block) {
+            let channels = channel..depth.min(channel + per_block);
+            let run = |column: usize| {
+                let filter = first + column * depth * taps;
+                filter + channels.start * taps..filter + channels.end * taps
+            };
+            let mut column = self.columns.start;
+            while column < self.columns.end {
+                let at = channel * stride + column - self.columns.start;
+                if column + TOGETHER <= self.columns.end {
+                    let [a, b, c, d, e, f, g, h] = &mut widened;
+                    let runs = [
+                        self.elements(run(column), a),
+                        self.elements(run(column + 1), b),
+                        self.elements(run(column + 2), c),
+                        self.elements(run(column + 3), d),
+                        self.elements(run(column + 4), e),
+                        self.elements(run(column + 5), f),
+                        self.elements(run(column + 6), g),
+                        self.elements(run(column + 7), h),
+                    ];
+                    turn(&runs, taps, &mut to[at..], (stride, depth * stride));
+                    column += TOGETHER;
+                } else {
+                    let runs = [self.elements(run(column), &mut widened[0])];
+                    turn(&runs, taps, &mut to[at..], (stride, depth * stride));
+                    column += 1;
+                }
+            }
+            for tap in 0..taps {
+                let rows = tap * depth + channels.start..tap * depth + channels.end;
+                rows.for_each(|row| self.multiply(&mut to[row * stride..][..n]));
+            }
+        }
+    }
+
+    /// Copies rows of `[in][out][tap]`.
+    fn from_inputs_first(&self, to: &mut [f32], stride: usize) {
+        let Weights {
+            taps,
+            in_per_group: depth,
+            out_per_group,
+            ..
+        } = *self.weights;
+        let n = self.columns.len();
+        let first = self.group * self.weights.group_len();
+        let mut widened = Vec::new();
+        for channel in 0..depth {
+            let start = first + (channel * out_per_group + self.columns.start) * taps;
+            let run = self.elements(start..start + n * taps, &mut widened);
+            for tap in 0..taps {
+                let row = &mut to[(tap * depth + channel) * stride..][..n];
+                match taps {
+                    1 => row.copy_from_slice(run),
+                    _ => {
+                        let values = run.iter().skip(tap).step_by(taps);
+                        row.iter_mut()
+                            .zip(values)
+                            .for_each(|(to, &value)| *to = value);
+                    }
+                }
+                self.multiply(row);
+            }
+        }
+    }
+
+    /// Applies the factors to a row of the columns.
+    fn multiply(&self, row: &mut [f32]) {
+        let first = self.group * self.weights.out_per_group + self.columns.start;
+        for factors in &self.source.factors {
+            for (value, factor) in row.iter_mut().zip(&factors[first..]) {
+                *value = (f64::from(*value) * factor) as f32;
+            }
+        }
+    }
+}
+
+/// Writes runs `[channel][tap]` of `N` neighbouring columns as rows, one column beside the other.
+#[inline(always)]
+fn turn<const N: usize>(
+    runs: &[&[f32]; N],
+    taps: usize,
+    to: &mut [f32],
+    (channel_stride, tap_stride): (usize, usize),
+) {
+    let len = runs[0].len();
+    let runs = runs.map(|run| &run[..len]);
+    for tap in 0..taps {
+        let rows = to[tap * tap_stride..].chunks_mut(channel_stride);
+        for (i, row) in (tap..len).step_by(taps).zip(rows) {
+            let row = &mut row[..N];
+            for (to, run) in row.iter_mut().zip(&runs) {
+                *to = run[i];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
