@@ -12,6 +12,7 @@ pub mod tensor;
 pub mod zoo;
 
 mod error;
+mod huge_pages;
 mod regular_file;
 mod runner;
 

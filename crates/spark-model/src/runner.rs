@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use spark_hal::config::{CudaUse, DeviceChoice, PrecisionChoice};
 
 use crate::cpu::{Executor, Isa, Peaks, Pool};
-use crate::graph::{Dim, Graph, bind};
+use crate::graph::{Dim, Graph, bind, bind_taking};
 use crate::plan::{Plan, lower};
 use crate::precision::{Activations, Arithmetic, Bf16Products, Wanted};
 use crate::{ModelError, Precision, Tensor, onnx};
@@ -265,10 +265,8 @@ impl ModelRunner {
             sessions: Vec::new(),
         };
         if let Some(shapes) = runner.fixed_shapes() {
-            let plan = runner.plan(&shapes)?;
-            // No other plan can be made, so each constant goes when the plan has packed it.
-            let values = runner.graph.values.iter_mut();
-            values.for_each(|value| value.constant = None);
+            // No other plan can be made, so each constant goes when this one has packed it.
+            let plan = lower(&bind_taking(&mut runner.graph)?)?;
             let executor = runner.executor(plan)?;
             runner.sessions.push(Session { shapes, executor });
         }

@@ -8,12 +8,11 @@
 
 use std::sync::Arc;
 
+use crate::huge_pages;
 use crate::plan::{ConstantData, Place, Plan, Storage, View};
 
 /// f32 of a cache line, which is also one AVX-512 vector.
 const LINE: usize = 16;
-/// From this size on huge pages are asked for: one of x86-64 and AArch64.
-const HUGE_BYTES: usize = 2 << 20;
 
 /// A run of f32 that starts on a cache line.
 ///
@@ -31,7 +30,7 @@ impl AlignedF32 {
     pub(crate) fn zeros(len: usize) -> Self {
         let memory = vec![0.0_f32; len + LINE - 1];
         let head = memory.as_ptr().addr().wrapping_neg() % (4 * LINE) / 4;
-        ask_for_huge_pages(&memory);
+        huge_pages::ask(&memory);
         Self { memory, head, len }
     }
 
@@ -50,24 +49,6 @@ impl AlignedF32 {
         &self.memory[self.head..][..self.len]
     }
 }
-
-/// Thousands of small pages cost a fault each when a model is loaded, and misses of the
-/// translation buffers when its weights are streamed.
-#[cfg(target_os = "linux")]
-fn ask_for_huge_pages(memory: &[f32]) {
-    let bytes = memory.as_ptr_range();
-    let (start, end) = (bytes.start.addr(), bytes.end.addr());
-    let start = start.next_multiple_of(HUGE_BYTES);
-    let end = end / HUGE_BYTES * HUGE_BYTES;
-    if start < end {
-        // SAFETY: whole pages inside memory that this slice borrows; the hint changes no
-        // contents, and nothing is lost where the system refuses it.
-        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn ask_for_huge_pages(_: &[f32]) {}
 
 /// A view that reaches outside its buffer: a defect of the lowering, caught at load.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -53,8 +53,25 @@ const MAX_FOLDING_WORK: usize = 1 << 28;
 /// without an element type; [`ModelError::Operator`] where [`infer`] refuses a
 /// node; [`ModelError::GraphTooLarge`] if all values together exceed 16 GiB.
 pub fn bind(graph: &Graph, input_shapes: &[(&str, Vec<usize>)]) -> Result<StaticGraph, ModelError> {
+    let constants = graph.values.iter().map(|v| v.constant.clone()).collect();
+    bind_with(graph, constants, input_shapes)
+}
+
+/// [`bind`] for the shapes that the inputs declare, with the constants taken out of `graph`: each
+/// goes as soon as nothing reads it any more, such as one of f16 that was widened.
+pub(crate) fn bind_taking(graph: &mut Graph) -> Result<StaticGraph, ModelError> {
+    let values = graph.values.iter_mut();
+    let constants = values.map(|v| v.constant.take()).collect();
+    bind_with(graph, constants, &[])
+}
+
+fn bind_with(
+    graph: &Graph,
+    constants: Vec<Option<Arc<Tensor>>>,
+    input_shapes: &[(&str, Vec<usize>)],
+) -> Result<StaticGraph, ModelError> {
     let inputs = bind_inputs(graph, input_shapes)?;
-    let mut binder = Binder::new(graph, inputs)?;
+    let mut binder = Binder::new(graph, constants, inputs)?;
     for node in &graph.nodes {
         binder
             .node(node)
@@ -221,12 +238,24 @@ struct Binder<'g> {
 }
 
 impl<'g> Binder<'g> {
-    fn new(graph: &'g Graph, inputs: Vec<TensorType>) -> Result<Self, ModelError> {
+    fn new(
+        graph: &'g Graph,
+        constants: Vec<Option<Arc<Tensor>>>,
+        inputs: Vec<TensorType>,
+    ) -> Result<Self, ModelError> {
         let n_values = graph.values.len();
+        let constant_type = |constant: &Arc<Tensor>| TensorType {
+            dtype: constant.dtype(),
+            shape: constant.shape().to_vec(),
+        };
+        let constant_types: Vec<Option<TensorType>> = constants
+            .iter()
+            .map(|constant| constant.as_ref().map(constant_type))
+            .collect();
         let mut binder = Self {
             graph,
             types: vec![None; n_values],
-            constants: graph.values.iter().map(|v| v.constant.clone()).collect(),
+            constants,
             alias: (0..n_values).map(ValueId).collect(),
             reads_left: vec![0; n_values],
             nodes: Vec::with_capacity(graph.nodes.len()),
@@ -238,15 +267,9 @@ impl<'g> Binder<'g> {
             work_limit: 0,
             is_output: vec![false; n_values],
         };
-        for (id, value) in graph.values.iter().enumerate() {
-            if let Some(constant) = &value.constant {
-                binder.declare(
-                    ValueId(id),
-                    TensorType {
-                        dtype: constant.dtype(),
-                        shape: constant.shape().to_vec(),
-                    },
-                );
+        for (id, ty) in constant_types.into_iter().enumerate() {
+            if let Some(ty) = ty {
+                binder.declare(ValueId(id), ty);
             }
         }
         // Weights stored as f16 and widened in the graph take twice their size again.
@@ -402,12 +425,12 @@ impl<'g> Binder<'g> {
         }
     }
 
-    /// One read of a value is done for good; folded constants go with the last one.
+    /// One read of a value is done for good; constants go with the last one.
     fn release(&mut self, ValueId(id): ValueId) {
         self.reads_left[id] -= 1;
         if self.reads_left[id] == 0
-            && self.folded[id]
             && let Some(constant) = self.constants[id].take()
+            && self.folded[id]
         {
             self.folded_bytes -= constant.size_bytes();
         }

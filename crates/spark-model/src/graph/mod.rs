@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use bind::bind;
+pub(crate) use bind::bind_taking;
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub use infer::{
     Einsum, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis, broadcast_shapes,

@@ -16,10 +16,10 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
 use super::error::OnnxError;
+use super::model_file::Elements;
 use super::proto::{StringStringEntryProto, text};
 use super::wire::Budget;
 use crate::regular_file;
@@ -41,14 +41,14 @@ impl<'f> ExternalFiles<'f> {
         }
     }
 
-    /// Reads the `n_bytes` that `entries` speak of.
-    pub(super) fn read(
+    /// Where the `n_bytes` that `entries` speak of are; they are charged to `budget`.
+    pub(super) fn find(
         &mut self,
         tensor: &str,
         entries: &[StringStringEntryProto<'_>],
         n_bytes: usize,
         budget: &mut Budget,
-    ) -> Result<Vec<u8>, OnnxError> {
+    ) -> Result<Elements<'_>, OnnxError> {
         let entry = |key: &str| {
             entries
                 .iter()
@@ -90,11 +90,11 @@ impl<'f> ExternalFiles<'f> {
             )));
         }
         budget.charge("external data", n_bytes)?;
-        let mut bytes = vec![0; n_bytes];
-        file.seek(SeekFrom::Start(offset))
-            .and_then(|_| file.read_exact(&mut bytes))
-            .map_err(|e| fail(e.to_string()))?;
-        Ok(bytes)
+        Ok(Elements::File {
+            file,
+            start: offset,
+            n_bytes,
+        })
     }
 
     /// The real path of `location`, if it is below the model's folder.

@@ -21,12 +21,12 @@ mod export;
 mod external;
 mod functions;
 mod import;
+mod model_file;
 mod order;
 pub mod proto;
 mod tensors;
 pub mod wire;
 
-use std::io::Read;
 use std::path::Path;
 
 pub use edit::replace_constants;
@@ -39,6 +39,7 @@ use crate::ModelError;
 use crate::graph::Graph;
 use crate::regular_file;
 use external::ExternalFiles;
+use model_file::{LeftOut, ModelFile};
 use proto::ModelProto;
 use tensors::TensorSource;
 use wire::Budget;
@@ -62,24 +63,29 @@ pub fn load(path: &Path) -> Result<Graph, ModelError> {
         path: path.to_owned(),
         source,
     };
-    let (mut file, size) = regular_file::open(path).map_err(io)?;
-    if size > MAX_FILE_BYTES {
-        return Err(OnnxError::TooLarge {
-            what: "the size of the file",
-            got: size,
-            limit: MAX_FILE_BYTES,
-        }
-        .into());
-    }
-    // A length that lies costs addresses, not memory: pages come when they are read into.
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    file.read_to_end(&mut bytes).map_err(io)?;
+    let (file, size) = regular_file::open(path).map_err(io)?;
+    let too_large = OnnxError::TooLarge {
+        what: "the size of the file",
+        got: size,
+        limit: MAX_FILE_BYTES,
+    };
+    let n_bytes = match usize::try_from(size) {
+        Ok(n_bytes) if size <= MAX_FILE_BYTES => n_bytes,
+        _ => return Err(too_large.into()),
+    };
+    let mut file = ModelFile::read(file, n_bytes).map_err(io)?;
+    let malformed = file.malformed();
     let folder = match path.parent() {
         Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
         Some(folder) => folder,
         None => Path::new("/"),
     };
-    parse(&bytes, Some(folder))
+    let model = ModelProto::decode(file.bytes())?;
+    // Decoding stops at such a place too, or before; behind it nothing was read.
+    if let Some(error) = malformed {
+        return Err(error.into());
+    }
+    import_model(model, file.bytes(), Some(file.left_out()), Some(folder))
 }
 
 /// Reads a model from memory. `folder` is where constants outside the model are looked
@@ -91,8 +97,17 @@ pub fn load(path: &Path) -> Result<Graph, ModelError> {
 /// why; [`ModelError::Operator`] if a node's operands or parameters are not its
 /// operator's.
 pub fn parse(bytes: &[u8], folder: Option<&Path>) -> Result<Graph, ModelError> {
-    let model = ModelProto::decode(bytes)?;
+    import_model(ModelProto::decode(bytes)?, bytes, None, folder)
+}
+
+fn import_model(
+    model: ModelProto<'_>,
+    bytes: &[u8],
+    left_out: Option<LeftOut<'_>>,
+    folder: Option<&Path>,
+) -> Result<Graph, ModelError> {
     let mut source = TensorSource {
+        left_out,
         external: ExternalFiles::new(folder),
         budget: Budget::new(bytes.len().saturating_add(CONSTANT_BYTES)),
     };

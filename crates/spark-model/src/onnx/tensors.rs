@@ -19,8 +19,10 @@ use half::{bf16, f16};
 
 use super::error::OnnxError;
 use super::external::ExternalFiles;
+use super::model_file::{Elements, LeftOut};
 use super::proto::{SparseTensorProto, TensorProto, data_type, text};
 use super::wire::{Budget, Bytes};
+use crate::huge_pages;
 use crate::tensor::{DType, Tensor, TensorData, checked_elements};
 
 /// Most axes a tensor or a declared shape may have.
@@ -28,6 +30,8 @@ pub(super) const MAX_RANK: usize = 64;
 
 /// Where elements come from, and how much memory they may take.
 pub(super) struct TensorSource<'f> {
+    /// Elements of the model itself that were not read with it.
+    pub(super) left_out: Option<LeftOut<'f>>,
     pub(super) external: ExternalFiles<'f>,
     pub(super) budget: Budget,
 }
@@ -122,16 +126,20 @@ pub(super) fn read_tensor(
     }
     let n_bytes = count * dtype.size_bytes();
     let data = if proto.data_location == Some(1) {
-        let bytes =
-            source
-                .external
-                .read(&name, &proto.external_data, n_bytes, &mut source.budget)?;
-        from_raw(dtype, &bytes, count).map_err(fail)?
+        let TensorSource {
+            external, budget, ..
+        } = source;
+        let elements = external.find(&name, &proto.external_data, n_bytes, budget)?;
+        from_raw(dtype, elements, count).map_err(fail)?
     } else if let Some(raw) = &proto.raw_data {
         if raw.len() == n_bytes {
             source.budget.charge("a constant", n_bytes)?;
         }
-        from_raw(dtype, raw, count).map_err(fail)?
+        let elements = match &source.left_out {
+            Some(left_out) => left_out.find(raw),
+            None => Elements::Memory(raw),
+        };
+        from_raw(dtype, elements, count).map_err(fail)?
     } else {
         from_lists(dtype, proto, count, &mut source.budget)?.map_err(fail)?
     };
@@ -140,22 +148,29 @@ pub(super) fn read_tensor(
 }
 
 /// Little-endian elements of any type.
-fn from_raw(dtype: DType, bytes: &[u8], count: usize) -> Result<TensorData, String> {
-    if bytes.len() != count * dtype.size_bytes() {
+fn from_raw(dtype: DType, elements: Elements<'_>, count: usize) -> Result<TensorData, String> {
+    if elements.n_bytes() != count * dtype.size_bytes() {
         return Err(format!(
             "{} bytes of data, {count} elements of {dtype} take {}",
-            bytes.len(),
+            elements.n_bytes(),
             count * dtype.size_bytes()
         ));
     }
+    macro_rules! collected {
+        ($piece:ident => $values:expr) => {{
+            let mut all = Vec::with_capacity(count);
+            huge_pages::ask(all.spare_capacity_mut());
+            let read = elements.for_each_piece(|$piece| all.extend($values));
+            read.map_err(|e| format!("its elements cannot be read: {e}"))?;
+            all
+        }};
+    }
     macro_rules! numbers {
         ($type:ty) => {
-            bytes
-                .as_chunks::<{ size_of::<$type>() }>()
-                .0
-                .iter()
-                .map(|c| <$type>::from_le_bytes(*c))
-                .collect()
+            collected!(piece => {
+                let (chunks, _) = piece.as_chunks::<{ size_of::<$type>() }>();
+                chunks.iter().map(|c| <$type>::from_le_bytes(*c))
+            })
         };
     }
     Ok(match dtype {
@@ -167,11 +182,11 @@ fn from_raw(dtype: DType, bytes: &[u8], count: usize) -> Result<TensorData, Stri
         DType::I16 => TensorData::I16(numbers!(i16)),
         DType::I32 => TensorData::I32(numbers!(i32)),
         DType::I64 => TensorData::I64(numbers!(i64)),
-        DType::U8 => TensorData::U8(bytes.to_vec()),
+        DType::U8 => TensorData::U8(collected!(piece => piece)),
         DType::U16 => TensorData::U16(numbers!(u16)),
         DType::U32 => TensorData::U32(numbers!(u32)),
         DType::U64 => TensorData::U64(numbers!(u64)),
-        DType::Bool => TensorData::Bool(bytes.iter().map(|&b| b != 0).collect()),
+        DType::Bool => TensorData::Bool(collected!(piece => piece.iter().map(|&b| b != 0))),
     })
 }
 

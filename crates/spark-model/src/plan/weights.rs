@@ -170,8 +170,8 @@ impl Weights {
             columns,
         };
         match source.order {
-            WeightOrder::OutputsFirst => part.from_outputs_first(to, stride),
-            WeightOrder::InputsFirst => part.from_inputs_first(to, stride),
+            WeightOrder::OutputsFirst => part.turn_outputs_first(to, stride),
+            WeightOrder::InputsFirst => part.copy_inputs_first(to, stride),
         }
     }
 }
@@ -199,7 +199,7 @@ impl Part<'_> {
     }
 
     /// Turns `[out][in][tap]`, a few input channels at a time.
-    fn from_outputs_first(&self, to: &mut [f32], stride: usize) {
+    fn turn_outputs_first(&self, to: &mut [f32], stride: usize) {
         let Weights {
             taps,
             in_per_group: depth,
@@ -249,7 +249,7 @@ impl Part<'_> {
     }
 
     /// Copies rows of `[in][out][tap]`.
-    fn from_inputs_first(&self, to: &mut [f32], stride: usize) {
+    fn copy_inputs_first(&self, to: &mut [f32], stride: usize) {
         let Weights {
             taps,
             in_per_group: depth,

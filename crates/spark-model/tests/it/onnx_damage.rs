@@ -138,6 +138,14 @@ impl Seeds {
         Self { small, large }
     }
 
+    /// This file only.
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        Self {
+            small: vec![Seed::new(bytes)],
+            large: Vec::new(),
+        }
+    }
+
     /// The damaged file of that number.
     pub(crate) fn mutant(&self, number: u64) -> Vec<u8> {
         let mut random = Random(number.wrapping_mul(0x2545_f491_4f6c_dd1d));
