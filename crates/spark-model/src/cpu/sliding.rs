@@ -179,7 +179,7 @@ impl Segment<'_> {
 macro_rules! do_for {
     ($i:ident in $($number:literal)* => $body:block) => {
         $({
-            const $i: usize = $number;
+            let $i: usize = $number;
             $body
         })*
     };
@@ -216,15 +216,15 @@ unsafe fn segment<S: Simd, const NV: usize, const MR: usize, const KW: usize, co
                 }
                 w = w.add(NV * S::LANES);
                 let mut p = x.add(k);
-                do_for!(I in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26
+                do_for!(i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26
                              27 28 29 30 31 32 33 34 => {
-                    if I < pixels {
+                    if i < pixels {
                         let a = S::splat(*p);
                         p = p.wrapping_offset(step);
                         for t in 0..KW {
-                            if I >= t && (I - t).is_multiple_of(SX) && (I - t) / SX < MR {
+                            if i >= t && (i - t).is_multiple_of(SX) && (i - t) / SX < MR {
                                 for v in 0..NV {
-                                    let o = (I - t) / SX;
+                                    let o = (i - t) / SX;
                                     acc[o][v] = S::fma(a, b[t][v], acc[o][v]);
                                 }
                             }
