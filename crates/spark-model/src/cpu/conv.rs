@@ -77,7 +77,7 @@ impl PreparedConv {
             bias_stride,
             zeros: AlignedF32::zeros(w.in_per_group),
             tap_offsets,
-            is_sliding: sliding::suits(isa, step, columns),
+            is_sliding: sliding::suits(isa, step, format.columns),
         }
     }
 
