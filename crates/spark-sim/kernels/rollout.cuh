@@ -379,9 +379,9 @@ __device__ inline void rollout(const Tables& t) {
       motion.yaw_rate = next[5];
       motion.curvature = motion.yaw_rate / maximum(v, 1.0f);
     }
-    motion.lateral_acceleration = v * motion.yaw_rate;
-    motion.steer_command = action.steer;
-    motion.accel_command = action.accel;
+    motion.lateral_acceleration = settled(v * motion.yaw_rate);
+    motion.steer_command = settled(action.steer);
+    motion.accel_command = settled(action.accel);
     motion.has_last = 1.0f;
     score.add(car, interface, next, v_target, action.saturated, last, motion);
     if ((step + 1) % WINDOW_STEPS == 0) score.flush(t, lane);

@@ -6,10 +6,10 @@
 //!    Points<E>  { x: Column<E>, y: Column<E> }                  [x x x x ...] [y y y y ...]
 //!
 //! lane_tiles!   { struct Point; struct Points; { x, y } }      what only kernels touch
-//!    Points<E>  { tiles: Vec<Point<Tile<E>>> }                  [16 x][16 y] [16 x][16 y] ...
+//!    Points<E>  { tiles: Vec<Point<Tile<E>>> }                  [32 x][32 y] [32 x][32 y] ...
 //! ```
 //!
-//! Columns are plain slices. Tiles keep what a kernel needs for sixteen lanes together: one
+//! Columns are plain slices. Tiles keep what a kernel needs for 32 lanes, two registers of AVX-512, together: one
 //! bounds check and a few neighbouring cache lines per register instead of one of each per field.
 
 /// Declares a per-lane structure and the structure of arrays that holds many of it.

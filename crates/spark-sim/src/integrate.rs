@@ -264,16 +264,20 @@ impl<E: StepElement> VehicleBatch<E> {
     pub(crate) fn load<L: Lanes<Elem = E>, const N: usize>(&self, first: usize) -> [L; N] {
         // Not `array::from_fn`: its closure is not inlined into the vector code.
         let mut x = [L::zero(); N];
-        for (value, column) in x.iter_mut().zip(&self.columns) {
-            *value = L::load(column, first);
+        // A known number of columns: one check, no loop.
+        let columns: &[Column<E>; N] = self.columns.first_chunk().expect("a column per state");
+        for i in 0..N {
+            x[i] = L::load(&columns[i], first);
         }
         x
     }
 
     #[inline(always)]
     pub(crate) fn store<L: Lanes<Elem = E>, const N: usize>(&mut self, first: usize, x: [L; N]) {
-        for (column, value) in self.columns.iter_mut().zip(x) {
-            value.store(column, first);
+        let columns: &mut [Column<E>; N] =
+            self.columns.first_chunk_mut().expect("a column per state");
+        for i in 0..N {
+            x[i].store(&mut columns[i], first);
         }
     }
 
@@ -354,7 +358,7 @@ impl<E: StepElement> WorldStep<'_, E> {
     #[inline(always)]
     fn rule<L: Lanes<Elem = E>, M: Dynamics<N>, S: Rule, const N: usize>(self) {
         let dt = L::splat(self.dt);
-        for first in (0..self.parameters.n_padded()).step_by(L::N) {
+        for first in (0..self.parameters.n_lanes()).step_by(L::N) {
             let p = self.parameters.load::<L>(first);
             let u = self.inputs::<L>(first);
             let x = self.batch.load::<L, N>(first);
@@ -366,7 +370,7 @@ impl<E: StepElement> WorldStep<'_, E> {
     #[inline(always)]
     fn arc<L: Lanes<Elem = E>>(self) {
         let dt = L::splat(self.dt);
-        for first in (0..self.parameters.n_padded()).step_by(L::N) {
+        for first in (0..self.parameters.n_lanes()).step_by(L::N) {
             let p = self.parameters.load::<L>(first);
             let u = self.inputs::<L>(first);
             let x = self.batch.load::<L, 5>(first);

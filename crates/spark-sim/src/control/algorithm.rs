@@ -1,6 +1,7 @@
 //! The interface of everything that drives, batched and one lane at a time.
 
 use super::{Action, ActionBatch, CudaControl, State, StateBatch};
+use crate::real::{Element, Kernel, Lanes};
 use crate::vehicle::{ActuatorParameters, SteerInterface, VehicleModel, VehicleParameters};
 
 /// What a controller may know about a car before it drives it.
@@ -194,14 +195,11 @@ impl<S: Algorithm, L: Algorithm> Algorithm for Combined<S, L> {
     fn update(&mut self, state: &StateBatch, action: &mut ActionBatch) {
         self.longitudinal.update(state, &mut self.answered);
         self.lateral.update(state, action);
-        action.accel.copy_from_slice(&self.answered.accel);
-        for (flag, &other) in action
-            .saturated
-            .iter_mut()
-            .zip(self.answered.saturated.iter())
-        {
-            *flag = flag.max(other);
-        }
+        f32::dispatch(Merge {
+            speed: &self.answered,
+            takes_accel: self.longitudinal.controls_speed(),
+            into: action,
+        });
     }
 
     fn steer_interface(&self) -> Option<SteerInterface> {
@@ -210,5 +208,29 @@ impl<S: Algorithm, L: Algorithm> Algorithm for Combined<S, L> {
 
     fn controls_speed(&self) -> bool {
         self.longitudinal.controls_speed()
+    }
+}
+
+/// Speed of one answer into another; saturated is what either is.
+struct Merge<'a> {
+    speed: &'a ActionBatch,
+    takes_accel: bool,
+    into: &'a mut ActionBatch,
+}
+
+impl Kernel for Merge<'_> {
+    type Elem = f32;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes<Elem = f32>>(self) {
+        for first in (0..self.into.n_lanes()).step_by(L::N) {
+            if self.takes_accel {
+                L::load(&self.speed.accel, first).store(&mut self.into.accel, first);
+            }
+            let flags = L::load(&self.into.saturated, first);
+            let flags = flags.maximum(L::load(&self.speed.saturated, first));
+            flags.store(&mut self.into.saturated, first);
+        }
     }
 }

@@ -96,12 +96,15 @@ impl Algorithm for LateralPid {
     }
 
     fn update(&mut self, state: &StateBatch, action: &mut ActionBatch) {
-        f32::dispatch(Update {
-            config: &self.config,
-            lanes: &mut self.lanes,
-            state,
-            action,
-        });
+        f32::dispatch_pairs(
+            state.n_lanes(),
+            Update {
+                config: &self.config,
+                lanes: &mut self.lanes,
+                state,
+                action,
+            },
+        );
     }
 
     fn steer_interface(&self) -> Option<SteerInterface> {
@@ -130,7 +133,7 @@ impl Kernel for Update<'_> {
         let half = L::splat(0.5);
         let config = self.config;
         let timer = L::splat(config.steer_limit_timer_s);
-        for first in (0..self.lanes.n_padded()).step_by(L::N) {
+        for first in (0..self.lanes.n_lanes()).step_by(L::N) {
             let mut lane = self.lanes.load::<L>(first);
             let v = L::load(&self.state.v_ego, first);
             let dt = L::load(&self.state.dt, first);

@@ -199,7 +199,7 @@ impl Kernel for Update<'_> {
         let (zero, one, half) = (L::zero(), L::one(), L::splat(0.5));
         let config = self.config;
         let timer = L::splat(config.steer_limit_timer_s);
-        for first in (0..self.lanes.n_padded()).step_by(L::N) {
+        for first in (0..self.lanes.n_lanes()).step_by(L::N) {
             let mut lane = self.lanes.load::<L>(first);
             let v = L::load(&self.state.v_ego, first);
             let dt = L::load(&self.state.dt, first);

@@ -89,12 +89,15 @@ impl Algorithm for Longitudinal {
     }
 
     fn update(&mut self, state: &StateBatch, action: &mut ActionBatch) {
-        f32::dispatch(Update {
-            config: &self.config,
-            lanes: &mut self.lanes,
-            state,
-            action,
-        });
+        f32::dispatch_pairs(
+            state.n_lanes(),
+            Update {
+                config: &self.config,
+                lanes: &mut self.lanes,
+                state,
+                action,
+            },
+        );
     }
 
     fn steer_interface(&self) -> Option<SteerInterface> {
@@ -128,7 +131,7 @@ impl Kernel for Update<'_> {
         let (zero, one, half) = (L::zero(), L::one(), L::splat(0.5));
         let c = self.config;
         let (stopping, starting, pid) = (L::splat(STOPPING), L::splat(STARTING), L::splat(PID));
-        for first in (0..self.lanes.n_padded()).step_by(L::N) {
+        for first in (0..self.lanes.n_lanes()).step_by(L::N) {
             let mut lane = self.lanes.load::<L>(first);
             let v = L::load(&self.state.v_ego, first);
             let dt = L::load(&self.state.dt, first);

@@ -130,7 +130,7 @@ impl Kernel for LqrUpdate<'_> {
     #[inline(always)]
     fn run<L: Lanes<Elem = f32>>(self) {
         let [offset_gain, heading_gain] = self.controller.gains;
-        for first in (0..self.state.n_padded()).step_by(L::N) {
+        for first in (0..self.state.n_lanes()).step_by(L::N) {
             let offset = L::load(&self.state.lateral_offset, first);
             let heading = L::load(&self.state.heading_error, first);
             let road = L::load(&self.state.road_curvature, first);
@@ -147,7 +147,7 @@ impl Kernel for PursuitUpdate<'_> {
     #[inline(always)]
     fn run<L: Lanes<Elem = f32>>(self) {
         let PurePursuitConfig { shortest, time } = self.controller.config;
-        for first in (0..self.state.n_padded()).step_by(L::N) {
+        for first in (0..self.state.n_lanes()).step_by(L::N) {
             let offset = L::load(&self.state.lateral_offset, first);
             let (sin, cos) = L::load(&self.state.heading_error, first).sin_cos();
             let road = L::load(&self.state.road_curvature, first);

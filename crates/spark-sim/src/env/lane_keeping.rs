@@ -297,7 +297,7 @@ impl Kernel for Move<'_> {
 
     #[inline(always)]
     fn run<L: Lanes<Elem = f32>>(self) {
-        for first in (0..self.rate.len()).step_by(L::N) {
+        for first in (0..self.parameters.n_lanes()).step_by(L::N) {
             let p = self.parameters.load::<L>(first);
             let x = self.vehicle.load::<L, 5>(first);
             let frame = RoadFrame {

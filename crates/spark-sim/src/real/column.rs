@@ -7,13 +7,13 @@
 use super::{LANE_PADDING, padded_len};
 use std::ops::{Deref, DerefMut};
 
-/// A register's worth of elements. No padding: 16 f32 are 64 bytes, 16 f64 are 128.
+/// Two of the widest registers' worth of elements. No padding: 32 f32 are 128 bytes, 32 f64 are 256.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(64))]
 pub struct Tile<E>(pub(crate) [E; LANE_PADDING]);
 
 impl<E: Copy> Tile<E> {
-    /// Sixteen times the same.
+    /// The same in every lane.
     pub(crate) fn filled(value: E) -> Self {
         Self([value; LANE_PADDING])
     }
@@ -45,8 +45,8 @@ impl<E> Deref for Column<E> {
     #[inline(always)]
     fn deref(&self) -> &[E] {
         const { assert!(size_of::<Tile<E>>() == LANE_PADDING * size_of::<E>()) };
-        // SAFETY: a `Tile` is sixteen initialised elements without padding (checked above),
-        // and `len` is sixteen times the number of tiles since `filled`, the only place that
+        // SAFETY: a `Tile` is `LANE_PADDING` initialised elements without padding (checked above),
+        // and `len` is `LANE_PADDING` times the number of tiles since `filled`, the only place that
         // sets either; so the tiles are one run of `len` elements, borrowed as long as `self`.
         unsafe { std::slice::from_raw_parts(self.tiles.as_ptr().cast::<E>(), self.len) }
     }

@@ -1,7 +1,7 @@
 //! Choosing the widest vector unit of this CPU at run time.
 //!
 //! ```text
-//! kernel.run::<L>()   L = F32x16 | F32x8 | F32x4 | f32, inlined into a function
+//! kernel.run::<L>()   L = Pair<F32x16> | F32x16 | F32x8 | F32x4 | f32, inlined into a function
 //!                     compiled for that instruction set
 //! ```
 
@@ -69,6 +69,11 @@ pub trait Kernel {
 pub trait Element: Lanes<Elem = Self> + Default + Send + Sync {
     /// Runs a kernel with the widest lanes of this CPU.
     fn dispatch<K: Kernel<Elem = Self>>(kernel: K) -> K::Output;
+    /// As [`Element::dispatch`], two registers at a time if one does not hold `n_lanes` lanes.
+    ///
+    /// For kernels that are chains of dependent operations on few values. Today only AVX-512
+    /// takes pairs: AVX2 has half as many registers, and NEON has not been measured.
+    fn dispatch_pairs<K: Kernel<Elem = Self>>(n_lanes: usize, kernel: K) -> K::Output;
     /// Rounds to nearest.
     fn from_f64(value: f64) -> Self;
     /// Exact.
@@ -78,6 +83,10 @@ pub trait Element: Lanes<Elem = Self> + Default + Send + Sync {
 impl Element for f64 {
     #[inline]
     fn dispatch<K: Kernel<Elem = f64>>(kernel: K) -> K::Output {
+        kernel.run::<f64>()
+    }
+    #[inline]
+    fn dispatch_pairs<K: Kernel<Elem = f64>>(_n_lanes: usize, kernel: K) -> K::Output {
         kernel.run::<f64>()
     }
     fn from_f64(value: f64) -> Self {
@@ -92,6 +101,17 @@ impl Element for f32 {
     #[inline]
     fn dispatch<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
         dispatch_at(SimdLevel::detect(), kernel)
+    }
+    #[inline]
+    fn dispatch_pairs<K: Kernel<Elem = f32>>(n_lanes: usize, kernel: K) -> K::Output {
+        let level = SimdLevel::detect();
+        #[cfg(target_arch = "x86_64")]
+        if n_lanes > super::avx512::F32x16::N && level == SimdLevel::Avx512 {
+            // SAFETY: this level is detected only on CPUs that have AVX-512F.
+            return unsafe { run_avx512_pairs(kernel) };
+        }
+        let _ = n_lanes;
+        dispatch_at(level, kernel)
     }
     fn from_f64(value: f64) -> Self {
         value as f32
@@ -130,4 +150,10 @@ fn run_avx512<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
 #[target_feature(enable = "avx2")]
 fn run_avx2<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
     kernel.run::<super::avx2::F32x8>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+pub(super) fn run_avx512_pairs<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
+    kernel.run::<super::pair::Pair<super::avx512::F32x16>>()
 }

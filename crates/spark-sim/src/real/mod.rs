@@ -4,6 +4,7 @@
 //! model code, written once over `R: Real`
 //!    f64      the oracle: elementary functions of the standard library
 //!    f32      one lane, this module's polynomials
+//!    Pair     two registers of sixteen  }
 //!    F32x16   sixteen lanes (AVX-512)   } same operations in the same order,
 //!    F32x8    eight lanes (AVX2)        } so the same bits as one f32 lane
 //!    F32x4    four lanes (NEON)         }
@@ -30,6 +31,7 @@ mod column;
 mod dispatch;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod pair;
 mod polynomial;
 mod scalar;
 #[cfg(test)]
@@ -42,7 +44,7 @@ pub use column::{Column, Tile};
 pub use dispatch::{Element, Kernel, SimdLevel};
 
 /// Arrays are padded to a multiple of this many elements, so that no kernel has a tail.
-pub const LANE_PADDING: usize = 16;
+pub const LANE_PADDING: usize = 32;
 
 /// `n` rounded up to a multiple of [`LANE_PADDING`].
 pub const fn padded_len(n: usize) -> usize {

@@ -96,6 +96,32 @@ fn every_vector_width_gives_the_bits_of_one_lane() {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+#[allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+fn a_pair_of_registers_gives_the_bits_of_one_lane() {
+    if !is_x86_feature_detected!("avx512f") {
+        println!("skipped: this CPU has no AVX-512, and only there are pairs used");
+        return;
+    }
+    let scalar = evaluate(SimdLevel::Scalar);
+    let (x, y) = inputs();
+    let mut pairs = vec![vec![0.0; x.len()]; scalar.len()];
+    let kernel = Everything {
+        x: &x,
+        y: &y,
+        out: &mut pairs,
+    };
+    // SAFETY: the check above found AVX-512F.
+    unsafe { super::dispatch::run_avx512_pairs(kernel) };
+    for (function, (got, want)) in pairs.iter().zip(&scalar).enumerate() {
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            let same = g.to_bits() == w.to_bits() || (g.is_nan() && w.is_nan());
+            assert!(same, "function {function}, input {i}: {g} != {w}");
+        }
+    }
+}
+
 #[track_caller]
 fn check_against_f64(
     name: &str,

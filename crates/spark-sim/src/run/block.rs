@@ -4,6 +4,7 @@ use super::delay::DelayLine;
 use super::drive::{Drive, Motion, MotionLane};
 use super::latency::Latency;
 use super::outcome::{ScenarioError, Trace, TraceActor, TraceRow};
+use super::score::{LastLane, LastLanes, Score};
 use super::sense::Sense;
 use super::traffic::Traffic;
 use crate::columns::lane_tiles;
@@ -13,7 +14,7 @@ use crate::integrate::{Integrator, VehicleBatch};
 use crate::metric::{Accumulator, Metrics};
 use crate::profile::Profile;
 use crate::random::Philox;
-use crate::real::{Column, Element, padded_len};
+use crate::real::{Element, Kernel, Lanes};
 use crate::road::Road;
 use crate::scenario::Scenario;
 use crate::vehicle::{ActuatorBatch, ParameterBatch, SteerInterface, VehicleModel};
@@ -112,10 +113,9 @@ pub(super) struct Block<'a> {
     pub(super) requests: RequestLanes,
     pub(super) fixed: FixedLanes,
     pub(super) motion: Motion,
+    pub(super) last: LastLanes,
     pub(super) state: StateBatch,
     pub(super) action: ActionBatch,
-    pub(super) arriving_steer: Column<f32>,
-    pub(super) arriving_accel: Column<f32>,
     pub(super) accumulator: Accumulator,
     pub(super) traffic: Traffic,
     pub(super) steer_delay: DelayLine,
@@ -149,7 +149,7 @@ impl<'a> Block<'a> {
                 let setup = lane_setup(lane.scenario);
                 steps(pick(&setup), setup.dt_s)
             });
-            DelayLine::new(per_lane.collect(), padded_len(n))
+            DelayLine::new(per_lane.collect())
         };
         let flat = LineLane {
             next: f32::INFINITY,
@@ -193,10 +193,9 @@ impl<'a> Block<'a> {
                 },
             ),
             motion: Motion::filled(n, MotionLane::default()),
+            last: LastLanes::filled(n, LastLane::default()),
             state: StateBatch::filled(n, State::at_rest()),
             action: ActionBatch::filled(n, Action::default()),
-            arriving_steer: Column::filled(n, 0.0),
-            arriving_accel: Column::filled(n, 0.0),
             accumulator: Accumulator::new(n),
             traffic: Traffic::new(lanes),
             steer_delay: delays(|setup| setup.actuators.steer_delay_s),
@@ -333,7 +332,7 @@ impl<'a> Block<'a> {
                     break;
                 }
             }
-            f32::dispatch(Sense::new(&mut self, step_idx));
+            f32::dispatch_pairs(self.lanes.len(), Sense::new(&mut self, step_idx));
             self.add_noise(step_idx);
             // What the algorithm does not control is tracked perfectly.
             if !steers {
@@ -345,12 +344,13 @@ impl<'a> Block<'a> {
                 self.action.accel.copy_from_slice(&self.state.a_target);
             }
             self.update(algorithm, latency, step_idx);
-            self.drop_lanes_with_bad_actions(step_idx);
-            self.steer_delay
-                .pass(&self.action.steer, &mut self.arriving_steer);
-            self.accel_delay
-                .pass(&self.action.accel, &mut self.arriving_accel);
+            if !f32::dispatch(AllFinite(&self.action)) {
+                self.drop_lanes_with_bad_actions(step_idx);
+            }
+            self.steer_delay.pass(&self.action.steer);
+            self.accel_delay.pass(&self.action.accel);
             let events = f32::dispatch(Drive::new(&mut self, step_idx));
+            f32::dispatch_pairs(self.lanes.len(), Score::new(&mut self));
             if events.state_not_finite {
                 self.drop_lanes_with_bad_states(step_idx);
             }
@@ -417,11 +417,6 @@ impl<'a> Block<'a> {
     }
 
     fn drop_lanes_with_bad_actions(&mut self, step_idx: usize) {
-        // One column after the other: the compiler makes vectors of such loops only.
-        let all_finite = |column: &[f32]| column.iter().fold(true, |all, x| all & x.is_finite());
-        if all_finite(&self.action.steer) & all_finite(&self.action.accel) {
-            return;
-        }
         for lane in 0..self.lanes.len() {
             let answers = [
                 ("steering", self.action.steer[lane]),
@@ -679,6 +674,26 @@ impl<'a> Block<'a> {
                 (outcome, self.traces[lane].take())
             })
             .collect()
+    }
+}
+
+/// Whether every answer is a finite number.
+struct AllFinite<'a>(&'a ActionBatch);
+
+impl Kernel for AllFinite<'_> {
+    type Elem = f32;
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<L: Lanes<Elem = f32>>(self) -> bool {
+        let most = L::splat(f64::from(f32::MAX));
+        let mut all = L::zero().le(most);
+        for first in (0..self.0.n_lanes()).step_by(L::N) {
+            let steer = L::load(&self.0.steer, first);
+            let accel = L::load(&self.0.accel, first);
+            all = all & steer.abs().le(most) & accel.abs().le(most);
+        }
+        !L::any(!all)
     }
 }
 

@@ -1,9 +1,8 @@
-//! One step of actuators, vehicle and metrics, all lanes.
+//! One step of actuators and vehicle, all lanes.
 
 use super::block::{Block, FixedLane, RoadLane};
 use crate::columns::lane_tiles;
 use crate::integrate::{Euler, Integrator, Rk4, Road, Rule};
-use crate::metric::{Extremes, Sums};
 use crate::real::{Kernel, Lanes, Real};
 use crate::vehicle::{
     Actuator, DriftSingleTrack, DynamicSingleTrack, Dynamics, GRAVITY, KinematicSingleTrack,
@@ -12,12 +11,6 @@ use crate::vehicle::{
 
 /// A state variable beyond this is no longer a car on a road.
 pub(super) const LARGEST_STATE: f32 = 1e7;
-
-/// Comfort: largest lateral acceleration (m/s^2) and jerk (m/s^3), openpilot and ISO 11270.
-const COMFORT_LATERAL: f64 = 3.0;
-const COMFORT_JERK: f64 = 5.0;
-/// Limit of a curvature command, 1/m.
-const CURVATURE_LIMIT: f64 = 0.2;
 
 lane_tiles! {
     /// What a lane's car is doing, beyond its vehicle model's state.
@@ -36,10 +29,6 @@ lane_tiles! {
         steer_rate,
         desired_curvature,
         offset_target,
-        steer_command,
-        accel_command,
-        /// 0 on the first step: there is no rate of change yet.
-        has_last,
         lead_present,
         lead_gap,
         lead_speed,
@@ -85,7 +74,7 @@ impl<'a, 'b> Drive<'a, 'b> {
         let steps_done = L::splat((self.step_idx + 1) as f64);
         let (zero, half) = (L::zero(), L::splat(0.5));
         let mut events = Events::default();
-        for first in (0..block.fixed.n_padded()).step_by(L::N) {
+        for first in (0..block.fixed.n_lanes()).step_by(L::N) {
             let p = block.parameters.load::<L>(first);
             let actuator = block.actuators.load::<L>(first);
             let fixed = block.fixed.load::<L>(first);
@@ -93,8 +82,8 @@ impl<'a, 'b> Drive<'a, 'b> {
             let mut motion = block.motion.load::<L>(first);
             let x = block.vehicle.load::<L, N>(first);
             let arriving = [
-                L::load(&block.arriving_steer, first),
-                L::load(&block.arriving_accel, first),
+                L::load(block.steer_delay.arriving(&block.action.steer), first),
+                L::load(block.accel_delay.arriving(&block.action.accel), first),
             ];
             let alive = motion.alive.gt(half);
 
@@ -120,7 +109,6 @@ impl<'a, 'b> Drive<'a, 'b> {
             }
             block.vehicle.store(first, shown);
 
-            let last = motion;
             let v = next[3];
             motion.acceleration = (v - x[3]) * fixed.per_second;
             motion.steer_rate = (next[2] - x[2]) * fixed.per_second;
@@ -132,26 +120,7 @@ impl<'a, 'b> Drive<'a, 'b> {
                 motion.yaw_rate = next[5];
                 motion.curvature = motion.yaw_rate / v.maximum(L::one());
             }
-            motion.lateral_acceleration = v * motion.yaw_rate;
-            motion.steer_command = L::load(&block.action.steer, first);
-            motion.accel_command = L::load(&block.action.accel, first);
-            motion.has_last = L::one();
-
-            let score = Score {
-                interface,
-                alive,
-                fixed: &fixed,
-                offset: next[1] - motion.offset_target,
-                place: next[1],
-                heading: next[4],
-                v,
-                v_target: L::load(&block.state.v_target, first),
-                saturated: L::load(&block.action.saturated, first),
-                last: &last,
-                now: &motion,
-            };
-            score.sum(&mut block.accumulator.sums, first);
-            score.extremes(&mut block.accumulator.extremes, first);
+            motion.lateral_acceleration = settled(v * motion.yaw_rate);
             block.motion.store(first, motion);
 
             let preview = block.preview.load::<L>(first);
@@ -241,108 +210,6 @@ fn step<L: Lanes<Elem = f32>, M: Dynamics<N>, S: Rule, const N: usize>(
 /// What decays would otherwise reach subnormal numbers, with which many CPUs calculate a
 /// hundred times slower; its square gets there even sooner.
 #[inline(always)]
-fn settled<L: Real>(x: L) -> L {
+pub(super) fn settled<L: Real>(x: L) -> L {
     L::select(x.abs().lt(L::splat(1e-9)), L::zero(), x)
-}
-
-/// One register of lanes' contribution to the metrics of this step.
-struct Score<'a, L: Real> {
-    interface: SteerInterface,
-    alive: L::Mask,
-    fixed: &'a FixedLane<L>,
-    offset: L,
-    place: L,
-    heading: L,
-    v: L,
-    v_target: L,
-    saturated: L,
-    last: &'a MotionLane<L>,
-    now: &'a MotionLane<L>,
-}
-
-impl<L: Lanes<Elem = f32>> Score<'_, L> {
-    /// Rates of change per second: steering command, acceleration command, lateral and longitudinal acceleration.
-    #[inline(always)]
-    fn rates(&self) -> [L; 4] {
-        let per_second = self.last.has_last * self.fixed.per_second;
-        [
-            (self.now.steer_command - self.last.steer_command) * per_second,
-            (self.now.accel_command - self.last.accel_command) * per_second,
-            (self.now.lateral_acceleration - self.last.lateral_acceleration) * per_second,
-            (self.now.acceleration - self.last.acceleration) * per_second,
-        ]
-    }
-
-    /// `sum` plus `value` in running lanes.
-    #[inline(always)]
-    fn add(&self, sum: L, value: L) -> L {
-        sum + L::select(self.alive, value, L::zero())
-    }
-
-    /// 1 in running lanes where the mask holds.
-    #[inline(always)]
-    fn count(&self, mask: L::Mask) -> L {
-        L::select(mask & self.alive, L::one(), L::zero())
-    }
-
-    /// The larger value in running lanes.
-    #[inline(always)]
-    fn most(&self, old: L, value: L) -> L {
-        L::select(self.alive & value.gt(old), value, old)
-    }
-
-    #[inline(always)]
-    fn sum(&self, sums: &mut Sums, first: usize) {
-        let [steer_rate, accel_rate, lateral_jerk, jerk] = self.rates();
-        let now = self.now;
-        let c = L::splat;
-        let uncomfortable = now.lateral_acceleration.abs().gt(c(COMFORT_LATERAL))
-            | lateral_jerk.abs().gt(c(COMFORT_JERK))
-            | jerk.abs().gt(c(COMFORT_JERK))
-            | now.acceleration.gt(c(2.0))
-            | now.acceleration.lt(c(-3.5));
-        let off_lane = (self.offset.abs() + self.fixed.half_width).gt(self.fixed.half_lane);
-        let off_road = self.place.gt(self.fixed.left_edge) | self.place.lt(self.fixed.right_edge);
-
-        let mut s = sums.load::<L>(first);
-        s.steps = self.add(s.steps, L::one());
-        s.rate_steps = self.add(s.rate_steps, self.last.has_last);
-        s.offset_squared = self.add(s.offset_squared, self.offset.squared());
-        s.offset_size = self.add(s.offset_size, self.offset.abs());
-        s.heading_squared = self.add(s.heading_squared, self.heading.squared());
-        s.speed_squared = self.add(s.speed_squared, (self.v_target - self.v).squared());
-        let curvature_error = now.desired_curvature - now.curvature;
-        s.curvature_squared = self.add(s.curvature_squared, curvature_error.squared());
-        s.steer = self.add(s.steer, now.steer_command);
-        s.steer_squared = self.add(s.steer_squared, now.steer_command.squared());
-        s.steer_rate_squared = self.add(s.steer_rate_squared, steer_rate.squared());
-        s.accel_rate_squared = self.add(s.accel_rate_squared, accel_rate.squared());
-        s.lateral_jerk_squared = self.add(s.lateral_jerk_squared, lateral_jerk.squared());
-        s.acceleration_squared = self.add(s.acceleration_squared, now.acceleration.squared());
-        s.jerk_squared = self.add(s.jerk_squared, jerk.squared());
-        s.uncomfortable = s.uncomfortable + self.count(uncomfortable);
-        s.saturated = s.saturated + self.count(self.saturated.gt(L::splat(0.5)));
-        s.off_lane = s.off_lane + self.count(off_lane);
-        s.off_road = s.off_road + self.count(off_road);
-        sums.store(first, s);
-    }
-
-    #[inline(always)]
-    fn extremes(&self, extremes: &mut Extremes, first: usize) {
-        let [_, _, lateral_jerk, jerk] = self.rates();
-        let now = self.now;
-        let limit = match self.interface {
-            SteerInterface::Curvature => CURVATURE_LIMIT,
-            SteerInterface::Angle | SteerInterface::Torque => 1.0,
-        };
-        let mut e = extremes.load::<L>(first);
-        e.offset = self.most(e.offset, self.offset.abs());
-        e.lateral_acceleration = self.most(e.lateral_acceleration, now.lateral_acceleration.abs());
-        e.lateral_jerk = self.most(e.lateral_jerk, lateral_jerk.abs());
-        e.deceleration = self.most(e.deceleration, -now.acceleration);
-        e.jerk = self.most(e.jerk, jerk.abs());
-        let margin = L::splat(limit) - now.steer_command.abs();
-        e.margin = L::select(self.alive & margin.lt(e.margin), margin, e.margin);
-        extremes.store(first, e);
-    }
 }

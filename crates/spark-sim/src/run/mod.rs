@@ -7,7 +7,8 @@
 //!   sense      vehicle, road, lead, requests       -> StateBatch
 //!   update     the algorithm under test            -> ActionBatch
 //!   actuate    delays                              -> commands that arrive now
-//!   drive      actuators, vehicle, metrics
+//!   drive      actuators, vehicle
+//!   score      metrics
 //!   traffic    actors, lead, collisions
 //! ```
 //!
@@ -27,6 +28,7 @@ mod gpu;
 mod latency;
 mod outcome;
 mod pool;
+mod score;
 mod sense;
 #[cfg(test)]
 mod tests;

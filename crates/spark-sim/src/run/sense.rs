@@ -41,7 +41,7 @@ impl Kernel for Sense<'_, '_> {
         let time_gap = L::splat(config.personality.time_gap());
         let (zero, one, half) = (L::zero(), L::one(), L::splat(0.5));
         let has_traffic = !block.traffic.is_empty();
-        for first in (0..block.fixed.n_padded()).step_by(L::N) {
+        for first in (0..block.fixed.n_lanes()).step_by(L::N) {
             let fixed = block.fixed.load::<L>(first);
             let mut motion = block.motion.load::<L>(first);
             let road = block.road.load::<L>(first);
