@@ -41,6 +41,7 @@ mod simd;
 mod sliding;
 mod threads;
 mod transfer;
+mod winograd;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,6 +66,8 @@ use crate::{ModelError, Precision, Tensor};
 enum Prepared {
     Nothing,
     Conv(conv::PreparedConv),
+    /// A 3x3 convolution with its weights transformed.
+    Winograd(winograd::PreparedWinograd),
     Depthwise(depthwise::PreparedDepthwise),
     Linear(matmul::PreparedLinear),
     /// A linear step or convolution with weights of eight or four bits.
@@ -98,6 +101,9 @@ impl Prepared {
             Step::Conv(s) if s.is_depthwise() => {
                 Self::Depthwise(depthwise::PreparedDepthwise::new(isa, s))
             }
+            Step::Conv(s) if winograd::suits(s, format) => {
+                Self::Winograd(winograd::PreparedWinograd::new(isa, s, format))
+            }
             Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s, format, pool)),
             Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s, format, pool)),
             Step::Pointwise(s) => Self::Pointwise(PreparedPointwise::new(plan, s)),
@@ -114,6 +120,7 @@ impl Prepared {
     fn weight_bytes(&self) -> usize {
         match self {
             Self::Conv(p) => p.weight_bytes(),
+            Self::Winograd(p) => p.weight_bytes(),
             Self::Depthwise(p) => p.weight_bytes(),
             Self::Linear(p) => p.weight_bytes(),
             Self::Quantised(p) => p.weight_bytes(),
@@ -208,6 +215,7 @@ impl Executor {
             .map(|p| match &p.step {
                 Step::Pointwise(s) => PreparedPointwise::scratch_len(s),
                 Step::MatMul(s) => matmul::scratch_len(isa, s),
+                Step::Conv(s) => winograd::scratch_len(isa, s, pool.threads()),
                 _ => 0,
             })
             .max()
@@ -289,6 +297,7 @@ impl Executor {
         let step = &self.steps[index];
         let kernel = match &step.prepared {
             Prepared::Quantised(p) => p.kernel(),
+            Prepared::Winograd(_) => winograd::PreparedWinograd::KERNEL,
             Prepared::Nothing if step.format.precision == Precision::Bf16 => {
                 "f32 arithmetic on bf16 operands"
             }
@@ -370,6 +379,10 @@ impl Executor {
         let checked = match (&planned.step, &ready.prepared) {
             (Step::Conv(s), Prepared::Conv(p)) => {
                 p.run(isa, s, memory, pool);
+                Ok(())
+            }
+            (Step::Conv(s), Prepared::Winograd(p)) => {
+                p.run(isa, s, memory, pool, &scratch);
                 Ok(())
             }
             (Step::Conv(s), Prepared::Depthwise(p)) => {

@@ -235,6 +235,61 @@ proptest! {
     }
 }
 
+/// A convolution with nothing, an activation or a residual sum behind it.
+fn check_convolution(conv: Conv, x_shape: &[usize], w_shape: [usize; 4], tail: usize, seed: u64) {
+    let (mut graph, x) = graph_of(x_shape);
+    let y = convolution(&mut graph, conv, x, w_shape, seed);
+    let out = match tail {
+        0 => y,
+        1 => unary(&mut graph, "relu", Unary::Relu, y),
+        2 => unary(&mut graph, "elu", Unary::Elu { alpha: 1.0 }, y),
+        // A second look at the result, so that the sum is a residual of one product.
+        _ => {
+            let z = unary(&mut graph, "tanh", Unary::Tanh, y);
+            let w = graph.add_constant("w1", tensor(&[w_shape[0], w_shape[0], 3, 3], seed ^ 5));
+            let conv = Conv {
+                strides: vec![],
+                dilations: vec![],
+                padding: Padding::Explicit(vec![1; 4]),
+                groups: 1,
+            };
+            let z = graph.add_node("again", Op::Conv(conv), &[Some(z), Some(w)]);
+            graph.add_node("sum", Op::Binary(Binary::Add), &[Some(z), Some(y)])
+        }
+    };
+    check(graph, out, x_shape, seed);
+}
+
+prop_compose! {
+    /// 3x3 windows on enough channels and pixels for Winograd's transform.
+    fn square_window_case()(
+        depth in 32usize..70,
+        n in 32usize..100,
+        pads in [0usize..3, 0usize..3, 0usize..3, 0usize..3],
+        size in (14usize..20, 17usize..30),
+        batch in 1usize..3,
+        tail in 0usize..4,
+        seed in any::<u64>(),
+    ) -> (Conv, [usize; 4], [usize; 4], usize, u64) {
+        let conv = Conv {
+            strides: vec![1, 1],
+            dilations: vec![1, 1],
+            padding: Padding::Explicit(pads.to_vec()),
+            groups: 1,
+        };
+        (conv, [batch, depth, size.0, size.1], [n, depth, 3, 3], tail, seed)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn convolutions_with_square_windows((conv, x_shape, w_shape, tail, seed) in square_window_case()) {
+        check_convolution(conv, &x_shape, w_shape, tail, seed);
+    }
+}
+
 prop_compose! {
     /// Wide images and few channels of the result: segments of rows instead of tiles.
     fn few_channels_case()(
@@ -265,27 +320,7 @@ proptest! {
 
     #[test]
     fn convolutions_to_few_channels((conv, x_shape, w_shape, tail, seed) in few_channels_case()) {
-        let (mut graph, x) = graph_of(&x_shape);
-        let y = convolution(&mut graph, conv, x, w_shape, seed);
-        let out = match tail {
-            0 => y,
-            1 => unary(&mut graph, "relu", Unary::Relu, y),
-            2 => unary(&mut graph, "elu", Unary::Elu { alpha: 1.0 }, y),
-            // A second look at the result, so that the sum is a residual of one product.
-            _ => {
-                let z = unary(&mut graph, "tanh", Unary::Tanh, y);
-                let w = graph.add_constant("w1", tensor(&[w_shape[0], w_shape[0], 3, 3], seed ^ 5));
-                let conv = Conv {
-                    strides: vec![],
-                    dilations: vec![],
-                    padding: Padding::Explicit(vec![1; 4]),
-                    groups: 1,
-                };
-                let z = graph.add_node("again", Op::Conv(conv), &[Some(z), Some(w)]);
-                graph.add_node("sum", Op::Binary(Binary::Add), &[Some(z), Some(y)])
-            }
-        };
-        check(graph, out, &x_shape, seed);
+        check_convolution(conv, &x_shape, w_shape, tail, seed);
     }
 }
 

@@ -1,0 +1,499 @@
+//! 3x3 convolution by Winograd's transform: 16 products where the sum over taps takes 36.
+//!
+//! ```text
+//! tile     2x2 results of a 4x4 part of the image, neighbours two pixels apart
+//!
+//! U[p] = (G w G')[p]            16 matrices [in, out], at load, in f64
+//! V[p] = (B' d B)[p]            16 matrices [tiles, in], for a block of tiles
+//! M[p] = V[p] U[p]              16 matrix products on the micro-kernel
+//! y    = epilogue(A' M A)       2x2 results of every tile
+//!
+//!      | 1   0   0  |        | 1  0 -1  0 |
+//!  G = | .5  .5  .5 |   B' = | 0  1  1  0 |   A' = | 1  1  1  0 |
+//!      | .5 -.5  .5 |        | 0 -1  1  0 |        | 0  1 -1 -1 |
+//!      | 0   0   1  |        | 0  1  0 -1 |
+//! ```
+//!
+//! The transforms of this size only add, and halve weights, so that results are held to the bound
+//! of the sum over taps in the tests. Larger tiles save more products and lose digits.
+//!
+//! A block's `V` and `M` stay in a core's own cache; the order of additions is that of the
+//! micro-kernel, so no result depends on its block or on the number of threads.
+//!
+//! Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016,
+//! F(2x2, 3x3).
+//!
+//! Deliberately absent: steps and dilation, groups, columns of 16 bits.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::columns::Columns;
+use super::formats::ProductFormat;
+use super::gemm::{
+    self, Results, RowsProduct, TileEpilogue, finish, packed_len, panels, product_rows, start,
+};
+use super::memory::{AlignedF32, Memory};
+use super::pointwise::Scratch;
+use super::simd::{Isa, Simd, dispatch};
+use super::threads::Pool;
+use crate::Precision;
+use crate::plan::{Activation, ConvStep, Weights};
+
+/// Positions of a transformed tile.
+const POSITIONS: usize = 16;
+/// Fewest channels in and out: with fewer the transforms cost more than the products they save.
+const LEAST_CHANNELS: usize = 32;
+/// Fewest tiles of an image: with fewer the transformed weights, which are 16/9 of the plain
+/// ones, take longer to come from memory than the products they save.
+const LEAST_TILES: usize = 32;
+/// Elements of a block's `V` and `M`: half a core's second cache.
+const BLOCK_ELEMENTS: usize = 256 << 10;
+/// Most tiles of a block.
+const MOST_TILES: usize = 96;
+
+/// Whether the step is computed here.
+pub(super) fn suits(step: &ConvStep, format: ProductFormat) -> bool {
+    let is_f32 = format.columns == Columns::F32 && format.precision == Precision::Fp32;
+    is_f32 && has_shape(step)
+}
+
+/// Whether this is the way to compute such a step in f32, by the shapes of one image alone.
+fn has_shape(step: &ConvStep) -> bool {
+    let (window, weights) = (&step.window, &step.weights);
+    window.kernel == [3, 3]
+        && window.stride == [1, 1]
+        && window.dilation == [1, 1]
+        && !step.transposed
+        && weights.groups == 1
+        && weights.in_per_group.min(weights.out_per_group) >= LEAST_CHANNELS
+        && tiles(step).iter().product::<usize>() >= LEAST_TILES
+}
+
+/// Tiles of an image, down and across.
+fn tiles(step: &ConvStep) -> [usize; 2] {
+    [2, 3].map(|axis| step.y.axes[axis].extent.div_ceil(2))
+}
+
+/// Tiles of a block: as many as the cache holds, as even as possible, one block per thread at
+/// least while blocks are not small.
+fn tiles_per_block(step: &ConvStep, threads: usize) -> usize {
+    let channels = step.weights.in_per_group + step.weights.out_per_group;
+    let most = (BLOCK_ELEMENTS / (POSITIONS * channels)).clamp(LEAST_TILES, MOST_TILES);
+    let tiles = tiles(step).iter().product::<usize>();
+    let blocks = tiles.div_ceil(most).max(threads.min(tiles / 8)).max(1);
+    tiles.div_ceil(blocks)
+}
+
+/// Elements of scratch a thread needs if the step is ever computed here: `V`, `M`, and a row for
+/// results beyond the image.
+pub(super) fn scratch_len(isa: Isa, step: &ConvStep, threads: usize) -> usize {
+    if !has_shape(step) {
+        return 0;
+    }
+    let (depth, n) = (step.weights.in_per_group, step.weights.out_per_group);
+    let block = tiles_per_block(step, threads);
+    POSITIONS * (apart(block * depth) + apart(block * n)) + n.next_multiple_of(isa.lanes())
+}
+
+/// Elements from one of 16 matrices of `len` elements to the next: an odd number of cache lines,
+/// so that the places a tile is written to do not all fall into one set of the nearest cache.
+fn apart(len: usize) -> usize {
+    const LINE: usize = 16;
+    (len.div_ceil(LINE) | 1) * LINE
+}
+
+/// A convolution step with its weights transformed.
+pub(super) struct PreparedWinograd {
+    /// 16 packed matrices, one after the other.
+    weights: AlignedF32,
+    /// Padded to whole vectors.
+    bias: Option<AlignedF32>,
+    /// A pixel outside the image.
+    zeros: AlignedF32,
+    rounds_result: bool,
+}
+
+impl PreparedWinograd {
+    /// Transforms the weights of `step`, for which [`suits`] holds.
+    pub(super) fn new(isa: Isa, step: &ConvStep, format: ProductFormat) -> Self {
+        let (depth, n) = (step.weights.in_per_group, step.weights.out_per_group);
+        let bias = step.epilogue.bias.as_ref().map(|bias| {
+            let mut padded = AlignedF32::zeros(n.next_multiple_of(isa.lanes()));
+            padded.as_mut_slice()[..n].copy_from_slice(bias);
+            padded
+        });
+        Self {
+            weights: transformed(isa, &step.weights),
+            bias,
+            zeros: AlignedF32::zeros(depth),
+            rounds_result: format.rounds_result,
+        }
+    }
+
+    /// Bytes of transformed weights.
+    pub(super) fn weight_bytes(&self) -> usize {
+        4 * (self.weights.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
+    }
+
+    /// What computes the products, in words.
+    pub(super) const KERNEL: &str = "f32, Winograd's transform of 2x2 results";
+
+    /// Runs the step; every thread takes a part of `scratch`.
+    pub(super) fn run(
+        &self,
+        isa: Isa,
+        step: &ConvStep,
+        memory: &Memory,
+        pool: &Pool,
+        scratch: &Scratch,
+    ) {
+        let residual = step.epilogue.residual.as_ref();
+        let image = Image {
+            step,
+            x: memory.f32(&step.x),
+            y: memory.f32(&step.y),
+            residual: residual.map_or(std::ptr::null(), |r| memory.f32(r).cast_const()),
+            zeros: self.zeros.as_slice().as_ptr(),
+            epilogue: TileEpilogue {
+                bias: self
+                    .bias
+                    .as_ref()
+                    .map_or(std::ptr::null(), |b| b.as_slice().as_ptr()),
+                activation: step.epilogue.activation,
+                residual_first: step.epilogue.residual_first,
+                rounded: self.rounds_result,
+                isa,
+            },
+        };
+        let per_image = tiles(step).iter().product::<usize>();
+        let per_block = tiles_per_block(step, pool.threads());
+        let blocks = per_image.div_ceil(per_block);
+        let count = step.y.axes[0].extent * blocks;
+        let next = AtomicUsize::new(0);
+        let image = &image;
+        pool.run(pool.threads().min(count), |slot| {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= count {
+                    break;
+                }
+                let (batch, block) = (index / blocks, index % blocks);
+                let first = block * per_block;
+                let last = per_image.min(first + per_block);
+                // SAFETY: views were checked at load and channel strides are 1 by the step's
+                // contract; slots have scratch of their own, blocks results of their own.
+                unsafe { self.block(isa, image, batch, first..last, scratch.part(slot)) };
+            }
+        });
+    }
+
+    /// # Safety
+    ///
+    /// The image's pointers must be valid for its step, its results in these tiles not be touched
+    /// elsewhere, and `scratch` be writable for [`scratch_len`] elements.
+    unsafe fn block(
+        &self,
+        isa: Isa,
+        image: &Image<'_>,
+        batch: usize,
+        tiles: std::ops::Range<usize>,
+        scratch: *mut f32,
+    ) {
+        let (depth, n) = (
+            image.step.weights.in_per_group,
+            image.step.weights.out_per_group,
+        );
+        let rows = tiles.len();
+        let (v_apart, m_apart) = (apart(rows * depth), apart(rows * n));
+        let v = scratch;
+        let m = v.wrapping_add(POSITIONS * v_apart);
+        let sink = m.wrapping_add(POSITIONS * m_apart);
+        for (row, tile) in tiles.clone().enumerate() {
+            let pixels = image.pixels(batch, tile);
+            let to = v.wrapping_add(row * depth);
+            // SAFETY: pixels are in the image or zeros; `to` is a row of `V`.
+            unsafe {
+                dispatch!(isa, transform_image(
+                    pixels: &[*const f32; POSITIONS], to: *mut f32, apart: usize, depth: usize,
+                ) => (&pixels, to, v_apart, depth));
+            }
+        }
+        let product = RowsProduct {
+            x: v,
+            x_stride: depth as isize,
+            y: m,
+            y_stride: n as isize,
+            residual: std::ptr::null(),
+            residual_stride: 0,
+            m: rows,
+            k: depth,
+            n,
+            columns: Columns::F32,
+            epilogue: TileEpilogue {
+                bias: std::ptr::null(),
+                activation: Activation::None,
+                residual_first: true,
+                rounded: false,
+                isa,
+            },
+        };
+        let matrix = packed_len(isa, depth, n);
+        for position in 0..POSITIONS {
+            let product = RowsProduct {
+                x: v.wrapping_add(position * v_apart),
+                y: m.wrapping_add(position * m_apart),
+                ..product
+            };
+            let w = self.weights.as_slice()[position * matrix..].as_ptr();
+            for panel in panels(isa, n) {
+                // SAFETY: `V`, `M` and the packed matrix are as long as the product says.
+                unsafe { product_rows(isa, &product, w, panel, (0, rows)) };
+            }
+        }
+        for (row, tile) in tiles.enumerate() {
+            let results = image.results(batch, tile, sink);
+            let from = m.wrapping_add(row * n);
+            // SAFETY: results are in the image or the row for those beyond it.
+            unsafe {
+                dispatch!(isa, transform_results(
+                    from: *const f32, apart: usize, n: usize, results: &Results<'_>,
+                ) => (from, m_apart, n, &results));
+            }
+        }
+    }
+}
+
+/// An image and the result made of it.
+struct Image<'a> {
+    step: &'a ConvStep,
+    x: *const f32,
+    y: *mut f32,
+    residual: *const f32,
+    zeros: *const f32,
+    epilogue: TileEpilogue,
+}
+
+// SAFETY: the pointers go into buffers that outlive the run; blocks write disjoint parts.
+unsafe impl Sync for Image<'_> {}
+
+impl Image<'_> {
+    /// Row and column of a tile's first result.
+    fn origin(&self, tile: usize) -> [usize; 2] {
+        let across = tiles(self.step)[1];
+        [tile / across * 2, tile % across * 2]
+    }
+
+    /// The 4x4 pixels under a tile, row by row.
+    fn pixels(&self, batch: usize, tile: usize) -> [*const f32; POSITIONS] {
+        let (axes, pad) = (&self.step.x.axes, self.step.window.pad);
+        let origin = self.origin(tile);
+        let [top, left] = [0, 1].map(|a| origin[a] as isize - pad[a] as isize);
+        let image = self.x.wrapping_offset(batch as isize * axes[0].stride);
+        std::array::from_fn(|position| {
+            let (y, x) = (
+                top + (position / 4) as isize,
+                left + (position % 4) as isize,
+            );
+            let inside = (0..axes[2].extent as isize).contains(&y)
+                && (0..axes[3].extent as isize).contains(&x);
+            match inside {
+                true => image.wrapping_offset(y * axes[2].stride + x * axes[3].stride),
+                false => self.zeros,
+            }
+        })
+    }
+
+    /// The 2x2 results of a tile; `sink` takes those beyond the image.
+    fn results(&self, batch: usize, tile: usize, sink: *mut f32) -> Results<'_> {
+        let axes = &self.step.y.axes;
+        let [top, left] = self.origin(tile);
+        let places: [Option<[isize; 3]>; 4] = std::array::from_fn(|i| {
+            let (y, x) = (top + i / 2, left + i % 2);
+            let inside = y < axes[2].extent && x < axes[3].extent;
+            inside.then_some([batch as isize, y as isize, x as isize])
+        });
+        let offset = |view: &crate::plan::View, [n, y, x]: [isize; 3]| {
+            n * view.axes[0].stride + y * view.axes[2].stride + x * view.axes[3].stride
+        };
+        let residual = self.step.epilogue.residual.as_ref();
+        Results {
+            y: std::array::from_fn(|i| match places[i.min(3)] {
+                Some(place) => self.y.wrapping_offset(offset(&self.step.y, place)),
+                None => sink,
+            }),
+            residual: std::array::from_fn(|i| match (residual, places[i.min(3)]) {
+                (Some(view), Some(place)) => self.residual.wrapping_offset(offset(view, place)),
+                (Some(_), None) => sink,
+                (None, _) => std::ptr::null(),
+            }),
+            columns: self.step.weights.out_per_group,
+            epilogue: &self.epilogue,
+        }
+    }
+}
+
+/// `G w G'` of every pair of channels, packed as 16 matrices; sums in f64, rounded once.
+fn transformed(isa: Isa, weights: &Weights) -> AlignedF32 {
+    let (depth, n) = (weights.in_per_group, weights.out_per_group);
+    let taps = weights.values();
+    let matrix = packed_len(isa, depth, n);
+    let mut packed = AlignedF32::zeros(POSITIONS * matrix);
+    let mut plain = vec![0.0_f32; depth * n];
+    /// A row of `G` times three values.
+    fn row(of: usize, [a, b, c]: [f64; 3]) -> f64 {
+        match of {
+            0 => a,
+            1 => 0.5 * (a + b + c),
+            2 => 0.5 * (a - b + c),
+            _ => c,
+        }
+    }
+    let positions = packed.as_mut_slice().chunks_exact_mut(matrix);
+    for (position, to) in positions.enumerate() {
+        for (at, value) in plain.iter_mut().enumerate() {
+            let tap = |y: usize, x: usize| f64::from(taps[(y * 3 + x) * depth * n + at]);
+            let column = |x: usize| row(position / 4, [tap(0, x), tap(1, x), tap(2, x)]);
+            *value = row(position % 4, [column(0), column(1), column(2)]) as f32;
+        }
+        // SAFETY: `plain` holds `depth * n` elements in row-major order.
+        unsafe { gemm::pack(isa, plain.as_ptr(), (n as isize, 1), (depth, n), to) };
+    }
+    packed
+}
+
+/// `B' d B` of the pixels of a tile: position `p` goes to `to + p * apart`.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn transform_image<S: Simd>(
+    pixels: &[*const f32; POSITIONS],
+    to: *mut f32,
+    apart: usize,
+    depth: usize,
+) {
+    // SAFETY: every pixel and row of `V` has `depth` elements by the caller's word.
+    unsafe {
+        let mut channel = 0;
+        while channel < depth {
+            let lanes = (depth - channel).min(S::LANES);
+            // Loops, not closures, which are compiled without the instruction set.
+            let mut d = [S::splat(0.0); POSITIONS];
+            for p in 0..POSITIONS {
+                d[p] = load_some::<S>(pixels[p].add(channel), lanes);
+            }
+            let mut t = d;
+            for x in 0..4 {
+                let column = [d[x], d[4 + x], d[8 + x], d[12 + x]];
+                let turned = image_line::<S>(column);
+                for y in 0..4 {
+                    t[4 * y + x] = turned[y];
+                }
+            }
+            for y in 0..4 {
+                let line = image_line::<S>([t[4 * y], t[4 * y + 1], t[4 * y + 2], t[4 * y + 3]]);
+                for x in 0..4 {
+                    let place = to.add((4 * y + x) * apart + channel);
+                    match lanes == S::LANES {
+                        true => S::store(place, line[x]),
+                        false => S::store_first(place, line[x], lanes),
+                    }
+                }
+            }
+            channel += lanes;
+        }
+    }
+}
+
+/// `B'` times four values.
+#[inline(always)]
+unsafe fn image_line<S: Simd>(d: [S::V; 4]) -> [S::V; 4] {
+    // SAFETY: the caller's processor has the instruction set.
+    unsafe {
+        [
+            S::sub(d[0], d[2]),
+            S::add(d[1], d[2]),
+            S::sub(d[2], d[1]),
+            S::sub(d[1], d[3]),
+        ]
+    }
+}
+
+/// `A' M A` of one tile, whose position `p` starts at `from + p * apart`, and what follows.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn transform_results<S: Simd>(
+    from: *const f32,
+    apart: usize,
+    n: usize,
+    results: &Results<'_>,
+) {
+    // SAFETY: rows of `M` and results have `n` elements by the caller's word, the bias is padded.
+    unsafe {
+        let mut column = 0;
+        while column < n {
+            let lanes = (n - column).min(S::LANES);
+            let mut m = [S::splat(0.0); POSITIONS];
+            for p in 0..POSITIONS {
+                m[p] = load_some::<S>(from.add(p * apart + column), lanes);
+            }
+            let mut top = [[S::splat(0.0); 2]; 4];
+            for x in 0..4 {
+                top[x] = result_line::<S>([m[x], m[4 + x], m[8 + x], m[12 + x]]);
+            }
+            let epilogue = TileEpilogue {
+                bias: match results.epilogue.bias.is_null() {
+                    true => results.epilogue.bias,
+                    false => results.epilogue.bias.add(column),
+                },
+                ..*results.epilogue
+            };
+            let mut acc = start::<S, 1, 4>(&epilogue);
+            for y in 0..2 {
+                let line = result_line::<S>([top[0][y], top[1][y], top[2][y], top[3][y]]);
+                for x in 0..2 {
+                    acc[2 * y + x][0] = S::add(acc[2 * y + x][0], line[x]);
+                }
+            }
+            let part = Results {
+                y: results.y.map(|y| y.wrapping_add(column)),
+                residual: match results.residual[0].is_null() {
+                    true => results.residual,
+                    false => results.residual.map(|r| r.wrapping_add(column)),
+                },
+                columns: lanes,
+                epilogue: &epilogue,
+            };
+            finish::<S, 1, 4>(&part, acc);
+            column += lanes;
+        }
+    }
+}
+
+/// `A'` times four values.
+#[inline(always)]
+unsafe fn result_line<S: Simd>(m: [S::V; 4]) -> [S::V; 2] {
+    // SAFETY: the caller's processor has the instruction set.
+    unsafe {
+        [
+            S::add(S::add(m[0], m[1]), m[2]),
+            S::sub(S::sub(m[1], m[2]), m[3]),
+        ]
+    }
+}
+
+/// The first `lanes` elements, zero in the others.
+#[inline(always)]
+unsafe fn load_some<S: Simd>(from: *const f32, lanes: usize) -> S::V {
+    // SAFETY: the caller vouches for `lanes` elements.
+    unsafe {
+        match lanes == S::LANES {
+            true => S::load(from),
+            false => S::load_first(from, lanes),
+        }
+    }
+}
