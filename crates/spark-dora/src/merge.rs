@@ -12,7 +12,7 @@ use candle_nn::Module;
 
 use crate::base::Base;
 use crate::error::{DoraError, Result};
-use crate::kernel::{grouped, magnitude};
+use crate::kernel::{effective as weights, magnitude};
 use crate::layer::{Core, Factors};
 
 /// A plain layer made of an adapted one.
@@ -98,13 +98,14 @@ pub(crate) fn effective(base: &Base, factors: &Factors) -> Result<(Tensor, Merge
     let before = values(Some(&dense))?;
     let (a, b) = (values(factors.a())?, values(factors.b())?);
     let depth = dense.dims()[1..].iter().product();
-    let v = grouped::updated(&before, factors.low_rank(&a, &b), depth);
+    let mut v = weights::updated(&before, factors.low_rank(&a, &b), depth);
     let merged = match factors.magnitude() {
         None => v,
         Some(m) => {
             let norms = factors.row_norms(|| Ok(base.clone()))?;
             let gains = magnitude::gains(&values(Some(m))?, &norms);
-            grouped::scaled(&v, Some(&gains), depth)
+            weights::scale(&mut v, Some(&gains), depth);
+            v
         }
     };
     let rounded = Tensor::from_slice(&merged, dense.dims(), &Device::Cpu)?.to_dtype(own)?;

@@ -5,279 +5,119 @@
 //!                            fourth pass, as when gradients are accumulated over four micro-batches
 //! dora/<layer>/base          the same for the frozen layer alone, by this workspace's kernels
 //! dora/<layer>/candle        the same for candle's module
-//! dora_eval/<layer>/{dora,lora}   forward only, nothing changes
+//! dora/<layer>/{dora,lora}_eval   forward only, nothing changes
 //! ```
 //!
-//! Run: `cargo bench -p spark-dora --bench dora -- [FILTER]`; under `cargo test` each answer is checked and
-//! each case runs once. Layers and ranks are those of `benches/rivals/peft`, which times PEFT. Run with
-//! `RAYON_NUM_THREADS=1` to compare one thread with one thread.
+//! Kinds take turns, one round of four passes each, so that a clock or a neighbour that changes changes
+//! all of them. `to_lora` is the median over rounds of a round's time over that of LoRA's in the same turn.
+//!
+//! Run: `cargo bench -p spark-dora --bench dora -- [--seconds S] [FILTER]`; under `cargo test` each answer is
+//! checked and each case runs once. `--serve` answers lines `<layer> <kind> <rounds>` with a time in ms per
+//! round, for `benches/rivals/peft`, whose layers these are. Run with `RAYON_NUM_THREADS=1` to compare one
+//! thread with one thread.
+
+#![allow(clippy::print_stdout, reason = "a program whose result is its output")]
+
+#[path = "../../tests/it/allocator.rs"]
+mod allocator;
+mod cases;
 
 use std::time::{Duration, Instant};
 
-use candle_core::{CpuStorage, CustomOp1, DType, Device, Layout, Result, Shape, Tensor, Var};
-use candle_nn::{Conv2d, Conv2dConfig, Linear, Module, VarBuilder, VarMap};
-use criterion::Criterion;
-use spark_dora::{DoraConv2d, DoraLinear, LayerConfig, equivalence};
+use cases::{CASES, KINDS, Made};
 
-criterion::criterion_group!(benches, layers);
-criterion::criterion_main!(benches);
-
-/// One layer of the list.
-enum Case {
-    /// Inputs, outputs, tokens, rank.
-    Linear(usize, usize, usize, usize),
-    Conv(Conv),
-}
-
-struct Conv {
-    kernel: usize,
-    stride: usize,
-    inputs: usize,
-    outputs: usize,
-    extent: (usize, usize),
-    batch: usize,
-    rank: usize,
-}
-
-const CASES: [Case; 10] = [
-    Case::Linear(512, 512, 800, 16),
-    Case::Linear(2048, 512, 800, 16),
-    Case::Linear(1024, 1024, 32, 16),
-    Case::Linear(4096, 4096, 32, 16),
-    Case::Linear(1536, 512, 25, 16),
-    Case::Linear(1024, 2048, 8, 16),
-    Case::Conv(conv(3, 1, (64, 64), (32, 64), 4, 16)),
-    Case::Conv(conv(1, 1, (256, 256), (16, 32), 4, 16)),
-    Case::Conv(conv(3, 2, (12, 64), (128, 256), 1, 8)),
-    Case::Conv(conv(1, 1, (512, 1536), (4, 8), 8, 16)),
-];
-
-const fn conv(
-    kernel: usize,
-    stride: usize,
-    (inputs, outputs): (usize, usize),
-    extent: (usize, usize),
-    batch: usize,
-    rank: usize,
-) -> Conv {
-    Conv {
-        kernel,
-        stride,
-        inputs,
-        outputs,
-        extent,
-        batch,
-        rank,
-    }
-}
-
-/// Passes between two changes of A and B.
-const ACCUMULATION: u64 = 4;
-
-/// Every layer of the list.
-fn layers(criterion: &mut Criterion) {
-    let is_name = |a: &String| a.starts_with("dora");
-    let filter: Vec<String> = std::env::args().skip(1).filter(is_name).collect();
-    // Making and checking a large layer takes longer than timing it: those not asked for are left out.
-    let meant = |name: &str| {
-        let part = |f: &String| f.split('/').nth(1).is_none_or(|layer| name.contains(layer));
-        filter.is_empty() || filter.iter().any(part)
-    };
-    for case in CASES.iter().filter(|case| meant(&case.name())) {
-        let made = case.make().expect("layers of the list");
-        for (kind, layer, variables) in &made.layers {
-            let name = format!("dora/{}/{kind}", made.name);
-            criterion.bench_function(&name, |bencher| {
-                bencher.iter_custom(|passes| train(passes, layer.as_ref(), variables, &made.x));
-            });
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let (mut seconds, mut filter, mut serving, mut timing) = (4.0, String::new(), false, false);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--bench" => timing = true,
+            "--serve" => serving = true,
+            "--seconds" => {
+                let given = arguments.next().and_then(|s| s.parse().ok());
+                seconds = given.expect("--seconds takes a number");
+            }
+            other if !other.starts_with('-') => filter = other.to_owned(),
+            _ => {} // Options of cargo's own test harness.
         }
-        for (kind, layer, _) in made.layers.iter().take(2) {
-            let x = made.x.as_detached_tensor();
-            criterion.bench_function(&format!("dora_eval/{}/{kind}", made.name), |bencher| {
-                bencher.iter(|| layer.forward(&x).expect("an input that fits"));
-            });
+    }
+    if serving {
+        return serve();
+    }
+    println!("case,rounds,min_ms,p10_ms,median_ms,p90_ms,to_lora,peak_kib");
+    for case in CASES {
+        if format!("dora/{}/", case.name()).contains(&filter) {
+            let made = case.make().expect("layers of the list");
+            let time = Duration::from_secs_f64(if timing { seconds } else { 0.0 });
+            report(&made, time);
         }
     }
 }
 
-/// Time of `passes` training passes.
-fn train(passes: u64, layer: &dyn Module, variables: &VarMap, x: &Var) -> Duration {
-    let variables = variables.all_vars();
-    let shape = layer.forward(x).expect("an input that fits");
-    let cotangent = Tensor::randn_like(&shape, 0.0, 1.0).expect("floats");
+/// Times all kinds in turns and prints them.
+fn report(made: &Made, time: Duration) {
+    let peaks = made.peaks();
+    let mut times = [const { Vec::new() }; KINDS.len()];
     let start = Instant::now();
-    for pass in 0..passes {
-        if pass % ACCUMULATION == 0 {
-            for var in &variables {
-                let stepped = (var.as_detached_tensor() * 1.000_001).expect("floats");
-                var.set(&stepped).expect("one shape");
-            }
-        }
-        let y = layer.forward(x).expect("an input that fits");
-        let loss = y.apply_op1(Cotangent(cotangent.clone())).expect("a number");
-        std::hint::black_box(loss.backward().expect("gradients"));
-    }
-    start.elapsed()
-}
-
-/// A loss whose gradient is given: what `y.backward(g)` is elsewhere.
-struct Cotangent(Tensor);
-
-impl CustomOp1 for Cotangent {
-    fn name(&self) -> &'static str {
-        "cotangent"
-    }
-
-    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        Ok((CpuStorage::F32(vec![0.0]), Shape::from(())))
-    }
-
-    fn bwd(&self, _: &Tensor, _: &Tensor, _: &Tensor) -> Result<Option<Tensor>> {
-        Ok(Some(self.0.clone()))
-    }
-}
-
-/// A case ready to run.
-struct Made {
-    name: String,
-    /// By [`KINDS`], with the variables that training changes.
-    layers: Vec<(&'static str, Box<dyn Module>, VarMap)>,
-    x: Var,
-}
-
-impl Made {
-    /// The layers and their variables in the order of [`KINDS`].
-    fn new(name: String, layers: [Box<dyn Module>; 4], variables: [VarMap; 4], x: Var) -> Self {
-        let layers = KINDS.into_iter().zip(layers).zip(variables);
-        let layers = layers.map(|((kind, layer), variables)| (kind, layer, variables));
-        Self {
-            name,
-            layers: layers.collect(),
-            x,
+    while times[0].is_empty() || start.elapsed() < time {
+        for (kind, times) in KINDS.iter().zip(&mut times) {
+            times.push(1e3 * made.round(kind).as_secs_f64());
         }
     }
+    let [_, lora, .., lora_eval] = times.clone();
+    for (index, (kind, times)) in KINDS.iter().zip(&mut times).enumerate() {
+        let lora = if kind.ends_with("eval") {
+            &lora_eval
+        } else {
+            &lora
+        };
+        let ratios = times.iter().zip(lora).map(|(t, lora)| t / lora);
+        let to_lora = quantile(&mut ratios.collect::<Vec<f64>>(), 0.5);
+        let peak = peaks
+            .get(index)
+            .map(|bytes| bytes.div_ceil(1024).to_string());
+        println!(
+            "dora/{}/{kind},{},{:.3},{:.3},{:.3},{:.3},{to_lora:.3},{}",
+            made.name,
+            times.len(),
+            quantile(times, 0.0),
+            quantile(times, 0.1),
+            quantile(times, 0.5),
+            quantile(times, 0.9),
+            peak.unwrap_or_default(),
+        );
+    }
 }
 
-/// What is timed of each layer.
-const KINDS: [&str; 4] = ["dora", "lora", "base", "candle"];
-
-/// A layer and its variables.
-fn adapted<L>(
-    config: LayerConfig,
-    adapt: impl Fn(LayerConfig, &VarMap) -> spark_dora::Result<L>,
-) -> spark_dora::Result<(L, VarMap)> {
-    let variables = VarMap::new();
-    Ok((adapt(config, &variables)?, variables))
+/// The value below which this part of `values` lies; sorts them.
+fn quantile(values: &mut [f64], part: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[(part * (values.len() - 1) as f64).round() as usize]
 }
 
-/// Error allowed against the merged layer, relative to the scale of the output.
-const MAX_RELATIVE: f64 = 1e-5;
-
-impl Case {
-    fn name(&self) -> String {
-        match self {
-            Self::Linear(inputs, outputs, tokens, _) => {
-                format!("linear_{inputs}x{outputs}_n{tokens}")
-            }
-            Self::Conv(c) => {
-                let (height, width) = c.extent;
-                format!(
-                    "conv{0}x{0}_{1}_{2}_s{3}_{height}x{width}_b{4}",
-                    c.kernel, c.inputs, c.outputs, c.stride, c.batch
-                )
-            }
+/// Answers requests until there are no more.
+fn serve() {
+    let mut made: Option<Made> = None;
+    for line in std::io::stdin().lines() {
+        let line = line.expect("text");
+        let mut words = line.split_whitespace();
+        let (Some(name), Some(kind), Some(Ok(rounds))) = (
+            words.next(),
+            words.next(),
+            words.next().map(str::parse::<usize>),
+        ) else {
+            println!("expected: layer kind rounds");
+            continue;
+        };
+        if made.as_ref().is_none_or(|made| made.name != name) {
+            let case = CASES.iter().find(|case| case.name() == name);
+            made = case.map(|case| case.make().expect("layers of the list"));
         }
+        let Some(made) = made.as_ref().filter(|_| KINDS.contains(&kind)) else {
+            println!("no such case");
+            continue;
+        };
+        let times = (0..rounds).map(|_| format!("{:.5}", 1e3 * made.round(kind).as_secs_f64()));
+        println!("{}", times.collect::<Vec<_>>().join(" "));
     }
-
-    fn make(&self) -> spark_dora::Result<Made> {
-        match *self {
-            Self::Linear(inputs, outputs, tokens, rank) => {
-                let weight = Tensor::randn(0f32, 0.02, (outputs, inputs), &Device::Cpu)?;
-                let bias = Tensor::randn(0f32, 1.0, outputs, &Device::Cpu)?;
-                let base = Linear::new(weight, Some(bias));
-                let x = Var::randn(0f32, 1.0, (tokens, inputs), &Device::Cpu)?;
-                let adapt = |config, variables: &VarMap| {
-                    DoraLinear::from_linear(&base, &config, builder(variables))
-                };
-                let (dora, dora_variables) = adapted(LayerConfig::dora(rank), adapt)?;
-                let (lora, lora_variables) = adapted(LayerConfig::lora(rank), adapt)?;
-                disturb(&dora_variables)?;
-                check(&dora, &dora.merge()?.layer, &x)?;
-                let bare = DoraLinear::from_tensors(&base, None, None, 1.0)?;
-                let layers: [Box<dyn Module>; 4] = [
-                    Box::new(dora),
-                    Box::new(lora),
-                    Box::new(bare),
-                    Box::new(base),
-                ];
-                let none = VarMap::new();
-                let variables = [dora_variables, lora_variables, none.clone(), none];
-                Ok(Made::new(self.name(), layers, variables, x))
-            }
-            Self::Conv(ref c) => {
-                let shape = (c.outputs, c.inputs, c.kernel, c.kernel);
-                let weight = Tensor::randn(0f32, 0.02, shape, &Device::Cpu)?;
-                let bias = Tensor::randn(0f32, 1.0, c.outputs, &Device::Cpu)?;
-                let config = Conv2dConfig {
-                    padding: c.kernel / 2,
-                    stride: c.stride,
-                    ..Conv2dConfig::default()
-                };
-                let base = Conv2d::new(weight, Some(bias), config);
-                let (height, width) = c.extent;
-                let x = Var::randn(0f32, 1.0, (c.batch, c.inputs, height, width), &Device::Cpu)?;
-                let adapt = |config, variables: &VarMap| {
-                    DoraConv2d::from_conv2d(&base, &config, builder(variables))
-                };
-                let (dora, dora_variables) = adapted(LayerConfig::dora(c.rank), adapt)?;
-                let (lora, lora_variables) = adapted(LayerConfig::lora(c.rank), adapt)?;
-                disturb(&dora_variables)?;
-                check(&dora, &dora.merge()?.layer, &x)?;
-                let bare = DoraConv2d::from_tensors(&base, None, None, 1.0)?;
-                let layers: [Box<dyn Module>; 4] = [
-                    Box::new(dora),
-                    Box::new(lora),
-                    Box::new(bare),
-                    Box::new(base),
-                ];
-                let none = VarMap::new();
-                let variables = [dora_variables, lora_variables, none.clone(), none];
-                Ok(Made::new(self.name(), layers, variables, x))
-            }
-        }
-    }
-}
-
-fn builder(variables: &VarMap) -> VarBuilder<'static> {
-    VarBuilder::from_varmap(variables, DType::F32, &Device::Cpu)
-}
-
-/// Moves every variable, so that the layer is no longer its base.
-fn disturb(variables: &VarMap) -> Result<()> {
-    for var in variables.all_vars() {
-        let noise = var.randn_like(0.0, 0.02)?;
-        var.set(&(var.as_detached_tensor() + noise)?)?;
-    }
-    Ok(())
-}
-
-/// Results and input gradients must be those of the merged layer, which is candle's.
-fn check(layer: &impl Module, merged: &impl Module, x: &Var) -> spark_dora::Result<()> {
-    let results = equivalence(layer, merged, x)?;
-    assert!(results.relative < MAX_RELATIVE, "{results:?}");
-    let gradient = |layer: &dyn Module| -> Result<Tensor> {
-        let store = layer.forward(x)?.sqr()?.sum_all()?.backward()?;
-        store
-            .get(x)
-            .cloned()
-            .ok_or_else(|| candle_core::Error::Msg("no gradient".into()).bt())
-    };
-    let (got, want) = (gradient(layer)?, gradient(merged)?);
-    let error = (got - &want)?.abs()?.max_all()?.to_scalar::<f32>()?;
-    let scale = want.abs()?.max_all()?.to_scalar::<f32>()?;
-    assert!(
-        error <= 1e-5 * scale,
-        "input gradient off by {error} of {scale}"
-    );
-    Ok(())
 }

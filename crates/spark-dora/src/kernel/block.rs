@@ -46,6 +46,11 @@ impl<T: Real> Block<T> {
         self.width
     }
 
+    /// How many rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// All rows.
     pub(crate) fn as_slice(&self) -> &[T] {
         &self.data[self.start..][..self.rows * self.width]
@@ -101,15 +106,21 @@ impl<T: Real> Block<T> {
         stride: usize,
     ) {
         self.reset(rows, columns);
-        let width = self.width;
-        transpose(
-            (columns, rows),
-            source,
-            stride,
-            self.as_mut_slice(),
-            width,
-            |_, value| value,
-        );
+        self.set_columns((0, columns), source, stride);
+    }
+
+    /// Sets element `(k, first + n)` to `source[n * stride + k]`, for `count` columns.
+    pub(crate) fn set_columns(
+        &mut self,
+        (first, count): (usize, usize),
+        source: &[T],
+        stride: usize,
+    ) {
+        let (rows, width) = (self.rows, self.width);
+        if rows > 0 && count > 0 {
+            let to = &mut self.as_mut_slice()[first..];
+            transpose((count, rows), source, stride, to, width, |_, value| value);
+        }
     }
 
     /// Multiplies: `y (+)= x * self`, with `m` rows of `x`.

@@ -1,206 +1,28 @@
 //! Convolutions whose output channels all read the same input channels.
 //!
 //! ```text
-//! x  [batch, channels, height, width]      y  [batch, out, out_height, out_width]
-//!
-//! unfold   block[k, p] = x[n(p), c(k), oy(p) * stride + ky(k) * dilation - padding, ...]   64 p at a time
-//! forward  tile = W block (+ B H),  scattered to y with gain and bias
-//! backward tile = W^T G (+ A^T Q),  folded: added to dx where the block was read from
+//! per 64 columns (output pixels of all pictures):
+//!   forward    tile = W block (+ B H),  scattered to y with gain and bias
+//!   backward   tile = W^T G (+ A^T Q),  folded: added to dx where the block was read from
 //! ```
 //!
-//! Any kernel, stride, padding and dilation per axis. Columns run over all pictures of the batch, so
-//! small pictures fill a block together. A pointwise convolution is treated as pictures of one row.
+//! A layer with many pixels for its weight goes through the effective weight `W' = g (W + s B A)`
+//! instead, formed once per pass: then H and Q are needed for the gradients of A and B alone.
 
 use super::block::{Block, panels, transpose};
 use super::magnitude::RowSums;
+pub(crate) use super::window::{Channels, Window};
+use super::window::{covered, fold, gather, unfold};
 use super::{Gradients, LowRank, ROWS_AT_ONCE, Real, Rows};
 
-/// Sizes of a convolution; axes are height, width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) batch: usize,
-    /// Input channels that one output reads.
-    pub(crate) channels: usize,
-    pub(crate) extent: [usize; 2],
-    pub(crate) out: [usize; 2],
-    pub(crate) kernel: [usize; 2],
-    pub(crate) stride: [usize; 2],
-    pub(crate) padding: [usize; 2],
-    pub(crate) dilation: [usize; 2],
-}
-
-impl Window {
-    /// Taps of one output channel: channels x kernel.
-    pub(crate) fn depth(&self) -> usize {
-        self.channels * self.kernel[0] * self.kernel[1]
-    }
-
-    /// Output pixels of all pictures.
-    pub(crate) fn columns(&self) -> usize {
-        self.batch * self.out[0] * self.out[1]
-    }
-
-    /// The same convolution over pictures of one row, if it looks at single pixels.
-    fn flattened(self) -> Self {
-        let pointwise = self.kernel == [1, 1] && self.stride == [1, 1] && self.padding == [0, 0];
-        if !pointwise {
-            return self;
-        }
-        let pixels = [1, self.extent[0] * self.extent[1]];
-        Self {
-            extent: pixels,
-            out: pixels,
-            ..self
-        }
-    }
-
-    /// Cuts columns `first..first + count` into runs within one output row.
-    fn runs(&self, first: usize, count: usize) -> Vec<Run> {
-        let [height, width] = self.out;
-        let mut runs = Vec::new();
-        let mut column = first;
-        while column < first + count {
-            let (row, x) = (column / width, column % width);
-            let len = (width - x).min(first + count - column);
-            runs.push(Run {
-                column: column - first,
-                len,
-                picture: row / height,
-                y: row % height,
-                x,
-            });
-            column += len;
-        }
-        runs
-    }
-
-    /// Where tap `at` of axis `axis` reads for output `o`: possibly outside.
-    fn source(&self, axis: usize, o: usize, at: usize) -> isize {
-        (o * self.stride[axis] + at * self.dilation[axis]) as isize - self.padding[axis] as isize
-    }
-
-    /// For a run and a tap: the first input element, and which part `start..end` of the run is inside.
-    fn reach(&self, run: &Run, ky: usize, kx: usize) -> Option<(usize, usize, usize)> {
-        let y = self.source(0, run.y, ky);
-        if y < 0 || y >= self.extent[0] as isize {
-            return None;
-        }
-        let x = self.source(1, run.x, kx);
-        let stride = self.stride[1] as isize;
-        let start = if x < 0 { (-x + stride - 1) / stride } else { 0 };
-        let inside = self.extent[1] as isize - x;
-        let end = ((inside + stride - 1).max(0) / stride).min(run.len as isize);
-        let first = y * self.extent[1] as isize + x + start * stride;
-        (start < end).then_some((first as usize, start as usize, end as usize))
-    }
-
-    /// Elements of one input channel.
-    fn plane(&self) -> usize {
-        self.extent[0] * self.extent[1]
-    }
-}
-
-/// Consecutive columns within one output row.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    /// Within the block.
-    column: usize,
-    len: usize,
-    picture: usize,
-    y: usize,
-    x: usize,
-}
-
-/// Where a layer's channels lie within a tensor that holds all groups.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Channels {
-    /// Of the whole tensor.
-    pub(crate) total: usize,
-    /// First of this group.
-    pub(crate) first: usize,
-}
-
-/// Fills `block` with the inputs of the columns of `runs`.
-fn unfold<T: Real>(
-    window: &Window,
-    x: &[T],
-    from: Channels,
-    runs: &[Run],
-    block: &mut Block<T>,
-    count: usize,
-) {
-    block.reset(window.depth(), count);
-    let [taps_y, taps_x] = window.kernel;
-    let stride = window.stride[1];
-    for c in 0..window.channels {
-        for tap in 0..taps_y * taps_x {
-            let (ky, kx) = (tap / taps_x, tap % taps_x);
-            let row = block.row_mut(c * taps_y * taps_x + tap);
-            for run in runs {
-                let to = &mut row[run.column..run.column + run.len];
-                let Some((first, start, end)) = window.reach(run, ky, kx) else {
-                    to.fill(T::zero());
-                    continue;
-                };
-                let plane = (run.picture * from.total + from.first + c) * window.plane();
-                let source = &x[plane + first..];
-                to[..start].fill(T::zero());
-                to[end..].fill(T::zero());
-                if stride == 1 {
-                    to[start..end].copy_from_slice(&source[..end - start]);
-                } else {
-                    let picked = source.iter().step_by(stride);
-                    for (to, &from) in to[start..end].iter_mut().zip(picked) {
-                        *to = from;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Adds rows `first_tap..` of the gradient of a block to the inputs they were read from.
-fn fold<T: Real>(
-    window: &Window,
-    tile: &Block<T>,
-    (first_tap, n_taps): (usize, usize),
-    runs: &[Run],
-    dx: &mut [T],
-    from: Channels,
-) {
-    let [taps_y, taps_x] = window.kernel;
-    let stride = window.stride[1];
-    for k in 0..n_taps {
-        let (c, tap) = (
-            (first_tap + k) / (taps_y * taps_x),
-            (first_tap + k) % (taps_y * taps_x),
-        );
-        let row = tile.row(k);
-        for run in runs {
-            let Some((first, start, end)) = window.reach(run, tap / taps_x, tap % taps_x) else {
-                continue;
-            };
-            let plane = (run.picture * from.total + from.first + c) * window.plane();
-            let gradient = &row[run.column + start..run.column + end];
-            let to = &mut dx[plane + first..];
-            if stride == 1 {
-                for (to, &g) in to.iter_mut().zip(gradient) {
-                    *to += g;
-                }
-            } else {
-                for (to, &g) in to.iter_mut().step_by(stride).zip(gradient) {
-                    *to += g;
-                }
-            }
-        }
-    }
-}
-
-/// Elements of `y` that a run of output channel `channel` covers.
-fn covered(window: &Window, run: &Run, to: Channels, channel: usize) -> std::ops::Range<usize> {
-    let [height, width] = window.out;
-    let start = ((run.picture * to.total + to.first + channel) * height + run.y) * width + run.x;
-    start..start + run.len
+/// Whether forming the effective weight in both passes costs less than carrying the update along.
+///
+/// ```text
+/// 2 * out * depth * rank   <   columns * (out + depth) * rank
+/// ```
+pub(crate) fn prefers_effective(window: &Window, outputs: usize) -> bool {
+    let depth = window.depth();
+    2 * outputs * depth < window.columns() * (outputs + depth)
 }
 
 /// The operands of one group.
@@ -214,6 +36,13 @@ pub(crate) struct Group<'a, T> {
     pub(crate) weight: &'a [T],
     /// Rows of `weight`.
     pub(crate) outputs: usize,
+}
+
+impl<T> Group<'_, T> {
+    /// Output channels, and how many.
+    fn results(&self) -> (Channels, usize) {
+        (self.output, self.outputs)
+    }
 }
 
 /// Writes the group's part of `y`; gives `h = s A x`, `[rank, columns]`.
@@ -279,11 +108,6 @@ pub(crate) fn backward<T: Real>(
     let window = window.flattened();
     let (depth, columns, rank) = (window.depth(), window.columns(), low.rank);
     let outputs = group.outputs;
-    let flipped = |from: &[T], rows: usize, columns: usize| {
-        let mut to = vec![T::zero(); rows * columns];
-        transpose((rows, columns), from, columns, &mut to, rows, |_, v| v);
-        to
-    };
     let wants_x = gradients.x.is_some();
     let w_columns = match wants_x {
         true => flipped(group.weight, outputs, depth),
@@ -297,7 +121,7 @@ pub(crate) fn backward<T: Real>(
     let mut right = Block::new();
     for (first, count) in panels::<T>(columns) {
         let runs = window.runs(first, count);
-        gather(&window, dy, group, gain, &runs, &mut g, count);
+        gather(&window, dy, group.results(), gain, &runs, &mut g, count);
         if rank > 0 {
             q.reset(rank, count);
             let width = q.width();
@@ -350,6 +174,84 @@ pub(crate) fn backward<T: Real>(
     );
 }
 
+/// As [`backward`] where `group.weight` is the effective weight `g (W + s B A)`: cheaper with many columns.
+///
+/// ```text
+/// dX = W'^T dY      dB = s g dY (A X)^T      dA = s (g B)^T dY X^T
+/// ```
+pub(crate) fn backward_effective<T: Real>(
+    window: Window,
+    (x, dy): (&[T], &[T]),
+    group: Group<'_, T>,
+    low: LowRank<'_, T>,
+    gain: Option<&[T]>,
+    gradients: &mut Gradients<T>,
+) {
+    let window = window.flattened();
+    let (depth, columns, rank) = (window.depth(), window.columns(), low.rank);
+    let outputs = group.outputs;
+    let w_columns = match gradients.x.is_some() {
+        true => flipped(group.weight, outputs, depth),
+        false => Vec::new(),
+    };
+    let row_factor = |j: usize| low.scaling * gain.map_or(T::one(), |g| g[j]);
+    let mut b_columns = flipped(low.b, outputs, rank);
+    for row in b_columns.chunks_mut(outputs.max(1)) {
+        for (j, b) in row.iter_mut().enumerate() {
+            *b *= row_factor(j);
+        }
+    }
+    let mut da_columns = vec![T::zero(); depth * rank];
+    let (mut block, mut g, mut narrow) = (Block::new(), Block::new(), Block::new());
+    let (mut tile, mut right) = (Block::new(), Block::new());
+    for (first, count) in panels::<T>(columns) {
+        let runs = window.runs(first, count);
+        gather(&window, dy, group.results(), None, &runs, &mut g, count);
+        if let Some(dx) = &mut gradients.x {
+            for tap in (0..depth).step_by(ROWS_AT_ONCE) {
+                let here = ROWS_AT_ONCE.min(depth - tap);
+                tile.reset(here, count);
+                let width = tile.width();
+                let w = (&w_columns[tap * outputs..], outputs);
+                g.multiply(w, (tile.as_mut_slice(), width), here, false);
+                fold(&window, &tile, (tap, here), &runs, dx, group.input);
+            }
+        }
+        if rank == 0 {
+            continue;
+        }
+        unfold(&window, x, group.input, &runs, &mut block, count);
+        for (left, from, into, sums) in [
+            ((low.a, depth), &block, &g, &mut gradients.b),
+            ((b_columns.as_slice(), outputs), &g, &block, &mut da_columns),
+        ] {
+            narrow.reset(rank, count);
+            let width = narrow.width();
+            from.multiply(left, (narrow.as_mut_slice(), width), rank, false);
+            // The blocks lie with columns along a row, which is what a left operand needs.
+            for (l, n) in panels::<T>(rank) {
+                right.fill_columns(count, n, &narrow.as_slice()[l * width..], width);
+                let left = (into.as_slice(), into.width());
+                right.multiply(left, (&mut sums[l..], rank), into.rows(), true);
+            }
+        }
+    }
+    if rank > 0 {
+        for (j, row) in gradients.b.chunks_mut(rank).enumerate() {
+            row.iter_mut().for_each(|b| *b *= row_factor(j));
+        }
+        let a = &mut gradients.a;
+        transpose((depth, rank), &da_columns, rank, a, depth, |_, v| v);
+    }
+}
+
+/// `[columns, rows]` of `[rows, columns]`.
+fn flipped<T: Real>(from: &[T], rows: usize, columns: usize) -> Vec<T> {
+    let mut to = vec![T::zero(); rows * columns];
+    transpose((rows, columns), from, columns, &mut to, rows, |_, v| v);
+    to
+}
+
 /// The gradient of the group's weight, `[out, depth]`.
 pub(crate) fn weight_gradient<T: Real>(
     window: Window,
@@ -363,7 +265,7 @@ pub(crate) fn weight_gradient<T: Real>(
     let (mut block, mut g, mut right) = (Block::new(), Block::new(), Block::new());
     for (first, count) in panels::<T>(columns) {
         let runs = window.runs(first, count);
-        gather(&window, dy, group, None, &runs, &mut g, count);
+        gather(&window, dy, group.results(), None, &runs, &mut g, count);
         unfold(&window, x, group.input, &runs, &mut block, count);
         for (k, n) in panels::<T>(depth) {
             let width = block.width();
@@ -373,29 +275,6 @@ pub(crate) fn weight_gradient<T: Real>(
         }
     }
     dw
-}
-
-/// Fills `block` with `gain * dy` of the columns of `runs`, one row per output channel.
-fn gather<T: Real>(
-    window: &Window,
-    dy: &[T],
-    group: Group<'_, T>,
-    gain: Option<&[T]>,
-    runs: &[Run],
-    block: &mut Block<T>,
-    count: usize,
-) {
-    block.reset(group.outputs, count);
-    for o in 0..group.outputs {
-        let gain = gain.map_or(T::one(), |g| g[o]);
-        let row = block.row_mut(o);
-        for run in runs {
-            let from = &dy[covered(window, run, group.output, o)];
-            for (to, &v) in row[run.column..].iter_mut().zip(from) {
-                *to = v * gain;
-            }
-        }
-    }
 }
 
 /// Sums over the results of every output channel of `[batch, out, pixels]`.
@@ -414,14 +293,8 @@ pub(crate) fn channel_sums<T: Real>(
     sums
 }
 
-/// `U = W X + B H` of one output channel, for all columns: before gain and bias.
-pub(crate) fn unscaled<T: Real>(
-    window: Window,
-    x: &[T],
-    input: Channels,
-    weight: &[T],
-    (b, h): (&[T], &[T]),
-) -> Vec<T> {
+/// `U = V X` of one output channel, for all columns: before gain and bias.
+pub(crate) fn unscaled<T: Real>(window: Window, x: &[T], input: Channels, v: &[T]) -> Vec<T> {
     let window = window.flattened();
     let columns = window.columns();
     let mut u = vec![T::zero(); columns];
@@ -430,13 +303,7 @@ pub(crate) fn unscaled<T: Real>(
         let runs = window.runs(first, count);
         unfold(&window, x, input, &runs, &mut block, count);
         let to = &mut u[first..first + count];
-        block.multiply((weight, window.depth()), (to, count), 1, false);
-        for (l, &b) in b.iter().enumerate() {
-            let h = &h[l * columns + first..][..count];
-            for (u, &h) in u[first..].iter_mut().zip(h) {
-                *u += b * h;
-            }
-        }
+        block.multiply((v, window.depth()), (to, count), 1, false);
     }
     u
 }

@@ -2,14 +2,22 @@
 //!
 //! ```text
 //! forward    per 64 tokens: x^T becomes a block, weight rows stream past it once
-//! backward   per 64 inputs: a panel of W becomes a block, gradient rows stream past it
+//! backward   per 64 inputs and some rows of W: they become a block, gradient rows stream past it
 //! ```
 //!
-//! Few tokens therefore cost one reading of the weight per pass and no transposed copy of it.
+//! Few tokens therefore cost one reading of the weight per pass and no transposed copy of it; after a
+//! change of A or B the same reading serves the norms.
 
 use super::block::{Block, panels, transpose};
+use super::magnitude::gain;
+use super::norm::row_norm;
 use super::{Gradients, LowRank, ROWS_AT_ONCE, Real, Rows};
 use crate::base::WeightRows;
+
+/// Rows of W that become a block together.
+const PIECE_ROWS: usize = 128;
+/// Results of the backward pass that stay in a near cache.
+const NEAR_BYTES: usize = 512 << 10;
 
 /// Shape of a layer and its input.
 #[derive(Debug, Clone, Copy)]
@@ -22,13 +30,44 @@ pub(crate) struct Shape {
     pub(crate) outputs: usize,
 }
 
+/// Gains of the rows.
+pub(crate) enum Gains<'a, T> {
+    /// All 1.
+    None,
+    /// Given.
+    Known(&'a [T]),
+    /// Found on the way: A's rows are multiplied along with the tokens. Only where [`finds_gains`].
+    Found(Finding<'a, T>),
+}
+
+/// What gains are found from, and what is found.
+pub(crate) struct Finding<'a, T> {
+    pub(crate) magnitude: &'a [T],
+    /// Squared norms of the rows of `W`.
+    pub(crate) squares: &'a [f64],
+    /// Norms of the rows of `W + s B A`.
+    pub(crate) norms: &'a mut Vec<f64>,
+    pub(crate) gains: &'a mut Vec<T>,
+}
+
+/// Whether tokens and A's rows fit one block, so that one reading of the weight serves both.
+pub(crate) fn finds_gains<T: Real>(shape: Shape, rank: usize) -> bool {
+    rank > 0 && shape.tokens > 0 && shape.tokens + rank <= T::widest()
+}
+
 /// `y` and `h = s A x`, the latter `[rank, tokens]`.
+///
+/// ```text
+/// gains known   block [K, tokens]          tile = W x^T + B H
+/// gains found   block [K, tokens + rank]   tile = [W x^T + B H | W A^T + (s / 2) B A A^T]
+/// ```
 pub(crate) fn forward<T: Real>(
     shape: Shape,
     x: &[T],
     weight: &dyn WeightRows<T>,
     low: LowRank<'_, T>,
-    rows: Rows<'_, T>,
+    mut gains: Gains<'_, T>,
+    bias: Option<&[T]>,
 ) -> (Vec<T>, Vec<T>) {
     let Shape {
         tokens,
@@ -36,27 +75,37 @@ pub(crate) fn forward<T: Real>(
         outputs,
     } = shape;
     let rank = low.rank;
+    let extra = match gains {
+        Gains::Found(_) => rank,
+        _ => 0,
+    };
     let mut y = vec![T::zero(); tokens * outputs];
     let mut h = vec![T::zero(); rank * tokens];
+    let half = low.scaling * T::from_f64(0.5);
     let (mut block, mut mid, mut tile) = (Block::new(), Block::new(), Block::new());
     weight.for_each(&mut |first_row, n_rows, w| {
         for (first, count) in panels::<T>(tokens) {
-            block.fill_columns(inputs, count, &x[first * inputs..], inputs);
-            if first_row == 0 && rank > 0 {
-                let to = &mut h[first..];
-                block.multiply((low.a, inputs), (&mut *to, tokens), rank, false);
-                for row in to.chunks_mut(tokens) {
-                    let len = count.min(row.len());
-                    row[..len].iter_mut().for_each(|h| *h *= low.scaling);
+            block.reset(inputs, count + extra);
+            block.set_columns((0, count), &x[first * inputs..], inputs);
+            block.set_columns((count, extra), low.a, inputs);
+            if rank > 0 && first_row == 0 {
+                // [H | A A^T], of which the second half counts half in the norms.
+                mid.reset(rank, count + extra);
+                let width = mid.width();
+                block.multiply((low.a, inputs), (mid.as_mut_slice(), width), rank, false);
+                for l in 0..rank {
+                    let (of_tokens, of_a) = mid.row_mut(l).split_at_mut(count);
+                    of_tokens.iter_mut().for_each(|h| *h *= low.scaling);
+                    of_a.iter_mut().for_each(|g| *g *= half);
+                    h[l * tokens + first..][..count].copy_from_slice(of_tokens);
                 }
-            }
-            if rank > 0 {
+            } else if rank > 0 && extra == 0 {
                 mid.fill_rows(rank, count, &h[first..], tokens, None);
             }
             for row in (0..n_rows).step_by(ROWS_AT_ONCE) {
                 let here = ROWS_AT_ONCE.min(n_rows - row);
                 let output = first_row + row;
-                tile.reset(here, count);
+                tile.reset(here, count + extra);
                 let width = tile.width();
                 let y_tile = tile.as_mut_slice();
                 block.multiply((&w[row * inputs..], inputs), (y_tile, width), here, false);
@@ -64,11 +113,31 @@ pub(crate) fn forward<T: Real>(
                     let b = &low.b[output * rank..];
                     mid.multiply((b, rank), (y_tile, width), here, true);
                 }
-                let to = &mut y[first * outputs + output..];
-                transpose((here, count), y_tile, width, to, outputs, |r, value| {
+                if let Gains::Found(find) = &mut gains {
+                    for r in 0..here {
+                        let j = output + r;
+                        let w = &w[(row + r) * inputs..][..inputs];
+                        let sums = &tile.row(r)[count..];
+                        let norm = row_norm((j, find.squares[j]), w, sums, low);
+                        find.norms.push(norm);
+                        find.gains.push(gain(find.magnitude[j], norm));
+                    }
+                }
+                let gains = match &gains {
+                    Gains::None => None,
+                    Gains::Known(gains) => Some(*gains),
+                    Gains::Found(find) => Some(find.gains.as_slice()),
+                };
+                let rows = Rows { gain: gains, bias };
+                for r in 0..here {
                     let (gain, bias) = rows.at(output + r);
-                    value * gain + bias
-                });
+                    tile.row_mut(r)[..count]
+                        .iter_mut()
+                        .for_each(|v| *v = *v * gain + bias);
+                }
+                let to = &mut y[first * outputs + output..];
+                let from = tile.as_slice();
+                transpose((here, count), from, width, to, outputs, |_, v| v);
             }
         }
     });
@@ -102,18 +171,33 @@ pub(crate) fn backward<T: Real>(
     let q = low_gradient(shape, dy, low, gain);
     let mut dx = wants_x.then(|| vec![T::zero(); tokens * inputs]);
     if let Some(dx) = &mut dx {
+        // Pieces of W whose rows are few enough for their pages to be at hand, and results that stay
+        // near while pieces are added to them.
+        let group = (NEAR_BYTES / (tokens * size_of::<T>()).max(1)).max(1);
+        let group = group.next_multiple_of(T::widest());
         weight.for_each(&mut |first_row, n_rows, w| {
-            let gain = gain.map(|g| &g[first_row..]);
-            for (first, count) in panels::<T>(inputs) {
-                block.fill_rows(n_rows, count, &w[first..], inputs, gain);
-                let to = (&mut dx[first..], inputs);
-                block.multiply((&dy[first_row..], outputs), to, tokens, first_row > 0);
-                if first_row == 0 && rank > 0 {
-                    block.fill_rows(rank, count, &low.a[first..], inputs, None);
-                    block.multiply((&q, rank), (&mut dx[first..], inputs), tokens, true);
+            for group_first in (0..inputs).step_by(group) {
+                let in_group = group.min(inputs - group_first);
+                for row in (0..n_rows).step_by(PIECE_ROWS) {
+                    let here = PIECE_ROWS.min(n_rows - row);
+                    let output = first_row + row;
+                    let gain = gain.map(|g| &g[output..]);
+                    for (column, count) in panels::<T>(in_group) {
+                        let first = group_first + column;
+                        let from = &w[row * inputs + first..];
+                        block.fill_rows(here, count, from, inputs, gain);
+                        let to = (&mut dx[first..], inputs);
+                        block.multiply((&dy[output..], outputs), to, tokens, output > 0);
+                    }
                 }
             }
         });
+        if rank > 0 {
+            for (first, count) in panels::<T>(inputs) {
+                block.fill_rows(rank, count, &low.a[first..], inputs, None);
+                block.multiply((&q, rank), (&mut dx[first..], inputs), tokens, true);
+            }
+        }
     }
     let mut da = vec![T::zero(); rank * inputs];
     let mut db = vec![T::zero(); outputs * rank];
@@ -147,9 +231,13 @@ pub(crate) fn backward<T: Real>(
 
 /// `g dy`, `[tokens, outputs]`.
 fn scale_rows<T: Real>(dy: &[T], gain: &[T]) -> Vec<T> {
-    let rows = dy.chunks(gain.len().max(1));
-    rows.flat_map(|row| row.iter().zip(gain).map(|(&d, &g)| d * g))
-        .collect()
+    let mut scaled = dy.to_vec();
+    for row in scaled.chunks_mut(gain.len().max(1)) {
+        for (d, &g) in row.iter_mut().zip(gain) {
+            *d *= g;
+        }
+    }
+    scaled
 }
 
 /// `q = s (g dy) B`, `[tokens, rank]`.

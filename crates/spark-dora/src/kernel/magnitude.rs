@@ -15,16 +15,19 @@ use super::Real;
 
 /// Gains from magnitudes and norms.
 pub(crate) fn gains<T: Real>(magnitude: &[T], norms: &[f64]) -> Vec<T> {
-    let gain = |(&m, &norm): (&T, &f64)| {
-        // In `T`, so that a magnitude that was set to the norm gives exactly 1.
-        let norm = T::from_f64(norm);
-        if norm == T::zero() {
-            T::one()
-        } else {
-            m / norm
-        }
-    };
-    magnitude.iter().zip(norms).map(gain).collect()
+    let rows = magnitude.iter().zip(norms);
+    rows.map(|(&m, &norm)| gain(m, norm)).collect()
+}
+
+/// The gain of one row.
+pub(crate) fn gain<T: Real>(magnitude: T, norm: f64) -> T {
+    // In `T`, so that a magnitude that was set to the norm gives exactly 1.
+    let norm = T::from_f64(norm);
+    if norm == T::zero() {
+        T::one()
+    } else {
+        magnitude / norm
+    }
 }
 
 /// A bias this many times larger than what it was added to hides its digits.
@@ -45,22 +48,27 @@ pub(crate) struct RowSums {
 impl RowSums {
     /// Adds a run of results of one row.
     pub(crate) fn add<T: Real>(&mut self, y: &[T], dy: &[T], bias: T) {
-        // Short runs in `T`, their sums in f64.
-        for (y, dy) in y.chunks(64).zip(dy.chunks(64)) {
-            // Eight sums side by side, so that they become one vector.
-            let (mut product, mut size, mut sum) = ([T::zero(); 8], [T::zero(); 8], [T::zero(); 8]);
-            for (y, dy) in y.chunks(8).zip(dy.chunks(8)) {
-                for (i, (&y, &dy)) in y.iter().zip(dy).enumerate() {
-                    let u = y - bias;
-                    product[i] += dy * u;
-                    size[i] += if u < T::zero() { T::zero() - u } else { u };
-                    sum[i] += dy;
-                }
+        let mut add = |lanes: [[T; LANES]; 3]| {
+            let [product, size, sum] = lanes.map(|l| l.iter().map(|v| v.to_f64()).sum::<f64>());
+            self.product += product;
+            self.size += size;
+            self.bias += sum;
+        };
+        for (y, dy) in y.chunks(RUN).zip(dy.chunks(RUN)) {
+            let (whole_y, rest_y) = y.as_chunks();
+            let (whole_dy, rest_dy) = dy.as_chunks();
+            let mut lanes = [[T::zero(); LANES]; 3];
+            for (y, dy) in whole_y.iter().zip(whole_dy) {
+                add_lanes(&mut lanes, y, dy, bias);
             }
-            let total = |sums: [T; 8]| sums.iter().map(|s| s.to_f64()).sum::<f64>();
-            self.product += total(product);
-            self.size += total(size);
-            self.bias += total(sum);
+            if !rest_y.is_empty() {
+                // What is missing adds nothing.
+                let (mut last_y, mut last_dy) = ([bias; LANES], [T::zero(); LANES]);
+                last_y[..rest_y.len()].copy_from_slice(rest_y);
+                last_dy[..rest_dy.len()].copy_from_slice(rest_dy);
+                add_lanes(&mut lanes, &last_y, &last_dy, bias);
+            }
+            add(lanes);
         }
         self.count += y.len();
     }
@@ -72,6 +80,27 @@ impl RowSums {
         }
         let hidden = bias.to_f64().abs() * self.count as f64 > HIDDEN * self.size;
         (m != T::zero() && !hidden).then(|| self.product / m.to_f64())
+    }
+}
+
+/// Sums side by side, so that they become vectors.
+const LANES: usize = 16;
+/// Results summed in `T` before their sums go to f64: sixteen per lane.
+const RUN: usize = 16 * LANES;
+
+/// Adds to the sums of `dY (Y - b)`, `|Y - b|` and `dY`.
+#[inline(always)]
+fn add_lanes<T: Real>(
+    [product, size, sum]: &mut [[T; LANES]; 3],
+    y: &[T; LANES],
+    dy: &[T; LANES],
+    bias: T,
+) {
+    for i in 0..LANES {
+        let u = y[i] - bias;
+        product[i] += dy[i] * u;
+        size[i] += u.abs();
+        sum[i] += dy[i];
     }
 }
 
@@ -101,7 +130,7 @@ pub(crate) fn column_sums<T: Real>(
             for (((&y, &dy), &bias), ((product, size), total)) in values.zip(totals) {
                 let u = y - bias;
                 *product += dy * u;
-                *size += if u < T::zero() { T::zero() - u } else { u };
+                *size += u.abs();
                 *total += dy;
             }
         }

@@ -19,11 +19,12 @@
 
 pub(crate) mod block;
 pub(crate) mod conv;
-pub(crate) mod grouped;
+pub(crate) mod effective;
 pub(crate) mod linear;
 pub(crate) mod magnitude;
 pub(crate) mod norm;
 pub(crate) mod real;
+mod window;
 
 pub(crate) use real::Real;
 

@@ -1,18 +1,20 @@
 //! Row norms of `V = W + s B A` without forming `B A`.
 //!
 //! ```text
-//! |V_j|^2 = |W_j|^2 + 2 s B_j . U_j + s^2 B_j . (B G)_j       U = W A^T  [out, r]    G = A A^T  [r, r]
+//! |V_j|^2 = |W_j|^2 + 2 s B_j . (U + s/2 B G)_j       U = W A^T  [out, r]    G = A A^T  [r, r]
 //! ```
 //!
-//! `|W_j|^2` never changes and is kept in f64; the rest is one narrow product per change of A or B.
+//! `|W_j|^2` never changes and is kept in f64; the rest is one narrow product per change of A or B,
+//! which a forward pass over few tokens makes along with its own (`linear`), reading W once.
 //! Where the three terms cancel (a row almost undone by its update), the row is formed and summed.
 
 use super::block::{Block, panels};
 use super::{LowRank, ROWS_AT_ONCE, Real};
 use crate::base::WeightRows;
 
-/// Below this fraction of its terms a sum has lost too many digits.
-const CANCELLED: f64 = 1e-3;
+/// Below this fraction of `|W_j|^2` a sum has lost too many digits: its terms nearly cancel only where
+/// the update is about as long as the row.
+const CANCELLED: f64 = 4e-3;
 
 /// Squared norms of the rows of a weight with `columns` columns.
 pub(crate) fn squares<T: Real>(weight: &dyn WeightRows<T>, columns: usize) -> Vec<f64> {
@@ -22,6 +24,24 @@ pub(crate) fn squares<T: Real>(weight: &dyn WeightRows<T>, columns: usize) -> Ve
         sums.extend(rows.map(|row| row.iter().map(|v| v.to_f64().powi(2)).sum::<f64>()));
     });
     sums
+}
+
+/// The norm of row `j` of `V`, which is `w` in the base.
+///
+/// `sums` is row `j` of `W A^T + (s / 2) B A A^T`, and `square` is `|W_j|^2`.
+pub(crate) fn row_norm<T: Real>(
+    (j, square): (usize, f64),
+    w: &[T],
+    sums: &[T],
+    low: LowRank<'_, T>,
+) -> f64 {
+    let b = &low.b[j * low.rank..][..low.rank];
+    let sum = square + 2.0 * low.scaling.to_f64() * dot(b, sums);
+    if sum > CANCELLED * square {
+        sum.sqrt()
+    } else {
+        formed_norm(w, b, low)
+    }
 }
 
 /// Norms of the rows of `V`; `squares` are those of `W`.
@@ -35,37 +55,39 @@ pub(crate) fn row_norms<T: Real>(
     if rank == 0 || low.b.iter().all(|b| *b == T::zero()) {
         return squares.iter().map(|s| s.sqrt()).collect();
     }
-    let scaling = low.scaling.to_f64();
-    let mut gram = vec![T::zero(); rank * rank];
-    let mut products = vec![T::zero(); ROWS_AT_ONCE * rank];
-    let blocks: Vec<(usize, Block<T>)> = panels::<T>(rank)
+    let half = low.scaling * T::from_f64(0.5);
+    let mut sums = vec![T::zero(); ROWS_AT_ONCE * rank];
+    // Of A^T and of (s / 2) A A^T, as many columns as fit.
+    let blocks: Vec<(usize, [Block<T>; 2])> = panels::<T>(rank)
         .map(|(first, count)| {
-            let mut block = Block::new();
-            block.fill_columns(columns, count, &low.a[first * columns..], columns);
-            block.multiply((low.a, columns), (&mut gram[first..], rank), rank, false);
-            (first, block)
+            let (mut a, mut gram) = (Block::new(), Block::new());
+            a.fill_columns(columns, count, &low.a[first * columns..], columns);
+            gram.reset(rank, count);
+            let width = gram.width();
+            a.multiply((low.a, columns), (gram.as_mut_slice(), width), rank, false);
+            gram.as_mut_slice().iter_mut().for_each(|g| *g *= half);
+            (first, [a, gram])
         })
         .collect();
-    let gram: Vec<f64> = gram.iter().map(|g| g.to_f64()).collect();
     let mut norms = Vec::with_capacity(squares.len());
     weight.for_each(&mut |first_row, n_rows, w| {
         for row in (0..n_rows).step_by(ROWS_AT_ONCE) {
             let here = ROWS_AT_ONCE.min(n_rows - row);
-            for (first, block) in &blocks {
-                let to = (&mut products[*first..], rank);
-                block.multiply((&w[row * columns..], columns), to, here, false);
+            let b = (&low.b[(first_row + row) * rank..], rank);
+            for (first, [a, gram]) in &blocks {
+                let to = &mut sums[*first..];
+                a.multiply(
+                    (&w[row * columns..], columns),
+                    (&mut *to, rank),
+                    here,
+                    false,
+                );
+                gram.multiply(b, (to, rank), here, true);
             }
-            for (r, u) in products.chunks(rank).take(here).enumerate() {
+            for (r, sums) in sums.chunks(rank).take(here).enumerate() {
                 let j = first_row + row + r;
-                let b = &low.b[j * rank..][..rank];
-                let cross = 2.0 * scaling * dot(b, u);
-                let own = scaling * scaling * quadratic(b, &gram);
-                let sum = squares[j] + cross + own;
-                norms.push(if sum > CANCELLED * (squares[j] + own) {
-                    sum.sqrt()
-                } else {
-                    formed_norm(&w[(row + r) * columns..][..columns], b, low)
-                });
+                let w = &w[(row + r) * columns..][..columns];
+                norms.push(row_norm((j, squares[j]), w, sums, low));
             }
         }
     });
@@ -74,16 +96,6 @@ pub(crate) fn row_norms<T: Real>(
 
 fn dot<T: Real>(a: &[T], b: &[T]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
-}
-
-/// `b . (G b)`.
-fn quadratic<T: Real>(b: &[T], gram: &[f64]) -> f64 {
-    let rows = gram.chunks(b.len());
-    let terms = b.iter().zip(rows).map(|(left, row)| {
-        let inner: f64 = b.iter().zip(row).map(|(b, g)| b.to_f64() * g).sum();
-        left.to_f64() * inner
-    });
-    terms.sum()
 }
 
 /// The norm of one row, formed in f64.

@@ -32,6 +32,8 @@ pub(crate) trait Real: WithDType + Send + Sync {
     fn width(n: usize) -> usize;
     /// Values that were stored narrower.
     fn from_f32s(values: Vec<f32>) -> Vec<Self>;
+    /// The same number without its sign.
+    fn abs(self) -> Self;
     /// Multiplies one block.
     fn multiply(product: Product<'_, Self>);
 }
@@ -49,6 +51,10 @@ impl Real for f32 {
 
     fn from_f32s(values: Vec<f32>) -> Vec<f32> {
         values
+    }
+
+    fn abs(self) -> Self {
+        f32::abs(self)
     }
 
     fn multiply(p: Product<'_, f32>) {
@@ -82,6 +88,10 @@ impl Real for f64 {
 
     fn from_f32s(values: Vec<f32>) -> Vec<f64> {
         values.into_iter().map(f64::from).collect()
+    }
+
+    fn abs(self) -> Self {
+        f64::abs(self)
     }
 
     fn multiply(p: Product<'_, f64>) {

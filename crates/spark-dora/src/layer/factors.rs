@@ -372,28 +372,64 @@ impl NormCache {
         base: impl FnOnce() -> Result<Base>,
         low: LowRank<'_, T>,
     ) -> Result<Arc<[f64]>> {
-        let mut kept = self.lock();
-        let same = |any: &Box<dyn Any + Send>| {
-            any.downcast_ref::<(Vec<T>, Vec<T>)>()
-                .is_some_and(|(a, b)| a == low.a && b == low.b)
-        };
-        if let (Some(factors), Some(norms)) = (&kept.factors, &kept.norms)
-            && same(factors)
-        {
-            return Ok(norms.clone());
+        if let Some(norms) = self.find(low) {
+            return Ok(norms);
         }
         let base = base()?;
+        let squares = self.squares::<T>(&base)?;
         let columns = base.dims()[1..].iter().product();
-        let known = kept.squares.clone();
-        let (known, norms) = base.with_rows(|rows| {
-            let known = known.unwrap_or_else(|| squares(rows, columns).into());
-            let norms: Arc<[f64]> = row_norms(rows, columns, &known, low).into();
-            (known, norms)
-        })?;
-        kept.squares = Some(known);
-        kept.factors = Some(Box::new((low.a.to_vec(), low.b.to_vec())));
+        let norms = base.with_rows(|rows| row_norms(rows, columns, &squares, low))?;
+        Ok(self.keep(low, norms))
+    }
+
+    /// The norms, if they were last computed for these factors.
+    pub(crate) fn find<T: Real>(&self, low: LowRank<'_, T>) -> Option<Arc<[f64]>> {
+        let kept = self.lock();
+        let (a, b) = kept.factors.as_ref()?.downcast_ref::<(Vec<T>, Vec<T>)>()?;
+        match same(a, low.a) && same(b, low.b) {
+            true => kept.norms.clone(),
+            false => None,
+        }
+    }
+
+    /// Squared norms of the rows of the base.
+    pub(crate) fn squares<T: Real>(&self, base: &Base) -> Result<Arc<[f64]>> {
+        let mut kept = self.lock();
+        if let Some(known) = &kept.squares {
+            return Ok(known.clone());
+        }
+        let columns = base.dims()[1..].iter().product();
+        let known: Arc<[f64]> = base.with_rows(|rows| squares::<T>(rows, columns))?.into();
+        kept.squares = Some(known.clone());
+        Ok(known)
+    }
+
+    /// Keeps norms that were computed for these factors.
+    pub(crate) fn keep<T: Real>(&self, low: LowRank<'_, T>, norms: Vec<f64>) -> Arc<[f64]> {
+        let norms: Arc<[f64]> = norms.into();
+        let mut kept = self.lock();
+        let known = kept.factors.take();
+        let known = known.and_then(|known| known.downcast::<(Vec<T>, Vec<T>)>().ok());
+        // Into the memory of the last ones, which have the same size.
+        let mut factors = known.unwrap_or_default();
+        factors.0.clear();
+        factors.0.extend_from_slice(low.a);
+        factors.1.clear();
+        factors.1.extend_from_slice(low.b);
+        kept.factors = Some(factors);
         kept.norms = Some(norms.clone());
         kept.computations += 1;
-        Ok(norms)
+        norms
     }
+}
+
+/// Whether all numbers are equal: some at a time, so that vectors compare them.
+fn same<T: Real>(kept: &[T], now: &[T]) -> bool {
+    const AT_ONCE: usize = 256;
+    let parts = kept.chunks(AT_ONCE).zip(now.chunks(AT_ONCE));
+    let equal = |(kept, now): (&[T], &[T])| {
+        let pairs = kept.iter().zip(now);
+        pairs.fold(true, |all, (kept, now)| all & (kept == now))
+    };
+    kept.len() == now.len() && parts.into_iter().all(equal)
 }

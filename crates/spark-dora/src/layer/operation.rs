@@ -6,14 +6,16 @@
 //! backward    gradients of all variables in one flat tensor, which candle splits again
 //! ```
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Shape, Tensor};
 
 use crate::base::{Base, WeightRows, contiguous, with_slice};
-use crate::kernel::conv::{Channels, Group, Window};
+use crate::kernel::conv::{Channels, Group, Window, prefers_effective};
+use crate::kernel::linear::{Finding, Gains, finds_gains};
 use crate::kernel::magnitude::{RowSums, gains};
-use crate::kernel::{Gradients, LowRank, Real, Rows, conv, grouped, linear, magnitude};
+use crate::kernel::{Gradients, LowRank, Real, Rows, conv, effective, linear, magnitude};
 
 use super::factors::{Factors, NormCache};
 
@@ -113,25 +115,79 @@ impl<T: Real> Adapted<T> {
 
     fn forward(&self, x: &[T], flat: &[T]) -> candle_core::Result<Vec<T>> {
         let variables = self.split(flat);
-        let (gains, norms) = match variables.magnitude {
-            None => (None, Vec::new().into()),
-            Some(m) => {
-                let norms = self.norms.get(|| Ok(self.base.clone()), variables.low)?;
-                (Some(gains(m, &norms)), norms)
+        let (y, kept) = match (self.form, variables.magnitude) {
+            (Form::Linear(shape), Some(m)) if finds_gains::<T>(shape, self.rank) => {
+                match self.norms.find(variables.low) {
+                    Some(norms) => self.forward_with(x, &variables, Some(norms))?,
+                    None => self.forward_finding(shape, x, &variables, m)?,
+                }
             }
+            (_, Some(_)) => {
+                let norms = self.norms.get(|| Ok(self.base.clone()), variables.low)?;
+                self.forward_with(x, &variables, Some(norms))?
+            }
+            (_, None) => self.forward_with(x, &variables, None)?,
         };
-        let rows = Rows {
-            gain: gains.as_deref(),
-            bias: variables.bias,
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+        Ok(y)
+    }
+
+    /// With norms that are known.
+    fn forward_with(
+        &self,
+        x: &[T],
+        variables: &Variables<'_, T>,
+        norms: Option<Arc<[f64]>>,
+    ) -> candle_core::Result<(Vec<T>, Kept<T>)> {
+        let gains = match (variables.magnitude, &norms) {
+            (Some(m), Some(norms)) => Some(gains(m, norms)),
+            _ => None,
         };
+        let gain = gains.as_deref();
         let (y, h) = self.base.with_rows(|weight| match self.form {
-            Form::Linear(shape) => linear::forward(shape, x, weight, variables.low, rows),
+            Form::Linear(shape) => {
+                let gain = gain.map_or(Gains::None, Gains::Known);
+                linear::forward(shape, x, weight, variables.low, gain, variables.bias)
+            }
             Form::Conv { window, groups } => {
-                self.conv_forward((window, groups), x, weight, variables.low, rows)
+                self.conv_forward((window, groups), x, weight, variables, gain)
             }
         })?;
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Kept { h, gains, norms });
-        Ok(y)
+        let norms = norms.unwrap_or_default();
+        Ok((y, Kept { h, gains, norms }))
+    }
+
+    /// With norms found on the way.
+    fn forward_finding(
+        &self,
+        shape: linear::Shape,
+        x: &[T],
+        variables: &Variables<'_, T>,
+        magnitude: &[T],
+    ) -> candle_core::Result<(Vec<T>, Kept<T>)> {
+        let squares = self.norms.squares::<T>(&self.base)?;
+        let mut norms = Vec::with_capacity(self.outputs);
+        let mut gains = Vec::with_capacity(self.outputs);
+        let finding = Gains::Found(Finding {
+            magnitude,
+            squares: &squares,
+            norms: &mut norms,
+            gains: &mut gains,
+        });
+        let (y, h) = self.base.with_rows(|weight| {
+            linear::forward(shape, x, weight, variables.low, finding, variables.bias)
+        })?;
+        let kept = Kept {
+            h,
+            gains: Some(gains),
+            norms: self.norms.keep(variables.low, norms),
+        };
+        Ok((y, kept))
+    }
+
+    /// Whether a convolution goes through the effective weight.
+    fn by_effective_weight(&self, window: &Window, groups: usize) -> bool {
+        groups > 1 || prefers_effective(window, self.outputs)
     }
 
     fn conv_forward(
@@ -139,30 +195,37 @@ impl<T: Real> Adapted<T> {
         (window, groups): (Window, usize),
         x: &[T],
         weight: &dyn WeightRows<T>,
-        low: LowRank<'_, T>,
-        rows: Rows<'_, T>,
+        variables: &Variables<'_, T>,
+        gain: Option<&[T]>,
     ) -> (Vec<T>, Vec<T>) {
+        let (low, bias) = (variables.low, variables.bias);
         let mut y = vec![T::zero(); self.result.elem_count()];
         let mut h = Vec::new();
         weight.for_each(&mut |_, _, w| {
-            if groups == 1 {
+            if !self.by_effective_weight(&window, groups) {
                 let group = self.group(&window, groups, 0, w);
-                h = conv::forward(window, x, group, low, rows, &mut y);
+                h = conv::forward(window, x, group, low, Rows { gain, bias }, &mut y);
                 return;
             }
-            let v = grouped::updated(w, low, self.depth);
+            let effective = self.effective(w, low, gain);
             for index in 0..groups {
-                let group = self.group(&window, groups, index, &v);
-                let first = group.output.first;
-                let part = |all: Option<_>| all.map(|all: &[T]| &all[first..]);
+                let group = self.group(&window, groups, index, &effective);
                 let rows = Rows {
-                    gain: part(rows.gain),
-                    bias: part(rows.bias),
+                    gain: None,
+                    bias: bias.map(|b| &b[group.output.first..]),
                 };
                 conv::forward(window, x, group, none(), rows, &mut y);
             }
         });
         (y, h)
+    }
+
+    /// The effective weight; the base itself where nothing is adapted.
+    fn effective<'a>(&self, w: &'a [T], low: LowRank<'_, T>, gain: Option<&[T]>) -> Cow<'a, [T]> {
+        match (low.rank, gain) {
+            (0, None) => Cow::Borrowed(w),
+            _ => Cow::Owned(effective::weight(w, low, gain, self.depth)),
+        }
     }
 
     /// Group `index` of a convolution with weights `[outputs, depth]`.
@@ -260,17 +323,14 @@ impl<T: Real> Pass<'_, T> {
         }
         let bias = self.variables.bias;
         let sums = magnitude::column_sums(self.y, self.dy, bias, shape.outputs);
-        let dm = self.magnitude_gradient(&sums, weight, |j, w| {
+        let dm = self.magnitude_gradient(&sums, weight, |j, v| {
             let tokens = self
                 .x
                 .chunks(shape.inputs)
                 .zip(self.dy[j..].iter().step_by(shape.outputs));
-            let b = &low.b[j * low.rank..][..low.rank];
-            let terms = tokens.enumerate().map(|(p, (x, dy))| {
-                let direct: f64 = x.iter().zip(w).map(|(x, w)| x.to_f64() * w.to_f64()).sum();
-                let h = |l: usize| self.kept.h[l * shape.tokens + p].to_f64();
-                let update: f64 = b.iter().enumerate().map(|(l, b)| b.to_f64() * h(l)).sum();
-                dy.to_f64() * (direct + update)
+            let terms = tokens.map(|(x, dy)| {
+                let u: f64 = x.iter().zip(v).map(|(x, v)| x.to_f64() * v.to_f64()).sum();
+                dy.to_f64() * u
             });
             terms.sum()
         });
@@ -284,8 +344,15 @@ impl<T: Real> Pass<'_, T> {
         let mut gradients = self.empty(wants_x);
         let data = (self.x, self.dy, self.kept.h.as_slice());
         weight.for_each(&mut |_, _, w| {
-            let group = op.group(&window, 1, 0, w);
-            conv::backward(window, data, group, low, gain, &mut gradients);
+            if op.by_effective_weight(&window, 1) {
+                let effective = op.effective(w, low, gain);
+                let group = op.group(&window, 1, 0, &effective);
+                let data = (self.x, self.dy);
+                conv::backward_effective(window, data, group, low, gain, &mut gradients);
+            } else {
+                let group = op.group(&window, 1, 0, w);
+                conv::backward(window, data, group, low, gain, &mut gradients);
+            }
         });
         if !self.needs_sums() {
             return (gradients, Vec::new(), Vec::new());
@@ -293,13 +360,12 @@ impl<T: Real> Pass<'_, T> {
         let pixels = window.out[0] * window.out[1];
         let bias = self.variables.bias;
         let sums = conv::channel_sums(self.y, self.dy, bias, (op.outputs, pixels));
-        let dm = self.magnitude_gradient(&sums, weight, |j, w| {
+        let dm = self.magnitude_gradient(&sums, weight, |j, v| {
             let input = Channels {
                 total: window.channels,
                 first: 0,
             };
-            let b = &low.b[j * low.rank..][..low.rank];
-            let u = conv::unscaled(window, self.x, input, w, (b, &self.kept.h));
+            let u = conv::unscaled(window, self.x, input, v);
             let planes = self.dy.chunks(pixels).skip(j).step_by(op.outputs);
             let terms = u.iter().zip(planes.flatten());
             terms.map(|(u, dy)| u.to_f64() * dy.to_f64()).sum()
@@ -320,8 +386,9 @@ impl<T: Real> Pass<'_, T> {
         let mut gradients = self.empty(wants_x);
         let mut dm = Vec::new();
         weight.for_each(&mut |_, _, w| {
-            let v = grouped::updated(w, low, depth);
-            let effective = grouped::scaled(&v, gain, depth);
+            let v = effective::updated(w, low, depth);
+            let mut effective = v.clone();
+            effective::scale(&mut effective, gain, depth);
             let mut dw = Vec::with_capacity(v.len());
             for index in 0..groups {
                 let group = op.group(&window, groups, index, &effective);
@@ -337,9 +404,9 @@ impl<T: Real> Pass<'_, T> {
                     gradients.x = of_group.x;
                 }
             }
-            (gradients.a, gradients.b) = grouped::factor_gradients(&dw, low, gain, depth);
+            (gradients.a, gradients.b) = effective::factor_gradients(&dw, low, gain, depth);
             if op.has_magnitude {
-                dm = grouped::magnitude_gradient(&dw, &v, &self.kept.norms, depth);
+                dm = effective::magnitude_gradient(&dw, &v, &self.kept.norms, depth);
             }
         });
         let pixels = window.out[0] * window.out[1];
@@ -363,7 +430,7 @@ impl<T: Real> Pass<'_, T> {
         }
     }
 
-    /// `dm`; `product(j, weight row j)` is `sum(dy_j u_j)` for rows whose sums do not give it.
+    /// `dm`; `product(j, row j of V)` is `sum(dy_j u_j)` for rows whose sums do not give it.
     fn magnitude_gradient(
         &self,
         sums: &[RowSums],
@@ -381,8 +448,11 @@ impl<T: Real> Pass<'_, T> {
             let depth = self.op.depth;
             weight.for_each(&mut |first, n_rows, w| {
                 for j in (first..first + n_rows).filter(|&j| from_sums(j).is_none()) {
+                    let low = self.variables.low;
                     let row = &w[(j - first) * depth..][..depth];
-                    dm[j] = Some(product(j, row) / norms[j]);
+                    let b = &low.b[j * low.rank..][..low.rank];
+                    let v = effective::updated(row, LowRank { b, ..low }, depth);
+                    dm[j] = Some(product(j, &v) / norms[j]);
                 }
             });
         }

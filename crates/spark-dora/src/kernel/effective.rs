@@ -4,37 +4,48 @@
 //! dV = g dW'     dA = s B^T dV     dB = s dV A^T     dm_j = dW'_j . V_j / |V_j|
 //! ```
 //!
-//! Grouped and depthwise convolutions go this way: A, shared by all groups, would have to be applied
-//! once per group, while their weights are small beside their pictures.
+//! Convolutions go this way where their weights are small beside their pictures. Grouped and depthwise
+//! ones always do, with the gradient of the weight: A, shared by all groups, would have to be applied
+//! once per group.
 
+use super::block::{Block, panels};
 use super::{LowRank, Real};
 
 /// `V`, `[out, depth]`.
 pub(crate) fn updated<T: Real>(weight: &[T], low: LowRank<'_, T>, depth: usize) -> Vec<T> {
     let mut v = weight.to_vec();
-    if low.rank == 0 {
-        return v;
-    }
-    for (row, b) in v.chunks_mut(depth.max(1)).zip(low.b.chunks(low.rank)) {
-        for (&b, a) in b.iter().zip(low.a.chunks(depth)) {
-            let factor = low.scaling * b;
-            for (v, &a) in row.iter_mut().zip(a) {
-                *v += factor * a;
-            }
+    if low.rank > 0 && depth > 0 {
+        let rows = weight.len() / depth;
+        let mut block = Block::new();
+        for (first, count) in panels::<T>(depth) {
+            block.fill_rows(low.rank, count, &low.a[first..], depth, None);
+            let scaling = low.scaling;
+            block.as_mut_slice().iter_mut().for_each(|a| *a *= scaling);
+            block.multiply((low.b, low.rank), (&mut v[first..], depth), rows, true);
         }
     }
     v
 }
 
-/// `gain` times the rows of `v`.
-pub(crate) fn scaled<T: Real>(v: &[T], gain: Option<&[T]>, depth: usize) -> Vec<T> {
-    let mut scaled = v.to_vec();
+/// Multiplies the rows of `v` by `gain`.
+pub(crate) fn scale<T: Real>(v: &mut [T], gain: Option<&[T]>, depth: usize) {
     if let Some(gain) = gain {
-        for (row, &gain) in scaled.chunks_mut(depth.max(1)).zip(gain) {
+        for (row, &gain) in v.chunks_mut(depth.max(1)).zip(gain) {
             row.iter_mut().for_each(|v| *v *= gain);
         }
     }
-    scaled
+}
+
+/// `W'`, `[out, depth]`.
+pub(crate) fn weight<T: Real>(
+    weight: &[T],
+    low: LowRank<'_, T>,
+    gain: Option<&[T]>,
+    depth: usize,
+) -> Vec<T> {
+    let mut v = updated(weight, low, depth);
+    scale(&mut v, gain, depth);
+    v
 }
 
 /// `(dA, dB)` from the gradient of the effective weight.
