@@ -284,13 +284,12 @@ pub(crate) fn channel_sums<T: Real>(
     bias: Option<&[T]>,
     (outputs, pixels): (usize, usize),
 ) -> Vec<RowSums> {
-    let mut sums = vec![RowSums::default(); outputs];
     let planes = y.chunks(pixels.max(1)).zip(dy.chunks(pixels.max(1)));
-    for (i, (y, dy)) in planes.enumerate() {
-        let o = i % outputs;
-        sums[o].add(y, dy, bias.map_or(T::zero(), |b| b[o]));
-    }
-    sums
+    let of_channel = |o: usize| {
+        let bias = bias.map_or(T::zero(), |b| b[o]);
+        RowSums::of(planes.clone().skip(o).step_by(outputs), bias)
+    };
+    (0..outputs).map(of_channel).collect()
 }
 
 /// `U = V X` of one output channel, for all columns: before gain and bias.

@@ -160,14 +160,6 @@ pub(crate) fn backward<T: Real>(
     } = shape;
     let rank = low.rank;
     let mut block = Block::new();
-    // The gain goes to whichever is smaller: the results' gradient, or the weight as it is copied.
-    let scaled = gain
-        .filter(|_| tokens < inputs)
-        .map(|gain| scale_rows(dy, gain));
-    let (dy, gain) = match &scaled {
-        Some(scaled) => (scaled.as_slice(), None),
-        None => (dy, gain),
-    };
     let q = low_gradient(shape, dy, low, gain);
     let mut dx = wants_x.then(|| vec![T::zero(); tokens * inputs]);
     if let Some(dx) = &mut dx {
@@ -175,19 +167,38 @@ pub(crate) fn backward<T: Real>(
         // near while pieces are added to them.
         let group = (NEAR_BYTES / (tokens * size_of::<T>()).max(1)).max(1);
         let group = group.next_multiple_of(T::widest());
+        // The gain goes to whichever is less to multiply, W or the results' gradient; copying with a
+        // gain costs W about a quarter more.
+        let scales_results = tokens * inputs.div_ceil(group) < inputs / 4;
+        let (of_weight, of_results) = match scales_results {
+            true => (None, gain),
+            false => (gain, None),
+        };
+        let mut scaled = Vec::new();
         weight.for_each(&mut |first_row, n_rows, w| {
             for group_first in (0..inputs).step_by(group) {
                 let in_group = group.min(inputs - group_first);
                 for row in (0..n_rows).step_by(PIECE_ROWS) {
                     let here = PIECE_ROWS.min(n_rows - row);
                     let output = first_row + row;
-                    let gain = gain.map(|g| &g[output..]);
+                    let dy = match of_results {
+                        None => (&dy[output..], outputs),
+                        Some(gain) => {
+                            scaled.clear();
+                            for dy in dy.chunks(outputs) {
+                                let dy = dy[output..][..here].iter();
+                                scaled.extend(dy.zip(&gain[output..]).map(|(&d, &g)| d * g));
+                            }
+                            (scaled.as_slice(), here)
+                        }
+                    };
+                    let gain = of_weight.map(|g| &g[output..]);
                     for (column, count) in panels::<T>(in_group) {
                         let first = group_first + column;
                         let from = &w[row * inputs + first..];
                         block.fill_rows(here, count, from, inputs, gain);
                         let to = (&mut dx[first..], inputs);
-                        block.multiply((&dy[output..], outputs), to, tokens, output > 0);
+                        block.multiply(dy, to, tokens, output > 0);
                     }
                 }
             }
@@ -227,17 +238,6 @@ pub(crate) fn backward<T: Real>(
         a: da,
         b: db,
     }
-}
-
-/// `g dy`, `[tokens, outputs]`.
-fn scale_rows<T: Real>(dy: &[T], gain: &[T]) -> Vec<T> {
-    let mut scaled = dy.to_vec();
-    for row in scaled.chunks_mut(gain.len().max(1)) {
-        for (d, &g) in row.iter_mut().zip(gain) {
-            *d *= g;
-        }
-    }
-    scaled
 }
 
 /// `q = s (g dy) B`, `[tokens, rank]`.

@@ -46,31 +46,44 @@ pub(crate) struct RowSums {
 }
 
 impl RowSums {
-    /// Adds a run of results of one row.
-    pub(crate) fn add<T: Real>(&mut self, y: &[T], dy: &[T], bias: T) {
-        let mut add = |lanes: [[T; LANES]; 3]| {
-            let [product, size, sum] = lanes.map(|l| l.iter().map(|v| v.to_f64()).sum::<f64>());
-            self.product += product;
-            self.size += size;
-            self.bias += sum;
-        };
-        for (y, dy) in y.chunks(RUN).zip(dy.chunks(RUN)) {
+    /// Of one row, whose results come in pieces.
+    pub(crate) fn of<'a, T: Real>(
+        pieces: impl Iterator<Item = (&'a [T], &'a [T])>,
+        bias: T,
+    ) -> Self {
+        let mut sums = Self::default();
+        let mut lanes = Lanes::default();
+        for (y, dy) in pieces {
+            sums.count += y.len();
             let (whole_y, rest_y) = y.as_chunks();
             let (whole_dy, rest_dy) = dy.as_chunks();
-            let mut lanes = [[T::zero(); LANES]; 3];
             for (y, dy) in whole_y.iter().zip(whole_dy) {
-                add_lanes(&mut lanes, y, dy, bias);
+                lanes.add(y, dy, bias);
+                if lanes.terms == Lanes::<T>::MOST {
+                    sums.take(&mut lanes);
+                }
             }
             if !rest_y.is_empty() {
                 // What is missing adds nothing.
                 let (mut last_y, mut last_dy) = ([bias; LANES], [T::zero(); LANES]);
                 last_y[..rest_y.len()].copy_from_slice(rest_y);
                 last_dy[..rest_dy.len()].copy_from_slice(rest_dy);
-                add_lanes(&mut lanes, &last_y, &last_dy, bias);
+                lanes.add(&last_y, &last_dy, bias);
+                if lanes.terms == Lanes::<T>::MOST {
+                    sums.take(&mut lanes);
+                }
             }
-            add(lanes);
         }
-        self.count += y.len();
+        sums.take(&mut lanes);
+        sums
+    }
+
+    fn take<T: Real>(&mut self, lanes: &mut Lanes<T>) {
+        let total = |lanes: &[T; LANES]| lanes.iter().map(|v| v.to_f64()).sum::<f64>();
+        self.product += total(&lanes.product);
+        self.size += total(&lanes.size);
+        self.bias += total(&lanes.sum);
+        *lanes = Lanes::default();
     }
 
     /// `dm`, unless it must be computed from `U`.
@@ -85,22 +98,41 @@ impl RowSums {
 
 /// Sums side by side, so that they become vectors.
 const LANES: usize = 16;
-/// Results summed in `T` before their sums go to f64: sixteen per lane.
-const RUN: usize = 16 * LANES;
 
-/// Adds to the sums of `dY (Y - b)`, `|Y - b|` and `dY`.
-#[inline(always)]
-fn add_lanes<T: Real>(
-    [product, size, sum]: &mut [[T; LANES]; 3],
-    y: &[T; LANES],
-    dy: &[T; LANES],
-    bias: T,
-) {
-    for i in 0..LANES {
-        let u = y[i] - bias;
-        product[i] += dy[i] * u;
-        size[i] += u.abs();
-        sum[i] += dy[i];
+/// Sums in `T`, before they go to f64.
+struct Lanes<T> {
+    product: [T; LANES],
+    size: [T; LANES],
+    sum: [T; LANES],
+    /// In each lane.
+    terms: usize,
+}
+
+impl<T: Real> Default for Lanes<T> {
+    fn default() -> Self {
+        let zero = [T::zero(); LANES];
+        Self {
+            product: zero,
+            size: zero,
+            sum: zero,
+            terms: 0,
+        }
+    }
+}
+
+impl<T: Real> Lanes<T> {
+    /// Terms of one lane that are summed in `T`.
+    const MOST: usize = 32;
+
+    #[inline(always)]
+    fn add(&mut self, y: &[T; LANES], dy: &[T; LANES], bias: T) {
+        for i in 0..LANES {
+            let u = y[i] - bias;
+            self.product[i] += dy[i] * u;
+            self.size[i] += u.abs();
+            self.sum[i] += dy[i];
+        }
+        self.terms += 1;
     }
 }
 

@@ -276,7 +276,8 @@ impl<T: Real> Adapted<T> {
             Form::Conv { window, groups: 1 } => pass.conv(window, weight, wants_x),
             Form::Conv { window, groups } => pass.grouped((window, groups), weight, wants_x),
         })?;
-        let mut flat_gradient = gradients.a;
+        let mut flat_gradient = Vec::with_capacity(flat.len());
+        flat_gradient.extend(gradients.a);
         flat_gradient.extend(gradients.b);
         if self.has_magnitude {
             flat_gradient.extend(dm.into_iter().map(T::from_f64));

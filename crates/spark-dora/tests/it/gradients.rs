@@ -184,7 +184,7 @@ fn check_in(types: &[(DType, f64)], kind: Kind, trained: Trained, case: &Case, s
     let norms = oracle.norms(&seen);
     let y = oracle.forward(&seen, &norms);
     let g = noise(y.len(), seed + 7);
-    let want = oracle.gradients(&seen, &g);
+    let want = oracle.gradients(&seen, &g, &norms);
     for &(dtype, bound) in types {
         let built = build(kind, trained, case, &v, dtype);
         let got = built.layer.forward(built.x.as_tensor());
@@ -267,6 +267,45 @@ fn plain_strided_and_pointwise_convolutions() {
         ..conv(3, 5, 1, 1, 2)
     };
     check(Kind::Conv2d, Trained::Dora, &wide_stride, 7);
+}
+
+#[test]
+fn convolutions_with_more_weight_than_pixels() {
+    for trained in [Trained::Dora, Trained::Lora, Trained::Magnitude] {
+        let small = Case {
+            batch: 1,
+            extent: [2, 3],
+            ..conv(10, 12, 3, 1, 3)
+        };
+        check(Kind::Conv2d, trained, &small, 16);
+        let pointwise = Case {
+            kernel: [1; 2],
+            padding: [0; 2],
+            ..small
+        };
+        check(Kind::Conv2d, trained, &pointwise, 17);
+    }
+}
+
+#[test]
+fn strided_convolutions_whose_last_column_reads_half_a_pair() {
+    for width in [8, 9] {
+        let strided = Case {
+            extent: [5, width],
+            stride: [2; 2],
+            padding: [0; 2],
+            ..conv(3, 4, 3, 1, 2)
+        };
+        check(Kind::Conv2d, Trained::Dora, &strided, 18);
+    }
+    let one_by_one = Case {
+        extent: [3, 9],
+        kernel: [1; 2],
+        stride: [2; 2],
+        padding: [0; 2],
+        ..conv(3, 4, 1, 1, 2)
+    };
+    check(Kind::Conv2d, Trained::Dora, &one_by_one, 19);
 }
 
 #[test]
