@@ -3,6 +3,7 @@
 mod adapter;
 mod allocator;
 mod data;
+mod driving_models;
 mod gradients;
 mod inputs;
 mod losses;
