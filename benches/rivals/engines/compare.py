@@ -14,9 +14,11 @@ hold the smallest and the largest round. Before anything is timed, all engines r
 inputs: their outputs must agree within 1e-3 of the output's scale, and in bf16 and fp16 have
 a cosine above 0.98 with onnxruntime's f32 (random weights amplify rounding in every engine).
 
-    load+first   file opened to first result, the process and its imports not counted
-    peak memory  peak resident memory of the process; for the Python engines, what the
-                 process had after its imports is subtracted
+    load + first   file opened to first result, the process and its imports not counted; the
+                   ratio is to onnxruntime's, where it runs
+    peak memory    peak resident memory of the process; for the Python engines, what the
+                   process had after its imports is subtracted; the ratio is ours to our
+                   weights as they are held and arena, program and inputs not subtracted
 """
 
 import argparse
@@ -85,8 +87,10 @@ def ours(program, path, inputs_file, threads, precision, runs, warmup, dump=None
             command += ["--dump-outputs", dump]
         subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
         run = json.load(open(report.name))["runs"][-1]
+    memory = run["memory"]
     return {"p50": run["p50_ms"], "load_first": run["load_ms"] + run["first_ms"],
-            "rss_mb": run["memory"]["rss_bytes"] / 1e6}
+            "rss_mb": memory["peak_rss_bytes"] / 1e6,
+            "needed_mb": (memory["weight_bytes"] + memory["arena_bytes"]) / 1e6}
 
 
 def make_inputs(path, folder):
@@ -165,6 +169,7 @@ def measure(program, path, threads, precision, rounds, runs):
             for engine in engines:
                 results[engine].append(turn(engine, program, path, folder, threads, precision, runs))
     return {"model": Path(path).stem, "threads": threads, "precision": precision, "errors": errors,
+            "needed_mb": results["spark"][0]["needed_mb"],
             "engines": {e: {k: summary(r, k) for k in ("p50", "load_first", "rss_mb")} for e, r in results.items()}}
 
 
@@ -177,7 +182,9 @@ def line(row):
     rivals = [row["engines"][e] for e in ENGINES[1:] if e in row["engines"]]
     cells.append(f"{spark['p50'][0] / min(r['p50'][0] for r in rivals):.2f}")
     for key in ("load_first", "rss_mb"):
-        cells.append(" / ".join(f"{row['engines'][e][key][0]:.0f}" for e in ENGINES if e in row["engines"]))
+        figures = " / ".join(f"{row['engines'][e][key][0]:.0f}" for e in ENGINES if e in row["engines"])
+        against = row["needed_mb"] if key == "rss_mb" else row["engines"].get("onnxruntime", {}).get(key, [None])[0]
+        cells.append(figures if against is None else f"{figures} ({spark[key][0] / against:.2f})")
     return "| " + " | ".join(cells) + " |"
 
 

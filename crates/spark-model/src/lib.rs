@@ -12,7 +12,7 @@ pub mod tensor;
 pub mod zoo;
 
 mod error;
-mod huge_pages;
+mod pages;
 mod regular_file;
 mod runner;
 

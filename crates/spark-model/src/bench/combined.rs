@@ -58,6 +58,7 @@ pub(super) fn measure(
         .iter()
         .map(|m| m.device_bytes.map(|bytes| bytes as u64))
         .sum();
+    let (rss_bytes, peak_rss_bytes) = super::resident_bytes();
     let report = CombinedReport {
         models,
         weights: if is_random { "random" } else { "file" },
@@ -66,7 +67,8 @@ pub(super) fn measure(
         threads: pipeline.vision().threads(),
         latency: latency.into(),
         memory: MemoryReport {
-            rss_bytes: super::resident_bytes(),
+            rss_bytes,
+            peak_rss_bytes,
             arena_bytes: memories.iter().map(|m| m.arena_bytes as u64).sum(),
             weight_bytes: memories.iter().map(|m| m.weight_bytes as u64).sum(),
             device_bytes,

@@ -159,7 +159,7 @@ impl Loaded {
         }
         let latency = Latency::of(&samples).ok_or_else(super::no_runs)?;
         let memory = self.runner.memory();
-        let rss_bytes = super::resident_bytes();
+        let (rss_bytes, peak_rss_bytes) = super::resident_bytes();
         let report = RunReport {
             model: self.name.clone(),
             weights: self.weights,
@@ -171,6 +171,7 @@ impl Loaded {
             latency: latency.into(),
             memory: MemoryReport {
                 rss_bytes,
+                peak_rss_bytes,
                 arena_bytes: memory.arena_bytes as u64,
                 weight_bytes: memory.weight_bytes as u64,
                 device_bytes: memory.device_bytes.map(|bytes| bytes as u64),

@@ -395,11 +395,14 @@ fn machine() -> MachineReport {
     }
 }
 
-/// Resident memory of this process, where the system tells.
-fn resident_bytes() -> Option<u64> {
-    ProcessMemory::now()
-        .value()
-        .map(|memory| memory.resident_bytes)
+/// Resident memory of this process now and at most, where the system tells.
+fn resident_bytes() -> (Option<u64>, Option<u64>) {
+    let memory = ProcessMemory::now();
+    let memory = memory.value();
+    (
+        memory.map(|memory| memory.resident_bytes),
+        memory.map(|memory| memory.peak_resident_bytes),
+    )
 }
 
 fn no_runs() -> BenchError {

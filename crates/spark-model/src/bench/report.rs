@@ -214,6 +214,8 @@ impl From<Latency> for LatencyReport {
 pub struct MemoryReport {
     /// Resident memory of the whole process after the timed runs, where the system tells.
     pub rss_bytes: Option<u64>,
+    /// The most it has been since the process began, other models and precisions included.
+    pub peak_rss_bytes: Option<u64>,
     /// Planned memory for everything between inputs and outputs.
     pub arena_bytes: u64,
     /// Weights as packed for running.

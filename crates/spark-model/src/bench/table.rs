@@ -267,6 +267,7 @@ mod tests {
     fn report() -> BenchReport {
         let memory = MemoryReport {
             rss_bytes: Some(301_000_000),
+            peak_rss_bytes: Some(302_000_000),
             arena_bytes: 2_500_000,
             weight_bytes: 93_000_000,
             device_bytes: None,

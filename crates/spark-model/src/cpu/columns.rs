@@ -23,6 +23,7 @@ use super::memory::AlignedF32;
 use super::peak::SmallProduct;
 use super::simd::Isa;
 use super::threads::Pool;
+use crate::pages::take_pages;
 use crate::plan::Weights;
 
 /// Layout of packed columns and kernel.
@@ -85,6 +86,7 @@ impl Columns {
                 Err(poisoned) => poisoned.into_inner(),
             };
             let (group, columns, to) = &mut *job;
+            take_pages(to);
             let width = columns.len().next_multiple_of(isa.lanes());
             if self == Self::F32 {
                 weights.write(*group, columns.clone(), to, width);

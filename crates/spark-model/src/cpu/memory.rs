@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::huge_pages;
+use crate::pages::{huge_pages, take_pages};
 use crate::plan::{ConstantData, Place, Plan, Storage, View};
 
 /// f32 of a cache line, which is also one AVX-512 vector.
@@ -30,7 +30,7 @@ impl AlignedF32 {
     pub(crate) fn zeros(len: usize) -> Self {
         let memory = vec![0.0_f32; len + LINE - 1];
         let head = memory.as_ptr().addr().wrapping_neg() % (4 * LINE) / 4;
-        huge_pages::ask(&memory);
+        huge_pages(&memory);
         Self { memory, head, len }
     }
 
@@ -81,6 +81,7 @@ impl Memory {
     pub(crate) fn new(plan: &Plan) -> Result<Self, ViewOutside> {
         check_views(plan)?;
         let mut arena = AlignedF32::zeros(plan.arena_bytes.div_ceil(4));
+        take_pages(arena.as_slice());
         let base = arena.as_mut_slice().as_mut_ptr().cast::<u8>();
         let mut constants = Vec::new();
         let pointers = plan

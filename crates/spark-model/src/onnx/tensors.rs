@@ -22,7 +22,7 @@ use super::external::ExternalFiles;
 use super::model_file::{Elements, LeftOut};
 use super::proto::{SparseTensorProto, TensorProto, data_type, text};
 use super::wire::{Budget, Bytes};
-use crate::huge_pages;
+use crate::pages::take_pages;
 use crate::tensor::{DType, Tensor, TensorData, checked_elements};
 
 /// Most axes a tensor or a declared shape may have.
@@ -159,7 +159,7 @@ fn from_raw(dtype: DType, elements: Elements<'_>, count: usize) -> Result<Tensor
     macro_rules! collected {
         ($piece:ident => $values:expr) => {{
             let mut all = Vec::with_capacity(count);
-            huge_pages::ask(all.spare_capacity_mut());
+            take_pages(all.spare_capacity_mut());
             let read = elements.for_each_piece(|$piece| all.extend($values));
             read.map_err(|e| format!("its elements cannot be read: {e}"))?;
             all

@@ -95,6 +95,7 @@ fn a_small_model_is_measured_and_reported() {
     assert!(run.load_ms > 0.0 && run.first_ms > 0.0);
     assert!(run.latency.min_ms <= run.latency.p50_ms && run.latency.p50_ms <= run.latency.max_ms);
     assert!(run.memory.rss_bytes.is_none_or(|bytes| bytes > 1_000_000));
+    assert!(run.memory.peak_rss_bytes >= run.memory.rss_bytes);
     assert!(report.combined.is_none());
     assert_eq!(
         report.notes,
