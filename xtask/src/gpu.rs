@@ -37,14 +37,14 @@ if ! [ -e lib/libnvrtc.so.13 ] && ! ldconfig -p 2>/dev/null | grep -q libnvrtc; 
 fi
 nvidia-smi --query-gpu=name,driver_version,clocks.max.sm --format=csv,noheader || true
 for tests in *-gpu-tests; do
-  ./"$tests" --test-threads=4 || exit 1
+  ./"$tests" --test-threads=4 --show-output || exit 1
 done
 [ "$1" = tests ] && exit 0
 CUDA=1 ./mem-bench --bench | tee mem.csv
 "#;
 
 /// Packages with tests for a GPU.
-const TESTED: [&str; 2] = ["spark-mem", "spark-quant"];
+const TESTED: [&str; 3] = ["spark-mem", "spark-quant", "spark-sim"];
 
 /// Makes a bundle for each of these kinds of machine; for this one if there are none.
 ///

@@ -258,7 +258,7 @@ __device__ inline void drive(const Car& car, const Place& place, int interface, 
     // Bank and crosswind push sideways; a kinematic model has no tyres to give way.
     float push = car.crosswind_push - GRAVITY * place.road.bank;
     float slip = next[6] + car.dt * push / maximum(next[3], 1.0f);
-    next[6] = next[3] > 1.0f ? slip : next[6];
+    next[6] = next[3] > 1.0f && next[3] >= car.kinematic_below ? slip : next[6];
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) next[i] = settled(next[i]);

@@ -17,7 +17,7 @@ namespace sim {
 struct Car {
   float mass, yaw_inertia, front_axle, rear_axle, cog_height, friction, grip, cornering_front, cornering_rear;
   float steer_min, steer_max, steer_rate_min, steer_rate_max, speed_min, speed_max, switch_speed, acceleration_max;
-  float wheel_radius, wheel_inertia, brake_front, engine_front, trailer_wheelbase;
+  float wheel_radius, wheel_inertia, brake_front, engine_front, trailer_wheelbase, kinematic_below;
   float steer_response, acceleration_share, actuator_acceleration_max, deceleration_max, full_torque, torque_friction;
   float understeer;
   float dt, per_second, steer_ratio_deg, has_curvature_request, has_acceleration_request, headwind_drag, headwind, crosswind_push;
@@ -83,7 +83,7 @@ struct SingleTrack {
     float steer = x[2], speed = x[3], yaw_rate = x[5], slip = x[6];
     float steer_rate = limited_steering_rate(p, steer, u[0]);
     float acceleration = limited_acceleration(p, speed, u[1]);
-    bool slow = absolute(speed) < static_cast<float>(0.1);
+    bool slow = absolute(speed) < p.kinematic_below;
     float course = slip + x[4];
     if (slow) {
       LowSpeed low = kinematic_about_centre(p, x, steer_rate, acceleration);

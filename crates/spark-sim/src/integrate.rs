@@ -38,6 +38,17 @@ pub enum Integrator {
     ExactArc,
 }
 
+impl Integrator {
+    /// The most that a decay may do in one step, as rate times step, so that it stays a decay:
+    /// below the limits of stability, 2.8 and 2, by what load transfer adds to a rate.
+    pub(crate) const fn most_decay(self) -> f64 {
+        match self {
+            Self::Rk4 => 2.0,
+            Self::Euler | Self::ExactArc => 1.2,
+        }
+    }
+}
+
 /// What the first, second and fifth state variable mean.
 pub trait Frame<R: Real>: Copy {
     /// Turns a derivative in Cartesian axes into one in this frame.

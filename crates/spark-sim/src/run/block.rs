@@ -17,7 +17,7 @@ use crate::random::Philox;
 use crate::real::{Element, Kernel, Lanes};
 use crate::road::Road;
 use crate::scenario::Scenario;
-use crate::vehicle::{ActuatorBatch, ParameterBatch, SteerInterface, VehicleModel};
+use crate::vehicle::{ActuatorBatch, ParameterBatch, SteerInterface, VehicleModel, slowest_slip};
 use std::time::{Duration, Instant};
 
 /// A scenario that passed validation, with its road.
@@ -226,7 +226,10 @@ impl<'a> Block<'a> {
         vehicle.friction *= environment.friction;
         let grip = crate::vehicle::GRAVITY * environment.friction;
         vehicle.acceleration_max = vehicle.acceleration_max.min(grip);
-        self.parameters.set(lane, vehicle.rounded());
+        let mut parameters = vehicle.rounded();
+        let most_decay = self.integrator.most_decay();
+        parameters.kinematic_below = slowest_slip(&vehicle, setup.dt_s, most_decay) as f32;
+        self.parameters.set(lane, parameters);
         let mut actuators = setup.actuators;
         actuators.acceleration_max = actuators.acceleration_max.min(grip);
         actuators.deceleration_max = actuators.deceleration_max.min(grip);

@@ -191,7 +191,7 @@ fn step<L: Lanes<Elem = f32>, M: Dynamics<N>, S: Rule, const N: usize>(
     if N >= 7 {
         // Bank and crosswind push sideways; a kinematic model has no tyres to give way.
         let push = fixed.crosswind_push - L::splat(GRAVITY) * road.bank;
-        let slipping = next[3].gt(L::one());
+        let slipping = next[3].gt(L::one()) & next[3].ge(p.kinematic_below);
         let slip = next[6] + fixed.dt * push / next[3].maximum(L::one());
         next[6] = L::select(slipping, slip, next[6]);
     }

@@ -6,7 +6,9 @@ use crate::control::{
     LaneSetup, LateralPid, LateralPidConfig, LateralTorque, LateralTorqueConfig, Longitudinal,
     LongitudinalConfig, PerLane, PerfectTracking, State, StateBatch, named,
 };
+use crate::integrate::Integrator;
 use crate::metric::Metrics;
+use crate::profile::Profile;
 use crate::road::{RoadDescription, Segment};
 use crate::scenario::{Scenario, SensorNoise};
 use crate::traffic::{Actor, Lateral, Longitudinal as Speed, Shape, Trigger};
@@ -426,4 +428,53 @@ fn mirrored_roads_give_mirrored_drives() {
         drive(scenario, &driver())
     };
     assert_eq!(drive_along(1.0), drive_along(-1.0));
+}
+
+#[test]
+fn single_track_cars_creep_stop_and_start_without_spinning() {
+    let mut scenarios = Vec::new();
+    for preset in VehiclePreset::ALL {
+        for integrator in [Integrator::Rk4, Integrator::Euler] {
+            // From 6 m/s down to creeping, past the stiff speeds slowly, to a stop, and on again.
+            let points = vec![
+                [0.0, 6.0],
+                [5.0, 1.5],
+                [20.0, 0.2],
+                [25.0, 0.0],
+                [28.0, 0.0],
+                [34.0, 6.0],
+            ];
+            let mut scenario = Scenario::straight(format!("{preset:?} {integrator:?}"), 6.0, 40.0);
+            scenario.vehicle.preset = preset;
+            scenario.vehicle.model = VehicleModel::SingleTrack;
+            scenario.vehicle.integrator = integrator;
+            scenario.road.segments = vec![Segment::straight(20.0), Segment::arc(200.0, 0.01)];
+            scenario.environment.crosswind = 8.0;
+            scenario.requests.cruise_speed = Some(Profile::new(points).expect("a valid profile"));
+            scenarios.push(scenario);
+        }
+    }
+    let simulator = Simulator::new(RunOptions::default()).expect("valid options");
+    let report = simulator.run(&scenarios, &named("perfect", || PerfectTracking));
+    for result in &report.results {
+        let metrics = result
+            .outcome
+            .as_ref()
+            .unwrap_or_else(|e| panic!("{}: {e}", result.name));
+        assert!(
+            metrics.lateral_error_max < 0.5,
+            "{}: {metrics:?}",
+            result.name
+        );
+        assert!(
+            metrics.lateral_jerk_max < 5.0,
+            "{}: {metrics:?}",
+            result.name
+        );
+        assert!(
+            metrics.heading_error_rmse < 0.05,
+            "{}: {metrics:?}",
+            result.name
+        );
+    }
 }

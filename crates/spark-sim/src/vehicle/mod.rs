@@ -33,7 +33,7 @@ pub use kinematic::{KinematicSingleTrack, KinematicTrailer};
 pub use openpilot::{OpenpilotVehicle, OpenpilotVehicleParameters, hold_inputs};
 pub use parameters::{ParameterBatch, Parameters, VehicleParameters};
 pub use presets::{CommonRoadVehicle, VehiclePreset};
-pub use single_track::DynamicSingleTrack;
+pub use single_track::{DynamicSingleTrack, slowest_slip};
 pub use tyre::Tyre;
 
 use crate::real::Real;
@@ -85,8 +85,8 @@ impl VehicleModel {
 
     /// The longest Euler or RK4 step, in s, at which the model is stable above walking pace.
     ///
-    /// The drift model's wheel dynamics and the linear-tyre model just above its
-    /// 0.1 m/s switch are stiff.
+    /// The drift model's wheel dynamics are stiff. So are linear tyres at low speed, where
+    /// [`slowest_slip`] says from which speed on they can be stepped at all.
     pub const fn longest_step_s(self) -> f64 {
         match self {
             Self::Kinematic | Self::KinematicTrailer => 0.1,

@@ -161,6 +161,7 @@ impl VehicleParameters {
             brake_front: e(self.brake_front),
             engine_front: e(self.engine_front),
             trailer_wheelbase: e(self.trailer_wheelbase),
+            kinematic_below: e(super::single_track::KINEMATIC_BELOW),
         }
     }
 }
@@ -215,6 +216,9 @@ lane_tiles! {
         engine_front,
         /// m.
         trailer_wheelbase,
+        /// Speed below which ST is kinematic, m/s: 0.1 as published, more where a step asks for it
+        /// ([`slowest_slip`](super::slowest_slip)).
+        kinematic_below,
     }
 }
 

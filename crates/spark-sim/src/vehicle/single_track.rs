@@ -4,18 +4,46 @@
 //! Ff = C_f (g b - a_x h)    Fr = C_r (g a + a_x h)          axle stiffness per unit friction and mass
 //! r'    = mu m / (I l) (a Ff steer + (b Fr - a Ff) beta - (a^2 Ff + b^2 Fr) r / v)
 //! beta' = mu / (v l) (Ff steer - (Fr + Ff) beta + (b Fr - a Ff) r / v) - r
-//! |v| < 0.1 m/s: the kinematic model about the centre of gravity
+//! |v| < 0.1 m/s: the kinematic model about the centre of gravity; see `slowest_slip`
 //! ```
 //!
 //! The low-speed slip rate carries `(b/l tan^2 steer)^2` where differentiating
 //! `beta = atan(b/l tan steer)` gives `(b/l tan steer)^2`; the published code has the
 //! former, and parity with it is tested.
 
-use super::{Dynamics, GRAVITY, N_INPUTS, Parameters, limited_acceleration, limited_steering_rate};
+use super::{
+    Dynamics, GRAVITY, N_INPUTS, Parameters, VehicleParameters, limited_acceleration,
+    limited_steering_rate,
+};
 use crate::real::Real;
 
-/// Below this speed, in m/s, the kinematic model is used.
-const KINEMATIC_BELOW: f64 = 0.1;
+/// Below this speed, in m/s, the published model is kinematic.
+pub(super) const KINEMATIC_BELOW: f64 = 0.1;
+
+/// Speed, m/s, above which linear tyres can be stepped: from it on, the fastest decay of yaw
+/// rate and slip in one step of `dt` s is at most `most_decay`; at least 0.1.
+///
+/// Tyres pull yaw rate and slip to their steady state at rates `l / v`. A step of an explicit
+/// rule longer than `c v / l` (`c` is 2.8 for RK4, 2 for Euler) throws them beyond it, further
+/// each time: at 10 ms a car with good tyres that creeps at 0.7 m/s spins within a second.
+///
+/// `l` is the larger eigenvalue of the equations in the module's header without the terms that
+/// do not grow as `v` falls, and without load transfer.
+pub fn slowest_slip(vehicle: &VehicleParameters, dt: f64, most_decay: f64) -> f64 {
+    let (a, b) = (vehicle.front_axle, vehicle.rear_axle);
+    let length = vehicle.wheelbase();
+    let front = vehicle.cornering_front * GRAVITY * b;
+    let rear = vehicle.cornering_rear * GRAVITY * a;
+    let turn = vehicle.friction * vehicle.mass / (vehicle.yaw_inertia * length);
+    let push = vehicle.friction / length;
+    let yaw = turn * (a * a * front + b * b * rear);
+    let slip = push * (front + rear);
+    let imbalance = b * rear - a * front;
+    let coupling = turn * push * imbalance * imbalance;
+    let spread = ((yaw - slip).powi(2) + 4.0 * coupling).sqrt();
+    let fastest = 0.5 * (yaw + slip + spread);
+    (fastest * dt / most_decay).max(KINEMATIC_BELOW)
+}
 
 /// Dynamic single-track model, reference point at the centre of gravity.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +57,7 @@ impl Dynamics<7> for DynamicSingleTrack {
             limited_steering_rate(p, steer, u[0]),
             limited_acceleration(p, speed, u[1]),
         ];
-        let slow = speed.abs().lt(R::splat(KINEMATIC_BELOW));
+        let slow = speed.abs().lt(p.kinematic_below);
 
         let divisor = R::select(slow, R::one(), speed);
         let (mut yaw_acceleration, mut slip_rate) = tyre_response(p, x, u[1], divisor);

@@ -6,6 +6,8 @@
 )]
 
 #[cfg(feature = "cuda")]
+mod device_cases;
+#[cfg(feature = "cuda")]
 mod gpu;
 mod physics;
 mod scenario_truth;

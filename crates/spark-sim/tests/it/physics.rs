@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use spark_sim::integrate::{Integrator, VehicleBatch};
 use spark_sim::real::padded_len;
-use spark_sim::vehicle::{CommonRoadVehicle, ParameterBatch, VehicleModel};
+use spark_sim::vehicle::{
+    CommonRoadVehicle, ParameterBatch, VehicleModel, VehiclePreset, slowest_slip,
+};
 
 /// Drives one vehicle for a second; `x` is the first five states.
 fn drive(model: VehicleModel, rule: Integrator, x: [f64; 5], u: [f64; 2], dt: f64) -> Vec<f64> {
@@ -101,5 +103,45 @@ proptest! {
         let end = drive(VehicleModel::Drift, Integrator::Rk4, [0.0, 0.0, steer, speed, 0.0], [0.0, 0.0], 0.001);
         // The tyre's ply steer and shifts pull a little even at zero slip.
         prop_assert!(energy(&end) < 1.002 * energy(&start), "{} {}", energy(&end), energy(&start));
+    }
+}
+
+/// Size of a disturbance of yaw rate and slip after 2 s at a speed, relative to before, RK4.
+fn disturbance_left(preset: VehiclePreset, speed: f64, dt: f64) -> f64 {
+    let car = preset.parameters();
+    let mut batch = VehicleBatch::<f64>::new(VehicleModel::SingleTrack, 1);
+    let start = [0.0, 0.0, 0.0, speed, 0.0, 1e-6, 1e-6];
+    batch.set(0, &start).expect("seven states");
+    let fleet = ParameterBatch::filled(1, car.rounded());
+    let zero = vec![0.0; padded_len(1)];
+    for _ in 0..(2.0 / dt).round() as usize {
+        batch
+            .step(Integrator::Rk4, &fleet, &zero, &zero, dt)
+            .expect("valid inputs");
+    }
+    let state = batch.get(0);
+    state[5].abs().max(state[6].abs()) / 1e-6
+}
+
+#[test]
+fn linear_tyres_settle_above_the_slowest_speed_and_run_away_well_below_it() {
+    for preset in VehiclePreset::ALL {
+        for dt in [0.005, 0.01] {
+            let slowest = slowest_slip(&preset.parameters(), dt, 2.0);
+            assert!((0.2..3.0).contains(&slowest), "{preset:?}: {slowest} m/s");
+            for factor in [1.0, 1.2, 2.0, 5.0] {
+                let left = disturbance_left(preset, factor * slowest, dt);
+                assert!(
+                    left < 1e-3,
+                    "{preset:?}, dt {dt}, {factor} x {slowest} m/s: {left}"
+                );
+            }
+            // 2.0 / 0.6 is beyond RK4's limit of 2.79.
+            let left = disturbance_left(preset, 0.6 * slowest, dt);
+            assert!(
+                left > 1e3,
+                "{preset:?}, dt {dt}, below {slowest} m/s: {left}"
+            );
+        }
     }
 }

@@ -1,0 +1,91 @@
+//! Rollouts on the GPU of this machine, if there is one.
+//!
+//! `SPARK_REQUIRE_GPU=1` turns a skip into a failure. `cargo xtask gpu` makes a bundle of this
+//! binary for a machine without cargo. It never loads the stand-in driver.
+
+#![cfg(feature = "cuda")]
+#![allow(
+    clippy::print_stdout,
+    reason = "a skipped test says so, a timed one says how fast"
+)]
+
+#[path = "../it/device_cases.rs"]
+mod device_cases;
+
+use spark_hal::config;
+use spark_mem::{Device, DeviceOptions};
+use spark_sim::run::{RunOptions, Simulator};
+use spark_sim::scenario::{Fuzzer, Scenario};
+
+/// Runs a test on the first GPU.
+#[track_caller]
+fn with_gpu(name: &str, test: fn(&Device)) {
+    let options = DeviceOptions::from_config(config());
+    match Device::cuda(0, options) {
+        Ok(device) => test(&device),
+        Err(why) if config().require_gpu => panic!("{name}: {why}"),
+        Err(why) => println!("skipped: {name} needs a GPU ({why})"),
+    }
+}
+
+#[test]
+fn rollouts_have_the_bits_of_the_cpu() {
+    with_gpu(
+        "rollouts_have_the_bits_of_the_cpu",
+        device_cases::rollouts_have_the_bits_of_the_cpu,
+    );
+}
+
+#[test]
+fn a_snippet_drives_like_its_twin_and_fails_like_it() {
+    with_gpu(
+        "a_snippet_drives_like_its_twin_and_fails_like_it",
+        device_cases::a_snippet_drives_like_its_twin_and_fails_like_it,
+    );
+}
+
+/// Prints agent steps per second of both, checking and loading of the scenarios included, after
+/// a first run has compiled the kernels.
+#[test]
+fn many_scenarios_agree_and_are_timed() {
+    with_gpu("many_scenarios_agree_and_are_timed", |device| {
+        let mut scenarios: Vec<Scenario> = Fuzzer::new(3).iter(32_768).collect();
+        for scenario in &mut scenarios {
+            scenario.actors.clear();
+        }
+        let options = RunOptions {
+            chunk_size: 32_768,
+            ..RunOptions::default()
+        };
+        let cpu = Simulator::new(RunOptions {
+            use_gpu: Some(false),
+            ..options
+        });
+        let gpu = Simulator::on_device(
+            RunOptions {
+                use_gpu: Some(true),
+                ..options
+            },
+            device.clone(),
+        );
+        let (cpu, gpu) = (cpu.expect("valid options"), gpu.expect("valid options"));
+        let control = device_cases::pid_and_long();
+        gpu.run(&scenarios[..64], &control);
+        let (on_cpu, on_gpu) = (cpu.run(&scenarios, &control), gpu.run(&scenarios, &control));
+        assert_eq!(on_gpu.n_on_gpu, scenarios.len());
+        let pairs = device_cases::outcomes(&on_gpu).into_iter();
+        for (got, want) in pairs.zip(device_cases::outcomes(&on_cpu)) {
+            assert_eq!(got, want);
+        }
+        let rates = [&on_cpu, &on_gpu].map(|run| run.n_agent_steps as f64 / run.wall_s);
+        println!(
+            "{} scenarios: {:.3e} agent steps/s on {}, {:.3e} on {}, ratio {:.2}",
+            scenarios.len(),
+            rates[0],
+            on_cpu.device,
+            rates[1],
+            on_gpu.device,
+            rates[1] / rates[0]
+        );
+    });
+}

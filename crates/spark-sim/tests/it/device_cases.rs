@@ -1,0 +1,154 @@
+//! What rollouts on any GPU must do: the same bits as the CPU. Run on a stand-in driver by `it`
+//! and on the GPU of the machine, where there is one, by `gpu`.
+
+use spark_mem::Device;
+use spark_sim::control::{
+    Action, AlgorithmFactory, Combined, CudaControl, LaneAlgorithm, LaneSetup, LateralPid,
+    LateralPidConfig, Longitudinal, LongitudinalConfig, PerLane, PerfectTracking, State, named,
+};
+use spark_sim::integrate::Integrator;
+use spark_sim::run::{RunOptions, RunReport, ScenarioError, Simulator};
+use spark_sim::scenario::{Fuzzer, Scenario, built_in};
+use spark_sim::vehicle::{SteerInterface, VehicleModel};
+
+/// Steers with an integral; its answer is NaN once it has driven `gains[2]` seconds.
+const OWN: &str = r"
+struct Control {
+  struct Memory { float integral; };
+  __device__ static void update(const sim::State& s, const sim::Car& car, const float* gains,
+                                Memory& memory, sim::Action& action) {
+    memory.integral = memory.integral + s.lateral_offset * s.dt;
+    action.steer = s.road_curvature - gains[0] * s.lateral_offset - gains[1] * memory.integral;
+    if (s.time > gains[2]) action.steer = (action.steer - action.steer) / 0.0f;
+  }
+};
+";
+
+/// The same in Rust.
+struct Own {
+    integral: f32,
+    gains: [f32; 3],
+}
+
+impl LaneAlgorithm for Own {
+    fn reset(&mut self, _setup: &LaneSetup) {
+        self.integral = 0.0;
+    }
+    fn update(&mut self, s: &State<f32>) -> Action<f32> {
+        self.integral += s.lateral_offset * s.dt;
+        let [proportional, integral, end] = self.gains;
+        let mut steer =
+            s.road_curvature - proportional * s.lateral_offset - integral * self.integral;
+        if s.time > end {
+            steer = f32::NAN;
+        }
+        Action {
+            steer,
+            ..Action::default()
+        }
+    }
+}
+
+pub(crate) fn own_control(gains: [f32; 3]) -> CudaControl {
+    let steer = Some(SteerInterface::Curvature);
+    CudaControl::new(OWN, gains.to_vec(), steer, false).expect("a valid snippet")
+}
+
+pub(crate) fn own(gains: [f32; 3]) -> impl AlgorithmFactory {
+    named("own", move || {
+        let make = move || Own {
+            integral: 0.0,
+            gains,
+        };
+        PerLane::new(Some(SteerInterface::Curvature), false, make)
+    })
+    .with_cuda(own_control(gains))
+}
+
+pub(crate) fn pid_and_long() -> impl AlgorithmFactory {
+    let lateral = LateralPidConfig::default();
+    let longitudinal = LongitudinalConfig::default();
+    let control = CudaControl::lateral_pid_and_longitudinal(&lateral, &longitudinal);
+    named("pid and long", move || {
+        let lateral = LateralPid::new(LateralPidConfig::default());
+        Combined::new(lateral, Longitudinal::new(longitudinal))
+    })
+    .with_cuda(control)
+}
+
+pub(crate) fn on(device: &Device, use_gpu: Option<bool>) -> Simulator {
+    let options = RunOptions {
+        use_gpu,
+        chunk_size: 50,
+        ..RunOptions::default()
+    };
+    Simulator::on_device(options, device.clone()).expect("valid options")
+}
+
+pub(crate) fn on_cpu() -> Simulator {
+    let options = RunOptions {
+        use_gpu: Some(false),
+        ..RunOptions::default()
+    };
+    Simulator::new(options).expect("valid options")
+}
+
+/// Both models and rules, roads with grade and bank, wind, noise, delays, requests.
+pub(crate) fn scenarios() -> Vec<Scenario> {
+    let mut scenarios: Vec<Scenario> = Fuzzer::new(7).iter(80).collect();
+    scenarios.extend(built_in(3));
+    for (i, scenario) in scenarios.iter_mut().enumerate() {
+        scenario.actors.clear();
+        scenario.duration_s = scenario.duration_s.min(12.0);
+        scenario.vehicle.integrator = match i % 3 {
+            0 => Integrator::Euler,
+            _ => Integrator::Rk4,
+        };
+    }
+    scenarios
+}
+
+pub(crate) fn outcomes(report: &RunReport) -> Vec<String> {
+    let results = report.results.iter();
+    results
+        .map(|r| format!("{} {} {:?}", r.index, r.name, r.outcome))
+        .collect()
+}
+
+#[track_caller]
+fn check_same_bits(device: &Device, factory: &dyn AlgorithmFactory, scenarios: &[Scenario]) {
+    let cpu = on_cpu().run(scenarios, factory);
+    let gpu = on(device, Some(true)).run(scenarios, factory);
+    assert_eq!(gpu.n_on_gpu, scenarios.len());
+    assert_eq!(cpu.n_on_gpu, 0);
+    for (g, c) in outcomes(&gpu).iter().zip(outcomes(&cpu)) {
+        assert_eq!(*g, c, "{}", factory.name());
+    }
+}
+
+/// Both vehicle models, three controllers.
+pub(crate) fn rollouts_have_the_bits_of_the_cpu(device: &Device) {
+    let scenarios = scenarios();
+    let models = scenarios.iter().map(|s| s.vehicle.model);
+    assert!(models.clone().any(|m| m == VehicleModel::SingleTrack));
+    assert!(models.clone().any(|m| m == VehicleModel::Kinematic));
+    let pid = named("pid", || LateralPid::new(LateralPidConfig::default()))
+        .with_cuda(CudaControl::lateral_pid(&LateralPidConfig::default()));
+    let perfect = named("perfect", || PerfectTracking).with_cuda(CudaControl::perfect_tracking());
+    check_same_bits(device, &pid_and_long(), &scenarios);
+    check_same_bits(device, &pid, &scenarios);
+    check_same_bits(device, &perfect, &scenarios);
+}
+
+/// A controller given as CUDA C; with NaN after six seconds it fails where its twin does.
+pub(crate) fn a_snippet_drives_like_its_twin_and_fails_like_it(device: &Device) {
+    let scenarios = scenarios();
+    check_same_bits(device, &own([1e-3, 1e-5, 100.0]), &scenarios);
+    check_same_bits(device, &own([1e-3, 1e-5, 6.0]), &scenarios);
+    let gpu = on(device, Some(true)).run(&scenarios, &own([1e-3, 1e-5, 6.0]));
+    let failed = gpu.results.iter().filter(|r| {
+        let outcome = r.outcome.as_ref();
+        matches!(outcome, Err(ScenarioError::ActionNotFinite { step_idx, .. }) if *step_idx >= 600)
+    });
+    assert!(failed.count() > 50);
+}
