@@ -10,8 +10,10 @@
 //! ```
 //!
 //! `g = m / |V|` per row (DoRA, the norm held constant) or 1 (LoRA). Columns are processed in panels
-//! as wide as the micro-kernel's block, so that no unfolded picture, no `B A` and no gradient of `W`
-//! is ever stored; `g` is applied while data are copied anyway.
+//! as wide as the micro-kernel's block, so that no unfolded picture and no `B A` alone is ever stored;
+//! `g` is applied while data are copied anyway. Convolutions whose pictures outweigh their weight are
+//! computed with `g (W + s B A)`, formed for the pass (`effective`); only those with groups form the
+//! gradient of a weight.
 //!
 //! Formulas: S. Liu et al., "DoRA: Weight-Decomposed Low-Rank Adaptation", ICML 2024, section 4.3.
 //!

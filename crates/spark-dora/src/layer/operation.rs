@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! variables   [A | B | magnitude | bias]      the last only if it is trained
-//! forward     keeps h = s A x and the gains; the result itself serves the magnitude's gradient
+//! forward     keeps the gains and, unless it went through the effective weight, h = s A x;
+//!             the result itself serves the magnitude's gradient
 //! backward    gradients of all variables in one flat tensor, which candle splits again
 //! ```
 
