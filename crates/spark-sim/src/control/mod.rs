@@ -8,6 +8,7 @@
 //! longitudinal openpilot's stopping/starting/pid states
 //! baselines    perfect tracking, doing nothing
 //! r157         reference drivers of UN R157
+//! policy       an ONNX network (feature `model`)
 //! cuda         controllers for a GPU: some of the above, and snippets of CUDA C
 //! ```
 //!
@@ -21,6 +22,8 @@ mod lateral_pid;
 mod lateral_torque;
 mod longitudinal;
 pub mod planner;
+#[cfg(feature = "model")]
+mod policy;
 mod reference_driver;
 mod state;
 mod state_feedback;
@@ -36,6 +39,8 @@ pub use cuda::{CudaControl, CudaOnly, cuda_only};
 pub use lateral_pid::{LateralPid, LateralPidConfig};
 pub use lateral_torque::{LateralTorque, LateralTorqueConfig};
 pub use longitudinal::{Longitudinal, LongitudinalConfig};
+#[cfg(feature = "model")]
+pub use policy::{Policy, PolicyConfig, PolicySignal};
 pub use reference_driver::{ReferenceDriver, ReferenceDriverKind, minimum_following_distance};
 pub use state::{Action, ActionBatch, State, StateBatch};
 pub use state_feedback::{Lqr, LqrConfig, PurePursuit, PurePursuitConfig};
