@@ -1,6 +1,6 @@
 //! QDoRA: packed bases give what their widened weights give, and everything trains on top.
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::{Linear, Module, VarBuilder, VarMap};
 use spark_dora::{Adapter, DoraConfig, DoraError, DoraLinear, Init, LayerConfig};
 use spark_quant::{Cpu, PackedTensor, Quantizer, Recipe};
@@ -51,17 +51,26 @@ fn packed_bases_give_the_results_and_gradients_of_their_widened_weights() {
         let q = DoraLinear::from_packed(&packed, Some(bias.clone()), &config, vb(&few)).unwrap();
         let linear = Linear::new(wide, Some(bias));
         let d = DoraLinear::from_linear(&linear, &config, vb(&many)).unwrap();
-        let x = candle_core::Var::from_tensor(&tensor(&[70, 72], 3)).unwrap();
-        let run = |layer: &DoraLinear| {
-            let y = layer.forward(&x).unwrap();
+        let run = |layer: &DoraLinear, x: &Var| {
+            let y = layer.forward(x).unwrap();
             let store = y.sqr().unwrap().sum_all().unwrap().backward().unwrap();
-            let mut results = vec![values(&y), values(store.get(&x).unwrap())];
+            let mut results = vec![values(&y), values(store.get(x).unwrap())];
             let named = layer.factors().named();
             results.extend(named.map(|(_, t)| values(store.get(t).expect("a gradient"))));
             results
         };
-        for (got, want) in run(&q).iter().zip(&run(&d)) {
-            assert_close(name, got, want, 1e-5);
+        // Of few tokens and many: the norms are found along with the results, or before.
+        for tokens in [5, 70] {
+            for var in [few.all_vars(), many.all_vars()].concat() {
+                var.set(&(var.as_detached_tensor() * 1.25).unwrap())
+                    .unwrap();
+            }
+            let computed = q.factors().norm_computations();
+            let x = Var::from_tensor(&tensor(&[tokens, 72], 3)).unwrap();
+            for (got, want) in run(&q, &x).iter().zip(&run(&d, &x)) {
+                assert_close(name, got, want, 1e-5);
+            }
+            assert_eq!(q.factors().norm_computations(), computed + 1);
         }
         let merged = q.merge().unwrap().layer;
         let want = d.merge().unwrap().layer;

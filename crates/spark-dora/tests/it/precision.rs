@@ -165,3 +165,37 @@ fn merged_layers_are_equivalent() {
         "the base is kept"
     );
 }
+
+#[test]
+fn norms_found_along_with_few_results_are_those_of_many() {
+    let linear = Linear::new(tensor(&[130, 90], 1, DType::F32), None);
+    let config = LayerConfig {
+        init: spark_dora::Init::Random,
+        ..LayerConfig::dora(5)
+    };
+    let variables = VarMap::new();
+    let vb = store(&variables, DType::F32);
+    let layer = DoraLinear::from_linear(&linear, &config, vb).unwrap();
+    let x = tensor(&[100, 90], 2, DType::F32);
+    let change = || {
+        for var in variables.all_vars() {
+            let changed = (var.as_detached_tensor() * 1.5).unwrap();
+            var.set(&changed).unwrap();
+        }
+    };
+    let first = x.narrow(0, 0, 7).unwrap();
+    change();
+    let few = layer.forward(&first).unwrap();
+    assert_eq!(
+        values(&few),
+        values(&layer.forward(&first).unwrap()),
+        "found, and found again"
+    );
+    // The same A and B for a layer that meets them with many tokens.
+    let low = (layer.factors().a().unwrap(), layer.factors().b().unwrap());
+    let low = (low.0.copy().unwrap(), low.1.copy().unwrap());
+    let m = layer.factors().magnitude().unwrap().copy().unwrap();
+    let other = DoraLinear::from_tensors(&linear, Some(low), Some(m), config.scaling()).unwrap();
+    let many = other.forward(&x).unwrap().narrow(0, 0, 7).unwrap();
+    assert_eq!(values(&few), values(&many), "the same bits");
+}
