@@ -66,48 +66,87 @@ impl PreparedDepthwise {
 
     /// Runs the step.
     pub(crate) fn run(&self, isa: Isa, step: &ConvStep, memory: &Memory, pool: &Pool) {
-        let y = &step.y;
-        let (n, height) = (y.axes[0].extent, y.axes[2].extent);
+        let axes = &step.x.axes;
+        let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
         let rows = rows_per_task(isa, step, pool.threads());
         let blocks = height.div_ceil(rows);
-        let residual = step.epilogue.residual.as_ref();
         pool.run(n * blocks, |task| {
-            let (batch, block) = ((task / blocks) as isize, task % blocks);
-            let start = |v: &View| memory.f32(v).wrapping_offset(batch * v.axes[0].stride);
-            let job = Block {
-                x: start(&step.x),
-                x_strides: [step.x.axes[2].stride, step.x.axes[3].stride],
-                extent: [
-                    step.x.axes[2].extent as isize,
-                    step.x.axes[3].extent as isize,
-                ],
-                y: start(y),
-                y_strides: [y.axes[2].stride, y.axes[3].stride],
-                rows: (block * rows, height.min((block + 1) * rows)),
-                width: y.axes[3].extent,
-                residual: residual.map_or(std::ptr::null(), |r| start(r).cast_const()),
-                residual_strides: residual.map_or([0; 2], |r| [r.axes[2].stride, r.axes[3].stride]),
-                channels: y.axes[1].extent,
-                weights: self.weights.as_slice().as_ptr(),
-                bias: self
-                    .bias
-                    .as_ref()
-                    .map_or(std::ptr::null(), |b| b.as_slice().as_ptr()),
-                window: step.window,
-                activation: step.epilogue.activation,
-                residual_first: step.epilogue.residual_first,
-                isa,
+            let (batch, block) = (task / blocks, task % blocks);
+            let image = ImageRows {
+                x: memory
+                    .f32(&step.x)
+                    .wrapping_offset(batch as isize * axes[0].stride),
+                strides: [axes[2].stride, axes[3].stride],
             };
-            let job = &job;
+            let range = (block * rows, height.min((block + 1) * rows));
             // SAFETY: views were checked at load, channel strides are 1 by the step's contract, and
-            // every task writes its own rows; `isa` names a set this processor has.
-            unsafe { dispatch!(isa, block_kernel(job: &Block) => (job)) }
+            // every task writes its own rows.
+            unsafe { self.rows(isa, step, memory, (batch, image), range) };
         });
+    }
+
+    /// Computes rows `first..last` of the result for image `batch`.
+    ///
+    /// # Safety
+    ///
+    /// The rows of the image under the windows of these rows must be readable, the rows of the
+    /// result not be touched elsewhere; both have unit stride along the channels.
+    pub(crate) unsafe fn rows(
+        &self,
+        isa: Isa,
+        step: &ConvStep,
+        memory: &Memory,
+        (batch, image): (usize, ImageRows),
+        (first, last): (usize, usize),
+    ) {
+        let y = &step.y;
+        let residual = step.epilogue.residual.as_ref();
+        let start = |v: &View| {
+            memory
+                .f32(v)
+                .wrapping_offset(batch as isize * v.axes[0].stride)
+        };
+        let job = Block {
+            x: image.x,
+            x_strides: image.strides,
+            extent: [
+                step.x.axes[2].extent as isize,
+                step.x.axes[3].extent as isize,
+            ],
+            y: start(y),
+            y_strides: [y.axes[2].stride, y.axes[3].stride],
+            rows: (first, last),
+            width: y.axes[3].extent,
+            residual: residual.map_or(std::ptr::null(), |r| start(r).cast_const()),
+            residual_strides: residual.map_or([0; 2], |r| [r.axes[2].stride, r.axes[3].stride]),
+            channels: y.axes[1].extent,
+            weights: self.weights.as_slice().as_ptr(),
+            bias: self
+                .bias
+                .as_ref()
+                .map_or(std::ptr::null(), |b| b.as_slice().as_ptr()),
+            window: step.window,
+            activation: step.epilogue.activation,
+            residual_first: step.epilogue.residual_first,
+            isa,
+        };
+        let job = &job;
+        // SAFETY: the caller's word; `isa` names a set this processor has.
+        unsafe { dispatch!(isa, block_kernel(job: &Block) => (job)) }
     }
 }
 
+/// Where an image's rows are.
+#[derive(Clone, Copy)]
+pub(crate) struct ImageRows {
+    /// Row 0, also where only rows further on can be read.
+    pub(crate) x: *const f32,
+    /// Elements to the next row and the next pixel.
+    pub(crate) strides: [isize; 2],
+}
+
 /// Rows of the result per task: what they read fits the nearest cache, and every thread has work.
-fn rows_per_task(isa: Isa, step: &ConvStep, threads: usize) -> usize {
+pub(crate) fn rows_per_task(isa: Isa, step: &ConvStep, threads: usize) -> usize {
     let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
     let near = NEAR_ELEMENTS / (step.x.axes[3].extent * isa.lanes()).max(1);
     let reach = (step.window.kernel[0] - 1) * step.window.dilation[0];

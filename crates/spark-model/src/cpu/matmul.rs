@@ -15,7 +15,7 @@ use super::threads::Pool;
 use crate::plan::{Activation, LinearStep, MatMulStep, Weights};
 
 /// Rows of one thread's share.
-const ROWS_PER_TASK: usize = 96;
+pub(crate) const ROWS_PER_TASK: usize = 96;
 /// Shares of the columns per thread, so that one slow thread does not hold up the others.
 pub(crate) const TASKS_PER_THREAD: usize = 4;
 
@@ -120,8 +120,20 @@ impl PreparedLinear {
 
     /// Runs the step.
     pub(crate) fn run(&self, isa: Isa, step: &LinearStep, memory: &Memory, pool: &Pool) {
+        let product = self.product(isa, step, memory);
+        // SAFETY: views were checked at load, and innermost strides are 1 by the step's contract.
+        unsafe { run_product(isa, &product, self.packed(), pool) };
+    }
+
+    /// The packed weights.
+    pub(crate) fn packed(&self) -> &[f32] {
+        self.weights.data.as_slice()
+    }
+
+    /// What [`PreparedLinear::run`] computes.
+    pub(crate) fn product(&self, isa: Isa, step: &LinearStep, memory: &Memory) -> RowsProduct {
         let residual = step.epilogue.residual.as_ref();
-        let product = RowsProduct {
+        RowsProduct {
             x: memory.f32(&step.x),
             x_stride: step.x.axes[0].stride,
             y: memory.f32(&step.y),
@@ -142,9 +154,7 @@ impl PreparedLinear {
                 rounded: self.format.rounds_result,
                 isa,
             },
-        };
-        // SAFETY: views were checked at load, and innermost strides are 1 by the step's contract.
-        unsafe { run_product(isa, &product, self.weights.data.as_slice(), pool) };
+        }
     }
 }
 

@@ -39,6 +39,7 @@ mod resample;
 mod rounding;
 mod simd;
 mod sliding;
+mod strip;
 mod threads;
 mod transfer;
 mod winograd;
@@ -138,6 +139,8 @@ struct ReadyStep {
     rounds: Vec<Runs>,
     /// Why it computes in this format.
     reason: &'static str,
+    /// Whether the next step computes it, a strip at a time.
+    goes_with_next: bool,
 }
 
 /// A plan ready to run on this processor.
@@ -201,6 +204,7 @@ impl Executor {
                 format,
                 rounds: rounds_after(&plan, &planned.step, format),
                 reason: wanted.reason,
+                goes_with_next: false,
             });
             // The packed copy serves from here on; both at once would be the most memory of all.
             plan.steps[index].step.forget_weights();
@@ -209,24 +213,30 @@ impl Executor {
         let input_rounds = ports
             .map(|(port, rounded)| rounded.then(|| Runs::of(&port.view)))
             .collect();
+        let threads = pool.threads();
         let scratch_stride = plan
             .steps
             .iter()
-            .map(|p| match &p.step {
+            .enumerate()
+            .map(|(index, p)| match &p.step {
                 Step::Pointwise(s) => PreparedPointwise::scratch_len(s),
                 Step::MatMul(s) => matmul::scratch_len(isa, s),
-                Step::Conv(s) => winograd::scratch_len(isa, s, pool.threads()),
+                Step::Conv(s) => winograd::scratch_len(isa, s, threads),
+                Step::Linear(_) => strip::scratch_len(&plan, index, threads),
                 _ => 0,
             })
             .max()
             .unwrap_or(0)
             .next_multiple_of(16);
         let memory = Memory::new(&plan)?;
+        for index in 0..steps.len() {
+            steps[index].goes_with_next = goes_with_next(&plan, &steps, index);
+        }
         Ok(Self {
             steps,
             input_rounds,
             memory,
-            scratch: AlignedF32::zeros(scratch_stride * pool.threads()),
+            scratch: AlignedF32::zeros(scratch_stride * threads),
             scratch_stride,
             isa,
             pool,
@@ -289,6 +299,9 @@ impl Executor {
         self.steps[index].prepared = prepared.map_err(|source| quantise_error(name, source))?;
         self.steps[index].format = format;
         self.steps[index].reason = wanted.reason;
+        for at in [index.saturating_sub(1), index] {
+            self.steps[at].goes_with_next = goes_with_next(&self.plan, &self.steps, at);
+        }
         Ok(())
     }
 
@@ -376,6 +389,17 @@ impl Executor {
         };
         let planned = &plan.steps[index];
         let ready = &self.steps[index];
+        if ready.goes_with_next {
+            return Ok(());
+        }
+        if let Some(strips) = self.strips(index) {
+            strips.run(isa, memory, pool, &scratch);
+            ready
+                .rounds
+                .iter()
+                .for_each(|runs| runs.round(isa, memory, pool));
+            return Ok(());
+        }
         let checked = match (&planned.step, &ready.prepared) {
             (Step::Conv(s), Prepared::Conv(p)) => {
                 p.run(isa, s, memory, pool);
@@ -438,6 +462,22 @@ impl Executor {
         })
     }
 
+    /// Step `index` and the one before it, if they are computed together.
+    fn strips(&self, index: usize) -> Option<strip::Strips<'_>> {
+        let before = index.checked_sub(1)?;
+        let parts = |at: usize| (&self.plan.steps[at].step, &self.steps[at].prepared);
+        match (parts(before), parts(index)) {
+            (
+                (Step::Linear(l), Prepared::Linear(expand)),
+                (Step::Conv(c), Prepared::Depthwise(p)),
+            ) if self.steps[before].goes_with_next => Some(strip::Strips {
+                expand: (l, expand),
+                depthwise: (c, p),
+            }),
+            _ => None,
+        }
+    }
+
     /// Steps that need nothing prepared.
     fn plain_step(&self, step: &Step) -> Result<(), IndexOutside> {
         let (isa, pool, memory, plan) = (self.isa, &*self.pool, &self.memory, &self.plan);
@@ -467,6 +507,17 @@ impl Executor {
         }
         Ok(())
     }
+}
+
+/// Whether step `index` is computed by the next one, as both are prepared now.
+fn goes_with_next(plan: &Plan, steps: &[ReadyStep], index: usize) -> bool {
+    let [Some(expand), Some(next)] = [index, index + 1].map(|at| steps.get(at)) else {
+        return false;
+    };
+    matches!(expand.prepared, Prepared::Linear(_))
+        && matches!(next.prepared, Prepared::Depthwise(_))
+        && expand.rounds.is_empty()
+        && plan.expands(index)
 }
 
 fn quantise_error(node: &str, source: QuantError) -> ModelError {

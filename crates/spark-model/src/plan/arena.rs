@@ -89,7 +89,9 @@ fn lives(plan: &Plan) -> Vec<Option<Life>> {
     }
     for (i, planned) in plan.steps.iter().enumerate() {
         for view in planned.step.views_read() {
-            touch(view.buffer.0, i + 1);
+            // What a product reads that runs together with the next step lives until then.
+            let last = if plan.expands(i) { i + 2 } else { i + 1 };
+            touch(view.buffer.0, last);
         }
         for view in planned.step.views_written() {
             touch(view.buffer.0, i + 1);

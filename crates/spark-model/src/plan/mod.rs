@@ -18,6 +18,7 @@
 
 mod arena;
 mod describe;
+mod expand;
 mod lower;
 mod patterns;
 mod pointwise;

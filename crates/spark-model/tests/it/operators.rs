@@ -290,6 +290,53 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// A map of more than a megabyte between a product and a depthwise convolution, which are
+    /// computed a strip at a time; the last product reads what the first one reads, or the map.
+    #[test]
+    fn expanding_products_before_depthwise_convolutions(
+        depth in 3usize..20,
+        c in 70usize..130,
+        size in (60usize..70, 62usize..70),
+        kernel in prop_oneof![Just(3usize), Just(5)],
+        stride in 1usize..3,
+        pads in [0usize..3, 0usize..3, 0usize..3, 0usize..3],
+        batch in 1usize..3,
+        read_again in 0usize..3,
+        seed in any::<u64>(),
+    ) {
+        let x_shape = [batch, depth, size.0, size.1];
+        let (mut graph, x) = graph_of(&x_shape);
+        let conv = |kernel: usize, stride: usize, pads: &[usize], groups: usize| Conv {
+            strides: vec![stride; 2],
+            dilations: vec![1, 1],
+            padding: Padding::Explicit(if kernel == 1 { vec![0; 4] } else { pads.to_vec() }),
+            groups,
+        };
+        let product = |graph: &mut Graph, name: &str, x: ValueId, n: usize, k: usize| {
+            let w = graph.add_constant(format!("{name}.w"), tensor(&[n, k, 1, 1], seed ^ 7));
+            graph.add_node(name, Op::Conv(conv(1, 1, &[], 1)), &[Some(x), Some(w)])
+        };
+        let map = product(&mut graph, "expand", x, c, depth);
+        let map = unary(&mut graph, "relu", Unary::Relu, map);
+        let w = graph.add_constant("dw", tensor(&[c, 1, kernel, kernel], seed ^ 8));
+        let y = graph.add_node("depthwise", Op::Conv(conv(kernel, stride, &pads, c)), &[Some(map), Some(w)]);
+        let y = unary(&mut graph, "silu", Unary::Swish { alpha: 1.0 }, y);
+        let out = product(&mut graph, "project", y, depth, c);
+        match read_again {
+            0 => {}
+            1 => graph.outputs.push(map),
+            _ => {
+                let again = product(&mut graph, "again", x, 5, depth);
+                graph.outputs.push(again);
+            }
+        }
+        check(graph, out, &x_shape, seed);
+    }
+}
+
 prop_compose! {
     /// Wide images and few channels of the result: segments of rows instead of tiles.
     fn few_channels_case()(
