@@ -103,7 +103,7 @@ impl Prepared {
                 Self::Depthwise(depthwise::PreparedDepthwise::new(isa, s))
             }
             Step::Conv(s) if winograd::suits(s, format) => {
-                Self::Winograd(winograd::PreparedWinograd::new(isa, s, format))
+                Self::Winograd(winograd::PreparedWinograd::new(isa, s, format, pool))
             }
             Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s, format, pool)),
             Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s, format, pool)),

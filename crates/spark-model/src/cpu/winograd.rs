@@ -25,12 +25,13 @@
 //!
 //! Deliberately absent: steps and dilation, groups, columns of 16 bits.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::columns::Columns;
 use super::formats::ProductFormat;
 use super::gemm::{
-    self, Results, RowsProduct, TileEpilogue, finish, packed_len, panels, product_rows, start,
+    Results, RowsProduct, TileEpilogue, finish, packed_len, panels, product_rows, start,
 };
 use super::memory::{AlignedF32, Memory};
 use super::pointwise::Scratch;
@@ -41,6 +42,8 @@ use crate::plan::{Activation, ConvStep, Weights};
 
 /// Positions of a transformed tile.
 const POSITIONS: usize = 16;
+/// Positions of the window.
+const TAPS: usize = 9;
 /// Fewest channels in and out: with fewer the transforms cost more than the products they save.
 const LEAST_CHANNELS: usize = 32;
 /// Fewest tiles of an image: with fewer the transformed weights, which are 16/9 of the plain
@@ -115,7 +118,7 @@ pub(super) struct PreparedWinograd {
 
 impl PreparedWinograd {
     /// Transforms the weights of `step`, for which [`suits`] holds.
-    pub(super) fn new(isa: Isa, step: &ConvStep, format: ProductFormat) -> Self {
+    pub(super) fn new(isa: Isa, step: &ConvStep, format: ProductFormat, pool: &Pool) -> Self {
         let (depth, n) = (step.weights.in_per_group, step.weights.out_per_group);
         let bias = step.epilogue.bias.as_ref().map(|bias| {
             let mut padded = AlignedF32::zeros(n.next_multiple_of(isa.lanes()));
@@ -123,7 +126,7 @@ impl PreparedWinograd {
             padded
         });
         Self {
-            weights: transformed(isa, &step.weights),
+            weights: transformed(isa, &step.weights, pool),
             bias,
             zeros: AlignedF32::zeros(depth),
             rounds_result: format.rounds_result,
@@ -333,32 +336,100 @@ impl Image<'_> {
 }
 
 /// `G w G'` of every pair of channels, packed as 16 matrices; sums in f64, rounded once.
-fn transformed(isa: Isa, weights: &Weights) -> AlignedF32 {
+fn transformed(isa: Isa, weights: &Weights, pool: &Pool) -> AlignedF32 {
     let (depth, n) = (weights.in_per_group, weights.out_per_group);
-    let taps = weights.values();
     let matrix = packed_len(isa, depth, n);
     let mut packed = AlignedF32::zeros(POSITIONS * matrix);
-    let mut plain = vec![0.0_f32; depth * n];
-    /// A row of `G` times three values.
-    fn row(of: usize, [a, b, c]: [f64; 3]) -> f64 {
-        match of {
-            0 => a,
-            1 => 0.5 * (a + b + c),
-            2 => 0.5 * (a - b + c),
-            _ => c,
+    // A job is a panel of every matrix.
+    let mut jobs: Vec<_> = panels(isa, n).map(|panel| (panel, Vec::new())).collect();
+    for matrix in packed.as_mut_slice().chunks_exact_mut(matrix) {
+        let mut rest = matrix;
+        for (panel, parts) in &mut jobs {
+            let (part, after) = rest.split_at_mut(depth * panel.vectors * isa.lanes());
+            parts.push(part);
+            rest = after;
         }
     }
-    let positions = packed.as_mut_slice().chunks_exact_mut(matrix);
-    for (position, to) in positions.enumerate() {
-        for (at, value) in plain.iter_mut().enumerate() {
-            let tap = |y: usize, x: usize| f64::from(taps[(y * 3 + x) * depth * n + at]);
-            let column = |x: usize| row(position / 4, [tap(0, x), tap(1, x), tap(2, x)]);
-            *value = row(position % 4, [column(0), column(1), column(2)]) as f32;
+    let jobs: Vec<_> = jobs.into_iter().map(Mutex::new).collect();
+    pool.run(jobs.len(), |index| {
+        let mut job = match jobs[index].lock() {
+            Ok(job) => job,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        let (panel, parts) = &mut *job;
+        let width = panel.vectors * isa.lanes();
+        let columns = panel.column..n.min(panel.column + width);
+        let mut taps = vec![0.0_f32; TAPS * depth * width];
+        weights.write(0, columns, &mut taps, width);
+        for channel in 0..depth {
+            let of_channel: [&[f32]; TAPS] =
+                std::array::from_fn(|tap| &taps[(tap * depth + channel) * width..][..width]);
+            let at = channel * width;
+            // SAFETY: `isa` names a set this processor has.
+            unsafe {
+                dispatch!(isa, transform_weights(
+                    taps: &[&[f32]; TAPS], parts: &mut [&mut [f32]], at: usize, width: usize,
+                ) => (&of_channel, parts, at, width));
+            }
         }
-        // SAFETY: `plain` holds `depth * n` elements in row-major order.
-        unsafe { gemm::pack(isa, plain.as_ptr(), (n as isize, 1), (depth, n), to) };
-    }
+    });
+    drop(jobs);
     packed
+}
+
+/// `G w G'` of `width` columns of one input channel: position `p` goes to `parts[p]` from `at` on.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn transform_weights<S: Simd>(
+    taps: &[&[f32]; TAPS],
+    parts: &mut [&mut [f32]],
+    at: usize,
+    width: usize,
+) {
+    const STEP: usize = 8;
+    let mut first = 0;
+    while first < width {
+        // Panels are whole vectors, whose lanes divide or are a multiple of a step's.
+        let n = STEP.min(width - first);
+        let mut tap = [[0.0_f64; STEP]; TAPS];
+        for t in 0..TAPS {
+            for j in 0..n {
+                tap[t][j] = f64::from(taps[t][first + j]);
+            }
+        }
+        for y in 0..4 {
+            let mut column = [[0.0_f64; STEP]; 3];
+            for x in 0..3 {
+                column[x] = row_of_g(y, [&tap[x], &tap[3 + x], &tap[6 + x]]);
+            }
+            for x in 0..4 {
+                let result = row_of_g(x, [&column[0], &column[1], &column[2]]);
+                let to = &mut parts[y * 4 + x][at + first..][..n];
+                for j in 0..n {
+                    to[j] = result[j] as f32;
+                }
+            }
+        }
+        first += n;
+    }
+}
+
+/// A row of `G` times three values, of several columns.
+#[inline(always)]
+fn row_of_g<const N: usize>(row: usize, [a, b, c]: [&[f64; N]; 3]) -> [f64; N] {
+    let mut result = [0.0; N];
+    for j in 0..N {
+        result[j] = match row {
+            0 => a[j],
+            1 => 0.5 * (a[j] + b[j] + c[j]),
+            2 => 0.5 * (a[j] - b[j] + c[j]),
+            _ => c[j],
+        };
+    }
+    result
 }
 
 /// `B' d B` of the pixels of a tile: position `p` goes to `to + p * apart`.
