@@ -31,6 +31,7 @@ mod column;
 mod dispatch;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(target_arch = "x86_64")]
 mod pair;
 mod polynomial;
 mod scalar;
