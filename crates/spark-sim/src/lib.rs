@@ -55,7 +55,7 @@ pub mod vehicle;
 pub use error::SimError;
 pub use profile::Profile;
 
-/// The guide's examples, so that they are compiled and run with the others.
-#[cfg(doctest)]
+/// The guide's examples, so that they are compiled and run with the others; one needs a network.
+#[cfg(all(doctest, feature = "model"))]
 #[doc = include_str!("../../../docs/sim-guide.md")]
 struct Guide;
