@@ -19,6 +19,15 @@ const REFUSED: &[(&str, &str)] = &[
     ("_Resize", "crop and resize is not supported"),
 ];
 
+/// At most `most` cases, fewer where `PROPTEST_CASES` says so: under an emulator.
+fn cases(most: u32) -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig {
+        cases: default.cases.min(most),
+        ..default
+    }
+}
+
 /// Numbers in -1..1 that depend on the seed.
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -206,7 +215,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn convolutions_with_what_follows_them((conv, x_shape, w_shape, tail, seed) in conv_case()) {
@@ -282,7 +291,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(cases(24))]
 
     #[test]
     fn convolutions_with_square_windows((conv, x_shape, w_shape, tail, seed) in square_window_case()) {
@@ -291,7 +300,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(cases(16))]
 
     /// A map of more than a megabyte between a product and a depthwise convolution, which are
     /// computed a strip at a time; the last product reads what the first one reads, or the map.
@@ -363,7 +372,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(cases(60))]
 
     #[test]
     fn convolutions_to_few_channels((conv, x_shape, w_shape, tail, seed) in few_channels_case()) {
@@ -455,7 +464,7 @@ fn pool_case() -> impl Strategy<Value = (PoolOp, [usize; 4], u64)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn pools((pool, shape, seed) in pool_case()) {
