@@ -51,11 +51,8 @@ impl PreparedDepthwise {
                 turned[start + tap * lanes] = w;
             }
         }
-        let bias = step.epilogue.bias.as_ref().map(|bias| {
-            let mut v = AlignedF32::zeros(padded);
-            v.as_mut_slice()[..channels].copy_from_slice(bias);
-            v
-        });
+        let bias = step.epilogue.bias.as_ref();
+        let bias = bias.map(|bias| AlignedF32::padded(bias, padded));
         Self { weights, bias }
     }
 

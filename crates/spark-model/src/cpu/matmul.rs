@@ -19,9 +19,10 @@ pub(crate) const ROWS_PER_TASK: usize = 96;
 /// Shares of the columns per thread, so that one slow thread does not hold up the others.
 pub(crate) const TASKS_PER_THREAD: usize = 4;
 
-struct Shared<'a>(&'a RowsProduct);
+/// A product that several threads read.
+pub(crate) struct Shared<'a>(pub(crate) &'a RowsProduct);
 
-// SAFETY: tasks write disjoint rows or columns.
+// SAFETY: tasks write disjoint rows or columns, or to memory of their own.
 unsafe impl Sync for Shared<'_> {}
 
 /// Runs `product` over all panels of packed `w`, split between threads by rows, or by
@@ -101,11 +102,9 @@ pub(crate) struct PreparedLinear {
 impl PreparedLinear {
     /// Packs the weights of `step`.
     pub(crate) fn new(isa: Isa, step: &LinearStep, format: ProductFormat, pool: &Pool) -> Self {
-        let bias = step.epilogue.bias.as_ref().map(|bias| {
-            let mut padded = AlignedF32::zeros(bias.len().next_multiple_of(isa.lanes()));
-            padded.as_mut_slice()[..bias.len()].copy_from_slice(bias);
-            padded
-        });
+        let bias = step.epilogue.bias.as_ref();
+        let whole = step.weights.out_per_group.next_multiple_of(isa.lanes());
+        let bias = bias.map(|bias| AlignedF32::padded(bias, whole));
         Self {
             format,
             weights: PackedWeights::new(isa, &step.weights, format, pool),

@@ -34,6 +34,13 @@ impl AlignedF32 {
         Self { memory, head, len }
     }
 
+    /// `values`, then zeros up to `len`.
+    pub(crate) fn padded(values: &[f32], len: usize) -> Self {
+        let mut padded = Self::zeros(len);
+        padded.as_mut_slice()[..values.len()].copy_from_slice(values);
+        padded
+    }
+
     /// Number of elements.
     pub(crate) fn len(&self) -> usize {
         self.len

@@ -309,6 +309,7 @@ impl Executor {
     pub fn format(&self, index: usize) -> (Precision, &'static str, &'static str) {
         let step = &self.steps[index];
         let kernel = match &step.prepared {
+            _ if step.goes_with_next => "in strips, with the step behind it",
             Prepared::Quantised(p) => p.kernel(),
             Prepared::Winograd(_) => winograd::PreparedWinograd::KERNEL,
             Prepared::Nothing if step.format.precision == Precision::Bf16 => {

@@ -15,7 +15,7 @@
 
 use super::depthwise::{ImageRows, PreparedDepthwise, rows_per_task};
 use super::gemm::{RowsProduct, panels, product_rows};
-use super::matmul::{PreparedLinear, ROWS_PER_TASK};
+use super::matmul::{PreparedLinear, ROWS_PER_TASK, Shared};
 use super::memory::Memory;
 use super::pointwise::Scratch;
 use super::simd::Isa;
@@ -69,28 +69,20 @@ impl Strips<'_> {
         let (rows, _) = strip_rows(step, threads);
         let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
         let strips = height.div_ceil(rows);
-        let product = &Shared(expand.product(isa, linear, memory));
+        let product = expand.product(isa, linear, memory);
+        let shared = &Shared(&product);
         let near = rows_per_task(isa, step, threads);
-        pool.run(threads.min(n * strips), |slot| {
-            let count = n * strips;
-            for index in count * slot / threads.min(count)..count * (slot + 1) / threads.min(count)
-            {
-                let (batch, strip) = (index / strips, index % strips);
-                let (first, last) = (strip * rows, height.min((strip + 1) * rows));
-                // SAFETY: views were checked at load; slots have scratch of their own, strips rows
-                // of the result of their own, and the convolution reads rows just computed only.
-                unsafe {
-                    let map = self.map_rows(
-                        isa,
-                        &product.0,
-                        expand,
-                        (batch, first, last),
-                        scratch.part(slot),
-                    );
-                    for row in (first..last).step_by(near) {
-                        let range = (row, last.min(row + near));
-                        depthwise.rows(isa, step, memory, (batch, map), range);
-                    }
+        pool.run_in_slots(n * strips, |slot, index| {
+            let (batch, strip) = (index / strips, index % strips);
+            let (first, last) = (strip * rows, height.min((strip + 1) * rows));
+            // SAFETY: views were checked at load; slots have scratch of their own, strips rows of
+            // the result of their own, and the convolution reads rows just computed only.
+            unsafe {
+                let (product, place) = (shared.0, (batch, first, last));
+                let map = self.map_rows(isa, product, expand, place, scratch.part(slot));
+                for row in (first..last).step_by(near) {
+                    let range = (row, last.min(row + near));
+                    depthwise.rows(isa, step, memory, (batch, map), range);
                 }
             }
         });
@@ -139,8 +131,3 @@ impl Strips<'_> {
         }
     }
 }
-
-struct Shared(RowsProduct);
-
-// SAFETY: the operand is read only; every task writes to scratch of its own.
-unsafe impl Sync for Shared {}

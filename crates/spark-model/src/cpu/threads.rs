@@ -101,6 +101,25 @@ impl Pool {
         self.workers.len() + 1
     }
 
+    /// Calls `f` with a slot and every index below `count`. A slot is below [`Pool::threads`] and
+    /// used by one thread, so that it may stand for memory; indices are taken as slots get free.
+    ///
+    /// # Panics
+    ///
+    /// As [`Pool::run`].
+    pub(crate) fn run_in_slots(&self, count: usize, f: impl Fn(usize, usize) + Sync) {
+        let next = AtomicUsize::new(0);
+        self.run(self.threads().min(count), |slot| {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= count {
+                    break;
+                }
+                f(slot, index);
+            }
+        });
+    }
+
     /// Calls `f` with every index below `count`, on all threads; returns when all are done.
     ///
     /// # Panics

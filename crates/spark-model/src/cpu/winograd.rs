@@ -26,7 +26,6 @@
 //! Deliberately absent: steps and dilation, groups, columns of 16 bits.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::columns::Columns;
 use super::formats::ProductFormat;
@@ -120,11 +119,8 @@ impl PreparedWinograd {
     /// Transforms the weights of `step`, for which [`suits`] holds.
     pub(super) fn new(isa: Isa, step: &ConvStep, format: ProductFormat, pool: &Pool) -> Self {
         let (depth, n) = (step.weights.in_per_group, step.weights.out_per_group);
-        let bias = step.epilogue.bias.as_ref().map(|bias| {
-            let mut padded = AlignedF32::zeros(n.next_multiple_of(isa.lanes()));
-            padded.as_mut_slice()[..n].copy_from_slice(bias);
-            padded
-        });
+        let bias = step.epilogue.bias.as_ref();
+        let bias = bias.map(|bias| AlignedF32::padded(bias, n.next_multiple_of(isa.lanes())));
         Self {
             weights: transformed(isa, &step.weights, pool),
             bias,
@@ -172,21 +168,14 @@ impl PreparedWinograd {
         let per_block = tiles_per_block(step, pool.threads());
         let blocks = per_image.div_ceil(per_block);
         let count = step.y.axes[0].extent * blocks;
-        let next = AtomicUsize::new(0);
         let image = &image;
-        pool.run(pool.threads().min(count), |slot| {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= count {
-                    break;
-                }
-                let (batch, block) = (index / blocks, index % blocks);
-                let first = block * per_block;
-                let last = per_image.min(first + per_block);
-                // SAFETY: views were checked at load and channel strides are 1 by the step's
-                // contract; slots have scratch of their own, blocks results of their own.
-                unsafe { self.block(isa, image, batch, first..last, scratch.part(slot)) };
-            }
+        pool.run_in_slots(count, |slot, index| {
+            let (batch, block) = (index / blocks, index % blocks);
+            let first = block * per_block;
+            let last = per_image.min(first + per_block);
+            // SAFETY: views were checked at load and channel strides are 1 by the step's contract;
+            // slots have scratch of their own, blocks results of their own.
+            unsafe { self.block(isa, image, batch, first..last, scratch.part(slot)) };
         });
     }
 
