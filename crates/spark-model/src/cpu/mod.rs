@@ -230,7 +230,7 @@ impl Executor {
             .next_multiple_of(16);
         let memory = Memory::new(&plan)?;
         for index in 0..steps.len() {
-            steps[index].goes_with_next = goes_with_next(&plan, &steps, index);
+            steps[index].goes_with_next = goes_with_next(&plan, &steps, index, threads);
         }
         Ok(Self {
             steps,
@@ -300,7 +300,8 @@ impl Executor {
         self.steps[index].format = format;
         self.steps[index].reason = wanted.reason;
         for at in [index.saturating_sub(1), index] {
-            self.steps[at].goes_with_next = goes_with_next(&self.plan, &self.steps, at);
+            self.steps[at].goes_with_next =
+                goes_with_next(&self.plan, &self.steps, at, self.pool.threads());
         }
         Ok(())
     }
@@ -511,14 +512,14 @@ impl Executor {
 }
 
 /// Whether step `index` is computed by the next one, as both are prepared now.
-fn goes_with_next(plan: &Plan, steps: &[ReadyStep], index: usize) -> bool {
+fn goes_with_next(plan: &Plan, steps: &[ReadyStep], index: usize, threads: usize) -> bool {
     let [Some(expand), Some(next)] = [index, index + 1].map(|at| steps.get(at)) else {
         return false;
     };
     matches!(expand.prepared, Prepared::Linear(_))
         && matches!(next.prepared, Prepared::Depthwise(_))
         && expand.rounds.is_empty()
-        && plan.expands(index)
+        && strip::pays(plan, index, threads)
 }
 
 fn quantise_error(node: &str, source: QuantError) -> ModelError {

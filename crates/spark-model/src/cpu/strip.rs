@@ -11,7 +11,7 @@
 //! computed twice. Each element is computed by the kernels that compute it otherwise, so results
 //! are the same bits.
 //!
-//! Which steps go together is the plan's to say ([`Plan::expands`]).
+//! Which steps can go together is the plan's to say ([`Plan::expands`]).
 
 use super::depthwise::{ImageRows, PreparedDepthwise, rows_per_task};
 use super::gemm::{RowsProduct, panels, product_rows};
@@ -22,8 +22,11 @@ use super::simd::Isa;
 use super::threads::Pool;
 use crate::plan::{ConvStep, LinearStep, Plan, Step};
 
-/// Elements of a strip of the map: a quarter of a core's second cache of 2 MB.
-const STRIP_ELEMENTS: usize = 128 << 10;
+/// Elements of a strip of the map: three eighths of a core's second cache of 2 MB.
+const STRIP_ELEMENTS: usize = 192 << 10;
+/// Rows of the map that are computed, in percent of those that would be: on wide maps a strip has
+/// few rows, and most are computed for two or three strips.
+const MOST_COMPUTED: usize = 125;
 /// Strips per thread at least, so that one slow thread does not hold up the others.
 const STRIPS_PER_THREAD: usize = 2;
 
@@ -50,10 +53,19 @@ fn strip_rows(step: &ConvStep, threads: usize) -> (usize, usize) {
     (rows, under.min(step.x.axes[2].extent))
 }
 
-/// Elements of scratch a thread needs for step `index` of `plan`, if it begins a pair.
+/// Whether steps `index` and `index + 1` of `plan` are a pair that gains by strips.
+pub(super) fn pays(plan: &Plan, index: usize, threads: usize) -> bool {
+    let Some(Step::Conv(step)) = plan.steps.get(index + 1).map(|planned| &planned.step) else {
+        return false;
+    };
+    let (rows, under) = strip_rows(step, threads);
+    under * 100 <= rows * step.window.stride[0] * MOST_COMPUTED && plan.expands(index)
+}
+
+/// Elements of scratch a thread needs for step `index` of `plan`, if it begins such a pair.
 pub(super) fn scratch_len(plan: &Plan, index: usize, threads: usize) -> usize {
     match plan.steps.get(index + 1).map(|planned| &planned.step) {
-        Some(Step::Conv(step)) if plan.expands(index) => {
+        Some(Step::Conv(step)) if pays(plan, index, threads) => {
             strip_rows(step, threads).1 * step.x.axes[3].extent * step.x.axes[1].extent
         }
         _ => 0,
