@@ -1,5 +1,6 @@
 //! What tests of several crates share: stand-ins for NVIDIA's driver libraries, so that the
-//! code which talks to them is tested on machines without a GPU, and the reference data.
+//! code which talks to them is tested on machines without a GPU; the reference data; an allocator
+//! that counts.
 //!
 //! ```text
 //! test --> StandIn::new()?.with_nvml(Age::Current, script)?
@@ -15,9 +16,11 @@
 //! and `stand_in/cuda.rs`. A program started as a process finds the stand-ins through
 //! `LD_LIBRARY_PATH`. Scripted stand-ins compute nothing: they only answer questions.
 
+mod allocator;
 mod data;
 pub mod driver;
 mod stand_in;
 
+pub use allocator::{Measuring, Watch};
 pub use data::test_data;
 pub use stand_in::{Age, StandIn};

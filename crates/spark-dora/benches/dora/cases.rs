@@ -6,7 +6,7 @@ use candle_core::{CpuStorage, CustomOp1, DType, Device, Layout, Result, Shape, T
 use candle_nn::{Conv2d, Conv2dConfig, Linear, Module, VarBuilder, VarMap};
 use spark_dora::{DoraConv2d, DoraLinear, LayerConfig, equivalence};
 
-use crate::allocator::Watch;
+use spark_testing::Watch;
 
 /// One layer of the list.
 pub(crate) enum Case {

@@ -18,40 +18,53 @@
 
 #![allow(clippy::print_stdout, reason = "a program whose result is its output")]
 
-#[path = "../../tests/it/allocator.rs"]
-mod allocator;
 mod cases;
 
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cases::{CASES, KINDS, Made};
+use spark_testing::Measuring;
 
-fn main() {
+/// For the peaks.
+#[global_allocator]
+static ALLOCATOR: Measuring = Measuring;
+
+fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let (mut seconds, mut filter, mut serving, mut timing) = (4.0, String::new(), false, false);
+    let mut time = Duration::from_secs(4);
+    let (mut filter, mut serving, mut timing) = (String::new(), false, false);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--bench" => timing = true,
             "--serve" => serving = true,
             "--seconds" => {
                 let given = arguments.next().and_then(|s| s.parse().ok());
-                seconds = given.expect("--seconds takes a number");
+                let Some(Ok(given)) = given.map(Duration::try_from_secs_f64) else {
+                    println!("--seconds takes a number from 0 on");
+                    return ExitCode::from(2);
+                };
+                time = given;
             }
             other if !other.starts_with('-') => filter = other.to_owned(),
             _ => {} // Options of cargo's own test harness.
         }
     }
     if serving {
-        return serve();
+        serve();
+        return ExitCode::SUCCESS;
+    }
+    if !timing {
+        time = Duration::ZERO;
     }
     println!("case,rounds,min_ms,p10_ms,median_ms,p90_ms,to_lora,peak_kib");
     for case in CASES {
         if format!("dora/{}/", case.name()).contains(&filter) {
             let made = case.make().expect("layers of the list");
-            let time = Duration::from_secs_f64(if timing { seconds } else { 0.0 });
             report(&made, time);
         }
     }
+    ExitCode::SUCCESS
 }
 
 /// Times all kinds in turns and prints them.
@@ -104,7 +117,10 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
 fn serve() {
     let mut made: Option<Made> = None;
     for line in std::io::stdin().lines() {
-        let line = line.expect("text");
+        let Ok(line) = line else {
+            println!("expected: text");
+            return;
+        };
         let mut words = line.split_whitespace();
         let (Some(name), Some(kind), Some(Ok(rounds))) = (
             words.next(),

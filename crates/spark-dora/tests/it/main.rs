@@ -1,7 +1,6 @@
 //! Whole layers and files against oracles and outside truth.
 
 mod adapter;
-mod allocator;
 mod data;
 mod driving_models;
 mod gradients;
@@ -14,3 +13,7 @@ mod packed;
 mod peft_truth;
 mod precision;
 mod single;
+
+/// What tests of memory watch.
+#[global_allocator]
+static ALLOCATOR: spark_testing::Measuring = spark_testing::Measuring;

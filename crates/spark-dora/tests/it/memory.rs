@@ -4,7 +4,7 @@ use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::{Conv2d, Conv2dConfig, Linear, Module, VarBuilder, VarMap};
 use spark_dora::{DoraConv2d, DoraLinear, LayerConfig, Result};
 
-use crate::allocator::Watch;
+use spark_testing::Watch;
 
 /// Bytes held at most: by the layer with everything it keeps, and by a step beyond that.
 #[derive(Debug)]

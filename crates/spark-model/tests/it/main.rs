@@ -1,6 +1,5 @@
 //! Whole-crate tests, in one binary.
 
-mod allocator;
 mod bench;
 mod conformance;
 mod goldens;
@@ -24,3 +23,7 @@ mod reference;
 mod reference_types;
 mod running;
 mod zoo;
+
+/// What tests of memory watch.
+#[global_allocator]
+static ALLOCATOR: spark_testing::Measuring = spark_testing::Measuring;

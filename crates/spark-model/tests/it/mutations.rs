@@ -17,8 +17,8 @@ use spark_model::graph::{StaticGraph, bind};
 use spark_model::plan::lower;
 use spark_model::{Tensor, onnx, reference};
 
-use crate::allocator::Watch;
 use crate::onnx_damage::Seeds;
+use spark_testing::Watch;
 
 /// No single request, and no sum of what is held at once, may pass this.
 const MAX_BYTES: usize = 2 << 30;

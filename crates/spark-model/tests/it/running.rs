@@ -8,7 +8,7 @@ use spark_model::plan::lower;
 use spark_model::zoo::Stream;
 use spark_model::{DType, ModelRunner, RunOptions, Tensor, zoo};
 
-use crate::allocator::Watch;
+use spark_testing::Watch;
 
 /// The networks of the zoo, each with every kind of step it has.
 fn networks() -> [(&'static str, Graph); 3] {

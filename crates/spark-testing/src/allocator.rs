@@ -1,4 +1,11 @@
 //! The system's allocator, watched: what the calling thread asks for, and how much of it at once.
+//!
+//! ```text
+//! #[global_allocator]
+//! static ALLOCATOR: Measuring = Measuring;        once per program that watches
+//!
+//! let watch = Watch::start();  ..  watch.peak()
+//! ```
 
 #![allow(
     unsafe_code,
@@ -8,8 +15,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts what one thread allocates.
-struct Measuring;
+/// An allocator that counts what each thread takes.
+#[derive(Debug)]
+pub struct Measuring;
 
 thread_local! {
     static HELD: Cell<usize> = const { Cell::new(0) };
@@ -66,17 +74,26 @@ unsafe impl GlobalAlloc for Measuring {
     }
 }
 
-#[global_allocator]
-static ALLOCATOR: Measuring = Measuring;
-
 /// What this thread takes from now on; one at a time.
-pub(crate) struct Watch {
+#[derive(Debug)]
+pub struct Watch {
     held: usize,
     requests: usize,
 }
 
 impl Watch {
-    pub(crate) fn start() -> Self {
+    /// Begins to watch.
+    ///
+    /// # Panics
+    ///
+    /// If [`Measuring`] is not this program's allocator: nothing would ever be seen.
+    pub fn start() -> Self {
+        let before = REQUESTS.get();
+        drop(std::hint::black_box(Box::new(0_u8)));
+        assert!(
+            REQUESTS.get() > before,
+            "`Measuring` is not this program's allocator"
+        );
         PEAK.set(HELD.get());
         LARGEST.set(0);
         Self {
@@ -85,29 +102,27 @@ impl Watch {
         }
     }
 
+    /// Bytes held now beyond those held at the start.
+    #[must_use]
+    pub fn held_now(&self) -> usize {
+        HELD.get().saturating_sub(self.held)
+    }
+
     /// Bytes of the largest single request.
-    pub(crate) fn largest(&self) -> usize {
+    #[must_use]
+    pub fn largest(&self) -> usize {
         LARGEST.get()
     }
 
     /// Most bytes held at once beyond those held at the start.
-    pub(crate) fn peak(&self) -> usize {
+    #[must_use]
+    pub fn peak(&self) -> usize {
         PEAK.get() - self.held
     }
 
     /// How often memory was asked for.
-    pub(crate) fn requests(&self) -> usize {
+    #[must_use]
+    pub fn requests(&self) -> usize {
         REQUESTS.get() - self.requests
     }
-}
-
-#[test]
-fn the_allocator_sees_what_this_thread_takes() {
-    let watch = Watch::start();
-    let list = vec![1u8; 1 << 20];
-    assert_eq!(watch.largest(), 1 << 20);
-    assert!(watch.peak() >= list.len());
-    assert_eq!(watch.requests(), 1);
-    drop(list);
-    assert_eq!(HELD.get(), watch.held);
 }
