@@ -13,7 +13,7 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use spark::hal::config::DeviceChoice;
 use spark::model::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
-use spark::model::precision::Activations;
+use spark::model::precision::{Activations, Bf16Products};
 use spark::model::zoo;
 
 /// Synthetic pictures driven for the page: three seconds.
@@ -39,6 +39,10 @@ struct Arguments {
     /// Leave activations of fp8 and fp4 products as they are; they are quantised by default
     #[arg(long)]
     exact_activations: bool,
+    /// Products of bf16: fastest, dot (the processor's instruction), weights (activations stay
+    /// f32), both (both sides rounded, as a bf16 unit has them)
+    #[arg(long, default_value = "fastest", value_name = "HOW")]
+    bf16: Bf16Products,
     /// List every layer with its format, what computes it and why
     #[arg(long)]
     explain: bool,
@@ -141,6 +145,7 @@ impl Arguments {
                 true => Activations::Exact,
                 false => Activations::Quantised,
             },
+            bf16_products: self.bf16,
             explain: self.explain,
             profile: self.profile,
             trace: self.trace,

@@ -150,7 +150,8 @@ impl Bench<'_> {
     fn run_options(&self, precision: Precision) -> RunOptions {
         let mut options = RunOptions::new()
             .precision(precision)
-            .activations(self.options.activations);
+            .activations(self.options.activations)
+            .bf16_products(self.options.bf16_products);
         options.device = self.options.device;
         options.threads = self.options.threads;
         options

@@ -7,7 +7,7 @@ use spark_hal::Precision;
 use spark_hal::config::{DeviceChoice, PrecisionChoice};
 
 use super::BenchError;
-use crate::precision::Activations;
+use crate::precision::{Activations, Bf16Products};
 
 /// What to measure, and how often.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub struct BenchOptions {
     pub mix: Option<f64>,
     /// How activations enter products of fp8 and fp4.
     pub activations: Activations,
+    /// How products of bf16 are computed.
+    pub bf16_products: Bf16Products,
     /// Whether to list every layer with its format and the reason for it.
     pub explain: bool,
     /// Whether to time every layer and compare it with what the machine can do.
@@ -59,6 +61,7 @@ impl Default for BenchOptions {
             precisions: Vec::new(),
             mix: None,
             activations: Activations::Quantised,
+            bf16_products: Bf16Products::Fastest,
             explain: false,
             profile: false,
             trace: None,
@@ -192,6 +195,19 @@ mod tests {
         let error = parse("fp32,fp12").unwrap_err();
         assert!(error.contains("fp12") && error.contains("bf16"), "{error}");
         assert!(parse("").is_err());
+    }
+
+    #[test]
+    fn ways_to_compute_bf16_are_words() {
+        let ways = ["fastest", "dot", "weights", "both"].map(str::parse::<Bf16Products>);
+        assert_eq!(ways[0], Ok(Bf16Products::Fastest));
+        assert_eq!(ways[3], Ok(Bf16Products::MultiplyAdd));
+        assert!(ways.iter().all(Result::is_ok));
+        let error = "native".parse::<Bf16Products>().unwrap_err();
+        assert!(
+            error.contains("native") && error.contains("weights"),
+            "{error}"
+        );
     }
 
     #[test]

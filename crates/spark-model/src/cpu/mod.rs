@@ -60,7 +60,7 @@ pub use simd::Isa;
 pub use threads::Pool;
 
 use crate::plan::{ConvStep, LinearStep, Plan, Step, Storage};
-use crate::precision::{Arithmetic, StepPrecision, Wanted};
+use crate::precision::{Arithmetic, Bf16Products, StepPrecision, Wanted};
 use crate::{ModelError, Precision, Tensor};
 
 /// What a step needs beyond the plan.
@@ -183,20 +183,21 @@ impl Executor {
     ) -> Result<Self, ModelError> {
         assert_eq!(precisions.len(), plan.steps.len(), "one format per step");
         let has_bf16 = precisions.iter().any(|p| p.precision == Precision::Bf16);
-        let dot = match has_bf16 {
-            true => formats::use_dot(isa, arithmetic.bf16_products).ok_or(
+        let products = match has_bf16 {
+            true => formats::settle(isa, arithmetic.bf16_products).ok_or(
                 ModelError::PrecisionUnavailable {
                     precision: Precision::Bf16,
                     device: "a processor without AVX512_BF16, as dot products",
                     available: "f32 arithmetic on bf16 operands",
                 },
             )?,
-            false => false,
+            false => Bf16Products::WeightsOnly,
         };
-        let inputs = formats::round_constants(&mut plan, precisions);
-        let formats = formats::choose(&plan, precisions, dot);
+        let precisions = formats::without_idle_bf16(&plan, precisions, products);
+        let inputs = formats::round_constants(&mut plan, &precisions, products);
+        let formats = formats::choose(&plan, &precisions, products);
         let mut steps = Vec::with_capacity(plan.steps.len());
-        for (index, (format, wanted)) in formats.into_iter().zip(precisions).enumerate() {
+        for (index, (format, wanted)) in formats.into_iter().zip(&precisions).enumerate() {
             let planned = &plan.steps[index];
             let prepared = Prepared::new(isa, &plan, &planned.step, format, arithmetic, &pool);
             steps.push(ReadyStep {
@@ -292,7 +293,7 @@ impl Executor {
         }
         let format = ProductFormat {
             rounds_result: self.steps[index].format.rounds_result,
-            ..formats::of_step(step, wanted.precision, false)
+            ..formats::of_step(step, wanted.precision, Bf16Products::WeightsOnly)
         };
         let prepared = Prepared::new(self.isa, &self.plan, step, format, arithmetic, &self.pool);
         let name = &self.plan.steps[index].name;
@@ -312,7 +313,7 @@ impl Executor {
         let kernel = match &step.prepared {
             _ if step.goes_with_next => "in strips, with the step behind it",
             Prepared::Quantised(p) => p.kernel(),
-            Prepared::Winograd(_) => winograd::PreparedWinograd::KERNEL,
+            Prepared::Winograd(p) => p.kernel(),
             Prepared::Nothing if step.format.precision == Precision::Bf16 => {
                 "f32 arithmetic on bf16 operands"
             }

@@ -3,7 +3,7 @@
 //! ```text
 //! tile     2x2 results of a 4x4 part of the image, neighbours two pixels apart
 //!
-//! U[p] = (G w G')[p]            16 matrices [in, out], at load, in f64
+//! U[p] = (G w G')[p]            16 matrices [in, out], at load, in f64, of rounded weights
 //! V[p] = (B' d B)[p]            16 matrices [tiles, in], for a block of tiles
 //! M[p] = V[p] U[p]              16 matrix products on the micro-kernel
 //! y    = epilogue(A' M A)       2x2 results of every tile
@@ -55,8 +55,7 @@ const MOST_TILES: usize = 96;
 
 /// Whether the step is computed here.
 pub(super) fn suits(step: &ConvStep, format: ProductFormat) -> bool {
-    let is_f32 = format.columns == Columns::F32 && format.precision == Precision::Fp32;
-    is_f32 && has_shape(step)
+    format.columns == Columns::F32 && has_shape(step)
 }
 
 /// Whether this is the way to compute such a step in f32, by the shapes of one image alone.
@@ -112,7 +111,7 @@ pub(super) struct PreparedWinograd {
     bias: Option<AlignedF32>,
     /// A pixel outside the image.
     zeros: AlignedF32,
-    rounds_result: bool,
+    format: ProductFormat,
 }
 
 impl PreparedWinograd {
@@ -122,10 +121,10 @@ impl PreparedWinograd {
         let bias = step.epilogue.bias.as_ref();
         let bias = bias.map(|bias| AlignedF32::padded(bias, n.next_multiple_of(isa.lanes())));
         Self {
-            weights: transformed(isa, &step.weights, pool),
+            weights: transformed(isa, &step.weights, format, pool),
+            format,
             bias,
             zeros: AlignedF32::zeros(depth),
-            rounds_result: format.rounds_result,
         }
     }
 
@@ -135,7 +134,20 @@ impl PreparedWinograd {
     }
 
     /// What computes the products, in words.
-    pub(super) const KERNEL: &str = "f32, Winograd's transform of 2x2 results";
+    pub(super) fn kernel(&self) -> &'static str {
+        match self.format.precision {
+            Precision::Bf16 if self.format.rounded_left => {
+                "f32 arithmetic on bf16 operands, Winograd's transform of 2x2 results"
+            }
+            Precision::Bf16 => {
+                "f32 arithmetic on bf16 weights, Winograd's transform of 2x2 results"
+            }
+            Precision::Fp16 => {
+                "f32 arithmetic on fp16 weights, Winograd's transform of 2x2 results"
+            }
+            _ => "f32, Winograd's transform of 2x2 results",
+        }
+    }
 
     /// Runs the step; every thread takes a part of `scratch`.
     pub(super) fn run(
@@ -160,7 +172,7 @@ impl PreparedWinograd {
                     .map_or(std::ptr::null(), |b| b.as_slice().as_ptr()),
                 activation: step.epilogue.activation,
                 residual_first: step.epilogue.residual_first,
-                rounded: self.rounds_result,
+                rounded: self.format.rounds_result,
                 isa,
             },
         };
@@ -325,7 +337,7 @@ impl Image<'_> {
 }
 
 /// `G w G'` of every pair of channels, packed as 16 matrices; sums in f64, rounded once.
-fn transformed(isa: Isa, weights: &Weights, pool: &Pool) -> AlignedF32 {
+fn transformed(isa: Isa, weights: &Weights, format: ProductFormat, pool: &Pool) -> AlignedF32 {
     let (depth, n) = (weights.in_per_group, weights.out_per_group);
     let matrix = packed_len(isa, depth, n);
     let mut packed = AlignedF32::zeros(POSITIONS * matrix);
@@ -350,6 +362,7 @@ fn transformed(isa: Isa, weights: &Weights, pool: &Pool) -> AlignedF32 {
         let columns = panel.column..n.min(panel.column + width);
         let mut taps = vec![0.0_f32; TAPS * depth * width];
         weights.write(0, columns, &mut taps, width);
+        format.round_weights(&mut taps);
         for channel in 0..depth {
             let of_channel: [&[f32]; TAPS] =
                 std::array::from_fn(|tap| &taps[(tap * depth + channel) * width..][..width]);

@@ -4,7 +4,8 @@
 //! wanted   linear, convolution      attention products    depthwise, grouped, recurrent, the rest
 //! fp32     fp32                     fp32                  fp32
 //! fp16     fp16 weights             fp32                  fp32
-//! bf16     bf16 both sides          bf16                  fp32
+//! bf16     bf16 weights, and by     by option bf16        fp32
+//!          option activations
 //! fp8      E4M3 both sides          fp32                  fp32
 //! fp4      NVFP4 both sides         fp32                  fp32
 //! ```
@@ -18,6 +19,7 @@
 pub mod mixed;
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use half::f16;
 use spark_hal::Precision;
@@ -38,13 +40,35 @@ pub enum Activations {
 /// How products of bf16 are computed on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Bf16Products {
-    /// Whichever a short measurement finds faster on this processor.
+    /// [`DotProduct`](Self::DotProduct) where a short measurement finds the instruction faster than
+    /// f32, else [`WeightsOnly`](Self::WeightsOnly).
     #[default]
     Fastest,
-    /// The processor's instruction for dot products of bf16.
+    /// The processor's instruction for dot products of bf16, on both sides rounded to bf16.
     DotProduct,
-    /// f32 arithmetic on operands rounded to bf16.
+    /// f32 arithmetic on weights rounded to bf16; activations stay f32, for arithmetic that takes
+    /// f32 anyway gains nothing from fewer digits. Attention products, which have no weights, are
+    /// those of fp32.
+    WeightsOnly,
+    /// f32 arithmetic on both sides rounded to bf16: the operands that a bf16 unit is given, for
+    /// judging its accuracy on a processor without one.
     MultiplyAdd,
+}
+
+impl FromStr for Bf16Products {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "fastest" => Ok(Self::Fastest),
+            "dot" => Ok(Self::DotProduct),
+            "weights" => Ok(Self::WeightsOnly),
+            "both" => Ok(Self::MultiplyAdd),
+            _ => Err(format!(
+                "`{word}` is not one of fastest, dot, weights, both"
+            )),
+        }
+    }
 }
 
 /// How reduced precisions are computed.
@@ -132,7 +156,7 @@ fn assign(step: &Step, wanted: Precision, asked: &'static str) -> StepPrecision 
                 reason: asked,
             };
         }
-        Step::MatMul(_) => return fp32("both sides are computed: there are no weights to narrow"),
+        Step::MatMul(_) => return fp32(NO_WEIGHTS),
         Step::Recurrent(_) => return fp32("recurrent: errors would be fed back"),
         _ => return fp32(NO_PRODUCT),
     };
@@ -166,6 +190,13 @@ fn why_not(weights: &Weights, precision: Precision) -> Option<&'static str> {
         _ => None,
     }
 }
+
+/// Why a product of two computed operands is in fp32.
+pub(crate) const NO_WEIGHTS: &str = "both sides are computed: there are no weights to narrow";
+
+/// Why a product of many rows is in fp32 where bf16 is for its weights alone.
+pub(crate) const MANY_ROWS: &str =
+    "many rows share each weight: fewer bits would save no time on f32 arithmetic";
 
 /// Why a step without products is in fp32.
 pub(crate) const NO_PRODUCT: &str = "no product";
