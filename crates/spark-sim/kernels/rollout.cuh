@@ -323,10 +323,9 @@ __device__ inline void rollout(const Tables& t) {
   for (int i = 0; i < N; ++i) x[i] = start[static_cast<size_t>(i) * t.n];
 
   Motion motion = {};
-  motion.curvature = start[static_cast<size_t>(N_STATES_MOST) * t.n];
+  motion.desired_curvature = start[static_cast<size_t>(N_STATES_MOST) * t.n];
   motion.yaw_rate = start[static_cast<size_t>(N_STATES_MOST + 1) * t.n];
   motion.lateral_acceleration = start[static_cast<size_t>(N_STATES_MOST + 2) * t.n];
-  motion.desired_curvature = motion.curvature;
   double dt = t.exact[DT * t.n + lane];
   Place place = {};
   place.first_piece = t.whole[FIRST_PIECE * t.n + lane];
@@ -372,8 +371,7 @@ __device__ inline void rollout(const Tables& t) {
     motion.acceleration = (v - x[3]) * car.per_second;
     motion.steer_rate = (next[2] - x[2]) * car.per_second;
     if constexpr (N == 5) {
-      SinCos steer = sin_cos(next[2]);
-      motion.curvature = steer.sin / (steer.cos * car.wheelbase());
+      motion.curvature = path_curvature(car, next[2]);
       motion.yaw_rate = v * motion.curvature;
     } else {
       motion.yaw_rate = next[5];

@@ -40,16 +40,22 @@ __device__ __forceinline__ float limited_acceleration(const Car& p, float speed,
   return power_limited ? power / speed : unlimited;
 }
 
+// Curvature of the path of a car without slip.
+__device__ __forceinline__ float path_curvature(const Car& p, float steer) {
+  SinCos of = sin_cos(steer);
+  return of.sin / (of.cos * p.wheelbase());
+}
+
 struct Kinematic {
   static constexpr int N = 5;
 
   __device__ static __forceinline__ void derivative(const Car& p, const float (&x)[N], const float (&u)[2], float (&dx)[N]) {
-    SinCos heading = sin_cos(x[4]), steer = sin_cos(x[2]);
+    SinCos heading = sin_cos(x[4]);
     dx[0] = x[3] * heading.cos;
     dx[1] = x[3] * heading.sin;
     dx[2] = limited_steering_rate(p, x[2], u[0]);
     dx[3] = limited_acceleration(p, x[3], u[1]);
-    dx[4] = x[3] * steer.sin / (steer.cos * p.wheelbase());
+    dx[4] = x[3] * path_curvature(p, x[2]);
   }
 };
 

@@ -17,8 +17,8 @@
 use crate::SimError;
 use crate::real::{Column, Element, Kernel, Lanes, Real};
 use crate::vehicle::{
-    DriftSingleTrack, DynamicSingleTrack, Dynamics, KinematicSingleTrack, KinematicTrailer,
-    N_INPUTS, ParameterBatch, Parameters, VehicleModel, limited_acceleration,
+    Direction, DriftSingleTrack, DynamicSingleTrack, Dynamics, KinematicSingleTrack,
+    KinematicTrailer, N_INPUTS, ParameterBatch, Parameters, VehicleModel, limited_acceleration,
     limited_steering_rate,
 };
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,19 @@ pub trait Rule {
         u: [R; N_INPUTS],
         dt: R,
     ) -> [R; N];
+
+    /// The same bits, for a caller that has the [`Direction`] of `x` at hand.
+    #[inline(always)]
+    fn step_toward<R: Real, M: Dynamics<N>, F: Frame<R>, const N: usize>(
+        frame: F,
+        p: &Parameters<R>,
+        x: [R; N],
+        u: [R; N_INPUTS],
+        dt: R,
+        _direction: &Direction<R>,
+    ) -> [R; N] {
+        Self::step::<R, M, F, N>(frame, p, x, u, dt)
+    }
 }
 
 /// Euler's rule.
@@ -112,6 +125,19 @@ impl Rule for Euler {
         dt: R,
     ) -> [R; N] {
         let rate = frame.transform(&x, M::derivative(p, &x, u));
+        advance(&x, &rate, dt)
+    }
+
+    #[inline(always)]
+    fn step_toward<R: Real, M: Dynamics<N>, F: Frame<R>, const N: usize>(
+        frame: F,
+        p: &Parameters<R>,
+        x: [R; N],
+        u: [R; N_INPUTS],
+        dt: R,
+        direction: &Direction<R>,
+    ) -> [R; N] {
+        let rate = frame.transform(&x, M::derivative_toward(p, &x, u, direction));
         advance(&x, &rate, dt)
     }
 }

@@ -291,7 +291,7 @@ impl<'a> Block<'a> {
             lane,
             MotionLane {
                 alive: 1.0,
-                curvature: curvature as f32,
+                curvature: crate::vehicle::path_curvature(&parameters, steer as f32),
                 yaw_rate: turning,
                 lateral_acceleration: turning * start.speed as f32,
                 desired_curvature: curvature as f32,

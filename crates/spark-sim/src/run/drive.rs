@@ -5,8 +5,8 @@ use crate::columns::lane_tiles;
 use crate::integrate::{Euler, Integrator, Rk4, Road, Rule};
 use crate::real::{Kernel, Lanes, Real};
 use crate::vehicle::{
-    Actuator, DriftSingleTrack, DynamicSingleTrack, Dynamics, GRAVITY, KinematicSingleTrack,
-    Parameters, SteerInterface, VehicleModel,
+    Actuator, Direction, DriftSingleTrack, DynamicSingleTrack, Dynamics, GRAVITY,
+    KinematicSingleTrack, Parameters, SteerInterface, VehicleModel, path_curvature,
 };
 
 /// A state variable beyond this is no longer a car on a road.
@@ -23,7 +23,11 @@ lane_tiles! {
         acceleration,
         /// Acceleration that the powertrain delivers, m/s^2.
         applied,
+        /// Of the path, 1/m. Of kinematic cars exactly [`path_curvature`] of the steering angle.
         curvature,
+        /// Sine and cosine of the heading relative to the road.
+        sin_heading,
+        cos_heading,
         yaw_rate,
         lateral_acceleration,
         steer_rate,
@@ -95,6 +99,7 @@ impl<'a, 'b> Drive<'a, 'b> {
                 &actuator,
                 &fixed,
                 &road,
+                &motion,
                 x,
                 arriving[0],
                 acceleration,
@@ -113,8 +118,7 @@ impl<'a, 'b> Drive<'a, 'b> {
             motion.acceleration = (v - x[3]) * fixed.per_second;
             motion.steer_rate = (next[2] - x[2]) * fixed.per_second;
             if N == 5 {
-                let (sin, cos) = next[2].sin_cos();
-                motion.curvature = sin / (cos * p.wheelbase());
+                motion.curvature = path_curvature(&p, next[2]);
                 motion.yaw_rate = v * motion.curvature;
             } else {
                 motion.yaw_rate = next[5];
@@ -175,6 +179,7 @@ fn step<L: Lanes<Elem = f32>, M: Dynamics<N>, S: Rule, const N: usize>(
     actuator: &Actuator<L>,
     fixed: &FixedLane<L>,
     road: &RoadLane<L>,
+    motion: &MotionLane<L>,
     x: [L; N],
     steer_command: L,
     acceleration: L,
@@ -185,7 +190,14 @@ fn step<L: Lanes<Elem = f32>, M: Dynamics<N>, S: Rule, const N: usize>(
         curvature: road.curvature,
         curvature_rate: road.curvature_rate,
     };
-    let mut next = S::step::<L, M, _, N>(frame, p, x, [rate, acceleration], fixed.dt);
+    // The sensors have just looked along the heading; the last step ended with this steering angle.
+    let direction = Direction {
+        sin_heading: motion.sin_heading,
+        cos_heading: motion.cos_heading,
+        path_curvature: motion.curvature,
+    };
+    let u = [rate, acceleration];
+    let mut next = S::step_toward::<L, M, _, N>(frame, p, x, u, fixed.dt, &direction);
     // Brakes hold a car that has stopped.
     next[3] = next[3].maximum(zero);
     if N >= 7 {

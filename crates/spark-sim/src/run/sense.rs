@@ -54,8 +54,9 @@ impl Kernel for Sense<'_, '_> {
             let offset_target = line(&block.requests.offset, first, t);
             let v_target = line(&block.requests.cruise, first, t);
             let offset = d - offset_target;
+            (motion.sin_heading, motion.cos_heading) = heading.sin_cos();
             let back =
-                planner::path_curvature(&config, preview_curvature, offset, heading.sin_cos().0, v);
+                planner::path_curvature(&config, preview_curvature, offset, motion.sin_heading, v);
             let requested = line(&block.requests.curvature, first, t);
             let by_request = fixed.has_curvature_request.gt(half);
             let wanted = L::select(by_request, requested, back);

@@ -7,7 +7,10 @@
 //!
 //! No tyre slip: good below about 0.3 g lateral. The hitch angle stops at +-pi/2.
 
-use super::{Dynamics, N_INPUTS, Parameters, limited_acceleration, limited_steering_rate};
+use super::{
+    Direction, Dynamics, N_INPUTS, Parameters, limited_acceleration, limited_steering_rate,
+    path_curvature,
+};
 use crate::real::Real;
 
 /// Kinematic single-track model, reference point on the rear axle.
@@ -17,15 +20,29 @@ pub struct KinematicSingleTrack;
 impl Dynamics<5> for KinematicSingleTrack {
     #[inline(always)]
     fn derivative<R: Real>(p: &Parameters<R>, x: &[R; 5], u: [R; N_INPUTS]) -> [R; 5] {
-        let [_, _, steer, speed, heading] = *x;
-        let (sin, cos) = heading.sin_cos();
-        let (sin_steer, cos_steer) = steer.sin_cos();
+        let (sin_heading, cos_heading) = x[4].sin_cos();
+        let direction = Direction {
+            sin_heading,
+            cos_heading,
+            path_curvature: path_curvature(p, x[2]),
+        };
+        Self::derivative_toward(p, x, u, &direction)
+    }
+
+    #[inline(always)]
+    fn derivative_toward<R: Real>(
+        p: &Parameters<R>,
+        x: &[R; 5],
+        u: [R; N_INPUTS],
+        direction: &Direction<R>,
+    ) -> [R; 5] {
+        let [_, _, steer, speed, _] = *x;
         [
-            speed * cos,
-            speed * sin,
+            speed * direction.cos_heading,
+            speed * direction.sin_heading,
             limited_steering_rate(p, steer, u[0]),
             limited_acceleration(p, speed, u[1]),
-            speed * sin_steer / (cos_steer * p.wheelbase()),
+            speed * direction.path_curvature,
         ]
     }
 }

@@ -37,7 +37,7 @@ fn car(block: &Block<'_>, lane: usize, setup: &LaneSetup) -> Vec<f32> {
     fields.extend(state);
     let motion = block.motion.get(lane);
     fields.extend([
-        motion.curvature,
+        motion.desired_curvature,
         motion.yaw_rate,
         motion.lateral_acceleration,
     ]);
