@@ -111,6 +111,9 @@ pub(super) struct Block<'a> {
     pub(super) road: RoadLanes,
     pub(super) preview: RoadLanes,
     pub(super) requests: RequestLanes,
+    /// Whether any lane's curvature, or acceleration, is asked for outright.
+    pub(super) has_curvature_requests: bool,
+    pub(super) has_acceleration_requests: bool,
     pub(super) fixed: FixedLanes,
     pub(super) motion: Motion,
     pub(super) last: LastLanes,
@@ -184,6 +187,12 @@ impl<'a> Block<'a> {
                 curvature: LineLanes::filled(n, flat),
                 acceleration: LineLanes::filled(n, flat),
             },
+            has_curvature_requests: lanes
+                .iter()
+                .any(|lane| lane.scenario.requests.curvature.is_some()),
+            has_acceleration_requests: lanes
+                .iter()
+                .any(|lane| lane.scenario.requests.acceleration.is_some()),
             fixed: FixedLanes::filled(
                 n,
                 FixedLane {
@@ -306,6 +315,7 @@ impl<'a> Block<'a> {
             .requests
             .acceleration_limits
             .unwrap_or([planner::ACCEL_MIN, planner::ACCEL_MAX]);
+        self.state.dt[lane] = scenario.dt_s as f32;
         self.state.accel_min[lane] = low.max(-setup.actuators.deceleration_max) as f32;
         self.state.accel_max[lane] = high.min(setup.actuators.acceleration_max) as f32;
     }

@@ -107,10 +107,10 @@ impl<'a, 'b> Drive<'a, 'b> {
 
             let dt = fixed.dt;
             let mut shown = x;
-            let mut finite = alive | !alive;
+            let mut finite = alive;
             for i in 0..N {
                 shown[i] = L::select(alive, next[i], x[i]);
-                finite = finite & shown[i].abs().lt(L::splat(f64::from(LARGEST_STATE)));
+                finite = finite & next[i].abs().lt(L::splat(f64::from(LARGEST_STATE)));
             }
             block.vehicle.store(first, shown);
 

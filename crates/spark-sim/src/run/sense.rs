@@ -40,7 +40,10 @@ impl Kernel for Sense<'_, '_> {
         let preview_s = L::splat(config.preview_s);
         let time_gap = L::splat(config.personality.time_gap());
         let (zero, one, half) = (L::zero(), L::one(), L::splat(0.5));
+        // What no lane of the block needs is left out; where one needs it, masks choose.
         let has_traffic = !block.traffic.is_empty();
+        let has_curvature_requests = block.has_curvature_requests;
+        let has_acceleration_requests = block.has_acceleration_requests;
         for first in (0..block.fixed.n_lanes()).step_by(L::N) {
             let fixed = block.fixed.load::<L>(first);
             let mut motion = block.motion.load::<L>(first);
@@ -57,9 +60,11 @@ impl Kernel for Sense<'_, '_> {
             (motion.sin_heading, motion.cos_heading) = heading.sin_cos();
             let back =
                 planner::path_curvature(&config, preview_curvature, offset, motion.sin_heading, v);
-            let requested = line(&block.requests.curvature, first, t);
-            let by_request = fixed.has_curvature_request.gt(half);
-            let wanted = L::select(by_request, requested, back);
+            let mut wanted = back;
+            if has_curvature_requests {
+                let requested = line(&block.requests.curvature, first, t);
+                wanted = L::select(fixed.has_curvature_request.gt(half), requested, back);
+            }
             let gravity_share = L::splat(GRAVITY) * road.bank;
             let last = motion.desired_curvature;
             let desired = planner::clip_curvature(wanted, last, v, gravity_share, fixed.dt);
@@ -80,22 +85,24 @@ impl Kernel for Sense<'_, '_> {
                 a_target = L::select(behind, a_target.minimum(follow), a_target);
                 v_wanted = L::select(behind, v_wanted.minimum(safe), v_wanted);
             }
-            let by_request = fixed.has_acceleration_request.gt(half);
-            let asked = line(&block.requests.acceleration, first, t);
-            a_target = L::select(by_request, asked, a_target).clamp(
+            if has_acceleration_requests {
+                let by_request = fixed.has_acceleration_request.gt(half);
+                let asked = line(&block.requests.acceleration, first, t);
+                a_target = L::select(by_request, asked, a_target);
+                v_wanted = L::select(by_request, L::select(asked.lt(zero), zero, v), v_wanted);
+            }
+            a_target = a_target.clamp(
                 L::load(&block.state.accel_min, first),
                 L::load(&block.state.accel_max, first),
             );
-            v_wanted = L::select(by_request, L::select(asked.lt(zero), zero, v), v_wanted);
             let stop = planner::should_stop(v, v_wanted);
 
             motion.desired_curvature = desired;
             motion.offset_target = offset_target;
             block.motion.store(first, motion);
-            // Flags of the driver and the limits stay as they are.
+            // The step, flags of the driver and limits stay as they are; so does an absent lead.
             let state = &mut block.state;
             t.store(&mut state.time, first);
-            fixed.dt.store(&mut state.dt, first);
             v.store(&mut state.v_ego, first);
             motion.acceleration.store(&mut state.a_ego, first);
             motion.yaw_rate.store(&mut state.yaw_rate, first);
@@ -110,10 +117,14 @@ impl Kernel for Sense<'_, '_> {
             v_target.store(&mut state.v_target, first);
             a_target.store(&mut state.a_target, first);
             L::select(stop, one, zero).store(&mut state.should_stop, first);
-            motion.lead_present.store(&mut state.lead_present, first);
-            motion.lead_gap.store(&mut state.lead_d_rel, first);
-            (motion.lead_speed - v).store(&mut state.lead_v_rel, first);
-            motion.lead_acceleration.store(&mut state.lead_a_rel, first);
+            if has_traffic {
+                motion.lead_present.store(&mut state.lead_present, first);
+                motion.lead_gap.store(&mut state.lead_d_rel, first);
+                (motion.lead_speed - v).store(&mut state.lead_v_rel, first);
+                motion.lead_acceleration.store(&mut state.lead_a_rel, first);
+            } else {
+                (zero - v).store(&mut state.lead_v_rel, first);
+            }
         }
     }
 }
