@@ -1,7 +1,6 @@
 //! The executor's memory: one aligned arena, and a pointer to every buffer.
 //!
-//! Everything is taken at load; running allocates nothing, but for products of eight and four
-//! bits (`quantised`), which take their rows anew. Every view of a plan is
+//! Everything is taken at load; running allocates nothing. Every view of a plan is
 //! checked once, here, to lie inside its buffer. That check is what the kernels'
 //! unsafe blocks stand on: a pointer made by [`Memory::f32`] or [`Memory::i64`] may
 //! be moved by any in-range index of its view.

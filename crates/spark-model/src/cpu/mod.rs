@@ -59,7 +59,7 @@ pub use peak::Peaks;
 pub use simd::Isa;
 pub use threads::Pool;
 
-use crate::plan::{ConvStep, LinearStep, Plan, Step, Storage};
+use crate::plan::{Plan, Step, Storage};
 use crate::precision::{Arithmetic, Bf16Products, StepPrecision, Wanted};
 use crate::{ModelError, Precision, Tensor};
 
@@ -88,15 +88,16 @@ impl Prepared {
         arithmetic: Arithmetic,
         pool: &Pool,
     ) -> Result<Self, QuantError> {
-        if matches!(format.precision, Precision::Fp8 | Precision::Fp4)
-            && let Step::Conv(ConvStep { weights, .. }) | Step::Linear(LinearStep { weights, .. }) =
-                step
-        {
-            let (precision, rounds) = (format.precision, format.rounds_result);
-            let activations = arithmetic.activations;
-            let prepared =
-                quantised::PreparedQuantised::new(weights, precision, activations, rounds)?;
-            return Ok(Self::Quantised(Box::new(prepared)));
+        let quantised = quantised::PreparedQuantised::new(
+            isa,
+            step,
+            format.precision,
+            arithmetic.activations,
+            format.rounds_result,
+            pool.threads(),
+        );
+        if let Some(prepared) = quantised {
+            return Ok(Self::Quantised(Box::new(prepared?)));
         }
         Ok(match step {
             Step::Conv(s) if s.is_depthwise() => {
@@ -152,6 +153,8 @@ pub struct Executor {
     memory: Memory,
     scratch: AlignedF32,
     scratch_stride: usize,
+    /// Activations of a product of eight or four bits.
+    activations: AlignedF32,
     isa: Isa,
     pool: Arc<Pool>,
 }
@@ -233,16 +236,36 @@ impl Executor {
         for index in 0..steps.len() {
             steps[index].goes_with_next = goes_with_next(&plan, &steps, index, threads);
         }
-        Ok(Self {
+        let mut executor = Self {
             steps,
             input_rounds,
             memory,
             scratch: AlignedF32::zeros(scratch_stride * threads),
             scratch_stride,
+            activations: AlignedF32::zeros(0),
             isa,
             pool,
             plan,
-        })
+        };
+        executor.make_room();
+        Ok(executor)
+    }
+
+    /// Takes the memory that products of eight and four bits run in, where there is too little.
+    fn make_room(&mut self) {
+        for ready in &self.steps {
+            let Prepared::Quantised(p) = &ready.prepared else {
+                continue;
+            };
+            if p.activations_len() > self.activations.len() {
+                self.activations = AlignedF32::zeros(p.activations_len());
+            }
+            let needed = p.scratch_len(self.isa).next_multiple_of(16);
+            if needed > self.scratch_stride {
+                self.scratch_stride = needed;
+                self.scratch = AlignedF32::zeros(needed * self.pool.threads());
+            }
+        }
     }
 
     /// The plan; products hold no weights any more.
@@ -257,7 +280,7 @@ impl Executor {
 
     /// Bytes of intermediate results and scratch.
     pub fn arena_bytes(&self) -> usize {
-        self.memory.arena_bytes() + 4 * self.scratch.len()
+        self.memory.arena_bytes() + 4 * (self.scratch.len() + self.activations.len())
     }
 
     /// Bytes of packed weights and other constants.
@@ -300,6 +323,7 @@ impl Executor {
         self.steps[index].prepared = prepared.map_err(|source| quantise_error(name, source))?;
         self.steps[index].format = format;
         self.steps[index].reason = wanted.reason;
+        self.make_room();
         for at in [index.saturating_sub(1), index] {
             self.steps[at].goes_with_next =
                 goes_with_next(&self.plan, &self.steps, at, self.pool.threads());
@@ -421,12 +445,13 @@ impl Executor {
                 Ok(())
             }
             (step, Prepared::Quantised(p)) => {
-                let done = match step {
-                    Step::Conv(s) => p.run_conv(isa, s, memory, pool),
-                    Step::Linear(s) => p.run_linear(isa, s, memory, pool),
-                    _ => unreachable!("only products are prepared so"),
+                let room = quantised::Room {
+                    scratch: &scratch,
+                    activations: self.activations.as_mut_slice().as_mut_ptr(),
                 };
-                return done.map_err(|source| quantise_error(&planned.name, source));
+                return p
+                    .run(isa, step, memory, pool, &room)
+                    .map_err(|source| quantise_error(&planned.name, source));
             }
             (Step::Pointwise(s), Prepared::Pointwise(p)) => {
                 p.run(isa, s, memory, pool, &scratch);

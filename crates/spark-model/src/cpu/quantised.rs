@@ -1,55 +1,77 @@
-//! Products whose weights have eight or four bits, by `spark-quant`'s kernels.
+//! Products whose weights have eight or four bits.
 //!
 //! ```text
-//! weights      [out][tap][channels padded to 16]  -> E4M3, one scale per output channel, or NVFP4
-//! activations  [pixel][channels]  -> quantised and back (or left alone)      once per run
-//! task         some rows of patches [row][tap][channels] x some output channels -> results
+//! weights      [out][tap][channels]  -> E4M3, one scale per output channel, or NVFP4     at load
+//! activations  [pixel][channels]     -> quantised and back (or left alone)               per run
+//! task         some rows: patches [row][tap][channels], unless rows lie as they are needed
+//!              for panel: codes -> f32 columns (`panels`), rows times columns (`gemm`)
 //! ```
 //!
 //! Both sides hold exactly the values a tensor core would be given: E4M3 activations share one
-//! scale per tensor, NVFP4 ones have a scale per 16 channels of a pixel and one per tensor.
-//! Products and sums are f32 in `spark-quant`'s fixed order, where a tensor core has an order of
-//! its own. Padding the channels keeps a block of scales inside one tap, as an image quantised
-//! before its patches are gathered has it.
+//! scale per tensor, NVFP4 ones have a scale per 16 channels of a pixel and one per tensor; both
+//! sides are `spark-quant`'s, to the last bit. Products and sums are f32 in the order of the
+//! micro-kernel, where a tensor core has an order of its own.
 //!
-//! This is for judging accuracy and for fewer bytes, not for speed. A run takes memory, unlike
-//! other steps. Deliberately absent: groups and transposed convolutions.
+//! A panel is widened once for all rows of a task, so that weights take few bytes and the products
+//! the time of f32. Deliberately absent: groups and transposed convolutions.
 
+mod panels;
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use spark_quant::gemm::{Epilogue as QuantEpilogue, Input, InputMode};
-use spark_quant::{Cpu, PackedTensor, QuantError, Quantizer, Recipe};
+use spark_quant::block::{Granularity, RoundTrip};
+use spark_quant::scalar::MiniFormat;
+use spark_quant::{Cpu, QuantError, Quantizer, Recipe};
 
-use super::math;
-use super::memory::Memory;
-use super::rounding::round_rows;
+use super::columns::Columns;
+use super::gemm::{Panel, RowsProduct, TileEpilogue, panels, product_rows};
+use super::matmul::TASKS_PER_THREAD;
+use super::memory::{AlignedF32, Memory};
+use super::pointwise::Scratch;
 use super::simd::Isa;
 use super::threads::Pool;
 use crate::Precision;
-use crate::plan::{Activation, ConvStep, Epilogue, LinearStep, View, Weights, Window};
+use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
 use crate::precision::Activations;
+use panels::CodedPanels;
 
-/// Values that share a scale in NVFP4.
-const BLOCK: usize = 16;
-/// Rows of patches of one task.
-const ROWS_PER_TASK: usize = 64;
-/// Output channels of one task.
-const CHANNELS_PER_TASK: usize = 64;
+/// Elements of a task's rows: a part of a core's own cache.
+const ROW_ELEMENTS: usize = 96 << 10;
+/// Fewest rows of a task: a panel widened for fewer would cost as much as its products.
+const LEAST_ROWS: usize = 64;
+/// Most rows of a task.
+const MOST_ROWS: usize = 512;
+/// Activations quantised in one task, at least.
+const LEAST_ACTIVATIONS: usize = 16 * 1024;
 
 /// A linear or convolution step with packed weights.
 pub(crate) struct PreparedQuantised {
-    packed: PackedTensor,
-    /// Channels per tap in the packed depth.
-    padded: usize,
+    weights: CodedPanels,
+    /// Padded to whole vectors.
+    bias: Option<AlignedF32>,
     /// What activations go through.
     activations: Option<Recipe>,
     rounds_result: bool,
+    /// Found at load, as finding it takes memory.
+    cpu: Cpu,
+    geometry: Geometry,
+    /// Whether patches are gathered, or rows are used where they lie.
+    gathers: bool,
+}
+
+/// Memory of one run.
+pub(crate) struct Room<'a> {
+    /// Per thread, [`PreparedQuantised::scratch_len`] elements.
+    pub(crate) scratch: &'a Scratch,
+    /// For quantised activations, [`PreparedQuantised::activations_len`] elements.
+    pub(crate) activations: *mut f32,
 }
 
 /// Recipes of weights and activations.
 fn recipes(precision: Precision) -> (Recipe, Recipe) {
-    use spark_quant::block::Granularity;
-    use spark_quant::scalar::MiniFormat;
     let fp8 = |granularity| Recipe::Fp8 {
         format: MiniFormat::E4m3,
         granularity,
@@ -61,219 +83,224 @@ fn recipes(precision: Precision) -> (Recipe, Recipe) {
 }
 
 impl PreparedQuantised {
-    /// Packs `weights`, which have one group.
+    /// Packs the weights of `step`, if it is one that can be computed here.
     ///
     /// # Errors
     ///
     /// As [`Quantizer::quantize`].
     pub(crate) fn new(
-        weights: &Weights,
+        isa: Isa,
+        step: &Step,
         precision: Precision,
         activations: Activations,
         rounds_result: bool,
-    ) -> Result<Self, QuantError> {
-        let (taps, depth, n) = (weights.taps, weights.in_per_group, weights.out_per_group);
-        let padded = depth.next_multiple_of(BLOCK);
-        let mut rows = vec![0.0; n * taps * padded];
-        let values = weights.values();
-        for (out, row) in rows.chunks_exact_mut((taps * padded).max(1)).enumerate() {
-            for tap in 0..taps {
-                for k in 0..depth {
-                    row[tap * padded + k] = values[(tap * depth + k) * n + out];
-                }
-            }
+        threads: usize,
+    ) -> Option<Result<Self, QuantError>> {
+        if !matches!(precision, Precision::Fp8 | Precision::Fp4) {
+            return None;
         }
-        drop(values);
+        let (geometry, weights, epilogue) = match step {
+            Step::Conv(s) => (Geometry::of_conv(s), &s.weights, &s.epilogue),
+            Step::Linear(s) => (Geometry::of_linear(s), &s.weights, &s.epilogue),
+            _ => return None,
+        };
         let (of_weights, of_activations) = recipes(precision);
-        let quantizer = Quantizer::new(of_weights);
-        Ok(Self {
-            packed: quantizer.quantize(Cpu::one_thread(), &rows, &[n, taps * padded], 1)?,
-            padded,
-            activations: (activations == Activations::Quantised).then_some(of_activations),
+        let coded = match coded(isa, weights, of_weights, precision.bits(), threads) {
+            Ok(coded) => coded,
+            Err(error) => return Some(Err(error)),
+        };
+        let columns = weights.out_per_group.next_multiple_of(isa.lanes());
+        let bias = epilogue.bias.as_ref();
+        let activations = (activations == Activations::Quantised).then_some(of_activations);
+        Some(Ok(Self {
+            weights: coded,
+            bias: bias.map(|bias| AlignedF32::padded(bias, columns)),
+            activations,
             rounds_result,
-        })
+            cpu: Cpu::one_thread(),
+            gathers: !geometry.is_rows_as_they_are(activations.is_some()),
+            geometry,
+        }))
     }
 
-    /// Bytes of codes and scales.
+    /// Bytes of codes, scales and bias.
     pub(crate) fn weight_bytes(&self) -> usize {
-        self.packed.size_bytes()
+        self.weights.size_bytes() + 4 * self.bias.as_ref().map_or(0, AlignedF32::len)
     }
 
     /// What computes the products, in words.
     pub(crate) fn kernel(&self) -> &'static str {
-        match (self.activations, self.packed.format().code_bits()) {
-            (Some(_), 4) => "f32 arithmetic on NVFP4 operands, weights held as NVFP4",
-            (Some(_), _) => "f32 arithmetic on E4M3 operands, weights held as E4M3",
-            (None, 4) => "f32 arithmetic on weights held as NVFP4",
-            (None, _) => "f32 arithmetic on weights held as E4M3",
+        match (self.activations, self.weights.is_nvfp4()) {
+            (Some(_), true) => "f32 arithmetic on NVFP4 operands, weights held as NVFP4",
+            (Some(_), false) => "f32 arithmetic on E4M3 operands, weights held as E4M3",
+            (None, true) => "f32 arithmetic on weights held as NVFP4",
+            (None, false) => "f32 arithmetic on weights held as E4M3",
         }
     }
 
-    /// Runs a linear step.
+    /// Elements of scratch a thread needs: a panel, and patches where they are gathered.
+    pub(crate) fn scratch_len(&self, isa: Isa) -> usize {
+        let patches = match self.gathers {
+            true => self.rows_per_task().min(self.geometry.rows()) * self.weights.k(),
+            false => 0,
+        };
+        self.weights.widest(isa) + patches
+    }
+
+    /// Elements of quantised activations.
+    pub(crate) fn activations_len(&self) -> usize {
+        match self.activations {
+            Some(_) => self.geometry.pixels() * self.geometry.channels,
+            None => 0,
+        }
+    }
+
+    /// Rows of a task; the last ones may have fewer.
+    fn rows_per_task(&self) -> usize {
+        (ROW_ELEMENTS / self.weights.k().max(1)).clamp(LEAST_ROWS, MOST_ROWS)
+    }
+
+    /// Runs the step it was prepared for.
     ///
     /// # Errors
     ///
     /// [`QuantError::NotFinite`] if an activation to be quantised is not.
-    pub(crate) fn run_linear(
+    pub(crate) fn run(
         &self,
         isa: Isa,
-        step: &LinearStep,
+        step: &Step,
         memory: &Memory,
         pool: &Pool,
+        room: &Room<'_>,
     ) -> Result<(), QuantError> {
-        let row_strides = |view: &View| [0, view.axes[0].stride, 0];
-        let geometry = Geometry {
-            input: [1, step.x.axes[0].extent, 1],
-            output: [1, step.y.axes[0].extent, 1],
-            channels: [step.x.axes[1].extent, step.y.axes[1].extent],
-            window: Window {
-                kernel: [1, 1],
-                stride: [1, 1],
-                dilation: [1, 1],
-                pad: [0, 0],
+        let (x, y, epilogue, strides): (_, _, _, fn(&View) -> [isize; 3]) = match step {
+            Step::Conv(s) => (&s.x, &s.y, &s.epilogue, |v| {
+                [0, 2, 3].map(|a| v.axes[a].stride)
+            }),
+            Step::Linear(s) => (&s.x, &s.y, &s.epilogue, |v| [0, v.axes[0].stride, 0]),
+            _ => return Ok(()),
+        };
+        let x = Place {
+            start: memory.f32(x),
+            strides: strides(x),
+        };
+        let x = match self.activations {
+            Some(recipe) => self.quantise(recipe, &x, room.activations, pool)?,
+            None => x,
+        };
+        let job = Job {
+            isa,
+            prepared: self,
+            x,
+            y: Place {
+                start: memory.f32(y),
+                strides: strides(y),
             },
+            residual: epilogue.residual.as_ref().map(|view| Place {
+                start: memory.f32(view),
+                strides: strides(view),
+            }),
+            epilogue,
         };
-        let places = Places {
-            x: memory.f32(&step.x),
-            x_strides: row_strides(&step.x),
-            y: memory.f32(&step.y),
-            y_strides: row_strides(&step.y),
-            residual: residual(&step.epilogue, memory, row_strides),
-        };
-        self.run(isa, &geometry, &places, &step.epilogue, pool)
+        job.run(pool, room.scratch);
+        Ok(())
     }
 
-    /// Runs a convolution.
-    ///
-    /// # Errors
-    ///
-    /// As [`PreparedQuantised::run_linear`].
-    pub(crate) fn run_conv(
+    /// The left side as it enters the products, `[pixel][channels]` at `to`.
+    fn quantise(
         &self,
-        isa: Isa,
-        step: &ConvStep,
-        memory: &Memory,
+        recipe: Recipe,
+        x: &Place,
+        to: *mut f32,
         pool: &Pool,
-    ) -> Result<(), QuantError> {
-        let strides = |view: &View| [0, 2, 3].map(|axis| view.axes[axis].stride);
-        let extents = |view: &View| [0, 2, 3].map(|axis| view.axes[axis].extent);
-        let geometry = Geometry {
-            input: extents(&step.x),
-            output: extents(&step.y),
-            channels: [step.x.axes[1].extent, step.y.axes[1].extent],
-            window: step.window,
+    ) -> Result<Place, QuantError> {
+        let (pixels, channels) = (self.geometry.pixels(), self.geometry.channels);
+        let parts = (pixels * channels / LEAST_ACTIVATIONS)
+            .clamp(1, TASKS_PER_THREAD * pool.threads())
+            .min(pixels.max(1));
+        let range = |part: usize| pixels * part / parts..pixels * (part + 1) / parts;
+        let [_, height, width] = self.geometry.input.map(|extent| extent as isize);
+        let row = channels as isize;
+        let copied = Place {
+            start: to,
+            strides: [height * width * row, width * row, row],
         };
-        let places = Places {
-            x: memory.f32(&step.x),
-            x_strides: strides(&step.x),
-            y: memory.f32(&step.y),
-            y_strides: strides(&step.y),
-            residual: residual(&step.epilogue, memory, strides),
-        };
-        self.run(isa, &geometry, &places, &step.epilogue, pool)
-    }
-
-    fn run(
-        &self,
-        isa: Isa,
-        geometry: &Geometry,
-        places: &Places,
-        epilogue: &Epilogue,
-        pool: &Pool,
-    ) -> Result<(), QuantError> {
-        let image = self.image(geometry, places)?;
-        let (image, image_ref) = (&image, places);
-        let m: usize = geometry.output.iter().product();
-        let n = geometry.channels[1];
-        let row_parts = m.div_ceil(ROWS_PER_TASK).max(1);
-        // Few rows: the work is shared out by channels as well.
-        let channel_parts = match row_parts < 2 * pool.threads() {
-            true => n.div_ceil(CHANNELS_PER_TASK).max(1),
-            false => 1,
-        };
+        let cpu = self.cpu;
+        let largest = AtomicU32::new(0);
         let failure = Mutex::new(None);
-        pool.run(row_parts * channel_parts, |task| {
-            let (row_part, channel_part) = (task / channel_parts, task % channel_parts);
-            let rows = m * row_part / row_parts..m * (row_part + 1) / row_parts;
-            let channels = n * channel_part / channel_parts..n * (channel_part + 1) / channel_parts;
-            let job = Job {
-                isa,
-                geometry,
-                places: image_ref,
-                epilogue,
-                rows,
-                channels,
-            };
-            if let Err(error) = self.part(&job, image)
-                && let Ok(mut failure) = failure.lock()
-            {
-                *failure = Some(error);
+        let places = &(x, &copied);
+        pool.run(parts, |part| {
+            let pixels = range(part);
+            let (x, copied) = places;
+            for pixel in pixels.clone() {
+                let from = x.at(index_of(pixel, self.geometry.input));
+                // SAFETY: the pixel lies inside a view checked at load, whose channels have unit
+                // stride by the step's contract; `to` has room for all pixels.
+                unsafe {
+                    let to = copied.start.add(pixel * channels);
+                    std::ptr::copy_nonoverlapping(from.cast_const(), to, channels);
+                }
+            }
+            // SAFETY: just written, and by no other task.
+            let values = unsafe { copied.pixels(&pixels, channels) };
+            match RoundTrip::largest(cpu, values) {
+                // Magnitudes are in the order of their bits.
+                Ok(value) => _ = largest.fetch_max(value.to_bits(), Ordering::Relaxed),
+                Err(error) => keep_first(&failure, pixels.start, error),
+            }
+        });
+        if let Ok(Some((_, error))) = failure.into_inner() {
+            return Err(error);
+        }
+        let trip = RoundTrip::new(recipe, f32::from_bits(largest.into_inner()))?;
+        let failure = Mutex::new(None);
+        pool.run(parts, |part| {
+            let pixels = range(part);
+            // SAFETY: written above; tasks have pixels of their own.
+            let values = unsafe { places.1.pixels(&pixels, channels) };
+            if let Err(error) = trip.apply(cpu, values, channels) {
+                keep_first(&failure, pixels.start, error);
             }
         });
         match failure.into_inner() {
-            Ok(Some(error)) => Err(error),
-            _ => Ok(()),
+            Ok(Some((_, error))) => Err(error),
+            _ => Ok(copied),
         }
     }
+}
 
-    /// The left side, `[pixels][channels]`, as it enters the products.
-    fn image(&self, geometry: &Geometry, places: &Places) -> Result<Vec<f32>, QuantError> {
-        let [n, h, w] = geometry.input;
-        let channels = geometry.channels[0];
-        let mut values = Vec::with_capacity(n * h * w * channels);
-        for pixel in 0..n * h * w {
-            let [b, y, x] = [pixel / (h * w), pixel / w % h, pixel % w];
-            let at = offset(places.x_strides, [b, y, x]);
-            // SAFETY: the pixel lies inside a view checked at load, and channels have unit stride
-            // by the step's contract.
-            let row = unsafe { std::slice::from_raw_parts(places.x.offset(at), channels) };
-            values.extend_from_slice(row);
-        }
-        if let Some(recipe) = self.activations
-            && !values.is_empty()
-        {
-            let shape = [n * h * w, channels];
-            Quantizer::new(recipe).round_trip_in_place(
-                Cpu::one_thread(),
-                &mut values,
-                &shape,
-                1,
-            )?;
-        }
-        Ok(values)
+/// Keeps the error of the part that begins first, whichever thread comes first.
+fn keep_first(kept: &Mutex<Option<(usize, QuantError)>>, start: usize, error: QuantError) {
+    if let Ok(mut kept) = kept.lock()
+        && kept.as_ref().is_none_or(|(first, _)| start < *first)
+    {
+        *kept = Some((start, error));
     }
+}
 
-    /// Some rows and channels of the result.
-    fn part(&self, job: &Job<'_>, image: &[f32]) -> Result<(), QuantError> {
-        let (n_rows, n_channels) = (job.rows.len(), job.channels.len());
-        if n_rows == 0 || n_channels == 0 {
-            return Ok(());
+/// Quantises `weights`, which have one group, along the input channels of a tap.
+fn coded(
+    isa: Isa,
+    weights: &Weights,
+    recipe: Recipe,
+    bits: u32,
+    threads: usize,
+) -> Result<CodedPanels, QuantError> {
+    let (taps, depth, n) = (weights.taps, weights.in_per_group, weights.out_per_group);
+    let padded = CodedPanels::padded(bits, depth);
+    let mut rows = vec![0.0; n * taps * padded];
+    let values = weights.values();
+    for (out, row) in rows.chunks_exact_mut((taps * padded).max(1)).enumerate() {
+        for tap in 0..taps {
+            for k in 0..depth {
+                row[tap * padded + k] = values[(tap * depth + k) * n + out];
+            }
         }
-        let depth = self.packed.depth();
-        let mut patches = vec![0.0; n_rows * depth];
-        for (row, patch) in job.rows.clone().zip(patches.chunks_exact_mut(depth.max(1))) {
-            job.geometry.gather(image, row, self.padded, patch);
-        }
-        let cpu = Cpu::one_thread();
-        let input = Input::F32(&patches);
-        let prepared = self.packed.prepare(cpu, input, n_rows, InputMode::Exact)?;
-        let mut sums = vec![0.0; n_rows * n_channels];
-        let first = job.channels.start;
-        self.packed
-            .gemm_rows(cpu, &prepared, first, QuantEpilogue::default(), &mut sums)?;
-        for (i, row) in job.rows.clone().enumerate() {
-            // SAFETY: the row lies inside views checked at load, results have unit channel stride
-            // by the step's contract, and tasks have disjoint rows or channels.
-            unsafe {
-                job.finish(
-                    row,
-                    |channel| sums[channel * n_rows + i],
-                    self.rounds_result,
-                )
-            };
-        }
-        Ok(())
     }
+    drop(values);
+    let cpu = Cpu::detect().with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
+    let packed = Quantizer::new(recipe).quantize(cpu, &rows, &[n, taps * padded], 1)?;
+    CodedPanels::new(isa, &packed, [taps, depth])
 }
 
 /// Shapes of one product; a matrix product is a convolution over `[1, rows, 1]`.
@@ -282,127 +309,280 @@ struct Geometry {
     input: [usize; 3],
     /// Samples, height and width written.
     output: [usize; 3],
-    /// Channels read and written.
-    channels: [usize; 2],
+    /// Channels read.
+    channels: usize,
     window: Window,
+    /// Whether pixels of the operand lie evenly spaced.
+    is_even: bool,
 }
 
 impl Geometry {
-    /// The patch under result `row`, `[tap][padded channels]`; taps outside stay zero.
-    fn gather(&self, image: &[f32], row: usize, padded: usize, patch: &mut [f32]) {
-        let [_, oh, ow] = self.output;
+    fn of_linear(step: &LinearStep) -> Self {
+        Self {
+            input: [1, step.x.axes[0].extent, 1],
+            output: [1, step.y.axes[0].extent, 1],
+            channels: step.x.axes[1].extent,
+            window: Window {
+                kernel: [1, 1],
+                stride: [1, 1],
+                dilation: [1, 1],
+                pad: [0, 0],
+            },
+            is_even: true,
+        }
+    }
+
+    fn of_conv(step: &ConvStep) -> Self {
+        let extents = |view: &View| [0, 2, 3].map(|axis| view.axes[axis].extent);
+        let strides = [0, 2, 3].map(|axis| step.x.axes[axis].stride);
+        Self {
+            input: extents(&step.x),
+            output: extents(&step.y),
+            channels: step.x.axes[1].extent,
+            window: step.window,
+            is_even: even_stride(extents(&step.x), strides).is_some(),
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.output.iter().product()
+    }
+
+    fn pixels(&self) -> usize {
+        self.input.iter().product()
+    }
+
+    /// Whether a row of the product is a pixel, and pixels are `copied` or evenly spaced anyway.
+    fn is_rows_as_they_are(&self, copied: bool) -> bool {
+        let window = &self.window;
+        window.kernel == [1, 1]
+            && window.stride == [1, 1]
+            && window.pad == [0, 0]
+            && self.input == self.output
+            && (copied || self.is_even)
+    }
+
+    /// The patch under result `row`, `[tap][channels]`; taps outside are zeros.
+    ///
+    /// # Safety
+    ///
+    /// `x` must be where the operand is.
+    unsafe fn gather(&self, x: &Place, row: usize, patch: &mut [f32]) {
         let [_, h, w] = self.input;
-        let channels = self.channels[0];
-        let (b, oy, ox) = (row / (oh * ow), row / ow % oh, row % ow);
-        for (tap, to) in patch.chunks_exact_mut(padded).enumerate() {
+        let [b, oy, ox] = index_of(row, self.output);
+        for (tap, to) in patch.chunks_exact_mut(self.channels).enumerate() {
             let (ky, kx) = (tap / self.window.kernel[1], tap % self.window.kernel[1]);
             let source = |out: usize, tap: usize, axis: usize, extent: usize| {
                 let reach = out * self.window.stride[axis] + tap * self.window.dilation[axis];
                 let at = reach.checked_sub(self.window.pad[axis])?;
                 (at < extent).then_some(at)
             };
-            if let (Some(y), Some(x)) = (source(oy, ky, 0, h), source(ox, kx, 1, w)) {
-                let start = ((b * h + y) * w + x) * channels;
-                to[..channels].copy_from_slice(&image[start..start + channels]);
+            match (source(oy, ky, 0, h), source(ox, kx, 1, w)) {
+                (Some(y), Some(x_at)) => {
+                    let from = x.at([b, y, x_at]).cast_const();
+                    // SAFETY: a pixel of the operand, whose channels have unit stride.
+                    to.copy_from_slice(unsafe { std::slice::from_raw_parts(from, self.channels) });
+                }
+                _ => to.fill(0.0),
             }
         }
     }
 }
 
-/// Where operands and results are; strides over samples, rows and columns.
-struct Places {
-    x: *const f32,
-    x_strides: [isize; 3],
-    y: *mut f32,
-    y_strides: [isize; 3],
-    residual: Option<(*const f32, [isize; 3])>,
+/// Position in `extents` of element `index`.
+fn index_of(index: usize, [_, height, width]: [usize; 3]) -> [usize; 3] {
+    [
+        index / (height * width),
+        index / width % height,
+        index % width,
+    ]
+}
+
+/// From one element to the next, if they are as far apart everywhere.
+fn even_stride(extents: [usize; 3], strides: [isize; 3]) -> Option<isize> {
+    let (mut stride, mut inner) = (None, 1);
+    for (extent, step) in extents.into_iter().zip(strides).rev() {
+        if extent > 1 {
+            match stride {
+                None => stride = Some(step),
+                Some(stride) if step == stride * inner => {}
+                Some(_) => return None,
+            }
+        }
+        inner *= extent as isize;
+    }
+    Some(stride.unwrap_or(0))
+}
+
+/// Where an operand or result is; strides over samples, rows and columns.
+struct Place {
+    start: *mut f32,
+    strides: [isize; 3],
 }
 
 // SAFETY: the pointers go into buffers that outlive the run; tasks write disjoint parts.
-unsafe impl Sync for Places {}
+unsafe impl Sync for Place {}
 
-fn residual(
-    epilogue: &Epilogue,
-    memory: &Memory,
-    strides: impl Fn(&View) -> [isize; 3],
-) -> Option<(*const f32, [isize; 3])> {
-    let view = epilogue.residual.as_ref()?;
-    Some((memory.f32(view).cast_const(), strides(view)))
-}
+impl Place {
+    fn at(&self, index: [usize; 3]) -> *mut f32 {
+        let offsets = self.strides.iter().zip(index);
+        let offset = offsets.map(|(stride, i)| stride * i as isize).sum();
+        self.start.wrapping_offset(offset)
+    }
 
-fn offset(strides: [isize; 3], at: [usize; 3]) -> isize {
-    strides
-        .iter()
-        .zip(at)
-        .map(|(stride, i)| stride * i as isize)
-        .sum()
-}
-
-/// One task.
-struct Job<'a> {
-    isa: Isa,
-    geometry: &'a Geometry,
-    places: &'a Places,
-    epilogue: &'a Epilogue,
-    rows: std::ops::Range<usize>,
-    channels: std::ops::Range<usize>,
-}
-
-impl Job<'_> {
-    /// Bias, residual, activation and rounding of the sums of one row, and storing them.
+    /// The values of some pixels that lie side by side.
     ///
     /// # Safety
     ///
-    /// `row` and the channels must exist in the views and not be written elsewhere.
-    unsafe fn finish(&self, row: usize, sum: impl Fn(usize) -> f32, rounds: bool) {
-        let [_, oh, ow] = self.geometry.output;
-        let at = [row / (oh * ow), row / ow % oh, row % ow];
-        let first = self.channels.start as isize;
-        let n = self.channels.len();
-        let epilogue = self.epilogue;
-        let y = self
-            .places
-            .y
-            .wrapping_offset(offset(self.places.y_strides, at) + first);
-        let residual = self.places.residual.map(|(p, strides)| {
-            let start = p.wrapping_offset(offset(strides, at) + first);
-            // SAFETY: the residual has the result's shape and unit channel stride. It may be the
-            // result's own memory, so it is read by value before that is written.
-            (0..n).map(move |i| unsafe { *start.add(i) })
-        });
-        let late = residual.clone().filter(|_| !epilogue.residual_first);
-        let late: Option<Vec<f32>> = late.map(Iterator::collect);
-        let early = residual.filter(|_| epilogue.residual_first);
-        let early: Vec<f32> = early.map_or_else(Vec::new, Iterator::collect);
+    /// They must, and nobody else may use them meanwhile.
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "a place is a pointer; the caller vouches for exclusive use"
+    )]
+    unsafe fn pixels(&self, pixels: &Range<usize>, channels: usize) -> &mut [f32] {
         // SAFETY: by the caller's word.
-        let out = unsafe { std::slice::from_raw_parts_mut(y, n) };
-        for (i, value) in out.iter_mut().enumerate() {
-            let bias = epilogue
-                .bias
-                .as_ref()
-                .map_or(0.0, |b| b[self.channels.start + i]);
-            *value = sum(i) + bias + early.get(i).copied().unwrap_or(0.0);
-            if let Activation::Clamp { low, high } = epilogue.activation {
-                // Comparisons that keep NaN.
-                if *value < low {
-                    *value = low;
-                }
-                if *value > high {
-                    *value = high;
-                }
-            }
-        }
-        // SAFETY: `y` has `n` elements.
         unsafe {
-            if let Activation::Function(function) = epilogue.activation {
-                math::apply_rows(self.isa, function, &[y], n);
-            }
-            for (i, add) in late.iter().flatten().enumerate() {
-                *y.add(i) += add;
-            }
-            if rounds {
-                round_rows(self.isa, &[y], n);
+            let start = self.start.add(pixels.start * channels);
+            std::slice::from_raw_parts_mut(start, pixels.len() * channels)
+        }
+    }
+}
+
+/// One run of a step.
+struct Job<'a> {
+    isa: Isa,
+    prepared: &'a PreparedQuantised,
+    x: Place,
+    y: Place,
+    residual: Option<Place>,
+    epilogue: &'a Epilogue,
+}
+
+impl Job<'_> {
+    fn run(&self, pool: &Pool, scratch: &Scratch) {
+        let (isa, prepared) = (self.isa, self.prepared);
+        let m = prepared.geometry.rows();
+        let n_panels = panels(isa, prepared.weights.n()).count();
+        let row_parts = m.div_ceil(prepared.rows_per_task());
+        // Few rows are shared out by panels.
+        let panel_parts = match row_parts < pool.threads() {
+            true => n_panels.min(TASKS_PER_THREAD * pool.threads()).max(1),
+            false => 1,
+        };
+        pool.run_in_slots(row_parts * panel_parts, |slot, task| {
+            let (row_part, panel_part) = (task / panel_parts, task % panel_parts);
+            let rows = m * row_part / row_parts..m * (row_part + 1) / row_parts;
+            let share =
+                n_panels * panel_part / panel_parts..n_panels * (panel_part + 1) / panel_parts;
+            let room = scratch.part(slot);
+            // SAFETY: slots have scratch of their own, of the length asked for; tasks have rows or
+            // panels of their own.
+            unsafe { self.part(rows, share, room) };
+        });
+    }
+
+    /// Some rows of some panels.
+    ///
+    /// # Safety
+    ///
+    /// `room` must have [`PreparedQuantised::scratch_len`] elements; rows and panels must not be
+    /// computed elsewhere meanwhile.
+    unsafe fn part(&self, rows: Range<usize>, share: Range<usize>, room: *mut f32) {
+        let PreparedQuantised {
+            weights, geometry, ..
+        } = self.prepared;
+        let (k, widest) = (weights.k(), weights.widest(self.isa));
+        // SAFETY: as long as the caller says.
+        let widened = unsafe { std::slice::from_raw_parts_mut(room, widest) };
+        let patches = room.wrapping_add(widest);
+        if self.prepared.gathers {
+            for (i, row) in rows.clone().enumerate() {
+                // SAFETY: as above; `x` is where the operand is.
+                unsafe {
+                    let patch = std::slice::from_raw_parts_mut(patches.add(i * k), k);
+                    geometry.gather(&self.x, row, patch);
+                }
             }
         }
+        for panel in panels(self.isa, weights.n())
+            .skip(share.start)
+            .take(share.len())
+        {
+            weights.widen(self.isa, panel, widened);
+            let mut first = rows.start;
+            while first < rows.end {
+                let last = self.run_end(first, rows.end);
+                let x = match self.prepared.gathers {
+                    true => (patches.wrapping_add((first - rows.start) * k), k as isize),
+                    false => self.evenly(&self.x, first),
+                };
+                // SAFETY: rows exist in views checked at load, or were just gathered; results
+                // have unit channel stride by the step's contract.
+                unsafe { self.product(x, first..last, panel, widened) };
+                first = last;
+            }
+        }
+    }
+
+    /// Where a run of rows that begins at `first` ends: all that is evenly spaced.
+    fn run_end(&self, first: usize, last: usize) -> usize {
+        let output = self.prepared.geometry.output;
+        let is_even = |place: &Place| even_stride(output, place.strides).is_some();
+        match is_even(&self.y) && self.residual.as_ref().is_none_or(is_even) {
+            true => last,
+            false => last.min((first / output[2] + 1) * output[2]),
+        }
+    }
+
+    /// Row `first` of `place`, and how far apart rows of a run are.
+    fn evenly(&self, place: &Place, first: usize) -> (*mut f32, isize) {
+        let output = self.prepared.geometry.output;
+        let stride = even_stride(output, place.strides).unwrap_or(place.strides[2]);
+        (place.at(index_of(first, output)), stride)
+    }
+
+    /// A run of rows times one widened panel.
+    ///
+    /// # Safety
+    ///
+    /// The rows must exist in operand and result, and not be written elsewhere meanwhile.
+    unsafe fn product(
+        &self,
+        (x, x_stride): (*mut f32, isize),
+        rows: Range<usize>,
+        panel: Panel,
+        widened: &[f32],
+    ) {
+        let prepared = self.prepared;
+        let from = |(start, stride): (*mut f32, isize)| (start.wrapping_add(panel.column), stride);
+        let (y, y_stride) = from(self.evenly(&self.y, rows.start));
+        let (residual, residual_stride) = match &self.residual {
+            Some(place) => from(self.evenly(place, rows.start)),
+            None => (std::ptr::null_mut(), 0),
+        };
+        let product = RowsProduct {
+            x: x.cast_const(),
+            x_stride,
+            y,
+            y_stride,
+            residual: residual.cast_const(),
+            residual_stride,
+            m: rows.len(),
+            k: prepared.weights.k(),
+            n: prepared.weights.n() - panel.column,
+            columns: Columns::F32,
+            epilogue: TileEpilogue {
+                bias: prepared.bias.as_ref().map_or(std::ptr::null(), |bias| {
+                    bias.as_slice()[panel.column..].as_ptr()
+                }),
+                activation: self.epilogue.activation,
+                residual_first: self.epilogue.residual_first,
+                rounded: prepared.rounds_result,
+                isa: self.isa,
+            },
+        };
+        let alone = Panel { column: 0, ..panel };
+        // SAFETY: the caller's word; the panel was widened for this instruction set.
+        unsafe { product_rows(self.isa, &product, widened.as_ptr(), alone, (0, rows.len())) };
     }
 }

@@ -202,18 +202,14 @@ fn bits(graph: &Graph, precision: Precision, arithmetic: Arithmetic, threads: us
 fn no_precision_depends_on_the_number_of_threads() {
     for model in ZooModel::ALL {
         let graph = model.build(1);
-        // Without optimisation eight and four bits are slow; the policy network has every kind
-        // of product they take.
-        let narrow = model == ZooModel::ALL[1];
-        for precision in Precision::ALL
-            .into_iter()
-            .filter(|p| narrow || p.bits() == 16)
-        {
+        for precision in Precision::ALL {
             let both_sides = Arithmetic {
                 bf16_products: Bf16Products::MultiplyAdd,
                 ..Arithmetic::default()
             };
-            for arithmetic in [Arithmetic::default(), both_sides] {
+            let ways = [Arithmetic::default(), both_sides];
+            let differ = usize::from(precision == Precision::Bf16);
+            for arithmetic in ways.into_iter().take(1 + differ) {
                 let want = bits(&graph, precision, arithmetic, 1);
                 for threads in [2, 3, 7] {
                     let got = bits(&graph, precision, arithmetic, threads);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use spark_model::cpu::{Executor, Isa, Pool};
 use spark_model::graph::{Conv, Dim, Gemm, Graph, Op, Padding, PoolKind, Unary, bind};
 use spark_model::plan::lower;
+use spark_model::precision::{Arithmetic, Wanted};
 use spark_model::zoo::Stream;
-use spark_model::{DType, ModelRunner, RunOptions, Tensor, zoo};
+use spark_model::{DType, ModelRunner, Precision, RunOptions, Tensor, zoo};
 
 use spark_testing::Watch;
 
@@ -19,10 +20,14 @@ fn networks() -> [(&'static str, Graph); 3] {
     ]
 }
 
-fn executor(graph: &Graph, isa: Isa, threads: usize) -> Executor {
+fn executor(graph: &Graph, isa: Isa, threads: usize, precision: Precision) -> Executor {
     let bound = bind(graph, &[]).expect("the zoo's shapes are fixed");
     let plan = lower(&bound).expect("lowers");
-    let mut executor = Executor::new(plan, isa, Arc::new(Pool::new(threads))).expect("fits");
+    let pool = Arc::new(Pool::new(threads));
+    let formats = Wanted::from(precision).assign(&plan);
+    let arithmetic = Arithmetic::default();
+    let mut executor =
+        Executor::with_precisions(plan, isa, pool, &formats, arithmetic).expect("fits");
     for i in 0..executor.plan().inputs.len() {
         let port = &executor.plan().inputs[i];
         let (dtype, shape) = (port.dtype, port.shape.clone());
@@ -39,10 +44,12 @@ fn executor(graph: &Graph, isa: Isa, threads: usize) -> Executor {
 fn a_run_takes_no_memory() {
     for (name, graph) in networks() {
         for isa in Isa::available() {
-            let mut executor = executor(&graph, isa, 1);
-            let watch = Watch::start();
-            executor.run().expect("runs");
-            assert_eq!(watch.requests(), 0, "{name} on {isa:?}");
+            for precision in Precision::ALL {
+                let mut executor = executor(&graph, isa, 1, precision);
+                let watch = Watch::start();
+                executor.run().expect("runs");
+                assert_eq!(watch.requests(), 0, "{name} in {precision} on {isa:?}");
+            }
         }
     }
 }
@@ -51,7 +58,7 @@ fn a_run_takes_no_memory() {
 fn bits_do_not_depend_on_the_number_of_threads() {
     for (name, graph) in networks() {
         let outputs = |threads| -> Vec<Vec<u32>> {
-            let mut executor = executor(&graph, Isa::detect(), threads);
+            let mut executor = executor(&graph, Isa::detect(), threads, Precision::Fp32);
             executor.run().expect("runs");
             let ports = 0..executor.plan().outputs.len();
             let bits = |i| {

@@ -18,6 +18,7 @@ pub(crate) mod mx;
 pub(crate) mod nvfp4;
 pub(crate) mod plain;
 mod policy;
+mod round_trip;
 pub(crate) mod rows;
 pub mod stochastic;
 
@@ -31,6 +32,7 @@ use crate::simd::Cpu;
 
 pub use hadamard::Rotation;
 pub use policy::NonFinite;
+pub use round_trip::RoundTrip;
 
 /// Which of the two published NVFP4 formulas is followed, to the last bit (all steps in f32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

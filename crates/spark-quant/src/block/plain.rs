@@ -85,12 +85,7 @@ pub(crate) fn quantize(
             &mut codes,
             crate::threads::Granule { src: 16, dst: 16 },
             |values, codes| {
-                cpu.run(Encode {
-                    values,
-                    codes,
-                    scale,
-                    element,
-                });
+                encode(cpu, values, codes, scale, element);
             },
         );
         return Some((
@@ -179,6 +174,16 @@ fn quantize_band(
         }
     }
     largest
+}
+
+/// Codes of finite `values` under one scale.
+pub(crate) fn encode(cpu: Cpu, values: &[f32], codes: &mut [u8], scale: f32, element: Element) {
+    cpu.run(Encode {
+        values,
+        codes,
+        scale,
+        element,
+    });
 }
 
 struct Encode<'a> {
