@@ -169,7 +169,7 @@ fn quantize_group<F: MiniFloat, S: Simd>(
     for magnitude in magnitudes {
         largest = s.max_i(largest, s.to_bits(magnitude));
     }
-    let amax = s.row_max(&magnitudes);
+    let amax = s.row_max_abs(&magnitudes);
     let mut code = scale_code::<F, S>(s, amax, rule);
     if rule == MxScale::Mse {
         code = best_of_three::<F, S>(s, vectors, code);
@@ -178,27 +178,37 @@ fn quantize_group<F: MiniFloat, S: Simd>(
 
     let mut factors = [0.0; GROUP];
     s.store(reciprocal(s, code), &mut factors);
-    let block_bytes = BLOCK / 8 * F::SPEC.bits() as usize;
-    for ((block, codes), factor) in vectors
-        .chunks_exact(2)
-        .zip(codes.chunks_exact_mut(block_bytes))
-        .zip(factors)
-    {
-        let factor = s.splat(factor);
-        // Here and not with the first loads: requests spread over the arithmetic find room.
-        s.prefetch(&block[0], AHEAD_BYTES);
-        s.prefetch(&block[1], AHEAD_BYTES);
-        for (half, codes) in block.iter().zip(codes.chunks_exact_mut(block_bytes / 2)) {
-            let scaled = s.mul(s.load(half), factor);
-            let lanes = if F::SPEC.bits() == 4 {
-                s.encode_e2m1(scaled, scaled)
-            } else {
-                encode_finite::<F, S>(s, scaled)
-            };
-            store_codes::<F, S>(s, lanes, codes);
+    if F::SPEC.bits() == 4 {
+        encode_lines(s, vectors, &factors, codes.as_chunks_mut().0);
+    } else {
+        let vector_bytes = 2 * F::SPEC.bits() as usize;
+        for (i, codes) in codes.chunks_exact_mut(vector_bytes).enumerate() {
+            s.prefetch(&vectors[i], AHEAD_BYTES);
+            let scaled = s.mul(s.load(&vectors[i]), s.splat(factors[i / 2]));
+            store_codes::<F, S>(s, encode_finite::<F, S>(s, scaled), codes);
         }
     }
     largest
+}
+
+/// E2M1 codes of a group. No rule chooses a scale that leaves magnitudes of sixteen.
+#[inline(always)]
+fn encode_lines<S: Simd>(
+    s: S,
+    vectors: &[[f32; 16]],
+    factors: &[f32; GROUP],
+    lines: &mut [[u8; LINE_BYTES]],
+) {
+    for (line, codes) in lines.iter_mut().enumerate() {
+        let mut scaled = [s.splat(0.0); 8];
+        for i in 0..8 {
+            let idx = 8 * line + i;
+            // Here and not with the first loads: requests spread over the arithmetic find room.
+            s.prefetch(&vectors[idx], AHEAD_BYTES);
+            scaled[i] = s.mul(s.load(&vectors[idx]), s.splat(factors[idx / 2]));
+        }
+        s.encode_e2m1_line(&scaled, &scaled, codes);
+    }
 }
 
 /// `2^(127 - code)` for codes 0..=254.
@@ -299,10 +309,6 @@ fn best_of_three<F: MiniFloat, S: Simd>(s: S, vectors: &[[f32; 16]], code: S::U)
 #[inline(always)]
 fn store_codes<F: MiniFloat, S: Simd>(s: S, lanes: S::U, codes: &mut [u8]) {
     match F::SPEC.bits() {
-        4 => s.store_nibbles(
-            lanes,
-            codes.first_chunk_mut().expect("eight bytes per half block"),
-        ),
         8 => s.store_u8(
             lanes,
             codes

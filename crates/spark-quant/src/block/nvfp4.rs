@@ -17,7 +17,8 @@ use crate::scalar::lanes::{decode, encode_magnitude};
 use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::{E4m3, MiniFormat};
 use crate::simd::{
-    AHEAD_BYTES, Cpu, Kernel, PIECE, PIECES, Simd, Sink, WINDOW, array, values_before_line, woven,
+    AHEAD_BYTES, Cpu, Kernel, LINE_BYTES, PIECE, PIECES, Simd, Sink, WINDOW, array,
+    values_before_line, woven,
 };
 use crate::threads::{Granule2, map_parts, zip_parts_2};
 
@@ -181,15 +182,8 @@ impl Quantize<'_> {
         let (values_lead, values) = self.values.split_at(n_lead * BLOCK);
         let (codes_lead, codes) = self.codes.split_at_mut(n_lead * BLOCK / 2);
         let (scales_lead, scales) = self.scales.split_at_mut(n_lead);
-        // The pass over the tensor for its largest magnitude ended at its end, so that part is still in
-        // the caches; the second pass starts there.
-        let chunks = values.chunks(WINDOW);
-        let codes = codes.chunks_mut(WINDOW / 2);
-        let scales = scales.chunks_mut(WINDOW / BLOCK);
-        for ((values, codes), scales) in chunks.zip(codes).zip(scales).rev() {
-            quantize_chunk::<S, SEARCH>(s, values, rule, codes, scales);
-        }
-        quantize_chunk::<S, SEARCH>(s, values_lead, rule, codes_lead, scales_lead);
+        quantize_blocks::<S, SEARCH>(s, values, rule, codes, scales);
+        quantize_blocks::<S, SEARCH>(s, values_lead, rule, codes_lead, scales_lead);
         if rule.stream {
             s.fence();
         }
@@ -206,8 +200,22 @@ struct Rule {
     stream: bool,
 }
 
+/// The group to visit at `step` out of `n`: windows from the last to the first. The pass over the tensor
+/// for its largest magnitude ended at its end, so that part is still in the caches.
 #[inline(always)]
-fn quantize_chunk<S: Simd, const SEARCH: bool>(
+fn visit(step: usize, n: usize) -> usize {
+    const PER_WINDOW: usize = WINDOW / (BLOCK * GROUP);
+    let n_partial = n % PER_WINDOW;
+    if step < n_partial {
+        return n - n_partial + step;
+    }
+    let step = step - n_partial;
+    let inside = woven::<{ PIECES / 4 }>(step % PER_WINDOW, PER_WINDOW);
+    (n / PER_WINDOW - 1 - step / PER_WINDOW) * PER_WINDOW + inside
+}
+
+#[inline(always)]
+fn quantize_blocks<S: Simd, const SEARCH: bool>(
     s: S,
     values: &[f32],
     rule: Rule,
@@ -217,46 +225,69 @@ fn quantize_chunk<S: Simd, const SEARCH: bool>(
     let (groups, rest) = values.as_chunks::<{ BLOCK * GROUP }>();
     let (codes, codes_rest) = codes.as_chunks_mut::<{ BLOCK / 2 * GROUP }>();
     let (scales, scales_rest) = scales.as_chunks_mut::<GROUP>();
-    // The scales of a group are one long chain of dependent steps, among them a division. Those of the
-    // next group come before the codes of this one, so that the chain runs while codes are made.
-    let visit = |step| woven::<{ PIECES / 4 }>(step, groups.len());
-    let mut next = match groups.is_empty() {
-        true => Factors::NONE,
-        false => scale_group::<S, SEARCH>(s, &groups[visit(0)], rule, &mut scales[visit(0)]),
-    };
-    for step in 0..groups.len() {
-        let (idx, factors) = (visit(step), next);
-        if step + 1 < groups.len() {
-            let ahead = visit(step + 1);
-            next = scale_group::<S, SEARCH>(s, &groups[ahead], rule, &mut scales[ahead]);
-        }
-        if rule.stream {
-            let mut line = [0; BLOCK / 2 * GROUP];
-            encode_group(s, &groups[idx], &factors, &mut line);
-            s.stream_codes(&line, &mut codes[idx]);
-        } else {
-            encode_group(s, &groups[idx], &factors, &mut codes[idx]);
-        }
-    }
     if !rest.is_empty() {
         let mut padded = [0.0; BLOCK * GROUP];
-        let (mut codes, mut scales) = ([0; BLOCK / 2 * GROUP], [0; GROUP]);
+        let (mut codes, mut scales) = ([[0; BLOCK / 2 * GROUP]], [[0; GROUP]]);
         padded[..rest.len()].copy_from_slice(rest);
-        let factors = scale_group::<S, SEARCH>(s, &padded, rule, &mut scales);
-        encode_group(s, &padded, &factors, &mut codes);
-        codes_rest.copy_from_slice(&codes[..codes_rest.len()]);
-        scales_rest.copy_from_slice(&scales[..scales_rest.len()]);
+        quantize_groups::<S, SEARCH>(s, &[padded], rule, &mut codes, &mut scales);
+        codes_rest.copy_from_slice(&codes[0][..codes_rest.len()]);
+        scales_rest.copy_from_slice(&scales[0][..scales_rest.len()]);
+    }
+    quantize_groups::<S, SEARCH>(s, groups, rule, codes, scales);
+}
+
+/// Whole groups, in three steps: scales, factors, codes. The first two are long chains of dependent
+/// operations with three divisions, so they run one and two groups ahead of the codes.
+#[inline(always)]
+fn quantize_groups<S: Simd, const SEARCH: bool>(
+    s: S,
+    groups: &[[f32; BLOCK * GROUP]],
+    rule: Rule,
+    codes: &mut [[u8; BLOCK / 2 * GROUP]],
+    scales: &mut [[u8; GROUP]],
+) {
+    let n = groups.len();
+    let mut chosen = Chosen {
+        code: s.splat_u(0),
+        amax: s.splat(0.0),
+    };
+    let mut factors = [Factors::NONE; 2];
+    for step in 0..n + 2 {
+        if (1..=n).contains(&step) {
+            factors[(step - 1) % 2] = Factors::new(s, chosen, rule);
+        }
+        if step < n {
+            let idx = visit(step, n);
+            chosen = choose_scales::<S, SEARCH>(s, &groups[idx], rule);
+            s.store_u8(chosen.code, &mut scales[idx]);
+        }
+        if step >= 2 {
+            let idx = visit(step - 2, n);
+            let factors = &factors[step % 2];
+            if rule.stream {
+                let mut lines = [0; BLOCK / 2 * GROUP];
+                encode_group(s, &groups[idx], factors, &mut lines);
+                s.stream_codes(&lines, &mut codes[idx]);
+            } else {
+                encode_group(s, &groups[idx], factors, &mut codes[idx]);
+            }
+        }
     }
 }
 
-/// Chooses the scales of sixteen blocks.
+/// Scales of sixteen blocks as E4M3 codes, and their largest magnitudes.
+#[derive(Clone, Copy)]
+struct Chosen<S: Simd> {
+    code: S::U,
+    amax: S::F,
+}
+
 #[inline(always)]
-fn scale_group<S: Simd, const SEARCH: bool>(
+fn choose_scales<S: Simd, const SEARCH: bool>(
     s: S,
     values: &[f32; BLOCK * GROUP],
     rule: Rule,
-    scales: &mut [u8; GROUP],
-) -> Factors {
+) -> Chosen<S> {
     let Rule {
         tensor,
         formula,
@@ -264,11 +295,8 @@ fn scale_group<S: Simd, const SEARCH: bool>(
         ..
     } = rule;
     let (blocks, _) = values.as_chunks::<BLOCK>();
-    let mask = s.splat_u(0x7FFF_FFFF);
-    let magnitudes = array!([s.splat(0.0); GROUP], i => {
-        s.bits_to_f32(s.and(s.to_bits(s.load(&blocks[i])), mask))
-    });
-    let amax = s.row_max(&magnitudes);
+    let rows = array!([s.splat(0.0); GROUP], i => s.load(&blocks[i]));
+    let amax = s.row_max_abs(&rows);
 
     let (smallest, zero_code) = scale_limits(formula);
     let raw = match formula {
@@ -277,6 +305,9 @@ fn scale_group<S: Simd, const SEARCH: bool>(
     };
     let mut code = scale_code(s, raw, smallest);
     if SEARCH {
+        let mask = s.splat_u(0x7FFF_FFFF);
+        let magnitudes =
+            array!([s.splat(0.0); GROUP], i => s.bits_to_f32(s.and(s.to_bits(rows[i]), mask)));
         let mut search_state = Search::new(s, s.transpose(&magnitudes), tensor);
         if search == ScaleSearch::FourOverSix {
             search_state.consider(s, code);
@@ -290,70 +321,94 @@ fn scale_group<S: Simd, const SEARCH: bool>(
         code = search_state.best;
     }
     let not_zero = s.gt_i(s.to_bits(amax), s.splat_u(0));
-    code = s.select(not_zero, code, s.splat_u(u32::from(zero_code)));
-    s.store_u8(code, scales);
-
-    let scale = e4m3_value(s, code);
-    match formula {
-        Nvfp4Formula::ModelOpt => Factors::dividing(s, s.mul(scale, s.splat(tensor))),
-        Nvfp4Formula::TorchAo => {
-            let mut factors = Factors::NONE;
-            s.store(s.div(s.splat(1.0 / tensor), scale), &mut factors.factor);
-            factors
-        }
-    }
+    let code = s.select(not_zero, code, s.splat_u(u32::from(zero_code)));
+    Chosen { code, amax }
 }
 
 /// What brings the values of sixteen blocks into the range of the codes, block by block.
 ///
-/// A vector division takes as long as all the rest. Two fused steps give the same quotient:
+/// A vector division takes as long as all the rest. Two steps give a quotient that no E2M1 boundary
+/// tells from the correctly rounded one:
 ///
 /// ```text
-/// q = x r;   q' = q + r (x - q d)         r = 1 / d correctly rounded
+/// q = x high + (x low)         high = fl(1 / d)    low = fl(fl(1 - d high) / d)    one rounding each
 /// ```
 ///
-/// `q'` is the correctly rounded `x / d` unless the mantissa of `d` is all ones (Markstein; Muller et
-/// al., *Handbook of Floating-Point Arithmetic*, section 4.7) or something underflows. Quotients below
-/// `2^-10` become zero whatever their last bit; above that nothing underflows for divisors between
-/// `2^-60` and `2^60`. Groups with another divisor are divided.
+/// That holds for every mantissa of `d` and of the values next to a boundary (a test tries them all),
+/// as long as nothing underflows: quotients from 1/8 on and divisors between `2^-60` and `2^60` are
+/// far from that. Groups with another divisor, or with values beyond those a line is encoded from, go
+/// block by block.
 #[derive(Clone, Copy)]
 struct Factors {
     how: How,
-    /// `r`, or what a formula multiplies with.
-    factor: [f32; GROUP],
-    /// `-d`.
-    minus_divisor: [f32; GROUP],
+    /// `1 / d`, what the formula multiplies with, or `d` where it is divided by.
+    high: [f32; GROUP],
+    /// What `1 / d` lacks.
+    low: [f32; GROUP],
 }
 
 #[derive(Clone, Copy)]
 enum How {
     Multiply,
     MultiplyTwice,
+    /// By the formula's own product, one block at a time.
+    MultiplyFar,
+    /// By the formula's own division, one block at a time.
     Divide,
 }
+
+/// Largest scaled value, but for rounding, of groups that are encoded by the line.
+const MAX_SCALED: f32 = 15.0;
 
 impl Factors {
     const NONE: Self = Self {
         how: How::Multiply,
-        factor: [0.0; GROUP],
-        minus_divisor: [0.0; GROUP],
+        high: [0.0; GROUP],
+        low: [0.0; GROUP],
     };
 
     #[inline(always)]
-    fn dividing<S: Simd>(s: S, divisors: S::F) -> Self {
+    fn new<S: Simd>(s: S, chosen: Chosen<S>, rule: Rule) -> Self {
+        let scale = e4m3_value(s, chosen.code);
+        match rule.formula {
+            Nvfp4Formula::ModelOpt => {
+                Self::dividing(s, s.mul(scale, s.splat(rule.tensor)), chosen.amax)
+            }
+            Nvfp4Formula::TorchAo => {
+                let high = s.div(s.splat(1.0 / rule.tensor), scale);
+                Self::multiplying(s, high, chosen.amax)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn multiplying<S: Simd>(s: S, high: S::F, amax: S::F) -> Self {
+        let mut factors = Self::NONE;
+        if s.any(s.lt_f(s.splat(MAX_SCALED), s.mul(amax, high))) {
+            factors.how = How::MultiplyFar;
+        }
+        s.store(high, &mut factors.high);
+        factors
+    }
+
+    #[inline(always)]
+    fn dividing<S: Simd>(s: S, divisors: S::F, amax: S::F) -> Self {
+        let mut factors = Self::NONE;
         let bits = s.to_bits(divisors);
-        let all_ones = s.gt_i(s.and(bits, s.splat_u(0x007F_FFFF)), s.splat_u(0x007F_FFFE));
+        let high = s.div(s.splat(1.0), divisors);
         let too_large = s.gt_i(bits, s.splat_u((127 + 60) << 23));
         let too_small = s.gt_i(s.splat_u((127 - 60) << 23), bits);
-        let must_divide = s.any(all_ones) || s.any(too_large) || s.any(too_small);
-        let mut factors = Self::NONE;
-        factors.how = if must_divide {
-            How::Divide
+        let too_far = s.lt_f(s.splat(MAX_SCALED), s.mul(amax, high));
+        if s.any(too_large) || s.any(too_small) || s.any(too_far) {
+            factors.how = How::Divide;
+            s.store(divisors, &mut factors.high);
         } else {
-            How::MultiplyTwice
-        };
-        s.store(s.div(s.splat(1.0), divisors), &mut factors.factor);
-        s.store(s.sub(s.splat(0.0), divisors), &mut factors.minus_divisor);
+            factors.how = How::MultiplyTwice;
+            let minus = s.sub(s.splat(0.0), divisors);
+            let remainder = s.mul_add(minus, high, s.splat(1.0));
+            s.store(high, &mut factors.high);
+            s.store(s.div(remainder, divisors), &mut factors.low);
+        }
         factors
     }
 }
@@ -367,35 +422,51 @@ fn encode_group<S: Simd>(
     codes: &mut [u8; BLOCK / 2 * GROUP],
 ) {
     let (blocks, _) = values.as_chunks::<BLOCK>();
-    let (packed, _) = codes.as_chunks_mut::<{ BLOCK / 2 }>();
-    let blocks = blocks.iter().zip(packed).enumerate();
     match factors.how {
-        How::Multiply => {
-            for (idx, (block, packed)) in blocks {
-                s.prefetch(block, -AHEAD_BYTES);
-                let scaled = s.mul(s.load(block), s.splat(factors.factor[idx]));
-                s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
-            }
+        How::Multiply => return encode_lines::<S, false>(s, blocks, factors, codes),
+        How::MultiplyTwice => return encode_lines::<S, true>(s, blocks, factors, codes),
+        How::MultiplyFar | How::Divide => {}
+    }
+    let (packed, _) = codes.as_chunks_mut::<{ BLOCK / 2 }>();
+    for (idx, (block, packed)) in blocks.iter().zip(packed).enumerate() {
+        let value = s.load(block);
+        let scaled = match factors.how {
+            How::Divide => s.div(value, s.splat(factors.high[idx])),
+            _ => s.mul(value, s.splat(factors.high[idx])),
+        };
+        s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
+    }
+}
+
+/// Eight blocks at a time, whose codes fill a line.
+#[inline(always)]
+fn encode_lines<S: Simd, const TWICE: bool>(
+    s: S,
+    blocks: &[[f32; BLOCK]],
+    factors: &Factors,
+    codes: &mut [u8; BLOCK / 2 * GROUP],
+) {
+    let (lines, _) = codes.as_chunks_mut::<LINE_BYTES>();
+    for line in 0..GROUP / 8 {
+        let mut values = [s.splat(0.0); 8];
+        let mut scaled = values;
+        for i in 0..8 {
+            let idx = 8 * line + i;
+            // Windows are visited from the last to the first. Requests spread over the arithmetic find
+            // room, and those for memory have to be further ahead than those for the second cache.
+            s.prefetch(&blocks[idx], -AHEAD_BYTES);
+            s.prefetch_far(&blocks[idx], -2 * AHEAD_BYTES);
+            values[i] = s.load(&blocks[idx]);
+            let high = s.splat(factors.high[idx]);
+            scaled[i] = if TWICE {
+                let rest = s.mul(values[i], s.splat(factors.low[idx]));
+                s.mul_add(values[i], high, rest)
+            } else {
+                s.mul(values[i], high)
+            };
         }
-        How::MultiplyTwice => {
-            for (idx, (block, packed)) in blocks {
-                // Windows are visited from the last to the first. Requests spread over the arithmetic
-                // find room.
-                s.prefetch(block, -AHEAD_BYTES);
-                let (value, factor) = (s.load(block), s.splat(factors.factor[idx]));
-                let quotient = s.mul(value, factor);
-                let remainder = s.mul_add(quotient, s.splat(factors.minus_divisor[idx]), value);
-                let quotient = s.mul_add(remainder, factor, quotient);
-                // The remainder of -0 is +0, so signs come from the values.
-                s.store_nibbles(s.encode_e2m1(quotient, value), packed);
-            }
-        }
-        How::Divide => {
-            for (idx, (block, packed)) in blocks {
-                let scaled = s.div(s.load(block), s.splat(-factors.minus_divisor[idx]));
-                s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
-            }
-        }
+        // A product of -0 and a sum with it may be +0, so signs come from the values.
+        s.encode_e2m1_line(&scaled, &values, &mut lines[line]);
     }
 }
 
@@ -493,5 +564,54 @@ impl Kernel for Dequantize<'_> {
             }
         }
         sink.finish(s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many quotients of values next to an E2M1 boundary fall on another side than division says.
+    struct WrongSides;
+
+    impl Kernel for WrongSides {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) -> u32 {
+            let one = s.splat(1.0);
+            let lanes: [u32; 16] = std::array::from_fn(|lane| lane as u32);
+            let side = |quotient: S::F, boundary: S::F| {
+                let below = s.select(s.lt_f(quotient, boundary), s.splat_u(1), s.splat_u(0));
+                s.select(s.lt_f(boundary, quotient), s.splat_u(2), below)
+            };
+            let mut n_wrong = 0;
+            for mantissa in (0..1 << 23).step_by(16) {
+                let divisor =
+                    s.bits_to_f32(s.add_u(s.load_u(&lanes), s.splat_u(0x3F80_0000 + mantissa)));
+                let high = s.div(one, divisor);
+                let low = s.div(s.mul_add(s.sub(s.splat(0.0), divisor), high, one), divisor);
+                // The boundaries 0.25, 0.75, 1.25, 1.75, 2.5, 3.5 and 5 but for powers of two.
+                for boundary in [1.0, 1.25, 1.5, 1.75].map(|boundary| s.splat(boundary)) {
+                    let middle = s.to_bits(s.mul(boundary, divisor));
+                    for offset in -2i32..=2 {
+                        let value = s.bits_to_f32(s.add_u(middle, s.splat_u(offset as u32)));
+                        let quotient = s.mul_add(value, high, s.mul(value, low));
+                        let (got, want) = (
+                            side(quotient, boundary),
+                            side(s.div(value, divisor), boundary),
+                        );
+                        n_wrong += u32::from(s.any(s.gt_i(got, want)) || s.any(s.gt_i(want, got)));
+                    }
+                }
+            }
+            n_wrong
+        }
+    }
+
+    /// Quotients never fall as values rise, so those next to a boundary speak for all.
+    #[test]
+    fn no_boundary_tells_the_two_step_quotient_from_division() {
+        assert_eq!(Cpu::one_thread().run(WrongSides), 0);
     }
 }

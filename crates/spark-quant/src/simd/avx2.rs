@@ -113,11 +113,15 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    fn row_max(self, rows: &[Self::F; 16]) -> Self::F {
+    fn row_max_abs(self, rows: &[Self::F; 16]) -> Self::F {
         // Each step halves the lanes per row and doubles the rows per register.
         simd! {
             let zero = _mm256_setzero_ps();
-            let eights = array!([zero; 16], i => _mm256_max_ps(rows[i][0], rows[i][1]));
+            let sign = _mm256_set1_ps(-0.0);
+            let eights = array!([zero; 16], i => {
+                let [low, high] = rows[i];
+                _mm256_max_ps(_mm256_andnot_ps(sign, low), _mm256_andnot_ps(sign, high))
+            });
             let pairs = array!([zero; 8], i => {
                 let (a, b) = (eights[2 * i], eights[2 * i + 1]);
                 _mm256_max_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b))

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::{Code, E2M1_TIMES_2_PLUS_12, Kernel, Simd};
 
-/// Proof that the processor has AVX-512 F, BW, DQ, VL, VBMI and VNNI.
+/// Proof that the processor has AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VNNI.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Avx512(());
 
@@ -15,12 +15,15 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("avx512vbmi2")
             && is_x86_feature_detected!("avx512vnni");
         found.then_some(Self(()))
     }
 
     pub(super) fn enter<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni"
+        )]
         fn inner<K: Kernel>(simd: Avx512, kernel: K) -> K::Output {
             kernel.run(simd)
         }
@@ -71,6 +74,9 @@ const E2M1_HIGH: [u8; 64] = {
     table
 };
 
+/// The operand of larger magnitude, sign cleared.
+const LARGER_MAGNITUDE: i32 = 0b1011;
+
 /// Truth table of `if first { second } else { third }`, bit by bit.
 const SELECT: i32 = 0xCA;
 
@@ -83,13 +89,38 @@ const E2M1_ROUNDERS: [f32; 16] = {
     table
 };
 
-/// The same with the code of the octave's first value in the low mantissa bits, for magnitudes of one
-/// and more: the sum then ends in the whole code.
-const E2M1_CODE_ROUNDERS: [f32; 16] = {
-    let mut table = E2M1_ROUNDERS;
-    table[0] = f32::from_bits(table[0].to_bits() + 2);
-    table[1] = f32::from_bits(table[1].to_bits() + 4);
+/// What to add to a value whose floor, from -16 to 15, has the index as its low five bits: the sum's
+/// last bits are then the code without its sign. The power of two makes the sum round as the value's
+/// octave does; its last bits are the code of the octave's first value, less what the value itself
+/// brings. Beyond six the power is so large that nothing but the largest code stays.
+const E2M1_CODE_ROUNDERS: [f32; 32] = {
+    let mut table = [0.0; 32];
+    let mut index = 0;
+    while index < 32 {
+        let negative = index >= 16;
+        let whole = if negative { 31 - index } else { index };
+        let (power, code) = match whole {
+            0 | 1 => (4_194_304.0f32, 0),
+            2 | 3 => (8_388_608.0, 2),
+            4 | 5 => (16_777_216.0, 4),
+            _ => (f32::from_bits((127 + 60) << 23), 7),
+        };
+        let magnitude = f32::from_bits(power.to_bits() + code);
+        table[index as usize] = if negative { -magnitude } else { magnitude };
+        index += 1;
+    }
     table
+};
+
+/// Byte `8 b + w` of the result is byte `8 w + b`.
+const TRANSPOSE_8_BY_8: [u8; 64] = {
+    let mut index = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        index[i] = (i % 8 * 8 + i / 8) as u8;
+        i += 1;
+    }
+    index
 };
 
 impl Simd for Avx512 {
@@ -154,6 +185,11 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn prefetch_far<T>(self, from: &T, bytes: isize) {
+        let there = std::ptr::from_ref(from).cast::<i8>().wrapping_offset(bytes);
+        simd!(_mm_prefetch::<_MM_HINT_T1>(there))
+    }
+    #[inline(always)]
     fn add(self, a: Self::F, b: Self::F) -> Self::F {
         simd!(_mm512_add_ps(a, b))
     }
@@ -191,13 +227,13 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
-    fn row_max(self, rows: &[Self::F; 16]) -> Self::F {
+    fn row_max_abs(self, rows: &[Self::F; 16]) -> Self::F {
         // Each step halves the lanes per row and doubles the rows per register.
         simd! {
             let zero = _mm512_setzero_ps();
             let pairs = array!([zero; 8], i => {
                 let (a, b) = (rows[2 * i], rows[2 * i + 1]);
-                _mm512_max_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
+                _mm512_range_ps::<LARGER_MAGNITUDE>(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
             });
             // Every 128-bit part of a quad holds four rows, each over a quarter of its lanes.
             let quads = array!([zero; 4], i => {
@@ -401,15 +437,35 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn encode_e2m1(self, value: Self::F, signs: Self::F) -> Self::U {
+    fn encode_e2m1_line(self, values: &[Self::F; 8], signs: &[Self::F; 8], codes: &mut [u8; 64]) {
         simd! {
-            let magnitude = _mm512_min_ps(_mm512_abs_ps(value), _mm512_set1_ps(6.0));
-            // The exponents 0, 1, 2 end in the bits 1111, 0000, 0001.
-            let octave = _mm512_srli_epi32::<23>(_mm512_castps_si512(_mm512_max_ps(magnitude, _mm512_set1_ps(1.0))));
-            let rounder = _mm512_permutexvar_ps(octave, _mm512_loadu_ps(E2M1_CODE_ROUNDERS.as_ptr()));
-            let code = _mm512_castps_si512(_mm512_add_ps(magnitude, rounder));
-            let sign = _mm512_srli_epi32::<28>(_mm512_castps_si512(signs));
-            _mm512_ternarylogic_epi32::<SELECT>(_mm512_set1_epi32(8), sign, code)
+            let floor = _mm512_set1_ps(12_582_912.0);
+            let (positive, negative) = E2M1_CODE_ROUNDERS.split_at(16);
+            let positive = _mm512_loadu_ps(positive.as_ptr());
+            let negative = _mm512_loadu_ps(negative.as_ptr());
+            // A lane's code and, below it, its sign go to the top of even lanes and to the bottom of
+            // odd ones: side by side, from bit 28 of their quadword.
+            let places = _mm512_set1_epi64(1 << 32 | 29);
+            let from_bit_28 = _mm512_set1_epi8(28);
+            let nibbles = array!([places; 8], i => {
+                // One and a half times 2^23, plus the value rounded down: the floor in the last bits.
+                let whole = _mm512_add_round_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(values[i], floor);
+                let rounder = _mm512_permutex2var_ps(positive, _mm512_castps_si512(whole), negative);
+                let sum = _mm512_castps_si512(_mm512_add_ps(values[i], rounder));
+                _mm512_shldv_epi32(sum, _mm512_castps_si512(signs[i]), places)
+            });
+            // Byte i of every quadword from vector i.
+            let pairs = array!([places; 4], i => {
+                let even = _mm512_multishift_epi64_epi8(from_bit_28, nibbles[2 * i]);
+                _mm512_mask_multishift_epi64_epi8(even, 0xAAAA_AAAA_AAAA_AAAA, from_bit_28, nibbles[2 * i + 1])
+            });
+            let quads = array!([places; 2], i => _mm512_mask_mov_epi16(pairs[2 * i], 0xAAAA_AAAA, pairs[2 * i + 1]));
+            let bytes = _mm512_mask_mov_epi32(quads[0], 0xAAAA, quads[1]);
+            let bytes = _mm512_permutexvar_epi8(_mm512_loadu_si512(TRANSPOSE_8_BY_8.as_ptr().cast()), bytes);
+            // From the bottom of each nibble the sign goes to its top.
+            let (magnitudes, signs) = (_mm512_srli_epi16::<1>(bytes), _mm512_slli_epi16::<3>(bytes));
+            let nibbles = _mm512_ternarylogic_epi32::<SELECT>(_mm512_set1_epi8(0x77), magnitudes, signs);
+            _mm512_storeu_si512(codes.as_mut_ptr().cast(), nibbles);
         }
     }
     #[inline(always)]

@@ -15,7 +15,7 @@ pub enum Level {
     Neon,
     /// AVX2, FMA and F16C.
     Avx2,
-    /// AVX-512 F, BW, DQ, VL, VBMI and VNNI.
+    /// AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VNNI.
     Avx512,
 }
 

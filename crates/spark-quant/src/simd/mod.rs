@@ -13,7 +13,7 @@
 //! gives the same bits on all of them. The value that implements `Simd` is the proof that the
 //! processor has the instructions: it can only be made by detection.
 //!
-//! AVX-512 here means F, BW, DQ, VL, VBMI and VNNI (Ice Lake, Zen 4 and later). Older AVX-512
+//! AVX-512 here means F, BW, DQ, VL, VBMI, VBMI2 and VNNI (Ice Lake, Zen 4 and later). Older AVX-512
 //! processors use the AVX2 level. The BF16 extension is not used: its conversions flush subnormals,
 //! so they cannot equal the definition bit for bit. SVE2 is not used: on the Cortex-X925 its
 //! registers are as wide as NEON's.
@@ -95,6 +95,9 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn fence(self);
     /// Asks for the cache line `bytes` after the start of `from` (before it, if negative); never faults.
     fn prefetch<T>(self, from: &T, bytes: isize);
+    /// The same into the second cache only, where lines may wait longer; a level may ignore it.
+    #[inline(always)]
+    fn prefetch_far<T>(self, _from: &T, _bytes: isize) {}
 
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;
@@ -106,8 +109,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn min(self, a: Self::F, b: Self::F) -> Self::F;
     /// Sum as the tree `i + (i+8)`, `i + (i+4)`, `i + (i+2)`, `0 + 1`.
     fn sum(self, a: Self::F) -> f32;
-    /// Lane `i` is the largest lane of `rows[i]`; no lane may be negative or NaN.
-    fn row_max(self, rows: &[Self::F; 16]) -> Self::F;
+    /// Lane `i` is the largest magnitude in `rows[i]`; no lane may be NaN.
+    fn row_max_abs(self, rows: &[Self::F; 16]) -> Self::F;
     /// `out[i]` lane `j` is `rows[j]` lane `i`.
     fn transpose(self, rows: &[Self::F; 16]) -> [Self::F; 16];
 
@@ -167,6 +170,15 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
         let magnitude = self.min_i(bits, self.splat_u(6f32.to_bits()));
         let sign = self.and(self.shr(self.to_bits(signs), 28), self.splat_u(8));
         self.or(encode_magnitude::<E2m1, Self>(self, magnitude), sign)
+    }
+    /// Codes of eight times sixteen values below sixteen in magnitude, two per byte; as
+    /// [`Simd::encode_e2m1`] and [`Simd::store_nibbles`] give them.
+    #[inline(always)]
+    fn encode_e2m1_line(self, values: &[Self::F; 8], signs: &[Self::F; 8], codes: &mut [u8; 64]) {
+        let (codes, _) = codes.as_chunks_mut::<8>();
+        for i in 0..8 {
+            self.store_nibbles(self.encode_e2m1(values[i], signs[i]), &mut codes[i]);
+        }
     }
     /// Nearest E2M1 value to a finite magnitude, ties to even, saturating.
     #[inline(always)]

@@ -167,9 +167,13 @@ impl Simd for Neon {
         }
     }
     #[inline(always)]
-    fn row_max(self, rows: &[Self::F; 16]) -> Self::F {
+    fn row_max_abs(self, rows: &[Self::F; 16]) -> Self::F {
         simd! {
-            let row = |i: usize| vmaxq_f32(vmaxq_f32(rows[i][0], rows[i][1]), vmaxq_f32(rows[i][2], rows[i][3]));
+            let row = |i: usize| {
+                let [a, b, c, d] = rows[i];
+                let (first, second) = (vmaxq_f32(vabsq_f32(a), vabsq_f32(b)), vmaxq_f32(vabsq_f32(c), vabsq_f32(d)));
+                vmaxq_f32(first, second)
+            };
             quarters!(i => {
                 let first = vpmaxq_f32(row(4 * i), row(4 * i + 1));
                 let second = vpmaxq_f32(row(4 * i + 2), row(4 * i + 3));

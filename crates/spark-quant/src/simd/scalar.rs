@@ -82,8 +82,10 @@ impl Simd for Scalar {
         lanes[0]
     }
     #[inline(always)]
-    fn row_max(self, rows: &[Self::F; 16]) -> Self::F {
-        map(*rows, |row| row.into_iter().fold(0.0, f32::max))
+    fn row_max_abs(self, rows: &[Self::F; 16]) -> Self::F {
+        map(*rows, |row| {
+            row.into_iter().map(f32::abs).fold(0.0, f32::max)
+        })
     }
     #[inline(always)]
     fn transpose(self, rows: &[Self::F; 16]) -> [Self::F; 16] {

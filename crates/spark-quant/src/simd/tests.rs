@@ -41,7 +41,7 @@ impl Kernel for Everything<'_> {
         let positive: [S::F; 16] = std::array::from_fn(|i| {
             s.bits_to_f32(s.and(s.to_bits(rows[i]), s.splat_u(0x7FFF_FFFF)))
         });
-        out.push(float("row_max", s.row_max(&positive)));
+        out.push(float("row_max_abs", s.row_max_abs(&rows)));
         for row in s.transpose(&rows) {
             out.push(float("transpose", row));
         }
@@ -105,6 +105,10 @@ impl Kernel for Everything<'_> {
             "encode_e2m1",
             s.and(s.encode_e2m1(a, b), s.splat_u(15)),
         ));
+        let rows_from = |first: usize| std::array::from_fn(|i| rows[first + i]);
+        let mut line = [0; 64];
+        s.encode_e2m1_line(&rows_from(0), &rows_from(8), &mut line);
+        out.push(("encode_e2m1_line", line.map(u32::from).to_vec()));
         out.push(float("round_e2m1", s.round_e2m1(positive[0])));
         let numbers: [u8; 16] = std::array::from_fn(|i| {
             if self.bytes[i] & 0x7F == 0x7F {
@@ -157,6 +161,68 @@ fn every_level_equals_the_plain_arrays() {
         for cpu in Cpu::every_level() {
             for (got, want) in cpu.run(work()).iter().zip(&want) {
                 assert_eq!(got, want, "{} on {}", want.0, cpu.level().name());
+            }
+        }
+    }
+}
+
+/// Codes of eight vectors, by the line and one vector at a time.
+struct Line<'a>(&'a [[f32; 16]; 8]);
+
+impl Kernel for Line<'_> {
+    type Output = [[u8; 64]; 2];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let values: [S::F; 8] = std::array::from_fn(|i| s.load(&self.0[i]));
+        let mut out = [[0; 64]; 2];
+        s.encode_e2m1_line(&values, &values, &mut out[0]);
+        for (value, codes) in values.into_iter().zip(out[1].as_chunks_mut().0) {
+            s.store_nibbles(s.encode_e2m1(value, value), codes);
+        }
+        out
+    }
+}
+
+#[test]
+fn a_line_of_codes_is_exact_at_every_boundary() {
+    let points = (0..64).map(|quarter| quarter as f32 * 0.25);
+    let near = points.flat_map(|point| {
+        let bits = point.to_bits();
+        [
+            bits.saturating_sub(1),
+            bits,
+            bits + 1,
+            bits ^ 1 << 31,
+            (bits + 1) ^ 1 << 31,
+        ]
+    });
+    let tiny = [1u32, 0x8000_0001, 0x0080_0000, 0x3300_0000, 0xB780_0000];
+    let below_16 = 16f32.to_bits() - 1;
+    let mut values: Vec<f32> = near
+        .chain(tiny)
+        .chain([below_16, below_16 | 1 << 31])
+        .map(f32::from_bits)
+        .collect();
+    values.resize(values.len().next_multiple_of(128), -0.0);
+    for values in values.as_chunks::<128>().0 {
+        let rows: [[f32; 16]; 8] =
+            std::array::from_fn(|row| std::array::from_fn(|i| values[16 * row + i]));
+        for cpu in Cpu::every_level() {
+            let [line, single] = cpu.run(Line(&rows));
+            assert_eq!(line, single, "{rows:?} on {}", cpu.level().name());
+            for (i, value) in values.iter().enumerate() {
+                let code = crate::scalar::MiniFormat::E2m1.encode(
+                    *value,
+                    Default::default(),
+                    Default::default(),
+                );
+                assert_eq!(
+                    line[i / 2] >> (4 * (i % 2)) & 15,
+                    code,
+                    "{value} on {}",
+                    cpu.level().name()
+                );
             }
         }
     }
