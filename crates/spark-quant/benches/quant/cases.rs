@@ -1,5 +1,6 @@
 //! What is timed, and how its answer is checked.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -18,8 +19,21 @@ use crate::memory;
 const N_CHECKED: usize = 1 << 14;
 /// Values of the cases in cache: 512 KiB of f32.
 const N_SMALL: usize = 1 << 17;
+/// Values of the cases in a last-level cache: the weights of one large layer, 64 MiB of f32.
+const N_LAYER: usize = 16 << 20;
 /// Values per row of the large tensors.
 const ROW: usize = 4096;
+
+/// Where the values of a case lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In no cache.
+    Memory,
+    /// In a last-level cache of more than 100 MiB, and in no smaller one.
+    LastLevel,
+    /// In the second-level cache.
+    Cache,
+}
 
 /// One line of the table.
 pub(crate) struct Case {
@@ -29,7 +43,7 @@ pub(crate) struct Case {
     pub(crate) n_units: usize,
     pub(crate) bytes_read: f64,
     pub(crate) bytes_written: f64,
-    pub(crate) in_cache: bool,
+    pub(crate) place: Place,
     /// Calls per run, so that no run is shorter than the clock can tell.
     pub(crate) repeats: usize,
     /// Runs whatever the filter says, as the others are compared with it.
@@ -79,23 +93,35 @@ impl Memory {
 
 pub(crate) fn all(n: usize) -> Vec<Case> {
     let memory = Rc::new(Memory::new(n));
+    let layer = Rc::new(Memory::new(N_LAYER.min(n)));
     let small = Rc::new(Memory::new(N_SMALL.min(n)));
+    let one = Cpu::one_thread();
     let mut cases = bandwidth(&memory);
     cases.extend(scalars(&memory));
-    let in_cache = scalars(&small)
-        .into_iter()
-        .chain(blocks(&small, Cpu::one_thread(), 1));
-    cases.extend(in_cache.map(|case| Case {
-        name: case.name.replace("/1t", "_cache/1t"),
-        in_cache: true,
-        repeats: 400,
-        ..case
-    }));
+    for (memory, suffix, place, repeats) in [
+        (&layer, "_16mi", Place::LastLevel, 8),
+        (&small, "_cache", Place::Cache, 400),
+    ] {
+        let references = match place {
+            Place::LastLevel => bandwidth(memory),
+            Place::Memory | Place::Cache => Vec::new(),
+        };
+        let placed = references
+            .into_iter()
+            .chain(scalars(memory))
+            .chain(blocks(memory, one, 1));
+        cases.extend(placed.map(|case| Case {
+            name: case.name.replace("/1t", &format!("{suffix}/1t")),
+            place,
+            repeats,
+            ..case
+        }));
+    }
     for threads in [1, 2] {
         let cpu =
             Cpu::detect().with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
         cases.extend(blocks(&memory, cpu, threads));
-        cases.extend(products(n, cpu, threads));
+        cases.extend(products(&memory, cpu, threads));
     }
     cases
 }
@@ -113,7 +139,7 @@ fn case(
         n_units: n,
         bytes_read: read * n as f64,
         bytes_written: written * n as f64,
-        in_cache: false,
+        place: Place::Memory,
         repeats: 1,
         is_reference: false,
         check: Box::new(check),
@@ -396,10 +422,12 @@ fn blocks(memory: &Rc<Memory>, cpu: Cpu, threads: usize) -> Vec<Case> {
     cases
 }
 
-/// Products in cache (1 Mi weights) and from memory.
-fn products(n_large: usize, cpu: Cpu, threads: usize) -> Vec<Case> {
+/// Products in cache (1 Mi weights), in a last-level cache and from memory.
+fn products(memory: &Memory, cpu: Cpu, threads: usize) -> Vec<Case> {
+    let n_large = memory.values.len();
     let mut cases = Vec::new();
     let small = [512, 2048];
+    let layer = [N_LAYER.min(n_large) / ROW, ROW];
     let large = [n_large / ROW, ROW];
     let all = [
         ("nvfp4", Recipe::NVFP4, 0.5625),
@@ -418,15 +446,24 @@ fn products(n_large: usize, cpu: Cpu, threads: usize) -> Vec<Case> {
             "mxfp4" | "int8" => &[("f32", InputMode::Exact), ("i8", InputMode::Int8)],
             _ => &[("f32", InputMode::Exact)],
         };
-        let sizes: &[(&str, [usize; 2])] = if threads == 1 {
-            &[("cache", small), ("memory", large)]
+        let sizes: &[(&str, [usize; 2], Place, usize)] = if threads == 1 {
+            &[
+                ("cache", small, Place::Cache, 400),
+                ("16mi", layer, Place::LastLevel, 8),
+                ("memory", large, Place::Memory, 1),
+            ]
         } else {
-            &[("memory", large)]
+            &[("memory", large, Place::Memory, 1)]
         };
-        for &(place, shape) in sizes {
+        for &(suffix, shape, place, repeats) in sizes {
             let n = shape[0] * shape[1];
+            // The weights of any size are the first of a larger one.
+            let values = match memory.values.get(..n) {
+                Some(values) => Cow::Borrowed(values),
+                None => Cow::Owned(weights(n)),
+            };
             let packed = Quantizer::new(recipe)
-                .quantize(cpu, &weights(n), &shape, 1)
+                .quantize(cpu, &values, &shape, 1)
                 .expect("finite values");
             let packed = Rc::new(packed);
             let x: Rc<Vec<f32>> = Rc::new(weights(shape[1]).iter().map(|x| x * 50.0).collect());
@@ -445,17 +482,16 @@ fn products(n_large: usize, cpu: Cpu, threads: usize) -> Vec<Case> {
                     black_box(&mut out);
                 };
                 let line = case(
-                    format!("gemv_{name}_{input}_{place}/{threads}t"),
+                    format!("gemv_{name}_{input}_{suffix}/{threads}t"),
                     n,
                     [bytes, 0.0],
                     check,
                     work,
                 );
-                let in_cache = place == "cache";
                 cases.push(Case {
                     unit: "Gweights/s",
-                    in_cache,
-                    repeats: if in_cache { 400 } else { 1 },
+                    place,
+                    repeats,
                     ..line
                 });
             }

@@ -7,12 +7,14 @@
 //! Run: `cargo bench -p spark-quant --bench quant [-- [--quick] [FILTER]]`. Without `--bench`, as
 //! `cargo test` starts it, it only checks answers.
 //!
-//! Rates count f32 values (weights for products). Large cases work on 96 Mi values, 384 MiB, which no
-//! cache holds; `in cache` products on 1 Mi weights. The clock covers the call and nothing else: inputs
-//! and outputs are allocated and touched before. Cases take turns, so that a slow moment of a shared
-//! machine hits them all. `gb_per_s` counts every byte that has to cross the memory bus once (the
-//! NVFP4 quantizer has to read its input twice); `memory_fraction` is the time those bytes would take
-//! at the read and write speeds measured in the same turns, over the time taken; medians.
+//! Rates count f32 values (weights for products). There are three sizes: 96 Mi values, 384 MiB, which
+//! no cache holds; names with `16mi`, 64 MiB, far beyond a second-level cache but within the last one
+//! of large processors; names with `cache`, 128 Ki values or 1 Mi weights. The clock covers the call and
+//! nothing else: inputs and outputs are allocated and touched before, and cases in caches make one call
+//! before the clock starts. Cases take turns, so that a slow moment of a shared machine hits them all.
+//! `gb_per_s` counts every byte that has to cross the memory bus once (the NVFP4 quantizer has to read
+//! its input twice); `memory_fraction` is the time those bytes would take at the read and write speeds
+//! measured at that size in the same turns, over the time taken; medians.
 //!
 //! One-thread figures are per second of processor time, as other programs on a shared machine would
 //! otherwise be measured instead; `wall_median` is the rate by the clock on the wall. Figures of
@@ -29,7 +31,7 @@ mod memory;
 
 use std::time::Instant;
 
-use cases::Case;
+use cases::{Case, Place};
 
 /// Values of the large cases.
 const N_LARGE: usize = 96 << 20;
@@ -75,6 +77,9 @@ fn thread_seconds() -> Option<f64> {
 }
 
 fn run(case: &mut Case) -> Run {
+    if case.place != Place::Memory {
+        (case.work)();
+    }
     let (clock, cpu) = (Instant::now(), thread_seconds());
     for _ in 0..case.repeats {
         (case.work)();
@@ -117,7 +122,11 @@ fn time(cases: &mut [Case], n_runs: usize) {
             .expect("reference cases always run");
         sorted(index, |run| run.counted)[n_runs / 2] / cases[index].n_bytes()
     };
-    let (read, write) = (per_byte("memory_read/1t"), per_byte("memory_write/1t"));
+    let memory = [per_byte("memory_read/1t"), per_byte("memory_write/1t")];
+    let last_level = [
+        per_byte("memory_read_16mi/1t"),
+        per_byte("memory_write_16mi/1t"),
+    ];
     println!("case,unit,runs,min,median,max,gb_per_s,memory_fraction,wall_median");
     for (index, case) in cases.iter().enumerate() {
         let seconds = sorted(index, |run| run.counted);
@@ -126,11 +135,14 @@ fn time(cases: &mut [Case], n_runs: usize) {
         let [min, median, max] = [seconds[n_runs - 1], middle, seconds[0]].map(rate);
         let wall = rate(sorted(index, |run| run.wall)[n_runs / 2]);
         let gb_per_s = case.n_bytes() / middle / 1e9;
-        let at_memory_speed = case.bytes_read * read + case.bytes_written * write;
-        let fraction = if case.in_cache {
-            "n/a".to_owned()
-        } else {
+        let fraction_of = |[read, write]: [f64; 2]| {
+            let at_memory_speed = case.bytes_read * read + case.bytes_written * write;
             format!("{:.2}", at_memory_speed / middle)
+        };
+        let fraction = match case.place {
+            Place::Memory => fraction_of(memory),
+            Place::LastLevel => fraction_of(last_level),
+            Place::Cache => "n/a".to_owned(),
         };
         let (name, unit) = (&case.name, case.unit);
         println!(

@@ -17,7 +17,7 @@ use crate::simd::{
 use crate::threads::{Granule, zip_parts};
 
 /// Outputs larger than this bypass the caches.
-pub const STREAM_BYTES: usize = 32 << 20;
+pub const STREAM_BYTES: usize = 16 << 20;
 
 /// How far ahead of the loads of narrow values the next lines are requested. Half of a page: the
 /// hardware prefetcher stops at page ends, and this bridges them.
