@@ -201,11 +201,11 @@ fn encode_lines<S: Simd>(
 ) {
     for (line, codes) in lines.iter_mut().enumerate() {
         let mut scaled = [s.splat(0.0); 8];
-        for i in 0..8 {
+        for (i, scaled) in scaled.iter_mut().enumerate() {
             let idx = 8 * line + i;
             // Here and not with the first loads: requests spread over the arithmetic find room.
             s.prefetch(&vectors[idx], AHEAD_BYTES);
-            scaled[i] = s.mul(s.load(&vectors[idx]), s.splat(factors[idx / 2]));
+            *scaled = s.mul(s.load(&vectors[idx]), s.splat(factors[idx / 2]));
         }
         s.encode_e2m1_line(&scaled, &scaled, codes);
     }

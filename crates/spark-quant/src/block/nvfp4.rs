@@ -447,7 +447,7 @@ fn encode_lines<S: Simd, const TWICE: bool>(
     codes: &mut [u8; BLOCK / 2 * GROUP],
 ) {
     let (lines, _) = codes.as_chunks_mut::<LINE_BYTES>();
-    for line in 0..GROUP / 8 {
+    for (line, codes) in lines.iter_mut().enumerate() {
         let mut values = [s.splat(0.0); 8];
         let mut scaled = values;
         for i in 0..8 {
@@ -465,8 +465,8 @@ fn encode_lines<S: Simd, const TWICE: bool>(
                 s.mul(values[i], high)
             };
         }
-        // A product of -0 and a sum with it may be +0, so signs come from the values.
-        s.encode_e2m1_line(&scaled, &values, &mut lines[line]);
+        // A sum with a product of -0 may be +0, so signs come from the values.
+        s.encode_e2m1_line(&scaled, &values, codes);
     }
 }
 
