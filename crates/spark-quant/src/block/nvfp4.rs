@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Sixteen blocks are done at a time. Their largest magnitudes come from one reduction tree, so the
-//! scale arithmetic runs once for sixteen blocks; then each block is one vector. The scale search
-//! works on the transposed group: lane = block, so the squared errors add up without any shuffle.
+//! scale arithmetic runs once for sixteen blocks; then each block is one vector, and the codes of eight
+//! blocks are one cache line. The scale search works on the transposed group: lane = block, so the
+//! squared errors add up without any shuffle.
 //!
 //! Sources: NVIDIA ModelOpt and torchao for the two formulas, arXiv 2512.02010 for four-over-six.
 
