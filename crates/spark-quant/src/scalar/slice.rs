@@ -16,8 +16,8 @@ use crate::simd::{
 };
 use crate::threads::{Granule, zip_parts};
 
-/// Outputs larger than this bypass the caches. Together with inputs, which are of that size or more, they
-/// leave no room in most last-level caches; and a plain store reads each line before it writes it.
+/// Outputs larger than this bypass the caches: with their inputs they leave no room in most last-level
+/// caches, and a plain store reads each line before it writes it.
 pub const STREAM_BYTES: usize = 16 << 20;
 
 /// How far ahead of the loads of narrow values the next lines are requested. Half of a page: the
