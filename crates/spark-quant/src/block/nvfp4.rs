@@ -352,9 +352,7 @@ struct Factors {
 enum How {
     Multiply,
     MultiplyTwice,
-    /// By the formula's own product, one block at a time.
-    MultiplyFar,
-    /// By the formula's own division, one block at a time.
+    /// One block at a time.
     Divide,
 }
 
@@ -376,20 +374,14 @@ impl Factors {
                 Self::dividing(s, s.mul(scale, s.splat(rule.tensor)), chosen.amax)
             }
             Nvfp4Formula::TorchAo => {
+                // Scales from 2^-6 on have neighbours so near that four codes below the amax choice
+                // magnitudes still stay below MAX_SCALED.
+                let mut factors = Self::NONE;
                 let high = s.div(s.splat(1.0 / rule.tensor), scale);
-                Self::multiplying(s, high, chosen.amax)
+                s.store(high, &mut factors.high);
+                factors
             }
         }
-    }
-
-    #[inline(always)]
-    fn multiplying<S: Simd>(s: S, high: S::F, amax: S::F) -> Self {
-        let mut factors = Self::NONE;
-        if s.any(s.lt_f(s.splat(MAX_SCALED), s.mul(amax, high))) {
-            factors.how = How::MultiplyFar;
-        }
-        s.store(high, &mut factors.high);
-        factors
     }
 
     #[inline(always)]
@@ -426,15 +418,11 @@ fn encode_group<S: Simd>(
     match factors.how {
         How::Multiply => return encode_lines::<S, false>(s, blocks, factors, codes),
         How::MultiplyTwice => return encode_lines::<S, true>(s, blocks, factors, codes),
-        How::MultiplyFar | How::Divide => {}
+        How::Divide => {}
     }
     let (packed, _) = codes.as_chunks_mut::<{ BLOCK / 2 }>();
     for (idx, (block, packed)) in blocks.iter().zip(packed).enumerate() {
-        let value = s.load(block);
-        let scaled = match factors.how {
-            How::Divide => s.div(value, s.splat(factors.high[idx])),
-            _ => s.mul(value, s.splat(factors.high[idx])),
-        };
+        let scaled = s.div(s.load(block), s.splat(factors.high[idx]));
         s.store_nibbles(s.encode_e2m1(scaled, scaled), packed);
     }
 }
