@@ -277,16 +277,20 @@ unsafe fn gelu<S: Simd>(x: S::V) -> S::V {
     }
 }
 
-/// The same with `tanh(sqrt(2 / pi) (x + 0.044715 x^3))` for the error function.
+/// The same with `tanh(sqrt(2 / pi) (x + 0.044715 x^3))` for the error function, within 4 ulp
+/// above zero and 3e-7 below.
+///
+/// `(1 + tanh u) / 2 = 1 / (1 + e^(-2 u))` takes half the operations and cancels nothing.
 #[inline(always)]
 unsafe fn gelu_tanh<S: Simd>(x: S::V) -> S::V {
-    const SQRT_2_OVER_PI: f32 = 0.797_884_6;
+    const TWICE_SQRT_2_OVER_PI: f32 = 1.595_769_1;
     // SAFETY: as above.
     unsafe {
         let cubic = S::mul(S::splat(0.044_715), S::mul(x, x));
-        let inner = S::mul(S::splat(SQRT_2_OVER_PI), S::fma(cubic, x, x));
-        let half = S::mul(x, S::splat(0.5));
-        S::mul(half, S::add(S::splat(1.0), tanh::<S>(inner)))
+        let twice = S::mul(S::splat(TWICE_SQRT_2_OVER_PI), S::fma(cubic, x, x));
+        // From here down the result is zero but for 3e-37, at minus infinity too.
+        let x = S::max(S::splat(-16.0), x);
+        S::mul(x, sigmoid::<S>(twice))
     }
 }
 
@@ -428,15 +432,15 @@ unsafe fn rows_kernel<S: Simd>(op: Unary, rows: &[*mut f32], columns: usize) {
     }
 }
 
-/// `e^(v - shift)` of every element.
+/// `v * factor` of every element.
 ///
 /// # Safety
 ///
 /// The processor must have the instruction set.
 #[inline(always)]
-pub(crate) unsafe fn exp_shifted<S: Simd>(x: &mut [f32], shift: f32) {
+pub(crate) unsafe fn scale<S: Simd>(x: &mut [f32], factor: f32) {
     // SAFETY: the caller's word; offsets stay below the slice's length.
-    unsafe { map_vectors!(S, x, v => exp::<S>(S::sub(v, S::splat(shift)))) }
+    unsafe { map_vectors!(S, x, v => S::mul(v, S::splat(factor))) }
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! Softmax and normalisations over rows.
 //!
 //! Sums run over 16 partial sums, one per lane position, combined in f64 at the end:
-//! fast, and the same on every thread count.
+//! fast, and the same on every thread count. They are combined in halves, and rows of a
+//! softmax, which attention makes short and many, go through whole vectors and a masked one.
 
 use super::math;
 use super::memory::Memory;
 use super::simd::{Isa, Simd, dispatch};
 use super::threads::Pool;
 use crate::plan::{GroupNormStep, NormKind, NormStep, SoftmaxStep, View};
+use std::ops::Range;
 
 /// Partial sums of one row.
 const LANES: usize = 16;
@@ -28,26 +30,133 @@ fn row_sum(x: &[f32], f: impl Fn(f32) -> f32) -> f64 {
     for (p, &v) in partial.iter_mut().zip(rest) {
         *p += f(v);
     }
-    partial.iter().map(|&p| f64::from(p)).sum()
+    sum_of(&partial)
 }
 
+/// The sum of partial sums.
 #[inline(always)]
-fn row_max(x: &[f32]) -> f32 {
-    let mut partial = [f32::NEG_INFINITY; LANES];
-    let chunks = x.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    let greater = |p: &mut f32, v: f32| *p = if v > *p { v } else { *p };
-    for chunk in chunks {
-        partial
-            .iter_mut()
-            .zip(chunk)
-            .for_each(|(p, &v)| greater(p, v));
+fn sum_of(partial: &[f32; LANES]) -> f64 {
+    let mut wide = partial.map(f64::from);
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            wide[i] += wide[i + half];
+        }
+        half /= 2;
     }
-    partial
-        .iter_mut()
-        .zip(rest)
-        .for_each(|(p, &v)| greater(p, v));
-    partial.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    wide[0]
+}
+
+/// The greatest of partial maxima, none of which is NaN.
+#[inline(always)]
+fn greatest_of(mut partial: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            let (a, b) = (partial[i], partial[i + half]);
+            partial[i] = if a > b { a } else { b };
+        }
+        half /= 2;
+    }
+    partial[0]
+}
+
+/// `partial_vectors!(S, len, (at, p, n) => body)` runs `body` for every vector of a row:
+/// `at` is where it begins, `n` its elements, fewer than `S::LANES` at the row's end, and `p`
+/// which part of the `LANES` partial results it belongs to.
+///
+/// A macro for the reason that `math` gives: closures lack the kernel's instruction set.
+macro_rules! partial_vectors {
+    ($S:ident, $len:expr, ($at:ident, $p:ident, $n:ident) => $body:expr) => {
+        let whole = $len / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            for $p in 0..LANES / $S::LANES {
+                let ($at, $n) = (first + $p * $S::LANES, $S::LANES);
+                $body
+            }
+        }
+        for $p in 0..LANES / $S::LANES {
+            let $at = whole + $p * $S::LANES;
+            let $n = $S::LANES.min($len.saturating_sub($at));
+            if $n > 0 {
+                $body
+            }
+        }
+    };
+}
+
+/// The first `n` elements at `x`, and `fill` in the lanes beyond.
+#[inline(always)]
+unsafe fn load_or<S: Simd>(x: *const f32, n: usize, fill: f32) -> S::V {
+    const POSITIONS: [f32; LANES] = {
+        let mut positions = [0.0; LANES];
+        let mut i = 0;
+        while i < LANES {
+            positions[i] = i as f32;
+            i += 1;
+        }
+        positions
+    };
+    // SAFETY: the caller vouches for `n` elements and for the instruction set.
+    unsafe {
+        if n == S::LANES {
+            return S::load(x);
+        }
+        let positions = S::load(POSITIONS.as_ptr());
+        let here = S::load_first(x, n);
+        S::select_less(positions, S::splat(n as f32), here, S::splat(fill))
+    }
+}
+
+/// Parts of partial results as one array.
+#[inline(always)]
+unsafe fn lanes_of<S: Simd>(parts: [S::V; 4]) -> [f32; LANES] {
+    let mut lanes = [0.0; LANES];
+    for p in 0..LANES / S::LANES {
+        // SAFETY: the parts are `LANES` lanes in all; the caller has the instruction set.
+        unsafe { S::store(lanes.as_mut_ptr().add(p * S::LANES), parts[p]) };
+    }
+    lanes
+}
+
+/// The greatest element; NaN is passed over.
+#[inline(always)]
+unsafe fn row_max<S: Simd>(x: &[f32]) -> f32 {
+    // SAFETY: vectors lie inside the row; the caller's processor has the instruction set.
+    unsafe {
+        let mut parts = [S::splat(f32::NEG_INFINITY); 4];
+        partial_vectors!(S, x.len(), (at, p, n) => {
+            let v = load_or::<S>(x.as_ptr().add(at), n, f32::NEG_INFINITY);
+            parts[p] = S::max(v, parts[p]);
+        });
+        greatest_of(lanes_of::<S>(parts))
+    }
+}
+
+/// Replaces every element by `e^(element - shift)` and gives their sum. Less than `e^-87` is 0:
+/// beside the greatest, which is 1, it is nothing, and processors take a hundred times longer over
+/// subnormal results. Attention masks a score by a large negative number.
+#[inline(always)]
+unsafe fn exp_row<S: Simd>(x: &mut [f32], shift: f32) -> f64 {
+    // SAFETY: vectors lie inside the row; the caller's processor has the instruction set.
+    unsafe {
+        let (row, len, shift) = (x.as_mut_ptr(), x.len(), S::splat(shift));
+        let (least, zero) = (S::splat(-87.0), S::splat(0.0));
+        let mut parts = [zero; 4];
+        partial_vectors!(S, len, (at, p, n) => {
+            let here = row.add(at);
+            // Beyond the row's end, e to the power of minus infinity adds nothing.
+            let v = load_or::<S>(here, n, f32::NEG_INFINITY);
+            let v = S::sub(v, shift);
+            let e = S::select_less(v, least, zero, math::exp::<S>(S::max(least, v)));
+            match n == S::LANES {
+                true => S::store(here, e),
+                false => S::store_first(here, e, n),
+            }
+            parts[p] = S::add(parts[p], e);
+        });
+        sum_of(&lanes_of::<S>(parts))
+    }
 }
 
 /// Rows of a `[rows, width]` view and its partner.
@@ -107,40 +216,45 @@ pub(crate) fn run_softmax(isa: Isa, step: &SoftmaxStep, memory: &Memory, pool: &
     let pair = &RowPair::new(&step.x, &step.y, memory);
     let tasks = pair.tasks(pool);
     pool.run(tasks, |task| {
-        for row in pair.rows * task / tasks..pair.rows * (task + 1) / tasks {
-            // SAFETY: rows are split between tasks; `isa` names a set this processor has.
-            unsafe {
-                let values = pair.row(row);
-                let log = step.log;
-                dispatch!(isa, softmax_row(values: &mut [f32], log: bool) => (values, log));
-            }
+        let rows = pair.rows * task / tasks..pair.rows * (task + 1) / tasks;
+        let log = step.log;
+        // SAFETY: rows are split between tasks; `isa` names a set this processor has.
+        unsafe {
+            dispatch!(isa, softmax_rows(pair: &RowPair, rows: Range<usize>, log: bool) => (pair, rows, log));
         }
     });
 }
 
+/// Rows one after the other: a short one does not wait for the one before.
+#[inline(always)]
+unsafe fn softmax_rows<S: Simd>(pair: &RowPair, rows: Range<usize>, log: bool) {
+    for row in rows {
+        // SAFETY: the rows are this task's; the caller's processor has the instruction set.
+        unsafe { softmax_row::<S>(pair.row(row), log) };
+    }
+}
+
 #[inline(always)]
 unsafe fn softmax_row<S: Simd>(values: &mut [f32], log: bool) {
-    let max = row_max(values);
     // All minus infinity (a fully masked row) gives NaN, as the formula does.
     // SAFETY: the caller's processor has the instruction set.
     unsafe {
+        let max = row_max::<S>(values);
         if log {
             let mut sum = 0.0;
             for chunk in values.chunks(4 * LANES) {
                 let mut block = [0.0; 4 * LANES];
                 let block = &mut block[..chunk.len()];
                 block.copy_from_slice(chunk);
-                math::exp_shifted::<S>(block, max);
-                sum += row_sum(block, |v| v);
+                sum += exp_row::<S>(block, max);
             }
             let shift = (sum.ln() + f64::from(max)) as f32;
             values.iter_mut().for_each(|v| *v -= shift);
             return;
         }
-        math::exp_shifted::<S>(values, max);
+        let scale = (1.0 / exp_row::<S>(values, max)) as f32;
+        math::scale::<S>(values, scale);
     }
-    let scale = (1.0 / row_sum(values, |v| v)) as f32;
-    values.iter_mut().for_each(|v| *v *= scale);
 }
 
 /// Runs a layer or root-mean-square normalisation.

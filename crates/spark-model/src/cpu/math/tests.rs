@@ -82,8 +82,23 @@ fn softplus_is_within_four_ulp() {
 }
 
 #[test]
+fn gelu_by_tanh_keeps_its_precision() {
+    let gelu = |x: f64| {
+        let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+        0.5 * x * (1.0 + u.tanh())
+    };
+    let op = Unary::Gelu { tanh: true };
+    check(op, 0.0, 40.0, gelu, ulp, 4.0);
+    check(op, -1e6, 0.0, gelu, absolute, 3e-7);
+    check(op, -8.0, 0.0, gelu, absolute, 3e-7);
+}
+
+#[test]
 fn special_values_follow_ieee() {
-    let cases: [(Unary, f32, f32); 12] = [
+    let cases: [(Unary, f32, f32); 15] = [
+        (Unary::Gelu { tanh: true }, f32::INFINITY, f32::INFINITY),
+        (Unary::Gelu { tanh: true }, f32::NEG_INFINITY, 0.0),
+        (Unary::Gelu { tanh: true }, f32::NAN, f32::NAN),
         (Unary::Exp, f32::INFINITY, f32::INFINITY),
         (Unary::Exp, f32::NEG_INFINITY, 0.0),
         (Unary::Exp, f32::NAN, f32::NAN),
