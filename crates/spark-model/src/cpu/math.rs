@@ -85,9 +85,15 @@ unsafe fn exp_minus_one_small<S: Simd>(r: S::V) -> S::V {
 /// `e^x`, within 2 ulp; 0 below -104, infinity above 88.73, subnormals kept, NaN stays NaN.
 #[inline(always)]
 pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as above.
+    unsafe { exp_bounded::<S>(within::<S>(x, -104.0, 89.0)) }
+}
+
+/// [`exp`] of what is known to lie in -104..=89, or to be NaN.
+#[inline(always)]
+pub(crate) unsafe fn exp_bounded<S: Simd>(x: S::V) -> S::V {
     // SAFETY: as above; the bounds keep `n` in the range of `scale`.
     unsafe {
-        let x = within::<S>(x, -104.0, 89.0);
         let n = nearest_power::<S>(x);
         let r = S::fma(n, S::splat(-0.693_359_4), x);
         let r = S::fma(n, S::splat(2.121_944_4e-4), r);
@@ -283,14 +289,16 @@ unsafe fn gelu<S: Simd>(x: S::V) -> S::V {
 /// `(1 + tanh u) / 2 = 1 / (1 + e^(-2 u))` takes half the operations and cancels nothing.
 #[inline(always)]
 unsafe fn gelu_tanh<S: Simd>(x: S::V) -> S::V {
-    const TWICE_SQRT_2_OVER_PI: f32 = 1.595_769_1;
-    // SAFETY: as above.
+    // -2 sqrt(2 / pi), and 0.044715 times that.
+    const LINEAR: f32 = -1.595_769_1;
+    const CUBIC: f32 = -0.071_354_814;
+    // SAFETY: as above; the bounds keep the exponential and the reciprocal normal numbers.
     unsafe {
-        let cubic = S::mul(S::splat(0.044_715), S::mul(x, x));
-        let twice = S::mul(S::splat(TWICE_SQRT_2_OVER_PI), S::fma(cubic, x, x));
+        let factor = S::fma(S::mul(x, x), S::splat(CUBIC), S::splat(LINEAR));
+        let power = within::<S>(S::mul(x, factor), -87.0, 87.0);
+        let share = S::reciprocal(S::add(S::splat(1.0), exp_bounded::<S>(power)));
         // From here down the result is zero but for 3e-37, at minus infinity too.
-        let x = S::max(S::splat(-16.0), x);
-        S::mul(x, sigmoid::<S>(twice))
+        S::mul(S::max(S::splat(-16.0), x), share)
     }
 }
 

@@ -148,7 +148,8 @@ unsafe fn exp_row<S: Simd>(x: &mut [f32], shift: f32) -> f64 {
             // Beyond the row's end, e to the power of minus infinity adds nothing.
             let v = load_or::<S>(here, n, f32::NEG_INFINITY);
             let v = S::sub(v, shift);
-            let e = S::select_less(v, least, zero, math::exp::<S>(S::max(least, v)));
+            // Nothing is above the greatest, so no power is above 0.
+            let e = S::select_less(v, least, zero, math::exp_bounded::<S>(S::max(least, v)));
             match n == S::LANES {
                 true => S::store(here, e),
                 false => S::store_first(here, e, n),
@@ -186,8 +187,14 @@ impl RowPair {
     }
 
     fn tasks(&self, pool: &Pool) -> usize {
+        // More than threads: one that is held up leaves the rest to the others.
+        let most = if pool.threads() == 1 {
+            1
+        } else {
+            4 * pool.threads()
+        };
         (self.rows * self.width / MIN_PER_TASK)
-            .clamp(1, pool.threads())
+            .clamp(1, most)
             .min(self.rows.max(1))
     }
 

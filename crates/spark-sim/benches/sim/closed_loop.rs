@@ -43,6 +43,15 @@ fn one_by_one(timing: &Timing, scenarios: &[Scenario]) {
             drive(1, 1, few);
         });
     }
+    let name = "sim/closed_loop_pid_metrics_batch_over_one_by_one/1t";
+    if timing.wants(name) {
+        let few = &scenarios[..32];
+        let steps = |report: RunReport| report.n_agent_steps as f64;
+        let (n_all, n_few) = (steps(drive(1, 64, scenarios)), steps(drive(1, 1, few)));
+        let mut batch = || drop(drive(1, 64, scenarios));
+        let mut one_by_one = || drop(drive(1, 1, few));
+        timing.compare(name, (n_all, &mut batch), (n_few, &mut one_by_one));
+    }
 }
 
 fn scenarios(with_lead: bool) -> Vec<Scenario> {

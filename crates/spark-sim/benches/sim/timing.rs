@@ -32,6 +32,49 @@ impl Timing {
             .is_none_or(|f| name.contains(f.as_str()))
     }
 
+    /// Times two ways of doing the same in turns, and prints how many times as fast the first
+    /// is. Each does its number of units per call.
+    pub(crate) fn compare<'a>(
+        &self,
+        name: &str,
+        fast: (f64, &'a mut dyn FnMut()),
+        slow: (f64, &'a mut dyn FnMut()),
+    ) {
+        let mut ways = [fast, slow];
+        let mut n_calls = [1.0, 1.0];
+        for ((_, work), n) in ways.iter_mut().zip(&mut n_calls) {
+            work();
+            let start = Instant::now();
+            work();
+            *n = (SHORTEST_RUN_S / start.elapsed().as_secs_f64()).ceil();
+        }
+        if !self.timed {
+            return;
+        }
+        let mut ratios: Vec<[f64; 2]> = (0..N_RUNS)
+            .map(|_| {
+                let seconds = [0, 1].map(|i| {
+                    let (n_units, work) = &mut ways[i];
+                    let (start, cpu_start) = (Instant::now(), thread_cpu_s());
+                    for _ in 0..n_calls[i] as usize {
+                        work();
+                    }
+                    let wall = start.elapsed().as_secs_f64();
+                    let cpu = cpu_start.zip(thread_cpu_s());
+                    let cpu = cpu.map_or(f64::NAN, |(start, end)| end - start);
+                    [wall, cpu].map(|s| s / (*n_units * n_calls[i]))
+                });
+                [0, 1].map(|clock| seconds[1][clock] / seconds[0][clock])
+            })
+            .collect();
+        let mut sorted = |clock: usize| {
+            ratios.sort_by(|a, b| a[clock].total_cmp(&b[clock]));
+            [0, N_RUNS / 2, N_RUNS - 1].map(|i| ratios[i][clock])
+        };
+        let ([min, median, max], [_, cpu, _]) = (sorted(0), sorted(1));
+        println!("{name},times,{N_RUNS},{min:.2},{median:.2},{max:.2},{cpu:.2}");
+    }
+
     /// Times `work`, which does `n_units` units per call, and prints units per second.
     pub(crate) fn measure(&self, name: &str, unit: &str, n_units: f64, mut work: impl FnMut()) {
         if !self.timed {
