@@ -99,6 +99,27 @@ struct Longitudinal {
   }
 };
 
+// Parameters: curvature per metre of offset, and per rad of heading error.
+struct Lqr {
+  struct Memory {};
+  __device__ static inline void update(const State& s, const Car&, const float* gains, Memory&, Action& action) {
+    float correction = gains[0] * s.lateral_offset + gains[1] * s.heading_error;
+    action.steer = s.road_curvature - correction;
+  }
+};
+
+// Parameters: shortest look ahead (m), time of look ahead (s).
+struct PurePursuit {
+  struct Memory {};
+  __device__ static inline void update(const State& s, const Car&, const float* parameters, Memory&, Action& action) {
+    SinCos heading = sin_cos(s.heading_error);
+    float ahead = maximum(s.v_ego * parameters[1], parameters[0]);
+    float across = 0.5f * s.road_curvature * ahead * ahead - s.lateral_offset;
+    float y = across * heading.cos - ahead * heading.sin;
+    action.steer = 2.0f * y / (ahead * ahead + across * across);
+  }
+};
+
 // Steering of the one, speed of the other; the parameters follow each other.
 struct LateralPidAndLongitudinal {
   struct Memory { LateralPid::Memory lateral; Longitudinal::Memory longitudinal; };

@@ -1,15 +1,18 @@
 //! Controllers as CUDA C, for rollouts on a GPU.
 //!
 //! ```text
-//! built in   kernels/controllers.cuh: perfect tracking, LatControlPID, LongControl
+//! built in   kernels/controllers.cuh: perfect tracking, LatControlPID, LongControl, LQR, pure pursuit
 //! your own   a snippet that defines `struct Control` with `Memory` and `update`
 //! ```
 //!
 //! A snippet is compiled by NVRTC when it is first used and kept on disk. What it does with
 //! the memory it is given is up to it: nothing can check that it stays inside.
+//!
+//! Not here: LatControlTorque, which remembers a second of requests.
 
 use super::{
-    Algorithm, AlgorithmFactory, LateralPidConfig, LongitudinalConfig, PerfectTracking, Table,
+    Algorithm, AlgorithmFactory, LateralPidConfig, LongitudinalConfig, LqrConfig, PerfectTracking,
+    PurePursuitConfig, Table,
 };
 use crate::SimError;
 use crate::vehicle::SteerInterface;
@@ -96,6 +99,29 @@ impl CudaControl {
             parameters: Vec::new(),
             steer: PerfectTracking.steer_interface(),
             controls_speed: PerfectTracking.controls_speed(),
+        }
+    }
+
+    /// [`Lqr`](super::Lqr).
+    #[must_use]
+    pub fn lqr(config: &LqrConfig) -> Self {
+        Self::follower("lqr", config.gains())
+    }
+
+    /// [`PurePursuit`](super::PurePursuit).
+    #[must_use]
+    pub fn pure_pursuit(config: &PurePursuitConfig) -> Self {
+        Self::follower("pure_pursuit", [config.shortest, config.time])
+    }
+
+    /// A controller that answers with a curvature and has two figures.
+    fn follower(tag: &str, figures: [f64; 2]) -> Self {
+        Self {
+            tag: tag.to_owned(),
+            snippet: None,
+            parameters: figures.map(|x| x as f32).to_vec(),
+            steer: Some(SteerInterface::Curvature),
+            controls_speed: false,
         }
     }
 

@@ -4,7 +4,8 @@
 use spark_mem::Device;
 use spark_sim::control::{
     Action, AlgorithmFactory, Combined, CudaControl, LaneAlgorithm, LaneSetup, LateralPid,
-    LateralPidConfig, Longitudinal, LongitudinalConfig, PerLane, PerfectTracking, State, named,
+    LateralPidConfig, Longitudinal, LongitudinalConfig, Lqr, LqrConfig, PerLane, PerfectTracking,
+    PurePursuit, PurePursuitConfig, State, named,
 };
 use spark_sim::integrate::Integrator;
 use spark_sim::run::{RunOptions, RunReport, ScenarioError, Simulator};
@@ -126,7 +127,7 @@ fn check_same_bits(device: &Device, factory: &dyn AlgorithmFactory, scenarios: &
     }
 }
 
-/// Both vehicle models, three controllers.
+/// Both vehicle models, the built-in controllers.
 pub(crate) fn rollouts_have_the_bits_of_the_cpu(device: &Device) {
     let scenarios = scenarios();
     let models = scenarios.iter().map(|s| s.vehicle.model);
@@ -138,6 +139,14 @@ pub(crate) fn rollouts_have_the_bits_of_the_cpu(device: &Device) {
     check_same_bits(device, &pid_and_long(), &scenarios);
     check_same_bits(device, &pid, &scenarios);
     check_same_bits(device, &perfect, &scenarios);
+    let lqr = named("lqr", || Lqr::new(LqrConfig::default()))
+        .with_cuda(CudaControl::lqr(&LqrConfig::default()));
+    let pursuit = named("pure pursuit", || {
+        PurePursuit::new(PurePursuitConfig::default())
+    })
+    .with_cuda(CudaControl::pure_pursuit(&PurePursuitConfig::default()));
+    check_same_bits(device, &lqr, &scenarios);
+    check_same_bits(device, &pursuit, &scenarios);
 }
 
 /// A controller given as CUDA C; with NaN after six seconds it fails where its twin does.

@@ -22,6 +22,8 @@ fn driver() -> &'static StandInDriver {
             "rollout_perfect.cu",
             "rollout_pid.cu",
             "rollout_pid_long.cu",
+            "rollout_lqr.cu",
+            "rollout_pure_pursuit.cu",
         ];
         let mut files: Vec<PathBuf> = files.iter().map(|name| folder.join(name)).collect();
         files.push(own);

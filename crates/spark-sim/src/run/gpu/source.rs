@@ -91,6 +91,8 @@ pub fn rollout_source(control: &CudaControl) -> String {
     let (what, snippet, class) = match &control.snippet {
         Some(snippet) => ("a controller of one's own", snippet.as_str(), "Control"),
         None => match control.tag.as_str() {
+            "lqr" => ("LQR", "", "sim::Lqr"),
+            "pure_pursuit" => ("pure pursuit", "", "sim::PurePursuit"),
             "pid" => ("LatControlPID", "", "sim::LateralPid"),
             "pid_long" => (
                 "LatControlPID and LongControl",
@@ -132,7 +134,7 @@ fn keep(text: String) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{LateralPidConfig, LongitudinalConfig};
+    use crate::control::{LateralPidConfig, LongitudinalConfig, LqrConfig, PurePursuitConfig};
 
     #[test]
     fn the_files_of_built_in_controllers_are_what_is_compiled() {
@@ -149,6 +151,14 @@ mod tests {
                 include_str!("../../../kernels/rollout_pid.cu"),
             ),
             (both, include_str!("../../../kernels/rollout_pid_long.cu")),
+            (
+                CudaControl::lqr(&LqrConfig::default()),
+                include_str!("../../../kernels/rollout_lqr.cu"),
+            ),
+            (
+                CudaControl::pure_pursuit(&PurePursuitConfig::default()),
+                include_str!("../../../kernels/rollout_pure_pursuit.cu"),
+            ),
         ];
         for (control, file) in files {
             assert_eq!(rollout_source(&control), file, "{}", control.tag);
