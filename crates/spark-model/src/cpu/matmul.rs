@@ -16,7 +16,8 @@ use crate::plan::{Activation, LinearStep, MatMulStep, Weights};
 
 /// Rows of one thread's share.
 pub(crate) const ROWS_PER_TASK: usize = 96;
-/// Shares of the columns per thread, so that one slow thread does not hold up the others.
+/// Shares of the columns, or of many rows or small products, per thread, so that one slow thread
+/// does not hold up the others.
 pub(crate) const TASKS_PER_THREAD: usize = 4;
 
 /// A product that several threads read.
@@ -235,10 +236,10 @@ pub(crate) fn run(
         (0..batches).for_each(|batch| one(batch, 0, Some(pool)));
         return;
     }
-    let tasks = pool.threads();
-    pool.run(tasks, |task| {
+    let tasks = batches.min(TASKS_PER_THREAD * pool.threads());
+    pool.run_in_slots(tasks, |slot, task| {
         for batch in batches * task / tasks..batches * (task + 1) / tasks {
-            one(batch, task, None);
+            one(batch, slot, None);
         }
     });
 }

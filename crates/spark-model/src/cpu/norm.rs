@@ -5,6 +5,7 @@
 //! softmax, which attention makes short and many, go through whole vectors and a masked one.
 
 use super::math;
+use super::matmul::TASKS_PER_THREAD;
 use super::memory::Memory;
 use super::simd::{Isa, Simd, dispatch};
 use super::threads::Pool;
@@ -187,14 +188,8 @@ impl RowPair {
     }
 
     fn tasks(&self, pool: &Pool) -> usize {
-        // More than threads: one that is held up leaves the rest to the others.
-        let most = if pool.threads() == 1 {
-            1
-        } else {
-            4 * pool.threads()
-        };
         (self.rows * self.width / MIN_PER_TASK)
-            .clamp(1, most)
+            .clamp(1, TASKS_PER_THREAD * pool.threads())
             .min(self.rows.max(1))
     }
 
