@@ -290,7 +290,7 @@ unsafe fn gelu<S: Simd>(x: S::V) -> S::V {
 #[inline(always)]
 unsafe fn gelu_tanh<S: Simd>(x: S::V) -> S::V {
     // -2 sqrt(2 / pi), and 0.044715 times that.
-    const LINEAR: f32 = -1.595_769_1;
+    const LINEAR: f32 = -1.595_769;
     const CUBIC: f32 = -0.071_354_814;
     // SAFETY: as above; the bounds keep the exponential and the reciprocal normal numbers.
     unsafe {

@@ -113,9 +113,9 @@ unsafe fn load_or<S: Simd>(x: *const f32, n: usize, fill: f32) -> S::V {
 #[inline(always)]
 unsafe fn lanes_of<S: Simd>(parts: [S::V; 4]) -> [f32; LANES] {
     let mut lanes = [0.0; LANES];
-    for p in 0..LANES / S::LANES {
-        // SAFETY: the parts are `LANES` lanes in all; the caller has the instruction set.
-        unsafe { S::store(lanes.as_mut_ptr().add(p * S::LANES), parts[p]) };
+    for (to, part) in lanes.chunks_exact_mut(S::LANES).zip(parts) {
+        // SAFETY: a chunk has room for a vector; the caller has the instruction set.
+        unsafe { S::store(to.as_mut_ptr(), part) };
     }
     lanes
 }
