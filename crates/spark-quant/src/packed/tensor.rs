@@ -496,6 +496,10 @@ impl PackedTensor {
     }
 
     /// Codes of row `row`, one per byte, padding left out.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row.
     pub fn row_codes(&self, row: usize) -> Cow<'_, [u8]> {
         let row_bytes = self.padded_depth() * self.format.code_bits() / 8;
         let bytes = &self.codes[row * row_bytes..(row + 1) * row_bytes];
