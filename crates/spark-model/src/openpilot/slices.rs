@@ -8,9 +8,12 @@
 //! network generation has one table here. A file that carries its own table in its
 //! metadata is believed over these ([`OutputLayout::of`]).
 //!
-//! Sources: openpilot's model metadata for the split networks; for 0.7.4 the outputs
-//! declared in its `supercombo` file; for driver monitoring of 0.8 the positions its
-//! reader used then.
+//! Sources: openpilot's model metadata for the split and the merged networks; for 0.7.4 and
+//! 0.7.5 the outputs declared in their `supercombo` files; for driver monitoring of 0.8 the
+//! positions its reader used then.
+//!
+//! Deliberately absent: `supercombo` of 0.8 to 0.9, of which only lengths and single positions
+//! are known here; such a file is read by the table in its metadata.
 
 use std::ops::Range;
 
@@ -159,6 +162,59 @@ pub const POLICY_4968: &[OutputSlice] = &laid_out([
     ("pad", 3),
 ]);
 
+/// `supercombo` of 2026, 2576 values: what [`VISION`] has, then what [`POLICY`] has.
+pub const SUPERCOMBO_2576: &[OutputSlice] = &laid_out([
+    ("meta", 55),
+    ("desire_pred", 4 * 8),
+    ("pose", 2 * 6),
+    ("wide_from_device_euler", 2 * 3),
+    ("road_transform", 2 * 6),
+    ("lane_lines", 2 * 4 * 33 * 2),
+    ("lane_lines_prob", 4 * 2),
+    ("road_edges", 2 * 2 * 33 * 2),
+    ("lead", 2 * 3 * 6 * 4),
+    ("lead_prob", 3),
+    ("hidden_state", 512),
+    ("plan", 2 * 33 * 15),
+    ("desire_state", 8),
+    ("pad", 2),
+]);
+
+/// The big `supercombo` of 2026, 2580 values. The last two have no name in its table.
+pub const SUPERCOMBO_2580: &[OutputSlice] = &laid_out([
+    ("lane_lines", 2 * 4 * 33 * 2),
+    ("lane_lines_prob", 4 * 2),
+    ("road_edges", 2 * 2 * 33 * 2),
+    ("meta", 55),
+    ("desire_pred", 4 * 8),
+    ("pose", 2 * 6),
+    ("wide_from_device_euler", 2 * 3),
+    ("road_transform", 2 * 6),
+    ("plan", 2 * 33 * 15),
+    ("lead", 2 * 3 * 6 * 4),
+    ("lead_prob", 3),
+    ("desire_state", 8),
+    ("action", 4),
+    ("hidden_state", 512),
+    ("pad", 2),
+]);
+
+/// Outputs of `supercombo` 0.7.5, each a tensor `[1, n]` of its own: name and `n`. The state it hands
+/// to the next frame, 1024 values, is one more, whose name is not known here.
+pub const SUPERCOMBO_0_7_5: &[(&str, usize)] = &[
+    ("path", 192 + 192 + 1),
+    ("left_lane", 192 + 192 + 1 + 1),
+    ("right_lane", 192 + 192 + 1 + 1),
+    ("lead", 5 * 11 + 3),
+    ("long_x", 2 * 100),
+    ("long_v", 2 * 100),
+    ("long_a", 2 * 100),
+    ("desire_state", 8),
+    ("meta", 4),
+    ("flatten", 4 * 8),
+    ("pose", 12),
+];
+
 /// Outputs of `supercombo` 0.7.4, each a tensor `[1, n]` of its own: name and `n`.
 pub const SUPERCOMBO_0_7_4: &[(&str, usize)] = &[
     ("path", 192 + 192 + 1),
@@ -234,7 +290,15 @@ impl OutputLayout {
         if let Some(text) = graph.metadata.get(metadata::OUTPUT_SLICES_KEY) {
             return Self::new(len, metadata::decode(text, len)?).map(Some);
         }
-        let tables = [VISION, POLICY, DRIVER_MONITORING, VISION_1536, POLICY_4968];
+        let tables = [
+            VISION,
+            POLICY,
+            DRIVER_MONITORING,
+            VISION_1536,
+            POLICY_4968,
+            SUPERCOMBO_2576,
+            SUPERCOMBO_2580,
+        ];
         // Lengths as short as these belong to many a network: its input must fit as well.
         let (all, but_one) = (DRIVER_MONITORING_0_8, DRIVER_MONITORING_0_8.len() - 1);
         let is_camera = |&id: &crate::graph::ValueId| graph.value(id).name == "input_img";
@@ -313,6 +377,19 @@ mod tests {
         assert_eq!(at(DRIVER_MONITORING, "features"), (39, 551));
         let totals = [VISION, POLICY, DRIVER_MONITORING, VISION_1536, POLICY_4968].map(total);
         assert_eq!(totals, [1576, 1000, 551, 1536, 4968]);
+        assert_eq!(at(SUPERCOMBO_2576, "hidden_state"), (1064, 1576));
+        assert_eq!(at(SUPERCOMBO_2576, "plan"), (1576, 2566));
+        assert_eq!(at(SUPERCOMBO_2576, "desire_state"), (2566, 2574));
+        let big = |name| at(SUPERCOMBO_2580, name);
+        assert_eq!(big("lane_lines_prob"), (528, 536));
+        assert_eq!(big("meta"), (800, 855));
+        assert_eq!(big("road_transform"), (905, 917));
+        assert_eq!(big("plan"), (917, 1907));
+        assert_eq!(big("lead"), (1907, 2051));
+        assert_eq!(big("action"), (2062, 2066));
+        assert_eq!(big("hidden_state"), (2066, 2578));
+        assert_eq!([SUPERCOMBO_2576, SUPERCOMBO_2580].map(total), [2576, 2580]);
+        assert_eq!(SUPERCOMBO_0_7_5.iter().map(|(_, n)| n).sum::<usize>(), 1871);
         assert_eq!(SUPERCOMBO_0_7_4.iter().map(|(_, n)| n).sum::<usize>(), 2383);
     }
 

@@ -109,6 +109,32 @@ fn the_plan_is_read_in_both_generations() {
 }
 
 #[test]
+fn one_output_of_a_merged_network_holds_both_predictions() {
+    for (table, plan, lead, desire) in [
+        (slices::SUPERCOMBO_2576, 1576, 917, 2566),
+        (slices::SUPERCOMBO_2580, 917, 1907, 2054),
+    ] {
+        let layout = OutputLayout::of_table(table);
+        let mut output = vec![0.0; layout.output_len()];
+        output[plan + 32 * 15] = 80.0; // metres ahead at the last point
+        output[plan + 495 + 32 * 15] = 1.0; // its log deviation
+        output[lead + 4] = 25.0; // metres to the first lead 2 s from now
+        output[lead + 72 + 4] = -1.0;
+        output[desire + 3] = 2.0;
+        let policy = PolicyPrediction::parse(&layout, &output).expect("a whole output");
+        assert_eq!(policy.plan.position[32][0], 80.0);
+        close(policy.plan_deviation.position[32][0], std::f32::consts::E);
+        let e2 = 7.389_056;
+        close(policy.desire_state[3], e2 / (e2 + 7.0));
+        let vision = VisionPrediction::parse(&layout, &output).expect("a whole output");
+        assert_eq!(vision.leads.mean[4], 25.0);
+        close(vision.leads.deviation[4], 0.367_879_44);
+        close(vision.lead_probabilities[2], 0.5);
+        assert_eq!(vision.hidden_state.len(), 512);
+    }
+}
+
+#[test]
 fn driver_heads_are_read_per_seat() {
     let layout = OutputLayout::of_table(slices::DRIVER_MONITORING);
     let output: Vec<f32> = (0..551).map(|i| i as f32 / 100.0).collect();
