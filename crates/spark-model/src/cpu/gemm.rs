@@ -107,9 +107,11 @@ pub(crate) fn full_rows(vectors: usize) -> usize {
     }
 }
 
-/// Rows of the next tile, of `left` rows that remain.
+/// Rows of the next tile, of `left` rows that remain: few tiles, for each reads the whole panel.
 pub(crate) fn next_rows(vectors: usize, left: usize) -> usize {
     match left {
+        // Twice four rather than six and single rows.
+        8 | 9 if full_rows(vectors) == 6 => 4,
         _ if left >= full_rows(vectors) => full_rows(vectors),
         4.. => 4,
         _ => 1,
