@@ -1,87 +1,124 @@
-//! A pool of threads whose hand-over costs microseconds.
+//! A pool of threads whose hand-over costs less than a microsecond.
 //!
 //! ```text
-//! run(n, f):  publish f and state = (epoch + 1, 0), wake sleepers     workers: spin on the epoch,
-//!             all take indices: (epoch, i) -> (epoch, i + 1)                   then sleep
-//!             caller waits until n indices are done, then closes the epoch
+//! run(n, f):  indices 0..n are dealt out in ranges, one share per thread:
+//!             share t = (epoch, first, end), a word on a cache line of its own
+//!             workers spin on the epoch of their share, then sleep
+//!             all: own share from its front, (e, i, j) -> (e, i + 1, j), then the others' from
+//!                  their backs, (e, i, j) -> (e, i, j - 1)
+//!             caller waits until n indices are done
 //! ```
 //!
-//! The caller waits for work that was begun, never for a worker that did not come: on a busy
-//! machine it does everything itself. A late worker finds another epoch, or none open, and takes
-//! nothing.
+//! A thread gets the same part of the indices every time. Steps of a network share their work out
+//! by place, so that what a thread wrote in one step is in its own cache in the next, and slow
+//! threads lose the end of their share to fast ones.
 //!
-//! Which thread takes which index is left to chance; results may not depend on it,
+//! The caller waits for work that was begun, never for a worker that did not come: on a busy
+//! machine it does everything itself. A late worker finds its share used up.
+//!
+//! Which thread takes which index is left to chance in the end; results may not depend on it,
 //! so every index must write its own part of the output.
 //!
-//! Deliberately absent: nesting (an index that calls `run` again runs inline), work
-//! stealing and priorities.
+//! Deliberately absent: nesting (an index that calls `run` again runs inline) and priorities.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Turns of the waiting loop before a worker sleeps: some tens of microseconds, longer than
-/// the gap between two steps of a network.
+/// Turns of the waiting loop before a worker sleeps: up to a millisecond, much longer than the gap
+/// between two steps of a network.
 const SPINS: u32 = 20_000;
 
+/// Indices dealt out at most; more are done in groups of neighbours.
+const MAX_INDICES: usize = u16::MAX as usize;
+
 thread_local! {
-    /// Set while this thread runs an index of some pool.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// The slot of this thread while it runs an index of some pool.
+    static SLOT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// What the workers run: called with an index below the count.
-type Task<'a> = &'a (dyn Fn(usize) + Sync);
+/// What the threads run: called with a slot and an index below the count.
+type Task<'a> = &'a (dyn Fn(usize, usize) + Sync);
+
+/// Indices left of one thread's part: epoch in bits 32.., the next one in bits 16..32, the one
+/// after the last in bits 0..16.
+#[derive(Clone, Copy, PartialEq)]
+struct Left(u64);
+
+impl Left {
+    fn new(epoch: u32, first: usize, end: usize) -> Self {
+        Self(u64::from(epoch) << 32 | (first as u64) << 16 | end as u64)
+    }
+
+    fn epoch(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn range(self) -> (usize, usize) {
+        (
+            (self.0 >> 16) as usize & MAX_INDICES,
+            self.0 as usize & MAX_INDICES,
+        )
+    }
+}
+
+/// One thread's part of an epoch, alone on its pair of cache lines (processors fetch them in pairs).
+#[repr(align(128))]
+struct Share {
+    left: AtomicU64,
+    /// Points to the caller's `Task` while indices are left.
+    task: AtomicPtr<Task<'static>>,
+}
+
+/// A counter alone on its pair of cache lines.
+#[repr(align(128))]
+struct Counter(AtomicUsize);
 
 struct Shared {
-    /// Epoch in the high half, next index in the low half.
-    state: AtomicU64,
-    /// Points to the caller's `Task` while an epoch is open.
-    task: AtomicPtr<Task<'static>>,
-    count: AtomicUsize,
-    done: AtomicUsize,
+    shares: Box<[Share]>,
+    /// Indices that are done.
+    done: Counter,
     panicked: AtomicBool,
     stop: AtomicBool,
-    asleep: Mutex<usize>,
+    /// Workers that sleep or are about to; changed with `turn_in` locked.
+    asleep: AtomicUsize,
+    turn_in: Mutex<()>,
     wake: Condvar,
-}
-
-/// The next index of an epoch that is closed.
-const CLOSED: u64 = u32::MAX as u64;
-
-fn epoch_of(state: u64) -> u64 {
-    state >> 32
 }
 
 /// A fixed set of threads; the caller of [`Pool::run`] is one of them.
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    /// One caller at a time.
-    turn: Mutex<()>,
+    /// The last epoch, and one caller at a time.
+    turn: Mutex<u32>,
 }
 
 impl Pool {
     /// A pool of `threads` threads (at least one, the caller). Threads the system refuses
     /// to start are done without, which is logged.
     pub fn new(threads: usize) -> Self {
-        let shared = Arc::new(Shared {
-            state: AtomicU64::new(CLOSED),
+        let share = |_| Share {
+            left: AtomicU64::new(0),
             task: AtomicPtr::new(std::ptr::null_mut()),
-            count: AtomicUsize::new(0),
-            done: AtomicUsize::new(0),
+        };
+        let shared = Arc::new(Shared {
+            shares: (0..threads.max(1)).map(share).collect(),
+            done: Counter(AtomicUsize::new(0)),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            asleep: Mutex::new(0),
+            asleep: AtomicUsize::new(0),
+            turn_in: Mutex::new(()),
             wake: Condvar::new(),
         });
         let mut workers = Vec::new();
         for i in 1..threads {
             let shared = Arc::clone(&shared);
             let builder = std::thread::Builder::new().name(format!("spark-{i}"));
-            match builder.spawn(move || work(&shared)) {
+            match builder.spawn(move || shared.work(i)) {
                 Ok(worker) => workers.push(worker),
                 Err(error) => {
                     tracing::warn!(%error, "running with {i} threads instead of {threads}");
@@ -92,7 +129,7 @@ impl Pool {
         Self {
             shared,
             workers,
-            turn: Mutex::new(()),
+            turn: Mutex::new(0),
         }
     }
 
@@ -101,60 +138,54 @@ impl Pool {
         self.workers.len() + 1
     }
 
-    /// Calls `f` with a slot and every index below `count`. A slot is below [`Pool::threads`] and
-    /// used by one thread, so that it may stand for memory; indices are taken as slots get free.
-    ///
-    /// # Panics
-    ///
-    /// As [`Pool::run`].
-    pub(crate) fn run_in_slots(&self, count: usize, f: impl Fn(usize, usize) + Sync) {
-        let next = AtomicUsize::new(0);
-        self.run(self.threads().min(count), |slot| {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= count {
-                    break;
-                }
-                f(slot, index);
-            }
-        });
-    }
-
     /// Calls `f` with every index below `count`, on all threads; returns when all are done.
     ///
     /// # Panics
     ///
     /// If `f` panics on any thread, after all threads have stopped.
     pub fn run(&self, count: usize, f: impl Fn(usize) + Sync) {
-        if count <= 1 || self.workers.is_empty() || INSIDE.get() || count as u64 >= CLOSED {
-            (0..count).for_each(f);
-            return;
+        self.run_in_slots(count, |_slot, index| f(index));
+    }
+
+    /// Calls `f` with a slot and every index below `count`. A slot is below [`Pool::threads`] and
+    /// used by one thread at a time, so that it may stand for memory.
+    ///
+    /// # Panics
+    ///
+    /// As [`Pool::run`].
+    pub(crate) fn run_in_slots(&self, count: usize, f: impl Fn(usize, usize) + Sync) {
+        if count <= 1 || self.workers.is_empty() || SLOT.get().is_some() {
+            let slot = SLOT.get().unwrap_or(0);
+            (0..count).for_each(|index| f(slot, index));
+        } else if count <= MAX_INDICES {
+            self.run_shared(count, &f);
+        } else {
+            let group = |i: usize| (i as u128 * count as u128 / MAX_INDICES as u128) as usize;
+            self.run_shared(MAX_INDICES, &|slot, i| {
+                (group(i)..group(i + 1)).for_each(|index| f(slot, index));
+            });
         }
-        let turn = match self.turn.lock() {
-            Ok(turn) => turn,
-            Err(poisoned) => poisoned.into_inner(),
-        };
-        let shared = &*self.shared;
-        let task: Task<'_> = &f;
-        // Released after the last epoch was closed: whoever sees them sees that it is.
-        shared.done.store(0, Ordering::Release);
-        shared.count.store(count, Ordering::Release);
+    }
+
+    fn run_shared(&self, count: usize, task: Task<'_>) {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        *turn = turn.wrapping_add(1);
+        let (epoch, shared, threads) = (*turn, &*self.shared, self.threads());
         let pointer = (&raw const task).cast_mut().cast::<Task<'static>>();
-        shared.task.store(pointer, Ordering::Release);
-        let last = epoch_of(shared.state.load(Ordering::Relaxed));
-        let epoch = (last + 1) & u64::from(u32::MAX);
-        shared.state.store(epoch << 32, Ordering::Release);
-        let asleep = match shared.asleep.lock() {
-            Ok(asleep) => *asleep,
-            Err(poisoned) => *poisoned.into_inner(),
-        };
-        if asleep > 0 {
-            shared.wake.notify_all();
+        shared.done.0.store(0, Ordering::Relaxed);
+        for (t, share) in shared.shares[..threads].iter().enumerate() {
+            let (first, end) = (count * t / threads, count * (t + 1) / threads);
+            // Nothing is left of the last epoch, so that nobody uses the pointer before it is
+            // published with the indices.
+            share.task.store(pointer, Ordering::Relaxed);
+            let left = Left::new(epoch, first, end).0;
+            share.left.store(left, Ordering::Release);
         }
-        let own = take_indices(shared, epoch);
+        shared.wake_sleepers();
+        let own = shared.take_indices(0);
         // `task` must outlive every use of it, also when one panicked.
         let mut turns = 0u32;
-        while shared.done.load(Ordering::Acquire) != count {
+        while shared.done.0.load(Ordering::Acquire) != count {
             turns += 1;
             if turns < SPINS {
                 std::hint::spin_loop();
@@ -162,7 +193,6 @@ impl Pool {
                 std::thread::yield_now();
             }
         }
-        shared.state.store(epoch << 32 | CLOSED, Ordering::Release);
         let panicked = shared.panicked.swap(false, Ordering::Relaxed);
         drop(turn);
         if let Some(payload) = own {
@@ -174,10 +204,14 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        self.shared.state.fetch_add(1 << 32, Ordering::Release);
-        drop(self.shared.asleep.lock());
-        self.shared.wake.notify_all();
+        let shared = &*self.shared;
+        shared.stop.store(true, Ordering::Relaxed);
+        let turn = self.turn.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for share in &shared.shares {
+            let left = Left::new(turn.wrapping_add(1), 0, 0).0;
+            share.left.store(left, Ordering::Release);
+        }
+        shared.wake_sleepers();
         for worker in self.workers.drain(..) {
             // A worker that panicked has been reported by `run`.
             let _ = worker.join();
@@ -185,84 +219,110 @@ impl Drop for Pool {
     }
 }
 
-/// Runs indices of `epoch` until none is left or another epoch is open; the payload of the first
-/// panic here.
-fn take_indices(shared: &Shared, epoch: u64) -> Option<Box<dyn Any + Send>> {
-    let mut payload = None;
-    INSIDE.set(true);
-    while let Some((task, index)) = take_index(shared, epoch) {
-        // SAFETY: the index is one of this epoch's and not done, so the caller of `run`, whose
-        // `Task` this points to, still waits.
-        let task: Task<'_> = unsafe { *task };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(index))) {
-            shared.panicked.store(true, Ordering::Relaxed);
-            payload.get_or_insert(panic);
+impl Shared {
+    /// Wakes the workers that sleep, after their shares were changed.
+    fn wake_sleepers(&self) {
+        // With the fence of `wait_for_epoch`: either this sees that a worker is about to sleep, or
+        // that worker sees its share changed.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) > 0 {
+            // A worker that was seen awake on its way to sleep holds the lock until it waits.
+            drop(self.turn_in.lock());
+            self.wake.notify_all();
         }
-        shared.done.fetch_add(1, Ordering::Release);
     }
-    INSIDE.set(false);
-    payload
+
+    /// Runs indices until none is left; the payload of the first panic here.
+    fn take_indices(&self, slot: usize) -> Option<Box<dyn Any + Send>> {
+        let mut payload = None;
+        let mut taken = 0;
+        SLOT.set(Some(slot));
+        let threads = self.shares.len();
+        for distance in 0..threads {
+            let share = &self.shares[(slot + distance) % threads];
+            while let Some((task, index)) = share.take(distance == 0) {
+                taken += 1;
+                // SAFETY: the index was left and is not done, so the caller of `run_shared`, whose
+                // `Task` this points to, still waits.
+                let task: Task<'_> = unsafe { *task };
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(slot, index))) {
+                    self.panicked.store(true, Ordering::Relaxed);
+                    payload.get_or_insert(panic);
+                }
+            }
+        }
+        SLOT.set(None);
+        if taken > 0 {
+            self.done.0.fetch_add(taken, Ordering::Release);
+        }
+        payload
+    }
+
+    /// What worker `slot` does.
+    fn work(&self, slot: usize) {
+        let mut seen = 0;
+        loop {
+            seen = self.wait_for_epoch(slot, seen);
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            self.take_indices(slot);
+        }
+    }
+
+    /// Waits for an epoch other than `seen`: first spinning, then asleep.
+    fn wait_for_epoch(&self, slot: usize, seen: u32) -> u32 {
+        let now = || Left(self.shares[slot].left.load(Ordering::Acquire)).epoch();
+        for _ in 0..SPINS {
+            let epoch = now();
+            if epoch != seen {
+                return epoch;
+            }
+            std::hint::spin_loop();
+        }
+        let mut guard = self.turn_in.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asleep.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        loop {
+            let epoch = now();
+            if epoch != seen {
+                self.asleep.fetch_sub(1, Ordering::Relaxed);
+                return epoch;
+            }
+            guard = self
+                .wake
+                .wait(guard)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
-/// The next index of `epoch` and its task, if one is left.
-fn take_index(shared: &Shared, epoch: u64) -> Option<(*mut Task<'static>, usize)> {
-    let mut state = shared.state.load(Ordering::Acquire);
-    loop {
-        // If these are of a later epoch, this one was closed before they were stored, and the
-        // exchange below fails. (It could succeed for a thread that slept through 2^32 epochs.)
-        let count = shared.count.load(Ordering::Acquire);
-        let task = shared.task.load(Ordering::Acquire);
-        let next = state & CLOSED;
-        if epoch_of(state) != epoch || next >= count as u64 {
-            return None;
+impl Share {
+    /// An index that is left and its task: the first for the owner, the last for others.
+    fn take(&self, is_owner: bool) -> Option<(*mut Task<'static>, usize)> {
+        let mut left = self.left.load(Ordering::Acquire);
+        loop {
+            let (first, end) = Left(left).range();
+            if first >= end {
+                return None;
+            }
+            // That of this epoch: were all its indices taken in between, the exchange below would
+            // fail. (It could succeed for a thread that slept through 2^32 epochs.)
+            let task = self.task.load(Ordering::Acquire);
+            let (index, rest) = match is_owner {
+                true => (first, (first + 1, end)),
+                false => (end - 1, (first, end - 1)),
+            };
+            let rest = Left::new(Left(left).epoch(), rest.0, rest.1).0;
+            let order = (Ordering::AcqRel, Ordering::Acquire);
+            match self
+                .left
+                .compare_exchange_weak(left, rest, order.0, order.1)
+            {
+                Ok(_) => return Some((task, index)),
+                Err(now) => left = now,
+            }
         }
-        match shared.state.compare_exchange_weak(
-            state,
-            state + 1,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
-            Ok(_) => return Some((task, next as usize)),
-            Err(now) => state = now,
-        }
-    }
-}
-
-fn work(shared: &Shared) {
-    let mut seen = 0;
-    loop {
-        seen = wait_for_epoch(shared, seen);
-        if shared.stop.load(Ordering::Relaxed) {
-            return;
-        }
-        take_indices(shared, seen);
-    }
-}
-
-/// Waits for an epoch other than `seen`: first spinning, then asleep.
-fn wait_for_epoch(shared: &Shared, seen: u64) -> u64 {
-    for _ in 0..SPINS {
-        let epoch = epoch_of(shared.state.load(Ordering::Acquire));
-        if epoch != seen {
-            return epoch;
-        }
-        std::hint::spin_loop();
-    }
-    let mut asleep = match shared.asleep.lock() {
-        Ok(asleep) => asleep,
-        Err(poisoned) => poisoned.into_inner(),
-    };
-    *asleep += 1;
-    loop {
-        let epoch = epoch_of(shared.state.load(Ordering::Acquire));
-        if epoch != seen {
-            *asleep -= 1;
-            return epoch;
-        }
-        asleep = match shared.wake.wait(asleep) {
-            Ok(asleep) => asleep,
-            Err(poisoned) => poisoned.into_inner(),
-        };
     }
 }
 
