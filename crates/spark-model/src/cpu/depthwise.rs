@@ -75,33 +75,37 @@ impl PreparedDepthwise {
                     .wrapping_offset(batch as isize * axes[0].stride),
                 strides: [axes[2].stride, axes[3].stride],
             };
-            let range = (block * rows, height.min((block + 1) * rows));
+            let part = Part {
+                batch,
+                rows: (block * rows, height.min((block + 1) * rows)),
+                channels: (0, step.y.axes[1].extent),
+            };
             // SAFETY: views were checked at load, channel strides are 1 by the step's contract, and
             // every task writes its own rows.
-            unsafe { self.rows(isa, step, memory, (batch, image), range) };
+            unsafe { self.run_part(isa, step, memory, image, part) };
         });
     }
 
-    /// Computes rows `first..last` of the result for image `batch`.
+    /// Computes a part of the result.
     ///
     /// # Safety
     ///
-    /// The rows of the image under the windows of these rows must be readable, the rows of the
-    /// result not be touched elsewhere; both have unit stride along the channels.
-    pub(crate) unsafe fn rows(
+    /// The image under the windows of the part must be readable, the part not be touched
+    /// elsewhere; both have unit stride along the channels, and the first channel begins a vector.
+    pub(crate) unsafe fn run_part(
         &self,
         isa: Isa,
         step: &ConvStep,
         memory: &Memory,
-        (batch, image): (usize, ImageRows),
-        (first, last): (usize, usize),
+        image: ImageRows,
+        part: Part,
     ) {
         let y = &step.y;
         let residual = step.epilogue.residual.as_ref();
         let start = |v: &View| {
             memory
                 .f32(v)
-                .wrapping_offset(batch as isize * v.axes[0].stride)
+                .wrapping_offset(part.batch as isize * v.axes[0].stride)
         };
         let job = Block {
             x: image.x,
@@ -112,11 +116,11 @@ impl PreparedDepthwise {
             ],
             y: start(y),
             y_strides: [y.axes[2].stride, y.axes[3].stride],
-            rows: (first, last),
+            rows: part.rows,
             width: y.axes[3].extent,
             residual: residual.map_or(std::ptr::null(), |r| start(r).cast_const()),
             residual_strides: residual.map_or([0; 2], |r| [r.axes[2].stride, r.axes[3].stride]),
-            channels: y.axes[1].extent,
+            channels: part.channels,
             weights: self.weights.as_slice().as_ptr(),
             bias: self
                 .bias
@@ -133,10 +137,18 @@ impl PreparedDepthwise {
     }
 }
 
+/// A part of the result: of one image, from a first row and channel to before a last one.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) batch: usize,
+    pub(crate) rows: (usize, usize),
+    pub(crate) channels: (usize, usize),
+}
+
 /// Where an image's rows are.
 #[derive(Clone, Copy)]
 pub(crate) struct ImageRows {
-    /// Row 0, also where only rows further on can be read.
+    /// Row 0, channel 0, also where only rows and channels further on can be read.
     pub(crate) x: *const f32,
     /// Elements to the next row and the next pixel.
     pub(crate) strides: [isize; 2],
@@ -168,7 +180,8 @@ struct Block {
     width: usize,
     residual: *const f32,
     residual_strides: [isize; 2],
-    channels: usize,
+    /// First channel, and the channel after the last.
+    channels: (usize, usize),
     weights: *const f32,
     bias: *const f32,
     window: Window,
@@ -224,9 +237,9 @@ struct Line<'a> {
 unsafe fn block_kernel<S: Simd>(job: &Block) {
     let taps = job.window.kernel[0] * job.window.kernel[1];
     let is_unit = job.window.stride[1] == 1 && job.window.dilation[1] == 1;
-    let mut channel = 0;
-    while channel < job.channels {
-        let lanes = S::LANES.min(job.channels - channel);
+    let mut channel = job.channels.0;
+    while channel < job.channels.1 {
+        let lanes = S::LANES.min(job.channels.1 - channel);
         for row in job.rows.0..job.rows.1 {
             let origin = (row * job.window.stride[0]) as isize - job.window.pad[0] as isize;
             let at = |strides: [isize; 2]| row as isize * strides[0] + channel as isize;

@@ -226,7 +226,7 @@ impl Executor {
                 Step::Pointwise(s) => PreparedPointwise::scratch_len(s),
                 Step::MatMul(s) => matmul::scratch_len(isa, s),
                 Step::Conv(s) => winograd::scratch_len(isa, s, threads),
-                Step::Linear(_) => strip::scratch_len(&plan, index, threads),
+                Step::Linear(_) => strip::scratch_len(isa, &plan, index, threads),
                 _ => 0,
             })
             .max()
@@ -234,7 +234,7 @@ impl Executor {
             .next_multiple_of(16);
         let memory = Memory::new(&plan)?;
         for index in 0..steps.len() {
-            steps[index].goes_with_next = goes_with_next(&plan, &steps, index, threads);
+            steps[index].goes_with_next = goes_with_next(isa, &plan, &steps, index, threads);
         }
         let mut executor = Self {
             steps,
@@ -326,7 +326,7 @@ impl Executor {
         self.make_room();
         for at in [index.saturating_sub(1), index] {
             self.steps[at].goes_with_next =
-                goes_with_next(&self.plan, &self.steps, at, self.pool.threads());
+                goes_with_next(self.isa, &self.plan, &self.steps, at, self.pool.threads());
         }
         Ok(())
     }
@@ -353,7 +353,13 @@ impl Executor {
     /// [`ModelError::InputType`] or [`ModelError::InputShape`] unless `tensor` is what the plan was
     /// made for.
     pub fn set_input(&mut self, index: usize, tensor: &Tensor) -> Result<(), ModelError> {
-        transfer::write_input(&self.plan.inputs[index], tensor, &self.plan, &self.memory)?;
+        transfer::write_input(
+            &self.plan.inputs[index],
+            tensor,
+            &self.plan,
+            &self.memory,
+            &self.pool,
+        )?;
         if let Some(runs) = &self.input_rounds[index] {
             runs.round(self.isa, &self.memory, &self.pool);
         }
@@ -538,14 +544,20 @@ impl Executor {
 }
 
 /// Whether step `index` is computed by the next one, as both are prepared now.
-fn goes_with_next(plan: &Plan, steps: &[ReadyStep], index: usize, threads: usize) -> bool {
+fn goes_with_next(
+    isa: Isa,
+    plan: &Plan,
+    steps: &[ReadyStep],
+    index: usize,
+    threads: usize,
+) -> bool {
     let [Some(expand), Some(next)] = [index, index + 1].map(|at| steps.get(at)) else {
         return false;
     };
     matches!(expand.prepared, Prepared::Linear(_))
         && matches!(next.prepared, Prepared::Depthwise(_))
         && expand.rounds.is_empty()
-        && strip::pays(plan, index, threads)
+        && strip::pays(isa, plan, index, threads)
 }
 
 fn quantise_error(node: &str, source: QuantError) -> ModelError {

@@ -2,6 +2,7 @@
 
 use super::memory::{Memory, storage};
 use super::movement::{Nest, strides};
+use super::threads::Pool;
 use crate::plan::{Plan, Port, Storage};
 use crate::tensor::{Tensor, TensorData, checked_elements, for_each_dtype};
 use crate::{DType, ModelError};
@@ -66,6 +67,7 @@ pub(crate) fn write_input(
     tensor: &Tensor,
     plan: &Plan,
     memory: &Memory,
+    pool: &Pool,
 ) -> Result<(), ModelError> {
     if tensor.dtype() != port.dtype {
         return Err(ModelError::InputType {
@@ -87,12 +89,13 @@ pub(crate) fn write_input(
     let nest = Nest::new(&port.shape, &row_major(&port.shape), &strides(&port.view));
     let wide = storage(plan, &port.view) == Storage::I64;
     for_each_dtype!(tensor.data(), values => {
-        // SAFETY: the tensor holds as many elements as the port's shape, and the view was checked at load.
+        // SAFETY: the tensor holds as many elements as the port's shape, and the view was checked
+        // at load and has no element twice.
         unsafe {
             if wide {
-                nest.copy(values.as_ptr(), memory.i64(&port.view), Held::i64);
+                nest.copy_shared(values.as_ptr(), memory.i64(&port.view), Held::i64, pool);
             } else {
-                nest.copy(values.as_ptr(), memory.f32(&port.view), Held::f32);
+                nest.copy_shared(values.as_ptr(), memory.f32(&port.view), Held::f32, pool);
             }
         }
     });

@@ -4,17 +4,16 @@
 //! x [h w, k] --Linear--> [h w, c], c several times k --depthwise--> y
 //! ```
 //!
-//! The map between the two is the largest of a mobile network and is read once. Where it is too
-//! large for a core's own cache an executor computes some rows of it at a time and never
-//! stores the whole. Then `x` has to live as long as the convolution runs, which [`super::arena`]
+//! The map between the two is the largest of a mobile network and is read once. An executor
+//! computes a block of it at a time and never stores the whole. Then `x` has to live as long as the convolution runs, which [`super::arena`]
 //! sees to.
 //!
 //! Deliberately absent: the projection behind the convolution.
 
 use super::{LinearStep, Plan, Step};
 
-/// Elements from which a map is too large: a megabyte.
-const LARGE: usize = 256 << 10;
+/// Elements below which a map is not worth it: what the nearest cache holds.
+const SMALL: usize = 8 << 10;
 
 impl Plan {
     /// Whether step `index` is a product whose result nothing but the depthwise convolution at
@@ -39,7 +38,7 @@ impl Plan {
             });
         conv.is_depthwise()
             && !conv.transposed
-            && conv.x.len() >= LARGE
+            && conv.x.len() > SMALL
             && is_whole_image
             && is_alone(linear)
             && conv
