@@ -40,6 +40,8 @@ pub(crate) struct PreparedConv {
     zeros: AlignedF32,
     /// Elements from a pixel's first tap to each tap.
     tap_offsets: Vec<isize>,
+    /// The same to each row of taps, where a row is one run of elements; else empty.
+    row_offsets: Vec<isize>,
     /// Whether segments of rows are computed instead of tiles.
     is_sliding: bool,
 }
@@ -62,13 +64,24 @@ impl PreparedConv {
             padded
         });
         let window = &step.window;
-        let tap_offsets = (0..w.taps)
+        let tap_offsets: Vec<isize> = (0..w.taps)
             .map(|tap| {
                 let (ky, kx) = (tap / window.kernel[1], tap % window.kernel[1]);
                 (ky * window.dilation[0]) as isize * step.x.axes[2].stride
                     + (kx * window.dilation[1]) as isize * step.x.axes[3].stride
             })
             .collect();
+        let rows_are_runs = step.x.axes[3].stride == w.in_per_group as isize
+            && window.dilation[1] == 1
+            && !step.transposed
+            && format.columns == Columns::F32;
+        let row_offsets = match rows_are_runs {
+            true => {
+                let rows = tap_offsets.iter().copied();
+                rows.step_by(window.kernel[1].max(1)).collect()
+            }
+            false => Vec::new(),
+        };
         Self {
             format,
             weights,
@@ -77,6 +90,7 @@ impl PreparedConv {
             bias_stride,
             zeros: AlignedF32::zeros(w.in_per_group),
             tap_offsets,
+            row_offsets,
             is_sliding: sliding::suits(isa, step, format.columns),
         }
     }
@@ -153,6 +167,7 @@ impl PreparedConv {
                     image: &part,
                     is_sliding: self.is_sliding,
                     tap_offsets: &self.tap_offsets,
+                    row_offsets: &self.row_offsets,
                     w: packed.wrapping_add(panel_offset(
                         panel,
                         w.taps * self.format.columns.words(w.in_per_group),
@@ -236,6 +251,8 @@ struct Job<'a> {
     image: &'a Image,
     is_sliding: bool,
     tap_offsets: &'a [isize],
+    /// Offsets of rows of taps that are runs of elements; or none.
+    row_offsets: &'a [isize],
     w: *const f32,
     columns: Columns,
     column: usize,
@@ -397,18 +414,27 @@ impl Job<'_> {
             |o: &[isize; 2]| (0..2).all(|a| o[a] >= 0 && o[a] + reach[a] < image.extent[a]);
         let inside = !image.transposed && origin.iter().all(in_image);
         let border = BorderRows { image, origin };
+        // A row of taps in one go: the columns lie in this order.
+        let (offsets, shape) = match inside && !self.row_offsets.is_empty() {
+            true => {
+                let depth = window.kernel[1] * self.shape.depth;
+                let taps = window.kernel[0];
+                (self.row_offsets, TileShape { taps, depth })
+            }
+            false => (self.tap_offsets, self.shape),
+        };
         let tile = Tile {
             x: origin.map(|o| {
                 image
                     .x
                     .wrapping_offset(o[0] * image.x_strides[2] + o[1] * image.x_strides[3])
             }),
-            offsets: self.tap_offsets,
+            offsets,
             border: if inside { None } else { Some(&border) },
             w: self.w,
             columns: self.columns,
             ahead,
-            shape: self.shape,
+            shape,
             results: Results {
                 y: std::array::from_fn(|i| image.y.wrapping_offset(place(&image.y_strides, i))),
                 residual: std::array::from_fn(|i| match image.residual.is_null() {

@@ -266,7 +266,9 @@ unsafe fn elu_of<S: Simd>(x: S::V, below: S::V, alpha: f32) -> S::V {
 unsafe fn celu<S: Simd>(x: S::V, alpha: f32) -> S::V {
     // SAFETY: as above.
     unsafe {
-        let below = S::mul(S::min(S::splat(0.0), x), S::splat(1.0 / alpha));
+        // No division: the compiler moves it before the choice of the function, where what stands
+        // in the place of `alpha` may be a subnormal, which takes a hundred times as long.
+        let below = S::mul(S::min(S::splat(0.0), x), S::reciprocal(S::splat(alpha)));
         elu_of::<S>(x, below, alpha)
     }
 }

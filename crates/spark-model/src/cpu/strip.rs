@@ -23,8 +23,8 @@ use super::simd::Isa;
 use super::threads::Pool;
 use crate::plan::{ConvStep, LinearStep, Plan, Step};
 
-/// Elements of a block of the map, unless a row has more: 384 KB of a core's second cache.
-const BLOCK_ELEMENTS: usize = 96 << 10;
+/// Elements of a block of the map, unless a row has more: 768 KB of a core's second cache.
+const BLOCK_ELEMENTS: usize = 192 << 10;
 /// Rows of the map that are computed, in percent of those that would be: on wide maps a strip has
 /// few rows, and most are computed for two or three strips.
 const MOST_COMPUTED: usize = 125;
