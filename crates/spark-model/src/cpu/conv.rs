@@ -14,8 +14,8 @@
 use super::columns::Columns;
 use super::formats::ProductFormat;
 use super::gemm::{
-    Ahead, MAX_ROWS, Results, TapRows, Tile, TileEpilogue, TileShape, next_rows, panel_offset,
-    panels,
+    Ahead, MAX_ROWS, Panel, Results, TapRows, Tile, TileEpilogue, TileShape, next_rows,
+    panel_offset, panels,
 };
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
@@ -103,29 +103,8 @@ impl PreparedConv {
     /// Runs the step.
     pub(crate) fn run(&self, isa: Isa, step: &ConvStep, memory: &Memory, pool: &Pool) {
         let w = &step.weights;
-        let extents: [usize; 4] = std::array::from_fn(|a| step.y.axes[a].extent);
-        let [n, _, oh, ow] = extents;
+        let [n, _, oh, ow] = std::array::from_fn(|a| step.y.axes[a].extent);
         let pixels = oh * ow;
-        let image = Image {
-            x: memory.f32(&step.x),
-            x_strides: strides(&step.x),
-            y: memory.f32(&step.y),
-            y_strides: strides(&step.y),
-            residual: step
-                .epilogue
-                .residual
-                .as_ref()
-                .map_or(std::ptr::null(), |r| memory.f32(r).cast_const()),
-            residual_strides: step.epilogue.residual.as_ref().map_or([0; 4], strides),
-            extent: [
-                step.x.axes[2].extent as isize,
-                step.x.axes[3].extent as isize,
-            ],
-            width: ow,
-            window: step.window,
-            transposed: step.transposed,
-            zeros: self.zeros.as_slice().as_ptr(),
-        };
         // Many pixels are shared out by rows, few by panels of channels.
         let by_rows = pixels.div_ceil(ROWS_PER_TASK);
         let n_panels = panels(isa, w.out_per_group).count();
@@ -139,60 +118,112 @@ impl PreparedConv {
         } else {
             by_rows.max((2 * pool.threads()).min(pixels.div_ceil(4 * MAX_ROWS)))
         };
-        let image = &image;
+        let image = &self.image(step, memory);
         pool.run(n * w.groups * row_parts * panel_parts, |task| {
             let (rest, panel_part) = (task / panel_parts, task % panel_parts);
             let (rest, row_part) = (rest / row_parts, rest % row_parts);
             let (batch, group) = (rest / w.groups, rest % w.groups);
             let first = pixels * row_part / row_parts;
             let last = pixels * (row_part + 1) / row_parts;
-            let epilogue = TileEpilogue {
-                bias: self.bias.as_ref().map_or(std::ptr::null(), |b| {
-                    b.as_slice()[group * self.bias_stride..].as_ptr()
-                }),
-                activation: step.epilogue.activation,
-                residual_first: step.epilogue.residual_first,
-                rounded: self.format.rounds_result,
-                isa,
-            };
             let part = image.part(batch, group * w.in_per_group, group * w.out_per_group);
-            let packed = self.weights.as_slice()[group * self.group_len..].as_ptr();
-            for (i, panel) in panels(isa, w.out_per_group).enumerate() {
-                let share =
-                    n_panels * panel_part / panel_parts..n_panels * (panel_part + 1) / panel_parts;
-                if !share.contains(&i) {
-                    continue;
-                }
-                let job = Job {
-                    image: &part,
-                    is_sliding: self.is_sliding,
-                    tap_offsets: &self.tap_offsets,
-                    row_offsets: &self.row_offsets,
-                    w: packed.wrapping_add(panel_offset(
-                        panel,
-                        w.taps * self.format.columns.words(w.in_per_group),
-                    )),
-                    columns: self.format.columns,
-                    column: panel.column,
-                    shape: TileShape {
-                        taps: w.taps,
-                        depth: w.in_per_group,
-                    },
-                    n_columns: (panel.vectors * isa.lanes()).min(w.out_per_group - panel.column),
-                    epilogue: TileEpilogue {
-                        bias: if epilogue.bias.is_null() {
-                            epilogue.bias
-                        } else {
-                            epilogue.bias.wrapping_add(panel.column)
-                        },
-                        ..epilogue
-                    },
-                };
+            let share =
+                n_panels * panel_part / panel_parts..n_panels * (panel_part + 1) / panel_parts;
+            for panel in panels(isa, w.out_per_group)
+                .skip(share.start)
+                .take(share.len())
+            {
+                let job = self.job(isa, step, &part, group, panel);
                 // SAFETY: views were checked at load and channel strides are 1 by the step's
                 // contract; every task writes its own pixels and channels.
                 unsafe { job.run(isa, panel.vectors, first, last) };
             }
         });
+    }
+
+    /// Computes pixels `first..last` of image `batch` and the columns of `panel`, and puts them at
+    /// `to`, a pixel every `pixel_len` elements.
+    ///
+    /// # Safety
+    ///
+    /// The step must have one group and no residual, and `to` be writable for the pixels.
+    pub(super) unsafe fn run_block(
+        &self,
+        isa: Isa,
+        (step, memory): (&ConvStep, &Memory),
+        (batch, panel): (usize, Panel),
+        (first, last): (usize, usize),
+        (to, pixel_len): (*mut f32, usize),
+    ) {
+        let image = self.image(step, memory);
+        let row_len = image.width * pixel_len;
+        let image = Image {
+            // Results are counted from the image's first pixel and channel.
+            y: to.wrapping_sub(first * pixel_len + panel.column),
+            y_strides: [0, 1, row_len as isize, pixel_len as isize],
+            ..image.part(batch, 0, 0)
+        };
+        let job = self.job(isa, step, &image, 0, panel);
+        // SAFETY: views were checked at load; the results are the caller's word.
+        unsafe { job.run(isa, panel.vectors, first, last) };
+    }
+
+    /// What the step reads and writes.
+    fn image(&self, step: &ConvStep, memory: &Memory) -> Image {
+        let residual = step.epilogue.residual.as_ref();
+        Image {
+            x: memory.f32(&step.x),
+            x_strides: strides(&step.x),
+            y: memory.f32(&step.y),
+            y_strides: strides(&step.y),
+            residual: residual.map_or(std::ptr::null(), |r| memory.f32(r).cast_const()),
+            residual_strides: residual.map_or([0; 4], strides),
+            extent: [
+                step.x.axes[2].extent as isize,
+                step.x.axes[3].extent as isize,
+            ],
+            width: step.y.axes[3].extent,
+            window: step.window,
+            transposed: step.transposed,
+            zeros: self.zeros.as_slice().as_ptr(),
+        }
+    }
+
+    /// What there is to do for one panel of one group, whose part of the image is `image`.
+    fn job<'a>(
+        &'a self,
+        isa: Isa,
+        step: &ConvStep,
+        image: &'a Image,
+        group: usize,
+        panel: Panel,
+    ) -> Job<'a> {
+        let w = &step.weights;
+        let packed = self.weights.as_slice()[group * self.group_len..].as_ptr();
+        let depth = w.taps * self.format.columns.words(w.in_per_group);
+        let bias = self.bias.as_ref().map_or(std::ptr::null(), |b| {
+            b.as_slice()[group * self.bias_stride + panel.column..].as_ptr()
+        });
+        Job {
+            image,
+            is_sliding: self.is_sliding,
+            tap_offsets: &self.tap_offsets,
+            row_offsets: &self.row_offsets,
+            w: packed.wrapping_add(panel_offset(panel, depth)),
+            columns: self.format.columns,
+            column: panel.column,
+            shape: TileShape {
+                taps: w.taps,
+                depth: w.in_per_group,
+            },
+            n_columns: (panel.vectors * isa.lanes()).min(w.out_per_group - panel.column),
+            epilogue: TileEpilogue {
+                bias,
+                activation: step.epilogue.activation,
+                residual_first: step.epilogue.residual_first,
+                rounded: self.format.rounds_result,
+                isa,
+            },
+        }
     }
 }
 

@@ -225,7 +225,8 @@ impl Executor {
             .map(|(index, p)| match &p.step {
                 Step::Pointwise(s) => PreparedPointwise::scratch_len(s),
                 Step::MatMul(s) => matmul::scratch_len(isa, s),
-                Step::Conv(s) => winograd::scratch_len(isa, s, threads),
+                Step::Conv(s) => winograd::scratch_len(isa, s, threads)
+                    .max(strip::scratch_len(isa, &plan, index, threads)),
                 Step::Linear(_) => strip::scratch_len(isa, &plan, index, threads),
                 _ => 0,
             })
@@ -499,14 +500,19 @@ impl Executor {
     /// Step `index` and the one before it, if they are computed together.
     fn strips(&self, index: usize) -> Option<strip::Strips<'_>> {
         let before = index.checked_sub(1)?;
+        if !self.steps[before].goes_with_next {
+            return None;
+        }
         let parts = |at: usize| (&self.plan.steps[at].step, &self.steps[at].prepared);
-        match (parts(before), parts(index)) {
-            (
-                (Step::Linear(l), Prepared::Linear(expand)),
-                (Step::Conv(c), Prepared::Depthwise(p)),
-            ) if self.steps[before].goes_with_next => Some(strip::Strips {
-                expand: (l, expand),
-                depthwise: (c, p),
+        let expand = match parts(before) {
+            (Step::Linear(step), Prepared::Linear(p)) => strip::Expand::Linear(step, p),
+            (Step::Conv(step), Prepared::Conv(p)) => strip::Expand::Conv(step, p),
+            _ => return None,
+        };
+        match parts(index) {
+            (Step::Conv(step), Prepared::Depthwise(p)) => Some(strip::Strips {
+                expand,
+                depthwise: (step, p),
             }),
             _ => None,
         }
@@ -554,7 +560,7 @@ fn goes_with_next(
     let [Some(expand), Some(next)] = [index, index + 1].map(|at| steps.get(at)) else {
         return false;
     };
-    matches!(expand.prepared, Prepared::Linear(_))
+    matches!(expand.prepared, Prepared::Linear(_) | Prepared::Conv(_))
         && matches!(next.prepared, Prepared::Depthwise(_))
         && expand.rounds.is_empty()
         && strip::pays(isa, plan, index, threads)

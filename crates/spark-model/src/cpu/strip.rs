@@ -1,9 +1,10 @@
-//! A product and the depthwise convolution behind it, a block of the map between them at a time.
+//! A product or convolution and the depthwise convolution behind it, a block of the map between
+//! them at a time.
 //!
 //! ```text
 //! for each strip of result rows, for each panel of channels:
 //!     block = rows of the map under the strip's windows, the panel's channels of them
-//!                                                     product_rows, into scratch
+//!                                                     their kernel, into scratch
 //!     strip and panel of y                            the depthwise kernel, from there
 //! ```
 //!
@@ -14,9 +15,10 @@
 //!
 //! Which steps can go together is the plan's to say ([`Plan::expands`]).
 
+use super::conv::PreparedConv;
 use super::depthwise::{ImageRows, Part, PreparedDepthwise};
 use super::gemm::{Panel, RowsProduct, panels, product_rows};
-use super::matmul::{PreparedLinear, Shared};
+use super::matmul::PreparedLinear;
 use super::memory::Memory;
 use super::pointwise::Scratch;
 use super::simd::Isa;
@@ -31,9 +33,15 @@ const MOST_COMPUTED: usize = 125;
 /// Blocks per thread at least, so that one slow thread does not hold up the others.
 const BLOCKS_PER_THREAD: usize = 4;
 
-/// A product with the convolution that reads it.
+/// What makes the map.
+pub(super) enum Expand<'a> {
+    Linear(&'a LinearStep, &'a PreparedLinear),
+    Conv(&'a ConvStep, &'a PreparedConv),
+}
+
+/// It and the convolution that reads the map.
 pub(super) struct Strips<'a> {
-    pub(super) expand: (&'a LinearStep, &'a PreparedLinear),
+    pub(super) expand: Expand<'a>,
     pub(super) depthwise: (&'a ConvStep, &'a PreparedDepthwise),
 }
 
@@ -86,17 +94,14 @@ pub(super) fn scratch_len(isa: Isa, plan: &Plan, index: usize, threads: usize) -
 impl Strips<'_> {
     /// Runs both steps; every thread takes a part of `scratch`.
     pub(super) fn run(&self, isa: Isa, memory: &Memory, pool: &Pool, scratch: &Scratch) {
-        let (linear, expand) = self.expand;
         let (step, depthwise) = self.depthwise;
         let (rows, _) = strip_rows(isa, step, pool.threads());
         let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
         let strips = height.div_ceil(rows);
-        let product = expand.product(isa, linear, memory);
-        let shared = &Shared(&product);
-        let panels = panels(isa, product.n);
+        let channels = step.x.axes[1].extent;
+        let panels = panels(isa, channels);
         let n_panels = panels.clone().count();
         pool.run_in_slots(n * strips * n_panels, |slot, index| {
-            let product = shared.0;
             let (strip, panel) = (index / n_panels, index % n_panels);
             let Some(panel) = panels.clone().nth(panel) else {
                 return;
@@ -106,12 +111,12 @@ impl Strips<'_> {
             let part = Part {
                 batch,
                 rows: (strip * rows, height.min((strip + 1) * rows)),
-                channels: (panel.column, product.n.min(panel.column + width)),
+                channels: (panel.column, channels.min(panel.column + width)),
             };
             // SAFETY: views were checked at load; slots have scratch of their own, tasks a part of
             // the result of their own, and the convolution reads what was just computed only.
             unsafe {
-                let block = self.block(isa, product, panel, part, scratch.part(slot));
+                let block = self.block(isa, memory, panel, part, scratch.part(slot));
                 depthwise.run_part(isa, step, memory, block, part);
             }
         });
@@ -121,11 +126,11 @@ impl Strips<'_> {
     ///
     /// # Safety
     ///
-    /// `product` must be valid for the whole map, and `to` be writable for [`scratch_len`] elements.
+    /// `to` must be writable for [`scratch_len`] elements.
     unsafe fn block(
         &self,
         isa: Isa,
-        product: &RowsProduct,
+        memory: &Memory,
         panel: Panel,
         part: Part,
         to: *mut f32,
@@ -138,23 +143,39 @@ impl Strips<'_> {
         let end = ((part.rows.1 - 1) * window.stride[0] + reach)
             .saturating_sub(window.pad[0])
             .min(height);
-        let pixel_len = (panel.vectors * isa.lanes()) as isize;
-        let row_len = width as isize * pixel_len;
-        let skipped = ((part.batch * height + begin) * width) as isize;
-        let to = to.wrapping_sub(panel.column);
-        let rows = RowsProduct {
-            x: product.x.wrapping_offset(skipped * product.x_stride),
-            y: to,
-            y_stride: pixel_len,
-            m: end.saturating_sub(begin) * width,
-            ..*product
-        };
-        let weights = self.expand.1.packed().as_ptr();
-        // SAFETY: the rows exist in the operand, and in scratch by the caller's word.
-        unsafe { product_rows(isa, &rows, weights, panel, (0, rows.m)) };
+        let pixel_len = panel.vectors * isa.lanes();
+        let pixels = (begin * width, end.max(begin) * width);
+        // SAFETY: the pixels exist in the operand, and in scratch by the caller's word; the plan
+        // lets no step through that has a residual or groups.
+        unsafe {
+            match &self.expand {
+                Expand::Conv(conv, prepared) => prepared.run_block(
+                    isa,
+                    (conv, memory),
+                    (part.batch, panel),
+                    pixels,
+                    (to, pixel_len),
+                ),
+                Expand::Linear(linear, prepared) => {
+                    let product = prepared.product(isa, linear, memory);
+                    let skipped = (part.batch * height * width + pixels.0) as isize;
+                    let rows = RowsProduct {
+                        x: product.x.wrapping_offset(skipped * product.x_stride),
+                        y: to.wrapping_sub(panel.column),
+                        y_stride: pixel_len as isize,
+                        m: pixels.1 - pixels.0,
+                        ..product
+                    };
+                    product_rows(isa, &rows, prepared.packed().as_ptr(), panel, (0, rows.m));
+                }
+            }
+        }
+        let row_len = (width * pixel_len) as isize;
         ImageRows {
-            x: to.wrapping_offset(-(begin as isize) * row_len),
-            strides: [row_len, pixel_len],
+            x: to
+                .wrapping_sub(panel.column)
+                .wrapping_offset(-(begin as isize) * row_len),
+            strides: [row_len, pixel_len as isize],
         }
     }
 }
