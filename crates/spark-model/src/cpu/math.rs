@@ -251,6 +251,17 @@ unsafe fn elu<S: Simd>(x: S::V, alpha: f32) -> S::V {
     unsafe { elu_of::<S>(x, S::min(S::splat(0.0), x), alpha) }
 }
 
+/// `e^x - 1` below zero, `x` above; NaN stays.
+#[inline(always)]
+unsafe fn elu_one<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as above.
+    unsafe {
+        // `e^x - 1` is nowhere below `x`, and 0 where `x` is above.
+        let low = exp_minus_one_negative::<S>(S::min(S::splat(0.0), x));
+        S::max(low, x)
+    }
+}
+
 /// `alpha (e^below - 1)` where `x` is below zero, `x` above; NaN stays.
 #[inline(always)]
 unsafe fn elu_of<S: Simd>(x: S::V, below: S::V, alpha: f32) -> S::V {
@@ -385,6 +396,7 @@ unsafe fn apply_kernel<S: Simd>(op: Unary, x: &mut [f32]) {
             Unary::Relu => map_vectors!(S, x, v => positive::<S>(v)),
             Unary::LeakyRelu { alpha } => map(x, |v| if v < 0.0 { alpha * v } else { v }),
             Unary::ThresholdedRelu { alpha } => map(x, |v| if v > alpha { v } else { 0.0 }),
+            Unary::Elu { alpha: 1.0 } => map_vectors!(S, x, v => elu_one::<S>(v)),
             Unary::Elu { alpha } => map_vectors!(S, x, v => elu::<S>(v, alpha)),
             Unary::Selu { alpha, gamma } => {
                 map_vectors!(S, x, v => S::mul(S::splat(gamma), elu::<S>(v, alpha)))
