@@ -361,3 +361,54 @@ pub(crate) fn run_group_norm(step: &GroupNormStep, memory: &Memory, pool: &Pool)
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn softmax(isa: Isa, values: &mut [f32], log: bool) {
+        // SAFETY: `isa` is one of those that this processor has.
+        unsafe { dispatch!(isa, softmax_row(values: &mut [f32], log: bool) => (values, log)) }
+    }
+
+    #[test]
+    fn softmax_of_every_width_is_right_with_masked_scores() {
+        for isa in Isa::available() {
+            for width in 1..=70 {
+                let score = |i: usize| match i % 5 {
+                    4 => -1e9,
+                    3 if i > 3 => f32::NEG_INFINITY,
+                    _ => ((i * 37) % 11) as f32 - 5.0,
+                };
+                let x: Vec<f32> = (0..width).map(score).collect();
+                let exp = |&v: &f32| f64::from(v).exp();
+                let sum: f64 = x.iter().map(exp).sum();
+                let (mut plain, mut log) = (x.clone(), x.clone());
+                softmax(isa, &mut plain, false);
+                softmax(isa, &mut log, true);
+                for (i, v) in x.iter().enumerate() {
+                    let error = (f64::from(plain[i]) - exp(v) / sum).abs();
+                    assert!(error <= 3e-7, "{isa:?} {width} {i}: {}", plain[i]);
+                    let want = f64::from(*v) - sum.ln();
+                    let close = (f64::from(log[i]) - want).abs() <= 1e-6 * want.abs().max(1.0);
+                    assert!(close || f64::from(log[i]) == want, "{isa:?} {width} {i}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn softmax_of_nothing_but_masks_or_of_nan_is_nan() {
+        for isa in Isa::available() {
+            for width in [1, 4, 16, 20, 33] {
+                let mut masked = vec![f32::NEG_INFINITY; width];
+                softmax(isa, &mut masked, false);
+                let mut poisoned = vec![0.5; width];
+                poisoned[width / 2] = f32::NAN;
+                softmax(isa, &mut poisoned, false);
+                let all = masked.iter().chain(&poisoned);
+                assert!(all.copied().all(f32::is_nan), "{isa:?} {width}");
+            }
+        }
+    }
+}
