@@ -4,7 +4,7 @@
 //! prints a table      case,unit,runs,min,median,max[,…]              any unit
 //!                     case,n,runs,min_ms,median_ms,max_ms[,…]        named case/n
 //! or uses criterion   results below $CRITERION_HOME (module `criterion`)
-//! case name           <bench target>/<case>
+//! case name           <bench target>/<case>, where the case does not begin so itself
 //! ```
 //!
 //! Arguments handed to a bench are single words, as harnesses differ in which flags take a
@@ -94,9 +94,18 @@ fn run_one(
     let mut cases = table.cases;
     cases.extend(criterion::collect(&home)?);
     for case in &mut cases {
-        case.name = format!("{target}/{}", case.name);
+        case.name = full_name(target, &case.name);
     }
     Ok(cases)
+}
+
+/// Name of a case in a record.
+fn full_name(target: &str, case: &str) -> String {
+    let prefix = format!("{target}/");
+    match case.starts_with(&prefix) {
+        true => case.to_owned(),
+        false => prefix + case,
+    }
 }
 
 /// A folder of this program's own, so that no earlier run is taken for this one.
@@ -206,6 +215,12 @@ mod tests {
             (cases[0].n_runs, cases[0].min, cases[0].max),
             (21, 0.5, 1.5)
         );
+    }
+
+    #[test]
+    fn a_case_is_named_after_its_bench_once() {
+        assert_eq!(full_name("sim", "ks_euler/1t"), "sim/ks_euler/1t");
+        assert_eq!(full_name("sim", "sim/ks_euler/1t"), "sim/ks_euler/1t");
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! dora/<layer>/{dora,lora}_eval   forward only, nothing changes
 //! ```
 //!
-//! Kinds take turns, one round of four passes each after one that is not timed, so that a clock or a neighbour that changes changes
-//! all of them. `to_lora` is the median over rounds of a round's time over that of LoRA's in the same turn.
+//! Kinds take turns, one round of four passes each after one that is not timed, so that a clock or a
+//! neighbour that changes changes all of them. `to_lora` is the median over rounds of a round's time over that of LoRA's in the same turn.
 //!
 //! Run: `cargo bench -p spark-dora --bench dora -- [--seconds S] [FILTER]`; under `cargo test` each answer is
 //! checked and each case runs once. `--serve` answers lines `<layer> <kind> <rounds>` with a time in ms per
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     if !timing {
         time = Duration::ZERO;
     }
-    println!("case,rounds,min_ms,p10_ms,median_ms,p90_ms,to_lora,peak_kib");
+    println!("case,unit,runs,min,median,max,p10,p90,to_lora,peak_kib");
     for case in CASES {
         if format!("dora/{}/", case.name()).contains(&filter) {
             let made = case.make().expect("layers of the list");
@@ -95,12 +95,13 @@ fn report(made: &Made, time: Duration) {
             .get(index)
             .map(|bytes| bytes.div_ceil(1024).to_string());
         println!(
-            "dora/{}/{kind},{},{:.3},{:.3},{:.3},{:.3},{to_lora:.3},{}",
+            "dora/{}/{kind},ms,{},{:.3},{:.3},{:.3},{:.3},{:.3},{to_lora:.3},{}",
             made.name,
             times.len(),
             quantile(times, 0.0),
-            quantile(times, 0.1),
             quantile(times, 0.5),
+            quantile(times, 1.0),
+            quantile(times, 0.1),
             quantile(times, 0.9),
             peak.unwrap_or_default(),
         );
