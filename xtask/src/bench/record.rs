@@ -38,9 +38,9 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Whether larger figures are better.
+    /// Whether larger figures are better: of everything but times.
     pub(crate) fn is_rate(&self) -> bool {
-        self.unit.ends_with("/s")
+        !matches!(self.unit.as_str(), "ns" | "us" | "ms" | "s")
     }
 
     /// Cost of the usual run: the median, or its inverse for a rate.
