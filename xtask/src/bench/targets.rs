@@ -223,6 +223,40 @@ mod tests {
         assert_eq!(full_name("sim", "sim/ks_euler/1t"), "sim/ks_euler/1t");
     }
 
+    /// Headers of tables in the sources below `folder`.
+    fn headers(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                headers(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let source = std::fs::read_to_string(&path).unwrap();
+                let after = source.split("\"case,").skip(1);
+                let rest = after.filter_map(|text| text.split('"').next());
+                found.extend(rest.map(|rest| format!("case,{rest}")));
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_of_every_bench_is_read() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut found = Vec::new();
+        headers(&root.join("benches"), &mut found);
+        for entry in std::fs::read_dir(root.join("crates")).unwrap() {
+            headers(&entry.unwrap().path().join("benches"), &mut found);
+        }
+        assert!(found.len() >= 4, "{found:?}");
+        for header in found {
+            let fields = header.split(',').map(|column| match column {
+                "case" | "unit" => column,
+                _ => "1",
+            });
+            let line = fields.collect::<Vec<_>>().join(",");
+            assert_eq!(read(&[&header, &line]).unwrap().len(), 1, "{header}");
+        }
+    }
+
     #[test]
     fn other_output_is_no_table() {
         assert_eq!(read(&["running 3 tests", "a,b,c", ""]).unwrap(), []);

@@ -15,7 +15,7 @@ use super::columns::Columns;
 use super::formats::ProductFormat;
 use super::gemm::{
     Ahead, MAX_ROWS, Panel, Results, TapRows, Tile, TileEpilogue, TileShape, next_rows,
-    panel_offset, panels,
+    panel_offset, panels, panels_of_part,
 };
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
@@ -126,12 +126,7 @@ impl PreparedConv {
             let first = pixels * row_part / row_parts;
             let last = pixels * (row_part + 1) / row_parts;
             let part = image.part(batch, group * w.in_per_group, group * w.out_per_group);
-            let share =
-                n_panels * panel_part / panel_parts..n_panels * (panel_part + 1) / panel_parts;
-            for panel in panels(isa, w.out_per_group)
-                .skip(share.start)
-                .take(share.len())
-            {
+            for panel in panels_of_part(isa, w.out_per_group, (panel_part, panel_parts)) {
                 let job = self.job(isa, step, &part, group, panel);
                 // SAFETY: views were checked at load and channel strides are 1 by the step's
                 // contract; every task writes its own pixels and channels.

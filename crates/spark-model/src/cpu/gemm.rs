@@ -50,6 +50,18 @@ pub(crate) fn panels(isa: Isa, n: usize) -> impl Iterator<Item = Panel> + Clone 
     })
 }
 
+/// Part `part` of `parts` of the panels of `n` columns: neighbours, because each asks for the next
+/// one's weights.
+pub(crate) fn panels_of_part(
+    isa: Isa,
+    n: usize,
+    (part, parts): (usize, usize),
+) -> impl Iterator<Item = Panel> + Clone {
+    let count = panels(isa, n).count();
+    let (first, last) = (count * part / parts, count * (part + 1) / parts);
+    panels(isa, n).skip(first).take(last - first)
+}
+
 /// Elements a packed `[depth, n]` matrix takes.
 pub(crate) fn packed_len(isa: Isa, depth: usize, n: usize) -> usize {
     depth * n.next_multiple_of(isa.lanes())

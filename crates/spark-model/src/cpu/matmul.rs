@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::columns::Columns;
 use super::formats::ProductFormat;
-use super::gemm::{self, RowsProduct, TileEpilogue, panels};
+use super::gemm::{self, RowsProduct, TileEpilogue, panels, panels_of_part};
 use super::memory::{AlignedF32, Memory};
 use super::pointwise::Scratch;
 use super::simd::Isa;
@@ -42,7 +42,6 @@ pub(crate) unsafe fn run_product(isa: Isa, product: &RowsProduct, w: &[f32], poo
     let n_panels = panels(isa, product.n).count();
     let split_columns = by_rows < pool.threads() && n_panels > 1;
     let rows = if split_columns { 1 } else { by_rows };
-    // Several panels in a row for one thread, because each asks for the next one's weights.
     let columns = match split_columns {
         true => n_panels.min(TASKS_PER_THREAD * pool.threads()),
         false => 1,
@@ -52,10 +51,7 @@ pub(crate) unsafe fn run_product(isa: Isa, product: &RowsProduct, w: &[f32], poo
         let product = shared.0;
         let (row, column) = (task / columns, task % columns);
         let range = (product.m * row / rows, product.m * (row + 1) / rows);
-        for (i, panel) in panels(isa, product.n).enumerate() {
-            if !(n_panels * column / columns..n_panels * (column + 1) / columns).contains(&i) {
-                continue;
-            }
+        for panel in panels_of_part(isa, product.n, (column, columns)) {
             // SAFETY: the caller vouches for the pointers; tasks have disjoint rows or panels.
             unsafe { gemm::product_rows(isa, product, w.as_ptr(), panel, range) };
         }

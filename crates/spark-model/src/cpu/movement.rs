@@ -187,7 +187,7 @@ impl Nest {
             return;
         }
         if tc == 1 && tr == columns as isize {
-            // Few columns, as pictures have: a number known here makes it four times as quick.
+            // Few columns, as pictures have: a number known here makes it several times as quick.
             // SAFETY: as for the tiles.
             unsafe {
                 match columns {

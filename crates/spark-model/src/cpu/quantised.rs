@@ -27,7 +27,7 @@ use spark_quant::scalar::MiniFormat;
 use spark_quant::{Cpu, QuantError, Quantizer, Recipe};
 
 use super::columns::Columns;
-use super::gemm::{Panel, RowsProduct, TileEpilogue, panels, product_rows};
+use super::gemm::{Panel, RowsProduct, TileEpilogue, panels, panels_of_part, product_rows};
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
 use super::pointwise::Scratch;
@@ -472,22 +472,20 @@ impl Job<'_> {
         pool.run_in_slots(row_parts * panel_parts, |slot, task| {
             let (row_part, panel_part) = (task / panel_parts, task % panel_parts);
             let rows = m * row_part / row_parts..m * (row_part + 1) / row_parts;
-            let share =
-                n_panels * panel_part / panel_parts..n_panels * (panel_part + 1) / panel_parts;
             let room = scratch.part(slot);
             // SAFETY: slots have scratch of their own, of the length asked for; tasks have rows or
             // panels of their own.
-            unsafe { self.part(rows, share, room) };
+            unsafe { self.part(rows, (panel_part, panel_parts), room) };
         });
     }
 
-    /// Some rows of some panels.
+    /// Some rows of part `share.0` of `share.1` of the panels.
     ///
     /// # Safety
     ///
     /// `room` must have [`PreparedQuantised::scratch_len`] elements; rows and panels must not be
     /// computed elsewhere meanwhile.
-    unsafe fn part(&self, rows: Range<usize>, share: Range<usize>, room: *mut f32) {
+    unsafe fn part(&self, rows: Range<usize>, share: (usize, usize), room: *mut f32) {
         let PreparedQuantised {
             weights, geometry, ..
         } = self.prepared;
@@ -504,10 +502,7 @@ impl Job<'_> {
                 }
             }
         }
-        for panel in panels(self.isa, weights.n())
-            .skip(share.start)
-            .take(share.len())
-        {
+        for panel in panels_of_part(self.isa, weights.n(), share) {
             weights.widen(self.isa, panel, widened);
             let mut first = rows.start;
             while first < rows.end {
