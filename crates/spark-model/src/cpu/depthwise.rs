@@ -1,18 +1,20 @@
 //! Depthwise convolution: every channel sees only itself.
 //!
 //! ```text
-//! for vector of channels:  for row of y:  for run of TX pixels:
-//!     acc[TX] = bias
-//!     for tap row:  xs = TX + KW - 1 neighbours;  acc[i] += xs[i + kx] * w[kx]
+//! for vector of channels:  for two rows of y:  for tile of TX pixels:
+//!     acc[2][TX] = bias
+//!     for row of the image under them:  xs = neighbours under the tile
+//!         for row of y, tap row that falls here:  acc[i] += xs[i * SX + kx] * w[kx]
 //!     y = epilogue(acc)
 //! ```
 //!
 //! 1. Lanes are channels, which lie side by side, so nothing is shuffled.
-//! 2. Where stride and dilation are 1 and the window is 3, 5 or 7 wide, neighbouring pixels
-//!    share their taps in registers: a row of taps costs TX + KW - 1 loads, not TX * KW.
+//! 2. Where the window is 3, 5 or 7 wide, neighbouring pixels and rows share their taps in
+//!    registers: 3x3 with a step of one takes 24 loads for 72 products.
 //! 3. One vector of channels goes over all rows of a task before the next: what one row of
 //!    windows has read is still in the nearest cache for the next row.
 //! 4. A tap left or right of the image reads zeros; tap rows above or below are skipped.
+//! 5. The last tile of a row reaches back over the one before it; both give the same bits.
 
 use super::math;
 use super::memory::{AlignedF32, Memory};
@@ -20,10 +22,12 @@ use super::simd::{Isa, Simd, dispatch};
 use super::threads::Pool;
 use crate::plan::{Activation, ConvStep, View, Window};
 
-/// Most pixels of one run.
-const RUN: usize = 8;
-/// Widest window whose taps are shared.
-const SHARED: usize = 7;
+/// Pixels of a tile's row.
+const TX: usize = 4;
+/// Most pixels of one tile.
+const MOST: usize = 2 * TX;
+/// Most neighbours under a tile's row: a window of seven, a step of two.
+const NEIGHBOURS: usize = 2 * (TX - 1) + 7;
 /// Image elements under a task's rows, per vector of channels: half a nearest cache.
 const NEAR_ELEMENTS: usize = 6 * 1024;
 /// Tasks per thread, so that one slow thread does not hold up the others.
@@ -213,12 +217,11 @@ impl Block {
 }
 
 /// One row of the result, one vector of channels.
+#[derive(Clone, Copy)]
 struct Line<'a> {
     block: &'a Block,
     /// Row of the window's first tap, which may lie above the image.
     origin: isize,
-    /// Tap rows inside the image.
-    taps: (usize, usize),
     /// The image, at the vector's first channel.
     x: *const f32,
     /// Row of the result, at the vector's first channel.
@@ -233,39 +236,55 @@ struct Line<'a> {
     lanes: usize,
 }
 
+impl<'a> Line<'a> {
+    /// Row `row` of the result, `lanes` channels from `channel` on.
+    #[inline(always)]
+    fn new(block: &'a Block, row: usize, channel: usize, lanes: usize) -> Self {
+        let taps = block.window.kernel[0] * block.window.kernel[1];
+        let at = |strides: [isize; 2]| row as isize * strides[0] + channel as isize;
+        let or_null = |p: *const f32, offset: isize| match p.is_null() {
+            true => p,
+            false => p.wrapping_offset(offset),
+        };
+        Self {
+            block,
+            origin: (row * block.window.stride[0]) as isize - block.window.pad[0] as isize,
+            x: block.x.wrapping_add(channel),
+            y: block.y.wrapping_offset(at(block.y_strides)),
+            residual: or_null(block.residual, at(block.residual_strides)),
+            weights: block.weights.wrapping_add(channel * taps),
+            bias: or_null(block.bias, channel as isize),
+            lanes,
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn block_kernel<S: Simd>(job: &Block) {
-    let taps = job.window.kernel[0] * job.window.kernel[1];
-    let is_unit = job.window.stride[1] == 1 && job.window.dilation[1] == 1;
+    let window = &job.window;
+    let is_shared = window.dilation == [1, 1] && job.width >= TX;
+    let step = if is_shared { window.stride[1] } else { 0 };
     let mut channel = job.channels.0;
     while channel < job.channels.1 {
         let lanes = S::LANES.min(job.channels.1 - channel);
-        for row in job.rows.0..job.rows.1 {
-            let origin = (row * job.window.stride[0]) as isize - job.window.pad[0] as isize;
-            let at = |strides: [isize; 2]| row as isize * strides[0] + channel as isize;
-            let or_null = |p: *const f32, offset: isize| match p.is_null() {
-                true => p,
-                false => p.wrapping_offset(offset),
-            };
-            let line = Line {
-                block: job,
-                origin,
-                taps: job.tap_rows(origin),
-                x: job.x.wrapping_add(channel),
-                y: job.y.wrapping_offset(at(job.y_strides)),
-                residual: or_null(job.residual, at(job.residual_strides)),
-                weights: job.weights.wrapping_add(channel * taps),
-                bias: or_null(job.bias, channel as isize),
-                lanes,
-            };
-            // SAFETY: the row and the channels exist; weights and bias are padded to whole vectors.
-            unsafe {
-                match (lanes == S::LANES, is_unit, job.window.kernel[1]) {
-                    (true, true, 3) => walk::<S, 3>(&line),
-                    (true, true, 5) => walk::<S, 5>(&line),
-                    (true, true, 7) => walk::<S, 7>(&line),
-                    (true, ..) => walk::<S, 0>(&line),
-                    _ => walk_partial::<S>(&line),
+        // SAFETY: rows and channels exist; weights and bias are padded to whole vectors.
+        unsafe {
+            match (lanes == S::LANES, window.kernel[1], step) {
+                (true, 3, 1) => shared_rows::<S, 3, 1>(job, channel),
+                (true, 3, 2) => shared_rows::<S, 3, 2>(job, channel),
+                (true, 5, 1) => shared_rows::<S, 5, 1>(job, channel),
+                (true, 5, 2) => shared_rows::<S, 5, 2>(job, channel),
+                (true, 7, 1) => shared_rows::<S, 7, 1>(job, channel),
+                (true, 7, 2) => shared_rows::<S, 7, 2>(job, channel),
+                (true, ..) => {
+                    for row in job.rows.0..job.rows.1 {
+                        walk::<S, true>(&Line::new(job, row, channel, lanes));
+                    }
+                }
+                _ => {
+                    for row in job.rows.0..job.rows.1 {
+                        walk::<S, false>(&Line::new(job, row, channel, lanes));
+                    }
                 }
             }
         }
@@ -273,44 +292,116 @@ unsafe fn block_kernel<S: Simd>(job: &Block) {
     }
 }
 
-/// The pixels of a line, in runs; `KW` is the width of a shared window, or 0.
+/// The rows of one vector of channels, under a window `KW` wide that moves by `SX`.
 #[inline(always)]
-unsafe fn walk<S: Simd, const KW: usize>(line: &Line<'_>) {
-    let width = line.block.width;
-    let mut ox = 0;
-    // SAFETY: pixels stay below `width`.
+unsafe fn shared_rows<S: Simd, const KW: usize, const SX: usize>(job: &Block, channel: usize) {
+    let line = |row| Line::new(job, row, channel, S::LANES);
+    let (mut row, last) = job.rows;
+    // SAFETY: rows stay below `last`.
     unsafe {
-        if S::MAX_PANEL > 2 {
-            while ox + RUN <= width {
-                run::<S, RUN, KW, true>(line, ox);
-                ox += RUN;
-            }
+        // Sets of few registers have narrow panels.
+        while S::MAX_PANEL > 2 && row + 2 <= last {
+            tiles::<S, 2, KW, SX>(&[line(row), line(row + 1)]);
+            row += 2;
         }
-        while ox + 4 <= width {
-            run::<S, 4, KW, true>(line, ox);
-            ox += 4;
-        }
-        if ox + 2 <= width {
-            run::<S, 2, KW, true>(line, ox);
-            ox += 2;
-        }
-        if ox < width {
-            run::<S, 1, KW, true>(line, ox);
+        while row < last {
+            tiles::<S, 1, KW, SX>(&[line(row)]);
+            row += 1;
         }
     }
 }
 
-/// The pixels of a line whose vector is not whole.
+/// Some rows in tiles of `TX` pixels.
 #[inline(always)]
-unsafe fn walk_partial<S: Simd>(line: &Line<'_>) {
+unsafe fn tiles<S: Simd, const R: usize, const KW: usize, const SX: usize>(lines: &[Line<'_>; R]) {
+    let block = lines[0].block;
+    let reach = (SX * (TX - 1) + KW) as isize;
+    let mut ox = 0;
+    // SAFETY: there are `TX` pixels at least, and tiles end at the last one.
+    unsafe {
+        loop {
+            let first = (ox * SX) as isize - block.window.pad[1] as isize;
+            if first >= 0 && first + reach <= block.extent[1] {
+                tile::<S, R, KW, SX, false>(lines, ox);
+            } else {
+                tile::<S, R, KW, SX, true>(lines, ox);
+            }
+            if ox + TX == block.width {
+                return;
+            }
+            ox = (ox + TX).min(block.width - TX);
+        }
+    }
+}
+
+/// `TX` pixels from `ox` on of every line.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn tile<S: Simd, const R: usize, const KW: usize, const SX: usize, const BORDER: bool>(
+    lines: &[Line<'_>; R],
+    ox: usize,
+) {
+    let line = &lines[0];
+    let block = line.block;
+    let [height, step] = [block.window.kernel[0], block.window.stride[0]];
+    let first = (ox * SX) as isize - block.window.pad[1] as isize;
+    // Rows of the image under the lines' windows, from the first window's first.
+    let begin = (-line.origin).max(0);
+    let end = (block.extent[0] - line.origin).min(((R - 1) * step + height) as isize);
+    // SAFETY: rows are inside the image, columns too or replaced by zeros.
+    unsafe {
+        let mut acc = [[start::<S>(line); TX]; R];
+        for y in begin..end {
+            let row = line
+                .x
+                .wrapping_offset((line.origin + y) * block.x_strides[0]);
+            let mut xs = [S::splat(0.0); NEIGHBOURS];
+            for j in 0..SX * (TX - 1) + KW {
+                xs[j] = S::load(pixel::<BORDER>(block, row, first + j as isize));
+            }
+            for r in 0..R {
+                let ky = (y as usize).wrapping_sub(r * step);
+                if ky < height {
+                    let w = line.weights.add(ky * KW * S::LANES);
+                    for kx in 0..KW {
+                        let weight = S::load(w.add(kx * S::LANES));
+                        for i in 0..TX {
+                            acc[r][i] = S::fma(xs[i * SX + kx], weight, acc[r][i]);
+                        }
+                    }
+                }
+            }
+        }
+        finish::<S, R, TX, true>(lines, ox, acc);
+    }
+}
+
+/// The bias of a line.
+#[inline(always)]
+unsafe fn start<S: Simd>(line: &Line<'_>) -> S::V {
+    // SAFETY: the bias, if any, is padded to whole vectors.
+    unsafe {
+        match line.bias.is_null() {
+            true => S::splat(0.0),
+            false => S::load(line.bias),
+        }
+    }
+}
+
+/// The pixels of a line under any window.
+#[inline(always)]
+unsafe fn walk<S: Simd, const WHOLE: bool>(line: &Line<'_>) {
     let width = line.block.width;
     // SAFETY: pixels stay below `width`.
     unsafe {
         for ox in (0..width / 4).map(|i| 4 * i) {
-            run::<S, 4, 0, false>(line, ox);
+            run::<S, 4, WHOLE>(line, ox);
         }
         for ox in width / 4 * 4..width {
-            run::<S, 1, 0, false>(line, ox);
+            run::<S, 1, WHOLE>(line, ox);
         }
     }
 }
@@ -327,26 +418,17 @@ unsafe fn load<S: Simd, const WHOLE: bool>(p: *const f32, lanes: usize) -> S::V 
     }
 }
 
-/// `TX` pixels from `ox` on.
+/// `N` pixels from `ox` on.
 #[inline(always)]
-unsafe fn run<S: Simd, const TX: usize, const KW: usize, const WHOLE: bool>(
-    line: &Line<'_>,
-    ox: usize,
-) {
+unsafe fn run<S: Simd, const N: usize, const WHOLE: bool>(line: &Line<'_>, ox: usize) {
     // SAFETY: forwarded. Whether a tap can lie outside is settled here, not at every tap.
     unsafe {
-        let start = match line.bias.is_null() {
-            true => S::splat(0.0),
-            false => S::load(line.bias),
-        };
-        let mut acc = [start; TX];
-        match (KW > 0, line.block.is_inside(ox, TX)) {
-            (true, true) => add_shared::<S, TX, KW, false>(line, ox, &mut acc),
-            (true, false) => add_shared::<S, TX, KW, true>(line, ox, &mut acc),
-            (false, true) => add_taps::<S, TX, WHOLE, false>(line, ox, &mut acc),
-            (false, false) => add_taps::<S, TX, WHOLE, true>(line, ox, &mut acc),
+        let mut acc = [start::<S>(line); N];
+        match line.block.is_inside(ox, N) {
+            true => add_taps::<S, N, WHOLE, false>(line, ox, &mut acc),
+            false => add_taps::<S, N, WHOLE, true>(line, ox, &mut acc),
         }
-        finish::<S, TX, WHOLE>(line, ox, acc);
+        finish::<S, 1, N, WHOLE>(&[*line], ox, [acc]);
     }
 }
 
@@ -360,63 +442,31 @@ fn pixel<const BORDER: bool>(block: &Block, row: *const f32, column: isize) -> *
     }
 }
 
-/// Adds all taps of a window `KW` wide with unit stride and dilation.
-#[inline(always)]
-#[allow(
-    clippy::needless_range_loop,
-    reason = "constant bounds unroll, iterators may not"
-)]
-unsafe fn add_shared<S: Simd, const TX: usize, const KW: usize, const BORDER: bool>(
-    line: &Line<'_>,
-    ox: usize,
-    acc: &mut [S::V; TX],
-) {
-    let block = line.block;
-    let origin = ox as isize - block.window.pad[1] as isize;
-    // SAFETY: tap rows are inside the image, columns too or replaced by zeros.
-    unsafe {
-        for ky in line.taps.0..line.taps.1 {
-            let y = line.origin + (ky * block.window.dilation[0]) as isize;
-            let row = line.x.wrapping_offset(y * block.x_strides[0]);
-            let w = line.weights.add(ky * KW * S::LANES);
-            let mut xs = [S::splat(0.0); RUN + SHARED - 1];
-            for j in 0..TX + KW - 1 {
-                xs[j] = S::load(pixel::<BORDER>(block, row, origin + j as isize));
-            }
-            for kx in 0..KW {
-                let weight = S::load(w.add(kx * S::LANES));
-                for i in 0..TX {
-                    acc[i] = S::fma(xs[i + kx], weight, acc[i]);
-                }
-            }
-        }
-    }
-}
-
 /// Adds all taps of any window.
 #[inline(always)]
 #[allow(
     clippy::needless_range_loop,
     reason = "constant bounds unroll, iterators may not"
 )]
-unsafe fn add_taps<S: Simd, const TX: usize, const WHOLE: bool, const BORDER: bool>(
+unsafe fn add_taps<S: Simd, const N: usize, const WHOLE: bool, const BORDER: bool>(
     line: &Line<'_>,
     ox: usize,
-    acc: &mut [S::V; TX],
+    acc: &mut [S::V; N],
 ) {
     let block = line.block;
     let window = &block.window;
     let origin = (ox * window.stride[1]) as isize - window.pad[1] as isize;
     // SAFETY: tap rows are inside the image, columns too or replaced by zeros.
     unsafe {
-        for ky in line.taps.0..line.taps.1 {
+        let (first, last) = block.tap_rows(line.origin);
+        for ky in first..last {
             let y = line.origin + (ky * window.dilation[0]) as isize;
             let row = line.x.wrapping_offset(y * block.x_strides[0]);
             let mut w = line.weights.add(ky * window.kernel[1] * S::LANES);
             for kx in 0..window.kernel[1] {
                 let weight = S::load(w);
                 let column = origin + (kx * window.dilation[1]) as isize;
-                for i in 0..TX {
+                for i in 0..N {
                     let p = pixel::<BORDER>(block, row, column + (i * window.stride[1]) as isize);
                     acc[i] = S::fma(load::<S, WHOLE>(p, line.lanes), weight, acc[i]);
                 }
@@ -432,57 +482,74 @@ unsafe fn add_taps<S: Simd, const TX: usize, const WHOLE: bool, const BORDER: bo
     clippy::needless_range_loop,
     reason = "constant bounds unroll, iterators may not"
 )]
-unsafe fn finish<S: Simd, const TX: usize, const WHOLE: bool>(
-    line: &Line<'_>,
+unsafe fn finish<S: Simd, const R: usize, const N: usize, const WHOLE: bool>(
+    lines: &[Line<'_>; R],
     ox: usize,
-    mut acc: [S::V; TX],
+    mut acc: [[S::V; N]; R],
 ) {
-    let block = line.block;
-    let residual = |i: usize| {
-        line.residual
+    let block = lines[0].block;
+    let lanes = lines[0].lanes;
+    let has_residual = !lines[0].residual.is_null();
+    let residual = |r: usize, i: usize| {
+        lines[r]
+            .residual
             .wrapping_offset((ox + i) as isize * block.residual_strides[1])
     };
     // SAFETY: the caller vouches for pixels and channels.
     unsafe {
-        if block.residual_first && !line.residual.is_null() {
-            for i in 0..TX {
-                acc[i] = S::add(acc[i], load::<S, WHOLE>(residual(i), line.lanes));
+        if block.residual_first && has_residual {
+            for r in 0..R {
+                for i in 0..N {
+                    acc[r][i] = S::add(acc[r][i], load::<S, WHOLE>(residual(r, i), lanes));
+                }
             }
         }
         match block.activation {
             Activation::None => {}
             Activation::Clamp { low, high } => {
                 let (low, high) = (S::splat(low), S::splat(high));
-                for i in 0..TX {
-                    // The bound first: `max` and `min` give the second operand for NaN.
-                    acc[i] = S::min(high, S::max(low, acc[i]));
+                for r in 0..R {
+                    for i in 0..N {
+                        // The bound first: `max` and `min` give the second operand for NaN.
+                        acc[r][i] = S::min(high, S::max(low, acc[r][i]));
+                    }
                 }
             }
             Activation::Function(function) => {
-                // One call for the whole run, through memory that stays in the nearest cache.
-                let mut values = [0.0f32; RUN * 16];
-                for i in 0..TX {
-                    S::store(values.as_mut_ptr().add(i * S::LANES), acc[i]);
+                // One call for all, through memory that stays in the nearest cache.
+                let mut values = [0.0f32; MOST * 16];
+                for r in 0..R {
+                    for i in 0..N {
+                        let at = (r * N + i) * S::LANES;
+                        S::store(values.as_mut_ptr().add(at), acc[r][i]);
+                    }
                 }
-                math::apply(block.isa, function, &mut values[..TX * S::LANES]);
-                for i in 0..TX {
-                    acc[i] = S::load(values.as_ptr().add(i * S::LANES));
+                math::apply(block.isa, function, &mut values[..R * N * S::LANES]);
+                for r in 0..R {
+                    for i in 0..N {
+                        let at = (r * N + i) * S::LANES;
+                        acc[r][i] = S::load(values.as_ptr().add(at));
+                    }
                 }
             }
         }
-        if !block.residual_first && !line.residual.is_null() {
-            for i in 0..TX {
-                acc[i] = S::add(acc[i], load::<S, WHOLE>(residual(i), line.lanes));
+        if !block.residual_first && has_residual {
+            for r in 0..R {
+                for i in 0..N {
+                    acc[r][i] = S::add(acc[r][i], load::<S, WHOLE>(residual(r, i), lanes));
+                }
             }
         }
-        for i in 0..TX {
-            let y = line
-                .y
-                .wrapping_offset((ox + i) as isize * block.y_strides[1]);
-            if WHOLE {
-                S::store(y, acc[i]);
-            } else {
-                S::store_first(y, acc[i], line.lanes);
+        for r in 0..R {
+            for i in 0..N {
+                let y = lines[r]
+                    .y
+                    .wrapping_offset((ox + i) as isize * block.y_strides[1]);
+                if WHOLE {
+                    S::store(y, acc[r][i]);
+                } else {
+                    S::store_first(y, acc[r][i], lanes);
+                }
             }
         }
     }

@@ -300,6 +300,39 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(cases(40))]
+
+    /// Windows of every width that shares its taps between pixels, over rows of a few pixels.
+    #[test]
+    fn depthwise_convolutions_in_tiles(
+        channels in 2usize..40,
+        kernel in (1usize..8, prop_oneof![Just(3usize), Just(5), Just(7)]),
+        stride in (1usize..4, 1usize..4),
+        pads in [0usize..4, 0usize..4, 0usize..4, 0usize..4],
+        size in (7usize..12, 7usize..24),
+        batch in 1usize..3,
+        has_activation in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let x_shape = [batch, channels, size.0, size.1];
+        let (mut graph, x) = graph_of(&x_shape);
+        let conv = Conv {
+            strides: vec![stride.0, stride.1],
+            dilations: vec![1, 1],
+            padding: Padding::Explicit(pads.to_vec()),
+            groups: channels,
+        };
+        let w_shape = [channels, 1, kernel.0, kernel.1];
+        let y = convolution(&mut graph, conv, x, w_shape, seed);
+        let out = match has_activation {
+            false => y,
+            true => unary(&mut graph, "silu", Unary::Swish { alpha: 1.0 }, y),
+        };
+        check(graph, out, &x_shape, seed);
+    }
+}
+
+proptest! {
     #![proptest_config(cases(16))]
 
     /// A map of more than a megabyte between a product and a depthwise convolution, which are
