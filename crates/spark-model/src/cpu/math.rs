@@ -329,6 +329,16 @@ unsafe fn gelu_tanh<S: Simd>(x: S::V) -> S::V {
     }
 }
 
+/// `x` times `x / 6 + 1 / 2` within 0 and 1.
+#[inline(always)]
+unsafe fn hard_swish<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as above.
+    unsafe {
+        let gate = S::fma(x, S::splat(1.0 / 6.0), S::splat(0.5));
+        S::mul(x, within::<S>(gate, 0.0, 1.0))
+    }
+}
+
 /// `map_vectors!(S, x, v => f(v))` replaces every element of `x`, a vector at a time.
 ///
 /// A macro, because a closure is compiled without the instruction set of the kernel around it,
@@ -406,10 +416,7 @@ unsafe fn apply_kernel<S: Simd>(op: Unary, x: &mut [f32]) {
             Unary::HardSigmoid { alpha, beta } => map_vectors!(S, x, v => {
                 within::<S>(S::fma(S::splat(alpha), v, S::splat(beta)), 0.0, 1.0)
             }),
-            Unary::HardSwish => map_vectors!(S, x, v => {
-                let gate = S::fma(v, S::splat(1.0 / 6.0), S::splat(0.5));
-                S::mul(v, within::<S>(gate, 0.0, 1.0))
-            }),
+            Unary::HardSwish => map_vectors!(S, x, v => hard_swish::<S>(v)),
             Unary::Tanh => map_vectors!(S, x, v => tanh::<S>(v)),
             Unary::Softplus => map_vectors!(S, x, v => softplus::<S>(v)),
             Unary::Softsign => map(x, |v| v / (1.0 + v.abs())),
@@ -437,35 +444,89 @@ pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
 
 /// Replaces every element of `x` by the function of it.
 pub(crate) fn apply(isa: Isa, op: Unary, x: &mut [f32]) {
-    // SAFETY: `isa` names a set this processor has.
-    unsafe { dispatch!(isa, apply_kernel(op: Unary, x: &mut [f32]) => (op, x)) }
+    // SAFETY: one row of exactly that many elements.
+    unsafe { apply_rows(isa, op, &[x.as_mut_ptr()], x.len()) }
 }
 
-/// The same for `columns` elements from each of `rows` on, with one dispatch.
+/// The same for `columns` elements from each of `rows` on.
 ///
 /// # Safety
 ///
 /// They must be writable, and not be written elsewhere.
 pub(crate) unsafe fn apply_rows(isa: Isa, op: Unary, rows: &[*mut f32], columns: usize) {
-    // SAFETY: the caller's word; `isa` names a set this processor has.
-    unsafe {
-        dispatch!(isa, rows_kernel(op: Unary, rows: &[*mut f32], columns: usize) => (op, rows, columns))
+    // Functions that stand behind products have a loop of their own. One for all prepares what any
+    // of them may need, which takes as long as a tile's results.
+    macro_rules! rows_by {
+        ($function:ident) => {
+            // SAFETY: the caller's word; `isa` names a set this processor has.
+            unsafe {
+                dispatch!(isa, rows_kernel::<$function>(rows: &[*mut f32], columns: usize) => (rows, columns))
+            }
+        };
+    }
+    match op {
+        Unary::Elu { alpha: 1.0 } => rows_by!(EluOne),
+        Unary::Sigmoid => rows_by!(Sigmoid),
+        Unary::Swish { alpha: 1.0 } => rows_by!(Silu),
+        Unary::HardSwish => rows_by!(HardSwish),
+        Unary::Tanh => rows_by!(Tanh),
+        Unary::Gelu { tanh: false } => rows_by!(Gelu),
+        Unary::Gelu { tanh: true } => rows_by!(GeluTanh),
+        _ => {
+            for &row in rows {
+                // SAFETY: the caller vouches for `columns` elements of every row; `isa` as above.
+                unsafe {
+                    let x = std::slice::from_raw_parts_mut(row, columns);
+                    dispatch!(isa, apply_kernel(op: Unary, x: &mut [f32]) => (op, x));
+                }
+            }
+        }
     }
 }
 
-#[inline(always)]
-unsafe fn rows_kernel<S: Simd>(op: Unary, rows: &[*mut f32], columns: usize) {
-    // One loop over rows that touch: short ones would each wait for their own result.
-    let touch = rows
-        .windows(2)
-        .all(|pair| pair[0].wrapping_add(columns) == pair[1]);
-    let (count, columns) = match touch {
-        true => (rows.len().min(1), columns * rows.len()),
-        false => (rows.len(), columns),
+/// A function of a vector, without parameters.
+trait OfVector {
+    /// # Safety
+    ///
+    /// The processor must have the instruction set.
+    unsafe fn of<S: Simd>(v: S::V) -> S::V;
+}
+
+/// `name_functions!(Name: v => f(v); ..)`: a type per function.
+macro_rules! name_functions {
+    ($($name:ident: $v:ident => $f:expr;)*) => {
+        $(
+            struct $name;
+
+            impl OfVector for $name {
+                #[inline(always)]
+                unsafe fn of<S: Simd>($v: S::V) -> S::V {
+                    // SAFETY: the caller's word.
+                    unsafe { $f }
+                }
+            }
+        )*
     };
-    for &row in &rows[..count] {
+}
+
+name_functions! {
+    EluOne: v => elu_one::<S>(v);
+    Sigmoid: v => sigmoid::<S>(v);
+    Silu: v => S::mul(v, sigmoid::<S>(v));
+    HardSwish: v => hard_swish::<S>(v);
+    Tanh: v => tanh::<S>(v);
+    Gelu: v => gelu::<S>(v);
+    GeluTanh: v => gelu_tanh::<S>(v);
+}
+
+#[inline(always)]
+unsafe fn rows_kernel<S: Simd, F: OfVector>(rows: &[*mut f32], columns: usize) {
+    for &row in rows {
         // SAFETY: the caller of `apply_rows` vouches for `columns` elements of every row.
-        unsafe { apply_kernel::<S>(op, std::slice::from_raw_parts_mut(row, columns)) }
+        unsafe {
+            let x = std::slice::from_raw_parts_mut(row, columns);
+            map_vectors!(S, x, v => F::of::<S>(v));
+        }
     }
 }
 
