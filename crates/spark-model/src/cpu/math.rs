@@ -122,7 +122,9 @@ unsafe fn log<S: Simd>(v: S::V) -> S::V {
     // SAFETY: as above; no vector has more than 16 lanes.
     unsafe {
         S::store(lanes.as_mut_ptr(), v);
-        map(&mut lanes[..S::LANES], log_one::<S>);
+        for lane in &mut lanes[..S::LANES] {
+            *lane = log_one::<S>(*lane);
+        }
         S::load(lanes.as_ptr())
     }
 }
@@ -277,8 +279,7 @@ unsafe fn elu_of<S: Simd>(x: S::V, below: S::V, alpha: f32) -> S::V {
 unsafe fn celu<S: Simd>(x: S::V, alpha: f32) -> S::V {
     // SAFETY: as above.
     unsafe {
-        // No division: the compiler moves it before the choice of the function, where what stands
-        // in the place of `alpha` may be a subnormal, which takes a hundred times as long.
+        // One reciprocal for all vectors rather than a division for each.
         let below = S::mul(S::min(S::splat(0.0), x), S::reciprocal(S::splat(alpha)));
         elu_of::<S>(x, below, alpha)
     }
@@ -339,102 +340,6 @@ unsafe fn hard_swish<S: Simd>(x: S::V) -> S::V {
     }
 }
 
-/// `map_vectors!(S, x, v => f(v))` replaces every element of `x`, a vector at a time.
-///
-/// A macro, because a closure is compiled without the instruction set of the kernel around it,
-/// and one as large as these is not inlined into it.
-macro_rules! map_vectors {
-    ($S:ident, $x:ident, $v:ident => $f:expr) => {{
-        let whole = $x.len() / $S::LANES * $S::LANES;
-        let rest = $x.len() - whole;
-        let first = $x.as_mut_ptr();
-        for i in (0..whole).step_by($S::LANES) {
-            let $v = $S::load(first.add(i));
-            $S::store(first.add(i), $f);
-        }
-        if rest > 0 {
-            let end = first.add(whole);
-            let $v = $S::load_first(end, rest);
-            $S::store_first(end, $f, rest);
-        }
-    }};
-}
-
-#[inline(always)]
-fn map<F: Fn(f32) -> f32>(x: &mut [f32], f: F) {
-    for v in x {
-        *v = f(*v);
-    }
-}
-
-/// One loop per function, so that each is compiled on its own.
-#[inline(always)]
-unsafe fn apply_kernel<S: Simd>(op: Unary, x: &mut [f32]) {
-    // SAFETY: the processor has the instruction set by the caller's word; offsets stay below the
-    // slice's length.
-    unsafe {
-        match op {
-            Unary::Identity => {}
-            Unary::Abs => map(x, f32::abs),
-            Unary::Neg => map(x, |v| -v),
-            Unary::Sign => map(x, |v| {
-                let sign = if v > 0.0 { 1.0 } else { v };
-                if v < 0.0 { -1.0 } else { sign }
-            }),
-            Unary::Floor => map(x, f32::floor),
-            Unary::Ceil => map(x, f32::ceil),
-            Unary::Round => map(x, f32::round_ties_even),
-            Unary::Reciprocal => map(x, |v| 1.0 / v),
-            Unary::Sqrt => map(x, f32::sqrt),
-            Unary::Exp => map_vectors!(S, x, v => exp::<S>(v)),
-            Unary::Log => map_vectors!(S, x, v => log::<S>(v)),
-            Unary::Sin => map(x, f32::sin),
-            Unary::Cos => map(x, f32::cos),
-            Unary::Tan => map(x, f32::tan),
-            Unary::Asin => map(x, f32::asin),
-            Unary::Acos => map(x, f32::acos),
-            Unary::Atan => map(x, f32::atan),
-            Unary::Sinh => map(x, f32::sinh),
-            Unary::Cosh => map(x, f32::cosh),
-            Unary::Asinh => map(x, f32::asinh),
-            Unary::Acosh => map(x, f32::acosh),
-            Unary::Atanh => map(x, f32::atanh),
-            Unary::Erf => map_vectors!(S, x, v => erf::<S>(v)),
-            Unary::Not => map(x, |v| f32::from(u8::from(v == 0.0))),
-            Unary::IsNaN => map(x, |v| f32::from(u8::from(v.is_nan()))),
-            Unary::IsInf => map(x, |v| f32::from(u8::from(v.is_infinite()))),
-            Unary::Relu => map_vectors!(S, x, v => positive::<S>(v)),
-            Unary::LeakyRelu { alpha } => map(x, |v| if v < 0.0 { alpha * v } else { v }),
-            Unary::ThresholdedRelu { alpha } => map(x, |v| if v > alpha { v } else { 0.0 }),
-            Unary::Elu { alpha: 1.0 } => map_vectors!(S, x, v => elu_one::<S>(v)),
-            Unary::Elu { alpha } => map_vectors!(S, x, v => elu::<S>(v, alpha)),
-            Unary::Selu { alpha, gamma } => {
-                map_vectors!(S, x, v => S::mul(S::splat(gamma), elu::<S>(v, alpha)))
-            }
-            Unary::Celu { alpha } => map_vectors!(S, x, v => celu::<S>(v, alpha)),
-            Unary::Sigmoid => map_vectors!(S, x, v => sigmoid::<S>(v)),
-            Unary::HardSigmoid { alpha, beta } => map_vectors!(S, x, v => {
-                within::<S>(S::fma(S::splat(alpha), v, S::splat(beta)), 0.0, 1.0)
-            }),
-            Unary::HardSwish => map_vectors!(S, x, v => hard_swish::<S>(v)),
-            Unary::Tanh => map_vectors!(S, x, v => tanh::<S>(v)),
-            Unary::Softplus => map_vectors!(S, x, v => softplus::<S>(v)),
-            Unary::Softsign => map(x, |v| v / (1.0 + v.abs())),
-            Unary::Mish => map_vectors!(S, x, v => S::mul(v, tanh::<S>(softplus::<S>(v)))),
-            Unary::Gelu { tanh: false } => map_vectors!(S, x, v => gelu::<S>(v)),
-            Unary::Gelu { tanh: true } => map_vectors!(S, x, v => gelu_tanh::<S>(v)),
-            Unary::Swish { alpha: 1.0 } => map_vectors!(S, x, v => S::mul(v, sigmoid::<S>(v))),
-            Unary::Swish { alpha } => {
-                map_vectors!(S, x, v => S::mul(v, sigmoid::<S>(S::mul(S::splat(alpha), v))))
-            }
-            Unary::Shrink { lambda, bias } => map(x, |v| {
-                let high = if v > lambda { v - bias } else { 0.0 };
-                if v < -lambda { v + bias } else { high }
-            }),
-        }
-    }
-}
-
 /// `min(max(x, low), high)`; NaN stays.
 #[inline(always)]
 pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
@@ -442,104 +347,9 @@ pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
     if x > high { high } else { x }
 }
 
-/// Replaces every element of `x` by the function of it.
-pub(crate) fn apply(isa: Isa, op: Unary, x: &mut [f32]) {
-    // SAFETY: one row of exactly that many elements.
-    unsafe { apply_rows(isa, op, &[x.as_mut_ptr()], x.len()) }
-}
+mod apply;
 
-/// The same for `columns` elements from each of `rows` on.
-///
-/// # Safety
-///
-/// They must be writable, and not be written elsewhere.
-pub(crate) unsafe fn apply_rows(isa: Isa, op: Unary, rows: &[*mut f32], columns: usize) {
-    // Functions that stand behind products have a loop of their own. One for all prepares what any
-    // of them may need, which takes as long as a tile's results.
-    macro_rules! rows_by {
-        ($function:ident) => {
-            // SAFETY: the caller's word; `isa` names a set this processor has.
-            unsafe {
-                dispatch!(isa, rows_kernel::<$function>(rows: &[*mut f32], columns: usize) => (rows, columns))
-            }
-        };
-    }
-    match op {
-        Unary::Elu { alpha: 1.0 } => rows_by!(EluOne),
-        Unary::Sigmoid => rows_by!(Sigmoid),
-        Unary::Swish { alpha: 1.0 } => rows_by!(Silu),
-        Unary::HardSwish => rows_by!(HardSwish),
-        Unary::Tanh => rows_by!(Tanh),
-        Unary::Gelu { tanh: false } => rows_by!(Gelu),
-        Unary::Gelu { tanh: true } => rows_by!(GeluTanh),
-        _ => {
-            for &row in rows {
-                // SAFETY: the caller vouches for `columns` elements of every row; `isa` as above.
-                unsafe {
-                    let x = std::slice::from_raw_parts_mut(row, columns);
-                    dispatch!(isa, apply_kernel(op: Unary, x: &mut [f32]) => (op, x));
-                }
-            }
-        }
-    }
-}
-
-/// A function of a vector, without parameters.
-trait OfVector {
-    /// # Safety
-    ///
-    /// The processor must have the instruction set.
-    unsafe fn of<S: Simd>(v: S::V) -> S::V;
-}
-
-/// `name_functions!(Name: v => f(v); ..)`: a type per function.
-macro_rules! name_functions {
-    ($($name:ident: $v:ident => $f:expr;)*) => {
-        $(
-            struct $name;
-
-            impl OfVector for $name {
-                #[inline(always)]
-                unsafe fn of<S: Simd>($v: S::V) -> S::V {
-                    // SAFETY: the caller's word.
-                    unsafe { $f }
-                }
-            }
-        )*
-    };
-}
-
-name_functions! {
-    EluOne: v => elu_one::<S>(v);
-    Sigmoid: v => sigmoid::<S>(v);
-    Silu: v => S::mul(v, sigmoid::<S>(v));
-    HardSwish: v => hard_swish::<S>(v);
-    Tanh: v => tanh::<S>(v);
-    Gelu: v => gelu::<S>(v);
-    GeluTanh: v => gelu_tanh::<S>(v);
-}
-
-#[inline(always)]
-unsafe fn rows_kernel<S: Simd, F: OfVector>(rows: &[*mut f32], columns: usize) {
-    for &row in rows {
-        // SAFETY: the caller of `apply_rows` vouches for `columns` elements of every row.
-        unsafe {
-            let x = std::slice::from_raw_parts_mut(row, columns);
-            map_vectors!(S, x, v => F::of::<S>(v));
-        }
-    }
-}
-
-/// `v * factor` of every element.
-///
-/// # Safety
-///
-/// The processor must have the instruction set.
-#[inline(always)]
-pub(crate) unsafe fn scale<S: Simd>(x: &mut [f32], factor: f32) {
-    // SAFETY: the caller's word; offsets stay below the slice's length.
-    unsafe { map_vectors!(S, x, v => S::mul(v, S::splat(factor))) }
-}
+pub(crate) use apply::{apply, apply_rows, scale};
 
 #[cfg(test)]
 mod tests;
