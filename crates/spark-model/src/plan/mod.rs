@@ -23,6 +23,7 @@ mod lower;
 mod patterns;
 mod pointwise;
 mod steps;
+mod subsample;
 mod traffic;
 mod view;
 mod weights;

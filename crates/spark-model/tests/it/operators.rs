@@ -458,6 +458,48 @@ fn residual_sums_are_folded_into_the_later_product() {
     }
 }
 
+/// The end of a stage of a residual network: strided pointwise convolutions read every second
+/// pixel of a sum, whose other operand is read whole elsewhere.
+#[test]
+fn residual_blocks_before_a_strided_pointwise_convolution() {
+    for (inner, size) in [(1, [6, 8]), (3, [7, 9])] {
+        let shape = [2, 16, size[0], size[1]];
+        let (mut graph, x) = graph_of(&shape);
+        let conv = |graph: &mut Graph, name: &str, x: ValueId, kernel: usize, stride: usize| {
+            let w = tensor(&[16, 16, kernel, kernel], kernel as u64);
+            let w = graph.add_constant(format!("{name}.w"), w);
+            let conv = Conv {
+                strides: vec![stride, stride],
+                dilations: vec![],
+                padding: Padding::Explicit(vec![kernel / 2; 4]),
+                groups: 1,
+            };
+            graph.add_node(name, Op::Conv(conv), &[Some(x), Some(w)])
+        };
+        let elu = Unary::Elu { alpha: 1.0 };
+        let before = conv(&mut graph, "before", x, 1, 1);
+        let before = unary(&mut graph, "before.elu", elu, before);
+        let a = conv(&mut graph, "a", before, inner, 1);
+        let a = unary(&mut graph, "a.elu", elu, a);
+        let a = conv(&mut graph, "point", a, 1, 1);
+        let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[Some(a), Some(before)]);
+        let sum = unary(&mut graph, "sum.elu", elu, sum);
+        let left = conv(&mut graph, "left", sum, 1, 2);
+        let right = conv(&mut graph, "right", sum, 1, 2);
+        let out = graph.add_node("out", Op::Binary(Binary::Sub), &[Some(left), Some(right)]);
+        let plan = {
+            let mut graph = graph.clone();
+            graph.outputs.push(out);
+            lower(&bind(&graph, &[]).expect("binds")).expect("lowers")
+        };
+        // The sum is a residual of its product, for which a quarter of the operand is copied.
+        let kinds: Vec<&str> = plan.steps.iter().map(|s| s.step.kind()).collect();
+        assert_eq!(kinds.iter().filter(|k| **k == "copy").count(), 1);
+        assert_eq!(kinds.iter().filter(|k| **k == "pointwise").count(), 1);
+        check(graph, out, &shape, 5);
+    }
+}
+
 fn pool_case() -> impl Strategy<Value = (PoolOp, [usize; 4], u64)> {
     (
         any::<bool>(),

@@ -197,20 +197,60 @@ impl Lowering<'_> {
         if self.storage(&residual) != Storage::F32 || !self.made_before(residual.buffer, step) {
             return false;
         }
-        // The step sees the value through its own axes; map the residual the same way.
-        let Some(mapped) = self.residual_for(step, &view, &residual) else {
+        if self
+            .product(step)
+            .is_none_or(|(_, epilogue)| epilogue.residual.is_some())
+        {
             return false;
+        }
+        // The step sees the value through its own axes; map the residual the same way.
+        let (step, mapped) = match self.residual_for(step, &view, &residual) {
+            Some(mapped) => (step, mapped),
+            None => {
+                let Some(copied) = self.copied_before(name, step, &view, &residual) else {
+                    return false;
+                };
+                copied
+            }
         };
         let Some((_, epilogue)) = self.product_mut(step) else {
             return false;
         };
-        if epilogue.residual.is_some() {
-            return false;
-        }
         epilogue.residual_first = epilogue.activation == Activation::None;
         epilogue.residual = Some(mapped);
         self.take_over(name, from, to, step);
         true
+    }
+
+    /// A copy of `residual` that lies as `value` does, made before `step`, and where the step and
+    /// the residual as it sees it are then. Only for what leaves elements out: a copy of less than
+    /// all costs less than adding in a pass of its own.
+    fn copied_before(
+        &mut self,
+        name: &str,
+        step: usize,
+        value: &View,
+        residual: &View,
+    ) -> Option<(usize, View)> {
+        let whole = self.plan.buffers[residual.buffer.0].len;
+        (2 * residual.len() <= whole).then_some(())?;
+        let copy = View {
+            buffer: self.buffer(Storage::F32, self.plan.buffers[value.buffer.0].len),
+            ..value.clone()
+        };
+        let mapped = self.residual_for(step, value, &copy)?;
+        let planned = PlannedStep {
+            name: name.to_owned(),
+            step: Step::Copy {
+                x: residual.clone(),
+                y: copy,
+            },
+        };
+        self.plan.steps.insert(step, planned);
+        for producer in self.producer.values_mut() {
+            producer.step += usize::from(producer.step >= step);
+        }
+        Some((step + 1, mapped))
     }
 
     /// Whether nothing from `step` on writes `buffer`.

@@ -41,6 +41,7 @@ use crate::tensor::{Tensor, TensorData};
 pub fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
     let mut graph = graph.clone();
     super::patterns::join(&mut graph);
+    super::subsample::subsample(&mut graph);
     let mut lowering = Lowering::new(&graph);
     lowering.inputs()?;
     for node in &graph.nodes {
