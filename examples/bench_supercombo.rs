@@ -13,7 +13,7 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use spark::hal::config::DeviceChoice;
 use spark::model::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
-use spark::model::precision::{Activations, Bf16Products};
+use spark::model::precision::{Activations, Bf16Products, Fp16Products};
 use spark::model::zoo;
 
 /// Synthetic pictures driven for the page: three seconds.
@@ -43,6 +43,10 @@ struct Arguments {
     /// f32), both (both sides rounded, as a bf16 unit has them)
     #[arg(long, default_value = "fastest", value_name = "HOW")]
     bf16: Bf16Products,
+    /// Products of fp16: fastest, both (the processor's instruction, both sides rounded), weights
+    /// (activations stay f32)
+    #[arg(long, default_value = "fastest", value_name = "HOW")]
+    fp16: Fp16Products,
     /// List every layer with its format, what computes it and why
     #[arg(long)]
     explain: bool,
@@ -146,6 +150,7 @@ impl Arguments {
                 false => Activations::Quantised,
             },
             bf16_products: self.bf16,
+            fp16_products: self.fp16,
             explain: self.explain,
             profile: self.profile,
             trace: self.trace,

@@ -3,7 +3,11 @@
 //! ```text
 //! cargo test --target aarch64-unknown-linux-musl    linked by rust-lld, which comes with rustc
 //!    └─> qemu-aarch64 -cpu max <test program>       one instruction after the other
+//!        qemu-aarch64 -cpu cortex-a72               of the kernels alone, once more
 //! ```
+//!
+//! The first processor has every extension, the second none: what is chosen at run time is tested
+//! both ways.
 //!
 //! It needs the target's standard library and the emulator, no C compiler and no Arm system.
 //! Answers are tested, speed is not. Dependencies are compiled without optimisation, which takes
@@ -22,28 +26,64 @@ const TARGET: &str = "aarch64-unknown-linux-musl";
 /// Programs that run Arm programs, by the names that distributions give them.
 const EMULATORS: [&str; 2] = ["qemu-aarch64-static", "qemu-aarch64"];
 
-/// What is tested: arguments of `cargo test`. Peaks are left out: they would be the emulator's.
-const TESTS: [&[&str]; 3] = [
-    &["-p", "spark-quant", "--tests"],
-    &[
-        "-p",
-        "spark-model",
-        "--lib",
-        "--",
-        "cpu::",
-        "--skip",
-        "cpu::peak",
-    ],
-    &[
-        "-p",
-        "spark-model",
-        "--test",
-        "it",
-        "--",
-        "every_operator_agrees",
-        "convolutions",
-        "expanding_products",
-    ],
+/// The processor with every extension that the emulator knows.
+const WITH_EVERYTHING: &str = "max";
+
+/// One without products of 16 bits: the first 64-bit Arm architecture.
+const WITHOUT_EXTENSIONS: &str = "cortex-a72";
+
+/// What is tested: a processor, and arguments of `cargo test`. Peaks are left out: they would be
+/// the emulator's.
+const TESTS: [(&str, &[&str]); 5] = [
+    (WITH_EVERYTHING, &["-p", "spark-quant", "--tests"]),
+    (
+        WITH_EVERYTHING,
+        &[
+            "-p",
+            "spark-model",
+            "--lib",
+            "--",
+            "cpu::",
+            "--skip",
+            "cpu::peak",
+        ],
+    ),
+    (
+        WITH_EVERYTHING,
+        &[
+            "-p",
+            "spark-model",
+            "--test",
+            "it",
+            "--",
+            "every_operator_agrees",
+            "convolutions",
+            "expanding_products",
+            "sixteen_bit_products",
+        ],
+    ),
+    (
+        WITHOUT_EXTENSIONS,
+        &[
+            "-p",
+            "spark-model",
+            "--lib",
+            "--",
+            "cpu::narrow",
+            "cpu::gemm",
+        ],
+    ),
+    (
+        WITHOUT_EXTENSIONS,
+        &[
+            "-p",
+            "spark-model",
+            "--test",
+            "it",
+            "--",
+            "sixteen_bit_products",
+        ],
+    ),
 ];
 
 /// Random cases of each property test: an emulator takes a hundred times as long.
@@ -89,21 +129,23 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     fs::create_dir_all(&libraries)
         .and_then(|()| fs::write(&stub, EMPTY_ARCHIVE))
         .map_err(Error::io("write", &stub))?;
-    let runner = format!("{} -cpu max", emulator().unwrap_or(EMULATORS[0]));
-    for arguments in TESTS {
+    let emulator = emulator().unwrap_or(EMULATORS[0]);
+    for (processor, arguments) in TESTS {
+        let runner = format!("{emulator} -cpu {processor}");
         let mut test = cargo(&["test", "--target", TARGET]);
         test.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
         test.args(["--config", "profile.test.debug=0"]);
         test.args(arguments);
         test.env("PROPTEST_CASES", CASES);
+        test.env("SPARK_EMULATED_CPU", processor);
         test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
-        test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER", &runner);
+        test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER", runner);
         test.env(
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS",
             format!("-L native={}", libraries.display()),
         );
         let counts = command::run_tests(test.current_dir(&workspace.root))?;
-        println!("{} on {TARGET}: {counts}", arguments[1]);
+        println!("{} on {TARGET}, {processor}: {counts}", arguments[1]);
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use spark_hal::config::{CudaUse, DeviceChoice, PrecisionChoice};
 use crate::cpu::{Executor, Isa, Peaks, Pool};
 use crate::graph::{Dim, Graph, bind, bind_taking};
 use crate::plan::{Plan, lower};
-use crate::precision::{Activations, Arithmetic, Bf16Products, Wanted};
+use crate::precision::{Activations, Arithmetic, Bf16Products, Fp16Products, Wanted};
 use crate::{ModelError, Precision, Tensor, onnx};
 
 /// Plans kept; one more makes room by dropping the least recently used.
@@ -89,6 +89,13 @@ impl RunOptions {
     #[must_use]
     pub fn bf16_products(mut self, products: Bf16Products) -> Self {
         self.arithmetic.bf16_products = products;
+        self
+    }
+
+    /// With products of fp16 computed this way.
+    #[must_use]
+    pub fn fp16_products(mut self, products: Fp16Products) -> Self {
+        self.arithmetic.fp16_products = products;
         self
     }
 

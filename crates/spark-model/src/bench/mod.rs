@@ -151,7 +151,8 @@ impl Bench<'_> {
         let mut options = RunOptions::new()
             .precision(precision)
             .activations(self.options.activations)
-            .bf16_products(self.options.bf16_products);
+            .bf16_products(self.options.bf16_products)
+            .fp16_products(self.options.fp16_products);
         options.device = self.options.device;
         options.threads = self.options.threads;
         options

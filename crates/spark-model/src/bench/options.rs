@@ -7,7 +7,7 @@ use spark_hal::Precision;
 use spark_hal::config::{DeviceChoice, PrecisionChoice};
 
 use super::BenchError;
-use crate::precision::{Activations, Bf16Products};
+use crate::precision::{Activations, Bf16Products, Fp16Products};
 
 /// What to measure, and how often.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub struct BenchOptions {
     pub activations: Activations,
     /// How products of bf16 are computed.
     pub bf16_products: Bf16Products,
+    /// How products of fp16 are computed.
+    pub fp16_products: Fp16Products,
     /// Whether to list every layer with its format and the reason for it.
     pub explain: bool,
     /// Whether to time every layer and compare it with what the machine can do.
@@ -62,6 +64,7 @@ impl Default for BenchOptions {
             mix: None,
             activations: Activations::Quantised,
             bf16_products: Bf16Products::Fastest,
+            fp16_products: Fp16Products::Fastest,
             explain: false,
             profile: false,
             trace: None,
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_to_compute_bf16_are_words() {
+    fn ways_to_compute_sixteen_bits_are_words() {
         let ways = ["fastest", "dot", "weights", "both"].map(str::parse::<Bf16Products>);
         assert_eq!(ways[0], Ok(Bf16Products::Fastest));
         assert_eq!(ways[3], Ok(Bf16Products::MultiplyAdd));
@@ -208,6 +211,11 @@ mod tests {
             error.contains("native") && error.contains("weights"),
             "{error}"
         );
+        let ways = ["fastest", "both", "weights"].map(str::parse::<Fp16Products>);
+        assert_eq!(ways[1], Ok(Fp16Products::BothSides));
+        assert!(ways.iter().all(Result::is_ok));
+        let error = "dot".parse::<Fp16Products>().unwrap_err();
+        assert!(error.contains("dot") && error.contains("both"), "{error}");
     }
 
     #[test]

@@ -5,11 +5,13 @@
 //!   f32     [k][L]            one value per word
 //!   f16     [k][L] halves     two lanes per word, a tap of odd depth padded with a row of zeros
 //!   bf16    [k / 2][L]        value k in the low half, value k + 1 in the high half
+//!   blocks  [k / 4][L / 2]    bf16, values k to k + 3 of one column, then of the next: 4 words
 //! ```
 //!
 //! bf16 in pairs is what dot-product instructions take, and is one shift or one mask away from
-//! f32 where there are none. The order of additions is that of f32 columns, so columns of bf16
-//! give the bits that f32 columns of the same values give; dot products alone round elsewhere.
+//! f32 where there are none; blocks are what Arm's instruction for 2x2 results takes. The order of
+//! additions is that of f32 columns, so columns of bf16 give the bits that f32 columns of the same
+//! values give; dot products alone round elsewhere.
 //!
 //! Deliberately absent: eight and four bits, which have scales (`quantised`).
 
@@ -33,10 +35,15 @@ pub(crate) enum Columns {
     F32,
     /// f16, widened on the way to the product.
     F16,
+    /// f16, multiplied by the left side as f16 and added in f32 (FEAT_FHM); only where
+    /// [`has_f16_products`] says so.
+    F16Long,
     /// bf16, widened on the way to the product.
     Bf16,
-    /// bf16, multiplied in pairs by AVX512_BF16; only where [`has_dot`] says so.
+    /// bf16, multiplied in pairs by AVX512_BF16; only where [`dot_columns`] says so.
     Bf16Dot,
+    /// bf16, multiplied in 2x2 blocks of four by FEAT_BF16; only where [`dot_columns`] says so.
+    Bf16Blocks,
 }
 
 impl Columns {
@@ -44,7 +51,8 @@ impl Columns {
     pub(crate) fn words(self, depth: usize) -> usize {
         match self {
             Self::F32 => depth,
-            Self::F16 | Self::Bf16 | Self::Bf16Dot => depth.div_ceil(2),
+            Self::F16 | Self::F16Long | Self::Bf16 | Self::Bf16Dot => depth.div_ceil(2),
+            Self::Bf16Blocks => 2 * depth.div_ceil(4),
         }
     }
 
@@ -114,16 +122,22 @@ impl Columns {
                 }
                 let value = plain[(tap * depth + k) * width + j];
                 match self {
-                    Self::F16 => f16::from_f32(value).to_bits(),
+                    Self::F16 | Self::F16Long => f16::from_f32(value).to_bits(),
                     _ => bf16::from_f32(value).to_bits(),
                 }
             };
             for (j, word) in row.iter_mut().enumerate() {
                 let [low, high] = match self {
-                    Self::F16 => {
+                    Self::F16 | Self::F16Long => {
                         // Row 2 * pair fills the first half of the words, the next row the rest.
                         let at = |i: usize| half(2 * pair + i / width, i % width);
                         [at(2 * j), at(2 * j + 1)]
+                    }
+                    Self::Bf16Blocks => {
+                        // Two rows of words hold four values of every column, two in a word.
+                        let word = pair % 2 * width + j;
+                        let (k, column) = (pair / 2 * 4 + word % 2 * 2, word / 2);
+                        [half(k, column), half(k + 1, column)]
                     }
                     _ => [half(2 * pair, j), half(2 * pair + 1, j)],
                 };
@@ -133,16 +147,34 @@ impl Columns {
     }
 }
 
-/// Whether this build and processor have dot products of bf16 for `isa`.
-pub(crate) fn has_dot(isa: Isa) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        isa == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
+/// The columns that dot products of bf16 take on this build and processor, if it has any for `isa`.
+pub(crate) fn dot_columns(isa: Isa) -> Option<Columns> {
+    let in_pairs = match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => is_x86_feature_detected!("avx512bf16"),
+        _ => false,
+    };
+    let in_blocks = match isa {
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => std::arch::is_aarch64_feature_detected!("bf16"),
+        _ => false,
+    };
+    match (in_pairs, in_blocks) {
+        (true, _) => Some(Columns::Bf16Dot),
+        (_, true) => Some(Columns::Bf16Blocks),
+        _ => None,
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = isa;
-        false
+}
+
+/// Whether this build and processor have products of f16 with sums in f32 for `isa`.
+pub(crate) fn has_f16_products(isa: Isa) -> bool {
+    match isa {
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => {
+            std::arch::is_aarch64_feature_detected!("fp16")
+                && std::arch::is_aarch64_feature_detected!("fhm")
+        }
+        _ => false,
     }
 }
 
@@ -152,6 +184,18 @@ pub(crate) fn has_dot(isa: Isa) -> bool {
 /// Measured once per process, in well under a millisecond.
 pub(crate) fn dot_pays(isa: Isa) -> bool {
     static PAYS: OnceLock<bool> = OnceLock::new();
+    dot_columns(isa).is_some_and(|columns| *PAYS.get_or_init(|| beats_f32(isa, columns)))
+}
+
+/// The same of products of f16.
+pub(crate) fn f16_products_pay(isa: Isa) -> bool {
+    static PAYS: OnceLock<bool> = OnceLock::new();
+    has_f16_products(isa) && *PAYS.get_or_init(|| beats_f32(isa, Columns::F16Long))
+}
+
+/// Whether a product over `columns` takes at most nine tenths of the time of f32. Kernels that are
+/// equally fast must not change places, and results with them, from one process to the next.
+fn beats_f32(isa: Isa, columns: Columns) -> bool {
     let time = |columns| SmallProduct::new(isa, columns).fastest();
-    has_dot(isa) && *PAYS.get_or_init(|| time(Columns::Bf16Dot) < time(Columns::F32))
+    10 * time(columns) < 9 * time(Columns::F32)
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! fp32                        f32 columns
-//! fp16   few rows             f16 columns, widened in the kernel
+//! fp16   products of it pay   f16 columns, both sides rounded to it
+//!        else, few rows       f16 columns, widened in the kernel, or once where rows are not so few
 //!        many rows            f32 columns of the same values: widening would cost more than it saves
 //! bf16   dot products pay     bf16 columns, dot products
 //!        else                 as fp16; activations are rounded as well if asked for
@@ -18,17 +19,24 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 
-use super::columns::{Columns, dot_pays, has_dot};
+use super::columns::{Columns, dot_columns, dot_pays, f16_products_pay, has_f16_products};
 use super::memory::AlignedF32;
 use super::simd::Isa;
 use super::threads::Pool;
+use super::winograd;
 use crate::Precision;
 use crate::plan::{BufferId, ConstantData, Place, Plan, Step, Weights};
-use crate::precision::{Bf16Products, MANY_ROWS, NO_WEIGHTS, StepPrecision};
+use crate::precision::{
+    Arithmetic, Bf16Products, Fp16Products, MANY_ROWS, NO_WEIGHTS, StepPrecision,
+};
 
 /// Rows up to which 16-bit columns are widened in the kernel. A weight saves two bytes of
 /// memory traffic once and costs part of an instruction per tile of rows.
 const FEW_ROWS: usize = 128;
+
+/// Rows up to which f16 columns are widened by every tile of rows, of which there are then two or
+/// three: an f16 takes two operations, a bf16 one. With more rows a panel is widened once.
+const FEWEST_ROWS: usize = 16;
 
 /// How the weights of a product are held, and what becomes of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +89,7 @@ impl ProductFormat {
     pub(crate) fn kernel(self) -> &'static str {
         match (self.precision, self.columns) {
             (Precision::Bf16, Columns::Bf16Dot) => "bf16 dot products, f32 sums",
+            (Precision::Bf16, Columns::Bf16Blocks) => "bf16 dot products in 2x2 blocks, f32 sums",
             (Precision::Bf16, Columns::Bf16) if self.rounded_left => {
                 "f32 arithmetic on bf16 operands, weights held as bf16"
             }
@@ -89,6 +98,7 @@ impl ProductFormat {
                 "f32 arithmetic on bf16 operands, weights held as f32"
             }
             (Precision::Bf16, _) => "f32 arithmetic on bf16 weights, held as f32",
+            (Precision::Fp16, Columns::F16Long) => "fp16 products, f32 sums",
             (Precision::Fp16, Columns::F16) => "f32 arithmetic on fp16 weights, held as fp16",
             (Precision::Fp16, _) => "f32 arithmetic on fp16 weights, held as f32",
             _ => "f32",
@@ -96,14 +106,43 @@ impl ProductFormat {
     }
 }
 
-/// How this processor computes products of bf16: never [`Bf16Products::Fastest`]. `None` if the
-/// instruction is asked for and there is none.
-pub(crate) fn settle(isa: Isa, products: Bf16Products) -> Option<Bf16Products> {
-    match products {
-        Bf16Products::Fastest if dot_pays(isa) => Some(Bf16Products::DotProduct),
-        Bf16Products::Fastest => Some(Bf16Products::WeightsOnly),
-        Bf16Products::DotProduct => has_dot(isa).then_some(products),
-        Bf16Products::WeightsOnly | Bf16Products::MultiplyAdd => Some(products),
+/// How products of 16 bits are computed on this processor: nothing is left to choose.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Products {
+    isa: Isa,
+    /// Never [`Bf16Products::Fastest`].
+    pub(crate) bf16: Bf16Products,
+    /// Never [`Fp16Products::Fastest`].
+    fp16: Fp16Products,
+}
+
+impl Products {
+    /// What `arithmetic` comes to for the formats of `wanted`; others are not looked at.
+    ///
+    /// # Errors
+    ///
+    /// The format whose instruction is asked for, if there is none.
+    pub(crate) fn settle(
+        isa: Isa,
+        arithmetic: Arithmetic,
+        wanted: &[StepPrecision],
+    ) -> Result<Self, Precision> {
+        let wants = |precision| wanted.iter().any(|step| step.precision == precision);
+        let bf16 = match arithmetic.bf16_products {
+            _ if !wants(Precision::Bf16) => Bf16Products::WeightsOnly,
+            Bf16Products::Fastest if dot_pays(isa) => Bf16Products::DotProduct,
+            Bf16Products::Fastest => Bf16Products::WeightsOnly,
+            Bf16Products::DotProduct if dot_columns(isa).is_none() => return Err(Precision::Bf16),
+            products => products,
+        };
+        let fp16 = match arithmetic.fp16_products {
+            _ if !wants(Precision::Fp16) => Fp16Products::WeightsOnly,
+            Fp16Products::Fastest if f16_products_pay(isa) => Fp16Products::BothSides,
+            Fp16Products::Fastest => Fp16Products::WeightsOnly,
+            Fp16Products::BothSides if !has_f16_products(isa) => return Err(Precision::Fp16),
+            products => products,
+        };
+        Ok(Self { isa, bf16, fp16 })
     }
 }
 
@@ -124,7 +163,7 @@ pub(crate) fn without_idle_bf16(
             _ if products != Bf16Products::WeightsOnly => wanted,
             _ if wanted.precision != Precision::Bf16 => wanted,
             Step::MatMul(_) => fp32(NO_WEIGHTS),
-            _ if rows(&planned.step) > FEW_ROWS => fp32(MANY_ROWS),
+            _ if !is_held_narrow(&planned.step) => fp32(MANY_ROWS),
             _ => wanted,
         })
         .collect()
@@ -139,13 +178,28 @@ fn rows(step: &Step) -> usize {
     }
 }
 
+/// Whether 16-bit columns of the step are widened in the kernel. Where Winograd's transform saves
+/// multiplications, as it does only where rows are not few, its weights are f32.
+fn is_held_narrow(step: &Step) -> bool {
+    rows(step) <= FEW_ROWS && !is_winograd(step)
+}
+
+/// Whether f16 columns of the step are widened once for all rows of a task.
+pub(crate) fn widens_once(step: &Step, format: ProductFormat) -> bool {
+    format.columns == Columns::F16 && rows(step) > FEWEST_ROWS
+}
+
+fn is_winograd(step: &Step) -> bool {
+    matches!(step, Step::Conv(s) if winograd::has_shape(s))
+}
+
 /// The format of every product of `plan`; other steps only say whether their result is rounded.
 pub(crate) fn choose(
     plan: &Plan,
     precisions: &[StepPrecision],
-    products: Bf16Products,
+    products: Products,
 ) -> Vec<ProductFormat> {
-    let rounded = rounded_buffers(plan, precisions, products);
+    let rounded = rounded_buffers(plan, precisions, products.bf16);
     let steps = plan.steps.iter().zip(precisions);
     steps
         .map(|(planned, wanted)| {
@@ -159,19 +213,24 @@ pub(crate) fn choose(
 }
 
 /// Layout and kernel of one step's weights; its result is not rounded.
-pub(crate) fn of_step(step: &Step, precision: Precision, products: Bf16Products) -> ProductFormat {
-    let dot = products == Bf16Products::DotProduct;
-    let rows = rows(step);
-    let columns = match precision {
-        Precision::Bf16 if dot && rows != usize::MAX => Columns::Bf16Dot,
-        Precision::Bf16 if rows <= FEW_ROWS => Columns::Bf16,
-        Precision::Fp16 if rows <= FEW_ROWS => Columns::F16,
+pub(crate) fn of_step(step: &Step, precision: Precision, products: Products) -> ProductFormat {
+    let has_weights = rows(step) != usize::MAX;
+    let dot = match products.bf16 {
+        Bf16Products::DotProduct if has_weights => dot_columns(products.isa),
+        _ => None,
+    };
+    let both_f16 = products.fp16 == Fp16Products::BothSides && has_weights;
+    let columns = match (precision, dot) {
+        (Precision::Bf16, Some(columns)) => columns,
+        (Precision::Bf16, None) if is_held_narrow(step) => Columns::Bf16,
+        (Precision::Fp16, _) if both_f16 && !is_winograd(step) => Columns::F16Long,
+        (Precision::Fp16, _) if is_held_narrow(step) => Columns::F16,
         _ => Columns::F32,
     };
     ProductFormat {
         precision,
         columns,
-        rounded_left: precision == Precision::Bf16 && products != Bf16Products::WeightsOnly,
+        rounded_left: precision == Precision::Bf16 && products.bf16 != Bf16Products::WeightsOnly,
         rounds_result: false,
     }
 }

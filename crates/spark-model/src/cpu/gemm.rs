@@ -242,6 +242,8 @@ impl Tile<'_> {
                 Columns::F16 => narrow::run_f16(self, isa, vectors, rows),
                 Columns::Bf16 => narrow::run_bf16(self, isa, vectors, rows),
                 Columns::Bf16Dot => narrow::run_bf16_dot(self, vectors, rows),
+                Columns::F16Long => narrow::run_f16_long(self, vectors, rows),
+                Columns::Bf16Blocks => narrow::run_bf16_blocks(self, vectors, rows),
             }
         }
     }

@@ -47,7 +47,7 @@ mod winograd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use formats::ProductFormat;
+use formats::{ProductFormat, Products};
 use gather::IndexOutside;
 use memory::{AlignedF32, Memory};
 use pointwise::{PreparedPointwise, Scratch};
@@ -60,7 +60,7 @@ pub use simd::Isa;
 pub use threads::Pool;
 
 use crate::plan::{Plan, Step, Storage};
-use crate::precision::{Arithmetic, Bf16Products, StepPrecision, Wanted};
+use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision, Tensor};
 
 /// What a step needs beyond the plan.
@@ -71,7 +71,7 @@ enum Prepared {
     Winograd(winograd::PreparedWinograd),
     Depthwise(depthwise::PreparedDepthwise),
     Linear(matmul::PreparedLinear),
-    /// A linear step or convolution with weights of eight or four bits.
+    /// A linear step or convolution whose weights are widened before they are used.
     Quantised(Box<quantised::PreparedQuantised>),
     Pointwise(PreparedPointwise),
     /// The loops of a copy, a fill or a resampling.
@@ -80,9 +80,10 @@ enum Prepared {
 }
 
 impl Prepared {
+    /// Step `index` of `plan`; `step` is the same with its weights.
     fn new(
         isa: Isa,
-        plan: &Plan,
+        (plan, index): (&Plan, usize),
         step: &Step,
         format: ProductFormat,
         arithmetic: Arithmetic,
@@ -107,6 +108,13 @@ impl Prepared {
                 Self::Winograd(winograd::PreparedWinograd::new(isa, s, format, pool))
             }
             Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s, format, pool)),
+            Step::Linear(s)
+                if formats::widens_once(step, format)
+                    && !strip::pays(isa, plan, index, pool.threads()) =>
+            {
+                let prepared = quantised::PreparedQuantised::of_halves(isa, s, format, pool);
+                Self::Quantised(Box::new(prepared))
+            }
             Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s, format, pool)),
             Step::Pointwise(s) => Self::Pointwise(PreparedPointwise::new(plan, s)),
             Step::Copy { x, y } => Self::Nest(movement::copy_nest(x, y)),
@@ -175,8 +183,8 @@ impl Executor {
     /// # Errors
     ///
     /// [`ModelError::View`] if the plan contradicts itself; [`ModelError::PrecisionUnavailable`] if
-    /// dot products of bf16 are asked for and the processor has none; [`ModelError::Quantise`] if
-    /// weights cannot be quantised.
+    /// dot products of bf16 or products of fp16 are asked for and the processor has none;
+    /// [`ModelError::Quantise`] if weights cannot be quantised.
     pub fn with_precisions(
         mut plan: Plan,
         isa: Isa,
@@ -185,24 +193,16 @@ impl Executor {
         arithmetic: Arithmetic,
     ) -> Result<Self, ModelError> {
         assert_eq!(precisions.len(), plan.steps.len(), "one format per step");
-        let has_bf16 = precisions.iter().any(|p| p.precision == Precision::Bf16);
-        let products = match has_bf16 {
-            true => formats::settle(isa, arithmetic.bf16_products).ok_or(
-                ModelError::PrecisionUnavailable {
-                    precision: Precision::Bf16,
-                    device: "a processor without AVX512_BF16, as dot products",
-                    available: "f32 arithmetic on bf16 operands",
-                },
-            )?,
-            false => Bf16Products::WeightsOnly,
-        };
-        let precisions = formats::without_idle_bf16(&plan, precisions, products);
-        let inputs = formats::round_constants(&mut plan, &precisions, products);
+        let products =
+            Products::settle(isa, arithmetic, precisions).map_err(products_unavailable)?;
+        let precisions = formats::without_idle_bf16(&plan, precisions, products.bf16);
+        let inputs = formats::round_constants(&mut plan, &precisions, products.bf16);
         let formats = formats::choose(&plan, &precisions, products);
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (format, wanted)) in formats.into_iter().zip(&precisions).enumerate() {
             let planned = &plan.steps[index];
-            let prepared = Prepared::new(isa, &plan, &planned.step, format, arithmetic, &pool);
+            let (at, step) = ((&plan, index), &planned.step);
+            let prepared = Prepared::new(isa, at, step, format, arithmetic, &pool);
             steps.push(ReadyStep {
                 prepared: prepared.map_err(|source| quantise_error(&planned.name, source))?,
                 format,
@@ -299,7 +299,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`ModelError::PrecisionUnavailable`] for bf16, which takes part of other steps as well;
+    /// [`ModelError::PrecisionUnavailable`] for bf16, which takes part of other steps as well, and
+    /// for products of fp16 that the processor does not have;
     /// [`ModelError::Quantise`] if its weights cannot be quantised.
     pub fn set_precision(
         &mut self,
@@ -315,11 +316,14 @@ impl Executor {
                 available: "fp32, fp16, fp8, fp4",
             });
         }
+        let products =
+            Products::settle(self.isa, arithmetic, &[wanted]).map_err(products_unavailable)?;
         let format = ProductFormat {
             rounds_result: self.steps[index].format.rounds_result,
-            ..formats::of_step(step, wanted.precision, Bf16Products::WeightsOnly)
+            ..formats::of_step(step, wanted.precision, products)
         };
-        let prepared = Prepared::new(self.isa, &self.plan, step, format, arithmetic, &self.pool);
+        let at = (&self.plan, index);
+        let prepared = Prepared::new(self.isa, at, step, format, arithmetic, &self.pool);
         let name = &self.plan.steps[index].name;
         self.steps[index].prepared = prepared.map_err(|source| quantise_error(name, source))?;
         self.steps[index].format = format;
@@ -564,6 +568,25 @@ fn goes_with_next(
         && matches!(next.prepared, Prepared::Depthwise(_))
         && expand.rounds.is_empty()
         && strip::pays(isa, plan, index, threads)
+}
+
+/// Products of 16 bits that were asked for by name, where the processor has none.
+fn products_unavailable(precision: Precision) -> ModelError {
+    let (device, available) = match precision {
+        Precision::Bf16 => (
+            "a processor without AVX512_BF16 or FEAT_BF16, as dot products",
+            "f32 arithmetic on bf16 operands",
+        ),
+        _ => (
+            "a processor without FEAT_FHM, on both sides",
+            "f32 arithmetic on fp16 weights",
+        ),
+    };
+    ModelError::PrecisionUnavailable {
+        precision,
+        device,
+        available,
+    }
 }
 
 fn quantise_error(node: &str, source: QuantError) -> ModelError {

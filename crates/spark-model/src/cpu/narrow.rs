@@ -6,10 +6,15 @@
 //! dot    acc += x[k + 1] w[k + 1] + x[k] w[k]      one instruction per pair; x is bf16 already
 //! ```
 //!
+//! What Arm has instead is in `arm`.
+//!
 //! 1. The left operand stays in f32 words. Where it must be bf16 its producer rounded it
 //!    (`rounding`), so that the high halves of two neighbours are a pair.
 //! 2. Widening costs one instruction per vector of columns and tile, which pays while the
 //!    columns come from far: few rows. Where rows are many, columns are better held as f32.
+
+#[cfg(target_arch = "aarch64")]
+mod arm;
 
 use super::gemm::{Tile, ask, by_size, finish, start};
 #[cfg(target_arch = "x86_64")]
@@ -117,35 +122,80 @@ unsafe fn tile_bf16<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
     }
 }
 
+/// `by_rows!(size, kernel, tile)` calls an unsafe kernel that needs no dispatch for a tile of
+/// `(vectors, rows)`, as [`next_rows`](super::gemm::next_rows) gives them.
+macro_rules! by_rows {
+    ($size:expr, $kernel:ident, $tile:expr) => {
+        match $size {
+            (1, 8) => $kernel::<1, 8>($tile),
+            (1, 4) => $kernel::<1, 4>($tile),
+            (1, _) => $kernel::<1, 1>($tile),
+            (2, 6) => $kernel::<2, 6>($tile),
+            (2, 4) => $kernel::<2, 4>($tile),
+            (2, _) => $kernel::<2, 1>($tile),
+            (3, 8) => $kernel::<3, 8>($tile),
+            (3, 4) => $kernel::<3, 4>($tile),
+            (3, _) => $kernel::<3, 1>($tile),
+            (_, 6) => $kernel::<4, 6>($tile),
+            (_, 4) => $kernel::<4, 4>($tile),
+            _ => $kernel::<4, 1>($tile),
+        }
+    };
+}
+
 /// A tile over bf16 columns by dot products of pairs.
 ///
 /// # Safety
 ///
-/// As [`Tile::run`], on a processor of which [`has_dot`](super::columns::has_dot) holds.
+/// As [`Tile::run`], on a processor of which [`dot_columns`](super::columns::dot_columns) says
+/// [`Bf16Dot`](super::columns::Columns::Bf16Dot).
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn run_bf16_dot(t: &Tile<'_>, vectors: usize, rows: usize) {
     // SAFETY: forwarded.
-    unsafe {
-        match (vectors, rows) {
-            (1, 8) => tile_dot::<1, 8>(t),
-            (1, 4) => tile_dot::<1, 4>(t),
-            (1, _) => tile_dot::<1, 1>(t),
-            (2, 6) => tile_dot::<2, 6>(t),
-            (2, 4) => tile_dot::<2, 4>(t),
-            (2, _) => tile_dot::<2, 1>(t),
-            (3, 8) => tile_dot::<3, 8>(t),
-            (3, 4) => tile_dot::<3, 4>(t),
-            (3, _) => tile_dot::<3, 1>(t),
-            (_, 6) => tile_dot::<4, 6>(t),
-            (_, 4) => tile_dot::<4, 4>(t),
-            _ => tile_dot::<4, 1>(t),
-        }
-    }
+    unsafe { by_rows!((vectors, rows), tile_dot, t) }
+}
+
+/// A tile over f16 columns, the left side as f16 and sums in f32.
+///
+/// # Safety
+///
+/// As [`Tile::run`], on a processor of which
+/// [`has_f16_products`](super::columns::has_f16_products) holds.
+#[cfg(target_arch = "aarch64")]
+pub(crate) unsafe fn run_f16_long(t: &Tile<'_>, vectors: usize, rows: usize) {
+    use arm::tile_f16_long;
+    // SAFETY: forwarded.
+    unsafe { by_rows!((vectors, rows), tile_f16_long, t) }
+}
+
+/// A tile over bf16 columns by dot products of four, two rows and two columns at a time.
+///
+/// # Safety
+///
+/// As [`Tile::run`], on a processor of which [`dot_columns`](super::columns::dot_columns) says
+/// [`Bf16Blocks`](super::columns::Columns::Bf16Blocks).
+#[cfg(target_arch = "aarch64")]
+pub(crate) unsafe fn run_bf16_blocks(t: &Tile<'_>, vectors: usize, rows: usize) {
+    use arm::tile_bf16_blocks;
+    // SAFETY: forwarded.
+    unsafe { by_rows!((vectors, rows), tile_bf16_blocks, t) }
 }
 
 /// No such instruction on this processor.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) unsafe fn run_bf16_dot(_: &Tile<'_>, _: usize, _: usize) {
+    unreachable!("columns for dot products are packed where the processor has them");
+}
+
+/// No such instruction on this processor.
+#[cfg(not(target_arch = "aarch64"))]
+pub(crate) unsafe fn run_f16_long(_: &Tile<'_>, _: usize, _: usize) {
+    unreachable!("columns for products of f16 are packed where the processor has them");
+}
+
+/// No such instruction on this processor.
+#[cfg(not(target_arch = "aarch64"))]
+pub(crate) unsafe fn run_bf16_blocks(_: &Tile<'_>, _: usize, _: usize) {
     unreachable!("columns for dot products are packed where the processor has them");
 }
 

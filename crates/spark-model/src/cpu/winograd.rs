@@ -59,7 +59,7 @@ pub(super) fn suits(step: &ConvStep, format: ProductFormat) -> bool {
 }
 
 /// Whether this is the way to compute such a step in f32, by the shapes of one image alone.
-fn has_shape(step: &ConvStep) -> bool {
+pub(super) fn has_shape(step: &ConvStep) -> bool {
     let (window, weights) = (&step.window, &step.weights);
     window.kernel == [3, 3]
         && window.stride == [1, 1]

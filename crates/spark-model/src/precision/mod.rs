@@ -3,7 +3,8 @@
 //! ```text
 //! wanted   linear, convolution      attention products    depthwise, grouped, recurrent, the rest
 //! fp32     fp32                     fp32                  fp32
-//! fp16     fp16 weights             fp32                  fp32
+//! fp16     fp16 weights, and by     fp32                  fp32
+//!          option activations
 //! bf16     bf16 weights, and by     by option bf16        fp32
 //!          option activations
 //! fp8      E4M3 both sides          fp32                  fp32
@@ -44,7 +45,8 @@ pub enum Bf16Products {
     /// f32, else [`WeightsOnly`](Self::WeightsOnly).
     #[default]
     Fastest,
-    /// The processor's instruction for dot products of bf16, on both sides rounded to bf16.
+    /// The processor's instruction for dot products of bf16, on both sides rounded to bf16:
+    /// AVX512_BF16 or Arm's FEAT_BF16.
     DotProduct,
     /// f32 arithmetic on weights rounded to bf16; activations stay f32, for arithmetic that takes
     /// f32 anyway gains nothing from fewer digits. Attention products, which have no weights, are
@@ -71,11 +73,41 @@ impl FromStr for Bf16Products {
     }
 }
 
+/// How products of fp16 are computed on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Fp16Products {
+    /// [`BothSides`](Self::BothSides) where a short measurement finds the instruction faster than
+    /// f32, else [`WeightsOnly`](Self::WeightsOnly).
+    #[default]
+    Fastest,
+    /// The processor's instruction for products of fp16 with sums in f32 (Arm's FEAT_FHM), on both
+    /// sides rounded to fp16. An activation beyond 65504 becomes infinite. Convolutions that
+    /// Winograd's transform makes cheaper stay in f32 arithmetic on fp16 weights.
+    BothSides,
+    /// f32 arithmetic on weights rounded to fp16; activations stay f32.
+    WeightsOnly,
+}
+
+impl FromStr for Fp16Products {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "fastest" => Ok(Self::Fastest),
+            "both" => Ok(Self::BothSides),
+            "weights" => Ok(Self::WeightsOnly),
+            _ => Err(format!("`{word}` is not one of fastest, both, weights")),
+        }
+    }
+}
+
 /// How reduced precisions are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Arithmetic {
     /// Products of bf16.
     pub bf16_products: Bf16Products,
+    /// Products of fp16.
+    pub fp16_products: Fp16Products,
     /// The left side of products in fp8 and fp4.
     pub activations: Activations,
 }

@@ -22,6 +22,7 @@ mod precisions;
 mod reference;
 mod reference_types;
 mod running;
+mod sixteen_bits;
 mod zoo;
 
 /// What tests of memory watch.

@@ -13,7 +13,7 @@ use spark_model::cpu::{Executor, Isa, Pool};
 use spark_model::graph::{Conv, Dim, Graph, Op, Padding, bind};
 use spark_model::openpilot::slices::OutputLayout;
 use spark_model::plan::lower;
-use spark_model::precision::{Activations, Arithmetic, Bf16Products, Wanted, mixed};
+use spark_model::precision::{Activations, Arithmetic, Bf16Products, Fp16Products, Wanted, mixed};
 use spark_model::zoo::{Stream, ZooModel};
 use spark_model::{DType, ModelError, ModelRunner, Precision, RunOptions, Tensor, onnx};
 use spark_quant::{Cpu, Quantizer, Recipe};
@@ -257,7 +257,8 @@ fn operands_that_fit_sixteen_bits_give_the_bits_of_f32() {
     {
         let options = |precision| {
             let options = RunOptions::new().precision(precision).isa(isa);
-            options.bf16_products(Bf16Products::MultiplyAdd)
+            let options = options.bf16_products(Bf16Products::MultiplyAdd);
+            options.fp16_products(Fp16Products::WeightsOnly)
         };
         for precision in [Precision::Bf16, Precision::Fp16] {
             let (graph, inputs) =

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use proptest::prelude::*;
 
-use crate::cpu::columns::{Columns, has_dot};
+use crate::cpu::columns::{Columns, dot_columns, has_f16_products};
 use crate::cpu::gemm::{RowsProduct, TileEpilogue, panels, product_rows};
 use crate::cpu::simd::Isa;
 use crate::cpu::threads::Pool;
@@ -86,18 +86,63 @@ proptest! {
     ) {
         let round = |v: Vec<f32>| -> Vec<f32> { v.iter().map(|&v| bf16::from_f32(v).to_f32()).collect() };
         let (x, w) = (round(numbers(m * k, seed)), round(numbers(k * n, seed + 1)));
-        for isa in Isa::available().into_iter().filter(|&isa| has_dot(isa)) {
-            let got = product(isa, Columns::Bf16Dot, (&x, &w), [m, k, n], false);
+        let instructions = Isa::available().into_iter();
+        for (isa, columns) in instructions.filter_map(|isa| dot_columns(isa).map(|c| (isa, c))) {
+            let got = product(isa, columns, (&x, &w), [m, k, n], false);
             for i in 0..m {
                 for j in 0..n {
                     let terms = (0..k).map(|l| f64::from(x[i * k + l]) * f64::from(w[l * n + j]));
                     let (sum, size) = terms.fold((0.0, 0.0), |(s, a), t| (s + t, a + t.abs()));
-                    // Products of bf16 are exact in f32; each of k additions rounds once.
+                    // Products of bf16 are exact in f32; each of k additions rounds once, on Arm
+                    // to odd, which is off by up to a whole unit in the last place.
                     let bound = k as f64 * f64::from(f32::EPSILON) * (size + 1e-30);
                     let off = (f64::from(got[i * n + j]) - sum).abs();
                     prop_assert!(off <= bound, "({i}, {j}): off by {off:e}, bound {bound:e}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn products_of_f16_give_the_bits_of_f32_on_rounded_operands(
+        m in 1usize..20, n in 1usize..140, k in 1usize..40, seed in any::<u64>(), rounded in any::<bool>(),
+    ) {
+        let round = |v: &[f32]| -> Vec<f32> { v.iter().map(|&v| f16::from_f32(v).to_f32()).collect() };
+        let (x, w) = (numbers(m * k, seed), numbers(k * n, seed + 1));
+        for isa in Isa::available().into_iter().filter(|&isa| has_f16_products(isa)) {
+            let want = product(isa, Columns::F32, (&round(&x), &round(&w)), [m, k, n], rounded);
+            let got = product(isa, Columns::F16Long, (&x, &w), [m, k, n], rounded);
+            prop_assert!(bits(&got) == bits(&want), "{isa:?}");
+        }
+    }
+}
+
+/// The processor that an emulator is told to be: names of qemu.
+const EMULATED: &str = "SPARK_EMULATED_CPU";
+
+#[test]
+fn instructions_are_used_where_the_processor_has_them() {
+    let best = Isa::detect();
+    let found = [dot_columns(best).is_some(), has_f16_products(best)];
+    match std::env::var(EMULATED).as_deref() {
+        Ok("max") => assert_eq!(found, [true; 2]),
+        Ok("cortex-a72") => assert_eq!(found, [false; 2]),
+        Ok(other) => panic!("{EMULATED}: what {other} has is not known here"),
+        Err(_) => {}
+    }
+    let scalar = Isa::Scalar;
+    assert!(dot_columns(scalar).is_none() && !has_f16_products(scalar));
+}
+
+#[test]
+fn an_operand_beyond_f16_is_infinite_on_the_left() {
+    for isa in Isa::available()
+        .into_iter()
+        .filter(|&isa| has_f16_products(isa))
+    {
+        let x = [65519.0, 65520.0, -1e30, f32::NAN];
+        let got = product(isa, Columns::F16Long, (&x, &[1.0]), [4, 1, 1], false);
+        assert_eq!(got[..3], [65504.0, f32::INFINITY, f32::NEG_INFINITY]);
+        assert!(got[3].is_nan());
     }
 }
