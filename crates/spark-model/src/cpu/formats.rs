@@ -162,7 +162,7 @@ pub(crate) fn without_idle_bf16(
         .map(|(planned, &wanted)| match planned.step {
             _ if products != Bf16Products::WeightsOnly => wanted,
             _ if wanted.precision != Precision::Bf16 => wanted,
-            Step::MatMul(_) => fp32(NO_WEIGHTS),
+            Step::MatMul(_) | Step::Attention(_) => fp32(NO_WEIGHTS),
             _ if !is_held_narrow(&planned.step) => fp32(MANY_ROWS),
             _ => wanted,
         })
@@ -253,6 +253,7 @@ fn rounded_buffers(
             Step::Conv(s) => _ = buffers.insert(s.x.buffer),
             Step::Linear(s) => _ = buffers.insert(s.x.buffer),
             Step::MatMul(s) => buffers.extend([s.a.buffer, s.b.buffer]),
+            Step::Attention(s) => buffers.extend([s.q.buffer, s.k.buffer, s.v.buffer]),
             _ => {}
         }
     }

@@ -72,42 +72,6 @@ pub(crate) fn panel_offset(panel: Panel, depth: usize) -> usize {
     depth * panel.column
 }
 
-/// Packs element `(k, n)` at `source[k * row_stride + n * column_stride]`.
-///
-/// # Safety
-///
-/// `source` must be readable at all those positions; `packed` must hold [`packed_len`].
-pub(crate) unsafe fn pack(
-    isa: Isa,
-    source: *const f32,
-    (row_stride, column_stride): (isize, isize),
-    (depth, n): (usize, usize),
-    packed: &mut [f32],
-) {
-    let lanes = isa.lanes();
-    for panel in panels(isa, n) {
-        let width = panel.vectors * lanes;
-        let valid = width.min(n - panel.column);
-        let start = panel_offset(panel, depth);
-        let rows = packed[start..start + depth * width].chunks_exact_mut(width.max(1));
-        for (k, row) in rows.enumerate() {
-            let base = k as isize * row_stride + panel.column as isize * column_stride;
-            if column_stride == 1 {
-                // SAFETY: `valid` elements from `base` on, which the caller vouches for.
-                let from = unsafe { std::slice::from_raw_parts(source.offset(base), valid) };
-                row[..valid].copy_from_slice(from);
-                row[valid..].fill(0.0);
-                continue;
-            }
-            for (j, to) in row[..valid].iter_mut().enumerate() {
-                // SAFETY: `k < depth` and `panel.column + j < n`, which the caller vouches for.
-                *to = unsafe { *source.offset(base + j as isize * column_stride) };
-            }
-            row[valid..].fill(0.0);
-        }
-    }
-}
-
 /// Most rows a tile has on any instruction set.
 pub(crate) const MAX_ROWS: usize = 8;
 

@@ -18,7 +18,7 @@ use crate::graph::Unary;
 
 /// `c[0] z^(n-1) + ... + c[n-1]`.
 #[inline(always)]
-unsafe fn polynomial<S: Simd, const N: usize>(z: S::V, c: [f32; N]) -> S::V {
+pub(crate) unsafe fn polynomial<S: Simd, const N: usize>(z: S::V, c: [f32; N]) -> S::V {
     // SAFETY: the caller's processor has the instruction set.
     unsafe {
         let mut p = S::splat(c[0]);
@@ -31,7 +31,7 @@ unsafe fn polynomial<S: Simd, const N: usize>(z: S::V, c: [f32; N]) -> S::V {
 
 /// `-v`, also of zero.
 #[inline(always)]
-unsafe fn negate<S: Simd>(v: S::V) -> S::V {
+pub(crate) unsafe fn negate<S: Simd>(v: S::V) -> S::V {
     // SAFETY: as above.
     unsafe { S::mul(v, S::splat(-1.0)) }
 }

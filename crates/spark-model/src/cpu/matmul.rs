@@ -9,6 +9,7 @@ use super::columns::Columns;
 use super::formats::ProductFormat;
 use super::gemm::{self, RowsProduct, TileEpilogue, panels, panels_of_part};
 use super::memory::{AlignedF32, Memory};
+use super::pack;
 use super::pointwise::Scratch;
 use super::simd::Isa;
 use super::threads::Pool;
@@ -189,7 +190,7 @@ pub(crate) fn run(
         // SAFETY: slots are distinct per task and as long as planned; `b` was checked at load.
         unsafe {
             let packed = std::slice::from_raw_parts_mut(scratch.part(slot), packed_len);
-            gemm::pack(
+            pack::pack(
                 isa,
                 memory.f32(&step.b).wrapping_offset(offset(&step.b)),
                 (step.b.axes[rank - 2].stride, step.b.axes[rank - 1].stride),

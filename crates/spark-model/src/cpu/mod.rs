@@ -15,6 +15,7 @@
     reason = "kernels move raw pointers through views checked at load, and use SIMD intrinsics"
 )]
 
+mod attention;
 mod columns;
 mod conv;
 mod depthwise;
@@ -27,6 +28,7 @@ mod memory;
 mod movement;
 mod narrow;
 mod norm;
+mod pack;
 mod pair;
 mod peak;
 mod pointwise;
@@ -37,8 +39,10 @@ mod recurrent;
 mod reduce;
 mod resample;
 mod rounding;
+mod rows;
 mod simd;
 mod sliding;
+mod softmax;
 mod strip;
 mod threads;
 mod transfer;
@@ -225,6 +229,7 @@ impl Executor {
             .map(|(index, p)| match &p.step {
                 Step::Pointwise(s) => PreparedPointwise::scratch_len(s),
                 Step::MatMul(s) => matmul::scratch_len(isa, s),
+                Step::Attention(s) => attention::scratch_len(isa, s),
                 Step::Conv(s) => winograd::scratch_len(isa, s, threads)
                     .max(strip::scratch_len(isa, &plan, index, threads)),
                 Step::Linear(_) => strip::scratch_len(isa, &plan, index, threads),
@@ -489,6 +494,10 @@ impl Executor {
                 matmul::run(isa, s, memory, pool, (&scratch, rounded));
                 Ok(())
             }
+            (Step::Attention(s), _) => {
+                attention::run(isa, s, memory, pool, (&scratch, ready.format));
+                Ok(())
+            }
             (step, _) => self.plain_step(step),
         };
         for runs in &ready.rounds {
@@ -529,7 +538,7 @@ impl Executor {
             Step::Pool(s) => pool2d::run(isa, s, memory, pool),
             Step::Reduce(s) => reduce::run(isa, plan, s, memory, pool),
             Step::ArgReduce(s) => reduce::run_arg(plan, s, memory, pool),
-            Step::Softmax(s) => norm::run_softmax(isa, s, memory, pool),
+            Step::Softmax(s) => softmax::run_softmax(isa, s, memory, pool),
             Step::Norm(s) => norm::run_norm(isa, s, memory, pool),
             Step::GroupNorm(s) => norm::run_group_norm(s, memory, pool),
             Step::Gather(s) => return gather::run(plan, s, memory),
@@ -543,6 +552,7 @@ impl Executor {
             Step::Conv(_)
             | Step::Linear(_)
             | Step::MatMul(_)
+            | Step::Attention(_)
             | Step::Pointwise(_)
             | Step::Copy { .. }
             | Step::Fill { .. }
@@ -601,7 +611,7 @@ fn quantise_error(node: &str, source: QuantError) -> ModelError {
 fn rounds_after(plan: &Plan, step: &Step, format: ProductFormat) -> Vec<Runs> {
     let in_kernel = match step {
         Step::Conv(s) => !s.is_depthwise(),
-        Step::Linear(_) | Step::MatMul(_) => true,
+        Step::Linear(_) | Step::MatMul(_) | Step::Attention(_) => true,
         _ => false,
     };
     if !format.rounds_result || in_kernel {

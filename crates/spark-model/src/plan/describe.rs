@@ -8,6 +8,7 @@
 
 use std::fmt::Write as _;
 
+use super::attention::Mask;
 use super::steps::{Activation, ConvStep, Epilogue, Step};
 use super::view::View;
 
@@ -29,6 +30,17 @@ pub(super) fn describe(step: &Step) -> String {
             reads.join(", "),
             shape(&s.y),
             s.program.instructions.len()
+        ),
+        Step::Attention(s) => format!(
+            "{} -> {}, scores *{}{}",
+            reads.join(", "),
+            shape(&s.y),
+            s.scale,
+            match s.mask {
+                Mask::None => "",
+                Mask::Added(_) => " +mask",
+                Mask::Seen { .. } => " where seen",
+            }
         ),
         _ => format!("{} -> {}", reads.join(", "), writes.join(", ")),
     }
@@ -103,5 +115,7 @@ mod tests {
             lines.iter().any(|line| line.contains("+bias")),
             "{lines:#?}"
         );
+        let scores = |line: &String| line.contains("scores *0.125");
+        assert!(lines.iter().any(scores), "{lines:#?}");
     }
 }

@@ -17,6 +17,7 @@
 //! Deliberately absent: arithmetic (`crate::cpu`), control flow, dynamic shapes.
 
 mod arena;
+mod attention;
 mod describe;
 mod expand;
 mod lower;
@@ -29,6 +30,7 @@ mod view;
 mod weights;
 
 pub use arena::Arena;
+pub use attention::{AttentionStep, Mask};
 pub use lower::lower;
 pub use pointwise::{Instruction, PointOp, Program, RegisterKind};
 pub use steps::*;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::attention::AttentionStep;
 use super::pointwise::Program;
 use super::view::View;
 use super::weights::Weights;
@@ -399,6 +400,7 @@ pub enum Step {
     Conv(ConvStep),
     Linear(LinearStep),
     MatMul(MatMulStep),
+    Attention(AttentionStep),
     Pool(PoolStep),
     Pointwise(PointwiseStep),
     Reduce(ReduceStep),
@@ -437,6 +439,7 @@ impl Step {
             Self::Conv(_) => "conv",
             Self::Linear(_) => "linear",
             Self::MatMul(_) => "matmul",
+            Self::Attention(_) => "attention",
             Self::Pool(_) => "pool",
             Self::Pointwise(_) => "pointwise",
             Self::Reduce(_) => "reduce",
@@ -504,6 +507,7 @@ impl Step {
             Self::Conv(c) => (c.y.len() * c.weights.taps * c.weights.in_per_group) as u64,
             Self::Linear(l) => (l.y.len() * l.weights.in_per_group) as u64,
             Self::MatMul(m) => m.a.axes.last().map_or(0, |k| m.y.len() * k.extent) as u64,
+            Self::Attention(s) => s.macs(),
             Self::Recurrent(r) => {
                 let rows = r.gates.axes[0].extent;
                 (rows * r.gates.axes[1].extent * (r.w.in_per_group + r.r.in_per_group)) as u64
@@ -525,6 +529,10 @@ impl Step {
                 views.extend(&s.epilogue.residual);
             }
             Self::MatMul(s) => views.extend([&s.a, &s.b]),
+            Self::Attention(s) => {
+                views.extend([&s.q, &s.k, &s.v]);
+                views.extend(s.mask.view());
+            }
             Self::Pool(s) => views.push(&s.x),
             Self::Pointwise(s) => views.extend(&s.inputs),
             Self::Reduce(s) => views.push(&s.x),
@@ -566,6 +574,10 @@ impl Step {
                 epilogue.residual.iter_mut().for_each(f);
             }
             Self::MatMul(s) => [&mut s.a, &mut s.b, &mut s.y].into_iter().for_each(f),
+            Self::Attention(s) => {
+                let views = [&mut s.q, &mut s.k, &mut s.v, &mut s.y];
+                views.into_iter().chain(s.mask.view_mut()).for_each(f);
+            }
             Self::Pool(PoolStep { x, y, .. })
             | Self::Reduce(ReduceStep { x, y, .. })
             | Self::ArgReduce(ArgReduceStep { x, y, .. })
@@ -619,6 +631,7 @@ impl Step {
             Self::Conv(s) => vec![&s.y],
             Self::Linear(s) => vec![&s.y],
             Self::MatMul(s) => vec![&s.y],
+            Self::Attention(s) => vec![&s.y],
             Self::Pool(s) => vec![&s.y],
             Self::Pointwise(s) => vec![&s.y],
             Self::Reduce(s) => vec![&s.y],

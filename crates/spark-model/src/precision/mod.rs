@@ -168,7 +168,11 @@ fn assign(step: &Step, wanted: Precision, asked: &'static str) -> StepPrecision 
         reason,
     };
     let weights = match step {
-        Step::Conv(_) | Step::Linear(_) | Step::MatMul(_) | Step::Recurrent(_)
+        Step::Conv(_)
+        | Step::Linear(_)
+        | Step::MatMul(_)
+        | Step::Attention(_)
+        | Step::Recurrent(_)
             if wanted == Precision::Fp32 =>
         {
             return fp32(asked);
@@ -182,13 +186,13 @@ fn assign(step: &Step, wanted: Precision, asked: &'static str) -> StepPrecision 
         }
         Step::Conv(c) => &c.weights,
         Step::Linear(l) => &l.weights,
-        Step::MatMul(_) if wanted == Precision::Bf16 => {
+        Step::MatMul(_) | Step::Attention(_) if wanted == Precision::Bf16 => {
             return StepPrecision {
                 precision: wanted,
                 reason: asked,
             };
         }
-        Step::MatMul(_) => return fp32(NO_WEIGHTS),
+        Step::MatMul(_) | Step::Attention(_) => return fp32(NO_WEIGHTS),
         Step::Recurrent(_) => return fp32("recurrent: errors would be fed back"),
         _ => return fp32(NO_PRODUCT),
     };

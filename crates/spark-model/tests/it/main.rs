@@ -1,5 +1,6 @@
 //! Whole-crate tests, in one binary.
 
+mod attention;
 mod bench;
 mod conformance;
 mod goldens;

@@ -20,7 +20,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// At most `most` cases, fewer where `PROPTEST_CASES` says so: under an emulator.
-fn cases(most: u32) -> ProptestConfig {
+pub(super) fn cases(most: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig {
         cases: default.cases.min(most),
@@ -29,7 +29,7 @@ fn cases(most: u32) -> ProptestConfig {
 }
 
 /// Numbers in -1..1 that depend on the seed.
-fn numbers(n: usize, seed: u64) -> Vec<f32> {
+pub(super) fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..n)
         .map(|_| {
@@ -47,7 +47,7 @@ fn tensor(shape: &[usize], seed: u64) -> Tensor {
 
 /// Runs `graph` both ways and compares every output, relative to its largest value; numbers of
 /// threads must agree to the bit.
-fn compare(graph: &Graph, inputs: &[(String, Tensor)], bar: f64) -> Result<(), String> {
+pub(super) fn compare(graph: &Graph, inputs: &[(String, Tensor)], bar: f64) -> Result<(), String> {
     let shapes: Vec<(&str, Vec<usize>)> = inputs
         .iter()
         .map(|(n, t)| (n.as_str(), t.shape().to_vec()))

@@ -36,6 +36,32 @@ unsafe impl Simd for Avx2 {
         unsafe { _mm256_loadu_ps(p) }
     }
     #[inline(always)]
+    unsafe fn load_columns(p: *const f32, stride: isize) -> [__m256; 4] {
+        // Rows i and i + 4 in the halves of one register, then 4 by 4 in each.
+        // SAFETY: see above.
+        unsafe {
+            let mut rows = [_mm256_setzero_ps(); 4];
+            for (i, row) in (0isize..4).zip(&mut rows) {
+                let first = _mm256_castps128_ps256(_mm_loadu_ps(p.offset(i * stride)));
+                *row = _mm256_insertf128_ps::<1>(first, _mm_loadu_ps(p.offset((i + 4) * stride)));
+            }
+            let (a, b) = (
+                _mm256_unpacklo_ps(rows[0], rows[1]),
+                _mm256_unpacklo_ps(rows[2], rows[3]),
+            );
+            let (c, d) = (
+                _mm256_unpackhi_ps(rows[0], rows[1]),
+                _mm256_unpackhi_ps(rows[2], rows[3]),
+            );
+            [
+                _mm256_shuffle_ps::<0x44>(a, b),
+                _mm256_shuffle_ps::<0xee>(a, b),
+                _mm256_shuffle_ps::<0x44>(c, d),
+                _mm256_shuffle_ps::<0xee>(c, d),
+            ]
+        }
+    }
+    #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> __m256 {
         // SAFETY: see above.
         unsafe { _mm256_maskload_ps(p, mask(n)) }

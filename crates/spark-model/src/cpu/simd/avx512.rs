@@ -27,6 +27,34 @@ unsafe impl Simd for Avx512 {
         unsafe { _mm512_loadu_ps(p) }
     }
     #[inline(always)]
+    unsafe fn load_columns(p: *const f32, stride: isize) -> [__m512; 4] {
+        // Rows i, i + 4, i + 8 and i + 12 in the quarters of one register, then 4 by 4 in each.
+        // SAFETY: see above.
+        unsafe {
+            let mut rows = [_mm512_setzero_ps(); 4];
+            for (i, row) in (0isize..4).zip(&mut rows) {
+                let first = _mm512_castps128_ps512(_mm_loadu_ps(p.offset(i * stride)));
+                let two = _mm512_insertf32x4::<1>(first, _mm_loadu_ps(p.offset((i + 4) * stride)));
+                let three = _mm512_insertf32x4::<2>(two, _mm_loadu_ps(p.offset((i + 8) * stride)));
+                *row = _mm512_insertf32x4::<3>(three, _mm_loadu_ps(p.offset((i + 12) * stride)));
+            }
+            let (a, b) = (
+                _mm512_unpacklo_ps(rows[0], rows[1]),
+                _mm512_unpacklo_ps(rows[2], rows[3]),
+            );
+            let (c, d) = (
+                _mm512_unpackhi_ps(rows[0], rows[1]),
+                _mm512_unpackhi_ps(rows[2], rows[3]),
+            );
+            [
+                _mm512_shuffle_ps::<0x44>(a, b),
+                _mm512_shuffle_ps::<0xee>(a, b),
+                _mm512_shuffle_ps::<0x44>(c, d),
+                _mm512_shuffle_ps::<0xee>(c, d),
+            ]
+        }
+    }
+    #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> __m512 {
         // SAFETY: see above.
         unsafe { _mm512_maskz_loadu_ps(((1u32 << n) - 1) as u16, p) }

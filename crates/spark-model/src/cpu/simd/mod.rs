@@ -162,6 +162,9 @@ pub(crate) unsafe trait Simd: Copy {
     unsafe fn splat(x: f32) -> Self::V;
     /// `LANES` elements.
     unsafe fn load(p: *const f32) -> Self::V;
+    /// Four columns of `LANES` rows of four elements, `stride` apart: lane `i` of column `j` is
+    /// `p[i * stride + j]`.
+    unsafe fn load_columns(p: *const f32, stride: isize) -> [Self::V; 4];
     /// The first `n < LANES` elements, zero in the other lanes, whose memory is not touched.
     unsafe fn load_first(p: *const f32, n: usize) -> Self::V;
     /// `LANES` elements.

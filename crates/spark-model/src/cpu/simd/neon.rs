@@ -26,6 +26,24 @@ unsafe impl Simd for Neon {
         unsafe { vld1q_f32(p) }
     }
     #[inline(always)]
+    unsafe fn load_columns(p: *const f32, stride: isize) -> [float32x4_t; 4] {
+        // SAFETY: see above.
+        unsafe {
+            let mut rows = [vdupq_n_f32(0.0); 4];
+            for (i, row) in (0isize..4).zip(&mut rows) {
+                *row = vld1q_f32(p.offset(i * stride));
+            }
+            let (a, b) = (vzip1q_f32(rows[0], rows[1]), vzip1q_f32(rows[2], rows[3]));
+            let (c, d) = (vzip2q_f32(rows[0], rows[1]), vzip2q_f32(rows[2], rows[3]));
+            [
+                vcombine_f32(vget_low_f32(a), vget_low_f32(b)),
+                vcombine_f32(vget_high_f32(a), vget_high_f32(b)),
+                vcombine_f32(vget_low_f32(c), vget_low_f32(d)),
+                vcombine_f32(vget_high_f32(c), vget_high_f32(d)),
+            ]
+        }
+    }
+    #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> float32x4_t {
         let mut lanes = [0.0; 4];
         // SAFETY: `n < 4` elements are readable at `p`; `lanes` has four.

@@ -22,6 +22,17 @@ unsafe impl Simd for Scalar {
         unsafe { p.cast::<[f32; 4]>().read_unaligned() }
     }
     #[inline(always)]
+    unsafe fn load_columns(p: *const f32, stride: isize) -> [[f32; 4]; 4] {
+        let mut columns = [[0.0; 4]; 4];
+        for (i, offset) in (0..4).map(|row| row * stride).enumerate() {
+            for (j, column) in columns.iter_mut().enumerate() {
+                // SAFETY: see above.
+                column[i] = unsafe { *p.offset(offset).add(j) };
+            }
+        }
+        columns
+    }
+    #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> [f32; 4] {
         // SAFETY: only the first `n` elements are read.
         std::array::from_fn(|i| if i < n { unsafe { *p.add(i) } } else { 0.0 })

@@ -55,6 +55,7 @@ pub fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
     }
     lowering.outputs()?;
     let mut plan = lowering.plan;
+    super::attention::join(&mut plan);
     reuse::write_in_place(&mut plan);
     let arena = Arena::of(&plan);
     for (buffer, offset) in plan.buffers.iter_mut().zip(arena.offsets) {

@@ -1,0 +1,334 @@
+//! Attention, a few rows of scores at a time.
+//!
+//! ```text
+//! M queries   N keys   D width of both   E width of the values
+//!
+//! for batch and head:                                once per task
+//!     keys   = pack(k')       [D][N to whole vectors]
+//!     values = pack(v)        [N][E to whole vectors]
+//!     for ROWS queries:                              scores stay in the nearest caches
+//!         scores = q keys                            the micro-kernel of `gemm`
+//!         scores = mask(scores)
+//!         scores = e^(scale (scores - greatest)), and their sums
+//!         y      = scores values / sums              E divisions a row rather than N
+//! ```
+//!
+//! Tasks are runs of such tiles, so that few heads still occupy many threads. Every row is
+//! computed alone and in the same order whoever does it.
+//!
+//! In bf16 on both sides the powers are rounded before the second product, their sum is not.
+//!
+//! Deliberately absent: cutting the keys. A row of scores is whole; models that drive have hundreds
+//! of tokens, not tens of thousands.
+
+use super::columns::Columns;
+use super::formats::ProductFormat;
+use super::gemm::{self, RowsProduct, TileEpilogue, packed_len, panels};
+use super::math;
+use super::matmul::TASKS_PER_THREAD;
+use super::memory::Memory;
+use super::pack::pack;
+use super::pointwise::Scratch;
+use super::rounding;
+use super::rows::{LANES, load_or, partial_vectors};
+use super::simd::{Isa, Simd, dispatch};
+use super::softmax::{exp_row, row_max};
+use super::threads::Pool;
+use crate::plan::{Activation, AttentionStep, Mask, View};
+
+/// Rows of a tile: a multiple of the rows of every tile of the micro-kernel.
+const ROWS: usize = 24;
+/// Rows of the last tile, which takes what is left.
+const MOST_ROWS: usize = 2 * ROWS - 1;
+
+/// Tiles of `m` rows.
+fn tiles(m: usize) -> usize {
+    (m / ROWS).max(1)
+}
+
+/// f32 elements of scratch one task of `step` needs.
+pub(crate) fn scratch_len(isa: Isa, step: &AttentionStep) -> usize {
+    let [m, n, d, e] = step.extents();
+    let scores = m.min(MOST_ROWS) * n.next_multiple_of(isa.lanes());
+    packed_len(isa, d, n) + packed_len(isa, n, e) + scores
+}
+
+/// Offset of batch `batch`, counted in row-major order, in a view whose last two axes are a matrix.
+fn batch_offset(view: &View, batch: usize) -> isize {
+    let (mut rest, mut offset) = (batch, 0);
+    for axis in view.axes[..view.rank() - 2].iter().rev() {
+        offset += (rest % axis.extent) as isize * axis.stride;
+        rest /= axis.extent;
+    }
+    offset
+}
+
+/// Strides of the last two axes.
+fn matrix_strides(view: &View) -> (isize, isize) {
+    let rank = view.rank();
+    (view.axes[rank - 2].stride, view.axes[rank - 1].stride)
+}
+
+/// Runs the step.
+pub(crate) fn run(
+    isa: Isa,
+    step: &AttentionStep,
+    memory: &Memory,
+    pool: &Pool,
+    (scratch, format): (&Scratch, ProductFormat),
+) {
+    let [m, _, _, e] = step.extents();
+    let (per_head, heads) = (tiles(m), step.batches());
+    if m * e == 0 {
+        return;
+    }
+    let total = per_head * heads;
+    // Whole heads where there are enough of them: each task packs its own.
+    let shares = TASKS_PER_THREAD * pool.threads();
+    let tasks = match heads >= shares || pool.threads() == 1 {
+        true => heads.min(shares),
+        false => total.min(shares),
+    };
+    pool.run_in_slots(tasks, |slot, task| {
+        let mut head = Head::new(isa, step, memory, format, scratch.part(slot));
+        for tile in total * task / tasks..total * (task + 1) / tasks {
+            // SAFETY: views were checked at load and slots are as long as planned; tiles have
+            // rows of their own.
+            unsafe { head.tile(tile / per_head, tile % per_head) };
+        }
+    });
+}
+
+/// One thread's work on one head after the other.
+struct Head<'a> {
+    isa: Isa,
+    step: &'a AttentionStep,
+    memory: &'a Memory,
+    format: ProductFormat,
+    /// Packed keys, packed values, scores.
+    parts: [*mut f32; 3],
+    packed: Option<usize>,
+}
+
+impl<'a> Head<'a> {
+    fn new(
+        isa: Isa,
+        step: &'a AttentionStep,
+        memory: &'a Memory,
+        format: ProductFormat,
+        scratch: *mut f32,
+    ) -> Self {
+        let [_, n, d, e] = step.extents();
+        let values = scratch.wrapping_add(packed_len(isa, d, n));
+        let scores = values.wrapping_add(packed_len(isa, n, e));
+        Self {
+            isa,
+            step,
+            memory,
+            format,
+            parts: [scratch, values, scores],
+            packed: None,
+        }
+    }
+
+    /// Puts keys and values of head `head` in order for the micro-kernel.
+    ///
+    /// # Safety
+    ///
+    /// Scratch must be as long as [`scratch_len`] says.
+    unsafe fn pack(&mut self, head: usize) {
+        if self.packed.replace(head) == Some(head) {
+            return;
+        }
+        let [_, n, d, e] = self.step.extents();
+        let (k, v) = (&self.step.k, &self.step.v);
+        let start = |view: &View| {
+            let offset = batch_offset(view, head);
+            self.memory.f32(view).wrapping_offset(offset).cast_const()
+        };
+        let (key_stride, inner_stride) = matrix_strides(k);
+        let [keys, values, _] = self.parts;
+        // SAFETY: the views have these extents; the parts of scratch are disjoint and long enough.
+        unsafe {
+            let keys = std::slice::from_raw_parts_mut(keys, packed_len(self.isa, d, n));
+            pack(self.isa, start(k), (inner_stride, key_stride), (d, n), keys);
+            let values = std::slice::from_raw_parts_mut(values, packed_len(self.isa, n, e));
+            pack(self.isa, start(v), matrix_strides(v), (n, e), values);
+        }
+    }
+
+    /// Computes tile `tile` of the rows of head `head`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Head::pack`], and nobody else writes these rows.
+    unsafe fn tile(&mut self, head: usize, tile: usize) {
+        let (isa, step) = (self.isa, self.step);
+        let [m, n, d, e] = step.extents();
+        let first = tile * ROWS;
+        let rows = match tile + 1 == tiles(m) {
+            true => m - first,
+            false => ROWS,
+        };
+        let row_of = |view: &View| {
+            let (row_stride, _) = matrix_strides(view);
+            let offset = batch_offset(view, head) + first as isize * row_stride;
+            self.memory.f32(view).wrapping_offset(offset)
+        };
+        let (q, y) = (row_of(&step.q), row_of(&step.y));
+        let mask = match step.mask.view() {
+            Some(view) => (row_of(view).cast_const(), matrix_strides(view).0),
+            None => (std::ptr::null(), 0),
+        };
+        // SAFETY: forwarded; the views have these extents.
+        unsafe { self.pack(head) };
+        let [keys, values, scores] = self.parts;
+        let stride = n.next_multiple_of(isa.lanes()) as isize;
+        let (q_stride, y_stride) = (matrix_strides(&step.q).0, matrix_strides(&step.y).0);
+        let mut sums = [0.0f32; MOST_ROWS];
+        let sums = &mut sums[..rows];
+        let tile = &Scores {
+            first: scores,
+            stride,
+            n,
+            scale: step.scale,
+            mask,
+            hidden: match step.mask {
+                Mask::Seen { hidden, .. } => Some(hidden),
+                Mask::None | Mask::Added(_) => None,
+            },
+        };
+        // SAFETY: the scores are this task's; the views have these extents and unit stride along
+        // their last axes by the step's contract.
+        unsafe {
+            self.product((q, q_stride), keys, (scores, stride), [rows, d, n]);
+            dispatch!(isa, powers(tile: &Scores, sums: &mut [f32]) => (tile, sums));
+            if self.format.rounded_left {
+                for row in 0..rows {
+                    let start = scores.wrapping_offset(row as isize * stride);
+                    rounding::round_rows(isa, &[start], n);
+                }
+            }
+            self.product((scores, stride), values, (y, y_stride), [rows, n, e]);
+            let result = (y, y_stride, e);
+            dispatch!(isa, divide(result: (*mut f32, isize, usize), sums: &[f32]) => (result, sums));
+            if self.format.rounds_result {
+                for row in 0..rows {
+                    let start = y.wrapping_offset(row as isize * y_stride);
+                    rounding::round_rows(isa, &[start], e);
+                }
+            }
+        }
+    }
+
+    /// `y[rows, columns] = x[rows, depth] packed[depth, columns]`.
+    ///
+    /// # Safety
+    ///
+    /// The pointers must be valid for these shapes, `y` writable, and `packed` packed for this
+    /// instruction set.
+    unsafe fn product(
+        &self,
+        (x, x_stride): (*mut f32, isize),
+        packed: *mut f32,
+        (y, y_stride): (*mut f32, isize),
+        [rows, depth, columns]: [usize; 3],
+    ) {
+        let product = RowsProduct {
+            x,
+            x_stride,
+            y,
+            y_stride,
+            residual: std::ptr::null(),
+            residual_stride: 0,
+            m: rows,
+            k: depth,
+            n: columns,
+            columns: Columns::F32,
+            epilogue: TileEpilogue {
+                bias: std::ptr::null(),
+                activation: Activation::None,
+                residual_first: true,
+                rounded: false,
+                isa: self.isa,
+            },
+        };
+        for panel in panels(self.isa, columns) {
+            // SAFETY: the caller's word.
+            unsafe { gemm::product_rows(self.isa, &product, packed, panel, (0, rows)) };
+        }
+    }
+}
+
+/// A tile of scores.
+struct Scores {
+    first: *mut f32,
+    /// Elements from one row to the next.
+    stride: isize,
+    /// Columns.
+    n: usize,
+    scale: f32,
+    /// First row, if any, and elements from one row to the next.
+    mask: (*const f32, isize),
+    /// What scores become where the mask is zero; without it the mask is added.
+    hidden: Option<f32>,
+}
+
+/// Powers of the scores after scale and mask, and the sum of every row.
+#[inline(always)]
+unsafe fn powers<S: Simd>(tile: &Scores, sums: &mut [f32]) {
+    for (row, sum) in sums.iter_mut().enumerate() {
+        let start = tile.first.wrapping_offset(row as isize * tile.stride);
+        let (mask, mask_stride) = tile.mask;
+        // SAFETY: the caller vouches for `n` elements of every row and for the instruction set.
+        unsafe {
+            let values = std::slice::from_raw_parts_mut(start, tile.n);
+            let mut scale = tile.scale;
+            if !mask.is_null() {
+                let mask = mask.wrapping_offset(row as isize * mask_stride);
+                mask_row::<S>(values, mask, scale, tile.hidden);
+                scale = 1.0;
+            }
+            let greatest = row_max::<S>(values);
+            *sum = exp_row::<S>(values, greatest, scale);
+        }
+    }
+}
+
+/// Scales a row of scores and adds its mask, or hides what the mask says.
+#[inline(always)]
+unsafe fn mask_row<S: Simd>(values: &mut [f32], mask: *const f32, scale: f32, hidden: Option<f32>) {
+    let (row, len) = (values.as_mut_ptr(), values.len());
+    // SAFETY: the caller vouches for as many elements of the mask and for the instruction set.
+    unsafe {
+        let scale = S::splat(scale);
+        partial_vectors!(S, len, (at, _p, n) => {
+            let v = load_or::<S>(row.add(at), n, 0.0);
+            let m = load_or::<S>(mask.add(at), n, 0.0);
+            let v = match hidden {
+                None => S::fma(v, scale, m),
+                Some(hidden) => {
+                    S::select_less(S::splat(0.0), m, S::mul(v, scale), S::splat(hidden))
+                }
+            };
+            match n == S::LANES {
+                true => S::store(row.add(at), v),
+                false => S::store_first(row.add(at), v, n),
+            }
+        });
+    }
+}
+
+/// Divides rows of `y`, a start, a stride and a width, by their sums.
+#[inline(always)]
+unsafe fn divide<S: Simd>((y, stride, width): (*mut f32, isize, usize), sums: &[f32]) {
+    for (row, sum) in sums.iter().enumerate() {
+        let start = y.wrapping_offset(row as isize * stride);
+        // SAFETY: the caller vouches for `width` elements of every row and for the instruction
+        // set.
+        unsafe {
+            let values = std::slice::from_raw_parts_mut(start, width);
+            math::scale::<S>(values, 1.0 / sum);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Softmax: powers of the distance to a row's greatest element, over their sum.
+//!
+//! ```text
+//! m = max x          e[i] = 2^(c (x[i] - m))          y[i] = e[i] / sum e         c = scale / ln 2
+//! ```
+//!
+//! One fused multiply-add takes the distance to the power of two and its whole part away at once,
+//! so that a factor of all scores costs nothing. Attention (`attention`) divides its results by the
+//! sum, not the row.
+//!
+//! Error of a weight: 2 units in its last place where no score is further than 16 from the
+//! greatest, and for each 16 that it is further one more.
+
+use std::ops::Range;
+
+use super::math::{self, negate, polynomial};
+use super::memory::Memory;
+use super::rows::{LANES, RowPair, greatest_of, lanes_of, load_or, partial_vectors, sum_of};
+use super::simd::{Isa, Simd, dispatch};
+use super::threads::Pool;
+use crate::plan::SoftmaxStep;
+
+/// The greatest element; NaN is passed over.
+#[inline(always)]
+pub(crate) unsafe fn row_max<S: Simd>(x: &[f32]) -> f32 {
+    // SAFETY: vectors lie inside the row; the caller's processor has the instruction set.
+    unsafe {
+        let mut parts = [S::splat(f32::NEG_INFINITY); 4];
+        partial_vectors!(S, x.len(), (at, p, n) => {
+            let v = load_or::<S>(x.as_ptr().add(at), n, f32::NEG_INFINITY);
+            parts[p] = S::max(v, parts[p]);
+        });
+        greatest_of(lanes_of::<S>(parts))
+    }
+}
+
+/// `2^r` for |r| <= 1/2, within 1 ulp; 1 where `r` is 0.
+///
+/// Coefficients by a Remez exchange for the relative error: 9.7e-8.
+#[inline(always)]
+unsafe fn exp2_small<S: Simd>(r: S::V) -> S::V {
+    // SAFETY: the caller's processor has the instruction set.
+    unsafe {
+        polynomial::<S, 6>(
+            r,
+            [
+                1.327_948_9e-3,
+                9.670_749e-3,
+                5.550_661e-2,
+                2.402_225_9e-1,
+                6.931_470_6e-1,
+                1.0,
+            ],
+        )
+    }
+}
+
+/// Replaces every element by `e^(scale * (element - shift))` and gives their sum; `scale` is
+/// positive and no element above `shift`. Less than `e^-87` is 0: beside the greatest, which is 1,
+/// it is nothing, and processors take a hundred times longer over subnormal results. Attention
+/// masks a score by a large negative number.
+#[inline(always)]
+pub(crate) unsafe fn exp_row<S: Simd>(x: &mut [f32], shift: f32, scale: f32) -> f32 {
+    // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
+    const MAGIC: f32 = 12_582_912.0;
+    // SAFETY: vectors lie inside the row; the caller's processor has the instruction set.
+    unsafe {
+        let (row, len, shift) = (x.as_mut_ptr(), x.len(), S::splat(shift));
+        let (least, zero) = (S::splat(-87.0 / scale), S::splat(0.0));
+        let (magic, factor) = (
+            S::splat(MAGIC),
+            S::splat((f64::from(scale) * std::f64::consts::LOG2_E) as f32),
+        );
+        let mut parts = [zero; 4];
+        partial_vectors!(S, len, (at, p, n) => {
+            let here = row.add(at);
+            // Beyond the row's end, two to the power of minus infinity adds nothing.
+            let v = S::sub(load_or::<S>(here, n, f32::NEG_INFINITY), shift);
+            let bounded = S::max(least, v);
+            let whole = S::sub(S::fma(bounded, factor, magic), magic);
+            let power = exp2_small::<S>(S::fma(bounded, factor, negate::<S>(whole)));
+            let e = S::select_less(v, least, zero, S::scale(power, whole));
+            match n == S::LANES {
+                true => S::store(here, e),
+                false => S::store_first(here, e, n),
+            }
+            parts[p] = S::add(parts[p], e);
+        });
+        sum_of(&lanes_of::<S>(parts))
+    }
+}
+
+/// Runs a softmax step.
+pub(crate) fn run_softmax(isa: Isa, step: &SoftmaxStep, memory: &Memory, pool: &Pool) {
+    let pair = &RowPair::new(&step.x, &step.y, memory);
+    let tasks = pair.tasks(pool);
+    pool.run(tasks, |task| {
+        let rows = pair.rows * task / tasks..pair.rows * (task + 1) / tasks;
+        let log = step.log;
+        // SAFETY: rows are split between tasks; `isa` names a set this processor has.
+        unsafe {
+            dispatch!(isa, softmax_rows(pair: &RowPair, rows: Range<usize>, log: bool) => (pair, rows, log));
+        }
+    });
+}
+
+/// Rows one after the other: a short one does not wait for the one before.
+#[inline(always)]
+unsafe fn softmax_rows<S: Simd>(pair: &RowPair, rows: Range<usize>, log: bool) {
+    for row in rows {
+        // SAFETY: the rows are this task's; the caller's processor has the instruction set.
+        unsafe { softmax_row::<S>(pair.row(row), log) };
+    }
+}
+
+#[inline(always)]
+unsafe fn softmax_row<S: Simd>(values: &mut [f32], log: bool) {
+    // All minus infinity (a fully masked row) gives NaN, as the formula does.
+    // SAFETY: the caller's processor has the instruction set.
+    unsafe {
+        let max = row_max::<S>(values);
+        if log {
+            let mut sum = 0.0;
+            for chunk in values.chunks(4 * LANES) {
+                let mut block = [0.0; 4 * LANES];
+                let block = &mut block[..chunk.len()];
+                block.copy_from_slice(chunk);
+                sum += f64::from(exp_row::<S>(block, max, 1.0));
+            }
+            let shift = (sum.ln() + f64::from(max)) as f32;
+            values.iter_mut().for_each(|v| *v -= shift);
+            return;
+        }
+        let scale = 1.0 / exp_row::<S>(values, max, 1.0);
+        math::scale::<S>(values, scale);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn softmax(isa: Isa, values: &mut [f32], log: bool) {
+        // SAFETY: `isa` is one of those that this processor has.
+        unsafe { dispatch!(isa, softmax_row(values: &mut [f32], log: bool) => (values, log)) }
+    }
+
+    #[test]
+    fn softmax_of_every_width_is_right_with_masked_scores() {
+        for isa in Isa::available() {
+            for width in 1..=70 {
+                let score = |i: usize| match i % 5 {
+                    4 => -1e9,
+                    3 if i > 3 => f32::NEG_INFINITY,
+                    _ => ((i * 37) % 11) as f32 - 5.0,
+                };
+                let x: Vec<f32> = (0..width).map(score).collect();
+                let exp = |&v: &f32| f64::from(v).exp();
+                let sum: f64 = x.iter().map(exp).sum();
+                let (mut plain, mut log) = (x.clone(), x.clone());
+                softmax(isa, &mut plain, false);
+                softmax(isa, &mut log, true);
+                for (i, v) in x.iter().enumerate() {
+                    let error = (f64::from(plain[i]) - exp(v) / sum).abs();
+                    assert!(error <= 3e-7, "{isa:?} {width} {i}: {}", plain[i]);
+                    let want = f64::from(*v) - sum.ln();
+                    let close = (f64::from(log[i]) - want).abs() <= 1e-6 * want.abs().max(1.0);
+                    assert!(close || f64::from(log[i]) == want, "{isa:?} {width} {i}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn softmax_of_nothing_but_masks_or_of_nan_is_nan() {
+        for isa in Isa::available() {
+            for width in [1, 4, 16, 20, 33] {
+                let mut masked = vec![f32::NEG_INFINITY; width];
+                softmax(isa, &mut masked, false);
+                let mut poisoned = vec![0.5; width];
+                poisoned[width / 2] = f32::NAN;
+                softmax(isa, &mut poisoned, false);
+                let all = masked.iter().chain(&poisoned);
+                assert!(all.copied().all(f32::is_nan), "{isa:?} {width}");
+            }
+        }
+    }
+}
