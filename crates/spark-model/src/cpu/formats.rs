@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! fp32                        f32 columns
+//!        few rows             f16 columns if that loses nothing, as where the file holds halves
 //! fp16   products of it pay   f16 columns, both sides rounded to it
 //!        else, few rows       f16 columns, widened in the kernel, or once where rows are not so few
 //!        many rows            f32 columns of the same values: widening would cost more than it saves
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use half::{bf16, f16};
 
 use super::columns::{Columns, dot_columns, dot_pays, f16_products_pay, has_f16_products};
+use super::gemm::MAX_ROWS;
 use super::memory::AlignedF32;
 use super::simd::Isa;
 use super::threads::Pool;
@@ -37,6 +39,10 @@ const FEW_ROWS: usize = 128;
 /// Rows up to which f16 columns are widened by every tile of rows, of which there are then two or
 /// three: an f16 takes two operations, a bf16 one. With more rows a panel is widened once.
 const FEWEST_ROWS: usize = 16;
+
+/// Rows up to which f32 weights that are halves are held so: those of one tile, as more would not
+/// gain what widening them again costs.
+const ONE_TILE: usize = MAX_ROWS;
 
 /// How the weights of a product are held, and what becomes of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +107,7 @@ impl ProductFormat {
             (Precision::Fp16, Columns::F16Long) => "fp16 products, f32 sums",
             (Precision::Fp16, Columns::F16) => "f32 arithmetic on fp16 weights, held as fp16",
             (Precision::Fp16, _) => "f32 arithmetic on fp16 weights, held as f32",
+            (_, Columns::F16) => "f32 arithmetic, weights held as fp16 without loss",
             _ => "f32",
         }
     }
@@ -225,6 +232,7 @@ pub(crate) fn of_step(step: &Step, precision: Precision, products: Products) -> 
         (Precision::Bf16, None) if is_held_narrow(step) => Columns::Bf16,
         (Precision::Fp16, _) if both_f16 && !is_winograd(step) => Columns::F16Long,
         (Precision::Fp16, _) if is_held_narrow(step) => Columns::F16,
+        (Precision::Fp32, _) if are_halves(products.isa, step) => Columns::F16,
         _ => Columns::F32,
     };
     ProductFormat {
@@ -233,6 +241,13 @@ pub(crate) fn of_step(step: &Step, precision: Precision, products: Products) -> 
         rounded_left: precision == Precision::Bf16 && products.bf16 != Bf16Products::WeightsOnly,
         rounds_result: false,
     }
+}
+
+/// Whether the weights of a matrix product with few rows lose nothing as f16, and widening them is
+/// one instruction.
+fn are_halves(isa: Isa, step: &Step) -> bool {
+    let few = rows(step) <= ONE_TILE && isa != Isa::Scalar;
+    matches!(step, Step::Linear(s) if few && s.weights.are_halves())
 }
 
 /// Buffers that a product of bf16 reads as bf16.

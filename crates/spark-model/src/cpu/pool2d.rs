@@ -41,6 +41,16 @@ fn span(step: &PoolStep, axis: usize, position: usize) -> Span {
     let extent = step.x.axes[2 + axis].extent as isize;
     let d = w.dilation[axis] as isize;
     let origin = (position * w.stride[axis]) as isize - w.pad[axis] as isize;
+    let taps = w.kernel[axis];
+    // Most windows lie inside.
+    if origin >= 0 && origin + (taps as isize - 1) * d < extent {
+        return Span {
+            first: origin as usize,
+            taps,
+            step: d as usize,
+            counted: taps,
+        };
+    }
     let inside = |t: &isize| (0..extent).contains(&(origin + t * d));
     let taps = (0..w.kernel[axis] as isize).filter(inside).count();
     let first = (0..w.kernel[axis] as isize).find(inside).unwrap_or(0);

@@ -16,7 +16,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::tensor::Tensor;
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use crate::tensor::{Tensor, TensorData};
 
 /// Elements put in order at a time: source and result stay in the nearest cache.
 const BLOCK: usize = 4096;
@@ -122,6 +125,26 @@ impl Weights {
         if let Some(source) = &mut self.source {
             source.factors.push(factors);
         }
+    }
+
+    /// Whether every one is a value of binary16 (zeros keep their sign; NaN is none).
+    pub(crate) fn are_halves(&self) -> bool {
+        let Some(source) = self.source.as_ref().filter(|s| s.factors.is_empty()) else {
+            return false;
+        };
+        let values = match source.constant.data() {
+            TensorData::F16(_) => return true,
+            TensorData::F32(values) => &values[source.start..source.start + self.len()],
+            _ => return false,
+        };
+        let (mut half, mut wide) = ([f16::ZERO; BLOCK], [0.0; BLOCK]);
+        values.chunks(BLOCK).all(|block| {
+            let (half, wide) = (&mut half[..block.len()], &mut wide[..block.len()]);
+            half.convert_from_f32_slice(block);
+            half.convert_to_f32_slice(wide);
+            let mut pairs = block.iter().zip(wide);
+            pairs.all(|(a, b)| a.to_bits() == b.to_bits())
+        })
     }
 
     /// Gives the constant up; the extents stay.

@@ -463,3 +463,46 @@ fn an_activation_that_is_not_finite_is_an_error_in_fp4() {
     let error = runner.run(&[("x", &x)]).expect_err("NaN has no code");
     assert!(matches!(error, ModelError::Quantise { .. }), "{error}");
 }
+
+/// `rows` rows times a matrix of 40 by 50.
+fn rows_product(rows: usize, round: impl Fn(f32) -> f32) -> (Graph, Named) {
+    let draw = |name: &str, shape: [usize; 2], round: &dyn Fn(f32) -> f32| {
+        let stream = Stream::new(1, name);
+        let values = (0..(shape[0] * shape[1]) as u64).map(|i| round(stream.signed_unit(i)));
+        Tensor::from_f32(&shape, values.collect::<Vec<_>>()).expect("fits")
+    };
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(rows), Dim::Known(40)]);
+    let w = graph.add_constant("w", draw("w", [40, 50], &round));
+    let y = graph.add_node("product", Op::MatMul, &[Some(x), Some(w)]);
+    graph.outputs.push(y);
+    let input = draw("x", [rows, 40], &|v| v);
+    (graph, vec![("x".to_owned(), input)])
+}
+
+#[test]
+fn weights_that_are_halves_take_two_bytes_and_change_no_bit() {
+    let half = |v| f16::from_f32(v).to_f32();
+    for isa in Isa::available() {
+        let options = RunOptions::new().precision(Precision::Fp32).isa(isa);
+        let step = |graph: &Graph| {
+            let runner = ModelRunner::from_graph(graph.clone(), &options).expect("available");
+            runner.steps()[0].clone()
+        };
+        let (few, inputs) = rows_product(4, half);
+        let (many, all_inputs) = rows_product(16, half);
+        let (other, _) = rows_product(4, |v| v);
+        let (narrow, wide) = (step(&few), step(&many));
+        assert_eq!(wide.kernel, "f32");
+        assert_eq!(step(&other).kernel, "f32");
+        if isa != Isa::Scalar {
+            assert!(narrow.kernel.contains("without loss"), "{}", narrow.kernel);
+            assert_eq!(2 * narrow.weight_bytes, wide.weight_bytes);
+        }
+        // A row's result does not depend on the rows beside it: the first four are the same.
+        let got = run(&few, &options, &inputs)[0].1.to_f32();
+        let want = run(&many, &options, &all_inputs)[0].1.to_f32();
+        let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&got), bits(&want[..got.len()]), "{isa:?}");
+    }
+}
