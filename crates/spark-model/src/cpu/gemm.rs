@@ -450,6 +450,12 @@ pub(crate) struct RowsProduct {
     pub(crate) epilogue: TileEpilogue,
 }
 
+/// Pointers `stride` elements apart; those beyond a tile's own rows may lie outside of the operand.
+#[inline(always)]
+fn evenly_spaced(first: *const f32, stride: isize) -> [*const f32; MAX_ROWS] {
+    std::array::from_fn(|i| first.wrapping_offset(i as isize * stride))
+}
+
 /// Rows `first..last` of the columns of one panel.
 ///
 /// # Safety
@@ -469,16 +475,20 @@ pub(crate) unsafe fn product_rows(
     if !epilogue.bias.is_null() {
         epilogue.bias = epilogue.bias.wrapping_add(panel.column);
     }
+    let (residual, residual_stride) = match p.residual.is_null() {
+        true => (p.residual, 0),
+        false => (p.residual.wrapping_add(panel.column), p.residual_stride),
+    };
+    let y = p.y.wrapping_add(panel.column);
     let (mut m, mut index) = (first, 0);
     let words = p.columns.words(p.k);
     let panel_len = words * panel.vectors * isa.lanes();
     let packed = w.wrapping_add(panel_offset(panel, words));
     while m < last {
         let rows = next_rows(panel.vectors, last - m);
-        // Pointers of rows beyond the tile's own repeat its last one.
-        let row = |i: usize| (m + i.min(rows - 1)) as isize;
+        let row = m as isize;
         let tile = Tile {
-            x: std::array::from_fn(|i| p.x.wrapping_offset(row(i) * p.x_stride)),
+            x: evenly_spaced(p.x.wrapping_offset(row * p.x_stride), p.x_stride),
             offsets: &[0],
             border: None,
             w: packed,
@@ -489,17 +499,12 @@ pub(crate) unsafe fn product_rows(
                 depth: p.k,
             },
             results: Results {
-                y: std::array::from_fn(|i| {
-                    p.y.wrapping_offset(row(i) * p.y_stride)
-                        .wrapping_add(panel.column)
-                }),
-                residual: std::array::from_fn(|i| match p.residual.is_null() {
-                    true => p.residual,
-                    false => p
-                        .residual
-                        .wrapping_offset(row(i) * p.residual_stride)
-                        .wrapping_add(panel.column),
-                }),
+                y: evenly_spaced(y.cast_const().wrapping_offset(row * p.y_stride), p.y_stride)
+                    .map(<*const f32>::cast_mut),
+                residual: evenly_spaced(
+                    residual.wrapping_offset(row * residual_stride),
+                    residual_stride,
+                ),
                 columns,
                 epilogue: &epilogue,
             },

@@ -172,35 +172,70 @@ unsafe fn sum_run<S: Simd>(sum: &mut f64, x: *const f32, n: usize) {
     }
 }
 
+/// Rows added up in f32 before they are in f64.
+const ROWS_IN_F32: usize = 16;
+/// Vectors side by side, so that the additions of one do not wait for each other.
+const ABREAST: usize = 4;
+
 /// Adds `rows` rows, `stride` apart, to `acc`: sixteen at a time in f32, then in f64.
 #[inline(always)]
 unsafe fn sum_rows<S: Simd>(acc: &mut [f64], x: *const f32, rows: usize, stride: isize) {
+    let wide = ABREAST * S::LANES;
     let mut start = 0;
     // SAFETY: the caller vouches for `acc.len()` elements of every row.
     unsafe {
         while start < acc.len() {
-            let lanes = S::LANES.min(acc.len() - start);
-            let acc = &mut acc[start..start + lanes];
-            let mut row = 0;
-            while row < rows {
-                let last = rows.min(row + 16);
-                let mut partial = S::splat(0.0);
-                for r in row..last {
-                    let p = x.offset(r as isize * stride).add(start);
-                    let v = match lanes == S::LANES {
-                        true => S::load(p),
+            let from = x.add(start);
+            let left = &mut acc[start..];
+            if left.len() >= wide {
+                sum_vectors::<S, ABREAST>(&mut left[..wide], from, rows, stride);
+                start += wide;
+            } else {
+                let lanes = S::LANES.min(left.len());
+                sum_vectors::<S, 1>(&mut left[..lanes], from, rows, stride);
+                start += lanes;
+            }
+        }
+    }
+}
+
+/// The same for `V` vectors, which are whole unless there is one.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn sum_vectors<S: Simd, const V: usize>(
+    acc: &mut [f64],
+    x: *const f32,
+    rows: usize,
+    stride: isize,
+) {
+    let lanes = acc.len() / V;
+    let mut row = 0;
+    // SAFETY: the caller vouches for `acc.len()` elements of every row.
+    unsafe {
+        while row < rows {
+            let last = rows.min(row + ROWS_IN_F32);
+            let mut partial = [S::splat(0.0); V];
+            for r in row..last {
+                let p = x.offset(r as isize * stride);
+                for v in 0..V {
+                    let values = match lanes == S::LANES {
+                        true => S::load(p.add(v * S::LANES)),
                         false => S::load_first(p, lanes),
                     };
-                    partial = S::add(partial, v);
+                    partial[v] = S::add(partial[v], values);
                 }
-                let mut values = [0.0f32; 16];
-                S::store(values.as_mut_ptr(), partial);
-                for (a, &v) in acc.iter_mut().zip(&values) {
-                    *a += f64::from(v);
-                }
-                row = last;
             }
-            start += lanes;
+            let mut values = [0.0f32; BLOCK];
+            for v in 0..V {
+                S::store(values.as_mut_ptr().add(v * S::LANES), partial[v]);
+            }
+            for (a, &v) in acc.iter_mut().zip(&values) {
+                *a += f64::from(v);
+            }
+            row = last;
         }
     }
 }
