@@ -156,12 +156,12 @@ pub(crate) struct Tile<'a> {
     pub(crate) ahead: Ahead,
 }
 
-/// Memory to be asked for while a tile runs.
+/// Memory to be asked for while a tile runs: columns of the next panel, rows of the next tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Ahead {
-    pub(crate) start: *const f32,
-    /// Elements to the next line; 0 repeats one line, which costs nothing.
-    step: usize,
+    pub(crate) start: [*const f32; 2],
+    /// Elements further on at the next step; 0 repeats one line, which costs nothing.
+    step: [usize; 2],
 }
 
 /// f32 in one cache line of 64 bytes.
@@ -173,19 +173,26 @@ impl Ahead {
     /// Nothing: `near` is a line in use anyway.
     pub(crate) fn nothing(near: *const f32) -> Self {
         Self {
-            start: near,
-            step: 0,
+            start: [near; 2],
+            step: [0; 2],
         }
     }
 
     /// Tile `index`'s share of the `len` elements at `next`, if a tile asks for `steps` lines.
     pub(crate) fn share(next: *const f32, len: usize, steps: usize, index: usize) -> Self {
-        match index * steps * LINE < len {
-            true => Self {
-                start: next.wrapping_add(index * steps * LINE),
-                step: LINE,
-            },
-            false => Self::nothing(next),
+        let mut ahead = Self::nothing(next);
+        if index * steps * LINE < len {
+            ahead.start[0] = next.wrapping_add(index * steps * LINE);
+            ahead.step[0] = LINE;
+        }
+        ahead
+    }
+
+    /// Besides, `rows` rows that lie at `next` without gaps, as deep as the tile takes steps.
+    pub(crate) fn and_rows(self, next: *const f32, rows: usize) -> Self {
+        Self {
+            start: [self.start[0], next],
+            step: [self.step[0], rows],
         }
     }
 }
@@ -282,20 +289,22 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
 }
 
 /// Asks for memory that is needed soon: of the columns at `w` themselves where a tile has one
-/// row, of the next panel where others share the work.
+/// row, else of the next panel, and of the next tile's rows.
 #[inline(always)]
 pub(crate) unsafe fn ask<S: Simd, const NV: usize, const MR: usize>(
     t: &Tile<'_>,
     w: *const f32,
-    ahead: &mut *const f32,
+    ahead: &mut [*const f32; 2],
 ) {
     if MR == 1 {
         for v in 0..NV {
             S::prefetch(w.wrapping_add(STREAM_AHEAD + v * S::LANES));
         }
     } else {
-        S::prefetch(*ahead);
-        *ahead = ahead.wrapping_add(t.ahead.step);
+        S::prefetch(ahead[0]);
+        S::prefetch(ahead[1]);
+        ahead[0] = ahead[0].wrapping_add(t.ahead.step[0]);
+        ahead[1] = ahead[1].wrapping_add(t.ahead.step[1]);
     }
 }
 
@@ -484,16 +493,24 @@ pub(crate) unsafe fn product_rows(
     let words = p.columns.words(p.k);
     let panel_len = words * panel.vectors * isa.lanes();
     let packed = w.wrapping_add(panel_offset(panel, words));
+    // The panel that is computed first finds the rows where another thread left them.
+    let finds_rows = panel.column == 0 && p.x_stride == p.k as isize;
     while m < last {
         let rows = next_rows(panel.vectors, last - m);
         let row = m as isize;
+        let mut ahead = Ahead::share(packed.wrapping_add(panel_len), panel_len, words, index);
+        if finds_rows {
+            // Behind the last one begin those of the next task.
+            let next = p.x.wrapping_offset((m + rows) as isize * p.x_stride);
+            ahead = ahead.and_rows(next, rows * p.k / words.max(1));
+        }
         let tile = Tile {
             x: evenly_spaced(p.x.wrapping_offset(row * p.x_stride), p.x_stride),
             offsets: &[0],
             border: None,
             w: packed,
             columns: p.columns,
-            ahead: Ahead::share(packed.wrapping_add(panel_len), panel_len, words, index),
+            ahead,
             shape: TileShape {
                 taps: 1,
                 depth: p.k,

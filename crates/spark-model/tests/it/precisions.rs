@@ -465,18 +465,18 @@ fn an_activation_that_is_not_finite_is_an_error_in_fp4() {
 }
 
 /// `rows` rows times a matrix of 40 by 50.
-fn rows_product(rows: usize, round: impl Fn(f32) -> f32) -> (Graph, Named) {
-    let draw = |name: &str, shape: [usize; 2], round: &dyn Fn(f32) -> f32| {
+fn rows_product(rows: usize, round: fn(f32) -> f32) -> (Graph, Named) {
+    let draw = |name: &str, shape: [usize; 2], round: fn(f32) -> f32| {
         let stream = Stream::new(1, name);
         let values = (0..(shape[0] * shape[1]) as u64).map(|i| round(stream.signed_unit(i)));
-        Tensor::from_f32(&shape, values.collect::<Vec<_>>()).expect("fits")
+        Tensor::from_f32(shape, values.collect::<Vec<_>>()).expect("fits")
     };
     let mut graph = Graph::default();
     let x = graph.add_input("x", DType::F32, vec![Dim::Known(rows), Dim::Known(40)]);
-    let w = graph.add_constant("w", draw("w", [40, 50], &round));
+    let w = graph.add_constant("w", draw("w", [40, 50], round));
     let y = graph.add_node("product", Op::MatMul, &[Some(x), Some(w)]);
     graph.outputs.push(y);
-    let input = draw("x", [rows, 40], &|v| v);
+    let input = draw("x", [rows, 40], |v| v);
     (graph, vec![("x".to_owned(), input)])
 }
 
