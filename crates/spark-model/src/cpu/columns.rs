@@ -16,8 +16,9 @@
 //! Deliberately absent: eight and four bits, which have scales (`quantised`).
 
 use std::ops::Range;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
 
 use super::gemm::{self, panels};
@@ -88,11 +89,11 @@ impl Columns {
                 rest = after;
             }
         }
-        pool.run(jobs.len(), |index| {
-            let mut job = match jobs[index].lock() {
-                Ok(job) => job,
-                Err(poisoned) => poisoned.into_inner(),
-            };
+        // Of every thread: new memory for each panel would cost more than its values.
+        let buffers = (0..pool.threads()).map(|_| Mutex::default());
+        let buffers: Vec<Mutex<(Vec<f32>, Vec<u16>)>> = buffers.collect();
+        pool.run_in_slots(jobs.len(), |slot, index| {
+            let mut job = jobs[index].lock().unwrap_or_else(PoisonError::into_inner);
             let (group, columns, to) = &mut *job;
             take_pages(to);
             let width = columns.len().next_multiple_of(isa.lanes());
@@ -101,47 +102,71 @@ impl Columns {
                 values(to);
                 return;
             }
-            let mut plain = vec![0.0; taps * depth * width];
-            weights.write(*group, columns.clone(), &mut plain, width);
-            self.narrow(&plain, [taps, depth, width], to);
+            let mut buffer = buffers[slot].lock().unwrap_or_else(PoisonError::into_inner);
+            let (plain, halves) = &mut *buffer;
+            plain.clear();
+            plain.resize(taps * depth * width, 0.0);
+            halves.resize(plain.len(), 0);
+            weights.write(*group, columns.clone(), plain, width);
+            self.narrow(plain, halves, [taps, depth, width], to);
         });
         drop(jobs);
         packed
     }
 
-    /// Rows `[taps][depth][width]` of f32 as words of 16 bits.
-    fn narrow(self, plain: &[f32], [taps, depth, width]: [usize; 3], packed: &mut [f32]) {
-        let words = self.words(depth);
-        let rows = packed[..taps * words * width].chunks_exact_mut(width.max(1));
-        for (index, row) in rows.enumerate() {
-            let (tap, pair) = (index / words, index % words);
-            // Half `j` of the row of words, in the order of memory.
-            let half = |k: usize, j: usize| -> u16 {
-                if k >= depth {
-                    return 0;
+    /// Rows `[taps][depth][width]` of f32 as words of 16 bits; `halves` is as long as they are.
+    fn narrow(
+        self,
+        plain: &[f32],
+        halves: &mut [u16],
+        [taps, depth, width]: [usize; 3],
+        packed: &mut [f32],
+    ) {
+        match self {
+            Self::F16 | Self::F16Long => {
+                let halves: &mut [f16] = halves.reinterpret_cast_mut();
+                halves.convert_from_f32_slice(plain);
+            }
+            _ => {
+                let halves: &mut [bf16] = halves.reinterpret_cast_mut();
+                halves.convert_from_f32_slice(plain);
+            }
+        }
+        let words = self.words(depth) * width;
+        let taps_of_halves = halves.chunks_exact((depth * width).max(1));
+        let taps_of_words = packed[..taps * words].chunks_exact_mut(words.max(1));
+        for (halves, packed) in taps_of_halves.zip(taps_of_words) {
+            self.arrange(halves, [depth, width], packed);
+        }
+    }
+
+    /// The rows `[depth][width]` of one tap in the order that the module draws.
+    fn arrange(self, halves: &[u16], [depth, width]: [usize; 2], packed: &mut [f32]) {
+        let half = |k: usize, j: usize| match k < depth {
+            true => halves[k * width + j],
+            false => 0,
+        };
+        let word = |low: u16, high: u16| f32::from_bits(u32::from(low) | u32::from(high) << 16);
+        match self {
+            // As they are; rows are whole vectors, so no pair is halved.
+            Self::F16 | Self::F16Long => {
+                for (to, pair) in packed.iter_mut().zip(halves.chunks_exact(2)) {
+                    *to = word(pair[0], pair[1]);
                 }
-                let value = plain[(tap * depth + k) * width + j];
-                match self {
-                    Self::F16 | Self::F16Long => f16::from_f32(value).to_bits(),
-                    _ => bf16::from_f32(value).to_bits(),
+            }
+            Self::Bf16Blocks => {
+                for (index, to) in packed.iter_mut().enumerate() {
+                    let (block, index) = (index / (2 * width), index % (2 * width));
+                    let (k, column) = (4 * block + 2 * (index % 2), index / 2);
+                    *to = word(half(k, column), half(k + 1, column));
                 }
-            };
-            for (j, word) in row.iter_mut().enumerate() {
-                let [low, high] = match self {
-                    Self::F16 | Self::F16Long => {
-                        // Row 2 * pair fills the first half of the words, the next row the rest.
-                        let at = |i: usize| half(2 * pair + i / width, i % width);
-                        [at(2 * j), at(2 * j + 1)]
+            }
+            _ => {
+                for (pair, row) in packed.chunks_exact_mut(width.max(1)).enumerate() {
+                    for (j, to) in row.iter_mut().enumerate() {
+                        *to = word(half(2 * pair, j), half(2 * pair + 1, j));
                     }
-                    Self::Bf16Blocks => {
-                        // Two rows of words hold four values of every column, two in a word.
-                        let word = pair % 2 * width + j;
-                        let (k, column) = (pair / 2 * 4 + word % 2 * 2, word / 2);
-                        [half(k, column), half(k + 1, column)]
-                    }
-                    _ => [half(2 * pair, j), half(2 * pair + 1, j)],
-                };
-                *word = f32::from_bits(u32::from(low) | u32::from(high) << 16);
+                }
             }
         }
     }
