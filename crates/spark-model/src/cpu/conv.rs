@@ -459,6 +459,7 @@ impl Job<'_> {
             border: if inside { None } else { Some(&border) },
             w: self.w,
             columns: self.columns,
+            widened: std::ptr::null_mut(),
             ahead,
             shape,
             results: Results {

@@ -4,7 +4,7 @@
 //! fp32                        f32 columns
 //!        few rows             f16 columns if that loses nothing, as where the file holds halves
 //! fp16   products of it pay   f16 columns, both sides rounded to it
-//!        else, few rows       f16 columns, widened in the kernel, or once where rows are not so few
+//!        else, few rows       f16 columns, widened in the kernel
 //!        many rows            f32 columns of the same values: widening would cost more than it saves
 //! bf16   dot products pay     bf16 columns, dot products
 //!        else                 as fp16; activations are rounded as well if asked for
@@ -35,10 +35,6 @@ use crate::precision::{
 /// Rows up to which 16-bit columns are widened in the kernel. A weight saves two bytes of
 /// memory traffic once and costs part of an instruction per tile of rows.
 const FEW_ROWS: usize = 128;
-
-/// Rows up to which f16 columns are widened by every tile of rows, of which there are then two or
-/// three: an f16 takes two operations, a bf16 one. With more rows a panel is widened once.
-const FEWEST_ROWS: usize = 16;
 
 /// Rows up to which f32 weights that are halves are held so: those of one tile, as more would not
 /// gain what widening them again costs.
@@ -189,11 +185,6 @@ fn rows(step: &Step) -> usize {
 /// multiplications, as it does only where rows are not few, its weights are f32.
 fn is_held_narrow(step: &Step) -> bool {
     rows(step) <= FEW_ROWS && !is_winograd(step)
-}
-
-/// Whether f16 columns of the step are widened once for all rows of a task.
-pub(crate) fn widens_once(step: &Step, format: ProductFormat) -> bool {
-    format.columns == Columns::F16 && rows(step) > FEWEST_ROWS
 }
 
 fn is_winograd(step: &Step) -> bool {

@@ -148,6 +148,8 @@ pub(crate) struct Tile<'a> {
     pub(crate) w: *const f32,
     /// How they are held.
     pub(crate) columns: Columns,
+    /// Where f16 columns are written as f32 as well; null for nowhere.
+    pub(crate) widened: *mut f32,
     /// Depth.
     pub(crate) shape: TileShape,
     /// Where the results go.
@@ -205,12 +207,16 @@ impl Tile<'_> {
     /// For each of the rows: `x` and `border` must give pointers readable for `shape.depth` elements,
     /// `y` must be writable and `residual`, if not null, readable for `results.columns`. `w` must hold
     /// `taps * columns.words(depth) * vectors * LANES` elements, and the bias, if any, `vectors * LANES`.
+    /// `widened`, if not null, must be writable for `taps * depth * vectors * LANES`.
     pub(crate) unsafe fn run(&self, isa: Isa, vectors: usize, rows: usize) {
         // SAFETY: forwarded; `isa` names a set this processor has.
         unsafe {
             match self.columns {
                 Columns::F32 => by_size!((vectors, rows), isa, tile, self),
-                Columns::F16 => narrow::run_f16(self, isa, vectors, rows),
+                Columns::F16 if self.widened.is_null() => {
+                    narrow::run_f16(self, isa, vectors, rows);
+                }
+                Columns::F16 => narrow::run_f16_widening(self, isa, vectors, rows),
                 Columns::Bf16 => narrow::run_bf16(self, isa, vectors, rows),
                 Columns::Bf16Dot => narrow::run_bf16_dot(self, vectors, rows),
                 Columns::F16Long => narrow::run_f16_long(self, vectors, rows),
@@ -476,7 +482,26 @@ pub(crate) unsafe fn product_rows(
     product: &RowsProduct,
     w: *const f32,
     panel: Panel,
+    rows: (usize, usize),
+) {
+    // SAFETY: forwarded.
+    unsafe { product_rows_widening(isa, product, w, panel, rows, std::ptr::null_mut()) }
+}
+
+/// The same with room for a panel as f32 at `widened`, unless it is null: the first tile writes
+/// f16 columns there, the others read them there.
+///
+/// # Safety
+///
+/// As [`product_rows`]; `widened` must be writable for `k * vectors * LANES` elements and not used
+/// by another thread meanwhile.
+pub(crate) unsafe fn product_rows_widening(
+    isa: Isa,
+    product: &RowsProduct,
+    w: *const f32,
+    panel: Panel,
     (first, last): (usize, usize),
+    widened: *mut f32,
 ) {
     let p = product;
     let columns = (panel.vectors * isa.lanes()).min(p.n - panel.column);
@@ -489,14 +514,17 @@ pub(crate) unsafe fn product_rows(
         false => (p.residual.wrapping_add(panel.column), p.residual_stride),
     };
     let y = p.y.wrapping_add(panel.column);
-    let (mut m, mut index) = (first, 0);
     let words = p.columns.words(p.k);
     let panel_len = words * panel.vectors * isa.lanes();
     let packed = w.wrapping_add(panel_offset(panel, words));
     // The panel that is computed first finds the rows where another thread left them.
     let finds_rows = panel.column == 0 && p.x_stride == p.k as isize;
+    // Where the next tile finds the panel, and as what.
+    let (mut held, mut held_as) = (packed, p.columns);
+    let (mut m, mut index) = (first, 0);
     while m < last {
         let rows = next_rows(panel.vectors, last - m);
+        let widens = held_as == Columns::F16 && !widened.is_null() && m + rows < last;
         let row = m as isize;
         let mut ahead = Ahead::share(packed.wrapping_add(panel_len), panel_len, words, index);
         if finds_rows {
@@ -508,8 +536,12 @@ pub(crate) unsafe fn product_rows(
             x: evenly_spaced(p.x.wrapping_offset(row * p.x_stride), p.x_stride),
             offsets: &[0],
             border: None,
-            w: packed,
-            columns: p.columns,
+            w: held,
+            columns: held_as,
+            widened: match widens {
+                true => widened,
+                false => std::ptr::null_mut(),
+            },
             ahead,
             shape: TileShape {
                 taps: 1,
@@ -528,6 +560,9 @@ pub(crate) unsafe fn product_rows(
         };
         // SAFETY: rows first..last and the panel's columns exist by the caller's word.
         unsafe { tile.run(isa, panel.vectors, rows) };
+        if widens {
+            (held, held_as) = (widened.cast_const(), Columns::F32);
+        }
         m += rows;
         index += 1;
     }

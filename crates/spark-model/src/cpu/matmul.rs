@@ -34,6 +34,22 @@ unsafe impl Sync for Shared<'_> {}
 ///
 /// The pointers of `product` must be valid for its shape and `w` packed for it.
 pub(crate) unsafe fn run_product(isa: Isa, product: &RowsProduct, w: &[f32], pool: &Pool) {
+    // SAFETY: forwarded.
+    unsafe { run_product_widening(isa, product, w, pool, None) }
+}
+
+/// The same; f16 columns are widened once for all tiles where threads have `room` for a panel.
+///
+/// # Safety
+///
+/// As [`run_product`]; `room` must have [`widened_len`] elements per thread.
+unsafe fn run_product_widening(
+    isa: Isa,
+    product: &RowsProduct,
+    w: &[f32],
+    pool: &Pool,
+    room: Option<&Scratch>,
+) {
     // As many rows for every thread, or one of them waits.
     let by_rows = product.m.div_ceil(ROWS_PER_TASK);
     let by_rows = match by_rows < pool.threads() || by_rows >= TASKS_PER_THREAD * pool.threads() {
@@ -48,15 +64,25 @@ pub(crate) unsafe fn run_product(isa: Isa, product: &RowsProduct, w: &[f32], poo
         false => 1,
     };
     let shared = &Shared(product);
-    pool.run(rows * columns, |task| {
+    pool.run_in_slots(rows * columns, |slot, task| {
         let product = shared.0;
+        let widened = room.map_or(std::ptr::null_mut(), |room| room.part(slot));
         let (row, column) = (task / columns, task % columns);
         let range = (product.m * row / rows, product.m * (row + 1) / rows);
         for panel in panels_of_part(isa, product.n, (column, columns)) {
-            // SAFETY: the caller vouches for the pointers; tasks have disjoint rows or panels.
-            unsafe { gemm::product_rows(isa, product, w.as_ptr(), panel, range) };
+            // SAFETY: the caller vouches for the pointers; tasks have disjoint rows or panels, and
+            // slots room of their own.
+            unsafe {
+                gemm::product_rows_widening(isa, product, w.as_ptr(), panel, range, widened);
+            }
         }
     });
+}
+
+/// Elements of the widest panel of `n` columns, `k` deep, as f32.
+fn widened_len(isa: Isa, k: usize, n: usize) -> usize {
+    let vectors = panels(isa, n).map(|panel| panel.vectors).max();
+    k * vectors.unwrap_or(0) * isa.lanes()
 }
 
 /// A weight matrix packed for one instruction set.
@@ -115,11 +141,27 @@ impl PreparedLinear {
         4 * (self.weights.data.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
     }
 
-    /// Runs the step.
-    pub(crate) fn run(&self, isa: Isa, step: &LinearStep, memory: &Memory, pool: &Pool) {
+    /// f32 elements of scratch a thread needs: a panel, where f16 columns serve several tiles.
+    pub(crate) fn scratch_len(&self, isa: Isa, step: &LinearStep) -> usize {
+        match self.weights.columns == Columns::F16 && step.y.axes[0].extent > 1 {
+            true => widened_len(isa, self.weights.k, self.weights.n),
+            false => 0,
+        }
+    }
+
+    /// Runs the step; every thread takes a part of `scratch`, of [`PreparedLinear::scratch_len`].
+    pub(crate) fn run(
+        &self,
+        isa: Isa,
+        step: &LinearStep,
+        memory: &Memory,
+        pool: &Pool,
+        scratch: &Scratch,
+    ) {
         let product = self.product(isa, step, memory);
+        let room = (self.scratch_len(isa, step) > 0).then_some(scratch);
         // SAFETY: views were checked at load, and innermost strides are 1 by the step's contract.
-        unsafe { run_product(isa, &product, self.packed(), pool) };
+        unsafe { run_product_widening(isa, &product, self.packed(), pool, room) };
     }
 
     /// The packed weights.

@@ -75,7 +75,7 @@ enum Prepared {
     Winograd(winograd::PreparedWinograd),
     Depthwise(depthwise::PreparedDepthwise),
     Linear(matmul::PreparedLinear),
-    /// A linear step or convolution whose weights are widened before they are used.
+    /// A linear step or convolution with weights of eight or four bits.
     Quantised(Box<quantised::PreparedQuantised>),
     Pointwise(PreparedPointwise),
     /// The loops of a copy, a fill or a resampling.
@@ -84,10 +84,9 @@ enum Prepared {
 }
 
 impl Prepared {
-    /// Step `index` of `plan`; `step` is the same with its weights.
     fn new(
         isa: Isa,
-        (plan, index): (&Plan, usize),
+        plan: &Plan,
         step: &Step,
         format: ProductFormat,
         arithmetic: Arithmetic,
@@ -112,13 +111,6 @@ impl Prepared {
                 Self::Winograd(winograd::PreparedWinograd::new(isa, s, format, pool))
             }
             Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s, format, pool)),
-            Step::Linear(s)
-                if formats::widens_once(step, format)
-                    && !strip::pays(isa, plan, index, pool.threads()) =>
-            {
-                let prepared = quantised::PreparedQuantised::of_halves(isa, s, format, pool);
-                Self::Quantised(Box::new(prepared))
-            }
             Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s, format, pool)),
             Step::Pointwise(s) => Self::Pointwise(PreparedPointwise::new(plan, s)),
             Step::Copy { x, y } => Self::Nest(movement::copy_nest(x, y)),
@@ -205,8 +197,7 @@ impl Executor {
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (format, wanted)) in formats.into_iter().zip(&precisions).enumerate() {
             let planned = &plan.steps[index];
-            let (at, step) = ((&plan, index), &planned.step);
-            let prepared = Prepared::new(isa, at, step, format, arithmetic, &pool);
+            let prepared = Prepared::new(isa, &plan, &planned.step, format, arithmetic, &pool);
             steps.push(ReadyStep {
                 prepared: prepared.map_err(|source| quantise_error(&planned.name, source))?,
                 format,
@@ -257,16 +248,18 @@ impl Executor {
         Ok(executor)
     }
 
-    /// Takes the memory that products of eight and four bits run in, where there is too little.
+    /// Takes the memory that products of few bits run in, where there is too little.
     fn make_room(&mut self) {
-        for ready in &self.steps {
-            let Prepared::Quantised(p) = &ready.prepared else {
-                continue;
+        for (ready, planned) in self.steps.iter().zip(&self.plan.steps) {
+            let (scratch_len, activations_len) = match (&ready.prepared, &planned.step) {
+                (Prepared::Quantised(p), _) => (p.scratch_len(self.isa), p.activations_len()),
+                (Prepared::Linear(p), Step::Linear(s)) => (p.scratch_len(self.isa, s), 0),
+                _ => continue,
             };
-            if p.activations_len() > self.activations.len() {
-                self.activations = AlignedF32::zeros(p.activations_len());
+            if activations_len > self.activations.len() {
+                self.activations = AlignedF32::zeros(activations_len);
             }
-            let needed = p.scratch_len(self.isa).next_multiple_of(16);
+            let needed = scratch_len.next_multiple_of(16);
             if needed > self.scratch_stride {
                 self.scratch_stride = needed;
                 self.scratch = AlignedF32::zeros(needed * self.pool.threads());
@@ -327,8 +320,7 @@ impl Executor {
             rounds_result: self.steps[index].format.rounds_result,
             ..formats::of_step(step, wanted.precision, products)
         };
-        let at = (&self.plan, index);
-        let prepared = Prepared::new(self.isa, at, step, format, arithmetic, &self.pool);
+        let prepared = Prepared::new(self.isa, &self.plan, step, format, arithmetic, &self.pool);
         let name = &self.plan.steps[index].name;
         self.steps[index].prepared = prepared.map_err(|source| quantise_error(name, source))?;
         self.steps[index].format = format;
@@ -457,7 +449,7 @@ impl Executor {
                 Ok(())
             }
             (Step::Linear(s), Prepared::Linear(p)) => {
-                p.run(isa, s, memory, pool);
+                p.run(isa, s, memory, pool, &scratch);
                 Ok(())
             }
             (step, Prepared::Quantised(p)) => {

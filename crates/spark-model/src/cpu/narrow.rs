@@ -1,7 +1,7 @@
 //! Tiles whose columns are held in 16 bits.
 //!
 //! ```text
-//! f16    widen one row of columns, then as f32
+//! f16    widen one row of columns, then as f32; perhaps store it for the tiles that follow
 //! bf16   words -> even values (shift left) and odd values (mask), then as f32, twice
 //! dot    acc += x[k + 1] w[k + 1] + x[k] w[k]      one instruction per pair; x is bf16 already
 //! ```
@@ -10,8 +10,9 @@
 //!
 //! 1. The left operand stays in f32 words. Where it must be bf16 its producer rounded it
 //!    (`rounding`), so that the high halves of two neighbours are a pair.
-//! 2. Widening costs one instruction per vector of columns and tile, which pays while the
-//!    columns come from far: few rows. Where rows are many, columns are better held as f32.
+//! 2. Widening costs one instruction per vector of bf16 columns and tile, which pays while the
+//!    columns come from far: few rows. An f16 takes two, so the first of several tiles leaves f32
+//!    for the others, in a cache of its core, while the lines of the next panel come.
 
 #[cfg(target_arch = "aarch64")]
 mod arm;
@@ -31,6 +32,16 @@ pub(crate) unsafe fn run_f16(t: &Tile<'_>, isa: Isa, vectors: usize, rows: usize
     unsafe { by_size!((vectors, rows), isa, tile_f16, t) }
 }
 
+/// A tile over f16 columns that also writes them to `widened`.
+///
+/// # Safety
+///
+/// As [`Tile::run`]; `widened` must not be null.
+pub(crate) unsafe fn run_f16_widening(t: &Tile<'_>, isa: Isa, vectors: usize, rows: usize) {
+    // SAFETY: forwarded; `isa` names a set this processor has.
+    unsafe { by_size!((vectors, rows), isa, tile_f16_widening, t) }
+}
+
 /// A tile over bf16 columns.
 ///
 /// # Safety
@@ -42,11 +53,24 @@ pub(crate) unsafe fn run_bf16(t: &Tile<'_>, isa: Isa, vectors: usize, rows: usiz
 }
 
 #[inline(always)]
+unsafe fn tile_f16<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
+    // SAFETY: forwarded.
+    unsafe { f16_columns::<S, NV, MR, false>(t) }
+}
+
+#[inline(always)]
+unsafe fn tile_f16_widening<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
+    // SAFETY: forwarded.
+    unsafe { f16_columns::<S, NV, MR, true>(t) }
+}
+
+/// Both of the above: whether f32 is left at `widened` is `KEEPS`.
+#[inline(always)]
 #[allow(
     clippy::needless_range_loop,
     reason = "constant bounds unroll, iterators may not"
 )]
-unsafe fn tile_f16<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
+unsafe fn f16_columns<S: Simd, const NV: usize, const MR: usize, const KEEPS: bool>(t: &Tile<'_>) {
     if NV > S::MAX_PANEL {
         return;
     }
@@ -54,12 +78,19 @@ unsafe fn tile_f16<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
     unsafe {
         let mut acc = start::<S, NV, MR>(t.results.epilogue);
         let mut w = t.w.cast::<u16>();
+        let mut widened = t.widened;
         let mut ahead = t.ahead.start;
         for tap in 0..t.shape.taps {
             let x = t.rows_at(tap);
             for k in 0..t.shape.depth {
                 let b: [S::V; NV] = std::array::from_fn(|v| S::load_f16(w.add(v * S::LANES)));
                 w = w.add(NV * S::LANES);
+                if KEEPS {
+                    for v in 0..NV {
+                        S::store(widened.add(v * S::LANES), b[v]);
+                    }
+                    widened = widened.add(NV * S::LANES);
+                }
                 if k % 2 == 0 {
                     ask::<S, NV, MR>(t, w.cast(), &mut ahead);
                 }

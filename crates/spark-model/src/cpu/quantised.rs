@@ -1,8 +1,7 @@
-//! Products whose weights are widened before they are used: eight or four bits, and f16.
+//! Products whose weights have eight or four bits.
 //!
 //! ```text
 //! weights      [out][tap][channels]  -> E4M3, one scale per output channel, or NVFP4     at load
-//!                                       f16 (`halves`)
 //! activations  [pixel][channels]     -> quantised and back (or left alone)               per run
 //! task         some rows: patches [row][tap][channels], unless rows lie as they are needed
 //!              for panel: codes -> f32 columns (`panels`), rows times columns (`gemm`)
@@ -16,7 +15,6 @@
 //! A panel is widened once for all rows of a task, so that weights take few bytes and the products
 //! the time of f32. Deliberately absent: groups and transposed convolutions.
 
-mod halves;
 mod panels;
 
 use std::num::NonZeroUsize;
@@ -29,7 +27,6 @@ use spark_quant::scalar::MiniFormat;
 use spark_quant::{Cpu, QuantError, Quantizer, Recipe};
 
 use super::columns::Columns;
-use super::formats::ProductFormat;
 use super::gemm::{Panel, RowsProduct, TileEpilogue, panels, panels_of_part, product_rows};
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
@@ -39,7 +36,6 @@ use super::threads::Pool;
 use crate::Precision;
 use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
 use crate::precision::Activations;
-use halves::HalfPanels;
 use panels::CodedPanels;
 
 /// Elements of a task's rows: a part of a core's own cache.
@@ -51,55 +47,9 @@ const MOST_ROWS: usize = 512;
 /// Activations quantised in one task, at least.
 const LEAST_ACTIVATIONS: usize = 16 * 1024;
 
-/// Weights that are widened a panel at a time.
-enum Held {
-    Codes(CodedPanels),
-    Halves(HalfPanels),
-}
-
-impl Held {
-    fn size_bytes(&self) -> usize {
-        match self {
-            Self::Codes(panels) => panels.size_bytes(),
-            Self::Halves(panels) => panels.size_bytes(),
-        }
-    }
-
-    /// Rows of the matrix.
-    fn k(&self) -> usize {
-        match self {
-            Self::Codes(panels) => panels.k(),
-            Self::Halves(panels) => panels.k(),
-        }
-    }
-
-    /// Columns.
-    fn n(&self) -> usize {
-        match self {
-            Self::Codes(panels) => panels.n(),
-            Self::Halves(panels) => panels.n(),
-        }
-    }
-
-    /// Values of the widest panel.
-    fn widest(&self, isa: Isa) -> usize {
-        match self {
-            Self::Codes(panels) => panels.widest(isa),
-            Self::Halves(panels) => panels.widest(isa),
-        }
-    }
-
-    fn widen(&self, isa: Isa, panel: Panel, to: &mut [f32]) {
-        match self {
-            Self::Codes(panels) => panels.widen(isa, panel, to),
-            Self::Halves(panels) => panels.widen(isa, panel, to),
-        }
-    }
-}
-
 /// A linear or convolution step with packed weights.
 pub(crate) struct PreparedQuantised {
-    weights: Held,
+    weights: CodedPanels,
     /// Padded to whole vectors.
     bias: Option<AlignedF32>,
     /// What activations go through.
@@ -163,7 +113,7 @@ impl PreparedQuantised {
         let bias = epilogue.bias.as_ref();
         let activations = (activations == Activations::Quantised).then_some(of_activations);
         Some(Ok(Self {
-            weights: Held::Codes(coded),
+            weights: coded,
             bias: bias.map(|bias| AlignedF32::padded(bias, columns)),
             activations,
             rounds_result,
@@ -173,40 +123,14 @@ impl PreparedQuantised {
         }))
     }
 
-    /// Packs the weights of `step` as f16; its activations stay as they are.
-    pub(crate) fn of_halves(
-        isa: Isa,
-        step: &LinearStep,
-        format: ProductFormat,
-        pool: &Pool,
-    ) -> Self {
-        let (weights, geometry) = (&step.weights, Geometry::of_linear(step));
-        let (depth, n) = (weights.in_per_group, weights.out_per_group);
-        let packed = format.pack(isa, weights, 0..n, pool);
-        let bias = step.epilogue.bias.as_ref();
-        Self {
-            weights: Held::Halves(HalfPanels::new(packed, [1, depth], n)),
-            bias: bias.map(|bias| AlignedF32::padded(bias, n.next_multiple_of(isa.lanes()))),
-            activations: None,
-            rounds_result: format.rounds_result,
-            cpu: Cpu::one_thread(),
-            gathers: !geometry.is_rows_as_they_are(false),
-            geometry,
-        }
-    }
-
-    /// Bytes of weights as they are held, scales and bias.
+    /// Bytes of codes, scales and bias.
     pub(crate) fn weight_bytes(&self) -> usize {
         self.weights.size_bytes() + 4 * self.bias.as_ref().map_or(0, AlignedF32::len)
     }
 
     /// What computes the products, in words.
     pub(crate) fn kernel(&self) -> &'static str {
-        let codes = match &self.weights {
-            Held::Halves(_) => return "f32 arithmetic on fp16 weights, held as fp16",
-            Held::Codes(codes) => codes,
-        };
-        match (self.activations, codes.is_nvfp4()) {
+        match (self.activations, self.weights.is_nvfp4()) {
             (Some(_), true) => "f32 arithmetic on NVFP4 operands, weights held as NVFP4",
             (Some(_), false) => "f32 arithmetic on E4M3 operands, weights held as E4M3",
             (None, true) => "f32 arithmetic on weights held as NVFP4",

@@ -4,7 +4,9 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 
 use crate::cpu::columns::{Columns, dot_columns, has_f16_products};
-use crate::cpu::gemm::{RowsProduct, TileEpilogue, panels, product_rows};
+use crate::cpu::gemm::{
+    MAX_ROWS, RowsProduct, TileEpilogue, panels, product_rows, product_rows_widening,
+};
 use crate::cpu::simd::Isa;
 use crate::cpu::threads::Pool;
 use crate::plan::{Activation, Weights};
@@ -50,10 +52,30 @@ fn product(
             isa,
         },
     };
+    let (start, rows) = (packed.as_slice().as_ptr(), (0, m));
     for panel in panels(isa, n) {
         // SAFETY: all vectors are as long as the shape says.
-        unsafe { product_rows(isa, &product, packed.as_slice().as_ptr(), panel, (0, m)) };
+        unsafe { product_rows(isa, &product, start, panel, rows) };
     }
+    // The same with room for f32 columns, which only f16 makes use of.
+    let without = std::mem::replace(&mut y, vec![f32::NAN; m * n]);
+    let product = RowsProduct {
+        y: y.as_mut_ptr(),
+        ..product
+    };
+    for panel in panels(isa, n) {
+        let mut room = vec![f32::NAN; k * panel.vectors * isa.lanes()];
+        // SAFETY: as above, the room is as long as the panel.
+        unsafe { product_rows_widening(isa, &product, start, panel, rows, room.as_mut_ptr()) };
+        let (is_f16, filled) = (columns == Columns::F16, !room.iter().any(|v| v.is_nan()));
+        // One tile leaves nothing to others.
+        assert!(filled || !is_f16 || m <= MAX_ROWS, "{m} rows");
+        assert!(
+            is_f16 && m > 1 || room.iter().all(|v| v.is_nan()),
+            "{columns:?}"
+        );
+    }
+    assert_eq!(bits(&y), bits(&without), "{columns:?} on {isa:?}");
     y
 }
 
