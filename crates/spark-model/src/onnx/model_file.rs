@@ -6,10 +6,10 @@
 //!                                                                └── read when the tensor is made
 //! ```
 //!
-//! The elements go from the file into their tensor through a buffer that stays in the cache, so
-//! a model takes its constants once and not the file beside them. Pages of zeros nobody touches
-//! take no memory. Whatever else there is, malformed or not, is read as it stands, so that a
-//! decoder finds in this memory what it would find in the whole file.
+//! The elements go from the file straight into their tensor, so a model takes its constants once
+//! and not the file beside them. Pages of zeros nobody touches take no memory. Whatever else there
+//! is, malformed or not, is read as it stands, so that a decoder finds in this memory what it would
+//! find in the whole file.
 //!
 //! Deliberately absent: memory maps. A file that is cut while it is read is an error here, and
 //! would be a signal there.
@@ -26,8 +26,6 @@ use super::wire::{Bytes, Reader, WireValue};
 const LARGE: usize = 4 << 10;
 /// Bytes read at least: what stands between two large constants.
 const READ_AHEAD: usize = 4 << 10;
-/// Bytes of elements read at a time; a multiple of every element's size.
-const PIECE: usize = 64 << 10;
 /// No key with its length, and no key with its number, is longer.
 const HEADER: usize = 20;
 
@@ -184,27 +182,16 @@ impl Elements<'_> {
         }
     }
 
-    /// Gives all bytes to `take`, in order and in pieces that hold whole elements.
-    pub(super) fn for_each_piece(self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
-        let (mut file, start, n_bytes) = match self {
-            Self::Memory(bytes) => {
-                take(bytes);
-                return Ok(());
-            }
+    /// Reads all bytes into `to`, which is as long as they are.
+    pub(super) fn read_into(self, to: &mut [u8]) -> io::Result<()> {
+        match self {
+            Self::Memory(bytes) => to.copy_from_slice(bytes),
             Self::File {
-                file,
-                start,
-                n_bytes,
-            } => (file, start, n_bytes),
-        };
-        file.seek(SeekFrom::Start(start))?;
-        let mut buffer = vec![0; n_bytes.min(PIECE)];
-        let mut left = n_bytes;
-        while left > 0 {
-            let piece = &mut buffer[..left.min(PIECE)];
-            file.read_exact(piece)?;
-            take(piece);
-            left -= piece.len();
+                mut file, start, ..
+            } => {
+                file.seek(SeekFrom::Start(start))?;
+                file.read_exact(to)?;
+            }
         }
         Ok(())
     }
@@ -232,9 +219,9 @@ mod tests {
         model.encode()
     }
 
-    fn pieces(elements: Elements<'_>) -> io::Result<Vec<u8>> {
-        let mut all = Vec::new();
-        elements.for_each_piece(|piece| all.extend(piece))?;
+    fn all_of(elements: Elements<'_>) -> io::Result<Vec<u8>> {
+        let mut all = vec![0; elements.n_bytes()];
+        elements.read_into(&mut all)?;
         Ok(all)
     }
 
@@ -262,11 +249,11 @@ mod tests {
             }
         ));
         assert!(matches!(found[1], Elements::Memory(_)));
-        assert_eq!(pieces(found[0]).expect("readable"), [1; 10_000]);
-        assert_eq!(pieces(found[1]).expect("in memory"), [2; 10]);
+        assert_eq!(all_of(found[0]).expect("readable"), [1; 10_000]);
+        assert_eq!(all_of(found[1]).expect("in memory"), [2; 10]);
         let file = File::options().write(true).open(&path).expect("own file");
         file.set_len(5000).expect("a file that can be cut");
-        let error = pieces(found[0]).expect_err("half of it is gone");
+        let error = all_of(found[0]).expect_err("half of it is gone");
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         std::fs::remove_file(&path).expect("own file");
     }

@@ -16,6 +16,7 @@
 //! which [`Tensor`] does not have either.
 
 use half::{bf16, f16};
+use zerocopy::{FromZeros, IntoBytes};
 
 use super::error::OnnxError;
 use super::external::ExternalFiles;
@@ -156,22 +157,18 @@ fn from_raw(dtype: DType, elements: Elements<'_>, count: usize) -> Result<Tensor
             count * dtype.size_bytes()
         ));
     }
-    macro_rules! collected {
-        ($piece:ident => $values:expr) => {{
-            let mut all = Vec::with_capacity(count);
-            take_pages(all.spare_capacity_mut());
-            let read = elements.for_each_piece(|$piece| all.extend($values));
-            read.map_err(|e| format!("its elements cannot be read: {e}"))?;
+    macro_rules! numbers {
+        ($type:ty) => {{
+            let no_memory = |_| format!("no memory for {count} elements of {dtype}");
+            let mut all = <$type>::new_vec_zeroed(count).map_err(no_memory)?;
+            take_pages(&all);
+            read(elements, all.as_mut_bytes())?;
+            if cfg!(target_endian = "big") {
+                let swapped = |v: &$type| <$type>::from_le_bytes(v.to_ne_bytes());
+                all.iter_mut().for_each(|v| *v = swapped(v));
+            }
             all
         }};
-    }
-    macro_rules! numbers {
-        ($type:ty) => {
-            collected!(piece => {
-                let (chunks, _) = piece.as_chunks::<{ size_of::<$type>() }>();
-                chunks.iter().map(|c| <$type>::from_le_bytes(*c))
-            })
-        };
     }
     Ok(match dtype {
         DType::F32 => TensorData::F32(numbers!(f32)),
@@ -182,12 +179,18 @@ fn from_raw(dtype: DType, elements: Elements<'_>, count: usize) -> Result<Tensor
         DType::I16 => TensorData::I16(numbers!(i16)),
         DType::I32 => TensorData::I32(numbers!(i32)),
         DType::I64 => TensorData::I64(numbers!(i64)),
-        DType::U8 => TensorData::U8(collected!(piece => piece)),
+        DType::U8 => TensorData::U8(numbers!(u8)),
         DType::U16 => TensorData::U16(numbers!(u16)),
         DType::U32 => TensorData::U32(numbers!(u32)),
         DType::U64 => TensorData::U64(numbers!(u64)),
-        DType::Bool => TensorData::Bool(collected!(piece => piece.iter().map(|&b| b != 0))),
+        DType::Bool => TensorData::Bool(numbers!(u8).into_iter().map(|b| b != 0).collect()),
     })
+}
+
+/// Reads `elements` into `to`, which is as long as they are.
+fn read(elements: Elements<'_>, to: &mut [u8]) -> Result<(), String> {
+    let unreadable = |e| format!("its elements cannot be read: {e}");
+    elements.read_into(to).map_err(unreadable)
 }
 
 /// Elements in the typed list that belongs to `dtype`. The inner error is about the
