@@ -94,8 +94,21 @@ fn gelu_by_tanh_keeps_its_precision() {
 }
 
 #[test]
+fn gelu_keeps_its_precision() {
+    let gelu = |x: f64| 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
+    let op = Unary::Gelu { tanh: false };
+    check(op, 0.0, 40.0, gelu, ulp, 5.0);
+    check(op, 0.0, 1e-3, gelu, ulp, 5.0);
+    check(op, -1e6, 0.0, gelu, absolute, 2e-6);
+    check(op, -8.0, 0.0, gelu, absolute, 2e-6);
+}
+
+#[test]
 fn special_values_follow_ieee() {
-    let cases: [(Unary, f32, f32); 15] = [
+    let cases: [(Unary, f32, f32); 18] = [
+        (Unary::Gelu { tanh: false }, f32::INFINITY, f32::INFINITY),
+        (Unary::Gelu { tanh: false }, f32::NEG_INFINITY, 0.0),
+        (Unary::Gelu { tanh: false }, f32::NAN, f32::NAN),
         (Unary::Gelu { tanh: true }, f32::INFINITY, f32::INFINITY),
         (Unary::Gelu { tanh: true }, f32::NEG_INFINITY, 0.0),
         (Unary::Gelu { tanh: true }, f32::NAN, f32::NAN),
