@@ -295,7 +295,8 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
 }
 
 /// Asks for memory that is needed soon: of the columns at `w` themselves where a tile has one
-/// row, else of the next panel, and of the next tile's rows.
+/// row, else of the next panel, and of the next tile's rows. A tile of one vector asks for nothing:
+/// it needs every load that a core can do.
 #[inline(always)]
 pub(crate) unsafe fn ask<S: Simd, const NV: usize, const MR: usize>(
     t: &Tile<'_>,
@@ -306,7 +307,7 @@ pub(crate) unsafe fn ask<S: Simd, const NV: usize, const MR: usize>(
         for v in 0..NV {
             S::prefetch(w.wrapping_add(STREAM_AHEAD + v * S::LANES));
         }
-    } else {
+    } else if NV > 1 {
         S::prefetch(ahead[0]);
         S::prefetch(ahead[1]);
         ahead[0] = ahead[0].wrapping_add(t.ahead.step[0]);
