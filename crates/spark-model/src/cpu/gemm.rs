@@ -518,8 +518,8 @@ pub(crate) unsafe fn product_rows_widening(
     let words = p.columns.words(p.k);
     let panel_len = words * panel.vectors * isa.lanes();
     let packed = w.wrapping_add(panel_offset(panel, words));
-    // The panel that is computed first finds the rows where another thread left them.
-    let finds_rows = panel.column == 0 && p.x_stride == p.k as isize;
+    // Rows without gaps are asked for, as another thread may have left them in its cache.
+    let has_dense_rows = p.x_stride == p.k as isize;
     // Where the next tile finds the panel, and as what.
     let (mut held, mut held_as) = (packed, p.columns);
     let (mut m, mut index) = (first, 0);
@@ -528,7 +528,7 @@ pub(crate) unsafe fn product_rows_widening(
         let widens = held_as == Columns::F16 && !widened.is_null() && m + rows < last;
         let row = m as isize;
         let mut ahead = Ahead::share(packed.wrapping_add(panel_len), panel_len, words, index);
-        if finds_rows {
+        if has_dense_rows {
             // Behind the last one begin those of the next task.
             let next = p.x.wrapping_offset((m + rows) as isize * p.x_stride);
             ahead = ahead.and_rows(next, rows * p.k / words.max(1));
