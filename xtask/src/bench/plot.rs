@@ -66,11 +66,8 @@ fn draw_panel(svg: &mut String, unit: &str, rows: &[(&Case, &Change)], left: f64
     let axis = Axis::around(rows, left);
     let first_row = top + PANEL_HEAD;
     let bottom = first_row + ROW * rows.len() as f64;
-    let better = if unit.ends_with("/s") {
-        "larger"
-    } else {
-        "smaller"
-    };
+    let is_rate = rows.iter().any(|(case, _)| case.is_rate());
+    let better = if is_rate { "larger" } else { "smaller" };
     let _ = writeln!(
         svg,
         "<text x=\"{left:.1}\" y=\"{:.1}\" fill=\"#222222\" font-weight=\"bold\">{} ({better} is better)</text>",
@@ -260,7 +257,7 @@ mod tests {
     fn each_unit_has_a_panel() {
         let svg = drawn(vec![
             case("a", "ms", 1.0, 2.0, 3.0),
-            case("b", "steps/s", 1e8, 2e8, 3e8),
+            case("b", "agent_steps", 1e8, 2e8, 3e8),
             case("c", "ms", 1.0, 2.0, 3.0),
         ]);
         assert_eq!(svg.matches("smaller is better").count(), 1);

@@ -6,8 +6,8 @@
 //!                           2026-11-20.partial.csv   quick or filtered
 //! ```
 //!
-//! A figure is a time per run (`ms`, smaller is better) or a rate (a unit that ends in
-//! `/s`, larger is better). Empty fields do not apply.
+//! A figure is a time per run (`ns` to `s`, smaller is better) or a rate per second or ratio (any
+//! other unit, larger is better). Empty fields do not apply.
 
 use std::fmt::Write as _;
 use std::path::Path;
