@@ -36,9 +36,9 @@ use crate::precision::{
 /// memory traffic once and costs part of an instruction per tile of rows.
 const FEW_ROWS: usize = 128;
 
-/// Rows up to which f32 weights that are halves are held so: those of one tile, as more would not
-/// gain what widening them again costs.
-const ONE_TILE: usize = MAX_ROWS;
+/// Rows up to which f32 weights that are halves are held so: a tile or two, as more would not gain
+/// what widening them again costs.
+const FEW_TILES: usize = MAX_ROWS;
 
 /// How the weights of a product are held, and what becomes of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +237,7 @@ pub(crate) fn of_step(step: &Step, precision: Precision, products: Products) -> 
 /// Whether the weights of a matrix product with few rows lose nothing as f16, and widening them is
 /// one instruction.
 fn are_halves(isa: Isa, step: &Step) -> bool {
-    let few = rows(step) <= ONE_TILE && isa != Isa::Scalar;
+    let few = rows(step) <= FEW_TILES && isa != Isa::Scalar;
     matches!(step, Step::Linear(s) if few && s.weights.are_halves())
 }
 

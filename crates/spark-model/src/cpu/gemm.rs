@@ -295,8 +295,8 @@ unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
 }
 
 /// Asks for memory that is needed soon: of the columns at `w` themselves where a tile has one
-/// row, else of the next panel, and of the next tile's rows. A tile of one vector asks for nothing:
-/// it needs every load that a core can do.
+/// row, else of the next panel, and of the next tile's rows. A tile of one vector and several
+/// rows asks for nothing: it needs every load that a core can do.
 #[inline(always)]
 pub(crate) unsafe fn ask<S: Simd, const NV: usize, const MR: usize>(
     t: &Tile<'_>,

@@ -248,7 +248,8 @@ impl Executor {
         Ok(executor)
     }
 
-    /// Takes the memory that products of few bits run in, where there is too little.
+    /// Takes the memory that products of few bits run in and columns of f16 are widened in, where
+    /// there is too little.
     fn make_room(&mut self) {
         for (ready, planned) in self.steps.iter().zip(&self.plan.steps) {
             let (scratch_len, activations_len) = match (&ready.prepared, &planned.step) {

@@ -4,7 +4,7 @@
 //! mean = sum x / n        variance = sum (x - mean)^2 / n        y = (x - mean) / deviation * s + b
 //! ```
 //!
-//! Sums are those of `rows`. The variance is taken of the differences, not of squares, which would
+//! Sums over rows are those of `rows`, over groups in f64. The variance is taken of the differences, not of squares, which would
 //! cancel.
 
 use std::ops::Range;

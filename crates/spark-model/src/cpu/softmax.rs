@@ -127,8 +127,9 @@ unsafe fn softmax_row<S: Simd>(values: &mut [f32], log: bool) {
                 block.copy_from_slice(chunk);
                 sum += f64::from(exp_row::<S>(block, max, 1.0));
             }
-            let shift = (sum.ln() + f64::from(max)) as f32;
-            values.iter_mut().for_each(|v| *v -= shift);
+            // The greatest goes first: added to the logarithm it would take its last bits.
+            let log = sum.ln() as f32;
+            values.iter_mut().for_each(|v| *v = (*v - max) - log);
             return;
         }
         let scale = 1.0 / exp_row::<S>(values, max, 1.0);
@@ -143,6 +144,18 @@ mod tests {
     fn softmax(isa: Isa, values: &mut [f32], log: bool) {
         // SAFETY: `isa` is one of those that this processor has.
         unsafe { dispatch!(isa, softmax_row(values: &mut [f32], log: bool) => (values, log)) }
+    }
+
+    #[test]
+    fn logarithms_of_a_softmax_of_large_scores_keep_their_bits() {
+        for isa in Isa::available() {
+            let mut values = [10_000.0, 10_000.0, 9_999.0];
+            softmax(isa, &mut values, true);
+            let sum = (2.0 + (-1.0f64).exp()).ln();
+            for (got, want) in values.into_iter().zip([-sum, -sum, -1.0 - sum]) {
+                assert!((f64::from(got) - want).abs() <= 3e-7, "{isa:?}: {got}");
+            }
+        }
     }
 
     #[test]

@@ -155,7 +155,12 @@ impl Pool {
     /// As [`Pool::run`].
     pub(crate) fn run_in_slots(&self, count: usize, f: impl Fn(usize, usize) + Sync) {
         if count <= 1 || self.workers.is_empty() || SLOT.get().is_some() {
-            let slot = SLOT.get().unwrap_or(0);
+            // Memory has room for the slots of this pool, which may be smaller than the one around
+            // it; inline, one slot is as good as another.
+            let slot = SLOT
+                .get()
+                .filter(|&slot| slot < self.threads())
+                .unwrap_or(0);
             (0..count).for_each(|index| f(slot, index));
         } else if count <= MAX_INDICES {
             self.run_shared(count, &f);
@@ -369,6 +374,25 @@ mod tests {
             sum.fetch_add(i, Ordering::Relaxed);
         });
         assert_eq!(sum.into_inner(), 45);
+    }
+
+    #[test]
+    fn a_smaller_pool_inside_a_larger_one_gives_its_own_slots() {
+        let outer = Pool::new(4);
+        let inner = Pool::new(2);
+        // Every thread of the outer pool holds its first index until all have one.
+        let begun = AtomicUsize::new(0);
+        let greatest = AtomicUsize::new(0);
+        outer.run(4, |_| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            while begun.load(Ordering::Relaxed) < 4 {
+                std::thread::yield_now();
+            }
+            inner.run_in_slots(3, |slot, _| {
+                greatest.fetch_max(slot, Ordering::Relaxed);
+            });
+        });
+        assert!(greatest.into_inner() < inner.threads());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::graph::{Conv, Node, Op, Padding, StaticGraph, StaticValue, TensorType, ValueId};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, MAX_ELEMENTS, Tensor};
 
 /// Rewrites every place found; values and results of the graph keep their names.
 pub(crate) fn subsample(graph: &mut StaticGraph) {
@@ -145,7 +145,9 @@ impl<'g> Rewrite<'g> {
         let at = self.maker[value.0]?;
         if let Op::Conv(conv) = &mut self.graph.nodes[at].op {
             let own = strides(conv);
-            conv.strides = vec![own[0] * stride[0], own[1] * stride[1]];
+            // A stride beyond every extent leaves one pixel, however long it is.
+            let longer = |axis: usize| own[axis].saturating_mul(stride[axis]).min(MAX_ELEMENTS);
+            conv.strides = vec![longer(0), longer(1)];
             return pixel_stride(self.graph, at).and(self.graph.nodes[at].inputs[0]);
         }
         let mut next = None;

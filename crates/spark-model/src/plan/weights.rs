@@ -127,7 +127,7 @@ impl Weights {
         }
     }
 
-    /// Whether every one is a value of binary16 (zeros keep their sign; NaN is none).
+    /// Whether every one is a value of binary16 (zeros keep their sign).
     pub(crate) fn are_halves(&self) -> bool {
         let Some(source) = self.source.as_ref().filter(|s| s.factors.is_empty()) else {
             return false;

@@ -157,3 +157,16 @@ fn an_operand_that_is_the_same_for_all_pixels_stays() {
         ["a [2, 2]", "out [1, 1]"].map(str::to_owned)
     );
 }
+
+#[test]
+fn strides_whose_product_is_beyond_any_extent_leave_one_pixel() {
+    let mut b = Build::new();
+    let far = [1 << 31; 2];
+    let a = b.conv("a", b.x, 3, far);
+    let first = b.elu("first", a);
+    let c = b.conv("c", first, 1, far);
+    let second = b.elu("second", c);
+    let out = b.conv("out", second, 1, far);
+    let most = format!("a [{MAX_ELEMENTS}, {MAX_ELEMENTS}]");
+    assert_eq!(b.after(&[out]), [most.as_str(), "c [1, 1]", "out [1, 1]"]);
+}
