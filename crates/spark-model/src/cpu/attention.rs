@@ -34,7 +34,7 @@ use super::rows::{LANES, load_or, partial_vectors};
 use super::simd::{Isa, Simd, dispatch};
 use super::softmax::{exp_row, row_max};
 use super::threads::Pool;
-use crate::plan::{Activation, AttentionStep, Mask, View};
+use crate::plan::{AttentionStep, Mask, View};
 
 /// Rows of a tile: a multiple of the rows of every tile of the micro-kernel.
 const ROWS: usize = 24;
@@ -245,13 +245,7 @@ impl<'a> Head<'a> {
             k: depth,
             n: columns,
             columns: Columns::F32,
-            epilogue: TileEpilogue {
-                bias: std::ptr::null(),
-                activation: Activation::None,
-                residual_first: true,
-                rounded: false,
-                isa: self.isa,
-            },
+            epilogue: TileEpilogue::nothing(self.isa),
         };
         for panel in panels(self.isa, columns) {
             // SAFETY: the caller's word.

@@ -115,6 +115,19 @@ pub(crate) struct TileEpilogue {
     pub(crate) isa: Isa,
 }
 
+impl TileEpilogue {
+    /// The sums are the results.
+    pub(crate) fn nothing(isa: Isa) -> Self {
+        Self {
+            bias: std::ptr::null(),
+            activation: Activation::None,
+            residual_first: true,
+            rounded: false,
+            isa,
+        }
+    }
+}
+
 /// Where a tile's results go: rows beyond its own are ignored.
 pub(crate) struct Results<'a> {
     /// The results.

@@ -13,7 +13,7 @@ use super::pack;
 use super::pointwise::Scratch;
 use super::simd::Isa;
 use super::threads::Pool;
-use crate::plan::{Activation, LinearStep, MatMulStep, Weights};
+use crate::plan::{LinearStep, MatMulStep, Weights};
 
 /// Rows of one thread's share.
 pub(crate) const ROWS_PER_TASK: usize = 96;
@@ -254,11 +254,8 @@ pub(crate) fn run(
                 n,
                 columns: Columns::F32,
                 epilogue: TileEpilogue {
-                    bias: std::ptr::null(),
-                    activation: Activation::None,
-                    residual_first: true,
                     rounded,
-                    isa,
+                    ..TileEpilogue::nothing(isa)
                 },
             };
             match pool {

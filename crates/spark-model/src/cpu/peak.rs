@@ -15,7 +15,7 @@ use super::gemm::{RowsProduct, TileEpilogue, panels, product_rows};
 use super::memory::AlignedF32;
 use super::simd::Isa;
 use super::threads::Pool;
-use crate::plan::{Activation, Weights};
+use crate::plan::Weights;
 
 /// Bytes read for the memory figure: beyond the caches of ordinary machines.
 const BUFFER_BYTES: usize = 256 << 20;
@@ -127,13 +127,7 @@ impl SmallProduct {
             k: Self::K,
             n: Self::N,
             columns: self.columns,
-            epilogue: TileEpilogue {
-                bias: std::ptr::null(),
-                activation: Activation::None,
-                residual_first: true,
-                rounded: false,
-                isa: self.isa,
-            },
+            epilogue: TileEpilogue::nothing(self.isa),
         };
         for panel in panels(self.isa, Self::N) {
             let packed = self.packed.as_slice().as_ptr();

@@ -15,7 +15,6 @@
 use super::columns::Columns;
 use super::gemm::{Panel, RowsProduct, TileEpilogue, product_rows};
 use super::simd::Isa;
-use crate::plan::Activation;
 
 /// Most columns of one block.
 pub const fn widest(isa: Isa) -> usize {
@@ -92,13 +91,7 @@ pub fn multiply(isa: Isa, product: BlockProduct<'_>) {
         k,
         n,
         columns: Columns::F32,
-        epilogue: TileEpilogue {
-            bias: std::ptr::null(),
-            activation: Activation::None,
-            residual_first: true,
-            rounded: false,
-            isa,
-        },
+        epilogue: TileEpilogue::nothing(isa),
     };
     let panel = Panel {
         column: 0,

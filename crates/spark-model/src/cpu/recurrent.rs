@@ -16,7 +16,7 @@ use super::memory::{AlignedF32, Memory};
 use super::simd::Isa;
 use super::threads::Pool;
 use crate::graph::{Cell, Direction, Unary};
-use crate::plan::{Activation, Axis, RecurrentStep, View};
+use crate::plan::{Axis, RecurrentStep, View};
 
 /// States are fed back, so errors would add up: products are f32.
 const F32: ProductFormat = ProductFormat::F32;
@@ -283,10 +283,7 @@ unsafe fn product(
         columns: weights.columns,
         epilogue: TileEpilogue {
             bias,
-            activation: Activation::None,
-            residual_first: true,
-            rounded: false,
-            isa,
+            ..TileEpilogue::nothing(isa)
         },
     };
     // SAFETY: by the caller's word.

@@ -37,7 +37,7 @@ use super::pointwise::Scratch;
 use super::simd::{Isa, Simd, dispatch};
 use super::threads::Pool;
 use crate::Precision;
-use crate::plan::{Activation, ConvStep, Weights};
+use crate::plan::{ConvStep, Weights};
 
 /// Positions of a transformed tile.
 const POSITIONS: usize = 16;
@@ -233,13 +233,7 @@ impl PreparedWinograd {
             k: depth,
             n,
             columns: Columns::F32,
-            epilogue: TileEpilogue {
-                bias: std::ptr::null(),
-                activation: Activation::None,
-                residual_first: true,
-                rounded: false,
-                isa,
-            },
+            epilogue: TileEpilogue::nothing(isa),
         };
         let matrix = packed_len(isa, depth, n);
         for position in 0..POSITIONS {

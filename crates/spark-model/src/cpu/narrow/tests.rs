@@ -9,7 +9,7 @@ use crate::cpu::gemm::{
 };
 use crate::cpu::simd::Isa;
 use crate::cpu::threads::Pool;
-use crate::plan::{Activation, Weights};
+use crate::plan::Weights;
 
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -45,11 +45,8 @@ fn product(
         n,
         columns,
         epilogue: TileEpilogue {
-            bias: std::ptr::null(),
-            activation: Activation::None,
-            residual_first: true,
             rounded,
-            isa,
+            ..TileEpilogue::nothing(isa)
         },
     };
     let (start, rows) = (packed.as_slice().as_ptr(), (0, m));
