@@ -60,6 +60,9 @@ const TESTS: [(&str, &[&str]); 5] = [
             "convolutions",
             "expanding_products",
             "sixteen_bit_products",
+            "attention_of_any_shape",
+            "fp16_weights_give_the_bits",
+            "weights_that_are_halves",
         ],
     ),
     (
