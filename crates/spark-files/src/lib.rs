@@ -1,0 +1,149 @@
+//! Files of users: read only if they are regular, written whole or not at all.
+//!
+//! ```text
+//! path that is written to         what happens
+//! nothing, a regular file         a temporary file beside it is written, synchronised and renamed
+//! a symbolic link                 the same to the file it points to; the link stays
+//! a device, a pipe, /dev/stdout   written to as it is: nothing could be replaced
+//! a folder, a file that may       an error, and nothing is touched
+//! not be written to
+//! ```
+//!
+//! A reader sees the old file or the new one, also after a crash: the new one is on the disk before
+//! it has its name, and its folder is synchronised after that (rename(2), fsync(2)). The permissions
+//! of a file that is replaced stay; its owner and hard links do not.
+//!
+//! A process that is killed leaves its temporary file behind, `.<name>.<random>.tmp`. Programs that
+//! are to survive Ctrl-C without one keep signals waiting meanwhile.
+//!
+//! Deliberately absent: limits of size, which depend on what is read, and several files that are
+//! replaced as one.
+
+mod clash;
+mod place;
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
+use std::path::Path;
+
+pub use clash::{Clash, clash};
+use place::Place;
+
+/// Opens a regular file; it and its size in bytes. Pipes and devices, which may never end, are
+/// refused.
+///
+/// # Errors
+///
+/// What the operating system said; [`ErrorKind::InvalidInput`] for what is no regular file.
+pub fn open(path: &Path) -> io::Result<(File, u64)> {
+    // Asked before opening: to open a pipe is to wait for somebody who writes.
+    refuse_other_than_regular(&fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    // Somebody may have put something else in its place since.
+    let metadata = file.metadata()?;
+    refuse_other_than_regular(&metadata)?;
+    Ok((file, metadata.len()))
+}
+
+fn refuse_other_than_regular(metadata: &fs::Metadata) -> io::Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let reason = "it is not a regular file";
+    Err(io::Error::new(ErrorKind::InvalidInput, reason))
+}
+
+/// The bytes of a regular file.
+///
+/// # Errors
+///
+/// As [`open`]; [`ErrorKind::OutOfMemory`] for a file that memory cannot hold.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let (file, size) = open(path)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(usize::try_from(size).unwrap_or(usize::MAX))?;
+    // No more than was asked for, should the file grow meanwhile.
+    file.take(size).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Writes `bytes` to `path`, whole or not at all.
+///
+/// # Errors
+///
+/// What the operating system said; then nothing stays behind.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    write_with(path, |out| out.write_all(bytes.as_ref()))
+}
+
+/// Writes to `path`, whole or not at all, what `write` puts into the buffered stream it is given.
+///
+/// # Errors
+///
+/// The error of `write`, or what the operating system said; then nothing stays behind.
+pub fn write_with<E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+) -> Result<(), E> {
+    let (path, permissions) = match Place::of(path)? {
+        // Appended, so that what others wrote to the same stream stays.
+        Place::Stream => return fill(&File::options().append(true).open(path)?, write),
+        Place::File { path, permissions } => (path, permissions),
+    };
+    let temporary = temporary_file(&path)?;
+    fill(temporary.as_file(), write)?;
+    if let Some(permissions) = permissions {
+        temporary.as_file().set_permissions(permissions)?;
+    }
+    temporary.as_file().sync_all()?;
+    temporary.persist(&path).map_err(|error| error.error)?;
+    // The new name lasts only when its folder is on the disk; some file systems cannot say so, and
+    // the file is whole either way.
+    if let Ok(folder) = File::open(folder_of(&path)) {
+        let _ = folder.sync_all();
+    }
+    Ok(())
+}
+
+fn fill<E: From<io::Error>>(
+    file: &File,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut out = BufWriter::new(file);
+    write(&mut out)?;
+    Ok(out.flush()?)
+}
+
+/// Whether [`write_with`] would begin at `path` now, for programs that ask before long work. Nothing
+/// stays behind, and nothing is promised: a disk may fill meanwhile.
+///
+/// # Errors
+///
+/// What the operating system said.
+pub fn check(path: &Path) -> io::Result<()> {
+    match Place::of(path)? {
+        Place::Stream => Ok(()),
+        Place::File { path, .. } => temporary_file(&path).map(drop),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// An empty file beside `path`, which has the permissions of any new file. The operating system's
+/// errors come as they are: callers name the file that was asked for.
+fn temporary_file(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(place::beginning(path.file_name().unwrap_or_default()));
+    prefix.push(".");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".tmp");
+    builder.make_in(folder_of(path), |path| File::create_new(path))
+}
+
+#[cfg(all(test, unix))]
+mod tests;

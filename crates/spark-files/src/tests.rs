@@ -1,0 +1,200 @@
+//! What is written where, and what is refused.
+
+use super::*;
+
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A named pipe, made by the program that everybody has.
+fn pipe(folder: &Path) -> PathBuf {
+    let path = folder.join("pipe");
+    let made = Command::new("mkfifo").arg(&path).status();
+    assert!(made.expect("mkfifo").success());
+    path
+}
+
+#[test]
+fn devices_folders_and_pipes_are_not_read() {
+    let folder = folder();
+    let pipe = pipe(folder.path());
+    for path in [Path::new("/dev/zero"), Path::new("/"), &pipe] {
+        let error = read(path).expect_err("no regular file");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{}", path.display());
+    }
+    let missing = read(&folder.path().join("missing")).expect_err("nothing there");
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_file_is_made_and_replaced_whole() {
+    let folder = folder();
+    let path = folder.path().join("report.txt");
+    for text in ["one", "another one", ""] {
+        write(&path, text).expect("written");
+        assert_eq!(read(&path).expect("read"), text.as_bytes());
+    }
+    assert_eq!(names(folder.path()), ["report.txt"]);
+}
+
+#[test]
+fn a_writer_that_fails_leaves_the_old_file_and_nothing_else() {
+    let folder = folder();
+    let path = folder.path().join("report.txt");
+    write(&path, "old").expect("written");
+    let failed = write_with(&path, |out| {
+        out.write_all(b"half of the new")?;
+        Err(io::Error::other("no more"))
+    });
+    assert_eq!(failed.expect_err("the writer's").to_string(), "no more");
+    assert_eq!(read(&path).expect("read"), b"old");
+    assert_eq!(names(folder.path()), ["report.txt"]);
+}
+
+#[test]
+fn a_place_is_checked_without_a_trace_and_as_writing_finds_it() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    write(&path("taken"), "kept").expect("written");
+    write(&path("locked"), "kept").expect("written");
+    fs::set_permissions(path("locked"), fs::Permissions::from_mode(0o400)).expect("mine");
+    fs::create_dir(path("inside")).expect("made");
+    for (link, target) in [
+        ("circle", "circle"),
+        ("to_folder", "inside"),
+        ("to_nowhere", "missing/file"),
+        ("to_new", "inside/new"),
+    ] {
+        symlink(target, path(link)).expect("linked");
+    }
+    let (longest, too_long) = ("n".repeat(255), "n".repeat(256));
+    let before = names(folder.path());
+    for (name, is_good) in [
+        ("new", true),
+        ("taken", true),
+        ("to_new", true),
+        (&longest, true),
+        (&too_long, false),
+        ("inside", false),
+        ("missing/new", false),
+        ("taken/new", false),
+        ("circle", false),
+        ("to_folder", false),
+        ("to_nowhere", false),
+    ] {
+        assert_eq!(check(&path(name)).is_ok(), is_good, "{name}");
+    }
+    // A superuser may write what nobody may.
+    let locked = File::options().append(true).open(path("locked")).is_ok();
+    assert_eq!(check(&path("locked")).is_ok(), locked);
+    assert_eq!(names(folder.path()), before);
+    assert_eq!(read(&path("taken")).expect("read"), b"kept");
+}
+
+#[test]
+fn a_link_stays_and_the_file_behind_it_is_replaced() {
+    let folder = folder();
+    let (link, inner) = (folder.path().join("link"), folder.path().join("inner"));
+    fs::create_dir(&inner).expect("made");
+    let file = inner.join("file");
+    write(&file, "old").expect("written");
+    symlink("inner/file", &link).expect("linked");
+    write(&link, "new").expect("written");
+    assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+    assert_eq!(read(&file).expect("read"), b"new");
+
+    let dangling = folder.path().join("dangling");
+    symlink("inner/later", &dangling).expect("linked");
+    write(&dangling, "made").expect("written");
+    assert_eq!(read(&inner.join("later")).expect("read"), b"made");
+    assert_eq!(names(&inner), ["file", "later"]);
+}
+
+#[test]
+fn links_in_a_circle_are_an_error() {
+    let folder = folder();
+    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    symlink(&b, &a).expect("linked");
+    symlink(&a, &b).expect("linked");
+    let error = write(&a, "x").expect_err("no end").to_string();
+    assert!(error.contains("circle"), "{error}");
+}
+
+#[test]
+fn permissions_stay_and_new_files_have_those_of_any_other() {
+    let folder = folder();
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+    let path = folder.path().join("secret");
+    write(&path, "old").expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("set");
+    write(&path, "new").expect("written");
+    assert_eq!(mode(&path), 0o640);
+
+    let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
+    write(&ours, "x").expect("written");
+    fs::write(&theirs, "x").expect("written");
+    assert_eq!(mode(&ours), mode(&theirs));
+}
+
+#[test]
+fn a_pipe_is_written_to_and_stays_one() {
+    let folder = folder();
+    let pipe = pipe(folder.path());
+    let reader = Command::new("cat")
+        .arg(&pipe)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("cat");
+    write(&pipe, "through").expect("written");
+    let output = reader.wait_with_output().expect("cat ends");
+    assert_eq!(output.stdout, b"through");
+    assert!(fs::metadata(&pipe).expect("there").file_type().is_fifo());
+}
+
+#[test]
+fn a_device_is_written_to_and_stays_one() {
+    let folder = folder();
+    // By a link, so that a fault would replace that and not the machine's device.
+    let link = folder.path().join("null");
+    symlink("/dev/null", &link).expect("linked");
+    write(&link, "nowhere").expect("written");
+    let metadata = fs::metadata("/dev/null").expect("there");
+    assert!(metadata.file_type().is_char_device());
+    assert_eq!(names(folder.path()), ["null"]);
+    let full = folder.path().join("full");
+    symlink("/dev/full", &full).expect("linked");
+    let error = write(&full, "too much").expect_err("full");
+    assert_eq!(error.kind(), ErrorKind::StorageFull);
+}
+
+#[test]
+fn places_that_cannot_be_written_to_are_errors_in_the_systems_words() {
+    let folder = folder();
+    let error = write(folder.path(), "x").expect_err("a folder");
+    assert_eq!(error.kind(), ErrorKind::IsADirectory);
+    let error = write(&folder.path().join("missing/file"), "x").expect_err("no folder");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(error.to_string(), "No such file or directory (os error 2)");
+    assert!(names(folder.path()).is_empty());
+}
+
+#[test]
+fn names_as_long_as_names_may_be_can_be_replaced() {
+    let folder = folder();
+    let path = folder.path().join("n".repeat(255));
+    write(&path, "long").expect("written");
+    assert_eq!(read(&path).expect("read"), b"long");
+}
