@@ -237,8 +237,9 @@ void stand_in::forget_driver_state() {
 }
 
 #define API extern "C" __attribute__((visibility("default"))) Result
-// Every function: lock, write down, fail if told to.
+// Every function: wait if held, lock, write down, fail if told to.
 #define ENTER(name, ...)                                        \
+  pass(#name);                                                  \
   std::lock_guard<std::mutex> guard(lock);                      \
   if (Result code = enter(#name, ##__VA_ARGS__)) return code
 // As ENTER for what needs a context that works.
@@ -248,6 +249,7 @@ void stand_in::forget_driver_state() {
   if (sticky != 0) return sticky
 // As ENTER_CONTEXT for what gives back: it does so even when it reports an error.
 #define ENTER_GIVING_BACK(name, ...)                            \
+  pass(#name);                                                  \
   std::lock_guard<std::mutex> guard(lock);                      \
   Result told = enter(#name, ##__VA_ARGS__);                    \
   if (current_context != as_handle(CONTEXT)) return INVALID_CONTEXT; \

@@ -2,6 +2,9 @@
 
 #include "record.h"
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +24,26 @@ std::vector<std::string> violations;
 Fault by_number, by_name;
 long allocations_left = -1, kernels_left = -1;
 int kernel_code = 0;
+
+// A call that waits where it enters the driver, for tests of what other threads do meanwhile.
+struct Hold {
+  std::mutex lock;
+  std::condition_variable changed;
+  std::string name;      // the function, none if empty
+  bool is_held = false;  // a thread waits here
+  unsigned long n_let_go = 0;
+};
+Hold hold;
+std::atomic<bool> has_hold{false};
+
+void let_go() {
+  std::lock_guard<std::mutex> guard(hold.lock);
+  hold.name.clear();
+  hold.is_held = false;
+  has_hold = false;
+  ++hold.n_let_go;
+  hold.changed.notify_all();
+}
 
 // Counts one down; true when it was the one.
 bool is_now(long& left) { return left >= 0 && left-- == 0; }
@@ -57,6 +80,16 @@ struct Process {
 
 Persona persona() { return posed; }
 
+void pass(const char* call) {
+  if (!has_hold) return;
+  std::unique_lock<std::mutex> guard(hold.lock);
+  if (hold.name != call || hold.is_held) return;
+  hold.is_held = true;
+  hold.changed.notify_all();
+  unsigned long before = hold.n_let_go;
+  hold.changed.wait(guard, [=] { return hold.n_let_go != before; });
+}
+
 int enter(const char* call, const std::string& detail) {
   calls.push_back(detail.empty() ? call : std::string(call) + ' ' + detail);
   if (is_now(by_number.calls_left)) return by_number.code;
@@ -76,6 +109,7 @@ using namespace stand_in;
 extern "C" {
 
 void stand_in_pose(int which) {
+  let_go();
   std::lock_guard<std::mutex> guard(lock);
   forget_driver_state();
   posed = which == CARD ? CARD : SPARK;
@@ -106,6 +140,22 @@ void stand_in_fail_kernel(long nth, int code) {
   kernels_left = nth;
   kernel_code = code;
 }
+
+// The next call of this function waits until it is let go.
+void stand_in_hold(const char* name) {
+  std::lock_guard<std::mutex> guard(hold.lock);
+  hold.name = name;
+  hold.is_held = false;
+  has_hold = true;
+}
+
+// Waits until a call is held; 0 if none was within this time.
+int stand_in_await_held(unsigned ms) {
+  std::unique_lock<std::mutex> guard(hold.lock);
+  return hold.changed.wait_for(guard, std::chrono::milliseconds(ms), [] { return hold.is_held; });
+}
+
+void stand_in_let_go() { let_go(); }
 
 std::size_t stand_in_n_calls() {
   std::lock_guard<std::mutex> guard(lock);

@@ -12,6 +12,8 @@ extern std::mutex lock;
 enum Persona { SPARK = 0, CARD = 1 };
 Persona persona();
 
+// Waits if this call is the one that is held; before `lock` is taken, so that others go on.
+void pass(const char* call);
 // Writes a call down; returns the code it must fail with, 0 if none. `detail` may be empty.
 int enter(const char* call, const std::string& detail = {});
 // Writes down that a program broke a rule of the driver; tests expect none.

@@ -6,7 +6,8 @@
 //!                                                                 /libcuda.so  libnvrtc.so*
 //! StandInDriver::load(&build) ──> the names above are open, so whoever asks for them by
 //!                                 name gets these; a started program: LD_LIBRARY_PATH
-//! driver.pose(Persona::Card)  ──> nothing has happened yet; faults are set, the record read
+//! driver.pose(Persona::Card)  ──> nothing has happened yet; faults are set, calls held, the
+//!                                 record read
 //! ```
 //!
 //! With `SPARK_STAND_IN_SANITIZE=1` it is built with the address and undefined-behaviour
@@ -19,7 +20,7 @@
 
 mod build;
 
-use std::ffi::{CString, c_char, c_int, c_long};
+use std::ffi::{CString, c_char, c_int, c_long, c_uint};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -89,6 +90,9 @@ struct Functions {
     fail_named: unsafe extern "C" fn(*const c_char, c_long, c_int),
     fail_allocation: unsafe extern "C" fn(c_long),
     fail_kernel: unsafe extern "C" fn(c_long, c_int),
+    hold: unsafe extern "C" fn(*const c_char),
+    await_held: unsafe extern "C" fn(c_uint) -> c_int,
+    let_go: unsafe extern "C" fn(),
     n_calls: unsafe extern "C" fn() -> usize,
     calls: unsafe extern "C" fn(*mut u8, usize) -> usize,
     violations: unsafe extern "C" fn(*mut u8, usize) -> usize,
@@ -127,6 +131,9 @@ impl StandInDriver {
             fail_named: symbol(library, "stand_in_fail_named")?,
             fail_allocation: symbol(library, "stand_in_fail_allocation")?,
             fail_kernel: symbol(library, "stand_in_fail_kernel")?,
+            hold: symbol(library, "stand_in_hold")?,
+            await_held: symbol(library, "stand_in_await_held")?,
+            let_go: symbol(library, "stand_in_let_go")?,
             n_calls: symbol(library, "stand_in_n_calls")?,
             calls: symbol(library, "stand_in_calls")?,
             violations: symbol(library, "stand_in_violations")?,
@@ -197,6 +204,32 @@ impl Posed<'_> {
     pub fn fail_kernel(&self, nth: usize, code: i32) {
         // SAFETY: as above.
         unsafe { (self.functions.fail_kernel)(number(nth), code) };
+    }
+
+    /// Lets the next call of this function wait where it enters the driver, until
+    /// [`Posed::let_go`]. Calls of other functions, and later ones of this, go on meanwhile.
+    pub fn hold(&self, name: &str) {
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: the text ends with NUL and is copied.
+        unsafe { (self.functions.hold)(name.as_ptr()) };
+    }
+
+    /// Waits until a thread is held.
+    ///
+    /// # Panics
+    ///
+    /// If none is within ten seconds.
+    #[track_caller]
+    pub fn await_held(&self) {
+        // SAFETY: the type is that of `driver/record.cpp`.
+        let is_held = unsafe { (self.functions.await_held)(10_000) } != 0;
+        assert!(is_held, "nobody called what is held");
+    }
+
+    /// Lets the thread that is held go on, and holds nobody any more.
+    pub fn let_go(&self) {
+        // SAFETY: as above.
+        unsafe { (self.functions.let_go)() };
     }
 
     /// Calls so far.

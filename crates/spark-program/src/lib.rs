@@ -1,0 +1,144 @@
+//! What every program of this workspace does alike, so that an example is its idea alone.
+//!
+//! ```text
+//! run(main) ── closed pipe ends the process quietly         signals
+//!          ├── options by clap; --help, wrong ones: exit 2
+//!          ├── the log on stderr, as much as DEBUG says     log
+//!          ├── Ctrl-C waits for a file being written        signals, output
+//!          ├── a place for it is asked for before the work  place
+//!          └── main: its error is one sentence, exit 1      failure
+//! ```
+//!
+//! ```no_run
+//! /// Counts to a number.
+//! #[derive(clap::Parser)]
+//! struct Arguments {
+//!     /// Where to stop
+//!     #[arg(value_parser = spark_program::count(1, 1_000_000))]
+//!     end: usize,
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     spark_program::run(|arguments: Arguments| {
+//!         (1..=arguments.end).for_each(|n| println!("{n}"));
+//!         Ok(())
+//!     })
+//! }
+//! ```
+//!
+//! Not published: libraries never print, install no subscriber and catch no signal.
+//! Deliberately absent: anything that only one program needs.
+
+mod arguments;
+mod failure;
+pub mod input;
+mod log;
+pub mod output;
+pub mod place;
+mod printable;
+mod progress;
+mod signals;
+
+use std::error::Error;
+use std::process::{ExitCode, Termination};
+
+use clap::Parser;
+use spark_hal::config::{CUDA, Config, CudaUse, DEVICE, DeviceChoice, config};
+
+pub use arguments::{count, number};
+pub use failure::{About, Usage, about, tell, with_causes};
+pub use printable::printable;
+pub use progress::progress;
+pub use signals::{postponed, sleep};
+
+/// What differs between programs.
+#[derive(Debug, Clone, Copy)]
+pub struct Manners {
+    /// Exit code for wrong usage; clap's is 2.
+    pub wrong_usage: u8,
+    /// Whether `CUDA=1` without CUDA, and `SPARK_DEVICE=cuda` in a program for the CPU, end the
+    /// program with an error. Not for programs that say what is wrong with CUDA.
+    pub keeps_promise_of_cuda: bool,
+    /// Where its work runs.
+    pub devices: Devices,
+}
+
+/// Which devices the work of a program can run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Devices {
+    /// The CPU alone. Asked for a GPU, the program ends with an error.
+    Cpu,
+    /// Those that it opens itself, which is an error where they cannot be had.
+    AsOpened,
+}
+
+impl Default for Manners {
+    fn default() -> Self {
+        Self {
+            wrong_usage: 2,
+            keeps_promise_of_cuda: true,
+            devices: Devices::Cpu,
+        }
+    }
+}
+
+/// Parses the command line, sets the process up, runs `main`, and says how it went.
+///
+/// The process ends with 0, with `main`'s own code, with 1 after an error, or with 2 for wrong
+/// usage: options that clap refuses, and [`Usage`] from `main`. A closed pipe and Ctrl-C end it
+/// by their signal, as programs without a handler end.
+pub fn run<A: Parser, T: Termination>(
+    main: impl FnOnce(A) -> Result<T, Box<dyn Error>>,
+) -> ExitCode {
+    run_with(Manners::default(), main)
+}
+
+/// As [`run`], for a program that differs from the others.
+pub fn run_with<A: Parser, T: Termination>(
+    manners: Manners,
+    main: impl FnOnce(A) -> Result<T, Box<dyn Error>>,
+) -> ExitCode {
+    signals::end_quietly_on_a_closed_pipe();
+    failure::say_in_one_sentence_that_output_cannot_be_written();
+    let arguments = match A::try_parse() {
+        Ok(arguments) => arguments,
+        Err(told) => {
+            // Help goes to stdout, mistakes to stderr; when neither can be written to there is
+            // nobody to tell.
+            let _ = told.print();
+            return if told.use_stderr() {
+                ExitCode::from(manners.wrong_usage)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    log::install();
+    signals::let_files_be_finished();
+    if manners.keeps_promise_of_cuda
+        && let Err(why) = check_devices(manners.devices, config())
+    {
+        tell(format_args!("error: {why}"));
+        return ExitCode::FAILURE;
+    }
+    match main(arguments) {
+        Ok(value) => value.report(),
+        Err(error) => failure::report(error.as_ref(), manners.wrong_usage),
+    }
+}
+
+/// A device that the environment asks for is had, or refused with a reason: never replaced.
+fn check_devices(devices: Devices, config: &Config) -> Result<(), String> {
+    let requires = |why: String| format!("{}=1 requires CUDA: {why}", CUDA.name);
+    spark_hal::cuda::check_required().map_err(|why| requires(why.to_string()))?;
+    let why = "this program works on the CPU only";
+    match (devices, config.device, config.cuda) {
+        (Devices::Cpu, DeviceChoice::Cuda(number), _) => {
+            let number = number.map(|number| format!(":{number}"));
+            let number = number.unwrap_or_default();
+            Err(format!("{}=cuda{number} cannot be had: {why}", DEVICE.name))
+        }
+        (Devices::Cpu, DeviceChoice::Auto, CudaUse::Require) => Err(requires(why.to_owned())),
+        _ => Ok(()),
+    }
+}
