@@ -86,7 +86,9 @@ pub const CUDA: Declaration = Declaration {
     accepts: "`0` or `1`",
     default: "",
     default_meaning: "not set: CUDA is used if it is there",
-    doc: "`0` never uses CUDA; `1` requires it: a program that cannot have it ends with an error.",
+    doc: "`0` never uses CUDA; `1` requires it: a program that cannot have it, or that works on the \
+          CPU only, ends with an error. `detect`, `doctor` and `gpu_monitor`, which say what is wrong \
+          with CUDA, run all the same.",
     audience: Audience::Users,
 };
 
@@ -96,7 +98,9 @@ pub const DEVICE: Declaration = Declaration {
     accepts: "`auto`, `cpu`, `cuda`, `cuda:N`",
     default: "auto",
     default_meaning: "",
-    doc: "Where work runs: the CPU, the best GPU, or CUDA device number N.",
+    doc: "Where work runs: the CPU, the best GPU, or CUDA device number N. A GPU that is asked for \
+          here and cannot be had is an error, as with `CUDA=1`: it is not there, `CUDA=0` is set, or \
+          the program works on the CPU only. `auto` logs why it is the CPU.",
     audience: Audience::Users,
 };
 
@@ -106,7 +110,9 @@ pub const DEBUG: Declaration = Declaration {
     accepts: "`0`, `1`, `2`, `3`",
     default: "0",
     default_meaning: "",
-    doc: "How much is logged: `0` warnings, `1` information, `2` debugging, `3` everything.",
+    doc: "How much every program logs on stderr: `0` warnings, `1` also information (such as why \
+          work runs on the CPU), `2` also debugging, with the module, `3` everything. The log is \
+          coloured where stderr is a terminal and `NO_COLOR` is not set.",
     audience: Audience::Users,
 };
 
@@ -166,8 +172,9 @@ pub const DECLARATIONS: [&Declaration; 10] = [
 ];
 
 /// Variables of other software that are only looked at: name and why.
-pub const FOREIGN: [(&str, &str); 8] = [
+pub const FOREIGN: [(&str, &str); 9] = [
     ("HOME", "the user's cache and Python packages"),
+    ("NO_COLOR", "set to anything: programs log without colours"),
     ("XDG_CACHE_HOME", "the user's cache"),
     (
         "VIRTUAL_ENV",
@@ -247,7 +254,7 @@ pub struct Config {
 
 /// A variable whose value was not understood; its default is used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name}=`{got}` is not understood (accepts {accepts}); using the default `{default}`")]
+#[error("{name}=`{got}` is not understood (accepts {accepts}); using the default: {default}")]
 pub struct InvalidValue {
     /// The variable.
     pub name: &'static str,
@@ -255,8 +262,8 @@ pub struct InvalidValue {
     pub got: String,
     /// What it accepts.
     pub accepts: &'static str,
-    /// What is used instead.
-    pub default: &'static str,
+    /// What is used instead, in the words of `docs/environment.md`.
+    pub default: String,
 }
 
 impl Config {
@@ -280,7 +287,8 @@ impl Config {
         (config, environment.into_invalid())
     }
 
-    /// Reads the process environment, logging a warning for every invalid value.
+    /// Reads the process environment, logging a warning for every invalid value and for an
+    /// experimental precision; as information, which variable switches DGX Spark features off.
     #[must_use]
     pub fn from_env() -> Self {
         let (config, invalid) = Self::read(|name| std::env::var_os(name));
@@ -294,6 +302,11 @@ impl Config {
                 "{}={precision} is experimental: compare its outputs with fp32",
                 PRECISION.name
             );
+        }
+        if config.dgx_disabled {
+            tracing::info!("{}=1: DGX Spark features are not used", DISABLE_DGX.name);
+        } else if !config.dgx_enabled {
+            tracing::info!("{}=0: DGX Spark features are not used", DGX_ENABLED.name);
         }
         config
     }

@@ -48,7 +48,8 @@ fn section(page: &mut String, title: &str, audience: Audience) {
     }
 }
 
-fn default_words(declaration: &Declaration) -> String {
+/// The default as a reader of the page or of a warning is told it.
+pub(super) fn default_words(declaration: &Declaration) -> String {
     if declaration.default_meaning.is_empty() {
         format!("`{}`", declaration.default)
     } else {

@@ -43,7 +43,7 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
                     name: declaration.name,
                     got: quote(&text),
                     accepts: declaration.accepts,
-                    default: declaration.default,
+                    default: super::page::default_words(declaration),
                 });
             }
         }

@@ -73,6 +73,13 @@ fn invalid_words_fall_back_and_are_named() {
     let named: Vec<&str> = invalid.iter().map(|value| value.name).collect();
     assert_eq!(named, wrong.map(|(name, _)| name));
     assert!(invalid[2].to_string().contains("`int8`"), "{}", invalid[2]);
+    for value in &invalid {
+        let text = value.to_string();
+        assert!(
+            !text.contains("``") && !text.ends_with(": "),
+            "says nothing about the default: {text}"
+        );
+    }
 }
 
 #[test]

@@ -100,6 +100,20 @@ impl Facts {
         self.machine.is_dgx_spark()
     }
 
+    /// Whether anything could be read that tells one machine from another.
+    pub(super) fn has_signs(&self) -> bool {
+        let dmi = ["product_family", "product_name", "sys_vendor", "board_name"];
+        dmi.iter().any(|name| {
+            self.root
+                .line(&format!("/sys/class/dmi/id/{name}"))
+                .is_value()
+        }) || self.root.entries("/sys/bus/pci/devices").is_value()
+            || self.root.exists("/proc/device-tree/model")
+            || self.root.exists("/sys/firmware/devicetree/base/model")
+            || !self.machine.platform.evidence.is_empty()
+            || !self.machine.gpus.is_empty()
+    }
+
     /// A variable that is set to something.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.environment

@@ -7,6 +7,10 @@
 //! Report --> text, JSON
 //! ```
 //!
+//! A check passes only what it has looked at. An idle GPU says nothing of its clocks under load, an
+//! unreadable file nothing of what stands in it: those are "not examined", with what it would take, and
+//! counted apart.
+//!
 //! A check reads files and what the drivers said; it starts no process and needs no
 //! root. Its id never changes meaning. Every finding has its evidence (where, what it
 //! said), a fix, and a source. Serial numbers and UUIDs are never read, and whatever
@@ -80,13 +84,16 @@ pub struct Finding {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Verdict {
-    /// Nothing is the matter.
+    /// The thing was looked at, and nothing is the matter.
     Passed,
+    /// The thing was not looked at, and what that would take: it is idle, cannot be read, or does not
+    /// answer. It may be well or not.
+    NotExamined(String),
     /// The check says nothing about this machine, and why.
     NotApplicable(String),
     /// Something is the matter.
     Found(Finding),
-    /// The check did not end in time.
+    /// The check did not end in time; counted with what was not examined.
     TimedOut,
 }
 
@@ -153,13 +160,13 @@ impl Report {
         Some(&outcome.verdict)
     }
 
-    /// For people: the worst first, passed checks only counted.
+    /// For people: the worst first, then what was not examined; passed checks are only counted.
     #[must_use]
     pub fn to_text(&self) -> String {
         render::text(self)
     }
 
-    /// For programs: every check with its outcome, schema `spark-doctor/1`.
+    /// For programs: every check with its outcome, schema `spark-doctor/2`.
     #[must_use]
     pub fn to_json(&self) -> String {
         render::json(self)
@@ -203,8 +210,16 @@ fn run_in_time(check: &'static Check, facts: &Arc<Facts>, limit: Duration) -> Ve
             let _ = done.send((check.run)(&facts));
         });
     match spawned {
-        Ok(_) => is_done.recv_timeout(limit).unwrap_or(Verdict::TimedOut),
-        Err(error) => Verdict::NotApplicable(format!("the system refuses a thread: {error}")),
+        Ok(_) => match is_done.recv_timeout(limit) {
+            Ok(verdict) => verdict,
+            Err(mpsc::RecvTimeoutError::Timeout) => Verdict::TimedOut,
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Verdict::NotExamined("needs a check without a fault: this one panicked".to_owned())
+            }
+        },
+        Err(error) => {
+            Verdict::NotExamined(format!("needs a thread, which the system refuses: {error}"))
+        }
     }
 }
 

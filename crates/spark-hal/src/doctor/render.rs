@@ -21,6 +21,17 @@ pub(super) fn text(report: &Report) -> String {
             ));
         }
     }
+    let not_examined = report.outcomes.iter().filter_map(|outcome| {
+        let Verdict::NotExamined(why) = &outcome.verdict else {
+            return None;
+        };
+        Some(format!("  {}: {why}\n", outcome.check.id))
+    });
+    let not_examined: String = not_examined.collect();
+    if !not_examined.is_empty() {
+        text.push_str("\nnot examined\n");
+        text.push_str(&not_examined);
+    }
     text.push_str(&format!("\n{}\n", counts(report)));
     text
 }
@@ -39,7 +50,7 @@ fn write_finding(text: &mut String, check: &Check, finding: &Finding) {
     ));
 }
 
-/// `1 error, 2 warnings, 0 notes; 12 checks passed, 20 do not apply`
+/// `1 error, 2 warnings, 0 notes; 12 checks passed, 3 not examined, 20 do not apply here`
 fn counts(report: &Report) -> String {
     let found = |severity| {
         report
@@ -56,11 +67,12 @@ fn counts(report: &Report) -> String {
     };
     let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
     format!(
-        "{}, {}, {}; {} passed, {} do not apply here",
+        "{}, {}, {}; {} passed, {} not examined, {} do not apply here",
         plural(found(Severity::Error), "error"),
         plural(found(Severity::Warning), "warning"),
         plural(found(Severity::Note), "note"),
         plural(of(|verdict| *verdict == Verdict::Passed), "check"),
+        of(|verdict| matches!(verdict, Verdict::NotExamined(_) | Verdict::TimedOut)),
         of(|verdict| matches!(verdict, Verdict::NotApplicable(_))),
     )
 }
@@ -74,6 +86,7 @@ pub(super) fn json(report: &Report) -> String {
         let object = match &outcome.verdict {
             Verdict::Passed => object.text("outcome", "passed"),
             Verdict::TimedOut => object.text("outcome", "timed_out"),
+            Verdict::NotExamined(why) => object.text("outcome", "not_examined").text("reason", why),
             Verdict::NotApplicable(why) => {
                 object.text("outcome", "not_applicable").text("reason", why)
             }
@@ -87,9 +100,33 @@ pub(super) fn json(report: &Report) -> String {
         object.text("source", check.source).finish()
     });
     Object::new()
-        .text("schema", "spark-doctor/1")
+        .text("schema", "spark-doctor/2")
         .text("machine", &report.machine)
+        .raw("counts", &json_counts(report))
         .raw("checks", &array(outcomes))
+        .finish()
+}
+
+/// How many checks had each outcome; a check out of time is not examined.
+fn json_counts(report: &Report) -> String {
+    let of = |wanted: fn(&Verdict) -> bool| {
+        let wanted = report
+            .outcomes
+            .iter()
+            .filter(|outcome| wanted(&outcome.verdict));
+        wanted.count() as u64
+    };
+    Object::new()
+        .number("passed", of(|verdict| *verdict == Verdict::Passed))
+        .number("found", of(|verdict| matches!(verdict, Verdict::Found(_))))
+        .number(
+            "not_examined",
+            of(|verdict| matches!(verdict, Verdict::NotExamined(_) | Verdict::TimedOut)),
+        )
+        .number(
+            "not_applicable",
+            of(|verdict| matches!(verdict, Verdict::NotApplicable(_))),
+        )
         .finish()
 }
 

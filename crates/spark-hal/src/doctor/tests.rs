@@ -36,8 +36,9 @@ fn a_check_that_hangs_or_panics_costs_its_limit_at_most() {
     let limit = Duration::from_millis(100);
     let begin = Instant::now();
     assert_eq!(run_in_time(&HANGS, &facts, limit), Verdict::TimedOut);
-    assert_eq!(run_in_time(&PANICS, &facts, limit), Verdict::TimedOut);
-    assert!(begin.elapsed() < Duration::from_secs(2));
+    let panicked = run_in_time(&PANICS, &facts, CHECK_LIMIT);
+    assert!(matches!(panicked, Verdict::NotExamined(_)), "{panicked:?}");
+    assert!(begin.elapsed() < Duration::from_secs(4));
 }
 
 #[test]

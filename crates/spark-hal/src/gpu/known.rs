@@ -52,9 +52,35 @@ pub fn is_gb10_name(name: &str, compute: ComputeCapability) -> bool {
     has_word("GB10") || (has_word("B10") && compute == ComputeCapability::GB10)
 }
 
+/// Whether a driver's device name is one of a GPU that works in the machine's memory: GB10, N1X, and
+/// the GPUs of Jetson, whose names are those of their chips.
+///
+/// Full words count only; the names of the Jetson GPUs are those of NVIDIA's `nvgpu` driver and of its
+/// CUDA samples (`Orin`, `Xavier`, `NVIDIA Thor`).
+#[must_use]
+pub fn is_unified_name(name: &str) -> bool {
+    name.split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| ["GB10", "N1X", "Orin", "Xavier", "Thor", "nvgpu"].contains(&word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_unified_gpus_are_whole_words() {
+        for name in ["NVIDIA GB10", "Orin (nvgpu)", "NVIDIA Thor", "NVIDIA N1X"] {
+            assert!(is_unified_name(name), "{name}");
+        }
+        for name in [
+            "NVIDIA GH200 480GB",
+            "NVIDIA GB100",
+            "NVIDIA GeForce RTX 5090",
+            "Authority",
+        ] {
+            assert!(!is_unified_name(name), "{name}");
+        }
+    }
 
     #[test]
     fn only_the_whole_word_is_gb10() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! CUDA attribute "integrated"                1 -> unified     0 -> own
-//! else PCI numbers of GB10 or N1X              -> unified
+//! else PCI numbers or name of GB10, N1X, Tegra -> unified
 //! else NVML memory query "not supported"       -> unified     (documented below)
 //! else NVML memory query with a total > 0      -> own
 //! else                                         -> unknown, with the reason
@@ -47,7 +47,7 @@ pub enum GpuMemory {
     },
 }
 
-/// NVML's memory figures. In bytes.
+/// NVML's memory figures of a GPU with its own memory. In bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MemoryFigures {
@@ -125,7 +125,8 @@ fn is_unified(parts: &Parts) -> Option<bool> {
     let is_known = parts.pci.as_ref().is_some_and(|pci| {
         known::is_gb10_pci(pci.vendor, pci.device) || known::is_n1x_pci(pci.vendor, pci.device)
     });
-    if is_known {
+    let name = parts.nvml.as_ref().and_then(|nvml| nvml.name.as_value());
+    if is_known || name.is_some_and(|name| known::is_unified_name(name)) {
         return Some(true);
     }
     if parts.cuda.is_some() {

@@ -7,12 +7,8 @@ use crate::json::{Object, array, quoted};
 use crate::nvml::{GpuProcess, ThrottleReason};
 use crate::reading::Reading;
 
-const HEADER: &str = "at_ms,gpu,utilization_percent,memory_used_bytes,temperature_c,power_mw,\
-    power_limit_mw,sm_clock_mhz,memory_clock_mhz,performance_state,throttle,energy_mj,\
-    machine_available_bytes,n_processes,failures\n";
-
 pub(super) fn csv(samples: &[Sample]) -> String {
-    let mut text = HEADER.to_owned();
+    let mut text = format!("{}\n", Sample::CSV_HEADER);
     for sample in samples {
         text.push_str(&row(sample));
         text.push('\n');
@@ -86,12 +82,28 @@ fn field(text: &str) -> String {
 }
 
 impl Sample {
+    /// Names of the columns of [`Self::to_csv_row`], without a line end.
+    pub const CSV_HEADER: &str = "at_ms,gpu,utilization_percent,memory_used_bytes,temperature_c,power_mw,\
+        power_limit_mw,sm_clock_mhz,memory_clock_mhz,performance_state,throttle,energy_mj,\
+        machine_available_bytes,n_processes,failures";
+
+    /// Comma-separated values, without a line end; an unknown value is an empty cell, and the last
+    /// column tells what failed.
+    #[must_use]
+    pub fn to_csv_row(&self) -> String {
+        row(self)
+    }
+
     /// One JSON object: a value, `null` for "not supported", `{"failed": why}`.
     #[must_use]
     pub fn to_json(&self) -> String {
         let object = Object::new()
             .number("at_ms", self.at_ms)
-            .number("gpu", u64::from(self.gpu));
+            .number("gpu", u64::from(self.gpu))
+            .raw(
+                "unified_memory",
+                if self.is_unified { "true" } else { "false" },
+            );
         let object = match &self.readings {
             Err(why) => object.text("failed", why),
             Ok(readings) => {

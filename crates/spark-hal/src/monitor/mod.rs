@@ -8,7 +8,7 @@
 //!
 //! The buffer keeps the newest samples and counts those it had to drop. Stopping never
 //! waits for the driver. On unified memory the GPU's memory is the machine's, so every
-//! sample carries that too.
+//! sample carries that too, and NVML's figures, where there are any, are left out.
 
 mod export;
 mod summary;
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 pub use summary::{MetricSummary, Summary};
 
+use crate::gpu::Gpu;
+use crate::machine::{Machine, Sources};
 use crate::memory::Memory;
 use crate::nvml::{self, GpuProcess, GpuSample, NvmlApi};
 use crate::reading::{Failure, Reading};
@@ -33,6 +35,9 @@ pub struct Sample {
     pub at_ms: u64,
     /// NVML's number of the GPU.
     pub gpu: u32,
+    /// Whether it works in the machine's memory. NVML's memory figures are then not kept: they are
+    /// those of no memory (an N1X answered 8128 MiB).
+    pub is_unified: bool,
     /// What NVML told, or why it told nothing.
     pub readings: Result<GpuSample, String>,
     /// Processes that use the GPU.
@@ -49,6 +54,7 @@ impl Sample {
     #[must_use]
     pub fn memory_used_bytes(&self) -> Reading<u64> {
         let own = match &self.readings {
+            Ok(_) if self.is_unified => Reading::NotSupported,
             Ok(readings) => readings.memory.clone(),
             Err(why) => {
                 return Reading::Failed(Failure::Call {
@@ -94,6 +100,12 @@ impl Default for MonitorOptions {
     }
 }
 
+/// NVML's numbers of the GPUs that work in the machine's memory.
+fn unified(gpus: &[Gpu]) -> Vec<u32> {
+    let unified = gpus.iter().filter(|gpu| gpu.is_unified());
+    unified.filter_map(|gpu| gpu.nvml_index).collect()
+}
+
 /// NVML itself averages over about this long; looking more often repeats its answers.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -102,6 +114,8 @@ pub struct Sampler {
     nvml: Box<dyn NvmlApi + Send>,
     root: Root,
     gpus: Vec<u32>,
+    /// Those of all GPUs that work in the machine's memory.
+    unified: Vec<u32>,
     begin: Instant,
 }
 
@@ -112,10 +126,13 @@ impl Sampler {
     ///
     /// Why NVML cannot be asked: no library, no driver, no answer in time.
     pub fn open(gpus: &[u32]) -> Result<Self, Failure> {
-        Self::with(Box::new(nvml::open()?), Root::host(), gpus)
+        let mut sampler = Self::with(Box::new(nvml::open()?), Root::host(), gpus)?;
+        // CUDA knows of every GPU whether it is integrated.
+        sampler.unified = unified(&crate::machine().gpus);
+        Ok(sampler)
     }
 
-    /// Watches through this NVML and this root.
+    /// Watches through this NVML and this root, which also tell which GPUs work in the machine's memory.
     ///
     /// # Errors
     ///
@@ -135,25 +152,39 @@ impl Sampler {
         } else {
             gpus.to_vec()
         };
+        let sources = Sources {
+            nvml: Ok(&*nvml),
+            ..Sources::files(root.clone())
+        };
+        let unified = unified(&Machine::read(&sources).gpus);
         Ok(Self {
             nvml,
             root,
             gpus,
+            unified,
             begin: Instant::now(),
         })
     }
 
     /// One look at every GPU.
     pub fn look(&mut self) -> Vec<Sample> {
-        let memory = Memory::read(&self.root).meminfo;
+        let memory = Memory::read(&self.root);
         let at_ms = u64::try_from(self.begin.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let sample = |gpu: &u32| Sample {
-            at_ms,
-            gpu: *gpu,
-            readings: self.nvml.sample(*gpu).map_err(|why| why.to_string()),
-            processes: self.nvml.processes(*gpu),
-            machine_total_bytes: memory.total_bytes.clone(),
-            machine_available_bytes: memory.available_bytes.clone(),
+        let sample = |gpu: &u32| {
+            let is_unified = self.unified.contains(gpu);
+            let mut readings = self.nvml.sample(*gpu).map_err(|why| why.to_string());
+            if let (true, Ok(readings)) = (is_unified, &mut readings) {
+                readings.memory = Reading::NotSupported;
+            }
+            Sample {
+                at_ms,
+                gpu: *gpu,
+                is_unified,
+                readings,
+                processes: self.nvml.processes(*gpu),
+                machine_total_bytes: memory.meminfo.total_bytes.clone(),
+                machine_available_bytes: memory.available_to_gpu_bytes(),
+            }
         };
         self.gpus.iter().map(sample).collect()
     }

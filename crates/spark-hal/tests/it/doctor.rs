@@ -10,8 +10,8 @@ use crate::posed::{pose, read_with};
 use crate::recorded::{Tree, machine_file, machine_names};
 
 /// A recorded machine whose drivers answer as recorded, with changes to all three.
-struct Patient {
-    tree: Tree,
+pub(crate) struct Patient {
+    pub(crate) tree: Tree,
     nvml: String,
     cuda: Option<String>,
     environment: Vec<(&'static str, &'static str)>,
@@ -22,7 +22,7 @@ fn recorded(machine: &str, file: &str) -> Option<String> {
 }
 
 impl Patient {
-    fn spark() -> Self {
+    pub(crate) fn spark() -> Self {
         Self::of("nvidia-dgx-spark")
     }
 
@@ -35,7 +35,7 @@ impl Patient {
         }
     }
 
-    fn with(self, entries: &str) -> Self {
+    pub(crate) fn with(self, entries: &str) -> Self {
         self.tree.add(entries);
         self
     }
@@ -46,12 +46,12 @@ impl Patient {
         self
     }
 
-    fn variable(mut self, name: &'static str, value: &'static str) -> Self {
+    pub(crate) fn variable(mut self, name: &'static str, value: &'static str) -> Self {
         self.environment.push((name, value));
         self
     }
 
-    fn examine(&self) -> Report {
+    pub(crate) fn examine(&self) -> Report {
         let posed = pose(Age::Current, &self.nvml);
         let machine = read_with(&self.tree, Some(&self.nvml), self.cuda.as_deref());
         let mut facts = Facts::of(self.tree.root(), machine);
@@ -66,7 +66,7 @@ impl Patient {
     }
 
     #[track_caller]
-    fn has(&self, id: &str, severity: Severity, words: &str) {
+    pub(crate) fn has(&self, id: &str, severity: Severity, words: &str) {
         let report = self.examine();
         let Some(Verdict::Found(finding)) = report.verdict(id) else {
             panic!("{id}: {:?}", report.verdict(id));
@@ -80,8 +80,26 @@ impl Patient {
         assert!(text.contains(words), "{text}");
     }
 
+    /// The thing was not looked at, and the reason has these words.
     #[track_caller]
-    fn passes(&self, id: &str) {
+    pub(crate) fn is_not_examined(&self, id: &str, words: &str) {
+        let report = self.examine();
+        let Some(Verdict::NotExamined(why)) = report.verdict(id) else {
+            panic!("{id}: {:?}", report.verdict(id));
+        };
+        assert!(why.contains(words), "{why}");
+        let line = format!("  {id}: {why}");
+        assert!(report.to_text().contains(&line), "{}", report.to_text());
+    }
+
+    /// Without a file or folder of the machine.
+    fn without(self, path: &str) -> Self {
+        self.tree.remove(path);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn passes(&self, id: &str) {
         assert_eq!(self.examine().verdict(id), Some(&Verdict::Passed), "{id}");
     }
 }
@@ -134,6 +152,15 @@ fn platform_cma() {
     Patient::spark()
         .with(&format!("== /proc/meminfo\n{text}"))
         .has("platform.cma", Severity::Warning, "CmaFree");
+    // Memory kept for the next kernel: more is free than there is.
+    let text = "MemTotal: 125513944 kB\nMemAvailable: 118000000 kB\nCmaTotal: 65536 kB\n\
+                CmaFree: 9000000 kB\n";
+    Patient::spark()
+        .with(&format!("== /proc/meminfo\n{text}"))
+        .has("platform.cma", Severity::Warning, "kho=off");
+    Patient::spark()
+        .without("/proc/meminfo")
+        .is_not_examined("platform.cma", "/proc/meminfo");
 }
 
 #[test]
@@ -150,6 +177,9 @@ fn platform_cppc() {
     Patient::spark()
         .with("== /sys/module/cppc_cpufreq/parameters/auto_sel_mode\nN\n")
         .has("platform.cppc", Severity::Warning, "auto_sel_mode");
+    Patient::spark()
+        .with("== /sys/module/cppc_cpufreq/parameters/auto_sel_mode\nperhaps\n")
+        .is_not_examined("platform.cppc", "auto_select");
 }
 
 #[test]
@@ -254,14 +284,38 @@ fn gpu_low_power() {
     busy("611").has("gpu.low-power", Severity::Error, "611 MHz");
     busy("2411").passes("gpu.low-power");
     busy("611 | 2411").passes("gpu.low-power");
-    // A cap that somebody set, and heat, have their own explanations.
+    // A cap that somebody set, and heat, hide what the clocks would be.
     busy("611")
         .nvml("throttle = 0x0", "throttle = 0x2")
-        .passes("gpu.low-power");
+        .is_not_examined("gpu.low-power", "nvidia-smi -rgc");
     busy("611")
         .nvml("temperature = 41", "temperature = 92")
-        .passes("gpu.low-power");
-    Patient::spark().passes("gpu.low-power");
+        .is_not_examined("gpu.low-power", "gpu.hot");
+    busy("not_supported").is_not_examined("gpu.low-power", "clock");
+    // Nothing runs: neither a capped nor a healthy GPU can be told from the other.
+    Patient::spark().is_not_examined("gpu.low-power", "0 % busy");
+    Patient::spark()
+        .nvml("throttle = 0x1", "throttle = 0x4")
+        .is_not_examined("gpu.low-power", "at work");
+    let mut silent = Patient::spark();
+    silent.nvml = "init = no_driver\n".to_owned();
+    silent.is_not_examined("gpu.low-power", "NVML");
+}
+
+#[test]
+fn gpu_spinning() {
+    let busy = |power: &str| {
+        Patient::spark()
+            .nvml("utilization = 0,0", "utilization = 96,0")
+            .nvml("throttle = 0x1", "throttle = 0x0")
+            .nvml("sm_clock = 208", "sm_clock = 2411")
+            .nvml("power_mw = 4500", &format!("power_mw = {power}"))
+    };
+    busy("21000").has("gpu.spinning", Severity::Warning, "21000 mW");
+    busy("74000").passes("gpu.spinning");
+    busy("21000 | 74000").passes("gpu.spinning");
+    busy("not_supported").is_not_examined("gpu.spinning", "power");
+    Patient::spark().is_not_examined("gpu.spinning", "at work");
 }
 
 #[test]
@@ -273,6 +327,12 @@ fn gpu_hot() {
     Patient::spark()
         .nvml("throttle = 0x1", "throttle = 0x40")
         .has("gpu.hot", Severity::Warning, "hardware_thermal");
+    Patient::spark()
+        .nvml("temperature = 41", "temperature = not_supported")
+        .is_not_examined("gpu.hot", "temperature");
+    Patient::spark()
+        .nvml("temperature = 41", "handle = lost")
+        .is_not_examined("gpu.hot", "temperature");
 }
 
 #[test]
@@ -290,6 +350,13 @@ fn gpu_direct_rdma() {
 #[test]
 fn memory_reporting() {
     Patient::spark().has("memory.reporting", Severity::Note, "not supported");
+    // A total that is not the GPU's is a finding, not a pass.
+    Patient::spark()
+        .nvml(
+            "memory = not_supported",
+            "memory = 8522825728,1048576,8521777152",
+        )
+        .has("memory.reporting", Severity::Note, "not the GPU's");
 }
 
 fn meminfo(free_kb: u64, available_kb: u64, more: &str) -> Patient {
@@ -328,6 +395,7 @@ fn memory_pressure() {
     pressure("0.00").passes("memory.pressure");
     pressure("1.25").has("memory.pressure", Severity::Warning, "avg10=1.25");
     pressure("45.00").has("memory.pressure", Severity::Error, "45");
+    Patient::spark().is_not_examined("memory.pressure", "psi=1");
 }
 
 #[test]
@@ -340,6 +408,10 @@ fn memory_kernel_log() {
         "nothing to see\n".repeat(200_000)
     );
     Patient::spark().with(&quiet).passes("memory.kernel-log");
+    Patient::spark()
+        .with("== /var/log/kern.log\n\n")
+        .is_not_examined("memory.kernel-log", "empty");
+    Patient::spark().is_not_examined("memory.kernel-log", "/var/log/kern.log");
     let report = Patient::spark().with(&format!("{quiet}{line}"));
     report.has("memory.kernel-log", Severity::Error, "NV_ERR_NO_MEMORY");
     assert!(
@@ -365,6 +437,9 @@ fn network_mtu() {
     connected()
         .with("== /sys/class/net/enp1s0f0np0/mtu\n1500\n")
         .has("network.mtu", Severity::Note, "mtu 9000");
+    connected()
+        .without("/sys/class/net/enp1s0f0np0/mtu")
+        .is_not_examined("network.mtu", "enp1s0f0np0/mtu");
 }
 
 #[test]
@@ -373,6 +448,9 @@ fn network_pcie() {
     Patient::spark()
         .with("== /sys/bus/pci/devices/0002:01:00.0/current_link_width\n2\n")
         .has("network.pcie", Severity::Warning, "0002:01:00.0");
+    Patient::spark()
+        .with("== /sys/bus/pci/devices/0002:01:00.0/current_link_width\nwide\n")
+        .is_not_examined("network.pcie", "0002:01:00.0");
 }
 
 #[test]
@@ -412,6 +490,14 @@ fn storage_nvme_link() {
     Patient::spark()
         .with(&drive(2))
         .has("storage.nvme-link", Severity::Note, "2 of 4");
+    Patient::spark()
+        .with(&drive(4))
+        .with("== /sys/class/nvme/nvme0/device/current_link_speed\nUnknown\n")
+        .is_not_examined("storage.nvme-link", "current_link_speed");
+    Patient::spark()
+        .with(&drive(4))
+        .without("/sys/class/nvme/nvme0/device/max_link_width")
+        .is_not_examined("storage.nvme-link", "link_width");
 }
 
 #[test]
@@ -431,10 +517,36 @@ fn container_toolkit() {
     Patient::spark()
         .with(DOCKER)
         .has("container.toolkit", Severity::Warning, "nvidia-ctk");
-    Patient::spark()
-        .with(DOCKER)
-        .with("== /usr/bin/nvidia-ctk\nELF\n")
-        .passes("container.toolkit");
+    const ID: &str = "container.toolkit";
+    let with_tool = || {
+        Patient::spark()
+            .with(DOCKER)
+            .with("== /usr/bin/nvidia-ctk\nELF\n")
+    };
+    let daemon = |json: &str| with_tool().with(&format!("== /etc/docker/daemon.json\n{json}\n"));
+    // The tool alone tells docker nothing.
+    with_tool().has(ID, Severity::Warning, "nvidia-ctk runtime configure");
+    daemon("{\"log-driver\": \"journald\"}").has(ID, Severity::Warning, "no runtimes.nvidia");
+    daemon("{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}").passes(ID);
+    let absolute =
+        "{\"runtimes\": {\"nvidia\": {\"path\": \"/usr/bin/nvidia-container-runtime\"}}}";
+    daemon(absolute).has(ID, Severity::Warning, "not there");
+    daemon(absolute)
+        .with("== /usr/bin/nvidia-container-runtime\nELF\n")
+        .passes(ID);
+    daemon("{").is_not_examined(ID, "valid JSON");
+    // A folder in its place cannot be read, whoever asks.
+    with_tool()
+        .with("== /etc/docker/daemon.json/x\n\n")
+        .is_not_examined(ID, "docker info");
+    let specified = "== /etc/cdi/nvidia.yaml\ncdiVersion: 0.5.0\n";
+    with_tool().with(specified).is_not_examined(ID, "28.3");
+    daemon("{\"features\": {\"cdi\": true}}")
+        .with(specified)
+        .passes(ID);
+    daemon("{\"features\": {\"cdi\": false}}")
+        .with(specified)
+        .has(ID, Severity::Warning, "features.cdi is false");
 }
 
 #[test]
@@ -448,141 +560,10 @@ fn container_docker_group() {
         .passes("container.docker-group");
 }
 
-const SITE: &str = "/home/user/venv/lib/python3.12/site-packages";
-
-fn torch(version: &str, cuda: &str) -> Patient {
-    Patient::spark().with(&format!(
-        "== {SITE}/torch/version.py\nfrom typing import Optional\n\
-         __version__ = '{version}'\ndebug = False\ncuda: Optional[str] = {cuda}\n"
-    ))
-}
-
-#[test]
-fn python_torch_build() {
-    torch("2.9.0+cu130", "'13.0'").passes("python.torch-build");
-    torch("2.9.0+cpu", "None").has("python.torch-build", Severity::Error, "without CUDA");
-    torch("2.5.1+cu121", "'12.1'").has("python.torch-build", Severity::Error, "CUDA 12.1");
-}
-
-#[test]
-fn the_home_directory_is_not_named() {
-    let report = torch("2.9.0+cpu", "None").examine().to_text();
-    assert!(report.contains("~/venv/lib/python3.12"), "{report}");
-    assert!(!report.contains("/home/user"), "{report}");
-}
-
-#[test]
-fn python_torch_warning() {
-    torch("2.9.0+cu130", "'13.0'").has("python.torch-warning", Severity::Note, "ignore");
-}
-
-#[test]
-fn python_triton_ptxas() {
-    let ptxas = |release: &str| {
-        // The words stand across two chunks of a reader with one-megabyte chunks.
-        let padding = "C".repeat((1 << 20) - 70);
-        Patient::spark().with(&format!(
-            "== {SITE}/triton/backends/nvidia/bin/ptxas\n{padding}Cuda compilation tools, \
-             release {release}, V{release}.93\n"
-        ))
-    };
-    ptxas("12.8").has("python.triton-ptxas", Severity::Error, "release 12.8");
-    ptxas("13.0").passes("python.triton-ptxas");
-    let other = ptxas("12.8").variable("TRITON_PTXAS_PATH", "/usr/local/cuda/bin/ptxas");
-    other.passes("python.triton-ptxas");
-}
-
-/// An ELF file with one section of CUDA code: (kind, architecture, flags) per piece.
-fn library(pieces: &[(u16, u32, u64)]) -> Vec<u8> {
-    let mut container = Vec::new();
-    for (kind, sm, flags) in pieces {
-        let mut piece = vec![0; 64 + 8];
-        piece[..2].copy_from_slice(&kind.to_le_bytes());
-        piece[4..8].copy_from_slice(&64_u32.to_le_bytes());
-        piece[8..16].copy_from_slice(&8_u64.to_le_bytes());
-        piece[28..32].copy_from_slice(&sm.to_le_bytes());
-        piece[40..48].copy_from_slice(&flags.to_le_bytes());
-        container.extend(piece);
-    }
-    let names = b"\0.nv_fatbin\0";
-    let code_at = 64 + 2 * 64 + 16;
-    let mut file = vec![0; code_at];
-    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
-    file[40..48].copy_from_slice(&64_u64.to_le_bytes());
-    file[58..60].copy_from_slice(&64_u16.to_le_bytes());
-    file[60..62].copy_from_slice(&2_u16.to_le_bytes());
-    file[64 + 24..64 + 32].copy_from_slice(&192_u64.to_le_bytes());
-    file[128..132].copy_from_slice(&1_u32.to_le_bytes());
-    file[128 + 24..128 + 32].copy_from_slice(&(code_at as u64).to_le_bytes());
-    file[128 + 32..128 + 40].copy_from_slice(&(container.len() as u64 + 16).to_le_bytes());
-    file[192..192 + names.len()].copy_from_slice(names);
-    file.extend(0xba55_ed50_u32.to_le_bytes());
-    file.extend([1, 0, 16, 0]);
-    file.extend((container.len() as u64).to_le_bytes());
-    file.extend(container);
-    file
-}
-
-#[test]
-fn python_kernels() {
-    let package = |pieces: &[(u16, u32, u64)]| {
-        let patient = Patient::spark().with(&format!("== {SITE}/flash/_C.so\n\n"));
-        fs::write(
-            patient.tree.path(&format!("{SITE}/flash/_C.so")),
-            library(pieces),
-        )
-        .unwrap();
-        patient
-    };
-    let (plain, exact) = (0x11, 0x0110_0011);
-    package(&[(2, 80, plain), (2, 90, exact), (2, 120, exact)]).has(
-        "python.kernels",
-        Severity::Error,
-        "sm_80 sm_90a sm_120a",
-    );
-    package(&[(2, 80, plain), (2, 121, exact)]).passes("python.kernels");
-    package(&[(2, 80, plain), (1, 90, plain)]).passes("python.kernels");
-}
-
-#[test]
-fn hostile_libraries_are_passed_over() {
-    let good = library(&[(2, 80, 0x11)]);
-    let tree = Tree::empty();
-    let place = tree.path("/x.so");
-    let read = |bytes: &[u8]| {
-        fs::write(&place, bytes).unwrap();
-        spark_hal::stack::DeviceCode::of_file(&place)
-    };
-    for at in 0..good.len() {
-        for value in [0x00, 0x7f, 0xff] {
-            let mut bad = good.clone();
-            bad[at] = value;
-            let _ = read(&bad);
-        }
-    }
-    // The last 24 bytes are not looked at: the end of a header, and the code itself.
-    for length in 0..good.len() - 24 {
-        assert_eq!(read(&good[..length]), None, "{length} bytes");
-    }
-}
-
-#[test]
-fn python_ray() {
-    let with_ray = || Patient::spark().with(&format!("== {SITE}/ray/__init__.py\n\n"));
-    with_ray().has(
-        "python.ray",
-        Severity::Note,
-        "RAY_memory_monitor_refresh_ms=0",
-    );
-    with_ray()
-        .variable("RAY_memory_monitor_refresh_ms", "0")
-        .passes("python.ray");
-}
-
-/// Every check has its trap above: a new check without one fails here.
+/// Every check has its trap above or in `doctor_python`: a new check without one fails here.
 #[test]
 fn every_check_has_a_planted_trap() {
-    let source = include_str!("doctor.rs");
+    let source = [include_str!("doctor.rs"), include_str!("doctor_python.rs")].concat();
     for check in checks() {
         let quoted = format!("\"{}\"", check.id);
         let is_planted = source.split(&quoted).skip(1).any(|after| {
@@ -594,6 +575,95 @@ fn every_check_has_a_planted_trap() {
     }
 }
 
+fn passed(report: &Report) -> Vec<&'static str> {
+    let passed = report.outcomes.iter();
+    let passed = passed.filter(|outcome| outcome.verdict == Verdict::Passed);
+    passed.map(|outcome| outcome.check.id).collect()
+}
+
+/// A machine of which nothing can be read: everything may be wrong with it.
+#[test]
+fn where_nothing_can_be_read_nothing_passes() {
+    let patient = Patient {
+        tree: Tree::empty(),
+        nvml: "init = no_driver\n".to_owned(),
+        cuda: None,
+        environment: Vec::new(),
+    };
+    let report = patient.examine();
+    assert_eq!(passed(&report), [""; 0], "{}", report.to_text());
+    assert!(
+        report.to_text().contains("0 checks passed"),
+        "{}",
+        report.to_text()
+    );
+}
+
+#[test]
+fn of_a_spark_that_tells_only_its_name_only_the_name_passes() {
+    let patient = Patient {
+        tree: Tree::empty(),
+        nvml: "init = no_driver\n".to_owned(),
+        cuda: None,
+        environment: Vec::new(),
+    };
+    let patient = patient.with("== /sys/class/dmi/id/product_family\nDGX Spark\n");
+    let report = patient.examine();
+    assert_eq!(
+        passed(&report),
+        ["platform.identity"],
+        "{}",
+        report.to_text()
+    );
+}
+
+/// The recorded machines were idle, and no log of their kernels was kept.
+#[test]
+fn no_recorded_machine_passes_what_was_not_looked_at() {
+    let mut n_not_examined = 0;
+    for machine in machine_names() {
+        let patient = Patient::of(&machine);
+        let report = patient.examine();
+        for id in ["gpu.low-power", "gpu.spinning", "memory.kernel-log"] {
+            assert_ne!(
+                report.verdict(id),
+                Some(&Verdict::Passed),
+                "{machine}: {id}"
+            );
+        }
+        // Without drivers, a pass of these would be of something that nobody asked.
+        let mut silent = Patient::of(&machine);
+        silent.nvml = "init = no_driver\n".to_owned();
+        silent.cuda = None;
+        let report = silent.examine();
+        for id in [
+            "gpu.usable",
+            "gpu.hot",
+            "memory.reporting",
+            "gpu.low-power",
+            "gpu.spinning",
+        ] {
+            assert_ne!(
+                report.verdict(id),
+                Some(&Verdict::Passed),
+                "{machine}: {id}"
+            );
+        }
+        let counted = |wanted: fn(&Verdict) -> bool| {
+            let outcomes = report.outcomes.iter();
+            outcomes.filter(|outcome| wanted(&outcome.verdict)).count()
+        };
+        let n = counted(|verdict| matches!(verdict, Verdict::NotExamined(_)));
+        assert!(
+            report.to_text().contains(&format!(" {n} not examined")),
+            "{machine}: {}",
+            report.to_text()
+        );
+        n_not_examined += n;
+    }
+    assert!(n_not_examined > 0);
+}
+
 #[test]
 fn a_healthy_spark_has_notes_only() {
     let report = Patient::spark().examine();
@@ -603,7 +673,7 @@ fn a_healthy_spark_has_notes_only() {
         report.to_text()
     );
     assert!(
-        report.to_text().lines().count() < 30,
+        report.to_text().lines().count() < 40,
         "{}",
         report.to_text()
     );
@@ -659,10 +729,18 @@ fn no_identifier_is_in_serialised_machines() {
 fn the_report_is_valid_json() {
     let report = connected().with(DOCKER).examine();
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).expect("valid JSON");
-    assert_eq!(json["schema"], "spark-doctor/1");
+    assert_eq!(json["schema"], "spark-doctor/2");
     let outcomes = json["checks"].as_array().unwrap();
     assert_eq!(outcomes.len(), checks().len());
-    let known = ["passed", "not_applicable", "found"];
+    let known = ["passed", "not_examined", "not_applicable", "found"];
+    for outcome in known {
+        let n = outcomes
+            .iter()
+            .filter(|of| of["outcome"] == outcome)
+            .count();
+        assert_eq!(json["counts"][outcome], n, "{outcome}");
+    }
+    assert!(json["counts"]["not_examined"].as_u64() > Some(0), "idle");
     for outcome in outcomes {
         assert!(
             known.contains(&outcome["outcome"].as_str().unwrap()),

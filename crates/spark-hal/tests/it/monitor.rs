@@ -8,7 +8,7 @@ use spark_hal::nvml::ThrottleReason;
 use spark_testing::Age;
 
 use crate::posed::pose;
-use crate::recorded::Tree;
+use crate::recorded::{Tree, machine_file};
 
 const WORKING: &str = "device\n\
     utilization = 10,0 | 50,0 | 90,0 | 90,0\n\
@@ -135,4 +135,65 @@ fn a_gpu_that_is_not_there_is_refused() {
     let posed = pose(Age::Current, WORKING);
     let root = Tree::empty();
     assert!(Sampler::with(Box::new(posed.nvml.unwrap()), root.root(), &[1]).is_err());
+}
+
+/// A GPU that works in the machine's memory, and whose driver answers with a total all the same.
+#[test]
+fn totals_of_nvml_are_never_shown_for_unified_memory() {
+    const WRONG: &str = "8522825728";
+    for machine in [
+        "nvidia-dgx-spark",
+        "n1x-look-alike",
+        "spark-container-without-sysfs",
+    ] {
+        let script = std::fs::read_to_string(machine_file(machine, "nvml.txt")).unwrap();
+        let kept = script.lines().filter(|line| !line.starts_with("memory ="));
+        let mut script: Vec<&str> = kept.collect();
+        let told = format!("memory = {WRONG},4261412864,4261412864");
+        let name = script
+            .iter()
+            .position(|line| line.starts_with("name ="))
+            .unwrap();
+        script.insert(name, &told);
+        let script = script.join("\n");
+        let tree = Tree::of(machine);
+        let posed = pose(Age::Current, &script);
+        let mut sampler = Sampler::with(Box::new(posed.nvml.unwrap()), tree.root(), &[]).unwrap();
+        let recording = spark_hal::monitor::Recording {
+            samples: sampler.look(),
+            n_dropped: 0,
+        };
+        let sample = &recording.samples[0];
+        assert!(sample.is_unified, "{machine}");
+        let total = sample.machine_total_bytes.as_value().unwrap();
+        let available = sample.machine_available_bytes.as_value().unwrap();
+        let used = Reading::Value(total - available);
+        assert_eq!(sample.memory_used_bytes(), used, "{machine}");
+        let all = format!(
+            "{recording:?} {} {} {}",
+            recording.to_csv(),
+            recording.to_json_lines(),
+            recording.summary(0)
+        );
+        assert!(
+            !all.contains(WRONG) && !all.contains("4261412864"),
+            "{machine}: {all}"
+        );
+        let machine_read = crate::posed::read_with(&tree, Some(&script), None);
+        let gpu = &machine_read.gpus[0];
+        let shown = format!("{} {:?} {}", machine_read.summary(), gpu.memory, gpu.memory);
+        assert!(
+            gpu.is_unified() && !shown.contains(WRONG),
+            "{machine}: {shown}"
+        );
+        assert!(!shown.contains("7.9 GiB"), "{machine}: {shown}");
+    }
+    // A card with memory of its own keeps its figures.
+    let script = std::fs::read_to_string(machine_file("gh200-look-alike", "nvml.txt")).unwrap();
+    let posed = pose(Age::Current, &script);
+    let tree = Tree::of("gh200-look-alike");
+    let mut sampler = Sampler::with(Box::new(posed.nvml.unwrap()), tree.root(), &[]).unwrap();
+    let sample = &sampler.look()[0];
+    assert!(!sample.is_unified);
+    assert!(sample.readings.as_ref().unwrap().memory.is_value());
 }

@@ -1,6 +1,9 @@
 //! Containers: inside of one, and ready to start one.
 
-use super::{Check, Facts, Severity, Verdict, found, not_applicable, seen};
+use serde_json::Value;
+
+use super::{Check, Facts, Severity, Verdict, found, no_gpu, not_applicable, not_examined, seen};
+use crate::reading::Reading;
 
 const PLAYBOOKS: &str = "NVIDIA/dgx-spark-playbooks, troubleshooting of the container playbooks";
 
@@ -27,8 +30,11 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn gpu(facts: &Facts) -> Verdict {
     let machine = &facts.machine;
-    if !machine.platform.is_container || machine.gpus.is_empty() {
-        return not_applicable("not in a container on a machine with an NVIDIA GPU");
+    if !machine.platform.is_container {
+        return not_applicable("not in a container");
+    }
+    if let Some(verdict) = no_gpu(facts) {
+        return verdict;
     }
     if machine
         .gpus
@@ -55,42 +61,116 @@ fn presence(facts: &Facts, path: &str) -> &'static str {
     }
 }
 
-fn has_docker(facts: &Facts) -> bool {
-    !facts.machine.platform.is_container
-        && !facts.machine.gpus.is_empty()
-        && facts.root.exists("/usr/bin/docker")
+/// Where distributions and Docker's own packages put the program.
+const DOCKERS: [&str; 3] = [
+    "/usr/bin/docker",
+    "/usr/local/bin/docker",
+    "/snap/bin/docker",
+];
+
+/// The docker program; or why a check of docker does not run here.
+fn docker(facts: &Facts) -> Result<&'static str, Verdict> {
+    if facts.machine.platform.is_container {
+        return Err(not_applicable("in a container"));
+    }
+    if let Some(verdict) = no_gpu(facts) {
+        return Err(verdict);
+    }
+    let found = DOCKERS.into_iter().find(|path| facts.root.exists(path));
+    found.ok_or_else(|| not_applicable("no docker"))
 }
 
-const NO_DOCKER: &str = "no docker, or no NVIDIA GPU, or in a container";
+/// How docker is told of NVIDIA's runtime.
+const DAEMON: &str = "/etc/docker/daemon.json";
+/// Folders of CDI specifications that docker reads.
+const CDI: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
+
+const REGISTER: &str = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl \
+                        restart docker";
 
 fn toolkit(facts: &Facts) -> Verdict {
     const TOOL: &str = "/usr/bin/nvidia-ctk";
-    if !has_docker(facts) {
-        return not_applicable(NO_DOCKER);
+    let docker = match docker(facts) {
+        Ok(docker) => docker,
+        Err(verdict) => return verdict,
+    };
+    if !facts.root.exists(TOOL) {
+        return found(
+            Severity::Warning,
+            "docker is installed without NVIDIA's container toolkit: containers get no GPU",
+            vec![seen(docker, "present"), seen(TOOL, "absent")],
+            format!("sudo apt install nvidia-container-toolkit && {REGISTER}"),
+        );
     }
-    if facts.root.exists(TOOL) {
-        return Verdict::Passed;
+    if docker.starts_with("/snap") {
+        return not_examined("needs the settings of docker's snap, which lie elsewhere");
     }
-    found(
-        Severity::Warning,
-        "docker is installed without NVIDIA's container toolkit: containers get no GPU",
-        vec![seen("/usr/bin/docker", "present"), seen(TOOL, "absent")],
-        "sudo apt install nvidia-container-toolkit && sudo nvidia-ctk runtime configure \
-         --runtime=docker && sudo systemctl restart docker",
-    )
+    let text = match facts.root.text(DAEMON) {
+        Reading::Value(text) => text,
+        Reading::NotSupported => "{}".to_owned(),
+        Reading::Failed(why) => {
+            return not_examined(format!("needs {DAEMON}, or `docker info`: {why}"));
+        }
+    };
+    let Ok(settings) = serde_json::from_str::<Value>(&text) else {
+        return not_examined(format!("needs valid JSON in {DAEMON}"));
+    };
+    let is_absolute = |path: &&str| path.starts_with('/');
+    let runtime = &settings["runtimes"]["nvidia"];
+    if runtime.is_object() {
+        let program = runtime["path"].as_str().filter(is_absolute);
+        return match program.filter(|program| !facts.root.exists(program)) {
+            Some(program) => found(
+                Severity::Warning,
+                "docker is told of an NVIDIA runtime that is not there: containers get no GPU",
+                vec![seen(DAEMON, "runtimes.nvidia"), seen(program, "absent")],
+                format!("sudo apt install --reinstall nvidia-container-toolkit && {REGISTER}"),
+            ),
+            None => Verdict::Passed,
+        };
+    }
+    let has_nvidia = |folder: &&&str| {
+        let names = facts.root.entries(folder).value().unwrap_or_default();
+        names.iter().any(|name| name.contains("nvidia"))
+    };
+    let specification = CDI.iter().find(has_nvidia);
+    match (specification, settings["features"]["cdi"].as_bool()) {
+        (Some(_), Some(true)) => Verdict::Passed,
+        (Some(folder), None) => not_examined(format!(
+            "needs `docker info`: there is a specification in {folder}, and whether docker reads it \
+             depends on its version (28.3 does unless told otherwise)"
+        )),
+        _ => found(
+            Severity::Warning,
+            "docker is not told of NVIDIA's runtime: containers that ask for it do not start",
+            vec![
+                seen(TOOL, "present"),
+                seen(DAEMON, "no runtimes.nvidia"),
+                seen(CDI.join(", "), presence_of(specification)),
+            ],
+            REGISTER,
+        ),
+    }
+}
+
+fn presence_of(specification: Option<&&str>) -> &'static str {
+    match specification {
+        Some(_) => "a specification, and features.cdi is false",
+        None => "no specification of NVIDIA's",
+    }
 }
 
 fn docker_group(facts: &Facts) -> Verdict {
     const GROUPS: &str = "/etc/group";
     const STATUS: &str = "/proc/self/status";
-    if !has_docker(facts) {
-        return not_applicable(NO_DOCKER);
+    if let Err(verdict) = docker(facts) {
+        return verdict;
     }
     let (Some(groups), Some(status)) = (
         facts.root.text(GROUPS).value(),
         facts.root.text(STATUS).value(),
     ) else {
-        return not_applicable("groups are not readable");
+        return not_examined(format!("needs {GROUPS} and {STATUS}"));
     };
     let of_docker = groups.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,6 +1,9 @@
 //! The kernel driver and the libraries that belong to it.
 
-use super::{Check, Facts, NOT_SPARK, Severity, Verdict, found, not_applicable, seen};
+use super::{
+    Check, Facts, Severity, Verdict, found, no_gpu, no_unified, not_applicable, not_examined,
+    other_than_spark, seen,
+};
 use crate::reading::Reading;
 use crate::stack::{LibraryName, Verdict as Enough};
 
@@ -55,8 +58,8 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn loaded(facts: &Facts) -> Verdict {
     let machine = &facts.machine;
-    if machine.gpus.is_empty() && !facts.is_spark() {
-        return not_applicable("no NVIDIA GPU");
+    if let Some(verdict) = no_gpu(facts).filter(|_| !facts.is_spark()) {
+        return verdict;
     }
     if machine.platform.is_container {
         return not_applicable("in a container; see container.gpu");
@@ -81,11 +84,11 @@ fn loaded(facts: &Facts) -> Verdict {
 
 fn branch(facts: &Facts) -> Verdict {
     const BRANCH: u32 = 580;
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
     let Reading::Value(version) = &facts.machine.stack.driver else {
-        return not_applicable("no driver is loaded");
+        return not_examined("needs a loaded driver that tells its version; see driver.loaded");
     };
     if version.major() == BRANCH {
         return Verdict::Passed;
@@ -111,7 +114,9 @@ fn branch(facts: &Facts) -> Verdict {
 fn installed(facts: &Facts) -> Verdict {
     let stack = &facts.machine.stack;
     let Reading::Value(loaded) = &stack.driver else {
-        return not_applicable("no driver is loaded");
+        return no_gpu(facts).unwrap_or_else(|| {
+            not_examined("needs a loaded driver that tells its version; see driver.loaded")
+        });
     };
     // `libcuda.so.580.95.05` is named after its driver; `libcuda.so.1` tells nothing.
     let of_driver = |name: &LibraryName| matches!(name, LibraryName::Cuda | LibraryName::Nvml);
@@ -122,7 +127,9 @@ fn installed(facts: &Facts) -> Verdict {
         .filter(|library| library.version.major() >= 100)
         .collect();
     if named.is_empty() {
-        return not_applicable("no driver library with a version in its name");
+        return not_examined(
+            "needs a driver library with a version in its name, such as libcuda.so.580.95.05",
+        );
     }
     let Some(other) = named.iter().find(|library| library.version != *loaded) else {
         return Verdict::Passed;
@@ -140,15 +147,19 @@ fn installed(facts: &Facts) -> Verdict {
 
 fn next_kernel(facts: &Facts) -> Verdict {
     const MODULES: &str = "/lib/modules";
-    if facts.machine.gpus.is_empty() || facts.machine.platform.is_container {
-        return not_applicable("no NVIDIA GPU, or in a container");
+    if let Some(verdict) = no_gpu(facts) {
+        return verdict;
+    }
+    if facts.machine.platform.is_container {
+        return not_applicable("in a container, which has no kernels");
     }
     let kernels = facts.root.entries(MODULES).value().unwrap_or_default();
+    let list_of = |kernel: &String| facts.root.text(&format!("{MODULES}/{kernel}/modules.dep"));
+    let unread = kernels
+        .iter()
+        .find(|kernel| matches!(list_of(kernel), Reading::Failed(_)));
     let has_module = |kernel: &String| {
-        let list = facts
-            .root
-            .text(&format!("{MODULES}/{kernel}/modules.dep"))
-            .value()?;
+        let list = list_of(kernel).value()?;
         let names = list
             .lines()
             .filter_map(|line| line.split(':').next()?.rsplit('/').next());
@@ -160,11 +171,16 @@ fn next_kernel(facts: &Facts) -> Verdict {
         .collect();
     let n_with = known.iter().filter(|(_, has)| *has).count();
     if n_with == 0 {
-        return not_applicable("no kernel's module list names the driver");
+        return not_examined(format!(
+            "needs {MODULES}/*/modules.dep that name the driver's module"
+        ));
     }
     let without: Vec<&(&String, bool)> = known.iter().filter(|(_, has)| !has).collect();
     if without.is_empty() {
-        return Verdict::Passed;
+        return match unread {
+            Some(kernel) => not_examined(format!("needs {MODULES}/{kernel}/modules.dep")),
+            None => Verdict::Passed,
+        };
     }
     let evidence = without
         .iter()
@@ -181,8 +197,8 @@ fn next_kernel(facts: &Facts) -> Verdict {
 }
 
 fn versions(facts: &Facts) -> Verdict {
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
     let stack = &facts.machine.stack;
     let old = LibraryName::ALL
@@ -196,7 +212,17 @@ fn versions(facts: &Facts) -> Verdict {
         .as_value()
         .filter(|version| !version.is_at_least(&[12, 9]));
     if old.is_empty() && toolkit.is_none() {
-        return Verdict::Passed;
+        let known = LibraryName::ALL
+            .into_iter()
+            .filter_map(|name| stack.newest(name));
+        let is_known = known
+            .into_iter()
+            .any(|library| library.for_gb10 == Enough::Enough);
+        return if is_known || stack.toolkit.is_value() {
+            Verdict::Passed
+        } else {
+            not_examined("needs a CUDA library or /usr/local/cuda/version.json; none was found")
+        };
     }
     let mut evidence: Vec<_> = old
         .iter()
@@ -212,8 +238,8 @@ fn versions(facts: &Facts) -> Verdict {
 }
 
 fn cuda12(facts: &Facts) -> Verdict {
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
     let runtimes: Vec<_> = facts
         .machine
@@ -227,6 +253,9 @@ fn cuda12(facts: &Facts) -> Verdict {
             .iter()
             .any(|library| library.version.major() == major)
     };
+    if runtimes.is_empty() {
+        return not_applicable("no libcudart was found");
+    }
     if has(12) || !has(13) {
         return Verdict::Passed;
     }
@@ -243,8 +272,8 @@ fn cuda12(facts: &Facts) -> Verdict {
 
 fn profiler(facts: &Facts) -> Verdict {
     const PLACES: [&str; 2] = ["/opt/nvidia/nsight-systems", "/usr/local/cuda/bin/nsys"];
-    if !facts.machine.gpus.iter().any(crate::gpu::Gpu::is_unified) {
-        return not_applicable("no GPU with unified memory");
+    if let Some(verdict) = no_unified(facts) {
+        return verdict;
     }
     let Some(place) = PLACES.iter().find(|place| facts.root.exists(place)) else {
         return not_applicable("Nsight Systems is not installed");

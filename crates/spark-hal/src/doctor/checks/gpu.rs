@@ -1,7 +1,9 @@
 //! The GPU at work: clocks, heat, and what it cannot do.
 
 use super::super::facts::BUSY_PERCENT;
-use super::{Check, Facts, NOT_SPARK, Severity, Verdict, found, not_applicable, seen};
+use super::{
+    Check, Facts, Seen, Severity, Verdict, found, no_gpu, not_examined, other_than_spark, seen,
+};
 use crate::gpu::CudaAttribute;
 use crate::nvml::{GpuSample, ThrottleReason};
 use crate::reading::Reading;
@@ -9,7 +11,7 @@ use crate::reading::Reading;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "gpu.usable",
-        title: "programs can compute on an NVIDIA GPU",
+        title: "CUDA offers an NVIDIA GPU to programs",
         source: "this crate: spark_hal::cuda",
         run: usable,
     },
@@ -19,6 +21,12 @@ pub(super) const CHECKS: &[Check] = &[
         source: "parallelArchitect/sparkview, spark-gpu-throttle-check: stuck at 500-850 MHz and \
                  15-30 W while busy",
         run: low_power,
+    },
+    Check {
+        id: "gpu.spinning",
+        title: "a busy GPU draws the power of work",
+        source: "eugr/spark-vllm-docker issue #260: 96 % busy at 16-27 W, spinning without work",
+        run: spinning,
     },
     Check {
         id: "gpu.hot",
@@ -37,6 +45,8 @@ pub(super) const CHECKS: &[Check] = &[
 /// Clock under which a busy GB10 counts as stuck (sparkview's limit).
 const STUCK_MHZ: u32 = 1400;
 const HOT_C: u32 = 85;
+/// Power under which a busy GB10 at full clock counts as spinning: a little above the 16 to 27 W seen.
+const SPINNING_MW: u32 = 28_000;
 
 fn usable(facts: &Facts) -> Verdict {
     let machine = &facts.machine;
@@ -48,13 +58,15 @@ fn usable(facts: &Facts) -> Verdict {
         .as_deref()
         .unwrap_or("no device could be described");
     if machine.gpus.is_empty() {
+        let listed = if facts.root.entries("/sys/bus/pci/devices").is_value() {
+            "no NVIDIA display device"
+        } else {
+            "not readable"
+        };
         return found(
             Severity::Note,
             "there is no NVIDIA GPU here: work runs on the CPU",
-            vec![
-                seen("/sys/bus/pci/devices", "no NVIDIA display device"),
-                seen("CUDA", why),
-            ],
+            vec![seen("/sys/bus/pci/devices", listed), seen("CUDA", why)],
             "nothing to mend, unless a GPU is plugged in: then see `lspci -d 10de:`",
         );
     }
@@ -68,68 +80,147 @@ fn usable(facts: &Facts) -> Verdict {
 }
 
 fn low_power(facts: &Facts) -> Verdict {
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
-    if facts.looks.is_empty() {
-        return not_applicable("NVML did not answer");
-    }
-    for gpu in &facts.machine.gpus {
-        let Some(number) = gpu.nvml_index else {
-            continue;
-        };
-        let looks = facts.looks_at(number);
-        // One look may fall on the start of a kernel; a cap set by somebody is no fault.
-        if looks.len() < 2 || !looks.iter().all(|look| is_stuck(look)) {
-            continue;
-        }
+    at_work(facts, &|looks| {
         let last = looks[looks.len() - 1];
-        return found(
+        let throttle = reasons(last);
+        let clocks: Option<Vec<u32>> = looks
+            .iter()
+            .map(|look| look.sm_clock_mhz.as_value().copied())
+            .collect();
+        let Some(clocks) = clocks else {
+            return not_examined("needs the clock of the multiprocessors from NVML");
+        };
+        // One look may fall on the start of a kernel.
+        if clocks.iter().any(|clock| *clock >= STUCK_MHZ) {
+            return Verdict::Passed;
+        }
+        if throttle.contains(&ThrottleReason::ApplicationClocks) {
+            return not_examined(format!(
+                "needs clocks that nobody holds at {} MHz: sudo nvidia-smi -rgc",
+                last.sm_clock_mhz
+            ));
+        }
+        if is_hot(last) {
+            return not_examined("needs a cool GPU; see gpu.hot");
+        }
+        found(
             Severity::Error,
             "the GPU is busy, cool and slow: its power supply is not trusted or its firmware is stuck",
-            vec![
-                seen(
-                    "nvmlDeviceGetUtilizationRates",
-                    percent(&last.utilization_percent),
-                ),
-                seen(
-                    "nvmlDeviceGetClockInfo",
-                    format!("{} MHz", last.sm_clock_mhz),
-                ),
-                seen(
-                    "nvmlDeviceGetTemperature",
-                    format!("{} C", last.temperature_c),
-                ),
-                seen("nvmlDeviceGetPowerUsage", format!("{} mW", last.power_mw)),
-            ],
+            working(last),
             "shut down, unplug the power for a minute, use the original 240 W supply; then \
              update the firmware",
-        );
-    }
-    Verdict::Passed
+        )
+    })
 }
 
-fn is_stuck(look: &GpuSample) -> bool {
-    let throttle = look
-        .throttle
+fn spinning(facts: &Facts) -> Verdict {
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
+    }
+    at_work(facts, &|looks| {
+        let last = looks[looks.len() - 1];
+        let most = looks.iter().map(|look| look.power_mw.as_value().copied());
+        let most: Option<Vec<u32>> = most.collect();
+        let Some(most) = most.and_then(|power| power.into_iter().max()) else {
+            return not_examined("needs the power drawn from NVML");
+        };
+        let is_slow = last
+            .sm_clock_mhz
+            .as_value()
+            .is_some_and(|clock| *clock < STUCK_MHZ);
+        if most >= SPINNING_MW {
+            return Verdict::Passed;
+        }
+        if is_slow {
+            return not_examined("needs a GPU at its clocks; see gpu.low-power");
+        }
+        found(
+            Severity::Warning,
+            "the GPU is busy at full clock and draws no more power than an idle loop: a kernel may \
+             wait for ever",
+            working(last),
+            "see whether the program still makes progress; if not, end it, and if it cannot be \
+             ended, reboot",
+        )
+    })
+}
+
+/// Judges every GPU that worked through all looks; what nothing ran on was not examined.
+fn at_work(facts: &Facts, judge: &dyn Fn(&[&GpuSample]) -> Verdict) -> Verdict {
+    let mut needed = "needs an NVML that answers".to_owned();
+    let mut n_passed = 0;
+    let mut n_gpus = 0;
+    for gpu in &facts.machine.gpus {
+        n_gpus += 1;
+        let looks = gpu.nvml_index.map(|number| facts.looks_at(number));
+        let looks = looks.unwrap_or_default();
+        let Some(last) = looks.last() else {
+            continue;
+        };
+        if !last.utilization_percent.is_value() {
+            needed = "needs the utilization of the GPU from NVML".to_owned();
+            continue;
+        }
+        if looks.len() < 2 || !looks.iter().all(|look| is_busy(look)) {
+            needed = format!(
+                "needs a GPU at work (more than {BUSY_PERCENT} % busy); it was {} % busy: run a \
+                 program on it and the doctor beside it",
+                last.utilization_percent
+            );
+            continue;
+        }
+        match judge(&looks) {
+            Verdict::Passed => n_passed += 1,
+            Verdict::NotExamined(why) => needed = why,
+            verdict => return verdict,
+        }
+    }
+    if n_passed > 0 && n_passed == n_gpus {
+        Verdict::Passed
+    } else {
+        not_examined(needed)
+    }
+}
+
+fn is_busy(look: &GpuSample) -> bool {
+    look.utilization_percent
+        .as_value()
+        .is_some_and(|busy| *busy > BUSY_PERCENT)
+}
+
+fn reasons(look: &GpuSample) -> &[ThrottleReason] {
+    look.throttle
         .as_value()
         .map(Vec::as_slice)
-        .unwrap_or_default();
-    let is_capped = throttle.contains(&ThrottleReason::ApplicationClocks);
-    let is_cool = look
-        .temperature_c
-        .as_value()
-        .is_none_or(|degrees| *degrees < HOT_C)
-        && !throttle.iter().any(|reason| reason.is_thermal());
-    let is_busy = look
-        .utilization_percent
-        .as_value()
-        .is_some_and(|busy| *busy > BUSY_PERCENT);
-    let is_slow = look
-        .sm_clock_mhz
-        .as_value()
-        .is_some_and(|clock| *clock < STUCK_MHZ);
-    is_busy && is_slow && is_cool && !is_capped
+        .unwrap_or_default()
+}
+
+fn is_hot(look: &GpuSample) -> bool {
+    let is_warm = |degrees: &u32| *degrees >= HOT_C;
+    look.temperature_c.as_value().is_some_and(is_warm)
+        || reasons(look).iter().any(|reason| reason.is_thermal())
+}
+
+/// What a working GPU said.
+fn working(look: &GpuSample) -> Vec<Seen> {
+    vec![
+        seen(
+            "nvmlDeviceGetUtilizationRates",
+            percent(&look.utilization_percent),
+        ),
+        seen(
+            "nvmlDeviceGetClockInfo",
+            format!("{} MHz", look.sm_clock_mhz),
+        ),
+        seen(
+            "nvmlDeviceGetTemperature",
+            format!("{} C", look.temperature_c),
+        ),
+        seen("nvmlDeviceGetPowerUsage", format!("{} mW", look.power_mw)),
+    ]
 }
 
 fn percent(reading: &Reading<u32>) -> String {
@@ -137,18 +228,20 @@ fn percent(reading: &Reading<u32>) -> String {
 }
 
 fn hot(facts: &Facts) -> Verdict {
-    let Some(look) = facts.looks.last() else {
-        return not_applicable("NVML did not answer");
-    };
-    for sample in look.values() {
-        let degrees = sample.temperature_c.as_value().copied().unwrap_or(0);
-        let throttle = sample
-            .throttle
-            .as_value()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+    if let Some(verdict) = no_gpu(facts) {
+        return verdict;
+    }
+    let mut n_known = 0;
+    for gpu in &facts.machine.gpus {
+        let looks = gpu.nvml_index.map(|number| facts.looks_at(number));
+        let Some(sample) = looks.and_then(|looks| looks.last().copied()) else {
+            continue;
+        };
+        let degrees = sample.temperature_c.as_value();
+        let throttle = reasons(sample);
         let is_throttled = throttle.iter().any(|reason| reason.is_thermal());
-        if degrees <= HOT_C && !is_throttled {
+        if degrees.is_none_or(|degrees| *degrees <= HOT_C) && !is_throttled {
+            n_known += usize::from(degrees.is_some());
             continue;
         }
         let reasons: Vec<&str> = throttle.iter().map(|reason| reason.name()).collect();
@@ -168,27 +261,40 @@ fn hot(facts: &Facts) -> Verdict {
             "free the air flow; until then: sudo nvidia-smi -lgc 0,2100",
         );
     }
-    Verdict::Passed
+    if n_known == facts.machine.gpus.len() {
+        Verdict::Passed
+    } else {
+        not_examined("needs the temperature of every GPU from NVML")
+    }
 }
 
 fn direct_rdma(facts: &Facts) -> Verdict {
     const MODULES: [&str; 4] = ["nvidia-peermem", "nvidia_peermem", "nvidia-fs", "nvidia_fs"];
     const LOAD: &str = "/etc/modules-load.d";
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
     let supported = facts.attribute(CudaAttribute::GpuDirectRdmaSupported);
     if matches!(supported, Reading::Value(value) if value != 0) {
         return Verdict::Passed;
     }
-    let files = facts.root.entries(LOAD).value().unwrap_or_default();
+    let listing = facts.root.entries(LOAD);
+    let files = listing.as_value().map(Vec::as_slice).unwrap_or_default();
+    let read = |file: &String| facts.root.text(&format!("{LOAD}/{file}"));
     let expected = files.iter().find_map(|file| {
         let path = format!("{LOAD}/{file}");
-        let text = facts.root.text(&path).value()?;
+        let text = read(file).value()?;
         let line = text.lines().find(|line| MODULES.contains(&line.trim()))?;
         Some(seen(path, line.trim()))
     });
     let Some(expected) = expected else {
+        // A system that loads nothing by name has no such folder; one without /etc was not seen.
+        if matches!(listing, Reading::Failed(_)) || !facts.root.exists("/etc") {
+            return not_examined(format!("needs {LOAD}"));
+        }
+        if let Some(file) = files.iter().find(|file| !read(file).is_value()) {
+            return not_examined(format!("needs {LOAD}/{file}"));
+        }
         return Verdict::Passed;
     };
     let mut evidence = vec![expected];

@@ -1,7 +1,9 @@
 //! Unified memory: what tools misread, and what ends in a frozen machine.
 
-use super::{Check, Facts, NOT_SPARK, Severity, Verdict, found, not_applicable, seen};
-use crate::gpu::Gpu;
+use super::{
+    Check, Facts, Severity, Verdict, found, no_gpu, no_unified, not_applicable, not_examined,
+    other_than_spark, seen,
+};
 use crate::machine::gibibytes;
 use crate::reading::Reading;
 
@@ -51,30 +53,42 @@ const LARGE_CACHE_BYTES: u64 = 8 << 30;
 /// Below this the host is near its end; tools keep 8 to 10 GiB.
 const LOW_BYTES: u64 = 8 << 30;
 
-fn has_unified(facts: &Facts) -> bool {
-    facts.machine.gpus.iter().any(Gpu::is_unified)
-}
-
 fn reporting(facts: &Facts) -> Verdict {
-    if !has_unified(facts) {
-        return not_applicable("no GPU with unified memory");
+    if let Some(verdict) = no_unified(facts) {
+        return verdict;
     }
-    let sample = facts.looks.last().and_then(|look| look.values().next());
+    let unified = facts.machine.gpus.iter().filter(|gpu| gpu.is_unified());
+    let sample = unified
+        .filter_map(|gpu| facts.looks_at(gpu.nvml_index?).last().copied())
+        .next();
     let Some(sample) = sample else {
-        return not_applicable("NVML did not answer");
+        return not_examined("needs an NVML that answers");
     };
-    let is_told = matches!(&sample.memory, Reading::Value(figures) if figures.total_bytes > 0);
-    if is_told {
-        return Verdict::Passed;
-    }
+    let is_told = match &sample.memory {
+        Reading::Value(figures) => figures.total_bytes > 0,
+        Reading::NotSupported => false,
+        Reading::Failed(why) => {
+            return not_examined(format!("needs NVML's memory query, which fails: {why}"));
+        }
+    };
     let available = facts.machine.memory.available_to_gpu_bytes();
     found(
         Severity::Note,
-        "GPU tools show no memory here (N/A or 0): the GPU uses the machine's memory",
+        if is_told {
+            "GPU tools show a memory total here that is not the GPU's: it uses the machine's memory"
+        } else {
+            "GPU tools show no memory here (N/A or 0): the GPU uses the machine's memory"
+        },
         vec![
             seen(
                 "nvmlDeviceGetMemoryInfo",
-                sample.memory.as_ref().map(|figures| figures.total_bytes),
+                if is_told {
+                    "a total"
+                } else if sample.memory.is_value() {
+                    "0"
+                } else {
+                    "not supported"
+                },
             ),
             seen("/proc/meminfo MemAvailable", available.map(gibibytes)),
         ],
@@ -83,14 +97,14 @@ fn reporting(facts: &Facts) -> Verdict {
 }
 
 fn page_cache(facts: &Facts) -> Verdict {
-    if !has_unified(facts) {
-        return not_applicable("no GPU with unified memory");
+    if let Some(verdict) = no_unified(facts) {
+        return verdict;
     }
     let info = &facts.machine.memory.meminfo;
     let (Some(free), Some(available)) =
         (info.free_bytes.as_value(), info.available_bytes.as_value())
     else {
-        return not_applicable("/proc/meminfo is not readable");
+        return not_examined("needs /proc/meminfo");
     };
     // The cache only hurts where little is free without it.
     let cache = available.saturating_sub(*free);
@@ -114,20 +128,23 @@ fn page_cache(facts: &Facts) -> Verdict {
 
 fn huge_pages(facts: &Facts) -> Verdict {
     let memory = &facts.machine.memory;
-    let pages = memory
-        .meminfo
-        .huge_pages_total
-        .as_value()
-        .copied()
-        .unwrap_or(0);
-    if !has_unified(facts) || pages == 0 {
-        return not_applicable("no huge pages are reserved, or no unified memory");
+    if let Some(verdict) = no_unified(facts) {
+        return verdict;
+    }
+    let pages = match &memory.meminfo.huge_pages_total {
+        Reading::Value(pages) => *pages,
+        // A kernel without huge pages has no such line.
+        Reading::NotSupported if memory.meminfo.total_bytes.is_value() => 0,
+        _ => return not_examined("needs HugePages_Total in /proc/meminfo"),
+    };
+    if pages == 0 {
+        return not_applicable("no huge pages are reserved");
     }
     let (Some(estimate), Some(ordinary)) = (
         memory.nvidia_rule().value(),
         memory.meminfo.available_bytes.as_value(),
     ) else {
-        return not_applicable("/proc/meminfo is not readable");
+        return not_examined("needs /proc/meminfo");
     };
     if estimate.available_bytes >= *ordinary / 2 {
         return Verdict::Passed;
@@ -146,11 +163,11 @@ fn huge_pages(facts: &Facts) -> Verdict {
 }
 
 fn low(facts: &Facts) -> Verdict {
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
     let Reading::Value(available) = facts.machine.memory.meminfo.available_bytes else {
-        return not_applicable("/proc/meminfo is not readable");
+        return not_examined("needs /proc/meminfo");
     };
     if available >= LOW_BYTES {
         return Verdict::Passed;
@@ -169,7 +186,9 @@ fn low(facts: &Facts) -> Verdict {
 fn pressure(facts: &Facts) -> Verdict {
     const PATH: &str = "/proc/pressure/memory";
     let Reading::Value(pressure) = facts.machine.memory.pressure else {
-        return not_applicable("the kernel does not count memory pressure");
+        return not_examined(format!(
+            "needs {PATH}: a kernel that counts pressure (psi=1)"
+        ));
     };
     let worst = pressure.full.avg10_percent.max(pressure.full.avg60_percent);
     if worst <= 0.0 {
@@ -197,12 +216,24 @@ fn pressure(facts: &Facts) -> Verdict {
 fn kernel_log(facts: &Facts) -> Verdict {
     const LOGS: [&str; 3] = ["/var/log/kern.log", "/var/log/syslog", "/var/log/messages"];
     const END_BYTES: u64 = 1 << 20;
+    if let Some(verdict) = no_gpu(facts) {
+        return verdict;
+    }
+    if facts.machine.platform.is_container {
+        return not_examined("needs the kernel's log, which a container does not hold");
+    }
     let log = LOGS
         .iter()
         .find_map(|path| Some((*path, facts.root.end(path, END_BYTES).value()?)));
     let Some((path, text)) = log else {
-        return not_applicable("no kernel log is readable (group adm reads it)");
+        return not_examined(format!(
+            "needs one of {} (group adm reads them)",
+            LOGS.join(", ")
+        ));
     };
+    if text.trim().is_empty() {
+        return not_examined(format!("needs a kernel log with lines; {path} is empty"));
+    }
     let is_exhausted =
         |line: &&str| line.contains("NV_ERR_NO_MEMORY") && line.contains("mem_desc.c");
     let Some(line) = text.lines().rev().find(is_exhausted) else {

@@ -1,6 +1,6 @@
 //! The fast ports between two machines.
 
-use super::{Check, Facts, Severity, Verdict, found, not_applicable, seen};
+use super::{Check, Facts, Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::machine::gibibytes;
 use crate::network::Function;
 use crate::reading::Reading;
@@ -41,7 +41,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-const NO_PORTS: &str = "no ConnectX-7 port is connected";
 const LARGE_MTU: u32 = 9000;
 const PCIE_LANES: u8 = 4;
 const MEMLOCK_BYTES: u64 = 16 << 30;
@@ -54,6 +53,33 @@ fn connected(facts: &Facts) -> Vec<Vec<&Function>> {
     ports
         .filter(|port: &Vec<&Function>| port.iter().any(|half| has_carrier(half)))
         .collect()
+}
+
+/// Why a check of ConnectX functions does not run here, if there is none.
+fn no_card(facts: &Facts) -> Option<Verdict> {
+    if !facts.machine.network.functions.is_empty() {
+        None
+    } else if facts.root.entries("/sys/bus").is_value() {
+        Some(not_applicable("no ConnectX-7 card"))
+    } else {
+        Some(not_examined("needs /sys/bus/pci/devices"))
+    }
+}
+
+/// Why a check of connected ports does not run here, if none has a live cable.
+fn no_port(facts: &Facts) -> Verdict {
+    if let Some(verdict) = no_card(facts) {
+        return verdict;
+    }
+    let functions = &facts.machine.network.functions;
+    match functions.iter().find(|half| !half.has_carrier.is_value()) {
+        Some(half) => not_examined(format!(
+            "needs /sys/class/net/{0}/carrier, which an interface only has while it is up: sudo ip \
+             link set {0} up",
+            name(half)
+        )),
+        None => not_applicable("no ConnectX-7 port is connected"),
+    }
 }
 
 fn has_carrier(function: &Function) -> bool {
@@ -71,14 +97,17 @@ fn name(function: &Function) -> String {
 fn port(facts: &Facts) -> Verdict {
     let ports = connected(facts);
     if ports.is_empty() {
-        return not_applicable(NO_PORTS);
+        return no_port(facts);
     }
     let mut evidence = Vec::new();
     for half in ports.iter().flatten() {
         if !has_carrier(half) {
             evidence.push(seen(
                 format!("/sys/class/net/{}/carrier", name(half)),
-                "no link",
+                match half.has_carrier {
+                    Reading::Value(_) => "no link".to_owned(),
+                    _ => format!("not up ({})", half.has_carrier),
+                },
             ));
         } else if half.addresses.is_empty() {
             evidence.push(seen(format!("/proc/net: {}", name(half)), "no address"));
@@ -106,8 +135,11 @@ fn mtu(facts: &Facts) -> Verdict {
         .filter(small)
         .collect();
     match small.first() {
-        None if ports.is_empty() => not_applicable(NO_PORTS),
-        None => Verdict::Passed,
+        None if ports.is_empty() => no_port(facts),
+        None => match ports.iter().flatten().find(|half| !half.mtu.is_value()) {
+            Some(half) => not_examined(format!("needs /sys/class/net/{}/mtu", name(half))),
+            None => Verdict::Passed,
+        },
         Some(first) => found(
             Severity::Note,
             "a connected port uses small packets: NCCL measured 19-21 instead of 23 GB/s",
@@ -125,8 +157,8 @@ fn mtu(facts: &Facts) -> Verdict {
 
 fn pcie(facts: &Facts) -> Verdict {
     let functions = &facts.machine.network.functions;
-    if functions.is_empty() {
-        return not_applicable("no ConnectX-7 card");
+    if let Some(verdict) = no_card(facts) {
+        return verdict;
     }
     let narrow = functions.iter().filter(|function| {
         function
@@ -142,7 +174,13 @@ fn pcie(facts: &Facts) -> Verdict {
         })
         .collect();
     if evidence.is_empty() {
-        return Verdict::Passed;
+        let unknown = functions.iter().find(|f| !f.pci.link_width.is_value());
+        return match unknown {
+            Some(function) => {
+                not_examined(format!("needs {}/current_link_width", function.pci.path()))
+            }
+            None => Verdict::Passed,
+        };
     }
     found(
         Severity::Warning,
@@ -158,9 +196,12 @@ fn nccl(facts: &Facts) -> Verdict {
     let is_connected =
         |port: &&Vec<usize>| port.iter().any(|idx| has_carrier(&network.functions[*idx]));
     let Some(port) = network.ports.iter().position(|port| is_connected(&port)) else {
-        return not_applicable(NO_PORTS);
+        return no_port(facts);
     };
     let devices = network.rdma_devices(port);
+    if devices.len() < network.ports[port].len() {
+        return not_examined("needs the RDMA devices of both halves: /sys/class/infiniband");
+    }
     let value = facts.variable(VARIABLE).unwrap_or("");
     let missing = devices
         .iter()
@@ -184,8 +225,8 @@ fn nccl(facts: &Facts) -> Verdict {
 
 fn memlock(facts: &Facts) -> Verdict {
     let network = &facts.machine.network;
-    if network.functions.is_empty() {
-        return not_applicable("no ConnectX-7 card");
+    if let Some(verdict) = no_card(facts) {
+        return verdict;
     }
     match network.memlock_limit_bytes {
         Reading::Value(limit) if limit < MEMLOCK_BYTES => found(
@@ -199,6 +240,6 @@ fn memlock(facts: &Facts) -> Verdict {
              /etc/security/limits.conf and log in again",
         ),
         Reading::Value(_) => Verdict::Passed,
-        _ => not_applicable("the limit is not readable"),
+        _ => not_examined("needs /proc/self/limits"),
     }
 }

@@ -1,6 +1,8 @@
 //! The machine as a whole: identity, kernel, processor.
 
-use super::{Check, Facts, NOT_SPARK, Severity, Verdict, found, not_applicable, seen};
+use super::{
+    Check, Facts, Severity, Verdict, found, not_applicable, not_examined, other_than_spark, seen,
+};
 use crate::reading::Reading;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -19,7 +21,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "platform.cma",
         title: "the kernel's contiguous memory adds up",
-        source: "issue reports on 7.0.0-1019-nvidia",
+        source: "NVIDIA/NV-Kernels issues #590, #591",
         run: cma,
     },
     Check {
@@ -33,6 +35,9 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn identity(facts: &Facts) -> Verdict {
     let platform = &facts.machine.platform;
+    if !facts.has_signs() {
+        return not_examined("needs /sys/class/dmi/id or /sys/bus/pci/devices");
+    }
     if platform.doubts.is_empty() {
         return Verdict::Passed;
     }
@@ -51,7 +56,7 @@ fn identity(facts: &Facts) -> Verdict {
 
 fn kernel(facts: &Facts) -> Verdict {
     let Reading::Value(release) = &facts.machine.kernel else {
-        return not_applicable("the kernel's release is not readable");
+        return not_examined("needs /proc/sys/kernel/osrelease");
     };
     if !release.starts_with("7.0.0-1019") {
         return Verdict::Passed;
@@ -66,31 +71,36 @@ fn kernel(facts: &Facts) -> Verdict {
 
 fn cma(facts: &Facts) -> Verdict {
     let info = &facts.machine.memory.meminfo;
-    let (Some(total), Some(free)) = (
-        info.cma_total_bytes.as_value(),
-        info.cma_free_bytes.as_value(),
-    ) else {
-        return not_applicable("this kernel has no contiguous memory area");
+    if !info.total_bytes.is_value() {
+        return not_examined("needs /proc/meminfo");
+    }
+    let (total, free) = match (&info.cma_total_bytes, &info.cma_free_bytes) {
+        (Reading::Value(total), Reading::Value(free)) => (total, free),
+        (Reading::NotSupported, Reading::NotSupported) => {
+            return not_applicable("this kernel has no contiguous memory area");
+        }
+        _ => return not_examined("needs CmaTotal and CmaFree in /proc/meminfo"),
     };
-    if *total > 0 || *free == 0 {
+    if free <= total {
         return Verdict::Passed;
     }
     found(
         Severity::Warning,
-        "the kernel counts free contiguous memory although it has none",
+        "the kernel counts more free contiguous memory than it has: memory kept for the next kernel \
+         (Kexec HandOver) is lost to cudaMalloc, which fails with ENOMEM",
         vec![
             seen("/proc/meminfo CmaTotal", total),
             seen("/proc/meminfo CmaFree", free),
         ],
-        "choose the previous kernel in the boot menu",
+        "add `kho=off` to the kernel command line and reboot, or choose an older kernel",
     )
 }
 
 fn cppc(facts: &Facts) -> Verdict {
     const PARAMETER: &str = "/sys/module/cppc_cpufreq/parameters/auto_sel_mode";
     const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
     // The state of every policy is stronger than the parameter that set it.
     let policies = facts.root.entries(POLICIES).value().unwrap_or_default();
@@ -110,8 +120,17 @@ fn cppc(facts: &Facts) -> Verdict {
         (None, Some(value)) if states.is_empty() && matches!(value.as_str(), "0" | "N") => {
             seen(PARAMETER, value)
         }
-        (None, None) if states.is_empty() => return not_applicable("the kernel does not tell"),
-        _ => return Verdict::Passed,
+        (None, Some(value)) if states.is_empty() && matches!(value.as_str(), "1" | "Y") => {
+            return Verdict::Passed;
+        }
+        (None, _) if !states.is_empty() && states.iter().all(|(_, state)| state == "1") => {
+            return Verdict::Passed;
+        }
+        _ => {
+            return not_examined(format!(
+                "needs 0 or 1 in {POLICIES}/policy*/auto_select or {PARAMETER}"
+            ));
+        }
     };
     found(
         Severity::Warning,

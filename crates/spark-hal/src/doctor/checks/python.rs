@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Check, Facts, NOT_SPARK, Severity, Verdict, found, not_applicable, seen};
+use super::{
+    Check, Facts, Severity, Verdict, found, not_applicable, not_examined, other_than_spark, seen,
+};
 use crate::gpu::ComputeCapability;
 use crate::python::{package_directories, ptxas_release, torch};
 use crate::stack::DeviceCode;
@@ -56,15 +58,22 @@ fn directories(facts: &Facts) -> Vec<String> {
 }
 
 fn torch_build(facts: &Facts) -> Verdict {
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
     let installed = directories(facts);
     let Some(torch) = installed
         .iter()
         .find_map(|directory| torch(&facts.root, directory))
     else {
-        return not_applicable("no PyTorch found");
+        let unread = installed
+            .iter()
+            .map(|directory| format!("{directory}/torch"))
+            .find(|path| facts.root.exists(path));
+        return match unread {
+            Some(path) => not_examined(format!("needs {path}/version.py with a version")),
+            None => not_applicable("no PyTorch found"),
+        };
     };
     let built_for = match &torch.cuda {
         Some(cuda) if cuda.is_at_least(&[12, 9]) => return Verdict::Passed,
@@ -80,8 +89,8 @@ fn torch_build(facts: &Facts) -> Verdict {
 }
 
 fn torch_warning(facts: &Facts) -> Verdict {
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
     let installed = directories(facts);
     let torch = installed
@@ -100,52 +109,65 @@ fn torch_warning(facts: &Facts) -> Verdict {
 
 fn triton_ptxas(facts: &Facts) -> Verdict {
     const VARIABLE: &str = "TRITON_PTXAS_PATH";
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
-    if facts.variable(VARIABLE).is_some() {
+    let installed = directories(facts).into_iter().find_map(|directory| {
+        let triton = format!("{directory}/triton");
+        facts.root.exists(&triton).then_some(triton)
+    });
+    let Some(triton) = installed else {
+        return not_applicable("no Triton found");
+    };
+    // Triton takes the assembler that the variable names before its own.
+    let chosen = facts.variable(VARIABLE).map(str::to_owned);
+    let own = format!("{triton}/backends/nvidia/bin/ptxas");
+    let path = chosen.unwrap_or(own);
+    let Some(release) = ptxas_release(&facts.root, &path) else {
+        return not_examined(format!("needs {path} and the release in it"));
+    };
+    if release.is_at_least(&[12, 9]) {
         return Verdict::Passed;
     }
-    for directory in directories(facts) {
-        let path = format!("{directory}/triton/backends/nvidia/bin/ptxas");
-        let Some(release) = ptxas_release(&facts.root, &path) else {
-            continue;
-        };
-        if release.is_at_least(&[12, 9]) {
-            return Verdict::Passed;
-        }
-        return found(
-            Severity::Error,
-            "Triton's own assembler does not know sm_121a: kernels fail with `ptxas fatal`",
-            vec![seen(path, format!("release {release}"))],
-            format!("export {VARIABLE}=/usr/local/cuda/bin/ptxas"),
-        );
-    }
-    not_applicable("no Triton found")
+    found(
+        Severity::Error,
+        "Triton's assembler does not know sm_121a: kernels fail with `ptxas fatal`",
+        vec![seen(path, format!("release {release}"))],
+        format!("export {VARIABLE}=/usr/local/cuda/bin/ptxas"),
+    )
 }
 
-/// Files opened and time spent before the check is content with what it saw.
+/// Files opened and time spent before the check gives up.
 const FILES_LIMIT: usize = 4000;
 const KERNELS_LIMIT: Duration = Duration::from_millis(1500);
 
 fn kernels(facts: &Facts) -> Verdict {
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
     let begin = Instant::now();
     let mut n_with_code = 0;
     let mut useless = Vec::new();
-    for path in extension_files(facts).into_iter().take(FILES_LIMIT) {
+    let files = extension_files(facts);
+    let mut n_seen = 0;
+    for path in files.iter().take(FILES_LIMIT) {
         if begin.elapsed() > KERNELS_LIMIT {
             break;
         }
-        let Some(code) = DeviceCode::of_file(&facts.root.path(&path)) else {
+        n_seen += 1;
+        let Some(code) = DeviceCode::of_file(&facts.root.path(path)) else {
             continue;
         };
         n_with_code += 1;
         if !code.runs_on(ComputeCapability::GB10) {
-            useless.push(seen(path, code));
+            useless.push(seen(path.as_str(), code));
         }
+    }
+    if useless.is_empty() && (n_seen < files.len() || files.len() >= FILES_LIMIT) {
+        return not_examined(format!(
+            "needs more time or files: {n_seen} of at least {} libraries were looked at",
+            files.len()
+        ));
     }
     if n_with_code == 0 {
         return not_applicable("no Python package with CUDA code found");
@@ -185,8 +207,8 @@ fn collect(facts: &Facts, directory: &str, depth: usize, files: &mut Vec<String>
 
 fn ray(facts: &Facts) -> Verdict {
     const VARIABLE: &str = "RAY_memory_monitor_refresh_ms";
-    if !facts.is_spark() {
-        return not_applicable(NOT_SPARK);
+    if let Some(verdict) = other_than_spark(facts) {
+        return verdict;
     }
     let installed = directories(facts)
         .into_iter()

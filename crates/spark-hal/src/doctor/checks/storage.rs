@@ -1,6 +1,7 @@
 //! Where models are loaded from.
 
-use super::{Check, Facts, Severity, Verdict, found, not_applicable, seen};
+use super::{Check, Facts, Severity, Verdict, found, not_applicable, not_examined, seen};
+use crate::reading::Reading;
 
 pub(super) const CHECKS: &[Check] = &[Check {
     id: "storage.nvme-link",
@@ -11,11 +12,16 @@ pub(super) const CHECKS: &[Check] = &[Check {
 
 fn nvme_link(facts: &Facts) -> Verdict {
     const DRIVES: &str = "/sys/class/nvme";
-    let drives = facts.root.entries(DRIVES).value().unwrap_or_default();
+    let drives = match facts.root.entries(DRIVES) {
+        Reading::Value(drives) => drives,
+        Reading::NotSupported if facts.root.exists("/sys/class") => Vec::new(),
+        _ => return not_examined(format!("needs {DRIVES}")),
+    };
     if drives.is_empty() {
         return not_applicable("no NVMe drive");
     }
     let mut evidence = Vec::new();
+    let mut unknown = None;
     for drive in &drives {
         for what in ["speed", "width"] {
             let entry = |state: &str| format!("{DRIVES}/{drive}/device/{state}_link_{what}");
@@ -23,15 +29,22 @@ fn nvme_link(facts: &Facts) -> Verdict {
                 facts.root.line(&entry("current")),
                 facts.root.line(&entry("max")),
             );
-            if let (Some(now), Some(most)) = (now.as_value(), most.as_value())
-                && leading_number(now) < leading_number(most)
-            {
-                evidence.push(seen(entry("current"), format!("{now} of {most}")));
+            let numbers = [&now, &most].map(|text| leading_number(text.as_value()?));
+            match numbers {
+                [Some(is), Some(could)] if is < could => {
+                    let said = format!("{now} of {most}");
+                    evidence.push(seen(entry("current"), said));
+                }
+                [Some(_), Some(_)] => {}
+                _ => unknown = Some(entry("current")),
             }
         }
     }
     if evidence.is_empty() {
-        return Verdict::Passed;
+        return match unknown {
+            Some(entry) => not_examined(format!("needs a number in {entry} and its maximum")),
+            None => Verdict::Passed,
+        };
     }
     found(
         Severity::Note,
@@ -42,10 +55,7 @@ fn nvme_link(facts: &Facts) -> Verdict {
     )
 }
 
-/// `16.0 GT/s PCIe` is 16; no number is 0, so that two unknown words are equal.
-fn leading_number(text: &str) -> f64 {
-    text.split_whitespace()
-        .next()
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(0.0)
+/// `16.0 GT/s PCIe` is 16; `Unknown` is no number.
+fn leading_number(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.parse().ok()
 }
