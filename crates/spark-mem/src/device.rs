@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use spark_hal::ComputeCapability;
 use spark_hal::config::{Config, CudaUse, DeviceChoice, config};
+use spark_hal::cuda::CudaUnavailable;
 
 use crate::backend::software::Software;
 use crate::backend::{Backend, Handle};
@@ -25,7 +26,7 @@ use crate::budget::{Budget, Watch};
 use crate::buffer::adopted::Adopted;
 use crate::buffer::allocation::{Allocation, lock};
 use crate::error::DriverError;
-use crate::kernel::{Kernel, KernelCode, KernelSource, Parameters};
+use crate::kernel::{Kernel, KernelCode, KernelIdentity, KernelSource, Parameters};
 use crate::stats::{Counters, TransferStats};
 use crate::stream::{Stream, StreamInner};
 use crate::{Buffer, BufferKind, Element, MemError};
@@ -106,8 +107,8 @@ pub(crate) struct DeviceInner {
     budget: Budget,
     lost: OnceLock<DriverError>,
     deferred: Mutex<Option<MemError>>,
-    /// Loaded kernels by entry and source.
-    kernels: Mutex<HashMap<(&'static str, &'static str), Handle>>,
+    /// Loaded kernels.
+    kernels: Mutex<HashMap<KernelIdentity, Handle>>,
     /// The process that opened it.
     process: u32,
 }
@@ -129,15 +130,26 @@ impl Device {
     /// # Errors
     ///
     /// [`MemError::NoCuda`] or [`MemError::BuiltWithoutCuda`] if a GPU was asked for by
-    /// `SPARK_DEVICE=cuda` or `CUDA=1` and cannot be had.
+    /// `SPARK_DEVICE=cuda` or `CUDA=1` and cannot be had, which `CUDA=0` is a reason for.
     pub fn open() -> Result<Self, MemError> {
+        Self::open_with(DeviceOptions::default())
+    }
+
+    /// As [`Device::open`], with options of the program's own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::open`].
+    pub fn open_with(options: DeviceOptions) -> Result<Self, MemError> {
         let config = config();
         let choice = match (config.device, config.cuda) {
             (DeviceChoice::Auto, CudaUse::Require) => DeviceChoice::Cuda(None),
-            (DeviceChoice::Auto, CudaUse::Never) => DeviceChoice::Cpu,
+            (DeviceChoice::Auto, CudaUse::Never) => {
+                tracing::info!("using the CPU: {}", CudaUnavailable::Disabled);
+                DeviceChoice::Cpu
+            }
             (choice, _) => choice,
         };
-        let options = DeviceOptions::from_config(config);
         match choice {
             DeviceChoice::Cpu => Ok(Self::host()),
             DeviceChoice::Cuda(ordinal) => {
@@ -434,6 +446,9 @@ impl Device {
 
     /// A kernel, made ready: compiled if it is not in the cache, loaded if it was not yet.
     ///
+    /// Sources that differ in anything (entry, text, file, headers, options, types of the
+    /// parameters, host version) are different kernels, also when entry and text are the same.
+    ///
     /// # Errors
     ///
     /// [`MemError::Compile`] with the compiler's words, [`MemError::NoCompiler`],
@@ -441,9 +456,10 @@ impl Device {
     pub fn kernel<P: Parameters>(&self, source: &KernelSource<P>) -> Result<Kernel<P>, MemError> {
         self.check_usable()?;
         let code: KernelCode = source.code();
-        let key = (code.entry, code.source);
+        let runs_host_versions = !matches!(self.info().kind, DeviceKind::Cuda(_));
+        let identity = code.identity(runs_host_versions);
         let mut kernels = lock(&self.inner.kernels);
-        let function = match kernels.get(&key) {
+        let function = match kernels.get(&identity) {
             Some(function) => *function,
             None => {
                 let function = self
@@ -454,7 +470,7 @@ impl Device {
                         MemError::Driver(error) => self.failed(error),
                         other => other,
                     })?;
-                kernels.insert(key, function);
+                kernels.insert(identity, function);
                 function
             }
         };

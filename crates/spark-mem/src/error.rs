@@ -106,6 +106,9 @@ pub enum MemError {
         /// What was tried.
         what: &'static str,
     },
+    /// A stream or a guard used by the host version of a kernel, while it runs.
+    #[error("streams and guards cannot be used inside the host version of a kernel")]
+    InsideKernel,
     /// The driver has no such function or the device no such ability.
     #[error("{what} is not supported: {why}")]
     Unsupported {

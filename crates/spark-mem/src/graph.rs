@@ -10,10 +10,11 @@
 
 #![allow(unsafe_code, reason = "launches work on memory the graph keeps")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::backend::Handle;
-use crate::buffer::allocation::Allocation;
+use crate::buffer::allocation::{Allocation, lock};
+use crate::section::InRecording;
 use crate::{Device, MemError, Stream};
 
 /// A recorded sequence of work; made by [`Stream::capture`].
@@ -21,21 +22,18 @@ use crate::{Device, MemError, Stream};
 pub struct Graph {
     device: Device,
     raw: Handle,
-    /// Sorted by address, so that two launches lock in one order.
     uses: Vec<(Arc<Allocation>, bool)>,
+    /// The driver's graphs are not for several threads at once.
+    launching: Mutex<()>,
 }
 
 impl Graph {
-    pub(crate) fn new(
-        device: &Device,
-        raw: Handle,
-        mut uses: Vec<(Arc<Allocation>, bool)>,
-    ) -> Self {
-        uses.sort_by_key(|(allocation, _)| Arc::as_ptr(allocation));
+    pub(crate) fn new(device: &Device, raw: Handle, uses: Vec<(Arc<Allocation>, bool)>) -> Self {
         Self {
             device: device.clone(),
             raw,
             uses,
+            launching: Mutex::default(),
         }
     }
 
@@ -47,30 +45,18 @@ impl Graph {
     /// writing guard on memory it reads; [`MemError::OtherDevice`]; the driver's;
     /// [`MemError::Capturing`]: a graph cannot be part of another one.
     pub fn launch(&self, stream: &Stream) -> Result<(), MemError> {
-        stream.check_ready_for_graph()?;
+        stream.device().check_usable()?;
         stream.check_same_device(&self.device)?;
-        // All locks are held until the work is queued: a guard opened meanwhile would
-        // not wait for it.
-        let mut states = Vec::with_capacity(self.uses.len());
-        for (allocation, writes) in &self.uses {
-            let state = allocation.state();
-            state.check_free(*writes)?;
-            states.push((state, *writes));
-        }
-        for (state, writes) in &states {
-            for earlier in state.before(stream.inner(), *writes) {
-                stream.wait_for(&earlier.stream)?;
-            }
-        }
+        let uses = self.uses.iter().map(|(memory, writes)| (memory, *writes));
         let inner = self.device.inner();
-        // SAFETY: the graph keeps all memory it uses; no guard of the host is open on it
-        // and none can be opened before its use is noted below, under the same locks.
-        let launched = unsafe { inner.backend.launch_graph(self.raw, stream.raw()) };
-        for (state, writes) in &mut states {
-            state.note(stream.inner(), *writes);
-        }
-        drop(states);
-        self.device.tried(launched)?;
+        let rule = InRecording::Refused("launching a graph");
+        stream.submit(uses.collect(), rule, |queue| {
+            let _alone = lock(&self.launching);
+            // SAFETY: the graph keeps all memory it uses; no guard of the host is open on
+            // it, and none can be opened before its use is noted.
+            let launched = unsafe { inner.backend.launch_graph(self.raw, queue) };
+            self.device.tried(launched)
+        })?;
         inner.counters.launched_graph();
         Ok(())
     }

@@ -38,6 +38,7 @@ pub mod file;
 mod graph;
 pub mod kernel;
 mod pool;
+mod section;
 mod stats;
 mod stream;
 

@@ -7,20 +7,26 @@
 //!
 //! Buffers order the work that uses them by themselves, on one stream or on several;
 //! events are for timing and for ordering that no buffer shows.
+//!
+//! Every operation goes through the stream's critical section, where it is checked, queued
+//! and noted while no recording can begin; see [`Section`], also for the order of locks.
 
 #![allow(unsafe_code, reason = "hands addresses of buffers to the backend")]
 
-use std::sync::{Arc, Mutex};
-use std::thread::ThreadId;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Advice, Handle, Hint, Place, RawMemory, Side};
-use crate::buffer::allocation::{Allocation, PoolBlock, lock, release};
+use crate::buffer::allocation::{Allocation, Work, release};
+use crate::error::DriverError;
 use crate::graph::Graph;
+use crate::section::{InRecording, Recorded, Section};
 use crate::stats::Direction;
 use crate::{Buffer, Device, Element, MemError, View, ViewMut};
 
-/// A queue of work on a device. Clones are the same queue.
+/// A queue of work on a device. Clones are the same queue, for any number of threads.
+///
+/// While one thread [captures](Self::capture) it, other threads are refused.
 #[derive(Debug, Clone)]
 pub struct Stream {
     inner: Arc<StreamInner>,
@@ -30,16 +36,7 @@ pub struct Stream {
 pub(crate) struct StreamInner {
     device: Device,
     raw: Handle,
-    capture: Mutex<Option<Capture>>,
-}
-
-/// What a graph being recorded will use.
-#[derive(Debug)]
-pub(crate) struct Capture {
-    thread: ThreadId,
-    pub(crate) uses: Vec<(Arc<Allocation>, bool)>,
-    /// Memory dropped meanwhile whose earlier work on this stream cannot be waited for.
-    kept: Vec<PoolBlock>,
+    section: Section,
 }
 
 impl StreamInner {
@@ -47,56 +44,25 @@ impl StreamInner {
         Self {
             device,
             raw,
-            capture: Mutex::default(),
+            section: Section::default(),
         }
     }
 
-    /// Waits until everything queued so far is done.
-    pub(crate) fn synchronize(&self) -> Result<(), MemError> {
-        self.check_ready("waiting for a stream")?;
+    pub(crate) fn section(&self) -> &Section {
+        &self.section
+    }
+
+    /// Waits until everything queued so far is done, for a guard of the host.
+    pub(crate) fn finish(&self) -> Result<(), MemError> {
+        self.device.check_usable()?;
+        let _inside = self.section.enter_at_once("waiting for a stream")?;
         self.finish_work()
     }
 
-    /// The wait alone, also on a device that is lost.
+    /// The wait alone, also on a device that is lost. No recording may begin meanwhile.
     pub(crate) fn finish_work(&self) -> Result<(), MemError> {
         let waited = self.device.inner().backend.synchronize(self.raw);
         self.device.tried(waited)
-    }
-
-    fn check_ready(&self, what: &'static str) -> Result<(), MemError> {
-        self.device.check_usable()?;
-        match *lock(&self.capture) {
-            Some(_) => Err(MemError::Capturing { what }),
-            None => Ok(()),
-        }
-    }
-
-    /// Notes a use for the graph being recorded; `false` if none is.
-    pub(crate) fn capture_use(&self, allocation: &Arc<Allocation>, writes: bool) -> bool {
-        let mut capture = lock(&self.capture);
-        let Some(capture) = &mut *capture else {
-            return false;
-        };
-        let known = capture
-            .uses
-            .iter_mut()
-            .find(|(known, _)| Arc::ptr_eq(known, allocation));
-        match known {
-            Some((_, known_writes)) => *known_writes |= writes,
-            None => capture.uses.push((Arc::clone(allocation), writes)),
-        }
-        true
-    }
-
-    /// Takes memory over until the recording ends; gives it back if there is none.
-    pub(crate) fn keep_until_captured(&self, block: PoolBlock) -> Option<PoolBlock> {
-        match &mut *lock(&self.capture) {
-            Some(capture) => {
-                capture.kept.push(block);
-                None
-            }
-            None => Some(block),
-        }
     }
 }
 
@@ -134,25 +100,55 @@ impl Stream {
         &self.inner.device
     }
 
-    /// Whether work may be queued: the device lives, and a recording belongs to this thread.
-    pub(crate) fn check_queue(&self) -> Result<(), MemError> {
-        self.inner.device.check_usable()?;
-        match &*lock(&self.inner.capture) {
-            Some(capture) if capture.thread != std::thread::current().id() => {
-                Err(MemError::Capturing {
-                    what: "queueing work from another thread",
-                })
+    /// Queues one piece of work that uses this memory: checks, puts it after the work of other
+    /// streams, lets `work` hand it to the backend's queue, and notes the uses. No recording
+    /// begins or ends meanwhile, and no guard opens on the memory.
+    ///
+    /// Within a recording of this thread nothing runs: the recording notes the uses, and every
+    /// launch of its graph does what is done here.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::Capturing`], [`MemError::InUseByHost`], [`MemError::InsideKernel`]; those of
+    /// `work`.
+    pub(crate) fn submit<R>(
+        &self,
+        uses: Vec<(&Arc<Allocation>, bool)>,
+        rule: InRecording,
+        work: impl FnOnce(Handle) -> Result<R, MemError>,
+    ) -> Result<R, MemError> {
+        self.device().check_usable()?;
+        let inside = self.inner.section.enter(rule)?;
+        if inside.is_recording() {
+            for (allocation, writes) in uses {
+                inside.record_use(allocation, writes);
             }
-            _ => Ok(()),
+            return work(self.raw());
         }
+        let (mut pending, before) = Work::begin(&self.inner, uses)?;
+        for earlier in &before {
+            self.wait_for(earlier)?;
+        }
+        pending.is_handed_over();
+        work(self.raw())
     }
 
+    /// For operations on the queue alone, which are no part of recordings.
+    fn ask<R>(
+        &self,
+        what: &'static str,
+        ask: impl FnOnce(Handle) -> Result<R, DriverError>,
+    ) -> Result<R, MemError> {
+        self.device().check_usable()?;
+        let _inside = self.inner.section.enter(InRecording::Refused(what))?;
+        self.device().tried(ask(self.raw()))
+    }
+
+    /// Refuses a guard of the host while the stream is captured.
     pub(crate) fn check_not_captured(&self, what: &'static str) -> Result<(), MemError> {
-        self.inner.check_ready(what)
-    }
-
-    pub(crate) fn check_ready_for_graph(&self) -> Result<(), MemError> {
-        self.inner.check_ready("launching a graph")
+        self.device().check_usable()?;
+        let rule = InRecording::Refused(what);
+        self.inner.section.enter(rule).map(drop)
     }
 
     pub(crate) fn check_same_device(&self, other: &Device) -> Result<(), MemError> {
@@ -170,8 +166,9 @@ impl Stream {
     /// The error of that work, if it failed, and errors of work done while guards and
     /// buffers were dropped; [`MemError::Capturing`] while it is captured.
     pub fn synchronize(&self) -> Result<(), MemError> {
-        self.inner.synchronize()?;
-        self.inner.device.take_deferred()
+        let backend = &self.device().inner().backend;
+        self.ask("waiting for a stream", |queue| backend.synchronize(queue))?;
+        self.device().take_deferred()
     }
 
     /// Whether everything queued so far is done; does not wait.
@@ -180,9 +177,8 @@ impl Stream {
     ///
     /// The error of work that failed; [`MemError::Capturing`].
     pub fn is_idle(&self) -> Result<bool, MemError> {
-        self.inner.check_ready("asking a stream")?;
-        let device = &self.inner.device;
-        device.tried(device.inner().backend.is_idle(self.inner.raw))
+        let backend = &self.device().inner().backend;
+        self.ask("asking a stream", |queue| backend.is_idle(queue))
     }
 
     /// Puts a mark behind everything queued so far.
@@ -191,14 +187,7 @@ impl Stream {
     ///
     /// The driver's; [`MemError::Capturing`].
     pub fn record(&self) -> Result<Event, MemError> {
-        self.inner.check_ready("recording an event")?;
-        let device = self.inner.device.clone();
-        let backend = &device.inner().backend;
-        let raw = device.tried(backend.new_event())?;
-        let event = Event { device, raw };
-        let recorded = event.device.inner().backend.record(raw, self.inner.raw);
-        event.device.tried(recorded)?;
-        Ok(event)
+        self.ask(RECORDING, |queue| Event::record(self.device(), queue))
     }
 
     /// Lets everything queued from now on wait, on the device, for a mark.
@@ -207,16 +196,22 @@ impl Stream {
     ///
     /// [`MemError::OtherDevice`]; the driver's; [`MemError::Capturing`].
     pub fn wait(&self, event: &Event) -> Result<(), MemError> {
-        self.inner.check_ready("waiting for an event")?;
         self.check_same_device(&event.device)?;
-        let waited = self.device().inner().backend.wait(self.raw(), event.raw);
-        self.device().tried(waited)
+        let backend = &self.device().inner().backend;
+        self.ask("waiting for an event", |queue| {
+            backend.wait(queue, event.raw)
+        })
     }
 
-    /// Lets this stream wait for all that another one has queued.
-    pub(crate) fn wait_for(&self, other: &Arc<StreamInner>) -> Result<(), MemError> {
-        let other = Self::from_inner(Arc::clone(other));
-        self.wait(&other.record()?)
+    /// Lets this stream, in whose section the caller is, wait for all that another has queued.
+    fn wait_for(&self, other: &StreamInner) -> Result<(), MemError> {
+        let device = self.device();
+        let event = {
+            let _inside = other.section.enter_at_once(RECORDING)?;
+            device.tried(Event::record(device, other.raw))?
+        };
+        let waited = device.inner().backend.wait(self.raw(), event.raw);
+        device.tried(waited)
     }
 
     /// Copies a view into another one of the same length, in the order of the stream.
@@ -233,7 +228,7 @@ impl Stream {
                 want: from.len(),
             });
         }
-        self.check_queue()?;
+        self.device().check_usable()?;
         self.check_same_device(from.allocation().device())?;
         self.check_same_device(to.allocation().device())?;
         let n_bytes = from.len_bytes();
@@ -241,20 +236,23 @@ impl Stream {
             return Ok(());
         }
         let (target, source) = (to.place(), from.place());
-        if matches!(target, Place::Host(_)) || matches!(source, Place::Host(_)) {
+        let rule = if matches!(target, Place::Host(_)) || matches!(source, Place::Host(_)) {
             // The driver would take such memory now, not when the graph runs.
-            self.check_not_captured("a copy of memory the device cannot reach")?;
-        }
-        from.allocation().use_on(self, false)?;
-        to.allocation().use_on(self, true)?;
+            InRecording::Refused("a copy of memory the device cannot reach")
+        } else {
+            InRecording::Allowed
+        };
+        let inner = self.device().inner();
+        let uses = vec![(from.allocation(), false), (to.allocation(), true)];
+        self.submit(uses, rule, |queue| {
+            // SAFETY: both views have this many bytes; `to` is borrowed for writing, so they
+            // are different allocations; both allocations note this work, so they stay and
+            // the host does not touch them before it is done.
+            let copied = unsafe { inner.backend.copy(queue, target, source, n_bytes) };
+            self.device().tried(copied)
+        })?;
         let direction = direction(from.allocation(), to.allocation());
-        let backend = &self.device().inner().backend;
-        // SAFETY: both views have this many bytes; `to` is borrowed for writing, so they
-        // are different allocations; both allocations have noted this work, so they stay
-        // and the host does not touch them before it is done.
-        let copied = unsafe { backend.copy(self.raw(), target, source, n_bytes) };
-        self.device().tried(copied)?;
-        self.device().inner().counters.copied(direction, n_bytes);
+        inner.counters.copied(direction, n_bytes);
         Ok(())
     }
 
@@ -265,17 +263,19 @@ impl Stream {
     /// [`MemError::NotOnDevice`] for host memory the device cannot reach, and as
     /// [`Stream::copy`].
     pub fn fill_bytes<T: Element>(&self, to: ViewMut<'_, T>, byte: u8) -> Result<(), MemError> {
-        self.check_queue()?;
+        self.device().check_usable()?;
         self.check_same_device(to.allocation().device())?;
         let address = to.device_address()?;
         if to.is_empty() {
             return Ok(());
         }
-        to.allocation().use_on(self, true)?;
         let backend = &self.device().inner().backend;
-        // SAFETY: the view has this many bytes; the allocation has noted this work.
-        let filled = unsafe { backend.fill(self.raw(), address, byte, to.len_bytes()) };
-        self.device().tried(filled)
+        let uses = vec![(to.allocation(), true)];
+        self.submit(uses, InRecording::Allowed, |queue| {
+            // SAFETY: the view has this many bytes; the allocation notes this work.
+            let filled = unsafe { backend.fill(queue, address, byte, to.len_bytes()) };
+            self.device().tried(filled)
+        })
     }
 
     /// Asks the driver to move shared memory to a side before it is used there.
@@ -284,22 +284,29 @@ impl Stream {
     ///
     /// [`MemError::Unsupported`] if the driver has no such function; the driver's.
     pub fn prefetch<T: Element>(&self, view: View<'_, T>, to: Side) -> Result<Hint, MemError> {
-        self.check_queue()?;
+        self.device().check_usable()?;
         self.check_same_device(view.allocation().device())?;
         let memory = view.raw_memory();
         if memory.len_bytes == 0 {
             return Ok(Hint::NotApplicable);
         }
-        view.allocation().use_on(self, false)?;
-        self.device()
-            .inner()
-            .backend
-            .prefetch(self.raw(), memory, to)
+        let backend = &self.device().inner().backend;
+        let uses = vec![(view.allocation(), false)];
+        self.submit(uses, InRecording::Allowed, |queue| {
+            backend.prefetch(queue, memory, to)
+        })
     }
 
     /// Records what `queue` queues on this stream, without running it.
     ///
     /// The graph keeps the memory it uses. Every launch orders it like one piece of work.
+    ///
+    /// Work that other threads are queueing on clones of this stream is queued first, and
+    /// waits of other threads for it end first. From then on until `queue` returns, this
+    /// thread alone may use the stream; what other threads try is refused with
+    /// [`MemError::Capturing`], and so is work of other streams that would have to wait for
+    /// this one. Guards that are dropped meanwhile, here or elsewhere, write back at once.
+    /// Memory dropped meanwhile is given back when the recording ends.
     ///
     /// # Errors
     ///
@@ -309,43 +316,29 @@ impl Stream {
         &self,
         queue: impl FnOnce(&Self) -> Result<(), MemError>,
     ) -> Result<Graph, MemError> {
-        self.inner.check_ready("a recording inside a recording")?;
-        let device = self.device().clone();
+        let device = self.device();
+        device.check_usable()?;
         let backend = &device.inner().backend;
-        {
-            let mut capture = lock(&self.inner.capture);
-            if capture.is_some() {
-                return Err(MemError::Capturing {
-                    what: "a second recording",
-                });
-            }
-            device.tried(backend.begin_capture(self.raw()))?;
-            *capture = Some(Capture {
-                thread: std::thread::current().id(),
-                uses: Vec::new(),
-                kept: Vec::new(),
-            });
-        }
+        let begin = || device.tried(backend.begin_capture(self.raw()));
+        self.inner.section.begin(begin)?;
         let recording = Recording { stream: self };
         let queued = queue(self);
         let (ended, uses) = recording.end();
-        let graph = device
-            .tried(ended)
-            .map(|raw| Graph::new(&device, raw, uses));
+        let graph = device.tried(ended).map(|raw| Graph::new(device, raw, uses));
         // The closure's error is the cause; the end of the recording is its consequence.
         queued.and(graph)
     }
 }
+
+/// What other streams' work is refused by while a stream is captured.
+const RECORDING: &str = "recording an event";
 
 /// Ends a recording, also when the closure panics.
 struct Recording<'a> {
     stream: &'a Stream,
 }
 
-type Ended = (
-    Result<Handle, crate::error::DriverError>,
-    Vec<(Arc<Allocation>, bool)>,
-);
+type Ended = (Result<Handle, DriverError>, Vec<(Arc<Allocation>, bool)>);
 
 impl Recording<'_> {
     fn end(self) -> Ended {
@@ -356,15 +349,13 @@ impl Recording<'_> {
 
     fn finish(&self) -> Ended {
         let device = self.stream.device();
-        let raw = device.inner().backend.end_capture(self.stream.raw());
-        let capture = lock(&self.stream.inner.capture).take();
-        let Some(capture) = capture else {
-            return (raw, Vec::new());
-        };
-        for block in capture.kept {
+        let backend = &device.inner().backend;
+        let end = || backend.end_capture(self.stream.raw());
+        let (raw, Recorded { uses, kept }) = self.stream.inner.section.end(end);
+        for block in kept {
             release(device, block);
         }
-        (raw, capture.uses)
+        (raw, uses)
     }
 }
 
@@ -396,6 +387,17 @@ pub struct Event {
 }
 
 impl Event {
+    /// A new mark behind everything in a queue that is not captured.
+    fn record(device: &Device, queue: Handle) -> Result<Self, DriverError> {
+        let backend = &device.inner().backend;
+        let event = Self {
+            device: device.clone(),
+            raw: backend.new_event()?,
+        };
+        backend.record(event.raw, queue)?;
+        Ok(event)
+    }
+
     /// Waits until the work before the mark is done.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 //!            on, which no processor accepts as a pointer: using one on the host faults
 //! stream     work is done at once, in the calling thread; while captured it is written down
 //! graph      the list that was written down
-//! kernel     its host version
+//! kernel     its host version; what it calls finds out that it is inside one
 //! ```
 //!
 //! Deliberately absent: work that is done later. Ordering mistakes are found by the
@@ -14,6 +14,7 @@
 
 #![allow(unsafe_code, reason = "copies bytes between raw addresses")]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,6 +102,32 @@ impl std::fmt::Debug for Software {
         f.debug_struct("Software")
             .field("info", &self.info)
             .finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    /// Host versions of kernels that run on this thread.
+    static KERNELS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether this thread is running the host version of a kernel.
+pub(crate) fn is_inside_kernel() -> bool {
+    KERNELS.get() > 0
+}
+
+/// Counts a host version that runs, also one that panics.
+struct InsideKernel;
+
+impl InsideKernel {
+    fn enter() -> Self {
+        KERNELS.set(KERNELS.get() + 1);
+        Self
+    }
+}
+
+impl Drop for InsideKernel {
+    fn drop(&mut self) {
+        KERNELS.set(KERNELS.get() - 1);
     }
 }
 
@@ -203,6 +230,7 @@ impl Software {
                         Argument::Scalar { bytes } => HostArgument::Scalar { bytes },
                     })
                     .collect();
+                let _inside = InsideKernel::enter();
                 function(*shape, &arguments);
             }
         }

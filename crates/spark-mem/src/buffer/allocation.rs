@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! state   n host readers | 1 host writer | none
+//! queued  work being handed to the backend now: n readers | 1 writer
 //! used    streams with work on it, each with whether they write
 //!
 //! host guard opens  -> wait for the streams (a reader for writers only), then count
@@ -10,17 +11,23 @@
 //! drop              -> wait for the streams, give the memory to its pool or the backend
 //! ```
 //!
+//! Work is noted in `used` when it is in its queue, and not before: an event recorded for
+//! work that is only noted would lie in front of it. Until then it is `queued`, and whoever
+//! it concerns waits. Work on several pieces takes them in the order of their addresses, so
+//! that two threads never wait for each other.
+//!
 //! Waiting is per stream, not per piece of work: work queued later on that stream is
 //! waited for too. That is correct, and needs no event for every launch.
 
 #![allow(unsafe_code, reason = "gives raw memory back to its backend")]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::adopted::Adopted;
 use crate::backend::RawMemory;
 use crate::budget::Reservation;
 use crate::pool::PoolInner;
+use crate::section::InRecording;
 use crate::stats::Direction;
 use crate::stream::{Stream, StreamInner};
 use crate::{BufferKind, Device, MemError};
@@ -42,30 +49,37 @@ pub(crate) struct Use {
 pub(crate) struct State {
     readers: usize,
     is_written: bool,
+    queued_readers: usize,
+    is_queued_to_write: bool,
     used: Vec<Use>,
 }
 
 impl State {
     /// Whether a guard of the host stands in the way of this work.
-    pub(crate) fn check_free(&self, writes: bool) -> Result<(), MemError> {
+    fn check_free(&self, writes: bool) -> Result<(), MemError> {
         if self.is_written || (writes && self.readers > 0) {
             return Err(MemError::InUseByHost);
         }
         Ok(())
     }
 
-    /// Work of other streams that must come before this work.
-    pub(crate) fn before(&self, stream: &Arc<StreamInner>, writes: bool) -> Vec<Use> {
+    /// Whether work that is being handed over must come first.
+    fn must_wait(&self, writes: bool) -> bool {
+        self.is_queued_to_write || (writes && self.queued_readers > 0)
+    }
+
+    /// Streams whose work must come before this work of another stream.
+    fn before(&self, stream: &Arc<StreamInner>, writes: bool) -> Vec<Arc<StreamInner>> {
         self.used
             .iter()
             .filter(|earlier| !Arc::ptr_eq(&earlier.stream, stream))
             .filter(|earlier| writes || earlier.writes)
-            .cloned()
+            .map(|earlier| Arc::clone(&earlier.stream))
             .collect()
     }
 
     /// Remembers work. A write comes after everything before it, so it replaces it.
-    pub(crate) fn note(&mut self, stream: &Arc<StreamInner>, writes: bool) {
+    fn note(&mut self, stream: &Arc<StreamInner>, writes: bool) {
         if writes {
             self.used.clear();
         }
@@ -89,6 +103,8 @@ pub(crate) struct Allocation {
     device: Device,
     memory: RawMemory,
     state: Mutex<State>,
+    /// Told when work was handed over.
+    handed_over: Condvar,
     /// Pinned memory through which the host sees memory of the device alone.
     mirror: Mutex<Option<Arc<Allocation>>>,
     home: Option<Weak<PoolInner>>,
@@ -109,6 +125,7 @@ impl Allocation {
             device,
             memory,
             state: Mutex::default(),
+            handed_over: Condvar::new(),
             mirror: Mutex::default(),
             home: None,
             reservation: Some(reservation),
@@ -138,6 +155,7 @@ impl Allocation {
             device,
             memory,
             state: Mutex::default(),
+            handed_over: Condvar::new(),
             mirror: Mutex::default(),
             home: None,
             reservation: None,
@@ -166,6 +184,7 @@ impl Allocation {
             device,
             memory: parts.memory,
             state: Mutex::new(state),
+            handed_over: Condvar::new(),
             mirror: Mutex::default(),
             home: Some(home),
             reservation: parts.reservation,
@@ -201,31 +220,24 @@ impl Allocation {
         self.memory.kind.is_host_visible()
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
-    /// Orders `stream` after other streams' work on this memory and remembers the new work.
-    ///
-    /// While the stream is captured nothing runs: the capture remembers the use, and
-    /// every launch of its graph does what is done here.
-    pub(crate) fn use_on(self: &Arc<Self>, stream: &Stream, writes: bool) -> Result<(), MemError> {
-        if stream.inner().capture_use(self, writes) {
-            return Ok(());
-        }
+    /// The state, once no work that is being handed over stands in the way of this use.
+    fn settled(&self, writes: bool) -> MutexGuard<'_, State> {
         let mut state = self.state();
-        state.check_free(writes)?;
-        for earlier in state.before(stream.inner(), writes) {
-            stream.wait_for(&earlier.stream)?;
+        while state.must_wait(writes) {
+            let woken = self.handed_over.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        state.note(stream.inner(), writes);
-        Ok(())
+        state
     }
 
     /// Counts a guard of the host in, after the device's work on this memory.
     pub(crate) fn open_for_host(&self, writes: bool) -> Result<(), MemError> {
         let used = {
-            let mut state = self.state();
+            let mut state = self.settled(writes);
             state.check_free(writes)?;
             if writes {
                 state.is_written = true;
@@ -237,10 +249,14 @@ impl Allocation {
         let waited = used
             .iter()
             .filter(|earlier| writes || earlier.writes)
-            .try_for_each(|earlier| earlier.stream.synchronize());
+            .try_for_each(|earlier| earlier.stream.finish());
         if let Err(error) = waited {
             self.close_for_host(writes);
             return Err(error);
+        }
+        if writes {
+            // All of it is done, and the guard lets nothing new in.
+            self.state().used.clear();
         }
         Ok(())
     }
@@ -272,8 +288,6 @@ impl Allocation {
         direction: Direction,
     ) -> Result<(), MemError> {
         let to_host = direction == Direction::DeviceToHost;
-        self.use_on(stream, !to_host)?;
-        mirror.use_on(stream, to_host)?;
         let (mine, its) = (self.memory, mirror.memory);
         let n_bytes = bytes.len();
         if n_bytes == 0 {
@@ -288,12 +302,93 @@ impl Allocation {
             (here, there)
         };
         let inner = self.device.inner();
-        // SAFETY: both pieces have the range; they are different allocations; both note
-        // this work, so they stay and nobody touches them before it is done.
-        let copied = unsafe { inner.backend.copy(stream.raw(), to, from, n_bytes) };
-        self.device.tried(copied)?;
+        let uses = vec![(self, !to_host), (mirror, to_host)];
+        let rule = InRecording::Refused("host access through a stream");
+        stream.submit(uses, rule, |queue| {
+            // SAFETY: both pieces have the range; they are different allocations; both note
+            // this work, so they stay and nobody touches them before it is done.
+            let copied = unsafe { inner.backend.copy(queue, to, from, n_bytes) };
+            self.device.tried(copied)
+        })?;
         inner.counters.copied(direction, n_bytes);
         Ok(())
+    }
+}
+
+/// A piece of work on several pieces of memory, while it is handed to the backend.
+#[derive(Debug)]
+pub(crate) struct Work<'a> {
+    stream: &'a Arc<StreamInner>,
+    /// In the order of their addresses, each once.
+    uses: Vec<(&'a Arc<Allocation>, bool)>,
+    /// How many of `uses` are taken.
+    n_taken: usize,
+    is_handed_over: bool,
+}
+
+impl<'a> Work<'a> {
+    /// Takes all memory for this work; gives also the other streams that it must come after.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::InUseByHost`] if a guard of the host stands in the way.
+    pub(crate) fn begin(
+        stream: &'a Arc<StreamInner>,
+        mut uses: Vec<(&'a Arc<Allocation>, bool)>,
+    ) -> Result<(Self, Vec<Arc<StreamInner>>), MemError> {
+        uses.sort_by_key(|(allocation, _)| Arc::as_ptr(allocation));
+        uses.dedup_by(|next, kept| {
+            let is_same = Arc::ptr_eq(next.0, kept.0);
+            kept.1 |= is_same && next.1;
+            is_same
+        });
+        let mut work = Self {
+            stream,
+            uses,
+            n_taken: 0,
+            is_handed_over: false,
+        };
+        let mut before: Vec<Arc<StreamInner>> = Vec::new();
+        for idx in 0..work.uses.len() {
+            let (allocation, writes) = work.uses[idx];
+            let mut state = allocation.settled(writes);
+            state.check_free(writes)?;
+            if writes {
+                state.is_queued_to_write = true;
+            } else {
+                state.queued_readers += 1;
+            }
+            work.n_taken += 1;
+            for earlier in state.before(stream, writes) {
+                if !before.iter().any(|known| Arc::ptr_eq(known, &earlier)) {
+                    before.push(earlier);
+                }
+            }
+        }
+        Ok((work, before))
+    }
+
+    /// From now on the backend has the work, whatever it answers.
+    pub(crate) fn is_handed_over(&mut self) {
+        self.is_handed_over = true;
+    }
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        for (allocation, writes) in &self.uses[..self.n_taken] {
+            let mut state = allocation.state();
+            if self.is_handed_over {
+                state.note(self.stream, *writes);
+            }
+            if *writes {
+                state.is_queued_to_write = false;
+            } else {
+                state.queued_readers -= 1;
+            }
+            drop(state);
+            allocation.handed_over.notify_all();
+        }
     }
 }
 
@@ -358,18 +453,20 @@ impl Drop for Allocation {
 /// Gives memory back to its backend once no stream uses it. While one of its streams is
 /// captured nothing can be waited for: the capture keeps the memory until its end.
 pub(crate) fn release(device: &Device, mut block: PoolBlock) {
-    for earlier in block.used.clone() {
-        match earlier.stream.keep_until_captured(block) {
+    // A block that is kept keeps its uses: they are waited for when the capture has ended.
+    while let Some(earlier) = block.used.last().cloned() {
+        let waited = earlier.stream.section().wait_or_keep(block, || {
+            if let Err(error) = earlier.stream.finish_work()
+                && !device.is_lost()
+            {
+                device.defer(error);
+            }
+        });
+        match waited {
             Some(back) => block = back,
             None => return,
         }
-    }
-    for earlier in &block.used {
-        if let Err(error) = earlier.stream.finish_work()
-            && !device.is_lost()
-        {
-            device.defer(error);
-        }
+        block.used.pop();
     }
     if block.adopted.is_some() {
         return; // dropped with the block

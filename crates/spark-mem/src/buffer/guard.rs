@@ -8,6 +8,9 @@
 //! overwrite    wait                      wait
 //! close        nothing to do             copy from the mirror, in stream order
 //! ```
+//!
+//! A guard that is closed while its stream is captured must not leave its copy in the
+//! recording: it takes a stream of its own and waits.
 
 #![allow(unsafe_code, reason = "makes slices of memory that buffers own")]
 
@@ -173,7 +176,17 @@ impl<'a, T: Element> HostWrite<'a, T> {
         };
         let bytes = 0..self.buffer.len_bytes();
         let allocation = self.buffer.allocation();
-        allocation.copy_mirror(&mirror, &self.stream, bytes, Direction::HostToDevice)
+        let copy_on = |stream: &Stream| {
+            allocation.copy_mirror(&mirror, stream, bytes.clone(), Direction::HostToDevice)
+        };
+        match copy_on(&self.stream) {
+            Err(MemError::Capturing { .. }) => {
+                let own = self.buffer.device().new_stream()?;
+                copy_on(&own)?;
+                own.inner().finish()
+            }
+            copied => copied,
+        }
     }
 
     fn elements(&self) -> *mut T {

@@ -1,7 +1,7 @@
 //! Compiled kernels on disk.
 //!
 //! ```text
-//! key    SHA-256 of source, headers, options, architecture, compiler version
+//! key    SHA-256 of file name, source, headers, options, architecture, compiler version
 //! file   <cache>/kernels/<key>.cubin
 //!        8 bytes magic | 32 bytes SHA-256 of the code | 8 bytes length | code
 //! write  to a name of its own, then renamed: another process sees all of it or nothing

@@ -19,12 +19,14 @@
 pub mod cache;
 mod parameter;
 
+use std::any::TypeId;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use parameter::{Binder, Parameter, Parameters, Read, Write};
 
 use crate::backend::{Handle, HostFunction};
+use crate::section::InRecording;
 use crate::{Device, MemError, Stream};
 
 /// What kernels may include as `"spark_warp.cuh"`: tensor-core products, asynchronous copies
@@ -156,6 +158,9 @@ impl<P: Parameters> KernelSource<P> {
     }
 
     /// Adds the version for devices that are no GPU. It gets the elements themselves.
+    ///
+    /// It runs while its launch is queued. As on a GPU it can use no stream and no guard,
+    /// which answer [`MemError::InsideKernel`]; it must not wait for threads that do.
     #[must_use]
     pub const fn with_host(mut self, host: HostVersion<P>) -> Self {
         self.host = Some(host);
@@ -165,8 +170,10 @@ impl<P: Parameters> KernelSource<P> {
     pub(crate) fn code(&self) -> KernelCode {
         let host = self.host.map(|host| -> HostFunction {
             Arc::new(move |shape, arguments| {
-                // SAFETY: `launch` bound these arguments from the same parameters, so
-                // their number, types and lengths agree; they live for this call.
+                // SAFETY: this function is loaded under an identity that holds `P`, so only a
+                // `Kernel<P>` has its handle, and `launch` bound the arguments by `P::bind`:
+                // number and types agree, since tuples alone are `Parameters`. Their memory
+                // was borrowed for the launch and stays until this call is over.
                 host(shape, unsafe { P::host(arguments) });
             })
         });
@@ -176,23 +183,53 @@ impl<P: Parameters> KernelSource<P> {
             entry: self.entry,
             headers: self.headers,
             options: self.options,
+            parameters: TypeId::of::<P>(),
+            host_address: self.host.map(|host| host as usize),
             host,
         }
     }
 }
 
 /// A source without its types, as backends take it.
-#[cfg_attr(
-    not(feature = "cuda"),
-    expect(dead_code, reason = "only the compiler of kernels reads all fields")
-)]
 pub(crate) struct KernelCode {
     pub(crate) file: &'static str,
     pub(crate) source: &'static str,
     pub(crate) entry: &'static str,
     pub(crate) headers: &'static [Header],
     pub(crate) options: &'static [&'static str],
+    pub(crate) parameters: TypeId,
     pub(crate) host: Option<HostFunction>,
+    /// Where the host version lies before its types are taken off.
+    pub(crate) host_address: Option<usize>,
+}
+
+/// All that decides what a kernel's code is and what its arguments mean: loaded code is shared by
+/// sources that agree in every part, and by no others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct KernelIdentity {
+    entry: &'static str,
+    file: &'static str,
+    source: &'static str,
+    headers: &'static [Header],
+    options: &'static [&'static str],
+    parameters: TypeId,
+    host_address: Option<usize>,
+}
+
+impl KernelCode {
+    /// Its identity on a device that runs host versions, or on one that does not. The compiler may
+    /// give one function several addresses, for which a GPU need not load the code again.
+    pub(crate) fn identity(&self, runs_host_versions: bool) -> KernelIdentity {
+        KernelIdentity {
+            entry: self.entry,
+            file: self.file,
+            source: self.source,
+            headers: self.headers,
+            options: self.options,
+            parameters: self.parameters,
+            host_address: self.host_address.filter(|_| runs_host_versions),
+        }
+    }
 }
 
 /// Compiles a kernel for a GPU that need not be there.
@@ -243,8 +280,15 @@ impl<P: Parameters> Kernel<P> {
     ///
     /// # Safety
     ///
-    /// With these arguments and this shape the kernel reads and writes inside the views
-    /// only, and writes only those that are [`Write`] parameters.
+    /// - The entry of the [`KernelSource`] that this kernel was made of has the parameters `P`, in
+    ///   number, order and type: `const T*` for [`Read<T>`], `T*` for [`Write<T>`], the number
+    ///   itself otherwise. Nothing compares them; the driver reads as many arguments as the entry has.
+    /// - With these arguments and this shape the kernel reads and writes inside the views
+    ///   only, and writes only those that are [`Write`] parameters.
+    ///
+    /// Making a source and loading it promise nothing and are safe. Hence a function that launches
+    /// a kernel handed to it by its caller, or made of a text of its caller's, cannot keep this
+    /// promise alone and is `unsafe` itself.
     pub unsafe fn launch(
         &self,
         stream: &Stream,
@@ -252,20 +296,23 @@ impl<P: Parameters> Kernel<P> {
         arguments: P::Arguments<'_>,
     ) -> Result<(), MemError> {
         shape.check()?;
-        stream.check_queue()?;
+        stream.device().check_usable()?;
         stream.check_same_device(&self.device)?;
         let mut binder = Binder::new(stream);
         P::bind(arguments, &mut binder);
-        let arguments = binder.finish()?;
+        let (arguments, uses) = binder.finish()?;
+        let uses = uses.iter().map(|(memory, writes)| (memory, *writes));
         let inner = self.device.inner();
-        // SAFETY: the caller's promise for what the kernel does; every allocation has
-        // noted this work, so it stays and the host keeps away until it is done.
-        let launched = unsafe {
-            inner
-                .backend
-                .launch(stream.raw(), self.function, shape, &arguments)
-        };
-        self.device.tried(launched)?;
+        stream.submit(uses.collect(), InRecording::Allowed, |queue| {
+            // SAFETY: the caller's promise for what the kernel does; every allocation notes
+            // this work, so it stays and the host keeps away until it is done.
+            let launched = unsafe {
+                inner
+                    .backend
+                    .launch(queue, self.function, shape, &arguments)
+            };
+            self.device.tried(launched)
+        })?;
         inner.counters.launched();
         Ok(())
     }

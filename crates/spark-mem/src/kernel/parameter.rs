@@ -42,8 +42,9 @@ pub trait Parameter: private::Sealed + 'static {
     unsafe fn host<'a>(argument: HostArgument) -> Self::Host<'a>;
 }
 
-/// The parameters of a kernel: a tuple of up to twelve.
-pub trait Parameters: 'static {
+/// The parameters of a kernel: a tuple of up to twelve, and nothing else, so that arguments are
+/// bound and handed to host versions in one order.
+pub trait Parameters: private::Sealed + 'static {
     /// What a launch is given.
     type Arguments<'a>;
     /// What a host version is given.
@@ -62,19 +63,24 @@ mod private {
     pub trait Sealed {}
 }
 
-/// Collects the arguments of a launch and orders it after other work on its buffers.
+/// Collects the arguments of a launch and the memory that they use.
 #[derive(Debug)]
 pub struct Binder<'a> {
     stream: &'a Stream,
     arguments: Vec<Argument>,
+    uses: Vec<(Arc<Allocation>, bool)>,
     error: Option<MemError>,
 }
+
+/// Arguments, and each piece of memory among them with whether it is written.
+pub(crate) type Bound = (Vec<Argument>, Vec<(Arc<Allocation>, bool)>);
 
 impl<'a> Binder<'a> {
     pub(crate) fn new(stream: &'a Stream) -> Self {
         Self {
             stream,
             arguments: Vec::new(),
+            uses: Vec::new(),
             error: None,
         }
     }
@@ -92,13 +98,12 @@ impl<'a> Binder<'a> {
         let bound = self
             .stream
             .check_same_device(allocation.device())
-            .and(address)
-            .and_then(|address| {
-                allocation.use_on(self.stream, writes)?;
-                Ok(Argument::Memory { address, len_bytes })
-            });
+            .and(address);
         match bound {
-            Ok(argument) => self.arguments.push(argument),
+            Ok(address) => {
+                self.arguments.push(Argument::Memory { address, len_bytes });
+                self.uses.push((Arc::clone(allocation), writes));
+            }
             Err(error) => self.error = Some(error),
         }
     }
@@ -110,10 +115,10 @@ impl<'a> Binder<'a> {
         self.arguments.push(Argument::Scalar { bytes: padded });
     }
 
-    pub(crate) fn finish(self) -> Result<Vec<Argument>, MemError> {
+    pub(crate) fn finish(self) -> Result<Bound, MemError> {
         match self.error {
             Some(error) => Err(error),
-            None => Ok(self.arguments),
+            None => Ok((self.arguments, self.uses)),
         }
     }
 }
@@ -194,6 +199,8 @@ scalars!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, f16, bf16);
 macro_rules! tuples {
     ($($($name:ident $idx:tt),+;)+) => {
         $(
+            impl<$($name: Parameter),+> private::Sealed for ($($name,)+) {}
+
             impl<$($name: Parameter),+> Parameters for ($($name,)+) {
                 type Arguments<'a> = ($($name::Argument<'a>,)+);
                 type Host<'a> = ($($name::Host<'a>,)+);

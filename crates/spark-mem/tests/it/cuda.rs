@@ -270,6 +270,58 @@ fn a_cache_that_cannot_be_written_costs_a_warning() {
     std::fs::remove_file(&file.0).unwrap();
 }
 
+// --- sources that differ --------------------------------------------------------------------
+
+type Scale = (Write<f32>, Read<f32>, f32, u32);
+const fn scale_of(file: &'static str) -> KernelSource<Scale> {
+    KernelSource::new(file, ELEMENTWISE, "scale_f32")
+}
+const HEADERS: &[(&str, &str)] = &[("-DTILE=1", "-DTILE=2")];
+const OTHER_PARAMETERS: KernelSource<(Write<f32>, Write<f32>, f32, u32)> =
+    KernelSource::new("elementwise.cu", ELEMENTWISE, "scale_f32");
+
+/// Each variant is code of its own, in memory and on disk. On a GPU a host version is no part of it.
+#[test]
+fn sources_of_one_text_and_entry_are_compiled_each() {
+    let driver = driver().pose(Persona::Spark);
+    let cache = CacheDir::new();
+    let variants = [
+        scale_of("elementwise.cu"),
+        scale_of("other.cu"),
+        scale_of("elementwise.cu").with_options(&["-DTILE=1"]),
+        scale_of("elementwise.cu").with_options(&["-DTILE=1", "-DTILE=2"]),
+        scale_of("elementwise.cu").with_headers(HEADERS),
+    ];
+    let device = Device::cuda(0, cache.options()).unwrap();
+    for (n_before, variant) in variants.iter().enumerate() {
+        for _ in 0..2 {
+            device.kernel(variant).unwrap();
+            assert_eq!(
+                driver.count("nvrtcCompileProgram"),
+                n_before + 1,
+                "{variant:?}"
+            );
+            assert_eq!(
+                driver.count("cuModuleLoadData"),
+                n_before + 1,
+                "{variant:?}"
+            );
+        }
+    }
+    assert_eq!(cache.entries().len(), variants.len());
+
+    // The same code, kept on disk, for parameters of other types: loaded by itself.
+    let n_loaded = driver.count("cuModuleLoadData");
+    device.kernel(&OTHER_PARAMETERS).unwrap();
+    assert_eq!(driver.count("nvrtcCompileProgram"), variants.len());
+    assert_eq!(driver.count("cuModuleLoadData"), n_loaded + 1);
+    let with_host = scale_of("elementwise.cu").with_host(|_: LaunchShape, _| ());
+    device.kernel(&with_host).unwrap();
+    assert_eq!(driver.count("cuModuleLoadData"), n_loaded + 1);
+    drop(device);
+    driver.assert_clean();
+}
+
 // --- sources that do not compile ------------------------------------------------------------
 
 const WRONG: KernelSource<(Write<f32>,)> = KernelSource::new(

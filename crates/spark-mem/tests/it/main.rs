@@ -9,6 +9,7 @@
 //! children     what needs a process of its own
 //! files        loaded, mapped, as tensors
 //! candle       tensors from buffers and back
+//! races        threads that share streams, in forced interleavings
 //! kernels      the kernels the suite launches  logged     what was logged meanwhile
 //! ```
 
@@ -34,6 +35,8 @@ mod faults;
 mod files;
 mod kernels;
 mod logged;
+#[cfg(feature = "cuda")]
+mod races;
 #[cfg(feature = "cuda")]
 mod real_compiler;
 mod software;

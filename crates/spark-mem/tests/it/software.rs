@@ -1,6 +1,9 @@
 //! The suite on the host and on the emulated card, and what only they do.
 
-use spark_mem::{BufferKind, Device, MemError};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+use spark_mem::{BufferKind, Device, KernelSource, LaunchShape, MemError, Stream, Write};
 
 use crate::conformance::{self, for_each_case};
 use crate::logged;
@@ -99,4 +102,162 @@ fn emulated_device_memory_is_no_pointer() {
         0xDEC0,
         "not canonical: using it on the host faults"
     );
+}
+
+// --- kernels that take their time -----------------------------------------------------------
+
+/// One block of one thread: host versions look at no shape.
+const ONCE: LaunchShape = LaunchShape {
+    grid: [1, 1, 1],
+    block: [1, 1, 1],
+    shared_bytes: 0,
+};
+
+/// How far `SLOW` and the test have come: 1 it runs, 2 somebody used what it writes.
+static PROGRESS: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
+
+fn set_progress(to: u32) {
+    *PROGRESS.0.lock().unwrap() = to;
+    PROGRESS.1.notify_all();
+}
+
+fn await_progress(to: u32, longest: Duration) {
+    let progress = PROGRESS.0.lock().unwrap();
+    drop(
+        PROGRESS
+            .1
+            .wait_timeout_while(progress, longest, |progress| *progress < to),
+    );
+}
+
+/// Writes late: when somebody has used the memory, or nobody does for a while.
+const SLOW: KernelSource<(Write<f32>,)> =
+    KernelSource::new("none.cu", "", "slow").with_host(|_: LaunchShape, (out,)| {
+        set_progress(1);
+        await_progress(2, Duration::from_millis(200));
+        out.fill(7.0);
+    });
+
+/// A graph borrows no buffer, so that others can use what its kernel is writing.
+#[test]
+fn work_and_guards_wait_for_a_kernel_that_runs_in_another_thread() {
+    type Use = fn(&Device, &Stream, &spark_mem::Buffer<f32>) -> Vec<f32>;
+    let uses: [Use; 2] = [
+        |_, stream, buffer| buffer.read(stream).unwrap().to_vec(),
+        |device, stream, buffer| {
+            let mut copy = device.shared::<f32>(buffer.len()).unwrap();
+            stream.copy(buffer.view(), copy.view_mut()).unwrap();
+            copy.read(stream).unwrap().to_vec()
+        },
+    ];
+    for device in [Device::host(), Device::emulated(1 << 20)] {
+        let (first, second) = (device.new_stream().unwrap(), device.new_stream().unwrap());
+        let slow = device.kernel(&SLOW).unwrap();
+        for use_it in uses {
+            set_progress(0);
+            let mut buffer = device.shared::<f32>(100).unwrap();
+            let graph = first.capture(|stream| {
+                // SAFETY: the kernel writes inside its view.
+                unsafe { slow.launch(stream, ONCE, (buffer.view_mut(),)) }
+            });
+            let graph = graph.unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| graph.launch(&first).unwrap());
+                await_progress(1, Duration::from_secs(10));
+                let seen = use_it(&device, &second, &buffer);
+                set_progress(2);
+                assert_eq!(seen, [7.0; 100], "{}", device.info().name);
+            });
+        }
+    }
+}
+
+/// The stream that `MEDDLING` uses, and what it was told.
+static MEDDLED: Mutex<(Option<Stream>, Told)> = Mutex::new((None, Vec::new()));
+
+type Told = Vec<Result<(), MemError>>;
+
+const MEDDLING: KernelSource<(Write<f32>,)> = KernelSource::new("none.cu", "", "meddling")
+    .with_host(|_: LaunchShape, _| {
+        let mut meddled = MEDDLED.lock().unwrap();
+        let stream = meddled.0.take().unwrap();
+        let mut buffer = stream.device().shared::<f32>(4).unwrap();
+        meddled.1 = vec![
+            stream.synchronize(),
+            stream.record().map(drop),
+            stream.capture(|_| Ok(())).map(drop),
+            stream.fill_bytes(buffer.view_mut(), 0),
+            buffer.read(&stream).map(drop),
+        ];
+    });
+
+#[test]
+fn the_host_version_of_a_kernel_cannot_use_streams() {
+    let device = Device::host();
+    let stream = device.new_stream().unwrap();
+    let mut buffer = device.shared::<f32>(4).unwrap();
+    MEDDLED.lock().unwrap().0 = Some(stream.clone());
+    let meddling = device.kernel(&MEDDLING).unwrap();
+    // SAFETY: the kernel touches nothing.
+    unsafe { meddling.launch(&stream, ONCE, (buffer.view_mut(),)) }.unwrap();
+    let meddled = std::mem::take(&mut MEDDLED.lock().unwrap().1);
+    assert_eq!(meddled.len(), 5);
+    for told in meddled {
+        assert!(matches!(told, Err(MemError::InsideKernel)), "{told:?}");
+    }
+    stream.fill_bytes(buffer.view_mut(), 1).unwrap();
+}
+
+const PANICKING: KernelSource<(Write<f32>,)> = KernelSource::new("none.cu", "", "panicking")
+    .with_host(|_: LaunchShape, _| std::panic::resume_unwind(Box::new("on purpose")));
+
+#[test]
+fn a_host_version_that_panics_leaves_stream_and_buffer_usable() {
+    let device = Device::host();
+    let stream = device.new_stream().unwrap();
+    let mut buffer = device.shared::<f32>(4).unwrap();
+    let panicking = device.kernel(&PANICKING).unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        // SAFETY: the kernel touches nothing.
+        unsafe { panicking.launch(&stream, ONCE, (buffer.view_mut(),)) }
+    }));
+    assert!(panicked.is_err());
+    stream.capture(|_| Ok(())).unwrap();
+    buffer.write(&stream).unwrap().fill(3.0);
+    assert_eq!(*buffer.read(&stream).unwrap(), [3.0; 4]);
+}
+
+/// Sources of one text and entry that differ in an option, a host version, a parameter.
+const TEXT: &str = "extern \"C\" __global__ void same(float* out, unsigned n) { }";
+const fn same(options: &'static [&'static str]) -> KernelSource<(Write<f32>, u32)> {
+    KernelSource::new("same.cu", TEXT, "same").with_options(options)
+}
+const ONE: KernelSource<(Write<f32>, u32)> =
+    same(&["-DTILE=1"]).with_host(|_: LaunchShape, (out, _)| out[0] = 1.0);
+const TWO: KernelSource<(Write<f32>, u32)> =
+    same(&["-DTILE=2"]).with_host(|_: LaunchShape, (out, _)| out[0] = 2.0);
+const THREE: KernelSource<(Write<f32>, u32)> =
+    same(&["-DTILE=1"]).with_host(|_: LaunchShape, (out, _)| out[0] = 3.0);
+const OF_WHOLE_NUMBERS: KernelSource<(Write<u32>, u32)> =
+    KernelSource::new("same.cu", TEXT, "same")
+        .with_options(&["-DTILE=1"])
+        .with_host(|_: LaunchShape, (out, _)| out[0] = 4);
+
+#[test]
+fn kernels_of_one_text_and_entry_are_kept_apart() {
+    for device in [Device::host(), Device::emulated(1 << 20)] {
+        let stream = device.new_stream().unwrap();
+        for (source, wanted) in [(&ONE, 1.0), (&TWO, 2.0), (&THREE, 3.0), (&ONE, 1.0)] {
+            let kernel = device.kernel(source).unwrap();
+            let mut out = device.shared::<f32>(1).unwrap();
+            // SAFETY: the host versions write the one element of `out`.
+            unsafe { kernel.launch(&stream, ONCE, (out.view_mut(), 1)) }.unwrap();
+            assert_eq!(out.read(&stream).unwrap()[0], wanted);
+        }
+        let kernel = device.kernel(&OF_WHOLE_NUMBERS).unwrap();
+        let mut out = device.shared::<u32>(1).unwrap();
+        // SAFETY: as above.
+        unsafe { kernel.launch(&stream, ONCE, (out.view_mut(), 1)) }.unwrap();
+        assert_eq!(out.read(&stream).unwrap()[0], 4);
+    }
 }

@@ -152,11 +152,15 @@ impl Cuda {
         let arch = compiler::arch_of(compute);
         let compiler = Compiler::find()?;
         let version = format!("NVRTC {}.{}", compiler.version.0, compiler.version.1);
+        // Their number keeps headers and options apart, which follow each other.
+        let n_headers = code.headers.len().to_le_bytes();
         let mut parts: Vec<&[u8]> = vec![
+            code.file.as_bytes(),
             code.source.as_bytes(),
             WARP_HEADER.as_bytes(),
             arch.as_bytes(),
             version.as_bytes(),
+            &n_headers,
         ];
         for (name, text) in code.headers {
             parts.extend([name.as_bytes(), text.as_bytes()]);

@@ -44,6 +44,8 @@ macro_rules! for_each_case {
             memory_dropped_while_captured_is_kept,
             a_failed_capture_leaves_the_stream_usable,
             what_cannot_be_captured_is_refused,
+            guards_closed_while_captured_write_at_once,
+            threads_share_a_stream_that_is_captured,
             pools_reuse_and_trim,
             pooled_memory_orders_its_users,
             pools_give_back_before_they_refuse,

@@ -412,3 +412,60 @@ pub(crate) fn what_cannot_be_captured_is_refused(device: &Device) {
     });
     checked.unwrap();
 }
+
+/// Not part of the graph: what the host wrote is in the buffer, and launching changes nothing.
+pub(crate) fn guards_closed_while_captured_write_at_once(device: &Device) {
+    let stream = device.new_stream().unwrap();
+    for kind in kinds(device) {
+        let mut buffer = device.buffer::<f32>(kind, N).unwrap();
+        let mut guard = buffer.write(&stream).unwrap();
+        guard.copy_from_slice(&ramp(N));
+        let graph = stream.capture(|_| guard.finish()).unwrap();
+        assert_eq!(values(&buffer, &stream), ramp(N), "{kind:?}");
+        buffer.write(&stream).unwrap().fill(5.0);
+        graph.launch(&stream).unwrap();
+        assert_eq!(values(&buffer, &stream), [5.0; N], "{kind:?}");
+    }
+}
+
+/// One thread records and launches graphs; others queue work on clones of the same stream,
+/// look at its results and drop its buffers. Work is refused, or done and seen.
+pub(crate) fn threads_share_a_stream_that_is_captured(device: &Device) {
+    const ROUNDS: usize = 40;
+    let stream = device.new_stream().unwrap();
+    let mut target = device.shared::<f32>(N).unwrap();
+    let source = filled(device, &stream, device.shared_kind(), &ramp(N));
+    let work = |kind| {
+        let own = device.new_stream().unwrap();
+        for round in 0..ROUNDS {
+            let x = filled(device, &own, kind, &vec![round as f32; N]);
+            let mut y = device.buffer::<f32>(kind, N).unwrap();
+            match stream.copy(x.view(), y.view_mut()) {
+                Ok(()) => drop(x),
+                Err(MemError::Capturing { .. }) => continue,
+                Err(other) => panic!("{other}"),
+            }
+            match y.read(&own) {
+                Ok(values) => assert_eq!(*values, [round as f32; N], "{kind:?}"),
+                Err(MemError::Capturing { .. }) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| work(device.shared_kind()));
+        }
+        for _ in 0..ROUNDS {
+            let recorded = stream.capture(|stream| {
+                std::thread::yield_now();
+                stream.copy(source.view(), target.view_mut())
+            });
+            let graph = recorded.expect("one thread records");
+            std::thread::yield_now();
+            graph.launch(&stream).unwrap();
+        }
+    });
+    stream.synchronize().unwrap();
+    assert_eq!(values(&target, &stream), ramp(N));
+}

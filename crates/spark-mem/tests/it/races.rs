@@ -1,0 +1,116 @@
+//! Interleavings of threads that share streams and memory, forced on the stand-in driver: one
+//! thread is held where it enters a driver's function, another goes on, the first is let go.
+//!
+//! ```text
+//! held      check, wait for others ──> | driver's function ──> note
+//! meanwhile                            a recording begins; a graph is launched
+//! ```
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use spark_mem::{Buffer, BufferKind, Device, Graph, Stream};
+use spark_testing::driver::{Persona, Posed};
+
+use crate::stand_in::check;
+
+const N: usize = 64;
+/// How long a thread may take for what it must not do.
+const A_WHILE: Duration = Duration::from_millis(200);
+
+fn filled(device: &Device, stream: &Stream, value: u8) -> Buffer<u8> {
+    let mut buffer = device.buffer(BufferKind::Device, N).unwrap();
+    stream.fill_bytes(buffer.view_mut(), value).unwrap();
+    stream.synchronize().unwrap();
+    buffer
+}
+
+/// Holds `work` in a function of the driver and records a graph of nothing meanwhile. If the
+/// recording begins in spite of the work, the work is done within it.
+fn record_while_held(
+    posed: &Posed<'_>,
+    stream: &Stream,
+    function: &str,
+    work: impl FnOnce() + Send,
+) -> Graph {
+    let (begun, has_begun) = mpsc::channel();
+    let (done, is_done) = mpsc::channel();
+    posed.hold(function);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            work();
+            let _ = done.send(());
+        });
+        posed.await_held();
+        let recorder = scope.spawn(move || {
+            stream.capture(|_| {
+                let _ = begun.send(());
+                let _ = is_done.recv();
+                Ok(())
+            })
+        });
+        let _ = has_begun.recv_timeout(A_WHILE);
+        posed.let_go();
+        recorder.join().unwrap().unwrap()
+    })
+}
+
+#[test]
+fn a_copy_that_is_being_queued_is_in_no_recording() {
+    for persona in [Persona::Spark, Persona::Card] {
+        check(persona, |posed, device| {
+            let stream = device.new_stream().unwrap();
+            let x = filled(device, &stream, 7);
+            let mut y = filled(device, &stream, 1);
+            let graph = record_while_held(posed, &stream, "cuMemcpyAsync", || {
+                stream.copy(x.view(), y.view_mut()).unwrap();
+                drop(x);
+            });
+            assert_eq!(*y.read(&stream).unwrap(), [7; N], "{persona:?}");
+            graph.launch(&stream).unwrap();
+            stream.synchronize().unwrap();
+            assert_eq!(posed.violations(), Vec::<String>::new());
+        });
+    }
+}
+
+#[test]
+fn memory_that_is_waited_for_is_given_back_before_a_recording() {
+    check(Persona::Card, |posed, device| {
+        let stream = device.new_stream().unwrap();
+        let mut x = filled(device, &stream, 7);
+        stream.fill_bytes(x.view_mut(), 1).unwrap();
+        record_while_held(posed, &stream, "cuStreamSynchronize", || drop(x));
+        stream
+            .synchronize()
+            .expect("the wait did not meet the recording");
+    });
+}
+
+#[test]
+fn a_graph_comes_after_a_copy_that_is_being_queued() {
+    check(Persona::Card, |posed, device| {
+        let (first, second) = (device.new_stream().unwrap(), device.new_stream().unwrap());
+        let mut x = filled(device, &first, 1);
+        let mut y = filled(device, &first, 0);
+        let graph = second
+            .capture(|stream| stream.fill_bytes(x.view_mut(), 7))
+            .unwrap();
+        let (launched, is_launched) = mpsc::channel();
+        posed.hold("cuMemcpyAsync");
+        std::thread::scope(|scope| {
+            scope.spawn(|| first.copy(x.view(), y.view_mut()).unwrap());
+            posed.await_held();
+            let (graph, second) = (&graph, &second);
+            scope.spawn(move || {
+                graph.launch(second).unwrap();
+                let _ = launched.send(());
+            });
+            let _ = is_launched.recv_timeout(A_WHILE);
+            posed.let_go();
+        });
+        second.synchronize().unwrap();
+        assert_eq!(*y.read(&first).unwrap(), [1; N], "the copy was first");
+        assert_eq!(*x.read(&first).unwrap(), [7; N]);
+    });
+}
