@@ -71,7 +71,7 @@ pub enum QuantError {
         level: &'static str,
     },
     /// A file is no valid safetensors file.
-    #[error("not a valid safetensors file")]
+    #[error("not a valid safetensors file: {0}")]
     Safetensors(#[from] safetensors::SafeTensorError),
     /// A file is no valid GGUF file.
     #[error("GGUF, byte {offset}: {what}")]
@@ -82,7 +82,7 @@ pub enum QuantError {
         what: &'static str,
     },
     /// JSON that accompanies a checkpoint cannot be read.
-    #[error("{what} is not valid JSON")]
+    #[error("{what} is not valid JSON: {source}")]
     Json {
         /// Which file or field.
         what: &'static str,
@@ -109,8 +109,76 @@ pub enum QuantError {
         /// Name of the present one.
         needed_by: String,
     },
+    /// A setting of a checkpoint's configuration is unknown, unsupported, or contradicts the tensors.
+    #[error("quantization method `{method}`: `{field}` is {value}, expected {want}")]
+    Setting {
+        /// The quantization method, as the configuration names it.
+        method: String,
+        /// Path of the field inside the configuration.
+        field: String,
+        /// What it says.
+        value: String,
+        /// What would be read.
+        want: String,
+    },
+    /// The index of a checkpoint in several files names a file that is not there.
+    #[error("`{index}` places tensors in `{file}`, which is not in the folder")]
+    MissingShard {
+        /// The absent file.
+        file: String,
+        /// Who names it.
+        index: String,
+    },
+    /// The index of a checkpoint names a file outside its folder.
+    #[error("tensor `{tensor}` is placed in `{file}`, which is not the plain name of a file")]
+    ShardPath {
+        /// The tensor.
+        tensor: String,
+        /// The path as given.
+        file: String,
+    },
+    /// Index and files of a checkpoint do not agree about a tensor.
+    #[error("tensor `{tensor}`: the index says `{index_says}`, but `{file}` {file_says}")]
+    ShardContents {
+        /// The tensor.
+        tensor: String,
+        /// The file it was looked for or found in.
+        file: String,
+        /// File that the index names, or `nothing`.
+        index_says: String,
+        /// What the file has to say.
+        file_says: &'static str,
+    },
+    /// A tensor is in a checkpoint twice.
+    #[error("tensor `{tensor}` is in `{first}` and again in `{second}`")]
+    DuplicateTensor {
+        /// The tensor.
+        tensor: String,
+        /// Where it is first.
+        first: String,
+        /// Where it is again.
+        second: String,
+    },
+    /// A folder does not say which of its files are the checkpoint.
+    #[error("`{folder}` holds {found}, expected {want}")]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// What is in it.
+        found: String,
+        /// What would be read.
+        want: &'static str,
+    },
+    /// What is wrong inside one file of several.
+    #[error("file `{name}`: {source}")]
+    InFile {
+        /// Name of the file.
+        name: String,
+        /// The reason.
+        source: Box<QuantError>,
+    },
     /// What is wrong inside one tensor.
-    #[error("tensor `{name}`")]
+    #[error("tensor `{name}`: {source}")]
     InTensor {
         /// Name in the file.
         name: String,
@@ -132,7 +200,7 @@ pub enum QuantError {
     #[error(transparent)]
     Device(#[from] spark_mem::MemError),
     /// Reading or writing a file failed.
-    #[error("{path}")]
+    #[error("cannot access `{path}`: {source}")]
     Io {
         /// File concerned.
         path: String,
@@ -142,9 +210,20 @@ pub enum QuantError {
 }
 
 impl QuantError {
-    /// Says which tensor of a file an error is about.
+    /// Says which tensor of a file an error is about, unless it does.
     pub(crate) fn in_tensor(self, name: &str) -> Self {
-        Self::InTensor {
+        match self {
+            Self::TensorLayout { name: ref said, .. } if said == name => self,
+            other => Self::InTensor {
+                name: name.to_owned(),
+                source: Box::new(other),
+            },
+        }
+    }
+
+    /// Says which file of a checkpoint an error is about.
+    pub(crate) fn in_file(self, name: &str) -> Self {
+        Self::InFile {
             name: name.to_owned(),
             source: Box::new(self),
         }

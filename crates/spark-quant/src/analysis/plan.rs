@@ -235,11 +235,12 @@ impl Sensitivity {
         }
     }
 
-    /// The same candidate for every weight it fits, the last candidate for the others.
+    /// The same candidate for every weight that has it among its choices, the last of its choices for the
+    /// others.
     ///
     /// # Errors
     ///
-    /// [`QuantError::Unsupported`] if a weight has neither.
+    /// [`QuantError::Unsupported`] if a weight has no choice.
     pub fn uniform(&self, candidate: usize) -> Result<PrecisionPlan, QuantError> {
         let choose = |layer: &Layer| {
             let wanted = layer

@@ -16,7 +16,7 @@ use safetensors::Dtype;
 
 use super::ErrorMeasure;
 use crate::block::Quantizer;
-use crate::checkpoint::{Entry, Plain, Weight};
+use crate::checkpoint::{Entry, Inputs, Plain, Weight};
 use crate::error::QuantError;
 use crate::scalar::slice;
 use crate::simd::Cpu;
@@ -33,11 +33,12 @@ pub struct NamedWeight {
 }
 
 impl NamedWeight {
-    /// Rows and depth.
+    /// Rows and depth; a depth beyond `usize` is its largest value, which no values fill.
     pub fn matrix(&self) -> [usize; 2] {
+        let inner = self.shape.iter().skip(1);
         [
             self.shape.first().copied().unwrap_or(1),
-            self.shape.iter().skip(1).product(),
+            inner.fold(1, |depth, &n| depth.saturating_mul(n)),
         ]
     }
 }
@@ -103,7 +104,8 @@ impl Candidate {
         let bytes = |bits: &[u16]| bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
         match self {
             Self::Keep(Kept::F32) => {
-                Ok((Entry::Plain(Plain::from_f32(values, shape)), values.clone()))
+                let plain = Plain::from_f32(values, shape)?;
+                Ok((Entry::Plain(plain), values.clone()))
             }
             Self::Keep(Kept::F16) => {
                 let mut narrow = vec![f16::ZERO; values.len()];
@@ -128,7 +130,7 @@ impl Candidate {
                     Entry::Quantized(Weight {
                         packed,
                         shape: shape.clone(),
-                        input_scale: None,
+                        inputs: Inputs::Unquantized,
                     }),
                     back,
                 ))
@@ -159,7 +161,7 @@ pub struct Layer {
     pub name: String,
     /// Values in it.
     pub n_values: usize,
-    /// Candidates that fit, in the caller's order.
+    /// Candidates that fit and read back as finite values, in the caller's order.
     pub choices: Vec<Choice>,
 }
 
@@ -220,6 +222,10 @@ impl Sensitivity {
                     .store(cpu, weight)
                     .map_err(|error| error.in_tensor(&weight.name))?;
                 let measure = ErrorMeasure::between(&weight.values, &back)?;
+                // Codes of values near the top of f32 may stand for more than f32 holds.
+                if measure.signal.is_finite() && !measure.noise.is_finite() {
+                    continue;
+                }
                 let bytes = match &entry {
                     Entry::Quantized(weight) => weight.packed.size_bytes(),
                     Entry::Plain(plain) => plain.data.len(),

@@ -244,3 +244,62 @@ fn plots_leave_out_what_is_infinite() {
     );
     assert_eq!(svg.matches("<circle").count(), 1);
 }
+
+#[test]
+fn a_choice_that_reads_back_as_infinity_is_none() {
+    let of = |value: f32| {
+        let values = (0..64).map(|i| if i % 3 == 0 { value } else { -value });
+        let weight = NamedWeight {
+            name: "top.weight".to_owned(),
+            shape: vec![2, 32],
+            values: values.collect(),
+        };
+        Sensitivity::of_weights(Cpu::detect(), &[weight], &candidates(), |_| ())
+            .expect("finite weights")
+    };
+    let labels = |sensitivity: &Sensitivity| -> Vec<usize> {
+        let choices = sensitivity.layers[0].choices.iter();
+        choices.map(|choice| choice.candidate).collect()
+    };
+    // The better exponent of MXFP4 is 2^126, of which four are 2^128.
+    let sensitivity = of(3e38);
+    assert_eq!(labels(&sensitivity), [0, 2, 3, 4, 5]);
+    let plan = sensitivity.uniform(1).expect("bf16 is left");
+    assert_eq!(plan.picks[0].candidate, 5);
+    assert!(
+        plan.cost.is_finite() && plan.picks[0].sqnr_db > 40.0,
+        "{plan:?}"
+    );
+    for point in sensitivity.pareto().expect("finite costs") {
+        assert!(point.cost.is_finite(), "{point:?}");
+    }
+    // bf16 rounds the largest f32 up to infinity; what is left is finite.
+    let sensitivity = of(f32::MAX);
+    assert!(!labels(&sensitivity).contains(&5));
+    let choices = &sensitivity.layers[0].choices;
+    assert!(
+        choices
+            .iter()
+            .all(|choice| choice.measure.noise.is_finite())
+    );
+    // A weight in the middle has every choice.
+    assert_eq!(labels(&of(1.0)), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn shapes_that_no_values_fill_are_refused() {
+    for shape in [
+        vec![1, 1 << 33, 1 << 33],
+        vec![0, usize::MAX, usize::MAX],
+        vec![1, 3, 12_297_829_382_473_034_412],
+    ] {
+        let weight = NamedWeight {
+            name: "w".to_owned(),
+            shape,
+            values: vec![1.0; 4],
+        };
+        let candidates = [Candidate::Quantize(Quantizer::new(Recipe::FP8))];
+        let refused = Sensitivity::of_weights(Cpu::one_thread(), &[weight], &candidates, |_| {});
+        assert!(refused.is_err() || refused.is_ok_and(|s| s.layers[0].choices.is_empty()));
+    }
+}

@@ -1,12 +1,13 @@
 //! The compressed-tensors layout of vLLM's tools.
 //!
 //! ```text
-//! NVFP4   X.weight_packed U8 [N, K/2]   X.weight_scale F8_E4M3 [N, K/16]   X.weight_global_scale F32 [1]
-//! MXFP4   X.weight_packed U8 [N, K/2]   X.weight_scale U8 (E8M0) [N, K/32]
-//! MXFP8   X.weight F8_E4M3 [N, K]       X.weight_scale U8 (E8M0) [N, K/32]
-//! FP8     X.weight F8_E4M3 [N, K]       X.weight_scale F32 [1], [N, 1] or per 128 by 128
-//! INT8    X.weight I8 [N, K]            X.weight_scale F32 [1] or [N, 1]
-//! any     X.input_global_scale F32 [1], the reciprocal of the input scale
+//! NVFP4   X.weight_packed U8 [N, K/2]    X.weight_scale F8_E4M3 [N, K/16]   X.weight_global_scale F32 [1]
+//! MXFP4   X.weight_packed U8 [N, K/2]    X.weight_scale U8 (E8M0) [N, K/32]
+//! MXFP6   X.weight_packed U8 [N, 3K/4]   X.weight_scale U8 (E8M0) [N, K/32]
+//! MXFP8   X.weight F8_E4M3 [N, K]        X.weight_scale U8 (E8M0) [N, K/32]
+//! FP8     X.weight F8_E4M3 [N, K]        X.weight_scale F32 [1], [N, 1], [N, K/g] or per block
+//! INT8    X.weight I8 [N, K]             X.weight_scale F32, the same
+//! inputs  X.input_global_scale F32 [1], a divisor, for FP4; X.input_scale F32 [1], a multiplier, for others
 //! ```
 //!
 //! `weight_global_scale` is `2688 / amax`, a divisor. The reciprocal of a reciprocal is not always the
@@ -19,120 +20,100 @@ use safetensors::Dtype;
 
 use super::container::{File, Metadata, Outgoing};
 use super::parts::{
-    Reader, matrix_of, rectangles, refuse_rotation, scale_tensor, unsupported, wrong,
+    Convention, Names, Reader, matrix_of, refuse_rotation, scale_values, unsupported, wrong,
 };
-use super::{Entry, Layout, Weight};
+use super::scheme::{Expected, Grid, InputRule, Scheme};
+use super::{Entry, Inputs, Layout, Weight};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, Scales};
 use crate::scalar::MiniFormat;
 
-/// The tensor scale for a stored divisor.
-fn tensor_scale(file: &File<'_>, name: &str, divisor: f32) -> f32 {
-    let exact = file
-        .metadata
-        .tensor_scales
-        .get(name)
-        .map(|&bits| f32::from_bits(bits));
-    exact
-        .filter(|scale| (1.0 / scale).to_bits() == divisor.to_bits())
-        .unwrap_or(1.0 / divisor)
+/// Whether codes of a format lie in `weight_packed`.
+fn is_packed(format: PackedFormat) -> bool {
+    format.code_bits() < 8
 }
 
-pub(super) fn read(file: &File<'_>) -> Result<BTreeMap<String, Entry>, QuantError> {
+fn names(base: &str, format: PackedFormat, is_own: bool) -> Names {
+    let part = |part: &str| format!("{base}.{part}");
+    let multiplier = (part("input_scale"), Convention::Multiplier);
+    let divisor = (part("input_global_scale"), Convention::Divisor);
+    let inputs = match (is_packed(format), is_own) {
+        (true, _) => vec![divisor],
+        (false, false) => vec![multiplier],
+        // Files written by earlier versions of this crate have the divisor everywhere.
+        (false, true) => vec![multiplier, divisor],
+    };
+    Names {
+        weight: part("weight"),
+        codes: part(if is_packed(format) {
+            "weight_packed"
+        } else {
+            "weight"
+        }),
+        scale: part("weight_scale"),
+        tensor_scale: Some((part("weight_global_scale"), Convention::Divisor)),
+        inputs,
+    }
+}
+
+/// What a weight is by the types of its tensors, for files without a configuration.
+fn suggested(file: &File<'_>, codes: &str, scale: &str) -> Result<Expected, QuantError> {
+    let Some((scale_stored, scale_shape)) = file.tensors.get(scale) else {
+        return Err(QuantError::MissingTensor {
+            name: scale.to_owned(),
+            needed_by: codes.to_owned(),
+        });
+    };
+    let (stored, shape) = &file.tensors[codes];
+    let is_e8m0 = matches!(scale_stored.dtype, Dtype::U8 | Dtype::F8_E8M0);
+    let in_nibbles = codes.ends_with("_packed");
+    let format = match (in_nibbles, stored.dtype, scale_stored.dtype) {
+        (true, Dtype::U8, Dtype::F8_E4M3) => PackedFormat::Nvfp4,
+        // 32 values of 6 bits are 24 bytes, of 4 bits 16.
+        (true, Dtype::U8, _) if is_e8m0 => match (shape.last(), scale_shape.last()) {
+            (Some(&columns), Some(&blocks)) if blocks.checked_mul(24) == Some(columns) => {
+                PackedFormat::Mx(MiniFormat::E2m3)
+            }
+            _ => PackedFormat::Mx(MiniFormat::E2m1),
+        },
+        (false, Dtype::F8_E4M3, _) if is_e8m0 => PackedFormat::Mx(MiniFormat::E4m3),
+        (false, Dtype::F8_E4M3, _) => PackedFormat::Fp8(MiniFormat::E4m3),
+        (false, Dtype::I8, _) => PackedFormat::Int8,
+        (_, code_type, scale_type) => {
+            let got = format!("{code_type:?} with {scale_type:?} scales");
+            let want = "a combination of the compressed-tensors layout";
+            return Err(wrong(codes, "type", got, want));
+        }
+    };
+    Ok(Expected {
+        format,
+        grid: Grid::ByShape,
+        inputs: InputRule::Otherwise(Inputs::Unquantized),
+    })
+}
+
+pub(super) fn read(
+    file: &File<'_>,
+    scheme: Option<&Scheme>,
+) -> Result<BTreeMap<String, Entry>, QuantError> {
     let mut reader = Reader::new(file);
+    let is_own = file.is_own;
     for stored_name in file.tensors.keys() {
         let packed = stored_name.strip_suffix(".weight_packed");
         let Some(base) = packed.or_else(|| stored_name.strip_suffix(".weight")) else {
             continue;
         };
-        let (name, scale_name) = (format!("{base}.weight"), format!("{base}.weight_scale"));
+        let scale_name = format!("{base}.weight_scale");
         if packed.is_none() && !file.tensors.contains_key(&scale_name) {
             continue;
         }
-        let (scale, scale_shape) = reader.need(&scale_name, stored_name)?;
-        let codes = reader.matrix(
-            stored_name,
-            stored_name,
-            &[Dtype::U8, Dtype::F8_E4M3, Dtype::I8],
-        )?;
-        let code_type = file.tensors[stored_name].0.dtype;
-        let reciprocal = |scale: f32| 1.0 / scale;
-        let input_scale = reader.input_scale(&format!("{base}.input_global_scale"), reciprocal)?;
-        let depth = if packed.is_some() {
-            codes.columns.saturating_mul(2)
-        } else {
-            codes.columns
-        };
-        let expect_columns = |block: usize| {
-            let want = [codes.rows, depth / block];
-            if depth.is_multiple_of(block) && scale_shape == want {
-                Ok(())
-            } else {
-                Err(wrong(
-                    &scale_name,
-                    "shape",
-                    scale_shape,
-                    format!("{want:?} for {} by {depth} weights", codes.rows),
-                ))
-            }
-        };
-        let (format, scales) = match (packed.is_some(), code_type, scale.dtype) {
-            (true, Dtype::U8, Dtype::F8_E4M3) => {
-                expect_columns(16)?;
-                let divisor = reader.scale(&format!("{base}.weight_global_scale"), stored_name)?;
-                let tensor = tensor_scale(file, &name, divisor);
-                (
-                    PackedFormat::Nvfp4,
-                    Scales::Nvfp4 {
-                        block: scale.data.to_vec(),
-                        tensor,
-                    },
-                )
-            }
-            (true, Dtype::U8, Dtype::U8 | Dtype::F8_E8M0) => {
-                expect_columns(32)?;
-                (
-                    PackedFormat::Mx(MiniFormat::E2m1),
-                    Scales::Mx(scale.data.to_vec()),
-                )
-            }
-            (false, Dtype::F8_E4M3, Dtype::U8 | Dtype::F8_E8M0) => {
-                expect_columns(32)?;
-                (
-                    PackedFormat::Mx(MiniFormat::E4m3),
-                    Scales::Mx(scale.data.to_vec()),
-                )
-            }
-            (false, Dtype::F8_E4M3 | Dtype::I8, _) => {
-                let (values, shape) = reader.floats(&scale_name, stored_name)?;
-                let block = rectangles(&scale_name, values.len(), shape, [codes.rows, depth])?;
-                let format = if code_type == Dtype::I8 {
-                    PackedFormat::Int8
-                } else {
-                    PackedFormat::Fp8(MiniFormat::E4m3)
-                };
-                (format, Scales::F32 { values, block })
-            }
-            (_, code_type, scale_type) => {
-                let got = format!("{code_type:?} with {scale_type:?} scales");
-                return Err(wrong(
-                    stored_name,
-                    "type",
-                    got,
-                    "a combination of the compressed-tensors layout",
-                ));
-            }
-        };
-        reader.add(
-            &name,
-            [codes.rows, depth],
-            format,
-            codes.data,
-            scales,
-            input_scale,
+        reader.weight_of(
+            scheme,
+            |format| names(base, format, is_own),
+            || suggested(file, stored_name, &scale_name),
         )?;
     }
-    reader.finish()
+    reader.finish(scheme)
 }
 
 pub(super) fn write<'a>(
@@ -147,99 +128,66 @@ pub(super) fn write<'a>(
     };
     metadata.layout = Some(Layout::CompressedTensors.name().to_owned());
     let [rows, depth] = matrix_of(name, weight, metadata)?;
+    let format = weight.packed.format();
+    let names = names(base, format, false);
+    let (dtype, columns) = match format {
+        PackedFormat::Nvfp4 | PackedFormat::Mx(MiniFormat::E2m1) => (Dtype::U8, depth / 2),
+        PackedFormat::Mx(MiniFormat::E2m3) => (Dtype::U8, depth / 4 * 3),
+        PackedFormat::Mx(MiniFormat::E4m3) | PackedFormat::Fp8(MiniFormat::E4m3) => {
+            (Dtype::F8_E4M3, depth)
+        }
+        PackedFormat::Int8 => (Dtype::I8, depth),
+        _ => {
+            let operation = "writing in the compressed-tensors layout";
+            return Err(unsupported(operation, weight));
+        }
+    };
     let codes = weight.packed.codes();
-    let (packed_name, scale_name) = (
-        format!("{base}.weight_packed"),
-        format!("{base}.weight_scale"),
-    );
-    match (weight.packed.format(), weight.packed.scales()) {
-        (PackedFormat::Nvfp4, Scales::Nvfp4 { block, tensor }) => {
+    out.push(Outgoing::new(
+        names.codes,
+        dtype,
+        vec![rows, columns],
+        codes,
+    ));
+    match weight.packed.scales() {
+        Scales::Nvfp4 { block, tensor } => {
             let divisor = 1.0 / tensor;
             if (1.0 / divisor).to_bits() != tensor.to_bits() {
-                metadata
-                    .tensor_scales
-                    .insert(name.to_owned(), tensor.to_bits());
+                let bits = tensor.to_bits();
+                metadata.tensor_scales.insert(name.to_owned(), bits);
             }
-            out.push(Outgoing::new(
-                packed_name,
-                Dtype::U8,
-                vec![rows, depth / 2],
-                codes,
-            ));
-            out.push(Outgoing::new(
-                scale_name,
-                Dtype::F8_E4M3,
-                vec![rows, depth / 16],
-                block.as_slice(),
-            ));
-            out.push(Outgoing::f32(
-                format!("{base}.weight_global_scale"),
-                vec![1],
-                &[divisor],
-            ));
+            let shape = vec![rows, depth / 16];
+            let block = block.as_slice();
+            out.push(Outgoing::new(names.scale, Dtype::F8_E4M3, shape, block));
+            let name = format!("{base}.weight_global_scale");
+            out.push(Outgoing::f32(name, vec![1], &[divisor]));
         }
-        (PackedFormat::Mx(MiniFormat::E2m1), Scales::Mx(scales)) => {
-            out.push(Outgoing::new(
-                packed_name,
-                Dtype::U8,
-                vec![rows, depth / 2],
-                codes,
-            ));
-            out.push(Outgoing::new(
-                scale_name,
-                Dtype::U8,
-                vec![rows, depth / 32],
-                scales.as_slice(),
-            ));
+        Scales::Mx(scales) => {
+            let shape = vec![rows, depth / 32];
+            let scales = scales.as_slice();
+            out.push(Outgoing::new(names.scale, Dtype::U8, shape, scales));
         }
-        (PackedFormat::Mx(MiniFormat::E4m3), Scales::Mx(scales)) => {
-            out.push(Outgoing::new(
-                name.to_owned(),
-                Dtype::F8_E4M3,
-                vec![rows, depth],
-                codes,
-            ));
-            out.push(Outgoing::new(
-                scale_name,
-                Dtype::U8,
-                vec![rows, depth / 32],
-                scales.as_slice(),
-            ));
-        }
-        (format @ (PackedFormat::Fp8(MiniFormat::E4m3) | PackedFormat::Int8), scales) => {
-            let Some((values, shape)) = scale_tensor(scales, [rows, depth]) else {
-                return Err(unsupported(
-                    "writing scales of these rectangles in the compressed-tensors layout",
-                    weight,
-                ));
+        scales @ Scales::F32 { .. } => {
+            let values = scale_values(scales).unwrap_or_default();
+            let shape = match Grid::of(weight) {
+                Grid::Row => vec![rows, 1],
+                Grid::Group(group) => vec![rows, depth.div_ceil(group)],
+                Grid::Block(block) => vec![rows.div_ceil(block[0]), depth.div_ceil(block[1])],
+                Grid::Tensor | Grid::OfFormat | Grid::ByShape => vec![1],
             };
-            let shape = if shape.is_empty() { vec![1] } else { shape };
-            let dtype = if format == PackedFormat::Int8 {
-                Dtype::I8
-            } else {
-                Dtype::F8_E4M3
-            };
-            out.push(Outgoing::new(
-                name.to_owned(),
-                dtype,
-                vec![rows, depth],
-                codes,
-            ));
-            out.push(Outgoing::f32(scale_name, shape, values));
-        }
-        _ => {
-            return Err(unsupported(
-                "writing in the compressed-tensors layout",
-                weight,
-            ));
+            out.push(Outgoing::f32(names.scale, shape, values));
         }
     }
-    if let Some(scale) = weight.input_scale {
-        out.push(Outgoing::f32(
-            format!("{base}.input_global_scale"),
-            vec![1],
-            &[1.0 / scale],
-        ));
+    match (weight.inputs, names.inputs.into_iter().next()) {
+        (Inputs::Calibrated(scale), Some((name, convention))) => {
+            // A reciprocal is its own inverse.
+            let stored = convention.multiplier(scale);
+            out.push(Outgoing::f32(name, vec![1], &[stored]));
+        }
+        (Inputs::Dynamic, _) => {
+            metadata.dynamic_inputs.insert(name.to_owned());
+        }
+        _ => {}
     }
     Ok(())
 }

@@ -13,50 +13,86 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::container::{read_file, write_file};
-use super::{Checkpoint, Entry, Layout, Weight};
+use super::container::write_file;
+use super::folder::{INDEX, read_json};
+use super::scheme::Grid;
+use super::{Checkpoint, Entry, Inputs, Layout, Weight};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, Scales};
 use crate::scalar::MiniFormat;
 
-/// ModelOpt's name of what was done to a weight.
+/// ModelOpt's name of what was done to a weight; those it has no capital letters for are as it writes
+/// them.
 fn modelopt_algorithm(weight: &Weight) -> &'static str {
-    match (weight.packed.format(), weight.input_scale.is_some()) {
-        (PackedFormat::Nvfp4, true) => "NVFP4",
-        (PackedFormat::Nvfp4, false) => "W4A16_NVFP4",
-        (PackedFormat::Mx(MiniFormat::E2m1), _) => "W4A16_MXFP4",
+    match (weight.packed.format(), weight.inputs) {
+        (PackedFormat::Nvfp4, Inputs::Unquantized) => "W4A16_NVFP4",
+        (PackedFormat::Nvfp4, _) => "NVFP4",
+        (PackedFormat::Mx(MiniFormat::E2m1), Inputs::Calibrated(_)) => "W4A8_MXFP4_FP8",
+        (PackedFormat::Mx(MiniFormat::E2m1), _) => "mxfp4",
         (PackedFormat::Mx(_), _) => "MXFP8",
-        (PackedFormat::Fp8(_), _) => "FP8",
-        (PackedFormat::Int8, _) => "INT8",
+        (PackedFormat::Fp8(_), _) => match Grid::of(weight) {
+            Grid::Tensor => "FP8",
+            Grid::Row => "FP8_PER_CHANNEL_PER_TOKEN",
+            _ => "fp8_pb_wo",
+        },
+        (PackedFormat::Int8, _) => "W8A16",
     }
 }
 
-/// compressed-tensors' format name and weight arguments.
-fn compressed_format(weight: &Weight) -> (&'static str, Value) {
+/// compressed-tensors' format name, weight arguments and input arguments.
+fn compressed_scheme(weight: &Weight) -> (&'static str, Value, Value) {
     let arguments = |num_bits: u32, kind: &str, strategy: &str, group_size: Option<usize>| {
         json!({
             "num_bits": num_bits, "type": kind, "strategy": strategy, "group_size": group_size,
             "symmetric": true, "dynamic": false,
         })
     };
-    let strategy = match weight.packed.scales() {
-        Scales::F32 { block, .. } if block[1] < weight.packed.depth() => "block",
-        Scales::F32 { block, .. } if block[0] == 1 && weight.packed.n_rows() > 1 => "channel",
-        _ => "tensor",
+    let typed = |mut arguments: Value, scale_type: &str| {
+        arguments["scale_dtype"] = json!(scale_type);
+        arguments
     };
-    match weight.packed.format() {
-        PackedFormat::Nvfp4 => (
-            "nvfp4-pack-quantized",
-            arguments(4, "float", "tensor_group", Some(16)),
-        ),
-        PackedFormat::Mx(MiniFormat::E2m1) => (
-            "mxfp4-pack-quantized",
-            arguments(4, "float", "group", Some(32)),
-        ),
-        PackedFormat::Mx(_) => ("mxfp8-quantized", arguments(8, "float", "group", Some(32))),
-        PackedFormat::Fp8(_) => ("float-quantized", arguments(8, "float", strategy, None)),
-        PackedFormat::Int8 => ("int-quantized", arguments(8, "int", strategy, None)),
-    }
+    let e8m0 = |bits| typed(arguments(bits, "float", "group", Some(32)), "torch.uint8");
+    let nvfp4 = typed(
+        arguments(4, "float", "tensor_group", Some(16)),
+        "torch.float8_e4m3fn",
+    );
+    let plain = |kind: &str| match Grid::of(weight) {
+        Grid::Row => arguments(8, kind, "channel", None),
+        Grid::Group(size) => arguments(8, kind, "group", Some(size)),
+        Grid::Block(block) => {
+            let mut arguments = arguments(8, kind, "block", None);
+            arguments["block_structure"] = json!(block);
+            arguments
+        }
+        Grid::Tensor | Grid::OfFormat | Grid::ByShape => arguments(8, kind, "tensor", None),
+    };
+    // Inputs whose scales are found while running: per token, or in runs as long as the weight's.
+    let plain_inputs = |kind: &str| match Grid::of(weight) {
+        Grid::Group(size) | Grid::Block([_, size]) => arguments(8, kind, "group", Some(size)),
+        _ => arguments(8, kind, "token", None),
+    };
+    let (format, weights, mut inputs) = match weight.packed.format() {
+        PackedFormat::Nvfp4 => ("nvfp4-pack-quantized", nvfp4.clone(), nvfp4),
+        PackedFormat::Mx(MiniFormat::E2m1) => ("mxfp4-pack-quantized", e8m0(4), e8m0(4)),
+        PackedFormat::Mx(MiniFormat::E2m3) => ("mxfp6-pack-quantized", e8m0(6), e8m0(8)),
+        PackedFormat::Mx(_) => ("mxfp8-quantized", e8m0(8), e8m0(8)),
+        PackedFormat::Fp8(_) => ("float-quantized", plain("float"), plain_inputs("float")),
+        PackedFormat::Int8 => ("int-quantized", plain("int"), plain_inputs("int")),
+    };
+    let inputs = match (weight.inputs, weight.packed.format()) {
+        (Inputs::Unquantized, _) => Value::Null,
+        (Inputs::Dynamic, _) => {
+            inputs["dynamic"] = json!(true);
+            inputs
+        }
+        (Inputs::Calibrated(_), PackedFormat::Nvfp4) => {
+            inputs["dynamic"] = json!("local");
+            inputs
+        }
+        (Inputs::Calibrated(_), PackedFormat::Int8) => arguments(8, "int", "tensor", None),
+        (Inputs::Calibrated(_), _) => arguments(8, "float", "tensor", None),
+    };
+    (format, weights, inputs)
 }
 
 fn module(name: &str) -> &str {
@@ -64,7 +100,7 @@ fn module(name: &str) -> &str {
 }
 
 impl Checkpoint {
-    fn quantized(&self) -> impl Iterator<Item = (&str, &Weight)> {
+    pub(super) fn quantized(&self) -> impl Iterator<Item = (&str, &Weight)> {
         self.entries.iter().filter_map(|(name, entry)| match entry {
             Entry::Quantized(weight) => Some((module(name), weight)),
             Entry::Plain(_) => None,
@@ -80,13 +116,57 @@ impl Checkpoint {
         plain.map(|(name, _)| module(name)).collect()
     }
 
-    /// The object for `config.json`'s `quantization_config`; nothing for the native layout.
+    /// The object for `config.json`'s `quantization_config`; nothing for the native layout, and for the fp8
+    /// one without a quantized weight, where it would say that there are some.
     pub fn quantization_config(&self, layout: Layout) -> Option<Value> {
         match layout {
             Layout::ModelOpt => Some(self.modelopt_config()),
             Layout::CompressedTensors => Some(self.compressed_config()),
+            Layout::Fp8 => self.quantized().next().map(|_| self.fp8_config()),
             Layout::Native => None,
         }
+    }
+
+    fn fp8_config(&self) -> Value {
+        let is_static = self
+            .quantized()
+            .any(|(_, weight)| matches!(weight.inputs, Inputs::Calibrated(_)));
+        let mut config = json!({
+            "quant_method": "fp8",
+            "fmt": "e4m3",
+            "activation_scheme": if is_static { "static" } else { "dynamic" },
+            "modules_to_not_convert": self.ignored(),
+        });
+        if let Ok(Some(block)) = self.fp8_block() {
+            config["weight_block_size"] = json!(block);
+        }
+        config
+    }
+
+    /// Rows and depth of the blocks of all weights, which `quant_method: fp8` says once for all;
+    /// nothing if every weight has one scale.
+    pub(super) fn fp8_block(&self) -> Result<Option<[usize; 2]>, QuantError> {
+        let mut block: Option<[usize; 2]> = None;
+        for (_, weight) in self.quantized() {
+            if let (Scales::F32 { block: own, .. }, false) =
+                (weight.packed.scales(), Grid::of(weight) == Grid::Tensor)
+            {
+                let [rows, depth] = block.unwrap_or_default();
+                block = Some([rows.max(own[0]), depth.max(own[1])]);
+            }
+        }
+        let Some(block) = block else {
+            return Ok(None);
+        };
+        for (module, weight) in self.quantized() {
+            if !Grid::is_cut_from(weight, block) {
+                return Err(QuantError::Unsupported {
+                    operation: "several sizes of blocks in the fp8 layout",
+                    format: format!("`{module}` beside blocks of {block:?}"),
+                });
+            }
+        }
+        Ok(Some(block))
     }
 
     fn modelopt_config(&self) -> Value {
@@ -99,18 +179,22 @@ impl Checkpoint {
             } else {
                 Value::Null
             };
-            let side =
+            let mut side =
                 json!({ "dynamic": false, "num_bits": bits, "type": "float", "group_size": size });
+            if Grid::of(weight) == Grid::Row {
+                side["strategy"] = json!("channel");
+            }
             let targets = if only {
                 json!(["Linear"])
             } else {
                 json!(modules)
             };
-            let inputs = if weight.input_scale.is_some() {
-                side.clone()
-            } else {
-                Value::Null
-            };
+            let mut inputs = side.clone();
+            match weight.inputs {
+                Inputs::Unquantized => inputs = Value::Null,
+                Inputs::Calibrated(_) => {}
+                Inputs::Dynamic => inputs["dynamic"] = json!(true),
+            }
             json!({ "weights": side, "input_activations": inputs, "targets": targets })
         };
         let only = groups.len() == 1;
@@ -177,20 +261,20 @@ impl Checkpoint {
 
     fn compressed_config(&self) -> Value {
         let key = |weight: &Weight| {
-            let (format, arguments) = compressed_format(weight);
-            format!("{format} {}", arguments["strategy"])
+            let (format, arguments, inputs) = compressed_scheme(weight);
+            format!("{format} {arguments} {inputs}")
         };
         let groups = self.groups(key);
         let formats: std::collections::BTreeSet<&str> = groups
             .values()
-            .map(|(weight, _)| compressed_format(weight).0)
+            .map(|(weight, _)| compressed_scheme(weight).0)
             .collect();
         let only = groups.len() == 1;
         let config_groups: serde_json::Map<String, Value> = groups
             .values()
             .enumerate()
             .map(|(i, (weight, modules))| {
-                let (format, arguments) = compressed_format(weight);
+                let (format, arguments, inputs) = compressed_scheme(weight);
                 let targets = if only {
                     json!(["Linear"])
                 } else {
@@ -198,7 +282,7 @@ impl Checkpoint {
                 };
                 let group = json!({
                     "format": format, "targets": targets, "weights": arguments,
-                    "input_activations": null, "output_activations": null,
+                    "input_activations": inputs, "output_activations": null,
                 });
                 (format!("group_{i}"), group)
             })
@@ -216,88 +300,73 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// [`QuantError::TensorLayout`] naming the field that says something else than the tensors do.
+    /// [`QuantError::Setting`] naming the setting that is not known, is for another layout, or says
+    /// something else than the tensors do.
     pub fn check_config(&self, layout: Layout, config: &Value) -> Result<(), QuantError> {
-        let Some(own) = self.quantization_config(layout) else {
+        if layout == Layout::Native {
             return Ok(());
-        };
-        let (field, got, want) = match layout {
-            Layout::ModelOpt => ("quant_algo", &config["quant_algo"], &own["quant_algo"]),
-            _ => ("format", &config["format"], &own["format"]),
-        };
-        let method = (&config["quant_method"], &own["quant_method"]);
-        for (field, got, want) in [("quant_method", method.0, method.1), (field, got, want)] {
-            // Calibrated inputs that are dropped leave NVFP4 weights as they are.
-            let same_weights = |value: &Value| {
-                value
-                    .as_str()
-                    .map(|text| text.trim_start_matches("W4A16_").to_owned())
-            };
-            if same_weights(got) != same_weights(want) {
-                let (got, want) = (got.to_string(), want.to_string());
-                return Err(QuantError::TensorLayout {
-                    name: field.to_owned(),
-                    what: "configuration",
-                    got,
-                    want,
-                });
-            }
         }
-        Ok(())
+        // What would be written is what is checked: a reader finds the same contradictions.
+        let bytes = self.to_bytes(layout)?;
+        Self::from_bytes_as(&bytes, config).map(|_| ())
     }
 
     /// Writes `model.safetensors` and the configuration files into an existing folder. `base` is the
-    /// model's own `config.json`; its other fields are kept.
+    /// model's own `config.json`; its other fields are kept. Configuration files of another layout that
+    /// lie there are brought in line.
     ///
     /// # Errors
     ///
-    /// As [`Checkpoint::write`].
+    /// As [`Checkpoint::write`]; [`QuantError::Folder`] if the folder holds the index of a checkpoint in
+    /// several files, which readers would take instead of the new one.
     pub fn write_folder(
         &self,
         folder: &Path,
         layout: Layout,
         base: Option<&Value>,
     ) -> Result<(), QuantError> {
+        let index = folder.join(INDEX);
+        if index.exists() {
+            return Err(QuantError::Folder {
+                folder: folder.display().to_string(),
+                found: format!("`{INDEX}` of a checkpoint in several files"),
+                want: "a folder without one",
+            });
+        }
         self.write(&folder.join("model.safetensors"), layout)?;
         let write_json = |name: &str, value: &Value| {
             let text = format!("{value:#}\n");
             write_file(&folder.join(name), |file| file.write_all(text.as_bytes()))
         };
-        if let Some(quantization) = self.quantization_config(layout) {
-            let mut config = base
-                .cloned()
-                .filter(Value::is_object)
-                .unwrap_or_else(|| json!({}));
-            config["quantization_config"] = quantization;
-            write_json("config.json", &config)?;
+        let path = folder.join("config.json");
+        match self.quantization_config(layout) {
+            Some(quantization) => {
+                let mut config = base
+                    .cloned()
+                    .filter(Value::is_object)
+                    .unwrap_or_else(|| json!({}));
+                config["quantization_config"] = quantization;
+                write_json("config.json", &config)?;
+            }
+            // What an older configuration says of the tensors just replaced is no longer true.
+            None if base.is_some() || path.exists() => {
+                let config = match base {
+                    Some(base) => Some(base.clone()),
+                    None => read_json(&path)?,
+                };
+                if let Some(Value::Object(mut config)) = config {
+                    config.remove("quantization_config");
+                    write_json("config.json", &Value::Object(config))?;
+                }
+            }
+            None => {}
         }
+        let path = folder.join("hf_quant_config.json");
         if layout == Layout::ModelOpt {
             write_json("hf_quant_config.json", &self.hf_quant_config())?;
+        } else if path.exists() {
+            std::fs::remove_file(&path).map_err(QuantError::io(&path))?;
         }
         Ok(())
-    }
-
-    /// Reads what [`Checkpoint::write_folder`] or another program wrote; where there is a
-    /// `config.json` with a `quantization_config`, it must agree with the tensors.
-    ///
-    /// # Errors
-    ///
-    /// As [`Checkpoint::read`] and [`Checkpoint::check_config`]; [`QuantError::Json`] for a damaged
-    /// configuration.
-    pub fn read_folder(folder: &Path) -> Result<(Self, Layout), QuantError> {
-        let (checkpoint, layout) = Self::read(&folder.join("model.safetensors"))?;
-        let path = folder.join("config.json");
-        if path.exists() {
-            let text = read_file(&path)?;
-            let config: Value =
-                serde_json::from_slice(&text).map_err(|source| QuantError::Json {
-                    what: "config.json",
-                    source,
-                })?;
-            if let Some(quantization) = config.get("quantization_config") {
-                checkpoint.check_config(layout, quantization)?;
-            }
-        }
-        Ok((checkpoint, layout))
     }
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use safetensors::Dtype;
 
-use super::{Checkpoint, Entry, Plain, Weight};
+use super::{Checkpoint, Entry, Inputs, Plain, Weight};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::MiniFormat;
@@ -312,7 +312,7 @@ fn entry(
     Ok(Some(Entry::Quantized(Weight {
         packed,
         shape: info.shape.clone(),
-        input_scale: None,
+        inputs: Inputs::Unquantized,
     })))
 }
 

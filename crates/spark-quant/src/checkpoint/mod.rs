@@ -9,28 +9,41 @@
 //!   NVFP4               X.weight_global_scale F32 [1]: its reciprocal, a divisor
 //! native                X.weight F4, F6_*, F8_* of the logical shape, X.weight_scale, X.weight_tensor_scale
 //! GGUF (read only)      blocks of 32 or 64 values with their scales inside
+//! fp8                   X.weight F8_E4M3        X.weight_scale_inv F32 [N/128, K/128]
+//!
+//! folder   config.json, hf_quant_config.json --> scheme: layout, and what every weight must be
+//!          model.safetensors, or the files of model.safetensors.index.json --> one set of tensors
 //! ```
 //!
 //! Mixing the two conventions for the tensor scale gives garbage without any other sign, so each layout
-//! has its own module and each reads only its own names. Reading a file that this crate wrote gives the
-//! same bits. What the layouts cannot say (shapes of more than two dimensions, exact tensor scales behind
-//! a reciprocal) lies in the file's metadata under [`METADATA_KEY`], which other programs ignore.
+//! has its own module and each reads only its own names. In a folder the configuration's `quant_method`
+//! says which, and tensors that contradict it are refused; a file alone is judged by its own metadata,
+//! then by names that only one layout has. Reading a file that this crate wrote gives the same bits. What
+//! the layouts cannot say (shapes of more than two dimensions, exact tensor scales behind a reciprocal)
+//! lies in the file's metadata under [`METADATA_KEY`], which other programs ignore.
 //!
-//! Sources: NVIDIA ModelOpt's exported Hugging Face checkpoints, compressed-tensors 0.20, safetensors
-//! 0.8, ggml. Deliberately absent: writing GGUF, zero points, shared 16x16 scales of training.
+//! Sources: ModelOpt 0.47, compressed-tensors 0.20, DeepSeek-V3's FP8, safetensors 0.8, ggml.
+//! Deliberately absent: writing GGUF, zero points, sparse weights, shared 16x16 scales of training.
 
 mod compressed_tensors;
 pub mod config;
 mod container;
+mod folder;
+mod fp8;
 pub mod gguf;
 mod modelopt;
 mod native;
 mod parts;
+mod scheme;
 
 #[cfg(test)]
+mod foreign_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod write_tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use safetensors::Dtype;
@@ -38,7 +51,8 @@ use safetensors::Dtype;
 use crate::error::QuantError;
 use crate::packed::PackedTensor;
 
-use container::{File, Metadata, Outgoing};
+use container::{File, Metadata, Outgoing, Writable};
+use scheme::{Grid, Scheme};
 
 /// Key of this crate's entry in a safetensors header.
 pub const METADATA_KEY: &str = "spark_quant";
@@ -48,8 +62,10 @@ pub const METADATA_KEY: &str = "spark_quant";
 pub enum Layout {
     /// NVIDIA ModelOpt: NVFP4, MXFP4, MXFP8, FP8.
     ModelOpt,
-    /// compressed-tensors (vLLM): NVFP4, MXFP4, MXFP8, FP8, INT8.
+    /// compressed-tensors (vLLM): NVFP4, MXFP4, MXFP6, MXFP8, FP8, INT8.
     CompressedTensors,
+    /// `quant_method: fp8`, as of DeepSeek-V3: FP8 with a scale per block or per tensor.
+    Fp8,
     /// The small float types of safetensors itself, logical shapes; every format of this crate.
     Native,
 }
@@ -60,9 +76,22 @@ impl Layout {
         match self {
             Self::ModelOpt => "modelopt",
             Self::CompressedTensors => "compressed-tensors",
+            Self::Fp8 => "fp8",
             Self::Native => "native",
         }
     }
+}
+
+/// How the inputs of a layer are quantized when it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Inputs {
+    /// Not at all.
+    #[default]
+    Unquantized,
+    /// With this calibrated scale, a multiplier.
+    Calibrated(f32),
+    /// With scales found while running.
+    Dynamic,
 }
 
 /// A quantized weight of a checkpoint.
@@ -72,8 +101,8 @@ pub struct Weight {
     pub packed: PackedTensor,
     /// Shape of the original; its product is rows times depth.
     pub shape: Vec<usize>,
-    /// Scale for this layer's inputs, as a multiplier, if they were calibrated.
-    pub input_scale: Option<f32>,
+    /// How this layer's inputs are quantized. The native layout and GGUF have no place for it.
+    pub inputs: Inputs,
 }
 
 /// A tensor that is not quantized.
@@ -81,7 +110,7 @@ pub struct Weight {
 pub struct Plain {
     /// Type of the elements.
     pub dtype: Dtype,
-    /// Shape.
+    /// Shape. Held against type and data when it is written.
     pub shape: Vec<usize>,
     /// Little-endian elements.
     pub data: Vec<u8>,
@@ -89,13 +118,25 @@ pub struct Plain {
 
 impl Plain {
     /// An f32 tensor.
-    pub fn from_f32(values: &[f32], shape: &[usize]) -> Self {
-        let data = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        Self {
+    ///
+    /// # Errors
+    ///
+    /// [`QuantError::ShapeOverflow`]; [`QuantError::LengthMismatch`] unless there are as many values
+    /// as the shape says.
+    pub fn from_f32(values: &[f32], shape: &[usize]) -> Result<Self, QuantError> {
+        let overflow = || QuantError::ShapeOverflow {
+            shape: shape.to_vec(),
+        };
+        let n_values = shape
+            .iter()
+            .try_fold(1usize, |n, &extent| n.checked_mul(extent))
+            .ok_or_else(overflow)?;
+        QuantError::check_length("values", values.len(), n_values)?;
+        Ok(Self {
             dtype: Dtype::F32,
             shape: shape.to_vec(),
-            data,
-        }
+            data: values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        })
     }
 
     /// The values of an F32, F16 or BF16 tensor, widened exactly; nothing for other types.
@@ -148,8 +189,10 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads a safetensors file from memory and says which layout it has. A file without quantized
-    /// tensors reads as [`Layout::Native`].
+    /// Reads a safetensors file from memory and says which layout it has: the one it names in its own
+    /// metadata, or else the one that its names and types suggest. FP8 and MXFP8 have the same names in
+    /// ModelOpt and compressed-tensors, and the same values. A file without quantized tensors reads as
+    /// [`Layout::Native`].
     ///
     /// # Errors
     ///
@@ -159,15 +202,49 @@ impl Checkpoint {
     pub fn from_bytes(bytes: &[u8]) -> Result<(Self, Layout), QuantError> {
         let file = File::parse(bytes)?;
         let layout = Self::layout_of(&file);
+        Self::from_file(&file, layout, None)
+    }
+
+    /// Reads a safetensors file from memory as a `quantization_config` says.
+    ///
+    /// # Errors
+    ///
+    /// As [`Checkpoint::from_bytes`]; [`QuantError::Setting`] for a setting that is not known, is not
+    /// read here, or contradicts the tensors.
+    pub fn from_bytes_as(
+        bytes: &[u8],
+        config: &serde_json::Value,
+    ) -> Result<(Self, Layout), QuantError> {
+        let scheme = Scheme::parse(config)?;
+        Self::from_file(&File::parse(bytes)?, scheme.layout, Some(&scheme))
+    }
+
+    fn from_file(
+        file: &File<'_>,
+        layout: Layout,
+        scheme: Option<&Scheme>,
+    ) -> Result<(Self, Layout), QuantError> {
+        if let (Some(scheme), Some(own)) = (scheme, &file.metadata.layout)
+            && own != layout.name()
+        {
+            return Err(QuantError::Setting {
+                method: scheme.method().to_owned(),
+                field: "quant_method".to_owned(),
+                value: format!("{:?}", layout.name()),
+                want: format!("`{own}`, the layout that the tensors' file names"),
+            });
+        }
         let entries = match layout {
-            Layout::ModelOpt => modelopt::read(&file)?,
-            Layout::CompressedTensors => compressed_tensors::read(&file)?,
-            Layout::Native => native::read(&file)?,
+            Layout::ModelOpt => modelopt::read(file, scheme)?,
+            Layout::CompressedTensors => compressed_tensors::read(file, scheme)?,
+            Layout::Fp8 => fp8::read(file, scheme)?,
+            Layout::Native => native::read(file)?,
         };
         Ok((Self { entries }, layout))
     }
 
-    /// Reads a safetensors file.
+    /// Reads a safetensors file alone, without the configuration that may lie beside it; a whole
+    /// checkpoint is read by [`Checkpoint::read_folder`].
     ///
     /// # Errors
     ///
@@ -178,16 +255,20 @@ impl Checkpoint {
         Self::from_bytes(&bytes)
     }
 
-    /// The bytes of a safetensors file in `layout`.
+    /// The bytes of a safetensors file in `layout`. What [`Checkpoint::from_bytes`] would not read is
+    /// not written.
     ///
     /// # Errors
     ///
     /// [`QuantError::Unsupported`] if the layout has no place for a format or a rotation,
-    /// [`QuantError::NotAMultiple`] if it has none for a short last block.
+    /// [`QuantError::NotAMultiple`] if it has none for a short last block; [`QuantError::TensorLayout`]
+    /// for a tensor whose data do not fit its type and shape, a weight whose shape does not fit its
+    /// codes, and names that the layout uses otherwise; all that reading refuses, such as the
+    /// [`QuantError::Scale`] of inputs that is no finite number above zero.
     pub fn to_bytes(&self, layout: Layout) -> Result<Vec<u8>, QuantError> {
-        let (tensors, metadata) = self.outgoing(layout)?;
+        let file = self.outgoing(layout)?;
         let mut bytes = Vec::new();
-        container::write_to(&mut bytes, tensors, &metadata)
+        file.write_to(&mut bytes)
             .map_err(QuantError::io(Path::new("memory")))?;
         Ok(bytes)
     }
@@ -197,14 +278,17 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// As [`Checkpoint::to_bytes`]; [`QuantError::Io`] if writing fails.
+    /// As [`Checkpoint::to_bytes`], before the file is touched; [`QuantError::Io`] if writing fails.
     pub fn write(&self, path: &Path, layout: Layout) -> Result<(), QuantError> {
-        let (tensors, metadata) = self.outgoing(layout)?;
-        container::write_file(path, |file| container::write_to(file, tensors, &metadata))
+        let file = self.outgoing(layout)?;
+        container::write_file(path, |out| file.write_to(out))
     }
 
-    fn outgoing(&self, layout: Layout) -> Result<(Vec<Outgoing<'_>>, Metadata), QuantError> {
+    fn outgoing(&self, layout: Layout) -> Result<Writable<'_>, QuantError> {
         let (mut tensors, mut metadata) = (Vec::new(), Metadata::default());
+        if layout == Layout::Fp8 {
+            metadata.fp8_block = self.fp8_block()?;
+        }
         for (name, entry) in &self.entries {
             match entry {
                 Entry::Plain(plain) => {
@@ -219,6 +303,7 @@ impl Checkpoint {
                     let write = match layout {
                         Layout::ModelOpt => modelopt::write,
                         Layout::CompressedTensors => compressed_tensors::write,
+                        Layout::Fp8 => fp8::write,
                         Layout::Native => native::write,
                     };
                     let before = tensors.len();
@@ -239,24 +324,108 @@ impl Checkpoint {
                 want,
             });
         }
-        Ok((tensors, metadata))
+        let file = Writable::new(tensors, &metadata)?;
+        self.check_reads_back(&file, &metadata, layout)?;
+        Ok(file)
+    }
+
+    /// Refuses what reading would refuse, by reading it: alone, or as the configuration says that goes
+    /// with it.
+    fn check_reads_back(
+        &self,
+        file: &Writable<'_>,
+        metadata: &Metadata,
+        layout: Layout,
+    ) -> Result<(), QuantError> {
+        let Err(alone) = self.check_reads_alone(file, metadata) else {
+            return Ok(());
+        };
+        // Only the configuration says how groups, and blocks of other sizes than 128, are cut.
+        let is_cut = |weight| matches!(Grid::of(weight), Grid::Group(_) | Grid::Block(_));
+        if !self.quantized().any(|(_, weight)| is_cut(weight)) {
+            return Err(alone);
+        }
+        let config = self.quantization_config(layout);
+        let scheme = config.and_then(|config| Scheme::parse(&config).ok());
+        let file = file.as_file(metadata);
+        let with_config = scheme.map(|scheme| Self::from_file(&file, scheme.layout, Some(&scheme)));
+        match with_config {
+            Some(Ok(_)) => Ok(()),
+            _ => Err(alone),
+        }
+    }
+
+    /// Reads one module after the other, so that no more than one of them is in memory twice: only
+    /// tensors of one module can be parts of one weight. A plain tensor that is alone in its module
+    /// can be none, whatever its data.
+    fn check_reads_alone(
+        &self,
+        file: &Writable<'_>,
+        metadata: &Metadata,
+    ) -> Result<(), QuantError> {
+        let mut file = file.as_file(metadata);
+        let layout = Self::layout_of(&file);
+        let mut modules: BTreeMap<String, BTreeMap<_, _>> = BTreeMap::new();
+        for (name, tensor) in std::mem::take(&mut file.tensors) {
+            let module = name.rsplit_once('.').map_or("", |(module, _)| module);
+            let tensors = modules.entry(module.to_owned()).or_default();
+            tensors.insert(name, tensor);
+        }
+        let mut weights_back = BTreeSet::new();
+        for tensors in modules.into_values() {
+            let is_one = tensors.len() == 1;
+            file.tensors = tensors;
+            if is_one {
+                for (tensor, _) in file.tensors.values_mut() {
+                    tensor.data = &[];
+                }
+            }
+            let (read, _) = Self::from_file(&file, layout, None)?;
+            for (name, entry) in read.entries {
+                if matches!(entry, Entry::Quantized(_)) {
+                    weights_back.insert(name);
+                }
+            }
+        }
+        let is_lost = |entry: &(&String, &Entry)| {
+            matches!(entry.1, Entry::Quantized(_)) && !weights_back.contains(entry.0)
+        };
+        match self.entries.iter().find(is_lost) {
+            None => Ok(()),
+            Some((name, _)) => Err(QuantError::TensorLayout {
+                name: name.clone(),
+                what: "role",
+                got: format!("that of a plain tensor in the {} layout", layout.name()),
+                want: "a weight: another tensor has a name of that layout".to_owned(),
+            }),
+        }
     }
 
     fn layout_of(file: &File<'_>) -> Layout {
-        if file.metadata.layout == Some(Layout::Native.name().to_owned()) {
-            return Layout::Native;
+        for layout in [Layout::Native, Layout::CompressedTensors, Layout::Fp8] {
+            if file.metadata.layout.as_deref() == Some(layout.name()) {
+                return layout;
+            }
         }
-        let by_scale = |name: &str| {
-            name.strip_suffix("_scale")
-                .is_some_and(|weight| file.tensors.contains_key(weight))
+        let has = |name: &str| file.tensors.contains_key(name);
+        let weight_of_scale = |name: &str| {
+            let weight = name.strip_suffix("_scale").filter(|weight| has(weight));
+            weight.map(|weight| file.tensors[weight].0.dtype)
         };
-        if file.metadata.layout == Some(Layout::CompressedTensors.name().to_owned())
-            || file.tensors.keys().any(|name| {
-                name.ends_with(".weight_packed") || name.ends_with(".weight_global_scale")
-            })
-        {
+        let is_compressed = |name: &String| {
+            name.ends_with(".weight_packed")
+                || name.ends_with(".weight_global_scale")
+                || weight_of_scale(name) == Some(Dtype::I8)
+        };
+        if file.tensors.keys().any(is_compressed) {
             Layout::CompressedTensors
-        } else if file.tensors.keys().any(|name| by_scale(name)) {
+        } else if file.tensors.keys().any(|name| name.ends_with(fp8::INVERSE)) {
+            Layout::Fp8
+        } else if file
+            .tensors
+            .keys()
+            .any(|name| weight_of_scale(name).is_some())
+        {
             Layout::ModelOpt
         } else {
             Layout::Native

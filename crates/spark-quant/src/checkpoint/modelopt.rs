@@ -4,12 +4,16 @@
 //! NVFP4   X.weight U8 [N, K/2]      X.weight_scale F8_E4M3 [N, K/16]   X.weight_scale_2 F32 []
 //! MXFP4   X.weight U8 [N, K/2]      X.weight_scale U8 (E8M0) [N, K/32]
 //! MXFP8   X.weight F8_E4M3 [N, K]   X.weight_scale U8 (E8M0) [N, K/32]
-//! FP8     X.weight F8_E4M3 [N, K]   X.weight_scale F32 [], or [N, 1], or per 128 by 128
+//! FP8     X.weight F8_E4M3 [N, K]   X.weight_scale F32 []
+//!         per row                   X.weight_scale F32 [N]
+//!         per 128 by 128            X.weight_scale F32 [N/128, 1, K/128, 1], rounded up
+//! INT8    X.weight I8 [N, K]        X.weight_scale F32 [N]             (read only)
 //! any     X.input_scale F32 [], if inputs were calibrated
 //! ```
 //!
-//! `weight_scale_2` is `amax / 2688`, a multiplier. MXFP4 follows the same pattern by analogy: no file
-//! written by ModelOpt was at hand to compare with.
+//! `weight_scale_2` is `amax / 2688`, a multiplier. Source: ModelOpt 0.47, `torch/export/quant_utils.py`
+//! and `torch/quantization/qtensor`. Deliberately absent: smoothed inputs (`pre_quant_scale`), low-rank
+//! parts, stacked experts.
 
 use std::collections::BTreeMap;
 
@@ -17,97 +21,64 @@ use safetensors::Dtype;
 
 use super::container::{File, Metadata, Outgoing};
 use super::parts::{
-    Reader, matrix_of, rectangles, refuse_rotation, scale_tensor, unsupported, wrong,
+    Convention, Names, Reader, matrix_of, refuse_rotation, scale_values, unsupported, wrong,
 };
-use super::{Entry, Weight};
+use super::scheme::{Expected, Grid, InputRule, Scheme};
+use super::{Entry, Inputs, Weight};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, Scales};
 use crate::scalar::MiniFormat;
 
-pub(super) fn read(file: &File<'_>) -> Result<BTreeMap<String, Entry>, QuantError> {
+fn names(base: &str) -> Names {
+    let part = |part: &str| format!("{base}.{part}");
+    Names {
+        weight: part("weight"),
+        codes: part("weight"),
+        scale: part("weight_scale"),
+        tensor_scale: Some((part("weight_scale_2"), Convention::Multiplier)),
+        inputs: vec![(part("input_scale"), Convention::Multiplier)],
+    }
+}
+
+/// What a weight is by the types of its tensors, for files without a configuration.
+fn suggested(file: &File<'_>, codes: &str, scale: &str) -> Result<Expected, QuantError> {
+    let (code_type, scale_type) = (file.tensors[codes].0.dtype, file.tensors[scale].0.dtype);
+    let is_e8m0 = matches!(scale_type, Dtype::U8 | Dtype::F8_E8M0);
+    let format = match (code_type, scale_type) {
+        (Dtype::U8, Dtype::F8_E4M3) => PackedFormat::Nvfp4,
+        (Dtype::U8, _) if is_e8m0 => PackedFormat::Mx(MiniFormat::E2m1),
+        (Dtype::F8_E4M3, _) if is_e8m0 => PackedFormat::Mx(MiniFormat::E4m3),
+        (Dtype::F8_E4M3, _) => PackedFormat::Fp8(MiniFormat::E4m3),
+        (Dtype::U8, got) => {
+            let want = "F8_E4M3 or U8 for packed weights";
+            return Err(wrong(scale, "type", got, want));
+        }
+        (got, _) => return Err(wrong(codes, "type", got, "U8 or F8_E4M3 beside scales")),
+    };
+    Ok(Expected {
+        format,
+        grid: Grid::ByShape,
+        inputs: InputRule::Otherwise(Inputs::Unquantized),
+    })
+}
+
+pub(super) fn read(
+    file: &File<'_>,
+    scheme: Option<&Scheme>,
+) -> Result<BTreeMap<String, Entry>, QuantError> {
     let mut reader = Reader::new(file);
     for name in file.tensors.keys() {
         let Some(base) = name.strip_suffix(".weight") else {
             continue;
         };
         let scale_name = format!("{name}_scale");
-        let Some((scale, scale_shape)) = reader.find(&scale_name) else {
+        if !file.tensors.contains_key(&scale_name) {
             continue;
-        };
-        let codes = reader.matrix(name, name, &[Dtype::U8, Dtype::F8_E4M3])?;
-        let code_type = file.tensors[name].0.dtype;
-        let input_scale = reader.input_scale(&format!("{base}.input_scale"), |scale| scale)?;
-        let depth = if code_type == Dtype::U8 {
-            codes.columns.saturating_mul(2)
-        } else {
-            codes.columns
-        };
-        let expect_columns = |block: usize| {
-            let want = [codes.rows, depth / block];
-            if depth.is_multiple_of(block) && scale_shape == want {
-                Ok(())
-            } else {
-                Err(wrong(
-                    &scale_name,
-                    "shape",
-                    scale_shape,
-                    format!("{want:?} for {} by {depth} weights", codes.rows),
-                ))
-            }
-        };
-        let (format, scales) = match (code_type, scale.dtype) {
-            (Dtype::U8, Dtype::F8_E4M3) => {
-                expect_columns(16)?;
-                let tensor = reader.scale(&format!("{name}_scale_2"), name)?;
-                (
-                    PackedFormat::Nvfp4,
-                    Scales::Nvfp4 {
-                        block: scale.data.to_vec(),
-                        tensor,
-                    },
-                )
-            }
-            (Dtype::U8, Dtype::U8 | Dtype::F8_E8M0) => {
-                expect_columns(32)?;
-                (
-                    PackedFormat::Mx(MiniFormat::E2m1),
-                    Scales::Mx(scale.data.to_vec()),
-                )
-            }
-            (Dtype::F8_E4M3, Dtype::U8 | Dtype::F8_E8M0) => {
-                expect_columns(32)?;
-                (
-                    PackedFormat::Mx(MiniFormat::E4m3),
-                    Scales::Mx(scale.data.to_vec()),
-                )
-            }
-            (Dtype::F8_E4M3, _) => {
-                let (values, shape) = reader.floats(&scale_name, name)?;
-                let block = rectangles(&scale_name, values.len(), shape, [codes.rows, depth])?;
-                (
-                    PackedFormat::Fp8(MiniFormat::E4m3),
-                    Scales::F32 { values, block },
-                )
-            }
-            (_, got) => {
-                return Err(wrong(
-                    &scale_name,
-                    "type",
-                    got,
-                    "F8_E4M3 or U8 for packed weights",
-                ));
-            }
-        };
-        reader.add(
-            name,
-            [codes.rows, depth],
-            format,
-            codes.data,
-            scales,
-            input_scale,
-        )?;
+        }
+        let suggested = || suggested(file, name, &scale_name);
+        reader.weight_of(scheme, |_| names(base), suggested)?;
     }
-    reader.finish()
+    reader.finish(scheme)
 }
 
 pub(super) fn write<'a>(
@@ -121,66 +92,57 @@ pub(super) fn write<'a>(
         return Err(wrong(name, "name", name, "a name that ends in `.weight`"));
     };
     let [rows, depth] = matrix_of(name, weight, metadata)?;
-    let codes = weight.packed.codes();
-    let scale_name = format!("{name}_scale");
-    match (weight.packed.format(), weight.packed.scales()) {
-        (PackedFormat::Nvfp4, Scales::Nvfp4 { block, tensor }) => {
-            out.push(Outgoing::new(
-                name.to_owned(),
-                Dtype::U8,
-                vec![rows, depth / 2],
-                codes,
-            ));
-            out.push(Outgoing::new(
-                scale_name,
-                Dtype::F8_E4M3,
-                vec![rows, depth / 16],
-                block.as_slice(),
-            ));
-            out.push(Outgoing::f32(format!("{name}_scale_2"), vec![], &[*tensor]));
-        }
-        (PackedFormat::Mx(format @ (MiniFormat::E2m1 | MiniFormat::E4m3)), Scales::Mx(scales)) => {
-            let (dtype, columns) = if format == MiniFormat::E2m1 {
-                (Dtype::U8, depth / 2)
-            } else {
-                (Dtype::F8_E4M3, depth)
-            };
-            out.push(Outgoing::new(
-                name.to_owned(),
-                dtype,
-                vec![rows, columns],
-                codes,
-            ));
-            out.push(Outgoing::new(
-                scale_name,
-                Dtype::U8,
-                vec![rows, depth / 32],
-                scales.as_slice(),
-            ));
-        }
-        (PackedFormat::Fp8(MiniFormat::E4m3), scales) => {
-            let Some((values, shape)) = scale_tensor(scales, [rows, depth]) else {
-                return Err(unsupported(
-                    "writing scales of these rectangles in the ModelOpt layout",
-                    weight,
-                ));
-            };
-            out.push(Outgoing::new(
-                name.to_owned(),
-                Dtype::F8_E4M3,
-                vec![rows, depth],
-                codes,
-            ));
-            out.push(Outgoing::f32(scale_name, shape, values));
+    let (dtype, columns) = match weight.packed.format() {
+        PackedFormat::Nvfp4 | PackedFormat::Mx(MiniFormat::E2m1) => (Dtype::U8, depth / 2),
+        PackedFormat::Mx(MiniFormat::E4m3) | PackedFormat::Fp8(MiniFormat::E4m3) => {
+            (Dtype::F8_E4M3, depth)
         }
         _ => return Err(unsupported("writing in the ModelOpt layout", weight)),
+    };
+    let names = names(base);
+    let codes = weight.packed.codes();
+    out.push(Outgoing::new(
+        names.codes,
+        dtype,
+        vec![rows, columns],
+        codes,
+    ));
+    match weight.packed.scales() {
+        Scales::Nvfp4 { block, tensor } => {
+            let shape = vec![rows, depth / 16];
+            let block = block.as_slice();
+            out.push(Outgoing::new(names.scale, Dtype::F8_E4M3, shape, block));
+            out.push(Outgoing::f32(format!("{name}_scale_2"), vec![], &[*tensor]));
+        }
+        Scales::Mx(scales) => {
+            let shape = vec![rows, depth / 32];
+            let scales = scales.as_slice();
+            out.push(Outgoing::new(names.scale, Dtype::U8, shape, scales));
+        }
+        scales @ Scales::F32 { .. } => {
+            let values = scale_values(scales).unwrap_or_default();
+            let shape = match Grid::of(weight) {
+                Grid::Tensor => vec![],
+                Grid::Row => vec![rows],
+                _ if Grid::is_cut_from(weight, [128, 128]) => {
+                    vec![rows.div_ceil(128), 1, depth.div_ceil(128), 1]
+                }
+                _ => {
+                    let operation = "writing scales of these rectangles in the ModelOpt layout";
+                    return Err(unsupported(operation, weight));
+                }
+            };
+            out.push(Outgoing::f32(names.scale, shape, values));
+        }
     }
-    if let Some(scale) = weight.input_scale {
-        out.push(Outgoing::f32(
-            format!("{base}.input_scale"),
-            vec![],
-            &[scale],
-        ));
+    match (weight.inputs, names.inputs.into_iter().next()) {
+        (Inputs::Calibrated(scale), Some((name, _))) => {
+            out.push(Outgoing::f32(name, vec![], &[scale]));
+        }
+        (Inputs::Dynamic, _) => {
+            metadata.dynamic_inputs.insert(name.to_owned());
+        }
+        _ => {}
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use safetensors::Dtype;
 
 use super::container::{File, Metadata, Outgoing};
 use super::parts::{Reader, matrix_of, wrong};
-use super::{Entry, Layout, Weight};
+use super::{Entry, Inputs, Layout, Weight};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, Scales};
 use crate::scalar::MiniFormat;
@@ -117,9 +117,16 @@ pub(super) fn read(file: &File<'_>) -> Result<BTreeMap<String, Entry>, QuantErro
                 format!("rows of whole blocks of {}", format.block()),
             ));
         }
-        reader.add(name, [codes.rows, depth], format, codes.data, scales, None)?;
+        reader.add(
+            name,
+            [codes.rows, depth],
+            format,
+            codes.data,
+            scales,
+            Inputs::Unquantized,
+        )?;
     }
-    reader.finish()
+    reader.into_entries()
 }
 
 pub(super) fn write<'a>(

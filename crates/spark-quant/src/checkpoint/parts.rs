@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use safetensors::Dtype;
 
 use super::container::{File, Metadata, Stored};
-use super::{Entry, Plain, Weight};
+use super::scheme::{Expected, InputRule, Scheme};
+use super::{Entry, Inputs, Plain, Weight};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, PackedTensor, Scales};
+use crate::scalar::{MiniFormat, e8m0};
 
 /// A file being taken apart: every tensor is either part of a weight or plain.
 pub(super) struct Reader<'f, 'a> {
@@ -87,13 +89,17 @@ impl<'f, 'a> Reader<'f, 'a> {
         })
     }
 
-    /// All values of a small float tensor.
+    /// All values of a small float tensor; E8M0 codes as the powers of two they are.
     pub(super) fn floats(
         &mut self,
         name: &str,
         needed_by: &str,
     ) -> Result<(Vec<f32>, &'f [usize]), QuantError> {
         let (stored, shape) = self.need(name, needed_by)?;
+        if stored.dtype == Dtype::F8_E8M0 {
+            let values = stored.data.iter().map(|&code| e8m0::decode(code));
+            return Ok((values.collect(), shape));
+        }
         let plain = Plain {
             dtype: stored.dtype,
             shape: Vec::new(),
@@ -101,7 +107,7 @@ impl<'f, 'a> Reader<'f, 'a> {
         };
         let values = plain
             .to_f32()
-            .ok_or_else(|| wrong(name, "type", stored.dtype, "F32, F16 or BF16"))?;
+            .ok_or_else(|| wrong(name, "type", stored.dtype, "F32, F16, BF16 or F8_E8M0"))?;
         Ok((values, shape))
     }
 
@@ -130,16 +136,144 @@ impl<'f, 'a> Reader<'f, 'a> {
         }
     }
 
-    /// The input scale `name`, if the file has one, through `convert`.
-    pub(super) fn input_scale(
+    /// How a layer's inputs are treated, from the tensors that may hold their scale.
+    fn inputs(
         &mut self,
-        name: &str,
-        convert: impl Fn(f32) -> f32,
-    ) -> Result<Option<f32>, QuantError> {
-        if !self.file.tensors.contains_key(name) {
-            return Ok(None);
+        weight: &str,
+        names: &[(String, Convention)],
+        rule: InputRule,
+        scheme: Option<&Scheme>,
+    ) -> Result<Inputs, QuantError> {
+        let found = names
+            .iter()
+            .find(|(name, _)| self.file.tensors.contains_key(name));
+        let Some((name, convention)) = found else {
+            return match (rule, names.first()) {
+                (InputRule::Calibrated, Some((name, _))) => Err(QuantError::MissingTensor {
+                    name: name.clone(),
+                    needed_by: weight.to_owned(),
+                }),
+                (InputRule::Dynamic, _) => Ok(Inputs::Dynamic),
+                (InputRule::Otherwise(_), _) if self.file.is_own => {
+                    let dynamic = self.file.metadata.dynamic_inputs.contains(weight);
+                    Ok(if dynamic {
+                        Inputs::Dynamic
+                    } else {
+                        Inputs::Unquantized
+                    })
+                }
+                (InputRule::Otherwise(inputs), _) => Ok(inputs),
+                _ => Ok(Inputs::Unquantized),
+            };
+        };
+        if let (InputRule::Unquantized | InputRule::Dynamic, Some(scheme)) = (rule, scheme) {
+            let want = if rule == InputRule::Dynamic {
+                "a calibrated scale, as the tensor is there"
+            } else {
+                "quantized inputs, as the tensor is there"
+            };
+            return Err(QuantError::Setting {
+                method: scheme.method().to_owned(),
+                field: format!("activations of `{weight}`"),
+                value: format!("without `{name}`"),
+                want: want.to_owned(),
+            });
         }
-        self.scale(name, name).map(|value| Some(convert(value)))
+        let value = self.scale(name, weight)?;
+        Ok(Inputs::Calibrated(convention.multiplier(value)))
+    }
+
+    /// Takes the tensors of one weight out of the file, checks them against what is expected, and adds
+    /// the weight.
+    pub(super) fn weight(
+        &mut self,
+        names: &Names,
+        expected: Expected,
+        scheme: Option<&Scheme>,
+    ) -> Result<(), QuantError> {
+        let Expected { format, grid, .. } = expected;
+        let (bits, want) = match format {
+            PackedFormat::Nvfp4 | PackedFormat::Mx(MiniFormat::E2m1) => (4, Dtype::U8),
+            PackedFormat::Mx(MiniFormat::E2m3 | MiniFormat::E3m2) => (6, Dtype::U8),
+            PackedFormat::Int8 => (8, Dtype::I8),
+            PackedFormat::Mx(_) | PackedFormat::Fp8(_) => (8, Dtype::F8_E4M3),
+        };
+        let codes_name = &names.codes;
+        let (stored, _) = self.need(codes_name, &names.weight)?;
+        if stored.dtype != want {
+            return Err(wrong(
+                codes_name,
+                "type",
+                stored.dtype,
+                format!("{want:?} for {format}"),
+            ));
+        }
+        let codes = self.matrix(codes_name, codes_name, &[want])?;
+        let values = codes.columns.checked_mul(8).filter(|n| n % bits == 0);
+        let depth =
+            values.ok_or_else(|| wrong(codes_name, "shape", codes.columns, "whole values"))? / bits;
+        let rows = codes.rows;
+        let (scale, scale_shape) = self.need(&names.scale, codes_name)?;
+        let blocks = |types: &[Dtype]| {
+            let want = [rows, depth / format.block()];
+            if !types.contains(&scale.dtype) {
+                let want = format!("{types:?} for {format}");
+                Err(wrong(&names.scale, "type", scale.dtype, want))
+            } else if depth.is_multiple_of(format.block()) && scale_shape == want {
+                Ok(scale.data.to_vec())
+            } else {
+                let want = format!("{want:?} for {rows} by {depth} weights");
+                Err(wrong(&names.scale, "shape", scale_shape, want))
+            }
+        };
+        let scales = match format {
+            PackedFormat::Nvfp4 => {
+                let block = blocks(&[Dtype::F8_E4M3])?;
+                let Some((name, convention)) = &names.tensor_scale else {
+                    return Err(unsupported_here("NVFP4", codes_name));
+                };
+                let stored = self.scale(name, codes_name)?;
+                // The reciprocal of a reciprocal is not always the number one started from.
+                let exact = self.file.metadata.tensor_scales.get(&names.weight);
+                let exact = exact.map(|&bits| f32::from_bits(bits)).filter(|scale| {
+                    *convention == Convention::Divisor
+                        && (1.0 / scale).to_bits() == stored.to_bits()
+                });
+                let tensor = exact.unwrap_or_else(|| convention.multiplier(stored));
+                Scales::Nvfp4 { block, tensor }
+            }
+            PackedFormat::Mx(_) => Scales::Mx(blocks(&[Dtype::U8, Dtype::F8_E8M0])?),
+            PackedFormat::Fp8(_) | PackedFormat::Int8 => {
+                let (values, shape) = self.floats(&names.scale, codes_name)?;
+                let block = grid.rectangle(&names.scale, shape, [rows, depth])?;
+                Scales::F32 { values, block }
+            }
+        };
+        let inputs = self.inputs(&names.weight, &names.inputs, expected.inputs, scheme)?;
+        self.zero_points(names)?;
+        self.add(
+            &names.weight,
+            [rows, depth],
+            format,
+            codes.data,
+            scales,
+            inputs,
+        )
+    }
+
+    /// Zero points that are all zero say nothing; others are refused.
+    fn zero_points(&mut self, names: &Names) -> Result<(), QuantError> {
+        let base = names.module();
+        for name in ["weight_zero_point", "input_zero_point"] {
+            let name = format!("{base}.{name}");
+            let Some((stored, _)) = self.find(&name) else {
+                continue;
+            };
+            if stored.data.iter().any(|&byte| byte != 0) {
+                return Err(wrong(&name, "value", "not zero", "zeros only"));
+            }
+        }
+        Ok(())
     }
 
     /// Adds a weight; its original shape comes from the metadata or is the matrix itself.
@@ -150,7 +284,7 @@ impl<'f, 'a> Reader<'f, 'a> {
         format: PackedFormat,
         codes: &[u8],
         scales: Scales,
-        input_scale: Option<f32>,
+        inputs: Inputs,
     ) -> Result<(), QuantError> {
         let packed = PackedTensor::from_parts(&[rows, depth], 1, format, codes.to_vec(), scales)
             .map_err(|error| error.in_tensor(name))?;
@@ -162,17 +296,7 @@ impl<'f, 'a> Reader<'f, 'a> {
         };
         let shape = match self.file.metadata.shapes.get(name) {
             Some(shape) => {
-                let product = shape
-                    .iter()
-                    .try_fold(1usize, |n, &extent| n.checked_mul(extent));
-                if product != rows.checked_mul(depth) {
-                    return Err(wrong(
-                        name,
-                        "original shape",
-                        shape,
-                        format!("{rows} times {depth} values"),
-                    ));
-                }
+                check_original(name, shape, [rows, depth])?;
                 shape.clone()
             }
             None => vec![rows, depth],
@@ -182,14 +306,53 @@ impl<'f, 'a> Reader<'f, 'a> {
             Entry::Quantized(Weight {
                 packed,
                 shape,
-                input_scale,
+                inputs,
             }),
         );
         Ok(())
     }
 
+    /// Everything not used becomes plain, unless it belongs to something that was not understood.
+    pub(super) fn finish(
+        self,
+        scheme: Option<&Scheme>,
+    ) -> Result<BTreeMap<String, Entry>, QuantError> {
+        let is_quantized = |entries: &BTreeMap<String, Entry>, name: &str| {
+            matches!(entries.get(name), Some(Entry::Quantized(_)))
+        };
+        for (name, (stored, _)) in &self.file.tensors {
+            if self.used.contains(name.as_str()) {
+                continue;
+            }
+            if let Some((module, part)) = name.rsplit_once('.') {
+                let weight = format!("{module}.weight");
+                if PARTS.contains(&part) && is_quantized(&self.entries, &weight) {
+                    let got = format!("`{part}` of a quantized weight");
+                    return Err(wrong(name, "role", got, "one that its format has"));
+                }
+                if ORPHANS.contains(&part) && !self.file.tensors.contains_key(&weight) {
+                    return Err(QuantError::MissingTensor {
+                        name: weight,
+                        needed_by: name.clone(),
+                    });
+                }
+            }
+            if scheme.is_some() && stored.dtype.bitsize() <= 8 && is_small_float(stored.dtype) {
+                let want = "one beside scales that the layout names";
+                return Err(wrong(name, "type", stored.dtype, want));
+            }
+        }
+        if let Some(scheme) = scheme {
+            scheme.check_plain(self.entries.len(), |module| {
+                let name = format!("{module}.weight");
+                self.file.tensors.contains_key(&name) && !is_quantized(&self.entries, &name)
+            })?;
+        }
+        self.into_entries()
+    }
+
     /// Everything not used becomes plain.
-    pub(super) fn finish(mut self) -> Result<BTreeMap<String, Entry>, QuantError> {
+    pub(super) fn into_entries(mut self) -> Result<BTreeMap<String, Entry>, QuantError> {
         for (name, (stored, shape)) in &self.file.tensors {
             if self.used.contains(name.as_str()) {
                 continue;
@@ -216,6 +379,115 @@ impl<'f, 'a> Reader<'f, 'a> {
     }
 }
 
+/// Tensors beside a weight that change what it is; left over, they were not understood.
+const PARTS: &[&str] = &[
+    "weight_scale",
+    "weight_scale_2",
+    "weight_scale_inv",
+    "weight_global_scale",
+    "weight_packed",
+    "weight_shape",
+    "weight_g_idx",
+    "input_scale",
+    "input_global_scale",
+    "pre_quant_scale",
+    "svdquant_lora_a",
+    "svdquant_lora_b",
+];
+
+/// Parts of a weight that are of no use without it.
+const ORPHANS: &[&str] = &[
+    "weight_scale",
+    "weight_scale_2",
+    "weight_scale_inv",
+    "weight_global_scale",
+];
+
+fn is_small_float(dtype: Dtype) -> bool {
+    !matches!(dtype, Dtype::BOOL | Dtype::U8 | Dtype::I8)
+}
+
+/// Whether a stored scale multiplies or divides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Convention {
+    Multiplier,
+    Divisor,
+}
+
+impl Convention {
+    pub(super) fn multiplier(self, stored: f32) -> f32 {
+        match self {
+            Self::Multiplier => stored,
+            Self::Divisor => 1.0 / stored,
+        }
+    }
+}
+
+/// Names that the tensors of one weight have in a layout.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    /// The weight they stand for, `X.weight`.
+    pub(super) weight: String,
+    pub(super) codes: String,
+    pub(super) scale: String,
+    /// NVFP4 only.
+    pub(super) tensor_scale: Option<(String, Convention)>,
+    /// Where the scale of calibrated inputs may be; the first is the usual place.
+    pub(super) inputs: Vec<(String, Convention)>,
+}
+
+impl Names {
+    /// Name of the module.
+    pub(super) fn module(&self) -> &str {
+        self.weight.strip_suffix(".weight").unwrap_or(&self.weight)
+    }
+}
+
+impl Reader<'_, '_> {
+    /// Reads a weight as the configuration says, or, without one, as its tensors suggest.
+    pub(super) fn weight_of(
+        &mut self,
+        scheme: Option<&Scheme>,
+        names: impl Fn(PackedFormat) -> Names,
+        suggested: impl Fn() -> Result<Expected, QuantError>,
+    ) -> Result<(), QuantError> {
+        let Some(scheme) = scheme else {
+            let expected = suggested()?;
+            return self.weight(&names(expected.format), expected, None);
+        };
+        let module = names(PackedFormat::Int8).module().to_owned();
+        let mut first_error = None;
+        for expected in scheme.weights_of(&module)? {
+            match self.weight(&names(expected.format), expected, Some(scheme)) {
+                Ok(()) => return Ok(()),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+}
+
+/// An error about a format whose parts a layout has no names for.
+fn unsupported_here(format: &str, name: &str) -> QuantError {
+    wrong(name, "format", format, "one of this layout")
+}
+
+/// Holds the shape that a weight is said to have against the matrix of its codes, whose size exists.
+fn check_original(
+    name: &str,
+    shape: &[usize],
+    [rows, depth]: [usize; 2],
+) -> Result<(), QuantError> {
+    let product = shape
+        .iter()
+        .try_fold(1usize, |n, &extent| n.checked_mul(extent));
+    if product.is_some() && product == rows.checked_mul(depth) {
+        return Ok(());
+    }
+    let want = format!("{rows} times {depth} values");
+    Err(wrong(name, "original shape", shape, want))
+}
+
 /// The matrix a weight is stored as; refuses what no layout but the native one can say.
 pub(super) fn matrix_of(
     name: &str,
@@ -236,7 +508,7 @@ pub(super) fn matrix_of(
     }
     let (rows, depth) = (packed.n_rows(), packed.depth());
     QuantError::check_multiple("depth", depth, packed.format().block())?;
-    QuantError::check_length("shape", weight.shape.iter().product(), rows * depth)?;
+    check_original(name, &weight.shape, [rows, depth])?;
     if weight.shape != [rows, depth] {
         metadata
             .shapes
@@ -267,44 +539,10 @@ pub(super) fn unsupported(operation: &'static str, weight: &Weight) -> QuantErro
     }
 }
 
-/// Rectangles of an FP8 or INT8 scale tensor: one value, one per row, or 128 by 128.
-pub(super) fn rectangles(
-    name: &str,
-    n_values: usize,
-    shape: &[usize],
-    [rows, depth]: [usize; 2],
-) -> Result<[usize; 2], QuantError> {
-    let (whole_rows, whole_depth) = (rows.max(1), depth.max(1));
-    if n_values == 1 && (shape.len() < 2 || rows != 1) {
-        return Ok([whole_rows, whole_depth]);
-    }
-    match shape {
-        [n] | [n, 1] if *n == rows => Ok([1, whole_depth]),
-        [n, m] if *n == rows.div_ceil(128) && *m == depth.div_ceil(128) => Ok([128, 128]),
-        _ => Err(wrong(
-            name,
-            "shape",
-            shape,
-            format!("[], [{rows}], [{rows}, 1] or one scale per 128 by 128 of {rows} by {depth}"),
-        )),
-    }
-}
-
-/// Values and stored shape of f32 scales, the inverse of [`rectangles`].
-pub(super) fn scale_tensor(
-    scales: &Scales,
-    [rows, depth]: [usize; 2],
-) -> Option<(&[f32], Vec<usize>)> {
-    let Scales::F32 { values, block } = scales else {
-        return None;
-    };
-    if block[1] >= depth && block[0] >= rows {
-        Some((values, vec![]))
-    } else if block[1] >= depth && block[0] == 1 {
-        Some((values, vec![rows, 1]))
-    } else if *block == [128, 128] {
-        Some((values, vec![rows.div_ceil(128), depth.div_ceil(128)]))
-    } else {
-        None
+/// Values of f32 scales; nothing for other kinds.
+pub(super) fn scale_values(scales: &Scales) -> Option<&[f32]> {
+    match scales {
+        Scales::F32 { values, .. } => Some(values),
+        _ => None,
     }
 }

@@ -27,7 +27,7 @@ fn weight(recipe: Recipe, shape: &[usize], seed: u64) -> Weight {
     Weight {
         packed: packed.expect("finite"),
         shape: shape.to_vec(),
-        input_scale: None,
+        inputs: Inputs::Unquantized,
     }
 }
 
@@ -59,11 +59,11 @@ fn checkpoint(recipes: &[Recipe]) -> Checkpoint {
     }
     entries.insert(
         "layer.0.bias".to_owned(),
-        Entry::Plain(Plain::from_f32(&values(160, 99), &[160])),
+        Entry::Plain(Plain::from_f32(&values(160, 99), &[160]).expect("as many values")),
     );
     entries.insert(
         "head.weight".to_owned(),
-        Entry::Plain(Plain::from_f32(&values(6, 98), &[2, 3])),
+        Entry::Plain(Plain::from_f32(&values(6, 98), &[2, 3]).expect("as many values")),
     );
     Checkpoint { entries }
 }
@@ -80,7 +80,8 @@ fn recipes(layout: Layout) -> Vec<Recipe> {
     ];
     let more = match layout {
         Layout::ModelOpt => vec![],
-        Layout::CompressedTensors => vec![Recipe::INT8],
+        Layout::Fp8 => return vec![FP8_SQUARES, FP8_SQUARES],
+        Layout::CompressedTensors => vec![Recipe::INT8, Recipe::MXFP6],
         Layout::Native => vec![
             Recipe::INT8,
             Recipe::MXFP6,
@@ -104,7 +105,12 @@ fn recipes(layout: Layout) -> Vec<Recipe> {
     shared.into_iter().chain(more).collect()
 }
 
-const LAYOUTS: [Layout; 3] = [Layout::ModelOpt, Layout::CompressedTensors, Layout::Native];
+const LAYOUTS: [Layout; 4] = [
+    Layout::ModelOpt,
+    Layout::CompressedTensors,
+    Layout::Native,
+    Layout::Fp8,
+];
 
 #[test]
 fn every_layout_gives_back_the_same_bits() {
@@ -171,7 +177,7 @@ fn four_bit_weights_take_the_promised_space() {
 fn modelopt_tensors_have_their_names_types_and_shapes() {
     let mut original = checkpoint(&[Recipe::NVFP4]);
     if let Some(Entry::Quantized(weight)) = original.entries.get_mut("layer.0.weight") {
-        weight.input_scale = Some(0.125);
+        weight.inputs = Inputs::Calibrated(0.125);
     }
     let bytes = original.to_bytes(Layout::ModelOpt).expect("representable");
     let file = safetensors::SafeTensors::deserialize(&bytes).expect("valid");
@@ -252,7 +258,7 @@ fn configurations_name_the_algorithm_and_the_ignored_modules() {
     assert_eq!(config["quantization"]["quant_algo"], "MIXED_PRECISION");
     assert_eq!(
         config["quantization"]["quantized_layers"]["layer.1"]["quant_algo"],
-        "FP8"
+        "FP8_PER_CHANNEL_PER_TOKEN"
     );
     let config = mixed
         .quantization_config(Layout::CompressedTensors)
@@ -293,7 +299,8 @@ fn a_folder_is_written_and_checked_when_read() {
         let error = Checkpoint::read_folder(&folder)
             .expect_err("the configuration lies")
             .to_string();
-        assert!(error.contains(field) && error.contains("FP8"), "{error}");
+        let names_both = error.contains(field) && error.to_uppercase().contains("FP8");
+        assert!(names_both, "{error}");
     }
     let names = std::fs::read_dir(&folder)
         .expect("readable")
@@ -348,7 +355,7 @@ fn what_a_layout_cannot_say_is_refused() {
     let rotated = Weight {
         packed,
         shape: vec![4, 32],
-        input_scale: None,
+        inputs: Inputs::Unquantized,
     };
     assert!(refused(rotated.clone(), Layout::CompressedTensors).contains("rotated"));
     let bytes = one(rotated.clone())
@@ -621,7 +628,7 @@ proptest! {
 
     #[test]
     fn changed_bytes_are_read_or_refused(
-        which in 0usize..4,
+        which in 0usize..4, // the first three of LAYOUTS, and GGUF
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {

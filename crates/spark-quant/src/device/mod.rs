@@ -17,6 +17,7 @@
 #![allow(unsafe_code, reason = "launches kernels")]
 
 mod kernels;
+mod sealed;
 
 use spark_mem::{Buffer, Device, Kernel, LaunchShape, MemError, Stream};
 
@@ -53,14 +54,18 @@ struct Kernels {
 }
 
 /// A quantized matrix in memory of a device, rows along the quantized axis.
+///
+/// Kernels trust that its buffers have the bytes of its shape and format, so nobody else replaces
+/// them: [`DeviceQuantizer::quantize`] and [`DeviceQuantizer::upload`] make it.
 #[derive(Debug)]
 pub struct DeviceTensor {
     format: PackedFormat,
+    /// Rows, and values of a row; their product does not overflow, and blocks are whole.
     shape: [usize; 2],
-    /// As in [`PackedTensor::codes`].
-    pub codes: Buffer<u8>,
-    /// One byte per block, row-major.
-    pub scales: Buffer<u8>,
+    /// [`code_bytes`] of the shape.
+    codes: Buffer<u8>,
+    /// One for each block of the shape.
+    scales: Buffer<u8>,
     tensor: TensorScale,
 }
 
@@ -144,15 +149,17 @@ impl DeviceQuantizer {
                 MiniFormat::E4m3 => &kernels.to_mxfp8,
                 _ => &kernels.to_mxfp4,
             };
-            // SAFETY: `n` groups of four values are read, which lie where vectors of four may be
-            // read; codes and scales have the bytes for them, as `empty` made them.
+            // SAFETY: the kernel has the parameters `ToMx`. It reads `n` groups of four values,
+            // which `values` has, where vectors of four may be read (`check_aligned`). `empty` made
+            // codes and scales for `shape`, whose product is the number of values (`check_length`).
             unsafe { kernel.launch(stream, shape, (codes, scales, values.view(), n)) }?;
             return Ok(tensor);
         }
         let mut largest = self.device.buffer::<u32>(self.device.shared_kind(), 1)?;
         let n_threads = n_fours.min(MAX_BLOCKS * THREADS as usize);
         let few = LaunchShape::for_elements(n_threads, THREADS)?;
-        // SAFETY: as above; `largest` is one element.
+        // SAFETY: the kernels have the parameters `Largest` and `ToNvfp4`; values, codes and scales
+        // as above; `largest` is one element.
         unsafe {
             let arguments = (largest.view_mut(), values.view(), n);
             kernels.largest.launch(stream, few, arguments)?;
@@ -189,7 +196,10 @@ impl DeviceQuantizer {
         let (kernels, n) = (&self.kernels, n_fours as u64);
         let shape = LaunchShape::for_elements(n_fours, THREADS)?;
         let (codes, scales) = (tensor.codes.view(), tensor.scales.view());
-        // SAFETY: `n` groups of four values are written; codes and scales have the bytes for them.
+        // SAFETY: the kernels have the parameters `FromMx` and `FromNvfp4`. They write `n` groups of
+        // four values, which `values` has, aligned for it. Codes and scales have the bytes of the
+        // tensor's shape (`DeviceTensor::new`; both are private and never replaced), whose product
+        // is the number of values (`check_length`).
         unsafe {
             match (tensor.format, scale) {
                 (PackedFormat::Mx(MiniFormat::E4m3), _) => {
@@ -227,7 +237,9 @@ impl DeviceQuantizer {
         }
         let shape = LaunchShape::for_elements(n_bytes, THREADS)?;
         let (to, from) = (tiles.view_mut(), tensor.scales.view());
-        // SAFETY: `n_bytes` bytes are written, and `rows * columns` read, which the tensor has.
+        // SAFETY: the kernel has the parameters `Swizzle`. `tiles` was made with the `n_bytes` bytes
+        // that it writes; it reads `rows * columns` scales, one per block, which the tensor has
+        // (`DeviceTensor::new`).
         unsafe {
             let arguments = (to, from, rows, columns, n_bytes as u64);
             self.kernels.swizzle.launch(stream, shape, arguments)?;
@@ -254,7 +266,9 @@ impl DeviceQuantizer {
         }
         let shape = LaunchShape::for_elements(n_bytes, THREADS)?;
         let (to, from) = (tensor.scales.view_mut(), tiles.view());
-        // SAFETY: `n_bytes` bytes are read, and `rows * columns` written, which the tensor has.
+        // SAFETY: the kernel has the parameters `Swizzle`. It reads within the `n_bytes` bytes of
+        // `tiles` (`check_length`) and writes `rows * columns` scales, one per block, which the tensor
+        // has (`DeviceTensor::new`).
         unsafe {
             let arguments = (to, from, rows, columns, n_bytes as u64);
             self.kernels.unswizzle.launch(stream, shape, arguments)?;
@@ -293,6 +307,13 @@ impl DeviceQuantizer {
 
     /// A tensor of zeros.
     fn empty(&self, format: PackedFormat, shape: [usize; 2]) -> Result<DeviceTensor, QuantError> {
+        DeviceTensor::new(&self.device, format, shape)
+    }
+}
+
+impl DeviceTensor {
+    /// The one place that makes a tensor: zeros, with buffers of the sizes that its shape needs.
+    fn new(device: &Device, format: PackedFormat, shape: [usize; 2]) -> Result<Self, QuantError> {
         let Some(element) = element(format) else {
             return Err(unsupported("quantization on a device", format));
         };
@@ -301,26 +322,31 @@ impl DeviceQuantizer {
             shape: shape.to_vec(),
         };
         let n = shape[0].checked_mul(shape[1]).ok_or_else(overflow)?;
-        let n_code_bytes = if element == MiniFormat::E2m1 {
-            n / 2
-        } else {
-            n
-        };
-        let kind = self.device.shared_kind();
-        Ok(DeviceTensor {
+        let kind = device.shared_kind();
+        Ok(Self {
             format,
             shape,
-            codes: self.device.buffer(kind, n_code_bytes)?,
-            scales: self.device.buffer(kind, n / format.block())?,
+            codes: device.buffer(kind, code_bytes(element, n))?,
+            scales: device.buffer(kind, n / format.block())?,
             tensor: match format {
                 PackedFormat::Nvfp4 => TensorScale::Known(1.0),
                 _ => TensorScale::None,
             },
         })
     }
-}
 
-impl DeviceTensor {
+    /// The codes, as in [`PackedTensor::codes`].
+    #[must_use]
+    pub fn codes(&self) -> &Buffer<u8> {
+        &self.codes
+    }
+
+    /// The scales: one byte per block, row-major.
+    #[must_use]
+    pub fn scales(&self) -> &Buffer<u8> {
+        &self.scales
+    }
+
     /// Its format.
     #[must_use]
     pub fn format(&self) -> PackedFormat {
@@ -370,6 +396,14 @@ impl DeviceTensor {
             None => Scales::Mx(block),
         };
         PackedTensor::from_parts(&self.shape, 1, self.format, codes, scales)
+    }
+}
+
+/// Bytes of the codes of `n` values, an even number.
+fn code_bytes(element: MiniFormat, n: usize) -> usize {
+    match element {
+        MiniFormat::E2m1 => n / 2,
+        _ => n,
     }
 }
 

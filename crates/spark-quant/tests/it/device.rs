@@ -1,9 +1,10 @@
 //! Block formats on devices: the CPU, an emulated card, and, with the feature `cuda`, the kernels
 //! themselves on the stand-in driver, as a GB10 and as a discrete card.
 
-use spark_mem::Device;
-use spark_quant::PackedFormat;
+use spark_mem::{Device, KernelSource, LaunchShape, Write};
 use spark_quant::device::DeviceQuantizer;
+use spark_quant::scalar::MiniFormat;
+use spark_quant::{Cpu, PackedFormat};
 
 use crate::device_cases::{bad_input_is_refused, equals_the_host, every_code_is_decoded};
 
@@ -33,6 +34,39 @@ fn misaligned_memory_of_the_program_is_refused() {
     let is_aligned = adopted.device_address().unwrap().is_multiple_of(16);
     let result = quantizer.quantize(&stream, &adopted, [1, 16], PackedFormat::Nvfp4);
     assert_eq!(result.is_ok(), is_aligned);
+}
+
+/// Parameters of a kernel that writes the values it should read.
+type WritesAll = (Write<u8>, Write<u8>, Write<f32>, u64);
+
+/// Text and entry of this crate's own kernel.
+const IMPOSTOR: KernelSource<WritesAll> = KernelSource::new(
+    "blocks.cu",
+    include_str!("../../kernels/blocks.cu"),
+    "mxfp8_from_f32",
+)
+.with_host(|_: LaunchShape, (_, _, values, _)| values.fill(666.0));
+
+#[test]
+fn another_kernel_of_the_same_text_and_entry_does_not_stand_in_for_ours() {
+    let device = Device::host();
+    let stream = device.new_stream().unwrap();
+    let _loaded_first = device.kernel(&IMPOSTOR).unwrap();
+    let quantizer = DeviceQuantizer::new(&device).unwrap();
+    let mut values = device.shared::<f32>(64).unwrap();
+    values.write(&stream).unwrap().fill(1.0);
+    let open = values.read(&stream).unwrap();
+    let seen: &[f32] = &open;
+    let format = PackedFormat::Mx(MiniFormat::E4m3);
+    let tensor = quantizer
+        .quantize(&stream, &values, [2, 32], format)
+        .unwrap();
+    assert_eq!(
+        *seen, [1.0; 64],
+        "values that are borrowed for reading changed"
+    );
+    let tensor = tensor.download(&stream).unwrap();
+    assert_eq!(tensor.dequantize(Cpu::one_thread()).unwrap(), [1.0; 64]);
 }
 
 #[cfg(feature = "cuda")]
