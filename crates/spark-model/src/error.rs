@@ -44,6 +44,18 @@ pub enum ModelError {
         /// Shape declared, symbols by name.
         want: String,
     },
+    /// The executor computes f64 models in f32, where this number would be an infinity.
+    #[error(
+        "{what} `{name}` holds {value:e}; f64 values are computed in f32, which ends at 3.4e38"
+    )]
+    BeyondF32 {
+        /// `input` or `constant`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The first such number.
+        value: f64,
+    },
     /// An input's element type is not declared.
     #[error("input `{name}` has no declared element type")]
     InputUndeclared {
@@ -58,6 +70,18 @@ pub enum ModelError {
         /// Shape declared, symbols by name.
         declared: String,
     },
+    /// What a model declares of a value is not what its operators make of it.
+    #[error("{what} `{name}` is declared {declared}, the graph makes it {inferred}")]
+    Declaration {
+        /// `output`, or `value` for one in between.
+        what: &'static str,
+        /// Name of the value.
+        name: String,
+        /// Element type, and shape where it matters, as declared.
+        declared: String,
+        /// The same, as it follows from the graph.
+        inferred: String,
+    },
     /// The values of a graph would not fit any machine this crate is for.
     #[error("the graph's values take {bytes} bytes, the limit is {limit}")]
     GraphTooLarge {
@@ -65,6 +89,45 @@ pub enum ModelError {
         bytes: usize,
         /// The limit.
         limit: usize,
+    },
+    /// A node, or all of them together, would take more memory than the budget, which
+    /// [`RunOptions::memory_budget`](crate::RunOptions::memory_budget) sets.
+    #[error(
+        "node `{node}` ({op}): {what} takes {wanted} bytes, of the budget of {budget} bytes {held} are taken"
+    )]
+    OverBudget {
+        /// Name of the node.
+        node: String,
+        /// Name of the operator.
+        op: String,
+        /// What the memory is for.
+        what: &'static str,
+        /// Bytes asked for.
+        wanted: usize,
+        /// Bytes taken already.
+        held: usize,
+        /// Bytes allowed in all.
+        budget: usize,
+    },
+    /// The system refuses memory that the budget allows.
+    #[error("node `{node}` ({op}): the system refuses the {wanted} bytes that {what} takes")]
+    OutOfMemory {
+        /// Name of the node.
+        node: String,
+        /// Name of the operator.
+        op: String,
+        /// What the memory is for.
+        what: &'static str,
+        /// Bytes asked for.
+        wanted: usize,
+    },
+    /// The system refuses the memory of a tensor.
+    #[error("the system refuses the {bytes} bytes of a tensor of shape {shape:?}")]
+    TensorMemory {
+        /// Its shape.
+        shape: Vec<usize>,
+        /// Bytes asked for.
+        bytes: usize,
     },
     /// An input is missing.
     #[error("input `{name}` is missing")]
@@ -99,7 +162,7 @@ pub enum ModelError {
         available: &'static str,
     },
     /// Weights or activations of a step cannot be quantised.
-    #[error("node `{node}` cannot be quantised")]
+    #[error("node `{node}` cannot be quantised: {source}")]
     Quantise {
         /// Name of the node.
         node: String,
@@ -128,11 +191,27 @@ pub enum ModelError {
         /// What was given.
         got: String,
     },
+    /// An instruction set that is not there.
+    #[error("instruction set `{name}` is not available: {reason}; available: {available}")]
+    IsaUnavailable {
+        /// What was asked for.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+        /// What there is, best first.
+        available: String,
+    },
+    /// A graph that was put together wrongly; a file gives [`ModelError::Onnx`] instead.
+    #[error("the graph contradicts itself: {reason}")]
+    Graph {
+        /// Which value or node, and what is wrong with it.
+        reason: String,
+    },
     /// A lowered plan contradicts itself: a defect of this crate.
-    #[error("the lowered plan is inconsistent")]
+    #[error("the lowered plan is inconsistent: {0}")]
     View(#[from] crate::cpu::ViewOutside),
     /// A file could not be read or written.
-    #[error("cannot access `{path}`")]
+    #[error("cannot access `{path}`: {source}")]
     Io {
         /// The file.
         path: std::path::PathBuf,

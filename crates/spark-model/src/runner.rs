@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use spark_hal::config::{CudaUse, DeviceChoice, PrecisionChoice};
 
+use crate::budget;
 use crate::cpu::{Executor, Isa, Peaks, Pool};
-use crate::graph::{Dim, Graph, bind, bind_taking};
+use crate::graph::{Dim, Graph, bind_taking, bind_within, check_graph, check_input_shapes};
 use crate::plan::{Plan, lower};
 use crate::precision::{Activations, Arithmetic, Bf16Products, Fp16Products, Wanted};
 use crate::{ModelError, Precision, Tensor, onnx};
@@ -36,12 +37,16 @@ pub struct RunOptions {
     pub device: Option<DeviceChoice>,
     /// Threads on the CPU; `None` takes those this process may use that pay.
     pub threads: Option<usize>,
-    /// Instruction set on the CPU; `None` takes the best.
+    /// Instruction set on the CPU, which only detection gives; `None` takes the best.
     pub isa: Option<Isa>,
     /// How reduced precisions are computed on the CPU.
     pub arithmetic: Arithmetic,
     /// Formats of single steps by name, as a mixed plan gives them; all others have `precision`.
     pub by_step: BTreeMap<String, Precision>,
+    /// Bytes that all plans of a model may take together; `None` takes the smaller of half the
+    /// memory this process can still get, control groups included, and 64 times the bytes of the
+    /// file (of the constants, for a graph without a file) plus 1 GiB.
+    pub memory_budget: Option<usize>,
 }
 
 impl RunOptions {
@@ -54,7 +59,16 @@ impl RunOptions {
             isa: None,
             arithmetic: Arithmetic::default(),
             by_step: BTreeMap::new(),
+            memory_budget: None,
         }
+    }
+
+    /// With at most so many bytes for folded constants, packed weights, intermediate results,
+    /// scratch and outputs of all plans together; a model that takes more is refused.
+    #[must_use]
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.memory_budget = Some(bytes);
+        self
     }
 
     /// With this precision.
@@ -78,7 +92,8 @@ impl RunOptions {
         self
     }
 
-    /// With this instruction set.
+    /// With this instruction set; [`Isa::named`] finds one by name and refuses what this processor
+    /// lacks.
     #[must_use]
     pub fn isa(mut self, isa: Isa) -> Self {
         self.isa = Some(isa);
@@ -115,17 +130,19 @@ impl RunOptions {
 }
 
 impl RunOptions {
+    /// Bytes that `graph` may take.
+    pub(crate) fn budget_bytes(&self, graph: &Graph) -> usize {
+        self.memory_budget
+            .unwrap_or_else(|| budget::default_bytes(graph))
+    }
+
     /// Instruction set and threads after every default is filled in.
     pub(crate) fn isa_and_threads(&self) -> (Isa, usize) {
         let threads = match self.threads {
             Some(threads) => threads.max(1),
             None => spark_hal::machine().cpu.plan().n_threads,
         };
-        let isa = match self.isa {
-            Some(isa) if Isa::available().contains(&isa) => isa,
-            _ => Isa::detect(),
-        };
-        (isa, threads)
+        (self.isa.unwrap_or_else(Isa::detect), threads)
     }
 }
 
@@ -235,6 +252,8 @@ pub struct ModelRunner {
     arithmetic: Arithmetic,
     isa: Isa,
     pool: Arc<Pool>,
+    /// Bytes that all sessions may take together.
+    budget_bytes: usize,
     /// Most recently used last.
     sessions: Vec<Session>,
 }
@@ -255,11 +274,15 @@ impl ModelRunner {
     /// # Errors
     ///
     /// [`ModelError::DeviceUnavailable`] and [`ModelError::PrecisionUnavailable`] for what this
-    /// build or machine cannot do; [`ModelError::Quantise`] for weights that cannot be packed; any error of binding or lowering the graph.
+    /// build or machine cannot do; [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] for a
+    /// model that takes more memory than [`RunOptions::memory_budget`] or than there is;
+    /// [`ModelError::Quantise`] for weights that cannot be packed; any error of binding or lowering the graph.
     pub fn from_graph(graph: Graph, options: &RunOptions) -> Result<Self, ModelError> {
         cpu_or_refuse(options)?;
+        check_graph(&graph)?;
         let precision = asked_precision(options);
         let (isa, threads) = options.isa_and_threads();
+        let budget_bytes = options.budget_bytes(&graph);
         let mut runner = Self {
             graph,
             wanted: Wanted {
@@ -269,11 +292,12 @@ impl ModelRunner {
             arithmetic: options.arithmetic,
             isa,
             pool: Arc::new(Pool::new(threads)),
+            budget_bytes,
             sessions: Vec::new(),
         };
         if let Some(shapes) = runner.fixed_shapes() {
             // No other plan can be made, so each constant goes when this one has packed it.
-            let plan = lower(&bind_taking(&mut runner.graph)?)?;
+            let plan = lower(&bind_taking(&mut runner.graph, budget_bytes)?)?;
             let executor = runner.executor(plan)?;
             runner.sessions.push(Session { shapes, executor });
         }
@@ -397,7 +421,7 @@ impl ModelRunner {
         runs: usize,
     ) -> Result<Vec<Span>, ModelError> {
         let executor = &mut self.prepared(inputs)?.executor;
-        let mut spans = Vec::with_capacity(runs.saturating_mul(executor.plan().steps.len()));
+        let mut spans = Vec::new();
         let begin = Instant::now();
         for _ in 0..runs {
             executor.run_spans(|step, start| {
@@ -466,10 +490,20 @@ impl ModelRunner {
         let session = match found {
             Some(at) => self.sessions.remove(at),
             None => {
-                let executor = self.executor(self.plan(&shapes)?)?;
+                // Before anything makes room: a plan whose constants are gone cannot be made again.
+                check_input_shapes(&self.graph, &self.named(&shapes))?;
                 if self.sessions.len() == MAX_PLANS {
                     self.sessions.remove(0);
                 }
+                let executor = loop {
+                    match self.plan(&shapes).and_then(|plan| self.executor(plan)) {
+                        // Plans for other shapes make room.
+                        Err(ModelError::OverBudget { .. }) if !self.sessions.is_empty() => {
+                            self.sessions.remove(0);
+                        }
+                        made => break made?,
+                    }
+                };
                 Session { shapes, executor }
             }
         };
@@ -478,15 +512,17 @@ impl ModelRunner {
         Ok(&mut self.sessions[last])
     }
 
+    /// `shapes` with the names of their inputs.
+    fn named(&self, shapes: &[Vec<usize>]) -> Vec<(&str, Vec<usize>)> {
+        let ids = self.graph.inputs.iter().zip(shapes);
+        ids.map(|(&id, shape)| (self.graph.value(id).name.as_str(), shape.clone()))
+            .collect()
+    }
+
     fn plan(&self, shapes: &[Vec<usize>]) -> Result<Plan, ModelError> {
-        let given: Vec<(&str, Vec<usize>)> = self
-            .graph
-            .inputs
-            .iter()
-            .zip(shapes)
-            .map(|(&id, shape)| (self.graph.value(id).name.as_str(), shape.clone()))
-            .collect();
-        lower(&bind(&self.graph, &given)?)
+        let held = self.sessions.iter().map(|s| s.executor.held_bytes());
+        let left = self.budget_bytes.saturating_sub(held.sum());
+        lower(&bind_within(&self.graph, &self.named(shapes), left)?)
     }
 
     fn executor(&self, plan: Plan) -> Result<Executor, ModelError> {

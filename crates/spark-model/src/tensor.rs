@@ -16,6 +16,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use crate::ModelError;
+use crate::budget;
 
 /// The type of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -163,15 +164,14 @@ impl TensorData {
 /// Every shape that comes from a file is held against it before memory is taken.
 pub const MAX_ELEMENTS: usize = 1 << 31;
 
-/// Product of `shape`, or `None` where it overflows or exceeds [`MAX_ELEMENTS`].
+/// Product of `shape`, or `None` where it exceeds [`MAX_ELEMENTS`] or would if axes of no extent
+/// had one element: strides of empty tensors can be computed, and parts of their shapes multiplied.
 pub fn checked_elements(shape: &[usize]) -> Option<usize> {
-    if shape.contains(&0) {
-        return Some(0);
-    }
-    shape
+    let n = shape
         .iter()
-        .try_fold(1usize, |n, &d| n.checked_mul(d))
-        .filter(|&n| n <= MAX_ELEMENTS)
+        .try_fold(1usize, |n, &d| n.checked_mul(d.max(1)))
+        .filter(|&n| n <= MAX_ELEMENTS)?;
+    Some(if shape.contains(&0) { 0 } else { n })
 }
 
 /// A dense, row-major host tensor.
@@ -248,28 +248,40 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`ModelError::ElementCount`] if `shape` has more than [`MAX_ELEMENTS`] elements.
+    /// [`ModelError::ElementCount`] if `shape` has more than [`MAX_ELEMENTS`] elements;
+    /// [`ModelError::TensorMemory`] if the system refuses the memory.
     pub fn zeros(dtype: DType, shape: impl Into<Vec<usize>>) -> Result<Self, ModelError> {
         let shape = shape.into();
         let Some(n) = checked_elements(&shape) else {
             return Err(ModelError::ElementCount { shape, got: 0 });
         };
+        macro_rules! zeros {
+            ($variant:ident) => {
+                budget::zeros(n).map(TensorData::$variant)
+            };
+        }
         let data = match dtype {
-            DType::F32 => TensorData::F32(vec![0.0; n]),
-            DType::F64 => TensorData::F64(vec![0.0; n]),
-            DType::F16 => TensorData::F16(vec![f16::ZERO; n]),
-            DType::BF16 => TensorData::BF16(vec![bf16::ZERO; n]),
-            DType::I8 => TensorData::I8(vec![0; n]),
-            DType::I16 => TensorData::I16(vec![0; n]),
-            DType::I32 => TensorData::I32(vec![0; n]),
-            DType::I64 => TensorData::I64(vec![0; n]),
-            DType::U8 => TensorData::U8(vec![0; n]),
-            DType::U16 => TensorData::U16(vec![0; n]),
-            DType::U32 => TensorData::U32(vec![0; n]),
-            DType::U64 => TensorData::U64(vec![0; n]),
-            DType::Bool => TensorData::Bool(vec![false; n]),
+            DType::F32 => zeros!(F32),
+            DType::F64 => zeros!(F64),
+            DType::F16 => zeros!(F16),
+            DType::BF16 => zeros!(BF16),
+            DType::I8 => zeros!(I8),
+            DType::I16 => zeros!(I16),
+            DType::I32 => zeros!(I32),
+            DType::I64 => zeros!(I64),
+            DType::U8 => zeros!(U8),
+            DType::U16 => zeros!(U16),
+            DType::U32 => zeros!(U32),
+            DType::U64 => zeros!(U64),
+            DType::Bool => zeros!(Bool),
         };
-        Ok(Self { shape, data })
+        match data {
+            Some(data) => Ok(Self { shape, data }),
+            None => Err(ModelError::TensorMemory {
+                bytes: n.saturating_mul(dtype.size_bytes()),
+                shape,
+            }),
+        }
     }
 
     /// The extent of every axis; empty for a scalar.
@@ -282,8 +294,8 @@ impl Tensor {
         &self.data
     }
 
-    /// The elements, for writing; their number and type stay.
-    pub fn data_mut(&mut self) -> &mut TensorData {
+    /// The elements, for writing. Their number and type must stay: kernels trust the shape.
+    pub(crate) fn data_mut(&mut self) -> &mut TensorData {
         &mut self.data
     }
 
@@ -324,6 +336,14 @@ impl Tensor {
     /// The elements if they are f32.
     pub fn as_f32(&self) -> Option<&[f32]> {
         match &self.data {
+            TensorData::F32(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The elements if they are f32, for writing; their number stays.
+    pub fn as_f32_mut(&mut self) -> Option<&mut [f32]> {
+        match &mut self.data {
             TensorData::F32(v) => Some(v),
             _ => None,
         }
@@ -374,6 +394,15 @@ impl Tensor {
             shape: vec![values.len()],
             data: TensorData::F32(values),
         }
+    }
+
+    /// The first finite number that is an infinity as f32. Only f64 has such numbers.
+    pub(crate) fn first_beyond_f32(&self) -> Option<f64> {
+        let TensorData::F64(values) = &self.data else {
+            return None;
+        };
+        let is_beyond = |v: &f64| v.is_finite() && (*v as f32).is_infinite();
+        values.iter().copied().find(is_beyond)
     }
 
     /// Writes elements `range` as [`Tensor::to_f32`] gives them.

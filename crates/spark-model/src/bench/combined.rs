@@ -40,8 +40,8 @@ pub(super) fn measure(
     let pictures: Vec<Vec<u8>> = (0..PICTURES).map(|i| picture(options.seed, i)).collect();
 
     let label = format!("vision + policy {}", setting.name());
-    let total = options.warmup + options.runs;
-    let mut samples = Vec::with_capacity(options.runs);
+    let total = options.warmup.saturating_add(options.runs);
+    let mut samples = Vec::new();
     for step in 0..total {
         let elapsed = timed_step(&mut pipeline, &pictures, step).map_err(BenchError::Chain)?;
         if step >= options.warmup {

@@ -87,11 +87,15 @@ pub(super) fn sequence(
     mut progress: impl FnMut(usize),
 ) -> Result<Vec<DrivingOutput>, OpenpilotError> {
     pipeline.reset();
-    let mut outputs = Vec::with_capacity(frames);
+    let mut outputs = Vec::new();
     for frame in 0..frames {
         let mut desire = [0.0; 8];
         // A wish to turn left in the last third.
-        desire[if frame < 2 * frames / 3 { 0 } else { 1 }] = 1.0;
+        desire[if (frame as u128) < 2 * frames as u128 / 3 {
+            0
+        } else {
+            1
+        }] = 1.0;
         let road = planes(seed, frame as u64, Camera::Road)?;
         let wide = planes(seed, frame as u64, Camera::Wide)?;
         outputs.push(pipeline.step(&DrivingInput {

@@ -27,7 +27,7 @@ pub enum BenchError {
         expected: String,
     },
     /// A model could not be loaded or run.
-    #[error("model `{model}`")]
+    #[error("model `{model}`: {source}")]
     Model {
         /// Name of the model.
         model: String,
@@ -35,11 +35,19 @@ pub enum BenchError {
         source: ModelError,
     },
     /// The driving networks could not be chained.
-    #[error("driving_vision and driving_policy together")]
+    #[error("driving_vision and driving_policy together: {0}")]
     Chain(#[source] OpenpilotError),
-    /// A tensor file could not be read or written.
-    #[error("cannot access `{path}`")]
+    /// A file could not be read.
+    #[error("cannot read `{path}`: {source}")]
     Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// A file could not be written, or has no place to be.
+    #[error("cannot write `{path}`: {source}")]
+    Unwritten {
         /// The file.
         path: PathBuf,
         /// What the operating system said.
@@ -96,7 +104,7 @@ pub enum BenchError {
         want: DType,
     },
     /// The report could not be written as JSON.
-    #[error("the report cannot be written as JSON")]
+    #[error("the report cannot be written as JSON: {0}")]
     Json(#[source] serde_json::Error),
 }
 

@@ -130,7 +130,10 @@ impl Loaded {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(RunReport, Vec<(String, Tensor)>), BenchError> {
         let label = format!("{} {}", self.name, setting.name());
-        let total = 1 + options.warmup + options.runs;
+        let total = options
+            .warmup
+            .saturating_add(options.runs)
+            .saturating_add(1);
         let start = Instant::now();
         let outputs = self.run()?;
         let first_ms = milliseconds(start.elapsed());
@@ -140,8 +143,8 @@ impl Loaded {
             total,
         });
 
-        let mut samples = Vec::with_capacity(options.runs);
-        for run in 0..options.warmup + options.runs {
+        let mut samples = Vec::new();
+        for run in 0..total - 1 {
             let inputs = inputs::borrowed(&self.inputs);
             let start = Instant::now();
             let result = self.runner.run(&inputs);

@@ -1,14 +1,16 @@
 //! Measuring models: latency, memory and accuracy, as a table and as JSON.
 //!
 //! ```text
-//! BenchOptions --run--> for each precision, for each model:
-//!                         load, first run, warm-up, timed runs, distance from fp32, golden
-//!                       vision + policy chained                       --> BenchReport
-//! BenchReport --table::render--> text        --write_json--> spark-bench/1
+//! BenchOptions --measure--> for each precision, for each model:
+//!                             load, first run, warm-up, timed runs, distance from fp32, golden
+//!                           vision + policy chained                       --> Measured
+//! Measured     --write--> trace and outputs, where asked for              --> BenchReport
+//! BenchReport  --table::render--> text        --write_json--> spark-bench/1
 //! ```
 //!
 //! A precision or device that cannot be had is listed as refused, with the reason the
-//! runner gives; nothing is measured in its place. Inputs are fed anew in every run and
+//! runner gives; nothing is measured in its place. What goes wrong with one model takes nothing from
+//! the others: it is listed as failed. Inputs are fed anew in every run and
 //! outputs are read back, so the figures are those a caller sees.
 //!
 //! Deliberately absent: comparing two reports (that is the record keeper's work), and
@@ -34,7 +36,7 @@ mod tensor_file;
 mod trace;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use spark_hal::{Precision, ProcessMemory};
 
@@ -77,15 +79,37 @@ pub struct Progress<'a> {
 ///
 /// # Errors
 ///
-/// [`BenchError::Usage`] for contradicting options; the other variants if a file or model is
-/// not usable. What is merely not available here is no error but in
-/// [`BenchReport::refused`].
+/// [`BenchError::Usage`] for contradicting options; [`BenchError::Unwritten`] for a place where a file that
+/// is asked for cannot be, before anything is measured; the other variants if a file or model is
+/// not usable and nothing else could be measured. What is merely not available here is no error but in
+/// [`BenchReport::refused`], what failed while something else was measured in
+/// [`BenchReport::failed`], and a file that could not be written after all in
+/// [`BenchReport::unwritten`].
 pub fn run(
     options: &BenchOptions,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<BenchReport, BenchError> {
+    measure(options, progress).map(Measured::write)
+}
+
+/// As [`run`], up to the files: for programs that guard their writing, say against signals.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn measure(
+    options: &BenchOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Measured, BenchError> {
     options.validate()?;
+    for path in options.trace.iter().chain(&options.dump_outputs) {
+        spark_files::check(path).map_err(|source| BenchError::Unwritten {
+            path: path.clone(),
+            source,
+        })?;
+    }
     let candidates = models::candidates(options)?;
+    refuse_clashes(options, &candidates)?;
     let input_file = match &options.inputs {
         Some(path) => Some((path.clone(), tensor_file::read(path)?)),
         None => None,
@@ -108,6 +132,7 @@ pub fn run(
         dumps: Vec::new(),
         trace: Trace::default(),
         driven_in_fp32: Vec::new(),
+        first_failure: None,
         report: BenchReport {
             schema: SCHEMA,
             machine: machine(),
@@ -120,16 +145,77 @@ pub fn run(
             peaks: None,
             runs: Vec::new(),
             refused: Vec::new(),
+            failed: Vec::new(),
+            unwritten: Vec::new(),
             combined: None,
             combined_all: Vec::new(),
             driving: Vec::new(),
             notes: Vec::new(),
         },
     };
-    for setting in options::settings(options) {
-        bench.one_setting(setting, progress)?;
+    let settings = options::settings(options);
+    let n_asked = settings.len() * candidates.len();
+    for setting in settings {
+        bench.one_setting(setting, progress);
     }
-    bench.finish()
+    bench.finish(n_asked)
+}
+
+/// What was measured; the files that were asked for are not written yet.
+#[must_use = "the files that were asked for are not written yet"]
+pub struct Measured {
+    report: BenchReport,
+    trace: Option<(PathBuf, Trace)>,
+    dump: Option<(PathBuf, TensorMap)>,
+}
+
+impl Measured {
+    /// Writes the trace and the outputs, where they were asked for; what could not be is in
+    /// [`BenchReport::unwritten`].
+    pub fn write(self) -> BenchReport {
+        let Self {
+            mut report,
+            trace,
+            dump,
+        } = self;
+        let written = [
+            trace.map(|(path, trace)| trace.write(&path)),
+            dump.map(|(path, tensors)| tensor_file::write(&path, &tensors)),
+        ];
+        let unwritten = written.into_iter().flatten().filter_map(Result::err);
+        report.unwritten = unwritten.map(|error| error.to_string()).collect();
+        report
+    }
+}
+
+/// Refuses to write over what is read, and one file over the other.
+fn refuse_clashes(options: &BenchOptions, candidates: &[Candidate]) -> Result<(), BenchError> {
+    let models = candidates.iter().filter_map(Candidate::path);
+    let given = [&options.inputs, &options.compare].into_iter().flatten();
+    let outputs = [&options.trace, &options.dump_outputs]
+        .into_iter()
+        .flatten();
+    let clash = spark_files::clash(
+        models.chain(given.map(PathBuf::as_path)),
+        outputs.map(PathBuf::as_path),
+    );
+    let Some(clash) = clash else { return Ok(()) };
+    Err(BenchError::Usage {
+        option: match options.trace.as_deref() == Some(clash.output) {
+            true => "--trace",
+            false => "--dump-outputs",
+        },
+        reason: format!(
+            "`{}` is `{}`, which is {}",
+            clash.output.display(),
+            clash.other.display(),
+            if clash.is_written {
+                "written too"
+            } else {
+                "read"
+            }
+        ),
+    })
 }
 
 /// A benchmark under way.
@@ -143,6 +229,8 @@ struct Bench<'a> {
     dumps: Vec<(String, Setting, TensorMap)>,
     trace: Trace,
     driven_in_fp32: Vec<DrivingOutput>,
+    /// What went wrong first; the answer if nothing could be measured.
+    first_failure: Option<BenchError>,
     report: BenchReport,
 }
 
@@ -199,52 +287,70 @@ impl Bench<'_> {
         Ok(options.by_step(mixed.by_step))
     }
 
-    fn one_setting(
-        &mut self,
-        setting: Setting,
-        progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<(), BenchError> {
+    fn one_setting(&mut self, setting: Setting, progress: &mut dyn FnMut(Progress<'_>)) {
         let (mut vision, mut policy) = (None, None);
         for candidate in self.candidates {
-            let run_options = self.options_for(candidate, setting, progress)?;
-            let runner = match candidate.load(&run_options) {
-                Ok(runner) => runner,
-                Err(source) if is_refusal(&source) => {
-                    self.report.refused.push(Refusal {
-                        model: candidate.name.clone(),
-                        precision: setting.name(),
-                        reason: with_causes(&source),
-                    });
-                    continue;
-                }
-                Err(source) => {
-                    return Err(BenchError::Model {
-                        model: candidate.name.clone(),
-                        source,
-                    });
-                }
-            };
-            let (mut loaded, notes) = Loaded::new(candidate, runner, &self.measure_options)?;
-            self.note(notes);
-            self.measure_one(&mut loaded, candidate, setting, progress)?;
-            match candidate.name.as_str() {
-                "driving_vision" => vision = Some(loaded),
-                "driving_policy" => policy = Some(loaded),
-                _ => {}
+            match self.one_candidate(candidate, setting, progress) {
+                Ok(loaded) if candidate.name == "driving_vision" => vision = loaded,
+                Ok(loaded) if candidate.name == "driving_policy" => policy = loaded,
+                Ok(_) => {}
+                Err(error) => self.failed(&candidate.name, setting, error),
             }
             // As soon as both are there, so that their memory is free again for the next model.
             match (vision.take(), policy.take()) {
                 (Some(vision), Some(policy)) => {
                     let options = &self.measure_options;
-                    let (combined, driven) =
-                        combined::measure(vision, policy, setting, options, progress)?;
-                    self.report.combined_all.push(combined);
-                    self.drove(setting, driven);
+                    match combined::measure(vision, policy, setting, options, progress) {
+                        Ok((combined, driven)) => {
+                            self.report.combined_all.push(combined);
+                            self.drove(setting, driven);
+                        }
+                        Err(error) => self.failed("vision + policy", setting, error),
+                    }
                 }
                 waiting => (vision, policy) = waiting,
             }
         }
-        Ok(())
+    }
+
+    /// Measures one model; nothing if it is refused.
+    fn one_candidate(
+        &mut self,
+        candidate: &Candidate,
+        setting: Setting,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Option<Loaded>, BenchError> {
+        let run_options = self.options_for(candidate, setting, progress)?;
+        let runner = match candidate.load(&run_options) {
+            Ok(runner) => runner,
+            Err(source) if is_refusal(&source) => {
+                self.report.refused.push(Refusal {
+                    model: candidate.name.clone(),
+                    precision: setting.name(),
+                    reason: source.to_string(),
+                });
+                return Ok(None);
+            }
+            Err(source) => {
+                return Err(BenchError::Model {
+                    model: candidate.name.clone(),
+                    source,
+                });
+            }
+        };
+        let (mut loaded, notes) = Loaded::new(candidate, runner, &self.measure_options)?;
+        self.note(notes);
+        self.measure_one(&mut loaded, candidate, setting, progress)?;
+        Ok(Some(loaded))
+    }
+
+    fn failed(&mut self, model: &str, setting: Setting, error: BenchError) {
+        self.report.failed.push(Refusal {
+            model: model.to_owned(),
+            precision: setting.name(),
+            reason: error.to_string(),
+        });
+        self.first_failure.get_or_insert(error);
     }
 
     fn measure_one(
@@ -300,7 +406,7 @@ impl Bench<'_> {
     fn drove(&mut self, setting: Setting, driven: Vec<DrivingOutput>) {
         if setting.is_reference() {
             self.driven_in_fp32 = driven;
-        } else if !driven.is_empty() {
+        } else if !driven.is_empty() && !self.driven_in_fp32.is_empty() {
             let report = driving::compare(setting.name(), &driven, &self.driven_in_fp32);
             self.report.driving.push(report);
         }
@@ -315,7 +421,13 @@ impl Bench<'_> {
         }
     }
 
-    fn finish(mut self) -> Result<BenchReport, BenchError> {
+    /// `n_asked` is how many measurements were asked for.
+    fn finish(mut self, n_asked: usize) -> Result<Measured, BenchError> {
+        if self.report.runs.is_empty()
+            && let Some(error) = self.first_failure
+        {
+            return Err(error);
+        }
         let position = |name: &str| self.candidates.iter().position(|c| c.name == name);
         self.report.runs.sort_by_key(|run| position(&run.model));
         self.report.combined = self.report.combined_all.first().cloned();
@@ -335,20 +447,24 @@ impl Bench<'_> {
                  judged, the outputs mean nothing"
             ));
         }
-        if let Some(path) = &self.options.trace {
-            self.trace.write(path)?;
-        }
-        if let Some(path) = &self.options.dump_outputs {
-            tensor_file::write(path, &named_dumps(self.dumps))?;
-        }
-        Ok(self.report)
+        // A file without anything in it would take the place of one with something.
+        let is_any = !self.report.runs.is_empty();
+        let trace = self.options.trace.clone().filter(|_| is_any);
+        let dump = self.options.dump_outputs.clone().filter(|_| is_any);
+        let dumps = self.dumps;
+        Ok(Measured {
+            report: self.report,
+            trace: trace.map(|path| (path, self.trace)),
+            dump: dump.map(|path| (path, named_dumps(dumps, n_asked))),
+        })
     }
 }
 
-/// Tensors of one run keep the names of a golden file, so that the file can serve as one;
-/// those of several get `MODEL/PRECISION/` in front.
-fn named_dumps(mut dumps: Vec<(String, Setting, TensorMap)>) -> TensorMap {
-    if dumps.len() == 1 {
+/// Tensors of the one run that was asked for keep the names of a golden file, so that the file can
+/// serve as one; where several were asked for, `MODEL/PRECISION/` is in front, also if the others were
+/// refused.
+fn named_dumps(mut dumps: Vec<(String, Setting, TensorMap)>, n_asked: usize) -> TensorMap {
+    if n_asked == 1 && dumps.len() == 1 {
         return dumps.remove(0).2;
     }
     let prefixed = dumps.into_iter().flat_map(|(model, setting, tensors)| {
@@ -364,28 +480,19 @@ fn named_dumps(mut dumps: Vec<(String, Setting, TensorMap)>) -> TensorMap {
 ///
 /// # Errors
 ///
-/// [`BenchError::Io`] if the file cannot be written; no partial file stays behind.
+/// [`BenchError::Unwritten`] if the file cannot be written; no partial file stays behind.
 pub fn write_json(report: &BenchReport, path: &Path) -> Result<(), BenchError> {
     let mut text = serde_json::to_string_pretty(report).map_err(BenchError::Json)?;
     text.push('\n');
-    write_atomically(path, text.as_bytes())
+    write_file(path, text.as_bytes())
 }
 
-/// Writes a temporary file beside `path` and renames it: readers see the old or the new file.
-fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    std::fs::write(&temporary, bytes)
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .map_err(|source| {
-            // The write failed; whether the cleanup works changes nothing about that.
-            let _ = std::fs::remove_file(&temporary);
-            BenchError::Io {
-                path: path.to_owned(),
-                source,
-            }
-        })
+/// Writes a file whole or not at all.
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
+    spark_files::write(path, bytes).map_err(|source| BenchError::Unwritten {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn machine() -> MachineReport {
@@ -422,8 +529,30 @@ fn is_refusal(error: &ModelError) -> bool {
     )
 }
 
-/// `error` and what caused it, in one line.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |e| e.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dumped_of_several_is_named_after_its_run_also_alone() {
+        let run = |model: &str, precision| {
+            let tensor = Tensor::from_f32([1], vec![1.0]).expect("fills its shape");
+            let tensors = TensorMap::from([("case0/out/y".to_owned(), tensor)]);
+            (model.to_owned(), Setting::Uniform(precision), tensors)
+        };
+        let names = |dumps, n_asked| -> Vec<String> {
+            let named = named_dumps(dumps, n_asked);
+            named.into_keys().collect()
+        };
+        let one = || vec![run("m", Precision::Fp32)];
+        assert_eq!(names(one(), 1), ["case0/out/y"]);
+        // fp16 was asked for too, and refused.
+        assert_eq!(names(one(), 2), ["m/fp32/case0/out/y"]);
+        let three = vec![
+            run("m", Precision::Fp32),
+            run("m_2", Precision::Fp32),
+            run("m_3", Precision::Fp32),
+        ];
+        assert_eq!(names(three, 3).len(), 3);
+    }
 }

@@ -1,7 +1,7 @@
 //! Which models are measured, and loading them against the clock.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{BenchError, BenchOptions};
@@ -21,7 +21,7 @@ const OPENPILOT_NAMES: [&str; 4] = [
 /// A model to measure.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
-    /// Unique name: the file's without extension, or the zoo's.
+    /// Unique name: the file's without extension (see [`names`]), or the zoo's.
     pub(super) name: String,
     source: Source,
 }
@@ -33,6 +33,14 @@ enum Source {
 }
 
 impl Candidate {
+    /// The file it is read from, if it is.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.source {
+            Source::File(path) => Some(path),
+            Source::Zoo { .. } => None,
+        }
+    }
+
     /// The network itself.
     pub(super) fn graph(&self) -> Result<Graph, ModelError> {
         match &self.source {
@@ -64,8 +72,8 @@ impl Candidate {
 ///
 /// # Errors
 ///
-/// [`BenchError::Io`] if a file or folder is not there, [`BenchError::NoModels`] if the folder
-/// holds none of openpilot's models.
+/// [`BenchError::Io`] if a file or folder is not there, or what has a model's name is no regular file;
+/// [`BenchError::NoModels`] if the folder holds none of openpilot's models.
 pub(super) fn candidates(options: &BenchOptions) -> Result<Vec<Candidate>, BenchError> {
     let mut files = options.models.clone();
     if let Some(dir) = &options.models_dir {
@@ -74,7 +82,9 @@ pub(super) fn candidates(options: &BenchOptions) -> Result<Vec<Candidate>, Bench
             path: dir.clone(),
             source,
         })?;
-        let found: Vec<PathBuf> = entries.into_iter().filter(|path| path.is_file()).collect();
+        // A link to nothing is there too: it is told below, and not passed over.
+        let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+        let found: Vec<PathBuf> = entries.into_iter().filter(is_there).collect();
         if found.is_empty() {
             return Err(BenchError::NoModels {
                 dir: dir.clone(),
@@ -95,33 +105,43 @@ pub(super) fn candidates(options: &BenchOptions) -> Result<Vec<Candidate>, Bench
     }
     // Whether a file is there is asked before anything slow begins.
     for path in &files {
-        std::fs::metadata(path).map_err(|source| BenchError::Io {
+        spark_files::open(path).map_err(|source| BenchError::Io {
             path: path.clone(),
             source,
         })?;
     }
-    let mut used = BTreeMap::new();
-    Ok(files
-        .into_iter()
-        .map(|path| {
-            let stem = path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            let times: &mut usize = used.entry(stem.clone()).or_default();
-            *times += 1;
-            let name = if *times == 1 {
-                stem
-            } else {
-                format!("{stem}_{times}")
-            };
-            Candidate {
-                name,
-                source: Source::File(path),
-            }
+    let named = names(&files).into_iter().zip(files);
+    Ok(named
+        .map(|(name, path)| Candidate {
+            name,
+            source: Source::File(path),
         })
         .collect())
+}
+
+/// A name for each file: its own without extension. Where a file before has that name, the first
+/// number that makes a name which no other file has follows it.
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let stem = |path: &PathBuf| {
+        let stem = path.file_stem().unwrap_or_default();
+        stem.to_string_lossy().into_owned()
+    };
+    let mut taken: BTreeSet<String> = files.iter().map(stem).collect();
+    let mut seen = BTreeSet::new();
+    let mut name = |stem: String| {
+        if seen.insert(stem.clone()) {
+            return stem;
+        }
+        let mut number = 2;
+        loop {
+            let name = format!("{stem}_{number}");
+            if taken.insert(name.clone()) {
+                return name;
+            }
+            number += 1;
+        }
+    };
+    files.iter().map(stem).map(&mut name).collect()
 }
 
 #[cfg(test)]
@@ -139,6 +159,43 @@ mod tests {
             names,
             ["driving_vision", "driving_policy", "dmonitoring_model"]
         );
+    }
+
+    #[test]
+    fn no_two_files_get_one_name() {
+        let check = |files: &[&str], want: &[&str]| {
+            let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+            assert_eq!(names(&files), want);
+        };
+        check(&["a/m.onnx", "b/m.onnx", "m.onnx"], &["m", "m_2", "m_3"]);
+        check(&["a/m.onnx", "m_2.onnx", "b/m.onnx"], &["m", "m_2", "m_3"]);
+        check(&["a/m.onnx", "b/m.onnx", "m_2.onnx"], &["m", "m_3", "m_2"]);
+        let twice = ["m.onnx", "m.onnx", "m_2.onnx", "m_2.onnx"];
+        check(&twice, &["m", "m_3", "m_2", "m_2_2"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_has_a_models_name_and_is_no_file_is_told() {
+        let dir = std::env::temp_dir().join(format!("spark-models-odd-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a writable folder");
+        std::fs::write(dir.join("supercombo.onnx"), b"").expect("a writable folder");
+        let options = BenchOptions {
+            models_dir: Some(dir.clone()),
+            ..Default::default()
+        };
+        assert_eq!(candidates(&options).map(|found| found.len()).ok(), Some(1));
+        let told = |name: &str, why: &str| {
+            let error = candidates(&options).expect_err("no file").to_string();
+            assert!(error.contains(name) && error.contains(why), "{error}");
+        };
+        let link = dir.join("driving_vision.onnx");
+        std::os::unix::fs::symlink("nowhere", &link).expect("a writable folder");
+        told("driving_vision.onnx", "No such file");
+        std::fs::remove_file(&link).expect("own link");
+        std::fs::create_dir(dir.join("driving_policy.onnx")).expect("a writable folder");
+        told("driving_policy.onnx", "not a regular file");
+        std::fs::remove_dir_all(&dir).expect("own folder");
     }
 
     #[test]

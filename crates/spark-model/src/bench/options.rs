@@ -86,8 +86,8 @@ impl BenchOptions {
     ///
     /// # Errors
     ///
-    /// [`BenchError::Usage`] for no runs, no threads, an impossible mix, or a golden file without
-    /// exactly one model.
+    /// [`BenchError::Usage`] for no runs, no threads, an impossible mix, a golden file without
+    /// exactly one model, or a way to compute a precision that is not measured.
     pub(super) fn validate(&self) -> Result<(), BenchError> {
         let usage = |option, reason: &str| {
             Err(BenchError::Usage {
@@ -115,6 +115,25 @@ impl BenchOptions {
                 "--compare",
                 "a golden file brings its own inputs, expected no --inputs",
             );
+        }
+        let settings = settings(self);
+        let measures = |precisions: &[Precision]| {
+            settings.iter().any(|setting| match setting {
+                Setting::Uniform(precision) => precisions.contains(precision),
+                // A mix is of these and fp32.
+                Setting::Mixed(_) => precisions.iter().any(|p| *p != Precision::Bf16),
+            })
+        };
+        if self.bf16_products != Bf16Products::Fastest && !measures(&[Precision::Bf16]) {
+            return usage("--bf16", "bf16 is not measured, expected it in --precision");
+        }
+        if self.fp16_products != Fp16Products::Fastest && !measures(&[Precision::Fp16]) {
+            return usage("--fp16", "fp16 is not measured, expected it in --precision");
+        }
+        let small = [Precision::Fp8, Precision::Fp4];
+        if self.activations == Activations::Exact && !measures(&small) {
+            let why = "neither fp8 nor fp4 is measured, expected one in --precision";
+            return usage("--exact-activations", why);
         }
         Ok(())
     }
@@ -232,5 +251,16 @@ mod tests {
         check(|o| o.threads = Some(0), "--threads");
         check(|o| o.compare = Some("golden".into()), "--compare");
         check(|o| o.mix = Some(f64::NAN), "--mix");
+        check(|o| o.bf16_products = Bf16Products::MultiplyAdd, "--bf16");
+        check(|o| o.fp16_products = Fp16Products::BothSides, "--fp16");
+        let exact = |o: &mut BenchOptions| o.activations = Activations::Exact;
+        check(exact, "--exact-activations");
+        let mixed = BenchOptions {
+            mix: Some(20.0),
+            fp16_products: Fp16Products::BothSides,
+            activations: Activations::Exact,
+            ..BenchOptions::default()
+        };
+        assert!(mixed.validate().is_ok(), "a mix has layers of them");
     }
 }

@@ -37,6 +37,12 @@ pub struct BenchReport {
     pub runs: Vec<RunReport>,
     /// What was asked for and cannot be had here.
     pub refused: Vec<Refusal>,
+    /// What was asked for and went wrong, while something else was measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<Refusal>,
+    /// Files that were asked for and could not be written, a sentence each.
+    #[serde(skip)]
+    pub unwritten: Vec<String>,
     /// Vision and policy as openpilot chains them, in the first precision that ran.
     pub combined: Option<CombinedReport>,
     /// The same in every precision that ran.
@@ -49,6 +55,20 @@ pub struct BenchReport {
 }
 
 impl BenchReport {
+    /// What was asked for and is not in this report or its files, a sentence each.
+    pub fn missing(&self) -> Vec<String> {
+        let sentences = |refusals, what| {
+            let groups = grouped(refusals).into_iter();
+            groups.map(move |(precision, reason, models)| {
+                format!("{precision} of {models} {what}: {reason}")
+            })
+        };
+        let mut missing: Vec<String> = sentences(&self.refused, "was refused").collect();
+        missing.extend(sentences(&self.failed, "failed"));
+        missing.extend(self.unwritten.iter().cloned());
+        missing
+    }
+
     /// Whether a model gave NaN or infinities: its figures are then not those of a working model.
     pub fn has_non_finite_results(&self) -> bool {
         let accuracy = |run: &RunReport| run.accuracy.as_ref().map_or(0, |a| a.non_finite);
@@ -292,7 +312,28 @@ pub struct CombinedReport {
     pub memory: MemoryReport,
 }
 
-/// Something asked for that cannot be had.
+/// Precision, reason and models, joined by commas, for each precision and reason.
+pub(super) fn grouped(refusals: &[Refusal]) -> Vec<(&str, &str, String)> {
+    let mut groups: Vec<(&str, &str, String)> = Vec::new();
+    for refused in refusals {
+        let Refusal {
+            model,
+            precision,
+            reason,
+        } = refused;
+        let same = |group: &&mut (&str, &str, String)| (group.0, group.1) == (*precision, reason);
+        match groups.iter_mut().find(same) {
+            Some((.., models)) => {
+                models.push_str(", ");
+                models.push_str(model);
+            }
+            None => groups.push((precision, reason, model.clone())),
+        }
+    }
+    groups
+}
+
+/// Something asked for that cannot be had, or that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
     /// Name of the model.

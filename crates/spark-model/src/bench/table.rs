@@ -8,8 +8,8 @@
 //! Plain characters, no colours, so that it reads the same in a file. `n/a` means that
 //! there is nothing to report: no GPU, or a figure the system does not tell.
 
-use super::report::{BenchReport, LatencyReport, MemoryReport, RunReport};
-use super::{layers, profile};
+use super::report::{BenchReport, LatencyReport, MemoryReport, Refusal, RunReport};
+use super::{layers, profile, report};
 
 #[rustfmt::skip]
 const HEADINGS: [&str; 18] = [
@@ -46,7 +46,8 @@ pub fn render(report: &BenchReport) -> String {
     lines.extend(goldens(report));
     lines.extend(accuracies(report));
     lines.extend(steps(report));
-    lines.extend(refusals(report));
+    lines.extend(refusals("refused", &report.refused));
+    lines.extend(refusals("failed", &report.failed));
     if report.settings.explain {
         lines.extend(layers::explained(report));
     }
@@ -207,21 +208,11 @@ fn accuracies(report: &BenchReport) -> impl Iterator<Item = String> {
 }
 
 /// One line per precision and reason, with all models it holds for.
-fn refusals(report: &BenchReport) -> Vec<String> {
-    let mut grouped: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for refused in &report.refused {
-        let same = |(precision, reason, _): &&mut (&str, &str, Vec<&str>)| {
-            *precision == refused.precision && *reason == refused.reason
-        };
-        match grouped.iter_mut().find(same) {
-            Some((_, _, models)) => models.push(&refused.model),
-            None => grouped.push((refused.precision, &refused.reason, vec![&refused.model])),
-        }
-    }
-    let line = |(precision, reason, models): (&str, &str, Vec<&str>)| {
-        format!("refused: {precision}: {reason} ({})", models.join(", "))
-    };
-    grouped.into_iter().map(line).collect()
+fn refusals(word: &str, refusals: &[Refusal]) -> Vec<String> {
+    let groups = report::grouped(refusals).into_iter();
+    groups
+        .map(|(precision, reason, models)| format!("{word}: {precision}: {reason} ({models})"))
+        .collect()
 }
 
 fn steps(report: &BenchReport) -> impl Iterator<Item = String> {
@@ -328,6 +319,8 @@ mod tests {
                     reason: "not built".to_owned(),
                 })
                 .to_vec(),
+            failed: Vec::new(),
+            unwritten: Vec::new(),
             combined: Some(combined.clone()),
             combined_all: vec![combined],
             driving: Vec::new(),

@@ -17,7 +17,6 @@ use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
 use super::BenchError;
-use crate::regular_file;
 use crate::tensor::{DType, Tensor, TensorData};
 
 /// Tensors by name.
@@ -34,7 +33,7 @@ pub fn read(path: &Path) -> Result<TensorMap, BenchError> {
         path: path.to_owned(),
         source,
     };
-    let (mut file, _) = regular_file::open(path).map_err(io)?;
+    let (mut file, _) = spark_files::open(path).map_err(io)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(io)?;
     let refused = |reason: String| BenchError::NotTensors {
@@ -87,7 +86,7 @@ fn elements<const N: usize, T>(bytes: &[u8], convert: impl Fn([u8; N]) -> T) -> 
 ///
 /// # Errors
 ///
-/// [`BenchError::Io`] if the file cannot be written; no partial file stays behind.
+/// [`BenchError::Unwritten`] if the file cannot be written; no partial file stays behind.
 pub fn write(path: &Path, tensors: &TensorMap) -> Result<(), BenchError> {
     let bytes: Vec<(&str, Dtype, &[usize], Vec<u8>)> = tensors
         .iter()
@@ -108,7 +107,7 @@ pub fn write(path: &Path, tensors: &TensorMap) -> Result<(), BenchError> {
         .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
         .map_err(refused)?;
     let file = safetensors::serialize(views, None).map_err(refused)?;
-    super::write_atomically(path, &file)
+    super::write_file(path, &file)
 }
 
 fn bytes_of(tensor: &Tensor) -> (Dtype, Vec<u8>) {

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{BenchError, write_atomically};
+use super::{BenchError, write_file};
 use crate::runner::{Span, StepInfo};
 
 /// A timeline under construction.
@@ -59,9 +59,9 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// [`BenchError::Io`] if the file cannot be written.
+    /// [`BenchError::Unwritten`] if the file cannot be written.
     pub(super) fn write(self, path: &Path) -> Result<(), BenchError> {
         let document = json!({"displayTimeUnit": "ms", "traceEvents": self.events});
-        write_atomically(path, document.to_string().as_bytes())
+        write_file(path, document.to_string().as_bytes())
     }
 }

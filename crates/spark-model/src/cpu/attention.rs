@@ -32,7 +32,7 @@ use super::pointwise::Scratch;
 use super::rounding;
 use super::rows::{LANES, load_or, partial_vectors};
 use super::simd::{Isa, Simd, dispatch};
-use super::softmax::{exp_row, row_max};
+use super::softmax::{all_hidden, exp_row, row_max};
 use super::threads::Pool;
 use crate::plan::{AttentionStep, Mask, View};
 
@@ -192,6 +192,7 @@ impl<'a> Head<'a> {
             stride,
             n,
             scale: step.scale,
+            masked: step.masked,
             mask,
             hidden: match step.mask {
                 Mask::Seen { hidden, .. } => Some(hidden),
@@ -262,6 +263,8 @@ struct Scores {
     /// Columns.
     n: usize,
     scale: f32,
+    /// Rows of nothing but minus infinity have no weights.
+    masked: bool,
     /// First row, if any, and elements from one row to the next.
     mask: (*const f32, isize),
     /// What scores become where the mask is zero; without it the mask is added.
@@ -284,6 +287,11 @@ unsafe fn powers<S: Simd>(tile: &Scores, sums: &mut [f32]) {
                 scale = 1.0;
             }
             let greatest = row_max::<S>(values);
+            if tile.masked && all_hidden(values, greatest) {
+                values.fill(0.0);
+                *sum = 1.0;
+                continue;
+            }
             *sum = exp_row::<S>(values, greatest, scale);
         }
     }

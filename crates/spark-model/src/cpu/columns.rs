@@ -24,7 +24,7 @@ use half::{bf16, f16};
 use super::gemm::{self, panels};
 use super::memory::AlignedF32;
 use super::peak::SmallProduct;
-use super::simd::Isa;
+use super::simd::{InstructionSet, Isa};
 use super::threads::Pool;
 use crate::pages::take_pages;
 use crate::plan::Weights;
@@ -174,14 +174,14 @@ impl Columns {
 
 /// The columns that dot products of bf16 take on this build and processor, if it has any for `isa`.
 pub(crate) fn dot_columns(isa: Isa) -> Option<Columns> {
-    let in_pairs = match isa {
+    let in_pairs = match isa.set() {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => is_x86_feature_detected!("avx512bf16"),
+        InstructionSet::Avx512 => is_x86_feature_detected!("avx512bf16"),
         _ => false,
     };
-    let in_blocks = match isa {
+    let in_blocks = match isa.set() {
         #[cfg(target_arch = "aarch64")]
-        Isa::Neon => std::arch::is_aarch64_feature_detected!("bf16"),
+        InstructionSet::Neon => std::arch::is_aarch64_feature_detected!("bf16"),
         _ => false,
     };
     match (in_pairs, in_blocks) {
@@ -193,9 +193,9 @@ pub(crate) fn dot_columns(isa: Isa) -> Option<Columns> {
 
 /// Whether this build and processor have products of f16 with sums in f32 for `isa`.
 pub(crate) fn has_f16_products(isa: Isa) -> bool {
-    match isa {
+    match isa.set() {
         #[cfg(target_arch = "aarch64")]
-        Isa::Neon => {
+        InstructionSet::Neon => {
             std::arch::is_aarch64_feature_detected!("fp16")
                 && std::arch::is_aarch64_feature_detected!("fhm")
         }

@@ -237,7 +237,7 @@ pub(crate) fn of_step(step: &Step, precision: Precision, products: Products) -> 
 /// Whether the weights of a matrix product with few rows lose nothing as f16, and widening them is
 /// one instruction.
 fn are_halves(isa: Isa, step: &Step) -> bool {
-    let few = rows(step) <= FEW_TILES && isa != Isa::Scalar;
+    let few = rows(step) <= FEW_TILES && isa != Isa::portable();
     matches!(step, Step::Linear(s) if few && s.weights.are_halves())
 }
 

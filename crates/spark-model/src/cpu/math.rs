@@ -300,8 +300,8 @@ unsafe fn softplus<S: Simd>(x: S::V) -> S::V {
     }
 }
 
-/// Gaussian error linear unit, `x / 2 * (1 + erf(x / sqrt 2))`, within 5 ulp above zero and 2e-6
-/// below.
+/// Gaussian error linear unit, `x / 2 * (1 + erf(x / sqrt 2))`, within 5 ulp above zero, 2e-6
+/// below, and -0 below -5.5.
 ///
 /// The normal distribution is `1/2 + x P(x^2) / Q(x^2)`, with an error of 1.1e-7 for |x| < 5.5: without
 /// the scales of the error function's argument and result. Coefficients by Lawson's iteration for
@@ -310,8 +310,7 @@ unsafe fn softplus<S: Simd>(x: S::V) -> S::V {
 unsafe fn gelu<S: Simd>(x: S::V) -> S::V {
     // SAFETY: as above.
     unsafe {
-        let above = S::max(S::splat(-5.5), x);
-        let c = S::min(S::splat(5.5), above);
+        let c = S::min(S::splat(5.5), x);
         let z = S::mul(c, c);
         let p = polynomial::<S, 5>(
             z,
@@ -335,13 +334,14 @@ unsafe fn gelu<S: Simd>(x: S::V) -> S::V {
             ],
         );
         let share = S::fma(S::mul(c, p), S::reciprocal(q), S::splat(0.5));
-        // From -5.5 down the result is zero but for 7e-7, at minus infinity too.
-        S::mul(above, share)
+        // Below -5.5, where this share means nothing, the result is 0 but for 1.1e-7; of minus
+        // infinity it is NaN, as ONNX defines it.
+        S::mul(x, S::zero_below(x, S::splat(-5.5), share))
     }
 }
 
 /// The same with `tanh(sqrt(2 / pi) (x + 0.044715 x^3))` for the error function, within 4 ulp
-/// above zero and 3e-7 below.
+/// above zero, 3e-7 below, and -0 below -16.
 ///
 /// `(1 + tanh u) / 2 = 1 / (1 + e^(-2 u))` takes half the operations and cancels nothing.
 #[inline(always)]
@@ -354,8 +354,8 @@ unsafe fn gelu_tanh<S: Simd>(x: S::V) -> S::V {
         let factor = S::fma(S::mul(x, x), S::splat(CUBIC), S::splat(LINEAR));
         let power = within::<S>(S::mul(x, factor), -87.0, 87.0);
         let share = S::reciprocal(S::add(S::splat(1.0), exp_bounded::<S>(power)));
-        // From here down the result is zero but for 3e-37, at minus infinity too.
-        S::mul(S::max(S::splat(-16.0), x), share)
+        // Below, the result is 0 but for 3e-37; of minus infinity it is NaN, as ONNX defines it.
+        S::mul(x, S::zero_below(x, S::splat(-16.0), share))
     }
 }
 

@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use crate::ModelError;
+use crate::budget::{self, Asker};
 use crate::pages::{huge_pages, take_pages};
 use crate::plan::{ConstantData, Place, Plan, Storage, View};
 
@@ -27,7 +29,18 @@ pub(crate) struct AlignedF32 {
 impl AlignedF32 {
     /// `len` zeros.
     pub(crate) fn zeros(len: usize) -> Self {
-        let memory = vec![0.0_f32; len + LINE - 1];
+        Self::around(vec![0.0_f32; len + LINE - 1], len)
+    }
+
+    /// `len` zeros, or nothing where the system refuses.
+    pub(crate) fn try_zeros(len: usize) -> Option<Self> {
+        Some(Self::around(
+            budget::zeros(len.checked_add(LINE - 1)?)?,
+            len,
+        ))
+    }
+
+    fn around(memory: Vec<f32>, len: usize) -> Self {
         let head = memory.as_ptr().addr().wrapping_neg() % (4 * LINE) / 4;
         huge_pages(&memory);
         Self { memory, head, len }
@@ -84,9 +97,19 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Takes memory for `plan` after checking all of its views.
-    pub(crate) fn new(plan: &Plan) -> Result<Self, ViewOutside> {
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::View`] for a view outside its buffer, [`ModelError::OutOfMemory`].
+    pub(crate) fn new(plan: &Plan) -> Result<Self, ModelError> {
         check_views(plan)?;
-        let mut arena = AlignedF32::zeros(plan.arena_bytes.div_ceil(4));
+        let asker = Asker {
+            node: "all",
+            op: "plan",
+            what: "the arena of all steps",
+        };
+        let mut arena = AlignedF32::try_zeros(plan.arena_bytes.div_ceil(4))
+            .ok_or_else(|| asker.refused(plan.arena_bytes))?;
         take_pages(arena.as_slice());
         let base = arena.as_mut_slice().as_mut_ptr().cast::<u8>();
         let mut constants = Vec::new();

@@ -38,6 +38,7 @@ mod quantised;
 mod recurrent;
 mod reduce;
 mod resample;
+mod room;
 mod rounding;
 mod rows;
 mod simd;
@@ -54,18 +55,24 @@ use std::time::{Duration, Instant};
 use formats::{ProductFormat, Products};
 use gather::IndexOutside;
 use memory::{AlignedF32, Memory};
-use pointwise::{PreparedPointwise, Scratch};
+use pointwise::{DividedByZero, PreparedPointwise, Scratch};
 use rounding::Runs;
 use spark_quant::QuantError;
 
 pub use memory::ViewOutside;
 pub use peak::Peaks;
 pub use simd::Isa;
-pub use threads::Pool;
+pub(crate) use threads::Pool;
 
-use crate::plan::{Plan, Step, Storage};
+use crate::budget::{Asker, Budget};
+use crate::graph::infer::DIVIDED_BY_ZERO;
+use crate::plan::{Plan, PlannedStep, PointwiseStep, Step, Storage};
 use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision, Tensor};
+
+/// What memory is for, in errors.
+const PACKED: &str = "packing its weights";
+const SCRATCH: &str = "its scratch on every thread";
 
 /// What a step needs beyond the plan.
 enum Prepared {
@@ -149,7 +156,7 @@ struct ReadyStep {
 }
 
 /// A plan ready to run on this processor.
-pub struct Executor {
+pub(crate) struct Executor {
     plan: Plan,
     steps: Vec<ReadyStep>,
     /// By input of the plan: what to round to bf16 when it is set.
@@ -159,6 +166,8 @@ pub struct Executor {
     scratch_stride: usize,
     /// Activations of a product of eight or four bits.
     activations: AlignedF32,
+    /// What is left of the plan's bytes.
+    budget: Budget,
     isa: Isa,
     pool: Arc<Pool>,
 }
@@ -168,8 +177,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`ModelError::View`] if the plan contradicts itself.
-    pub fn new(plan: Plan, isa: Isa, pool: Arc<Pool>) -> Result<Self, ModelError> {
+    /// As [`Executor::with_precisions`].
+    pub(crate) fn new(plan: Plan, isa: Isa, pool: Arc<Pool>) -> Result<Self, ModelError> {
         let precisions = Wanted::from(Precision::Fp32).assign(&plan);
         Self::with_precisions(plan, isa, pool, &precisions, Arithmetic::default())
     }
@@ -180,8 +189,9 @@ impl Executor {
     ///
     /// [`ModelError::View`] if the plan contradicts itself; [`ModelError::PrecisionUnavailable`] if
     /// dot products of bf16 or products of fp16 are asked for and the processor has none;
-    /// [`ModelError::Quantise`] if weights cannot be quantised.
-    pub fn with_precisions(
+    /// [`ModelError::Quantise`] if weights cannot be quantised; [`ModelError::OverBudget`] or
+    /// [`ModelError::OutOfMemory`] if it takes more memory than the plan's budget or the system has.
+    pub(crate) fn with_precisions(
         mut plan: Plan,
         isa: Isa,
         pool: Arc<Pool>,
@@ -194,12 +204,19 @@ impl Executor {
         let precisions = formats::without_idle_bf16(&plan, precisions, products.bf16);
         let inputs = formats::round_constants(&mut plan, &precisions, products.bf16);
         let formats = formats::choose(&plan, &precisions, products);
+        let mut budget = plan.take_budget()?;
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (format, wanted)) in formats.into_iter().zip(&precisions).enumerate() {
             let planned = &plan.steps[index];
+            let asker = room::asker(planned, PACKED);
+            let packing = room::packing_bytes(isa, &planned.step, format, pool.threads());
+            budget.check(asker, packing)?;
             let prepared = Prepared::new(isa, &plan, &planned.step, format, arithmetic, &pool);
+            let prepared = prepared.map_err(|source| quantise_error(&planned.name, source))?;
+            debug_assert!(prepared.weight_bytes() <= packing, "a bound");
+            budget.take(asker, prepared.weight_bytes())?;
             steps.push(ReadyStep {
-                prepared: prepared.map_err(|source| quantise_error(&planned.name, source))?,
+                prepared,
                 format,
                 rounds: rounds_after(&plan, &planned.step, format),
                 reason: wanted.reason,
@@ -213,22 +230,19 @@ impl Executor {
             .map(|(port, rounded)| rounded.then(|| Runs::of(&port.view)))
             .collect();
         let threads = pool.threads();
-        let scratch_stride = plan
-            .steps
-            .iter()
-            .enumerate()
-            .map(|(index, p)| match &p.step {
-                Step::Pointwise(s) => PreparedPointwise::scratch_len(s),
-                Step::MatMul(s) => matmul::scratch_len(isa, s),
-                Step::Attention(s) => attention::scratch_len(isa, s),
-                Step::Conv(s) => winograd::scratch_len(isa, s, threads)
-                    .max(strip::scratch_len(isa, &plan, index, threads)),
-                Step::Linear(_) => strip::scratch_len(isa, &plan, index, threads),
-                _ => 0,
-            })
-            .max()
-            .unwrap_or(0)
-            .next_multiple_of(16);
+        let needed = plan.steps.iter().enumerate().map(|(index, planned)| {
+            let len = room::scratch_len(isa, &plan, index, threads);
+            (len.next_multiple_of(16), room::asker(planned, SCRATCH))
+        });
+        let (scratch_stride, asker) = needed.max_by_key(|(len, _)| *len).unwrap_or((
+            0,
+            Asker {
+                node: "",
+                op: "",
+                what: SCRATCH,
+            },
+        ));
+        let scratch = room::take(&mut budget, asker, scratch_stride.saturating_mul(threads))?;
         let memory = Memory::new(&plan)?;
         for index in 0..steps.len() {
             steps[index].goes_with_next = goes_with_next(isa, &plan, &steps, index, threads);
@@ -237,20 +251,22 @@ impl Executor {
             steps,
             input_rounds,
             memory,
-            scratch: AlignedF32::zeros(scratch_stride * threads),
+            scratch,
             scratch_stride,
+            budget,
             activations: AlignedF32::zeros(0),
             isa,
             pool,
             plan,
         };
-        executor.make_room();
+        executor.make_room()?;
         Ok(executor)
     }
 
     /// Takes the memory that products of few bits run in and columns of f16 are widened in, where
     /// there is too little.
-    fn make_room(&mut self) {
+    fn make_room(&mut self) -> Result<(), ModelError> {
+        let threads = self.pool.threads();
         for (ready, planned) in self.steps.iter().zip(&self.plan.steps) {
             let (scratch_len, activations_len) = match (&ready.prepared, &planned.step) {
                 (Prepared::Quantised(p), _) => (p.scratch_len(self.isa), p.activations_len()),
@@ -258,39 +274,45 @@ impl Executor {
                 _ => continue,
             };
             if activations_len > self.activations.len() {
-                self.activations = AlignedF32::zeros(activations_len);
+                let asker = room::asker(planned, "its activations");
+                self.budget.give_back(4 * self.activations.len());
+                self.activations = room::take(&mut self.budget, asker, activations_len)?;
             }
             let needed = scratch_len.next_multiple_of(16);
             if needed > self.scratch_stride {
+                let asker = room::asker(planned, SCRATCH);
+                self.budget.give_back(4 * self.scratch.len());
+                let len = needed.saturating_mul(threads);
+                self.scratch = room::take(&mut self.budget, asker, len)?;
                 self.scratch_stride = needed;
-                self.scratch = AlignedF32::zeros(needed * self.pool.threads());
             }
         }
+        Ok(())
     }
 
     /// The plan; products hold no weights any more.
-    pub fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Instruction set in use.
-    pub fn isa(&self) -> Isa {
-        self.isa
+    /// Bytes held against the plan's budget.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.plan.budget_bytes - self.budget.left()
     }
 
     /// Bytes of intermediate results and scratch.
-    pub fn arena_bytes(&self) -> usize {
+    pub(crate) fn arena_bytes(&self) -> usize {
         self.memory.arena_bytes() + 4 * (self.scratch.len() + self.activations.len())
     }
 
     /// Bytes of packed weights and other constants.
-    pub fn weight_bytes(&self) -> usize {
+    pub(crate) fn weight_bytes(&self) -> usize {
         let packed: usize = self.steps.iter().map(|s| s.prepared.weight_bytes()).sum();
         packed + self.plan.constant_bytes()
     }
 
     /// Bytes of the packed weights of step `index`.
-    pub fn step_weight_bytes(&self, index: usize) -> usize {
+    pub(crate) fn step_weight_bytes(&self, index: usize) -> usize {
         self.steps[index].prepared.weight_bytes()
     }
 
@@ -301,7 +323,7 @@ impl Executor {
     /// [`ModelError::PrecisionUnavailable`] for bf16, which takes part of other steps as well, and
     /// for products of fp16 that the processor does not have;
     /// [`ModelError::Quantise`] if its weights cannot be quantised.
-    pub fn set_precision(
+    pub(crate) fn set_precision(
         &mut self,
         index: usize,
         step: &Step,
@@ -321,12 +343,19 @@ impl Executor {
             rounds_result: self.steps[index].format.rounds_result,
             ..formats::of_step(step, wanted.precision, products)
         };
+        let planned = &self.plan.steps[index];
+        let asker = room::asker(planned, PACKED);
+        let packing = room::packing_bytes(self.isa, step, format, self.pool.threads());
+        self.budget.check(asker, packing)?;
         let prepared = Prepared::new(self.isa, &self.plan, step, format, arithmetic, &self.pool);
-        let name = &self.plan.steps[index].name;
-        self.steps[index].prepared = prepared.map_err(|source| quantise_error(name, source))?;
+        let prepared = prepared.map_err(|source| quantise_error(&planned.name, source))?;
+        self.budget
+            .give_back(self.steps[index].prepared.weight_bytes());
+        self.budget.take(asker, prepared.weight_bytes())?;
+        self.steps[index].prepared = prepared;
         self.steps[index].format = format;
         self.steps[index].reason = wanted.reason;
-        self.make_room();
+        self.make_room()?;
         for at in [index.saturating_sub(1), index] {
             self.steps[at].goes_with_next =
                 goes_with_next(self.isa, &self.plan, &self.steps, at, self.pool.threads());
@@ -335,7 +364,7 @@ impl Executor {
     }
 
     /// Format of the operands of step `index`, what computes it, and why in this format.
-    pub fn format(&self, index: usize) -> (Precision, &'static str, &'static str) {
+    pub(crate) fn format(&self, index: usize) -> (Precision, &'static str, &'static str) {
         let step = &self.steps[index];
         let kernel = match &step.prepared {
             _ if step.goes_with_next => "in strips, with the step behind it",
@@ -355,7 +384,7 @@ impl Executor {
     ///
     /// [`ModelError::InputType`] or [`ModelError::InputShape`] unless `tensor` is what the plan was
     /// made for.
-    pub fn set_input(&mut self, index: usize, tensor: &Tensor) -> Result<(), ModelError> {
+    pub(crate) fn set_input(&mut self, index: usize, tensor: &Tensor) -> Result<(), ModelError> {
         transfer::write_input(
             &self.plan.inputs[index],
             tensor,
@@ -374,7 +403,7 @@ impl Executor {
     /// # Errors
     ///
     /// [`ModelError::ElementCount`] if memory for it cannot be described.
-    pub fn output(&self, index: usize) -> Result<Tensor, ModelError> {
+    pub(crate) fn output(&self, index: usize) -> Result<Tensor, ModelError> {
         transfer::read_output(&self.plan.outputs[index], &self.plan, &self.memory)
     }
 
@@ -383,8 +412,8 @@ impl Executor {
     /// # Errors
     ///
     /// [`ModelError::IndexOutside`] if an index computed by the model points outside its axis;
-    /// [`ModelError::Quantise`] if an activation to be quantised is not finite.
-    pub fn run(&mut self) -> Result<(), ModelError> {
+    /// [`ModelError::Operator`] if it divides an integer by zero; [`ModelError::Quantise`] if an activation to be quantised is not finite.
+    pub(crate) fn run(&mut self) -> Result<(), ModelError> {
         (0..self.steps.len()).try_for_each(|i| self.step(i))
     }
 
@@ -393,7 +422,7 @@ impl Executor {
     /// # Errors
     ///
     /// As [`Executor::run`].
-    pub fn run_timed(&mut self, times: &mut [Duration]) -> Result<(), ModelError> {
+    pub(crate) fn run_timed(&mut self, times: &mut [Duration]) -> Result<(), ModelError> {
         for (i, time) in times.iter_mut().enumerate().take(self.steps.len()) {
             let start = Instant::now();
             self.step(i)?;
@@ -408,7 +437,10 @@ impl Executor {
     /// # Errors
     ///
     /// As [`Executor::run`].
-    pub fn run_spans(&mut self, mut done: impl FnMut(usize, Instant)) -> Result<(), ModelError> {
+    pub(crate) fn run_spans(
+        &mut self,
+        mut done: impl FnMut(usize, Instant),
+    ) -> Result<(), ModelError> {
         for i in 0..self.steps.len() {
             let start = Instant::now();
             self.step(i)?;
@@ -463,7 +495,8 @@ impl Executor {
                     .map_err(|source| quantise_error(&planned.name, source));
             }
             (Step::Pointwise(s), Prepared::Pointwise(p)) => {
-                p.run(isa, s, memory, pool, &scratch);
+                p.run(isa, s, memory, pool, &scratch)
+                    .map_err(|zero| divided_by_zero(s, planned, zero))?;
                 Ok(())
             }
             (Step::Copy { x, y }, Prepared::Nest(nest)) => {
@@ -571,6 +604,17 @@ fn goes_with_next(
         && matches!(next.prepared, Prepared::Depthwise(_))
         && expand.rounds.is_empty()
         && strip::pays(isa, plan, index, threads)
+}
+
+/// The node of a pointwise step that divided an integer by zero.
+fn divided_by_zero(step: &PointwiseStep, planned: &PlannedStep, zero: DividedByZero) -> ModelError {
+    let mut divisions = step.program.divisions.iter();
+    let of_node = divisions.find(|d| usize::from(d.instruction) == zero.instruction);
+    ModelError::Operator {
+        node: of_node.map_or(&planned.name, |d| &d.node).clone(),
+        op: of_node.map_or("Div", |d| d.op).to_owned(),
+        reason: DIVIDED_BY_ZERO.to_owned(),
+    }
 }
 
 /// Products of 16 bits that were asked for by name, where the processor has none.

@@ -35,7 +35,7 @@ pub struct Peaks {
 
 impl Peaks {
     /// Measures for a few tenths of a second, taking 256 MB meanwhile.
-    pub fn measure(isa: Isa, pool: &Pool) -> Self {
+    pub(crate) fn measure(isa: Isa, pool: &Pool) -> Self {
         let best = |run: &dyn Fn()| {
             let time = || {
                 let start = Instant::now();

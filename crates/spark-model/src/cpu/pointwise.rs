@@ -11,6 +11,8 @@
 //! (gathered). A result may be the very view of an operand: a block is loaded whole
 //! before it is stored.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::math;
 use super::memory::{Memory, storage};
 use super::pair::Pair;
@@ -101,14 +103,17 @@ impl PreparedPointwise {
         memory: &Memory,
         pool: &Pool,
         scratch: &Scratch,
-    ) {
+    ) -> Result<(), DividedByZero> {
         let total: usize = self.extents.iter().product();
         if total == 0 {
-            return;
+            return Ok(());
         }
         if let Some(pair) = &self.pair {
-            return pair.run(isa, step, memory, pool);
+            pair.run(isa, step, memory, pool);
+            return Ok(());
         }
+        // The first instruction of the program that met a zero, whichever task finds it first.
+        let stopped = AtomicUsize::new(usize::MAX);
         let inner = self.extents[self.extents.len() - 1];
         let rows = total / inner;
         let blocks_per_row = inner.div_ceil(BLOCK);
@@ -123,9 +128,17 @@ impl PreparedPointwise {
                 let len = BLOCK.min(inner - start);
                 // SAFETY: positions are within the extents, views were checked at load, tasks store
                 // disjoint blocks, and each has its own registers.
-                unsafe { self.block(isa, step, memory, registers, row, start, len) };
+                let done = unsafe { self.block(isa, step, memory, registers, row, start, len) };
+                if let Err(DividedByZero { instruction }) = done {
+                    stopped.fetch_min(instruction, Ordering::Relaxed);
+                    return;
+                }
             }
         });
+        match stopped.into_inner() {
+            usize::MAX => Ok(()),
+            instruction => Err(DividedByZero { instruction }),
+        }
     }
 
     /// Elements from the start of operand `operand` to position `(row, start)`.
@@ -154,12 +167,12 @@ impl PreparedPointwise {
         row: usize,
         start: usize,
         len: usize,
-    ) {
+    ) -> Result<(), DividedByZero> {
         let inner = self.extents.len() - 1;
         // SAFETY: register numbers are below `n_registers`; operands and result lie inside their
         // views for `len` elements from the position on.
         unsafe {
-            for instruction in &step.program.instructions {
+            for (position, instruction) in step.program.instructions.iter().enumerate() {
                 if let PointOp::Load(input) = instruction.op {
                     let operand = input as usize + 1;
                     let offset = self.offset(operand, row, start);
@@ -177,9 +190,15 @@ impl PreparedPointwise {
                         len,
                     };
                     let instruction = *instruction;
+                    if instruction.kind == RegisterKind::I64 {
+                        execute_i64(instruction, file).map_err(|Zero| DividedByZero {
+                            instruction: position,
+                        })?;
+                        continue;
+                    }
                     dispatch!(
                         isa,
-                        execute(instruction: Instruction, file: Registers, isa: Isa)
+                        execute_f32(instruction: Instruction, file: Registers, isa: Isa)
                             => (instruction, file, isa)
                     );
                 }
@@ -198,8 +217,19 @@ impl PreparedPointwise {
                 store(from, memory.f32(&step.y).offset(offset), stride, len);
             }
         }
+        Ok(())
     }
 }
+
+/// An integer was divided by zero, or zero raised to a negative power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DividedByZero {
+    /// The instruction of the program.
+    pub(crate) instruction: usize,
+}
+
+/// As [`DividedByZero`], by an instruction that does not know its position.
+struct Zero;
 
 /// Registers of all tasks, side by side.
 pub(crate) struct Scratch {
@@ -301,22 +331,14 @@ fn truth(b: bool) -> f32 {
     f32::from(u8::from(b))
 }
 
-#[inline(always)]
-unsafe fn execute<S: Simd>(instruction: Instruction, file: Registers, isa: Isa) {
-    // SAFETY: register numbers come from a compiled program, whose results are disjoint from its
-    // operands.
-    unsafe {
-        match instruction.kind {
-            RegisterKind::F32 => execute_f32::<S>(instruction, file, isa),
-            RegisterKind::I64 => execute_i64(instruction, file),
-        }
-    }
-}
-
+/// # Safety
+///
+/// Register numbers must come from a compiled program, whose results are disjoint from its
+/// operands.
 #[inline(always)]
 unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: Isa) {
     let [a, b, c] = instruction.args;
-    // SAFETY: as in `execute`.
+    // SAFETY: by the caller's word.
     unsafe {
         let to: &mut [f32] = file.write(instruction.to);
         let x: &[f32] = if a == instruction.to {
@@ -326,7 +348,11 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
         };
         let y = || -> &[f32] { file.read(b) };
         match instruction.op {
-            PointOp::Load(_) | PointOp::ConstantI64(_) | PointOp::ToF32 => {}
+            PointOp::Load(_)
+            | PointOp::ConstantI64(_)
+            | PointOp::ToF32
+            | PointOp::U64ToF32
+            | PointOp::Saturate { .. } => {}
             PointOp::ConstantF32(value) => to.fill(value),
             PointOp::Unary(op) => {
                 to.copy_from_slice(x);
@@ -338,13 +364,10 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
             PointOp::Div => zip2(x, y(), to, |a, b| a / b),
             PointOp::Pow => power(x, y(), to),
             PointOp::RemainderTruncated => zip2(x, y(), to, |a, b| a % b),
-            PointOp::RemainderFloored => zip2(x, y(), to, |a, b| {
-                let r = a % b;
-                if r != 0.0 && (r < 0.0) != (b < 0.0) {
-                    r + b
-                } else {
-                    r
-                }
+            PointOp::RemainderFloored => zip2(x, y(), to, |a, b| match a % b {
+                0.0 => 0f32.copysign(b),
+                r if (r < 0.0) != (b < 0.0) => r + b,
+                r => r,
             }),
             PointOp::PRelu => zip2(x, y(), to, |a, b| if a < 0.0 { a * b } else { a }),
             PointOp::And => zip2(x, y(), to, |a, b| truth(a != 0.0 && b != 0.0)),
@@ -370,7 +393,9 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
                 }
             }
             PointOp::ToI64 => map(x, file.write::<i64>(instruction.to), |v| v as i64),
-            PointOp::Truncate => map(x, to, f32::trunc),
+            PointOp::ToU64 => {
+                map(x, file.write::<i64>(instruction.to), |v| v as u64 as i64);
+            }
             PointOp::ToBool => map(x, to, |v| truth(v != 0.0)),
             PointOp::RoundF16 => map(x, to, |v| half::f16::from_f32(v).to_f32()),
             PointOp::RoundBf16 => map(x, to, |v| half::bf16::from_f32(v).to_f32()),
@@ -395,9 +420,12 @@ fn power(a: &[f32], b: &[f32], to: &mut [f32]) {
     }
 }
 
-unsafe fn execute_i64(instruction: Instruction, file: Registers) {
+/// # Safety
+///
+/// As [`execute_f32`].
+unsafe fn execute_i64(instruction: Instruction, file: Registers) -> Result<(), Zero> {
     let [a, b, c] = instruction.args;
-    // SAFETY: as in `execute`; comparisons write f32 into a register no operand uses.
+    // SAFETY: by the caller's word; comparisons write f32 into a register no operand uses.
     unsafe {
         let to: &mut [i64] = file.write(instruction.to);
         let x: &[i64] = if a == instruction.to {
@@ -423,29 +451,17 @@ unsafe fn execute_i64(instruction: Instruction, file: Registers) {
             PointOp::Add => zip2(x, y(), to, i64::wrapping_add),
             PointOp::Sub => zip2(x, y(), to, i64::wrapping_sub),
             PointOp::Mul => zip2(x, y(), to, i64::wrapping_mul),
-            PointOp::Div => zip2(
-                x,
-                y(),
-                to,
-                |a, b| if b == 0 { 0 } else { a.wrapping_div(b) },
-            ),
-            PointOp::Pow => zip2(x, y(), to, |a, b| (a as f64).powf(b as f64) as i64),
-            PointOp::RemainderTruncated => {
-                zip2(
-                    x,
-                    y(),
-                    to,
-                    |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) },
-                );
-            }
-            PointOp::RemainderFloored => zip2(x, y(), to, |a, b| {
-                let r = if b == 0 { 0 } else { a.wrapping_rem(b) };
-                if r != 0 && (r < 0) != (b < 0) {
+            PointOp::Div => try_zip2(x, y(), to, divided)?,
+            PointOp::Pow => try_zip2(x, y(), to, whole_power)?,
+            PointOp::RemainderTruncated => try_zip2(x, y(), to, remainder)?,
+            PointOp::RemainderFloored => try_zip2(x, y(), to, |a, b| {
+                let r = remainder(a, b)?;
+                Some(if r != 0 && (r < 0) != (b < 0) {
                     r + b
                 } else {
                     r
-                }
-            }),
+                })
+            })?,
             PointOp::PRelu => zip2(x, y(), to, |a, b| if a < 0 { a.wrapping_mul(b) } else { a }),
             PointOp::Equal => bits(|a, b| a == b),
             PointOp::Less => bits(|a, b| a < b),
@@ -460,14 +476,71 @@ unsafe fn execute_i64(instruction: Instruction, file: Registers) {
                 }
             }
             PointOp::ToF32 => map(x, file.write::<f32>(instruction.to), |v| v as f32),
+            PointOp::U64ToF32 => {
+                map(x, file.write::<f32>(instruction.to), |v| v as u64 as f32);
+            }
             PointOp::ToBool => {
                 map(x, file.write::<f32>(instruction.to), |v| truth(v != 0));
             }
             PointOp::Wrap { bits, signed } => map(x, to, |v| wrap(v, bits, signed)),
+            PointOp::Saturate { bits, signed } => {
+                let (least, greatest) = match signed {
+                    true => (-1 << (bits - 1), (1 << (bits - 1)) - 1),
+                    false => (0, (1 << bits) - 1),
+                };
+                map(x, to, |v| v.clamp(least, greatest));
+            }
             // Identity, and what lowering never emits for integers.
             _ => to.copy_from_slice(x),
         }
     }
+    Ok(())
+}
+
+/// `to = f(a, b)`, until it has no result.
+#[inline(always)]
+fn try_zip2(
+    a: &[i64],
+    b: &[i64],
+    to: &mut [i64],
+    f: impl Fn(i64, i64) -> Option<i64>,
+) -> Result<(), Zero> {
+    for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
+        *to = f(a, b).ok_or(Zero)?;
+    }
+    Ok(())
+}
+
+/// Towards zero; the least number by -1 wraps to itself.
+fn divided(a: i64, b: i64) -> Option<i64> {
+    (b != 0).then(|| a.wrapping_div(b))
+}
+
+/// With the sign of `a`.
+fn remainder(a: i64, b: i64) -> Option<i64> {
+    (b != 0).then(|| a.wrapping_rem(b))
+}
+
+/// `base^exponent`, wrapping; fractions truncate to zero, and 0 has no negative power.
+fn whole_power(base: i64, exponent: i64) -> Option<i64> {
+    if exponent < 0 {
+        return match base {
+            0 => None,
+            1 => Some(1),
+            -1 if exponent % 2 == 0 => Some(1),
+            -1 => Some(-1),
+            _ => Some(0),
+        };
+    }
+    let (mut result, mut square, mut left) = (1i64, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result = result.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        left >>= 1;
+    }
+    Some(result)
 }
 
 /// `v` modulo 2^bits in the range of an integer of that width.

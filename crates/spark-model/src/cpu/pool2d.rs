@@ -51,18 +51,17 @@ fn span(step: &PoolStep, axis: usize, position: usize) -> Span {
             counted: taps,
         };
     }
-    let inside = |t: &isize| (0..extent).contains(&(origin + t * d));
-    let taps = (0..w.kernel[axis] as isize).filter(inside).count();
-    let first = (0..w.kernel[axis] as isize).find(inside).unwrap_or(0);
-    let padded_end = extent + step.pad_end[axis] as isize;
-    let counted = (0..w.kernel[axis] as isize)
-        .filter(|t| origin + t * d < padded_end)
-        .count();
+    // A window may be far wider than the image: taps are counted, not tried.
+    let taps_before = |end: isize| {
+        let distance = (end - origin).max(0) as usize;
+        distance.div_ceil(w.dilation[axis]).min(taps)
+    };
+    let (first, end) = (taps_before(0), taps_before(extent));
     Span {
-        first: (origin + first * d).max(0) as usize,
-        taps,
+        first: (origin + first as isize * d).max(0) as usize,
+        taps: end - first,
         step: d as usize,
-        counted,
+        counted: taps_before(extent + step.pad_end[axis] as isize),
     }
 }
 

@@ -75,16 +75,21 @@ pub fn multiply(isa: Isa, product: BlockProduct<'_>) {
             .is_some_and(|len| len <= product.block.len()),
         "the block has the rows its shape says"
     );
+    // A single row has no next one: strides beyond the operands would only overflow.
+    let (x_stride, y_stride) = match m {
+        1 => (k, n),
+        _ => (product.x_stride, product.y_stride),
+    };
     let y = product.y.as_mut_ptr();
     let (residual, residual_stride) = match product.accumulate {
-        true => (y.cast_const(), product.y_stride as isize),
+        true => (y.cast_const(), y_stride as isize),
         false => (std::ptr::null(), 0),
     };
     let rows = RowsProduct {
         x: product.x.as_ptr(),
-        x_stride: product.x_stride as isize,
+        x_stride: x_stride as isize,
         y,
-        y_stride: product.y_stride as isize,
+        y_stride: y_stride as isize,
         residual,
         residual_stride,
         m,
@@ -156,7 +161,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "x has the rows")]
     fn a_left_operand_one_element_short_is_refused() {
-        let isa = Isa::Scalar;
+        let isa = Isa::portable();
         multiply(
             isa,
             BlockProduct {

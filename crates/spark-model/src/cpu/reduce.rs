@@ -381,20 +381,25 @@ unsafe fn reduce_i64(
     }
 }
 
-/// An element of either storage as something to order by.
+/// An element of either storage as something to order by: floats as the integers of their bits,
+/// zeros of both signs alike and NaN where `nan` says.
 ///
 /// # Safety
 ///
 /// The offset must be inside the view.
-unsafe fn key(memory: &Memory, view: &View, wide: bool, offset: isize) -> f64 {
+unsafe fn key(memory: &Memory, view: &View, wide: bool, offset: isize, nan: i64) -> i64 {
     // SAFETY: by the caller's word.
-    unsafe {
+    let value = unsafe {
         if wide {
-            *memory.i64(view).offset(offset) as f64
-        } else {
-            f64::from(*memory.f32(view).offset(offset))
+            return *memory.i64(view).offset(offset);
         }
+        *memory.f32(view).offset(offset)
+    };
+    if value.is_nan() {
+        return nan;
     }
+    let magnitude = i64::from(value.abs().to_bits());
+    if value < 0.0 { -magnitude } else { magnitude }
 }
 
 /// Runs an arg-reduction.
@@ -405,10 +410,12 @@ pub(crate) fn run_arg(plan: &Plan, step: &ArgReduceStep, memory: &Memory, pool: 
     let along = step.x.axes[axis];
     pool.run(kept.len(), |task| {
         let (x, y) = kept.offsets(task);
-        let mut best = (0, f64::NAN);
+        // NaN is the extreme of either kind.
+        let nan = if step.params.max { i64::MAX } else { i64::MIN };
+        let mut best = (0, 0);
         for i in 0..along.extent {
             // SAFETY: the view was checked at load.
-            let v = unsafe { key(memory, &step.x, wide, x + i as isize * along.stride) };
+            let v = unsafe { key(memory, &step.x, wide, x + i as isize * along.stride, nan) };
             let better = if step.params.max {
                 v > best.1
             } else {
@@ -469,19 +476,21 @@ pub(crate) fn run_top_k(plan: &Plan, step: &TopKStep, memory: &Memory, pool: &Po
     let along = step.x.axes[axis];
     pool.run(kept.len(), |task| {
         let (x, _) = kept.offsets(task);
-        let mut last: Option<(f64, usize)> = None;
+        let nan = i64::MAX;
+        let mut last: Option<(i64, usize)> = None;
         for rank in 0..k {
-            let mut best: Option<(f64, usize)> = None;
+            let mut best: Option<(i64, usize)> = None;
             for i in 0..along.extent {
                 // SAFETY: the view was checked at load.
-                let v = unsafe { key(memory, &step.x, wide, x + i as isize * along.stride) };
-                let v = if step.largest { v } else { -v };
+                let v = unsafe { key(memory, &step.x, wide, x + i as isize * along.stride, nan) };
+                // The complement turns the order round and has no overflow.
+                let v = if step.largest { v } else { !v };
                 let after = last.is_none_or(|(lv, li)| v < lv || (v == lv && i > li));
                 if after && best.is_none_or(|(bv, _)| v > bv) {
                     best = Some((v, i));
                 }
             }
-            let (_, i) = best.unwrap_or((0.0, 0));
+            let (_, i) = best.unwrap_or((0, 0));
             last = best.or(last);
             // SAFETY: every task writes its own line, `rank < k`.
             unsafe {

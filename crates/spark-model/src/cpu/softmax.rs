@@ -96,30 +96,50 @@ pub(crate) fn run_softmax(isa: Isa, step: &SoftmaxStep, memory: &Memory, pool: &
     let tasks = pair.tasks(pool);
     pool.run(tasks, |task| {
         let rows = pair.rows * task / tasks..pair.rows * (task + 1) / tasks;
-        let log = step.log;
+        let kind = Kind {
+            log: step.log,
+            masked: step.masked,
+        };
         // SAFETY: rows are split between tasks; `isa` names a set this processor has.
         unsafe {
-            dispatch!(isa, softmax_rows(pair: &RowPair, rows: Range<usize>, log: bool) => (pair, rows, log));
+            dispatch!(isa, softmax_rows(pair: &RowPair, rows: Range<usize>, kind: Kind) => (pair, rows, kind));
         }
     });
 }
 
+/// Which softmax.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    log: bool,
+    masked: bool,
+}
+
+/// Whether nothing of a row with the greatest element `greatest`, NaN passed over, may be attended
+/// to. Only a row of that greatest element is read again.
+#[inline(always)]
+pub(crate) fn all_hidden(values: &[f32], greatest: f32) -> bool {
+    greatest == f32::NEG_INFINITY && !values.iter().any(|v| v.is_nan())
+}
+
 /// Rows one after the other: a short one does not wait for the one before.
 #[inline(always)]
-unsafe fn softmax_rows<S: Simd>(pair: &RowPair, rows: Range<usize>, log: bool) {
+unsafe fn softmax_rows<S: Simd>(pair: &RowPair, rows: Range<usize>, kind: Kind) {
     for row in rows {
         // SAFETY: the rows are this task's; the caller's processor has the instruction set.
-        unsafe { softmax_row::<S>(pair.row(row), log) };
+        unsafe { softmax_row::<S>(pair.row(row), kind) };
     }
 }
 
 #[inline(always)]
-unsafe fn softmax_row<S: Simd>(values: &mut [f32], log: bool) {
-    // All minus infinity (a fully masked row) gives NaN, as the formula does.
+unsafe fn softmax_row<S: Simd>(values: &mut [f32], kind: Kind) {
     // SAFETY: the caller's processor has the instruction set.
     unsafe {
         let max = row_max::<S>(values);
-        if log {
+        if kind.masked && all_hidden(values, max) {
+            values.fill(0.0);
+            return;
+        }
+        if kind.log {
             let mut sum = 0.0;
             for chunk in values.chunks(4 * LANES) {
                 let mut block = [0.0; 4 * LANES];
@@ -141,9 +161,41 @@ unsafe fn softmax_row<S: Simd>(values: &mut [f32], log: bool) {
 mod tests {
     use super::*;
 
-    fn softmax(isa: Isa, values: &mut [f32], log: bool) {
+    fn run(isa: Isa, values: &mut [f32], kind: Kind) {
         // SAFETY: `isa` is one of those that this processor has.
-        unsafe { dispatch!(isa, softmax_row(values: &mut [f32], log: bool) => (values, log)) }
+        unsafe { dispatch!(isa, softmax_row(values: &mut [f32], kind: Kind) => (values, kind)) }
+    }
+
+    fn softmax(isa: Isa, values: &mut [f32], log: bool) {
+        let masked = false;
+        run(isa, values, Kind { log, masked });
+    }
+
+    fn masked_softmax(isa: Isa, values: &mut [f32]) {
+        let (log, masked) = (false, true);
+        run(isa, values, Kind { log, masked });
+    }
+
+    #[test]
+    fn a_masked_softmax_of_nothing_but_masks_is_zero_at_every_width() {
+        for isa in Isa::available() {
+            for width in 0..=70 {
+                let mut hidden = vec![f32::NEG_INFINITY; width];
+                masked_softmax(isa, &mut hidden);
+                assert!(hidden.iter().all(|&v| v == 0.0), "{isa:?} {width}");
+                for seen in 0..width {
+                    let mut one = vec![f32::NEG_INFINITY; width];
+                    one[seen] = -3e38;
+                    masked_softmax(isa, &mut one);
+                    let right = |(i, &v): (usize, &f32)| v == f32::from(u8::from(i == seen));
+                    assert!(one.iter().enumerate().all(right), "{isa:?} {width} {seen}");
+                    one.fill(f32::NEG_INFINITY);
+                    one[seen] = f32::NAN;
+                    masked_softmax(isa, &mut one);
+                    assert!(one.iter().all(|v| v.is_nan()), "{isa:?} {width} {seen}");
+                }
+            }
+        }
     }
 
     #[test]

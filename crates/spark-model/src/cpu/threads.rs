@@ -89,8 +89,11 @@ struct Shared {
     wake: Condvar,
 }
 
+/// More than any processor has; each thread has an address space and a share of every task.
+const MAX_THREADS: usize = 1024;
+
 /// A fixed set of threads; the caller of [`Pool::run`] is one of them.
-pub struct Pool {
+pub(crate) struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     /// The last epoch, and one caller at a time.
@@ -98,9 +101,13 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of `threads` threads (at least one, the caller). Threads the system refuses
-    /// to start are done without, which is logged.
-    pub fn new(threads: usize) -> Self {
+    /// A pool of `threads` threads (at least one, the caller). Threads beyond [`MAX_THREADS`] and those
+    /// the system refuses to start are done without, which is logged.
+    pub(crate) fn new(threads: usize) -> Self {
+        if threads > MAX_THREADS {
+            tracing::warn!("running with {MAX_THREADS} threads instead of {threads}");
+        }
+        let threads = threads.min(MAX_THREADS);
         let share = |_| Share {
             left: AtomicU64::new(0),
             task: AtomicPtr::new(std::ptr::null_mut()),
@@ -134,7 +141,7 @@ impl Pool {
     }
 
     /// Threads that take part, the caller included.
-    pub fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         self.workers.len() + 1
     }
 
@@ -143,7 +150,7 @@ impl Pool {
     /// # Panics
     ///
     /// If `f` panics on any thread, after all threads have stopped.
-    pub fn run(&self, count: usize, f: impl Fn(usize) + Sync) {
+    pub(crate) fn run(&self, count: usize, f: impl Fn(usize) + Sync) {
         self.run_in_slots(count, |_slot, index| f(index));
     }
 
@@ -252,7 +259,10 @@ impl Shared {
                 let task: Task<'_> = unsafe { *task };
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(slot, index))) {
                     self.panicked.store(true, Ordering::Relaxed);
-                    payload.get_or_insert(panic);
+                    match payload {
+                        None => payload = Some(panic),
+                        Some(_) => discard(panic),
+                    }
                 }
             }
         }
@@ -271,7 +281,9 @@ impl Shared {
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            self.take_indices(slot);
+            if let Some(payload) = self.take_indices(slot) {
+                discard(payload);
+            }
         }
     }
 
@@ -299,6 +311,14 @@ impl Shared {
                 .wait(guard)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+/// Drops the payload of a panic. Dropping may panic as well, which must not leave a thread of the
+/// pool before its indices are counted as done: others may still use the task.
+fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
     }
 }
 
@@ -350,6 +370,17 @@ mod tests {
     }
 
     #[test]
+    fn no_number_of_threads_is_too_many() {
+        let pool = Pool::new(usize::MAX);
+        assert!((1..=MAX_THREADS).contains(&pool.threads()));
+        let sum = AtomicUsize::new(0);
+        pool.run(5000, |i| {
+            sum.fetch_add(i, Ordering::Relaxed);
+        });
+        assert_eq!(sum.into_inner(), 4999 * 2500);
+    }
+
+    #[test]
     fn sleeping_workers_wake_up() {
         let pool = Pool::new(3);
         for _ in 0..3 {
@@ -374,6 +405,37 @@ mod tests {
             sum.fetch_add(i, Ordering::Relaxed);
         });
         assert_eq!(sum.into_inner(), 45);
+    }
+
+    /// Something that panics when it is dropped.
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("dropped");
+            }
+        }
+    }
+
+    #[test]
+    fn payloads_that_panic_when_dropped_leave_no_index_behind() {
+        let pool = Pool::new(2);
+        for _ in 0..20 {
+            let done = AtomicUsize::new(0);
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                pool.run(50, |_| {
+                    done.fetch_add(1, Ordering::Relaxed);
+                    std::panic::panic_any(Bomb);
+                });
+            }));
+            assert_eq!(
+                done.into_inner(),
+                50,
+                "all were run before the caller went on"
+            );
+            std::mem::forget(result);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::memory::{Memory, storage};
 use super::movement::{Nest, strides};
 use super::threads::Pool;
+use crate::budget::{self, Asker};
 use crate::plan::{Plan, Port, Storage};
 use crate::tensor::{Tensor, TensorData, checked_elements, for_each_dtype};
 use crate::{DType, ModelError};
@@ -83,6 +84,13 @@ pub(crate) fn write_input(
             want: format!("{:?}", port.shape),
         });
     }
+    if let Some(value) = tensor.first_beyond_f32() {
+        return Err(ModelError::BeyondF32 {
+            what: "input",
+            name: port.name.clone(),
+            value,
+        });
+    }
     if tensor.is_empty() {
         return Ok(());
     }
@@ -110,9 +118,20 @@ pub(crate) fn read_output(port: &Port, plan: &Plan, memory: &Memory) -> Result<T
             got: 0,
         });
     };
+    let refused = || {
+        Asker {
+            node: &port.name,
+            op: "output",
+            what: "its tensor",
+        }
+        .refused(plan.output_bytes(port))
+    };
+    if !budget::can_get(plan.output_bytes(port)) {
+        return Err(refused());
+    }
     let nest = Nest::new(&port.shape, &strides(&port.view), &row_major(&port.shape));
     if storage(plan, &port.view) == Storage::I64 {
-        let mut values = vec![0i64; len];
+        let mut values = budget::zeros::<i64>(len).ok_or_else(refused)?;
         if len > 0 {
             // SAFETY: `values` holds the port's elements; the view was checked at load.
             unsafe {
@@ -125,7 +144,7 @@ pub(crate) fn read_output(port: &Port, plan: &Plan, memory: &Memory) -> Result<T
         }
         return integers(port, values);
     }
-    let mut values = vec![0f32; len];
+    let mut values = budget::zeros::<f32>(len).ok_or_else(refused)?;
     if len > 0 {
         // SAFETY: as above.
         unsafe {

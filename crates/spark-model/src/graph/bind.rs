@@ -18,13 +18,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::check::check;
 use super::infer::{Operand, infer, shape_part};
 use super::{
     Dim, Graph, Node, Op, OpError, StaticGraph, StaticValue, TensorType, Unary, Value, ValueId,
 };
 use crate::ModelError;
-use crate::reference;
-use crate::tensor::{DType, Tensor, checked_elements};
+use crate::budget;
+use crate::reference::{self, Unevaluated};
+use crate::tensor::{DType, MAX_ELEMENTS, Tensor, checked_elements};
 
 /// The most bytes all values of a bound graph may take together.
 const MAX_TOTAL_BYTES: usize = 16 << 30;
@@ -39,39 +41,66 @@ const MAX_FOLDING_WORK: usize = 1 << 28;
 /// `graph` for inputs of the given shapes.
 ///
 /// Equal symbols become equal extents. Inputs not listed take their declared
-/// shape, which must then be fixed. Shapes declared for values inside the graph
-/// are not trusted, but inferred.
+/// shape, which must then be fixed. Everything else is inferred: an element type that
+/// is declared for another value must agree, and so must the fixed extents declared for an
+/// output. Shapes declared for values in between are passed over.
 ///
 /// Nodes whose operands are all constant are evaluated by the reference
 /// interpreter and disappear, unless that would take more than 256 MiB beyond
-/// the graph's own constants or long; then they stay.
+/// the graph's own constants, more than the budget of [`bind_within`], or long; then they stay.
 ///
 /// # Errors
 ///
 /// [`ModelError::InputUnknown`] or [`ModelError::InputShape`] where `input_shapes`
 /// does not fit the declaration; [`ModelError::InputUndeclared`] for an input
-/// without an element type; [`ModelError::Operator`] where [`infer`] refuses a
-/// node; [`ModelError::GraphTooLarge`] if all values together exceed 16 GiB.
+/// without an element type; [`ModelError::Graph`] for a graph that breaks an invariant of
+/// [`Graph`]; [`ModelError::Operator`] where [`infer`] refuses a node;
+/// [`ModelError::Declaration`] where a value is declared otherwise than it is inferred;
+/// [`ModelError::GraphTooLarge`] if all values together exceed 16 GiB.
 pub fn bind(graph: &Graph, input_shapes: &[(&str, Vec<usize>)]) -> Result<StaticGraph, ModelError> {
+    bind_within(graph, input_shapes, budget::default_bytes(graph))
+}
+
+/// [`bind`] with a budget of memory: `budget_bytes` bound what folding takes here, and what
+/// [`reference::run`] and a plan of the result take later.
+///
+/// [`bind`] takes the smaller of half the memory that the process can still get, control groups
+/// included, and 64 times the bytes of the file (of the constants, for a graph without a file)
+/// plus 1 GiB.
+///
+/// # Errors
+///
+/// As [`bind`].
+pub fn bind_within(
+    graph: &Graph,
+    input_shapes: &[(&str, Vec<usize>)],
+    budget_bytes: usize,
+) -> Result<StaticGraph, ModelError> {
     let constants = graph.values.iter().map(|v| v.constant.clone()).collect();
-    bind_with(graph, constants, input_shapes)
+    bind_with(graph, constants, input_shapes, budget_bytes)
 }
 
 /// [`bind`] for the shapes that the inputs declare, with the constants taken out of `graph`: each
 /// goes as soon as nothing reads it any more, such as one of f16 that was widened.
-pub(crate) fn bind_taking(graph: &mut Graph) -> Result<StaticGraph, ModelError> {
+pub(crate) fn bind_taking(
+    graph: &mut Graph,
+    budget_bytes: usize,
+) -> Result<StaticGraph, ModelError> {
     let values = graph.values.iter_mut();
     let constants = values.map(|v| v.constant.take()).collect();
-    bind_with(graph, constants, &[])
+    bind_with(graph, constants, &[], budget_bytes)
 }
 
 fn bind_with(
     graph: &Graph,
     constants: Vec<Option<Arc<Tensor>>>,
     input_shapes: &[(&str, Vec<usize>)],
+    budget_bytes: usize,
 ) -> Result<StaticGraph, ModelError> {
+    let is_constant: Vec<bool> = constants.iter().map(Option::is_some).collect();
+    check(graph, &is_constant)?;
     let inputs = bind_inputs(graph, input_shapes)?;
-    let mut binder = Binder::new(graph, constants, inputs)?;
+    let mut binder = Binder::new(graph, constants, inputs, budget_bytes)?;
     for node in &graph.nodes {
         binder
             .node(node)
@@ -81,8 +110,21 @@ fn bind_with(
                 reason,
             })?;
         binder.check_total()?;
+        binder.check_declarations(node)?;
     }
     Ok(binder.finish())
+}
+
+/// Refuses shapes that the inputs of `graph`, which is one, do not admit.
+///
+/// # Errors
+///
+/// [`ModelError::InputUnknown`], [`ModelError::InputShape`] or [`ModelError::InputUndeclared`].
+pub(crate) fn check_input_shapes(
+    graph: &Graph,
+    input_shapes: &[(&str, Vec<usize>)],
+) -> Result<(), ModelError> {
+    bind_inputs(graph, input_shapes).map(drop)
 }
 
 /// The fixed type of every input.
@@ -123,7 +165,11 @@ fn bind_inputs(
                 None => declared_shape(value, &symbols)?,
             };
             if checked_elements(&shape).is_none() {
-                return Err(input_shape_error(value, &shape));
+                return Err(ModelError::InputShape {
+                    name: value.name.clone(),
+                    got: shape,
+                    want: format!("at most {MAX_ELEMENTS} elements"),
+                });
             }
             Ok(TensorType { dtype, shape })
         })
@@ -210,6 +256,12 @@ fn describe_dims(dims: &[Dim]) -> String {
     format!("[{}]", dims.join(", "))
 }
 
+/// Whether `dims` may stand for `shape`: as many axes, and all fixed extents equal.
+fn may_be(dims: &[Dim], shape: &[usize]) -> bool {
+    let fits = |(dim, extent): (&Dim, &usize)| !matches!(dim, Dim::Known(n) if n != extent);
+    dims.len() == shape.len() && dims.iter().zip(shape).all(fits)
+}
+
 /// What the pass over the nodes keeps.
 struct Binder<'g> {
     graph: &'g Graph,
@@ -230,6 +282,8 @@ struct Binder<'g> {
     /// Bytes of folded constants that are still held, and how many may be.
     folded_bytes: usize,
     folding_limit: usize,
+    /// Bytes that binding and running may take.
+    budget_bytes: usize,
     /// Multiply-adds or moves spent on folding, and how many may be.
     folding_work: usize,
     work_limit: usize,
@@ -242,6 +296,7 @@ impl<'g> Binder<'g> {
         graph: &'g Graph,
         constants: Vec<Option<Arc<Tensor>>>,
         inputs: Vec<TensorType>,
+        budget_bytes: usize,
     ) -> Result<Self, ModelError> {
         let n_values = graph.values.len();
         let constant_type = |constant: &Arc<Tensor>| TensorType {
@@ -263,6 +318,7 @@ impl<'g> Binder<'g> {
             folded: vec![false; n_values],
             folded_bytes: 0,
             folding_limit: 0,
+            budget_bytes,
             folding_work: 0,
             work_limit: 0,
             is_output: vec![false; n_values],
@@ -343,6 +399,34 @@ impl<'g> Binder<'g> {
         Ok(())
     }
 
+    /// Holds what is declared of a node's results against what was inferred.
+    fn check_declarations(&self, node: &Node) -> Result<(), ModelError> {
+        for &id in node.outputs.iter().flatten() {
+            let (value, is_output) = (self.graph.value(id), self.is_output[id.0]);
+            let Some(ty) = &self.types[id.0] else {
+                continue;
+            };
+            let dims = value.shape.as_deref().filter(|_| is_output);
+            let fits = dims.is_none_or(|dims| may_be(dims, &ty.shape))
+                && value.dtype.is_none_or(|dtype| dtype == ty.dtype);
+            if !fits {
+                let dtype = value.dtype.unwrap_or(ty.dtype);
+                let with_shape = |dtype: DType, shape: String| match dims {
+                    Some(_) => format!("{dtype} {shape}"),
+                    None => dtype.to_string(),
+                };
+                let inferred: Vec<Dim> = ty.shape.iter().map(|&n| Dim::Known(n)).collect();
+                return Err(ModelError::Declaration {
+                    what: if is_output { "output" } else { "value" },
+                    name: value.name.clone(),
+                    declared: with_shape(dtype, dims.map_or_else(String::new, describe_dims)),
+                    inferred: with_shape(ty.dtype, describe_dims(&inferred)),
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn operands(&self, inputs: &[Option<ValueId>]) -> Result<Vec<Option<Operand<'_>>>, OpError> {
         inputs
             .iter()
@@ -404,8 +488,15 @@ impl<'g> Binder<'g> {
         }
         self.folding_work += work;
         let tensors: Vec<Option<&Tensor>> = tensors.iter().map(Option::as_deref).collect();
-        let results = reference::evaluate(&node.op, &tensors, node.outputs.len())?;
-        Ok(Some(results.into_iter().map(Arc::new).collect()))
+        let left = self.budget_bytes.saturating_sub(self.folded_bytes);
+        match reference::evaluate_within(&node.op, &tensors, node.outputs.len(), left) {
+            Ok(results) => Ok(Some(results.into_iter().map(Arc::new).collect())),
+            Err(Unevaluated::Memory { bytes }) => {
+                tracing::debug!(node = node.name, bytes, "left unfolded: too much memory");
+                Ok(None)
+            }
+            Err(Unevaluated::Refused(error)) => Err(error),
+        }
     }
 
     /// What `Shape` and `Size` give: their operand's elements do not matter.
@@ -498,6 +589,7 @@ impl<'g> Binder<'g> {
             nodes: self.nodes,
             inputs: self.graph.inputs.clone(),
             outputs: self.graph.outputs.clone(),
+            budget_bytes: self.budget_bytes,
         }
     }
 }

@@ -32,25 +32,74 @@ pub struct StaticValue {
     pub constant: Option<Arc<Tensor>>,
 }
 
-/// A network for one set of input shapes. The invariants of [`super::Graph`] hold.
-/// Values no node reads or makes any more may remain in `values`.
-#[derive(Debug, Clone, Default)]
+/// A network for one set of input shapes, checked: what lowering and the interpreter stand on.
+///
+/// Only [`bind`](super::bind) makes one, and nobody outside this crate changes it: edit the
+/// [`Graph`](super::Graph) and bind it again.
+///
+/// ```
+/// use spark_model::{graph::bind, zoo};
+///
+/// let bound = bind(&zoo::driving_policy(0), &[])?;
+/// assert_eq!(bound.inputs().len(), 3);
+/// # Ok::<(), spark_model::ModelError>(())
+/// ```
+///
+/// ```compile_fail,E0616
+/// use spark_model::{graph::bind, zoo};
+///
+/// let mut bound = bind(&zoo::driving_policy(0), &[])?;
+/// bound.inputs.clear();
+/// # Ok::<(), spark_model::ModelError>(())
+/// ```
+///
+/// The invariants of [`Graph`](super::Graph) hold. Values no node reads or makes any more may
+/// remain among its values.
+#[derive(Debug, Clone)]
 pub struct StaticGraph {
-    /// All values.
-    pub values: Vec<StaticValue>,
-    /// Operators in execution order. None has only constant operands, unless its
-    /// result was too large to fold.
-    pub nodes: Vec<Node>,
-    /// What the caller provides.
-    pub inputs: Vec<ValueId>,
-    /// What the caller gets; may be constants or inputs.
-    pub outputs: Vec<ValueId>,
+    pub(crate) values: Vec<StaticValue>,
+    /// None has only constant operands, unless its result was too large to fold.
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) inputs: Vec<ValueId>,
+    pub(crate) outputs: Vec<ValueId>,
+    /// Bytes that running it may take.
+    pub(crate) budget_bytes: usize,
 }
 
 impl StaticGraph {
     /// The value behind `id`.
+    ///
+    /// # Panics
+    ///
+    /// If the graph has no such value.
     pub fn value(&self, id: ValueId) -> &StaticValue {
         &self.values[id.0]
+    }
+
+    /// All values; a [`ValueId`] is a position here.
+    pub fn values(&self) -> &[StaticValue] {
+        &self.values
+    }
+
+    /// Operators in execution order. None has only constant operands, unless its result was too
+    /// large to fold.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// What the caller provides.
+    pub fn inputs(&self) -> &[ValueId] {
+        &self.inputs
+    }
+
+    /// Bytes that running it may take; see [`bind_within`](super::bind_within).
+    pub fn budget_bytes(&self) -> usize {
+        self.budget_bytes
+    }
+
+    /// What the caller gets; may be constants or inputs.
+    pub fn outputs(&self) -> &[ValueId] {
+        &self.outputs
     }
 }
 

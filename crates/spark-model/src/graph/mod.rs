@@ -16,6 +16,7 @@
 
 mod bind;
 mod bound;
+mod check;
 pub(crate) mod infer;
 mod name;
 mod op;
@@ -23,9 +24,10 @@ mod op;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use bind::bind;
-pub(crate) use bind::bind_taking;
+pub use bind::{bind, bind_within};
+pub(crate) use bind::{bind_taking, check_input_shapes};
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
+pub(crate) use check::check_graph;
 pub use infer::{
     Einsum, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis, broadcast_shapes,
     conv_transpose_windows, conv_windows, infer, nearest_sources, parse_einsum, pool_windows,
@@ -76,9 +78,9 @@ pub struct Node {
     pub outputs: Vec<Option<ValueId>>,
 }
 
-/// A network. Invariants, held by every constructor in this crate: nodes are in
-/// topological order; ids are in range; names are unique; each value is produced
-/// at most once, and never if it is an input or a constant; outputs exist.
+/// A network, open to editing. Invariants, held by every constructor in this crate and checked by
+/// [`bind`]: nodes are in topological order; ids are in range; names of inputs are unique; each
+/// value is produced at most once, and never if it is an input or a constant; outputs exist.
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
     /// Name in the file.
@@ -93,10 +95,17 @@ pub struct Graph {
     pub outputs: Vec<ValueId>,
     /// Key-value pairs of the file (`metadata_props`).
     pub metadata: BTreeMap<String, String>,
+    /// Bytes of the file it was read from, constants beside it included; the default budget of
+    /// memory follows from them. `None` for a graph made otherwise, whose constants count instead.
+    pub file_bytes: Option<usize>,
 }
 
 impl Graph {
     /// The value behind `id`.
+    ///
+    /// # Panics
+    ///
+    /// If the graph has no such value.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0]
     }

@@ -33,6 +33,7 @@ impl Op {
             Self::Lrn { .. } => "LRN",
             Self::Softmax(softmax) if softmax.log => "LogSoftmax",
             Self::Softmax(_) => "Softmax",
+            Self::MaskedSoftmax => "MaskedSoftmax",
             Self::Recurrent(recurrent) => match recurrent.cell {
                 Cell::Rnn => "RNN",
                 Cell::Gru { .. } => "GRU",

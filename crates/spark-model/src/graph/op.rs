@@ -101,6 +101,10 @@ pub enum Op {
     },
     /// `(x)`.
     Softmax(Softmax),
+    /// `(scores)`: a softmax along the last axis, in which a row of nothing but minus infinity
+    /// gives zeros. What the operator Attention makes weights with: a query that may attend to
+    /// nothing has no weights, where the formula of a softmax is 0 / 0.
+    MaskedSoftmax,
 
     /// `(x, w, r, b?, sequence_lengths?, h0?, c0?, p?)` to `(y?, h?, c?)`, ONNX's recurrent operators.
     Recurrent(Recurrent),
@@ -260,6 +264,24 @@ pub enum Op {
         /// Axis of `scale` where it has one.
         axis: i64,
     },
+}
+
+impl Op {
+    /// Whether results of these shapes take no computing: none has an element, however long its
+    /// other axes are. Operators that look indices up still have those to check.
+    pub(crate) fn computes_nothing<'s>(
+        &self,
+        mut results: impl Iterator<Item = &'s [usize]>,
+    ) -> bool {
+        let looks_up = matches!(
+            self,
+            Self::Gather { .. }
+                | Self::GatherNd { .. }
+                | Self::ScatterElements { .. }
+                | Self::ScatterNd { .. }
+        );
+        !looks_up && results.all(|shape| shape.contains(&0))
+    }
 }
 
 /// Element-wise functions of one operand.

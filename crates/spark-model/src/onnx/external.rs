@@ -22,7 +22,6 @@ use super::error::OnnxError;
 use super::model_file::Elements;
 use super::proto::{StringStringEntryProto, text};
 use super::wire::Budget;
-use crate::regular_file;
 
 /// The files beside one model.
 #[derive(Debug)]
@@ -39,6 +38,13 @@ impl<'f> ExternalFiles<'f> {
             folder,
             open: BTreeMap::new(),
         }
+    }
+
+    /// Bytes of all files that were opened.
+    pub(super) fn bytes(&self) -> usize {
+        let sizes = self.open.values().map(|(_, size)| *size);
+        let sum = sizes.fold(0, u64::saturating_add);
+        usize::try_from(sum).unwrap_or(usize::MAX)
     }
 
     /// Where the `n_bytes` that `entries` speak of are; they are charged to `budget`.
@@ -124,5 +130,5 @@ impl<'f> ExternalFiles<'f> {
 }
 
 fn open_file(path: &Path) -> Result<(File, u64), String> {
-    regular_file::open(path).map_err(|e| e.to_string())
+    spark_files::open(path).map_err(|e| e.to_string())
 }

@@ -39,7 +39,7 @@ const MAX_CALL_DEPTH: usize = 32;
 const IR_VERSIONS: (i64, i64) = (3, 14);
 
 /// Oldest and newest version of the standard operators that is read.
-const STANDARD_VERSIONS: (i64, i64) = (7, 28);
+const STANDARD_VERSIONS: (i64, i64) = (1, 28);
 
 /// A node with no function call left in it.
 #[derive(Debug)]

@@ -23,9 +23,9 @@ mod functions;
 mod import;
 mod model_file;
 mod order;
-pub mod proto;
+pub(crate) mod proto;
 mod tensors;
-pub mod wire;
+pub(crate) mod wire;
 
 use std::path::Path;
 
@@ -33,11 +33,11 @@ pub use edit::replace_constants;
 pub use error::{OnnxError, WireProblem};
 pub use export::{save, save_bytes, to_bytes};
 pub use import::supported_operators;
-pub use tensors::write_tensor;
+#[cfg(test)]
+pub(crate) use tensors::write_tensor;
 
 use crate::ModelError;
 use crate::graph::Graph;
-use crate::regular_file;
 use external::ExternalFiles;
 use model_file::{LeftOut, ModelFile};
 use proto::ModelProto;
@@ -63,7 +63,7 @@ pub fn load(path: &Path) -> Result<Graph, ModelError> {
         path: path.to_owned(),
         source,
     };
-    let (file, size) = regular_file::open(path).map_err(io)?;
+    let (file, size) = spark_files::open(path).map_err(io)?;
     let too_large = OnnxError::TooLarge {
         what: "the size of the file",
         got: size,
@@ -111,5 +111,7 @@ fn import_model(
         external: ExternalFiles::new(folder),
         budget: Budget::new(bytes.len().saturating_add(CONSTANT_BYTES)),
     };
-    import::import(model, &mut source)
+    let mut graph = import::import(model, &mut source)?;
+    graph.file_bytes = Some(bytes.len().saturating_add(source.external.bytes()));
+    Ok(graph)
 }

@@ -21,6 +21,7 @@ use std::ops::Range;
 
 use super::error::OnnxError;
 use super::wire::{Bytes, Reader, WireValue};
+use crate::budget;
 
 /// Elements of more bytes are left out.
 const LARGE: usize = 4 << 10;
@@ -51,7 +52,7 @@ impl ModelFile {
         let mut model = Self {
             file,
             // A length that lies costs addresses, not memory.
-            bytes: vec![0; size],
+            bytes: budget::zeros(size).ok_or(io::ErrorKind::OutOfMemory)?,
             position: 0,
             left_out: Vec::new(),
             malformed: None,

@@ -268,8 +268,8 @@ pub(super) fn read_sparse_tensor(
     source
         .budget
         .charge("a sparse constant", count * values.dtype().size_bytes())?;
-    let mut dense = Tensor::zeros(values.dtype(), shape)
-        .map_err(|_| fail("its shape has too many elements".to_owned()))?;
+    let mut dense =
+        Tensor::zeros(values.dtype(), shape).map_err(|error| fail(error.to_string()))?;
     macro_rules! scatter {
         ($($variant:ident)*) => {
             match (dense.data_mut(), values.data()) {
@@ -346,7 +346,7 @@ pub(super) fn raw_bytes(tensor: &Tensor) -> Bytes<'_> {
 }
 
 /// A constant as it stands in a file. `name` is empty for parameters of operators.
-pub fn write_tensor<'t>(name: &str, tensor: &'t Tensor) -> TensorProto<'t> {
+pub(crate) fn write_tensor<'t>(name: &str, tensor: &'t Tensor) -> TensorProto<'t> {
     TensorProto {
         dims: tensor.shape().iter().map(|&d| d as i64).collect(),
         data_type: Some(number_of(tensor.dtype())),

@@ -23,24 +23,24 @@ use std::borrow::Cow;
 use super::error::{OnnxError, WireProblem};
 
 /// Most levels of messages within messages; Google's readers allow 100.
-pub const MAX_DEPTH: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Text that borrows the file it was read from, or owns what code made.
-pub type Text<'a> = Cow<'a, str>;
+pub(crate) type Text<'a> = Cow<'a, str>;
 
 /// Bytes that borrow the file they were read from, or own what code made.
-pub type Bytes<'a> = Cow<'a, [u8]>;
+pub(crate) type Bytes<'a> = Cow<'a, [u8]>;
 
 /// Memory that reading may still take beyond the file itself.
 #[derive(Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     left: usize,
     limit: usize,
 }
 
 impl Budget {
     /// A budget of `limit` bytes.
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { left: limit, limit }
     }
 
@@ -49,7 +49,7 @@ impl Budget {
     /// # Errors
     ///
     /// [`OnnxError::Memory`] if that many are not left.
-    pub fn charge(&mut self, what: &'static str, n_bytes: usize) -> Result<(), OnnxError> {
+    pub(crate) fn charge(&mut self, what: &'static str, n_bytes: usize) -> Result<(), OnnxError> {
         match self.left.checked_sub(n_bytes) {
             Some(left) => {
                 self.left = left;
@@ -63,7 +63,7 @@ impl Budget {
     }
 
     /// Adds `n_bytes`: a further file was found that backs them.
-    pub fn extend(&mut self, n_bytes: usize) {
+    pub(crate) fn extend(&mut self, n_bytes: usize) {
         self.left = self.left.saturating_add(n_bytes);
         self.limit = self.limit.saturating_add(n_bytes);
     }
@@ -71,18 +71,18 @@ impl Budget {
 
 /// One field: its number, and what stands there.
 #[derive(Debug, Clone, Copy)]
-pub struct Field<'a> {
+pub(crate) struct Field<'a> {
     /// Number in the message's definition.
-    pub number: u32,
+    pub(crate) number: u32,
     /// Position in the file of the value, behind key and length.
-    pub offset: usize,
+    pub(crate) offset: usize,
     /// The value.
-    pub value: WireValue<'a>,
+    pub(crate) value: WireValue<'a>,
 }
 
 /// The value of a field, by wire type.
 #[derive(Debug, Clone, Copy)]
-pub enum WireValue<'a> {
+pub(crate) enum WireValue<'a> {
     /// Wire type 0.
     Varint(u64),
     /// Wire type 1.
@@ -108,7 +108,7 @@ impl Field<'_> {
 
 /// Walks the fields of one message.
 #[derive(Debug, Clone)]
-pub struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     position: usize,
     base: usize,
@@ -116,7 +116,7 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Over `bytes`, which stand at `base` in the file.
-    pub fn new(bytes: &'a [u8], base: usize) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], base: usize) -> Self {
         Self {
             bytes,
             position: 0,
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Position within the message of the next field.
-    pub fn position(&self) -> usize {
+    pub(crate) fn position(&self) -> usize {
         self.position
     }
 
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// [`OnnxError::Wire`] where the bytes are not a field.
-    pub fn next_field(&mut self) -> Result<Option<Field<'a>>, OnnxError> {
+    pub(crate) fn next_field(&mut self) -> Result<Option<Field<'a>>, OnnxError> {
         if self.position == self.bytes.len() {
             return Ok(None);
         }
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
 }
 
 /// A message: fields that are read one by one and written in the order of their numbers.
-pub trait Message<'a>: Default {
+pub(crate) trait Message<'a>: Default {
     /// What the message is called in error messages.
     const NAME: &'static str;
 
@@ -256,7 +256,7 @@ pub trait Message<'a>: Default {
 }
 
 /// A type that a field of a message can have: how it is read and written.
-pub trait FieldType<'a> {
+pub(crate) trait FieldType<'a> {
     /// Takes in one occurrence.
     ///
     /// # Errors
@@ -278,7 +278,7 @@ pub trait FieldType<'a> {
 
 /// A repeated number in one packed field, the way ONNX stores the elements of tensors.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Packed<T>(pub Vec<T>);
+pub(crate) struct Packed<T>(pub(crate) Vec<T>);
 
 /// A number, and its form on the wire.
 trait Scalar: Copy + PartialEq {

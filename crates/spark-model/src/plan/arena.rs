@@ -25,22 +25,27 @@ struct Life {
 
 /// Result of planning: where each arena buffer starts, and how long the arena is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arena {
+pub(crate) struct Arena {
     /// Per buffer of the plan; `None` for constants and buffers nothing touches.
-    pub offsets: Vec<Option<usize>>,
+    pub(crate) offsets: Vec<Option<usize>>,
     /// Bytes of the whole.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Arena {
     /// Places all arena buffers of `plan`.
     ///
     /// Inputs are alive from the start to their last reader, outputs to the end.
-    pub fn of(plan: &Plan) -> Self {
+    pub(crate) fn of(plan: &Plan) -> Self {
         let lives = lives(plan);
         let mut order: Vec<usize> = (0..lives.len()).filter(|&b| lives[b].is_some()).collect();
+        // What is between two steps may be larger than any value of the graph: an arena that cannot
+        // be counted has `usize::MAX` bytes, which no budget allows.
         let bytes_of = |b: usize| {
-            (plan.buffers[b].len * plan.buffers[b].storage.size_bytes()).next_multiple_of(ALIGNMENT)
+            let buffer = &plan.buffers[b];
+            let bytes = buffer.len.checked_mul(buffer.storage.size_bytes());
+            let whole = bytes.and_then(|bytes| bytes.checked_next_multiple_of(ALIGNMENT));
+            whole.unwrap_or(usize::MAX)
         };
         order.sort_by_key(|&b| (std::cmp::Reverse(bytes_of(b)), b));
         let mut placed: Vec<(usize, usize, Life)> = Vec::new(); // (start, end, life), by start
@@ -49,20 +54,21 @@ impl Arena {
         for b in order {
             let Some(life) = lives[b] else { continue };
             let need = bytes_of(b);
-            let mut start = 0;
+            let mut start = 0usize;
             for &(other_start, other_end, other) in &placed {
                 if other.first > life.last || other.last < life.first {
                     continue;
                 }
-                if start + need <= other_start {
+                if start.saturating_add(need) <= other_start {
                     break;
                 }
                 start = start.max(other_end);
             }
             offsets[b] = Some(start);
-            total = total.max(start + need);
+            let end = start.saturating_add(need);
+            total = total.max(end);
             let at = placed.partition_point(|p| p.0 <= start);
-            placed.insert(at, (start, start + need, life));
+            placed.insert(at, (start, end, life));
         }
         Self {
             offsets,

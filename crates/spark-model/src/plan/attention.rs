@@ -22,7 +22,7 @@ use super::view::{Axis, BufferId, View};
 
 /// What hides scores from the softmax.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Mask {
+pub(crate) enum Mask {
     /// Nothing.
     None,
     /// `[.., m, n]`, added to the scores; unit stride along `n`.
@@ -38,7 +38,7 @@ pub enum Mask {
 
 impl Mask {
     /// What it reads.
-    pub fn view(&self) -> Option<&View> {
+    pub(crate) fn view(&self) -> Option<&View> {
         match self {
             Self::None => None,
             Self::Added(view) | Self::Seen { seen: view, .. } => Some(view),
@@ -60,28 +60,30 @@ impl Mask {
 /// Batch axes are already broadcast. Those of `q`, `k` and the mask may be cut otherwise than
 /// those of `v` and `y`; batches correspond in row-major order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AttentionStep {
+pub(crate) struct AttentionStep {
     /// Queries `[.., m, d]` with unit stride along `d`.
-    pub q: View,
+    pub(crate) q: View,
     /// Keys `[.., n, d]`.
-    pub k: View,
+    pub(crate) k: View,
     /// Values `[.., n, e]`.
-    pub v: View,
+    pub(crate) v: View,
     /// What hides scores.
-    pub mask: Mask,
+    pub(crate) mask: Mask,
     /// Result `[.., m, e]` with unit stride along `e`.
-    pub y: View,
+    pub(crate) y: View,
     /// Factor of the scores, within [`AttentionStep::SCALES`].
-    pub scale: f32,
+    pub(crate) scale: f32,
+    /// Queries whose scores are all minus infinity give zeros; else NaN, as a softmax does.
+    pub(crate) masked: bool,
 }
 
 impl AttentionStep {
     /// Factors of the scores: positive, so that the greatest score stays the greatest, and far
     /// from where f32 ends.
-    pub const SCALES: Range<f32> = 1e-30..1e30;
+    pub(crate) const SCALES: Range<f32> = 1e-30..1e30;
 
     /// Extents `[m, n, d, e]`: queries, keys, and their and the values' width.
-    pub fn extents(&self) -> [usize; 4] {
+    pub(crate) fn extents(&self) -> [usize; 4] {
         let last = |view: &View, from_end: usize| view.axes[view.rank() - from_end].extent;
         [
             last(&self.q, 2),
@@ -92,7 +94,7 @@ impl AttentionStep {
     }
 
     /// Batches times heads.
-    pub fn batches(&self) -> usize {
+    pub(crate) fn batches(&self) -> usize {
         let batch = &self.y.axes[..self.y.rank() - 2];
         batch.iter().map(|axis| axis.extent).product()
     }
@@ -188,6 +190,7 @@ impl Group {
                 mask: effect.mask,
                 y,
                 scale,
+                masked: softmax.masked,
             },
             steps: Members { last, all },
         })

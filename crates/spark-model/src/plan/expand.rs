@@ -18,7 +18,7 @@ const SMALL: usize = 8 << 10;
 impl Plan {
     /// Whether step `index` is a product or convolution whose result nothing but the depthwise
     /// convolution at `index + 1` reads, and is more than the nearest cache holds.
-    pub fn expands(&self, index: usize) -> bool {
+    pub(crate) fn expands(&self, index: usize) -> bool {
         let (Some(expand), Some(next)) = (self.steps.get(index), self.steps.get(index + 1)) else {
             return false;
         };

@@ -18,8 +18,10 @@
 
 mod arena;
 mod attention;
+mod budget;
 mod describe;
 mod expand;
+mod held;
 mod lower;
 mod patterns;
 mod pointwise;
@@ -29,13 +31,13 @@ mod traffic;
 mod view;
 mod weights;
 
-pub use arena::Arena;
-pub use attention::{AttentionStep, Mask};
-pub use lower::lower;
-pub use pointwise::{Instruction, PointOp, Program, RegisterKind};
-pub use steps::*;
-pub use view::{Axis, BufferId, MAX_RANK, View};
-pub use weights::{WeightOrder, Weights};
+pub(crate) use arena::Arena;
+pub(crate) use attention::{AttentionStep, Mask};
+pub(crate) use lower::lower;
+pub(crate) use pointwise::{Instruction, PointOp, RegisterKind};
+pub(crate) use steps::*;
+pub(crate) use view::{Axis, BufferId, MAX_RANK, View};
+pub(crate) use weights::{WeightOrder, Weights};
 
 use std::sync::Arc;
 
@@ -44,7 +46,7 @@ use crate::tensor::DType;
 /// How elements are held while running. Floats, booleans and 8-bit integers are
 /// exact in f32; wider integers are held as i64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Storage {
+pub(crate) enum Storage {
     /// f32.
     F32,
     /// i64.
@@ -53,7 +55,7 @@ pub enum Storage {
 
 impl Storage {
     /// How elements of `dtype` are held. `f64` is held as f32, which lowering logs.
-    pub fn of(dtype: DType) -> Self {
+    pub(crate) fn of(dtype: DType) -> Self {
         match dtype {
             DType::F32
             | DType::F64
@@ -67,7 +69,7 @@ impl Storage {
     }
 
     /// Bytes one element takes.
-    pub const fn size_bytes(self) -> usize {
+    pub(crate) const fn size_bytes(self) -> usize {
         match self {
             Self::F32 => 4,
             Self::I64 => 8,
@@ -77,7 +79,7 @@ impl Storage {
 
 /// Elements known at load.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ConstantData {
+pub(crate) enum ConstantData {
     /// Held as f32.
     F32(Arc<Vec<f32>>),
     /// Held as i64.
@@ -86,7 +88,7 @@ pub enum ConstantData {
 
 /// Where a buffer's elements are.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Place {
+pub(crate) enum Place {
     /// In the arena, `offset_bytes` from its start; a multiple of 64.
     Arena {
         /// Bytes from the start of the arena.
@@ -98,55 +100,57 @@ pub enum Place {
 
 /// A run of elements of one type.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     /// Element type.
-    pub storage: Storage,
+    pub(crate) storage: Storage,
     /// Number of elements.
-    pub len: usize,
+    pub(crate) len: usize,
     /// Where they are.
-    pub place: Place,
+    pub(crate) place: Place,
 }
 
 /// A named tensor at the plan's edge.
 #[derive(Debug, Clone)]
-pub struct Port {
+pub(crate) struct Port {
     /// Name in the model.
-    pub name: String,
+    pub(crate) name: String,
     /// Element type in the model; the edge converts.
-    pub dtype: DType,
+    pub(crate) dtype: DType,
     /// Shape in the model.
-    pub shape: Vec<usize>,
+    pub(crate) shape: Vec<usize>,
     /// Where it is held.
-    pub view: View,
+    pub(crate) view: View,
 }
 
 /// One step with the node it came from.
 #[derive(Debug, Clone)]
-pub struct PlannedStep {
+pub(crate) struct PlannedStep {
     /// Name of the (last) node lowered into this step.
-    pub name: String,
+    pub(crate) name: String,
     /// What to do.
-    pub step: Step,
+    pub(crate) step: Step,
 }
 
 /// A network lowered for one set of shapes.
 #[derive(Debug, Clone, Default)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// All buffers.
-    pub buffers: Vec<Buffer>,
+    pub(crate) buffers: Vec<Buffer>,
     /// In execution order.
-    pub steps: Vec<PlannedStep>,
+    pub(crate) steps: Vec<PlannedStep>,
     /// What the caller provides.
-    pub inputs: Vec<Port>,
+    pub(crate) inputs: Vec<Port>,
     /// What the caller gets.
-    pub outputs: Vec<Port>,
+    pub(crate) outputs: Vec<Port>,
     /// Bytes of the arena.
-    pub arena_bytes: usize,
+    pub(crate) arena_bytes: usize,
+    /// Bytes that running it may take in all.
+    pub(crate) budget_bytes: usize,
 }
 
 impl Plan {
     /// Bytes of all constants, weights included, in the storage steps read them from.
-    pub fn constant_bytes(&self) -> usize {
+    pub(crate) fn constant_bytes(&self) -> usize {
         let buffers = self.buffers.iter().map(|b| match b.place {
             Place::Constant(_) => b.len * b.storage.size_bytes(),
             Place::Arena { .. } => 0,

@@ -5,6 +5,7 @@
 //! x * hard_sigmoid(x), x * clip(x + 3, 0, 6) / 6         HardSwish
 //! x / 2 * (1 + erf(x / sqrt 2)), in any order            Gelu
 //! (x - mean(x)) / sqrt(mean((x - mean(x))^2) + e) ...    LayerNormalization
+//! max(x) == -infinity ? 0 : softmax(x)                   MaskedSoftmax
 //! ```
 //!
 //! Exporters of older operator sets write these out. One operator folds into the
@@ -39,7 +40,8 @@ fn first_found(graph: &StaticGraph, from: usize) -> Option<(usize, Found)> {
         let found = swish(&view, at)
             .or_else(|| hard_swish(&view, at))
             .or_else(|| gelu(&view, at))
-            .or_else(|| layer_norm(&view, at))?;
+            .or_else(|| layer_norm(&view, at))
+            .or_else(|| masked_softmax(&view, at))?;
         Some((at, found))
     })
 }
@@ -298,13 +300,41 @@ fn normalised(view: &Neighbours<'_>, quotient: &Node) -> Option<(ValueId, usize,
     (averaged == x && mean_axis == axis && is_float(view, x)).then_some((x, axis, epsilon))
 }
 
+/// Rows of which all is minus infinity are set to zero behind a softmax along the last axis.
+fn masked_softmax(view: &Neighbours<'_>, at: usize) -> Option<Found> {
+    let node = &view.graph.nodes[at];
+    (node.op == Op::Where).then_some(())?;
+    let [Some(hidden), Some(zero), Some(weights)] = node.inputs[..] else {
+        return None;
+    };
+    (view.scalar(zero)? == 0.0).then_some(())?;
+    let (greatest, least) = view.with_scalar(view.maker(hidden, 1)?, Binary::Equal)?;
+    (least == f64::NEG_INFINITY).then_some(())?;
+    let (x, axis) = reduced_last(view, greatest, ReduceKind::Max)?;
+    let softmax = view.maker(weights, 1)?;
+    let Op::Softmax(params) = softmax.op else {
+        return None;
+    };
+    let last = view.graph.value(x).ty.shape.len().checked_sub(1)?;
+    let along_last = [-1, last as i64].contains(&params.axis) && axis == last && !params.log;
+    (along_last && first_operand(softmax)? == x).then(|| Found {
+        op: Op::MaskedSoftmax,
+        inputs: vec![Some(x)],
+    })
+}
+
 /// Operand and first axis of a mean over the last axes that keeps them.
 fn mean_of(view: &Neighbours<'_>, id: ValueId) -> Option<(ValueId, usize)> {
+    reduced_last(view, id, ReduceKind::Mean)
+}
+
+/// Operand and first axis of a reduction over the last axes that keeps them.
+fn reduced_last(view: &Neighbours<'_>, id: ValueId, kind: ReduceKind) -> Option<(ValueId, usize)> {
     let node = view.maker(id, 1)?;
     let Op::Reduce(params) = node.op else {
         return None;
     };
-    (params.kind == ReduceKind::Mean && params.keep_dims).then_some(())?;
+    (params.kind == kind && params.keep_dims).then_some(())?;
     let x = first_operand(node)?;
     let rank = view.graph.value(x).ty.shape.len();
     let axes: Option<Arc<Tensor>> = node

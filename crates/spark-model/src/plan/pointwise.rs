@@ -13,7 +13,7 @@ use crate::graph::Unary;
 /// What the elements of a register are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after the element type")]
-pub enum RegisterKind {
+pub(crate) enum RegisterKind {
     F32,
     I64,
 }
@@ -21,7 +21,7 @@ pub enum RegisterKind {
 /// One operation on registers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[allow(missing_docs, reason = "each is the operation of that name")]
-pub enum PointOp {
+pub(crate) enum PointOp {
     /// Operand number.
     Load(u16),
     /// The same f32 everywhere.
@@ -32,12 +32,13 @@ pub enum PointOp {
     Add,
     Sub,
     Mul,
-    /// Floats divide; i64 truncates towards zero, and by zero gives zero.
+    /// Floats divide; i64 truncates towards zero and wraps, and by zero is an error.
     Div,
+    /// i64 wraps; the negative power of zero is an error.
     Pow,
-    /// C's `fmod`.
+    /// C's `fmod`; of an i64 by zero an error.
     RemainderTruncated,
-    /// Sign of the divisor.
+    /// Sign of the divisor; of an i64 by zero an error.
     RemainderFloored,
     PRelu,
     And,
@@ -60,10 +61,17 @@ pub enum PointOp {
     Select,
     /// i64 to f32, rounded to nearest even.
     ToF32,
+    /// The same of the bits of a u64.
+    U64ToF32,
     /// f32 to i64, truncated towards zero, saturated, NaN to 0.
     ToI64,
-    /// Towards zero, stays f32.
-    Truncate,
+    /// f32 to the bits of a u64, truncated towards zero, saturated, NaN to 0.
+    ToU64,
+    /// An i64 to the nearest end of the range of an integer of that width, where it is outside.
+    Saturate {
+        bits: u8,
+        signed: bool,
+    },
     /// `x != 0` as 0 or 1.
     ToBool,
     /// Through IEEE half precision, to nearest even.
@@ -79,26 +87,39 @@ pub enum PointOp {
 
 /// One instruction: `registers[to] = op(registers[args])`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Instruction {
+pub(crate) struct Instruction {
     /// The operation.
-    pub op: PointOp,
+    pub(crate) op: PointOp,
     /// Operand registers; those the operation does not have are 0.
-    pub args: [u16; 3],
+    pub(crate) args: [u16; 3],
     /// Result register; never one of the operands.
-    pub to: u16,
+    pub(crate) to: u16,
     /// Element type of the operands (of the result where there is none).
-    pub kind: RegisterKind,
+    pub(crate) kind: RegisterKind,
 }
 
 /// A straight-line program.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Program {
+pub(crate) struct Program {
     /// In execution order.
-    pub instructions: Vec<Instruction>,
+    pub(crate) instructions: Vec<Instruction>,
     /// Registers needed.
-    pub n_registers: usize,
+    pub(crate) n_registers: usize,
     /// Register holding the result at the end.
-    pub result: u16,
+    pub(crate) result: u16,
+    /// The instructions on integers that a zero may stop, and the nodes that they come from.
+    pub(crate) divisions: Vec<Division>,
+}
+
+/// An instruction that has no result for some integers: one divided by zero.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Division {
+    /// Position in the program.
+    pub(crate) instruction: u16,
+    /// Name of the node.
+    pub(crate) node: String,
+    /// Name of its operator.
+    pub(crate) op: &'static str,
 }
 
 /// One operation of an [`Expression`], in static single assignment: operand `i` is node `args[i]`.
@@ -117,6 +138,8 @@ pub(crate) struct ExpressionNode {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Expression {
     pub(crate) nodes: Vec<ExpressionNode>,
+    /// The operations on integers that a zero may stop.
+    pub(crate) divisions: Vec<Division>,
 }
 
 impl Expression {
@@ -129,11 +152,12 @@ impl Expression {
             _ => RegisterKind::F32,
         };
         let kind = match op {
-            PointOp::ToI64 => RegisterKind::I64,
+            PointOp::ToI64 | PointOp::ToU64 => RegisterKind::I64,
             PointOp::Equal
             | PointOp::Less
             | PointOp::LessOrEqual
             | PointOp::ToF32
+            | PointOp::U64ToF32
             | PointOp::ToBool => RegisterKind::F32,
             _ => from,
         };
@@ -147,6 +171,22 @@ impl Expression {
             kind,
         });
         (self.nodes.len() - 1) as u16
+    }
+
+    /// Appends an operation on two integers that a zero may stop, and notes whose it is.
+    pub(crate) fn push_division(
+        &mut self,
+        op: PointOp,
+        args: &[u16],
+        node: (&str, &'static str),
+    ) -> u16 {
+        let at = self.push(op, args);
+        self.divisions.push(Division {
+            instruction: at,
+            node: node.0.to_owned(),
+            op: node.1,
+        });
+        at
     }
 
     /// Appends a load of operand `input`.
@@ -179,6 +219,11 @@ impl Expression {
             }
             self.nodes.push(node);
         }
+        let moved = other.divisions.iter().cloned().map(|mut division| {
+            division.instruction += base;
+            division
+        });
+        self.divisions.extend(moved);
         (self.nodes.len() - 1) as u16
     }
 
@@ -226,6 +271,7 @@ impl Expression {
             instructions,
             n_registers: n_registers as usize,
             result: register_of.last().copied().unwrap_or(0),
+            divisions: self.divisions.clone(),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::graph::{
 
 /// A function applied to every result of a product before it is stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Activation {
+pub(crate) enum Activation {
     /// Nothing.
     None,
     /// `min(max(x, low), high)`; ReLU is `(0, inf)`.
@@ -33,15 +33,15 @@ pub enum Activation {
 /// What happens to a product's results before they are stored:
 /// `activation(product + bias + residual)` or `activation(product + bias) + residual`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Epilogue {
+pub(crate) struct Epilogue {
     /// One value per output channel.
-    pub bias: Option<Arc<Vec<f32>>>,
+    pub(crate) bias: Option<Arc<Vec<f32>>>,
     /// A tensor of the result's shape with unit stride along its channels.
-    pub residual: Option<View>,
+    pub(crate) residual: Option<View>,
     /// Whether the activation comes after the residual.
-    pub residual_first: bool,
+    pub(crate) residual_first: bool,
     /// The function.
-    pub activation: Activation,
+    pub(crate) activation: Activation,
 }
 
 impl Default for Epilogue {
@@ -57,127 +57,129 @@ impl Default for Epilogue {
 
 /// How a two-dimensional window moves over an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub(crate) struct Window {
     /// Extent, height then width.
-    pub kernel: [usize; 2],
+    pub(crate) kernel: [usize; 2],
     /// Step.
-    pub stride: [usize; 2],
+    pub(crate) stride: [usize; 2],
     /// Step between taps.
-    pub dilation: [usize; 2],
+    pub(crate) dilation: [usize; 2],
     /// Border before the first row and column.
-    pub pad: [usize; 2],
+    pub(crate) pad: [usize; 2],
 }
 
 /// Convolution, plain or transposed. `x` and `y` are `[n, c, h, w]` with unit channel stride.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ConvStep {
+pub(crate) struct ConvStep {
     /// Image.
-    pub x: View,
+    pub(crate) x: View,
     /// Result.
-    pub y: View,
+    pub(crate) y: View,
     /// Weights, taps in row-major order of the window.
-    pub weights: Weights,
+    pub(crate) weights: Weights,
     /// Geometry.
-    pub window: Window,
+    pub(crate) window: Window,
     /// Whether the window is turned round (transposed convolution).
-    pub transposed: bool,
+    pub(crate) transposed: bool,
     /// After the product.
-    pub epilogue: Epilogue,
+    pub(crate) epilogue: Epilogue,
 }
 
 /// `y[m, n] = x[m, k] w[k, n]`, one weight matrix known at load. `x` is `[m, k]` and
 /// `y` `[m, n]`, both with unit stride along the last axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LinearStep {
+pub(crate) struct LinearStep {
     /// Rows.
-    pub x: View,
+    pub(crate) x: View,
     /// Result.
-    pub y: View,
+    pub(crate) y: View,
     /// One tap, one group.
-    pub weights: Weights,
+    pub(crate) weights: Weights,
     /// After the product.
-    pub epilogue: Epilogue,
+    pub(crate) epilogue: Epilogue,
 }
 
 /// `y[b, m, n] = scale * a[b, m, k] b[b, k, n]` for every batch index. `a` has unit stride
 /// along `k`, `y` along `n`; `b` any strides. Operands have the same rank, and batch axes are
 /// already broadcast.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MatMulStep {
+pub(crate) struct MatMulStep {
     /// First operand.
-    pub a: View,
+    pub(crate) a: View,
     /// Second operand.
-    pub b: View,
+    pub(crate) b: View,
     /// Result.
-    pub y: View,
+    pub(crate) y: View,
     /// Factor of the product.
-    pub scale: f32,
+    pub(crate) scale: f32,
 }
 
 /// Windowed maximum or average of `[n, c, h, w]` with unit channel stride.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PoolStep {
+pub(crate) struct PoolStep {
     /// Image.
-    pub x: View,
+    pub(crate) x: View,
     /// Result.
-    pub y: View,
+    pub(crate) y: View,
     /// Maximum or average.
-    pub kind: PoolKind,
+    pub(crate) kind: PoolKind,
     /// Geometry.
-    pub window: Window,
+    pub(crate) window: Window,
     /// Border after the last row and column, which counts in averages that count padding.
-    pub pad_end: [usize; 2],
+    pub(crate) pad_end: [usize; 2],
     /// Whether padded elements count in an average.
-    pub count_include_pad: bool,
+    pub(crate) count_include_pad: bool,
 }
 
 /// Element-wise program over broadcast operands.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PointwiseStep {
+pub(crate) struct PointwiseStep {
     /// Operands, already broadcast to the result's shape.
-    pub inputs: Vec<View>,
+    pub(crate) inputs: Vec<View>,
     /// Result; dense, and may be the very view of an operand.
-    pub y: View,
+    pub(crate) y: View,
     /// What to compute.
-    pub program: Program,
+    pub(crate) program: Program,
 }
 
 /// Reduction over some axes of `x`; `y` has those axes with extent 1.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReduceStep {
+pub(crate) struct ReduceStep {
     /// Operand.
-    pub x: View,
+    pub(crate) x: View,
     /// Result, of the same rank.
-    pub y: View,
+    pub(crate) y: View,
     /// What is taken.
-    pub kind: ReduceKind,
+    pub(crate) kind: ReduceKind,
 }
 
 /// Position of the extreme value along an axis; `y` is i64 with that axis of extent 1.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ArgReduceStep {
+pub(crate) struct ArgReduceStep {
     /// Operand.
-    pub x: View,
+    pub(crate) x: View,
     /// Result, of the same rank.
-    pub y: View,
+    pub(crate) y: View,
     /// Which extreme; `axis` is not negative.
-    pub params: ArgReduce,
+    pub(crate) params: ArgReduce,
 }
 
 /// Softmax over the last axis of rows `[rows, width]` with unit stride along it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SoftmaxStep {
+pub(crate) struct SoftmaxStep {
     /// Operand.
-    pub x: View,
+    pub(crate) x: View,
     /// Result; may be the very view of the operand.
-    pub y: View,
+    pub(crate) y: View,
     /// The logarithm of it.
-    pub log: bool,
+    pub(crate) log: bool,
+    /// Rows of nothing but minus infinity give zeros; else NaN, as the formula does.
+    pub(crate) masked: bool,
 }
 
 /// Which statistics a normalisation uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NormKind {
+pub(crate) enum NormKind {
     /// Mean and variance.
     MeanVariance,
     /// Mean square only.
@@ -186,207 +188,207 @@ pub enum NormKind {
 
 /// Normalisation of every row of `[rows, width]`, then `* scale + bias` along the width.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NormStep {
+pub(crate) struct NormStep {
     /// Operand, unit stride along the width.
-    pub x: View,
+    pub(crate) x: View,
     /// Result, unit stride along the width.
-    pub y: View,
+    pub(crate) y: View,
     /// `[width]`, row-major.
-    pub scale: Option<View>,
+    pub(crate) scale: Option<View>,
     /// `[width]`, row-major.
-    pub bias: Option<View>,
+    pub(crate) bias: Option<View>,
     /// Statistics.
-    pub kind: NormKind,
+    pub(crate) kind: NormKind,
     /// Added to the variance or mean square.
-    pub epsilon: f32,
+    pub(crate) epsilon: f32,
 }
 
 /// Normalisation of `[n, c, positions]` per sample and group of channels, then per channel
 /// `* scale + bias`. `x` and `y` have any strides.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GroupNormStep {
+pub(crate) struct GroupNormStep {
     /// Operand.
-    pub x: View,
+    pub(crate) x: View,
     /// Result.
-    pub y: View,
+    pub(crate) y: View,
     /// `[c]`.
-    pub scale: View,
+    pub(crate) scale: View,
     /// `[c]`.
-    pub bias: View,
+    pub(crate) bias: View,
     /// Groups; as many as channels for instance normalisation.
-    pub groups: usize,
+    pub(crate) groups: usize,
     /// Added to the variance.
-    pub epsilon: f32,
+    pub(crate) epsilon: f32,
 }
 
 /// Indexing along one axis: `y[.., i, ..] = x[.., index[i], ..]`, negative indices counting
 /// from the end. `x` is `[outer, extent, inner]`, `index` `[count]`, `y` `[outer, count, inner]`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GatherStep {
+pub(crate) struct GatherStep {
     /// Operand.
-    pub x: View,
+    pub(crate) x: View,
     /// i64.
-    pub index: View,
+    pub(crate) index: View,
     /// Result.
-    pub y: View,
+    pub(crate) y: View,
 }
 
 /// `y[i...] = x[i... with index[i...] along axis]`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GatherElementsStep {
+pub(crate) struct GatherElementsStep {
     /// Operand.
-    pub x: View,
+    pub(crate) x: View,
     /// i64, of the result's shape.
-    pub index: View,
+    pub(crate) index: View,
     /// Result.
-    pub y: View,
+    pub(crate) y: View,
     /// Axis indexed.
-    pub axis: usize,
+    pub(crate) axis: usize,
 }
 
 /// Index tuples along the last axis of `index`; see ONNX GatherND. `y`'s axes are the batch and
 /// index axes, then what remains of `x`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GatherNdStep {
+pub(crate) struct GatherNdStep {
     /// Operand.
-    pub x: View,
+    pub(crate) x: View,
     /// i64.
-    pub index: View,
+    pub(crate) index: View,
     /// Result.
-    pub y: View,
+    pub(crate) y: View,
     /// Leading axes shared.
-    pub batch_dims: usize,
+    pub(crate) batch_dims: usize,
 }
 
 /// Writes `updates` into `y`, which already holds the operand.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ScatterElementsStep {
+pub(crate) struct ScatterElementsStep {
     /// i64.
-    pub index: View,
+    pub(crate) index: View,
     /// Same shape as `index`.
-    pub updates: View,
+    pub(crate) updates: View,
     /// Written in place.
-    pub y: View,
+    pub(crate) y: View,
     /// Axis indexed.
-    pub axis: usize,
+    pub(crate) axis: usize,
     /// How an update meets what is there.
-    pub reduction: ScatterReduction,
+    pub(crate) reduction: ScatterReduction,
 }
 
 /// Writes blocks of `updates` into `y`, which already holds the operand; see ONNX ScatterND.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ScatterNdStep {
+pub(crate) struct ScatterNdStep {
     /// i64.
-    pub index: View,
+    pub(crate) index: View,
     /// Blocks.
-    pub updates: View,
+    pub(crate) updates: View,
     /// Written in place.
-    pub y: View,
+    pub(crate) y: View,
     /// How an update meets what is there.
-    pub reduction: ScatterReduction,
+    pub(crate) reduction: ScatterReduction,
 }
 
 /// Weighted sums of positions along one axis:
 /// `y[.., o, ..] = sum over t of weight[o, t] * x[.., index[o, t], ..]`.
 /// Interpolation, padding by reflection or edge, and nearest-neighbour resizing are all this.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ResampleStep {
+pub(crate) struct ResampleStep {
     /// Operand.
-    pub x: View,
+    pub(crate) x: View,
     /// Result; equal to `x` in every other axis.
-    pub y: View,
+    pub(crate) y: View,
     /// The axis.
-    pub axis: usize,
+    pub(crate) axis: usize,
     /// Positions per result.
-    pub taps: usize,
+    pub(crate) taps: usize,
     /// `[extent of y][taps]`.
-    pub index: Arc<Vec<u32>>,
+    pub(crate) index: Arc<Vec<u32>>,
     /// `[extent of y][taps]`; `None` means all ones with one tap (a plain copy).
-    pub weight: Option<Arc<Vec<f32>>>,
+    pub(crate) weight: Option<Arc<Vec<f32>>>,
 }
 
 /// Samples `[n, c, h, w]` at `grid` `[n, oh, ow, 2]` (x then y, in -1..1).
 #[derive(Debug, Clone, PartialEq)]
-pub struct GridSampleStep {
+pub(crate) struct GridSampleStep {
     /// Image.
-    pub x: View,
+    pub(crate) x: View,
     /// Coordinates.
-    pub grid: View,
+    pub(crate) grid: View,
     /// Result.
-    pub y: View,
+    pub(crate) y: View,
     /// Interpolation.
-    pub mode: Interpolation,
+    pub(crate) mode: Interpolation,
     /// What lies outside.
-    pub padding: GridPadding,
+    pub(crate) padding: GridPadding,
     /// Whether -1 and 1 are corner centres.
-    pub align_corners: bool,
+    pub(crate) align_corners: bool,
 }
 
 /// Running sum along an axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CumSumStep {
+pub(crate) struct CumSumStep {
     /// Operand.
-    pub x: View,
+    pub(crate) x: View,
     /// Result.
-    pub y: View,
+    pub(crate) y: View,
     /// The axis.
-    pub axis: usize,
+    pub(crate) axis: usize,
     /// Leave the element itself out.
-    pub exclusive: bool,
+    pub(crate) exclusive: bool,
     /// From the end.
-    pub reverse: bool,
+    pub(crate) reverse: bool,
 }
 
 /// The `k` extreme values along an axis, ordered, first positions winning ties.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TopKStep {
+pub(crate) struct TopKStep {
     /// Operand.
-    pub x: View,
+    pub(crate) x: View,
     /// Values, if wanted.
-    pub values: Option<View>,
+    pub(crate) values: Option<View>,
     /// i64 positions, if wanted.
-    pub indices: Option<View>,
+    pub(crate) indices: Option<View>,
     /// The axis.
-    pub axis: usize,
+    pub(crate) axis: usize,
     /// Largest or smallest.
-    pub largest: bool,
+    pub(crate) largest: bool,
 }
 
 /// A recurrent network over `[time, batch, in]`, one direction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RecurrentStep {
+pub(crate) struct RecurrentStep {
     /// Sequence `[time, batch, in]`.
-    pub x: View,
+    pub(crate) x: View,
     /// Input weights, one tap: `[in][gates * hidden]`.
-    pub w: Weights,
+    pub(crate) w: Weights,
     /// Recurrent weights, one tap: `[hidden][gates * hidden]`.
-    pub r: Weights,
+    pub(crate) r: Weights,
     /// Input bias `[gates * hidden]`.
-    pub w_bias: Arc<Vec<f32>>,
+    pub(crate) w_bias: Arc<Vec<f32>>,
     /// Recurrent bias `[gates * hidden]`.
-    pub r_bias: Arc<Vec<f32>>,
+    pub(crate) r_bias: Arc<Vec<f32>>,
     /// Peephole weights `[3 * hidden]` of an LSTM.
-    pub peephole: Option<Arc<Vec<f32>>>,
+    pub(crate) peephole: Option<Arc<Vec<f32>>>,
     /// First state `[batch, hidden]`; zeros where left out.
-    pub h0: Option<View>,
+    pub(crate) h0: Option<View>,
     /// First cell `[batch, hidden]`; zeros where left out.
-    pub c0: Option<View>,
+    pub(crate) c0: Option<View>,
     /// All states `[time, batch, hidden]`, if wanted.
-    pub y: Option<View>,
+    pub(crate) y: Option<View>,
     /// Last state `[batch, hidden]`, dense.
-    pub h: View,
+    pub(crate) h: View,
     /// Last cell `[batch, hidden]`, dense.
-    pub c: Option<View>,
+    pub(crate) c: Option<View>,
     /// Gates of every time step, `[time * batch, gates * hidden]`, scratch.
-    pub gates: View,
+    pub(crate) gates: View,
     /// Recurrent product of one time step, `[batch, gates * hidden]`, scratch.
-    pub recurrent: View,
+    pub(crate) recurrent: View,
     /// Cell.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
     /// Forward or reverse.
-    pub direction: Direction,
+    pub(crate) direction: Direction,
     /// Activations of this direction in ONNX's order.
-    pub activations: [Unary; 3],
+    pub(crate) activations: [Unary; 3],
 }
 
 /// One step.
@@ -396,7 +398,7 @@ pub struct RecurrentStep {
     missing_docs,
     reason = "each variant is described at the struct it holds"
 )]
-pub enum Step {
+pub(crate) enum Step {
     Conv(ConvStep),
     Linear(LinearStep),
     MatMul(MatMulStep),
@@ -432,7 +434,7 @@ pub enum Step {
 
 impl Step {
     /// Short name for reports.
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Conv(c) if c.transposed => "conv_transpose",
             Self::Conv(c) if c.is_depthwise() => "depthwise",
@@ -463,12 +465,12 @@ impl Step {
     }
 
     /// Shapes, geometry and what was fused, in one line for people.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         super::describe::describe(self)
     }
 
     /// Bytes of the weights and biases this step holds, as f32.
-    pub fn weight_bytes(&self) -> usize {
+    pub(crate) fn weight_bytes(&self) -> usize {
         let bias = |e: &Epilogue| e.bias.as_ref().map_or(0, |b| b.len());
         4 * match self {
             Self::Conv(c) => c.weights.len() + bias(&c.epilogue),
@@ -482,6 +484,15 @@ impl Step {
             }
             _ => 0,
         }
+    }
+
+    /// Bytes of positions and weights made when the step was.
+    pub(crate) fn table_bytes(&self) -> usize {
+        let Self::Resample(step) = self else {
+            return 0;
+        };
+        let weights = step.weight.as_ref().map_or(0, |weights| weights.len());
+        (step.index.len() + weights).saturating_mul(4)
     }
 
     /// Drops weights, once an executor holds packed copies.
@@ -499,7 +510,7 @@ impl Step {
     }
 
     /// Multiply-accumulate operations of the products in this step.
-    pub fn macs(&self) -> u64 {
+    pub(crate) fn macs(&self) -> u64 {
         match self {
             Self::Conv(c) if c.transposed => {
                 (c.x.len() * c.weights.taps * c.weights.out_per_group) as u64
@@ -517,7 +528,7 @@ impl Step {
     }
 
     /// Views read; `views_written` of a scatter are read as well.
-    pub fn views_read(&self) -> Vec<&View> {
+    pub(crate) fn views_read(&self) -> Vec<&View> {
         let mut views = Vec::new();
         match self {
             Self::Conv(s) => {
@@ -565,7 +576,7 @@ impl Step {
     }
 
     /// Calls `f` with every view of the step.
-    pub fn for_each_view_mut(&mut self, mut f: impl FnMut(&mut View)) {
+    pub(crate) fn for_each_view_mut(&mut self, mut f: impl FnMut(&mut View)) {
         match self {
             Self::Conv(ConvStep { x, y, epilogue, .. })
             | Self::Linear(LinearStep { x, y, epilogue, .. }) => {
@@ -626,7 +637,7 @@ impl Step {
     }
 
     /// Views written, scratch included.
-    pub fn views_written(&self) -> Vec<&View> {
+    pub(crate) fn views_written(&self) -> Vec<&View> {
         match self {
             Self::Conv(s) => vec![&s.y],
             Self::Linear(s) => vec![&s.y],
@@ -661,7 +672,7 @@ impl Step {
 
 impl ConvStep {
     /// Whether every channel sees only itself.
-    pub fn is_depthwise(&self) -> bool {
+    pub(crate) fn is_depthwise(&self) -> bool {
         !self.transposed
             && self.weights.groups > 1
             && self.weights.in_per_group == 1

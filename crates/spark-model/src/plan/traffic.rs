@@ -13,7 +13,7 @@ use super::{Buffer, Plan};
 
 impl Plan {
     /// Bytes step `index` reads and writes, weights not counted.
-    pub fn step_bytes(&self, index: usize) -> u64 {
+    pub(crate) fn step_bytes(&self, index: usize) -> u64 {
         let step: &Step = &self.steps[index].step;
         let views = step.views_read().into_iter().chain(step.views_written());
         views.map(|view| bytes(&self.buffers, view)).sum()

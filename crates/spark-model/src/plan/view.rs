@@ -9,35 +9,35 @@
 //! (broadcast) or negative (reversed).
 
 /// Most axes a tensor of a plan may have.
-pub const MAX_RANK: usize = 8;
+pub(crate) const MAX_RANK: usize = 8;
 
 /// Position of a buffer in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BufferId(pub usize);
+pub(crate) struct BufferId(pub usize);
 
 /// One axis of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// Number of positions.
-    pub extent: usize,
+    pub(crate) extent: usize,
     /// Elements from one to the next.
-    pub stride: isize,
+    pub(crate) stride: isize,
 }
 
 /// Some elements of a buffer in some order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
+pub(crate) struct View {
     /// The buffer.
-    pub buffer: BufferId,
+    pub(crate) buffer: BufferId,
     /// Element of the buffer where every index is zero.
-    pub offset: usize,
+    pub(crate) offset: usize,
     /// Axes in the model's order; empty for a scalar.
-    pub axes: Vec<Axis>,
+    pub(crate) axes: Vec<Axis>,
 }
 
 impl View {
     /// A dense view of `shape` whose axes lie in memory in `order`, outermost first.
-    pub fn dense(buffer: BufferId, shape: &[usize], order: &[usize]) -> Self {
+    pub(crate) fn dense(buffer: BufferId, shape: &[usize], order: &[usize]) -> Self {
         let mut axes = vec![
             Axis {
                 extent: 1,
@@ -61,28 +61,28 @@ impl View {
     }
 
     /// Number of axes.
-    pub fn rank(&self) -> usize {
+    pub(crate) fn rank(&self) -> usize {
         self.axes.len()
     }
 
     /// Extents.
-    pub fn shape(&self) -> Vec<usize> {
+    pub(crate) fn shape(&self) -> Vec<usize> {
         self.axes.iter().map(|a| a.extent).collect()
     }
 
     /// Number of elements.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.axes.iter().map(|a| a.extent).product()
     }
 
     /// Whether there are no elements.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Whether the elements lie side by side with the axes in `order`, outermost
     /// first. Strides of axes of extent 1 do not matter.
-    pub fn is_dense_in(&self, order: &[usize]) -> bool {
+    pub(crate) fn is_dense_in(&self, order: &[usize]) -> bool {
         let mut stride = 1isize;
         for &axis in order.iter().rev() {
             let a = self.axes[axis];
@@ -95,13 +95,13 @@ impl View {
     }
 
     /// Whether the elements lie side by side in row-major order.
-    pub fn is_row_major(&self) -> bool {
+    pub(crate) fn is_row_major(&self) -> bool {
         self.is_dense_in(&(0..self.rank()).collect::<Vec<_>>())
     }
 
     /// Axes from the widest stride to the narrowest; equal strides keep their order
     /// and axes of extent 1 or stride 0 stay where the model has them, counted outermost.
-    pub fn memory_order(&self) -> Vec<usize> {
+    pub(crate) fn memory_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.rank()).collect();
         let key = |&axis: &usize| {
             let a = self.axes[axis];
@@ -116,7 +116,7 @@ impl View {
     }
 
     /// The same elements under `shape`, if strides can say so without a copy.
-    pub fn reshaped(&self, shape: &[usize]) -> Option<Self> {
+    pub(crate) fn reshaped(&self, shape: &[usize]) -> Option<Self> {
         if self.is_empty() {
             let order: Vec<usize> = (0..shape.len()).collect();
             return Some(Self {
@@ -177,7 +177,7 @@ impl View {
     }
 
     /// Axes in another order: output axis `i` is axis `perm[i]`.
-    pub fn permuted(&self, perm: &[usize]) -> Self {
+    pub(crate) fn permuted(&self, perm: &[usize]) -> Self {
         Self {
             buffer: self.buffer,
             offset: self.offset,
@@ -187,7 +187,7 @@ impl View {
 
     /// Broadcast to `shape` by NumPy's rule: axes are matched from the last, and an
     /// extent of 1 or a missing axis repeats. `shape` must be a valid target.
-    pub fn broadcast_to(&self, shape: &[usize]) -> Self {
+    pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Self {
         let missing = shape.len() - self.rank();
         let axes = shape
             .iter()
@@ -205,10 +205,12 @@ impl View {
     }
 
     /// Positions `start, start + step, ...` (`extent` of them) along `axis`.
-    pub fn sliced(&self, axis: usize, start: usize, step: isize, extent: usize) -> Self {
+    pub(crate) fn sliced(&self, axis: usize, start: usize, step: isize, extent: usize) -> Self {
         let mut view = self.clone();
         let old = view.axes[axis];
         view.offset = (view.offset as isize + start as isize * old.stride) as usize;
+        // A step from the only position leads nowhere, and may be of any length.
+        let step = if extent > 1 { step } else { 1 };
         view.axes[axis] = Axis {
             extent,
             stride: old.stride * step,
@@ -258,5 +260,13 @@ mod tests {
     fn slices_move_the_origin_and_scale_the_stride() {
         let v = View::dense(B, &[10], &[0]).sliced(0, 9, -3, 4);
         assert_eq!((v.offset, v.axes[0].stride, v.axes[0].extent), (9, -3, 4));
+    }
+
+    #[test]
+    fn a_step_behind_the_only_element_may_have_any_length() {
+        for step in [1 << 62, -(1 << 62), isize::MAX, isize::MIN] {
+            let v = View::dense(B, &[4, 8], &[0, 1]).sliced(0, 3, step, 1);
+            assert_eq!((v.offset, v.len()), (24, 8));
+        }
     }
 }

@@ -28,7 +28,7 @@ const TOGETHER: usize = 8;
 
 /// Which way round a constant holds the weights of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WeightOrder {
+pub(crate) enum WeightOrder {
     /// `[out][in][tap]`: convolutions, transposed matrices.
     OutputsFirst,
     /// `[in][out][tap]`: transposed convolutions, matrices.
@@ -37,15 +37,15 @@ pub enum WeightOrder {
 
 /// Weights of a product.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Weights {
+pub(crate) struct Weights {
     /// Groups of channels that do not see each other.
-    pub groups: usize,
+    pub(crate) groups: usize,
     /// Window positions; 1 for a matrix product.
-    pub taps: usize,
+    pub(crate) taps: usize,
     /// Input channels of one group.
-    pub in_per_group: usize,
+    pub(crate) in_per_group: usize,
     /// Output channels of one group.
-    pub out_per_group: usize,
+    pub(crate) out_per_group: usize,
     /// `None` once they are forgotten.
     source: Option<Source>,
 }
@@ -68,7 +68,7 @@ impl Weights {
     /// # Panics
     ///
     /// If `constant` ends before they do.
-    pub fn new(
+    pub(crate) fn new(
         constant: Arc<Tensor>,
         start: usize,
         order: WeightOrder,
@@ -103,7 +103,7 @@ impl Weights {
     }
 
     /// How many there are; none once they are forgotten.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self.source {
             Some(_) => self.groups * self.group_len(),
             None => 0,
@@ -112,11 +112,6 @@ impl Weights {
 
     fn group_len(&self) -> usize {
         self.taps * self.in_per_group * self.out_per_group
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Multiplies by one factor per output channel of all groups; each product is rounded to f32.
@@ -153,7 +148,7 @@ impl Weights {
     }
 
     /// All of them, `[groups][taps][in_per_group][out_per_group]`; empty once they are forgotten.
-    pub fn values(&self) -> Vec<f32> {
+    pub(crate) fn values(&self) -> Vec<f32> {
         let mut values = vec![0.0; self.len()];
         let groups = values.chunks_exact_mut(self.group_len().max(1));
         for (group, to) in groups.enumerate() {

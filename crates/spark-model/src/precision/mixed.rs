@@ -18,7 +18,7 @@ use spark_quant::analysis::{Budget, Choice, ErrorMeasure, Layer, PrecisionPlan, 
 
 use super::{StepPrecision, Wanted, can_be_narrow};
 use crate::cpu::{Executor, Pool};
-use crate::graph::{Graph, bind};
+use crate::graph::{Graph, bind_within};
 use crate::openpilot::slices::OutputLayout;
 use crate::plan::{Plan, lower};
 use crate::runner::RunOptions;
@@ -127,7 +127,8 @@ impl<'a> Trial<'a> {
             .iter()
             .map(|(name, tensor)| (*name, tensor.shape().to_vec()))
             .collect();
-        let plan = lower(&bind(graph, &shapes)?)?;
+        let budget_bytes = options.budget_bytes(graph);
+        let plan = lower(&bind_within(graph, &shapes, budget_bytes)?)?;
         let inputs = plan.inputs.iter().map(|port| {
             let found = given.iter().find(|(name, _)| *name == port.name);
             let missing = || ModelError::InputMissing {

@@ -114,20 +114,20 @@ pub struct Arithmetic {
 
 /// The format of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StepPrecision {
+pub(crate) struct StepPrecision {
     /// Format of the operands of its products; of everything, where it has none.
-    pub precision: Precision,
+    pub(crate) precision: Precision,
     /// Why this one.
-    pub reason: &'static str,
+    pub(crate) reason: &'static str,
 }
 
 /// What a model is asked to compute in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// For every step that is not named.
-    pub precision: Precision,
+    pub(crate) precision: Precision,
     /// By name of the step, as a mixed plan has it.
-    pub by_step: BTreeMap<String, Precision>,
+    pub(crate) by_step: BTreeMap<String, Precision>,
 }
 
 impl From<Precision> for Wanted {
@@ -141,7 +141,7 @@ impl From<Precision> for Wanted {
 
 impl Wanted {
     /// The format of every step of `plan`, whose weights must still be there.
-    pub fn assign(&self, plan: &Plan) -> Vec<StepPrecision> {
+    pub(crate) fn assign(&self, plan: &Plan) -> Vec<StepPrecision> {
         let steps = plan.steps.iter().map(|planned| {
             let named = self.by_step.get(&planned.name);
             match named {
@@ -154,7 +154,7 @@ impl Wanted {
 }
 
 /// Whether a step has weights that can be held in any format.
-pub fn can_be_narrow(step: &Step) -> bool {
+pub(crate) fn can_be_narrow(step: &Step) -> bool {
     match step {
         Step::Conv(c) => c.weights.groups == 1 && !c.transposed,
         Step::Linear(_) => true,

@@ -5,7 +5,7 @@ use super::movement::pick;
 use super::numbers::{Numbers, from_floats, from_numbers, from_whole};
 use super::unary::{larger, smaller};
 use super::{Inputs, make};
-use crate::graph::infer::op_error;
+use crate::graph::infer::{DIVIDED_BY_ZERO, op_error};
 use crate::graph::{Binary, OpError, TensorType, Variadic};
 use crate::tensor::{DType, Tensor, TensorData};
 
@@ -54,7 +54,12 @@ fn on_floats(f: Binary, a: f64, b: f64) -> f64 {
         Binary::Mul => a * b,
         Binary::Div => a / b,
         Binary::Pow => a.powf(b),
-        Binary::Mod { .. } => a % b,
+        Binary::Mod { fmod: true } => a % b,
+        Binary::Mod { fmod: false } => match a % b {
+            0.0 => 0f64.copysign(b),
+            rest if (rest < 0.0) != (b < 0.0) => rest + b,
+            rest => rest,
+        },
         Binary::PRelu if a < 0.0 => a * b,
         Binary::PRelu => a,
         Binary::And => truth(a != 0.0 && b != 0.0),
@@ -71,7 +76,7 @@ fn on_floats(f: Binary, a: f64, b: f64) -> f64 {
 /// Exact but for products and powers beyond 128 bits, whose low bits are kept:
 /// the result wraps to at most 64 bits anyway.
 fn on_whole(f: Binary, a: i128, b: i128) -> Result<i128, OpError> {
-    let by_zero = || op_error!("integer division of {a} by zero");
+    let by_zero = || op_error!("{DIVIDED_BY_ZERO}");
     Ok(match f {
         Binary::Add => a + b,
         Binary::Sub => a - b,

@@ -68,6 +68,9 @@ impl Lines {
 
     /// Calls `visit` with the offsets of the elements of every line along the axis.
     pub(super) fn for_each(&self, mut visit: impl FnMut(&[usize])) {
+        if self.outer == 0 || self.inner == 0 {
+            return;
+        }
         let mut line = vec![0; self.extent];
         for outer in 0..self.outer {
             for inner in 0..self.inner {

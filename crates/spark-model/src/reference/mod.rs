@@ -36,12 +36,33 @@ mod run;
 mod scatter;
 mod search;
 mod unary;
+mod working;
 
 pub use run::{run, run_wide};
 
 use crate::ModelError;
+use crate::budget;
 use crate::graph::{Op, OpError, Operand, TensorType, infer};
 use crate::tensor::{Tensor, TensorData};
+use working::working_bytes;
+
+/// Why an operator was not evaluated.
+#[derive(Debug)]
+pub(crate) enum Unevaluated {
+    /// Its operands are not right.
+    Refused(OpError),
+    /// It would take more bytes than are left, or than the system gives.
+    Memory {
+        /// Bytes it may take.
+        bytes: usize,
+    },
+}
+
+impl From<OpError> for Unevaluated {
+    fn from(error: OpError) -> Self {
+        Self::Refused(error)
+    }
+}
 
 /// The operands of one evaluation; their number and types have been checked.
 #[derive(Clone, Copy)]
@@ -75,25 +96,65 @@ impl<'a> Inputs<'a> {
 /// # Errors
 ///
 /// [`OpError`] where [`infer`] refuses the operands; also for an index or a
-/// sequence length out of range and an integer division by zero.
+/// sequence length out of range and an integer division by zero, and if evaluating takes more than
+/// 64 times the bytes of the operands plus 1 GiB, or than the system has.
 pub fn evaluate(
     op: &Op,
     inputs: &[Option<&Tensor>],
     n_outputs: usize,
 ) -> Result<Vec<Tensor>, OpError> {
+    let given = inputs.iter().flatten().map(|t| t.size_bytes());
+    let left = budget::by_file(given.fold(0, usize::saturating_add));
+    evaluate_within(op, inputs, n_outputs, left).map_err(|error| match error {
+        Unevaluated::Refused(error) => error,
+        Unevaluated::Memory { bytes } => OpError {
+            reason: format!("takes up to {bytes} bytes, the budget has {left}"),
+        },
+    })
+}
+
+/// [`evaluate`] in at most `left` bytes.
+pub(crate) fn evaluate_within(
+    op: &Op,
+    inputs: &[Option<&Tensor>],
+    n_outputs: usize,
+    left: usize,
+) -> Result<Vec<Tensor>, Unevaluated> {
     let operands: Vec<Option<Operand<'_>>> = inputs
         .iter()
         .map(|tensor| tensor.map(Operand::constant))
         .collect();
     let types = infer(op, &operands, n_outputs)?;
-    let inputs = Inputs(inputs);
+    if op.computes_nothing(types.iter().map(|ty| &ty.shape[..])) {
+        let empty = types.into_iter().map(|ty| {
+            let TensorType { dtype, shape } = ty;
+            Tensor::zeros(dtype, shape).map_err(|error| OpError {
+                reason: error.to_string(),
+            })
+        });
+        return Ok(empty.collect::<Result<_, _>>()?);
+    }
+    let bytes = working_bytes(op, inputs, &types);
+    if bytes > left || !budget::can_get(bytes) {
+        return Err(Unevaluated::Memory { bytes });
+    }
+    Ok(evaluate_typed(op, Inputs(inputs), n_outputs, &types)?)
+}
+
+/// The results of `op`, whose types are `types`.
+fn evaluate_typed(
+    op: &Op,
+    inputs: Inputs<'_>,
+    n_outputs: usize,
+    types: &[TensorType],
+) -> Result<Vec<Tensor>, OpError> {
     match op {
-        Op::Split { axis } => return movement::split(*axis, inputs, &types),
-        Op::TopK { axis, largest, .. } => return search::top_k(*axis, *largest, inputs, &types),
-        Op::Recurrent(recurrent) => return recurrent::recurrent(recurrent, inputs, &types),
+        Op::Split { axis } => return movement::split(*axis, inputs, types),
+        Op::TopK { axis, largest, .. } => return search::top_k(*axis, *largest, inputs, types),
+        Op::Recurrent(recurrent) => return recurrent::recurrent(recurrent, inputs, types),
         _ => {}
     }
-    let [ty] = &types[..] else {
+    let [ty] = types else {
         return Err(OpError {
             reason: format!("makes one result, {n_outputs} wanted"),
         });
@@ -137,6 +198,7 @@ fn evaluate_single(op: &Op, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tenso
             size,
         } => normalise::lrn([*alpha, *beta, *bias], *size, inputs, ty),
         Op::Softmax(softmax) => normalise::softmax(softmax, inputs, ty),
+        Op::MaskedSoftmax => normalise::masked_softmax(inputs, ty),
 
         Op::Reduce(reduce) => reduce::reduce(reduce, inputs, ty),
         Op::ArgReduce(arg) => search::arg_reduce(arg, inputs, ty),

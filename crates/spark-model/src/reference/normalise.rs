@@ -179,15 +179,31 @@ pub(super) fn softmax(
     } else {
         Lines::new(&ty.shape, axis)
     };
-    lines.for_each(|line| {
-        let largest = line.iter().map(|&i| x[i]).fold(f64::NEG_INFINITY, f64::max);
-        let sum = line.iter().map(|&i| (x[i] - largest).exp()).sum::<f64>();
-        for &i in line {
-            x[i] = match softmax.log {
-                true => x[i] - largest - sum.ln(),
-                false => (x[i] - largest).exp() / sum,
-            };
+    lines.for_each(|line| softmax_line(line, softmax.log, &mut x));
+    from_floats(ty, x)
+}
+
+/// A softmax along the last axis; a row of nothing but minus infinity gives zeros.
+pub(super) fn masked_softmax(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+    let mut x = inputs.get(0)?.to_f64();
+    let axis = resolve_axis(-1, ty.shape.len())?;
+    Lines::new(&ty.shape, axis).for_each(|line| {
+        if line.iter().all(|&i| x[i] == f64::NEG_INFINITY) {
+            line.iter().for_each(|&i| x[i] = 0.0);
+        } else {
+            softmax_line(line, false, &mut x);
         }
     });
     from_floats(ty, x)
+}
+
+fn softmax_line(line: &[usize], log: bool, x: &mut [f64]) {
+    let largest = line.iter().map(|&i| x[i]).fold(f64::NEG_INFINITY, f64::max);
+    let sum = line.iter().map(|&i| (x[i] - largest).exp()).sum::<f64>();
+    for &i in line {
+        x[i] = match log {
+            true => x[i] - largest - sum.ln(),
+            false => (x[i] - largest).exp() / sum,
+        };
+    }
 }

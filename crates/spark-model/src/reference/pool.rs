@@ -58,7 +58,7 @@ fn over_windows(
     let plane: usize = input_shape.iter().product();
     let n_planes: usize = x.shape()[..2].iter().product();
     // The elements each window of a plane holds, and the number it is divided by.
-    let mut members: Vec<(Vec<usize>, usize)> = Vec::new();
+    let mut members: Vec<(Vec<usize>, f64)> = Vec::new();
     for_each_position(&output_shape, |output| {
         let taps: Vec<Range<usize>> = windows
             .iter()
@@ -79,11 +79,12 @@ fn over_windows(
         });
         let counted = if count_include_pad {
             let padded = |(w, &o): (&WindowAxis, &usize)| {
-                taps_between(w, o, 0, w.pad_begin + w.input + w.pad_end).len()
+                taps_between(w, o, 0, w.pad_begin + w.input + w.pad_end).len() as f64
             };
+            // Of three axes there may be more than a whole number holds.
             windows.iter().zip(output).map(padded).product()
         } else {
-            inside.len()
+            inside.len() as f64
         };
         members.push((inside, counted));
     });
@@ -96,7 +97,7 @@ fn over_windows(
                     let elements = inside.iter().map(|&i| x[i]);
                     y.push(match kind {
                         PoolKind::Max => elements.fold(f64::NEG_INFINITY, larger),
-                        PoolKind::Average => elements.sum::<f64>() / *counted as f64,
+                        PoolKind::Average => elements.sum::<f64>() / *counted,
                     });
                 }
             }

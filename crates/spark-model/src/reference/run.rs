@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::evaluate;
+use super::{Unevaluated, evaluate_within};
 use crate::ModelError;
+use crate::budget::{Asker, Budget};
 use crate::graph::{Node, Op, StaticGraph, StaticValue, TensorType, ValueId};
 use crate::tensor::{DType, Tensor};
 
@@ -14,7 +15,9 @@ use crate::tensor::{DType, Tensor};
 ///
 /// [`ModelError::InputMissing`], [`ModelError::InputUnknown`],
 /// [`ModelError::InputType`] or [`ModelError::InputShape`] where `inputs` does not fit
-/// the graph; [`ModelError::Operator`] where [`evaluate`] refuses a node.
+/// the graph; [`ModelError::Operator`] where [`evaluate`](super::evaluate) refuses a node;
+/// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if a node and the values held beside
+/// it take more than the graph's budget or the system has.
 pub fn run(
     graph: &StaticGraph,
     inputs: &[(&str, &Tensor)],
@@ -38,6 +41,39 @@ pub fn run_wide(
     Interpreter { graph, wide: true }.run(inputs)
 }
 
+/// What is known so far, and what it takes.
+struct Values {
+    list: Vec<Option<Arc<Tensor>>>,
+    budget: Budget,
+}
+
+impl Values {
+    fn set(
+        &mut self,
+        ValueId(id): ValueId,
+        tensor: Arc<Tensor>,
+        asker: Asker<'_>,
+    ) -> Result<(), ModelError> {
+        self.budget.take(asker, tensor.size_bytes())?;
+        self.list[id] = Some(tensor);
+        Ok(())
+    }
+
+    fn drop_value(&mut self, ValueId(id): ValueId) {
+        if let Some(tensor) = self.list[id].take() {
+            self.budget.give_back(tensor.size_bytes());
+        }
+    }
+}
+
+fn asker<'n>(node: &'n Node, what: &'static str) -> Asker<'n> {
+    Asker {
+        node: &node.name,
+        op: node.op.name(),
+        what,
+    }
+}
+
 struct Interpreter<'g> {
     graph: &'g StaticGraph,
     wide: bool,
@@ -46,7 +82,10 @@ struct Interpreter<'g> {
 impl Interpreter<'_> {
     fn run(&self, inputs: &[(&str, &Tensor)]) -> Result<Vec<(String, Tensor)>, ModelError> {
         let graph = self.graph;
-        let mut values: Vec<Option<Arc<Tensor>>> = vec![None; graph.values.len()];
+        let mut values = Values {
+            list: vec![None; graph.values.len()],
+            budget: Budget::new(graph.budget_bytes),
+        };
         for (name, _) in inputs {
             if !graph.inputs.iter().any(|&id| graph.value(id).name == *name) {
                 return Err(ModelError::InputUnknown {
@@ -56,19 +95,26 @@ impl Interpreter<'_> {
         }
         for &id in &graph.inputs {
             let tensor = check_input(graph.value(id), inputs)?;
-            values[id.0] = Some(self.carried(Cow::Borrowed(tensor))?);
+            let asker = Asker {
+                node: &graph.value(id).name,
+                op: "input",
+                what: "the value",
+            };
+            values.budget.check(asker, self.carried_bytes(tensor))?;
+            values.set(id, self.carried(Cow::Borrowed(tensor))?, asker)?;
         }
         let last_reads = last_reads(graph);
         for (index, node) in graph.nodes.iter().enumerate() {
             let results = self.node(node, &mut values)?;
             for (id, tensor) in node.outputs.iter().zip(results) {
-                if let Some(ValueId(id)) = id {
-                    values[*id] = Some(self.carried(Cow::Owned(tensor))?);
+                if let Some(id) = id {
+                    let tensor = self.carried(Cow::Owned(tensor))?;
+                    values.set(*id, tensor, asker(node, "the result"))?;
                 }
             }
-            for ValueId(id) in node.inputs.iter().chain(&node.outputs).flatten() {
-                if last_reads[*id] <= index {
-                    values[*id] = None;
+            for &id in node.inputs.iter().chain(&node.outputs).flatten() {
+                if last_reads[id.0] <= index {
+                    values.drop_value(id);
                 }
             }
         }
@@ -77,7 +123,13 @@ impl Interpreter<'_> {
             .iter()
             .map(|&id| {
                 let name = graph.value(id).name.clone();
-                let tensor = self.value(id, &mut values)?;
+                let asker = Asker {
+                    node: &name,
+                    op: "output",
+                    what: "the value",
+                };
+                let tensor = self.value(id, &mut values, asker)?;
+                values.budget.take(asker, tensor.size_bytes())?;
                 Ok((name, Tensor::clone(&tensor)))
             })
             .collect()
@@ -91,13 +143,22 @@ impl Interpreter<'_> {
         Tensor::from_f64(DType::F64, tensor.shape(), tensor.to_f64()).map(Arc::new)
     }
 
+    /// Bytes of a value as this run carries it.
+    fn carried_bytes(&self, tensor: &Tensor) -> usize {
+        match self.wide && tensor.dtype().is_float() {
+            true => tensor.len().saturating_mul(DType::F64.size_bytes()),
+            false => tensor.size_bytes(),
+        }
+    }
+
     /// A value that an input, an earlier node or a constant provides.
     fn value(
         &self,
         id: ValueId,
-        values: &mut [Option<Arc<Tensor>>],
+        values: &mut Values,
+        asker: Asker<'_>,
     ) -> Result<Arc<Tensor>, ModelError> {
-        if let Some(tensor) = &values[id.0] {
+        if let Some(tensor) = &values.list[id.0] {
             return Ok(Arc::clone(tensor));
         }
         let value = self.graph.value(id);
@@ -108,22 +169,24 @@ impl Interpreter<'_> {
                 name: value.name.clone(),
             })?;
         let carried = match self.wide {
-            true => self.carried(Cow::Borrowed(constant.as_ref()))?,
+            true => {
+                values.budget.check(asker, self.carried_bytes(constant))?;
+                self.carried(Cow::Borrowed(constant.as_ref()))?
+            }
             false => Arc::clone(constant),
         };
-        values[id.0] = Some(Arc::clone(&carried));
+        values.set(id, Arc::clone(&carried), asker)?;
         Ok(carried)
     }
 
-    fn node(
-        &self,
-        node: &Node,
-        values: &mut [Option<Arc<Tensor>>],
-    ) -> Result<Vec<Tensor>, ModelError> {
+    fn node(&self, node: &Node, values: &mut Values) -> Result<Vec<Tensor>, ModelError> {
         let operands = node
             .inputs
             .iter()
-            .map(|id| id.map(|id| self.value(id, values)).transpose())
+            .map(|id| {
+                id.map(|id| self.value(id, values, asker(node, "an operand")))
+                    .transpose()
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let mut operands: Vec<Option<&Tensor>> = operands.iter().map(Option::as_deref).collect();
         let op = if self.wide {
@@ -134,10 +197,18 @@ impl Interpreter<'_> {
         if matches!(*op, Op::Cast { .. }) {
             operands.truncate(1);
         }
-        evaluate(&op, &operands, node.outputs.len()).map_err(|error| ModelError::Operator {
-            node: node.name.clone(),
-            op: node.op.name().to_owned(),
-            reason: error.reason,
+        let left = values.budget.left();
+        evaluate_within(&op, &operands, node.outputs.len(), left).map_err(|error| match error {
+            Unevaluated::Refused(error) => ModelError::Operator {
+                node: node.name.clone(),
+                op: node.op.name().to_owned(),
+                reason: error.reason,
+            },
+            Unevaluated::Memory { bytes } => {
+                let asker = asker(node, "evaluating it");
+                let checked = values.budget.check(asker, bytes);
+                checked.err().unwrap_or_else(|| asker.refused(bytes))
+            }
         })
     }
 

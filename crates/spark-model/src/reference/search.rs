@@ -1,6 +1,7 @@
 //! Positions of extreme values along an axis.
 //!
-//! Values are ordered as numbers, NaN above all; equal ones by position.
+//! Values are ordered as numbers, NaN above all; equal ones by position. Of extremes NaN is the
+//! smallest as well as the greatest, as it is in NumPy and onnxruntime.
 
 use std::cmp::Ordering;
 
@@ -21,6 +22,10 @@ fn compare(values: &Numbers, a: usize, b: usize) -> Ordering {
     }
 }
 
+fn is_nan(values: &Numbers, at: usize) -> bool {
+    matches!(values, Numbers::Float(v) if v[at].is_nan())
+}
+
 pub(super) fn arg_reduce(
     arg: &ArgReduce,
     inputs: Inputs<'_>,
@@ -38,7 +43,10 @@ pub(super) fn arg_reduce(
     Lines::new(x.shape(), axis).for_each(|line| {
         let mut best = 0;
         for candidate in 1..line.len() {
-            let order = compare(&values, line[candidate], line[best]);
+            let mut order = compare(&values, line[candidate], line[best]);
+            if !arg.max && (is_nan(&values, line[candidate]) || is_nan(&values, line[best])) {
+                order = order.reverse();
+            }
             if order == wanted || (order == Ordering::Equal && arg.select_last) {
                 best = candidate;
             }

@@ -37,7 +37,7 @@ fn on_whole(f: Unary, x: i128) -> Result<i128, OpError> {
     }
 }
 
-/// `f(x)` in f64; a NaN stays one.
+/// `f(x)` in f64; a NaN stays one, unless `f` compares it.
 pub(super) fn on_float(f: Unary, x: f64) -> f64 {
     match f {
         Unary::Identity => x,
@@ -70,8 +70,9 @@ pub(super) fn on_float(f: Unary, x: f64) -> f64 {
         Unary::Relu => larger(x, 0.0),
         Unary::LeakyRelu { alpha } if x < 0.0 => f64::from(alpha) * x,
         Unary::LeakyRelu { .. } => x,
-        Unary::ThresholdedRelu { alpha } if x <= f64::from(alpha) => 0.0,
-        Unary::ThresholdedRelu { .. } => x,
+        // ONNX defines it by `alpha < x`, which is false of NaN.
+        Unary::ThresholdedRelu { alpha } if x > f64::from(alpha) => x,
+        Unary::ThresholdedRelu { .. } => 0.0,
         Unary::Elu { alpha } => elu(x, f64::from(alpha)),
         Unary::Selu { alpha, gamma } => f64::from(gamma) * elu(x, f64::from(alpha)),
         Unary::Celu { alpha } => {

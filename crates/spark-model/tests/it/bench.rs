@@ -70,7 +70,7 @@ fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
 #[track_caller]
 fn refused(options: &BenchOptions, exit_code: u8, words: &str) {
     let error = run(options).expect_err(words);
-    let text = bench::with_causes(&error);
+    let text = error.to_string();
     assert!(text.contains(words), "{text}");
     assert_eq!(error.exit_code(), exit_code, "{text}");
 }
@@ -162,6 +162,57 @@ fn dumped_outputs_are_right_and_serve_as_a_golden() {
         (golden.cases, golden.max_abs, golden.max_rel),
         (1, 0.0, 0.0)
     );
+}
+
+#[test]
+fn a_file_that_cannot_be_written_after_all_takes_no_figure_away() {
+    let folder = Folder::new("unwritten");
+    let model = folder.file("small.onnx");
+    write_model(&model);
+    let inside = folder.file("inside");
+    std::fs::create_dir(&inside).expect("a writable folder");
+    let mut dumping = options(&model);
+    dumping.dump_outputs = Some(inside.join("dump.safetensors"));
+    // The folder goes while the model runs.
+    let report = bench::run(&dumping, &mut |_| drop(std::fs::remove_dir_all(&inside)));
+    let report = report.expect("the model ran");
+    assert_eq!(report.runs.len(), 1);
+    let [told] = &report.missing()[..] else {
+        panic!("{:?}", report.missing());
+    };
+    assert!(told.contains("dump.safetensors"), "{told}");
+    // Before that, it is told at once.
+    let mut calls = 0;
+    let error = bench::run(&dumping, &mut |_| calls += 1).expect_err("no folder");
+    assert!(error.to_string().contains("dump.safetensors"), "{error}");
+    assert_eq!(calls, 0);
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let folder = Folder::new("clash");
+    let (model, other) = (folder.file("small.onnx"), folder.file("other.onnx"));
+    write_model(&model);
+    write_model(&other);
+    let link = folder.file("link");
+    std::os::unix::fs::symlink(&model, &link).expect("a writable folder");
+    let before = std::fs::read(&model).expect("own file");
+    let place = Some(folder.file("t"));
+    for (trace, dump, words) in [
+        (Some(model.clone()), None, "is read"),
+        (None, Some(model.clone()), "is read"),
+        (None, Some(link), "is read"),
+        (place.clone(), place, "is written too"),
+    ] {
+        let mut clashing = options(&model);
+        (clashing.trace, clashing.dump_outputs) = (trace, dump);
+        refused(&clashing, 2, words);
+    }
+    let mut clashing = options(&model);
+    clashing.inputs = Some(other.clone());
+    clashing.dump_outputs = Some(other);
+    refused(&clashing, 2, "is read");
+    assert_eq!(std::fs::read(&model).expect("own file"), before);
 }
 
 #[test]

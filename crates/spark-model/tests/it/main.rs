@@ -1,29 +1,23 @@
 //! Whole-crate tests, in one binary.
 
-mod attention;
 mod bench;
 mod conformance;
+mod double_range;
 mod goldens;
+mod hostile_sizes;
+mod input_shapes;
+mod integer_division;
+mod masked_attention;
 mod memory;
-mod mutations;
-mod onnx_damage;
-mod onnx_exporters;
-mod onnx_files;
-mod onnx_hostile;
-mod onnx_large;
-mod onnx_models;
+mod memory_budget;
 mod onnx_real;
-mod onnx_roundtrip;
-mod onnx_samples;
-mod onnx_samples_shape;
-mod onnx_versions;
 mod openpilot;
-mod operators;
-mod precisions;
 mod reference;
 mod reference_types;
-mod running;
+mod scatter_integers;
 mod sixteen_bits;
+mod special_values;
+mod wide_integers;
 mod zoo;
 
 /// What tests of memory watch.

@@ -74,7 +74,7 @@ fn run_case(
         .map(|(name, t)| (name.to_owned(), t))
         .map(|(name, t)| {
             let id = graph
-                .inputs
+                .inputs()
                 .iter()
                 .find(|&&id| graph.value(id).name == name);
             let value = graph.value(*id.expect("an input of the model"));

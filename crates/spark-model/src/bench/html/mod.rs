@@ -5,7 +5,7 @@
 //! latency                 per model: every run a dot, p5 to p95 a bar, the median a stroke
 //! error per output slice  signal to error in dB, one dot per precision
 //! driving                 the plan's distance from fp32, and what a driver would notice
-//! refused, notes
+//! refused, failed, notes
 //! ```
 //!
 //! Precisions keep one colour each through the page; the legend stands once at the top.
@@ -18,7 +18,7 @@ use std::path::Path;
 
 use super::driving::{AHEAD_S, Distance, DrivingReport};
 use super::report::{BenchReport, RunReport};
-use super::{BenchError, write_atomically};
+use super::{BenchError, write_file};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;color:#26292e;max-width:1020px;\
 margin:32px auto;padding:0 20px}h1{font-size:24px}h2{font-size:18px;margin-top:36px}\
@@ -56,9 +56,9 @@ fn escape(text: &str) -> String {
 ///
 /// # Errors
 ///
-/// [`BenchError::Io`] if the file cannot be written; no partial file stays behind.
+/// [`BenchError::Unwritten`] if the file cannot be written; no partial file stays behind.
 pub fn write(report: &BenchReport, path: &Path) -> Result<(), BenchError> {
-    write_atomically(path, render(report).as_bytes())
+    write_file(path, render(report).as_bytes())
 }
 
 /// The page.
@@ -250,9 +250,12 @@ fn driving(page: &mut String, driving: &[DrivingReport]) {
 }
 
 fn last_words(page: &mut String, report: &BenchReport) {
-    if !report.refused.is_empty() {
-        page.push_str("<h2>Refused</h2><ul>");
-        for refused in &report.refused {
+    for (heading, refusals) in [("Refused", &report.refused), ("Failed", &report.failed)] {
+        if refusals.is_empty() {
+            continue;
+        }
+        let _ = write!(page, "<h2>{heading}</h2><ul>");
+        for refused in refusals {
             let (model, reason) = (escape(&refused.model), escape(&refused.reason));
             let _ = write!(page, "<li>{model} in {}: {reason}</li>", refused.precision);
         }

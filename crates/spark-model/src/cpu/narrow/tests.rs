@@ -149,7 +149,7 @@ fn instructions_are_used_where_the_processor_has_them() {
         Ok(other) => panic!("{EMULATED}: what {other} has is not known here"),
         Err(_) => {}
     }
-    let scalar = Isa::Scalar;
+    let scalar = Isa::portable();
     assert!(dot_columns(scalar).is_none() && !has_f16_products(scalar));
 }
 

@@ -133,6 +133,12 @@ unsafe impl Simd for Avx2 {
         unsafe { _mm256_blendv_ps(y, x, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b)) }
     }
     #[inline(always)]
+    unsafe fn zero_below(v: __m256, bound: __m256, x: __m256) -> __m256 {
+        // A blend takes three operations where this takes one.
+        // SAFETY: see above.
+        unsafe { _mm256_and_ps(_mm256_cmp_ps::<_CMP_NLT_UQ>(v, bound), x) }
+    }
+    #[inline(always)]
     fn prefetch(p: *const f32) {
         // SAFETY: a hint, which never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }

@@ -120,6 +120,11 @@ unsafe impl Simd for Avx512 {
         unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), y, x) }
     }
     #[inline(always)]
+    unsafe fn zero_below(v: __m512, bound: __m512, x: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(v, bound), x) }
+    }
+    #[inline(always)]
     fn prefetch(p: *const f32) {
         // SAFETY: a hint, which never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }

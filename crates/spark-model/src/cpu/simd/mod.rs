@@ -31,11 +31,14 @@ pub(crate) use avx512::Avx512;
 pub(crate) use neon::Neon;
 pub(crate) use scalar::Scalar;
 
-/// An instruction set this build has kernels for.
+use std::str::FromStr;
+
+use crate::ModelError;
+
+/// An instruction set this build has kernels for, whether or not the processor has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Isa {
-    /// AVX-512 F, BW, DQ and VL with FMA.
+pub(crate) enum InstructionSet {
+    /// AVX-512 F, BW, DQ and VL with what AVX2 stands for here.
     #[cfg(target_arch = "x86_64")]
     Avx512,
     /// AVX2 with FMA and F16C.
@@ -48,82 +51,42 @@ pub enum Isa {
     Scalar,
 }
 
-impl Isa {
-    /// The best set this processor has.
-    pub fn detect() -> Self {
+impl InstructionSet {
+    /// All of this build, best first.
+    const ALL: &'static [Self] = &[
         #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("fma")
-            {
-                return Self::Avx512;
-            }
-            if has_avx2() {
-                return Self::Avx2;
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        {
-            if std::arch::is_aarch64_feature_detected!("neon") {
-                return Self::Neon;
-            }
-        }
-        Self::Scalar
-    }
-
-    /// Every set this processor can run, best first; the last is always `Scalar`.
-    pub fn available() -> Vec<Self> {
-        let mut sets = Vec::new();
+        Self::Avx512,
         #[cfg(target_arch = "x86_64")]
-        {
-            if Self::detect() == Self::Avx512 {
-                sets.push(Self::Avx512);
-            }
-            if has_avx2() {
-                sets.push(Self::Avx2);
-            }
-        }
+        Self::Avx2,
         #[cfg(target_arch = "aarch64")]
-        {
-            if Self::detect() == Self::Neon {
-                sets.push(Self::Neon);
-            }
-        }
-        sets.push(Self::Scalar);
-        sets
-    }
+        Self::Neon,
+        Self::Scalar,
+    ];
 
-    /// f32 lanes of one vector.
-    pub const fn lanes(self) -> usize {
+    /// Whether this processor runs every instruction the kernels are compiled with.
+    fn is_present(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => Avx512::LANES,
+            Self::Avx512 => {
+                Self::Avx2.is_present()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => Avx2::LANES,
+            Self::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("f16c")
+            }
             #[cfg(target_arch = "aarch64")]
-            Self::Neon => Neon::LANES,
-            Self::Scalar => Scalar::LANES,
+            Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
+            Self::Scalar => true,
         }
     }
 
-    /// Most vectors a tile of products is wide; more rows would not fit the registers.
-    pub(crate) const fn max_panel(self) -> usize {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => Avx512::MAX_PANEL,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => Avx2::MAX_PANEL,
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon => Neon::MAX_PANEL,
-            Self::Scalar => Scalar::MAX_PANEL,
-        }
-    }
-
-    /// Name for reports.
-    pub const fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => "avx512",
@@ -136,11 +99,131 @@ impl Isa {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("f16c")
+/// An instruction set that this processor has: kernels run on nothing else.
+///
+/// Only detection makes one, so that holding it proves that the instructions exist.
+///
+/// ```
+/// use spark_model::cpu::Isa;
+///
+/// let best = Isa::detect();
+/// assert_eq!(Isa::named(best.name())?, best);
+/// assert!(Isa::available().contains(&Isa::portable()));
+/// # Ok::<(), spark_model::ModelError>(())
+/// ```
+///
+/// None can be named without asking the processor:
+///
+/// ```compile_fail,E0599
+/// let isa = spark_model::cpu::Isa::Avx512;
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Isa {
+    set: InstructionSet,
+}
+
+impl std::fmt::Debug for Isa {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.set.fmt(f)
+    }
+}
+
+impl std::fmt::Display for Isa {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Isa {
+    type Err = ModelError;
+
+    fn from_str(name: &str) -> Result<Self, ModelError> {
+        Self::named(name)
+    }
+}
+
+impl Isa {
+    /// The set, if the processor has it.
+    fn of(set: InstructionSet) -> Option<Self> {
+        set.is_present().then_some(Self { set })
+    }
+
+    /// The best set this processor has.
+    pub fn detect() -> Self {
+        let mut sets = InstructionSet::ALL.iter();
+        sets.find_map(|&set| Self::of(set))
+            .unwrap_or_else(Self::portable)
+    }
+
+    /// Every set this processor has, best first; the last is always [`Isa::portable`].
+    pub fn available() -> Vec<Self> {
+        let sets = InstructionSet::ALL.iter();
+        sets.filter_map(|&set| Self::of(set)).collect()
+    }
+
+    /// What every processor has: plain code, without instructions chosen at run time.
+    pub const fn portable() -> Self {
+        Self {
+            set: InstructionSet::Scalar,
+        }
+    }
+
+    /// The set of this name: `avx512` or `avx2` on x86-64, `neon` on AArch64, `scalar` everywhere.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::IsaUnavailable`] for a set that this build has no kernels for or that this
+    /// processor lacks; it lists those there are.
+    pub fn named(name: &str) -> Result<Self, ModelError> {
+        let found = InstructionSet::ALL.iter().find(|set| set.name() == name);
+        let available = || {
+            let names: Vec<&str> = Self::available().into_iter().map(Self::name).collect();
+            names.join(", ")
+        };
+        let refused = |reason| ModelError::IsaUnavailable {
+            name: name.to_owned(),
+            reason,
+            available: available(),
+        };
+        let set = found.ok_or_else(|| refused("this build has no kernels of that name"))?;
+        Self::of(*set).ok_or_else(|| refused("this processor lacks it"))
+    }
+
+    /// Which one it is.
+    pub(crate) const fn set(self) -> InstructionSet {
+        self.set
+    }
+
+    /// f32 lanes of one vector.
+    pub const fn lanes(self) -> usize {
+        match self.set {
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => Avx512::LANES,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => Avx2::LANES,
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon => Neon::LANES,
+            InstructionSet::Scalar => Scalar::LANES,
+        }
+    }
+
+    /// Most vectors a tile of products is wide; more rows would not fit the registers.
+    pub(crate) const fn max_panel(self) -> usize {
+        match self.set {
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => Avx512::MAX_PANEL,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => Avx2::MAX_PANEL,
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon => Neon::MAX_PANEL,
+            InstructionSet::Scalar => Scalar::MAX_PANEL,
+        }
+    }
+
+    /// Name for reports, as [`Isa::named`] takes it.
+    pub const fn name(self) -> &'static str {
+        self.set.name()
+    }
 }
 
 /// One vector of f32 lanes.
@@ -189,6 +272,8 @@ pub(crate) unsafe trait Simd: Copy {
     unsafe fn scale(v: Self::V, n: Self::V) -> Self::V;
     /// `a < b ? x : y`, lane by lane; `y` where either is NaN.
     unsafe fn select_less(a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
+    /// `v < bound ? 0 : x`, lane by lane; `x` where either is NaN.
+    unsafe fn zero_below(v: Self::V, bound: Self::V, x: Self::V) -> Self::V;
     /// Asks for the cache line at `p`, which need not be readable, to come as near as the second
     /// cache; does nothing where there is no such instruction.
     fn prefetch(p: *const f32);
@@ -207,7 +292,7 @@ pub(crate) unsafe trait Simd: Copy {
 /// `dispatch!(isa, kernel::<EXTRA>(arg: Type, ..) => (value, ..))` calls `kernel::<S, EXTRA>(value, ..)` for the instruction set `isa`, compiled with its features.
 ///
 /// `kernel` must be an `#[inline(always)] unsafe fn` generic over `S: Simd`. The caller
-/// promises, by holding `isa`, that [`Isa::detect`] or [`Isa::available`] named it.
+/// shows by holding `isa` that the processor has it.
 macro_rules! dispatch {
     ($isa:expr, $kernel:ident $(::<$($extra:tt),*>)? ($($arg:ident : $ty:ty),* $(,)?) => ($($value:expr),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
@@ -231,17 +316,54 @@ macro_rules! dispatch {
             // SAFETY: same contract as the kernel; this function has the features.
             unsafe { $kernel::<$crate::cpu::simd::Neon $($(, $extra)*)?>($($arg),*) }
         }
-        match $isa {
+        match $isa.set() {
             #[cfg(target_arch = "x86_64")]
-            $crate::cpu::simd::Isa::Avx512 => avx512($($value),*),
+            $crate::cpu::simd::InstructionSet::Avx512 => avx512($($value),*),
             #[cfg(target_arch = "x86_64")]
-            $crate::cpu::simd::Isa::Avx2 => avx2($($value),*),
+            $crate::cpu::simd::InstructionSet::Avx2 => avx2($($value),*),
             #[cfg(target_arch = "aarch64")]
-            $crate::cpu::simd::Isa::Neon => neon($($value),*),
-            $crate::cpu::simd::Isa::Scalar => {
+            $crate::cpu::simd::InstructionSet::Neon => neon($($value),*),
+            $crate::cpu::simd::InstructionSet::Scalar => {
                 $kernel::<$crate::cpu::simd::Scalar $($(, $extra)*)?>($($value),*)
             }
         }
     }};
 }
 pub(crate) use dispatch;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_available_is_found_by_name_and_the_portable_set_is_last() {
+        let available = Isa::available();
+        assert_eq!(available.first(), Some(&Isa::detect()));
+        assert_eq!(available.last(), Some(&Isa::portable()));
+        for isa in available {
+            assert_eq!(Isa::named(isa.name()).expect("available"), isa);
+        }
+    }
+
+    #[test]
+    fn a_set_that_is_not_there_is_an_error_that_names_those_that_are() {
+        // On any processor one of these is of another architecture.
+        let refused = ["avx512", "avx2", "neon", "sse9"].map(Isa::named);
+        let refused: Vec<ModelError> = refused.into_iter().filter_map(Result::err).collect();
+        assert!(refused.len() >= 2, "{refused:?}");
+        for error in refused {
+            let text = error.to_string();
+            assert!(text.contains(Isa::detect().name()), "{text}");
+            assert!(text.contains("scalar"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_set_that_the_processor_lacks_makes_no_token() {
+        for &set in InstructionSet::ALL {
+            let token = Isa::of(set);
+            assert_eq!(token.is_some(), set.is_present(), "{set:?}");
+            assert_eq!(Isa::named(set.name()).is_ok(), set.is_present(), "{set:?}");
+        }
+    }
+}

@@ -128,6 +128,14 @@ unsafe impl Simd for Neon {
         unsafe { vbslq_f32(vcltq_f32(a, b), x, y) }
     }
     #[inline(always)]
+    unsafe fn zero_below(v: float32x4_t, bound: float32x4_t, x: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe {
+            let kept = vbicq_u32(vreinterpretq_u32_f32(x), vcltq_f32(v, bound));
+            vreinterpretq_f32_u32(kept)
+        }
+    }
+    #[inline(always)]
     fn prefetch(p: *const f32) {
         // SAFETY: a hint, which never faults and changes nothing a program can see.
         unsafe {

@@ -97,6 +97,10 @@ unsafe impl Simd for Scalar {
         std::array::from_fn(|i| if a[i] < b[i] { x[i] } else { y[i] })
     }
     #[inline(always)]
+    unsafe fn zero_below(v: [f32; 4], bound: [f32; 4], x: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| if v[i] < bound[i] { 0.0 } else { x[i] })
+    }
+    #[inline(always)]
     fn prefetch(_: *const f32) {}
     #[inline(always)]
     unsafe fn load_f16(p: *const u16) -> [f32; 4] {

@@ -201,3 +201,65 @@ fn a_refused_node_is_named() {
         "node `product` (MatMul): shapes [3, 4] and [3, 1] do not multiply: depth 4 is not 3";
     assert_eq!(error.to_string(), text);
 }
+
+#[track_caller]
+fn refused(graph: &Graph, why: &str) {
+    let error = bind(graph, &[("x", vec![3, 4])]).unwrap_err();
+    assert!(matches!(error, ModelError::Graph { .. }), "{error}");
+    assert!(error.to_string().contains(why), "{error}");
+}
+
+/// `relu(x + y)` with nothing wrong yet.
+fn sound() -> Graph {
+    let mut graph = two_inputs();
+    let relu = Op::Unary(Unary::Relu);
+    let relu = graph.add_node("relu", relu, &[graph.outputs.first().copied()]);
+    graph.outputs = vec![relu];
+    bind(&graph, &[("x", vec![3, 4])]).expect("is sound");
+    graph
+}
+
+#[test]
+fn a_number_without_a_value_is_refused() {
+    let nowhere = ValueId(99);
+    let mut graph = sound();
+    graph.inputs.push(nowhere);
+    refused(&graph, "the inputs name value 99, there are 4");
+    let mut graph = sound();
+    graph.outputs.push(nowhere);
+    refused(&graph, "the outputs name value 99");
+    let mut graph = sound();
+    graph.nodes[0].inputs[0] = Some(nowhere);
+    refused(&graph, "node `sum` name value 99");
+    let mut graph = sound();
+    graph.nodes[1].outputs[0] = Some(nowhere);
+    refused(&graph, "node `relu` name value 99");
+}
+
+#[test]
+fn a_value_made_twice_is_refused() {
+    let mut graph = sound();
+    // A second shape for a value that somebody has read already.
+    let again = graph.nodes[0].clone();
+    graph.nodes.push(again);
+    refused(&graph, "node `sum` makes `sum`, which exists already");
+    let mut graph = sound();
+    graph.nodes[1].outputs[0] = Some(ValueId(0));
+    refused(&graph, "node `relu` makes `x`, which exists already");
+    let mut graph = sound();
+    graph.inputs.push(ValueId(0));
+    refused(&graph, "input `x` is a constant or an input already");
+    let mut graph = sound();
+    graph.values[1].name = "x".to_owned();
+    refused(&graph, "two inputs are named `x`");
+}
+
+#[test]
+fn a_value_read_before_it_is_made_is_refused() {
+    let mut graph = sound();
+    graph.nodes.swap(0, 1);
+    refused(&graph, "node `relu` reads `sum` before it is made");
+    let mut graph = sound();
+    graph.nodes.pop();
+    refused(&graph, "nothing makes the output `relu`");
+}

@@ -5,7 +5,7 @@ use super::{
     check_numeric, check_same_dtype, check_scalar, check_shape, one, op_error, resolve_axis,
 };
 use crate::graph::{Binary, OpError, TensorType, Unary, Variadic};
-use crate::tensor::DType;
+use crate::tensor::{DType, Tensor};
 
 pub(super) fn unary(f: Unary, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
     operands.expect(1, 1, 1)?;
@@ -29,6 +29,10 @@ pub(super) fn unary(f: Unary, operands: &Operands<'_>) -> Result<Vec<TensorType>
     one(dtype, x.shape)
 }
 
+/// What becomes of integers: one has no quotient and no remainder by zero, and zero no negative
+/// power.
+pub(crate) const DIVIDED_BY_ZERO: &str = "integer division by zero";
+
 pub(super) fn binary(f: Binary, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
     operands.expect(2, 2, 1)?;
     let a = operands.required(0, "a")?;
@@ -41,9 +45,6 @@ pub(super) fn binary(f: Binary, operands: &Operands<'_>) -> Result<Vec<TensorTyp
     match f {
         Binary::Pow => check_numeric("b", &b)?,
         _ => check_same_dtype("b", &b, a.dtype)?,
-    }
-    if f == (Binary::Mod { fmod: false }) && a.dtype.is_float() {
-        return Err(op_error!("Mod of floats needs fmod"));
     }
     if f == Binary::PRelu {
         check_broadcasts_to("slope", b.shape, a.shape)?;
@@ -59,7 +60,14 @@ pub(super) fn binary(f: Binary, operands: &Operands<'_>) -> Result<Vec<TensorTyp
         | Binary::GreaterOrEqual => DType::Bool,
         _ => a.dtype,
     };
-    one(dtype, broadcast_shapes(a.shape, b.shape)?)
+    let shape = broadcast_shapes(a.shape, b.shape)?;
+    // Every element of the divisor meets one of the result.
+    let divides = matches!(f, Binary::Div | Binary::Mod { .. }) && !a.dtype.is_float();
+    let has_zero = |t: &Tensor| t.to_f64().contains(&0.0);
+    if divides && !shape.contains(&0) && b.constant.is_some_and(has_zero) {
+        return Err(op_error!("{DIVIDED_BY_ZERO}"));
+    }
+    one(dtype, shape)
 }
 
 pub(super) fn variadic(f: Variadic, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {

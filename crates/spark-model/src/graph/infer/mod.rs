@@ -28,13 +28,14 @@ mod resample;
 mod window;
 
 pub(crate) use create::shape_part;
+pub(crate) use elementwise::DIVIDED_BY_ZERO;
 pub use matrix::{Einsum, parse_einsum};
 pub use movement::{PadAxis, SliceAxis, resolve_pads, resolve_slice};
 pub use resample::{ResizeAxis, nearest_sources, resolve_resize};
 pub use window::{WindowAxis, conv_transpose_windows, conv_windows, pool_windows};
 
 use super::{Op, OpError, TensorType};
-use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
+use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData, checked_elements};
 
 /// An [`OpError`] from a format string.
 macro_rules! op_error {
@@ -136,6 +137,12 @@ pub fn infer(
 ) -> Result<Vec<TensorType>, OpError> {
     for operand in inputs.iter().flatten() {
         check_size(operand.shape)?;
+        let differs = |c: &Tensor| c.dtype() != operand.dtype || c.shape() != operand.shape;
+        if operand.constant.is_some_and(differs) {
+            return Err(op_error!(
+                "an operand's elements are not of its type and shape"
+            ));
+        }
     }
     let operands = Operands {
         list: inputs,
@@ -180,7 +187,8 @@ fn dispatch(op: &Op, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError
         Op::GroupNormalization { groups, .. } => normalise::group_normalization(*groups, operands),
         Op::LpNormalization { axis, p } => normalise::lp_normalization(*axis, *p, operands),
         Op::Lrn { size, .. } => normalise::lrn(*size, operands),
-        Op::Softmax(softmax) => normalise::softmax(softmax, operands),
+        Op::Softmax(softmax) => normalise::softmax(softmax.axis, operands),
+        Op::MaskedSoftmax => normalise::softmax(-1, operands),
         Op::Reduce(reduce) => normalise::reduce(reduce, operands),
         Op::ArgReduce(arg) => normalise::arg_reduce(arg, operands),
         Op::TopK { axis, .. } => normalise::top_k(*axis, operands),
@@ -276,8 +284,7 @@ pub fn broadcast_shapes(a: &[usize], b: &[usize]) -> Result<Vec<usize>, OpError>
 /// The most axes a value may have, as in NumPy.
 const MAX_RANK: usize = 64;
 
-/// Refuses shapes whose elements, or whose strides where an extent is zero,
-/// cannot be counted.
+/// Refuses shapes of too many axes, and those of which [`checked_elements`] has no number.
 fn check_size(shape: &[usize]) -> Result<(), OpError> {
     if shape.len() > MAX_RANK {
         return Err(op_error!(
@@ -285,12 +292,12 @@ fn check_size(shape: &[usize]) -> Result<(), OpError> {
             shape.len()
         ));
     }
-    shape
-        .iter()
-        .try_fold(1usize, |n, &d| n.checked_mul(d.max(1)))
-        .filter(|&n| n <= MAX_ELEMENTS)
-        .map(|_| ())
-        .ok_or_else(|| op_error!("shape {shape:?} has more than {MAX_ELEMENTS} elements"))
+    match checked_elements(shape) {
+        Some(_) => Ok(()),
+        None => Err(op_error!(
+            "shape {shape:?} has more than {MAX_ELEMENTS} elements"
+        )),
+    }
 }
 
 /// Refuses an operand that does not broadcast to `target` as it stands.

@@ -5,7 +5,7 @@ use super::{
     check_same_dtype, check_scalar, check_shape, constant_int, constant_ints, one, op_error,
     resolve_axes, resolve_axis,
 };
-use crate::graph::{ArgReduce, OpError, Reduce, ReduceKind, Softmax, TensorType};
+use crate::graph::{ArgReduce, OpError, Reduce, ReduceKind, TensorType};
 use crate::tensor::DType;
 
 pub(super) fn batch_normalization(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
@@ -107,14 +107,11 @@ pub(super) fn lrn(size: usize, operands: &Operands<'_>) -> Result<Vec<TensorType
     one(x.dtype, x.shape)
 }
 
-pub(super) fn softmax(
-    softmax: &Softmax,
-    operands: &Operands<'_>,
-) -> Result<Vec<TensorType>, OpError> {
+pub(super) fn softmax(axis: i64, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
     operands.expect(1, 1, 1)?;
     let x = operands.required(0, "x")?;
     check_float("x", &x)?;
-    resolve_axis(softmax.axis, x.rank())?;
+    resolve_axis(axis, x.rank())?;
     one(x.dtype, x.shape)
 }
 

@@ -99,16 +99,18 @@ pub fn conv_transpose_windows(
     let rank = input.len();
     let mut windows = bare_windows(input, kernel, &conv.strides, &conv.dilations)?;
     let extra = list_or("output_padding", &transpose.output_padding, rank, 0)?;
-    if let Some(shape) = &transpose.output_shape {
-        list_or("output_shape", shape, rank, 0)?;
-    }
+    let output_shape = match transpose.output_shape.as_deref() {
+        // A list of none is none, as everywhere.
+        None | Some([]) => None,
+        Some(shape) => Some(list_or("output_shape", shape, rank, 0)?),
+    };
     let pads = explicit_pads(&conv.padding, rank)?;
     for (axis, w) in windows.iter_mut().enumerate() {
         if w.input == 0 {
             return Err(op_error!("spatial axis {axis} is empty"));
         }
         let full = w.stride * (w.input - 1) + w.extent() + extra[axis];
-        let wanted = match (&transpose.output_shape, &conv.padding) {
+        let wanted = match (&output_shape, &conv.padding) {
             (Some(shape), _) => Some(shape[axis]),
             (None, Padding::SameUpper | Padding::SameLower) => Some(w.input * w.stride),
             (None, _) => None,

@@ -1,7 +1,8 @@
 //! From a [`Graph`] to the messages of a file.
 //!
 //! ```text
-//! each node -> one NodeProto (operators.rs); Softmax over flattened axes -> four
+//! each node -> one NodeProto (operators.rs); Softmax over flattened axes, and with zeros for
+//!              hidden rows -> several
 //! each constant -> an initializer with raw data, in the file or in a second one (save.rs)
 //! ```
 //!
@@ -246,6 +247,10 @@ fn write_node<'g>(
         flattened_softmax(node, *softmax, inputs, outputs, names, out);
         return Ok(());
     }
+    if node.op == Op::MaskedSoftmax {
+        masked_softmax(node, inputs, outputs, names, out);
+        return Ok(());
+    }
     let attributes = attributes_of(&node.op).map_err(|reason| OnnxError::Export {
         node: node.name.clone(),
         reason,
@@ -288,13 +293,7 @@ fn flattened_softmax<'g>(
     names: &HashSet<&str>,
     out: &mut Vec<NodeProto<'g>>,
 ) {
-    let made = |suffix: &str| {
-        let mut name = format!("{}/{suffix}", outputs[0]);
-        while names.contains(name.as_str()) {
-            name.push('_');
-        }
-        Text::Owned(name)
-    };
+    let made = |suffix: &str| made_name(&outputs[0], suffix, names);
     let (shape, flat, normal) = (made("shape"), made("flat"), made("softmax"));
     let none = Attributes::default;
     let softmax_name = node.op.name();
@@ -325,4 +324,74 @@ fn flattened_softmax<'g>(
         vec![normal, shape],
         outputs,
     ));
+}
+
+/// A name close to `base` that no value has.
+fn made_name<'g>(base: &str, suffix: &str, names: &HashSet<&str>) -> Text<'g> {
+    let mut name = format!("{base}/{suffix}");
+    while names.contains(name.as_str()) {
+        name.push('_');
+    }
+    Text::Owned(name)
+}
+
+/// `Where(IsInf(ReduceMax(x)), 0, Softmax(x))`, where only minus infinity counts. A reader of ours
+/// joins it again when the graph is lowered.
+fn masked_softmax<'g>(
+    node: &'g Node,
+    inputs: Vec<Text<'g>>,
+    outputs: Vec<Text<'g>>,
+    names: &HashSet<&str>,
+    out: &mut Vec<NodeProto<'g>>,
+) {
+    let made = |suffix: &str| made_name(&outputs[0], suffix, names);
+    let [axes, greatest, hidden, zero, zero_like, weights] =
+        ["axes", "greatest", "hidden", "zero", "zero_like", "softmax"].map(made);
+    let x = || inputs[0].clone();
+    let none = Attributes::default;
+    let steps = [
+        (
+            "Constant",
+            none().ints("value_ints", vec![-1]),
+            vec![],
+            axes.clone(),
+        ),
+        (
+            "ReduceMax",
+            none().flag("keepdims", true),
+            vec![x(), axes],
+            greatest.clone(),
+        ),
+        (
+            "IsInf",
+            none().flag("detect_positive", false),
+            vec![greatest],
+            hidden.clone(),
+        ),
+        (
+            "Constant",
+            none().float("value_float", 0.0),
+            vec![],
+            zero.clone(),
+        ),
+        (
+            "CastLike",
+            none(),
+            vec![zero.clone(), x()],
+            zero_like.clone(),
+        ),
+        (
+            "Softmax",
+            none().int("axis", -1),
+            vec![x()],
+            weights.clone(),
+        ),
+    ];
+    for (op_type, attributes, input, output) in steps {
+        let name = Text::Owned(format!("{}/{op_type}", output));
+        out.push(message(name, op_type, attributes, input, vec![output]));
+    }
+    let name = Text::Borrowed(node.name.as_str());
+    let operands = vec![hidden, zero_like, weights];
+    out.push(message(name, "Where", none(), operands, outputs));
 }

@@ -34,11 +34,11 @@ impl<'g> Attributes<'g> {
         self.with(name, kind::INT, value)
     }
 
-    fn flag(self, name: &'static str, value: bool) -> Self {
+    pub(super) fn flag(self, name: &'static str, value: bool) -> Self {
         self.int(name, i64::from(value))
     }
 
-    fn float(self, name: &'static str, value: f32) -> Self {
+    pub(super) fn float(self, name: &'static str, value: f32) -> Self {
         let value = AttributeProto {
             f: Some(value),
             ..AttributeProto::default()
@@ -54,7 +54,7 @@ impl<'g> Attributes<'g> {
         self.with(name, kind::STRING, value)
     }
 
-    fn ints(self, name: &'static str, values: Vec<i64>) -> Self {
+    pub(super) fn ints(self, name: &'static str, values: Vec<i64>) -> Self {
         if values.is_empty() {
             return self;
         }
@@ -140,6 +140,9 @@ pub(super) fn attributes_of(op: &Op) -> Result<Attributes<'_>, String> {
             return Err("a softmax over several axes is no single operator".to_owned());
         }
         Op::Softmax(softmax) => none.int("axis", softmax.axis),
+        Op::MaskedSoftmax => {
+            return Err("a softmax with zeros for hidden rows is no single operator".to_owned());
+        }
         Op::Recurrent(parameters) => recurrent(parameters)?,
         Op::Reduce(reduce) => none
             .flag("keepdims", reduce.keep_dims)

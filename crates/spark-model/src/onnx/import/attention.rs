@@ -3,7 +3,7 @@
 //! ```text
 //! q, k, v   [batch, heads, steps, width]; given as [batch, steps, heads * width] they are split
 //! scores  = (q * scale) k' + mask
-//! result  = softmax(scores) v
+//! result  = softmax(scores) v          zeros for a query that may attend to no key
 //! ```
 //!
 //! Source: ONNX operator Attention, versions 23 and 24.
@@ -14,7 +14,7 @@
 use super::Translator;
 use super::call::{Call, Translated};
 use crate::ModelError;
-use crate::graph::{Binary, Op, Softmax, Unary, ValueId};
+use crate::graph::{Binary, Op, Unary, ValueId};
 use crate::tensor::{DType, Tensor};
 
 pub(super) const OPERATORS: &[Translator] = &[("Attention", attention)];
@@ -38,12 +38,7 @@ fn attention(call: &mut Call<'_, '_>) -> Translated {
     let v = split_heads(call, 2, q_heads)?;
     let scores = scores(call, q, k)?;
     let scores = masked(call, scores, q, k)?;
-    let softmax = Op::Softmax(Softmax {
-        axis: -1,
-        log: false,
-        flatten: false,
-    });
-    let weights = call.step(softmax, &[Some(scores)])?;
+    let weights = call.step(Op::MaskedSoftmax, &[Some(scores)])?;
     if q_heads == 0 {
         return call.finish(Op::MatMul, vec![Some(weights), Some(v)]);
     }

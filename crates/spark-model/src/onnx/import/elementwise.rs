@@ -178,8 +178,13 @@ fn is_inf(call: &mut Call<'_, '_>) -> Translated {
     call.finish(Op::Binary(Binary::Equal), vec![Some(x), Some(infinity)])
 }
 
+/// Before operator set 7 a parameter said whether the second operand is broadcast, which follows
+/// from the shapes; the one that said from which axis on is refused.
 fn binary(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
+    if call.opset() < 7 {
+        call.ignore(&["broadcast"]);
+    }
     let function = match call.op_type() {
         "Add" => Binary::Add,
         "And" => Binary::And,
@@ -200,6 +205,11 @@ fn binary(call: &mut Call<'_, '_>) -> Translated {
         "Xor" => Binary::Xor,
         _ => return Err(call.error("it is no function of two operands")),
     };
+    let is_float = |id| call.builder.dtype(id).is_some_and(DType::is_float);
+    let floored = function == Binary::Mod { fmod: false };
+    if floored && call.opset() < 28 && call.input(0).is_some_and(is_float) {
+        return Err(call.error("floats need attribute `fmod` before operator set 28"));
+    }
     call.finish_as_is(Op::Binary(function))
 }
 
@@ -278,6 +288,9 @@ fn cast_like(call: &mut Call<'_, '_>) -> Translated {
 fn dropout(call: &mut Call<'_, '_>) -> Translated {
     call.operands(1, 3)?;
     call.ignore(&["ratio", "seed"]);
+    if call.opset() < 7 && !call.flag("is_test", false)? {
+        return Err(call.error("training mode is not supported"));
+    }
     let x = call.required(0)?;
     if call.input(2).is_some() {
         let training = call

@@ -7,7 +7,8 @@
 //! One small function per family of operators, in the modules below, takes a node of
 //! any operator-set version from 7 on to the form of the newest: parameters that later
 //! became operands become constants here, and operators that are short for others are
-//! spelled out. Nothing behind this module knows a version.
+//! spelled out. Nothing behind this module knows a version. Before 7 an operator is taken
+//! if its form is that of 7 already.
 //!
 //! A constant that is listed among the inputs too, as all are before IR version 4 and
 //! as overridable ones are after, is a constant and no input.
@@ -76,6 +77,47 @@ pub fn supported_operators() -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// Operators that had another form before a version up to 7, and that version. Broadcasting
+/// operators are not among them: what they had before 7, a parameter for the first axis, is refused
+/// where it stands. Source: the version histories of the ONNX operator specification.
+const NEW_FORMS: &[(i64, &[&str])] = &[
+    (2, &["Pad", "Split"]),
+    (4, &["Concat"]),
+    (5, &["Reshape"]),
+    (
+        6,
+        &[
+            "Cast",
+            "InstanceNormalization",
+            "Max",
+            "Mean",
+            "Min",
+            "Selu",
+            "Sum",
+            "Tile",
+        ],
+    ),
+    (7, &["GRU", "LSTM", "PRelu", "RNN", "Upsample"]),
+];
+
+/// Refuses an operator of a version whose form is not read.
+fn check_form(node: &FlatNode<'_>) -> Result<(), ModelError> {
+    let named = |(_, names): &&(i64, &[&str])| names.contains(&node.op_type);
+    match NEW_FORMS.iter().find(named) {
+        Some(&(since, _)) if node.domain.is_empty() && node.opset < since => {
+            Err(ModelError::Operator {
+                node: node.name.clone(),
+                op: node.op_type.to_owned(),
+                reason: format!(
+                    "its form of operator set {} is not supported, that of {since} is",
+                    node.opset
+                ),
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn translator_of(node: &FlatNode<'_>) -> Option<fn(&mut Call<'_, '_>) -> Translated> {
@@ -169,6 +211,7 @@ fn translate(
             supported_operators().join(", "),
         ));
     };
+    check_form(node)?;
     let mut call = Call::new(builder, node, source);
     translator(&mut call)?;
     call.all_read()
@@ -229,8 +272,11 @@ fn add_outputs(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), Onnx
     Ok(())
 }
 
-/// Notes the types the file declares for outputs and values in between.
-fn declare_types(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), OnnxError> {
+/// Notes the types the file declares for outputs and values in between. An element type that
+/// contradicts the graph is refused here where the operators' types are known without shapes, and
+/// else when the graph is bound. Inputs and constants state their types themselves; what is said
+/// of them once more counts for outputs only.
+fn declare_types(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), ModelError> {
     let inputs: HashSet<ValueId> = builder.graph.inputs.iter().copied().collect();
     for (what, value) in graph
         .value_info
@@ -243,8 +289,21 @@ fn declare_types(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), On
         let Some(id) = builder.find(text(&value.name)) else {
             continue;
         };
+        let inferred = builder.dtype(id);
         let declared = &mut builder.graph.values[id.0];
-        if declared.constant.is_none() && !inputs.contains(&id) {
+        let is_result = declared.constant.is_none() && !inputs.contains(&id);
+        if let (Some(dtype), Some(inferred)) = (dtype, inferred)
+            && dtype != inferred
+            && (is_result || what == "output")
+        {
+            return Err(ModelError::Declaration {
+                what,
+                name: declared.name.clone(),
+                declared: dtype.to_string(),
+                inferred: inferred.to_string(),
+            });
+        }
+        if is_result {
             declared.dtype = dtype.or(declared.dtype);
             declared.shape = shape.or(declared.shape.take());
         }

@@ -23,7 +23,9 @@ fn batch(call: &mut Call<'_, '_>) -> Translated {
     call.operands(5, 5)?;
     call.only_results(1)?;
     call.ignore(&["momentum"]);
-    if call.flag("training_mode", false)? {
+    // Before operator set 7 training was what a parameter turned off.
+    let trains = call.opset() < 7 && !call.flag("is_test", false)?;
+    if trains || call.flag("training_mode", false)? {
         return Err(call.error("training mode is not supported"));
     }
     if !call.flag("spatial", true)? {

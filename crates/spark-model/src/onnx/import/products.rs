@@ -9,6 +9,10 @@ pub(super) const OPERATORS: &[Translator] =
 
 fn gemm(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 3)?;
+    if call.opset() < 7 {
+        // Whether the addend is broadcast, which follows from the shapes.
+        call.ignore(&["broadcast"]);
+    }
     let gemm = Gemm {
         alpha: call.float_or("alpha", 1.0)?,
         beta: call.float_or("beta", 1.0)?,

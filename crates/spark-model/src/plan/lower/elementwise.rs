@@ -70,10 +70,12 @@ impl Lowering<'_> {
             {
                 return Ok(());
             }
-        } else if !matches!(
-            op,
-            Unary::Abs | Unary::Neg | Unary::Sign | Unary::Relu | Unary::Not
-        ) {
+        } else if dtype == DType::U64
+            || !matches!(
+                op,
+                Unary::Abs | Unary::Neg | Unary::Sign | Unary::Relu | Unary::Not
+            )
+        {
             return fail(format!("{op:?} of {dtype} is not supported"));
         }
         self.defer(&node.name, out, &[x], &mut |e, x| {
@@ -84,7 +86,7 @@ impl Lowering<'_> {
 
     fn binary(&mut self, node: &Node, op: Binary, out: ValueId) -> Result<(), OpError> {
         let (a, b) = (self.operand(node, 0)?, self.operand(node, 1)?);
-        let dtype = self.ty(a).dtype;
+        let (dtype, b_dtype) = (self.ty(a).dtype, self.ty(b).dtype);
         if dtype == DType::U64 {
             return fail("u64 arithmetic is not supported");
         }
@@ -111,7 +113,11 @@ impl Lowering<'_> {
             }
         }
         self.defer(&node.name, out, &[a, b], &mut |e, x| {
-            binary_nodes(e, op, x[0], x[1], dtype)
+            if dtype.is_float() || b_dtype.is_float() {
+                binary_nodes(e, op, x[0], x[1], dtype)
+            } else {
+                whole_nodes(e, op, [x[0], x[1]], dtype, node)
+            }
         })
     }
 
@@ -131,6 +137,9 @@ impl Lowering<'_> {
             if self.fuse_residual(&node.name, a, b, out) {
                 return Ok(());
             }
+        }
+        if dtype == DType::U64 {
+            return fail("u64 arithmetic is not supported");
         }
         let n = ids.len();
         self.defer(&node.name, out, &ids, &mut |e, x| {
@@ -153,6 +162,9 @@ impl Lowering<'_> {
         let x = self.operand(node, 0)?;
         let (low, high) = (self.optional(node, 1), self.optional(node, 2));
         let dtype = self.ty(x).dtype;
+        if dtype == DType::U64 {
+            return fail("u64 arithmetic is not supported");
+        }
         let bound = |id: Option<ValueId>, default: f32| match id {
             None => Some(default),
             Some(id) => self
@@ -336,6 +348,10 @@ impl Lowering<'_> {
         let rank = self.ty(out).shape.len();
         let axis = axis_index(axis, rank)?;
         let depth = self.ty(out).shape[axis];
+        // Positions are compared as f32, which holds no odd number beyond 2^24.
+        if depth > 1 << 23 {
+            return fail(format!("{depth} positions, at most 2^23 are supported"));
+        }
         let mut index = self.view(indices)?;
         let wide = self.storage(&index) == Storage::I64;
         index.axes.insert(
@@ -484,7 +500,7 @@ fn input_number(inputs: &mut Vec<View>, view: View) -> u16 {
 }
 
 /// Integer arithmetic wraps at the width of its type.
-fn wrapped(e: &mut Expression, y: u16, dtype: DType) -> u16 {
+pub(super) fn wrapped(e: &mut Expression, y: u16, dtype: DType) -> u16 {
     let (bits, signed) = match dtype {
         DType::I8 => (8, true),
         DType::U8 => (8, false),
@@ -497,8 +513,30 @@ fn wrapped(e: &mut Expression, y: u16, dtype: DType) -> u16 {
     e.push(PointOp::Wrap { bits, signed }, &[y])
 }
 
+/// `op` of two integers of which the first, and the result unless it is a truth, is `dtype`.
+/// Divisions and powers are of i64, also where 8 bits are held as f32.
+fn whole_nodes(e: &mut Expression, op: Binary, [a, b]: [u16; 2], dtype: DType, node: &Node) -> u16 {
+    let point = match op {
+        Binary::Div => PointOp::Div,
+        Binary::Pow => PointOp::Pow,
+        Binary::Mod { fmod: true } => PointOp::RemainderTruncated,
+        Binary::Mod { fmod: false } => PointOp::RemainderFloored,
+        _ => return binary_nodes(e, op, a, b, dtype),
+    };
+    let held = e.nodes[a as usize].kind;
+    let [a, b] = [a, b].map(|x| match e.nodes[x as usize].kind {
+        RegisterKind::I64 => x,
+        RegisterKind::F32 => e.push(PointOp::ToI64, &[x]),
+    });
+    let y = e.push_division(point, &[a, b], (&node.name, node.op.name()));
+    let y = wrapped(e, y, dtype);
+    match held {
+        RegisterKind::I64 => y,
+        RegisterKind::F32 => e.push(PointOp::ToF32, &[y]),
+    }
+}
+
 fn binary_nodes(e: &mut Expression, op: Binary, a: u16, b: u16, dtype: DType) -> u16 {
-    let small = matches!(dtype, DType::I8 | DType::U8);
     match op {
         Binary::Add => {
             let y = e.push(PointOp::Add, &[a, b]);
@@ -514,11 +552,6 @@ fn binary_nodes(e: &mut Expression, op: Binary, a: u16, b: u16, dtype: DType) ->
         }
         Binary::Div => {
             let y = e.push(PointOp::Div, &[a, b]);
-            let y = if small {
-                e.push(PointOp::Truncate, &[y])
-            } else {
-                y
-            };
             wrapped(e, y, dtype)
         }
         Binary::Pow => {
@@ -530,11 +563,10 @@ fn binary_nodes(e: &mut Expression, op: Binary, a: u16, b: u16, dtype: DType) ->
             };
             let (a, b) = (as_float(e, a, kinds[0]), as_float(e, b, kinds[1]));
             let y = e.push(PointOp::Pow, &[a, b]);
-            let y = match kinds {
-                [RegisterKind::I64, RegisterKind::F32] => e.push(PointOp::ToI64, &[y]),
-                _ => y,
-            };
-            wrapped(e, y, dtype)
+            // An integer to a power that is none: saturated, as a cast is.
+            cast_operations(DType::F32, dtype)
+                .iter()
+                .fold(y, |y, &op| e.push(op, &[y]))
         }
         Binary::Mod { fmod: true } => e.push(PointOp::RemainderTruncated, &[a, b]),
         Binary::Mod { fmod: false } => e.push(PointOp::RemainderFloored, &[a, b]),
@@ -552,7 +584,6 @@ fn binary_nodes(e: &mut Expression, op: Binary, a: u16, b: u16, dtype: DType) ->
 
 /// What turns a held element of `from` into a held element of `to`.
 fn cast_operations(from: DType, to: DType) -> Vec<PointOp> {
-    let range = |low: f32, high: f32| PointOp::Clamp { low, high };
     let wrap = |bits, signed| PointOp::Wrap { bits, signed };
     let wide = |d: DType| Storage::of(d) == Storage::I64;
     if from == to {
@@ -562,8 +593,10 @@ fn cast_operations(from: DType, to: DType) -> Vec<PointOp> {
     match to {
         DType::Bool => ops.push(PointOp::ToBool),
         DType::F32 | DType::F64 | DType::F16 | DType::BF16 => {
-            if wide(from) {
-                ops.push(PointOp::ToF32);
+            match from {
+                DType::U64 => ops.push(PointOp::U64ToF32),
+                from if wide(from) => ops.push(PointOp::ToF32),
+                _ => {}
             }
             match to {
                 DType::F16 => ops.push(PointOp::RoundF16),
@@ -576,27 +609,28 @@ fn cast_operations(from: DType, to: DType) -> Vec<PointOp> {
             if wide(from) {
                 ops.extend([wrap(8, signed), PointOp::ToF32]);
             } else if from.is_float() {
-                let (low, high) = if signed {
-                    (-128.0, 127.0)
-                } else {
-                    (0.0, 255.0)
-                };
-                ops.extend([PointOp::Truncate, range(low, high)]);
+                let saturate = PointOp::Saturate { bits: 8, signed };
+                ops.extend([PointOp::ToI64, saturate, PointOp::ToF32]);
             } else if from != DType::Bool {
                 ops.push(wrap(8, signed));
             }
         }
+        DType::U64 if from.is_float() => ops.push(PointOp::ToU64),
         _ => {
             if !wide(from) {
                 ops.push(PointOp::ToI64);
             }
-            match to {
-                DType::I16 => ops.push(wrap(16, true)),
-                DType::U16 => ops.push(wrap(16, false)),
-                DType::I32 => ops.push(wrap(32, true)),
-                DType::U32 => ops.push(wrap(32, false)),
-                _ => {}
-            }
+            let (bits, signed) = match to {
+                DType::I16 => (16, true),
+                DType::U16 => (16, false),
+                DType::I32 => (32, true),
+                DType::U32 => (32, false),
+                _ => return ops,
+            };
+            ops.push(match from.is_float() {
+                true => PointOp::Saturate { bits, signed },
+                false => wrap(bits, signed),
+            });
         }
     }
     ops

@@ -273,7 +273,7 @@ impl Lowering<'_> {
                 .zip(&view.axes)
                 .map(|(c, a)| if to.contains(c) { a.extent } else { 1 })
                 .collect();
-            let y = self.row_major_buffer(Storage::F32, &shape);
+            let y = self.row_major_buffer(self.storage(&view), &shape);
             let kind = crate::graph::ReduceKind::Sum;
             let step = ReduceStep {
                 x: view,

@@ -37,14 +37,22 @@ use crate::tensor::{Tensor, TensorData};
 ///
 /// [`ModelError::Operator`] for an operator or form of it no step exists for, naming
 /// the node: more than 8 axes, convolutions over three spatial axes, shapes that
-/// depend on values.
-pub fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
+/// depend on values. [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if its arena,
+/// constants and outputs, or a table made on the way, take more than the graph's budget or the
+/// system has. [`ModelError::BeyondF32`] for constants that would become infinities.
+pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
     let mut graph = graph.clone();
     super::patterns::join(&mut graph);
     super::subsample::subsample(&mut graph);
     let mut lowering = Lowering::new(&graph);
     lowering.inputs()?;
+    lowering.constants_fit_f32()?;
     for node in &graph.nodes {
+        if lowering.nothing(node) {
+            continue;
+        }
+        let held = lowering.constant_bytes.saturating_add(lowering.table_bytes);
+        super::budget::check_node(&graph, node, held)?;
         lowering
             .node(node)
             .map_err(|e: OpError| ModelError::Operator {
@@ -57,6 +65,13 @@ pub fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
     let mut plan = lowering.plan;
     super::attention::join(&mut plan);
     reuse::write_in_place(&mut plan);
+    if let Some(planned) = plan.wrongly_held() {
+        return Err(ModelError::Operator {
+            node: planned.name.clone(),
+            op: planned.step.kind().to_owned(),
+            reason: "no kernel for integers of 16 bits and more".to_owned(),
+        });
+    }
     let arena = Arena::of(&plan);
     for (buffer, offset) in plan.buffers.iter_mut().zip(arena.offsets) {
         if let (Place::Arena { offset_bytes }, Some(offset)) = (&mut buffer.place, offset) {
@@ -64,6 +79,8 @@ pub fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
         }
     }
     plan.arena_bytes = arena.bytes;
+    plan.budget_bytes = graph.budget_bytes;
+    plan.take_budget()?;
     Ok(plan)
 }
 
@@ -98,6 +115,10 @@ struct Lowering<'g> {
     readers: Vec<usize>,
     /// The product a value comes from, while its epilogue may still grow.
     producer: HashMap<ValueId, Producer>,
+    /// Bytes of the constants made so far.
+    constant_bytes: usize,
+    /// Bytes of the tables of the steps made so far.
+    table_bytes: usize,
     /// Constants already given a buffer, by address and storage.
     constants: HashMap<(usize, Storage), BufferId>,
 }
@@ -123,6 +144,8 @@ impl<'g> Lowering<'g> {
             values: vec![Lowered::Nothing; graph.values.len()],
             readers,
             producer: HashMap::new(),
+            constant_bytes: 0,
+            table_bytes: 0,
             constants: HashMap::new(),
         }
     }
@@ -153,6 +176,21 @@ impl<'g> Lowering<'g> {
         Ok(())
     }
 
+    /// Constants that nodes read; what folding left behind is not computed with.
+    fn constants_fit_f32(&self) -> Result<(), ModelError> {
+        for (value, &readers) in self.graph.values.iter().zip(&self.readers) {
+            let constant = value.constant.as_ref().filter(|_| readers > 0);
+            if let Some(beyond) = constant.and_then(|c| c.first_beyond_f32()) {
+                return Err(ModelError::BeyondF32 {
+                    what: "constant",
+                    name: value.name.clone(),
+                    value: beyond,
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn outputs(&mut self) -> Result<(), ModelError> {
         for &id in &self.graph.outputs {
             let view = self.view(id).map_err(|e| ModelError::Operator {
@@ -169,6 +207,23 @@ impl<'g> Lowering<'g> {
             });
         }
         Ok(())
+    }
+
+    /// Whether no result of `node`, all of as many axes as there may be, has an element; then they
+    /// are set, and no step makes them.
+    fn nothing(&mut self, node: &Node) -> bool {
+        let results = || node.outputs.iter().flatten();
+        let shapes = results().map(|&id| &self.graph.value(id).ty.shape[..]);
+        let is_nothing = results().all(|&id| self.ty(id).shape.len() <= MAX_RANK)
+            && node.op.computes_nothing(shapes);
+        if is_nothing {
+            for &id in results() {
+                let ty = self.ty(id);
+                let empty = self.image_buffer(Storage::of(ty.dtype), &ty.shape);
+                self.set(id, empty);
+            }
+        }
+        is_nothing
     }
 
     fn node(&mut self, node: &Node) -> Result<(), OpError> {
@@ -215,7 +270,8 @@ impl<'g> Lowering<'g> {
                 bias,
                 size,
             } => self.lrn(node, *alpha, *beta, *bias, *size),
-            Op::Softmax(params) => self.softmax(node, *params),
+            Op::Softmax(params) => self.softmax(node, *params, false),
+            Op::MaskedSoftmax => self.softmax(node, norm::MASKED_SOFTMAX, true),
             Op::Recurrent(params) => self.recurrent(node, params),
             Op::Reduce(params) => self.reduce(node, *params),
             Op::ArgReduce(params) => self.arg_reduce(node, *params),
@@ -283,6 +339,7 @@ impl<'g> Lowering<'g> {
             ConstantData::F32(v) => (Storage::F32, v.len()),
             ConstantData::I64(v) => (Storage::I64, v.len()),
         };
+        self.constant_bytes += len * storage.size_bytes();
         self.plan.buffers.push(Buffer {
             storage,
             len,
@@ -307,6 +364,7 @@ impl<'g> Lowering<'g> {
     }
 
     fn emit(&mut self, name: &str, step: Step) -> usize {
+        self.table_bytes = self.table_bytes.saturating_add(step.table_bytes());
         self.plan.steps.push(PlannedStep {
             name: name.to_owned(),
             step,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::graph::PadMode;
+use crate::graph::{PadMode, ScatterReduction};
+use crate::tensor::DType;
 
 impl Lowering<'_> {
     pub(super) fn movement(&mut self, node: &Node) -> Result<(), OpError> {
@@ -41,7 +42,7 @@ impl Lowering<'_> {
             Op::GatherElements { axis } => self.gather_elements(node, *axis, out)?,
             Op::GatherNd { batch_dims } => self.gather_nd(node, *batch_dims, out)?,
             Op::ScatterElements { axis, reduction } => {
-                let (index, updates, y) = self.scatter(node)?;
+                let (index, updates, y) = self.scatter(node, *reduction)?;
                 let step = ScatterElementsStep {
                     axis: axis_index(*axis, y.rank())?,
                     index,
@@ -50,10 +51,10 @@ impl Lowering<'_> {
                     reduction: *reduction,
                 };
                 self.emit(&node.name, Step::ScatterElements(step));
-                y
+                return self.set_wrapped(node, out, y);
             }
             Op::ScatterNd { reduction } => {
-                let (index, updates, y) = self.scatter(node)?;
+                let (index, updates, y) = self.scatter(node, *reduction)?;
                 let step = ScatterNdStep {
                     index,
                     updates,
@@ -61,7 +62,7 @@ impl Lowering<'_> {
                     reduction: *reduction,
                 };
                 self.emit(&node.name, Step::ScatterNd(step));
-                y
+                return self.set_wrapped(node, out, y);
             }
             Op::EyeLike { k, .. } => self.eye(out, *k)?,
             Op::ConstantOfShape { value } => {
@@ -391,11 +392,30 @@ impl Lowering<'_> {
     }
 
     /// Operands of a scatter; the result starts as a copy of the first.
-    fn scatter(&mut self, node: &Node) -> Result<(View, View, View), OpError> {
+    fn scatter(
+        &mut self,
+        node: &Node,
+        reduction: ScatterReduction,
+    ) -> Result<(View, View, View), OpError> {
         let ids = [0, 1, 2].map(|i| self.operand(node, i));
         let [x, index, updates] = ids;
-        let x = self.view(x?)?;
-        let (index, updates) = (self.view(index?)?, self.view(updates?)?);
+        let (x, updates) = (x?, updates?);
+        match (reduction, self.ty(x).dtype) {
+            (ScatterReduction::Add, dtype) => {
+                let n_updates: usize = self.ty(updates).shape.iter().product();
+                reduce::exact_in_f32(dtype, n_updates.saturating_add(1))?;
+            }
+            (ScatterReduction::Max | ScatterReduction::Min, DType::U64) => {
+                return fail("extremes of u64 are not supported");
+            }
+            // Held as f32, where the product of four is rounded before it could wrap.
+            (ScatterReduction::Mul, dtype @ (DType::I8 | DType::U8)) => {
+                return fail(format!("products of {dtype} are not supported"));
+            }
+            _ => {}
+        }
+        let x = self.view(x)?;
+        let (index, updates) = (self.view(index?)?, self.view(updates)?);
         let order: Vec<usize> = (0..x.rank()).collect();
         let y = self.copied(&node.name, &x, &order);
         Ok((index, updates, y))
@@ -406,12 +426,22 @@ impl Lowering<'_> {
         let [rows, columns] = ty.shape[..] else {
             return fail("two axes wanted");
         };
-        let ones = (0..rows as i64).flat_map(|i| (0..columns as i64).map(move |j| j - i == k));
+        // Row `i` has its one at column `i + k`.
+        let column = |i: usize| usize::try_from((i as i64).saturating_add(k)).ok();
+        let ones = (0..rows)
+            .filter_map(|i| Some((i, column(i).filter(|&j| j < columns)?)))
+            .map(|(i, j)| i * columns + j);
         let data = match Storage::of(ty.dtype) {
             Storage::F32 => {
-                ConstantData::F32(Arc::new(ones.map(|one| f32::from(u8::from(one))).collect()))
+                let mut eye = vec![0.0; rows * columns];
+                ones.for_each(|at| eye[at] = 1.0);
+                ConstantData::F32(Arc::new(eye))
             }
-            Storage::I64 => ConstantData::I64(Arc::new(ones.map(i64::from).collect())),
+            Storage::I64 => {
+                let mut eye = vec![0; rows * columns];
+                ones.for_each(|at| eye[at] = 1);
+                ConstantData::I64(Arc::new(eye))
+            }
         };
         let buffer = self.constant_buffer(data);
         Ok(View::dense(buffer, &[rows, columns], &[0, 1]))

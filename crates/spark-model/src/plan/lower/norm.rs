@@ -5,6 +5,13 @@ use std::sync::Arc;
 use super::*;
 use crate::graph::{ReduceKind, Softmax};
 
+/// What [`Op::MaskedSoftmax`] computes for rows that are not all hidden.
+pub(super) const MASKED_SOFTMAX: Softmax = Softmax {
+    axis: -1,
+    log: false,
+    flatten: false,
+};
+
 impl Lowering<'_> {
     /// Layer and root-mean-square normalisation over axes `axis..`.
     pub(super) fn layer_norm(
@@ -98,7 +105,13 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    pub(super) fn softmax(&mut self, node: &Node, params: Softmax) -> Result<(), OpError> {
+    /// A softmax; where it is `masked`, rows of nothing but minus infinity give zeros.
+    pub(super) fn softmax(
+        &mut self,
+        node: &Node,
+        params: Softmax,
+        masked: bool,
+    ) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -125,6 +138,7 @@ impl Lowering<'_> {
             x: self.rows(&node.name, permuted, rows, width),
             y: View::dense(y.buffer, &[rows, width], &[0, 1]),
             log: params.log,
+            masked,
         };
         self.emit(&node.name, Step::Softmax(step));
         let mut back = vec![0; rank];
@@ -187,15 +201,24 @@ impl Lowering<'_> {
         let load = squares.expression.load(0, RegisterKind::F32);
         squares.expression.push(PointOp::Mul, &[load, load]);
         let squares = self.emit_pointwise(squares, &shape);
-        let channels = shape[1] as isize;
-        let before = (size as isize - 1) / 2;
-        let (mut index, mut weight) = (Vec::new(), Vec::new());
+        // No window reaches further than from the first channel to the last.
+        let channels = shape[1];
+        let furthest = channels.saturating_sub(1);
+        let (before, behind) = (((size - 1) / 2).min(furthest), (size / 2).min(furthest));
+        let taps = before + 1 + behind;
+        let mut index = Vec::with_capacity(channels * taps);
+        let mut weight = Vec::with_capacity(channels * taps);
         for c in 0..channels {
-            for tap in 0..size as isize {
-                let from = c + tap - before;
-                let inside = (0..channels).contains(&from);
-                index.push(if inside { from as u32 } else { 0 });
-                weight.push(if inside { alpha / size as f32 } else { 0.0 });
+            for tap in 0..taps {
+                let from = (c + tap)
+                    .checked_sub(before)
+                    .filter(|&from| from < channels);
+                index.push(from.unwrap_or(0) as u32);
+                weight.push(if from.is_some() {
+                    alpha / size as f32
+                } else {
+                    0.0
+                });
             }
         }
         let sums = self.dense_buffer(Storage::F32, &shape, &order);
@@ -203,7 +226,7 @@ impl Lowering<'_> {
             x: squares,
             y: sums.clone(),
             axis: 1,
-            taps: size,
+            taps,
             index: Arc::new(index),
             weight: Some(Arc::new(weight)),
         };

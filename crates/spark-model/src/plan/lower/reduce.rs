@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::graph::{ArgReduce, Reduce, ReduceKind};
+use crate::tensor::DType;
 
 impl Lowering<'_> {
     pub(super) fn reduce(&mut self, node: &Node, params: Reduce) -> Result<(), OpError> {
@@ -27,6 +28,18 @@ impl Lowering<'_> {
         if storage == Storage::I64 && !exact {
             return fail(format!("{:?} of integers is not supported", params.kind));
         }
+        if self.ty(x_id).dtype == DType::U64
+            && matches!(params.kind, ReduceKind::Max | ReduceKind::Min)
+        {
+            return fail("extremes of u64 are not supported");
+        }
+        let n_terms = (0..rank).filter(|&a| reduced[a]);
+        let n_terms = n_terms.map(|a| x.axes[a].extent).product();
+        match params.kind {
+            ReduceKind::Sum => exact_in_f32(self.ty(x_id).dtype, n_terms)?,
+            ReduceKind::Prod => exact_in_f32(self.ty(x_id).dtype, usize::MAX)?,
+            _ => {}
+        }
         let nothing = (0..rank).any(|a| reduced[a] && x.axes[a].extent == 0);
         if nothing && !self.ty(x_id).dtype.is_float() {
             return fail("a reduction of no integers is not supported");
@@ -41,8 +54,25 @@ impl Lowering<'_> {
             kind: params.kind,
         };
         self.emit(&node.name, Step::Reduce(step));
-        self.set(out, without_axes(y, &reduced, params.keep_dims));
-        Ok(())
+        self.set_wrapped(node, out, without_axes(y, &reduced, params.keep_dims))
+    }
+
+    /// `out` is `view`, whose sums or products of integers still have to wrap to their type.
+    pub(super) fn set_wrapped(
+        &mut self,
+        node: &Node,
+        out: ValueId,
+        view: View,
+    ) -> Result<(), OpError> {
+        let dtype = self.ty(out).dtype;
+        let is_narrow = !dtype.is_float() && !matches!(dtype, DType::I64 | DType::U64);
+        if !is_narrow || dtype == DType::Bool {
+            self.set(out, view);
+            return Ok(());
+        }
+        self.defer_views(&node.name, out, vec![view], &mut |e, x| {
+            elementwise::wrapped(e, x[0], dtype)
+        })
     }
 
     pub(super) fn arg_reduce(&mut self, node: &Node, params: ArgReduce) -> Result<(), OpError> {
@@ -50,6 +80,9 @@ impl Lowering<'_> {
             return Ok(());
         };
         let x_id = self.operand(node, 0)?;
+        if self.ty(x_id).dtype == DType::U64 {
+            return fail("the order of u64 is not supported");
+        }
         let x = self.view(x_id)?;
         let axis = axis_index(params.axis, x.rank())?;
         let mut shape = x.shape();
@@ -72,6 +105,9 @@ impl Lowering<'_> {
 
     pub(super) fn top_k(&mut self, node: &Node, axis: i64, largest: bool) -> Result<(), OpError> {
         let x_id = self.operand(node, 0)?;
+        if self.ty(x_id).dtype == DType::U64 {
+            return fail("the order of u64 is not supported");
+        }
         let x = self.view(x_id)?;
         let axis = axis_index(axis, x.rank())?;
         let storage = self.storage(&x);
@@ -111,6 +147,7 @@ impl Lowering<'_> {
             [axis] => axis_index(axis, x.rank())?,
             _ => return fail("the axis must be one number"),
         };
+        exact_in_f32(self.ty(x_id).dtype, x.axes[axis].extent)?;
         let y = self.dense_buffer(self.storage(&x), &x.shape(), &x.memory_order());
         let step = CumSumStep {
             x,
@@ -120,8 +157,17 @@ impl Lowering<'_> {
             reverse,
         };
         self.emit(&node.name, Step::CumSum(step));
-        self.set(out, y);
-        Ok(())
+        self.set_wrapped(node, out, y)
+    }
+}
+
+/// Integers of 8 bits are held as f32: a sum of too many, or a product, would be rounded before
+/// it wraps to its type.
+pub(super) fn exact_in_f32(dtype: DType, n_terms: usize) -> Result<(), OpError> {
+    let is_held_as_f32 = matches!(dtype, DType::I8 | DType::U8);
+    match is_held_as_f32 && n_terms > (1 << 24) / 255 {
+        true => fail(format!("this many terms of {dtype} are not supported")),
+        false => Ok(()),
     }
 }
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use spark_model::onnx::proto::StringStringEntryProto;
 use spark_model::{ModelError, Tensor, onnx};
 
-use crate::onnx_hostile::spoiled;
-use crate::onnx_models::text;
+use super::onnx_hostile::spoiled;
+use super::onnx_models::text;
 
 /// A folder of its own, removed at the end.
 struct Folder(std::path::PathBuf);

@@ -17,8 +17,8 @@ use spark_model::onnx::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 };
 
-use crate::onnx_samples::every_operator;
-use crate::onnx_versions::cases;
+use super::onnx_samples::every_operator;
+use super::onnx_versions::cases;
 use spark_testing::test_data;
 
 /// Splitmix64: small, and the same on every machine.

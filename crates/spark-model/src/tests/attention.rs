@@ -15,7 +15,7 @@ use spark_model::precision::{Arithmetic, Bf16Products, Wanted};
 use spark_model::{DType, Precision, Tensor, reference};
 use std::sync::Arc;
 
-use crate::operators::{cases, compare, numbers};
+use super::operators::{cases, compare, numbers};
 
 /// What hides scores.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,7 +7,7 @@ use spark_model::onnx::proto::{
 };
 use spark_model::{DType, Tensor, TensorData, onnx, reference};
 
-use crate::onnx_models::{
+use super::onnx_models::{
     constant, float, graph, int, ints, model, node, operator_set, text, typed_value, value,
 };
 

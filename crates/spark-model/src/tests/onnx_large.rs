@@ -9,8 +9,8 @@ use spark_model::onnx::proto::{GraphProto, StringStringEntryProto, TensorProto};
 use spark_model::onnx::wire::Packed;
 use spark_model::{DType, ModelError, Tensor, onnx};
 
-use crate::onnx_damage::Seeds;
-use crate::onnx_models::{constant, graph, model, node, text};
+use super::onnx_damage::Seeds;
+use super::onnx_models::{constant, graph, model, node, text};
 
 /// A file of its own, removed at the end.
 struct Scratch(PathBuf);

@@ -5,8 +5,8 @@ use std::slice::from_ref;
 use spark_model::graph::{Op, PadMode, ScatterReduction};
 use spark_model::{DType, Tensor};
 
-use crate::onnx_samples::Operand::{Fixed, Given};
-use crate::onnx_samples::{Samples, boolean, float, int_scalar, ints, scalar, tensor, wave};
+use super::onnx_samples::Operand::{Fixed, Given};
+use super::onnx_samples::{Samples, boolean, float, int_scalar, ints, scalar, tensor, wave};
 
 /// Adds them all.
 pub(crate) fn add(samples: &mut Samples) {

@@ -5,7 +5,7 @@ use spark_model::graph::{Op, bind};
 use spark_model::onnx::proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
 use spark_model::{Tensor, onnx, reference};
 
-use crate::onnx_models::{
+use super::onnx_models::{
     constant, float, floats, graph, int, ints, model, node, operator_set, string, tensor_attribute,
     text,
 };
@@ -292,7 +292,7 @@ fn elementwise() -> Vec<Case> {
                 ("r", f32s(&[], &[0.9])),
                 (
                     "t",
-                    Tensor::zeros(spark_model::DType::Bool, []).expect("a scalar"),
+                    Tensor::zeros(crate::DType::Bool, []).expect("a scalar"),
                 ),
             ],
             &finite,
@@ -574,4 +574,107 @@ fn a_constant_node_leaves_no_node() {
     let graph = onnx::parse(&case.model.encode(), None).expect("reads");
     let ops: Vec<&Op> = graph.nodes.iter().map(|n| &n.op).collect();
     assert_eq!(ops.len(), 2, "{ops:?}");
+}
+
+/// The error of reading `nodes` at an operator set.
+fn refusal(opset: i64, nodes: Vec<NodeProto<'static>>) -> String {
+    let graph = graph(&[2, 3], nodes);
+    let read = onnx::parse(&model(opset, graph).encode(), None);
+    read.expect_err("refused").to_string()
+}
+
+#[test]
+fn operators_before_set_7_are_read_where_their_form_is_that_of_7() {
+    for opset in [1, 3, 6] {
+        for op_type in ["Relu", "Sqrt", "Flatten", "Identity"] {
+            let graph = graph(&[2, 3], vec![node(op_type, &["x"], &["y"], vec![])]);
+            onnx::parse(&model(opset, graph).encode(), None).expect("reads");
+        }
+    }
+    let sum = vec![node("Add", &["x", "x"], &["y"], vec![int("broadcast", 0)])];
+    onnx::parse(&model(6, graph(&[2, 3], sum)).encode(), None).expect("reads");
+}
+
+#[test]
+fn older_forms_that_are_not_read_are_refused_by_operator_and_set() {
+    let slope = vec![node("PRelu", &["x", "x"], &["y"], vec![])];
+    let message = refusal(6, slope);
+    for part in ["PRelu", "operator set 6", "that of 7 is"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let along = vec![int("broadcast", 1), int("axis", 0)];
+    let message = refusal(6, vec![node("Add", &["x", "x"], &["y"], along)]);
+    assert!(
+        message.contains("Add") && message.contains("`axis`"),
+        "{message}"
+    );
+    // Training is what dropout and batch normalisation do unless a parameter says otherwise.
+    let message = refusal(6, vec![node("Dropout", &["x"], &["y"], vec![])]);
+    assert!(message.contains("training"), "{message}");
+}
+
+/// What the operator Attention makes of two queries and three keys of one number each.
+fn attention(mask: Tensor, attributes: Vec<AttributeProto<'static>>) -> Vec<f32> {
+    let operands = [
+        ("q", f32s(&[1, 1, 2, 1], &[1.0, 2.0])),
+        ("k", f32s(&[1, 1, 3, 1], &[0.5, -1.0, 2.0])),
+        ("v", f32s(&[1, 1, 3, 1], &[1.0, 2.0, 4.0])),
+        ("m", mask),
+    ];
+    let nodes = vec![
+        node("Attention", &["q", "k", "v", "m"], &["a"], attributes),
+        node("Add", &["a", "x"], &["y"], vec![]),
+    ];
+    let graph = GraphProto {
+        initializer: operands.iter().map(|(n, t)| constant(n, t)).collect(),
+        ..graph(&[1], nodes)
+    };
+    let graph = onnx::parse(&model(23, graph).encode(), None).expect("reads");
+    let bound = bind(&graph, &[]).expect("binds");
+    let zero = f32s(&[1], &[0.0]);
+    let outputs = reference::run(&bound, &[("x", &zero)]).expect("runs");
+    outputs[0].1.to_f32()
+}
+
+#[test]
+fn attention_gives_zeros_to_a_query_whose_mask_hides_every_key() {
+    let hidden = f32::NEG_INFINITY;
+    let float = f32s(&[2, 3], &[hidden, hidden, hidden, 0.0, hidden, 0.0]);
+    let seen = [0.0, 0.0, 0.0, 1.0, 0.0, 1.0].to_vec();
+    let bool = Tensor::from_f64(crate::DType::Bool, [2, 3], seen).expect("fits");
+    for mask in [float, bool] {
+        let y = attention(mask.clone(), vec![]);
+        let weight = 1.0 / (1.0 + (-3.0f32).exp());
+        let want = 4.0 * weight + 1.0 - weight;
+        assert!(y[0] == 0.0 && (y[1] - want).abs() < 1e-5, "{y:?}");
+        // The second query sees the first two keys only, of which the mask hides one.
+        assert_eq!(attention(mask, vec![int("is_causal", 1)]), [0.0, 1.0]);
+    }
+}
+
+#[test]
+fn more_queries_than_keys_leave_no_causal_query_without_a_key() {
+    let names = ["q", "k", "v"];
+    let lengths = [5, 2, 2];
+    let initializer = names.iter().zip(lengths).map(|(name, steps)| {
+        let values: Vec<f32> = (0..steps).map(|i| 1.0 + i as f32).collect();
+        constant(name, &f32s(&[1, 1, steps, 1], &values))
+    });
+    let nodes = vec![
+        node("Attention", &names, &["a"], vec![int("is_causal", 1)]),
+        node("Add", &["a", "x"], &["y"], vec![]),
+    ];
+    let graph = GraphProto {
+        initializer: initializer.collect(),
+        ..graph(&[1], nodes)
+    };
+    let graph = onnx::parse(&model(23, graph).encode(), None).expect("reads");
+    let bound = bind(&graph, &[]).expect("binds");
+    let outputs = reference::run(&bound, &[("x", &f32s(&[1], &[0.0]))]).expect("runs");
+    let y = outputs[0].1.to_f32();
+    // The first query sees the first key, the others both.
+    assert!(
+        y[0] == 1.0 && y[1..].iter().all(|&v| v > 1.0 && v < 2.0),
+        "{y:?}"
+    );
 }

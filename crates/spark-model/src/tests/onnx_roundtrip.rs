@@ -6,7 +6,7 @@ use spark_model::graph::{Dim, Graph, Op, ValueId, bind};
 use spark_model::onnx::proto::ModelProto;
 use spark_model::{DType, ModelError, Tensor, TensorData, onnx, reference};
 
-use crate::onnx_samples::every_operator;
+use super::onnx_samples::every_operator;
 use spark_testing::test_data;
 
 /// An input or output: name, element type, shape.

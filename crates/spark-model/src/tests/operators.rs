@@ -11,7 +11,7 @@ use spark_model::plan::lower;
 use spark_model::{DType, ModelError, Tensor, reference};
 use std::sync::Arc;
 
-use crate::onnx_samples::every_operator;
+use super::onnx_samples::every_operator;
 
 /// Samples no step exists for: what the name ends with, and the reason in the error.
 const REFUSED: &[(&str, &str)] = &[

@@ -17,7 +17,7 @@ use spark_model::graph::{StaticGraph, bind};
 use spark_model::plan::lower;
 use spark_model::{Tensor, onnx, reference};
 
-use crate::onnx_damage::Seeds;
+use super::onnx_damage::Seeds;
 use spark_testing::Watch;
 
 /// No single request, and no sum of what is held at once, may pass this.

@@ -31,7 +31,7 @@ pub(crate) enum Operand {
 }
 
 use self::Operand::{Absent, Fixed, Given};
-use crate::onnx_samples_shape;
+use super::onnx_samples_shape;
 
 /// Values between -1 and 1 that differ from place to place, the same in every run.
 pub(crate) fn wave(n: usize) -> impl Iterator<Item = f64> {

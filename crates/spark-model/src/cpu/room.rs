@@ -1,0 +1,93 @@
+//! Memory that running takes beyond the arena: how much, and taking it.
+//!
+//! ```text
+//! packing    weights in panels, columns padded to whole vectors, and copies made on the way
+//! scratch    per thread, as much as the step that needs most
+//! ```
+//!
+//! What packing takes is a bound: it is held against the budget, and asked of the system, before
+//! any of it is taken.
+
+use super::formats::ProductFormat;
+use super::memory::AlignedF32;
+use super::pointwise::PreparedPointwise;
+use super::simd::Isa;
+use super::{attention, matmul, strip, winograd};
+use crate::ModelError;
+use crate::budget::{Asker, Budget};
+use crate::plan::{Plan, PlannedStep, Step, Weights};
+
+/// Channels that the widest block of a format holds.
+const BLOCK: usize = 64;
+
+/// `planned` as what asks for memory.
+pub(super) fn asker<'a>(planned: &'a PlannedStep, what: &'static str) -> Asker<'a> {
+    Asker {
+        node: &planned.name,
+        op: planned.step.kind(),
+        what,
+    }
+}
+
+/// `len` zeros, taken from `budget`.
+pub(super) fn take(
+    budget: &mut Budget,
+    asker: Asker<'_>,
+    len: usize,
+) -> Result<AlignedF32, ModelError> {
+    let bytes = len.saturating_mul(size_of::<f32>());
+    budget.take(asker, bytes)?;
+    AlignedF32::try_zeros(len).ok_or_else(|| asker.refused(bytes))
+}
+
+/// Elements of scratch that step `index` needs on each of `threads` threads.
+pub(super) fn scratch_len(isa: Isa, plan: &Plan, index: usize, threads: usize) -> usize {
+    match &plan.steps[index].step {
+        Step::Pointwise(s) => PreparedPointwise::scratch_len(s),
+        Step::MatMul(s) => matmul::scratch_len(isa, s),
+        Step::Attention(s) => attention::scratch_len(isa, s),
+        Step::Conv(s) => winograd::scratch_len(isa, s, threads)
+            .max(strip::scratch_len(isa, plan, index, threads)),
+        Step::Linear(_) => strip::scratch_len(isa, plan, index, threads),
+        _ => 0,
+    }
+}
+
+/// Bytes that packing the weights of `step` takes at most, the packed ones included.
+pub(super) fn packing_bytes(isa: Isa, step: &Step, format: ProductFormat, threads: usize) -> usize {
+    let of = |weights: &Weights| weights_bytes(isa, weights, format, threads);
+    let bias = |len: usize| len.next_multiple_of(isa.lanes()).saturating_mul(8);
+    match step {
+        Step::Conv(s) if s.is_depthwise() => {
+            let padded = s.weights.groups.next_multiple_of(isa.lanes());
+            padded.saturating_mul(8 * s.weights.taps + 8)
+        }
+        Step::Conv(s) => {
+            let biases = bias(s.weights.out_per_group).saturating_mul(s.weights.groups);
+            of(&s.weights).saturating_add(biases)
+        }
+        Step::Linear(s) => of(&s.weights).saturating_add(bias(s.weights.out_per_group)),
+        Step::Recurrent(s) => of(&s.w)
+            .saturating_add(of(&s.r))
+            .saturating_add(bias(s.w_bias.len() + s.r_bias.len())),
+        _ => 0,
+    }
+}
+
+fn weights_bytes(isa: Isa, w: &Weights, format: ProductFormat, threads: usize) -> usize {
+    let columns = w.out_per_group.next_multiple_of(isa.lanes());
+    let rows = w
+        .taps
+        .saturating_mul(w.in_per_group.next_multiple_of(BLOCK));
+    let dense = rows
+        .saturating_mul(columns)
+        .saturating_mul(w.groups)
+        .saturating_mul(size_of::<f32>());
+    // Winograd's transform makes 16 matrices of 9; few bits are reached by way of two copies.
+    let copies = if format.precision.bits() <= 8 { 4 } else { 2 };
+    let panel = isa.max_panel() * isa.lanes();
+    let buffers = rows.saturating_mul(panel).saturating_mul(8);
+    dense
+        .saturating_mul(copies)
+        .saturating_add(buffers.saturating_mul(threads))
+}

@@ -1,0 +1,144 @@
+//! What lowering and running a plan take, held against the budget of memory.
+//!
+//! ```text
+//! before a node is lowered   tables and copies of constants that lowering makes of it
+//! after the last             arena + constants + tables + outputs
+//! ```
+//!
+//! Views of what is repeated (`Expand`, `Tile`) take nothing; an output made of one does.
+//!
+//! Deliberately absent: packed weights and scratch, which an executor knows (`crate::cpu`).
+
+use super::{Place, Plan, Port, Storage};
+use crate::ModelError;
+use crate::budget::{Asker, Budget};
+use crate::graph::{Node, Op, PadMode, StaticGraph};
+
+/// Bytes that lowering `node` takes for a while at most: constants as wide numbers, masks, tables.
+pub(super) fn lowering_bytes(graph: &StaticGraph, node: &Node) -> usize {
+    let elements = |shape: &[usize]| shape.iter().fold(1, |n: usize, &d| n.saturating_mul(d));
+    let operands = node.inputs.iter().flatten().map(|&id| graph.value(id));
+    let constants = operands
+        .filter_map(|value| value.constant.as_ref())
+        .map(|tensor| tensor.len().saturating_mul(16));
+    let constants = constants.fold(0, usize::saturating_add);
+    let result = node.outputs.iter().flatten().next();
+    let shape = result.map_or(&[][..], |&id| &graph.value(id).ty.shape);
+    let tables = match &node.op {
+        // Where every result, at most twice the channels of them, takes which channels from.
+        Op::Lrn { size, .. } => {
+            let channels = shape.get(1).copied().unwrap_or(0);
+            let taps = channels.saturating_mul(2).min(*size);
+            channels.saturating_mul(taps).saturating_mul(8)
+        }
+        // Where the positions of every axis are taken from.
+        Op::Pad(mode) if *mode != PadMode::Constant => {
+            let positions = shape.iter().copied().fold(0, usize::saturating_add);
+            positions.saturating_mul(4)
+        }
+        Op::EyeLike { .. } => elements(shape).saturating_mul(8),
+        Op::Trilu { .. } => {
+            let first = shape.len().saturating_sub(2);
+            elements(&shape[first..]).saturating_mul(8)
+        }
+        Op::OneHot { .. } => {
+            let longest = shape.iter().copied().max().unwrap_or(0);
+            longest.saturating_mul(16)
+        }
+        // Taps of every position of every axis; a filter is never wider than its axis.
+        Op::Resize(_) => {
+            let read = node.inputs.first().copied().flatten();
+            let read = read.map_or(&[][..], |id| &graph.value(id).ty.shape);
+            let long = shape.iter().chain(read).copied();
+            long.fold(0, usize::saturating_add).saturating_mul(256)
+        }
+        Op::Gemm(_) => shape.last().map_or(0, |&n| n.saturating_mul(8)),
+        _ => 0,
+    };
+    constants.saturating_add(tables)
+}
+
+/// Checks `bytes` that `node` is lowered in, beside the constants made so far.
+pub(super) fn check_node(
+    graph: &StaticGraph,
+    node: &Node,
+    constants: usize,
+) -> Result<(), ModelError> {
+    let asker = Asker {
+        node: &node.name,
+        op: node.op.name(),
+        what: "lowering it",
+    };
+    let wanted = constants.saturating_add(lowering_bytes(graph, node));
+    Budget::new(graph.budget_bytes).check(asker, wanted)
+}
+
+impl Plan {
+    /// Takes arena, constants, tables and outputs from a new budget.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`], naming the step with the largest
+    /// result or the output.
+    pub(crate) fn take_budget(&self) -> Result<Budget, ModelError> {
+        let mut budget = Budget::new(self.budget_bytes);
+        budget.take(self.largest("the arena of all steps"), self.arena_bytes)?;
+        let constants = self.buffers.iter().map(|buffer| match buffer.place {
+            Place::Constant(_) => buffer.len.saturating_mul(buffer.storage.size_bytes()),
+            Place::Arena { .. } => 0,
+        });
+        let constants = constants.fold(0, usize::saturating_add);
+        budget.take(self.largest("the constants of all steps"), constants)?;
+        let tables = self.steps.iter().map(|planned| planned.step.table_bytes());
+        let tables = tables.fold(0, usize::saturating_add);
+        budget.take(self.largest("the tables of all steps"), tables)?;
+        for port in &self.outputs {
+            let asker = Asker {
+                node: &port.name,
+                op: "output",
+                what: "its tensor",
+            };
+            budget.take(asker, self.output_bytes(port))?;
+        }
+        Ok(budget)
+    }
+
+    /// Bytes that reading an output takes: as it is held, wide, and as the model declares it.
+    pub(crate) fn output_bytes(&self, port: &Port) -> usize {
+        let len = port
+            .shape
+            .iter()
+            .fold(1, |n: usize, &d| n.saturating_mul(d));
+        let held = self.buffers[port.view.buffer.0].storage;
+        let declared = port.dtype.size_bytes();
+        let each = match (held, port.dtype) {
+            (Storage::F32, crate::DType::F32) => 4,
+            (Storage::F32, _) => 4 + 8 + declared,
+            (Storage::I64, crate::DType::I64) => 8,
+            (Storage::I64, _) => 8 + declared,
+        };
+        len.saturating_mul(each)
+    }
+
+    /// The step that writes the largest buffer, which stands for all of them in an error.
+    fn largest(&self, what: &'static str) -> Asker<'_> {
+        let size = |buffer: usize| {
+            let buffer = &self.buffers[buffer];
+            match buffer.place {
+                Place::Arena { .. } => buffer.len.saturating_mul(buffer.storage.size_bytes()),
+                Place::Constant(_) => 0,
+            }
+        };
+        let written = self.steps.iter().flat_map(|planned| {
+            let views = planned.step.views_written().into_iter();
+            views.map(move |view| (size(view.buffer.0), &*planned.name, planned.step.kind()))
+        });
+        let given = self.inputs.iter();
+        let given = given.map(|port| (size(port.view.buffer.0), &*port.name, "input"));
+        let (_, node, op) = given
+            .chain(written)
+            .max_by_key(|(size, ..)| *size)
+            .unwrap_or_default();
+        Asker { node, op, what }
+    }
+}
