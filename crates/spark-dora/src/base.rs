@@ -14,6 +14,7 @@ use spark_quant::packed::Scales;
 use spark_quant::{Cpu, PackedTensor};
 
 use crate::error::{DoraError, Result};
+use crate::finite;
 use crate::kernel::Real;
 
 /// Gives the rows of a weight, some at a time.
@@ -94,24 +95,39 @@ impl Base {
         Ok(Self::Dense(weight.detach().contiguous()?))
     }
 
-    /// A packed weight `[out, in]` with blocks along the inputs.
-    pub(crate) fn packed(weight: &PackedTensor, device: &Device) -> Result<Self> {
+    /// A dense weight of finite numbers.
+    pub(crate) fn finite(name: &str, weight: &Tensor) -> Result<Self> {
+        finite::check(name, weight)?;
+        Self::dense(weight)
+    }
+
+    /// A packed weight `[out, in]` with blocks along the inputs, of finite numbers.
+    pub(crate) fn packed(name: &str, weight: &PackedTensor, device: &Device) -> Result<Self> {
         let &[rows, depth] = weight.shape() else {
             return Err(DoraError::Shape {
-                name: "weight".to_owned(),
+                name: name.to_owned(),
                 got: weight.shape().to_vec(),
                 want: vec![weight.n_rows(), weight.depth()],
             });
         };
         if weight.axis() != 1 {
             return Err(DoraError::Setting {
-                name: "axis",
+                name: "axis".to_owned(),
                 value: weight.axis() as f64,
                 want: "1: blocks along the inputs",
             });
         }
+        let pieces = row_pieces(weight)?;
+        let mut first = None;
+        WeightRows::<f32>::for_each(&PackedRows(&pieces), &mut |row, _, values| {
+            let here = values.iter().position(|v| !v.is_finite());
+            first = first.or(here.map(|index| row * depth + index));
+        });
+        if let Some(index) = first {
+            return Err(finite::not_finite(name, index));
+        }
         Ok(Self::Packed(Arc::new(PackedBase {
-            pieces: row_pieces(weight)?,
+            pieces,
             shape: [rows, depth],
             size_bytes: weight.size_bytes(),
             device: device.clone(),

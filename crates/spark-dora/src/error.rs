@@ -41,8 +41,8 @@ pub enum DoraError {
     /// A setting is outside its range.
     #[error("{name} is {value}, expected {want}")]
     Setting {
-        /// Setting.
-        name: &'static str,
+        /// Setting, and whose it is.
+        name: String,
         /// Its value.
         value: f64,
         /// What it may be.
@@ -65,6 +65,57 @@ pub enum DoraError {
         name: String,
         /// First such element, row-major.
         index: usize,
+    },
+    /// A weight, a bias or a variable is of integers or of 8-bit floats, which would round an update away.
+    #[error("`{name}` is {got}, expected f64, f32, f16 or bf16")]
+    ElementType {
+        /// Tensor.
+        name: String,
+        /// Its element type.
+        got: &'static str,
+    },
+    /// A file's A and its settings give a layer different ranks.
+    #[error("{layer}: the tensors have rank {tensors}, the settings say {settings}")]
+    Rank {
+        /// Layer.
+        layer: String,
+        /// Rows of A in the file.
+        tensors: usize,
+        /// What `rank_pattern` or `r` gives.
+        settings: usize,
+    },
+    /// A file holds tensors of a layer that its settings do not mean.
+    #[error(
+        "{layer}: the file has tensors for it, but target_modules and exclude_modules leave it out"
+    )]
+    NotTargeted {
+        /// Layer.
+        layer: String,
+    },
+    /// A file holds a magnitude and says that there is none.
+    #[error("{layer}: the file has a magnitude for it, but use_dora is false")]
+    MagnitudeWithoutDora {
+        /// Layer.
+        layer: String,
+    },
+    /// PEFT has magnitudes for all layers or for none.
+    #[error(
+        "other layers have a magnitude, these have none, which PEFT's files cannot say: {layers:?}"
+    )]
+    MixedMethods {
+        /// Low-rank layers without a magnitude.
+        layers: Vec<String>,
+    },
+    /// Settings and tensors of different saves lie in one folder.
+    #[error(
+        "`{folder}`: adapter_config.json is not the one saved with these tensors, {setting} differs; save the \
+         adapter again, or put back the settings it was saved with"
+    )]
+    MixedSaves {
+        /// Folder.
+        folder: PathBuf,
+        /// First setting that differs.
+        setting: &'static str,
     },
     /// Two layers under one name.
     #[error("a layer named `{name}` is already in the adapter")]
@@ -93,7 +144,7 @@ pub enum DoraError {
         layers: Vec<String>,
     },
     /// A file cannot be read or written.
-    #[error("{path}")]
+    #[error("cannot access `{path}`: {source}")]
     Io {
         /// File.
         path: PathBuf,
@@ -101,7 +152,7 @@ pub enum DoraError {
         source: std::io::Error,
     },
     /// A tensor file contradicts itself.
-    #[error("{path}")]
+    #[error("`{path}` is no valid safetensors file: {source}")]
     TensorFile {
         /// File.
         path: PathBuf,
@@ -109,7 +160,7 @@ pub enum DoraError {
         source: safetensors::SafeTensorError,
     },
     /// A configuration cannot be understood.
-    #[error("{path}")]
+    #[error("`{path}` cannot be understood: {source}")]
     Json {
         /// File.
         path: PathBuf,
@@ -117,7 +168,7 @@ pub enum DoraError {
         source: serde_json::Error,
     },
     /// A file is larger than any adapter.
-    #[error("{path} has {size} bytes, at most {limit} are read")]
+    #[error("`{path}` has {size} bytes, at most {limit} are read")]
     FileTooLarge {
         /// File.
         path: PathBuf,

@@ -17,7 +17,9 @@
 pub mod adapter;
 mod base;
 mod config;
+mod dropout;
 mod error;
+mod finite;
 mod kernel;
 pub mod layer;
 pub mod loss;
@@ -26,7 +28,10 @@ pub mod optim;
 mod random;
 
 pub use adapter::{Adapter, Offered, SizeReport};
-pub use config::{DoraConfig, DoraConfigBuilder, Init, LayerConfig, Method, Targets};
+pub use config::{
+    DoraConfig, DoraConfigBuilder, Init, LayerConfig, Method, OneOrMany, PatternError, Patterns,
+    Targets,
+};
 pub use error::{DoraError, Result};
-pub use layer::{DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors};
+pub use layer::{DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, TrainModule};
 pub use merge::{Equivalence, MergeReport, Merged, equivalence};

@@ -1,56 +1,62 @@
 //! Files: PEFT's folder of `adapter_config.json` and `adapter_model.safetensors`.
 //!
 //! ```text
-//! base_model.model.<module>.lora_A.weight            .lora_embedding_A
-//! base_model.model.<module>.lora_B.weight            .lora_embedding_B
-//! base_model.model.<module>.lora_magnitude_vector    read with and without `.weight` behind it
+//! adapter_config.json          settings, keys sorted
+//! adapter_model.safetensors    tensors by PEFT's names, and in its metadata, which PEFT does not read:
+//!   spark.config               the settings saved with these tensors, as text
+//!   spark.seed                 of the dropout
+//!   spark.base.<module>        a fingerprint of each layer's base weight
 //! ```
 //!
-//! Layout as PEFT 0.21.2 writes it. The tensor file's metadata also holds a fingerprint of each
-//! layer's base, which PEFT ignores. Files are written to another name and renamed.
+//! Layout as PEFT 0.21.2 writes it. The settings inside the tensor file make it a unit: others beside it are
+//! refused, and without any these are taken. A folder without them is PEFT's and read as it is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use safetensors::{Dtype, SafeTensors};
 
+use super::folder::{Locked, failed};
+use super::stored::PREFIX;
+use crate::DoraConfig;
 use crate::error::{DoraError, Result};
-use crate::layer::MAGNITUDE_NAME;
+use crate::finite;
 
 /// The settings' file.
 pub const CONFIG_FILE: &str = "adapter_config.json";
 /// The tensors' file.
 pub const TENSOR_FILE: &str = "adapter_model.safetensors";
 
-/// What PEFT puts before a module's name.
-const PREFIX: &str = "base_model.model.";
 /// What this crate puts before a module's name in metadata.
 const BASE_PREFIX: &str = "spark.base.";
+/// Where metadata holds the settings.
+const CONFIG_KEY: &str = "spark.config";
+/// Where metadata holds the seed.
+const SEED_KEY: &str = "spark.seed";
 
 /// More than any adapter's settings.
 const CONFIG_LIMIT: u64 = 4 << 20;
 /// More than any adapter's tensors.
 const TENSOR_LIMIT: u64 = 8 << 30;
 
-/// Tensors by `<module>.<variable>`, and fingerprints by module.
+/// A tensor file: tensors by key, and what metadata says.
 pub(crate) struct TensorFile {
     pub(crate) tensors: BTreeMap<String, Tensor>,
+    /// Fingerprints of bases, by module.
     pub(crate) bases: BTreeMap<String, u64>,
+    seed: Option<u64>,
+    config: Option<DoraConfig>,
 }
 
 /// The bytes of a regular file of at most `limit`.
-pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let failed = |source| DoraError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let metadata = fs::metadata(path).map_err(failed)?;
+fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let metadata = fs::metadata(path).map_err(failed(path))?;
     if !metadata.is_file() {
-        let kind = std::io::ErrorKind::InvalidInput;
-        return Err(failed(std::io::Error::new(kind, "not a regular file")));
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+        return Err(failed(path)(error));
     }
     if metadata.len() > limit {
         return Err(DoraError::FileTooLarge {
@@ -59,14 +65,62 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
             limit,
         });
     }
-    fs::read(path).map_err(failed)
+    fs::read(path).map_err(failed(path))
 }
 
-/// The settings in `folder`.
-pub(crate) fn read_config(folder: &Path) -> Result<crate::DoraConfig> {
-    let path = folder.join(CONFIG_FILE);
-    let bytes = read(&path, CONFIG_LIMIT)?;
-    serde_json::from_slice(&bytes).map_err(|source| DoraError::Json { path, source })
+fn parse_config(path: &Path, bytes: &[u8]) -> Result<DoraConfig> {
+    serde_json::from_slice(bytes).map_err(|source| DoraError::Json {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The settings in a file; nothing if there is no such file.
+fn read_config(path: &Path) -> Result<Option<DoraConfig>> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        _ => parse_config(path, &read(path, CONFIG_LIMIT)?).map(Some),
+    }
+}
+
+/// The settings and tensors of one save.
+pub(crate) fn read_folder(folder: &Path, dtype: DType) -> Result<(DoraConfig, TensorFile)> {
+    let locked = Locked::shared(folder)?;
+    let config_path = folder.join(CONFIG_FILE);
+    let beside = read_config(&config_path)?;
+    let mut file = read_tensors(&folder.join(TENSOR_FILE), dtype)?;
+    let mut config = match (beside, file.config.take()) {
+        (Some(beside), Some(inside)) => {
+            if let Some(setting) = beside.first_difference(&inside) {
+                return Err(DoraError::MixedSaves {
+                    folder: folder.to_owned(),
+                    setting,
+                });
+            }
+            beside
+        }
+        (Some(beside), None) => beside,
+        (None, Some(inside)) => {
+            tracing::warn!(
+                "{}: {CONFIG_FILE} is missing, as after a save that was cut off; the settings inside \
+                 {TENSOR_FILE} are taken",
+                folder.display()
+            );
+            inside
+        }
+        (None, None) => {
+            let moved = locked.moved_settings();
+            let path = moved.as_deref().unwrap_or(&config_path);
+            let config = parse_config(path, &read(path, CONFIG_LIMIT)?)?;
+            tracing::warn!(
+                "{}: a save was cut off; the settings before it are taken",
+                path.display()
+            );
+            config
+        }
+    };
+    config.seed = file.seed.unwrap_or(config.seed);
+    Ok((config, file))
 }
 
 /// The tensors of a file, widened or narrowed to `dtype`.
@@ -95,93 +149,48 @@ pub(crate) fn read_tensors(path: &Path, dtype: DType) -> Result<TensorFile> {
         };
         let tensor = Tensor::from_raw_buffer(view.data(), kind, view.shape(), &Device::Cpu)?;
         let tensor = tensor.to_dtype(dtype)?;
-        check_finite(name, &tensor)?;
-        tensors.insert(variable_name(name), tensor);
+        finite::check(name, &tensor)?;
+        tensors.insert(name.to_owned(), tensor);
     }
-    let mut bases = BTreeMap::new();
-    for (key, value) in metadata.metadata().iter().flatten() {
-        if let Some(module) = key.strip_prefix(BASE_PREFIX)
-            && let Ok(fingerprint) = u64::from_str_radix(value, 16)
-        {
-            bases.insert(module.to_owned(), fingerprint);
-        }
-    }
-    Ok(TensorFile { tensors, bases })
+    let metadata = metadata.metadata().clone().unwrap_or_default();
+    let bases = metadata.iter().filter_map(|(key, value)| {
+        let module = key.strip_prefix(BASE_PREFIX)?;
+        let print = u64::from_str_radix(value, 16).ok()?;
+        Some((module.to_owned(), print))
+    });
+    let config = metadata.get(CONFIG_KEY);
+    Ok(TensorFile {
+        tensors,
+        bases: bases.collect(),
+        seed: metadata.get(SEED_KEY).and_then(|seed| seed.parse().ok()),
+        config: config
+            .map(|text| parse_config(path, text.as_bytes()))
+            .transpose()?,
+    })
 }
 
-/// Refuses NaN and infinities.
-pub(crate) fn check_finite(name: &str, tensor: &Tensor) -> Result<()> {
-    let values = tensor
-        .to_dtype(DType::F64)?
-        .flatten_all()?
-        .to_vec1::<f64>()?;
-    match values.iter().position(|v| !v.is_finite()) {
-        None => Ok(()),
-        Some(index) => Err(DoraError::NotFinite {
-            name: name.to_owned(),
-            index,
-        }),
-    }
-}
-
-/// `<module>.<variable>` from a key as any version of PEFT wrote it.
-fn variable_name(key: &str) -> String {
-    let key = key.strip_prefix(PREFIX).unwrap_or(key);
-    let key = key.replace(".default", "");
-    match key.strip_suffix(".weight") {
-        Some(short) if short.ends_with(MAGNITUDE_NAME) => short.to_owned(),
-        _ => key,
-    }
-}
-
-/// Writes both files into `folder`, which is made if it is not there.
-pub(crate) fn write(
-    folder: &Path,
+/// The bytes of a tensor file.
+pub(crate) fn tensor_bytes(
+    path: &Path,
     config: &str,
+    seed: u64,
     tensors: &BTreeMap<String, Tensor>,
     bases: &BTreeMap<String, u64>,
-) -> Result<u64> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| DoraError::Io { path, source }
-    };
-    fs::create_dir_all(folder).map_err(failed(folder))?;
-    let named: Vec<(String, &Tensor)> = tensors
+) -> Result<Vec<u8>> {
+    let named = tensors
         .iter()
-        .map(|(name, tensor)| (format!("{PREFIX}{name}"), tensor))
-        .collect();
+        .map(|(name, tensor)| (format!("{PREFIX}{name}"), tensor));
     let fingerprints = bases
         .iter()
         .map(|(module, print)| (format!("{BASE_PREFIX}{module}"), format!("{print:016x}")));
-    let format = ("format".to_owned(), "pt".to_owned());
-    let metadata: HashMap<String, String> = fingerprints.chain([format]).collect();
-    let path = folder.join(TENSOR_FILE);
-    let bytes =
-        safetensors::serialize(named, Some(metadata)).map_err(|source| DoraError::TensorFile {
-            path: path.clone(),
-            source,
-        })?;
-    replace(&path, &bytes)?;
-    replace(&folder.join(CONFIG_FILE), config.as_bytes())?;
-    Ok(bytes.len() as u64)
-}
-
-/// Writes `bytes` beside `path`, then takes its place: whoever reads sees the old file or the new one.
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let beside: PathBuf = path.with_file_name(name);
-    let written = fs::File::create(&beside).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    written
-        .and_then(|()| fs::rename(&beside, path))
-        .map_err(|source| {
-            let _ = fs::remove_file(&beside);
-            DoraError::Io {
-                path: path.to_owned(),
-                source,
-            }
-        })
+    let own = [
+        ("format".to_owned(), "pt".to_owned()),
+        (CONFIG_KEY.to_owned(), config.to_owned()),
+        (SEED_KEY.to_owned(), seed.to_string()),
+    ];
+    let metadata: HashMap<String, String> = fingerprints.chain(own).collect();
+    safetensors::serialize(named, Some(metadata)).map_err(|source| DoraError::TensorFile {
+        path: path.to_owned(),
+        source,
+    })
 }

@@ -73,9 +73,13 @@ pub(crate) fn read(path: &Path, dtype: DType) -> Result<BTreeMap<String, KohyaLa
     }
 }
 
-/// Takes the layer that is meant by module `name`.
-pub(crate) fn take(layers: &mut BTreeMap<String, KohyaLayer>, name: &str) -> Option<KohyaLayer> {
-    let flat = name.replace('.', "_");
+/// A module's name in such files. Two modules may have the same one.
+pub(crate) fn flat(name: &str) -> String {
+    name.replace('.', "_")
+}
+
+/// Takes the layer that is meant by a module of this flat name.
+pub(crate) fn take(layers: &mut BTreeMap<String, KohyaLayer>, flat: &str) -> Option<KohyaLayer> {
     PREFIXES
         .iter()
         .find_map(|prefix| layers.remove(&format!("{prefix}{flat}")))

@@ -13,15 +13,17 @@
 
 mod files;
 mod fingerprint;
+mod folder;
 mod kohya;
 mod size;
+mod stored;
+mod written;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::{Conv1d, Conv2d, Embedding, Linear, Module, VarBuilder, VarMap};
-use serde_json::json;
 use spark_quant::PackedTensor;
 
 pub use files::{CONFIG_FILE, TENSOR_FILE};
@@ -30,11 +32,15 @@ pub use size::{GOOD_FRACTION, SizeReport};
 use crate::base::{Base, check_shape};
 use crate::config::{DoraConfig, LayerConfig, Method, Targets};
 use crate::error::{DoraError, Result};
-use crate::layer::factors::FactorShapes;
-use crate::layer::{DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, embedding};
+use crate::finite;
+use crate::layer::factors::{FactorShapes, check_type};
+use crate::layer::{
+    DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, TrainModule, embedding,
+};
 use crate::optim::VariableGroups;
 use kohya::KohyaLayer;
 use size::LayerSize;
+use stored::Stored;
 
 /// A layer that was offered to an adapter.
 #[derive(Clone, Debug)]
@@ -64,13 +70,22 @@ impl<P: Module, D: Module> Module for Offered<P, D> {
     }
 }
 
+impl<P: TrainModule, D: TrainModule> TrainModule for Offered<P, D> {
+    fn forward_train(&self, x: &Tensor, step: u64) -> candle_core::Result<Tensor> {
+        match self {
+            Self::Plain(layer) => layer.forward_train(x, step),
+            Self::Adapted(layer) => layer.forward_train(x, step),
+        }
+    }
+}
+
 /// Where values come from.
 enum Source {
     /// Initial values.
     New,
-    /// PEFT's files: variables are in the store already; fingerprints of the bases they were trained on.
+    /// PEFT's files, with fingerprints of the bases they were trained on.
     Peft {
-        unclaimed: BTreeSet<String>,
+        stored: Stored,
         bases: BTreeMap<String, u64>,
     },
     /// A file of kohya's kind.
@@ -78,6 +93,8 @@ enum Source {
 }
 
 struct Entry {
+    /// Nothing for plain layers, as for the other two.
+    config: Option<LayerConfig>,
     factors: Option<Factors>,
     fingerprint: Option<u64>,
     size: LayerSize,
@@ -95,12 +112,13 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// A new adapter whose variables have `dtype`, f32 or f64.
+    /// A new adapter whose variables have `dtype`, f32 or f64, whatever the type of the bases.
     ///
     /// # Errors
     ///
-    /// As [`DoraConfig::check`].
+    /// As [`DoraConfig::check`]; [`DoraError::Unsupported`] for another type.
     pub fn new(config: DoraConfig, dtype: DType, device: &Device) -> Result<Self> {
+        check_type(dtype)?;
         config.check()?;
         Ok(Self {
             config,
@@ -114,33 +132,33 @@ impl Adapter {
     }
 
     /// The adapter in `folder`, as PEFT or [`Adapter::save`] wrote it. Layers offered afterwards take
-    /// their values from it; those it has no tensors for stay plain.
+    /// their values from it; those it has no tensors for stay plain. Variables have `dtype`, f32 or f64.
+    ///
+    /// A folder whose save was cut off gives the adapter that was saved, or the one before it.
     ///
     /// # Errors
     ///
     /// [`DoraError::Io`], [`DoraError::FileTooLarge`], [`DoraError::Json`] and [`DoraError::TensorFile`]
-    /// for files that cannot be read; [`DoraError::NotFinite`] for NaN and infinities in them;
-    /// [`DoraError::Unsupported`] for settings that would make the layers compute something else.
+    /// for files that cannot be read; [`DoraError::MixedSaves`] for settings of another save than the
+    /// tensors'; [`DoraError::NotFinite`] for NaN and infinities; [`DoraError::Duplicate`] for two tensors
+    /// of one name; [`DoraError::Unsupported`] for settings that would make the layers compute something
+    /// else, and for another type.
     pub fn open(folder: &Path, dtype: DType, device: &Device) -> Result<Self> {
-        let config = files::read_config(folder)?;
-        config.check_readable()?;
-        let file = files::read_tensors(&folder.join(TENSOR_FILE), dtype)?;
-        let adapter = Self {
+        check_type(dtype)?;
+        let (config, file) = files::read_folder(folder, dtype)?;
+        config.check()?;
+        Ok(Self {
             config,
             store: VarMap::new(),
             dtype,
             device: device.clone(),
             source: Source::Peft {
-                unclaimed: file.tensors.keys().cloned().collect(),
+                stored: Stored::new(file.tensors)?,
                 bases: file.bases,
             },
             layers: BTreeMap::new(),
             other_bases: Vec::new(),
-        };
-        for (name, tensor) in &file.tensors {
-            adapter.put(name, tensor)?;
-        }
-        Ok(adapter)
+        })
     }
 
     /// An adapter written by kohya's scripts or LyCORIS, with `dora_scale` or without.
@@ -149,6 +167,7 @@ impl Adapter {
     ///
     /// As [`Adapter::open`]; [`DoraError::Tensors`] for files that hold other kinds of factors.
     pub fn open_kohya(file: &Path, dtype: DType, device: &Device) -> Result<Self> {
+        check_type(dtype)?;
         let layers = kohya::read(file, dtype)?;
         let mut config = DoraConfig::builder(1).targets([""; 0]).build()?;
         config.use_dora = layers.values().any(|l| l.dora_scale.is_some());
@@ -172,19 +191,20 @@ impl Adapter {
     ///
     /// # Errors
     ///
-    /// [`DoraError::Duplicate`] for a name used before; [`DoraError::Tensors`] and [`DoraError::Shape`] if
-    /// the file's tensors do not fit; otherwise as [`DoraLinear::from_linear`].
+    /// [`DoraError::Duplicate`] for a name used before; [`DoraError::Tensors`], [`DoraError::Shape`],
+    /// [`DoraError::Rank`], [`DoraError::NotTargeted`] and [`DoraError::MagnitudeWithoutDora`] if the file's
+    /// tensors do not fit the layer or the settings; otherwise as [`DoraLinear::from_linear`].
     pub fn linear(&mut self, name: &str, layer: &Linear) -> Result<Offered<Linear, DoraLinear>> {
         let frozen = Linear::new(layer.weight().detach(), layer.bias().map(Tensor::detach));
-        let Some(config) = self.configuration(name, &[0; 2])? else {
-            self.note_plain(name, layer.weight(), layer.bias());
+        let shapes = shapes_of(name, layer.weight().dims(), 2)?;
+        let Some(config) = self.configuration(name, &shapes)? else {
+            self.note_plain(name, layer.weight(), layer.bias())?;
             return Ok(Offered::Plain(frozen));
         };
-        let shapes = FactorShapes::of_weight(layer.weight().dims());
-        let vb = self.variables_of(name, &shapes, &config)?;
+        let vb = self.variables_of(name);
         let adapted = DoraLinear::from_linear(&frozen, &config, vb)?;
         let core = adapted.core();
-        self.note(name, &core.base, core.bias.as_ref(), &core.factors)?;
+        self.note(name, config, &core.base, core.bias.as_ref(), &core.factors)?;
         Ok(Offered::Adapted(adapted))
     }
 
@@ -200,17 +220,17 @@ impl Adapter {
         weight: &PackedTensor,
         bias: Option<&Tensor>,
     ) -> Result<DoraLinear> {
-        let Some(config) = self.configuration(name, &[0; 2])? else {
+        let shapes = shapes_of(name, weight.shape(), 2)?;
+        let Some(config) = self.configuration(name, &shapes)? else {
             return Err(DoraError::UnknownLayer {
                 name: name.to_owned(),
             });
         };
         let bias = bias.map(Tensor::detach);
-        let shapes = FactorShapes::of_weight(weight.shape());
-        let vb = self.variables_of(name, &shapes, &config)?;
+        let vb = self.variables_of(name);
         let adapted = DoraLinear::from_packed(weight, bias, &config, vb)?;
         let core = adapted.core();
-        self.note(name, &core.base, core.bias.as_ref(), &core.factors)?;
+        self.note(name, config, &core.base, core.bias.as_ref(), &core.factors)?;
         Ok(adapted)
     }
 
@@ -222,15 +242,15 @@ impl Adapter {
     pub fn conv2d(&mut self, name: &str, layer: &Conv2d) -> Result<Offered<Conv2d, DoraConv2d>> {
         let bias = layer.bias().map(Tensor::detach);
         let frozen = Conv2d::new(layer.weight().detach(), bias, *layer.config());
-        let Some(config) = self.configuration(name, &[0; 4])? else {
-            self.note_plain(name, layer.weight(), layer.bias());
+        let shapes = shapes_of(name, layer.weight().dims(), 4)?;
+        let Some(config) = self.configuration(name, &shapes)? else {
+            self.note_plain(name, layer.weight(), layer.bias())?;
             return Ok(Offered::Plain(frozen));
         };
-        let shapes = FactorShapes::of_weight(layer.weight().dims());
-        let vb = self.variables_of(name, &shapes, &config)?;
+        let vb = self.variables_of(name);
         let adapted = DoraConv2d::from_conv2d(&frozen, &config, vb)?;
         let core = adapted.core();
-        self.note(name, &core.base, core.bias.as_ref(), &core.factors)?;
+        self.note(name, config, &core.base, core.bias.as_ref(), &core.factors)?;
         Ok(Offered::Adapted(adapted))
     }
 
@@ -242,15 +262,15 @@ impl Adapter {
     pub fn conv1d(&mut self, name: &str, layer: &Conv1d) -> Result<Offered<Conv1d, DoraConv1d>> {
         let bias = layer.bias().map(Tensor::detach);
         let frozen = Conv1d::new(layer.weight().detach(), bias, *layer.config());
-        let Some(config) = self.configuration(name, &[0; 3])? else {
-            self.note_plain(name, layer.weight(), layer.bias());
+        let shapes = shapes_of(name, layer.weight().dims(), 3)?;
+        let Some(config) = self.configuration(name, &shapes)? else {
+            self.note_plain(name, layer.weight(), layer.bias())?;
             return Ok(Offered::Plain(frozen));
         };
-        let shapes = FactorShapes::of_weight(layer.weight().dims());
-        let vb = self.variables_of(name, &shapes, &config)?;
+        let vb = self.variables_of(name);
         let adapted = DoraConv1d::from_conv1d(&frozen, &config, vb)?;
         let core = adapted.core();
-        self.note(name, &core.base, core.bias.as_ref(), &core.factors)?;
+        self.note(name, config, &core.base, core.bias.as_ref(), &core.factors)?;
         Ok(Offered::Adapted(adapted))
     }
 
@@ -265,52 +285,95 @@ impl Adapter {
         layer: &Embedding,
     ) -> Result<Offered<Embedding, DoraEmbedding>> {
         let frozen = Embedding::new(layer.embeddings().detach(), layer.hidden_size());
-        let Some(config) = self.configuration(name, &[0; 2])? else {
-            self.note_plain(name, layer.embeddings(), None);
+        let shapes = embedding::shapes(layer.embeddings())?;
+        let Some(config) = self.configuration(name, &shapes)? else {
+            self.note_plain(name, layer.embeddings(), None)?;
             return Ok(Offered::Plain(frozen));
         };
-        let shapes = embedding::shapes(layer.embeddings())?;
-        let vb = self.variables_of(name, &shapes, &config)?;
+        let vb = self.variables_of(name);
         let adapted = DoraEmbedding::from_embedding(&frozen, &config, vb)?;
         let base = Base::dense(adapted.weight())?;
-        self.note(name, &base, None, adapted.factors())?;
+        self.note(name, config, &base, None, adapted.factors())?;
         Ok(Offered::Adapted(adapted))
     }
 
-    /// To be called when all layers were offered: checks that nothing of a file is left over and that the
-    /// bases are those it was trained on.
+    /// Whether the file's tensors for the layer `name` are an embedding's, for programs that have weights
+    /// only: those of embeddings and linear layers look alike. A layer that was offered already is none.
+    pub fn is_embedding(&self, name: &str) -> bool {
+        match &self.source {
+            Source::Peft { stored, .. } => stored.is_embedding(name),
+            Source::New | Source::Kohya(_) => false,
+        }
+    }
+
+    /// To be called when all layers were offered: checks that nothing of a file is left over, that no layer
+    /// the settings mean went without, and that the bases are those the adapter was trained on.
     ///
     /// # Errors
     ///
-    /// [`DoraError::Tensors`] naming tensors no layer took, or target names no layer has;
-    /// [`DoraError::Base`] naming layers whose base weights differ. The layers stay usable, so a caller who
-    /// means another base may go on.
+    /// [`DoraError::Tensors`] naming tensors no layer took, targets no layer has, or layers meant by the
+    /// settings that the file has no tensors for; [`DoraError::Base`] naming layers whose base weights
+    /// differ. The layers stay usable, so a caller who means another base may go on.
     pub fn finish(&self) -> Result<()> {
-        let unexpected: Vec<String> = match &self.source {
-            Source::New => Vec::new(),
-            Source::Peft { unclaimed, .. } => unclaimed.iter().cloned().collect(),
-            Source::Kohya(layers) => layers.keys().cloned().collect(),
-        };
-        let missing = match (&self.source, &self.config.target_modules) {
-            (Source::New, Some(Targets::Names(names))) => {
-                let unmet = |target: &&String| {
-                    let only = Targets::Names(vec![(*target).clone()]);
-                    !self.layers.keys().any(|name| only.matches(name))
-                };
-                names.iter().filter(unmet).cloned().collect()
-            }
-            _ => Vec::new(),
-        };
-        if !unexpected.is_empty() || !missing.is_empty() {
-            return Err(DoraError::Tensors {
-                missing,
-                unexpected,
-            });
-        }
+        self.check_complete()?;
         if !self.other_bases.is_empty() {
             return Err(DoraError::Base {
                 layers: self.other_bases.clone(),
             });
+        }
+        self.warn_of_idle_patterns()
+    }
+
+    /// That layers, settings and the file's tensors go with each other.
+    fn check_complete(&self) -> Result<()> {
+        let unexpected: Vec<String> = match &self.source {
+            Source::New => Vec::new(),
+            Source::Peft { stored, .. } => stored.unexpected(),
+            Source::Kohya(layers) => layers.keys().cloned().collect(),
+        };
+        let missing = match (&self.source, &self.config.target_modules) {
+            (Source::Peft { stored, .. }, _) => stored.missing().to_vec(),
+            (Source::New, Some(Targets::Names(names))) => {
+                let unmet = |target: &&String| {
+                    let mut layers = self.layers.keys();
+                    !layers.any(|name| crate::config::is_suffix(name, target))
+                };
+                names.iter().filter(unmet).cloned().collect()
+            }
+            (Source::New, Some(Targets::Text(text))) if self.adapted().next().is_none() => {
+                vec![text.clone()]
+            }
+            _ => Vec::new(),
+        };
+        match unexpected.is_empty() && missing.is_empty() {
+            true => Ok(()),
+            false => Err(DoraError::Tensors {
+                missing,
+                unexpected,
+            }),
+        }
+    }
+
+    /// A pattern may be meant for other networks, or be misspelt.
+    fn warn_of_idle_patterns(&self) -> Result<()> {
+        let ranks = self
+            .config
+            .rank_pattern
+            .iter()
+            .map(|(p, _)| ("rank_pattern", p));
+        let alphas = self
+            .config
+            .alpha_pattern
+            .iter()
+            .map(|(p, _)| ("alpha_pattern", p));
+        for (setting, pattern) in ranks.chain(alphas) {
+            let mut acts = false;
+            for name in self.adapted() {
+                acts |= name == pattern || self.config.matches(setting, pattern, name)?;
+            }
+            if !acts {
+                tracing::warn!("{setting} `{pattern}` matches no adapted layer");
+            }
         }
         Ok(())
     }
@@ -337,15 +400,22 @@ impl Adapter {
         SizeReport::of(self.layers.values().map(|e| e.size))
     }
 
-    /// Writes `folder` as PEFT does. Only the adapter's tensors are stored. An adapter of more than 1 % of
-    /// its base logs a warning with the rank that would fit.
+    /// Writes `folder` as PEFT does, as one unit: a program that reads it, and one that dies while it saves,
+    /// leaves and finds this adapter or the one before. Only the adapter's tensors are stored; other files
+    /// of the folder stay. An adapter of more than 1 % of its base logs a warning with the rank that would
+    /// fit.
     ///
     /// # Errors
     ///
-    /// [`DoraError::NotFinite`] if a variable is NaN or infinite, before anything is written;
-    /// [`DoraError::Io`] if a file cannot be written; an older adapter in the folder then stays whole, file
-    /// by file.
+    /// [`DoraError::NotFinite`] if a variable is NaN or infinite, [`DoraError::Tensors`] if the file this
+    /// adapter came from holds tensors that no layer took and that would be lost,
+    /// [`DoraError::MixedMethods`] for layers with magnitudes beside layers without, all before anything is
+    /// written; [`DoraError::Io`] if a file cannot be written, and an older adapter in the folder then stays
+    /// whole.
     pub fn save(&self, folder: &Path) -> Result<SizeReport> {
+        if !matches!(self.source, Source::New) {
+            self.check_complete()?;
+        }
         let mut tensors = BTreeMap::new();
         let mut bases = BTreeMap::new();
         for (module, entry) in &self.layers {
@@ -355,12 +425,15 @@ impl Adapter {
             for (name, tensor) in factors.named() {
                 let name = format!("{module}.{name}");
                 let tensor = tensor.to_device(&Device::Cpu)?.detach();
-                files::check_finite(&name, &tensor)?;
+                finite::check(&name, &tensor)?;
                 tensors.insert(name, tensor);
             }
             bases.extend(entry.fingerprint.map(|print| (module.clone(), print)));
         }
-        files::write(folder, &self.config_json(), &tensors, &bases)?;
+        let config = written::json(written::settings(&self.config, &self.layers)?);
+        let path = folder.join(TENSOR_FILE);
+        let bytes = files::tensor_bytes(&path, &config, self.config.seed, &tensors, &bases)?;
+        folder::write(folder, &config, &bytes)?;
         let size = self.size();
         if size.fraction > GOOD_FRACTION {
             match size.rank_that_fits {
@@ -371,56 +444,9 @@ impl Adapter {
         Ok(size)
     }
 
-    /// The settings as PEFT reads them, keys sorted.
-    fn config_json(&self) -> String {
-        let mut config = self.config.clone();
-        config.target_modules = Some(match config.target_modules {
-            Some(Targets::Names(mut names)) if !names.is_empty() => {
-                names.sort();
-                Targets::Names(names)
-            }
-            _ => {
-                let low_rank = |(name, entry): (&String, &Entry)| {
-                    let factors = entry.factors.as_ref()?;
-                    (factors.method() != Method::MagnitudeOnly).then(|| name.clone())
-                };
-                Targets::Names(self.layers.iter().filter_map(low_rank).collect())
-            }
-        });
-        let defaults = [
-            ("peft_type", json!("LORA")),
-            ("task_type", json!(null)),
-            ("base_model_name_or_path", json!(null)),
-            ("bias", json!("none")),
-            ("fan_in_fan_out", json!(false)),
-            ("inference_mode", json!(true)),
-            ("init_lora_weights", json!(true)),
-            ("modules_to_save", json!(null)),
-        ];
-        for (key, value) in defaults {
-            config.other.entry(key.to_owned()).or_insert(value);
-        }
-        // A map of serde_json keeps its keys sorted.
-        let value = serde_json::to_value(&config).unwrap_or_default();
-        format!("{value:#}\n")
-    }
-
-    /// Where layer `name` finds its variables; those that came from a file must have its shapes.
-    fn variables_of(
-        &self,
-        name: &str,
-        shapes: &FactorShapes,
-        config: &LayerConfig,
-    ) -> Result<VarBuilder<'static>> {
-        let store = self.store.data().lock().unwrap_or_else(|e| e.into_inner());
-        for (what, shape) in shapes.named(config.rank) {
-            let name = format!("{name}.{what}");
-            if let Some(stored) = store.get(&name) {
-                check_shape(&name, stored.dims(), &shape)?;
-            }
-        }
-        drop(store);
-        Ok(VarBuilder::from_varmap(&self.store, self.dtype, &self.device).pp(name))
+    /// Where layer `name` finds its variables.
+    fn variables_of(&self, name: &str) -> VarBuilder<'static> {
+        VarBuilder::from_varmap(&self.store, self.dtype, &self.device).pp(name)
     }
 
     fn put(&self, name: &str, tensor: &Tensor) -> Result<()> {
@@ -430,58 +456,44 @@ impl Adapter {
         Ok(())
     }
 
-    /// How `name` is adapted, if at all; `axes` has as many entries as the weight.
-    fn configuration(&mut self, name: &str, axes: &[usize]) -> Result<Option<LayerConfig>> {
+    /// How `name` is adapted, if at all; variables that come from a file are in the store afterwards.
+    fn configuration(&mut self, name: &str, shapes: &FactorShapes) -> Result<Option<LayerConfig>> {
         if self.layers.contains_key(name) {
             return Err(DoraError::Duplicate {
                 name: name.to_owned(),
             });
         }
         match &mut self.source {
-            Source::New => Ok(self.config.layer(name)),
-            Source::Peft { unclaimed, .. } => {
-                let prefix = format!("{name}.");
-                let direct = |key: &&String| {
-                    let rest = key.strip_prefix(&prefix);
-                    rest.is_some_and(|r| r.starts_with("lora_"))
-                };
-                let mine: Vec<String> = unclaimed.iter().filter(direct).cloned().collect();
-                if mine.is_empty() {
+            Source::New => self.config.layer(name),
+            Source::Peft { stored, .. } => {
+                let Some((config, tensors)) = stored.claim(&self.config, name, shapes)? else {
                     return Ok(None);
-                }
-                let any = Targets::Text("all-linear".to_owned());
-                let every = DoraConfig {
-                    target_modules: Some(any),
-                    exclude_modules: None,
-                    ..self.config.clone()
                 };
-                let config = every.layer(name);
-                let count = match config.as_ref().map(|c| c.method) {
-                    Some(Method::Dora) => 3,
-                    Some(Method::Lora) => 2,
-                    _ => 1,
-                };
-                for key in &mine {
-                    unclaimed.remove(key);
+                for (variable, tensor) in tensors {
+                    self.put(&format!("{name}.{variable}"), &tensor)?;
                 }
-                if mine.len() != count {
-                    let missing = vec![format!("{count} tensors of {name}, found {mine:?}")];
-                    return Err(DoraError::Tensors {
-                        missing,
-                        unexpected: Vec::new(),
-                    });
-                }
-                Ok(config)
+                Ok(Some(config))
             }
-            Source::Kohya(layers) => match kohya::take(layers, name) {
-                Some(layer) => self.adopt(name, layer, axes.len() - 2).map(Some),
-                None => Ok(None),
-            },
+            Source::Kohya(layers) => {
+                let flat = kohya::flat(name);
+                if self.layers.keys().any(|known| kohya::flat(known) == flat) {
+                    return Err(DoraError::Duplicate { name: flat });
+                }
+                match kohya::take(layers, &flat) {
+                    Some(layer) => self.adopt(name, layer, shapes).map(Some),
+                    None => Ok(None),
+                }
+            }
         }
     }
 
     /// Stores the tensors of a kohya layer under this crate's names and shapes.
-    fn adopt(&mut self, name: &str, layer: KohyaLayer, ones: usize) -> Result<LayerConfig> {
+    fn adopt(
+        &mut self,
+        name: &str,
+        layer: KohyaLayer,
+        shapes: &FactorShapes,
+    ) -> Result<LayerConfig> {
         let (Some(down), Some(up)) = (layer.down, layer.up) else {
             return Err(DoraError::UnknownLayer {
                 name: name.to_owned(),
@@ -489,32 +501,28 @@ impl Adapter {
         };
         let rank = down.dim(0)?;
         let alpha = layer.alpha.unwrap_or(rank as f64);
-        self.put(&format!("{name}.{}", crate::layer::A_NAME), &down)?;
-        self.put(&format!("{name}.{}", crate::layer::B_NAME), &up)?;
+        let [(a_name, a), (b_name, b), (magnitude_name, magnitude)] = shapes.named(rank);
+        let mut tensors = vec![(a_name, down, a), (b_name, up, b)];
         let method = match layer.dora_scale {
             None => Method::Lora,
             Some(scale) => {
-                let out = up.dim(0)?;
-                let mut want = vec![1; ones + 2];
-                want[0] = out;
+                let mut want = vec![1; shapes.ones + 2];
+                want[0] = shapes.rows;
                 check_shape(&format!("{name}.dora_scale"), scale.dims(), &want)?;
-                let shape = match ones {
-                    0 => vec![out],
-                    ones => [&[1, out], vec![1; ones].as_slice()].concat(),
-                };
-                let magnitude = scale.reshape(shape)?;
-                self.put(
-                    &format!("{name}.{}", crate::layer::MAGNITUDE_NAME),
-                    &magnitude,
-                )?;
+                let scale = scale.reshape(magnitude.as_slice())?;
+                tensors.push((magnitude_name, scale, magnitude));
                 Method::Dora
             }
         };
-        if let Some(Targets::Names(names)) = &mut self.config.target_modules {
-            names.push(name.to_owned());
+        for (variable, tensor, shape) in tensors {
+            let key = format!("{name}.{variable}");
+            check_shape(&key, tensor.dims(), &shape)?;
+            self.put(&key, &tensor)?;
         }
-        self.config.rank_pattern.insert(name.to_owned(), rank);
-        self.config.alpha_pattern.insert(name.to_owned(), alpha);
+        // Such files have no settings of their own; the first layer's are the adapter's.
+        if self.adapted().next().is_none() {
+            (self.config.r, self.config.lora_alpha) = (rank, alpha);
+        }
         Ok(LayerConfig {
             method,
             alpha,
@@ -522,9 +530,14 @@ impl Adapter {
         })
     }
 
-    fn note_plain(&mut self, name: &str, weight: &Tensor, bias: Option<&Tensor>) {
+    fn note_plain(&mut self, name: &str, weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
+        finite::check(&format!("{name}.weight"), weight)?;
+        if let Some(bias) = bias {
+            finite::check(&format!("{name}.bias"), bias)?;
+        }
         let (bytes, parameters) = sizes(weight, bias);
         let entry = Entry {
+            config: None,
             factors: None,
             fingerprint: None,
             size: LayerSize {
@@ -537,11 +550,13 @@ impl Adapter {
             },
         };
         self.layers.insert(name.to_owned(), entry);
+        Ok(())
     }
 
     fn note(
         &mut self,
         name: &str,
+        config: LayerConfig,
         base: &Base,
         bias: Option<&Tensor>,
         factors: &Factors,
@@ -557,6 +572,7 @@ impl Adapter {
         let count = factors.parameter_count();
         let fixed = factors.magnitude().map_or(0, Tensor::elem_count);
         let entry = Entry {
+            config: Some(config),
             factors: Some(factors.clone()),
             fingerprint: Some(fingerprint),
             size: LayerSize {
@@ -577,4 +593,12 @@ impl Adapter {
 fn sizes(weight: &Tensor, bias: Option<&Tensor>) -> (usize, usize) {
     let count = weight.elem_count() + bias.map_or(0, Tensor::elem_count);
     (count * weight.dtype().size_in_bytes(), count)
+}
+
+/// Shapes of the variables of a layer whose weight has `axes` axes.
+fn shapes_of(name: &str, dims: &[usize], axes: usize) -> Result<FactorShapes> {
+    if dims.len() != axes {
+        check_shape(&format!("{name}.weight"), dims, &vec![0; axes])?;
+    }
+    Ok(FactorShapes::of_weight(dims))
 }

@@ -12,6 +12,7 @@ use candle_core::{DType, Device, Result, Tensor};
 
 use super::Core;
 use super::factors::Factors;
+use crate::dropout::Dropout;
 
 /// Type the adapter computes in beside a base of type `dtype`.
 fn wide(dtype: DType) -> DType {
@@ -120,22 +121,23 @@ pub(crate) fn conv(
 /// Training with dropout: the update and the gain see a thinned input, the base the whole one.
 ///
 /// ```text
-/// y = adapted(d) + W (x - d)      d = dropout(x)
+/// y = adapted(d) + W (x - d)      d = dropout(x) of this step
 /// ```
 pub(crate) fn with_dropout(
     core: &Core,
     x: &Tensor,
+    step: u64,
     adapted: impl Fn(&Core, &Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
-    if core.dropout == 0.0 {
+    if core.dropout.is_none() {
         return adapted(core, x);
     }
-    let thinned = candle_nn::ops::dropout(x, core.dropout as f32)?;
+    let thinned = core.dropout.thin(x, step)?;
     let base = Core {
         base: core.base.clone(),
         bias: None,
         factors: Factors::none(),
-        dropout: 0.0,
+        dropout: Dropout::NONE,
     };
     let rest = adapted(&base, &(x - &thinned)?)?;
     adapted(core, &thinned)? + rest

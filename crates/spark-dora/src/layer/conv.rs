@@ -13,9 +13,10 @@ use candle_nn::{Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Module, VarBuilder};
 
 use super::factors::{FactorShapes, Factors};
 use super::operation::Form;
-use super::{Core, composed};
+use super::{Core, TrainModule, checked_base, composed};
 use crate::base::{Base, check_shape};
 use crate::config::LayerConfig;
+use crate::dropout::Dropout;
 use crate::error::{DoraError, Result};
 use crate::kernel::conv::Window;
 use crate::merge::{self, Merged};
@@ -40,7 +41,7 @@ impl Settings {
             if value == 0 {
                 let want = "1 or more";
                 return Err(DoraError::Setting {
-                    name,
+                    name: name.to_owned(),
                     value: 0.0,
                     want,
                 });
@@ -48,7 +49,7 @@ impl Settings {
         }
         if !rows.is_multiple_of(self.groups) {
             return Err(DoraError::Setting {
-                name: "groups",
+                name: "groups".to_owned(),
                 value: self.groups as f64,
                 want: "a divisor of the output channels",
             });
@@ -88,13 +89,10 @@ impl Settings {
     }
 }
 
-fn shapes(base: &Base, bias: Option<&Tensor>, axes: usize) -> Result<FactorShapes> {
+fn shapes(base: &Base, axes: usize) -> Result<FactorShapes> {
     let dims = base.dims();
     if dims.len() != axes + 2 {
         check_shape("weight", dims, &vec![0; axes + 2])?;
-    }
-    if let Some(bias) = bias {
-        check_shape("bias", bias.dims(), &dims[..1])?;
     }
     Ok(FactorShapes::of_weight(dims))
 }
@@ -114,14 +112,17 @@ macro_rules! conv_layer {
             /// # Errors
             ///
             /// [`DoraError::RankZero`], [`DoraError::RankTooLarge`] and [`DoraError::Setting`] for a
-            /// configuration that fits no weight of this shape; [`DoraError::Candle`] if `vb` holds
-            /// other shapes.
+            /// configuration that fits no weight of this shape; [`DoraError::NotFinite`] for a weight, a
+            /// bias or stored variables that hold NaN or infinities; [`DoraError::Unsupported`] if `vb` has
+            /// another type than f32 and f64; [`DoraError::Candle`] if it holds other shapes.
             pub fn $from(conv: &$base, config: &LayerConfig, vb: VarBuilder<'_>) -> Result<Self> {
-                let base = Base::dense(conv.weight())?;
-                let shapes = shapes(&base, conv.bias(), $axes)?;
+                let layer = vb.prefix();
+                let base = checked_base(&layer, conv.weight(), conv.bias())?;
+                let shapes = shapes(&base, $axes)?;
                 settings(conv.config()).check(shapes.rows)?;
                 let factors = Factors::new(|| Ok(base.clone()), &shapes, config, &vb)?;
-                Ok(Self::assemble(conv, base, factors, config.dropout))
+                let dropout = Dropout::new(config.dropout, config.seed, &layer);
+                Ok(Self::assemble(conv, base, factors, dropout))
             }
 
             /// A layer of given tensors: `(A, B)` and the magnitude, with `scaling` as the factor of
@@ -129,21 +130,23 @@ macro_rules! conv_layer {
             ///
             /// # Errors
             ///
-            /// [`DoraError::Shape`] for tensors that do not fit the weight.
+            /// [`DoraError::Shape`] for tensors that do not fit the weight, [`DoraError::NotFinite`] for a
+            /// weight or a bias that holds NaN or infinities, [`DoraError::Setting`] for a scaling that f32
+            /// does not hold.
             pub fn from_tensors(
                 conv: &$base,
                 low_rank: Option<(Tensor, Tensor)>,
                 magnitude: Option<Tensor>,
                 scaling: f64,
             ) -> Result<Self> {
-                let base = Base::dense(conv.weight())?;
-                let shapes = shapes(&base, conv.bias(), $axes)?;
+                let base = checked_base("", conv.weight(), conv.bias())?;
+                let shapes = shapes(&base, $axes)?;
                 settings(conv.config()).check(shapes.rows)?;
                 let factors = Factors::from_parts(&shapes, low_rank, magnitude, scaling)?;
-                Ok(Self::assemble(conv, base, factors, 0.0))
+                Ok(Self::assemble(conv, base, factors, Dropout::NONE))
             }
 
-            fn assemble(conv: &$base, base: Base, factors: Factors, dropout: f64) -> Self {
+            fn assemble(conv: &$base, base: Base, factors: Factors, dropout: Dropout) -> Self {
                 Self {
                     core: Core {
                         base,
@@ -175,15 +178,6 @@ macro_rules! conv_layer {
                 Ok(Merged { layer, report })
             }
 
-            /// Training: as [`Module::forward`], with the configured dropout.
-            ///
-            /// # Errors
-            ///
-            /// As candle's.
-            pub fn forward_train(&self, x: &Tensor) -> CandleResult<Tensor> {
-                composed::with_dropout(&self.core, x, |core, x| self.compute(core, x))
-            }
-
             /// The layer as it was before adaptation.
             ///
             /// # Errors
@@ -192,6 +186,12 @@ macro_rules! conv_layer {
             pub fn base(&self) -> Result<$base> {
                 let weight = self.core.base.to_tensor()?;
                 Ok($base::new(weight, self.core.bias.clone(), self.config))
+            }
+        }
+
+        impl TrainModule for $name {
+            fn forward_train(&self, x: &Tensor, step: u64) -> CandleResult<Tensor> {
+                composed::with_dropout(&self.core, x, step, |core, x| self.compute(core, x))
             }
         }
 

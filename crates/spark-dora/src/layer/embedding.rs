@@ -8,15 +8,16 @@
 use candle_core::{DType, Result as CandleResult, Tensor};
 use candle_nn::{Embedding, Module, VarBuilder};
 
-use super::composed;
 use super::factors::{FactorShapes, Factors};
+use super::{TrainModule, composed};
 use crate::base::{Base, check_shape};
 use crate::config::LayerConfig;
 use crate::error::Result;
+use crate::finite;
 use crate::merge::Merged;
 
 /// Names PEFT gives to the variables of embeddings.
-const NAMES: [&str; 3] = [
+pub(crate) const NAMES: [&str; 3] = [
     "lora_embedding_A",
     "lora_embedding_B",
     super::MAGNITUDE_NAME,
@@ -67,6 +68,7 @@ impl DoraEmbedding {
     ) -> Result<Self> {
         let weight = embedding.embeddings().detach();
         let shapes = shapes(&weight)?;
+        finite::check(&super::named(&vb.prefix(), "weight"), &weight)?;
         let factors = Factors::new(|| rows(&weight), &shapes, config, &vb)?;
         Ok(Self { weight, factors })
     }
@@ -83,6 +85,7 @@ impl DoraEmbedding {
         scaling: f64,
     ) -> Result<Self> {
         let weight = embedding.embeddings().detach();
+        finite::check("weight", &weight)?;
         let factors = Factors::from_parts(&shapes(&weight)?, low_rank, magnitude, scaling)?;
         Ok(Self { weight, factors })
     }
@@ -121,6 +124,9 @@ impl DoraEmbedding {
         Ok(Embedding::new(self.weight.clone(), self.weight.dim(1)?))
     }
 }
+
+/// Training is as evaluation: an index has no elements to drop, and PEFT drops none.
+impl TrainModule for DoraEmbedding {}
 
 impl Module for DoraEmbedding {
     fn forward(&self, ids: &Tensor) -> CandleResult<Tensor> {

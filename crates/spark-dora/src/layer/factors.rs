@@ -16,8 +16,9 @@ use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::VarBuilder;
 
 use crate::base::{Base, check_shape};
-use crate::config::{Init, LayerConfig, Method};
+use crate::config::{Init, LayerConfig, Method, check_scaling};
 use crate::error::{DoraError, Result};
+use crate::finite;
 use crate::kernel::norm::{row_norms, squares};
 use crate::kernel::{LowRank, Real};
 use crate::random::Random;
@@ -111,9 +112,10 @@ impl Factors {
     ) -> Result<Self> {
         let [a_name, b_name, magnitude_name] = shapes.names;
         let layer = vb.prefix();
+        check_type(vb.dtype())?;
         // Stored factors may have any rank; new ones may not waste any.
         if vb.contains_tensor(a_name) {
-            config.check_numbers()?;
+            config.check_numbers(&layer)?;
         } else {
             config.check(&layer, shapes.rows, shapes.columns)?;
         }
@@ -166,6 +168,7 @@ impl Factors {
         scaling: f64,
     ) -> Result<Self> {
         let [a_name, b_name, magnitude_name] = shapes.names;
+        check_scaling("scaling", scaling, scaling)?;
         let mut rank = 0;
         if let Some((a, b)) = &low_rank {
             rank = a.dims().first().copied().unwrap_or(0);
@@ -326,6 +329,18 @@ impl Factors {
     }
 }
 
+/// Refuses variables of another type than f32 and f64: steps of training are too small for fewer bits.
+pub(crate) fn check_type(dtype: DType) -> Result<()> {
+    match dtype {
+        DType::F32 | DType::F64 => Ok(()),
+        other => Err(DoraError::Unsupported {
+            name: "the variables' type",
+            value: format!("{other:?}"),
+            reason: "A, B and magnitudes are f32 or f64, beside a base of any type",
+        }),
+    }
+}
+
 /// Takes `name` from `vb`, in f32 or f64; sets it to `values` if it was not there.
 fn variable(
     vb: &VarBuilder<'_>,
@@ -334,7 +349,9 @@ fn variable(
     values: impl FnOnce() -> Vec<f64>,
 ) -> Result<Tensor> {
     if vb.contains_tensor(name) {
-        return Ok(vb.get(shape.as_slice(), name)?);
+        let tensor = vb.get(shape.as_slice(), name)?;
+        finite::check(&super::named(&vb.prefix(), name), &tensor)?;
+        return Ok(tensor);
     }
     let tensor = vb.get_with_hints(shape.as_slice(), name, candle_nn::Init::Const(0.0))?;
     if tensor.is_variable() {

@@ -6,9 +6,10 @@ use spark_quant::PackedTensor;
 
 use super::factors::{FactorShapes, Factors};
 use super::operation::Form;
-use super::{Core, composed};
+use super::{Core, TrainModule, check_bias, checked_base, composed, named};
 use crate::base::{Base, check_shape};
 use crate::config::LayerConfig;
+use crate::dropout::Dropout;
 use crate::error::Result;
 use crate::kernel::linear::Shape as LinearShape;
 use crate::merge::{self, Merged};
@@ -62,9 +63,11 @@ impl DoraLinear {
     ///
     /// [`crate::DoraError::RankZero`], [`crate::DoraError::RankTooLarge`] and
     /// [`crate::DoraError::Setting`] for a configuration that fits no weight of this shape;
-    /// [`crate::DoraError::Candle`] if `vb` holds other shapes.
+    /// [`crate::DoraError::NotFinite`] for a weight, a bias or stored variables that hold NaN or infinities;
+    /// [`crate::DoraError::Unsupported`] if `vb` has another type than f32 and f64;
+    /// [`crate::DoraError::Candle`] if it holds other shapes.
     pub fn from_linear(linear: &Linear, config: &LayerConfig, vb: VarBuilder<'_>) -> Result<Self> {
-        let base = Base::dense(linear.weight())?;
+        let base = checked_base(&vb.prefix(), linear.weight(), linear.bias())?;
         Self::on(base, linear.bias().cloned(), config, &vb)
     }
 
@@ -80,7 +83,9 @@ impl DoraLinear {
         config: &LayerConfig,
         vb: VarBuilder<'_>,
     ) -> Result<Self> {
-        let base = Base::packed(weight, vb.device())?;
+        let layer = vb.prefix();
+        check_bias(&layer, weight.shape(), bias.as_ref())?;
+        let base = Base::packed(&named(&layer, "weight"), weight, vb.device())?;
         Self::on(base, bias, config, &vb)
     }
 
@@ -91,16 +96,13 @@ impl DoraLinear {
         vb: &VarBuilder<'_>,
     ) -> Result<Self> {
         let shapes = shapes(&base)?;
-        if let Some(bias) = &bias {
-            check_shape("bias", bias.dims(), &[shapes.rows])?;
-        }
         let factors = Factors::new(|| Ok(base.clone()), &shapes, config, vb)?;
         Ok(Self {
             core: Core {
                 base,
                 bias,
                 factors,
-                dropout: config.dropout,
+                dropout: Dropout::new(config.dropout, config.seed, &vb.prefix()),
             },
         })
     }
@@ -109,21 +111,23 @@ impl DoraLinear {
     ///
     /// # Errors
     ///
-    /// [`crate::DoraError::Shape`] for tensors that do not fit the weight.
+    /// [`crate::DoraError::Shape`] for tensors that do not fit the weight,
+    /// [`crate::DoraError::NotFinite`] for a weight or a bias that holds NaN or infinities,
+    /// [`crate::DoraError::Setting`] for a scaling that f32 does not hold.
     pub fn from_tensors(
         linear: &Linear,
         low_rank: Option<(Tensor, Tensor)>,
         magnitude: Option<Tensor>,
         scaling: f64,
     ) -> Result<Self> {
-        let base = Base::dense(linear.weight())?;
+        let base = checked_base("", linear.weight(), linear.bias())?;
         let factors = Factors::from_parts(&shapes(&base)?, low_rank, magnitude, scaling)?;
         Ok(Self {
             core: Core {
                 base,
                 bias: linear.bias().cloned(),
                 factors,
-                dropout: 0.0,
+                dropout: Dropout::NONE,
             },
         })
     }
@@ -161,16 +165,6 @@ impl DoraLinear {
         ))
     }
 
-    /// Training: as [`Module::forward`], with the configured dropout. (candle's `forward_t` is the same as
-    /// `forward` for every module.)
-    ///
-    /// # Errors
-    ///
-    /// As candle's.
-    pub fn forward_train(&self, x: &Tensor) -> CandleResult<Tensor> {
-        composed::with_dropout(&self.core, x, Self::compute)
-    }
-
     fn compute(core: &Core, x: &Tensor) -> CandleResult<Tensor> {
         if !core.has_kernels(x) {
             return composed::linear(core, x);
@@ -190,6 +184,12 @@ impl DoraLinear {
         };
         let result = Shape::from([leading, &[outputs]].concat());
         core.run(x, Form::Linear(shape), result)
+    }
+}
+
+impl TrainModule for DoraLinear {
+    fn forward_train(&self, x: &Tensor, step: u64) -> CandleResult<Tensor> {
+        composed::with_dropout(&self.core, x, step, Self::compute)
     }
 }
 

@@ -6,15 +6,19 @@ pub(crate) mod embedding;
 pub(crate) mod factors;
 mod linear;
 pub(crate) mod operation;
+mod train;
 
 pub use conv::{DoraConv1d, DoraConv2d};
 pub use embedding::DoraEmbedding;
 pub use factors::{A_NAME, B_NAME, Factors, MAGNITUDE_NAME};
 pub use linear::DoraLinear;
+pub use train::TrainModule;
 
 use candle_core::{DType, Result, Shape, Tensor};
 
-use crate::base::Base;
+use crate::base::{Base, check_shape};
+use crate::dropout::Dropout;
+use crate::finite;
 use operation::{Adapted, Form};
 
 /// A base with its bias and variables: what all layers but embeddings share.
@@ -23,7 +27,37 @@ pub(crate) struct Core {
     pub(crate) base: Base,
     pub(crate) bias: Option<Tensor>,
     pub(crate) factors: Factors,
-    pub(crate) dropout: f64,
+    pub(crate) dropout: Dropout,
+}
+
+/// The name of `what` in `layer`, which may have none.
+pub(crate) fn named(layer: &str, what: &str) -> String {
+    match layer {
+        "" => what.to_owned(),
+        layer => format!("{layer}.{what}"),
+    }
+}
+
+/// A base weight and its bias, refused unless they fit and are finite numbers.
+pub(crate) fn checked_base(
+    layer: &str,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+) -> crate::error::Result<Base> {
+    check_bias(layer, weight.dims(), bias)?;
+    Base::finite(&named(layer, "weight"), weight)
+}
+
+/// Refuses a bias that does not fit a weight of these `dims`, or is not of finite numbers.
+pub(crate) fn check_bias(
+    layer: &str,
+    dims: &[usize],
+    bias: Option<&Tensor>,
+) -> crate::error::Result<()> {
+    let Some(bias) = bias else { return Ok(()) };
+    let name = named(layer, "bias");
+    check_shape(&name, bias.dims(), dims.get(..1).unwrap_or_default())?;
+    finite::check(&name, bias)
 }
 
 impl Core {

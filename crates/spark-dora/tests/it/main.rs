@@ -3,6 +3,9 @@
 mod adapter;
 mod data;
 mod driving_models;
+mod dropout;
+mod exchange;
+mod finite;
 mod gradients;
 mod inputs;
 mod losses;
@@ -10,8 +13,10 @@ mod memory;
 mod optim;
 mod oracle;
 mod packed;
+mod peft_settings;
 mod peft_truth;
 mod precision;
+mod saving;
 mod single;
 
 /// What tests of memory watch.
