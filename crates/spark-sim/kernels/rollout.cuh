@@ -1,9 +1,9 @@
 // The closed loop of one scenario, one thread each: src/run on a GPU.
 //
 //   n        scenarios, one thread each; tables are [field][n], so that neighbours read neighbours
-//   cars     f32  what does not change (Car), then the state at the start
-//   exact    f64  step, noise, start of the described distances
-//   whole    u32  numbers of steps, delays, places in `pieces` and `lines`, seed
+//   cars     f32  what does not change (Car), then state, motion and torque at the start
+//   exact    f64  step, bias and standard deviation of every sensor's noise
+//   whole    u32  numbers of steps, delays, places in `pieces` and `lines`, which sensors are noisy, seed
 //   pieces   f64  [piece][6]: start, length, curvature, its rate, sin(grade), bank
 //   lines    f64  [line][4]: from when, value, slope, start
 //   settings f32  planner, interface, then the controller's own parameters
@@ -26,13 +26,15 @@
 
 namespace sim {
 
-enum Exact { DT, NOISE_V, NOISE_YAW, NOISE_OFFSET, NOISE_HEADING, N_EXACT };
+// Channels of sensors that can be noisy; src/run/perception.rs has the same numbers.
+enum Noisy { OFFSET_SEEN, HEADING_SEEN, CURVATURE_SEEN, SPEED_SEEN, YAW_RATE_SEEN, ANGLE_SEEN, ROLL_SEEN, N_NOISY };
+enum Exact { DT, NOISE, N_EXACT = NOISE + 2 * N_NOISY };
 enum Whole {
   N_STEPS, STEER_DELAY, ACCEL_DELAY, FIRST_PIECE, PIECE, N_PIECES,
-  FIRST_LINE, N_LINES = FIRST_LINE + 4, IS_NOISY = N_LINES + 4, SEED_LOW, SEED_HIGH, N_WHOLE
+  FIRST_LINE, N_LINES = FIRST_LINE + 4, NOISY = N_LINES + 4, SEED_LOW, SEED_HIGH, N_WHOLE
 };
 enum Setting {
-  PATH_STIFFNESS, PATH_DAMPING, PREVIEW_S, INTERFACE, STEERS, SETS_SPEED, N_SETTINGS
+  PATH_FREQUENCY, PATH_PER_METRE, PATH_DAMPING, APPROACH_ANGLE, PREVIEW_S, INTERFACE, STEERS, SETS_SPEED, N_SETTINGS
 };
 enum Interface { ANGLE, TORQUE, CURVATURE };
 enum Profile { CRUISE, OFFSET, REQUESTED_CURVATURE, REQUESTED_ACCELERATION, N_PROFILES };
@@ -40,9 +42,10 @@ enum Ending { FINISHED, BAD_STEER, BAD_ACCEL, BAD_STATE };
 constexpr int N_CAR = sizeof(Car) / sizeof(float);
 constexpr int N_STATES_MOST = 9;
 constexpr int WINDOW_STEPS = 64;
-constexpr int N_SUMS = 18;
+constexpr int N_SUMS = 19;
 constexpr int N_EXTREMES = 6;
-constexpr unsigned long long NOISE_STREAM = 0x006E6F697365ull;
+// Stream of white noise of channel 0; the channel is in the bits from 51 on.
+constexpr unsigned long long NOISE_STREAM = 0x006E6F697365ull | 2ull << 48;
 
 // What a controller sees; names and units as in the Rust type of that name. Flags are 0 or 1.
 struct State {
@@ -142,7 +145,18 @@ struct Place {
 struct Motion {
   float acceleration, applied, curvature, yaw_rate, lateral_acceleration, steer_rate, desired_curvature, offset_target;
   float steer_command, accel_command, has_last;
+  // Curvature that is steered but not driven, for lack of grip; torque that safety code let through, and whether it cut it.
+  float slip_curvature, torque, is_cut;
 };
+
+// Curvature that leads back to the lane's centre; src/control/planner.rs.
+__device__ inline float path_curvature(const float* settings, float road_curvature, float offset, float sin_heading, float v) {
+  float per_metre = minimum(settings[PATH_FREQUENCY] / maximum(v, 1.0f), settings[PATH_PER_METRE]);
+  float turn = settings[PATH_DAMPING] * per_metre;
+  float steepest = turn * settings[APPROACH_ANGLE];
+  float back = clamp(per_metre * per_metre * offset, -steepest, steepest);
+  return road_curvature - (back + turn * sin_heading);
+}
 
 // openpilot's limits on curvature; src/control/planner.rs.
 __device__ inline float clip_curvature(float wanted, float last, float v, float gravity_share, float dt) {
@@ -162,19 +176,43 @@ __device__ inline float cruise(float v, float v_cruise) {
   return v_cruise <= v_cruise ? wanted : 0.0f;
 }
 
+// Noise of the sensors of one scenario: a constant error, and one drawn at every step.
+struct Sensors {
+  const Tables& t;
+  unsigned lane, step, noisy;
+
+  __device__ __noinline__ float error(int channel) const {
+    unsigned long long seed = static_cast<unsigned long long>(t.whole[SEED_HIGH * t.n + lane]) << 32 | t.whole[SEED_LOW * t.n + lane];
+    double sum = t.exact[(NOISE + 2 * channel) * t.n + lane];
+    double deviation = t.exact[(NOISE + 2 * channel + 1) * t.n + lane];
+    if (deviation > 0.0)
+      sum = sum + deviation * normal(seed, NOISE_STREAM | static_cast<unsigned long long>(channel) << 51, step);
+    return static_cast<float>(sum);
+  }
+  __device__ inline float read(int channel, float truth) const {
+    return noisy >> channel & 1 ? truth + error(channel) : truth;
+  }
+};
+
 template <int N>
-__device__ inline State sense(const Tables& t, const Car& car, const Place& place, Motion& motion, const float (&x)[N], float time) {
-  float s = x[0], v = x[3], heading = x[4];
-  float preview_s = s + v * t.settings[PREVIEW_S] - place.preview.ahead;
+__device__ inline State sense(const Tables& t, const Car& car, const Place& place, Motion& motion, const float (&x)[N], float time, const Sensors& sensors) {
+  float s = x[0];
+  float preview_s = s + x[3] * t.settings[PREVIEW_S] - place.preview.ahead;
   float preview_curvature = place.preview.curvature + place.preview.curvature_rate * preview_s;
+  float road_curvature = place.road.curvature + place.road.curvature_rate * s;
+  if (sensors.noisy >> CURVATURE_SEEN & 1) {
+    float error = sensors.error(CURVATURE_SEEN);
+    preview_curvature = preview_curvature + error;
+    road_curvature = road_curvature + error;
+  }
+  float v = sensors.read(SPEED_SEEN, x[3]), heading = sensors.read(HEADING_SEEN, x[4]);
+  float roll = sensors.read(ROLL_SEEN, place.road.bank);
   float offset_target = place.lines[OFFSET].at(time);
   float v_target = place.lines[CRUISE].at(time);
-  float offset = x[1] - offset_target;
-  float slow = maximum(v, 3.0f);
-  float correction = t.settings[PATH_STIFFNESS] * offset + t.settings[PATH_DAMPING] * slow * sin_cos(heading).sin;
-  float back = preview_curvature - correction / (slow * slow);
-  float wanted = car.has_curvature_request > 0.5f ? place.lines[REQUESTED_CURVATURE].at(time) : back;
-  float desired = clip_curvature(wanted, motion.desired_curvature, v, GRAVITY * place.road.bank, car.dt);
+  float offset = sensors.read(OFFSET_SEEN, x[1]) - offset_target;
+  float by_path = path_curvature(t.settings, preview_curvature, offset, sin_cos(heading).sin, v);
+  float wanted = car.has_curvature_request > 0.5f ? place.lines[REQUESTED_CURVATURE].at(time) : by_path;
+  float desired = clip_curvature(wanted, motion.desired_curvature, v, -GRAVITY * roll, car.dt);
   bool limited = absolute(desired - wanted) > static_cast<float>(1e-6);
 
   bool by_request = car.has_acceleration_request > 0.5f;
@@ -190,13 +228,13 @@ __device__ inline State sense(const Tables& t, const Car& car, const Place& plac
   state.dt = car.dt;
   state.v_ego = v;
   state.a_ego = motion.acceleration;
-  state.yaw_rate = motion.yaw_rate;
-  state.steering_angle_deg = x[2] * car.steer_ratio_deg;
+  state.yaw_rate = sensors.read(YAW_RATE_SEEN, motion.yaw_rate);
+  state.steering_angle_deg = sensors.read(ANGLE_SEEN, x[2] * car.steer_ratio_deg);
   state.steering_rate_deg = motion.steer_rate * car.steer_ratio_deg;
-  state.roll = place.road.bank;
+  state.roll = roll;
   state.lateral_offset = offset;
   state.heading_error = heading;
-  state.road_curvature = place.road.curvature + place.road.curvature_rate * s;
+  state.road_curvature = road_curvature;
   state.desired_curvature = desired;
   state.curvature_limited = limited ? 1.0f : 0.0f;
   state.v_target = v_target;
@@ -205,20 +243,10 @@ __device__ inline State sense(const Tables& t, const Car& car, const Place& plac
   state.lead_d_rel = 200.0f;
   state.lead_v_rel = 0.0f - v;
   state.active = 1.0f;
+  state.steer_limited_by_safety = motion.is_cut;
   state.accel_min = car.accel_min;
   state.accel_max = car.accel_max;
   return state;
-}
-
-// Disturbs what the controller sees.
-__device__ inline void add_noise(const Tables& t, unsigned lane, unsigned step, State& state) {
-  unsigned long long seed = static_cast<unsigned long long>(t.whole[SEED_HIGH * t.n + lane]) << 32 | t.whole[SEED_LOW * t.n + lane];
-  float* seen[4] = {&state.v_ego, &state.yaw_rate, &state.lateral_offset, &state.heading_error};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    double deviation = t.exact[(NOISE_V + i) * t.n + lane];
-    *seen[i] = *seen[i] + static_cast<float>(deviation * normal(seed, NOISE_STREAM, static_cast<unsigned long long>(step) * 6 + i));
-  }
 }
 
 // The command of `delay` steps ago; the first one counts as given since ever.
@@ -230,33 +258,70 @@ __device__ inline float delayed(const Tables& t, unsigned lane, unsigned which, 
   return step < delay ? first : ring[static_cast<size_t>((step - delay) % t.n_rows) * t.n];
 }
 
-__device__ inline float steering_rate(const Car& car, int interface, float command, float steer, float speed) {
-  float target;
-  if (interface == ANGLE) {
-    target = clamp(command, -1.0f, 1.0f) * car.steer_max;
-  } else if (interface == TORQUE) {
-    float wanted = clamp(command, -1.0f, 1.0f) * car.full_torque;
-    float size = maximum(absolute(wanted) - car.torque_friction, 0.0f);
-    float lateral = wanted < 0.0f ? -size : size;
-    float v = maximum(speed, 1.0f);
-    target = lateral * (car.wheelbase() / (v * v) + car.understeer);
-  } else {
-    target = command * (car.wheelbase() + car.understeer * speed * speed);
-  }
+// The share of full torque that safety code lets through; src/vehicle/actuator.rs.
+__device__ inline float limited_torque(const Car& car, float command, float last) {
+  bool is_left = last > 0.0f;
+  float lowest = is_left ? maximum(last - car.torque_down, -car.torque_up) : last - car.torque_up;
+  float highest = is_left ? last + car.torque_up : minimum(last + car.torque_down, car.torque_up);
+  return clamp(clamp(command, -1.0f, 1.0f), lowest, highest);
+}
+
+// `sideways` is the acceleration with which bank and wind push to the right.
+__device__ inline float rate_by_torque(const Car& car, float command, float steer, float speed, float sideways) {
+  float torque = clamp(clamp(command, -1.0f, 1.0f) * car.full_torque, -car.torque_max, car.torque_max);
+  float square = speed * speed;
+  float length = car.wheelbase() + car.understeer * square;
+  float real_length = car.wheelbase() + car.torque_understeer * square;
+  float per_length = 1.0f / length;
+  float per_real_length = 1.0f / real_length;
+  float stiffness = square * per_length;
+  float held = stiffness * steer + car.wheelbase() * per_length * sideways;
+  float net = torque - held;
+  float size = maximum(absolute(net) - car.torque_friction, 0.0f);
+  float moving = net < 0.0f ? -size : size;
+  float x = car.dt * car.inverse_damping * square * per_real_length;
+  float near = minimum(x, 3.0f);
+  float slower = 1.0f + near * (0.5f + near * static_cast<float>(1.0 / 12.0)) + (x - near);
+  return moving * car.inverse_damping * length * per_real_length / slower;
+}
+
+__device__ inline float steering_rate(const Car& car, int interface, float command, float steer, float speed, float sideways) {
+  if (interface == TORQUE) return rate_by_torque(car, command, steer, speed, sideways);
+  float target = interface == ANGLE ? clamp(command, -1.0f, 1.0f) * car.steer_max
+                                    : command * (car.wheelbase() + car.understeer * speed * speed);
   return (clamp(target, car.steer_min, car.steer_max) - steer) * car.steer_response;
 }
 
 template <class Model, class Rule>
-__device__ inline void drive(const Car& car, const Place& place, int interface, const float (&x)[Model::N], float steer_command, float applied, float (&next)[Model::N]) {
+__device__ inline void drive(const Car& car, const Place& place, int interface, const float (&x)[Model::N], float steer_command, const Motion& motion, float (&next)[Model::N]) {
   constexpr int N = Model::N;
   float air = x[3] + car.headwind;
-  float wind = car.headwind_drag * (air * absolute(air) - x[3] * absolute(x[3]));
-  float u[2] = {steering_rate(car, interface, steer_command, x[2], x[3]), applied - (GRAVITY * place.road.grade + wind)};
-  Rule::template step<Model>({place.road.curvature, place.road.curvature_rate}, car, x, u, next);
+  float airspeed = sqrtf(air * air + car.crosswind * car.crosswind);
+  float wind = car.drag * (airspeed * air - x[3] * absolute(x[3]));
+  float side_push = car.side_force * airspeed * car.crosswind;
+  float sideways = GRAVITY * place.road.bank;
+  if constexpr (N >= 7) sideways = sideways - side_push;
+  float rate = steering_rate(car, interface, steer_command, x[2], x[3], sideways);
+  float u[2] = {rate, motion.applied - (GRAVITY * place.road.grade + wind)};
+  float from[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) from[i] = x[i];
+  // At the limit of its grip a car turns as if its wheels were turned no further.
+  bool slips = absolute(motion.slip_curvature) > 0.0f;
+  if constexpr (N == 5) {
+    if (slips) {
+      from[2] = arc_tangent(motion.curvature * car.wheelbase());
+      u[0] = 0.0f;
+    }
+  }
+  Rule::template step<Model>({place.road.curvature, place.road.curvature_rate}, car, from, u, next);
+  if constexpr (N == 5) {
+    if (slips) next[2] = x[2] + car.dt * limited_steering_rate(car, x[2], rate);
+  }
   next[3] = maximum(next[3], 0.0f);
   if constexpr (N >= 7) {
     // Bank and crosswind push sideways; a kinematic model has no tyres to give way.
-    float push = car.crosswind_push - GRAVITY * place.road.bank;
+    float push = side_push - GRAVITY * place.road.bank;
     float slip = next[6] + car.dt * push / maximum(next[3], 1.0f);
     next[6] = next[3] > 1.0f && next[3] >= car.kinematic_below ? slip : next[6];
   }
@@ -280,6 +345,8 @@ struct Score {
                          absolute(jerk) > 5.0f || now.acceleration > 2.0f || now.acceleration < -3.5f;
     bool off_lane = absolute(offset) + car.half_width > car.half_lane;
     bool off_road = next[1] > car.left_edge || next[1] < car.right_edge;
+    bool at_grip_limit = now.lateral_acceleration * now.lateral_acceleration + now.acceleration * now.acceleration >=
+                         static_cast<float>(0.999) * car.grip_squared;
     float speed_error = v_target - next[3];
     float curvature_error = now.desired_curvature - now.curvature;
     const float of_step[N_SUMS] = {
@@ -287,7 +354,7 @@ struct Score {
         curvature_error * curvature_error, now.steer_command, now.steer_command * now.steer_command,
         steer_rate * steer_rate, accel_rate * accel_rate, lateral_jerk * lateral_jerk,
         now.acceleration * now.acceleration, jerk * jerk, uncomfortable ? 1.0f : 0.0f,
-        saturated > 0.5f ? 1.0f : 0.0f, off_lane ? 1.0f : 0.0f, off_road ? 1.0f : 0.0f};
+        saturated > 0.5f ? 1.0f : 0.0f, off_lane ? 1.0f : 0.0f, off_road ? 1.0f : 0.0f, at_grip_limit ? 1.0f : 0.0f};
 #pragma unroll
     for (int i = 0; i < N_SUMS; ++i) sums[i] = sums[i] + of_step[i];
     const float sizes[5] = {absolute(offset), absolute(now.lateral_acceleration), absolute(lateral_jerk), -now.acceleration, absolute(jerk)};
@@ -326,6 +393,7 @@ __device__ inline void rollout(const Tables& t) {
   motion.desired_curvature = start[static_cast<size_t>(N_STATES_MOST) * t.n];
   motion.yaw_rate = start[static_cast<size_t>(N_STATES_MOST + 1) * t.n];
   motion.lateral_acceleration = start[static_cast<size_t>(N_STATES_MOST + 2) * t.n];
+  motion.torque = start[static_cast<size_t>(N_STATES_MOST + 3) * t.n];
   double dt = t.exact[DT * t.n + lane];
   Place place = {};
   place.first_piece = t.whole[FIRST_PIECE * t.n + lane];
@@ -336,7 +404,7 @@ __device__ inline void rollout(const Tables& t) {
   bool steers = t.settings[STEERS] > 0.5f, sets_speed = t.settings[SETS_SPEED] > 0.5f;
   unsigned n_steps = t.whole[N_STEPS * t.n + lane];
   unsigned steer_delay = t.whole[STEER_DELAY * t.n + lane], accel_delay = t.whole[ACCEL_DELAY * t.n + lane];
-  bool is_noisy = t.whole[IS_NOISY * t.n + lane] != 0;
+  unsigned noisy = t.whole[NOISY * t.n + lane];
   float first_steer = 0.0f, first_accel = 0.0f;
   Score score = {};
   score.extremes[5] = __uint_as_float(0x7f800000u);
@@ -346,21 +414,25 @@ __device__ inline void rollout(const Tables& t) {
   float value = 0.0f;
 
   for (; step < n_steps; ++step) {
-    State state = sense(t, car, place, motion, x, car.dt * static_cast<float>(step));
+    State state = sense(t, car, place, motion, x, car.dt * static_cast<float>(step), {t, lane, step, noisy});
     float v_target = state.v_target;
-    if (is_noisy) add_noise(t, lane, step, state);
     if (!steers) action.steer = state.desired_curvature;
     if (!sets_speed) action.accel = state.a_target;
     Control::update(state, car, t.settings + N_SETTINGS, memory, action);
     if (!is_finite(action.steer)) { ending = BAD_STEER; value = action.steer; break; }
     if (!is_finite(action.accel)) { ending = BAD_ACCEL; value = action.accel; break; }
-    float steer_now = delayed(t, lane, 0, step, steer_delay, action.steer, first_steer);
+    float given = action.steer;
+    if (interface == TORQUE) {
+      given = motion.torque = limited_torque(car, action.steer, motion.torque);
+      motion.is_cut = absolute(given - action.steer) > static_cast<float>(1e-2) ? 1.0f : 0.0f;
+    }
+    float steer_now = delayed(t, lane, 0, step, steer_delay, given, first_steer);
     float accel_now = delayed(t, lane, 1, step, accel_delay, action.accel, first_accel);
 
     float wanted = clamp(accel_now, -car.deceleration_max, car.actuator_acceleration_max);
     motion.applied = settled(motion.applied + (wanted - motion.applied) * car.acceleration_share);
     float next[N];
-    drive<Model, Rule>(car, place, interface, x, steer_now, motion.applied, next);
+    drive<Model, Rule>(car, place, interface, x, steer_now, motion, next);
     bool is_car = true;
 #pragma unroll
     for (int i = 0; i < N; ++i) is_car = is_car && absolute(next[i]) < 1e7f;
@@ -378,6 +450,19 @@ __device__ inline void rollout(const Tables& t) {
       motion.curvature = motion.yaw_rate / maximum(v, 1.0f);
     }
     motion.lateral_acceleration = settled(v * motion.yaw_rate);
+    if constexpr (N == 5) {
+      float longitudinal = motion.acceleration * motion.acceleration;
+      motion.slip_curvature = 0.0f;
+      // Beyond the friction circle the car turns less than its wheels.
+      if (motion.lateral_acceleration * motion.lateral_acceleration + longitudinal > car.grip_squared) {
+        float steered = motion.curvature;
+        float most = sqrtf(maximum(car.grip_squared - longitudinal, 0.0f)) / maximum(v * v, static_cast<float>(1e-3));
+        motion.curvature = clamp(steered, -most, most);
+        motion.yaw_rate = v * motion.curvature;
+        motion.lateral_acceleration = settled(v * motion.yaw_rate);
+        motion.slip_curvature = steered - motion.curvature;
+      }
+    }
     motion.steer_command = settled(action.steer);
     motion.accel_command = settled(action.accel);
     motion.has_last = 1.0f;

@@ -19,9 +19,9 @@ struct Car {
   float steer_min, steer_max, steer_rate_min, steer_rate_max, speed_min, speed_max, switch_speed, acceleration_max;
   float wheel_radius, wheel_inertia, brake_front, engine_front, trailer_wheelbase, kinematic_below;
   float steer_response, acceleration_share, actuator_acceleration_max, deceleration_max, full_torque, torque_friction;
-  float understeer;
-  float dt, per_second, steer_ratio_deg, has_curvature_request, has_acceleration_request, headwind_drag, headwind, crosswind_push;
-  float half_width, half_lane, left_edge, right_edge;
+  float understeer, torque_max, inverse_damping, torque_understeer, torque_up, torque_down;
+  float dt, per_second, steer_ratio_deg, has_curvature_request, has_acceleration_request, drag, side_force, headwind, crosswind;
+  float half_width, half_lane, left_edge, right_edge, grip_squared;
   float accel_min, accel_max, slip_factor, degrees_per_curvature;
 
   __device__ __forceinline__ float wheelbase() const { return front_axle + rear_axle; }

@@ -2,6 +2,18 @@
 
 use std::path::PathBuf;
 
+/// Returns [`SimError::OutOfRange`] for the first number outside its range, which the error states.
+macro_rules! plausible {
+    ($($what:literal: $got:expr, $low:literal, $high:literal;)*) => {$(
+        let got: f64 = $got;
+        if !($low..=$high).contains(&got) {
+            let want = concat!("between ", $low, " and ", $high);
+            return Err($crate::SimError::OutOfRange { what: $what, got, want });
+        }
+    )*};
+}
+pub(crate) use plausible;
+
 /// Why a simulation input was refused. No variant means "try again".
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -24,6 +36,18 @@ pub enum SimError {
         /// The number given.
         got: f64,
         /// The range it must lie in.
+        want: &'static str,
+    },
+    /// A sensor's noise has no meaning.
+    #[error("noise of `{channel}`: `{field}` is {got}, expected {want}")]
+    Noise {
+        /// The channel, as in [`SensorNoise`](crate::scenario::SensorNoise).
+        channel: &'static str,
+        /// Field of the channel.
+        field: &'static str,
+        /// The number given.
+        got: f64,
+        /// The range it must lie in, with its unit.
         want: &'static str,
     },
     /// Only the kinematic model has a closed-form step.
@@ -120,7 +144,7 @@ pub enum SimError {
         path: PathBuf,
     },
     /// A file could not be accessed.
-    #[error("cannot access `{path}`")]
+    #[error("cannot access `{path}`: {source}")]
     Io {
         /// The file.
         path: PathBuf,
@@ -146,7 +170,7 @@ pub enum SimError {
         reason: String,
     },
     /// A scenario in a file is not valid.
-    #[error("`{path}`, scenario {number} (`{name}`)")]
+    #[error("`{path}`, scenario {number} (`{name}`): {source}")]
     InFile {
         /// The file.
         path: PathBuf,
@@ -181,6 +205,38 @@ pub enum SimError {
         /// First place at which the names differ, from 0.
         first_difference: usize,
     },
+    /// No metric has this name.
+    #[error("there is no metric `{name}`")]
+    NoMetric {
+        /// The name given.
+        name: String,
+    },
+    /// So few sign flips never show anything at this level, whatever the runs.
+    #[error(
+        "{n_flips} sign flips (n_flips) cannot reach level {alpha} (alpha), at least {least} are needed"
+    )]
+    TooFewFlips {
+        /// Flips asked for.
+        n_flips: usize,
+        /// Level asked for.
+        alpha: f64,
+        /// Flips that reach it after allowing for the number of questions.
+        least: usize,
+    },
+    /// A number that is to be written as JSON is not finite, and JSON has no such number.
+    #[error("`{what}` is {got}, which JSON cannot express")]
+    NotFinite {
+        /// Whose number, and which.
+        what: String,
+        /// The number.
+        got: f64,
+    },
+    /// The score of a search is not a number.
+    #[error("the score of scenario `{scenario}` is not a number")]
+    Score {
+        /// The scenario.
+        scenario: String,
+    },
     /// A drive cannot be drawn.
     #[error("no picture: {reason}")]
     Picture {
@@ -188,7 +244,7 @@ pub enum SimError {
         reason: String,
     },
     /// Something cannot be written as JSON.
-    #[error("cannot be written as JSON")]
+    #[error("cannot be written as JSON: {0}")]
     Json(#[source] serde_json::Error),
     /// A segment of the controls challenge cannot be driven.
     #[error("segment `{name}`: {reason}")]

@@ -38,7 +38,7 @@ pub mod compare;
 pub mod control;
 pub mod env;
 mod error;
-mod input_file;
+mod files;
 pub mod integrate;
 pub mod learned;
 pub mod metric;

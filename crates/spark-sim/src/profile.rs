@@ -71,6 +71,19 @@ impl Profile {
         line.value + line.slope * (t - line.start)
     }
 
+    /// Its integral from time 0 to `end`, s.
+    pub fn integral(&self, end: f64) -> f64 {
+        let (mut t, mut sum) = (0.0, 0.0);
+        while t < end {
+            let (line, next) = self.line_at(t);
+            let until = next.min(end);
+            let middle = 0.5 * (t + until);
+            sum += (line.value + line.slope * (middle - line.start)) * (until - t);
+            t = until;
+        }
+        sum
+    }
+
     /// The straight line that holds at `t`, and the time at which the next one begins.
     pub(crate) fn line_at(&self, t: f64) -> (Line, f64) {
         let flat = |value| Line {
@@ -138,6 +151,22 @@ mod tests {
             .map(|t| profile.at(t))
             .collect();
         assert_eq!(values, [10.0, 10.0, 15.0, 5.0, 5.0]);
+    }
+
+    #[test]
+    fn an_integral_adds_up_trapezoids_and_what_lies_outside_the_points() {
+        let profile = Profile::new(vec![[1.0, 10.0], [3.0, 20.0], [3.0, 5.0]]).expect("valid");
+        // 1 s of 10, 2 s from 10 to 20, 4 s of 5.
+        for (end, want) in [
+            (0.0, 0.0),
+            (1.0, 10.0),
+            (2.0, 22.5),
+            (3.0, 40.0),
+            (7.0, 60.0),
+        ] {
+            assert!((profile.integral(end) - want).abs() < 1e-12, "{end}");
+        }
+        assert_eq!(Profile::constant(4.0).integral(2.5), 10.0);
     }
 
     #[test]

@@ -5,10 +5,13 @@
 //! your own   a snippet that defines `struct Control` with `Memory` and `update`
 //! ```
 //!
-//! A snippet is compiled by NVRTC when it is first used and kept on disk. What it does with
-//! the memory it is given is up to it: nothing can check that it stays inside.
+//! A snippet is compiled by NVRTC when it is first used and kept on disk. Nothing can check that
+//! it stays inside the memory it is given, so whoever makes a controller of one promises it:
+//! [`CudaControl::new`] is `unsafe`, and running what it made is not.
 //!
 //! Not here: LatControlTorque, which remembers a second of requests.
+
+#![allow(unsafe_code, reason = "declares what the maker of a snippet owes")]
 
 use super::{
     Algorithm, AlgorithmFactory, LateralPidConfig, LongitudinalConfig, LqrConfig, PerfectTracking,
@@ -26,19 +29,35 @@ const LONGEST_SNIPPET: usize = 1 << 20;
 /// use spark_sim::control::CudaControl;
 /// use spark_sim::vehicle::SteerInterface;
 ///
-/// let control = CudaControl::new(
-///     r"struct Control {
-///         struct Memory { float integral; };
-///         __device__ static void update(const sim::State& s, const sim::Car& car,
-///                                       const float* gains, Memory& memory, sim::Action& action) {
-///             memory.integral += s.lateral_offset * s.dt;
-///             action.steer = s.road_curvature - gains[0] * s.lateral_offset - gains[1] * memory.integral;
-///         }
-///     };",
-///     vec![1e-3, 1e-5],
-///     Some(SteerInterface::Curvature),
-///     false,
-/// )?;
+/// const SNIPPET: &str = r"struct Control {
+///     struct Memory { float integral; };
+///     __device__ static void update(const sim::State& s, const sim::Car& car,
+///                                   const float* gains, Memory& memory, sim::Action& action) {
+///         memory.integral += s.lateral_offset * s.dt;
+///         action.steer = s.road_curvature - gains[0] * s.lateral_offset - gains[1] * memory.integral;
+///     }
+/// };";
+/// let interface = Some(SteerInterface::Curvature);
+/// // SAFETY: it writes its memory and its action only, and reads two gains, which there are.
+/// let control = unsafe { CudaControl::new(SNIPPET, vec![1e-3, 1e-5], interface, false) }?;
+/// # Ok::<(), spark_sim::SimError>(())
+/// ```
+///
+/// Code without `unsafe` runs the controllers that are built in, and what others made:
+///
+/// ```compile_fail,E0133
+/// use spark_sim::control::CudaControl;
+/// use spark_sim::vehicle::SteerInterface;
+///
+/// const SNIPPET: &str = r"struct Control {
+///     struct Memory { float far; };
+///     __device__ static void update(const sim::State& s, const sim::Car& car,
+///                                   const float* gains, Memory& memory, sim::Action& action) {
+///         (&memory.far)[1 << 20] = gains[1 << 20];
+///     }
+/// };";
+/// let interface = Some(SteerInterface::Curvature);
+/// let control = CudaControl::new(SNIPPET, vec![1e-3, 1e-5], interface, false)?;
 /// # Ok::<(), spark_sim::SimError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -60,11 +79,27 @@ impl CudaControl {
     /// what `update` gets as `gains`. `steer` and `controls_speed` say what it controls, as
     /// in [`Algorithm`].
     ///
+    /// # Safety
+    ///
+    /// The snippet is compiled into the kernel that drives scenarios, and nothing checks it. In
+    /// every scenario, with every state that a drive can reach and numbers that are not finite:
+    ///
+    /// - it reads its arguments only: `state`, `car`, `memory`, `action` and the elements
+    ///   `gains[0]` to `gains[parameters.len() - 1]`;
+    /// - it writes `memory` and `action` only, each within its own size, besides variables of its
+    ///   own; it keeps no address of them beyond the call;
+    /// - it does nothing that CUDA C leaves undefined, waits for no other thread, and allocates
+    ///   no memory;
+    /// - it defines `Control` and what that needs, under names of its own: no macro and no
+    ///   declaration that changes the meaning of the kernel's text around it.
+    ///
+    /// A snippet that never comes back breaks no promise, but hangs the GPU.
+    ///
     /// # Errors
     ///
     /// [`SimError::Snippet`] if it is longer than 1 MiB, has a NUL in it or defines no
     /// `struct Control`. What the compiler refuses shows when it runs.
-    pub fn new(
+    pub unsafe fn new(
         snippet: impl Into<String>,
         parameters: Vec<f32>,
         steer: Option<SteerInterface>,
@@ -172,8 +207,10 @@ impl CudaControl {
 
 fn push_table(parameters: &mut Vec<f32>, table: &Table) {
     let (first, stretches) = table.stretches();
-    parameters.extend([stretches.len() as f32, first as f32]);
-    for stretch in stretches {
+    // Kernels go by this count, so it must be exact, which f32 is up to here; tables are shorter.
+    let n_stretches = stretches.len().min(1 << f32::MANTISSA_DIGITS);
+    parameters.extend([n_stretches as f32, first as f32]);
+    for stretch in stretches.into_iter().take(n_stretches) {
         parameters.extend(stretch.map(|x| x as f32));
     }
 }

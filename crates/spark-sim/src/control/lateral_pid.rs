@@ -37,19 +37,14 @@ pub struct LateralPidConfig {
 impl Default for LateralPidConfig {
     fn default() -> Self {
         Self {
-            kp: Table::new(vec![
-                (5.0, 0.001),
-                (10.0, 0.004),
-                (20.0, 0.017),
-                (30.0, 0.04),
-            ]),
+            kp: Table::new(vec![(5.0, 0.03), (10.0, 0.045), (20.0, 0.10), (30.0, 0.18)]),
             ki: Table::new(vec![
-                (5.0, 0.004),
-                (10.0, 0.015),
-                (20.0, 0.06),
-                (30.0, 0.13),
+                (5.0, 0.002),
+                (10.0, 0.004),
+                (20.0, 0.01),
+                (30.0, 0.02),
             ]),
-            kf: 1.4e-4,
+            kf: 1.75e-4,
             steer_limit_timer_s: 4.0,
             angle_offset_deg: 0.0,
         }

@@ -2,15 +2,18 @@
 //!
 //! ```text
 //! request   a = k v^2, remembered for a second
-//! setpoint  the request of one actuator delay ago; error = setpoint - measured k v^2
+//! measured  a = v^2 (steering angle - K g roll) / (L + K v^2)
+//! setpoint  the request of one steering delay ago; error = setpoint - measured
 //! jerk      central difference of the requests 0.19 s to either side of it, low-passed at 1.2 Hz
-//! ff        request - g roll + friction(error + 0.3 jerk)      friction rises linearly to +-0.2
+//! ff        request + g roll + friction(error + 0.3 jerk)      friction rises linearly to +-0.2
 //! torque    clip(kp(v) error + i + ff) / (lateral acceleration at full torque)
 //! ```
 //!
 //! Source: openpilot `latcontrol_torque.py` as of montge/openpilot 0450b81a: gains,
-//! speeds, delays and thresholds are its own. Not here: its learned torque
-//! parameters; full torque and friction are those of the car's actuators.
+//! speeds, delays and thresholds are its own; left is positive here, so the roll's sign is the opposite.
+//! The delay is the dead time and 0.1 s for the rack, one number for all speeds, as openpilot's
+//! `lagd` learns it above 15 m/s. Not here: learned torque parameters (full torque and friction are
+//! those of the car's actuators), and a steering angle whose offset is learned.
 
 use super::{ActionBatch, Algorithm, LaneSetup, StateBatch, Table};
 use crate::columns::lane_tiles;
@@ -26,6 +29,9 @@ pub struct LateralTorqueConfig {
     pub kp: Table,
     /// 1/s.
     pub ki: f64,
+    /// Share of the actuators' friction that is made up for; openpilot's learned value is within
+    /// half to one and a half times the truth.
+    pub friction_share: f64,
     /// Weight of the lateral jerk in the friction term, s.
     pub jerk_gain_s: f64,
     /// Seconds at full torque until it counts as saturated.
@@ -47,6 +53,7 @@ impl Default for LateralTorqueConfig {
                 (30.0, 0.8),
             ]),
             ki: 0.15,
+            friction_share: 1.0,
             jerk_gain_s: 0.3,
             steer_limit_timer_s: 4.0,
         }
@@ -59,6 +66,8 @@ const JERK_WINDOW_S: f64 = 0.19;
 const JERK_CORNER_HZ: f64 = 1.2;
 /// Lateral acceleration at which the friction term is full, m/s^2.
 const FRICTION_THRESHOLD: f64 = 0.2;
+/// What the rack adds to the dead time above 15 m/s, s.
+const RACK_LAG_S: f64 = 0.1;
 /// How long requests are remembered, s.
 const MEMORY_S: f64 = 1.0;
 
@@ -68,6 +77,11 @@ lane_tiles! {
     {
         full_torque,
         friction,
+        /// Road wheel angle in rad per degree of steering wheel.
+        per_degree,
+        wheelbase,
+        /// rad s^2/m.
+        understeer,
         jerk_share,
         inverse_window,
         integral,
@@ -137,7 +151,7 @@ impl Algorithm for LateralTorque {
         for (lane, setup) in lanes.iter().enumerate() {
             let dt = setup.dt_s;
             let steps = |seconds: f64| (seconds.min(MEMORY_S) / dt).round() as usize;
-            let delay = setup.actuators.steer_delay_s + setup.actuators.steer_lag_s;
+            let delay = setup.actuators.steer_delay_s + RACK_LAG_S;
             let setpoint = steps(delay) + 1;
             let ages = Ages {
                 setpoint,
@@ -149,7 +163,10 @@ impl Algorithm for LateralTorque {
             let time_constant = 1.0 / (2.0 * std::f64::consts::PI * JERK_CORNER_HZ);
             let figures = TorqueLane {
                 full_torque: setup.actuators.lateral_acceleration_at_full_torque as f32,
-                friction: setup.actuators.torque_friction as f32,
+                friction: (self.config.friction_share * setup.actuators.torque_friction) as f32,
+                per_degree: (1.0 / setup.vehicle.steer_ratio.to_degrees()) as f32,
+                wheelbase: setup.vehicle.wheelbase() as f32,
+                understeer: (-setup.slip_factor() * setup.vehicle.wheelbase()) as f32,
                 jerk_share: (dt / (time_constant + dt)) as f32,
                 inverse_window: (1.0 / window) as f32,
                 ..TorqueLane::default()
@@ -204,14 +221,18 @@ impl Kernel for Update<'_> {
             let v = L::load(&self.state.v_ego, first);
             let dt = L::load(&self.state.dt, first);
             let roll = L::load(&self.state.roll, first);
-            let yaw_rate = L::load(&self.state.yaw_rate, first);
+            let angle = L::load(&self.state.steering_angle_deg, first);
             let request = L::load(&self.state.desired_curvature, first) * v * v;
             let active = L::load(&self.state.active, first).gt(half);
             let limited = L::load(&self.state.steer_limited_by_safety, first).gt(half);
             let pressed = L::load(&self.state.steering_pressed, first).gt(half);
 
-            // The measured curvature is yaw rate over speed, so k v^2 = yaw rate times v.
-            let error = lane.setpoint - yaw_rate * v;
+            // What the wheels' angle amounts to: the car's yaw comes later than its wheels.
+            let gravity_share = L::splat(GRAVITY) * roll;
+            let square = v * v;
+            let straightened = angle * lane.per_degree - lane.understeer * gravity_share;
+            let measured = square * straightened / (lane.wheelbase + lane.understeer * square);
+            let error = lane.setpoint - measured;
             let raw_jerk = (lane.later - lane.earlier) * lane.inverse_window;
             let jerk = lane.jerk + (raw_jerk - lane.jerk) * lane.jerk_share;
             // A low-pass decays into subnormal numbers, which are slow; nobody feels 1e-9 m/s^3.
@@ -219,7 +240,7 @@ impl Kernel for Update<'_> {
             let threshold = L::splat(FRICTION_THRESHOLD);
             let share =
                 ((error + L::splat(config.jerk_gain_s) * jerk) / threshold).clamp(-one, one);
-            let feed_forward = request - L::splat(GRAVITY) * roll + lane.friction * share;
+            let feed_forward = request + gravity_share + lane.friction * share;
 
             // Torque to the left cannot exceed `full`, to the right `-full`, in m/s^2.
             let full = lane.full_torque.maximum(L::splat(0.1));

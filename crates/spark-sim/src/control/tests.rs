@@ -97,12 +97,13 @@ fn torque_controller_feeds_the_wanted_lateral_acceleration_forward() {
     let state = State {
         v_ego: 20.0,
         desired_curvature: 1.5 / 400.0,
-        yaw_rate: 1.5 / 20.0,
+        // The wheels are turned for it, the car has not begun to yaw.
+        steering_angle_deg: (1.5_f32 / 400.0 * 2.7 * 15.0).to_degrees(),
         ..State::at_rest()
     };
     let answer = run(&mut torque, state, 400);
     // The error of the first fifth of a second, before the setpoint arrived, stays in the integral.
-    assert!((answer.steer - 0.5).abs() < 0.03, "{answer:?}");
+    assert!((answer.steer - 1.5 / 2.45).abs() < 0.03, "{answer:?}");
 }
 
 #[test]

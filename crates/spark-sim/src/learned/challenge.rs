@@ -158,8 +158,7 @@ impl<'a> Challenge<'a> {
     ///
     /// # Errors
     ///
-    /// [`SimError::Segment`] for a segment of fewer than 102 rows, with logged steering
-    /// missing before step 100, or whose controller answers NaN; [`SimError::Model`] if the model
+    /// [`SimError::Segment`] for a segment that [`Segment::check`] refuses, or whose controller answers NaN; [`SimError::Model`] if the model
     /// fails or answers NaN.
     pub fn run<C: ChallengeController>(
         &mut self,
@@ -213,30 +212,7 @@ impl<'a> Challenge<'a> {
     }
 
     fn start<'s>(&self, segment: &'s Segment) -> Result<Drive<'s>, SimError> {
-        let fault = |reason| SimError::Segment {
-            name: segment.name.clone(),
-            reason,
-        };
-        if segment.rows.len() < CONTROL_START + 2 {
-            return Err(fault("fewer than 102 rows"));
-        }
-        if segment.rows[..CONTROL_START]
-            .iter()
-            .any(|row| !row.steer.is_finite())
-        {
-            return Err(fault("logged steering is missing before step 100"));
-        }
-        let numbers = |row: &super::SegmentRow| {
-            [row.roll_lataccel, row.v_ego, row.a_ego, row.target_lataccel]
-        };
-        if segment
-            .rows
-            .iter()
-            .flat_map(numbers)
-            .any(|x| !x.is_finite())
-        {
-            return Err(fault("a value is not finite"));
-        }
+        segment.check()?;
         let seed = md5::md5_modulo(segment.name.as_bytes(), 10_000) + self.seed_offset;
         let history = &segment.rows[..CONTEXT];
         Ok(Drive {

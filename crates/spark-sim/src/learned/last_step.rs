@@ -90,7 +90,7 @@ impl Plan {
             nodes: vec![Need::Whole; graph.nodes.len()],
             operands: vec![Vec::new(); graph.nodes.len()],
             values: vec![Need::Whole; graph.values.len()],
-            ranks: types.values.iter().map(|v| v.ty.shape.len()).collect(),
+            ranks: types.values().iter().map(|v| v.ty.shape.len()).collect(),
         };
         for (at, node) in graph.nodes.iter().enumerate().rev() {
             let mut wanted = node.outputs.iter().flatten().filter_map(|id| needs[id.0]);

@@ -6,12 +6,17 @@
 //!
 //! Roll becomes an acceleration, `9.81 sin(roll)`; the logged steering has its sign turned.
 
+use super::CONTROL_START;
 use crate::vehicle::GRAVITY;
-use crate::{SimError, input_file};
+use crate::{SimError, files};
 use std::path::Path;
 
 /// Largest file read, bytes.
 const MAX_BYTES: u64 = 16 << 20;
+
+/// Largest magnitude of a figure, in m/s, m/s^2 or steering: far beyond any car, and far below what the
+/// network's f32 and a sum of squares hold.
+const LARGEST: f64 = 1000.0;
 
 /// One row of a segment.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +42,42 @@ pub struct Segment {
     pub rows: Vec<SegmentRow>,
 }
 
+impl Segment {
+    /// Whether it can be driven.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::Segment`] for fewer than 102 rows, logged steering missing before step 100, or a
+    /// value that is not finite or beyond 1000, which is no car's.
+    pub fn check(&self) -> Result<(), SimError> {
+        let fault = |reason| SimError::Segment {
+            name: self.name.clone(),
+            reason,
+        };
+        if self.rows.len() < CONTROL_START + 2 {
+            return Err(fault("fewer than 102 rows"));
+        }
+        let logged = &self.rows[..CONTROL_START];
+        if logged.iter().any(|row| !row.steer.is_finite()) {
+            return Err(fault("logged steering is missing before step 100"));
+        }
+        let numbers =
+            |row: &SegmentRow| [row.roll_lataccel, row.v_ego, row.a_ego, row.target_lataccel];
+        if self.rows.iter().flat_map(numbers).any(|x| !x.is_finite()) {
+            return Err(fault("a value is not finite"));
+        }
+        // Steering may be missing from here on; NaN is beyond nothing.
+        let figures = self.rows.iter().flat_map(|row| {
+            let [roll, speed, acceleration, target] = numbers(row);
+            [roll, speed, acceleration, target, row.steer]
+        });
+        if figures.into_iter().any(|x| x.abs() > LARGEST) {
+            return Err(fault("a value is beyond 1000, which is no car's"));
+        }
+        Ok(())
+    }
+}
+
 const COLUMNS: [&str; 5] = [
     "vEgo",
     "aEgo",
@@ -53,7 +94,7 @@ const COLUMNS: [&str; 5] = [
 /// line and column of a missing column or a value that is not a number. An empty steering
 /// command is NaN, as in the challenge's own files.
 pub fn read_segment(path: &Path, name: &str) -> Result<Segment, SimError> {
-    let text = input_file::read_text(path, MAX_BYTES)?;
+    let text = files::read_text(path, MAX_BYTES)?;
     parse(&text, name).map_err(|reason| SimError::Parse {
         path: path.to_owned(),
         reason,

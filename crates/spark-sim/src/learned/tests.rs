@@ -176,6 +176,21 @@ fn bad_segments_and_models_are_errors() {
     let mut unknown = segment("unknown", 200);
     unknown.rows[30].steer = f64::NAN;
     assert!(matches!(run(&mut Lag, unknown), SimError::Segment { .. }));
+    // Figures of no car overflow the sum of squares, and the network's f32 before that.
+    for spoil in [
+        |row: &mut SegmentRow| row.target_lataccel = 1e308,
+        |row: &mut SegmentRow| row.v_ego = -1e6,
+        |row: &mut SegmentRow| row.steer = f64::INFINITY,
+    ] {
+        let mut odd = segment("odd", 200);
+        spoil(&mut odd.rows[150]);
+        let error = run(&mut Lag, odd).to_string();
+        assert!(error.contains("beyond 1000"), "{error}");
+    }
+    let mut fast = segment("fast", 200);
+    fast.rows[150].v_ego = 999.0;
+    fast.rows[150].steer = f64::NAN;
+    assert!(fast.check().is_ok());
     let error = run(&mut Broken, segment("fine", 200));
     assert!(
         matches!(error, SimError::Model { step: 100, .. }),

@@ -56,6 +56,7 @@ sums!(
     saturated,
     off_lane,
     off_road,
+    at_grip_limit,
 );
 
 lane_tiles! {
@@ -146,6 +147,8 @@ impl Totals {
             n_steps: total.steps as u64,
             duration_s: total.steps * dt,
             distance_m,
+            duration_requested_s: None,
+            distance_requested_m: None,
             lateral_error_rmse: rms(total.offset_squared),
             lateral_error_mean: mean(total.offset_size),
             lateral_error_max: f64::from(extreme.offset),
@@ -169,6 +172,7 @@ impl Totals {
             safety_margin_min: reached(extreme.margin).unwrap_or(0.0),
             off_lane_ratio: mean(total.off_lane),
             off_road_ratio: mean(total.off_road),
+            grip_limit_ratio: mean(total.at_grip_limit),
             ttc_min: reached(extreme.ttc),
             gap_min: reached(extreme.gap),
             headway_min: reached(extreme.headway),

@@ -14,7 +14,7 @@ mod catalogue;
 pub(crate) use accumulate::{Accumulator, Extremes, Sums};
 #[cfg(feature = "cuda")]
 pub(crate) use accumulate::{Extreme, Totals};
-pub use catalogue::{CATALOGUE, Direction, MetricInfo};
+pub use catalogue::{CATALOGUE, Direction, EVENTS, EventInfo, Margin, MetricInfo, Role};
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,14 @@ pub struct Metrics {
     pub duration_s: f64,
     /// Distance driven along the road, m.
     pub distance_m: f64,
+    /// How long the scenario lasts, s; absent if nobody said so. A drive that ends earlier ended
+    /// in a collision.
+    #[serde(default)]
+    pub duration_requested_s: Option<f64>,
+    /// Distance that a car covers in that time at the speed or acceleration that the scenario
+    /// requests, m; absent if nobody said so.
+    #[serde(default)]
+    pub distance_requested_m: Option<f64>,
     /// Root mean square offset from the requested offset, m.
     pub lateral_error_rmse: f64,
     /// Mean size of that offset, m.
@@ -81,6 +89,9 @@ pub struct Metrics {
     pub off_lane_ratio: f64,
     /// Share of the time the car's centre was off the road.
     pub off_road_ratio: f64,
+    /// Share of the time at or beyond the grip of the tyres, `a_x^2 + a_y^2 >= (mu g)^2`. A kinematic
+    /// car then turns less than it is steered; linear tyres go beyond, which no real one does.
+    pub grip_limit_ratio: f64,
     /// Least time to collision, s; absent if none came within 10 s.
     pub ttc_min: Option<f64>,
     /// Least free space to the car ahead, m; absent without one.
@@ -89,4 +100,61 @@ pub struct Metrics {
     pub headway_min: Option<f64>,
     /// The collision that ended the scenario.
     pub collision: Option<Collision>,
+}
+
+/// Shorter requests count as this distance, m: a car that is told to stand may roll a little.
+const LEAST_REQUESTED_M: f64 = 2.0;
+
+impl Metrics {
+    /// Share of the requested distance by which the drive fell short of it or went beyond; absent
+    /// if nobody said what was requested.
+    pub fn progress_error(&self) -> Option<f64> {
+        let requested = self.distance_requested_m?;
+        Some((self.distance_m - requested).abs() / requested.max(LEAST_REQUESTED_M))
+    }
+
+    /// The first number that is not finite, with its name. Such metrics say nothing about a
+    /// drive, so a run reports them as the scenario's failure.
+    pub fn not_finite(&self) -> Option<(&'static str, f64)> {
+        let beside = [
+            ("duration_s", self.duration_s),
+            ("distance_m", self.distance_m),
+        ];
+        let requested = [
+            ("duration_requested_s", self.duration_requested_s),
+            ("distance_requested_m", self.distance_requested_m),
+        ];
+        let requested = requested
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let hit = self.collision.iter().flat_map(|c| {
+            [
+                ("collision.time_s", c.time_s),
+                ("collision.closing_speed", c.closing_speed),
+            ]
+        });
+        CATALOGUE
+            .iter()
+            .filter_map(|info| Some((info.name, (info.read)(self)?)))
+            .chain(beside)
+            .chain(requested)
+            .chain(hit)
+            .find(|(_, value)| !value.is_finite())
+    }
+
+    /// The first number that no drive can have, with its name: one that is not finite, a request
+    /// of no time, or an error, a share or a size below zero.
+    pub(crate) fn impossible(&self) -> Option<(&'static str, f64)> {
+        let sizes = CATALOGUE
+            .iter()
+            .filter(|info| info.direction == Direction::Lower)
+            .filter_map(|info| Some((info.name, (info.read)(self)?)));
+        let requested = self.duration_requested_s.filter(|&s| s <= 0.0);
+        let below_zero = sizes
+            .chain([("duration_s", self.duration_s)])
+            .find(|&(_, value)| value < 0.0);
+        self.not_finite()
+            .or(below_zero)
+            .or(requested.map(|s| ("duration_requested_s", s)))
+    }
 }

@@ -29,3 +29,27 @@ pub(super) fn signed(value: f64) -> String {
 pub(super) fn percent(change: Option<f64>) -> String {
     change.map_or_else(|| "n/a".to_owned(), |p| format!("{} %", signed(p)))
 }
+
+/// A p-value.
+pub(super) fn p_value(p: f64) -> String {
+    if p < 1e-4 {
+        "<0.0001".to_owned()
+    } else if p < 1e-3 {
+        format!("{p:.4}")
+    } else {
+        format!("{p:.3}")
+    }
+}
+
+/// An interval of a change; too few families leave none.
+pub(super) fn interval(ends: Option<[f64; 2]>) -> String {
+    ends.map_or_else(
+        || "none".to_owned(),
+        |[low, high]| format!("{} … {}", signed(low), signed(high)),
+    )
+}
+
+/// Families beyond the margin, with the largest share that this leaves possible.
+pub(super) fn beyond(n: usize, share_at_most: f64) -> String {
+    format!("{n} (≤ {:.0} %)", (100.0 * share_at_most).ceil())
+}

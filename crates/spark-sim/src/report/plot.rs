@@ -3,17 +3,25 @@
 use super::number::{short, signed};
 use super::svg::{BAD, BASELINE, GOOD, GRID, INK, MUTED, Scale, Svg};
 use crate::compare::{Comparison, Verdict};
+use crate::metric::{CATALOGUE, Direction, Role};
 
-/// Change of every metric in per cent of the baseline, with its interval.
+/// Largest worsening drawn, in margins.
+const MOST_MARGINS: f64 = 3.0;
+
+/// Worsening of every metric in its margins, with its interval.
 pub(super) fn intervals(comparison: &Comparison) -> String {
     let shown: Vec<_> = comparison
         .metrics
         .iter()
-        .filter_map(|m| {
-            let percent = m.change_percent?;
-            let scale = 100.0 / m.baseline.abs();
-            let ends = m.interval.map(|x| (x * scale).clamp(-150.0, 150.0));
-            Some((m, percent.clamp(-150.0, 150.0), ends))
+        .filter(|m| m.margin > 0.0)
+        .map(|m| {
+            let direction = CATALOGUE.iter().find(|info| info.name == m.metric);
+            let sign = match direction.map(|info| info.direction) {
+                Some(Direction::Higher) => -1.0,
+                _ => 1.0,
+            };
+            let scaled = |x: f64| (sign * x / m.margin).clamp(-MOST_MARGINS, MOST_MARGINS);
+            (m, scaled(m.delta), m.interval.map(|ends| ends.map(scaled)))
         })
         .collect();
     const ROW: f64 = 22.0;
@@ -21,25 +29,36 @@ pub(super) fn intervals(comparison: &Comparison) -> String {
     const WIDTH: f64 = 860.0;
     let height = 50.0 + ROW * shown.len() as f64;
     let mut svg = Svg::new(WIDTH, height);
-    let ends = shown.iter().flat_map(|(_, p, e)| [*p, e[0], e[1], 0.0]);
+    let ends = shown
+        .iter()
+        .flat_map(|(_, middle, ends)| ends.iter().flatten().copied().chain([*middle]))
+        .chain([-1.0, 1.0]);
     let x = Scale::covering(ends, LEFT, WIDTH - 130.0);
     for tick in x.ticks(7) {
         svg.line([x.at(tick), 24.0], [x.at(tick), height - 12.0], GRID, 1.0);
-        let label = format!("{} %", signed(tick));
-        svg.text([x.at(tick), 16.0], 11.0, "middle", MUTED, &label);
+        svg.text([x.at(tick), 16.0], 11.0, "middle", MUTED, &signed(tick));
     }
     svg.line([x.at(0.0), 24.0], [x.at(0.0), height - 12.0], INK, 1.2);
-    for (i, (metric, percent, ends)) in shown.iter().enumerate() {
+    svg.line([x.at(1.0), 24.0], [x.at(1.0), height - 12.0], BAD, 1.2);
+    for (i, (metric, middle, ends)) in shown.iter().enumerate() {
         let y = 40.0 + ROW * i as f64;
         let colour = match metric.verdict {
             Verdict::Better => GOOD,
-            Verdict::Worse => BAD,
-            Verdict::Undecided => MUTED,
+            Verdict::Worse | Verdict::WorseBeyondMargin => BAD,
+            Verdict::WithinMargin => BASELINE,
+            Verdict::NoDifferenceShown | Verdict::Undecided => MUTED,
         };
-        svg.text([LEFT - 10.0, y + 4.0], 12.0, "end", INK, metric.metric);
-        svg.line([x.at(ends[0]), y], [x.at(ends[1]), y], colour, 3.0);
-        svg.circle([x.at(*percent), y], 4.5, colour, 1.0);
-        let value = format!("{} {}", signed(metric.delta), metric.unit);
+        let ink = match metric.role {
+            Role::Primary => INK,
+            Role::Secondary | Role::Event => MUTED,
+        };
+        svg.text([LEFT - 10.0, y + 4.0], 12.0, "end", ink, metric.metric);
+        if let Some([low, high]) = ends {
+            svg.line([x.at(*low), y], [x.at(*high), y], colour, 3.0);
+        }
+        svg.circle([x.at(*middle), y], 4.5, colour, 1.0);
+        let unit = if metric.unit == "1" { "" } else { metric.unit };
+        let value = format!("{} {unit}", signed(metric.delta));
         svg.text([WIDTH - 124.0, y + 4.0], 11.0, "start", colour, &value);
     }
     svg.finish()

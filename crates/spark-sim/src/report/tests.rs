@@ -46,7 +46,7 @@ fn markdown_and_json_tell_the_same_story() {
     let comparison =
         compare(&baseline, &candidate, &CompareOptions::default()).expect("comparable");
     let text = markdown(&comparison);
-    assert!(text.contains("**Something got worse.**") && text.contains("\\| pipe"));
+    assert!(text.contains("**fail**") && text.contains("\\| pipe"));
     let value: serde_json::Value =
         serde_json::from_str(&json(&comparison).expect("expressible")).expect("JSON");
     assert_eq!(
@@ -55,8 +55,33 @@ fn markdown_and_json_tell_the_same_story() {
     );
     let run: serde_json::Value =
         serde_json::from_str(&run_json(&baseline).expect("expressible")).expect("JSON");
-    assert_eq!(run["scenarios"].as_array().expect("a list").len(), 12);
+    assert_eq!(run["drives"].as_array().expect("a list").len(), 12);
     assert!(run_markdown(&baseline).contains("lateral_error_rmse"));
+}
+
+#[test]
+fn the_reports_show_p_before_and_after_adjusting() {
+    use number::p_value;
+    let (_, baseline, candidate) = runs();
+    let comparison =
+        compare(&baseline, &candidate, &CompareOptions::default()).expect("comparable");
+    let text = markdown(&comparison);
+    let page = html(&comparison, &baseline, &candidate, &[]).expect("a page");
+    let mut n_adjusted = 0;
+    for m in &comparison.metrics {
+        let start = format!("| {} |", m.metric);
+        let Some(row) = text.lines().find(|line| line.starts_with(&start)) else {
+            continue;
+        };
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [raw, adjusted] = [m.p_difference, m.p_adjusted].map(p_value);
+        assert_eq!(cells[10..12], [raw.as_str(), adjusted.as_str()], "{row}");
+        n_adjusted += usize::from(raw != adjusted);
+        let [raw, adjusted] = [raw, adjusted].map(|p| svg::escape(&p).to_string());
+        let cells = format!("<td>{raw}</td><td>{adjusted}</td>");
+        assert!(page.contains(&cells), "{}: {cells}", m.metric);
+    }
+    assert!(n_adjusted > 0, "an adjusted p is another number");
 }
 
 #[test]
@@ -66,4 +91,62 @@ fn an_empty_run_still_makes_reports() {
     let comparison = compare(&empty, &empty, &CompareOptions::default()).expect("comparable");
     assert!(html(&comparison, &empty, &empty, &[]).is_ok());
     assert!(markdown(&comparison).contains("0 scenarios"));
+}
+
+#[test]
+fn what_json_cannot_express_is_an_error_and_what_is_absent_is_null() {
+    use crate::metric::Metrics;
+    let (_, mut baseline, candidate) = runs();
+    let written = run_json(&baseline).expect("expressible");
+    let value: serde_json::Value = serde_json::from_str(&written).expect("JSON");
+    let mut n_absent = 0;
+    for (drive, result) in value["drives"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .zip(&baseline.results)
+    {
+        let read: Metrics = serde_json::from_value(drive["metrics"].clone()).expect("metrics");
+        let metrics = result.outcome.as_ref().expect("finished");
+        assert_eq!(&read, metrics);
+        assert_eq!(
+            drive["metrics"]["ttc_min"].is_null(),
+            metrics.ttc_min.is_none()
+        );
+        n_absent += usize::from(metrics.ttc_min.is_none());
+    }
+    assert!(n_absent > 0);
+    if let Ok(metrics) = &mut baseline.results[2].outcome {
+        metrics.jerk_rms = f64::NAN;
+    }
+    let error = run_json(&baseline).expect_err("no such number in JSON");
+    assert!(
+        error.to_string().contains("jerk_rms of fuzz 4 2"),
+        "{error}"
+    );
+    // In a comparison that drive is a failure, so its numbers are all finite.
+    let comparison =
+        compare(&baseline, &candidate, &CompareOptions::default()).expect("comparable");
+    assert!(json(&comparison).is_ok());
+    let mut broken = comparison;
+    broken.metrics[0].delta = f64::INFINITY;
+    assert!(matches!(json(&broken), Err(SimError::NotFinite { .. })));
+}
+
+#[test]
+fn reports_say_what_the_gate_decided_and_why() {
+    let simulator = Simulator::new(RunOptions::default()).expect("valid options");
+    let few: Vec<Scenario> = Fuzzer::new(4).iter(3).collect();
+    let run = simulator.run(&few, &named("perfect", || PerfectTracking));
+    let comparison = compare(&run, &run, &CompareOptions::default()).expect("comparable");
+    let page = html(&comparison, &run, &run, &[]).expect("a page");
+    for text in [markdown(&comparison), page] {
+        assert!(text.to_lowercase().contains("undecided"));
+        assert!(text.contains("3 independent families of scenarios, at least 5 are needed"));
+    }
+    let (_, baseline, candidate) = runs();
+    let comparison =
+        compare(&baseline, &candidate, &CompareOptions::default()).expect("comparable");
+    let text = markdown(&comparison);
+    assert!(text.contains("worse beyond the margin") && text.contains("## Events"));
 }

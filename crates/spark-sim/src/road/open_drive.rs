@@ -19,7 +19,7 @@
 //! Element and attribute names: ASAM OpenDRIVE 1.4 to 1.7.
 
 use super::{Pose, RoadDescription, SHARPEST_CURVATURE, Segment};
-use crate::{SimError, input_file};
+use crate::{SimError, files};
 use roxmltree::{Document, Node};
 use std::path::Path;
 
@@ -108,7 +108,7 @@ fn at(cubics: &[Cubic], s: f64) -> Option<&Cubic> {
 /// is not XML; [`SimError::OpenDrive`] naming the road and what is wrong with it, or what of it
 /// is beyond the subset.
 pub fn read_open_drive(path: &Path) -> Result<Vec<OpenDriveRoad>, SimError> {
-    let text = input_file::read_text(path, MOST_BYTES)?;
+    let text = files::read_text(path, MOST_BYTES)?;
     parse(&text).map_err(|fault| match fault {
         Fault::Xml(error) => SimError::Parse {
             path: path.to_owned(),
@@ -261,16 +261,19 @@ fn read_geometry(road: Node<'_, '_>) -> Result<Vec<Geometry>, String> {
 fn check_joint(last: &Geometry, next: &Geometry) -> Result<(), String> {
     let end = last.pose_at(last.length);
     let apart = (end.x - next.pose.x).hypot(end.y - next.pose.y);
-    let turned = (end.heading - next.pose.heading).sin().abs();
+    // Whole turns are the same heading; half a turn, whose sine is as small, is a way back.
+    let (sin, cos) = (end.heading - next.pose.heading).sin_cos();
+    let turned = sin.atan2(cos).abs();
     let missing = (next.start - last.start - last.length).abs();
-    if apart > GAP || turned > KINK || missing > GAP {
-        return Err(format!(
-            "the geometry at s = {} m begins {apart:.3} m and {turned:.4} rad away from the end of the one before, \
-             and {missing:.3} m of s",
-            next.start
-        ));
+    // Written so that NaN, from headings beyond all sense, does not pass.
+    if apart <= GAP && turned <= KINK && missing <= GAP {
+        return Ok(());
     }
-    Ok(())
+    Err(format!(
+        "the geometry at s = {} m begins {apart:.3} m and {turned:.4} rad away from the end of the one before, \
+         and {missing:.3} m of s",
+        next.start
+    ))
 }
 
 impl Geometry {
@@ -340,12 +343,15 @@ fn read_section(
         for lane in children(side, "lane") {
             let id = lane.attribute("id").and_then(|id| id.trim().parse().ok());
             let id: i32 = id.ok_or("a lane without an id")?;
-            if id * sign <= 0 {
+            if id.signum() != sign {
                 return Err(format!("lane {id} is on the wrong side"));
             }
             lanes.push((id, lane));
         }
-        lanes.sort_by_key(|(id, _)| id.abs());
+        lanes.sort_by_key(|(id, _)| id.unsigned_abs());
+        if let Some(pair) = lanes.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(format!("two lanes of a section have the id {}", pair[0].0));
+        }
         let mut edge = shift;
         for (id, lane) in lanes {
             let width = width_of(lane, id)?;

@@ -1,9 +1,10 @@
 //! A block: some scenarios side by side, one lane each, and the loop that drives them.
 
 use super::delay::DelayLine;
-use super::drive::{Drive, Motion, MotionLane};
+use super::drive::{Drive, LimitTorque, Motion, MotionLane};
 use super::latency::Latency;
 use super::outcome::{ScenarioError, Trace, TraceActor, TraceRow};
+use super::perception::{Perception, World};
 use super::score::{LastLane, LastLanes, Score};
 use super::sense::Sense;
 use super::traffic::Traffic;
@@ -13,10 +14,9 @@ use crate::control::{Action, ActionBatch, Algorithm, LaneSetup, State, StateBatc
 use crate::integrate::{Integrator, VehicleBatch};
 use crate::metric::{Accumulator, Metrics};
 use crate::profile::Profile;
-use crate::random::Philox;
-use crate::real::{Element, Kernel, Lanes};
+use crate::real::{Column, Element, Kernel, Lanes};
 use crate::road::Road;
-use crate::scenario::Scenario;
+use crate::scenario::{SIDE_FORCE, Scenario};
 use crate::vehicle::{ActuatorBatch, ParameterBatch, SteerInterface, VehicleModel, slowest_slip};
 use std::time::{Duration, Instant};
 
@@ -62,13 +62,17 @@ lane_tiles! {
         steer_ratio_deg,
         has_curvature_request,
         has_acceleration_request,
-        headwind_drag,
+        /// Drag and side force of the relative wind over the car's mass, per squared airspeed, 1/m.
+        drag,
+        side_force,
         headwind,
-        crosswind_push,
+        crosswind,
         half_width,
         half_lane,
         left_edge,
         right_edge,
+        /// Friction circle's radius squared, m^2/s^4.
+        grip_squared,
     }
 }
 
@@ -82,11 +86,6 @@ pub(super) struct RequestLanes {
 
 /// Air density times drag area over two, kg/m: 1.2 kg/m^3 and 0.7 m^2.
 const DRAG: f64 = 0.5 * 1.2 * 0.7;
-/// Air density times side area over two, kg/m: 1.2 kg/m^3 and 2.5 m^2 times a coefficient of 1.
-const SIDE_FORCE: f64 = 0.5 * 1.2 * 2.5;
-/// Stream of random numbers for sensor noise.
-pub(super) const NOISE_STREAM: u64 = 0x006E_6F69_7365;
-
 /// Options of the run that a block needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockOptions {
@@ -121,6 +120,12 @@ pub(super) struct Block<'a> {
     pub(super) action: ActionBatch,
     pub(super) accumulator: Accumulator,
     pub(super) traffic: Traffic,
+    /// Share of full steering torque that safety code let through last.
+    pub(super) torque: Column<f32>,
+    /// Curvature that cars at the limit of their grip steer but do not drive, 1/m.
+    pub(super) slip_curvature: Column<f32>,
+    /// Whether any of it is not 0.
+    pub(super) slipped: bool,
     pub(super) steer_delay: DelayLine,
     pub(super) accel_delay: DelayLine,
     /// Piece of road under each car, and under its preview point.
@@ -133,7 +138,7 @@ pub(super) struct Block<'a> {
     failures: Vec<Option<ScenarioError>>,
     traces: Vec<Option<Trace>>,
     recording: Vec<bool>,
-    noisy: Vec<usize>,
+    pub(super) perception: Perception,
 }
 
 impl<'a> Block<'a> {
@@ -207,6 +212,9 @@ impl<'a> Block<'a> {
             action: ActionBatch::filled(n, Action::default()),
             accumulator: Accumulator::new(n),
             traffic: Traffic::new(lanes),
+            torque: Column::filled(n, 0.0),
+            slip_curvature: Column::filled(n, 0.0),
+            slipped: false,
             steer_delay: delays(|setup| setup.actuators.steer_delay_s),
             accel_delay: delays(|setup| setup.actuators.acceleration_delay_s),
             piece_idx: vec![0; n],
@@ -219,7 +227,7 @@ impl<'a> Block<'a> {
                 .map(|_| options.record_interval_s.map(|_| Trace::default()))
                 .collect(),
             recording: vec![options.record_interval_s.is_some(); n],
-            noisy: Vec::new(),
+            perception: Perception::new(lanes),
         };
         for lane in 0..n {
             block.start_lane(lane);
@@ -276,6 +284,14 @@ impl<'a> Block<'a> {
         self.start_distance[lane] = start.distance;
         self.load_pieces(lane);
 
+        // The torque that holds the wheel where it is, as if it had been held before.
+        let square = start.speed * start.speed;
+        let bank = crate::vehicle::GRAVITY * road.piece(piece_idx).bank;
+        let held = (square * steer + vehicle.wheelbase() * bank)
+            / (vehicle.wheelbase() * (1.0 - setup.slip_factor() * square));
+        let share = held / actuators.lateral_acceleration_at_full_torque;
+        self.torque[lane] = share.clamp(-1.0, 1.0) as f32;
+
         let mass = vehicle.mass;
         self.fixed.set(
             lane,
@@ -285,15 +301,15 @@ impl<'a> Block<'a> {
                 steer_ratio_deg: setup.vehicle.steer_ratio.to_degrees() as f32,
                 has_curvature_request: flag(scenario.requests.curvature.is_some()),
                 has_acceleration_request: flag(scenario.requests.acceleration.is_some()),
-                headwind_drag: (DRAG / mass) as f32,
+                drag: (DRAG / mass) as f32,
+                side_force: (SIDE_FORCE / mass) as f32,
                 headwind: environment.headwind as f32,
-                crosswind_push: (SIDE_FORCE / mass
-                    * environment.crosswind
-                    * environment.crosswind.abs()) as f32,
+                crosswind: environment.crosswind as f32,
                 half_width: (0.5 * vehicle.width) as f32,
                 half_lane: (0.5 * road.lane_width()) as f32,
                 left_edge: road.left_edge() as f32,
                 right_edge: road.right_edge() as f32,
+                grip_squared: (crate::vehicle::GRAVITY * vehicle.friction).powi(2) as f32,
             },
         );
         self.motion.set(
@@ -307,9 +323,6 @@ impl<'a> Block<'a> {
                 ..MotionLane::default()
             },
         );
-        if environment.noise.values().iter().any(|&x| x > 0.0) {
-            self.noisy.push(lane);
-        }
         self.refresh_requests(lane, 0.0);
         let [low, high] = scenario
             .requests
@@ -345,8 +358,10 @@ impl<'a> Block<'a> {
                     break;
                 }
             }
+            if !self.perception.is_true() {
+                self.perceive(step_idx);
+            }
             f32::dispatch_pairs(self.lanes.len(), Sense::new(&mut self, step_idx));
-            self.add_noise(step_idx);
             // What the algorithm does not control is tracked perfectly.
             if !steers {
                 self.action
@@ -360,9 +375,15 @@ impl<'a> Block<'a> {
             if !f32::dispatch(AllFinite(&self.action)) {
                 self.drop_lanes_with_bad_actions(step_idx);
             }
-            self.steer_delay.pass(&self.action.steer);
+            if self.interface == SteerInterface::Torque {
+                f32::dispatch_pairs(self.lanes.len(), LimitTorque(&mut self));
+                self.steer_delay.pass(&self.torque);
+            } else {
+                self.steer_delay.pass(&self.action.steer);
+            }
             self.accel_delay.pass(&self.action.accel);
             let events = f32::dispatch(Drive::new(&mut self, step_idx));
+            self.slipped = events.slips;
             f32::dispatch_pairs(self.lanes.len(), Score::new(&mut self));
             if events.state_not_finite {
                 self.drop_lanes_with_bad_states(step_idx);
@@ -587,23 +608,16 @@ impl<'a> Block<'a> {
         *self.motion.next_line(lane) = next;
     }
 
-    /// Disturbs what the controllers of noisy scenarios see.
-    fn add_noise(&mut self, step_idx: usize) {
-        for &lane in &self.noisy {
-            let scenario = self.lanes[lane].scenario;
-            let mut random = Philox::new(scenario.seed, NOISE_STREAM).at(step_idx as u64 * 6);
-            let noise = scenario.environment.noise.values();
-            let drawn = noise.map(|deviation| (deviation * random.next_normal()) as f32);
-            let state = &mut self.state;
-            state.v_ego[lane] += drawn[0];
-            state.yaw_rate[lane] += drawn[1];
-            state.lateral_offset[lane] += drawn[2];
-            state.heading_error[lane] += drawn[3];
-            if state.lead_present[lane] > 0.5 {
-                state.lead_d_rel[lane] += drawn[4];
-                state.lead_v_rel[lane] += drawn[5];
-            }
-        }
+    /// Takes this step's frames of noisy sensors.
+    fn perceive(&mut self, step_idx: usize) {
+        let world = World {
+            vehicle: &self.vehicle,
+            motion: &self.motion,
+            road: &self.road,
+            preview: &self.preview,
+            preview_s: self.options.planner.preview_s as f32,
+        };
+        self.perception.update(world, step_idx);
     }
 
     fn move_traffic(&mut self, step_idx: usize) {

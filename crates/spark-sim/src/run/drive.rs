@@ -6,7 +6,8 @@ use crate::integrate::{Euler, Integrator, Rk4, Road, Rule};
 use crate::real::{Kernel, Lanes, Real};
 use crate::vehicle::{
     Actuator, Direction, DriftSingleTrack, DynamicSingleTrack, Dynamics, GRAVITY,
-    KinematicSingleTrack, Parameters, SteerInterface, VehicleModel, path_curvature,
+    KinematicSingleTrack, Parameters, SteerInterface, VehicleModel, limited_steering_rate,
+    path_curvature,
 };
 
 /// A state variable beyond this is no longer a car on a road.
@@ -23,7 +24,8 @@ lane_tiles! {
         acceleration,
         /// Acceleration that the powertrain delivers, m/s^2.
         applied,
-        /// Of the path, 1/m. Of kinematic cars exactly [`path_curvature`] of the steering angle.
+        /// Of the path, 1/m. Of kinematic cars within their grip exactly [`path_curvature`] of the
+        /// steering angle.
         curvature,
         /// Sine and cosine of the heading relative to the road.
         sin_heading,
@@ -48,6 +50,33 @@ pub(super) struct Events {
     pub(super) state_not_finite: bool,
     pub(super) piece_left: bool,
     pub(super) line_ended: bool,
+    /// Some car turns less than its wheels, for lack of grip.
+    pub(super) slips: bool,
+}
+
+/// What safety code lets through of steering torques, all lanes.
+pub(super) struct LimitTorque<'a, 'b>(pub(super) &'a mut Block<'b>);
+
+/// Share of full torque by which a command must be cut for the controller to be told; openpilot's.
+const CUT: f64 = 1e-2;
+
+impl Kernel for LimitTorque<'_, '_> {
+    type Elem = f32;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes<Elem = f32>>(self) {
+        let block = self.0;
+        for first in (0..block.fixed.n_lanes()).step_by(L::N) {
+            let actuator = block.actuators.load::<L>(first);
+            let command = L::load(&block.action.steer, first);
+            let given = actuator.limited_torque(command, L::load(&block.torque, first));
+            given.store(&mut block.torque, first);
+            let is_cut = (given - command).abs().gt(L::splat(CUT));
+            L::select(is_cut, L::one(), L::zero())
+                .store(&mut block.state.steer_limited_by_safety, first);
+        }
+    }
 }
 
 /// The step as a kernel.
@@ -73,6 +102,7 @@ impl<'a, 'b> Drive<'a, 'b> {
     fn all<L: Lanes<Elem = f32>, M: Dynamics<N>, S: Rule, const N: usize>(self) -> Events {
         let block = self.block;
         let interface = block.interface;
+        let slipped = block.slipped;
         let preview_s = L::splat(block.options.planner.preview_s);
         // Not a sum of steps: its rounding would grow to a step within a minute.
         let steps_done = L::splat((self.step_idx + 1) as f64);
@@ -85,22 +115,36 @@ impl<'a, 'b> Drive<'a, 'b> {
             let road = block.road.load::<L>(first);
             let mut motion = block.motion.load::<L>(first);
             let x = block.vehicle.load::<L, N>(first);
+            let given = match interface {
+                SteerInterface::Torque => &block.torque,
+                SteerInterface::Angle | SteerInterface::Curvature => &block.action.steer,
+            };
             let arriving = [
-                L::load(block.steer_delay.arriving(&block.action.steer), first),
+                L::load(block.steer_delay.arriving(given), first),
                 L::load(block.accel_delay.arriving(&block.action.accel), first),
             ];
             let alive = motion.alive.gt(half);
+            // No closure: it would not be inlined into the vector code.
+            let slips = if slipped {
+                Some(L::load(&block.slip_curvature, first).abs().gt(zero))
+            } else {
+                None
+            };
 
             motion.applied = settled(actuator.acceleration(arriving[1], motion.applied));
-            let acceleration = motion.applied - resistance(&fixed, &road, x[3]);
+            let wind = wind(&fixed, x[3]);
+            let resistance = L::splat(GRAVITY) * road.grade + wind.drag;
+            let acceleration = motion.applied - resistance;
             let next = step::<L, M, S, N>(
                 interface,
                 &p,
                 &actuator,
                 &fixed,
                 &road,
+                wind.side_push,
                 &motion,
                 x,
+                slips,
                 arriving[0],
                 acceleration,
             );
@@ -125,6 +169,16 @@ impl<'a, 'b> Drive<'a, 'b> {
                 motion.curvature = motion.yaw_rate / v.maximum(L::one());
             }
             motion.lateral_acceleration = settled(v * motion.yaw_rate);
+            if N == 5 {
+                let demand = motion.lateral_acceleration.squared() + motion.acceleration.squared();
+                let beyond = demand.gt(fixed.grip_squared);
+                let any_beyond = L::any(beyond);
+                if any_beyond | slipped {
+                    limit_to_grip(&mut motion, &fixed, v, beyond)
+                        .store(&mut block.slip_curvature, first);
+                }
+                events.slips |= any_beyond;
+            }
             block.motion.store(first, motion);
 
             let preview = block.preview.load::<L>(first);
@@ -158,13 +212,48 @@ impl Kernel for Drive<'_, '_> {
     }
 }
 
-/// Deceleration by grade and by wind beyond still air, m/s^2. Drag in still air is
-/// the powertrain's to overcome.
+/// Keeps a car without tyres within its friction circle, `a_x^2 + a_y^2 <= (mu g)^2`: braking and
+/// accelerating come first, the rest is left for turning. Returns the curvature that is lost.
 #[inline(always)]
-fn resistance<L: Real>(fixed: &FixedLane<L>, road: &RoadLane<L>, v: L) -> L {
+fn limit_to_grip<L: Lanes<Elem = f32>>(
+    motion: &mut MotionLane<L>,
+    fixed: &FixedLane<L>,
+    v: L,
+    beyond: L::Mask,
+) -> L {
+    let steered = motion.curvature;
+    let room = (fixed.grip_squared - motion.acceleration.squared()).maximum(L::zero());
+    let most = room.sqrt() / (v * v).maximum(L::splat(1e-3));
+    motion.curvature = L::select(beyond, steered.clamp(-most, most), steered);
+    motion.yaw_rate = v * motion.curvature;
+    motion.lateral_acceleration = settled(v * motion.yaw_rate);
+    steered - motion.curvature
+}
+
+/// What the relative wind does to a car, m/s^2.
+struct Wind<L> {
+    /// Deceleration beyond that of still air, which is the powertrain's to overcome.
+    drag: L,
+    /// Acceleration to the left.
+    side_push: L,
+}
+
+/// Force of the air that meets a car from ahead at `v + headwind` and from the right at
+/// `crosswind`: density/2 c A V^2 along the relative wind's parts, of which one is
+/// V (v + headwind), the other V crosswind.
+///
+/// Source: Mitschke, Wallentowitz, *Dynamik der Kraftfahrzeuge* (2004), `F = c(angle) A density/2 V^2`, with a
+/// coefficient of side force that grows as the sine of the angle and one of drag as its cosine.
+/// No yawing moment, and no gusts.
+#[inline(always)]
+fn wind<L: Real>(fixed: &FixedLane<L>, v: L) -> Wind<L> {
     let air = v + fixed.headwind;
-    let wind = fixed.headwind_drag * (air * air.abs() - v * v.abs());
-    L::splat(GRAVITY) * road.grade + wind
+    let airspeed = (air * air + fixed.crosswind * fixed.crosswind).sqrt();
+    Wind {
+        // Exactly 0 in still air: the root of a square is exact.
+        drag: fixed.drag * (airspeed * air - v * v.abs()),
+        side_push: fixed.side_force * airspeed * fixed.crosswind,
+    }
 }
 
 /// The next vehicle state from the commands that arrive.
@@ -179,30 +268,53 @@ fn step<L: Lanes<Elem = f32>, M: Dynamics<N>, S: Rule, const N: usize>(
     actuator: &Actuator<L>,
     fixed: &FixedLane<L>,
     road: &RoadLane<L>,
+    side_push: L,
     motion: &MotionLane<L>,
     x: [L; N],
+    slips: Option<L::Mask>,
     steer_command: L,
     acceleration: L,
 ) -> [L; N] {
     let zero = L::zero();
-    let rate = actuator.steering_rate(p, interface, steer_command, x[2], x[3]);
+    let mut sideways = L::splat(GRAVITY) * road.bank;
+    if N >= 7 {
+        // Kinematic models do not feel the wind.
+        sideways = sideways - side_push;
+    }
+    let dt = fixed.dt;
+    let rate = actuator.steering_rate(p, interface, steer_command, x[2], x[3], sideways, dt);
     let frame = Road {
         curvature: road.curvature,
         curvature_rate: road.curvature_rate,
     };
     // The sensors have just looked along the heading; the last step ended with this steering angle.
-    let direction = Direction {
+    let mut direction = Direction {
         sin_heading: motion.sin_heading,
         cos_heading: motion.cos_heading,
         path_curvature: motion.curvature,
     };
-    let u = [rate, acceleration];
-    let mut next = S::step_toward::<L, M, _, N>(frame, p, x, u, fixed.dt, &direction);
+    let (mut from, mut u) = (x, [rate, acceleration]);
+    if let Some(slips) = slips
+        && N == 5
+    {
+        // At the limit of its grip a car turns as if its wheels were turned no further.
+        from[2] = L::select(slips, (motion.curvature * p.wheelbase()).atan(), x[2]);
+        u[0] = L::select(slips, zero, rate);
+        let driven = path_curvature(p, from[2]);
+        direction.path_curvature = L::select(slips, driven, motion.curvature);
+    }
+    let mut next = S::step_toward::<L, M, _, N>(frame, p, from, u, dt, &direction);
+    if let Some(slips) = slips
+        && N == 5
+    {
+        let steer = x[2] + dt * limited_steering_rate(p, x[2], rate);
+        next[2] = L::select(slips, steer, next[2]);
+    }
     // Brakes hold a car that has stopped.
     next[3] = next[3].maximum(zero);
     if N >= 7 {
         // Bank and crosswind push sideways; a kinematic model has no tyres to give way.
-        let push = fixed.crosswind_push - L::splat(GRAVITY) * road.bank;
+        let push = side_push - L::splat(GRAVITY) * road.bank;
         let slipping = next[3].gt(L::one()) & next[3].ge(p.kinematic_below);
         let slip = next[6] + fixed.dt * push / next[3].maximum(L::one());
         next[6] = L::select(slipping, slip, next[6]);

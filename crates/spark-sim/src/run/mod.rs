@@ -4,6 +4,7 @@
 //! scenarios --chunks--> blocks of lanes --threads--> results in the order of the input
 //!
 //! one block, one step:
+//!   perceive   noisy sensors                       -> readings in place of the truth
 //!   sense      vehicle, road, lead, requests       -> StateBatch
 //!   update     the algorithm under test            -> ActionBatch
 //!   actuate    delays                              -> commands that arrive now
@@ -27,6 +28,7 @@ mod drive;
 mod gpu;
 mod latency;
 mod outcome;
+mod perception;
 mod pool;
 mod score;
 mod sense;

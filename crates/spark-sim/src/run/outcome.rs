@@ -27,6 +27,14 @@ pub enum ScenarioError {
         /// The step.
         step_idx: usize,
     },
+    /// A metric of the finished drive is not a number, or infinite.
+    #[error("the drive's {metric} is {got}")]
+    MetricNotFinite {
+        /// Name of the metric.
+        metric: &'static str,
+        /// Its value.
+        got: f64,
+    },
     /// Neither a GPU nor the CPU may or can run it.
     #[error("{reason}")]
     NotOnDevice {
@@ -60,10 +68,16 @@ pub enum ScenarioError {
 /// One scenario's end.
 #[derive(Debug)]
 pub struct ScenarioResult {
-    /// Place in the input.
+    /// Place of the scenario in the input; replicates of a scenario share it.
     pub index: usize,
+    /// Which replicate of the scenario this is, from 0.
+    pub replicate: usize,
     /// Name of the scenario.
     pub name: String,
+    /// Family of the scenario, if it states one.
+    pub family: Option<String>,
+    /// Seed of the scenario's noise in this drive.
+    pub seed: u64,
     /// How it went.
     pub outcome: Result<Metrics, ScenarioError>,
     /// The drive, if it was recorded.

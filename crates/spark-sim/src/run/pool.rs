@@ -15,6 +15,7 @@ use crate::SimError;
 use crate::control::AlgorithmFactory;
 use crate::control::planner::PlannerConfig;
 use crate::integrate::Integrator;
+use crate::metric::Metrics;
 use crate::real::SimdLevel;
 use crate::scenario::Scenario;
 use crate::vehicle::VehicleModel;
@@ -36,7 +37,8 @@ pub struct RunOptions {
     /// Between the world and the controller.
     pub planner: PlannerConfig,
     /// `Some(true)`: on a GPU, and what cannot run there fails. `Some(false)`: on the CPU.
-    /// `None`: on a GPU what can, where there is one; the rest on the CPU.
+    /// `None`: on a GPU what can, where there is one; the rest on the CPU. With the feature `cuda`, a
+    /// GPU that the environment asks for and that cannot be had is then an error.
     pub use_gpu: Option<bool>,
     /// Longest wall-clock time of one update, per scenario in the block; exceeding it fails the block's scenarios.
     pub deadline: Option<Duration>,
@@ -123,14 +125,51 @@ fn refuse_cpu_only(options: &RunOptions) -> Result<(), SimError> {
     }
 }
 
+/// Logs why no GPU is used. Programs make many simulators; the first one's reason is enough.
+fn say_once_why_on_the_cpu(reason: &str) {
+    static SAID: std::sync::Once = std::sync::Once::new();
+    SAID.call_once(|| tracing::info!("scenarios run on the CPU: {reason}"));
+}
+
+/// Why a GPU did not drive this scenario.
+fn not_on_gpu(lane: &Prepared<'_>, factory: &dyn AlgorithmFactory) -> &'static str {
+    if factory.cuda().is_none() {
+        return "the controller has no version for the GPU";
+    }
+    #[cfg(feature = "cuda")]
+    if let Some(reason) = Gpu::refusal(lane) {
+        return reason;
+    }
+    let _ = lane;
+    "there is no GPU"
+}
+
+/// The metrics with what the scenario requests, which progress is measured against.
+fn beside_requests(mut metrics: Metrics, scenario: &Scenario) -> Metrics {
+    metrics.duration_requested_s = Some(scenario.n_steps() as f64 * scenario.dt_s);
+    metrics.distance_requested_m = Some(scenario.requested_distance_m());
+    metrics
+}
+
+/// Metrics that say something about a drive.
+fn finite(metrics: Metrics) -> Result<Metrics, ScenarioError> {
+    match metrics.not_finite() {
+        None => Ok(metrics),
+        Some((metric, got)) => Err(ScenarioError::MetricNotFinite { metric, got }),
+    }
+}
+
 impl Simulator {
     /// Checks the options and, unless told otherwise, looks for a GPU.
     ///
     /// # Errors
     ///
-    /// [`SimError::NoGpu`] if a GPU was asked for and cannot be had; [`SimError::CpuOnly`] if
-    /// one was asked for together with what it does not do; [`SimError::OutOfRange`] for a
-    /// block or chunk size of 0, no thread, or an interval that is not positive.
+    /// [`SimError::NoGpu`] if a GPU was asked for and cannot be had: by [`RunOptions::use_gpu`], or,
+    /// where that is `None`, by the environment (`SPARK_DEVICE=cuda`, `CUDA=1`);
+    /// [`SimError::CpuOnly`] if `use_gpu` asks for one together with what it does not do;
+    /// [`SimError::OutOfRange`] for a
+    /// block or chunk size of 0, no thread, an interval that is not positive, or a planner's figure
+    /// outside [`PlannerConfig::check`](crate::control::planner::PlannerConfig::check).
     pub fn new(options: RunOptions) -> Result<Self, SimError> {
         #[cfg_attr(not(feature = "cuda"), allow(unused_mut, reason = "no GPU to add"))]
         let mut simulator = Self::on_cpu(options)?;
@@ -141,18 +180,26 @@ impl Simulator {
         match (options.use_gpu, cpu_only(&options)) {
             (Some(false), _) => {}
             (None, Some(what)) => {
-                tracing::info!("scenarios run on the CPU: {what} exists there only")
+                say_once_why_on_the_cpu(&format!("{what} exists there only"));
             }
-            (asked, _) => match Gpu::open() {
-                Ok(gpu) => simulator.gpu = Some(gpu),
-                Err(reason) if asked == Some(true) => return Err(SimError::NoGpu { reason }),
-                Err(reason) => tracing::info!("scenarios run on the CPU: {reason}"),
+            (asked, _) => match Gpu::open().map_err(|reason| SimError::NoGpu { reason })? {
+                Some(gpu) => simulator.gpu = Some(gpu),
+                None => {
+                    let reason = "no GPU can be used here".to_owned();
+                    if asked == Some(true) {
+                        return Err(SimError::NoGpu { reason });
+                    }
+                    say_once_why_on_the_cpu(&reason);
+                }
             },
         }
         #[cfg(not(feature = "cuda"))]
-        if options.use_gpu == Some(true) {
+        if options.use_gpu != Some(false) {
             let reason = "this program was built without the feature `cuda`".to_owned();
-            return Err(SimError::NoGpu { reason });
+            if options.use_gpu == Some(true) {
+                return Err(SimError::NoGpu { reason });
+            }
+            say_once_why_on_the_cpu(&reason);
         }
         Ok(simulator)
     }
@@ -209,6 +256,7 @@ impl Simulator {
                 want: "a finite number above zero",
             });
         }
+        options.planner.check()?;
         Ok(Self {
             options,
             n_threads,
@@ -255,6 +303,37 @@ impl Simulator {
             let first = chunk_idx * self.options.chunk_size;
             report.add(self.run_chunk(chunk, first, factory, &mut |r| results.push(r)));
             progress(results.len());
+        }
+        self.report(factory, results, report, start)
+    }
+
+    /// Runs every scenario `n_replicates` times, each time with other noise, and keeps the
+    /// results: those of a scenario lie side by side and share its index. Replicate 0 has the
+    /// scenario's own seed, so one replicate is [`Simulator::run`]; the seeds of the others are
+    /// [`Scenario::with_replicate_seed`]. No replicate gives no result.
+    pub fn run_replicates(
+        &self,
+        scenarios: &[Scenario],
+        n_replicates: usize,
+        factory: &dyn AlgorithmFactory,
+    ) -> RunReport {
+        let start = Instant::now();
+        let mut results = Vec::new();
+        let mut report = ChunkReport::default();
+        let mut replicates = scenarios
+            .iter()
+            .flat_map(|scenario| (0..n_replicates).map(|r| scenario.with_replicate_seed(r as u64)));
+        loop {
+            let chunk: Vec<Scenario> = replicates.by_ref().take(self.options.chunk_size).collect();
+            if chunk.is_empty() {
+                break;
+            }
+            let first = results.len();
+            report.add(self.run_chunk(&chunk, first, factory, &mut |mut result| {
+                result.replicate = result.index % n_replicates;
+                result.index /= n_replicates;
+                results.push(result);
+            }));
         }
         self.report(factory, results, report, start)
     }
@@ -331,8 +410,8 @@ impl Simulator {
             left.push(group);
         }
         if self.options.use_gpu == Some(true) {
-            let reason = "the GPU does not drive such scenarios, or not with this controller";
-            for (place, _) in left.into_iter().flatten() {
+            for (place, lane) in left.into_iter().flatten() {
+                let reason = not_on_gpu(&lane, factory);
                 slots[place] = Some((Err(ScenarioError::NotOnDevice { reason }), None));
             }
         } else {
@@ -340,10 +419,16 @@ impl Simulator {
         }
         for (place, slot) in slots.into_iter().enumerate() {
             let (outcome, trace) = slot.expect("every scenario was run or refused");
+            let scenario = &chunk[place];
             on_result(ScenarioResult {
                 index: first_idx + place,
-                name: chunk[place].name.clone(),
-                outcome,
+                replicate: 0,
+                name: scenario.name.clone(),
+                family: scenario.family.clone(),
+                seed: scenario.seed,
+                outcome: outcome
+                    .and_then(finite)
+                    .map(|metrics| beside_requests(metrics, scenario)),
                 trace,
             });
         }
@@ -362,8 +447,9 @@ impl Simulator {
         let (Some(gpu), Some(control)) = (&self.gpu, factory.cuda()) else {
             return group;
         };
-        let (taken, mut left): (Group<'_>, Group<'_>) =
-            group.into_iter().partition(|(_, lane)| Gpu::takes(lane));
+        let (taken, mut left): (Group<'_>, Group<'_>) = group
+            .into_iter()
+            .partition(|(_, lane)| Gpu::refusal(lane).is_none());
         if taken.is_empty() {
             return left;
         }

@@ -10,6 +10,8 @@ use crate::vehicle::SteerInterface;
 /// Comfort: largest lateral acceleration (m/s^2) and jerk (m/s^3), openpilot and ISO 11270.
 const COMFORT_LATERAL: f64 = 3.0;
 const COMFORT_JERK: f64 = 5.0;
+/// Share of the squared radius of the friction circle from which on a car is at its limit.
+const GRIP_LIMIT: f64 = 0.999;
 /// Limit of a curvature command, 1/m.
 const CURVATURE_LIMIT: f64 = 0.2;
 
@@ -157,6 +159,9 @@ impl<L: Lanes<Elem = f32>> Step<'_, L> {
         s.saturated = s.saturated + self.count(self.saturated.gt(L::splat(0.5)));
         s.off_lane = s.off_lane + self.count(off_lane);
         s.off_road = s.off_road + self.count(off_road);
+        let demand = now.lateral_acceleration.squared() + now.acceleration.squared();
+        let at_grip_limit = demand.ge(c(GRIP_LIMIT) * self.fixed.grip_squared);
+        s.at_grip_limit = s.at_grip_limit + self.count(at_grip_limit);
         sums.store(first, s);
     }
 

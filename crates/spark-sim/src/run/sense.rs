@@ -1,6 +1,10 @@
 //! What controllers are told: vehicle, road, lead and requests, and what the planner makes of them.
+//!
+//! Planner and controllers get the readings of noisy sensors, where there are some, and else the truth.
 
 use super::block::{Block, LineLane, LineLanes};
+use super::perception::ToldLane;
+use super::traffic::NO_LEAD_GAP;
 use crate::control::planner::{self, PlannerConfig};
 use crate::real::{Kernel, Lanes};
 use crate::vehicle::GRAVITY;
@@ -29,6 +33,71 @@ fn line<L: Lanes<Elem = f32>>(lines: &LineLanes, first: usize, t: L) -> L {
     value + slope * (t - start)
 }
 
+/// What is known of car and road.
+struct Seen<L> {
+    offset: L,
+    heading: L,
+    sin_heading: L,
+    curvature: L,
+    preview_curvature: L,
+    speed: L,
+    yaw_rate: L,
+    steering_angle: L,
+    roll: L,
+}
+
+/// What is known of the car ahead.
+struct Lead<L> {
+    present: L,
+    gap: L,
+    relative_speed: L,
+    speed: L,
+    acceleration: L,
+}
+
+/// What is told, or the truth where that is NaN.
+#[inline(always)]
+fn heard<L: Lanes>(told: L, truth: L) -> L {
+    L::select(told.le(told), told, truth)
+}
+
+impl<L: Lanes<Elem = f32>> Seen<L> {
+    #[inline(always)]
+    fn listen(&mut self, told: &ToldLane<L>) {
+        self.offset = heard(told.offset, self.offset);
+        self.heading = heard(told.heading, self.heading);
+        // The same bits where the heading is the true one.
+        self.sin_heading = self.heading.sin_cos().0;
+        self.curvature = heard(told.curvature, self.curvature);
+        self.preview_curvature = heard(told.preview_curvature, self.preview_curvature);
+        self.speed = heard(told.speed, self.speed);
+        self.yaw_rate = heard(told.yaw_rate, self.yaw_rate);
+        self.steering_angle = heard(told.steering_angle, self.steering_angle);
+        self.roll = heard(told.roll, self.roll);
+    }
+}
+
+impl<L: Lanes<Elem = f32>> Lead<L> {
+    /// A radar measures speeds relative to the car's, whose own speed is known less exactly.
+    #[inline(always)]
+    fn listen(&mut self, told: &ToldLane<L>, true_v: L) {
+        let v = heard(told.speed, true_v);
+        let is_told = told.speed.le(told.speed) | told.lead_speed.le(told.lead_speed);
+        let half = L::splat(0.5);
+        let is_there = self.present.gt(half);
+        self.present = heard(told.lead_presence, self.present);
+        let present = self.present.gt(half);
+        let relative = heard(told.lead_speed, self.relative_speed);
+        let absent = L::splat(NO_LEAD_GAP);
+        self.gap = L::select(present, heard(told.lead_distance, self.gap), absent);
+        let unseen = L::select(is_there, L::zero(), self.relative_speed);
+        self.relative_speed = L::select(present, relative, unseen);
+        self.speed = L::select(is_told, v + relative, self.speed);
+        let acceleration = heard(told.lead_acceleration, self.acceleration);
+        self.acceleration = L::select(present, acceleration, L::zero());
+    }
+}
+
 impl Kernel for Sense<'_, '_> {
     type Elem = f32;
     type Output = ();
@@ -41,6 +110,7 @@ impl Kernel for Sense<'_, '_> {
         let time_gap = L::splat(config.personality.time_gap());
         let (zero, one, half) = (L::zero(), L::one(), L::splat(0.5));
         // What no lane of the block needs is left out; where one needs it, masks choose.
+        let is_noisy = !block.perception.is_true();
         let has_traffic = !block.traffic.is_empty();
         let has_curvature_requests = block.has_curvature_requests;
         let has_acceleration_requests = block.has_acceleration_requests;
@@ -53,19 +123,47 @@ impl Kernel for Sense<'_, '_> {
             let t = fixed.dt * L::splat(self.step_idx as f64);
 
             let preview_s = s + v * preview_s - preview.ahead;
-            let preview_curvature = preview.curvature + preview.curvature_rate * preview_s;
+            (motion.sin_heading, motion.cos_heading) = heading.sin_cos();
+            let mut seen = Seen {
+                offset: d,
+                heading,
+                sin_heading: motion.sin_heading,
+                curvature: road.curvature + road.curvature_rate * s,
+                preview_curvature: preview.curvature + preview.curvature_rate * preview_s,
+                speed: v,
+                yaw_rate: motion.yaw_rate,
+                steering_angle: steer * fixed.steer_ratio_deg,
+                roll: road.bank,
+            };
+            let mut lead = Lead {
+                present: motion.lead_present,
+                gap: motion.lead_gap,
+                relative_speed: motion.lead_speed - v,
+                speed: motion.lead_speed,
+                acceleration: motion.lead_acceleration,
+            };
+            if is_noisy {
+                let told = block.perception.told.load::<L>(first);
+                lead.listen(&told, v);
+                seen.listen(&told);
+            }
+            let v = seen.speed;
             let offset_target = line(&block.requests.offset, first, t);
             let v_target = line(&block.requests.cruise, first, t);
-            let offset = d - offset_target;
-            (motion.sin_heading, motion.cos_heading) = heading.sin_cos();
-            let back =
-                planner::path_curvature(&config, preview_curvature, offset, motion.sin_heading, v);
+            let offset = seen.offset - offset_target;
+            let back = planner::path_curvature(
+                &config,
+                seen.preview_curvature,
+                offset,
+                seen.sin_heading,
+                v,
+            );
             let mut wanted = back;
             if has_curvature_requests {
                 let requested = line(&block.requests.curvature, first, t);
                 wanted = L::select(fixed.has_curvature_request.gt(half), requested, back);
             }
-            let gravity_share = L::splat(GRAVITY) * road.bank;
+            let gravity_share = L::splat(-GRAVITY) * seen.roll;
             let last = motion.desired_curvature;
             let desired = planner::clip_curvature(wanted, last, v, gravity_share, fixed.dt);
             let limited = (desired - wanted).abs().gt(L::splat(1e-6));
@@ -73,15 +171,9 @@ impl Kernel for Sense<'_, '_> {
             let mut a_target = planner::cruise(v, v_target);
             let mut v_wanted = v_target;
             if has_traffic {
-                let behind = motion.lead_present.gt(half);
-                let follow = planner::follow(
-                    v,
-                    motion.lead_gap,
-                    motion.lead_speed,
-                    motion.lead_acceleration,
-                    time_gap,
-                );
-                let safe = planner::speed_for_gap(motion.lead_gap, motion.lead_speed, time_gap);
+                let behind = lead.present.gt(half);
+                let follow = planner::follow(v, lead.gap, lead.speed, lead.acceleration, time_gap);
+                let safe = planner::speed_for_gap(lead.gap, lead.speed, time_gap);
                 a_target = L::select(behind, a_target.minimum(follow), a_target);
                 v_wanted = L::select(behind, v_wanted.minimum(safe), v_wanted);
             }
@@ -105,23 +197,24 @@ impl Kernel for Sense<'_, '_> {
             t.store(&mut state.time, first);
             v.store(&mut state.v_ego, first);
             motion.acceleration.store(&mut state.a_ego, first);
-            motion.yaw_rate.store(&mut state.yaw_rate, first);
-            (steer * fixed.steer_ratio_deg).store(&mut state.steering_angle_deg, first);
+            seen.yaw_rate.store(&mut state.yaw_rate, first);
+            seen.steering_angle
+                .store(&mut state.steering_angle_deg, first);
             (motion.steer_rate * fixed.steer_ratio_deg).store(&mut state.steering_rate_deg, first);
-            road.bank.store(&mut state.roll, first);
+            seen.roll.store(&mut state.roll, first);
             offset.store(&mut state.lateral_offset, first);
-            heading.store(&mut state.heading_error, first);
-            (road.curvature + road.curvature_rate * s).store(&mut state.road_curvature, first);
+            seen.heading.store(&mut state.heading_error, first);
+            seen.curvature.store(&mut state.road_curvature, first);
             desired.store(&mut state.desired_curvature, first);
             L::select(limited, one, zero).store(&mut state.curvature_limited, first);
             v_target.store(&mut state.v_target, first);
             a_target.store(&mut state.a_target, first);
             L::select(stop, one, zero).store(&mut state.should_stop, first);
             if has_traffic {
-                motion.lead_present.store(&mut state.lead_present, first);
-                motion.lead_gap.store(&mut state.lead_d_rel, first);
-                (motion.lead_speed - v).store(&mut state.lead_v_rel, first);
-                motion.lead_acceleration.store(&mut state.lead_a_rel, first);
+                lead.present.store(&mut state.lead_present, first);
+                lead.gap.store(&mut state.lead_d_rel, first);
+                lead.relative_speed.store(&mut state.lead_v_rel, first);
+                lead.acceleration.store(&mut state.lead_a_rel, first);
             } else {
                 (zero - v).store(&mut state.lead_v_rel, first);
             }

@@ -50,10 +50,13 @@ fn mixed(n: usize) -> Vec<Scenario> {
             }
             if i % 3 == 1 {
                 scenario.environment.noise = SensorNoise {
-                    offset: 0.05,
-                    speed: 0.1,
+                    offset: 0.05.into(),
+                    speed: 0.1.into(),
                     ..SensorNoise::default()
                 };
+            }
+            if i % 4 == 2 {
+                scenario.environment.noise = SensorNoise::level(0.5 + 0.1 * (i % 16) as f64);
             }
             if i % 5 == 2 {
                 scenario.actors.push(Actor {
@@ -461,8 +464,9 @@ fn single_track_cars_creep_stop_and_start_without_spinning() {
             .outcome
             .as_ref()
             .unwrap_or_else(|e| panic!("{}: {e}", result.name));
+        // A slow car is led back softly, and the wind keeps pushing.
         assert!(
-            metrics.lateral_error_max < 0.5,
+            metrics.lateral_error_max < 0.65,
             "{}: {metrics:?}",
             result.name
         );

@@ -11,6 +11,8 @@ use crate::vehicle::VehicleModel;
 
 /// Stream of random numbers for drivers that dawdle.
 const DRIVER_STREAM: u64 = 0x6472_6976;
+/// Gap that is told without a car ahead, m.
+pub(super) const NO_LEAD_GAP: f64 = 200.0;
 /// Actors further away than this, m, are not looked at for collisions.
 const NEAR: f64 = 150.0;
 /// Times to collision beyond this, s, do not count.
@@ -82,7 +84,7 @@ impl Traffic {
     /// Tells every lane about its lead without moving anybody.
     pub(super) fn look(&self, motion: &mut Motion, vehicle: &VehicleBatch, starts: &[f64]) {
         for lane in 0..self.place.len() {
-            *motion.lead_gap(lane) = 200.0;
+            *motion.lead_gap(lane) = NO_LEAD_GAP as f32;
         }
         for traffic in &self.lanes {
             let (ego, _) = traffic.ego(vehicle, starts);
@@ -140,7 +142,7 @@ impl LaneTraffic {
         let lane = self.lane;
         let lead = find_lead(&self.actors, &self.states, ego, self.lane_width);
         *motion.lead_present(lane) = if lead.is_some() { 1.0 } else { 0.0 };
-        *motion.lead_gap(lane) = lead.map_or(200.0, |lead| lead.gap as f32);
+        *motion.lead_gap(lane) = lead.map_or(NO_LEAD_GAP as f32, |lead| lead.gap as f32);
         *motion.lead_speed(lane) = lead.map_or(ego.speed, |lead| lead.speed) as f32;
         *motion.lead_acceleration(lane) = lead.map_or(0.0, |lead| lead.acceleration) as f32;
     }

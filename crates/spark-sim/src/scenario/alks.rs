@@ -9,6 +9,19 @@
 //! free driving   nothing ahead
 //! ```
 //!
+//! What a comparison counts is a manoeuvre on one road at one pair of speeds, the ego's and the
+//! other's: that is the family of a scenario. Within it distances, sideways speeds, accelerations,
+//! sides and vehicle types vary, which ask the same of the ego a little earlier or later.
+//!
+//! ```text
+//! cut-in         15 families of 5,950 scenarios    ego and closing speed
+//! cut-out        12 of 1,440                       ego speed
+//! brake           7 of 56                          ego speed, which sets the headway
+//! blocking       60 of 360                         road and ego speed
+//! swerving       60 of 60                          road and ego speed
+//! free driving   12 of 12                          ego speed
+//! ```
+//!
 //! Parameter ranges: ASAM OSC-ALKS-scenarios de21f223 (MPL-2.0), numbers only. What those
 //! files leave to the simulator (lane width 3.5 m, a cut-out lead followed at R157's
 //! minimum distance, how a swerving lead swerves) is this crate's choice.
@@ -18,6 +31,11 @@ use crate::Profile;
 use crate::control::minimum_following_distance;
 use crate::road::{RoadDescription, Segment};
 use crate::traffic::{Actor, Lateral, Longitudinal, Shape, Trigger};
+
+/// The family of a scenario: what happens, on which road, at which speeds.
+fn family(what: impl std::fmt::Display, ego_kph: f64) -> Option<String> {
+    Some(format!("alks_{what} ve{ego_kph}"))
+}
 
 const KPH: f64 = 1.0 / 3.6;
 const LANE: f64 = 3.5;
@@ -98,8 +116,10 @@ impl CutIn {
         let speed = (self.ego_kph + self.relative_kph) * KPH;
         let ahead = self.gap + 10.0 * closing + 0.5 * (shape.length + EGO_LENGTH);
         let moving_over = std::f64::consts::PI * LANE / (2.0 * self.lateral_speed);
+        let what = format!("cut_in dv{}", self.relative_kph);
         let mut scenario = Scenario {
             kind: ScenarioKind::CutIn,
+            family: family(what, self.ego_kph),
             difficulty: if self.gap <= 10.0 {
                 Difficulty::Extreme
             } else {
@@ -183,6 +203,7 @@ pub fn lead_brake() -> Vec<Scenario> {
             let mut scenario = Scenario {
                 kind: ScenarioKind::EmergencyStop,
                 difficulty: Difficulty::Hard,
+                family: family("lead_brake", kph),
                 ..Scenario::straight(format!("alks_lead_brake ve{kph} d{offset}"), speed, 20.0)
             };
             scenario.actors.push(Actor {
@@ -218,6 +239,7 @@ pub fn cut_out() -> Vec<Scenario> {
                     let speed = kph * KPH;
                     let mut scenario = Scenario {
                         kind: ScenarioKind::CutOut,
+                        family: family("cut_out", kph),
                         difficulty: Difficulty::Hard,
                         ..Scenario::straight(
                             format!("alks_cut_out ve{kph} dx{gap} vy{lateral_speed} {side_name}"),
@@ -292,6 +314,7 @@ pub fn blocking_target() -> Vec<Scenario> {
                 let speed = kph * KPH;
                 let mut scenario = Scenario {
                     kind: ScenarioKind::EmergencyStop,
+                    family: family(format_args!("blocking {road_name}"), kph),
                     ..Scenario::straight(
                         format!("alks_blocking {name} {road_name} ve{kph}"),
                         speed,
@@ -322,6 +345,7 @@ pub fn swerving_lead() -> Vec<Scenario> {
             let speed = kph * KPH;
             let mut scenario =
                 Scenario::straight(format!("alks_swerving {road_name} ve{kph}"), speed, 30.0);
+            scenario.family = family(format_args!("swerving {road_name}"), kph);
             scenario.road = road(radius);
             scenario.actors.push(Actor {
                 shape: Shape::CAR,
@@ -340,6 +364,9 @@ pub fn swerving_lead() -> Vec<Scenario> {
 /// Nothing ahead, twelve speeds.
 pub fn free_driving() -> Vec<Scenario> {
     ego_speeds()
-        .map(|kph| Scenario::straight(format!("alks_free ve{kph}"), kph * KPH, 30.0))
+        .map(|kph| Scenario {
+            family: family("free", kph),
+            ..Scenario::straight(format!("alks_free ve{kph}"), kph * KPH, 30.0)
+        })
         .collect()
 }

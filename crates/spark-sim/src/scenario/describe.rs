@@ -1,6 +1,10 @@
 //! The scenario description and its validation.
 
+use super::SensorNoise;
+use crate::control::planner;
+use crate::error::plausible;
 use crate::integrate::Integrator;
+use crate::random::Philox;
 use crate::road::{Road, RoadDescription};
 use crate::traffic::{Actor, Lateral, Longitudinal};
 use crate::vehicle::{ActuatorParameters, VehicleModel, VehicleParameters, VehiclePreset};
@@ -99,37 +103,6 @@ pub struct Requests {
     pub acceleration_limits: Option<[f64; 2]>,
 }
 
-/// Standard deviations of what the controller is told, per step.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SensorNoise {
-    /// m/s.
-    pub speed: f64,
-    /// rad/s.
-    pub yaw_rate: f64,
-    /// m.
-    pub offset: f64,
-    /// rad.
-    pub heading: f64,
-    /// m.
-    pub lead_distance: f64,
-    /// m/s.
-    pub lead_speed: f64,
-}
-
-impl SensorNoise {
-    pub(crate) fn values(&self) -> [f64; 6] {
-        [
-            self.speed,
-            self.yaw_rate,
-            self.offset,
-            self.heading,
-            self.lead_distance,
-            self.lead_speed,
-        ]
-    }
-}
-
 /// Weather, road surface and sensors. Grade and bank belong to the road.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -138,10 +111,24 @@ pub struct Environment {
     pub friction: f64,
     /// Headwind positive, m/s.
     pub headwind: f64,
-    /// Wind from the right, pushing left, positive, m/s. Kinematic models do not feel it.
+    /// Wind from the right, pushing left, positive, m/s. Its push grows with the car's speed, as the
+    /// relative wind does ([`Environment::side_push`]). Kinematic models are not pushed aside.
     pub crosswind: f64,
-    /// Noise on what the controller sees.
+    /// What is wrong with what planner and controllers are told.
     pub noise: SensorNoise,
+}
+
+/// Air density times area over two times the coefficient of side force per sine of the relative
+/// wind's angle, kg/m: 1.2 kg/m^3 and 2.5 m^2.
+pub(crate) const SIDE_FORCE: f64 = 0.5 * 1.2 * 2.5;
+
+impl Environment {
+    /// Acceleration, m/s^2, with which the wind pushes a car of a mass (kg) to the left at a speed
+    /// (m/s): density/2 c A V w, with the relative wind V and its part w from the right.
+    pub fn side_push(&self, mass: f64, speed: f64) -> f64 {
+        let airspeed = (speed + self.headwind).hypot(self.crosswind);
+        SIDE_FORCE / mass * airspeed * self.crosswind
+    }
 }
 
 impl Default for Environment {
@@ -159,11 +146,17 @@ impl Default for Environment {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Unique within a run is best: reports list scenarios by name.
+    /// Unique within a run: reports list scenarios by name, and a comparison counts scenarios of
+    /// one name as one.
     pub name: String,
     /// For people.
     #[serde(default)]
     pub description: String,
+    /// Scenarios that resemble each other state the same family, such as the variants of one
+    /// road: a comparison counts a family as one piece of evidence. Without one, a scenario is
+    /// a family of its own, together with others of its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
     /// What happens.
     #[serde(default)]
     pub kind: ScenarioKind,
@@ -213,6 +206,7 @@ impl Scenario {
         Self {
             name: name.into(),
             description: String::new(),
+            family: None,
             kind: ScenarioKind::Custom,
             difficulty: Difficulty::default(),
             duration_s,
@@ -230,9 +224,45 @@ impl Scenario {
         }
     }
 
+    /// The same scenario with the noise of a replicate: the scenario's own for replicate 0,
+    /// another, drawn from its seed and the number, for each of the others.
+    #[must_use]
+    pub fn with_replicate_seed(&self, replicate: u64) -> Self {
+        let mut scenario = self.clone();
+        if replicate > 0 {
+            let [a, b, ..] = Philox::new(self.seed, u64::MAX).at(replicate).block();
+            scenario.seed = u64::from(a) << 32 | u64::from(b);
+        }
+        scenario
+    }
+
     /// Steps to make.
     pub fn n_steps(&self) -> usize {
         (self.duration_s / self.dt_s).round() as usize
+    }
+
+    /// Distance that a car covers that does what is requested and that nothing is in the way of, m.
+    ///
+    /// The speed is the requested one; with a requested acceleration it is what that leads to
+    /// from the start speed, within the limits of acceleration and not below a standstill.
+    pub fn requested_distance_m(&self) -> f64 {
+        let end = self.n_steps() as f64 * self.dt_s;
+        let Some(acceleration) = &self.requests.acceleration else {
+            let cruise = self.requests.cruise_speed.as_ref();
+            return cruise.map_or(self.start.speed * end, |speed| speed.integral(end));
+        };
+        let [low, high] = self
+            .requests
+            .acceleration_limits
+            .unwrap_or([planner::ACCEL_MIN, planner::ACCEL_MAX]);
+        let (mut speed, mut distance) = (self.start.speed, 0.0);
+        for step_idx in 0..self.n_steps() {
+            let asked = acceleration.at(step_idx as f64 * self.dt_s);
+            let next = (speed + asked.max(low).min(high) * self.dt_s).max(0.0);
+            distance += 0.5 * (speed + next) * self.dt_s;
+            speed = next;
+        }
+        distance
     }
 
     /// Refuses what cannot be simulated, and returns the road.
@@ -292,13 +322,16 @@ impl Scenario {
             });
         }
         let start = &self.start;
-        range(
-            "start speed (m/s)",
-            start.speed,
-            0.0,
-            100.0,
-            "between 0 and 100",
-        )?;
+        plausible! {
+            "start speed (m/s)": start.speed, 0.0, 100.0;
+        }
+        if start.speed > vehicle.parameters().speed_max {
+            return Err(SimError::OutOfRange {
+                what: "start speed (m/s)",
+                got: start.speed,
+                want: "at most the vehicle's top speed",
+            });
+        }
         range(
             "start distance (m)",
             start.distance,
@@ -342,24 +375,40 @@ impl Scenario {
             60.0,
             "between -60 and 60",
         )?;
-        for deviation in environment.noise.values() {
-            range(
-                "noise (standard deviation)",
-                deviation,
-                0.0,
-                1e3,
-                "between 0 and 1000",
-            )?;
-        }
-        let requests = [
-            ("cruise speed (m/s)", &self.requests.cruise_speed),
-            ("offset to hold (m)", &self.requests.offset),
-            ("curvature to drive (1/m)", &self.requests.curvature),
-            ("acceleration to drive (m/s^2)", &self.requests.acceleration),
+        environment.noise.validate()?;
+        let requests = &self.requests;
+        let plausible = [
+            (
+                "cruise speed (m/s)",
+                &requests.cruise_speed,
+                [0.0, 150.0],
+                "between 0 and 150",
+            ),
+            (
+                "offset to hold (m)",
+                &requests.offset,
+                [-100.0, 100.0],
+                "between -100 and 100",
+            ),
+            (
+                "curvature to drive (1/m)",
+                &requests.curvature,
+                [-1.0, 1.0],
+                "between -1 and 1",
+            ),
+            (
+                "acceleration to drive (m/s^2)",
+                &requests.acceleration,
+                [-20.0, 20.0],
+                "between -20 and 20",
+            ),
         ];
-        for (what, profile) in requests {
+        for (what, profile, [low, high], want) in plausible {
             if let Some(profile) = profile {
                 profile.validate(what)?;
+                for &[_, value] in profile.points() {
+                    range(what, value, low, high, want)?;
+                }
             }
         }
         if let Some([low, high]) = self.requests.acceleration_limits {

@@ -20,9 +20,8 @@
 //! the scenario's number and the reason.
 
 use super::{Scenario, Sweep};
-use crate::{SimError, input_file};
+use crate::{SimError, files};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
 use std::path::Path;
 
 /// What a scenario file holds.
@@ -67,7 +66,7 @@ impl ScenarioFile {
     /// [`SimError::InFile`] naming the scenario that is not valid.
     pub fn read(path: &Path) -> Result<Self, SimError> {
         let format = format_of(path)?;
-        let text = input_file::read_text(path, MAX_BYTES)?;
+        let text = files::read_text(path, MAX_BYTES)?;
         let parse = |reason: String| SimError::Parse {
             path: path.to_owned(),
             reason,
@@ -111,7 +110,7 @@ impl ScenarioFile {
                 serde_json::to_string_pretty(self).map_err(|e| unwritable(e.to_string()))?
             }
         };
-        write_atomically(path, text.as_bytes())
+        files::write(path, text.as_bytes())
     }
 
     /// Every scenario: those listed, then those of the sweeps, made as they are asked for.
@@ -124,29 +123,4 @@ impl ScenarioFile {
         let swept = sweeps?.into_iter().flatten();
         Ok(self.scenarios.iter().cloned().chain(swept))
     }
-}
-
-/// Writes a file under a temporary name and renames it: readers see the old or the new one whole.
-///
-/// # Errors
-///
-/// [`SimError::Io`] with the path.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), SimError> {
-    let io = |source| SimError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = std::path::PathBuf::from(temporary);
-    let written = std::fs::File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
-    renamed.map_err(|error| {
-        // The temporary file is of no use to anybody; whether it goes does not matter.
-        let _ = std::fs::remove_file(&temporary);
-        io(error)
-    })
 }

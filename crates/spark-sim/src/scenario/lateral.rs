@@ -31,6 +31,8 @@ pub fn lateral_steps() -> Vec<Scenario> {
                 v,
                 6.0,
             );
+            // Left and right mirror each other.
+            scenario.family = Some(format!("lateral_step {mph} mph"));
             scenario.requests.curvature =
                 Some(profile(vec![[1.0, 0.0], [1.0, k], [2.5, k], [2.5, 0.0]]));
             all.push(scenario);

@@ -8,7 +8,7 @@
 //! ncap       Euro NCAP car-to-car rear             parquet   ... as Parquet files (feature)
 //! maneuver   openpilot's longitudinal manoeuvres   sweep     products of parameter values
 //! lateral    openpilot's lateral manoeuvres        fuzz      random scenarios from a seed
-//! search     the worst case within bounds
+//! search     the worst case within bounds          noise     what sensors get wrong
 //! ```
 //!
 //! Scenarios are plain data. Only `maneuver`, which drives openpilot's own point-mass
@@ -22,6 +22,7 @@ pub mod lateral;
 mod library;
 pub mod maneuver;
 pub mod ncap;
+mod noise;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod search;
@@ -30,10 +31,11 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-pub use describe::{
-    Difficulty, Environment, Requests, Scenario, ScenarioKind, SensorNoise, Start, Vehicle,
-};
+pub(crate) use describe::SIDE_FORCE;
+pub use describe::{Difficulty, Environment, Requests, Scenario, ScenarioKind, Start, Vehicle};
 pub use fuzz::Fuzzer;
-pub use library::{built_in, road_from_curvature};
+pub use library::{beyond_the_car, built_in, road_from_curvature};
+pub(crate) use noise::Frames;
+pub use noise::{ChannelNoise, PresenceNoise, SensorNoise};
 pub use search::{Search, SearchOutcome};
 pub use sweep::{Axis, Parameter, Sweep};

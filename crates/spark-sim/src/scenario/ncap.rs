@@ -6,6 +6,10 @@
 //! CCRb   target brakes
 //! ```
 //!
+//! What a comparison counts is a kind of test at one speed of the ego: that is the family of a
+//! scenario. Overlaps, headways and decelerations vary within it (9 families of the 45 standing
+//! tests of 2023).
+//!
 //! Ranges and set-up: vectorgrp OSC-NCAP-scenarios ee7aa111 (MPL-2.0), numbers only.
 
 use super::{Difficulty, Scenario, ScenarioKind};
@@ -153,7 +157,7 @@ pub fn braking(protocol: Protocol) -> Vec<CarToCarRear> {
 impl CarToCarRear {
     /// The scenario: a sedan of the test's width, 5 s away from the target.
     pub fn scenario(&self) -> Scenario {
-        let family = match (self.braking, self.target_kph > 0.0) {
+        let kind = match (self.braking, self.target_kph > 0.0) {
             (Some(_), _) => "ccrb",
             (None, true) => "ccrm",
             (None, false) => "ccrs",
@@ -162,9 +166,10 @@ impl CarToCarRear {
         let mut scenario = Scenario {
             kind: ScenarioKind::EmergencyStop,
             difficulty: Difficulty::Hard,
+            family: Some(format!("ncap_{kind} {}kph", self.ego_kph)),
             ..Scenario::straight(
                 format!(
-                    "ncap_{family} {}kph target {}kph offset {:.3}{}",
+                    "ncap_{kind} {}kph target {}kph offset {:.3}{}",
                     self.ego_kph,
                     self.target_kph,
                     self.offset,

@@ -8,9 +8,8 @@
 //! Integers, floats and booleans are read into the schema's type where that loses nothing
 //! but precision. Compression: none and Snappy, the default of pandas and pyarrow.
 
-use super::file::write_atomically;
 use super::table::{COLUMNS, Column, ColumnKind, DriveMetadata, DriveRow, DriveTable, TableFault};
-use crate::{SimError, input_file};
+use crate::{SimError, files};
 use parquet::basic::{Compression, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::column::writer::ColumnWriter;
@@ -41,7 +40,7 @@ const METADATA_KEY: &str = "scenario_metadata";
 /// or its metadata is not JSON, [`SimError::Table`] naming column and row where it does not
 /// follow the schema.
 pub fn read_drive(path: &Path) -> Result<DriveTable, SimError> {
-    let (file, _) = input_file::open(path)?;
+    let (file, _) = files::open(path)?;
     // A damaged file must not take the process down, whatever the decoder thinks of it.
     catch_unwind(AssertUnwindSafe(|| read_table(path, file))).unwrap_or_else(|_| {
         Err(SimError::Parse {
@@ -252,7 +251,7 @@ pub fn write_drive(path: &Path, table: &DriveTable) -> Result<(), SimError> {
         .validate()
         .map_err(|(fault, column, row)| table_error(path, column, row, fault))?;
     let bytes = encode(table).map_err(|e| parse_error(path, &e))?;
-    write_atomically(path, &bytes)
+    files::write(path, &bytes)
 }
 
 fn encode(table: &DriveTable) -> Result<Vec<u8>, ParquetError> {

@@ -48,11 +48,12 @@ pub struct SearchOutcome {
 impl Search {
     /// Looks for the scenario with the highest score.
     ///
-    /// A scenario that fails to run counts as infinitely bad if its controller failed and
-    /// is passed over if it was invalid.
+    /// A scenario that fails to run counts as infinitely bad if its controller failed or its
+    /// metrics are not finite, and is passed over if it was invalid.
     ///
     /// # Errors
     ///
+    /// [`SimError::Score`] if `score` answers NaN, which is neither bad nor good;
     /// [`SimError::OutOfRange`] without bounds, with bounds that are not ordered and finite,
     /// with fewer than 5 per round or no round; [`SimError::NothingRan`] if no scenario was valid.
     pub fn run(
@@ -99,7 +100,13 @@ impl Search {
             let mut scored: Vec<(f64, usize)> = Vec::new();
             for (i, result) in report.results.iter().enumerate() {
                 match &result.outcome {
-                    Ok(metrics) => scored.push((score(metrics), i)),
+                    Ok(metrics) => match score(metrics) {
+                        nan if nan.is_nan() => {
+                            let scenario = result.name.clone();
+                            return Err(SimError::Score { scenario });
+                        }
+                        score => scored.push((score, i)),
+                    },
                     Err(crate::run::ScenarioError::Invalid(_)) => {}
                     Err(_) => scored.push((f64::INFINITY, i)),
                 }

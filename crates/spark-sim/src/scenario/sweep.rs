@@ -1,6 +1,6 @@
 //! Products of parameter values: one scenario per combination.
 
-use super::Scenario;
+use super::{Scenario, SensorNoise};
 use crate::SimError;
 use crate::vehicle::VehiclePreset;
 use serde::{Deserialize, Serialize};
@@ -40,10 +40,12 @@ pub enum Parameter {
     ActorDistance,
     /// Factor on every actor's start speed.
     ActorSpeedScale,
-    /// Standard deviation of the offset the controller sees, m.
+    /// Standard deviation of white noise of the offset that planner and controller are told, m.
     OffsetNoise,
-    /// Standard deviation of the speed the controller sees, m/s.
+    /// Standard deviation of white noise of the speed that planner and controller are told, m/s.
     SpeedNoise,
+    /// Noise of all sensors: 0 is none, 1 typical; see [`SensorNoise::level`].
+    NoiseLevel,
     /// Index of the vehicle preset, in the order of `VehiclePreset::ALL`.
     Preset,
 }
@@ -101,8 +103,9 @@ impl Parameter {
             }
             Self::ActorDistance => scenario.actors.iter_mut().for_each(|a| a.distance += value),
             Self::ActorSpeedScale => scenario.actors.iter_mut().for_each(|a| a.speed *= value),
-            Self::OffsetNoise => scenario.environment.noise.offset = value,
-            Self::SpeedNoise => scenario.environment.noise.speed = value,
+            Self::OffsetNoise => scenario.environment.noise.offset.white_sd = value,
+            Self::SpeedNoise => scenario.environment.noise.speed.white_sd = value,
+            Self::NoiseLevel => scenario.environment.noise = SensorNoise::level(value),
             Self::Preset => {
                 let last = VehiclePreset::ALL.len() - 1;
                 let index = value.round().clamp(0.0, last as f64) as usize;
@@ -152,9 +155,12 @@ impl Sweep {
             })
     }
 
-    /// One combination; its name lists the values. Each gets its own seed.
+    /// One combination; its name lists the values. Each gets its own seed. They are one family,
+    /// named as the base if the base states none.
     pub fn scenario(&self, index: usize) -> Scenario {
         let mut scenario = self.base.clone();
+        let family = || self.base.name.clone();
+        scenario.family.get_or_insert_with(family);
         scenario.seed = self.base.seed.wrapping_add(index as u64);
         let mut rest = index;
         let mut chosen = Vec::with_capacity(self.axes.len());

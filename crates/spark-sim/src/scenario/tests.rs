@@ -1,10 +1,14 @@
 //! Families, sweeps, search, recordings and files of scenarios.
 
 use super::*;
-use crate::SimError;
 use crate::control::planner::Personality;
-use crate::control::{LateralPid, LateralPidConfig, PerfectTracking, named};
+use crate::control::{
+    AlgorithmFactory, LateralPid, LateralPidConfig, LateralTorque, LateralTorqueConfig,
+    PerfectTracking, named,
+};
 use crate::run::{RunOptions, Simulator};
+use crate::vehicle::GRAVITY;
+use crate::{Profile, SimError};
 use maneuver::GapPlanner;
 use table::{COLUMNS, DriveMetadata, DriveRow, DriveTable};
 
@@ -76,6 +80,53 @@ fn following_gaps_are_six_metres_and_the_time_gap() {
 }
 
 #[test]
+fn suites_state_as_many_families_as_they_document() {
+    let n_families = |suite: &[Scenario]| {
+        let stated = suite.iter().map(|s| s.family.as_deref().expect("stated"));
+        stated.collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let tests = |tests: Vec<ncap::CarToCarRear>| -> Vec<Scenario> {
+        tests.iter().map(ncap::CarToCarRear::scenario).collect()
+    };
+    let year = ncap::Protocol::V2023;
+    for (what, suite, n_scenarios, n) in [
+        ("cut-in", alks::cut_in(), 5950, 15),
+        ("cut-out", alks::cut_out(), 1440, 12),
+        ("brake", alks::lead_brake(), 56, 7),
+        ("blocking", alks::blocking_target(), 360, 60),
+        ("swerving", alks::swerving_lead(), 60, 60),
+        ("free", alks::free_driving(), 12, 12),
+        ("standing", tests(ncap::standing(year)), 45, 9),
+        ("moving", tests(ncap::moving(year)), 55, 11),
+        ("braking", tests(ncap::braking(year)), 4, 1),
+        ("lateral", lateral::lateral_steps(), 4, 2),
+    ] {
+        assert_eq!(
+            (suite.len(), n_families(&suite)),
+            (n_scenarios, n),
+            "{what}"
+        );
+    }
+    // The harness's five and the longitudinal steps are different manoeuvres.
+    let apart = built_in(42)
+        .into_iter()
+        .chain(lateral::longitudinal_steps());
+    assert!(apart.into_iter().all(|scenario| scenario.family.is_none()));
+}
+
+#[test]
+fn the_requested_distance_is_that_of_a_car_that_does_as_asked() {
+    let mut scenario = Scenario::straight("road", 20.0, 10.0);
+    assert!((scenario.requested_distance_m() - 200.0).abs() < 1e-9);
+    let speeds = vec![[0.0, 0.0], [5.0, 10.0]];
+    scenario.requests.cruise_speed = Some(Profile::new(speeds).expect("ordered"));
+    assert!((scenario.requested_distance_m() - (25.0 + 50.0)).abs() < 1e-9);
+    // From 20 m/s at -4 m/s^2, of which 3.5 are allowed, to a stop: v^2 / (2 a).
+    scenario.requests.acceleration = Some(Profile::constant(-4.0));
+    assert!((scenario.requested_distance_m() - 400.0 / 7.0).abs() < 0.01);
+}
+
+#[test]
 fn every_family_is_valid_and_named_uniquely() {
     let ncap_tests = [
         ncap::Protocol::V2023,
@@ -95,6 +146,7 @@ fn every_family_is_valid_and_named_uniquely() {
     .map(|test| test.scenario());
     let all: Vec<Scenario> = built_in(42)
         .into_iter()
+        .chain(beyond_the_car())
         .chain(alks::cut_in())
         .chain(alks::lead_brake())
         .chain(alks::cut_out())
@@ -122,29 +174,91 @@ fn every_family_is_valid_and_named_uniquely() {
     );
 }
 
+/// By a perfect controller, and by those that steer with torque.
 #[test]
 fn the_five_built_in_scenarios_can_be_driven() {
-    let scenarios = built_in(42);
     let simulator = Simulator::new(RunOptions::default()).expect("valid options");
-    let report = simulator.run(&scenarios, &named("perfect", || PerfectTracking));
-    for result in &report.results {
-        let metrics = result
-            .outcome
-            .as_ref()
-            .unwrap_or_else(|e| panic!("{}: {e}", result.name));
-        if ["tight_s_curve", "highway_lane_change"].contains(&result.name.as_str()) {
-            // They ask for 4 and 4.5 m/s^2 sideways; openpilot's limit of 3 m/s^2 cuts the corner.
-            assert!((metrics.lateral_acceleration_max - 3.0).abs() < 0.01);
-            continue;
+    let pid = named("pid", || LateralPid::new(LateralPidConfig::default()));
+    let torque = named("torque", || {
+        LateralTorque::new(LateralTorqueConfig::default())
+    });
+    let perfect = named("perfect", || PerfectTracking);
+    let factories: [&dyn AlgorithmFactory; 3] = [&perfect, &torque, &pid];
+    for factory in factories {
+        let report = simulator.run(&built_in(42), factory);
+        for result in &report.results {
+            let metrics = result
+                .outcome
+                .as_ref()
+                .unwrap_or_else(|e| panic!("{}: {e}", result.name));
+            assert!(
+                metrics.lateral_error_max < 0.6 && metrics.off_lane_ratio == 0.0,
+                "{} {}: {metrics:?}",
+                factory.name(),
+                result.name
+            );
         }
-        assert!(
-            metrics.lateral_error_max < 0.6,
-            "{}: {metrics:?}",
-            result.name
-        );
+        let stop = report.results[4].outcome.as_ref().expect("driven");
+        assert!((stop.deceleration_max - 6.0).abs() < 0.1, "{stop:?}");
     }
-    let stop = report.results[4].outcome.as_ref().expect("driven");
-    assert!((stop.deceleration_max - 6.0).abs() < 0.1, "{stop:?}");
+}
+
+#[test]
+fn what_no_torque_holds_is_named_so_and_leaves_the_lane() {
+    let simulator = Simulator::new(RunOptions::default()).expect("valid options");
+    let torque = named("torque", || {
+        LateralTorque::new(LateralTorqueConfig::default())
+    });
+    for result in &simulator.run(&beyond_the_car(), &torque).results {
+        let metrics = result.outcome.as_ref().expect("driven");
+        assert!(result.name.ends_with("beyond the car"));
+        assert!(metrics.off_lane_ratio > 0.1, "{}: {metrics:?}", result.name);
+    }
+}
+
+/// What bends, bank and wind ask for is seven tenths of what the car holds by torque, and up to 0.85 where a
+/// bank that changes with the bend adds to it. The bend before it under the new bank is not counted.
+#[test]
+fn drawn_roads_ask_no_more_than_the_car_holds() {
+    let mut largest: f64 = 0.0;
+    for scenario in Fuzzer::new(1).iter(1000) {
+        let (car, v) = (scenario.vehicle.parameters(), scenario.start.speed);
+        let actuators = scenario.vehicle.actuators();
+        let lag_s = actuators.torque_lag_s(car.wheelbase(), v);
+        let wind = scenario.environment.side_push(car.mass, v).abs();
+        for segment in &scenario.road.segments {
+            let carried = |k: f64| k * v * v + GRAVITY * segment.bank;
+            let (from, to) = (
+                carried(segment.curvature_start),
+                carried(segment.curvature_end),
+            );
+            let turning = lag_s * (to - from).abs() * v / segment.length;
+            let asked = to.abs() + turning + wind;
+            let share = asked / actuators.held_lateral_acceleration();
+            largest = largest.max(share);
+        }
+    }
+    // The bank changes at once where a bend begins, which adds to what the clothoid asks for.
+    assert!((0.6..0.85).contains(&largest), "{largest}");
+}
+
+#[test]
+fn torque_and_pid_keep_the_car_on_drawn_roads() {
+    let simulator = Simulator::new(RunOptions::default()).expect("valid options");
+    let pid = named("pid", || LateralPid::new(LateralPidConfig::default()));
+    let torque = named("torque", || {
+        LateralTorque::new(LateralTorqueConfig::default())
+    });
+    let scenarios: Vec<Scenario> = Fuzzer::new(1).iter(300).collect();
+    for factory in [&torque as &dyn AlgorithmFactory, &pid] {
+        let report = simulator.run(&scenarios, factory);
+        let outcomes = report
+            .results
+            .iter()
+            .map(|r| r.outcome.as_ref().expect("driven"));
+        let off_road = outcomes.filter(|m| m.off_road_ratio > 0.0).count();
+        assert_eq!(off_road, 0, "{}", factory.name());
+    }
 }
 
 #[test]
@@ -228,6 +342,8 @@ fn search_finds_a_worse_case_than_random_draws() {
         .expect("driven")
         .lateral_error_rmse;
     assert_eq!(again, found.score, "the scenario can be run again");
+    let no_number = search.run(&simulator, &pid, |_| f64::NAN);
+    assert!(matches!(no_number, Err(crate::SimError::Score { .. })));
     let nothing = Search {
         bounds: Vec::new(),
         ..search

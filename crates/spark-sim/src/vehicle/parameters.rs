@@ -3,6 +3,7 @@
 use super::{GRAVITY, Tyre};
 use crate::SimError;
 use crate::columns::lane_tiles;
+use crate::error::plausible;
 use crate::real::{Element, Real};
 use serde::{Deserialize, Serialize};
 
@@ -66,66 +67,36 @@ impl VehicleParameters {
         self.front_axle + self.rear_axle
     }
 
-    /// Refuses what has no physical meaning.
+    /// Refuses what no road vehicle has, from a kart to a loaded truck: mostly a wrong unit.
     ///
     /// # Errors
     ///
-    /// [`SimError::OutOfRange`] naming the first field that is not finite or has the wrong sign.
+    /// [`SimError::OutOfRange`] naming the first field outside its range, its unit and value.
     pub fn validate(&self) -> Result<(), SimError> {
-        let positive = [
-            ("vehicle length (m)", self.length),
-            ("vehicle width (m)", self.width),
-            ("vehicle mass (kg)", self.mass),
-            ("vehicle yaw inertia (kg m^2)", self.yaw_inertia),
-            ("vehicle wheelbase (m)", self.wheelbase()),
-            ("vehicle friction", self.friction),
-            (
-                "vehicle front cornering stiffness (1/rad)",
-                self.cornering_front,
-            ),
-            (
-                "vehicle rear cornering stiffness (1/rad)",
-                self.cornering_rear,
-            ),
-            ("vehicle steering ratio", self.steer_ratio),
-            ("vehicle largest steering angle (rad)", self.steer_max),
-            ("vehicle largest steering rate (rad/s)", self.steer_rate_max),
-            ("vehicle top speed (m/s)", self.speed_max),
-            ("vehicle power-limit speed (m/s)", self.switch_speed),
-            (
-                "vehicle largest acceleration (m/s^2)",
-                self.acceleration_max,
-            ),
-            ("vehicle wheel radius (m)", self.wheel_radius),
-            ("vehicle wheel inertia (kg m^2)", self.wheel_inertia),
-            ("vehicle trailer wheelbase (m)", self.trailer_wheelbase),
-        ];
-        for (what, got) in positive {
-            if !(got.is_finite() && got > 0.0) {
-                let want = "a finite number above zero";
-                return Err(SimError::OutOfRange { what, got, want });
-            }
-        }
-        let not_negative = [
-            ("vehicle front axle distance (m)", self.front_axle),
-            ("vehicle rear axle distance (m)", self.rear_axle),
-            ("vehicle centre of gravity height (m)", self.cog_height),
-            ("vehicle front brake share", self.brake_front),
-            ("vehicle front engine share", self.engine_front),
-            ("vehicle reverse speed, sign turned (m/s)", -self.speed_min),
-        ];
-        for (what, got) in not_negative {
-            if !(got.is_finite() && got >= 0.0) {
-                let want = "a finite number of at least zero";
-                return Err(SimError::OutOfRange { what, got, want });
-            }
-        }
-        if self.steer_max >= std::f64::consts::FRAC_PI_2 {
-            return Err(SimError::OutOfRange {
-                what: "vehicle largest steering angle (rad)",
-                got: self.steer_max,
-                want: "less than a quarter turn",
-            });
+        plausible! {
+            "vehicle length (m)": self.length, 0.5, 30.0;
+            "vehicle width (m)": self.width, 0.3, 4.0;
+            "vehicle mass (kg)": self.mass, 30.0, 100_000.0;
+            "vehicle yaw inertia (kg m^2)": self.yaw_inertia, 1.0, 5_000_000.0;
+            "vehicle front axle distance (m)": self.front_axle, 0.0, 15.0;
+            "vehicle rear axle distance (m)": self.rear_axle, 0.0, 15.0;
+            "vehicle wheelbase (m)": self.wheelbase(), 0.3, 20.0;
+            "vehicle centre of gravity height (m)": self.cog_height, 0.0, 5.0;
+            "vehicle friction": self.friction, 0.01, 3.0;
+            "vehicle front cornering stiffness (1/rad, per unit of load)": self.cornering_front, 0.5, 200.0;
+            "vehicle rear cornering stiffness (1/rad, per unit of load)": self.cornering_rear, 0.5, 200.0;
+            "vehicle steering ratio": self.steer_ratio, 0.5, 60.0;
+            "vehicle largest steering angle (rad)": self.steer_max, 0.01, 1.5;
+            "vehicle largest steering rate (rad/s)": self.steer_rate_max, 0.001, 20.0;
+            "vehicle top reverse speed (m/s)": self.speed_min, -150.0, 0.0;
+            "vehicle top speed (m/s)": self.speed_max, 1.0, 150.0;
+            "vehicle power-limit speed (m/s)": self.switch_speed, 0.1, 150.0;
+            "vehicle largest acceleration (m/s^2)": self.acceleration_max, 0.1, 100.0;
+            "vehicle wheel radius (m)": self.wheel_radius, 0.05, 2.0;
+            "vehicle wheel inertia (kg m^2)": self.wheel_inertia, 0.001, 500.0;
+            "vehicle front brake share": self.brake_front, 0.0, 1.0;
+            "vehicle front engine share": self.engine_front, 0.0, 1.0;
+            "vehicle trailer wheelbase (m)": self.trailer_wheelbase, 0.3, 30.0;
         }
         Ok(())
     }

@@ -114,6 +114,25 @@ impl CommonRoadVehicle {
 /// the algorithm harness in montge/openpilot 0450b81a (MIT). What that harness
 /// does not name (size, height of the centre of gravity, wheels, power limit) is
 /// this crate's choice.
+///
+/// # Steering torque
+///
+/// | preset | full torque | most | friction | damping | to full torque | understeer |
+/// |---|---|---|---|---|---|---|
+/// | | m/s^2 | m/s^2 | m/s^2 | m/s^2 per rad/s | s | rad s^2/m |
+/// | compact | 1.85 (1.4 to 2.3) | 1.6 | 0.30 (0.20 to 0.40) | 20 (15 to 25) | 1.15 (0.8 to 1.5) | 0.0020 |
+/// | sedan | 2.45 (1.7 to 3.2) | 2.0 | 0.31 (0.22 to 0.40) | 20 (15 to 25) | 1.2 (1.0 to 1.35) | 0.0024 |
+/// | SUV | 2.5 (1.9 to 3.1) | 1.9 | 0.32 (0.24 to 0.40) | 24 (18 to 30) | 1.25 (1.0 to 1.5) | 0.0028 |
+/// | truck | 1.85 (1.4 to 2.3) | 1.5 | 0.215 (0.10 to 0.33) | 27.5 (20 to 35) | 1.1 (0.5 to 1.7) | 0.0030 |
+/// | sports | 3.3 (2.7 to 3.9) | 2.4 | 0.275 (0.22 to 0.33) | 18 (15 to 20) | 1.05 (0.8 to 1.3) | 0.0018 |
+/// | Honda Civic 2022 | 2.5 | 1.2 | 0.375 | 20 | 0.33 | 0.0024 |
+///
+/// Full torque, most (held on the road, friction already off) and friction: LAT_ACCEL_FACTOR, MAX_LAT_ACCEL_MEASURED and FRICTION x
+/// LAT_ACCEL_FACTOR of 80 cars in commaai/opendbc 7343a66d, `torque_data`, by class. Seconds to full
+/// torque: its safety code, change per frame over the largest torque (Toyota 1.0, Hyundai 0.85 to 1.35, GM
+/// 0.9, Volkswagen 1.0 to 1.5, Chrysler and RAM 0.5 to 1.7, Honda 0.33); torque falls 1.7 times as fast as it
+/// grows, as Toyota's. Damping: one published steering gear gives 9 to 25 with trails of 0.08 to 0.03 m; the classes and the understeer are inferred from
+/// openpilot's gains over speed and are not measured. Where a range is given the middle is taken, 18 instead of 17.5 for sports.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
@@ -144,7 +163,6 @@ struct Row {
     stiffness_front: f64,
     stiffness_rear: f64,
     wheel_angle_max_deg: f64,
-    lateral_acceleration_max: f64,
     acceleration_max: f64,
     deceleration_max: f64,
     steer_delay_s: f64,
@@ -152,6 +170,21 @@ struct Row {
     length: f64,
     width: f64,
     cog_height: f64,
+    torque: Torque,
+}
+
+/// Torque falls this many times as fast as it grows: Toyota's 25 over 15 units per frame.
+const TORQUE_DOWN_OVER_UP: f64 = 5.0 / 3.0;
+
+/// The torque interface: m/s^2 but for the damping (per rad/s), the time to full torque (s)
+/// and the understeer gradient (rad s^2/m).
+struct Torque {
+    full: f64,
+    most: f64,
+    friction: f64,
+    damping: f64,
+    to_full_s: f64,
+    understeer: f64,
 }
 
 impl VehiclePreset {
@@ -167,20 +200,21 @@ impl VehiclePreset {
 
     #[rustfmt::skip]
     fn row(self) -> Row {
-        let row = |size: [f64; 3], car: [f64; 8], limits: [f64; 3], delays: [f64; 2]| Row {
+        let row = |size: [f64; 3], car: [f64; 8], limits: [f64; 2], delays: [f64; 2], torque: [f64; 6]| Row {
             length: size[0], width: size[1], cog_height: size[2],
             wheelbase: car[0], steer_ratio: car[1], mass: car[2], yaw_inertia: car[3], center_to_front: car[4],
             stiffness_front: car[5], stiffness_rear: car[6], wheel_angle_max_deg: car[7],
-            lateral_acceleration_max: limits[0], acceleration_max: limits[1], deceleration_max: limits[2],
+            acceleration_max: limits[0], deceleration_max: limits[1],
             steer_delay_s: delays[0], acceleration_delay_s: delays[1],
+            torque: Torque { full: torque[0], most: torque[1], friction: torque[2], damping: torque[3], to_full_s: torque[4], understeer: torque[5] },
         };
         match self {
-            Self::Sedan => row([4.7, 1.85, 0.55], [2.7, 15.0, 1500.0, 2500.0, 1.35, 2.0e5, 2.0e5, 540.0], [3.0, 2.0, 4.0], [0.1, 0.2]),
-            Self::Suv => row([4.9, 1.95, 0.70], [2.85, 16.0, 1900.0, 3500.0, 1.4, 1.8e5, 1.8e5, 540.0], [2.5, 1.8, 3.5], [0.12, 0.25]),
-            Self::Truck => row([5.9, 2.05, 0.80], [3.7, 18.0, 2500.0, 5000.0, 1.8, 1.6e5, 2.2e5, 540.0], [2.0, 1.5, 3.0], [0.15, 0.3]),
-            Self::Compact => row([4.1, 1.75, 0.53], [2.55, 14.0, 1200.0, 1800.0, 1.25, 1.8e5, 1.8e5, 540.0], [3.5, 2.5, 4.5], [0.08, 0.15]),
-            Self::Sports => row([4.4, 1.85, 0.46], [2.45, 12.0, 1300.0, 2000.0, 1.2, 2.2e5, 2.4e5, 450.0], [4.5, 3.0, 5.0], [0.05, 0.1]),
-            Self::HondaCivic => row([4.65, 1.80, 0.53], [2.7, 15.38, 1462.0, 2500.0, 1.08, 192_150.0, 202_500.0, 540.0], [3.0, 2.0, 4.0], [0.1, 0.2]),
+            Self::Sedan => row([4.7, 1.85, 0.55], [2.7, 15.0, 1500.0, 2500.0, 1.35, 2.0e5, 2.0e5, 540.0], [2.0, 4.0], [0.1, 0.2], [2.45, 2.0, 0.31, 20.0, 1.2, 0.0024]),
+            Self::Suv => row([4.9, 1.95, 0.70], [2.85, 16.0, 1900.0, 3500.0, 1.4, 1.8e5, 1.8e5, 540.0], [1.8, 3.5], [0.12, 0.25], [2.5, 1.9, 0.32, 24.0, 1.25, 0.0028]),
+            Self::Truck => row([5.9, 2.05, 0.80], [3.7, 18.0, 2500.0, 5000.0, 1.8, 1.6e5, 2.2e5, 540.0], [1.5, 3.0], [0.15, 0.3], [1.85, 1.5, 0.215, 27.5, 1.1, 0.0030]),
+            Self::Compact => row([4.1, 1.75, 0.53], [2.55, 14.0, 1200.0, 1800.0, 1.25, 1.8e5, 1.8e5, 540.0], [2.5, 4.5], [0.08, 0.15], [1.85, 1.6, 0.30, 20.0, 1.15, 0.0020]),
+            Self::Sports => row([4.4, 1.85, 0.46], [2.45, 12.0, 1300.0, 2000.0, 1.2, 2.2e5, 2.4e5, 450.0], [3.0, 5.0], [0.05, 0.1], [3.3, 2.4, 0.275, 18.0, 1.05, 0.0018]),
+            Self::HondaCivic => row([4.65, 1.80, 0.53], [2.7, 15.38, 1462.0, 2500.0, 1.08, 192_150.0, 202_500.0, 540.0], [2.0, 4.0], [0.1, 0.2], [2.5, 1.2, 0.375, 20.0, 0.33, 0.0024]),
         }
     }
 
@@ -228,8 +262,79 @@ impl VehiclePreset {
             acceleration_lag_s: 0.2,
             acceleration_max: row.acceleration_max,
             deceleration_max: row.deceleration_max,
-            lateral_acceleration_at_full_torque: row.lateral_acceleration_max,
-            torque_friction: 0.1,
+            lateral_acceleration_at_full_torque: row.torque.full,
+            torque_friction: row.torque.friction,
+            torque_lateral_acceleration_max: row.torque.most,
+            torque_damping: row.torque.damping,
+            torque_understeer: row.torque.understeer,
+            torque_up: 1.0 / row.torque.to_full_s,
+            torque_down: TORQUE_DOWN_OVER_UP / row.torque.to_full_s,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first number of a cell, and its range if one stands behind it.
+    fn figure(cell: &str) -> (f64, Option<[f64; 2]>) {
+        let number = |text: &str| text.trim().parse().expect("a number");
+        match cell.split_once('(') {
+            None => (number(cell), None),
+            Some((value, range)) => {
+                let (low, high) = range
+                    .trim_end_matches(')')
+                    .split_once(" to ")
+                    .expect("a range");
+                (number(value), Some([number(low), number(high)]))
+            }
+        }
+    }
+
+    #[test]
+    fn the_steering_torque_of_each_preset_is_that_of_the_documented_table() {
+        let rows = include_str!("presets.rs").lines().filter_map(|line| {
+            let cells = line
+                .strip_prefix("/// | ")?
+                .trim_end_matches(" |")
+                .split(" | ");
+            let cells: Vec<&str> = cells.collect();
+            (cells.len() == 7 && cells[1].starts_with(|c: char| c.is_ascii_digit()))
+                .then_some(cells)
+        });
+        let rows: Vec<Vec<&str>> = rows.collect();
+        let names = [
+            "sedan",
+            "SUV",
+            "truck",
+            "compact",
+            "sports",
+            "Honda Civic 2022",
+        ];
+        assert_eq!(rows.len(), names.len());
+        for (preset, name) in VehiclePreset::ALL.into_iter().zip(names) {
+            let row = rows.iter().find(|row| row[0] == name).expect("a row");
+            let got = preset.actuators();
+            let got = [
+                got.lateral_acceleration_at_full_torque,
+                got.torque_lateral_acceleration_max,
+                got.torque_friction,
+                got.torque_damping,
+                1.0 / got.torque_up,
+                got.torque_understeer,
+            ];
+            for (cell, got) in row[1..].iter().zip(got) {
+                let (documented, range) = figure(cell);
+                assert!((got - documented).abs() < 1e-12, "{name}: {got} for {cell}");
+                let Some([low, high]) = range else { continue };
+                // The middle, to the digits it is written with.
+                let middle = f64::midpoint(low, high);
+                assert!(
+                    (documented - middle).abs() <= 0.05 * middle,
+                    "{name}: {cell}"
+                );
+            }
         }
     }
 }

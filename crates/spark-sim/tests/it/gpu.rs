@@ -1,7 +1,10 @@
 //! Rollouts on the stand-in driver, which runs the kernels' sources on the CPU: the same bits as
 //! the CPU path, and every failure in its place.
 
+#![allow(unsafe_code, reason = "vouches for snippets of CUDA C")]
+
 use crate::device_cases::{self, on, on_cpu, outcomes, own_control, pid_and_long, scenarios};
+use spark_hal::config::DeviceChoice;
 use spark_mem::{Device, DeviceOptions};
 use spark_sim::SimError;
 use spark_sim::control::{CudaControl, DoNothing, cuda_only, named};
@@ -10,6 +13,7 @@ use spark_sim::scenario::{Fuzzer, Scenario};
 use spark_sim::vehicle::VehicleModel;
 use spark_testing::driver::{Build, Persona, Posed, StandInDriver};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 fn driver() -> &'static StandInDriver {
@@ -74,6 +78,11 @@ fn what_a_gpu_does_not_drive_runs_on_the_cpu_or_fails_by_name() {
     scenarios[3].vehicle.model = VehicleModel::Drift;
     scenarios[3].dt_s = 0.001;
     scenarios[4].dt_s = f64::NAN;
+    for scenario in &mut scenarios[5..8] {
+        scenario.actors.clear();
+    }
+    scenarios[5].environment.noise.offset.ar1_sd = 0.1;
+    scenarios[6].environment.noise.speed.rate_hz = Some(20.0);
     let n_plain = scenarios.iter().filter(|s| s.actors.is_empty()).count();
     with_gpu(Persona::Spark, |_, device| {
         let cpu = on_cpu().run(&scenarios, &pid_and_long());
@@ -86,7 +95,17 @@ fn what_a_gpu_does_not_drive_runs_on_the_cpu_or_fails_by_name() {
         for (result, scenario) in strict.results.iter().zip(&scenarios) {
             let refused = matches!(result.outcome, Err(ScenarioError::NotOnDevice { .. }));
             let invalid = matches!(result.outcome, Err(ScenarioError::Invalid(_)));
-            let plain = scenario.actors.is_empty() && scenario.vehicle.model != VehicleModel::Drift;
+            let noise = &scenario.environment.noise;
+            let simple = noise.offset.ar1_sd == 0.0 && noise.speed.rate_hz.is_none();
+            let driven = scenario.vehicle.model != VehicleModel::Drift && simple;
+            let plain = scenario.actors.is_empty() && driven;
+            if refused && !simple {
+                let said = format!("{}", result.outcome.as_ref().expect_err("refused"));
+                assert!(
+                    said.contains("AR(1)") && said.contains("frame rate"),
+                    "{said}"
+                );
+            }
             assert_eq!(refused, !plain && !invalid, "{result:?}");
         }
         // A controller without CUDA C, the other way round, and neither.
@@ -124,7 +143,9 @@ fn a_gpu_that_fails_is_named_or_replaced() {
     });
     with_gpu(Persona::Spark, |_, device| {
         let broken = "#error not today\nstruct Control {};";
-        let control = CudaControl::new(broken, Vec::new(), None, false).expect("some text");
+        // SAFETY: it does not compile.
+        let control = unsafe { CudaControl::new(broken, Vec::new(), None, false) };
+        let control = control.expect("some text");
         let factory = cuda_only("broken", control);
         let report = on(device, Some(true)).run(scenarios, &factory);
         for result in &report.results {
@@ -135,6 +156,36 @@ fn a_gpu_that_fails_is_named_or_replaced() {
             );
         }
     });
+}
+
+/// The environment is read once, so that another process of this test has it.
+#[test]
+fn a_gpu_that_the_environment_names_and_that_is_not_there_is_an_error() {
+    let named = Some(97);
+    if spark_hal::config().device == DeviceChoice::Cuda(named) {
+        let opened = Simulator::new(RunOptions::default()).map(|simulator| simulator.device());
+        assert!(matches!(opened, Err(SimError::NoGpu { .. })), "{opened:?}");
+        let on_the_cpu = RunOptions {
+            use_gpu: Some(false),
+            ..RunOptions::default()
+        };
+        assert!(
+            Simulator::new(on_the_cpu).is_ok(),
+            "the program's own word counts more"
+        );
+        return;
+    }
+    let own = "gpu::a_gpu_that_the_environment_names_and_that_is_not_there_is_an_error";
+    let child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", own])
+        .env("SPARK_DEVICE", "cuda:97")
+        .output()
+        .expect("a child process");
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        child.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -150,7 +201,8 @@ fn options_that_no_gpu_has_are_refused_with_it() {
     let refused = Simulator::on_device(RunOptions::default(), Device::host());
     assert!(matches!(refused, Err(SimError::NoGpu { .. })));
     for snippet in ["", "struct Other {};", "struct Control {}; \0"] {
-        let refused = CudaControl::new(snippet, Vec::new(), None, false);
+        // SAFETY: it is refused.
+        let refused = unsafe { CudaControl::new(snippet, Vec::new(), None, false) };
         assert!(
             matches!(refused, Err(SimError::Snippet { .. })),
             "{snippet:?}"

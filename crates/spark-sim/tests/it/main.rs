@@ -7,9 +7,14 @@
 
 #[cfg(feature = "cuda")]
 mod device_cases;
+mod gate;
 #[cfg(feature = "cuda")]
 mod gpu;
+mod grip;
+mod outside_forces;
 mod physics;
+mod return_to_path;
 mod scenario_truth;
+mod steering;
 mod support;
 mod vehicle_truth;

@@ -1,5 +1,7 @@
 //! Hand-written files: shifted lanes against the reference line's geometry, and what is refused.
 
+use std::f64::consts::{FRAC_PI_2, PI, TAU};
+
 use super::super::Road;
 use super::*;
 
@@ -151,6 +153,47 @@ fn what_lies_or_is_beyond_the_subset_is_refused_by_name() {
         roads[0].description(-3),
         Err(SimError::NoLane { .. })
     ));
+}
+
+#[test]
+fn a_road_that_turns_back_on_itself_is_refused() {
+    let straight = file(&[(10.0, 0.0, 0.0), (10.0, 0.0, 0.0)], "", LANES);
+    let second = "x=\"10\" y=\"0\" hdg=\"0\"";
+    assert!(straight.contains(second));
+    let with_heading =
+        |heading: f64| straight.replace(second, &format!("x=\"10\" y=\"0\" hdg=\"{heading}\""));
+    for heading in [PI, -PI, 3.0 * PI, PI - 0.005, FRAC_PI_2, 0.02, f64::MAX] {
+        let said = parse(&with_heading(heading)).map(drop);
+        assert!(
+            matches!(said, Err(Fault::Road { .. })),
+            "{heading}: {said:?}"
+        );
+    }
+    check_refused(&with_heading(PI), "3.1416 rad");
+    for heading in [0.0, 0.005, -0.005, TAU, -TAU, 2.0 * TAU - 0.005] {
+        assert!(parse(&with_heading(heading)).is_ok(), "{heading}");
+    }
+}
+
+#[test]
+fn lanes_of_one_section_have_ids_of_their_own() {
+    let plain = file(&[(10.0, 0.0, 0.0)], "", LANES);
+    check_refused(&plain.replace("id=\"-2\"", "id=\"-1\""), "the id -1");
+    check_refused(&plain.replace("id=\"-3\"", "id=\"-2\""), "the id -2");
+    check_refused(&plain.replace("id=\"1\"", "id=\"-1\""), "wrong side");
+    check_refused(&plain.replace("id=\"-1\"", "id=\"0\""), "wrong side");
+}
+
+#[test]
+fn the_smallest_lane_number_is_a_number() {
+    let plain = file(&[(10.0, 0.0, 0.0)], "", LANES);
+    let roads = parse(&plain.replace("id=\"-2\"", "id=\"-2147483648\"")).unwrap();
+    assert_eq!(roads[0].lanes.last().map(|lane| lane.id), Some(i32::MIN));
+    assert!(roads[0].description(i32::MIN).is_ok());
+    check_refused(
+        &plain.replace("id=\"1\"", "id=\"-2147483648\""),
+        "wrong side",
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A block's scenarios as the tables that kernels read; `kernels/rollout.cuh` says what is where.
 
 use super::super::block::{Block, lane_setup};
+use super::super::perception::bias;
 use crate::control::planner::PlannerConfig;
 use crate::control::{CudaControl, LaneSetup};
 use crate::profile::Profile;
@@ -8,6 +9,8 @@ use crate::vehicle::SteerInterface;
 
 /// State variables of the largest model.
 const N_STATES_MOST: usize = 9;
+/// Channels that can be noisy: those of the road and the car itself.
+const N_NOISY: usize = 7;
 
 /// Tables `[field][lane]` of a block.
 pub(super) struct Tables {
@@ -40,6 +43,7 @@ fn car(block: &Block<'_>, lane: usize, setup: &LaneSetup) -> Vec<f32> {
         motion.desired_curvature,
         motion.yaw_rate,
         motion.lateral_acceleration,
+        block.torque[lane],
     ]);
     fields
 }
@@ -61,8 +65,12 @@ impl Tables {
             let setup = lane_setup(scenario);
             put(&mut tables.cars, n, lane, &car(block, lane, &setup));
 
-            let noise = scenario.environment.noise.values();
-            let exact = [scenario.dt_s, noise[0], noise[1], noise[2], noise[3]];
+            let noise = scenario.environment.noise.channels();
+            let (mut exact, mut noisy) = (vec![scenario.dt_s], 0);
+            for (channel, (_, own)) in noise.iter().enumerate().take(N_NOISY) {
+                exact.extend([bias(own, channel, scenario.seed), own.white_sd]);
+                noisy |= u32::from(!own.is_none()) << channel;
+            }
             put(&mut tables.exact, n, lane, &exact);
 
             let delays = [block.steer_delay.steps(lane), block.accel_delay.steps(lane)];
@@ -91,12 +99,7 @@ impl Tables {
             ];
             whole.extend(first_lines);
             whole.extend(n_lines);
-            let is_noisy = noise.iter().any(|&x| x > 0.0);
-            whole.extend([
-                u32::from(is_noisy),
-                scenario.seed as u32,
-                (scenario.seed >> 32) as u32,
-            ]);
+            whole.extend([noisy, scenario.seed as u32, (scenario.seed >> 32) as u32]);
             put(&mut tables.whole, n, lane, &whole);
         }
         Some(tables)
@@ -138,7 +141,6 @@ fn put<T: Copy + Default>(table: &mut Vec<T>, n: usize, lane: usize, fields: &[T
 
 /// Planner and controller, in the order of `sim::Setting`.
 pub(super) fn settings(planner: &PlannerConfig, control: &CudaControl) -> Vec<f32> {
-    let w = planner.path_frequency;
     let interface = match control.steer.unwrap_or(SteerInterface::Curvature) {
         SteerInterface::Angle => 0.0,
         SteerInterface::Torque => 1.0,
@@ -146,8 +148,10 @@ pub(super) fn settings(planner: &PlannerConfig, control: &CudaControl) -> Vec<f3
     };
     let flag = |on: bool| if on { 1.0 } else { 0.0 };
     let mut settings = vec![
-        (w * w) as f32,
-        (2.0 * planner.path_damping * w) as f32,
+        planner.path_frequency as f32,
+        (1.0 / planner.path_length) as f32,
+        (2.0 * planner.path_damping) as f32,
+        planner.approach_angle as f32,
         planner.preview_s as f32,
         interface,
         flag(control.steer.is_some()),

@@ -10,8 +10,8 @@
 //! results have the same bits. The tests say so on a stand-in driver that runs the same
 //! sources on the CPU; `kernels/rollout.cuh` describes them.
 //!
-//! Not here: scenarios with other road users, the drift model, recordings of drives,
-//! deadlines and update times.
+//! Not here: scenarios with other road users, the drift model, noise other than bias and white noise
+//! at every step, recordings of drives, deadlines and update times.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
@@ -22,6 +22,7 @@ use super::block::{Block, BlockOptions, LaneOutcome, Prepared};
 use super::outcome::ScenarioError;
 use crate::control::CudaControl;
 use crate::metric::{Extreme, Totals};
+use crate::scenario::ChannelNoise;
 use lanes::{Tables, settings};
 use spark_mem::{
     Buffer, Device, Element, KernelSource, LaunchShape, MemError, Read, Stream, Write,
@@ -29,7 +30,7 @@ use spark_mem::{
 
 pub use source::rollout_source;
 
-const N_SUMS: usize = 18;
+const N_SUMS: usize = 19;
 const N_EXTREMES: usize = 6;
 /// As the kernels' launch bounds say.
 const THREADS_PER_BLOCK: u32 = 128;
@@ -72,23 +73,36 @@ impl Gpu {
         Self { device }
     }
 
-    /// The GPU that the environment asks for, or why there is none.
-    pub(super) fn open() -> Result<Self, String> {
+    /// The GPU that can be used here, if one can, or why the one that the environment asks for
+    /// cannot be had.
+    pub(super) fn open() -> Result<Option<Self>, String> {
         let device = Device::open().map_err(|error| error.to_string())?;
-        match device.info().kind {
-            spark_mem::DeviceKind::Cuda(_) => Ok(Self { device }),
-            _ => Err("no GPU can be used here".to_owned()),
-        }
+        let is_gpu = matches!(device.info().kind, spark_mem::DeviceKind::Cuda(_));
+        Ok(is_gpu.then_some(Self { device }))
     }
 
     pub(super) fn name(&self) -> &str {
         &self.device.info().name
     }
 
-    /// Whether this scenario can be driven here.
-    pub(super) fn takes(lane: &Prepared<'_>) -> bool {
+    /// Why this scenario cannot be driven here, if it cannot.
+    pub(super) fn refusal(lane: &Prepared<'_>) -> Option<&'static str> {
         let vehicle = &lane.scenario.vehicle;
-        lane.scenario.actors.is_empty() && source::has_kernel(vehicle.model, vehicle.integrator)
+        if !lane.scenario.actors.is_empty() {
+            return Some("the GPU does not drive scenarios with other road users");
+        }
+        if !source::has_kernel(vehicle.model, vehicle.integrator) {
+            return Some("the GPU does not drive this vehicle model");
+        }
+        // Channels of a car ahead are not looked at: there is none.
+        let mut channels = lane.scenario.environment.noise.channels().into_iter();
+        let is_plain = |noise: &ChannelNoise| noise.frames().are_steps() && noise.ar1_sd == 0.0;
+        if !channels.all(|(name, noise)| name.starts_with("lead_") || is_plain(noise)) {
+            return Some(
+                "the GPU's sensors have bias and white noise at every step, not AR(1) noise, a frame rate, latency or dropouts",
+            );
+        }
+        None
     }
 
     /// Drives scenarios of one model and rule.
@@ -148,11 +162,14 @@ impl Gpu {
             count(n)?,
             count(tables.n_rows)?,
         );
-        // SAFETY: tables and results have the fields of `rollout.cuh` for `n` lanes, the ring
+        // SAFETY: `Arguments` are the parameters of every rollout's entry, which `source` writes.
+        // Tables and results have the fields of `rollout.cuh` for `n` lanes, the ring
         // `n_rows` rows, and the kernel leaves other lanes alone. Places in `pieces` and
         // `lines` lie inside: they were counted when those were filled, the last piece of a
-        // road is infinitely long and the last line of a profile has no successor. A snippet
-        // is trusted with what it is given, as its documentation says.
+        // road is infinitely long and the last line of a profile has no successor. A controller
+        // reads and writes its own arguments only: those built in by their sources, with the
+        // parameters that `CudaControl`'s own constructors give them, and a snippet because
+        // whoever called `CudaControl::new` promised it for these parameters; fields are private.
         unsafe { kernel.launch(&stream, shape, arguments) }?;
 
         let mut all_totals = vec![0.0; totals.len()];

@@ -1,13 +1,13 @@
-//! Files of users: regular ones only, because pipes and devices may never end, and of a size
-//! that makes sense.
+//! Files of users: read if they are regular and of a size that makes sense, written whole or not at
+//! all.
 
 use crate::SimError;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read};
+use std::io::{Error, Read};
 use std::path::Path;
 
-fn failed(path: &Path, source: Error) -> SimError {
-    SimError::Io {
+fn failed(path: &Path) -> impl Fn(Error) -> SimError {
+    move |source| SimError::Io {
         path: path.to_owned(),
         source,
     }
@@ -19,14 +19,7 @@ fn failed(path: &Path, source: Error) -> SimError {
 ///
 /// [`SimError::Io`] if it cannot be opened or is no regular file.
 pub(crate) fn open(path: &Path) -> Result<(File, u64), SimError> {
-    // Asked before opening: to open a pipe is to wait for somebody who writes.
-    let metadata = std::fs::metadata(path).map_err(|e| failed(path, e))?;
-    if !metadata.is_file() {
-        let reason = Error::new(ErrorKind::InvalidInput, "it is not a regular file");
-        return Err(failed(path, reason));
-    }
-    let file = File::open(path).map_err(|e| failed(path, e))?;
-    Ok((file, metadata.len()))
+    spark_files::open(path).map_err(failed(path))
 }
 
 /// Reads a text of at most `most` bytes.
@@ -44,9 +37,17 @@ pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, SimError> {
         });
     }
     let mut text = String::new();
-    file.read_to_string(&mut text)
-        .map_err(|e| failed(path, e))?;
+    file.read_to_string(&mut text).map_err(failed(path))?;
     Ok(text)
+}
+
+/// Writes a file whole or not at all.
+///
+/// # Errors
+///
+/// [`SimError::Io`] with the path.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), SimError> {
+    spark_files::write(path, bytes).map_err(failed(path))
 }
 
 #[cfg(all(test, unix))]
