@@ -17,6 +17,7 @@
 use std::fs;
 use std::process::Command;
 
+use crate::ci::LeftOut;
 use crate::command::{self, cargo};
 use crate::error::Error;
 use crate::workspace::Workspace;
@@ -32,60 +33,44 @@ const WITH_EVERYTHING: &str = "max";
 /// One without products of 16 bits: the first 64-bit Arm architecture.
 const WITHOUT_EXTENSIONS: &str = "cortex-a72";
 
-/// What is tested: a processor, and arguments of `cargo test`. Peaks are left out: they would be
-/// the emulator's.
-const TESTS: [(&str, &[&str]); 5] = [
-    (WITH_EVERYTHING, &["-p", "spark-quant", "--tests"]),
+/// Unit tests of spark-model: its kernels, and every operator once. Peaks are left out: they
+/// would be the emulator's.
+pub(crate) const MODEL_KERNELS: &[&str] = &[
+    "cpu::",
+    "every_operator_agrees",
+    "convolutions",
+    "expanding_products",
+    "attention_of_any_shape",
+    "weights_that_are_halves",
+    "--skip",
+    "cpu::peak",
+];
+
+/// Integration tests of every kind of product of 16 bits.
+const MODEL_PRODUCTS: &[&str] = &["sixteen_bit_products", "fp16_weights_give_the_bits"];
+
+/// What is tested: a processor, arguments of `cargo test`, and those of the test programs.
+const TESTS: [(&str, &[&str], &[&str]); 5] = [
+    (WITH_EVERYTHING, &["-p", "spark-quant", "--tests"], &[]),
     (
         WITH_EVERYTHING,
-        &[
-            "-p",
-            "spark-model",
-            "--lib",
-            "--",
-            "cpu::",
-            "--skip",
-            "cpu::peak",
-        ],
+        &["-p", "spark-model", "--lib"],
+        MODEL_KERNELS,
     ),
     (
         WITH_EVERYTHING,
-        &[
-            "-p",
-            "spark-model",
-            "--test",
-            "it",
-            "--",
-            "every_operator_agrees",
-            "convolutions",
-            "expanding_products",
-            "sixteen_bit_products",
-            "attention_of_any_shape",
-            "fp16_weights_give_the_bits",
-            "weights_that_are_halves",
-        ],
+        &["-p", "spark-model", "--test", "it"],
+        MODEL_PRODUCTS,
     ),
     (
         WITHOUT_EXTENSIONS,
-        &[
-            "-p",
-            "spark-model",
-            "--lib",
-            "--",
-            "cpu::narrow",
-            "cpu::gemm",
-        ],
+        &["-p", "spark-model", "--lib"],
+        &["cpu::narrow", "cpu::gemm"],
     ),
     (
         WITHOUT_EXTENSIONS,
-        &[
-            "-p",
-            "spark-model",
-            "--test",
-            "it",
-            "--",
-            "sixteen_bit_products",
-        ],
+        &["-p", "spark-model", "--test", "it"],
+        &["sixteen_bit_products"],
     ),
 ];
 
@@ -96,8 +81,20 @@ const CASES: &str = "4";
 /// asks for a library of that name all the same.
 const EMPTY_ARCHIVE: &[u8] = b"!<arch>\n";
 
+/// Runs the tests, or tells what this machine lacks for them.
+///
+/// # Errors
+///
+/// As [`run`], but for what is missing.
+pub(crate) fn run_if_possible(workspace: &Workspace) -> Result<LeftOut, Error> {
+    match missing() {
+        Some(what) => Ok(vec![what]),
+        None => run(workspace).map(|()| LeftOut::new()),
+    }
+}
+
 /// What this machine lacks, as the command that brings it; nothing if the tests can run.
-pub(crate) fn missing() -> Option<String> {
+fn missing() -> Option<String> {
     if emulator().is_none() {
         return Some("no qemu-aarch64: apt-get install qemu-user-static".to_owned());
     }
@@ -133,12 +130,12 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
         .and_then(|()| fs::write(&stub, EMPTY_ARCHIVE))
         .map_err(Error::io("write", &stub))?;
     let emulator = emulator().unwrap_or(EMULATORS[0]);
-    for (processor, arguments) in TESTS {
+    for (processor, arguments, tests) in TESTS {
         let runner = format!("{emulator} -cpu {processor}");
         let mut test = cargo(&["test", "--target", TARGET]);
         test.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
         test.args(["--config", "profile.test.debug=0"]);
-        test.args(arguments);
+        test.args(arguments).arg("--").args(tests);
         test.env("PROPTEST_CASES", CASES);
         test.env("SPARK_EMULATED_CPU", processor);
         test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");

@@ -15,13 +15,18 @@ cargo xtask <command>
                         run all benchmarks and write a record under benches/records;
                         --filter and --quick make a partial record, which git ignores
   ci [--skip STEP]…     every check, in order: fmt, clippy, test, doc, tidy, cuda, kernels,
-                        sanitize, aarch64, test-release, example
+                        onnx-suite, sanitize, fuzz, aarch64, test-release, example; with CI set,
+                        what the machine cannot run is an error
   kernels               every .cu file for four architectures: spills, registers, shared
                         memory, claimed instructions; NVIDIA's compiler comes from PyPI
+  onnx-suite            the ONNX project's own tests and random models run by onnxruntime,
+                        against the listed outcomes; both come from PyPI
   gpu [--target TRIPLE]…
                         target/gpu/<triple>.tar.gz: tests and benchmarks for a machine
                         with a GPU and without cargo
-  sanitize              spark-mem's tests under the address and thread sanitisers
+  sanitize              memory, kernels and threads under the address and thread sanitisers
+  fuzz [--only NAME] [--seconds N]
+                        every fuzz target, or one, for 60 s each, guided by coverage
   aarch64               tests of Arm's vector code under qemu, which has to be installed
   tidy [--write]        layer edges, headers, generated pages and the other rules of
                         xtask/src/tidy; --write brings generated pages up to date
@@ -50,6 +55,13 @@ impl Args {
             ))),
             _ => Ok(Some(first)),
         }
+    }
+
+    /// Whether help is asked for among what is left.
+    pub(crate) fn wants_help(&self) -> bool {
+        self.words
+            .iter()
+            .any(|word| word == "--help" || word == "-h")
     }
 
     /// Whether `name` is given; takes it out.
@@ -120,5 +132,7 @@ mod tests {
     fn a_flag_is_no_command() {
         assert!(args(&["--quick"]).subcommand().is_err());
         assert_eq!(args(&["--help"]).subcommand().unwrap(), None);
+        assert!(args(&["--quick", "--help"]).wants_help());
+        assert!(!args(&["--quick"]).wants_help());
     }
 }

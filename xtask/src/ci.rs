@@ -8,15 +8,22 @@
 //! tidy          what compilers cannot check
 //! cuda          the CUDA path on the stand-in driver
 //! kernels       every kernel through NVIDIA's compiler; needs PyPI the first time
-//! sanitize      spark-mem under address and thread sanitisers
-//! aarch64       tests of Arm's vector code under qemu; left out, and said so, without it
+//! onnx-suite    the ONNX project's tests, every one with its listed outcome; needs PyPI too
+//! sanitize      memory, kernels and threads under address and thread sanitisers
+//! fuzz          every fuzz target builds and runs for a second
+//! aarch64       tests of Arm's vector code under qemu
 //! test-release  the suite again as users build it: optimised, without debug assertions;
 //!               with every feature
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
 //! ```
 //!
-//! `test-release` and `example` share one release build, which keeps a cold run short.
+//! `test-release` and `example` share the release build of what other people wrote; crates of this
+//! workspace are built for each, because the example has the default features only.
+//!
+//! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
+//! For a person that part is left out, and the summary says so. With `CI` set it fails the step:
+//! a check that nobody sees is no check.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -25,63 +32,89 @@ use crate::aarch64;
 use crate::bench::supercombo::{self, Effort};
 use crate::command::{self, cargo};
 use crate::error::Error;
+use crate::fuzz;
 use crate::kernels;
+use crate::onnx_suite;
 use crate::sanitize;
 use crate::tidy;
 use crate::workspace::Workspace;
 
-/// The one step that a machine may be unable to run.
-const AARCH64: &str = "aarch64";
+/// Parts of a step that this machine cannot run, each with what it lacks.
+pub(crate) type LeftOut = Vec<String>;
+
+enum Run {
+    /// All of it, on every machine.
+    Whole(fn(&Workspace) -> Result<(), Error>),
+    /// What this machine can run.
+    Possible(fn(&Workspace) -> Result<LeftOut, Error>),
+}
+
+impl Run {
+    fn run(&self, workspace: &Workspace) -> Result<LeftOut, Error> {
+        match self {
+            Self::Whole(run) => run(workspace).map(|()| LeftOut::new()),
+            Self::Possible(run) => run(workspace),
+        }
+    }
+}
 
 struct Step {
     name: &'static str,
-    run: fn(&Workspace) -> Result<(), Error>,
+    run: Run,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 13] = [
     Step {
         name: "fmt",
-        run: fmt,
+        run: Run::Whole(fmt),
     },
     Step {
         name: "clippy",
-        run: clippy,
+        run: Run::Whole(clippy),
     },
     Step {
         name: "test",
-        run: test,
+        run: Run::Whole(test),
     },
     Step {
         name: "doc",
-        run: doc,
+        run: Run::Whole(doc),
     },
     Step {
         name: "tidy",
-        run: |workspace| tidy::run(workspace, false),
+        run: Run::Whole(|workspace| tidy::run(workspace, false)),
     },
     Step {
         name: "cuda",
-        run: cuda,
+        run: Run::Whole(cuda),
     },
     Step {
         name: "kernels",
-        run: kernels::run,
+        run: Run::Whole(kernels::run),
+    },
+    Step {
+        name: "onnx-suite",
+        run: Run::Whole(onnx_suite::run),
     },
     Step {
         name: "sanitize",
-        run: sanitize::run,
+        run: Run::Possible(sanitize::run),
     },
     Step {
-        name: AARCH64,
-        run: aarch64::run,
+        name: "fuzz",
+        run: Run::Possible(fuzz::run_if_possible),
+    },
+    Step {
+        name: "aarch64",
+        run: Run::Possible(aarch64::run_if_possible),
     },
     Step {
         name: "test-release",
-        run: test_release,
+        run: Run::Whole(test_release),
     },
     Step {
         name: "example",
-        run: example,
+        run: Run::Possible(example),
     },
 ];
 
@@ -105,6 +138,7 @@ pub(crate) fn run(workspace: &Workspace, skipped: &[String]) -> Result<(), Error
             names.join(", ")
         )));
     }
+    let is_automatic = std::env::var_os("CI").is_some();
     let mut summary = Summary::default();
     for step in &STEPS {
         if skipped.iter().any(|name| name == step.name) {
@@ -112,17 +146,9 @@ pub(crate) fn run(workspace: &Workspace, skipped: &[String]) -> Result<(), Error
             continue;
         }
         println!("== {}", step.name);
-        if step.name == AARCH64
-            && let Some(what) = aarch64::missing()
-        {
-            println!("left out: {what}");
-            let line = format!("{:12}  left out: {what}", step.name);
-            summary.lines.push(line);
-            continue;
-        }
         let started = Instant::now();
-        let result = (step.run)(workspace);
-        summary.add(step.name, started.elapsed(), result.is_ok());
+        let result = judged(step.run.run(workspace), is_automatic);
+        summary.add(step.name, started.elapsed(), &result);
         if let Err(cause) = result {
             println!("{}", summary.text());
             return Err(Error::Step {
@@ -135,6 +161,14 @@ pub(crate) fn run(workspace: &Workspace, skipped: &[String]) -> Result<(), Error
     Ok(())
 }
 
+/// What was left out is an error where nobody looks at the summary.
+fn judged(result: Result<LeftOut, Error>, is_automatic: bool) -> Result<LeftOut, Error> {
+    match result {
+        Ok(left_out) if is_automatic && !left_out.is_empty() => Err(Error::LeftOut(left_out)),
+        result => result,
+    }
+}
+
 /// What is printed at the end.
 #[derive(Default)]
 struct Summary {
@@ -143,8 +177,12 @@ struct Summary {
 }
 
 impl Summary {
-    fn add(&mut self, name: &str, duration: Duration, is_ok: bool) {
-        let outcome = if is_ok { "ok" } else { "FAILED" };
+    fn add(&mut self, name: &str, duration: Duration, result: &Result<LeftOut, Error>) {
+        let outcome = match result {
+            Ok(left_out) if left_out.is_empty() => "ok".to_owned(),
+            Ok(left_out) => format!("ok, left out: {}", left_out.join("; ")),
+            Err(_) => "FAILED".to_owned(),
+        };
         self.lines.push(format!(
             "{name:12}  {:7.1} s  {outcome}",
             duration.as_secs_f64()
@@ -185,17 +223,22 @@ fn test(workspace: &Workspace) -> Result<(), Error> {
     command::test(workspace, &[])
 }
 
-/// The default features leave the CUDA path and candle out; debug assertions are on here.
+/// The default features leave the CUDA path and candle out; debug assertions are on here. One
+/// command, so that what the packages share is compiled once.
 fn cuda(workspace: &Workspace) -> Result<(), Error> {
+    let mut test = cargo(&["test"]);
     for (package, features) in [
-        ("spark-mem", "cuda,candle"),
-        ("spark-quant", "cuda"),
-        ("spark-sim", "cuda,model"),
+        ("spark-mem", ["cuda", "candle"].as_slice()),
+        ("spark-quant", &["cuda"]),
+        ("spark-sim", &["cuda", "model"]),
     ] {
-        let mut test = cargo(&["test", "-p", package, "--features", features]);
-        let counts = command::run_tests(test.current_dir(&workspace.root))?;
-        println!("{package}: {counts}");
+        test.args(["-p", package]);
+        for feature in features {
+            test.args(["--features", &format!("{package}/{feature}")]);
+        }
     }
+    let counts = command::run_tests(test.current_dir(&workspace.root))?;
+    println!("{counts}");
     Ok(())
 }
 
@@ -207,26 +250,26 @@ fn doc(workspace: &Workspace) -> Result<(), Error> {
     )
 }
 
-/// The release profile turns debug assertions and overflow checks off. Doc tests are left
-/// out: each is a program of its own, and `test` has run them.
+/// The release profile turns debug assertions and overflow checks off. Tests start the examples,
+/// which `cargo test --examples` would build as tests of their own. Doc tests are left out: each
+/// is a program of its own, and `test` has run them.
 fn test_release(workspace: &Workspace) -> Result<(), Error> {
-    let mut test = cargo(&[
-        "test",
-        "--release",
-        "--workspace",
-        "--all-features",
-        "--tests",
-    ]);
+    let everything = ["--release", "--workspace", "--all-features"];
+    let mut build = cargo(&["build", "--examples"]);
+    command::run(build.args(everything).current_dir(&workspace.root))?;
+    let mut test = cargo(&["test", "--tests"]);
+    test.args(everything);
     let counts = command::run_tests(test.current_dir(&workspace.root))?;
     println!("{counts}");
     Ok(())
 }
 
-fn example(workspace: &Workspace) -> Result<(), Error> {
+fn example(workspace: &Workspace) -> Result<LeftOut, Error> {
     supercombo::zoo(workspace, FEW, None)?;
     let Some(data) = std::env::var_os("SPARK_TEST_DATA") else {
-        println!("SPARK_TEST_DATA is not set: the real models are left out");
-        return Ok(());
+        return Ok(vec![
+            "the real models: SPARK_TEST_DATA is not set".to_owned(),
+        ]);
     };
     for real in supercombo::real_models(Path::new(&data))? {
         let model = real
@@ -247,7 +290,7 @@ fn example(workspace: &Workspace) -> Result<(), Error> {
             }
         }
     }
-    Ok(())
+    Ok(LeftOut::new())
 }
 
 /// Largest error relative to the output's largest value: f32 arithmetic, or fp16 weights.
@@ -262,14 +305,32 @@ mod tests {
     #[test]
     fn the_summary_names_what_failed() {
         let mut summary = Summary::default();
-        summary.add("fmt", Duration::from_millis(1500), true);
-        summary.add("clippy", Duration::from_secs(2), false);
+        summary.add("fmt", Duration::from_millis(1500), &Ok(LeftOut::new()));
+        let failed = Err(Error::Usage("no".to_owned()));
+        summary.add("clippy", Duration::from_secs(2), &failed);
         let text = summary.text();
         assert!(text.contains("fmt               1.5 s  ok"), "{text}");
         assert!(
             text.contains("FAILED") && text.ends_with("total             3.5 s"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_a_machine_lacks_fails_the_automatic_check_and_is_said_to_a_person() {
+        let lacking = || Ok(vec!["threads: no rust-src".to_owned()]);
+        let Err(Error::LeftOut(what)) = judged(lacking(), true) else {
+            panic!("a step that was not run passes");
+        };
+        assert_eq!(what, ["threads: no rust-src"]);
+        let mut summary = Summary::default();
+        summary.add("sanitize", Duration::ZERO, &judged(lacking(), false));
+        let text = summary.text();
+        assert!(
+            text.contains("ok, left out: threads: no rust-src"),
+            "{text}"
+        );
+        assert!(judged(Ok(LeftOut::new()), true).is_ok());
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) enum Error {
     Tidy { n_findings: usize },
     /// Kernels break the rules of `cargo xtask kernels`; each finding was printed.
     Kernels { n_findings: usize },
+    /// Parts of a step that this machine cannot run, where nothing may be left out.
+    LeftOut(Vec<String>),
     /// A step of `cargo xtask ci` failed.
     Step {
         name: &'static str,
@@ -48,6 +50,14 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// Exit code of a run that ends with it: 2 for a command line that was not understood.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            _ => 1,
+        }
+    }
+
     /// For `map_err` on a file operation.
     pub(crate) fn io(
         action: &'static str,
@@ -88,6 +98,7 @@ impl fmt::Display for Error {
             Self::Shape { what, field } => write!(f, "{what} lacks a usable `{field}`"),
             Self::Tidy { n_findings } => write!(f, "tidy: {n_findings} finding(s)"),
             Self::Kernels { n_findings } => write!(f, "kernels: {n_findings} finding(s)"),
+            Self::LeftOut(what) => write!(f, "not run on this machine: {}", what.join("; ")),
             Self::Step { name, cause } => write!(f, "step `{name}`: {cause}"),
             Self::Golden {
                 model,

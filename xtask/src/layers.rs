@@ -1,9 +1,9 @@
 //! Which crate may use which: imports point down only.
 //!
 //! ```text
-//! hal <- mem <- quant <- model <- { dora, sim } <- cli, facade
+//! files <- hal <- mem <- quant <- model <- { dora, sim } <- cli, facade
 //!                        data  <- { dora, sim }
-//! testing   reachable as a dev-dependency only
+//! testing, program   reachable as a dev-dependency only: by tests, by examples
 //! ```
 //!
 //! The table also names crates that are planned and do not exist; a row costs nothing and
@@ -11,14 +11,19 @@
 
 /// A crate and every crate of the workspace that its code may use.
 pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
-    ("spark-hal", &[]),
-    ("spark-mem", &["spark-hal"]),
-    ("spark-quant", &["spark-hal", "spark-mem"]),
-    ("spark-model", &["spark-hal", "spark-mem", "spark-quant"]),
-    ("spark-data", &["spark-hal"]),
+    ("spark-files", &[]),
+    ("spark-hal", &["spark-files"]),
+    ("spark-mem", &["spark-files", "spark-hal"]),
+    ("spark-quant", &["spark-files", "spark-hal", "spark-mem"]),
+    (
+        "spark-model",
+        &["spark-files", "spark-hal", "spark-mem", "spark-quant"],
+    ),
+    ("spark-data", &["spark-files", "spark-hal"]),
     (
         "spark-dora",
         &[
+            "spark-files",
             "spark-hal",
             "spark-mem",
             "spark-quant",
@@ -29,6 +34,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     (
         "spark-sim",
         &[
+            "spark-files",
             "spark-hal",
             "spark-mem",
             "spark-quant",
@@ -39,13 +45,15 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("spark-cli", EVERY_LIBRARY),
     ("spark", EVERY_LIBRARY),
     ("spark-testing", &["spark-hal"]),
+    ("spark-program", &["spark-files", "spark-hal"]),
     ("xtask", &[]),
 ];
 
-/// Usable from tests of every crate, and from nothing else.
-pub(crate) const DEV_ONLY: &str = "spark-testing";
+/// Usable from tests and examples of every crate, and from nothing that is published.
+pub(crate) const DEV_ONLY: [&str; 2] = ["spark-testing", "spark-program"];
 
 const EVERY_LIBRARY: &[&str] = &[
+    "spark-files",
     "spark-hal",
     "spark-mem",
     "spark-quant",

@@ -5,14 +5,15 @@
 //!                 ├─> ci              every check, timed, stops at the first failure
 //!                 ├─> tidy            what compilers cannot check
 //!                 ├─> kernels         every .cu file through NVIDIA's compiler
+//!                 ├─> onnx-suite      the ONNX project's own tests
 //!                 ├─> gpu             a bundle of tests and benches for a GPU machine
 //!                 ├─> aarch64         Arm's vector code, under an emulator
 //!                 ├─> sanitize        memory and threads watched while tests run
+//!                 ├─> fuzz            parsers on hostile files, guided by coverage
 //!                 └─> bench           run, record, compare, plot
 //! ```
 //!
-//! It depends on `serde_json` alone, so that it compiles in seconds, and it never
-//! depends on the crates it checks.
+//! It depends on little, so that it compiles in seconds, and never on the crates it checks.
 
 #![allow(
     clippy::print_stdout,
@@ -25,25 +26,36 @@ mod bench;
 mod ci;
 mod command;
 mod error;
+mod fuzz;
 mod gpu;
 mod kernels;
 mod layers;
+mod onnx_suite;
 mod sanitize;
 mod tidy;
 mod workspace;
 
+use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use args::{Args, HELP};
 use error::Error;
 use workspace::Workspace;
 
 fn main() -> ExitCode {
-    match run(std::env::args().skip(1).collect()) {
+    // A closed pipe ends the process; without this it would be a panic of `println`.
+    let always = Arc::new(AtomicBool::new(true));
+    let _ = signal_hook::flag::register_conditional_default(signal_hook::consts::SIGPIPE, always);
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    match run(words.collect()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+            // On a full disk nobody can be told; the exit code says it.
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::from(error.exit_code())
         }
     }
 }
@@ -51,6 +63,8 @@ fn main() -> ExitCode {
 fn run(words: Vec<String>) -> Result<(), Error> {
     let mut args = Args::new(words);
     let command = args.subcommand()?;
+    // `test` hands its words on, `--help` among them.
+    let command = command.filter(|command| command == "test" || !args.wants_help());
     match command.as_deref() {
         None | Some("help") => {
             println!("{HELP}");
@@ -75,6 +89,10 @@ fn run(words: Vec<String>) -> Result<(), Error> {
             args.finish()?;
             tidy::run(&Workspace::load()?, write)
         }
+        Some("onnx-suite") => {
+            args.finish()?;
+            onnx_suite::run(&Workspace::load()?)
+        }
         Some("kernels") => {
             args.finish()?;
             kernels::run(&Workspace::load()?)
@@ -93,7 +111,21 @@ fn run(words: Vec<String>) -> Result<(), Error> {
         }
         Some("sanitize") => {
             args.finish()?;
-            sanitize::run(&Workspace::load()?)
+            for what in sanitize::run(&Workspace::load()?)? {
+                println!("left out: {what}");
+            }
+            Ok(())
+        }
+        Some("fuzz") => {
+            let only = args.value("--only")?;
+            let seconds = match args.value("--seconds")? {
+                None => fuzz::SECONDS,
+                Some(text) => text.parse().map_err(|_| {
+                    Error::Usage(format!("`--seconds {text}`: a whole number is needed"))
+                })?,
+            };
+            args.finish()?;
+            fuzz::run(&Workspace::load()?, seconds, only.as_deref())
         }
         Some("bench") => {
             let options = bench::Options {

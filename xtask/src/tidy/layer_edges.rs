@@ -21,12 +21,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         };
         for dependency in &package.dependencies {
             let name = dependency.name.as_str();
-            let is_test_helper = dependency.is_dev && name == DEV_ONLY;
+            let is_test_helper = dependency.is_dev && DEV_ONLY.contains(&name);
             if !is_member(name) || is_test_helper || allowed.contains(&name) {
                 continue;
             }
-            let message = if name == DEV_ONLY {
-                format!("`{DEV_ONLY}` may only be a dev-dependency")
+            let message = if DEV_ONLY.contains(&name) {
+                format!("`{name}` may only be a dev-dependency")
             } else {
                 format!("`{}` must not use `{name}`", package.name)
             };
