@@ -6,23 +6,38 @@
 //! `--model FILE.onnx` or `--models-dir DIR` it runs real ones. All the work is in
 //! `spark_model::bench`.
 
-use std::path::PathBuf;
+use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
 use spark::hal::config::DeviceChoice;
 use spark::model::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
+use spark::model::onnx;
 use spark::model::precision::{Activations, Bf16Products, Fp16Products};
-use spark::model::zoo;
+use spark::model::zoo::ZooModel;
+use spark_program::{
+    Devices, Manners, Usage, count, number, output, place, postponed, printable, tell,
+};
 
 /// Synthetic pictures driven for the page: three seconds.
 const PICTURES: usize = 60;
+/// More runs than these tell nothing new.
+const MOST_RUNS: u64 = 10_000_000;
+/// More threads than any machine of this kind has.
+const MOST_THREADS: u64 = 1024;
 
 /// Measure driving models: latency, memory and accuracy. Without a model, the built-in
 /// openpilot-shaped networks with random weights are measured.
 #[derive(Parser)]
-#[command(name = "bench_supercombo")]
+#[command(
+    name = "bench_supercombo",
+    after_help = "Examples:\n  \
+        bench_supercombo                                     the built-in networks\n  \
+        bench_supercombo --model driving_vision.onnx --runs 200\n  \
+        bench_supercombo --models-dir openpilot/selfdrive/modeld/models\n  \
+        bench_supercombo --precision all --html report.html  formats compared"
+)]
 struct Arguments {
     /// ONNX file to measure; may be repeated
     #[arg(long, value_name = "FILE")]
@@ -30,11 +45,12 @@ struct Arguments {
     /// Folder with driving_vision, driving_policy, dmonitoring_model or supercombo (.onnx)
     #[arg(long, value_name = "DIR")]
     models_dir: Option<PathBuf>,
-    /// Number formats: fp32, fp16, bf16, fp8, fp4, joined by commas, or all; fp32 by default
+    /// Number formats: fp32, fp16, bf16, fp8, fp4, joined by commas, or all; what
+    /// OPENPILOT_DGX_PRECISION says by default, or else fp32
     #[arg(long, value_name = "LIST")]
     precision: Option<PrecisionList>,
     /// Also a mix of formats per layer with at least this signal-to-error ratio at the outputs
-    #[arg(long, value_name = "DB")]
+    #[arg(long, value_name = "DB", value_parser = number(0.001, 1000.0))]
     mix: Option<f64>,
     /// Leave activations of fp8 and fp4 products as they are; they are quantised by default
     #[arg(long)]
@@ -64,13 +80,13 @@ struct Arguments {
     #[arg(long, value_parser = spark::model::parse_device)]
     device: Option<DeviceChoice>,
     /// Timed runs per model
-    #[arg(long, default_value_t = 100, value_name = "N")]
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = count(1, MOST_RUNS))]
     runs: usize,
     /// Runs before them that are not timed
-    #[arg(long, default_value_t = 20, value_name = "N")]
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = count(0, MOST_RUNS))]
     warmup: usize,
     /// Threads; as many as pay off by default
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count(1, MOST_THREADS))]
     threads: Option<usize>,
     /// Inputs by name; made up from the seed by default
     #[arg(long, value_name = "FILE.safetensors")]
@@ -87,55 +103,94 @@ struct Arguments {
     /// Seed of random weights and inputs
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// Write the built-in networks as ONNX files and stop
-    #[arg(long, value_name = "DIR")]
+    /// Write the built-in networks as ONNX files and stop; only --seed goes with it
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "model", "models_dir", "precision", "mix", "exact_activations", "bf16", "fp16", "explain",
+        "profile", "trace", "html", "device", "runs", "warmup", "threads", "inputs", "dump_outputs",
+        "compare", "json",
+    ])]
     write_zoo: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {}", bench::with_causes(error.as_ref()));
-            let code = error
-                .downcast_ref::<BenchError>()
-                .map_or(1, BenchError::exit_code);
-            ExitCode::from(code)
-        }
-    }
+    let manners = Manners {
+        devices: Devices::AsOpened,
+        ..Manners::default()
+    };
+    spark_program::run_with(manners, run)
 }
 
 #[expect(clippy::print_stdout, reason = "the report is this program's output")]
-fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    if let Some(dir) = &arguments.write_zoo {
-        for path in zoo::write_all(dir, arguments.seed)? {
-            println!("wrote {} (random weights)", path.display());
-        }
-        return Ok(ExitCode::SUCCESS);
+fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    if let Some(folder) = &arguments.write_zoo {
+        return write_zoo(folder, arguments.seed);
     }
+    let inputs = [&arguments.inputs, &arguments.compare];
+    let inputs = arguments.model.iter().chain(inputs.into_iter().flatten());
+    let outputs = [
+        &arguments.json,
+        &arguments.html,
+        &arguments.trace,
+        &arguments.dump_outputs,
+    ];
+    let outputs = outputs.into_iter().flatten().map(PathBuf::as_path);
+    output::keep_apart(inputs.map(PathBuf::as_path), outputs)?;
     let (json, html) = (arguments.json.clone(), arguments.html.clone());
-    let style = ProgressStyle::with_template("{msg:32} {wide_bar} {pos}/{len} {eta}")?;
-    let bar = ProgressBar::no_length().with_style(style);
-    let report = bench::run(&arguments.into_options(), &mut |progress: Progress<'_>| {
+    // Asked before the measurements, not after them.
+    let files = [&json, &html, &arguments.trace, &arguments.dump_outputs];
+    for file in files.into_iter().flatten() {
+        place::file(file)?;
+    }
+    let bar = spark_program::progress(None);
+    let measured = bench::measure(&arguments.into_options(), &mut |progress: Progress<'_>| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
         bar.set_message(progress.label.to_owned());
     });
     bar.finish_and_clear();
-    let report = report?;
-    println!("{}", bench::table::render(&report));
-    if let Some(path) = &json {
-        bench::write_json(&report, path)?;
+    let measured = measured.map_err(|error| -> Box<dyn Error> {
+        match error {
+            BenchError::Usage { .. } => Usage(error.to_string()).into(),
+            error => error.into(),
+        }
+    })?;
+    let mut report = postponed(|| measured.write());
+    // Files before the table: whoever reads only its first lines closes the pipe. A file that cannot be
+    // written keeps no figure back, and one of no figures takes no other's place.
+    if !report.runs.is_empty() {
+        let json = json.map(|path| postponed(|| bench::write_json(&report, &path)));
+        let html = html.map(|path| postponed(|| bench::html::write(&report, &path)));
+        let unwritten = [json, html].into_iter().flatten().filter_map(Result::err);
+        let unwritten: Vec<String> = unwritten.map(|error| error.to_string()).collect();
+        report.unwritten.extend(unwritten);
     }
-    if let Some(path) = &html {
-        bench::html::write(&report, path)?;
+    println!("{}", printable(&bench::table::render(&report)));
+    let missing = report.missing();
+    for sentence in &missing {
+        tell(format_args!("error: {}", printable(sentence)));
     }
-    let is_sound = !report.runs.is_empty() && !report.has_non_finite_results();
+    let is_sound =
+        missing.is_empty() && !report.runs.is_empty() && !report.has_non_finite_results();
     Ok(if is_sound {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+#[expect(clippy::print_stdout, reason = "says what was written")]
+fn write_zoo(folder: &Path, seed: u64) -> Result<ExitCode, Box<dyn Error>> {
+    output::folder(folder)?;
+    let path = |model: ZooModel| folder.join(format!("{}.onnx", model.name()));
+    for model in ZooModel::ALL {
+        let graph = model.build(seed);
+        postponed(|| onnx::save(&graph, &path(model)))?;
+    }
+    // Files before words, which nobody may read.
+    for model in ZooModel::ALL {
+        println!("wrote {} (random weights)", path(model).display());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Arguments {

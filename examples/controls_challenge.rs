@@ -1,18 +1,40 @@
 //! The controls challenge: its PID controller on its segments, through its network or a stand-in.
 //!
-//! Run: `cargo run --release --example controls_challenge -- [MODEL.onnx] [SEGMENT.csv ...]`
+//! Run: `cargo run --release --example controls_challenge -- [MODEL.onnx] [SEGMENT.csv | FOLDER ...]`
 //!
 //! Without segments, drives synthetic ones. Without a network, cars follow with a first-order
-//! lag; costs of that stand-in say nothing about the challenge's leaderboard.
+//! lag; costs of that stand-in say nothing about the challenge's leaderboard. A segment is seeded
+//! as the challenge seeds it, from `data/` and the file's name, wherever the file lies. A file
+//! that cannot be driven is reported and left out; the program then ends with 1.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
 use spark::model::RunOptions;
 use spark::sim::learned::{
-    CONTEXT, Challenge, ChallengePid, LearnedDynamics, ModelDynamics, N_BINS, STATE_SIZE, Segment,
-    SegmentRow, decode, read_segment,
+    CONTEXT, Challenge, ChallengeCost, ChallengePid, LearnedDynamics, ModelDynamics, N_BINS,
+    STATE_SIZE, Segment, SegmentRow, decode, read_segment,
 };
-use std::path::Path;
+use spark_program::{Usage, about, tell, with_causes};
+
+/// Drive segments of the controls challenge with its PID controller, and say what that costs
+#[derive(Parser)]
+#[command(
+    name = "controls_challenge",
+    after_help = "Examples:\n  \
+        controls_challenge                             synthetic segments, a stand-in for the car\n  \
+        controls_challenge tinyphysics.onnx data       every .csv of a folder\n  \
+        controls_challenge tinyphysics.onnx data/00000.csv"
+)]
+struct Arguments {
+    /// The challenge's network, segments as CSV, and folders of them
+    #[arg(value_name = "MODEL.onnx | SEGMENT.csv | FOLDER")]
+    files: Vec<PathBuf>,
+}
 
 /// Lateral acceleration that follows twice the steering within a quarter of a second.
 struct Lag;
@@ -55,27 +77,34 @@ fn synthetic(number: usize) -> Segment {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (networks, files): (Vec<String>, Vec<String>) = std::env::args()
-        .skip(1)
-        .partition(|file| file.ends_with(".onnx"));
-    let mut model: Box<dyn LearnedDynamics> = match networks.first() {
-        Some(file) => Box::new(ModelDynamics::load(Path::new(file), &RunOptions::new())?),
-        None => Box::new(Lag),
+fn main() -> ExitCode {
+    spark_program::run(|arguments: Arguments| drive(arguments.files))
+}
+
+fn drive(files: Vec<PathBuf>) -> Result<ExitCode, Box<dyn Error>> {
+    let (networks, files): (Vec<PathBuf>, Vec<PathBuf>) = files
+        .into_iter()
+        .partition(|file| file.extension().is_some_and(|ending| ending == "onnx"));
+    let mut model: Box<dyn LearnedDynamics> = match &networks[..] {
+        [] => Box::new(Lag),
+        [file] => Box::new(ModelDynamics::load(file, &RunOptions::new()).map_err(about(file))?),
+        _ => return Err(Usage("more than one network".to_owned()).into()),
     };
-    let segments = if files.is_empty() {
-        (0..100).map(synthetic).collect()
+    let (segments, n_bad) = if files.is_empty() {
+        ((0..100).map(synthetic).collect(), 0)
     } else {
-        let read = files.iter().map(|file| read_segment(Path::new(file), file));
-        read.collect::<Result<Vec<Segment>, _>>()?
+        read(&csv_files(&files)?)
     };
+    if segments.is_empty() {
+        return Err("no segment is left to drive".into());
+    }
     // Several seeds: a controller may not profit from knowing one.
     for offset in [0, 1, 2] {
         let rollouts = Challenge::new(model.as_mut())
             .with_seed_offset(offset)
             .run(&segments, ChallengePid::default)?;
         let n = rollouts.len() as f64;
-        let mean = |pick: fn(&spark::sim::learned::ChallengeCost) -> f64| {
+        let mean = |pick: fn(&ChallengeCost) -> f64| {
             rollouts.iter().map(|r| pick(&r.cost)).sum::<f64>() / n
         };
         println!(
@@ -86,5 +115,57 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             mean(|c| c.total)
         );
     }
-    Ok(())
+    if n_bad > 0 {
+        return Err(
+            format!("{n_bad} files could not be driven and are not in these figures").into(),
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The files, and of folders every file that ends in `.csv`, in the order of their names.
+fn csv_files(given: &[PathBuf]) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut files = Vec::new();
+    for path in given {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let mut inside = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(about(path))? {
+            let file = entry.map_err(about(path))?.path();
+            if file.extension().is_some_and(|ending| ending == "csv") {
+                inside.push(file);
+            }
+        }
+        if inside.is_empty() {
+            return Err(format!("`{}` holds no file that ends in .csv", path.display()).into());
+        }
+        inside.sort();
+        files.extend(inside);
+    }
+    Ok(files)
+}
+
+/// The segments that can be driven, and how many cannot; each of those is reported.
+fn read(files: &[PathBuf]) -> (Vec<Segment>, usize) {
+    let mut segments = Vec::new();
+    for file in files {
+        let segment = read_segment(file, &seed_name(file)).and_then(|segment| {
+            segment.check()?;
+            Ok(segment)
+        });
+        match segment {
+            Ok(segment) => segments.push(segment),
+            Err(error) => tell(format_args!("error: {}", with_causes(&about(file)(error)))),
+        }
+    }
+    let n_bad = files.len() - segments.len();
+    (segments, n_bad)
+}
+
+/// What the challenge takes the seed from: the path as its evaluation gives it, `data/00000.csv`.
+fn seed_name(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default();
+    format!("data/{}", name.to_string_lossy())
 }

@@ -5,15 +5,44 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
+use std::process::ExitCode;
+
+use clap::Parser;
 use spark::hal::cpu::format_cpu_list;
 use spark::hal::memory::{BudgetPolicy, Purpose};
 use spark::hal::{Memory, Root, machine};
+use spark_program::Manners;
 
-fn main() {
-    if std::env::args().any(|argument| argument == "--record") {
-        print!("{}", spark::hal::record(&Root::host()));
-        return;
-    }
+/// Say which machine this is, by what evidence, and what it has for models
+#[derive(Parser)]
+#[command(
+    name = "detect",
+    after_help = "Examples:\n  \
+        detect\n  \
+        detect --record > machine.txt"
+)]
+struct Arguments {
+    /// Write down the files that detection reads, for a report or a test; no serial numbers
+    #[arg(long)]
+    record: bool,
+}
+
+fn main() -> ExitCode {
+    let manners = Manners {
+        keeps_promise_of_cuda: false,
+        ..Manners::default()
+    };
+    spark_program::run_with(manners, |arguments: Arguments| {
+        if arguments.record {
+            print!("{}", spark::hal::record(&Root::host()));
+        } else {
+            describe();
+        }
+        Ok(())
+    })
+}
+
+fn describe() {
     let machine = machine();
     println!("{}", machine.summary());
     for seen in &machine.platform.evidence {

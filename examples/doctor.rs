@@ -7,25 +7,48 @@
 
 use std::process::ExitCode;
 
+use clap::Parser;
 use spark::hal::doctor::{Severity, examine};
+use spark_program::Manners;
+
+/// Exit code for options that it does not know: 1 and 2 say what was found.
+const WRONG_USAGE: u8 = 64;
+
+/// Say what is wrong with this machine for GPU work, and how to mend it
+#[derive(Parser)]
+#[command(
+    name = "doctor",
+    after_help = "Examples:\n  \
+        doctor\n  \
+        doctor --json > findings.json\n  \
+        doctor --strict > /dev/null || echo something is wrong"
+)]
+struct Arguments {
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+    /// End with 1 after a warning and with 2 after an error
+    #[arg(long)]
+    strict: bool,
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let is_known = |argument: &&String| ["--json", "--strict"].contains(&argument.as_str());
-    if let Some(unknown) = arguments.iter().find(|argument| !is_known(argument)) {
-        eprintln!("`{unknown}` is neither --json nor --strict");
-        return ExitCode::from(64);
-    }
-    let report = examine();
-    if has("--json") {
-        println!("{}", report.to_json());
-    } else {
-        print!("{}", report.to_text());
-    }
-    match report.worst() {
-        Some(Severity::Warning) if has("--strict") => ExitCode::from(1),
-        Some(Severity::Error) if has("--strict") => ExitCode::from(2),
-        _ => ExitCode::SUCCESS,
-    }
+    let manners = Manners {
+        wrong_usage: WRONG_USAGE,
+        keeps_promise_of_cuda: false,
+        ..Manners::default()
+    };
+    spark_program::run_with(manners, |arguments: Arguments| {
+        let report = examine();
+        if arguments.json {
+            println!("{}", report.to_json());
+        } else {
+            print!("{}", report.to_text());
+        }
+        Ok(match report.worst() {
+            Some(Severity::Warning) if arguments.strict => ExitCode::from(1),
+            Some(Severity::Error) if arguments.strict => ExitCode::from(2),
+            _ => ExitCode::SUCCESS,
+        })
+    })
 }

@@ -5,6 +5,8 @@
 
 #![allow(clippy::print_stdout, reason = "an example says what it does")]
 
+use std::process::ExitCode;
+
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW, conv2d, linear};
 use candle_nn::{Conv2d, Conv2dConfig, Linear, Module, VarBuilder, VarMap};
@@ -44,7 +46,20 @@ fn loss(net: &impl Module, mirrored: bool) -> Result<Tensor> {
     (net.forward(&picture)? - target)?.sqr()?.mean_all()
 }
 
-fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+/// Train a small network, adapt it by DoRA to a changed task, merge and save the adapter
+#[derive(clap::Parser)]
+#[command(
+    name = "embed_dora",
+    after_help = "Example:\n  \
+        embed_dora"
+)]
+struct Arguments {}
+
+fn main() -> ExitCode {
+    spark_program::run(|_: Arguments| train_and_adapt())
+}
+
+fn train_and_adapt() -> std::result::Result<(), Box<dyn std::error::Error>> {
     // Their network and their training.
     let weights = VarMap::new();
     let vb = VarBuilder::from_varmap(&weights, DType::F32, &Device::Cpu);
@@ -115,7 +130,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         apart.relative
     );
     let folder = std::env::temp_dir().join("embed_dora_adapter");
-    adapter.save(&folder)?;
+    spark_program::postponed(|| adapter.save(&folder))?;
     println!("saved as PEFT reads it: {}", folder.display());
     if last < 0.01 {
         Ok(())

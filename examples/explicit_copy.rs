@@ -10,17 +10,39 @@
 #[path = "kernels/wave.rs"]
 mod wave;
 
-use spark::mem::{Device, DeviceOptions, MemError};
+use std::error::Error;
+use std::process::ExitCode;
 
-fn main() -> Result<(), MemError> {
+use spark::mem::{Device, DeviceKind, DeviceOptions};
+use spark_program::{Devices, Manners};
+
+/// Copy between the host and a device with memory of its own, and count the copies
+#[derive(clap::Parser)]
+#[command(
+    name = "explicit_copy",
+    after_help = "Example:\n  \
+        explicit_copy"
+)]
+struct Arguments {}
+
+fn main() -> ExitCode {
+    let manners = Manners {
+        devices: Devices::AsOpened,
+        ..Manners::default()
+    };
+    spark_program::run_with(manners, |_: Arguments| copy())
+}
+
+fn copy() -> Result<(), Box<dyn Error>> {
     let options = DeviceOptions {
         use_unified_memory: false,
         ..DeviceOptions::default()
     };
-    let device = Device::cuda(0, options).unwrap_or_else(|why| {
-        println!("emulated      {why}");
-        Device::emulated(1 << 30)
-    });
+    let mut device = Device::open_with(options)?;
+    if device.info().kind == DeviceKind::Host {
+        println!("emulated      a card, as no GPU is used here (DEBUG=1 says why)");
+        device = Device::emulated(1 << 30);
+    }
     let report = wave::run(&device)?;
     println!("device        {}", device.info().name);
     println!("memory        {:?}", device.shared_kind());

@@ -1,57 +1,120 @@
 //! Watch the GPUs for a while: live lines, then a summary.
 //!
 //! Run: `cargo run --example gpu_monitor`, or with seconds and a form:
-//! `cargo run --example gpu_monitor -- 10 csv` (or `json`).
+//! `cargo run --example gpu_monitor -- 10 csv` (or `json`). Every sample is written when it is
+//! taken, to a pipe and to a file too; Ctrl-C ends the watch, and the summary follows.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use spark::hal::monitor::{Monitor, MonitorOptions, Sample, Sampler};
+use clap::{Parser, ValueEnum};
+use spark::hal::monitor::{Recording, Sample, Sampler};
+use spark_program::{Manners, about, postponed, tell};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let seconds = arguments.next().unwrap_or_else(|| "3".to_owned());
-    let seconds: u64 = seconds
-        .parse()
-        .map_err(|_| format!("`{seconds}` is no number of seconds"))?;
-    let form = arguments.next().unwrap_or_default();
-    if !["", "csv", "json"].contains(&form.as_str()) {
-        return Err(format!("`{form}` is neither csv nor json").into());
-    }
+/// Watch the GPUs: utilisation, clocks, temperature, power and memory
+#[derive(Parser)]
+#[command(
+    name = "gpu_monitor",
+    after_help = "Examples:\n  \
+        gpu_monitor\n  \
+        gpu_monitor 10 csv > samples.csv\n  \
+        gpu_monitor 3600 json --output samples.jsonl --interval-ms 100"
+)]
+struct Arguments {
+    /// How long
+    #[arg(default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    seconds: u64,
+    /// Lines for people with a summary at the end, or one row or object per sample
+    #[arg(value_enum, default_value_t = Form::Text)]
+    form: Form,
+    /// Time between two looks
+    #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    interval_ms: u64,
+    /// Write samples here and not to stdout
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
 
-    let options = MonitorOptions {
-        interval: Duration::from_millis(500),
-        ..Default::default()
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Form {
+    Text,
+    Csv,
+    Json,
+}
+
+/// The summary is of the newest samples, this many or up to twice as many.
+const KEPT: usize = 36_000;
+
+fn main() -> ExitCode {
+    let manners = Manners {
+        keeps_promise_of_cuda: false,
+        ..Manners::default()
     };
-    let sampler = match Sampler::open(&options.gpus) {
+    spark_program::run_with(manners, |arguments: Arguments| watch(&arguments))
+}
+
+fn watch(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let mut sampler = match Sampler::open(&[]) {
         Ok(sampler) => sampler,
+        Err(why) if arguments.output.is_some() => {
+            return Err(
+                format!("there is no GPU to watch here, and no sample to write: {why}").into(),
+            );
+        }
         Err(why) => {
-            println!("There is no GPU to watch here: {why}.");
-            return Ok(());
+            tell(format_args!("There is no GPU to watch here: {why}."));
+            return Ok(ExitCode::SUCCESS);
         }
     };
-    let is_live = form.is_empty();
-    let monitor = Monitor::start_with(sampler, &options, move |sample| {
-        if is_live {
-            println!("{}", line(sample));
-        }
-    })?;
-    std::thread::sleep(Duration::from_secs(seconds));
-    let recording = monitor.stop();
-
-    match form.as_str() {
-        "csv" => print!("{}", recording.to_csv()),
-        "json" => print!("{}", recording.to_json_lines()),
-        _ => {
-            let gpus: BTreeSet<u32> = recording.samples.iter().map(|sample| sample.gpu).collect();
-            for gpu in gpus {
-                print!("GPU {gpu} in short:\n{}", recording.summary(gpu));
+    let mut out: Box<dyn Write> = match &arguments.output {
+        Some(path) => Box::new(File::create(path).map_err(about(path))?),
+        None => Box::new(io::stdout()),
+    };
+    let place = arguments.output.clone().unwrap_or_else(|| "stdout".into());
+    if arguments.form == Form::Csv {
+        writeln!(out, "{}", Sample::CSV_HEADER).map_err(about(&place))?;
+    }
+    let interval = Duration::from_millis(arguments.interval_ms);
+    let end = Instant::now() + Duration::from_secs(arguments.seconds);
+    let mut recording = Recording::default();
+    let mut exit_code = None;
+    while exit_code.is_none() && Instant::now() < end {
+        let next = Instant::now() + interval;
+        // Whole lines, in one write each; nothing of this program holds them back.
+        let samples = postponed(|| -> io::Result<Vec<Sample>> {
+            let samples = sampler.look();
+            for sample in &samples {
+                let mut line = match arguments.form {
+                    Form::Text => line(sample),
+                    Form::Csv => sample.to_csv_row(),
+                    Form::Json => sample.to_json(),
+                };
+                line.push('\n');
+                out.write_all(line.as_bytes())?;
+            }
+            out.flush()?;
+            Ok(samples)
+        });
+        let samples = samples.map_err(about(&place))?;
+        if arguments.form == Form::Text {
+            recording.samples.extend(samples);
+            if recording.samples.len() > 2 * KEPT {
+                recording.samples.drain(..KEPT);
             }
         }
+        exit_code = spark_program::sleep(next.min(end).saturating_duration_since(Instant::now()));
     }
-    Ok(())
+    let gpus: BTreeSet<u32> = recording.samples.iter().map(|sample| sample.gpu).collect();
+    for gpu in gpus {
+        print!("GPU {gpu} in short:\n{}", recording.summary(gpu));
+    }
+    Ok(exit_code.map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
 fn line(sample: &Sample) -> String {

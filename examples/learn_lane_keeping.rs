@@ -8,6 +8,8 @@
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
+use std::process::ExitCode;
+
 use spark::sim::env::{LaneKeepingConfig, LaneKeepingEnv, StepBuffers, VectorEnv};
 use spark::sim::random::Philox;
 
@@ -44,7 +46,20 @@ fn score(
     Ok(total / f64::from(n_steps) / shape.n_worlds as f64)
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// Learn to keep a lane from scratch, by an evolution strategy over a linear policy
+#[derive(clap::Parser)]
+#[command(
+    name = "learn_lane_keeping",
+    after_help = "Example:\n  \
+        learn_lane_keeping"
+)]
+struct Arguments {}
+
+fn main() -> ExitCode {
+    spark_program::run(|_: Arguments| learn())
+}
+
+fn learn() -> Result<(), Box<dyn std::error::Error>> {
     let mut env = LaneKeepingEnv::new(LaneKeepingConfig::default())?;
     let mut weights: Weights = [0.0; 8];
     const HELD_OUT: u64 = 1_000_000;

@@ -6,10 +6,28 @@
 
 use spark::sim::env::{HighwayEnv, HighwayEnvConfig, StepBuffers, VectorEnv};
 use spark::sim::random::Philox;
+use std::process::ExitCode;
 use std::time::Instant;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let n_steps: u64 = std::env::args().nth(1).map_or(Ok(2000), |n| n.parse())?;
+/// Drive many agents per world at random on highways, and count
+#[derive(clap::Parser)]
+#[command(
+    name = "marl_random",
+    after_help = "Examples:\n  \
+        marl_random\n  \
+        marl_random 500"
+)]
+struct Arguments {
+    /// Steps of every world
+    #[arg(default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    n_steps: u64,
+}
+
+fn main() -> ExitCode {
+    spark_program::run(|arguments: Arguments| drive(arguments.n_steps))
+}
+
+fn drive(n_steps: u64) -> Result<(), Box<dyn std::error::Error>> {
     let mut env = HighwayEnv::new(HighwayEnvConfig::default())?;
     let shape = env.shape();
     let mut buffers = StepBuffers::new(shape);

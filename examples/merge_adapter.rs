@@ -1,72 +1,130 @@
 //! Merges an adapter in PEFT's files into the weights of its network.
 //!
 //! Run: `cargo run --release --features dora --example merge_adapter -- BASE.safetensors ADAPTER_FOLDER
-//! MERGED.safetensors`. Weights of two axes are taken as linear layers, of four as convolutions (merging does
-//! not depend on stride or padding); tensors without an adapter are copied. `-- --exchange FOLDER` instead
+//! MERGED.safetensors`. Weights of two axes are taken as linear layers, or as embeddings where the adapter's
+//! tensors are an embedding's; of three and four axes as convolutions (merging does not depend on stride or
+//! padding). Tensors without an adapter are copied. `-- --exchange FOLDER` instead
 //! writes a made-up network with an adapter for `benches/rivals/peft/exchange.py`, which loads it in PEFT.
 
 #![allow(clippy::print_stdout, reason = "an example says what it does")]
 
 use std::collections::HashMap;
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use candle_core::{DType, Device, Tensor, safetensors};
-use candle_nn::{Conv2d, Conv2dConfig, Linear, Module};
+use candle_core::{DType, Device, Tensor};
+use candle_nn::{Conv1d, Conv2d, Conv2dConfig, Embedding, Linear, Module};
+use clap::Parser;
 use spark::dora::{Adapter, DoraConfig, Init, Offered};
+use spark_program::{about, input, output, place, postponed};
 
 type Tensors = HashMap<String, Tensor>;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["--exchange", folder] => exchange(Path::new(folder)),
-        [base, adapter, merged] => merge(Path::new(base), Path::new(adapter), Path::new(merged)),
-        _ => Err("give BASE.safetensors ADAPTER_FOLDER MERGED.safetensors".into()),
-    }
+/// Merge an adapter in PEFT's files into the weights of its network
+#[derive(Parser)]
+#[command(
+    name = "merge_adapter",
+    after_help = "Examples:\n  \
+        merge_adapter base.safetensors adapter merged.safetensors\n  \
+        merge_adapter --exchange folder"
+)]
+struct Arguments {
+    /// Weights of the network
+    #[arg(value_name = "BASE.safetensors", required_unless_present = "exchange")]
+    base: Option<PathBuf>,
+    /// Folder with adapter_config.json and adapter_model.safetensors
+    #[arg(value_name = "ADAPTER_FOLDER", required_unless_present = "exchange")]
+    adapter: Option<PathBuf>,
+    /// Where the merged weights go
+    #[arg(
+        value_name = "MERGED.safetensors",
+        required_unless_present = "exchange"
+    )]
+    merged: Option<PathBuf>,
+    /// Write a made-up network with an adapter for PEFT to load, instead of merging
+    #[arg(long, value_name = "FOLDER", conflicts_with = "base")]
+    exchange: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    spark_program::run(|arguments: Arguments| {
+        match (
+            &arguments.base,
+            &arguments.adapter,
+            &arguments.merged,
+            &arguments.exchange,
+        ) {
+            (Some(base), Some(adapter), Some(merged), _) => merge(base, adapter, merged),
+            (.., Some(folder)) => exchange(folder),
+            _ => unreachable!("clap asks for the three or for the one"),
+        }
+    })
 }
 
 fn merge(base: &Path, folder: &Path, merged: &Path) -> Result<(), Box<dyn Error>> {
-    let mut tensors = safetensors::load(base, &Device::Cpu)?;
+    let of_adapter = ["adapter_model.safetensors", "adapter_config.json"];
+    let of_adapter = of_adapter.map(|name| folder.join(name));
+    let inputs = of_adapter.iter().map(PathBuf::as_path).chain([base]);
+    output::keep_apart(inputs, [merged])?;
+    place::file(merged)?;
+    let mut tensors = candle_core::safetensors::load_buffer(&input::read(base)?, &Device::Cpu)
+        .map_err(about(base))?;
     let mut adapter = Adapter::open(folder, DType::F32, &Device::Cpu)?;
     let mut names: Vec<String> = tensors.keys().cloned().collect();
     names.sort();
+    let mut lines = Vec::new();
     for name in names {
         let Some(module) = name.strip_suffix(".weight") else {
             continue;
         };
         let weight = tensors[&name].clone();
-        let result = match weight.rank() {
-            2 => match adapter.linear(module, &Linear::new(weight, None))? {
-                Offered::Adapted(layer) => layer
-                    .merge()
-                    .map(|m| (m.layer.weight().clone(), m.report))?,
-                Offered::Plain(_) => continue,
-            },
-            4 => {
-                let conv = Conv2d::new(weight, None, Conv2dConfig::default());
-                match adapter.conv2d(module, &conv)? {
-                    Offered::Adapted(layer) => layer
-                        .merge()
-                        .map(|m| (m.layer.weight().clone(), m.report))?,
-                    Offered::Plain(_) => continue,
+        // The layer of this kind with this weight, offered and merged; `None` if it stays as it is.
+        macro_rules! merged {
+            ($offer:ident, $layer:expr, $weight:ident) => {
+                match adapter.$offer(module, &$layer)? {
+                    Offered::Adapted(layer) => {
+                        let merged = layer.merge()?;
+                        Some((merged.layer.$weight().clone(), merged.report))
+                    }
+                    Offered::Plain(_) => None,
                 }
+            };
+        }
+        let result = match weight.rank() {
+            2 if adapter.is_embedding(module) => {
+                let width = weight.dim(1)?;
+                merged!(embedding, Embedding::new(weight, width), embeddings)
             }
-            _ => continue,
+            2 => merged!(linear, Linear::new(weight, None), weight),
+            3 => merged!(
+                conv1d,
+                Conv1d::new(weight, None, Default::default()),
+                weight
+            ),
+            4 => merged!(
+                conv2d,
+                Conv2d::new(weight, None, Default::default()),
+                weight
+            ),
+            _ => None,
         };
-        let (weight, report) = result;
-        println!(
+        let Some((weight, report)) = result else {
+            continue;
+        };
+        lines.push(format!(
             "{module}: changed by {:.2} %, rounding at most {:.1e}",
             100.0 * report.relative_change,
             report.max_rounding
-        );
+        ));
         tensors.insert(name, weight);
     }
     adapter.finish()?;
+    output::write(merged, safetensors::serialize(&tensors, None)?)?;
+    // The file before the words, which nobody may read.
+    lines.iter().for_each(|line| println!("{line}"));
     println!("{}", adapter.size());
-    let beside = merged.with_extension("safetensors.new");
-    safetensors::save(&tensors, &beside)?;
-    Ok(std::fs::rename(beside, merged)?)
+    Ok(())
 }
 
 /// A network of random weights under a random adapter, with an input and its output.
@@ -108,9 +166,10 @@ fn exchange(folder: &Path) -> Result<(), Box<dyn Error>> {
     let x = random(&[2, 3, 8, 10])?;
     let hidden = conv.forward(&x)?.relu()?.flatten_from(1)?;
     let y = out.forward(&head.forward(&hidden)?.relu()?)?.detach();
-    adapter.save(folder)?;
+    postponed(|| adapter.save(folder))?;
     tensors.extend([("x".to_owned(), x), ("y".to_owned(), y)]);
-    safetensors::save(&tensors, folder.join("exchange.safetensors"))?;
+    let path = folder.join("exchange.safetensors");
+    output::write(&path, safetensors::serialize(&tensors, None)?)?;
     println!("wrote {}", folder.display());
     Ok(())
 }

@@ -4,45 +4,59 @@
 //!
 //! Reads f32, f16 or bf16 weights (without a file: a built-in network with random weights), tries the
 //! candidate formats on each, prints a table, and writes a checkpoint that vLLM, TensorRT-LLM or this
-//! workspace can read. `--format auto` mixes formats under `--bits`. Nothing of it needs a GPU.
+//! workspace can read. `--format auto` mixes formats under `--bits`. Nothing of it needs a GPU. Which
+//! tensors are weights is for `quantize_weights/weights.rs` to say.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
-use spark::model::graph::{Graph, Op};
-use spark::model::{onnx, zoo};
+use spark::quant::analysis::plan::Pick;
 use spark::quant::analysis::{
-    Budget, Candidate, Kept, NamedWeight, PrecisionPlan, Sensitivity, plot,
+    Budget, Candidate, Kept, Layer, NamedWeight, ParetoPoint, PrecisionPlan, Sensitivity, plot,
 };
-use spark::quant::checkpoint::{Checkpoint, Entry, Layout};
-use spark::quant::{Cpu, Quantizer, Recipe};
+use spark::quant::checkpoint::Layout;
+use spark::quant::{Cpu, QuantError, Quantizer, Recipe};
+use spark_program::{Usage, number, output, place, postponed, printable};
+
+use weights::Found;
+
+#[path = "quantize_weights/weights.rs"]
+mod weights;
+
+/// Bits per weight of `--format auto` where `--bits` does not say.
+const DEFAULT_BITS: f64 = 5.0;
 
 /// Quantize the weights of a network and say what it costs
 #[derive(Parser)]
-#[command(name = "quantize_weights")]
+#[command(
+    name = "quantize_weights",
+    after_help = "Examples:\n  \
+        quantize_weights                          a built-in network, random weights\n  \
+        quantize_weights model.safetensors --output quantized\n  \
+        quantize_weights model.onnx --format auto --bits 5 --plot trade_off.svg"
+)]
 struct Arguments {
     /// Weights: a safetensors or ONNX file; a built-in network by default
     input: Option<PathBuf>,
     /// Format of all weights, or auto for the best mix under --bits
     #[arg(long, value_enum, default_value_t = Format::Nvfp4Sweep)]
     format: Format,
-    /// Bits per weight that auto may spend
-    #[arg(long, default_value_t = 5.0, value_name = "N")]
-    bits: f64,
+    /// Bits per weight that --format auto may spend; 5 by default
+    #[arg(long, value_name = "N", value_parser = number(0.01, 32.0))]
+    bits: Option<f64>,
     /// Keep weights whose name contains this text in bf16; may be repeated
     #[arg(long, value_name = "TEXT")]
     exclude: Vec<String>,
     /// Write a checkpoint: a folder with model.safetensors and its configuration
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Whose names and conventions the checkpoint follows
-    #[arg(long, value_enum, default_value_t = Convention::Modelopt)]
-    layout: Convention,
+    /// Whose names and conventions the checkpoint of --output follows; modelopt by default
+    #[arg(long, value_enum, requires = "output")]
+    layout: Option<Convention>,
     /// Write the table and the trade-off as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -70,25 +84,58 @@ enum Convention {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    spark_program::run(|arguments: Arguments| run(&arguments))
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    if arguments.bits.is_nan() || arguments.bits <= 0.0 {
-        return Err("--bits must be above zero".into());
-    }
     let layout = match arguments.layout {
-        Convention::Modelopt => Layout::ModelOpt,
-        Convention::CompressedTensors => Layout::CompressedTensors,
-        Convention::Native => Layout::Native,
+        None | Some(Convention::Modelopt) => Layout::ModelOpt,
+        Some(Convention::CompressedTensors) => Layout::CompressedTensors,
+        Some(Convention::Native) => Layout::Native,
     };
-    let (weights, others) = read(arguments.input.as_deref())?;
+    let writes_modelopt = arguments.output.is_some() && layout == Layout::ModelOpt;
+    if arguments.format == Format::Int8 && writes_modelopt {
+        let why = "the ModelOpt layout has no INT8; use --layout compressed-tensors";
+        return Err(Usage(why.to_owned()).into());
+    }
+    if arguments.bits.is_some() && arguments.format != Format::Auto {
+        let why = "--bits is what --format auto may spend; the other formats have their own";
+        return Err(Usage(why.to_owned()).into());
+    }
+    let in_folder = ["model.safetensors", "config.json", "hf_quant_config.json"];
+    let folder = arguments.output.iter();
+    let in_folder = folder.flat_map(|folder| in_folder.map(|name| folder.join(name)));
+    let outputs = [&arguments.json, &arguments.plot];
+    let outputs: Vec<PathBuf> = outputs
+        .into_iter()
+        .flatten()
+        .cloned()
+        .chain(in_folder)
+        .collect();
+    output::keep_apart(
+        arguments.input.as_deref(),
+        outputs.iter().map(PathBuf::as_path),
+    )?;
+    // Asked before the work, not after it.
+    for file in arguments.json.iter().chain(&arguments.plot) {
+        place::file(file)?;
+    }
+    if let Some(folder) = &arguments.output {
+        place::folder(folder)?;
+    }
+    let Found {
+        weights,
+        others,
+        notes,
+    } = weights::read(arguments.input.as_deref())?;
+    for text in &arguments.exclude {
+        let weights = weights.iter().map(|weight| &weight.name);
+        let mut names = weights.chain(others.iter().map(|(name, _)| name));
+        if !names.any(|name| name.contains(text)) {
+            let why = format!("--exclude {text}: no name in the file contains this text");
+            return Err(Usage(why).into());
+        }
+    }
     let recipes: Vec<(Format, Recipe)> = [
         (Format::Nvfp4, Recipe::NVFP4),
         (Format::Nvfp4Sweep, Recipe::NVFP4_SWEEP),
@@ -98,25 +145,23 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         (Format::Int8, Recipe::INT8),
     ]
     .into_iter()
-    .filter(|(format, _)| *format != Format::Int8 || layout != Layout::ModelOpt)
+    .filter(|(format, _)| {
+        *format != Format::Int8 || layout != Layout::ModelOpt || arguments.format == Format::Int8
+    })
     .collect();
     let quantizers = recipes
         .iter()
         .map(|(_, recipe)| Candidate::Quantize(Quantizer::new(*recipe)));
     let candidates: Vec<Candidate> = quantizers.chain([Candidate::Keep(Kept::Bf16)]).collect();
 
-    let bar = ProgressBar::new(weights.len() as u64)
-        .with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {eta}")?);
+    let bar = spark_program::progress(Some(weights.len() as u64));
     let mut sensitivity = Sensitivity::of_weights(Cpu::detect(), &weights, &candidates, |n| {
         bar.set_position(n as u64)
     })?;
     bar.finish_and_clear();
-    for layer in sensitivity.layers.iter_mut().filter(|layer| {
-        arguments
-            .exclude
-            .iter()
-            .any(|text| layer.name.contains(text))
-    }) {
+    let is_excluded = |name: &str| arguments.exclude.iter().any(|text| name.contains(text));
+    let excluded = |layer: &&mut Layer| is_excluded(&layer.name);
+    for layer in sensitivity.layers.iter_mut().filter(excluded) {
         layer
             .choices
             .retain(|choice| choice.candidate == candidates.len() - 1);
@@ -127,144 +172,92 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         .position(|(format, _)| *format == arguments.format)
     {
         Some(candidate) => sensitivity.uniform(candidate)?,
-        None if arguments.format == Format::Auto => sensitivity.plan(Budget::Bytes(
-            (n_values as f64 * arguments.bits / 8.0) as usize,
-        ))?,
+        // Only auto is no recipe.
         None => {
-            return Err("the ModelOpt layout has no INT8; use --layout compressed-tensors".into());
+            let bytes = (n_values as f64 * arguments.bits.unwrap_or(DEFAULT_BITS) / 8.0) as usize;
+            sensitivity.plan(Budget::Bytes(bytes))?
         }
     };
-    print_table(&plan, &weights, n_values);
-
+    // Files before the table: whoever reads only its first lines closes the pipe.
     if let Some(folder) = &arguments.output {
         let mut checkpoint = plan.apply(Cpu::detect(), &weights, &candidates)?;
         checkpoint.entries.extend(others);
-        std::fs::create_dir_all(folder)?;
-        checkpoint.write_folder(folder, layout, None)?;
+        output::folder(folder)?;
+        postponed(|| checkpoint.write_folder(folder, layout, None))?;
+    }
+    let pareto = sensitivity.pareto()?;
+    if let Some(path) = &arguments.json {
+        let report =
+            serde_json::json!({ "plan": plan, "weights": sensitivity.layers, "pareto": pareto });
+        output::write(path, format!("{report:#}\n"))?;
+    }
+    if let Some(path) = &arguments.plot {
+        output::write(path, drawing(&sensitivity, &candidates, &pareto, n_values)?)?;
+    }
+
+    for note in &notes {
+        println!("{}", printable(note));
+    }
+    print_table(&plan, &weights, n_values);
+    // What was asked for by name and cannot be had for some weights is said.
+    let asked = recipes
+        .iter()
+        .position(|(format, _)| *format == arguments.format);
+    let is_other = |pick: &&Pick| asked.is_some_and(|asked| pick.candidate != asked);
+    let n_others = plan.picks.iter().filter(is_other);
+    let n_others = n_others.filter(|pick| !is_excluded(&pick.name)).count();
+    if n_others > 0 {
+        println!(
+            "in another format than the one asked for: {n_others}, whose rows are no whole blocks of it or \
+             whose values would not be finite in it"
+        );
+    }
+    if let Some(folder) = &arguments.output {
         println!(
             "wrote {} ({})",
             folder.join("model.safetensors").display(),
             layout.name()
         );
     }
-    let pareto = sensitivity.pareto()?;
-    if let Some(path) = &arguments.json {
-        let report =
-            serde_json::json!({ "plan": plan, "weights": sensitivity.layers, "pareto": pareto });
-        std::fs::write(path, format!("{report:#}\n"))?;
-    }
-    if let Some(path) = &arguments.plot {
-        // The mean relative noise over weights, in decibels.
-        let db = |cost: f64| -10.0 * (cost / weights.len() as f64).log10();
-        let dots = (0..candidates.len())
-            .map(|candidate| {
-                let plan = sensitivity.uniform(candidate)?;
-                Ok(plot::Dot {
-                    label: candidates[candidate].label(),
-                    bytes: plan.bytes as f64,
-                    sqnr_db: db(plan.cost),
-                })
-            })
-            .collect::<Result<Vec<_>, spark::quant::QuantError>>()?;
-        let line: Vec<(f64, f64)> = pareto
-            .iter()
-            .map(|point| (point.bytes as f64, db(point.cost)))
-            .collect();
-        let title = format!(
-            "{} weights, {:.1} M values: one format (dots), best mix (line)",
-            weights.len(),
-            n_values as f64 / 1e6
-        );
-        std::fs::write(path, plot::sqnr_against_bytes(&title, &dots, &line))?;
-    }
     Ok(())
 }
 
-type Others = Vec<(String, Entry)>;
-
-/// Weights of two axes and more, and everything else.
-fn read(path: Option<&Path>) -> Result<(Vec<NamedWeight>, Others), Box<dyn Error>> {
-    let Some(path) = path else {
-        println!("no file given: the built-in driving policy, random weights");
-        return Ok((of_graph(&zoo::driving_policy(0)), Vec::new()));
-    };
-    if path
-        .extension()
-        .is_some_and(|extension| extension == "onnx")
-    {
-        return Ok((of_graph(&onnx::load(path)?), Vec::new()));
-    }
-    let (mut weights, mut others) = (Vec::new(), Vec::new());
-    for (name, entry) in Checkpoint::read(path)?.0.entries {
-        match &entry {
-            Entry::Plain(plain) if plain.shape.len() > 1 && name.ends_with(".weight") => {
-                match plain.to_f32() {
-                    Some(values) => weights.push(NamedWeight {
-                        name,
-                        shape: plain.shape.clone(),
-                        values,
-                    }),
-                    None => others.push((name, entry)),
-                }
-            }
-            _ => others.push((name, entry)),
-        }
-    }
-    Ok((weights, others))
-}
-
-/// Constant weights of convolutions and matrix products; the latter as `[outputs, inputs]`.
-fn of_graph(graph: &Graph) -> Vec<NamedWeight> {
-    let mut weights: Vec<NamedWeight> = Vec::new();
-    for node in &graph.nodes {
-        let Some(value) = node
-            .inputs
-            .get(1)
-            .copied()
-            .flatten()
-            .map(|id| graph.value(id))
-        else {
-            continue;
-        };
-        let (Some(tensor), false) = (
-            &value.constant,
-            weights
-                .iter()
-                .any(|weight| weight.name.starts_with(&value.name)),
-        ) else {
-            continue;
-        };
-        let (shape, values) = (tensor.shape().to_vec(), tensor.to_f32());
-        let (shape, values) = match (&node.op, shape.as_slice()) {
-            (Op::Conv(_), _) => (shape, values),
-            (Op::Gemm(gemm), &[_, _]) if gemm.trans_b => (shape, values),
-            (Op::Gemm(_) | Op::MatMul, &[depth, rows]) => {
-                let transposed = (0..rows * depth)
-                    .map(|i| values[i % depth * rows + i / depth])
-                    .collect();
-                (vec![rows, depth], transposed)
-            }
-            _ => continue,
-        };
-        let suffix = if value.name.ends_with(".weight") {
-            ""
-        } else {
-            ".weight"
-        };
-        weights.push(NamedWeight {
-            name: format!("{}{suffix}", value.name),
-            shape,
-            values,
-        });
-    }
-    weights
+/// Every format alone and the best mixes, signal to noise against size.
+fn drawing(
+    sensitivity: &Sensitivity,
+    candidates: &[Candidate],
+    pareto: &[ParetoPoint],
+    n_values: usize,
+) -> Result<String, QuantError> {
+    // The mean relative noise over weights, in decibels.
+    let db = |cost: f64| -10.0 * (cost / sensitivity.layers.len() as f64).log10();
+    let dots = (0..candidates.len())
+        .map(|candidate| {
+            let plan = sensitivity.uniform(candidate)?;
+            Ok(plot::Dot {
+                label: candidates[candidate].label(),
+                bytes: plan.bytes as f64,
+                sqnr_db: db(plan.cost),
+            })
+        })
+        .collect::<Result<Vec<_>, QuantError>>()?;
+    let line: Vec<(f64, f64)> = pareto
+        .iter()
+        .map(|point| (point.bytes as f64, db(point.cost)))
+        .collect();
+    let title = format!(
+        "{} weights, {:.1} M values: one format (dots), best mix (line)",
+        sensitivity.layers.len(),
+        n_values as f64 / 1e6
+    );
+    Ok(plot::sqnr_against_bytes(&title, &dots, &line))
 }
 
 fn print_table(plan: &PrecisionPlan, weights: &[NamedWeight], n_values: usize) {
     let width = plan
         .picks
         .iter()
-        .map(|pick| pick.name.len())
+        .map(|pick| printable(&pick.name).chars().count())
         .max()
         .unwrap_or(0)
         .min(60);
@@ -281,7 +274,10 @@ fn print_table(plan: &PrecisionPlan, weights: &[NamedWeight], n_values: usize) {
             .join("x");
         println!(
             "{:width$.60}  {shape:>18}  {:>12}  {:>10}  {:>8.2}",
-            pick.name, pick.label, pick.bytes, pick.sqnr_db
+            printable(&pick.name),
+            pick.label,
+            pick.bytes,
+            pick.sqnr_db
         );
     }
     let db = -10.0 * (plan.cost / plan.picks.len().max(1) as f64).log10();

@@ -4,19 +4,38 @@
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
 use spark::sim::control::{
     Combined, LateralPid, LateralPidConfig, Longitudinal, LongitudinalConfig, named,
 };
 use spark::sim::report::{PictureOptions, replay_gif, replay_png, replay_svg};
 use spark::sim::run::{RunOptions, Simulator};
-use spark::sim::scenario::file::write_atomically;
 use spark::sim::scenario::{Fuzzer, ScenarioKind};
-use std::path::PathBuf;
+use spark_program::output;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args().nth(1);
-    let folder = PathBuf::from(folder.unwrap_or_else(|| "target/replay".to_owned()));
-    std::fs::create_dir_all(&folder)?;
+/// Drive a cut-in and draw it as PNG, animated GIF and SVG
+#[derive(Parser)]
+#[command(
+    name = "replay_scenario",
+    after_help = "Examples:\n  \
+        replay_scenario\n  \
+        replay_scenario pictures"
+)]
+struct Arguments {
+    /// Folder for moment.png, drive.gif and drive.svg
+    #[arg(default_value = "target/replay", value_name = "OUT_FOLDER")]
+    folder: PathBuf,
+}
+
+fn main() -> ExitCode {
+    spark_program::run(|arguments: Arguments| replay(&arguments.folder))
+}
+
+fn replay(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    output::folder(folder)?;
     let fuzzer = Fuzzer::new(3);
     let scenario = fuzzer
         .iter(1000)
@@ -38,10 +57,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = PictureOptions::default();
     let png = replay_png(&scenario, &trace, 6.0, &options)?;
     let gif = replay_gif(&scenario, &trace, &options)?;
-    write_atomically(&folder.join("moment.png"), &png)?;
-    write_atomically(&folder.join("drive.gif"), &gif)?;
-    let svg = replay_svg(&scenario, &trace);
-    write_atomically(&folder.join("drive.svg"), svg.as_bytes())?;
+    output::write(&folder.join("moment.png"), &png)?;
+    output::write(&folder.join("drive.gif"), &gif)?;
+    output::write(&folder.join("drive.svg"), replay_svg(&scenario, &trace))?;
     println!("{}: {:?}", scenario.name, result.outcome?.collision);
     println!(
         "moment.png, drive.gif and drive.svg in {}",

@@ -7,7 +7,10 @@
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
-use indicatif::ProgressBar;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
 use spark::sim::compare::{CompareOptions, compare};
 use spark::sim::control::{
     Combined, LateralPid, LateralPidConfig, LateralTorque, LateralTorqueConfig, Longitudinal,
@@ -15,19 +18,33 @@ use spark::sim::control::{
 };
 use spark::sim::report::{Replay, html, json, markdown};
 use spark::sim::run::{RunOptions, Simulator};
-use spark::sim::scenario::file::write_atomically;
 use spark::sim::scenario::{Fuzzer, Scenario};
-use std::path::PathBuf;
+use spark_program::{output, place};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let n_scenarios: u64 = arguments.next().map_or(Ok(10_000), |n| n.parse())?;
-    let folder = PathBuf::from(
-        arguments
-            .next()
-            .unwrap_or_else(|| "target/compare".to_owned()),
-    );
-    std::fs::create_dir_all(&folder)?;
+/// Compare the torque controller with the PID on random scenarios
+#[derive(Parser)]
+#[command(
+    name = "simulate_batch",
+    after_help = "Examples:\n  \
+        simulate_batch\n  \
+        simulate_batch 500 out"
+)]
+struct Arguments {
+    /// How many scenarios
+    #[arg(default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    n_scenarios: u64,
+    /// Folder for report.html, report.md and report.json
+    #[arg(default_value = "target/compare", value_name = "OUT_FOLDER")]
+    folder: PathBuf,
+}
+
+fn main() -> ExitCode {
+    spark_program::run(|arguments: Arguments| simulate(arguments.n_scenarios, &arguments.folder))
+}
+
+fn simulate(n_scenarios: u64, folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    output::folder(folder)?;
+    place::file(&folder.join("report.html"))?;
 
     let long = || Longitudinal::new(LongitudinalConfig::default());
     let pid = named("pid", || {
@@ -42,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         chunk_size: 512,
         ..RunOptions::default()
     })?;
-    let bar = ProgressBar::new(2 * n_scenarios);
+    let bar = spark_program::progress(Some(2 * n_scenarios));
     let progress = |n: usize| bar.set_position(n as u64);
     let baseline = simulator.run_with_progress(&scenarios, &pid, progress);
     let candidate =
@@ -50,10 +67,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bar.finish_and_clear();
     let comparison = compare(&baseline, &candidate, &CompareOptions::default())?;
 
-    // The two worst regressions once more, recorded.
-    let mut worst: Vec<usize> = comparison.regressions.iter().map(|r| r.index).collect();
-    worst.dedup();
-    worst.truncate(2);
+    // The two scenarios with the worst regressions once more, recorded.
+    let mut worst: Vec<usize> = Vec::new();
+    for regression in &comparison.regressions {
+        if !worst.contains(&regression.index) && worst.len() < 2 {
+            worst.push(regression.index);
+        }
+    }
     let again: Vec<Scenario> = worst.iter().map(|&i| scenarios[i].clone()).collect();
     let recorder = Simulator::new(RunOptions {
         record_interval_s: Some(0.05),
@@ -73,9 +93,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect();
 
     let page = html(&comparison, &baseline, &candidate, &replays)?;
-    write_atomically(&folder.join("report.html"), page.as_bytes())?;
-    write_atomically(&folder.join("report.md"), markdown(&comparison).as_bytes())?;
-    write_atomically(&folder.join("report.json"), json(&comparison)?.as_bytes())?;
+    output::write(&folder.join("report.html"), page)?;
+    output::write(&folder.join("report.md"), markdown(&comparison))?;
+    output::write(&folder.join("report.json"), json(&comparison)?)?;
 
     println!("{}", markdown(&comparison));
     for run in [&baseline, &candidate] {

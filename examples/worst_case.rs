@@ -4,17 +4,41 @@
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
 use spark::sim::control::{PerfectTracking, named};
 use spark::sim::report::replay_svg;
 use spark::sim::run::{RunOptions, Simulator};
 use spark::sim::scenario::alks::{CutIn, VEHICLES};
-use spark::sim::scenario::file::write_atomically;
 use spark::sim::scenario::{Parameter, Search};
+use spark_program::{output, place};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let out = std::env::args()
-        .nth(1)
-        .unwrap_or_else(|| "target/worst_case.svg".to_owned());
+/// Look for the cut-in that a planner handles worst, and draw it
+#[derive(Parser)]
+#[command(
+    name = "worst_case",
+    after_help = "Examples:\n  \
+        worst_case\n  \
+        worst_case cut_in.svg"
+)]
+struct Arguments {
+    /// Where the drawing goes
+    #[arg(default_value = "target/worst_case.svg", value_name = "OUT.svg")]
+    out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    spark_program::run(|arguments: Arguments| search(&arguments.out))
+}
+
+fn search(out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    // Asked before sixteen hundred drives, not after them; the folder is made as elsewhere.
+    if let Some(folder) = out.parent() {
+        output::folder(folder)?;
+    }
+    place::file(out)?;
     let cut_in = CutIn {
         ego_kph: 60.0,
         relative_kph: -20.0,
@@ -45,16 +69,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(collision) => 100.0 + collision.closing_speed,
         None => 10.0 - metrics.ttc_min.unwrap_or(10.0),
     })?;
+    let report = simulator.run(std::slice::from_ref(&found.scenario), &driver);
+    let trace = report.results[0].trace.as_ref();
+    // The drawing before the words, which nobody may read.
+    if let Some(trace) = trace {
+        output::write(out, replay_svg(&found.scenario, trace))?;
+    }
     println!("{}", found.scenario.name);
     println!(
         "score per round: {:.3?}, {} runs",
         found.rounds, found.n_runs
     );
-
-    let report = simulator.run(std::slice::from_ref(&found.scenario), &driver);
-    if let Some(trace) = &report.results[0].trace {
-        write_atomically(out.as_ref(), replay_svg(&found.scenario, trace).as_bytes())?;
-        println!("drawn in {out}");
+    if trace.is_none() {
+        return Err("the worst drive left nothing to draw".into());
     }
+    println!("drawn in {}", out.display());
     Ok(())
 }

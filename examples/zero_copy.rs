@@ -10,9 +10,31 @@
 #[path = "kernels/wave.rs"]
 mod wave;
 
-use spark::mem::{Device, MemError};
+use std::error::Error;
+use std::process::ExitCode;
 
-fn main() -> Result<(), MemError> {
+use spark::mem::Device;
+use spark_program::{Devices, Manners};
+
+/// Share memory between CPU and GPU, and show that nothing is copied
+#[derive(clap::Parser)]
+#[command(
+    name = "zero_copy",
+    after_help = "Examples:\n  \
+        zero_copy\n  \
+        DEBUG=1 SPARK_DEVICE=cuda:0 zero_copy"
+)]
+struct Arguments {}
+
+fn main() -> ExitCode {
+    let manners = Manners {
+        devices: Devices::AsOpened,
+        ..Manners::default()
+    };
+    spark_program::run_with(manners, |_: Arguments| share())
+}
+
+fn share() -> Result<(), Box<dyn Error>> {
     let device = Device::open()?;
     let report = wave::run(&device)?;
     println!("device        {}", device.info().name);
@@ -31,8 +53,7 @@ fn main() -> Result<(), MemError> {
     println!("copies        {}", stats.copies());
     println!("guards        {} opened in place", stats.shared_accesses);
     if device.info().is_unified && stats.copies() != 0 {
-        println!("this should not be: memory is shared and something was copied");
-        std::process::exit(1);
+        return Err("this should not be: memory is shared and something was copied".into());
     }
     Ok(())
 }
