@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! machine/files     DMI, PCI, CPUs, memory, network, software; no driver library
-//! machine/cached    spark::hal::machine() after the first call
+//! machine/cached    sparkpilot::hal::machine() after the first call
 //! machine/memory    /proc/meminfo, the control group, pressure
 //! ```
 //!
@@ -12,7 +12,7 @@
 use std::hint::black_box;
 
 use criterion::Criterion;
-use spark::hal::{Machine, Memory, Root, Sources, machine};
+use sparkpilot::hal::{Machine, Memory, Root, Sources, machine};
 
 /// The three ways to ask.
 pub(crate) fn detect(criterion: &mut Criterion) {

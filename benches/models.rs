@@ -12,9 +12,9 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use criterion::Criterion;
-use spark::model::bench::{Accuracy, Inputs, made_up_inputs, read_tensors};
-use spark::model::zoo::ZooModel;
-use spark::model::{ModelRunner, RunOptions, Tensor, onnx};
+use sparkpilot::onnx::bench::{Accuracy, Inputs, made_up_inputs, read_tensors};
+use sparkpilot::onnx::zoo::ZooModel;
+use sparkpilot::onnx::{ModelRunner, RunOptions, Tensor, file};
 
 /// Error allowed, relative to the scale of the output.
 const MAX_REL: f64 = 1e-5;
@@ -23,15 +23,15 @@ const MAX_REL: f64 = 1e-5;
 pub(crate) fn load(criterion: &mut Criterion) {
     let options = RunOptions::new();
     for model in ZooModel::ALL {
-        let file = onnx::to_bytes(&model.build(0)).expect("the zoo can be written");
-        let graph = onnx::parse(&file, None).expect("own bytes");
+        let file = file::to_bytes(&model.build(0)).expect("the zoo can be written");
+        let graph = file::parse(&file, None).expect("own bytes");
         assert!(
             run_once(&mut runner(graph, &options), &inputs(model)) < MAX_REL,
             "{}",
             model.name()
         );
         criterion.bench_function(&format!("load/{}", model.name()), |bencher| {
-            bencher.iter(|| runner(onnx::parse(&file, None).expect("own bytes"), &options));
+            bencher.iter(|| runner(file::parse(&file, None).expect("own bytes"), &options));
         });
     }
 }
@@ -95,7 +95,7 @@ struct Checked {
 
 fn inputs(model: ZooModel) -> Checked {
     let goldens = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("crates/spark-model/tests/it/zoo_goldens.safetensors");
+        .join("crates/spark-onnx/tests/it/zoo_goldens.safetensors");
     let goldens = read_tensors(&goldens).expect("part of the repository");
     let (inputs, _) = made_up_inputs(model.name(), &model.build(0), 0).expect("declared inputs");
     Checked {
@@ -110,7 +110,7 @@ fn thread_counts() -> Vec<usize> {
     if all == 1 { vec![1] } else { vec![1, all] }
 }
 
-fn runner(graph: spark::model::graph::Graph, options: &RunOptions) -> ModelRunner {
+fn runner(graph: sparkpilot::onnx::graph::Graph, options: &RunOptions) -> ModelRunner {
     ModelRunner::from_graph(graph, options).expect("fp32 runs everywhere")
 }
 

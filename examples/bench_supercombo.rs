@@ -4,21 +4,21 @@
 //!
 //! Without arguments it builds openpilot-shaped networks with random weights; with
 //! `--model FILE.onnx` or `--models-dir DIR` it runs real ones. All the work is in
-//! `spark_model::bench`.
+//! `spark_onnx::bench`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use spark::hal::config::DeviceChoice;
-use spark::model::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
-use spark::model::onnx;
-use spark::model::precision::{Activations, Bf16Products, Fp16Products};
-use spark::model::zoo::ZooModel;
 use spark_program::{
     Devices, Manners, Usage, count, number, output, place, postponed, printable, tell,
 };
+use sparkpilot::hal::config::DeviceChoice;
+use sparkpilot::onnx::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
+use sparkpilot::onnx::file;
+use sparkpilot::onnx::precision::{Activations, Bf16Products, Fp16Products};
+use sparkpilot::onnx::zoo::ZooModel;
 
 /// Synthetic pictures driven for the page: three seconds.
 const PICTURES: usize = 60;
@@ -77,7 +77,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE.html")]
     html: Option<PathBuf>,
     /// Where to run: auto, cpu, cuda, cuda:N; SPARK_DEVICE by default
-    #[arg(long, value_parser = spark::model::parse_device)]
+    #[arg(long, value_parser = sparkpilot::onnx::parse_device)]
     device: Option<DeviceChoice>,
     /// Timed runs per model
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = count(1, MOST_RUNS))]
@@ -184,7 +184,7 @@ fn write_zoo(folder: &Path, seed: u64) -> Result<ExitCode, Box<dyn Error>> {
     let path = |model: ZooModel| folder.join(format!("{}.onnx", model.name()));
     for model in ZooModel::ALL {
         let graph = model.build(seed);
-        postponed(|| onnx::save(&graph, &path(model)))?;
+        postponed(|| file::save(&graph, &path(model)))?;
     }
     // Files before words, which nobody may read.
     for model in ZooModel::ALL {

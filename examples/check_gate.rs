@@ -9,11 +9,11 @@
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
 use clap::Parser;
-use spark::sim::compare::{CompareOptions, Comparison, Decision, compare};
-use spark::sim::control::{AlgorithmFactory, LateralPid, LateralPidConfig, Table, named};
-use spark::sim::metric::{CATALOGUE, MetricInfo, Role};
-use spark::sim::run::{RunOptions, RunReport, Simulator};
-use spark::sim::scenario::{Fuzzer, Scenario};
+use sparkpilot::sim::compare::{CompareOptions, Comparison, Decision, compare};
+use sparkpilot::sim::control::{AlgorithmFactory, LateralPid, LateralPidConfig, Table, named};
+use sparkpilot::sim::metric::{CATALOGUE, MetricInfo, Role};
+use sparkpilot::sim::run::{RunOptions, RunReport, Simulator};
+use sparkpilot::sim::scenario::{Fuzzer, Scenario};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use spark::model::RunOptions;
-use spark::sim::learned::{
+use spark_program::{Usage, about, tell, with_causes};
+use sparkpilot::onnx::RunOptions;
+use sparkpilot::sim::learned::{
     CONTEXT, Challenge, ChallengeCost, ChallengePid, LearnedDynamics, ModelDynamics, N_BINS,
     STATE_SIZE, Segment, SegmentRow, decode, read_segment,
 };
-use spark_program::{Usage, about, tell, with_causes};
 
 /// Drive segments of the controls challenge with its PID controller, and say what that costs
 #[derive(Parser)]

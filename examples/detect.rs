@@ -8,10 +8,10 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use spark::hal::cpu::format_cpu_list;
-use spark::hal::memory::{BudgetPolicy, Purpose};
-use spark::hal::{Memory, Root, machine};
 use spark_program::Manners;
+use sparkpilot::hal::cpu::format_cpu_list;
+use sparkpilot::hal::memory::{BudgetPolicy, Purpose};
+use sparkpilot::hal::{Memory, Root, machine};
 
 /// Say which machine this is, by what evidence, and what it has for models
 #[derive(Parser)]
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     };
     spark_program::run_with(manners, |arguments: Arguments| {
         if arguments.record {
-            print!("{}", spark::hal::record(&Root::host()));
+            print!("{}", sparkpilot::hal::record(&Root::host()));
         } else {
             describe();
         }

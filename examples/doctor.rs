@@ -8,8 +8,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use spark::hal::doctor::{Severity, examine};
 use spark_program::Manners;
+use sparkpilot::hal::doctor::{Severity, examine};
 
 /// Exit code for options that it does not know: 1 and 2 say what was found.
 const WRONG_USAGE: u8 = 64;

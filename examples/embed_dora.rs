@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW, conv2d, linear};
 use candle_nn::{Conv2d, Conv2dConfig, Linear, Module, VarBuilder, VarMap};
-use spark::dora::optim::{self, LoraPlus, Schedule, clip_by_norm};
-use spark::dora::{Adapter, DoraConfig, equivalence};
+use sparkpilot::dora::optim::{self, LoraPlus, Schedule, clip_by_norm};
+use sparkpilot::dora::{Adapter, DoraConfig, equivalence};
 
 /// Any network: convolution, then two linear layers, whatever kind of layers those are.
 struct Net<C, L>(C, L, L);

@@ -13,8 +13,8 @@ mod wave;
 use std::error::Error;
 use std::process::ExitCode;
 
-use spark::mem::{Device, DeviceKind, DeviceOptions};
 use spark_program::{Devices, Manners};
+use sparkpilot::mem::{Device, DeviceKind, DeviceOptions};
 
 /// Copy between the host and a device with memory of its own, and count the copies
 #[derive(clap::Parser)]

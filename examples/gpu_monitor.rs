@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use spark::hal::monitor::{Recording, Sample, Sampler};
 use spark_program::{Manners, about, postponed, tell};
+use sparkpilot::hal::monitor::{Recording, Sample, Sampler};
 
 /// Watch the GPUs: utilisation, clocks, temperature, power and memory
 #[derive(Parser)]

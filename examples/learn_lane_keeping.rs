@@ -10,8 +10,8 @@
 
 use std::process::ExitCode;
 
-use spark::sim::env::{LaneKeepingConfig, LaneKeepingEnv, StepBuffers, VectorEnv};
-use spark::sim::random::Philox;
+use sparkpilot::sim::env::{LaneKeepingConfig, LaneKeepingEnv, StepBuffers, VectorEnv};
+use sparkpilot::sim::random::Philox;
 
 const N_PAIRS: usize = 12;
 const N_GENERATIONS: u64 = 30;
@@ -25,7 +25,7 @@ fn score(
     env: &mut LaneKeepingEnv,
     weights: &Weights,
     seed: u64,
-) -> Result<f64, spark::sim::SimError> {
+) -> Result<f64, sparkpilot::sim::SimError> {
     let shape = env.shape();
     let mut buffers = StepBuffers::new(shape);
     env.reset(seed, &mut buffers.observations)?;

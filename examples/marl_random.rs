@@ -4,8 +4,8 @@
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
-use spark::sim::env::{HighwayEnv, HighwayEnvConfig, StepBuffers, VectorEnv};
-use spark::sim::random::Philox;
+use sparkpilot::sim::env::{HighwayEnv, HighwayEnvConfig, StepBuffers, VectorEnv};
+use sparkpilot::sim::random::Philox;
 use std::process::ExitCode;
 use std::time::Instant;
 

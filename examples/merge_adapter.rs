@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{Conv1d, Conv2d, Conv2dConfig, Embedding, Linear, Module};
 use clap::Parser;
-use spark::dora::{Adapter, DoraConfig, Init, Offered};
 use spark_program::{about, input, output, place, postponed};
+use sparkpilot::dora::{Adapter, DoraConfig, Init, Offered};
 
 type Tensors = HashMap<String, Tensor>;
 

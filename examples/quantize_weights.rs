@@ -14,13 +14,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use spark::quant::analysis::plan::Pick;
-use spark::quant::analysis::{
+use spark_program::{Usage, number, output, place, postponed, printable};
+use sparkpilot::quant::analysis::plan::Pick;
+use sparkpilot::quant::analysis::{
     Budget, Candidate, Kept, Layer, NamedWeight, ParetoPoint, PrecisionPlan, Sensitivity, plot,
 };
-use spark::quant::checkpoint::Layout;
-use spark::quant::{Cpu, QuantError, Quantizer, Recipe};
-use spark_program::{Usage, number, output, place, postponed, printable};
+use sparkpilot::quant::checkpoint::Layout;
+use sparkpilot::quant::{Cpu, QuantError, Quantizer, Recipe};
 
 use weights::Found;
 

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use spark::sim::control::{
+use spark_program::output;
+use sparkpilot::sim::control::{
     Combined, LateralPid, LateralPidConfig, Longitudinal, LongitudinalConfig, named,
 };
-use spark::sim::report::{PictureOptions, replay_gif, replay_png, replay_svg};
-use spark::sim::run::{RunOptions, Simulator};
-use spark::sim::scenario::{Fuzzer, ScenarioKind};
-use spark_program::output;
+use sparkpilot::sim::report::{PictureOptions, replay_gif, replay_png, replay_svg};
+use sparkpilot::sim::run::{RunOptions, Simulator};
+use sparkpilot::sim::scenario::{Fuzzer, ScenarioKind};
 
 /// Drive a cut-in and draw it as PNG, animated GIF and SVG
 #[derive(Parser)]

@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use spark::sim::compare::{CompareOptions, compare};
-use spark::sim::control::{
+use spark_program::{output, place};
+use sparkpilot::sim::compare::{CompareOptions, compare};
+use sparkpilot::sim::control::{
     Combined, LateralPid, LateralPidConfig, LateralTorque, LateralTorqueConfig, Longitudinal,
     LongitudinalConfig, named,
 };
-use spark::sim::report::{Replay, html, json, markdown};
-use spark::sim::run::{RunOptions, Simulator};
-use spark::sim::scenario::{Fuzzer, Scenario};
-use spark_program::{output, place};
+use sparkpilot::sim::report::{Replay, html, json, markdown};
+use sparkpilot::sim::run::{RunOptions, Simulator};
+use sparkpilot::sim::scenario::{Fuzzer, Scenario};
 
 /// Compare the torque controller with the PID on random scenarios
 #[derive(Parser)]

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use spark::sim::control::{PerfectTracking, named};
-use spark::sim::report::replay_svg;
-use spark::sim::run::{RunOptions, Simulator};
-use spark::sim::scenario::alks::{CutIn, VEHICLES};
-use spark::sim::scenario::{Parameter, Search};
 use spark_program::{output, place};
+use sparkpilot::sim::control::{PerfectTracking, named};
+use sparkpilot::sim::report::replay_svg;
+use sparkpilot::sim::run::{RunOptions, Simulator};
+use sparkpilot::sim::scenario::alks::{CutIn, VEHICLES};
+use sparkpilot::sim::scenario::{Parameter, Search};
 
 /// Look for the cut-in that a planner handles worst, and draw it
 #[derive(Parser)]

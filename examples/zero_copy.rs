@@ -13,8 +13,8 @@ mod wave;
 use std::error::Error;
 use std::process::ExitCode;
 
-use spark::mem::Device;
 use spark_program::{Devices, Manners};
+use sparkpilot::mem::Device;
 
 /// Share memory between CPU and GPU, and show that nothing is copied
 #[derive(clap::Parser)]

@@ -1,16 +1,16 @@
 //! Run, tune and test openpilot driving models: one name for every crate of the workspace.
 //!
 //! ```text
-//! spark::hal     what machine is this            spark::model   ONNX models: load, run, measure
-//! spark::quant   FP8, FP4 and their relatives    spark::sim     closed-loop driving scenarios
-//! spark::mem     buffers, streams and kernels on the CPU or a GPU
-//! spark::dora    DoRA and LoRA layers for candle (feature `dora`)
+//! sparkpilot::hal     what machine is this            sparkpilot::onnx   ONNX models: load, run, measure
+//! sparkpilot::quant   FP8, FP4 and their relatives    sparkpilot::sim     closed-loop driving scenarios
+//! sparkpilot::mem     buffers, streams and kernels on the CPU or a GPU
+//! sparkpilot::dora    DoRA and LoRA layers for candle (feature `dora`)
 //! ```
 //!
 //! ```
-//! use spark::model::{DType, ModelRunner, RunOptions, Tensor, zoo};
+//! use sparkpilot::onnx::{DType, ModelRunner, RunOptions, Tensor, zoo};
 //!
-//! println!("{}", spark::hal::machine().summary());
+//! println!("{}", sparkpilot::hal::machine().summary());
 //!
 //! // A network of openpilot's size and shape, with random weights.
 //! let mut runner = ModelRunner::from_graph(zoo::driving_policy(0), &RunOptions::new())?;
@@ -23,7 +23,7 @@
 //!     ("features_buffer", &features),
 //! ])?;
 //! assert_eq!(outputs[0].1.shape(), [1, 1000]);
-//! # Ok::<(), spark::model::ModelError>(())
+//! # Ok::<(), sparkpilot::onnx::ModelError>(())
 //! ```
 //!
 //! Each crate is usable alone; this one adds nothing to them.
@@ -32,7 +32,7 @@
 pub use spark_dora as dora;
 pub use spark_hal as hal;
 pub use spark_mem as mem;
-pub use spark_model as model;
+pub use spark_onnx as onnx;
 pub use spark_quant as quant;
 pub use spark_sim as sim;
 

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use spark::mem::{Buffer, Device, KernelSource, LaunchShape, MemError, Read, Write};
+use sparkpilot::mem::{Buffer, Device, KernelSource, LaunchShape, MemError, Read, Write};
 
 /// Points of the string.
 const N: usize = 1 << 16;

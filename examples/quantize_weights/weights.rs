@@ -16,11 +16,11 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
-use spark::model::graph::{Graph, Node, Op, Unary, ValueId};
-use spark::model::{DType, Tensor, onnx, reference, zoo};
-use spark::quant::analysis::NamedWeight;
-use spark::quant::checkpoint::{Checkpoint, Entry};
 use spark_program::about;
+use sparkpilot::onnx::graph::{Graph, Node, Op, Unary, ValueId};
+use sparkpilot::onnx::{DType, Tensor, file, reference, zoo};
+use sparkpilot::quant::analysis::NamedWeight;
+use sparkpilot::quant::checkpoint::{Checkpoint, Entry};
 
 /// Nodes between a constant and the product that uses it; exporters write one or two.
 const MOST_STEPS: usize = 16;
@@ -49,7 +49,7 @@ pub(super) fn read(path: Option<&Path>) -> Result<Found, Box<dyn Error>> {
         .extension()
         .is_some_and(|extension| extension == "onnx")
     {
-        of_graph(&onnx::load(path).map_err(about(path))?)
+        of_graph(&file::load(path).map_err(about(path))?)
     } else {
         of_checkpoint(Checkpoint::read(path).map_err(about(path))?.0)
     };

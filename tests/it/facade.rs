@@ -1,11 +1,11 @@
 //! Every crate answers under its name in the facade, and they fit together.
 
-use spark::hal::{Machine, Root, Sources};
-use spark::model::zoo::{self, ZooModel};
-use spark::model::{DType, ModelRunner, RunOptions, Tensor};
-use spark::quant::scalar::MiniFormat;
-use spark::sim::integrate::VehicleBatch;
-use spark::sim::vehicle::VehicleModel;
+use sparkpilot::hal::{Machine, Root, Sources};
+use sparkpilot::onnx::zoo::{self, ZooModel};
+use sparkpilot::onnx::{DType, ModelRunner, RunOptions, Tensor};
+use sparkpilot::quant::scalar::MiniFormat;
+use sparkpilot::sim::integrate::VehicleBatch;
+use sparkpilot::sim::vehicle::VehicleModel;
 
 #[test]
 fn a_machine_without_files_is_no_spark_and_no_panic() {
@@ -17,9 +17,9 @@ fn a_machine_without_files_is_no_spark_and_no_panic() {
 
 #[test]
 fn detection_of_this_machine_gives_the_same_answer_twice() {
-    let machine = spark::hal::machine();
-    assert!(std::ptr::eq(machine, spark::hal::machine()));
-    assert_eq!(machine.is_dgx_spark(), spark::hal::is_dgx_spark());
+    let machine = sparkpilot::hal::machine();
+    assert!(std::ptr::eq(machine, sparkpilot::hal::machine()));
+    assert_eq!(machine.is_dgx_spark(), sparkpilot::hal::is_dgx_spark());
     assert!(!machine.summary().is_empty());
 }
 

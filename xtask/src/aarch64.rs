@@ -11,7 +11,7 @@
 //!
 //! It needs the target's standard library and the emulator, no C compiler and no Arm system.
 //! Answers are tested, speed is not. Dependencies are compiled without optimisation, which takes
-//! a third of the time. Of `spark-model` only the kernels run and every operator once; what opens
+//! a third of the time. Of `spark-onnx` only the kernels run and every operator once; what opens
 //! libraries at run time finds none here, as the programs have no shared libraries.
 
 use std::fs;
@@ -33,7 +33,7 @@ const WITH_EVERYTHING: &str = "max";
 /// One without products of 16 bits: the first 64-bit Arm architecture.
 const WITHOUT_EXTENSIONS: &str = "cortex-a72";
 
-/// Unit tests of spark-model: its kernels, and every operator once. Peaks are left out: they
+/// Unit tests of spark-onnx: its kernels, and every operator once. Peaks are left out: they
 /// would be the emulator's.
 pub(crate) const MODEL_KERNELS: &[&str] = &[
     "cpu::",
@@ -54,22 +54,22 @@ const TESTS: [(&str, &[&str], &[&str]); 5] = [
     (WITH_EVERYTHING, &["-p", "spark-quant", "--tests"], &[]),
     (
         WITH_EVERYTHING,
-        &["-p", "spark-model", "--lib"],
+        &["-p", "spark-onnx", "--lib"],
         MODEL_KERNELS,
     ),
     (
         WITH_EVERYTHING,
-        &["-p", "spark-model", "--test", "it"],
+        &["-p", "spark-onnx", "--test", "it"],
         MODEL_PRODUCTS,
     ),
     (
         WITHOUT_EXTENSIONS,
-        &["-p", "spark-model", "--lib"],
+        &["-p", "spark-onnx", "--lib"],
         &["cpu::narrow", "cpu::gemm"],
     ),
     (
         WITHOUT_EXTENSIONS,
-        &["-p", "spark-model", "--test", "it"],
+        &["-p", "spark-onnx", "--test", "it"],
         &["sixteen_bit_products"],
     ),
 ];

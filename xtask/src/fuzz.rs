@@ -38,7 +38,7 @@ const FLAGS: &str = "-Cpasses=sancov-module \
 /// One target.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
-    /// `crates/spark-model/fuzz`.
+    /// `crates/spark-onnx/fuzz`.
     folder: String,
     name: String,
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! pip install --target <folder>.tmp  the pinned packages   ──rename──>  <folder>
 //! benches/rivals/onnx_conformance/generate.py  ──>  cases, as they are
-//! cargo test -p spark-model, conformance       ──>  every outcome as onnx_suite.txt lists it
+//! cargo test -p spark-onnx, conformance       ──>  every outcome as onnx_suite.txt lists it
 //! ```
 //!
 //! About 40 MB to download once, 200 MB on disk.
@@ -37,7 +37,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     let mut test = cargo(&[
         "test",
         "-p",
-        "spark-model",
+        "spark-onnx",
         "--test",
         "it",
         "--",

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! address  -Zsanitizer=address: spark-mem on the stand-in driver as it is; the unit tests of
-//!          spark-quant; spark-model's kernels, and every operator once
+//!          spark-quant; spark-onnx's kernels, and every operator once
 //! driver   the stand-in driver with -fsanitize=address,undefined, its library preloaded,
 //!          spark-mem as it is: kernels run there too
 //! threads  -Zsanitizer=thread: spark-mem on the host and on the emulated card, and its files;
-//!          spark-model's pool of threads, and operators of every kind on it
+//!          spark-onnx's pool of threads, and operators of every kind on it
 //! ```
 //!
 //! Kernels run with every set of instructions that the processor has: their tests go through
@@ -62,8 +62,8 @@ const ON_PURPOSE: [&str; 4] = [
     "--skip=switches_in_the_environment",
 ];
 
-/// `spark-model` from where its kernels are tested.
-const MODEL: [&str; 3] = ["spark-model", "--lib", "--"];
+/// `spark-onnx` from where its kernels are tested.
+const MODEL: [&str; 3] = ["spark-onnx", "--lib", "--"];
 
 /// The pool of threads by itself, and operators of every kind on it. The same with every precision
 /// takes minutes under a sanitiser.

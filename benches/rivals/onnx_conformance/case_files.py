@@ -9,7 +9,7 @@
 Every case has a model. One whose values no tensor can hold (a sequence, a text, a number of 8
 bits) has no sets, and says why in `unwritten`: a reader that takes such a model is wrong.
 
-The reader is crates/spark-model/tests/it/conformance.rs.
+The reader is crates/spark-onnx/tests/it/conformance.rs.
 """
 
 import json

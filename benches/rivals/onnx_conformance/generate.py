@@ -1,4 +1,4 @@
-"""Writes conformance cases for the operators of spark-model.
+"""Writes conformance cases for the operators of spark-onnx.
 
 Two sources of truth:
 
@@ -11,9 +11,9 @@ Run:
 
     python -m venv venv && venv/bin/pip install -r requirements.txt
     venv/bin/python generate.py /tmp/onnx_cases
-    SPARK_ONNX_CASES=/tmp/onnx_cases cargo test -p spark-model --test it conformance -- --nocapture
+    SPARK_ONNX_CASES=/tmp/onnx_cases cargo test -p spark-onnx --test it conformance -- --nocapture
 
-What is expected of every case stands in crates/spark-model/tests/it/onnx_suite.txt.
+What is expected of every case stands in crates/spark-onnx/tests/it/onnx_suite.txt.
 """
 
 import argparse

@@ -23,7 +23,7 @@
 //! discrete card, where the guards copy and [`TransferStats`] counts it, and on a machine
 //! without a GPU. The driver and the compiler of kernels are opened at run time.
 //!
-//! Deliberately absent: number formats and tensors (`spark-quant`, `spark-model`), several
+//! Deliberately absent: number formats and tensors (`spark-quant`, `spark-onnx`), several
 //! GPUs working on one buffer, interprocess memory.
 
 mod backend;

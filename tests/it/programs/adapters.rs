@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor, safetensors};
 use candle_nn::{Conv1d, Conv1dConfig, Embedding, Linear};
-use spark::dora::{Adapter, DoraConfig, Init, Offered};
+use sparkpilot::dora::{Adapter, DoraConfig, Init, Offered};
 
 use super::{Folder, Outcome, Program};
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use spark::model::bench::write_tensors;
-use spark::model::graph::{Dim, Gemm, Graph, Op};
-use spark::model::{DType, Tensor, onnx};
+use sparkpilot::onnx::bench::write_tensors;
+use sparkpilot::onnx::graph::{Dim, Gemm, Graph, Op};
+use sparkpilot::onnx::{DType, Tensor, file};
 
 use super::{Folder, Program};
 
@@ -25,7 +25,7 @@ pub(super) fn small_model(folder: &Folder) -> PathBuf {
     let y = graph.add_node("y", gemm, &[Some(x), Some(w)]);
     graph.outputs.push(y);
     let path = folder.path("small.onnx");
-    onnx::save(&graph, &path).expect("a writable folder");
+    file::save(&graph, &path).expect("a writable folder");
     path
 }
 
@@ -108,7 +108,7 @@ fn ctrl_c_while_a_file_is_written_leaves_whole_files_only() {
             path.extension().is_some_and(|ending| ending == "onnx"),
             "{path:?}"
         );
-        onnx::load(&path).expect("a whole model");
+        file::load(&path).expect("a whole model");
         n_files += 1;
     }
     // The one that was being written, and not all of them.

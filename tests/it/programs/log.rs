@@ -26,7 +26,7 @@ fn without_anything_to_say_stderr_is_empty() {
 
 #[test]
 fn an_invalid_value_of_any_variable_is_a_warning_that_names_the_default() {
-    for declaration in spark::hal::config::DECLARATIONS {
+    for declaration in sparkpilot::hal::config::DECLARATIONS {
         let name = declaration.name;
         // A folder by any name is one; bytes that are not UTF-8 are no value of any variable.
         let values = [
@@ -225,7 +225,7 @@ fn a_program_for_the_cpu_says_so_where_a_gpu_is_asked_for() {
 
 #[test]
 fn cuda_that_is_required_and_not_there_ends_programs_but_not_the_doctor() {
-    if spark::hal::is_nvidia_available() {
+    if sparkpilot::hal::is_nvidia_available() {
         eprintln!("skipped: this machine has CUDA");
         return;
     }

@@ -146,7 +146,7 @@ impl Program {
             Command::new(path)
         };
         command.current_dir(&folder.0).stdin(Stdio::null());
-        for declaration in spark::hal::config::DECLARATIONS {
+        for declaration in sparkpilot::hal::config::DECLARATIONS {
             command.env_remove(declaration.name);
         }
         command

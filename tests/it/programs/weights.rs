@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use spark::model::bench::{TensorMap, write_tensors};
-use spark::model::graph::{Dim, Graph, Op};
-use spark::model::{DType, Tensor, onnx};
+use sparkpilot::onnx::bench::{TensorMap, write_tensors};
+use sparkpilot::onnx::graph::{Dim, Graph, Op};
+use sparkpilot::onnx::{DType, Tensor, file};
 
 use super::{Folder, Outcome, Program};
 
@@ -25,7 +25,7 @@ fn matrix(values: Vec<f32>) -> Tensor {
 fn network(
     folder: &Folder,
     name: &str,
-    build: impl FnOnce(&mut Graph, spark::model::graph::ValueId) -> spark::model::graph::ValueId,
+    build: impl FnOnce(&mut Graph, sparkpilot::onnx::graph::ValueId) -> sparkpilot::onnx::graph::ValueId,
 ) -> PathBuf {
     let mut graph = Graph::default();
     let square = vec![Dim::Known(SIZE), Dim::Known(SIZE)];
@@ -33,7 +33,7 @@ fn network(
     let y = build(&mut graph, x);
     graph.outputs.push(y);
     let path = folder.path(name);
-    onnx::save(&graph, &path).expect("a writable folder");
+    file::save(&graph, &path).expect("a writable folder");
     path
 }
 
@@ -97,7 +97,8 @@ fn weights_whose_names_begin_alike_are_all_quantized() {
     let out = folder.path("q");
     let outcome = quantize(&file, &["--output", &out.to_string_lossy()]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let (checkpoint, _) = spark::quant::checkpoint::Checkpoint::read_folder(&out).expect("sound");
+    let (checkpoint, _) =
+        sparkpilot::quant::checkpoint::Checkpoint::read_folder(&out).expect("sound");
     let names: Vec<&String> = checkpoint.entries.keys().collect();
     assert_eq!(names, ["a.weight", "a_2.weight"]);
 }
@@ -219,7 +220,8 @@ fn an_empty_weight_does_not_lift_the_figure() {
     let out = folder.path("q");
     let outcome = quantize(&both, &["--output", &out.to_string_lossy()]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let (checkpoint, _) = spark::quant::checkpoint::Checkpoint::read_folder(&out).expect("sound");
+    let (checkpoint, _) =
+        sparkpilot::quant::checkpoint::Checkpoint::read_folder(&out).expect("sound");
     assert!(checkpoint.entries.contains_key("empty.weight"));
 }
 

@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn models_without_a_golden_are_left_out() {
-        let data = std::env::temp_dir().join(format!("spark-models-{}", std::process::id()));
+        let data = std::env::temp_dir().join(format!("spark-onnxs-{}", std::process::id()));
         let models = data.join("data/models");
         std::fs::create_dir_all(models.join("goldens")).unwrap();
         for name in [

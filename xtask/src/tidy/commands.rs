@@ -162,7 +162,7 @@ mod tests {
         let source = "//! E.\nstruct A {\n    dump_all: bool,\n}\nfn main() { take(\"--runs\"); }\n#[cfg(test)]\nmod tests {\n    take(\"--secret\");\n}\n";
         let mut tree = Tree::of(&[("docs/p.md", &page), ("examples/show.rs", source)]);
         tree.packages.push(Package {
-            name: "spark".to_owned(),
+            name: "sparkpilot".to_owned(),
             targets: vec![Target {
                 kind: "example".to_owned(),
                 name: "show".to_owned(),

@@ -1,15 +1,15 @@
 //! The two element types the kernels compute in.
 //!
 //! ```text
-//! f32   training and inference: the micro-kernel of spark-model
+//! f32   training and inference: the micro-kernel of spark-onnx
 //! f64   checks: finite differences need it; plain loops
 //! ```
 
 use candle_core::{DType, WithDType};
-use spark_model::cpu::Isa;
-use spark_model::cpu::product::{self, BlockProduct};
+use spark_onnx::cpu::Isa;
+use spark_onnx::cpu::product::{self, BlockProduct};
 
-/// `y[m, n] (+)= sum over k of x[m, k] * block[k, n]`; see [`spark_model::cpu::product`].
+/// `y[m, n] (+)= sum over k of x[m, k] * block[k, n]`; see [`spark_onnx::cpu::product`].
 pub(crate) struct Product<'a, T> {
     pub(crate) x: &'a [T],
     pub(crate) x_stride: usize,

@@ -19,7 +19,7 @@
 //! are then exact integers inside a block; everything across blocks accumulates in f32.
 //!
 //! [`reference::gemm`](crate::reference::gemm) is the definition. Deliberately absent: matrix tiling
-//! beyond four inputs at a time; large batches of convolutions belong to `spark-model`'s executor.
+//! beyond four inputs at a time; large batches of convolutions belong to `spark-onnx`'s executor.
 
 #[allow(
     clippy::needless_range_loop,

@@ -4,7 +4,7 @@
 //! network has the challenge's shape and random weights; its inputs are random, too.
 
 use crate::timing::Timing;
-use spark_model::{Precision, RunOptions, Tensor, graph::bind, reference};
+use spark_onnx::{Precision, RunOptions, Tensor, graph::bind, reference};
 use spark_sim::learned::{
     CONTEXT, LearnedDynamics, ModelDynamics, N_BINS, STATE_SIZE, random_dynamics,
 };

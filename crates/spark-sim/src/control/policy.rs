@@ -15,8 +15,8 @@
 use super::{ActionBatch, Algorithm, AlgorithmFactory, LaneSetup, StateBatch};
 use crate::SimError;
 use crate::vehicle::SteerInterface;
-use spark_model::graph::Graph;
-use spark_model::{ModelError, ModelRunner, RunOptions, Tensor};
+use spark_onnx::graph::Graph;
+use spark_onnx::{ModelError, ModelRunner, RunOptions, Tensor};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -72,7 +72,7 @@ impl Policy {
     ///
     /// [`SimError::Network`] if the file cannot be read, and as [`Self::from_graph`].
     pub fn load(path: &Path, config: PolicyConfig, options: &RunOptions) -> Result<Self, SimError> {
-        let graph = spark_model::onnx::load(path).map_err(refused)?;
+        let graph = spark_onnx::file::load(path).map_err(refused)?;
         Self::from_graph(graph, config, options)
     }
 

@@ -15,8 +15,8 @@
 //! from the same numbers as before.
 
 use super::{CONTEXT, STATE_SIZE};
-use spark_model::graph::{Binary, Dim, Graph, Node, Op, StaticGraph, ValueId, bind, resolve_axis};
-use spark_model::{ModelError, Tensor};
+use spark_onnx::graph::{Binary, Dim, Graph, Node, Op, StaticGraph, ValueId, bind, resolve_axis};
+use spark_onnx::{ModelError, Tensor};
 use std::collections::BTreeMap;
 
 /// Batch size for which shapes are looked at; differs from every extent of the interface.
@@ -267,7 +267,7 @@ impl<'g> Rewriter<'g> {
 mod tests {
     use super::super::random_dynamics;
     use super::*;
-    use spark_model::{ModelRunner, Precision, RunOptions};
+    use spark_onnx::{ModelRunner, Precision, RunOptions};
 
     fn last_rows(graph: Graph, steps: usize) -> (Vec<f32>, u64) {
         let n = 5;

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The model is behind [`LearnedDynamics`]; `ModelDynamics` (feature `model`) runs an ONNX file
-//! through `spark-model`. This crate brings no trained network. Every segment
+//! through `spark-onnx`. This crate brings no trained network. Every segment
 //! keeps its own random numbers, seeded from its name as the challenge does; a
 //! controller never sees seed or generator.
 //!

@@ -1,4 +1,4 @@
-//! A network as the car, run by `spark-model`: one call for all segments.
+//! A network as the car, run by `spark-onnx`: one call for all segments.
 //!
 //! ```text
 //! ONNX file -> checked: inputs states [b, 20, 4] f32, tokens [b, 20] i64
@@ -10,7 +10,7 @@
 use super::last_step::keep_last_step;
 use super::{CONTEXT, LearnedDynamics, N_BINS, STATE_SIZE};
 use crate::SimError;
-use spark_model::{ModelRunner, RunOptions, Tensor, graph::Graph};
+use spark_onnx::{ModelRunner, RunOptions, Tensor, graph::Graph};
 use std::path::Path;
 
 /// A network of the challenge's interface.
@@ -27,7 +27,7 @@ impl ModelDynamics {
     ///
     /// [`SimError::Network`] if the file cannot be read, and as [`Self::from_graph`].
     pub fn load(path: &Path, options: &RunOptions) -> Result<Self, SimError> {
-        let graph = spark_model::onnx::load(path).map_err(refused)?;
+        let graph = spark_onnx::file::load(path).map_err(refused)?;
         Self::from_graph(graph, options)
     }
 
@@ -39,7 +39,7 @@ impl ModelDynamics {
     /// [`SimError::Network`] if it cannot be run, or asks for or answers something else.
     pub fn from_graph(graph: Graph, options: &RunOptions) -> Result<Self, SimError> {
         let inputs: Vec<_> = graph.inputs.iter().map(|&id| graph.value(id)).collect();
-        let is_tokens = |i: usize| inputs[i].dtype == Some(spark_model::DType::I64);
+        let is_tokens = |i: usize| inputs[i].dtype == Some(spark_onnx::DType::I64);
         let (states, tokens) = match inputs.len() {
             2 if is_tokens(1) && !is_tokens(0) => (inputs[0].name.clone(), inputs[1].name.clone()),
             2 if is_tokens(0) && !is_tokens(1) => (inputs[1].name.clone(), inputs[0].name.clone()),
@@ -72,7 +72,7 @@ impl ModelDynamics {
     }
 }
 
-fn refused(error: spark_model::ModelError) -> SimError {
+fn refused(error: spark_onnx::ModelError) -> SimError {
     SimError::Network {
         reason: error.to_string(),
     }
@@ -86,7 +86,7 @@ impl LearnedDynamics for ModelDynamics {
         tokens: &[i64],
         logits: &mut [f32],
     ) -> Result<(), String> {
-        let text = |error: spark_model::ModelError| error.to_string();
+        let text = |error: spark_onnx::ModelError| error.to_string();
         let states = Tensor::from_f32([n, CONTEXT, STATE_SIZE], states.to_vec()).map_err(text)?;
         let tokens = Tensor::from_i64([n, CONTEXT], tokens.to_vec()).map_err(text)?;
         let inputs = [

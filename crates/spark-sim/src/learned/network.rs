@@ -15,9 +15,9 @@
 //! The weights are random: its answers mean nothing, its run time does.
 
 use super::{CONTEXT, N_BINS, STATE_SIZE};
-use spark_model::graph::{Binary, Dim, Graph, Op, Softmax, Unary, ValueId};
-use spark_model::zoo::{RANDOM_WEIGHTS, Stream, WEIGHTS_KEY};
-use spark_model::{DType, Tensor};
+use spark_onnx::graph::{Binary, Dim, Graph, Op, Softmax, Unary, ValueId};
+use spark_onnx::zoo::{RANDOM_WEIGHTS, Stream, WEIGHTS_KEY};
+use spark_onnx::{DType, Tensor};
 
 const WIDTH: usize = 128;
 const HEADS: usize = 4;

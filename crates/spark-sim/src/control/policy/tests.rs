@@ -4,8 +4,8 @@ use super::*;
 use crate::control::{Action, LaneAlgorithm, PerLane, State, named};
 use crate::run::{RunOptions as SimOptions, RunReport, ScenarioError, Simulator};
 use crate::scenario::{Fuzzer, Scenario};
-use spark_model::DType;
-use spark_model::graph::{Binary, Dim, Op};
+use spark_onnx::DType;
+use spark_onnx::graph::{Binary, Dim, Op};
 
 const GAINS: [f32; 3] = [1.0, -2e-3, -0.05];
 
@@ -80,7 +80,7 @@ fn a_network_from_a_file_drives_like_its_twin() {
     let folder = std::env::temp_dir().join(format!("spark-sim-policy-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a writable folder");
     let path = folder.join("policy.onnx");
-    spark_model::onnx::save(&linear(&GAINS, 1), &path).expect("a writable file");
+    spark_onnx::file::save(&linear(&GAINS, 1), &path).expect("a writable file");
     let policy = Policy::load(&path, config(), &RunOptions::new()).expect("a valid network");
     std::fs::remove_dir_all(&folder).expect("our own folder");
 

@@ -1,0 +1,224 @@
+//! Why a model was refused or could not run.
+
+use crate::tensor::DType;
+
+/// Why a model was refused or could not run. No variant means "try again".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// A tensor's elements do not fill its shape.
+    #[error("shape {shape:?} does not fit {got} elements")]
+    ElementCount {
+        /// The shape asked for.
+        shape: Vec<usize>,
+        /// Elements given.
+        got: usize,
+    },
+    /// An operator cannot take these operands.
+    #[error("node `{node}` ({op}): {reason}")]
+    Operator {
+        /// Name of the node.
+        node: String,
+        /// Name of the operator.
+        op: String,
+        /// What is wrong with what, and what was wanted.
+        reason: String,
+    },
+    /// An input has the wrong type.
+    #[error("input `{name}` is {got}, the model wants {want}")]
+    InputType {
+        /// Name of the input.
+        name: String,
+        /// Type given.
+        got: DType,
+        /// Type declared.
+        want: DType,
+    },
+    /// An input has the wrong shape.
+    #[error("input `{name}` has shape {got:?}, the model wants {want}")]
+    InputShape {
+        /// Name of the input.
+        name: String,
+        /// Shape given.
+        got: Vec<usize>,
+        /// Shape declared, symbols by name.
+        want: String,
+    },
+    /// The executor computes f64 models in f32, where this number would be an infinity.
+    #[error(
+        "{what} `{name}` holds {value:e}; f64 values are computed in f32, which ends at 3.4e38"
+    )]
+    BeyondF32 {
+        /// `input` or `constant`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The first such number.
+        value: f64,
+    },
+    /// An input's element type is not declared.
+    #[error("input `{name}` has no declared element type")]
+    InputUndeclared {
+        /// Name of the input.
+        name: String,
+    },
+    /// An input's shape is neither given nor fixed by the model.
+    #[error("input `{name}` is declared {declared}: give its shape")]
+    InputOpen {
+        /// Name of the input.
+        name: String,
+        /// Shape declared, symbols by name.
+        declared: String,
+    },
+    /// What a model declares of a value is not what its operators make of it.
+    #[error("{what} `{name}` is declared {declared}, the graph makes it {inferred}")]
+    Declaration {
+        /// `output`, or `value` for one in between.
+        what: &'static str,
+        /// Name of the value.
+        name: String,
+        /// Element type, and shape where it matters, as declared.
+        declared: String,
+        /// The same, as it follows from the graph.
+        inferred: String,
+    },
+    /// The values of a graph would not fit any machine this crate is for.
+    #[error("the graph's values take {bytes} bytes, the limit is {limit}")]
+    GraphTooLarge {
+        /// Bytes of all values until the limit was passed.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A node, or all of them together, would take more memory than the budget, which
+    /// [`RunOptions::memory_budget`](crate::RunOptions::memory_budget) sets.
+    #[error(
+        "node `{node}` ({op}): {what} takes {wanted} bytes, of the budget of {budget} bytes {held} are taken"
+    )]
+    OverBudget {
+        /// Name of the node.
+        node: String,
+        /// Name of the operator.
+        op: String,
+        /// What the memory is for.
+        what: &'static str,
+        /// Bytes asked for.
+        wanted: usize,
+        /// Bytes taken already.
+        held: usize,
+        /// Bytes allowed in all.
+        budget: usize,
+    },
+    /// The system refuses memory that the budget allows.
+    #[error("node `{node}` ({op}): the system refuses the {wanted} bytes that {what} takes")]
+    OutOfMemory {
+        /// Name of the node.
+        node: String,
+        /// Name of the operator.
+        op: String,
+        /// What the memory is for.
+        what: &'static str,
+        /// Bytes asked for.
+        wanted: usize,
+    },
+    /// The system refuses the memory of a tensor.
+    #[error("the system refuses the {bytes} bytes of a tensor of shape {shape:?}")]
+    TensorMemory {
+        /// Its shape.
+        shape: Vec<usize>,
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// An input is missing.
+    #[error("input `{name}` is missing")]
+    InputMissing {
+        /// Name of the input.
+        name: String,
+    },
+    /// A given input is not one of the model's.
+    #[error("the model has no input `{name}`")]
+    InputUnknown {
+        /// Name given.
+        name: String,
+    },
+    /// An index the model computed points outside its axis.
+    #[error("node `{node}`: index {index} outside an axis of {extent}")]
+    IndexOutside {
+        /// Name of the node.
+        node: String,
+        /// The index.
+        index: i64,
+        /// Positions the axis has.
+        extent: usize,
+    },
+    /// A precision no executor has kernels for.
+    #[error("precision {precision} is not available on {device}; available: {available}")]
+    PrecisionUnavailable {
+        /// What was asked for.
+        precision: spark_hal::Precision,
+        /// Where.
+        device: &'static str,
+        /// What there is.
+        available: &'static str,
+    },
+    /// Weights or activations of a step cannot be quantised.
+    #[error("node `{node}` cannot be quantised: {source}")]
+    Quantise {
+        /// Name of the node.
+        node: String,
+        /// Why not.
+        source: Box<spark_quant::QuantError>,
+    },
+    /// No mixed plan keeps to the error asked for.
+    #[error("no mix of formats keeps {wanted} dB at the outputs, the best has {best:.1} dB")]
+    Mix {
+        /// Signal to error asked for.
+        wanted: f64,
+        /// The most that was found.
+        best: f64,
+    },
+    /// A device that cannot be had.
+    #[error("device {device} is not available: {reason}")]
+    DeviceUnavailable {
+        /// What was asked for.
+        device: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A device that is not spelled `auto`, `cpu`, `cuda` or `cuda:N`.
+    #[error("device `{got}` is not one of auto, cpu, cuda, cuda:N")]
+    UnknownDevice {
+        /// What was given.
+        got: String,
+    },
+    /// An instruction set that is not there.
+    #[error("instruction set `{name}` is not available: {reason}; available: {available}")]
+    IsaUnavailable {
+        /// What was asked for.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+        /// What there is, best first.
+        available: String,
+    },
+    /// A graph that was put together wrongly; a file gives [`ModelError::Onnx`] instead.
+    #[error("the graph contradicts itself: {reason}")]
+    Graph {
+        /// Which value or node, and what is wrong with it.
+        reason: String,
+    },
+    /// A lowered plan contradicts itself: a defect of this crate.
+    #[error("the lowered plan is inconsistent: {0}")]
+    View(#[from] crate::cpu::ViewOutside),
+    /// A file could not be read or written.
+    #[error("cannot access `{path}`: {source}")]
+    Io {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// Bytes are not an ONNX model this crate can read or write.
+    #[error(transparent)]
+    Onnx(#[from] crate::file::OnnxError),
+}

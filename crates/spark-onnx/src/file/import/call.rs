@@ -1,0 +1,403 @@
+//! One node of a file, as the functions that translate operators see it.
+//!
+//! A translator reads operands and parameters through a [`Call`] and ends it with
+//! [`Call::finish`]. Parameters no translator asked for are an error: what is not
+//! understood may change the result.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+
+use super::builder::Builder;
+use crate::ModelError;
+use crate::file::error::OnnxError;
+use crate::file::functions::FlatNode;
+use crate::file::proto::{AttributeProto, attribute_type as kind};
+use crate::file::tensors::{TensorSource, read_tensor};
+use crate::graph::{Binary, Node, Op, Value, ValueId};
+use crate::tensor::{DType, Tensor};
+
+/// One node under translation.
+pub(super) struct Call<'c, 'f> {
+    pub(super) builder: &'c mut Builder,
+    pub(super) node: &'c FlatNode<'c>,
+    pub(super) source: &'c mut TensorSource<'f>,
+    inputs: Vec<Option<ValueId>>,
+    /// Bit per attribute, set once it was read.
+    read: Cell<[u64; 4]>,
+    n_steps: usize,
+}
+
+/// What a translator returns.
+pub(super) type Translated = Result<(), ModelError>;
+
+impl<'c, 'f> Call<'c, 'f> {
+    /// Looks the operands up; all exist, for the caller has sorted the nodes.
+    pub(super) fn new(
+        builder: &'c mut Builder,
+        node: &'c FlatNode<'c>,
+        source: &'c mut TensorSource<'f>,
+    ) -> Self {
+        let find = |name: &str| builder.find(name);
+        let mut inputs: Vec<_> = node.inputs.iter().map(|n| find(n)).collect();
+        while inputs.last() == Some(&None) {
+            inputs.pop();
+        }
+        Self {
+            builder,
+            node,
+            source,
+            inputs,
+            read: Cell::new([0; 4]),
+            n_steps: 0,
+        }
+    }
+
+    /// The version of the operator set.
+    pub(super) fn opset(&self) -> i64 {
+        self.node.opset
+    }
+
+    /// The operator's name.
+    pub(super) fn op_type(&self) -> &'c str {
+        self.node.op_type
+    }
+
+    /// An error about this node.
+    pub(super) fn error(&self, reason: impl Into<String>) -> ModelError {
+        ModelError::Operator {
+            node: self.node.name.clone(),
+            op: self.node.qualified(),
+            reason: reason.into(),
+        }
+    }
+
+    // Operands.
+
+    /// All operands, without missing ones at the end.
+    pub(super) fn inputs(&self) -> Vec<Option<ValueId>> {
+        self.inputs.clone()
+    }
+
+    /// An operand that may be left out.
+    pub(super) fn input(&self, index: usize) -> Option<ValueId> {
+        self.inputs.get(index).copied().flatten()
+    }
+
+    /// An operand that must be there.
+    pub(super) fn required(&self, index: usize) -> Result<ValueId, ModelError> {
+        self.input(index)
+            .ok_or_else(|| self.error(format!("operand {index} is missing")))
+    }
+
+    /// Checks the number of operands and that the first `min` are there.
+    pub(super) fn operands(&self, min: usize, max: usize) -> Result<(), ModelError> {
+        let got = self.inputs.len();
+        if got > max {
+            return Err(self.error(format!("{got} operands, at most {max} wanted")));
+        }
+        (0..min).try_for_each(|i| self.required(i).map(drop))
+    }
+
+    /// Elements of an operand that must be a constant.
+    pub(super) fn constant(&self, index: usize) -> Option<&Tensor> {
+        self.builder.constant_of(self.input(index)?)
+    }
+
+    // Results.
+
+    /// Whether the result is asked for.
+    pub(super) fn wants(&self, output: usize) -> bool {
+        self.node.outputs.get(output).is_some_and(|o| !o.is_empty())
+    }
+
+    /// Refuses results from `first` on.
+    pub(super) fn only_results(&self, first: usize) -> Result<(), ModelError> {
+        match (first..self.node.outputs.len()).find(|&i| self.wants(i)) {
+            Some(i) => Err(self.error(format!("result {i} is not supported"))),
+            None => Ok(()),
+        }
+    }
+
+    // Parameters.
+
+    fn attribute(&self, name: &str) -> Option<&'c AttributeProto<'c>> {
+        let index = self.node.attributes.iter().position(|(n, _)| *n == name)?;
+        let mut read = self.read.get();
+        read[index / 64] |= 1 << (index % 64);
+        self.read.set(read);
+        Some(self.node.attributes[index].1)
+    }
+
+    /// The parameter if its kind is `wanted`. Files of IR version 1 and 2 leave the kind out;
+    /// those are not read, so a missing kind is as wrong as another one.
+    fn typed(&self, name: &str, wanted: i32) -> Result<Option<&'c AttributeProto<'c>>, ModelError> {
+        match self.attribute(name) {
+            Some(a) if a.r#type != Some(wanted) => Err(self.error(format!(
+                "attribute `{name}` is of kind {}, {wanted} wanted",
+                a.r#type.unwrap_or_default()
+            ))),
+            other => Ok(other),
+        }
+    }
+
+    /// Marks parameters as read that do not change the result.
+    pub(super) fn ignore(&self, names: &[&str]) {
+        for name in names {
+            self.attribute(name);
+        }
+    }
+
+    /// An integer.
+    pub(super) fn int(&self, name: &str) -> Result<Option<i64>, ModelError> {
+        Ok(self
+            .typed(name, kind::INT)?
+            .map(|a| a.i.unwrap_or_default()))
+    }
+
+    /// An integer with a default.
+    pub(super) fn int_or(&self, name: &str, default: i64) -> Result<i64, ModelError> {
+        Ok(self.int(name)?.unwrap_or(default))
+    }
+
+    /// An integer that is 0 or 1.
+    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, ModelError> {
+        Ok(self.int(name)?.map_or(default, |v| v != 0))
+    }
+
+    /// An integer that is a count, at least 1.
+    pub(super) fn count(&self, name: &str, default: usize) -> Result<usize, ModelError> {
+        match self.int(name)? {
+            None => Ok(default),
+            Some(v) => usize::try_from(v)
+                .ok()
+                .filter(|&v| v > 0)
+                .ok_or_else(|| self.error(format!("attribute `{name}` is {v}"))),
+        }
+    }
+
+    /// A number.
+    pub(super) fn float(&self, name: &str) -> Result<Option<f32>, ModelError> {
+        Ok(self
+            .typed(name, kind::FLOAT)?
+            .map(|a| a.f.unwrap_or_default()))
+    }
+
+    /// A number with a default.
+    pub(super) fn float_or(&self, name: &str, default: f32) -> Result<f32, ModelError> {
+        Ok(self.float(name)?.unwrap_or(default))
+    }
+
+    /// Integers.
+    pub(super) fn ints(&self, name: &str) -> Result<Option<&'c [i64]>, ModelError> {
+        Ok(self.typed(name, kind::INTS)?.map(|a| a.ints.as_slice()))
+    }
+
+    /// Integers that are extents, none negative.
+    pub(super) fn extents(&self, name: &str) -> Result<Option<Vec<usize>>, ModelError> {
+        let Some(values) = self.ints(name)? else {
+            return Ok(None);
+        };
+        let extent = |&v: &i64| {
+            usize::try_from(v).map_err(|_| self.error(format!("attribute `{name}` holds {v}")))
+        };
+        values
+            .iter()
+            .map(extent)
+            .collect::<Result<_, _>>()
+            .map(Some)
+    }
+
+    /// Numbers.
+    pub(super) fn floats(&self, name: &str) -> Result<Option<&'c [f32]>, ModelError> {
+        Ok(self.typed(name, kind::FLOATS)?.map(|a| a.floats.as_slice()))
+    }
+
+    /// Text.
+    pub(super) fn text(&self, name: &str) -> Result<Option<&'c str>, ModelError> {
+        match self.typed(name, kind::STRING)? {
+            None => Ok(None),
+            Some(a) => std::str::from_utf8(a.s.as_deref().unwrap_or_default())
+                .map(Some)
+                .map_err(|_| self.error(format!("attribute `{name}` is not UTF-8 text"))),
+        }
+    }
+
+    /// Texts.
+    pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<&'c str>>, ModelError> {
+        let Some(a) = self.typed(name, kind::STRINGS)? else {
+            return Ok(None);
+        };
+        let list = a.strings.iter().map(|s| std::str::from_utf8(s));
+        list.collect::<Result<_, _>>()
+            .map(Some)
+            .map_err(|_| self.error(format!("attribute `{name}` is not UTF-8 text")))
+    }
+
+    /// A tensor.
+    pub(super) fn tensor(&mut self, name: &str) -> Result<Option<Tensor>, ModelError> {
+        match self.typed(name, kind::TENSOR)?.map(|a| a.t.as_deref()) {
+            None => Ok(None),
+            Some(None) => Err(self.error(format!("attribute `{name}` holds no tensor"))),
+            Some(Some(proto)) => Ok(Some(read_tensor(proto.clone(), self.source)?)),
+        }
+    }
+
+    /// One of several words.
+    pub(super) fn choice<T: Copy>(
+        &self,
+        name: &str,
+        default: T,
+        words: &[(&str, T)],
+    ) -> Result<T, ModelError> {
+        let Some(got) = self.text(name)? else {
+            return Ok(default);
+        };
+        match words.iter().find(|(word, _)| *word == got) {
+            Some(&(_, value)) => Ok(value),
+            None => {
+                let known: Vec<_> = words.iter().map(|(w, _)| *w).collect();
+                let known = known.join(", ");
+                Err(self.error(format!("attribute `{name}` is `{got}`, not one of {known}")))
+            }
+        }
+    }
+
+    // What a node becomes.
+
+    /// A constant made from parameters; `suffix` tells which.
+    pub(super) fn new_constant(
+        &mut self,
+        suffix: &str,
+        tensor: Tensor,
+    ) -> Result<ValueId, ModelError> {
+        let name = self.made_name(suffix)?;
+        Ok(self.builder.named_constant(&name, tensor))
+    }
+
+    /// A name for a value that is not in the file, paid for: short nodes of a file may
+    /// become many values.
+    fn made_name(&mut self, suffix: &str) -> Result<String, ModelError> {
+        let base = format!("{}/{suffix}", self.node.name);
+        let n_bytes = size_of::<Node>() + size_of::<Value>() + 5 * base.len();
+        self.source.budget.charge("a node", n_bytes)?;
+        Ok(self.builder.unique(&base))
+    }
+
+    /// A list of integers as a constant.
+    pub(super) fn new_ints(&mut self, suffix: &str, values: &[i64]) -> Result<ValueId, ModelError> {
+        let tensor = Tensor::from_i64([values.len()], values.to_vec())?;
+        self.new_constant(suffix, tensor)
+    }
+
+    /// A scalar of the element type of `like`, even where that is only known later.
+    pub(super) fn scalar_like(
+        &mut self,
+        suffix: &str,
+        value: f64,
+        like: ValueId,
+    ) -> Result<ValueId, ModelError> {
+        if let Some(dtype) = self.builder.dtype(like) {
+            let tensor = Tensor::from_f64(dtype, [], vec![value])?;
+            return self.new_constant(suffix, tensor);
+        }
+        let tensor = Tensor::from_f64(DType::F32, [], vec![value])?;
+        let scalar = self.new_constant(suffix, tensor)?;
+        self.step(Op::CastLike, &[Some(scalar), Some(like)])
+    }
+
+    /// A node before the last, of one result.
+    pub(super) fn step(
+        &mut self,
+        op: Op,
+        inputs: &[Option<ValueId>],
+    ) -> Result<ValueId, ModelError> {
+        self.n_steps += 1;
+        let name = self.made_name(&format!("step{}", self.n_steps))?;
+        let output = self.builder.result(&name);
+        self.builder.node(Node {
+            name,
+            op,
+            inputs: inputs.to_vec(),
+            outputs: vec![Some(output)],
+        });
+        Ok(output)
+    }
+
+    /// A product, a sum and the like before the last node.
+    pub(super) fn binary_step(
+        &mut self,
+        op: Binary,
+        a: ValueId,
+        b: ValueId,
+    ) -> Result<ValueId, ModelError> {
+        self.step(Op::Binary(op), &[Some(a), Some(b)])
+    }
+
+    /// The last node, which makes the results of the node in the file.
+    pub(super) fn finish(&mut self, op: Op, inputs: Vec<Option<ValueId>>) -> Translated {
+        let names = &self.node.outputs;
+        let mut outputs: Vec<Option<ValueId>> = Vec::with_capacity(names.len());
+        for name in names {
+            let n_bytes = size_of::<Node>() + size_of::<Value>() + 3 * name.len();
+            self.source.budget.charge("a node", n_bytes)?;
+            outputs.push((!name.is_empty()).then(|| self.builder.result(name)));
+        }
+        while outputs.last() == Some(&None) {
+            outputs.pop();
+        }
+        if outputs.is_empty() {
+            return Err(self.error("it has no result"));
+        }
+        self.builder.node(Node {
+            name: self.node.name.clone(),
+            op,
+            inputs,
+            outputs,
+        });
+        Ok(())
+    }
+
+    /// The operator on the node's own operands.
+    pub(super) fn finish_as_is(&mut self, op: Op) -> Translated {
+        let inputs = self.inputs();
+        self.finish(op, inputs)
+    }
+
+    /// Refuses parameters nobody has asked for.
+    pub(super) fn all_read(&self) -> Translated {
+        let read = self.read.get();
+        let unread = (0..self.node.attributes.len()).find(|i| read[i / 64] >> (i % 64) & 1 == 0);
+        match unread {
+            Some(i) => Err(self.error(format!(
+                "attribute `{}` is not known for operator set {}",
+                self.node.attributes[i].0, self.node.opset
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Every name that stands in a file, to be avoided by made names.
+pub(super) fn names_of(nodes: &[FlatNode<'_>]) -> HashSet<String> {
+    let names = nodes.iter().flat_map(|n| n.inputs.iter().chain(&n.outputs));
+    names.map(ToString::to_string).collect()
+}
+
+/// Refuses what holds graphs, with the reason.
+pub(super) fn unsupported(
+    node: &FlatNode<'_>,
+    hint: &'static str,
+    supported: String,
+) -> ModelError {
+    OnnxError::UnknownOperator {
+        node: node.name.clone(),
+        op: match node.domain {
+            "" => format!("ai.onnx::{}", node.op_type),
+            _ => node.qualified(),
+        },
+        opset: node.opset,
+        hint,
+        supported,
+    }
+    .into()
+}

@@ -1,0 +1,37 @@
+//! ONNX driving models: read, check, lower to one plan, run, measure.
+
+pub mod bench;
+pub mod cpu;
+pub mod file;
+pub mod graph;
+pub mod openpilot;
+pub mod precision;
+pub mod reference;
+pub mod tensor;
+pub mod zoo;
+
+mod budget;
+mod error;
+mod pages;
+mod plan;
+mod runner;
+
+pub use error::ModelError;
+pub use runner::{ModelRunner, RunOptions, RunnerMemory, Span, StepInfo, parse_device};
+pub use spark_hal::Precision;
+pub use tensor::{DType, Tensor, TensorData};
+
+#[cfg(doctest)]
+mod sealed;
+
+// Tests that were written from outside keep their paths.
+#[cfg(test)]
+extern crate self as spark_onnx;
+
+#[cfg(test)]
+mod tests;
+
+/// What tests of memory watch.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: spark_testing::Measuring = spark_testing::Measuring;

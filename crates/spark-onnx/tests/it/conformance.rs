@@ -1,0 +1,547 @@
+//! Importer, binding, interpreter and executor against the ONNX project's own suite and
+//! random models run by onnxruntime.
+//!
+//! `benches/rivals/onnx_conformance/generate.py` writes the cases; `SPARK_ONNX_CASES`
+//! names their folder. Every case is run, and has one of these outcomes:
+//!
+//! ```text
+//! pass                  interpreter and executor give every result of every set
+//! pass, not executed    the interpreter does; the executor refuses the graph, and says why
+//! refused               no graph comes of the file, or none with fixed shapes; why
+//! wrong                 anything else: an answer that is not the suite's, a model that is read
+//!                       though its values cannot even be written as tensors
+//! ```
+//!
+//! The outcome of every case stands in `onnx_suite.txt`. A case with another outcome, better or
+//! worse, fails; so does one that is missing or not listed. `SPARK_ONNX_BLESS=1` writes that
+//! file anew, for a person to read the difference. Without a folder of cases, the totals that
+//! docs/compare.md states are still checked against it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use safetensors::{Dtype, SafeTensors};
+use serde::Deserialize;
+use spark_onnx::file::OnnxError;
+use spark_onnx::graph::{Graph, bind};
+use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, TensorData};
+use spark_onnx::{file, reference};
+
+/// Networks whose interpretation takes minutes; the executor runs them.
+const LARGE: &str = "real";
+
+/// Models whose results come from onnxruntime: too many to list those that pass.
+const RANDOM: &str = "random";
+
+/// Known defects, and answers of the suite that others do not give either.
+const WHY_WRONG: &[(&str, &str)] = &[
+    (
+        "node_test_resize_downsample_scales_cubic_align_corners",
+        ALIGNED,
+    ),
+    (
+        "node_test_resize_downsample_scales_linear_align_corners",
+        ALIGNED,
+    ),
+];
+
+const ALIGNED: &str =
+    "the suite aligns corners of a fractional length, onnxruntime and PyTorch of a whole one";
+
+/// Widest line of names.
+const LINE_WIDTH: usize = 100;
+
+#[derive(Deserialize)]
+struct CaseList {
+    source: String,
+    cases: Vec<Case>,
+    without_truth: Vec<WithoutTruth>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    kind: String,
+    rtol: f64,
+    atol: f64,
+    sets: usize,
+    /// Why no tensors can hold its values.
+    unwritten: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct WithoutTruth {
+    name: String,
+    reason: String,
+}
+
+/// Outcomes, and of which cases.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcomes {
+    source: String,
+    n_random: usize,
+    by_case: BTreeMap<String, String>,
+}
+
+const PASS: &str = "pass";
+const NOT_EXECUTED: &str = "pass, not executed: ";
+const REFUSED: &str = "refused: ";
+const WRONG: &str = "wrong: ";
+
+fn expected_file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/onnx_suite.txt")
+}
+
+#[test]
+fn every_case_of_the_onnx_suite_has_its_expected_outcome() {
+    let Some(folder) = std::env::var_os("SPARK_ONNX_CASES") else {
+        eprintln!("skipped: SPARK_ONNX_CASES names no folder of generated ONNX cases");
+        return;
+    };
+    let folder = Path::new(&folder);
+    let list = std::fs::read(folder.join("cases.json")).expect("cases.json");
+    let list: CaseList = serde_json::from_slice(&list).expect("a list of cases");
+    for case in &list.without_truth {
+        eprintln!("nobody knows the results of {}: {}", case.name, case.reason);
+    }
+    let got = outcomes(&list, folder);
+    eprintln!("{}", got.totals());
+    if std::env::var_os("SPARK_ONNX_BLESS").is_some() {
+        std::fs::write(expected_file(), got.to_text()).expect("the list can be written");
+        return;
+    }
+    let expected = std::fs::read_to_string(expected_file()).expect("the list of outcomes");
+    let differences = differences(&Outcomes::parse(&expected), &got);
+    assert!(
+        differences.is_empty(),
+        "{} differ from onnx_suite.txt:\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
+}
+
+/// The outcome of every case, on all processors.
+fn outcomes(list: &CaseList, folder: &Path) -> Outcomes {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some(case) = list
+            .cases
+            .get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+        {
+            let mut outcome = outcome(case, &folder.join(&case.name));
+            let why = WHY_WRONG.iter().find(|(name, _)| *name == case.name);
+            if let Some((_, why)) = why.filter(|_| outcome.starts_with(WRONG)) {
+                outcome = format!("{WRONG}{why}");
+            }
+            done.push((case.name.clone(), outcome));
+        }
+        done
+    };
+    let by_case = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let done = workers.into_iter().map(|w| w.join().expect("no panic"));
+        done.flatten().collect()
+    });
+    Outcomes {
+        source: list.source.clone(),
+        n_random: list.cases.iter().filter(|c| c.kind == RANDOM).count(),
+        by_case,
+    }
+}
+
+fn is_random(name: &str) -> bool {
+    name.starts_with("random_")
+}
+
+/// What is not as expected, a line each.
+fn differences(expected: &Outcomes, got: &Outcomes) -> Vec<String> {
+    let mut lines = Vec::new();
+    if expected.source != got.source || expected.n_random != got.n_random {
+        lines.push(format!(
+            "cases are of {} with {} random models, expected {} with {}",
+            got.source, got.n_random, expected.source, expected.n_random
+        ));
+    }
+    let names: BTreeSet<&String> = expected.by_case.keys().chain(got.by_case.keys()).collect();
+    for name in names {
+        let unlisted = if is_random(name) { PASS } else { "not listed" };
+        let want = expected.by_case.get(name).map_or(unlisted, String::as_str);
+        let is = got.by_case.get(name).map_or("missing", String::as_str);
+        if want != is {
+            lines.push(format!("{name}\n    is        {is}\n    expected  {want}"));
+        }
+    }
+    lines
+}
+
+impl Outcomes {
+    fn count(&self, random: bool, outcome: &str) -> usize {
+        let all = self.by_case.iter();
+        all.filter(|(name, is)| is_random(name) == random && is.starts_with(outcome))
+            .count()
+    }
+
+    /// One sentence for people.
+    fn totals(&self) -> String {
+        let of_suite = self.by_case.keys().filter(|n| !is_random(n)).count();
+        let [passed, not_executed, refused, wrong] =
+            [PASS, NOT_EXECUTED, REFUSED, WRONG].map(|outcome| self.count(false, outcome));
+        let is_other =
+            |(name, outcome): &(&String, &String)| is_random(name) && !outcome.starts_with(PASS);
+        let n_others = self.by_case.iter().filter(is_other).count();
+        format!(
+            "{of_suite} cases: {passed} pass, of which the executor refuses {not_executed}; \
+             {refused} refused; {wrong} wrong. {} of {} random models pass.",
+            self.n_random - n_others,
+            self.n_random,
+        )
+    }
+
+    /// The text of the file: a group for every outcome.
+    fn to_text(&self) -> String {
+        let mut groups: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+        for (name, outcome) in &self.by_case {
+            if is_random(name) && outcome == PASS {
+                continue;
+            }
+            let (kind, rest) = name.split_once('_').expect("a kind and a name");
+            let rest = rest.strip_prefix("test_").unwrap_or(rest);
+            let kinds = groups.entry(outcome).or_default();
+            kinds.entry(kind).or_default().push(rest);
+        }
+        let mut text = String::from(
+            "# What is expected of every case of the ONNX project's suite and of random models;\n\
+             # conformance.rs says what the outcomes mean and how this file is written.\n",
+        );
+        let _ = writeln!(text, "# {}", self.totals());
+        let _ = writeln!(text, "source: {}", self.source);
+        let _ = writeln!(text, "random: {}, those not named here pass", self.n_random);
+        for (outcome, kinds) in groups {
+            let _ = writeln!(text, "\n{outcome}");
+            for (kind, names) in kinds {
+                let mut line = format!("    {kind}:");
+                for name in names {
+                    if line.len() + 1 + name.len() > LINE_WIDTH {
+                        let _ = writeln!(text, "{line}");
+                        line = String::from("       ");
+                    }
+                    let _ = write!(line, " {name}");
+                }
+                let _ = writeln!(text, "{line}");
+            }
+        }
+        text
+    }
+
+    /// [`Outcomes::to_text`] read again; without the random models that pass.
+    fn parse(text: &str) -> Self {
+        let mut outcomes = Self::default();
+        let (mut outcome, mut kind) = ("", "");
+        for line in text
+            .lines()
+            .filter(|l| !l.is_empty() && !l.starts_with('#'))
+        {
+            if let Some(source) = line.strip_prefix("source: ") {
+                outcomes.source = source.to_owned();
+            } else if let Some(rest) = line.strip_prefix("random: ") {
+                let number = rest.split(',').next().and_then(|n| n.parse().ok());
+                outcomes.n_random = number.expect("the number of random models");
+            } else if let Some(names) = line.strip_prefix("    ") {
+                for word in names.split_whitespace() {
+                    if let Some(named) = word.strip_suffix(':') {
+                        kind = named;
+                        continue;
+                    }
+                    let test = if kind == RANDOM { "" } else { "test_" };
+                    let name = format!("{kind}_{test}{word}");
+                    let twice = outcomes.by_case.insert(name, outcome.to_owned());
+                    assert!(twice.is_none(), "{kind} {word} is listed twice");
+                }
+            } else {
+                outcome = line;
+            }
+        }
+        outcomes
+    }
+}
+
+/// Runs one case.
+fn outcome(case: &Case, folder: &Path) -> String {
+    let graph = match file::load(&folder.join("model.onnx")) {
+        Ok(graph) => graph,
+        Err(error) => return format!("{REFUSED}{}", reason_of(&error)),
+    };
+    if let Some(unwritten) = &case.unwritten {
+        return format!("{WRONG}it is read, and its values hold {unwritten}");
+    }
+    let mut not_executed = None;
+    for set in 0..case.sets {
+        let tensors = read_tensors(&folder.join(format!("set_{set}.safetensors")));
+        let (runnable, given) = match evaluate(&graph, &tensors, case) {
+            Ok(evaluated) => evaluated,
+            Err(outcome) => return outcome,
+        };
+        match execute(runnable, &given) {
+            Ok(outputs) => {
+                if let Err(reason) = compare_all(&outputs, &tensors, case) {
+                    return format!("{WRONG}executor: {reason}");
+                }
+            }
+            Err(error) => not_executed = Some(reason_of(&error)),
+        }
+    }
+    match not_executed {
+        None => PASS.to_owned(),
+        Some(reason) => format!("{NOT_EXECUTED}{reason}"),
+    }
+}
+
+type Given<'t> = Vec<(&'t str, &'t Tensor)>;
+
+/// Interprets the graph with inputs made constant only as far as result shapes need it: the
+/// suite feeds shapes, axes and the like as inputs. The graph that was run and its inputs, or
+/// the outcome if that is not a pass.
+fn evaluate<'t>(
+    graph: &Graph,
+    tensors: &'t BTreeMap<String, Tensor>,
+    case: &Case,
+) -> Result<(Graph, Given<'t>), String> {
+    let inputs: Given<'t> = tensors
+        .iter()
+        .filter_map(|(name, tensor)| Some((name.strip_prefix("in/")?, tensor)))
+        .collect();
+    let n_inputs = graph.inputs.len();
+    let mut kept = vec![n_inputs, 1, 0];
+    kept.retain(|&n| n <= n_inputs);
+    let mut last_error = None;
+    for n_kept in kept {
+        let graph = with_constants(graph, n_kept, &inputs);
+        let is_input = |name: &str| graph.inputs.iter().any(|&id| graph.value(id).name == name);
+        let given: Given<'t> = inputs
+            .iter()
+            .copied()
+            .filter(|(n, _)| is_input(n))
+            .collect();
+        let shapes: Vec<(&str, Vec<usize>)> = given
+            .iter()
+            .map(|(n, t)| (*n, t.shape().to_vec()))
+            .collect();
+        let evaluated = bind(&graph, &shapes).and_then(|bound| match case.kind.as_str() {
+            LARGE => Ok(None),
+            _ => reference::run(&bound, &given).map(Some),
+        });
+        match evaluated {
+            Ok(Some(outputs)) => {
+                return match compare_all(&outputs, tensors, case) {
+                    Ok(()) => Ok((graph, given)),
+                    Err(reason) => Err(format!("{WRONG}{reason}")),
+                };
+            }
+            Ok(None) => return Ok((graph, given)),
+            Err(error) => last_error = Some(error),
+        }
+    }
+    let error = last_error.expect("at least one attempt");
+    Err(format!("{REFUSED}{}", reason_of(&error)))
+}
+
+/// Runs a graph on the executor.
+fn execute(graph: Graph, given: &Given<'_>) -> Result<Vec<(String, Tensor)>, ModelError> {
+    let mut runner = ModelRunner::from_graph(graph, &RunOptions::new().threads(1))?;
+    runner.run(given)
+}
+
+/// Exactly the outputs that the case has tensors for.
+fn compare_all(
+    outputs: &[(String, Tensor)],
+    tensors: &BTreeMap<String, Tensor>,
+    case: &Case,
+) -> Result<(), String> {
+    let wanted = tensors.keys().filter(|n| n.starts_with("out/")).count();
+    if outputs.len() != wanted {
+        return Err(format!("{} results, wanted {wanted}", outputs.len()));
+    }
+    for (name, got) in outputs {
+        let want = tensors.get(&format!("out/{name}"));
+        let want = want.ok_or_else(|| format!("no result `{name}` is wanted"))?;
+        compare(got, want, case).map_err(|reason| format!("`{name}`: {reason}"))?;
+    }
+    Ok(())
+}
+
+/// Why a model was refused, without names of nodes and values, so that equal reasons are one.
+fn reason_of(error: &ModelError) -> String {
+    match error {
+        ModelError::Operator { op, reason, .. } => format!("{op}: {reason}"),
+        ModelError::Onnx(OnnxError::UnknownOperator { op, hint, .. }) => {
+            format!("operator {op} is not supported{hint}")
+        }
+        ModelError::Onnx(OnnxError::OperatorSet { min, .. }) => {
+            format!("its operator set is older than {min}")
+        }
+        ModelError::Onnx(OnnxError::Value { what, reason, .. }) => format!("an {what}: {reason}"),
+        ModelError::Onnx(OnnxError::Tensor { reason, .. }) => format!("a tensor: {reason}"),
+        ModelError::BeyondF32 { what, .. } => format!("an {what} beyond the range of f32"),
+        error => error.to_string(),
+    }
+}
+
+/// All inputs but the first `n_kept` become constants.
+fn with_constants(graph: &Graph, n_kept: usize, inputs: &[(&str, &Tensor)]) -> Graph {
+    let mut graph = graph.clone();
+    for id in graph.inputs.split_off(n_kept) {
+        let value = &mut graph.values[id.0];
+        if let Some((_, tensor)) = inputs.iter().find(|(name, _)| *name == value.name) {
+            value.constant = Some((*tensor).clone().into());
+        }
+    }
+    graph
+}
+
+fn compare(got: &Tensor, want: &Tensor, case: &Case) -> Result<(), String> {
+    if got.dtype() != want.dtype() || got.shape() != want.shape() {
+        return Err(format!(
+            "got {} {:?}, wanted {} {:?}",
+            got.dtype(),
+            got.shape(),
+            want.dtype(),
+            want.shape()
+        ));
+    }
+    if !got.dtype().is_float() {
+        return match got == want {
+            true => Ok(()),
+            false => Err(format!("got {:?}, wanted {:?}", first(got), first(want))),
+        };
+    }
+    let rtol = case.rtol.max(two_last_places(got.dtype()));
+    for (i, (got, want)) in got.to_f64().iter().zip(want.to_f64()).enumerate() {
+        let inside = (got - want).abs() <= case.atol + rtol * want.abs();
+        if !(inside || *got == want || (got.is_nan() && want.is_nan())) {
+            return Err(format!("element {i} is {got}, wanted {want}"));
+        }
+    }
+    Ok(())
+}
+
+/// Two last places of a format, relative: the suite rounds 16-bit sums at every step,
+/// the interpreter once.
+fn two_last_places(dtype: DType) -> f64 {
+    match dtype {
+        DType::BF16 => 2f64.powi(-6),
+        DType::F16 => 2f64.powi(-9),
+        _ => 0.0,
+    }
+}
+
+/// A few elements, for a message.
+fn first(tensor: &Tensor) -> Vec<f64> {
+    tensor.to_f64().into_iter().take(12).collect()
+}
+
+fn read_tensors(path: &Path) -> BTreeMap<String, Tensor> {
+    let bytes = std::fs::read(path).expect("readable");
+    let file = SafeTensors::deserialize(&bytes).expect("a safetensors file");
+    file.tensors()
+        .into_iter()
+        .map(|(name, view)| {
+            let data = elements(view.dtype(), view.data());
+            let tensor = Tensor::new(view.shape().to_vec(), data).expect("fits");
+            (name, tensor)
+        })
+        .collect()
+}
+
+fn elements(dtype: Dtype, bytes: &[u8]) -> TensorData {
+    fn each<T, const N: usize>(bytes: &[u8], from: fn([u8; N]) -> T) -> Vec<T> {
+        bytes.as_chunks::<N>().0.iter().map(|&b| from(b)).collect()
+    }
+    match dtype {
+        Dtype::F64 => TensorData::F64(each(bytes, f64::from_le_bytes)),
+        Dtype::F32 => TensorData::F32(each(bytes, f32::from_le_bytes)),
+        Dtype::F16 => TensorData::F16(each(bytes, half::f16::from_le_bytes)),
+        Dtype::BF16 => TensorData::BF16(each(bytes, half::bf16::from_le_bytes)),
+        Dtype::I64 => TensorData::I64(each(bytes, i64::from_le_bytes)),
+        Dtype::I32 => TensorData::I32(each(bytes, i32::from_le_bytes)),
+        Dtype::I16 => TensorData::I16(each(bytes, i16::from_le_bytes)),
+        Dtype::I8 => TensorData::I8(each(bytes, i8::from_le_bytes)),
+        Dtype::U64 => TensorData::U64(each(bytes, u64::from_le_bytes)),
+        Dtype::U32 => TensorData::U32(each(bytes, u32::from_le_bytes)),
+        Dtype::U16 => TensorData::U16(each(bytes, u16::from_le_bytes)),
+        Dtype::U8 => TensorData::U8(bytes.to_vec()),
+        Dtype::BOOL => TensorData::Bool(bytes.iter().map(|&b| b != 0).collect()),
+        other => panic!("element type {other:?}"),
+    }
+}
+
+#[test]
+fn the_documented_totals_are_those_of_the_list() {
+    let listed = std::fs::read_to_string(expected_file()).expect("the list of outcomes");
+    let totals = Outcomes::parse(&listed).totals();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compare.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let page: Vec<&str> = page.split_whitespace().collect();
+    let found = page.join(" ").contains(&totals);
+    assert!(found, "docs/compare.md does not say: {totals}");
+}
+
+fn example(cases: &[(&str, &str)]) -> Outcomes {
+    let by_case = cases
+        .iter()
+        .map(|(n, o)| ((*n).to_owned(), (*o).to_owned()));
+    Outcomes {
+        source: "onnx 1".to_owned(),
+        n_random: 2,
+        by_case: by_case.collect(),
+    }
+}
+
+#[test]
+fn a_list_of_outcomes_is_read_as_it_was_written() {
+    let written = example(&[
+        ("node_test_abs", PASS),
+        ("node_test_loop", "refused: operator Loop is not supported"),
+        ("real_test_vgg19", PASS),
+        ("random_conv_1", "wrong: element 3 is 1, wanted 2"),
+    ]);
+    assert_eq!(Outcomes::parse(&written.to_text()), written);
+}
+
+#[test]
+fn any_other_outcome_than_the_listed_one_is_a_difference() {
+    let expected = example(&[("node_test_a", PASS), ("node_test_b", "refused: why")]);
+    let all_of = |cases| differences(&expected, &example(cases)).len();
+    assert_eq!(
+        all_of(&[("node_test_a", PASS), ("node_test_b", "refused: why")]),
+        0
+    );
+    // One that passes though it was to be refused, is refused for another reason, or breaks.
+    assert_eq!(all_of(&[("node_test_a", PASS), ("node_test_b", PASS)]), 1);
+    assert_eq!(
+        all_of(&[("node_test_a", PASS), ("node_test_b", "refused: else")]),
+        1
+    );
+    assert_eq!(
+        all_of(&[("node_test_a", "wrong: x"), ("node_test_b", "refused: why")]),
+        1
+    );
+    // One that is missing, or not listed.
+    assert_eq!(all_of(&[("node_test_a", PASS)]), 1);
+    let more = [
+        ("node_test_a", PASS),
+        ("node_test_b", "refused: why"),
+        ("node_test_c", PASS),
+    ];
+    assert_eq!(all_of(&more), 1);
+    // Random models are listed only if they do not pass.
+    let random = [
+        more[0],
+        more[1],
+        ("random_x_1", PASS),
+        ("random_x_2", "wrong: y"),
+    ];
+    assert_eq!(all_of(&random), 1);
+}
