@@ -1,48 +1,19 @@
 //! One step of actuators and vehicle, all lanes.
 
-use super::block::{Block, FixedLane, RoadLane};
-use crate::columns::lane_tiles;
+use super::cars::Cars;
+use super::course::Course;
+use super::tables::{FixedLane, MotionLane, RoadLane};
+use crate::control::{ActionBatch, StateBatch};
 use crate::integrate::{Euler, Integrator, Rk4, Road, Rule};
-use crate::real::{Kernel, Lanes, Real};
+use crate::real::{Column, Kernel, Lanes, Real};
 use crate::vehicle::{
-    Actuator, Direction, DriftSingleTrack, DynamicSingleTrack, Dynamics, GRAVITY,
+    Actuator, ActuatorBatch, Direction, DriftSingleTrack, DynamicSingleTrack, Dynamics, GRAVITY,
     KinematicSingleTrack, Parameters, SteerInterface, VehicleModel, limited_steering_rate,
     path_curvature,
 };
 
 /// A state variable beyond this is no longer a car on a road.
 pub(super) const LARGEST_STATE: f32 = 1e7;
-
-lane_tiles! {
-    /// What a lane's car is doing, beyond its vehicle model's state.
-    pub(super) struct MotionLane;
-    /// Motion of many lanes.
-    pub(super) struct Motion;
-    {
-        /// 1 while the scenario runs.
-        alive,
-        acceleration,
-        /// Acceleration that the powertrain delivers, m/s^2.
-        applied,
-        /// Of the path, 1/m. Of kinematic cars within their grip exactly [`path_curvature`] of the
-        /// steering angle.
-        curvature,
-        /// Sine and cosine of the heading relative to the road.
-        sin_heading,
-        cos_heading,
-        yaw_rate,
-        lateral_acceleration,
-        steer_rate,
-        desired_curvature,
-        offset_target,
-        lead_present,
-        lead_gap,
-        lead_speed,
-        lead_acceleration,
-        /// Time at which the first of the requests' lines ends, s.
-        next_line,
-    }
-}
 
 /// What the loop must look after, lane by lane.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,44 +26,49 @@ pub(super) struct Events {
 }
 
 /// What safety code lets through of steering torques, all lanes.
-pub(super) struct LimitTorque<'a, 'b>(pub(super) &'a mut Block<'b>);
+pub(super) struct LimitTorque<'a> {
+    pub(super) actuators: &'a ActuatorBatch<f32>,
+    pub(super) action: &'a ActionBatch,
+    /// What was let through last, and then what is let through now.
+    pub(super) torque: &'a mut Column<f32>,
+    /// Is told whether its command was cut.
+    pub(super) state: &'a mut StateBatch,
+}
 
 /// Share of full torque by which a command must be cut for the controller to be told; openpilot's.
 const CUT: f64 = 1e-2;
 
-impl Kernel for LimitTorque<'_, '_> {
+impl Kernel for LimitTorque<'_> {
     type Elem = f32;
     type Output = ();
 
     #[inline(always)]
     fn run<L: Lanes<Elem = f32>>(self) {
-        let block = self.0;
-        for first in (0..block.fixed.n_lanes()).step_by(L::N) {
-            let actuator = block.actuators.load::<L>(first);
-            let command = L::load(&block.action.steer, first);
-            let given = actuator.limited_torque(command, L::load(&block.torque, first));
-            given.store(&mut block.torque, first);
+        for first in (0..self.action.n_lanes()).step_by(L::N) {
+            let actuator = self.actuators.load::<L>(first);
+            let command = L::load(&self.action.steer, first);
+            let given = actuator.limited_torque(command, L::load(self.torque, first));
+            given.store(self.torque, first);
             let is_cut = (given - command).abs().gt(L::splat(CUT));
             L::select(is_cut, L::one(), L::zero())
-                .store(&mut block.state.steer_limited_by_safety, first);
+                .store(&mut self.state.steer_limited_by_safety, first);
         }
     }
 }
 
 /// The step as a kernel.
-pub(super) struct Drive<'a, 'b> {
-    block: &'a mut Block<'b>,
-    step_idx: usize,
+pub(super) struct Drive<'a> {
+    pub(super) cars: &'a mut Cars,
+    pub(super) course: &'a Course,
+    pub(super) action: &'a ActionBatch,
+    pub(super) preview_s: f64,
+    pub(super) step_idx: usize,
 }
 
-impl<'a, 'b> Drive<'a, 'b> {
-    pub(super) fn new(block: &'a mut Block<'b>, step_idx: usize) -> Self {
-        Self { block, step_idx }
-    }
-
+impl Drive<'_> {
     #[inline(always)]
     fn model<L: Lanes<Elem = f32>, M: Dynamics<N>, const N: usize>(self) -> Events {
-        match self.block.integrator {
+        match self.cars.integrator {
             Integrator::Rk4 => self.all::<L, M, Rk4, N>(),
             Integrator::Euler | Integrator::ExactArc => self.all::<L, M, Euler, N>(),
         }
@@ -100,33 +76,38 @@ impl<'a, 'b> Drive<'a, 'b> {
 
     #[inline(always)]
     fn all<L: Lanes<Elem = f32>, M: Dynamics<N>, S: Rule, const N: usize>(self) -> Events {
-        let block = self.block;
-        let interface = block.interface;
-        let slipped = block.slipped;
-        let preview_s = L::splat(block.options.planner.preview_s);
+        let Self {
+            cars,
+            course,
+            action,
+            ..
+        } = self;
+        let interface = cars.interface;
+        let slipped = cars.slipped;
+        let preview_s = L::splat(self.preview_s);
         // Not a sum of steps: its rounding would grow to a step within a minute.
         let steps_done = L::splat((self.step_idx + 1) as f64);
         let (zero, half) = (L::zero(), L::splat(0.5));
         let mut events = Events::default();
-        for first in (0..block.fixed.n_lanes()).step_by(L::N) {
-            let p = block.parameters.load::<L>(first);
-            let actuator = block.actuators.load::<L>(first);
-            let fixed = block.fixed.load::<L>(first);
-            let road = block.road.load::<L>(first);
-            let mut motion = block.motion.load::<L>(first);
-            let x = block.vehicle.load::<L, N>(first);
+        for first in (0..cars.fixed.n_lanes()).step_by(L::N) {
+            let p = cars.parameters.load::<L>(first);
+            let actuator = cars.actuators.load::<L>(first);
+            let fixed = cars.fixed.load::<L>(first);
+            let road = course.road.load::<L>(first);
+            let mut motion = cars.motion.load::<L>(first);
+            let x = cars.vehicle.load::<L, N>(first);
             let given = match interface {
-                SteerInterface::Torque => &block.torque,
-                SteerInterface::Angle | SteerInterface::Curvature => &block.action.steer,
+                SteerInterface::Torque => &cars.torque,
+                SteerInterface::Angle | SteerInterface::Curvature => &action.steer,
             };
             let arriving = [
-                L::load(block.steer_delay.arriving(given), first),
-                L::load(block.accel_delay.arriving(&block.action.accel), first),
+                L::load(cars.steer_delay.arriving(given), first),
+                L::load(cars.accel_delay.arriving(&action.accel), first),
             ];
             let alive = motion.alive.gt(half);
             // No closure: it would not be inlined into the vector code.
             let slips = if slipped {
-                Some(L::load(&block.slip_curvature, first).abs().gt(zero))
+                Some(L::load(&cars.slip_curvature, first).abs().gt(zero))
             } else {
                 None
             };
@@ -156,7 +137,7 @@ impl<'a, 'b> Drive<'a, 'b> {
                 shown[i] = L::select(alive, next[i], x[i]);
                 finite = finite & next[i].abs().lt(L::splat(f64::from(LARGEST_STATE)));
             }
-            block.vehicle.store(first, shown);
+            cars.vehicle.store(first, shown);
 
             let v = next[3];
             motion.acceleration = (v - x[3]) * fixed.per_second;
@@ -175,13 +156,13 @@ impl<'a, 'b> Drive<'a, 'b> {
                 let any_beyond = L::any(beyond);
                 if any_beyond | slipped {
                     limit_to_grip(&mut motion, &fixed, v, beyond)
-                        .store(&mut block.slip_curvature, first);
+                        .store(&mut cars.slip_curvature, first);
                 }
                 events.slips |= any_beyond;
             }
-            block.motion.store(first, motion);
+            cars.motion.store(first, motion);
 
-            let preview = block.preview.load::<L>(first);
+            let preview = course.preview.load::<L>(first);
             let ahead = shown[0] + v * preview_s - preview.ahead;
             let left = shown[0].ge(road.length)
                 | shown[0].lt(zero)
@@ -196,13 +177,13 @@ impl<'a, 'b> Drive<'a, 'b> {
     }
 }
 
-impl Kernel for Drive<'_, '_> {
+impl Kernel for Drive<'_> {
     type Elem = f32;
     type Output = Events;
 
     #[inline(always)]
     fn run<L: Lanes<Elem = f32>>(self) -> Events {
-        match self.block.model {
+        match self.cars.model {
             VehicleModel::Kinematic | VehicleModel::KinematicTrailer => {
                 self.model::<L, KinematicSingleTrack, 5>()
             }

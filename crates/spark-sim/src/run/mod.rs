@@ -11,6 +11,13 @@
 //!   drive      actuators, vehicle
 //!   score      metrics
 //!   traffic    actors, lead, collisions
+//!
+//! who stands on whom:
+//! tables (fixed, motion, road, requests)
+//!   ^  cars, course          the state of a block
+//!   ^  perception, sense, drive, score, traffic, record      the phases of a step
+//!   ^  block                 the loop
+//!   ^  pool, gpu             many blocks
 //! ```
 //!
 //! Lanes never look at each other and random numbers depend on seed and step only,
@@ -22,6 +29,8 @@
 //! in one kernel, if the algorithm has a version in CUDA C.
 
 mod block;
+mod cars;
+mod course;
 mod delay;
 mod drive;
 #[cfg(feature = "cuda")]
@@ -30,8 +39,10 @@ mod latency;
 mod outcome;
 mod perception;
 mod pool;
+mod record;
 mod score;
 mod sense;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod traffic;

@@ -8,8 +8,7 @@
 //! told lies in tiles where a channel that tells the truth is NaN. `scenario/noise.rs` describes
 //! the errors.
 
-use super::block::{Prepared, RoadLanes};
-use super::drive::Motion;
+use super::tables::{Motion, Prepared, RoadLanes};
 use crate::columns::lane_tiles;
 use crate::integrate::VehicleBatch;
 use crate::random::Philox;

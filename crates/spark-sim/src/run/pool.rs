@@ -6,11 +6,12 @@
 //!          <--hand results over in order------------------------------------------------+
 //! ```
 
-use super::block::{Block, BlockOptions, LaneOutcome, Prepared};
+use super::block::{Block, BlockOptions, LaneOutcome};
 #[cfg(feature = "cuda")]
 use super::gpu::Gpu;
 use super::latency::Latency;
 use super::outcome::{ScenarioError, ScenarioResult};
+use super::tables::Prepared;
 use crate::SimError;
 use crate::control::AlgorithmFactory;
 use crate::control::planner::PlannerConfig;

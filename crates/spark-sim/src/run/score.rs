@@ -1,9 +1,11 @@
 //! What one step adds to the metrics, all lanes.
 
-use super::block::{Block, FixedLane};
-use super::drive::{MotionLane, settled};
+use super::cars::Cars;
+use super::drive::settled;
+use super::tables::{FixedLane, MotionLane};
 use crate::columns::lane_tiles;
-use crate::metric::{Extremes, Sums};
+use crate::control::{ActionBatch, StateBatch};
+use crate::metric::{Accumulator, Extremes, Sums};
 use crate::real::{Kernel, Lanes};
 use crate::vehicle::SteerInterface;
 
@@ -31,41 +33,39 @@ lane_tiles! {
 }
 
 /// Adding up as a kernel, after [`super::drive::Drive`].
-pub(super) struct Score<'a, 'b> {
-    block: &'a mut Block<'b>,
+pub(super) struct Score<'a> {
+    pub(super) cars: &'a Cars,
+    pub(super) state: &'a StateBatch,
+    pub(super) action: &'a ActionBatch,
+    pub(super) last: &'a mut LastLanes,
+    pub(super) accumulator: &'a mut Accumulator,
 }
 
-impl<'a, 'b> Score<'a, 'b> {
-    pub(super) fn new(block: &'a mut Block<'b>) -> Self {
-        Self { block }
-    }
-}
-
-impl Kernel for Score<'_, '_> {
+impl Kernel for Score<'_> {
     type Elem = f32;
     type Output = ();
 
     #[inline(always)]
     fn run<L: Lanes<Elem = f32>>(self) {
-        let block = self.block;
-        let steer_limit = L::splat(match block.interface {
+        let Self { cars, last, .. } = self;
+        let steer_limit = L::splat(match cars.interface {
             SteerInterface::Curvature => CURVATURE_LIMIT,
             SteerInterface::Angle | SteerInterface::Torque => 1.0,
         });
-        for first in (0..block.fixed.n_lanes()).step_by(L::N) {
-            let motion = block.motion.load::<L>(first);
-            let fixed = block.fixed.load::<L>(first);
-            let [_, place, _, v, heading] = block.vehicle.load::<L, 5>(first);
-            let last = block.last.load::<L>(first);
+        for first in (0..cars.fixed.n_lanes()).step_by(L::N) {
+            let motion = cars.motion.load::<L>(first);
+            let fixed = cars.fixed.load::<L>(first);
+            let [_, place, _, v, heading] = cars.vehicle.load::<L, 5>(first);
+            let before = last.load::<L>(first);
             let now = LastLane {
-                steer_command: settled(L::load(&block.action.steer, first)),
-                accel_command: settled(L::load(&block.action.accel, first)),
+                steer_command: settled(L::load(&self.action.steer, first)),
+                accel_command: settled(L::load(&self.action.accel, first)),
                 lateral_acceleration: motion.lateral_acceleration,
                 acceleration: motion.acceleration,
                 exists: L::one(),
             };
-            block.last.store(first, now);
-            let per_second = last.exists * fixed.per_second;
+            last.store(first, now);
+            let per_second = before.exists * fixed.per_second;
             let step = Step {
                 alive: motion.alive.gt(L::splat(0.5)),
                 fixed: &fixed,
@@ -74,17 +74,17 @@ impl Kernel for Score<'_, '_> {
                 place,
                 heading,
                 v,
-                v_target: L::load(&block.state.v_target, first),
-                saturated: L::load(&block.action.saturated, first),
+                v_target: L::load(&self.state.v_target, first),
+                saturated: L::load(&self.action.saturated, first),
                 steer_command: now.steer_command,
-                steer_rate: (now.steer_command - last.steer_command) * per_second,
-                accel_rate: (now.accel_command - last.accel_command) * per_second,
-                lateral_jerk: (now.lateral_acceleration - last.lateral_acceleration) * per_second,
-                jerk: (now.acceleration - last.acceleration) * per_second,
-                has_rates: last.exists,
+                steer_rate: (now.steer_command - before.steer_command) * per_second,
+                accel_rate: (now.accel_command - before.accel_command) * per_second,
+                lateral_jerk: (now.lateral_acceleration - before.lateral_acceleration) * per_second,
+                jerk: (now.acceleration - before.acceleration) * per_second,
+                has_rates: before.exists,
             };
-            step.sum(&mut block.accumulator.sums, first);
-            step.extremes(steer_limit, &mut block.accumulator.extremes, first);
+            step.sum(&mut self.accumulator.sums, first);
+            step.extremes(steer_limit, &mut self.accumulator.extremes, first);
         }
     }
 }

@@ -2,23 +2,26 @@
 //!
 //! Planner and controllers get the readings of noisy sensors, where there are some, and else the truth.
 
-use super::block::{Block, LineLane, LineLanes};
-use super::perception::ToldLane;
-use super::traffic::NO_LEAD_GAP;
+use super::cars::Cars;
+use super::course::Course;
+use super::perception::{Told, ToldLane};
+use super::tables::{LineLane, LineLanes, NO_LEAD_GAP};
+use crate::control::StateBatch;
 use crate::control::planner::{self, PlannerConfig};
 use crate::real::{Kernel, Lanes};
 use crate::vehicle::GRAVITY;
 
-/// Fills the state batch of a block.
-pub(super) struct Sense<'a, 'b> {
-    block: &'a mut Block<'b>,
-    step_idx: usize,
-}
-
-impl<'a, 'b> Sense<'a, 'b> {
-    pub(super) fn new(block: &'a mut Block<'b>, step_idx: usize) -> Self {
-        Self { block, step_idx }
-    }
+/// Fills the state batch of a cars.
+pub(super) struct Sense<'a> {
+    /// Their headings' sines, and what is wanted of them, are kept for the step.
+    pub(super) cars: &'a mut Cars,
+    pub(super) course: &'a Course,
+    /// What noisy sensors tell, if any lane has some.
+    pub(super) told: Option<&'a Told>,
+    pub(super) has_traffic: bool,
+    pub(super) planner: PlannerConfig,
+    pub(super) step_idx: usize,
+    pub(super) state: &'a mut StateBatch,
 }
 
 #[inline(always)]
@@ -98,28 +101,32 @@ impl<L: Lanes<Elem = f32>> Lead<L> {
     }
 }
 
-impl Kernel for Sense<'_, '_> {
+impl Kernel for Sense<'_> {
     type Elem = f32;
     type Output = ();
 
     #[inline(always)]
     fn run<L: Lanes<Elem = f32>>(self) {
-        let block = self.block;
-        let config: PlannerConfig = block.options.planner;
+        let Self {
+            cars,
+            course,
+            state,
+            ..
+        } = self;
+        let config = self.planner;
         let preview_s = L::splat(config.preview_s);
         let time_gap = L::splat(config.personality.time_gap());
         let (zero, one, half) = (L::zero(), L::one(), L::splat(0.5));
         // What no lane of the block needs is left out; where one needs it, masks choose.
-        let is_noisy = !block.perception.is_true();
-        let has_traffic = !block.traffic.is_empty();
-        let has_curvature_requests = block.has_curvature_requests;
-        let has_acceleration_requests = block.has_acceleration_requests;
-        for first in (0..block.fixed.n_lanes()).step_by(L::N) {
-            let fixed = block.fixed.load::<L>(first);
-            let mut motion = block.motion.load::<L>(first);
-            let road = block.road.load::<L>(first);
-            let preview = block.preview.load::<L>(first);
-            let [s, d, steer, v, heading] = block.vehicle.load::<L, 5>(first);
+        let has_traffic = self.has_traffic;
+        let has_curvature_requests = course.has_curvature_requests;
+        let has_acceleration_requests = course.has_acceleration_requests;
+        for first in (0..cars.fixed.n_lanes()).step_by(L::N) {
+            let fixed = cars.fixed.load::<L>(first);
+            let mut motion = cars.motion.load::<L>(first);
+            let road = course.road.load::<L>(first);
+            let preview = course.preview.load::<L>(first);
+            let [s, d, steer, v, heading] = cars.vehicle.load::<L, 5>(first);
             let t = fixed.dt * L::splat(self.step_idx as f64);
 
             let preview_s = s + v * preview_s - preview.ahead;
@@ -142,14 +149,14 @@ impl Kernel for Sense<'_, '_> {
                 speed: motion.lead_speed,
                 acceleration: motion.lead_acceleration,
             };
-            if is_noisy {
-                let told = block.perception.told.load::<L>(first);
+            if let Some(told) = self.told {
+                let told = told.load::<L>(first);
                 lead.listen(&told, v);
                 seen.listen(&told);
             }
             let v = seen.speed;
-            let offset_target = line(&block.requests.offset, first, t);
-            let v_target = line(&block.requests.cruise, first, t);
+            let offset_target = line(&course.requests.offset, first, t);
+            let v_target = line(&course.requests.cruise, first, t);
             let offset = seen.offset - offset_target;
             let back = planner::path_curvature(
                 &config,
@@ -160,7 +167,7 @@ impl Kernel for Sense<'_, '_> {
             );
             let mut wanted = back;
             if has_curvature_requests {
-                let requested = line(&block.requests.curvature, first, t);
+                let requested = line(&course.requests.curvature, first, t);
                 wanted = L::select(fixed.has_curvature_request.gt(half), requested, back);
             }
             let gravity_share = L::splat(-GRAVITY) * seen.roll;
@@ -179,21 +186,20 @@ impl Kernel for Sense<'_, '_> {
             }
             if has_acceleration_requests {
                 let by_request = fixed.has_acceleration_request.gt(half);
-                let asked = line(&block.requests.acceleration, first, t);
+                let asked = line(&course.requests.acceleration, first, t);
                 a_target = L::select(by_request, asked, a_target);
                 v_wanted = L::select(by_request, L::select(asked.lt(zero), zero, v), v_wanted);
             }
             a_target = a_target.clamp(
-                L::load(&block.state.accel_min, first),
-                L::load(&block.state.accel_max, first),
+                L::load(&state.accel_min, first),
+                L::load(&state.accel_max, first),
             );
             let stop = planner::should_stop(v, v_wanted);
 
             motion.desired_curvature = desired;
             motion.offset_target = offset_target;
-            block.motion.store(first, motion);
+            cars.motion.store(first, motion);
             // The step, flags of the driver and limits stay as they are; so does an absent lead.
-            let state = &mut block.state;
             t.store(&mut state.time, first);
             v.store(&mut state.v_ego, first);
             motion.acceleration.store(&mut state.a_ego, first);

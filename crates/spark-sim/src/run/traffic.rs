@@ -1,7 +1,6 @@
 //! The actors of a block's scenarios, one scenario after the other: they are few.
 
-use super::block::Prepared;
-use super::drive::Motion;
+use super::tables::{Motion, NO_LEAD_GAP, Prepared};
 use crate::collision::Outline;
 use crate::integrate::VehicleBatch;
 use crate::metric::{Accumulator, Collision};
@@ -11,8 +10,6 @@ use crate::vehicle::VehicleModel;
 
 /// Stream of random numbers for drivers that dawdle.
 const DRIVER_STREAM: u64 = 0x6472_6976;
-/// Gap that is told without a car ahead, m.
-pub(super) const NO_LEAD_GAP: f64 = 200.0;
 /// Actors further away than this, m, are not looked at for collisions.
 const NEAR: f64 = 150.0;
 /// Times to collision beyond this, s, do not count.

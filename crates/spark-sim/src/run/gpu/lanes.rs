@@ -1,7 +1,8 @@
 //! A block's scenarios as the tables that kernels read; `kernels/rollout.cuh` says what is where.
 
-use super::super::block::{Block, lane_setup};
+use super::super::block::Block;
 use super::super::perception::bias;
+use super::super::tables::lane_setup;
 use crate::control::planner::PlannerConfig;
 use crate::control::{CudaControl, LaneSetup};
 use crate::profile::Profile;
@@ -25,9 +26,9 @@ pub(super) struct Tables {
 
 /// Fields of one lane in the order of `sim::Car`, then its start.
 fn car(block: &Block<'_>, lane: usize, setup: &LaneSetup) -> Vec<f32> {
-    let mut fields = block.parameters.get(lane).values();
-    fields.extend(block.actuators.get(lane).values());
-    fields.extend(block.fixed.get(lane).values());
+    let mut fields = block.cars.parameters.get(lane).values();
+    fields.extend(block.cars.actuators.get(lane).values());
+    fields.extend(block.cars.fixed.get(lane).values());
     let ratio = setup.vehicle.steer_ratio * setup.vehicle.wheelbase();
     fields.extend([
         block.state.accel_min[lane],
@@ -35,15 +36,15 @@ fn car(block: &Block<'_>, lane: usize, setup: &LaneSetup) -> Vec<f32> {
         setup.slip_factor() as f32,
         ratio.to_degrees() as f32,
     ]);
-    let mut state = block.vehicle.get(lane);
+    let mut state = block.cars.vehicle.get(lane);
     state.resize(N_STATES_MOST, 0.0);
     fields.extend(state);
-    let motion = block.motion.get(lane);
+    let motion = block.cars.motion.get(lane);
     fields.extend([
         motion.desired_curvature,
         motion.yaw_rate,
         motion.lateral_acceleration,
-        block.torque[lane],
+        block.cars.torque[lane],
     ]);
     fields
 }
@@ -73,7 +74,10 @@ impl Tables {
             }
             put(&mut tables.exact, n, lane, &exact);
 
-            let delays = [block.steer_delay.steps(lane), block.accel_delay.steps(lane)];
+            let delays = [
+                block.cars.steer_delay.steps(lane),
+                block.cars.accel_delay.steps(lane),
+            ];
             tables.n_rows = tables.n_rows.max(delays[0] + 1).max(delays[1] + 1);
             let first_piece = u32::try_from(tables.pieces.len() / 6).ok()?;
             let n_pieces = tables.push_pieces(block, lane);
@@ -94,7 +98,7 @@ impl Tables {
                 u32::try_from(delays[0]).ok()?,
                 u32::try_from(delays[1]).ok()?,
                 first_piece,
-                u32::try_from(block.piece_idx[lane]).ok()?,
+                u32::try_from(block.course.piece_idx[lane]).ok()?,
                 n_pieces,
             ];
             whole.extend(first_lines);
@@ -163,7 +167,7 @@ pub(super) fn settings(planner: &PlannerConfig, control: &CudaControl) -> Vec<f3
 
 #[cfg(test)]
 mod tests {
-    use crate::run::block::FixedLane;
+    use crate::run::tables::FixedLane;
     use crate::vehicle::{Actuator, Parameters};
 
     /// The header's list of fields is this module's.

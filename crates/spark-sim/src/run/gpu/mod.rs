@@ -18,8 +18,9 @@
 mod lanes;
 mod source;
 
-use super::block::{Block, BlockOptions, LaneOutcome, Prepared};
+use super::block::{Block, BlockOptions, LaneOutcome};
 use super::outcome::ScenarioError;
+use super::tables::Prepared;
 use crate::control::CudaControl;
 use crate::metric::{Extreme, Totals};
 use crate::scenario::ChannelNoise;
@@ -126,7 +127,7 @@ impl Gpu {
         let too_many =
             || Failure("roads and requests have more parts than 32 bits count".to_owned());
         let tables = Tables::new(&block).ok_or_else(too_many)?;
-        let source = source::source(control, block.model, block.integrator);
+        let source = source::source(control, block.cars.model, block.cars.integrator);
         let source = source.ok_or_else(too_many)?;
         let kernel: KernelSource<Arguments> =
             KernelSource::new(source.file, source.text, source.entry)
@@ -199,7 +200,7 @@ impl Gpu {
                 headway: f32::INFINITY,
             };
             let scenario = lanes[lane].scenario;
-            let distance = column(N_SUMS) - block.start_distance[lane];
+            let distance = column(N_SUMS) - lanes[lane].scenario.start.distance;
             (Ok(totals.metrics(&extreme, scenario.dt_s, distance)), None)
         };
         Ok((0..n).map(outcome).collect())
