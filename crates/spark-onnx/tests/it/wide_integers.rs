@@ -55,7 +55,7 @@ impl Made {
 
     /// Whether the runner computes it; then it must agree with the interpreter.
     #[track_caller]
-    fn is_computed(mut self, what: &str, out: Option<ValueId>) -> bool {
+    fn computed(mut self, what: &str, out: Option<ValueId>) -> bool {
         self.graph.outputs.extend(out);
         let given: Vec<_> = self.inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
         // Types that the operator does not take are refused before they are held anyhow.
@@ -107,7 +107,7 @@ fn products_of_wide_integers_are_right_or_refused() {
                 let a = made.operand(a_is_constant, dtype, a);
                 let b = made.operand(b_is_constant, dtype, b);
                 let y = made.node(op, &[a, b]);
-                made.is_computed(&what, y);
+                made.computed(&what, y);
             }
         }
         let mut made = Made::new();
@@ -115,7 +115,7 @@ fn products_of_wide_integers_are_right_or_refused() {
         let y = made.node(einsum("ij->i"), &[x]);
         let takes = !matches!(dtype, DType::I16 | DType::U16);
         assert_eq!(
-            made.is_computed("a sum", y),
+            made.computed("a sum", y),
             takes,
             "{dtype:?}: sums are exact"
         );
@@ -168,7 +168,7 @@ fn wide_integers_between_positions_are_right_or_refused() {
             let sizes = Tensor::from_i64([4], vec![1, 2, 7, 3]).expect("four");
             let sizes = Some(made.graph.add_constant("sizes", sizes));
             let y = made.node(resize(mode, floor), &[x, None, None, sizes]);
-            let is_computed = made.is_computed(&format!("{mode:?} {dtype:?}"), y);
+            let is_computed = made.computed(&format!("{mode:?} {dtype:?}"), y);
             assert!(
                 is_computed || mode != Interpolation::Nearest,
                 "copies are exact"

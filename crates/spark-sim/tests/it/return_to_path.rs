@@ -259,7 +259,8 @@ fn mistaken_controllers_do_not_swing_after_any_offset_either() {
 
 #[test]
 fn a_planner_that_leads_nowhere_is_refused() {
-    let set: [(fn(&mut PlannerConfig, f64), &str); 5] = [
+    type Set = fn(&mut PlannerConfig, f64);
+    let set: [(Set, &str); 5] = [
         (|p, v| p.path_frequency = v, "path frequency"),
         (|p, v| p.path_length = v, "path length"),
         (|p, v| p.approach_angle = v, "approach angle"),
@@ -275,7 +276,7 @@ fn a_planner_that_leads_nowhere_is_refused() {
                 use_gpu: Some(false),
                 ..RunOptions::default()
             };
-            let refused = Simulator::new(options).err().expect("refused").to_string();
+            let refused = Simulator::new(options).expect_err("refused").to_string();
             assert!(refused.contains(name), "{name} {value}: {refused}");
         }
     }

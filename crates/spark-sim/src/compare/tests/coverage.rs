@@ -185,7 +185,8 @@ fn a_drive_that_ends_early_without_a_collision_is_a_failure() {
 
 #[test]
 fn metrics_that_no_drive_has_are_failures() {
-    let told: [(&str, fn(&mut Metrics)); 6] = [
+    type Edit = fn(&mut Metrics);
+    let told: [(&str, Edit); 6] = [
         ("duration_requested_s is NaN", |m| {
             m.duration_requested_s = Some(f64::NAN);
         }),
