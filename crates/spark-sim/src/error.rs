@@ -191,7 +191,7 @@ pub enum SimError {
         /// From 0, if one row is at fault.
         row: Option<usize>,
         /// What is wrong.
-        fault: crate::scenario::table::TableFault,
+        fault: crate::scenario::table_fault::TableFault,
     },
     /// Two runs do not belong together.
     #[error(

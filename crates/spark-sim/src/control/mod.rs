@@ -18,6 +18,7 @@
 mod algorithm;
 mod baseline;
 mod cuda;
+mod device_code;
 mod lateral_pid;
 mod lateral_torque;
 mod longitudinal;
@@ -35,7 +36,8 @@ pub use algorithm::{
     Algorithm, AlgorithmFactory, Combined, LaneAlgorithm, LaneSetup, Named, PerLane, named,
 };
 pub use baseline::{DoNothing, PerfectTracking};
-pub use cuda::{CudaControl, CudaOnly, cuda_only};
+pub use cuda::{CudaOnly, cuda_only};
+pub use device_code::CudaControl;
 pub use lateral_pid::{LateralPid, LateralPidConfig};
 pub use lateral_torque::{LateralTorque, LateralTorqueConfig};
 pub use longitudinal::{Longitudinal, LongitudinalConfig};

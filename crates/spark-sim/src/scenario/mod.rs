@@ -28,6 +28,7 @@ pub mod parquet;
 mod search;
 mod sweep;
 pub mod table;
+pub(crate) mod table_fault;
 #[cfg(test)]
 mod tests;
 

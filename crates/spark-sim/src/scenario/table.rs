@@ -10,6 +10,8 @@
 //! controller's answers change nothing ([`replay_open_loop`]), or turned into a closed-loop
 //! scenario on the road that its curvature describes ([`DriveTable::to_scenario`]).
 
+pub use super::table_fault::{ColumnKind, TableFault};
+
 use super::{Difficulty, Scenario, ScenarioKind, road_from_curvature};
 use crate::control::{Action, ActionBatch, Algorithm, LaneSetup, State, StateBatch};
 use crate::run::Trace;
@@ -20,17 +22,6 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the schema written.
 pub const SCHEMA_VERSION: &str = "1.0.0";
-
-/// What a column holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnKind {
-    /// 64-bit integer.
-    Integer,
-    /// 64-bit float.
-    Number,
-    /// True or false.
-    Flag,
-}
 
 /// One column of the schema.
 #[derive(Debug, Clone, Copy)]
@@ -246,56 +237,6 @@ pub struct DriveTable {
     pub metadata: DriveMetadata,
     /// In the order of time.
     pub rows: Vec<DriveRow>,
-}
-
-/// What is wrong with a recording.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TableFault {
-    /// It has no rows.
-    #[error("there are no rows")]
-    Empty,
-    /// A required column is missing.
-    #[error("the column is missing")]
-    MissingColumn,
-    /// A column has a type that cannot be read as the schema's.
-    #[error("the column holds {got}, expected {want:?}")]
-    WrongType {
-        /// Type in the file.
-        got: String,
-        /// Type in the schema.
-        want: ColumnKind,
-    },
-    /// A value is missing, NaN or infinite where a number must be.
-    #[error("the value is {got}, expected a finite number")]
-    NotFinite {
-        /// The value.
-        got: f64,
-    },
-    /// A value lies outside its range.
-    #[error("the value is {got}, expected {want}")]
-    OutOfRange {
-        /// The value.
-        got: f64,
-        /// Its range.
-        want: &'static str,
-    },
-    /// Time stamps must increase.
-    #[error("the time {got} ns does not come after {last} ns")]
-    TimeNotIncreasing {
-        /// This row's.
-        got: i64,
-        /// The row before.
-        last: i64,
-    },
-    /// A ground-truth column is known for some rows only.
-    #[error("known for {known} of {n_rows} rows; it must be all or none")]
-    Incomplete {
-        /// Rows with a value.
-        known: usize,
-        /// Rows.
-        n_rows: usize,
-    },
 }
 
 impl DriveTable {

@@ -132,7 +132,7 @@ impl VehicleParameters {
             brake_front: e(self.brake_front),
             engine_front: e(self.engine_front),
             trailer_wheelbase: e(self.trailer_wheelbase),
-            kinematic_below: e(super::single_track::KINEMATIC_BELOW),
+            kinematic_below: e(super::model::KINEMATIC_BELOW),
         }
     }
 }

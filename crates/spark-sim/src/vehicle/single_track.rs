@@ -11,14 +11,12 @@
 //! `beta = atan(b/l tan steer)` gives `(b/l tan steer)^2`; the published code has the
 //! former, and parity with it is tested.
 
+use super::model::KINEMATIC_BELOW;
 use super::{
     Dynamics, GRAVITY, N_INPUTS, Parameters, VehicleParameters, limited_acceleration,
     limited_steering_rate,
 };
 use crate::real::Real;
-
-/// Below this speed, in m/s, the published model is kinematic.
-pub(super) const KINEMATIC_BELOW: f64 = 0.1;
 
 /// Speed, m/s, above which linear tyres can be stepped: from it on, the fastest decay of yaw
 /// rate and slip in one step of `dt` s is at most `most_decay`; at least 0.1.
