@@ -19,7 +19,6 @@ use spark_hal::{Memory, Root};
 use zerocopy::FromZeros;
 
 use crate::ModelError;
-use crate::graph::Graph;
 
 /// Bytes allowed per byte of the file.
 const PER_FILE_BYTE: usize = 64;
@@ -28,18 +27,8 @@ const BASE_BYTES: usize = 1 << 30;
 /// Below this the system is not asked beforehand.
 const ASKED_BYTES: usize = 16 << 20;
 
-/// The budget of `graph` where nobody set one.
-pub(crate) fn default_bytes(graph: &Graph) -> usize {
-    let file_bytes = graph.file_bytes.unwrap_or_else(|| {
-        let constants = graph.values.iter().filter_map(|v| v.constant.as_ref());
-        let bytes = constants.map(|tensor| tensor.size_bytes());
-        bytes.fold(0, usize::saturating_add)
-    });
-    default_for(file_bytes)
-}
-
-/// The budget of a file of so many bytes.
-fn default_for(file_bytes: usize) -> usize {
+/// The budget of a model from a file of so many bytes, where nobody set one.
+pub(crate) fn default_bytes(file_bytes: usize) -> usize {
     let by_file = by_file(file_bytes);
     half_of_available().map_or(by_file, |half| half.min(by_file))
 }
@@ -162,10 +151,10 @@ mod tests {
 
     #[test]
     fn the_default_follows_the_file_until_half_of_the_memory() {
-        let tiny = default_for(100);
+        let tiny = default_bytes(100);
         assert!(tiny <= 6400 + (1 << 30), "{tiny}");
         let half = half_of_available().expect("a system that says");
-        let all = default_for(usize::MAX);
+        let all = default_bytes(usize::MAX);
         assert!(all <= 2 * half && all >= half / 2, "{all} of {half}");
     }
 

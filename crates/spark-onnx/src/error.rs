@@ -1,6 +1,6 @@
 //! Why a model was refused or could not run.
 
-use crate::tensor::DType;
+use crate::dtype::DType;
 
 /// Why a model was refused or could not run. No variant means "try again".
 #[derive(Debug, thiserror::Error)]
@@ -209,7 +209,7 @@ pub enum ModelError {
     },
     /// A lowered plan contradicts itself: a defect of this crate.
     #[error("the lowered plan is inconsistent: {0}")]
-    View(#[from] crate::cpu::ViewOutside),
+    View(#[from] ViewOutside),
     /// A file could not be read or written.
     #[error("cannot access `{path}`: {source}")]
     Io {
@@ -221,4 +221,16 @@ pub enum ModelError {
     /// Bytes are not an ONNX model this crate can read or write.
     #[error(transparent)]
     Onnx(#[from] crate::file::OnnxError),
+}
+
+/// A view that reaches outside its buffer: a defect of the lowering, caught at load.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("step `{step}`: a view of {needed} elements in a buffer of {len}")]
+pub struct ViewOutside {
+    /// Name of the step.
+    pub step: String,
+    /// Elements the view needs, counted from the start of the buffer.
+    pub needed: isize,
+    /// Elements of the buffer.
+    pub len: usize,
 }

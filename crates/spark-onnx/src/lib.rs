@@ -11,6 +11,7 @@ pub mod tensor;
 pub mod zoo;
 
 mod budget;
+mod dtype;
 mod error;
 mod pages;
 mod plan;

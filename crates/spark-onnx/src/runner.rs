@@ -133,7 +133,7 @@ impl RunOptions {
     /// Bytes that `graph` may take.
     pub(crate) fn budget_bytes(&self, graph: &Graph) -> usize {
         self.memory_budget
-            .unwrap_or_else(|| budget::default_bytes(graph))
+            .unwrap_or_else(|| budget::default_bytes(graph.source_bytes()))
     }
 
     /// Instruction set and threads after every default is filled in.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::ModelError;
 use crate::budget::{self, Asker};
+use crate::error::ViewOutside;
 use crate::pages::{huge_pages, take_pages};
 use crate::plan::{ConstantData, Place, Plan, Storage, View};
 
@@ -67,18 +68,6 @@ impl AlignedF32 {
     pub(crate) fn as_slice(&self) -> &[f32] {
         &self.memory[self.head..][..self.len]
     }
-}
-
-/// A view that reaches outside its buffer: a defect of the lowering, caught at load.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("step `{step}`: a view of {needed} elements in a buffer of {len}")]
-pub struct ViewOutside {
-    /// Name of the step.
-    pub step: String,
-    /// Elements the view needs, counted from the start of the buffer.
-    pub needed: isize,
-    /// Elements of the buffer.
-    pub len: usize,
 }
 
 /// The arena and where every buffer of the plan starts.

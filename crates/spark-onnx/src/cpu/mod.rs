@@ -59,7 +59,7 @@ use pointwise::{DividedByZero, PreparedPointwise, Scratch};
 use rounding::Runs;
 use spark_quant::QuantError;
 
-pub use memory::ViewOutside;
+pub use crate::error::ViewOutside;
 pub use peak::Peaks;
 pub use simd::Isa;
 pub(crate) use threads::Pool;

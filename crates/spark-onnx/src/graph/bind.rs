@@ -58,7 +58,11 @@ const MAX_FOLDING_WORK: usize = 1 << 28;
 /// [`ModelError::Declaration`] where a value is declared otherwise than it is inferred;
 /// [`ModelError::GraphTooLarge`] if all values together exceed 16 GiB.
 pub fn bind(graph: &Graph, input_shapes: &[(&str, Vec<usize>)]) -> Result<StaticGraph, ModelError> {
-    bind_within(graph, input_shapes, budget::default_bytes(graph))
+    bind_within(
+        graph,
+        input_shapes,
+        budget::default_bytes(graph.source_bytes()),
+    )
 }
 
 /// [`bind`] with a budget of memory: `budget_bytes` bound what folding takes here, and what

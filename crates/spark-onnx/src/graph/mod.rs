@@ -17,148 +17,19 @@
 mod bind;
 mod bound;
 mod check;
+mod definition;
 pub(crate) mod infer;
 mod name;
 mod op;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 pub use bind::{bind, bind_within};
 pub(crate) use bind::{bind_taking, check_input_shapes};
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub(crate) use check::check_graph;
+pub use definition::{Dim, Graph, Node, Value, ValueId};
 pub use infer::{
     Einsum, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis, broadcast_shapes,
     conv_transpose_windows, conv_windows, infer, nearest_sources, parse_einsum, pool_windows,
     resolve_axes, resolve_axis, resolve_pads, resolve_resize, resolve_slice,
 };
 pub use op::*;
-
-use crate::tensor::{DType, Tensor};
-
-/// Position of a value in [`Graph::values`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ValueId(pub usize);
-
-/// One axis of a declared shape.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Dim {
-    /// A fixed extent.
-    Known(usize),
-    /// A named extent, bound when inputs are given; equal names mean equal extents.
-    Symbol(String),
-    /// Nothing is known.
-    Unknown,
-}
-
-/// An edge of the graph: an input, a constant, or the result of a node.
-#[derive(Debug, Clone)]
-pub struct Value {
-    /// Unique, non-empty name.
-    pub name: String,
-    /// Element type, where declared.
-    pub dtype: Option<DType>,
-    /// Shape, where declared.
-    pub shape: Option<Vec<Dim>>,
-    /// The elements, if this is a constant.
-    pub constant: Option<Arc<Tensor>>,
-}
-
-/// One operator with its operands.
-#[derive(Debug, Clone)]
-pub struct Node {
-    /// Name in the file, or one made from the operator and position.
-    pub name: String,
-    /// What it computes.
-    pub op: Op,
-    /// Operands; `None` where an optional one is left out. Trailing ones may be missing.
-    pub inputs: Vec<Option<ValueId>>,
-    /// Results; `None` where an optional one is not wanted.
-    pub outputs: Vec<Option<ValueId>>,
-}
-
-/// A network, open to editing. Invariants, held by every constructor in this crate and checked by
-/// [`bind`]: nodes are in topological order; ids are in range; names of inputs are unique; each
-/// value is produced at most once, and never if it is an input or a constant; outputs exist.
-#[derive(Debug, Clone, Default)]
-pub struct Graph {
-    /// Name in the file.
-    pub name: String,
-    /// All values.
-    pub values: Vec<Value>,
-    /// Operators in execution order.
-    pub nodes: Vec<Node>,
-    /// What the caller provides.
-    pub inputs: Vec<ValueId>,
-    /// What the caller gets.
-    pub outputs: Vec<ValueId>,
-    /// Key-value pairs of the file (`metadata_props`).
-    pub metadata: BTreeMap<String, String>,
-    /// Bytes of the file it was read from, constants beside it included; the default budget of
-    /// memory follows from them. `None` for a graph made otherwise, whose constants count instead.
-    pub file_bytes: Option<usize>,
-}
-
-impl Graph {
-    /// The value behind `id`.
-    ///
-    /// # Panics
-    ///
-    /// If the graph has no such value.
-    pub fn value(&self, id: ValueId) -> &Value {
-        &self.values[id.0]
-    }
-
-    /// Adds a value and returns its id. The name must be new.
-    pub fn add_value(&mut self, value: Value) -> ValueId {
-        self.values.push(value);
-        ValueId(self.values.len() - 1)
-    }
-
-    /// Adds a constant and returns its id. The name must be new.
-    pub fn add_constant(&mut self, name: impl Into<String>, tensor: Tensor) -> ValueId {
-        self.add_value(Value {
-            name: name.into(),
-            dtype: Some(tensor.dtype()),
-            shape: Some(tensor.shape().iter().map(|&d| Dim::Known(d)).collect()),
-            constant: Some(Arc::new(tensor)),
-        })
-    }
-
-    /// Adds an input with a declared type and returns its id. The name must be new.
-    pub fn add_input(&mut self, name: impl Into<String>, dtype: DType, shape: Vec<Dim>) -> ValueId {
-        let id = self.add_value(Value {
-            name: name.into(),
-            dtype: Some(dtype),
-            shape: Some(shape),
-            constant: None,
-        });
-        self.inputs.push(id);
-        id
-    }
-
-    /// Appends a one-result node after those its operands come from; returns the result,
-    /// which carries the node's name. The name must be new among nodes and values.
-    pub fn add_node(
-        &mut self,
-        name: impl Into<String>,
-        op: Op,
-        inputs: &[Option<ValueId>],
-    ) -> ValueId {
-        let name = name.into();
-        let out = self.add_value(Value {
-            name: name.clone(),
-            dtype: None,
-            shape: None,
-            constant: None,
-        });
-        self.nodes.push(Node {
-            name,
-            op,
-            inputs: inputs.to_vec(),
-            outputs: vec![Some(out)],
-        });
-        out
-    }
-}

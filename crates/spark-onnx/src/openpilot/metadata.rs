@@ -16,7 +16,7 @@
 use std::ops::Range;
 
 use super::OpenpilotError;
-use super::slices::OutputSlice;
+use super::output_slice::OutputSlice;
 
 /// Metadata key of the table.
 pub const OUTPUT_SLICES_KEY: &str = "output_slices";

@@ -22,6 +22,7 @@ pub mod history;
 pub mod metadata;
 mod pipeline;
 
+mod output_slice;
 pub mod plan;
 pub mod prediction;
 pub mod recurrent;

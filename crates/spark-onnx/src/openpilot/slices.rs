@@ -17,31 +17,9 @@
 
 use std::ops::Range;
 
+pub use super::output_slice::OutputSlice;
 use super::{OpenpilotError, metadata};
 use crate::graph::{Dim, Graph};
-
-/// One head: `outputs[start..end]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OutputSlice {
-    /// Name of the head.
-    pub name: &'static str,
-    /// First position.
-    pub start: usize,
-    /// One past the last position.
-    pub end: usize,
-}
-
-impl OutputSlice {
-    /// Number of values.
-    pub const fn len(&self) -> usize {
-        self.end - self.start
-    }
-
-    /// Whether there are no values.
-    pub const fn is_empty(&self) -> bool {
-        self.end == self.start
-    }
-}
 
 /// Positions from lengths.
 const fn laid_out<const N: usize>(lengths: [(&'static str, usize); N]) -> [OutputSlice; N] {

@@ -8,41 +8,43 @@
 
 use std::fmt::Write as _;
 
-use super::attention::Mask;
+use super::attention_step::Mask;
 use super::steps::{Activation, ConvStep, Epilogue, Step};
 use super::view::View;
 
-/// Describes `step` in one line.
-pub(super) fn describe(step: &Step) -> String {
-    let reads: Vec<String> = step.views_read().into_iter().map(shape).collect();
-    let writes: Vec<String> = step.views_written().into_iter().map(shape).collect();
-    match step {
-        Step::Conv(s) => format!(
-            "{} -> {}, {}{}",
-            shape(&s.x),
-            shape(&s.y),
-            window(s),
-            fused(&s.epilogue)
-        ),
-        Step::Linear(s) => format!("{} -> {}{}", shape(&s.x), shape(&s.y), fused(&s.epilogue)),
-        Step::Pointwise(s) => format!(
-            "{} -> {}, {} operations",
-            reads.join(", "),
-            shape(&s.y),
-            s.program.instructions.len()
-        ),
-        Step::Attention(s) => format!(
-            "{} -> {}, scores *{}{}",
-            reads.join(", "),
-            shape(&s.y),
-            s.scale,
-            match s.mask {
-                Mask::None => "",
-                Mask::Added(_) => " +mask",
-                Mask::Seen { .. } => " where seen",
-            }
-        ),
-        _ => format!("{} -> {}", reads.join(", "), writes.join(", ")),
+impl Step {
+    /// Shapes, geometry and what was fused, in one line for people.
+    pub(crate) fn describe(&self) -> String {
+        let reads: Vec<String> = self.views_read().into_iter().map(shape).collect();
+        let writes: Vec<String> = self.views_written().into_iter().map(shape).collect();
+        match self {
+            Step::Conv(s) => format!(
+                "{} -> {}, {}{}",
+                shape(&s.x),
+                shape(&s.y),
+                window(s),
+                fused(&s.epilogue)
+            ),
+            Step::Linear(s) => format!("{} -> {}{}", shape(&s.x), shape(&s.y), fused(&s.epilogue)),
+            Step::Pointwise(s) => format!(
+                "{} -> {}, {} operations",
+                reads.join(", "),
+                shape(&s.y),
+                s.program.instructions.len()
+            ),
+            Step::Attention(s) => format!(
+                "{} -> {}, scores *{}{}",
+                reads.join(", "),
+                shape(&s.y),
+                s.scale,
+                match s.mask {
+                    Mask::None => "",
+                    Mask::Added(_) => " +mask",
+                    Mask::Seen { .. } => " where seen",
+                }
+            ),
+            _ => format!("{} -> {}", reads.join(", "), writes.join(", ")),
+        }
     }
 }
 

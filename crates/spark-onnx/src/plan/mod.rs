@@ -18,7 +18,9 @@
 
 mod arena;
 mod attention;
+mod attention_step;
 mod budget;
+mod definition;
 mod describe;
 mod expand;
 mod held;
@@ -32,130 +34,10 @@ mod view;
 mod weights;
 
 pub(crate) use arena::Arena;
-pub(crate) use attention::{AttentionStep, Mask};
+pub(crate) use attention_step::{AttentionStep, Mask};
+pub(crate) use definition::{Buffer, ConstantData, Place, Plan, PlannedStep, Port, Storage};
 pub(crate) use lower::lower;
 pub(crate) use pointwise::{Instruction, PointOp, RegisterKind};
 pub(crate) use steps::*;
 pub(crate) use view::{Axis, BufferId, MAX_RANK, View};
 pub(crate) use weights::{WeightOrder, Weights};
-
-use std::sync::Arc;
-
-use crate::tensor::DType;
-
-/// How elements are held while running. Floats, booleans and 8-bit integers are
-/// exact in f32; wider integers are held as i64.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Storage {
-    /// f32.
-    F32,
-    /// i64.
-    I64,
-}
-
-impl Storage {
-    /// How elements of `dtype` are held. `f64` is held as f32, which lowering logs.
-    pub(crate) fn of(dtype: DType) -> Self {
-        match dtype {
-            DType::F32
-            | DType::F64
-            | DType::F16
-            | DType::BF16
-            | DType::I8
-            | DType::U8
-            | DType::Bool => Self::F32,
-            _ => Self::I64,
-        }
-    }
-
-    /// Bytes one element takes.
-    pub(crate) const fn size_bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::I64 => 8,
-        }
-    }
-}
-
-/// Elements known at load.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ConstantData {
-    /// Held as f32.
-    F32(Arc<Vec<f32>>),
-    /// Held as i64.
-    I64(Arc<Vec<i64>>),
-}
-
-/// Where a buffer's elements are.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Place {
-    /// In the arena, `offset_bytes` from its start; a multiple of 64.
-    Arena {
-        /// Bytes from the start of the arena.
-        offset_bytes: usize,
-    },
-    /// Known at load.
-    Constant(ConstantData),
-}
-
-/// A run of elements of one type.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Buffer {
-    /// Element type.
-    pub(crate) storage: Storage,
-    /// Number of elements.
-    pub(crate) len: usize,
-    /// Where they are.
-    pub(crate) place: Place,
-}
-
-/// A named tensor at the plan's edge.
-#[derive(Debug, Clone)]
-pub(crate) struct Port {
-    /// Name in the model.
-    pub(crate) name: String,
-    /// Element type in the model; the edge converts.
-    pub(crate) dtype: DType,
-    /// Shape in the model.
-    pub(crate) shape: Vec<usize>,
-    /// Where it is held.
-    pub(crate) view: View,
-}
-
-/// One step with the node it came from.
-#[derive(Debug, Clone)]
-pub(crate) struct PlannedStep {
-    /// Name of the (last) node lowered into this step.
-    pub(crate) name: String,
-    /// What to do.
-    pub(crate) step: Step,
-}
-
-/// A network lowered for one set of shapes.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Plan {
-    /// All buffers.
-    pub(crate) buffers: Vec<Buffer>,
-    /// In execution order.
-    pub(crate) steps: Vec<PlannedStep>,
-    /// What the caller provides.
-    pub(crate) inputs: Vec<Port>,
-    /// What the caller gets.
-    pub(crate) outputs: Vec<Port>,
-    /// Bytes of the arena.
-    pub(crate) arena_bytes: usize,
-    /// Bytes that running it may take in all.
-    pub(crate) budget_bytes: usize,
-}
-
-impl Plan {
-    /// Bytes of all constants, weights included, in the storage steps read them from.
-    pub(crate) fn constant_bytes(&self) -> usize {
-        let buffers = self.buffers.iter().map(|b| match b.place {
-            Place::Constant(_) => b.len * b.storage.size_bytes(),
-            Place::Arena { .. } => 0,
-        });
-        let weights = self.steps.iter().map(|s| s.step.weight_bytes());
-        buffers.sum::<usize>() + weights.sum::<usize>()
-    }
-}

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::attention::AttentionStep;
+use super::attention_step::AttentionStep;
 use super::pointwise::Program;
 use super::view::View;
 use super::weights::Weights;
@@ -462,11 +462,6 @@ impl Step {
             Self::TopK(_) => "top_k",
             Self::Recurrent(_) => "recurrent",
         }
-    }
-
-    /// Shapes, geometry and what was fused, in one line for people.
-    pub(crate) fn describe(&self) -> String {
-        super::describe::describe(self)
     }
 
     /// Bytes of the weights and biases this step holds, as f32.

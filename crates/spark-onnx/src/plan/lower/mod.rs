@@ -29,7 +29,7 @@ use super::pointwise::{Expression, RegisterKind};
 use super::*;
 use crate::ModelError;
 use crate::graph::{Node, Op, OpError, StaticGraph, TensorType, ValueId};
-use crate::tensor::{Tensor, TensorData};
+use crate::tensor::{DType, Tensor, TensorData};
 
 /// Lowers a graph whose shapes are fixed.
 ///

@@ -1,0 +1,91 @@
+//! Attention as one step: what it computes, and what hides scores.
+
+use std::ops::Range;
+
+use super::view::View;
+
+/// What hides scores from the softmax.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Mask {
+    /// Nothing.
+    None,
+    /// `[.., m, n]`, added to the scores; unit stride along `n`.
+    Added(View),
+    /// `[.., m, n]`, unit stride along `n`: where it is zero, the score is replaced.
+    Seen {
+        /// 0 or 1.
+        seen: View,
+        /// What scores that are not seen become.
+        hidden: f32,
+    },
+}
+
+impl Mask {
+    /// What it reads.
+    pub(crate) fn view(&self) -> Option<&View> {
+        match self {
+            Self::None => None,
+            Self::Added(view) | Self::Seen { seen: view, .. } => Some(view),
+        }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn view_mut(&mut self) -> Option<&mut View> {
+        match self {
+            Self::None => None,
+            Self::Added(view) | Self::Seen { seen: view, .. } => Some(view),
+        }
+    }
+}
+
+/// `y[b, m, e] = sum over n of softmax over n (mask(scale * q[b, m, d] k[b, n, d])) v[b, n, e]`
+/// for every batch index, of which heads are part.
+///
+/// Batch axes are already broadcast. Those of `q`, `k` and the mask may be cut otherwise than
+/// those of `v` and `y`; batches correspond in row-major order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AttentionStep {
+    /// Queries `[.., m, d]` with unit stride along `d`.
+    pub(crate) q: View,
+    /// Keys `[.., n, d]`.
+    pub(crate) k: View,
+    /// Values `[.., n, e]`.
+    pub(crate) v: View,
+    /// What hides scores.
+    pub(crate) mask: Mask,
+    /// Result `[.., m, e]` with unit stride along `e`.
+    pub(crate) y: View,
+    /// Factor of the scores, within [`AttentionStep::SCALES`].
+    pub(crate) scale: f32,
+    /// Queries whose scores are all minus infinity give zeros; else NaN, as a softmax does.
+    pub(crate) masked: bool,
+}
+
+impl AttentionStep {
+    /// Factors of the scores: positive, so that the greatest score stays the greatest, and far
+    /// from where f32 ends.
+    pub(crate) const SCALES: Range<f32> = 1e-30..1e30;
+
+    /// Extents `[m, n, d, e]`: queries, keys, and their and the values' width.
+    pub(crate) fn extents(&self) -> [usize; 4] {
+        let last = |view: &View, from_end: usize| view.axes[view.rank() - from_end].extent;
+        [
+            last(&self.q, 2),
+            last(&self.k, 2),
+            last(&self.q, 1),
+            last(&self.y, 1),
+        ]
+    }
+
+    /// Batches times heads.
+    pub(crate) fn batches(&self) -> usize {
+        let batch = &self.y.axes[..self.y.rank() - 2];
+        batch.iter().map(|axis| axis.extent).product()
+    }
+
+    /// Multiply-accumulate operations of both products.
+    pub(super) fn macs(&self) -> u64 {
+        let [m, n, d, e] = self.extents();
+        (self.batches() * m * n * (d + e)) as u64
+    }
+}
