@@ -11,7 +11,7 @@
 //! the path names a directory of the host that is not mounted, and the mounted root
 //! is the container's own group, so levels that are missing are passed over.
 //!
-//! Source: Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/`.
+//! Linux only. Source: Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/`.
 //!
 //! On a DGX Spark these limits do not bind GPU allocations
 //! (lab-stack.com, "DGX Spark memory hard wall").

@@ -12,17 +12,28 @@
 //! ```
 //!
 //! ```text
-//! config    environment variables             root     files, or a recorded machine
-//! platform  kind of machine, with evidence    reading  value, not supported, failed
-//! cpu, memory, cgroup, process                pci, stack
-//! nvml, cuda  the driver, asked with care     gpu      their answers merged
+//! doctor  monitor             what is wrong with it, what it does
+//! machine                     all of it, put together
+//! platform  gpu               several sources merged, with evidence
+//! nvml  cuda  stack  cpu  memory  network  pci  process  cgroup
+//!                             one source each; the drivers are asked with care
+//! config  root                environment variables; files, or a recorded machine
+//! reading  version  precision  capability  ...
+//!                             what the answers are made of
 //! ```
+//!
+//! Imports point down or along a row, never up and never in a circle.
+//!
+//! Detection is for Linux only: it reads `/proc`, `/sys` and `/etc` and opens `.so` files. Where
+//! they are absent, readings are [`Reading::NotSupported`] or say what is missing.
 //!
 //! Everything is read through a [`Root`] and the traits [`nvml::NvmlApi`] and
 //! [`cuda::CudaApi`], so recorded machines drive the tests. Nothing is started as a
 //! process, nothing needs root, and no serial number is read. Driver libraries are
 //! opened at run time: one binary works with and without them.
 
+mod bytes;
+mod capability;
 mod cgroup;
 pub mod config;
 pub mod cpu;
@@ -30,7 +41,9 @@ pub mod cuda;
 pub mod doctor;
 mod evidence;
 pub mod gpu;
+mod in_time;
 mod json;
+mod library;
 mod machine;
 pub mod memory;
 pub mod monitor;
@@ -45,11 +58,13 @@ mod reading;
 mod record;
 mod root;
 pub mod stack;
+mod version;
 
+pub use capability::ComputeCapability;
 pub use cgroup::Cgroup;
 pub use config::{Config, config};
 pub use evidence::{Evidence, Signal};
-pub use gpu::{ComputeCapability, Gpu, GpuMemory};
+pub use gpu::{Gpu, GpuMemory};
 pub use machine::{
     Machine, Sources, best_gpu, is_dgx_spark, is_nvidia_available, machine, nvidia_gpus,
     recommended_precision,

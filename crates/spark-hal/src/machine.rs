@@ -5,10 +5,12 @@
 //! NVML -----------> devices -----------------+--> Machine
 //! CUDA driver ----> devices, attributes -----+
 //! ```
+//!
+//! Linux only.
 
 use std::sync::OnceLock;
 
-use crate::Precision;
+use crate::bytes::gibibytes;
 use crate::config::{Config, PrecisionChoice, config};
 use crate::cpu::Cpu;
 use crate::cuda::{self, CudaApi, CudaReport, CudaUnavailable};
@@ -18,9 +20,11 @@ use crate::network::Network;
 use crate::nvml::{self, NvmlApi, NvmlReport};
 use crate::pci::{self, PciDevice};
 use crate::platform::Platform;
+use crate::precision::Precision;
 use crate::reading::{Failure, Reading, quote};
 use crate::root::Root;
 use crate::stack::Stack;
+use crate::version::Version;
 
 /// A machine, as it was when it was looked at.
 #[derive(Debug, Clone, PartialEq)]
@@ -194,17 +198,11 @@ fn gpu_summary(gpu: &Gpu) -> String {
     }
 }
 
-/// `121.7 GiB`.
-#[must_use]
-pub(crate) fn gibibytes(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
-}
-
 type NvmlOutcome = Result<NvmlReport, Failure>;
 type CudaOutcome = Result<CudaReport, CudaUnavailable>;
 
 /// CUDA's own word first: it is what programs run through.
-fn offered_cuda(nvml: &NvmlOutcome, cuda: &CudaOutcome) -> Reading<crate::stack::Version> {
+fn offered_cuda(nvml: &NvmlOutcome, cuda: &CudaOutcome) -> Reading<Version> {
     match (cuda, nvml) {
         (Ok(cuda), _) if cuda.version.is_value() => cuda.version.clone(),
         (_, Ok(nvml)) => nvml.cuda_version.clone(),

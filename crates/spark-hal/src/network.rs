@@ -9,7 +9,7 @@
 //! Both functions of a port need an address, each in a network of its own, to reach
 //! 200 Gb/s (NVIDIA/dgx-spark-playbooks `connect-two-sparks`, graham33/nixos-dgx-spark).
 //! Functions are paired by their PCI device and function number on different domains;
-//! names are read from sysfs and never guessed.
+//! names are read from sysfs and never guessed. Linux only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

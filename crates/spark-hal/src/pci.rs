@@ -2,7 +2,7 @@
 //!
 //! The domain of an address has up to eight hexadecimal digits: the GPU of a GB10
 //! sits at `000f:01:00.0`, which NVML writes as `0000000F:01:00.0`
-//! (lablup/all-smi issue #147).
+//! (lablup/all-smi issue #147). Devices are found on Linux only.
 
 use std::fmt;
 use std::str::FromStr;

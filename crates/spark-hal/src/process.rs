@@ -1,4 +1,4 @@
-//! Memory of the running process.
+//! Memory of the running process. Linux only: `/proc/self/status`.
 
 use crate::reading::{Failure, Reading};
 use crate::root::Root;

@@ -1,4 +1,5 @@
 //! Python packages on this machine, found by their files; Python is not started.
+//! Linux only: the directories are those of Linux distributions.
 
 use std::io::BufRead as _;
 use std::os::unix::fs::FileExt as _;
@@ -6,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::reading::quote;
 use crate::root::Root;
-use crate::stack::Version;
+use crate::version::Version;
 
 /// Directories with installed packages: of the active environment first, then the
 /// user's, then the system's.

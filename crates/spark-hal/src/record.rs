@@ -17,9 +17,10 @@ use std::fmt::Write as _;
 
 use crate::network::Network;
 use crate::pci;
+use crate::reading::{Failure, Reading};
 use crate::root::Root;
-use crate::stack::{Stack, Version};
-use crate::{Failure, Reading};
+use crate::stack::Stack;
+use crate::version::Version;
 
 /// Single files.
 const FILES: [&str; 24] = [

@@ -1,6 +1,6 @@
 //! What tests of several crates share: stand-ins for NVIDIA's driver libraries, so that the
-//! code which talks to them is tested on machines without a GPU; the reference data; an allocator
-//! that counts.
+//! code which talks to them is tested on machines without a GPU; the reference data; the settings
+//! of tests; an allocator that counts.
 //!
 //! ```text
 //! test --> StandIn::new()?.with_nvml(Age::Current, script)?
@@ -19,6 +19,7 @@
 mod allocator;
 mod data;
 pub mod driver;
+pub mod settings;
 mod stand_in;
 
 pub use allocator::{Measuring, Watch};

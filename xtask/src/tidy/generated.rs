@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! benches/records/<machine>/<date>.csv ──> the table in README.md between its markers
-//! spark_hal::config                    ──> docs/environment.md
+//! spark_hal::config,
+//! spark_testing::settings              ──> docs/environment.md
 //! ```
 //!
 //! `cargo xtask tidy --write` rewrites both. The environment page is made and compared by a

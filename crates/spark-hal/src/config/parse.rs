@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::{CudaUse, Declaration, DeviceChoice, InvalidValue, PrecisionChoice};
 use crate::reading::quote;
+
+use super::declaration::{Declaration, InvalidValue};
 
 /// An environment being read; collects what was not understood.
 pub(super) struct Environment<F> {
@@ -43,7 +44,7 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
                     name: declaration.name,
                     got: quote(&text),
                     accepts: declaration.accepts,
-                    default: super::page::default_words(declaration),
+                    default: declaration.default_words(),
                 });
             }
         }
@@ -71,53 +72,16 @@ pub(super) fn flag(text: &str) -> Option<bool> {
     }
 }
 
-pub(super) fn precision(text: &str) -> Option<PrecisionChoice> {
-    if text.eq_ignore_ascii_case("auto") {
-        return Some(PrecisionChoice::Auto);
-    }
-    text.parse().ok().map(PrecisionChoice::Fixed)
-}
-
-pub(super) fn cuda_use(text: &str) -> Option<CudaUse> {
-    match text {
-        "" => Some(CudaUse::Auto),
-        "0" => Some(CudaUse::Never),
-        "1" => Some(CudaUse::Require),
-        _ => None,
-    }
-}
-
-pub(super) fn device(text: &str) -> Option<DeviceChoice> {
-    let lower = text.to_ascii_lowercase();
-    match lower.as_str() {
-        "auto" => Some(DeviceChoice::Auto),
-        "cpu" => Some(DeviceChoice::Cpu),
-        "cuda" => Some(DeviceChoice::Cuda(None)),
-        other => {
-            let digits = other.strip_prefix("cuda:")?;
-            let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-            let number = digits.parse().ok().filter(|_| plain)?;
-            Some(DeviceChoice::Cuda(Some(number)))
-        }
-    }
-}
-
 pub(super) fn debug_level(text: &str) -> Option<u8> {
     text.parse().ok().filter(|level| *level <= 3)
-}
-
-/// A directory, or nothing for an empty text.
-#[expect(clippy::option_option, reason = "outer: understood; inner: given")]
-pub(super) fn directory(text: &str) -> Option<Option<PathBuf>> {
-    Some((!text.is_empty()).then(|| PathBuf::from(text)))
 }
 
 /// An absolute directory, or nothing for an empty text.
 #[expect(clippy::option_option, reason = "outer: understood; inner: given")]
 pub(super) fn absolute_directory(text: &str) -> Option<Option<PathBuf>> {
-    let path = directory(text)?;
-    match &path {
-        Some(given) if !given.is_absolute() => None,
-        _ => Some(path),
+    if text.is_empty() {
+        return Some(None);
     }
+    let path = PathBuf::from(text);
+    path.is_absolute().then_some(Some(path))
 }

@@ -4,7 +4,10 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use spark_testing::settings;
+
 use super::*;
+use crate::precision::Precision;
 
 fn read(pairs: &[(&str, &str)]) -> (Config, Vec<InvalidValue>) {
     Config::read(|name| {
@@ -29,9 +32,6 @@ fn an_empty_environment_gives_the_documented_defaults() {
             device: DeviceChoice::Auto,
             debug: 0,
             cache_dir: None,
-            test_data: None,
-            require_gpu: false,
-            bless: false,
         }
     );
 }
@@ -45,7 +45,6 @@ fn valid_words_are_taken() {
         ("SPARK_DEVICE", "CUDA:3"),
         ("DEBUG", " 2 "),
         ("SPARK_CACHE_DIR", "/fast/cache"),
-        ("SPARK_TEST_DATA", "../data"),
     ]);
     assert_eq!(invalid, []);
     assert!(!config.dgx_features_allowed());
@@ -54,7 +53,6 @@ fn valid_words_are_taken() {
     assert_eq!(config.device, DeviceChoice::Cuda(Some(3)));
     assert_eq!(config.log_level(), tracing::Level::DEBUG);
     assert_eq!(config.cache_dir.as_deref(), Some(Path::new("/fast/cache")));
-    assert_eq!(config.test_data, Some(PathBuf::from("../data")));
 }
 
 #[test]
@@ -147,15 +145,34 @@ fn each_variable_is_declared_once() {
 }
 
 #[test]
+fn options_of_programs_and_settings_take_the_same_words() {
+    assert_eq!(" Auto ".parse(), Ok(PrecisionChoice::Auto));
+    assert_eq!("FP16".parse(), Ok(PrecisionChoice::Fixed(Precision::Fp16)));
+    assert_eq!(" cuda:2 ".parse(), Ok(DeviceChoice::Cuda(Some(2))));
+    for wrong in ["", "cuda:", "cuda:-1", "cuda:+1", "cuda:4294967296", "gpu"] {
+        let why = UnknownDevice {
+            got: wrong.to_owned(),
+        };
+        assert_eq!(wrong.parse::<DeviceChoice>(), Err(why));
+    }
+}
+
+/// The page has the settings of users from here and those of tests from where tests read them.
+#[test]
 fn environment_page_is_up_to_date() {
+    const NOTE: &str = "\
+<!-- Generated from `spark_hal::config` and `spark_testing::settings`; do not edit.
+     Rewrite with `cargo xtask tidy --write`. -->
+";
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/environment.md");
-    let want = environment_markdown();
-    if config().bless {
+    let want = format!(
+        "{NOTE}\n{}\n{}",
+        environment_markdown(),
+        settings::markdown()
+    );
+    if settings::bless() {
         std::fs::write(&page, &want).expect("docs/environment.md is writable");
     }
     let got = std::fs::read_to_string(&page).unwrap_or_default();
-    assert_eq!(
-        got, want,
-        "run SPARK_BLESS=1 cargo test -p spark-hal environment_page"
-    );
+    assert_eq!(got, want, "run `cargo xtask tidy --write`");
 }

@@ -1,9 +1,10 @@
 //! How much of the processor this process may use: affinity and container quota.
 
 use crate::cgroup::Cgroup;
-use crate::cpu::parse_cpu_list;
 use crate::reading::{Failure, Reading};
 use crate::root::Root;
+
+use super::list::parse_cpu_list;
 
 /// The limits on CPU use.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,8 @@
 //! read for every CPU from its MIDR (tools that read the first entry of
 //! `/proc/cpuinfo` call a GB10 "20 x Cortex-A725"), clusters from the L3 cache's
 //! `shared_cpu_list` (on GB10 `topology/cluster_id` is the same for all).
+//!
+//! Linux only: `/proc/cpuinfo` and `/sys/devices/system/cpu`.
 
 mod kind;
 mod limits;

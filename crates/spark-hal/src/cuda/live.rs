@@ -7,15 +7,18 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::path::Path;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use libloading::Library;
 
-use super::{CudaApi, CudaDevice, CudaUnavailable};
-use crate::gpu::{Attributes, ComputeCapability, CudaAttribute};
+use crate::capability::ComputeCapability;
+use crate::in_time::{self, NoAnswer};
+use crate::library;
 use crate::reading::{Failure, Reading, quote};
-use crate::stack::Version;
+use crate::version::Version;
+
+use super::api::{CudaApi, CudaDevice, CudaUnavailable};
+use super::attribute::{Attributes, CudaAttribute};
 
 /// As in [`crate::nvml`]: the linker's search, then NixOS and WSL.
 const LIBRARIES: [&str; 3] = [
@@ -50,30 +53,20 @@ pub struct CudaDriver {
 /// Opens and starts the driver on a thread of its own, so that a driver that hangs
 /// costs a time limit only.
 pub(super) fn open_in_time() -> Result<CudaDriver, CudaUnavailable> {
-    let (done, is_done) = mpsc::channel();
     let call = "cuInit";
-    std::thread::Builder::new()
-        .name("spark-hal-cuda".to_owned())
-        .spawn(move || {
-            // Nobody waits any more if this fails, and nothing is left to do.
-            let _ = done.send(open());
-        })
-        .map_err(|error| Failure::Call {
-            call,
-            reason: error.to_string(),
-        })?;
-    match is_done.recv_timeout(TIME_LIMIT) {
+    match in_time::run("spark-hal-cuda", TIME_LIMIT, open) {
         Ok(outcome) => outcome,
-        Err(_) => Err(Failure::TimedOut {
+        Err(NoAnswer::TimedOut(after)) => Err(Failure::TimedOut { call, after }.into()),
+        Err(why) => Err(Failure::Call {
             call,
-            after: TIME_LIMIT,
+            reason: why.to_string(),
         }
         .into()),
     }
 }
 
 fn open() -> Result<CudaDriver, CudaUnavailable> {
-    start(open_library(&LIBRARIES)?)
+    start(library::open(&LIBRARIES)?)
 }
 
 fn start(library: &'static Library) -> Result<CudaDriver, CudaUnavailable> {
@@ -102,37 +95,6 @@ fn start(library: &'static Library) -> Result<CudaDriver, CudaUnavailable> {
     }
 }
 
-pub(super) fn probe_library(
-    names: &[&str],
-    symbols: &[&'static str],
-) -> Result<(), CudaUnavailable> {
-    let library = open_library(names)?;
-    match symbols.iter().find(|name| !has_symbol(library, name)) {
-        Some(symbol) => Err(CudaUnavailable::SymbolMissing { symbol }),
-        None => Ok(()),
-    }
-}
-
-/// Opens the first of these libraries that exists, for the life of the process.
-fn open_library(names: &[&str]) -> Result<&'static Library, CudaUnavailable> {
-    let mut reason = "no name given".to_owned();
-    for (idx, name) in names.iter().enumerate() {
-        // SAFETY: opening a library runs its initialisers. These are NVIDIA's driver
-        // libraries, installed by the administrator, which every CUDA program opens.
-        match unsafe { Library::new(name) } {
-            Ok(library) => return Ok(Box::leak(Box::new(library))),
-            Err(error) if idx == 0 => reason = quote(&error.to_string()),
-            Err(_) => {}
-        }
-    }
-    Err(CudaUnavailable::LibraryMissing { reason })
-}
-
-fn has_symbol(library: &Library, name: &str) -> bool {
-    // SAFETY: the pointer is only compared, never called or read through.
-    unsafe { library.get::<*const ()>(name.as_bytes()) }.is_ok()
-}
-
 /// A function of the driver. `F` must be its type in cuda.h.
 fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F, CudaUnavailable> {
     // SAFETY: every caller in this file names the type that cuda.h gives this
@@ -151,13 +113,13 @@ impl CudaDriver {
     ///
     /// Why it cannot be used.
     pub fn open_library(file: &Path) -> Result<Self, CudaUnavailable> {
-        start(open_library(&[&file.to_string_lossy()])?)
+        start(library::open(&[&file.to_string_lossy()])?)
     }
 
     /// Whether this driver has a function, such as `cuMemPrefetchAsync_v2`.
     #[must_use]
     pub fn has_symbol(&self, name: &str) -> bool {
-        has_symbol(self.library, name)
+        library::has_symbol(self.library, name)
     }
 
     fn get_int(&self, call: &'static str, function: GetInt) -> Result<c_int, Failure> {

@@ -1,9 +1,26 @@
 //! The report as text and as JSON.
 
-use super::{Check, Finding, Report, Seen, Severity, Verdict};
 use crate::json::{Object, array};
 
-pub(super) fn text(report: &Report) -> String {
+use super::check::Check;
+use super::report::Report;
+use super::verdict::{Finding, Seen, Severity, Verdict};
+
+impl Report {
+    /// For people: the worst first, then what was not examined; passed checks are only counted.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        text(self)
+    }
+
+    /// For programs: every check with its outcome, schema `spark-doctor/2`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+}
+
+fn text(report: &Report) -> String {
     let mut text = format!("{}\n", report.machine);
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
         let of_this = report
@@ -77,7 +94,7 @@ fn counts(report: &Report) -> String {
     )
 }
 
-pub(super) fn json(report: &Report) -> String {
+fn json(report: &Report) -> String {
     let outcomes = report.outcomes.iter().map(|outcome| {
         let check = outcome.check;
         let object = Object::new()

@@ -1,8 +1,11 @@
 //! Time limits, ids and redaction; the checks themselves are tested with recorded machines.
 
 use std::collections::HashSet;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use super::examine::run_in_time;
+use super::redact::redacted;
 use super::*;
 use crate::{Machine, Root, Sources};
 

@@ -8,7 +8,7 @@
 //!
 //! Compute capability is never derived from a name or number.
 
-use crate::gpu::ComputeCapability;
+use crate::capability::ComputeCapability;
 use crate::pci::VENDOR_NVIDIA;
 
 const DEVICE_GB10: u16 = 0x2e12;

@@ -15,11 +15,14 @@
 
 use std::fmt;
 
-use super::known;
-use super::{CudaAttribute, Parts};
-use crate::machine::gibibytes;
+use crate::bytes::gibibytes;
+use crate::cuda::CudaAttribute;
 use crate::memory::Memory;
+use crate::nvml::MemoryFigures;
 use crate::reading::{Failure, Reading};
+
+use super::known;
+use super::parts::Parts;
 
 /// A GPU's memory. In bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,18 +48,6 @@ pub enum GpuMemory {
         /// if CUDA told.
         is_coherent: Option<bool>,
     },
-}
-
-/// NVML's memory figures of a GPU with its own memory. In bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct MemoryFigures {
-    /// All of it.
-    pub total_bytes: u64,
-    /// Not allocated.
-    pub free_bytes: u64,
-    /// Allocated.
-    pub used_bytes: u64,
 }
 
 impl GpuMemory {

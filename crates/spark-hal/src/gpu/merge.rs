@@ -1,13 +1,18 @@
 //! Joins the answers of PCI, NVML and CUDA about the same GPU.
 
-use super::{Attributes, ComputeCapability, CudaAttribute, Gpu, Parts, known, memory, recommend};
-use crate::Precision;
-use crate::cuda::CudaDevice;
+use crate::capability::ComputeCapability;
+use crate::cuda::{Attributes, CudaAttribute, CudaDevice};
 use crate::memory::Memory;
 use crate::nvml::NvmlDevice;
 use crate::pci::{PciAddress, PciDevice, VENDOR_NVIDIA};
+use crate::precision::Precision;
 use crate::reading::{Failure, Reading};
 use crate::stack::Stack;
+
+use super::device::Gpu;
+use super::parts::Parts;
+use super::recommend::recommend;
+use super::{known, memory};
 
 /// One [`Gpu`] per device that any source knows: NVML's order first, then CUDA's, then PCI's.
 #[must_use]
@@ -74,15 +79,6 @@ fn is_same(parts: &Parts, cuda: &CudaDevice) -> bool {
     match (nvml.address.as_value(), cuda.address.as_value()) {
         (Some(a), Some(b)) => a == b,
         _ => matches!((&nvml.uuid, &cuda.uuid), (Reading::Value(a), Reading::Value(b)) if a == b),
-    }
-}
-
-impl Parts {
-    fn address(&self) -> Option<PciAddress> {
-        let by_nvml = self.nvml.as_ref().and_then(|nvml| nvml.address.as_value());
-        let by_cuda = self.cuda.as_ref().and_then(|cuda| cuda.address.as_value());
-        let by_pci = self.pci.as_ref().map(|pci| &pci.address);
-        by_nvml.or(by_cuda).or(by_pci).copied()
     }
 }
 

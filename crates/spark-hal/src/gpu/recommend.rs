@@ -12,8 +12,8 @@
 //! and a driver that loads it. A recommendation is about speed; how exact a model stays
 //! must be measured for each model.
 
-use super::ComputeCapability;
-use crate::Precision;
+use crate::capability::ComputeCapability;
+use crate::precision::Precision;
 use crate::stack::Stack;
 
 /// A precision and the reason for it.

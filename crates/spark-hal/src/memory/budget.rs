@@ -11,8 +11,9 @@
 //! stable with 0.80 to 0.87 of the memory (issue reports); an eighth instead of 8 GiB
 //! keeps small machines usable and is this crate's choice.
 
-use super::Memory;
 use crate::reading::Reading;
+
+use super::state::Memory;
 
 /// Who allocates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,7 @@ pub enum Purpose {
 
 /// How careful to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct BudgetPolicy {
     /// Bytes left alone; `None` for the smaller of 8 GiB and an eighth of the total.
     pub reserve_bytes: Option<u64>,
@@ -42,6 +44,29 @@ impl Default for BudgetPolicy {
             largest_share: 0.85,
             count_swap: false,
         }
+    }
+}
+
+impl BudgetPolicy {
+    /// Leaving this many bytes alone.
+    #[must_use]
+    pub fn with_reserve_bytes(mut self, bytes: u64) -> Self {
+        self.reserve_bytes = Some(bytes);
+        self
+    }
+
+    /// Taking at most this share of all memory, 0 to 1.
+    #[must_use]
+    pub fn with_largest_share(mut self, share: f64) -> Self {
+        self.largest_share = share;
+        self
+    }
+
+    /// Counting free swap as available, or not.
+    #[must_use]
+    pub fn with_swap(mut self, counts: bool) -> Self {
+        self.count_swap = counts;
+        self
     }
 }
 
@@ -80,44 +105,51 @@ impl Budget {
     }
 }
 
-pub(super) fn budget(memory: &Memory, purpose: Purpose, policy: &BudgetPolicy) -> Reading<Budget> {
-    let info = &memory.meminfo;
-    let swap = info
-        .swap_free_bytes
-        .as_value()
-        .copied()
-        .filter(|_| policy.count_swap)
-        .unwrap_or(0);
-    let container = match purpose {
-        Purpose::Cpu => memory.cgroup_headroom_bytes.as_value().copied(),
-        Purpose::UnifiedGpu => None,
-    };
-    info.total_bytes.clone().and_then(|total| {
-        let small = LARGEST_RESERVE_BYTES.min(total / 8);
-        let reserve_bytes = policy.reserve_bytes.unwrap_or(small);
-        // A share outside 0..=1 (or NaN) is taken as the nearest end of it.
-        let share = if policy.largest_share >= 0.0 {
-            policy.largest_share.min(1.0)
-        } else {
-            0.0
+impl Memory {
+    /// How much may be allocated now without driving the machine into the wall.
+    ///
+    /// Look at memory again before every large allocation: the figures are those of the
+    /// moment this value was read.
+    #[must_use]
+    pub fn budget(&self, purpose: Purpose, policy: &BudgetPolicy) -> Reading<Budget> {
+        let info = &self.meminfo;
+        let swap = info
+            .swap_free_bytes
+            .as_value()
+            .copied()
+            .filter(|_| policy.count_swap)
+            .unwrap_or(0);
+        let container = match purpose {
+            Purpose::Cpu => self.cgroup_headroom_bytes.as_value().copied(),
+            Purpose::UnifiedGpu => None,
         };
-        let by_share = (total as f64 * share) as u64;
-        info.available_bytes.clone().map(|available| {
-            let by_available = available.saturating_add(swap).saturating_sub(reserve_bytes);
-            let bounds = [
-                (by_available, Bound::Available),
-                (by_share, Bound::Share),
-                (container.unwrap_or(u64::MAX), Bound::Container),
-            ];
-            let (bytes, bound) = bounds
-                .into_iter()
-                .min_by_key(|(bytes, _)| *bytes)
-                .unwrap_or(bounds[0]);
-            Budget {
-                bytes,
-                bound,
-                reserve_bytes,
-            }
+        info.total_bytes.clone().and_then(|total| {
+            let small = LARGEST_RESERVE_BYTES.min(total / 8);
+            let reserve_bytes = policy.reserve_bytes.unwrap_or(small);
+            // A share outside 0..=1 (or NaN) is taken as the nearest end of it.
+            let share = if policy.largest_share >= 0.0 {
+                policy.largest_share.min(1.0)
+            } else {
+                0.0
+            };
+            let by_share = (total as f64 * share) as u64;
+            info.available_bytes.clone().map(|available| {
+                let by_available = available.saturating_add(swap).saturating_sub(reserve_bytes);
+                let bounds = [
+                    (by_available, Bound::Available),
+                    (by_share, Bound::Share),
+                    (container.unwrap_or(u64::MAX), Bound::Container),
+                ];
+                let (bytes, bound) = bounds
+                    .into_iter()
+                    .min_by_key(|(bytes, _)| *bytes)
+                    .unwrap_or(bounds[0]);
+                Budget {
+                    bytes,
+                    bound,
+                    reserve_bytes,
+                }
+            })
         })
-    })
+    }
 }

@@ -1,5 +1,7 @@
 //! Figures of `/proc/meminfo`, NVIDIA's rule, budgets and pressure.
 
+use crate::reading::Reading;
+
 use super::*;
 
 fn memory(meminfo: &str) -> Memory {

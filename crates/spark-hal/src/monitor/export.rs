@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 
-use super::Sample;
 use crate::json::{Object, array, quoted};
 use crate::nvml::{GpuProcess, ThrottleReason};
 use crate::reading::Reading;
+
+use super::sample::Sample;
 
 pub(super) fn csv(samples: &[Sample]) -> String {
     let mut text = format!("{}\n", Sample::CSV_HEADER);

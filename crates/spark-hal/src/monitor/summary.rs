@@ -5,9 +5,10 @@
 
 use std::fmt;
 
-use super::Sample;
 use crate::nvml::{GpuSample, ThrottleReason};
 use crate::reading::Reading;
+
+use super::sample::Sample;
 
 /// Statistics of one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]

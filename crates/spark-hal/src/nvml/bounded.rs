@@ -13,9 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use super::{GpuProcess, GpuSample, NvmlApi, NvmlDevice};
 use crate::reading::{Failure, Reading};
-use crate::stack::Version;
+use crate::version::Version;
+
+use super::api::{NvmlApi, NvmlDevice};
+use super::sample::{GpuProcess, GpuSample};
 
 type Question = Box<dyn FnOnce(&dyn NvmlApi) + Send>;
 

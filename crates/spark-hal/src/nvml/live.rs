@@ -8,11 +8,13 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
-use super::{GpuProcess, GpuSample, NvmlApi, NvmlDevice, throttle_reasons};
-use crate::cuda;
-use crate::gpu::{ComputeCapability, MemoryFigures};
+use crate::capability::ComputeCapability;
+use crate::library;
 use crate::reading::{Failure, Reading, quote};
-use crate::stack::Version;
+use crate::version::Version;
+
+use super::api::{NvmlApi, NvmlDevice};
+use super::sample::{GpuProcess, GpuSample, MemoryFigures, throttle_reasons};
 
 /// Where the driver's library is: by the linker's search, then where NixOS and WSL
 /// keep it outside of that search.
@@ -51,15 +53,13 @@ impl LiveNvml {
     /// # Errors
     ///
     /// As [`LiveNvml::open`].
-    pub fn open_library(library: &OsStr) -> Result<Self, Failure> {
-        match Nvml::builder().lib_path(library).init() {
+    pub fn open_library(file: &OsStr) -> Result<Self, Failure> {
+        match Nvml::builder().lib_path(file).init() {
             Ok(nvml) => {
                 // The library must outlive its last caller: a driver library may have
                 // threads of its own, and this one is used on a thread that ends.
-                cuda::probe_library(&[&library.to_string_lossy()], &[]).map_err(|why| {
-                    Failure::NoSource {
-                        reason: why.to_string(),
-                    }
+                library::open(&[&file.to_string_lossy()]).map_err(|why| Failure::NoSource {
+                    reason: format!("no NVML: {why}"),
                 })?;
                 Ok(Self { nvml })
             }

@@ -9,124 +9,19 @@
 //!
 //! Every single answer is a [`Reading`]: on a GB10 memory, power limit, memory clock
 //! and fan have none. A call that hangs (a wedged driver does that) costs its time
-//! limit once; afterwards every question fails at once.
+//! limit once; afterwards every question fails at once. Linux only: the library is looked for
+//! under its name there.
 
+mod api;
 mod bounded;
 #[cfg(feature = "nvml")]
 mod live;
+mod open;
 mod sample;
 
-use std::time::Duration;
-
+pub use api::{NvmlApi, NvmlDevice, NvmlReport};
 pub use bounded::Bounded;
 #[cfg(feature = "nvml")]
 pub use live::LiveNvml;
-pub use sample::{GpuProcess, GpuSample, ThrottleReason, throttle_reasons};
-
-use crate::gpu::{ComputeCapability, MemoryFigures};
-use crate::pci::PciAddress;
-use crate::reading::{Failure, Reading};
-use crate::stack::Version;
-
-/// How long one question may take. Opening NVML wakes sleeping GPUs, which takes
-/// seconds on servers with eight of them.
-pub const TIME_LIMIT: Duration = Duration::from_secs(10);
-
-/// What is asked of NVML.
-pub trait NvmlApi {
-    /// Driver version.
-    fn driver_version(&self) -> Reading<Version>;
-    /// Newest CUDA version the driver offers.
-    fn cuda_version(&self) -> Reading<Version>;
-    /// How many devices there are.
-    ///
-    /// # Errors
-    ///
-    /// The library's error.
-    fn device_count(&self) -> Result<u32, Failure>;
-    /// What does not change about one device.
-    ///
-    /// # Errors
-    ///
-    /// The library's error, if the device cannot be reached at all.
-    fn describe(&self, index: u32) -> Result<NvmlDevice, Failure>;
-    /// What changes about one device.
-    ///
-    /// # Errors
-    ///
-    /// The library's error, if the device cannot be reached at all.
-    fn sample(&self, index: u32) -> Result<GpuSample, Failure>;
-    /// The processes that use one device.
-    fn processes(&self, index: u32) -> Reading<Vec<GpuProcess>>;
-}
-
-/// What does not change about a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NvmlDevice {
-    /// NVML's number for it.
-    pub index: u32,
-    /// Its name.
-    pub name: Reading<String>,
-    /// Its identifier, `GPU-...`.
-    pub uuid: Reading<String>,
-    /// Where it sits.
-    pub address: Reading<PciAddress>,
-    /// Its compute capability.
-    pub compute: Reading<ComputeCapability>,
-    /// Its memory; not supported on GPUs that use the machine's.
-    pub memory: Reading<MemoryFigures>,
-    /// Highest clock of the multiprocessors in MHz.
-    pub max_sm_clock_mhz: Reading<u32>,
-}
-
-/// Everything NVML tells when a machine is detected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NvmlReport {
-    /// Driver version.
-    pub driver_version: Reading<Version>,
-    /// Newest CUDA version the driver offers.
-    pub cuda_version: Reading<Version>,
-    /// Its devices; one that could not be described gives its failure.
-    pub devices: Vec<Result<NvmlDevice, Failure>>,
-}
-
-/// More GPUs than any machine has; a library that claims more is not believed.
-const DEVICES_LIMIT: u32 = 256;
-
-impl NvmlReport {
-    /// Asks for everything.
-    ///
-    /// # Errors
-    ///
-    /// The failure of the device count; without it nothing else is worth asking.
-    pub fn read(nvml: &dyn NvmlApi) -> Result<Self, Failure> {
-        let n_devices = nvml.device_count()?;
-        if n_devices > DEVICES_LIMIT {
-            return Err(Failure::malformed(
-                "nvmlDeviceGetCount",
-                &n_devices.to_string(),
-                "at most 256 devices",
-            ));
-        }
-        Ok(Self {
-            driver_version: nvml.driver_version(),
-            cuda_version: nvml.cuda_version(),
-            devices: (0..n_devices).map(|index| nvml.describe(index)).collect(),
-        })
-    }
-}
-
-/// Opens the system's NVML behind a time limit.
-///
-/// # Errors
-///
-/// [`Failure::NoSource`] without the library or the `nvml` feature;
-/// [`Failure::Call`] if it cannot start (no driver loaded); [`Failure::TimedOut`].
-pub fn open() -> Result<Bounded, Failure> {
-    #[cfg(feature = "nvml")]
-    return Bounded::start(TIME_LIMIT, || Ok(Box::new(LiveNvml::open()?)));
-    #[cfg(not(feature = "nvml"))]
-    return Err(Failure::NoSource {
-        reason: "built without the `nvml` feature".to_owned(),
-    });
-}
+pub use open::{TIME_LIMIT, open};
+pub use sample::{GpuProcess, GpuSample, MemoryFigures, ThrottleReason, throttle_reasons};

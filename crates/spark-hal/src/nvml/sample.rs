@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::gpu::MemoryFigures;
 use crate::reading::Reading;
 
 /// One look at a GPU.
@@ -32,6 +31,18 @@ pub struct GpuSample {
     pub throttle: Reading<Vec<ThrottleReason>>,
     /// Energy since the driver was loaded, in millijoules.
     pub energy_mj: Reading<u64>,
+}
+
+/// NVML's memory figures of a GPU with its own memory. In bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct MemoryFigures {
+    /// All of it.
+    pub total_bytes: u64,
+    /// Not allocated.
+    pub free_bytes: u64,
+    /// Allocated.
+    pub used_bytes: u64,
 }
 
 /// A process that uses a GPU.

@@ -15,6 +15,8 @@
 //!
 //! That a GB10 GPU without the family string is a DGX-Spark-class system is inferred:
 //! no other product with it is known.
+//!
+//! Linux only: elsewhere every machine is [`PlatformKind::Other`] without a name.
 
 mod dgx_release;
 mod dmi;
@@ -26,9 +28,10 @@ pub use dgx_release::DgxRelease;
 pub use dmi::Dmi;
 pub use vendor::SparkVendor;
 
+use crate::capability::ComputeCapability;
 use crate::cpu::{CoreKind, Cpu};
 use crate::evidence::{Evidence, Signal};
-use crate::gpu::{ComputeCapability, Gpu, known};
+use crate::gpu::{Gpu, known};
 use crate::pci::PciDevice;
 use crate::reading::{Reading, quote};
 use crate::root::Root;

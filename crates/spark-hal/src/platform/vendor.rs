@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use super::Dmi;
+use super::dmi::Dmi;
 
 /// The company on the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

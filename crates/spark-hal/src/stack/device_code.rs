@@ -18,7 +18,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use crate::gpu::ComputeCapability;
+use crate::capability::ComputeCapability;
 
 /// Machine code or intermediate code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

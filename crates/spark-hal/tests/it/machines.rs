@@ -5,7 +5,8 @@ use std::fs;
 
 use spark_hal::cpu::format_cpu_list;
 use spark_hal::platform::SparkVendor;
-use spark_hal::{Machine, PlatformKind, Reading, Sources, config};
+use spark_hal::{Machine, PlatformKind, Reading, Sources};
+use spark_testing::settings::bless;
 
 use crate::recorded::{Tree, machine_file, machine_names};
 
@@ -224,7 +225,7 @@ fn findings_are_as_recorded() {
     for machine in machine_names() {
         let got = findings(&read(&machine));
         let file = machine_file(&machine, "expected.txt");
-        if config().bless {
+        if bless() {
             fs::write(&file, &got).expect("writable");
         }
         if fs::read_to_string(&file).unwrap_or_default() != got {

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "nvml")]
 mod doctor;
+#[cfg(feature = "nvml")]
 mod doctor_python;
 #[cfg(feature = "nvml")]
 mod drivers;

@@ -65,11 +65,9 @@ fn statistics_are_those_of_the_answers() {
 
 #[test]
 fn the_buffer_is_bounded_and_counts_what_it_drops() {
-    let options = MonitorOptions {
-        interval: Duration::from_millis(10),
-        capacity: 3,
-        gpus: Vec::new(),
-    };
+    let options = MonitorOptions::default()
+        .with_interval(Duration::from_millis(10))
+        .with_capacity(3);
     let (seen, samples) = std::sync::mpsc::channel();
     let monitor = Monitor::start_with(sampler(WORKING), &options, move |sample| {
         let _ = seen.send(sample.at_ms);

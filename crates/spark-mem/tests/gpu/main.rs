@@ -15,6 +15,7 @@ mod kernels;
 use conformance::for_each_case;
 use spark_hal::config;
 use spark_mem::{Device, DeviceOptions};
+use spark_testing::settings::require_gpu;
 
 /// Runs a test on the first GPU, as a unified device where it is one and as a card.
 #[track_caller]
@@ -30,11 +31,11 @@ fn with_gpu(name: &str, test: fn(&Device)) {
                 test(&device);
                 n_tested += 1;
             }
-            Err(why) if config().require_gpu => panic!("{name}: {why}"),
+            Err(why) if require_gpu() => panic!("{name}: {why}"),
             Err(why) => println!("skipped: {name} needs a GPU ({why})"),
         }
     }
-    assert!(n_tested == 2 || !config().require_gpu);
+    assert!(n_tested == 2 || !require_gpu());
 }
 
 macro_rules! tests {

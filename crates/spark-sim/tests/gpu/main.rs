@@ -16,6 +16,7 @@ use spark_hal::config;
 use spark_mem::{Device, DeviceOptions};
 use spark_sim::run::{RunOptions, Simulator};
 use spark_sim::scenario::{Fuzzer, Scenario};
+use spark_testing::settings::require_gpu;
 
 /// Runs a test on the first GPU.
 #[track_caller]
@@ -23,7 +24,7 @@ fn with_gpu(name: &str, test: fn(&Device)) {
     let options = DeviceOptions::from_config(config());
     match Device::cuda(0, options) {
         Ok(device) => test(&device),
-        Err(why) if config().require_gpu => panic!("{name}: {why}"),
+        Err(why) if require_gpu() => panic!("{name}: {why}"),
         Err(why) => println!("skipped: {name} needs a GPU ({why})"),
     }
 }

@@ -2,8 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Check, Facts, Severity, Verdict, found, no_gpu, not_applicable, not_examined, seen};
+use crate::doctor::check::Check;
+use crate::doctor::facts::Facts;
+use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
+
+use super::applies::no_gpu;
 
 const PLAYBOOKS: &str = "NVIDIA/dgx-spark-playbooks, troubleshooting of the container playbooks";
 

@@ -1,11 +1,12 @@
 //! The kernel driver and the libraries that belong to it.
 
-use super::{
-    Check, Facts, Severity, Verdict, found, no_gpu, no_unified, not_applicable, not_examined,
-    other_than_spark, seen,
-};
+use crate::doctor::check::Check;
+use crate::doctor::facts::Facts;
+use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
 use crate::stack::{LibraryName, Verdict as Enough};
+
+use super::applies::{no_gpu, no_unified, other_than_spark};
 
 /// Where the version of the loaded driver comes from.
 const LOADED: &str = "/proc/driver/nvidia/version, else NVML";

@@ -1,12 +1,13 @@
 //! The GPU at work: clocks, heat, and what it cannot do.
 
-use super::super::facts::BUSY_PERCENT;
-use super::{
-    Check, Facts, Seen, Severity, Verdict, found, no_gpu, not_examined, other_than_spark, seen,
-};
+use crate::doctor::check::Check;
+use crate::doctor::facts::{BUSY_PERCENT, Facts};
+use crate::doctor::verdict::{Seen, Severity, Verdict, found, not_examined, seen};
 use crate::gpu::CudaAttribute;
 use crate::nvml::{GpuSample, ThrottleReason};
 use crate::reading::Reading;
+
+use super::applies::{no_gpu, other_than_spark};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

@@ -1,11 +1,12 @@
 //! Unified memory: what tools misread, and what ends in a frozen machine.
 
-use super::{
-    Check, Facts, Severity, Verdict, found, no_gpu, no_unified, not_applicable, not_examined,
-    other_than_spark, seen,
-};
-use crate::machine::gibibytes;
+use crate::bytes::gibibytes;
+use crate::doctor::check::Check;
+use crate::doctor::facts::Facts;
+use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
+
+use super::applies::{no_gpu, no_unified, other_than_spark};
 
 const KNOWN_ISSUES: &str = "https://docs.nvidia.com/dgx/dgx-spark/known-issues.html";
 

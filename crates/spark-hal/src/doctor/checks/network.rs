@@ -1,7 +1,9 @@
 //! The fast ports between two machines.
 
-use super::{Check, Facts, Severity, Verdict, found, not_applicable, not_examined, seen};
-use crate::machine::gibibytes;
+use crate::bytes::gibibytes;
+use crate::doctor::check::Check;
+use crate::doctor::facts::Facts;
+use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::network::Function;
 use crate::reading::Reading;
 

@@ -1,9 +1,11 @@
 //! The machine as a whole: identity, kernel, processor.
 
-use super::{
-    Check, Facts, Severity, Verdict, found, not_applicable, not_examined, other_than_spark, seen,
-};
+use crate::doctor::check::Check;
+use crate::doctor::facts::Facts;
+use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
+
+use super::applies::other_than_spark;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    Check, Facts, Severity, Verdict, found, not_applicable, not_examined, other_than_spark, seen,
-};
-use crate::gpu::ComputeCapability;
+use crate::capability::ComputeCapability;
+use crate::doctor::check::Check;
+use crate::doctor::facts::Facts;
+use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::python::{package_directories, ptxas_release, torch};
 use crate::stack::DeviceCode;
+
+use super::applies::other_than_spark;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

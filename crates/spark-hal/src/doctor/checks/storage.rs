@@ -1,6 +1,8 @@
 //! Where models are loaded from.
 
-use super::{Check, Facts, Severity, Verdict, found, not_applicable, not_examined, seen};
+use crate::doctor::check::Check;
+use crate::doctor::facts::Facts;
+use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
 
 pub(super) const CHECKS: &[Check] = &[Check {

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Precision;
+use crate::precision::Precision;
 use crate::reading::Failure;
 
 /// A GPU's compute capability, as the driver tells it.

@@ -1,0 +1,106 @@
+//! The variables.
+
+use super::declaration::Declaration;
+
+/// `OPENPILOT_DGX_ENABLED`.
+pub const DGX_ENABLED: Declaration = Declaration {
+    name: "OPENPILOT_DGX_ENABLED",
+    accepts: "`0` or `1`",
+    default: "1",
+    default_meaning: "",
+    doc: "`1` uses DGX Spark features when the hardware is there, `0` acts as on a plain PC. \
+          What the machine *is* (`is_dgx_spark()`) is reported the same either way.",
+};
+
+/// `OPENPILOT_DISABLE_DGX`.
+pub const DISABLE_DGX: Declaration = Declaration {
+    name: "OPENPILOT_DISABLE_DGX",
+    accepts: "`0` or `1`",
+    default: "0",
+    default_meaning: "",
+    doc: "The rollback switch: `1` wins over `OPENPILOT_DGX_ENABLED=1`.",
+};
+
+/// `OPENPILOT_DGX_PRECISION`.
+pub const PRECISION: Declaration = Declaration {
+    name: "OPENPILOT_DGX_PRECISION",
+    accepts: "`auto`, `fp32`, `fp16`, `bf16`, `fp8`, `fp4` (`nvfp4` is the same)",
+    default: "auto",
+    default_meaning: "",
+    doc: "The precision models run in. `auto` takes what the GPU and the installed software \
+          recommend; `fp4` logs a warning because it is experimental.",
+};
+
+/// `CUDA`.
+pub const CUDA: Declaration = Declaration {
+    name: "CUDA",
+    accepts: "`0` or `1`",
+    default: "",
+    default_meaning: "not set: CUDA is used if it is there",
+    doc: "`0` never uses CUDA; `1` requires it: a program that cannot have it, or that works on the \
+          CPU only, ends with an error. `detect`, `doctor` and `gpu_monitor`, which say what is wrong \
+          with CUDA, run all the same.",
+};
+
+/// `SPARK_DEVICE`.
+pub const DEVICE: Declaration = Declaration {
+    name: "SPARK_DEVICE",
+    accepts: "`auto`, `cpu`, `cuda`, `cuda:N`",
+    default: "auto",
+    default_meaning: "",
+    doc: "Where work runs: the CPU, the best GPU, or CUDA device number N. A GPU that is asked for \
+          here and cannot be had is an error, as with `CUDA=1`: it is not there, `CUDA=0` is set, or \
+          the program works on the CPU only. `auto` logs why it is the CPU.",
+};
+
+/// `DEBUG`.
+pub const DEBUG: Declaration = Declaration {
+    name: "DEBUG",
+    accepts: "`0`, `1`, `2`, `3`",
+    default: "0",
+    default_meaning: "",
+    doc: "How much every program logs on stderr: `0` warnings, `1` also information (such as why \
+          work runs on the CPU), `2` also debugging, with the module, `3` everything. The log is \
+          coloured where stderr is a terminal and `NO_COLOR` is not set.",
+};
+
+/// `SPARK_CACHE_DIR`.
+pub const CACHE_DIR: Declaration = Declaration {
+    name: "SPARK_CACHE_DIR",
+    accepts: "an absolute directory",
+    default: "",
+    default_meaning: "`$XDG_CACHE_HOME/spark`, else `$HOME/.cache/spark`, else no cache on disk",
+    doc: "Compiled kernels and tuned plans. The directory is made when it is first written to.",
+};
+
+/// Every variable, in the order of the page.
+pub const DECLARATIONS: [&Declaration; 7] = [
+    &DGX_ENABLED,
+    &DISABLE_DGX,
+    &PRECISION,
+    &CUDA,
+    &DEVICE,
+    &DEBUG,
+    &CACHE_DIR,
+];
+
+/// Variables of other software that are only looked at: name and why.
+pub const FOREIGN: [(&str, &str); 8] = [
+    ("HOME", "the user's cache and Python packages"),
+    ("NO_COLOR", "set to anything: programs log without colours"),
+    ("XDG_CACHE_HOME", "the user's cache"),
+    (
+        "VIRTUAL_ENV",
+        "the Python environment the doctor looks into",
+    ),
+    ("CONDA_PREFIX", "the same, for conda"),
+    ("NCCL_IB_HCA", "whether NCCL knows both halves of a port"),
+    (
+        "TRITON_PTXAS_PATH",
+        "whether Triton uses another ptxas than its own",
+    ),
+    (
+        "RAY_memory_monitor_refresh_ms",
+        "whether Ray's memory monitor is off",
+    ),
+];

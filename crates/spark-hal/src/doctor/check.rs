@@ -1,0 +1,17 @@
+//! What a check is.
+
+use super::facts::Facts;
+use super::verdict::Verdict;
+
+/// One check.
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    /// Its stable name, `area.subject`.
+    pub id: &'static str,
+    /// What it looks for.
+    pub title: &'static str,
+    /// Where the trap is described.
+    pub source: &'static str,
+    /// Looks for it.
+    pub(super) run: fn(&Facts) -> Verdict,
+}

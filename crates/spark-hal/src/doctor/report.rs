@@ -1,0 +1,50 @@
+//! The outcome of every check.
+
+use super::check::Check;
+use super::verdict::{Finding, Severity, Verdict};
+
+/// A check with its outcome.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The check.
+    pub check: &'static Check,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// The outcome of every check.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The machine in one line.
+    pub machine: String,
+    /// The outcomes, in the order of [`super::checks()`].
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Report {
+    /// The worst finding's severity; `None` if nothing was found.
+    #[must_use]
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings().map(|(_, finding)| finding.severity).max()
+    }
+
+    /// The findings, in the order of the checks.
+    pub fn findings(&self) -> impl Iterator<Item = (&'static Check, &Finding)> {
+        self.outcomes
+            .iter()
+            .filter_map(|outcome| match &outcome.verdict {
+                Verdict::Found(finding) => Some((outcome.check, finding)),
+                _ => None,
+            })
+    }
+
+    /// The outcome of one check.
+    #[must_use]
+    pub fn verdict(&self, id: &str) -> Option<&Verdict> {
+        let outcome = self
+            .outcomes
+            .iter()
+            .find(|outcome| outcome.check.id == id)?;
+        Some(&outcome.verdict)
+    }
+}
