@@ -16,6 +16,7 @@ use spark_quant::{Cpu, PackedTensor};
 use crate::error::{DoraError, Result};
 use crate::finite;
 use crate::kernel::Real;
+use crate::slice::with_slice;
 
 /// Gives the rows of a weight, some at a time.
 pub(crate) trait WeightRows<T> {
@@ -241,29 +242,6 @@ fn row_pieces(weight: &PackedTensor) -> Result<Vec<PackedTensor>> {
         })
     });
     pieces.collect()
-}
-
-/// Calls `f` with the elements of a contiguous tensor in host memory.
-pub(crate) fn with_slice<T: Real, R>(
-    tensor: &Tensor,
-    f: impl FnOnce(&[T]) -> candle_core::Result<R>,
-) -> candle_core::Result<R> {
-    let (storage, layout) = tensor.storage_and_layout();
-    let candle_core::Storage::Cpu(storage) = &*storage else {
-        candle_core::bail!("a tensor in host memory is needed")
-    };
-    f(contiguous(T::cpu_storage_as_slice(storage)?, layout)?)
-}
-
-/// The part of `data` that a contiguous layout means.
-pub(crate) fn contiguous<'a, T>(
-    data: &'a [T],
-    layout: &candle_core::Layout,
-) -> candle_core::Result<&'a [T]> {
-    match layout.contiguous_offsets() {
-        Some((start, end)) => Ok(&data[start..end]),
-        None => candle_core::bail!("a contiguous tensor is needed"),
-    }
 }
 
 /// Refuses a tensor of another shape.

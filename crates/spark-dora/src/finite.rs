@@ -3,8 +3,8 @@
 
 use candle_core::{CpuStorage, DType, Device, Storage, Tensor};
 
-use crate::base::contiguous;
 use crate::error::{DoraError, Result};
+use crate::slice::contiguous;
 
 /// Refuses a tensor that holds NaN or an infinity, and one of integers or 8-bit floats.
 ///

@@ -26,6 +26,7 @@ pub mod loss;
 pub mod merge;
 pub mod optim;
 mod random;
+mod slice;
 
 pub use adapter::{Adapter, Offered, SizeReport};
 pub use config::{

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use spark_hal::memory::{BudgetPolicy, Memory, Purpose};
 use spark_hal::{Reading, Root};
 
-use crate::MemError;
+use crate::error::MemError;
 
 /// Allocations from this size on look at the machine's memory first. In bytes.
 pub const LARGE_BYTES: u64 = 1 << 20;

@@ -16,7 +16,10 @@
 
 use candle_core::{CpuStorage, Device, Layout, Shape, Storage, Tensor, WithDType};
 
-use crate::{Buffer, Element, MemError, Stream};
+use crate::buffer::{Buffer, check_len};
+use crate::element::Element;
+use crate::error::MemError;
+use crate::stream::Stream;
 
 impl<T: Element + WithDType> Buffer<T> {
     /// Its elements as a tensor of candle on the CPU.
@@ -68,7 +71,7 @@ impl<T: Element + WithDType> Buffer<T> {
         values: &[T],
         layout: &Layout,
     ) -> Result<(), MemError> {
-        crate::buffer::check_len("tensor", layout.shape().elem_count(), self.len())?;
+        check_len("tensor", layout.shape().elem_count(), self.len())?;
         let mut guard = self.overwrite(stream)?;
         let dims = layout.dims();
         let mut position = vec![0; dims.len()];

@@ -7,61 +7,31 @@
 //!        ──> kernel(&SOURCE)       compiled at first use, kept on disk
 //! ```
 //!
+//! Here stand its opening, what is known about it and its errors; what is made from it stands
+//! beside what is made: streams, buffers and kernels know the device, not it them.
+//!
 //! Cloning a device is cheap; it is closed when the last clone and everything made from
 //! it are gone.
-
-#![allow(unsafe_code, reason = "hands raw memory back to its backend")]
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use spark_hal::ComputeCapability;
 use spark_hal::config::{Config, CudaUse, DeviceChoice, config};
 use spark_hal::cuda::CudaUnavailable;
 
+use crate::backend::code::KernelIdentity;
+#[cfg(feature = "cuda")]
+use crate::backend::cuda::Cuda;
 use crate::backend::software::Software;
 use crate::backend::{Backend, Handle};
 use crate::budget::{Budget, Watch};
-use crate::buffer::adopted::Adopted;
-use crate::buffer::allocation::{Allocation, lock};
-use crate::error::DriverError;
-use crate::kernel::{Kernel, KernelCode, KernelIdentity, KernelSource, Parameters};
+use crate::error::{DriverError, MemError};
+use crate::kind::BufferKind;
+use crate::lock::lock;
 use crate::stats::{Counters, TransferStats};
-use crate::stream::{Stream, StreamInner};
-use crate::{Buffer, BufferKind, Element, MemError};
 
-/// What a device is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviceKind {
-    /// The CPU and its memory.
-    Host,
-    /// Host memory that behaves as a discrete card.
-    Emulated,
-    /// A GPU, by CUDA's number.
-    Cuda(u32),
-}
-
-/// What is known about a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceInfo {
-    /// What it is.
-    pub kind: DeviceKind,
-    /// Its name, for people.
-    pub name: String,
-    /// Compute capability of a GPU.
-    pub compute: Option<ComputeCapability>,
-    /// Whether CPU and device use the same memory, and that may be made use of.
-    pub is_unified: bool,
-    /// Whether the device walks the CPU's page tables, so that plain memory is shared.
-    pub shares_page_tables: bool,
-    /// Memory the device works in, in bytes.
-    pub total_bytes: u64,
-    /// Multiprocessors of a GPU; 0 otherwise.
-    pub n_multiprocessors: u32,
-    /// Shared memory a block may have at most, in bytes; 0 if that means nothing.
-    pub shared_bytes_per_block: u32,
-}
+pub use crate::backend::info::{DeviceInfo, DeviceKind};
 
 /// How a device is opened.
 #[derive(Debug, Clone)]
@@ -108,7 +78,7 @@ pub(crate) struct DeviceInner {
     lost: OnceLock<DriverError>,
     deferred: Mutex<Option<MemError>>,
     /// Loaded kernels.
-    kernels: Mutex<HashMap<KernelIdentity, Handle>>,
+    pub(crate) kernels: Mutex<HashMap<KernelIdentity, Handle>>,
     /// The process that opened it.
     process: u32,
 }
@@ -221,7 +191,8 @@ impl Device {
     pub fn cuda(ordinal: u32, options: DeviceOptions) -> Result<Self, MemError> {
         #[cfg(feature = "cuda")]
         {
-            let backend = crate::backend::cuda::Cuda::open(ordinal, &options)?;
+            let cache_dir = options.cache_dir.as_deref();
+            let backend = Cuda::open(ordinal, options.use_unified_memory, cache_dir)?;
             let info = backend.info();
             let limit = options.budget_bytes.unwrap_or(info.total_bytes);
             // What the hardware shares counts, not whether that may be made use of.
@@ -321,163 +292,6 @@ impl Device {
         }
     }
 
-    /// A queue of work.
-    ///
-    /// # Errors
-    ///
-    /// The driver's.
-    pub fn new_stream(&self) -> Result<Stream, MemError> {
-        self.check_usable()?;
-        let raw = self.tried(self.inner.backend.new_stream())?;
-        Ok(Stream::from_inner(Arc::new(StreamInner::new(
-            self.clone(),
-            raw,
-        ))))
-    }
-
-    /// `len` zeros in memory of this kind.
-    ///
-    /// # Errors
-    ///
-    /// [`MemError::KindUnsupported`], [`MemError::SizeOverflow`],
-    /// [`MemError::OverBudget`], [`MemError::OutOfMemory`].
-    pub fn buffer<T: Element>(&self, kind: BufferKind, len: usize) -> Result<Buffer<T>, MemError> {
-        let allocation = self.allocate(kind, bytes_of::<T>(len)?)?;
-        Ok(Buffer::from_allocation(Arc::new(allocation), len))
-    }
-
-    /// `len` zeros in memory that both sides use; see [`Device::shared_kind`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Device::buffer`].
-    pub fn shared<T: Element>(&self, len: usize) -> Result<Buffer<T>, MemError> {
-        self.buffer(self.shared_kind(), len)
-    }
-
-    /// These numbers in memory that both sides use, without a copy where the device reads
-    /// plain memory of the program: on the CPU, and on a GPU that walks the CPU's page
-    /// tables. Elsewhere they are copied into [`Device::shared`] memory, which is counted.
-    ///
-    /// In place their address is a multiple of the element's size and of no more, unlike
-    /// that of other buffers, and the budget does not count them: they were there before.
-    ///
-    /// # Errors
-    ///
-    /// As [`Device::buffer`] and [`Buffer::upload`].
-    pub fn buffer_from_vec<T: Element>(
-        &self,
-        stream: &Stream,
-        values: Vec<T>,
-    ) -> Result<Buffer<T>, MemError> {
-        self.check_usable()?;
-        stream.check_same_device(self)?;
-        let len = values.len();
-        let kind = self.shared_kind();
-        if !matches!(kind, BufferKind::Host | BufferKind::System) {
-            let mut buffer = self.shared(len)?;
-            buffer.upload(stream, &values)?;
-            return Ok(buffer);
-        }
-        let n_bytes = bytes_of::<T>(len)?;
-        let allocation = Allocation::of_program(self.clone(), kind, Adopted::new(values), n_bytes);
-        Ok(Buffer::from_allocation(Arc::new(allocation), len))
-    }
-
-    /// The bytes, cleared. Host-visible memory comes zeroed from the backend.
-    pub(crate) fn allocate(
-        &self,
-        kind: BufferKind,
-        len_bytes: usize,
-    ) -> Result<Allocation, MemError> {
-        let allocation = self.allocate_uncleared(kind, len_bytes)?;
-        let memory = allocation.memory();
-        if memory.host.is_null() && memory.len_bytes > 0 {
-            self.clear(memory.device, memory.len_bytes)?;
-        }
-        Ok(allocation)
-    }
-
-    pub(crate) fn allocate_uncleared(
-        &self,
-        kind: BufferKind,
-        len_bytes: usize,
-    ) -> Result<Allocation, MemError> {
-        self.check_usable()?;
-        let backend = &self.inner.backend;
-        if let Err(why) = backend.supports(kind) {
-            return Err(MemError::KindUnsupported {
-                kind,
-                device: self.info().name.clone(),
-                why,
-            });
-        }
-        let reservation = self.inner.budget.reserve(len_bytes as u64)?;
-        let memory = if len_bytes == 0 {
-            crate::backend::RawMemory::empty(kind)
-        } else {
-            match backend.allocate(kind, len_bytes) {
-                Ok(memory) => memory,
-                Err(error) if error.code == OUT_OF_MEMORY => {
-                    return Err(MemError::OutOfMemory {
-                        kind,
-                        asked: len_bytes as u64,
-                        device: self.info().name.clone(),
-                        why: error.to_string(),
-                    });
-                }
-                Err(error) => return Err(self.failed(error)),
-            }
-        };
-        Ok(Allocation::new(self.clone(), memory, reservation))
-    }
-
-    /// Zeros, before anybody else knows the memory.
-    fn clear(&self, address: u64, n_bytes: usize) -> Result<(), MemError> {
-        let backend = &self.inner.backend;
-        let stream = self.tried(backend.new_stream())?;
-        // SAFETY: the memory is new, has this many bytes, and outlives the
-        // synchronisation below.
-        let filled = unsafe { backend.fill(stream, address, 0, n_bytes) }
-            .and_then(|()| backend.synchronize(stream));
-        let dropped = backend.drop_stream(stream);
-        self.tried(filled.and(dropped))
-    }
-
-    /// A kernel, made ready: compiled if it is not in the cache, loaded if it was not yet.
-    ///
-    /// Sources that differ in anything (entry, text, file, headers, options, types of the
-    /// parameters, host version) are different kernels, also when entry and text are the same.
-    ///
-    /// # Errors
-    ///
-    /// [`MemError::Compile`] with the compiler's words, [`MemError::NoCompiler`],
-    /// [`MemError::NoHostKernel`] on a device that is no GPU.
-    pub fn kernel<P: Parameters>(&self, source: &KernelSource<P>) -> Result<Kernel<P>, MemError> {
-        self.check_usable()?;
-        let code: KernelCode = source.code();
-        let runs_host_versions = !matches!(self.info().kind, DeviceKind::Cuda(_));
-        let identity = code.identity(runs_host_versions);
-        let mut kernels = lock(&self.inner.kernels);
-        let function = match kernels.get(&identity) {
-            Some(function) => *function,
-            None => {
-                let function = self
-                    .inner
-                    .backend
-                    .load(&code)
-                    .map_err(|error| match error {
-                        MemError::Driver(error) => self.failed(error),
-                        other => other,
-                    })?;
-                kernels.insert(identity, function);
-                function
-            }
-        };
-        drop(kernels);
-        Ok(Kernel::new(self.clone(), function, code.entry))
-    }
-
     /// Refuses a device that is lost, and one inherited through `fork`.
     pub(crate) fn check_usable(&self) -> Result<(), MemError> {
         if self.is_forked() {
@@ -510,8 +324,8 @@ impl Device {
         MemError::Driver(error)
     }
 
-    /// Keeps an error that came up where none can be returned; the next
-    /// [`Stream::synchronize`] returns it.
+    /// Keeps an error that came up where none can be returned; the next wait for a stream
+    /// returns it.
     pub(crate) fn defer(&self, error: MemError) {
         tracing::error!("{error}");
         lock(&self.inner.deferred).get_or_insert(error);
@@ -521,8 +335,6 @@ impl Device {
         lock(&self.inner.deferred).take().map_or(Ok(()), Err)
     }
 }
-
-const OUT_OF_MEMORY: i32 = 2;
 
 /// `CUresult`s that poison the context: cuda.h says of each that the process must be
 /// terminated and relaunched, or the device itself is gone.
@@ -538,11 +350,4 @@ fn best_ordinal() -> u32 {
     spark_hal::best_gpu()
         .and_then(|gpu| gpu.cuda_ordinal)
         .unwrap_or(0)
-}
-
-pub(crate) fn bytes_of<T>(len: usize) -> Result<usize, MemError> {
-    let element_bytes = size_of::<T>();
-    len.checked_mul(element_bytes)
-        .filter(|bytes| isize::try_from(*bytes).is_ok())
-        .ok_or(MemError::SizeOverflow { len, element_bytes })
 }

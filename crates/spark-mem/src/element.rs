@@ -4,6 +4,8 @@
 
 use half::{bf16, f16};
 
+use crate::error::MemError;
+
 /// A number that CPU and GPU lay out alike.
 ///
 /// # Safety
@@ -42,3 +44,11 @@ elements!(
     f16 = "__half",
     bf16 = "__nv_bfloat16"
 );
+
+/// The size of `len` elements, if an address space can hold them.
+pub(crate) fn bytes_of<T>(len: usize) -> Result<usize, MemError> {
+    let element_bytes = size_of::<T>();
+    len.checked_mul(element_bytes)
+        .filter(|bytes| isize::try_from(*bytes).is_ok())
+        .ok_or(MemError::SizeOverflow { len, element_bytes })
+}

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::BufferKind;
+use crate::kind::BufferKind;
 
 /// A call of the driver that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -13,9 +13,13 @@
 use std::sync::{Arc, Mutex};
 
 use crate::backend::Handle;
-use crate::buffer::allocation::{Allocation, lock};
-use crate::section::InRecording;
-use crate::{Device, MemError, Stream};
+use crate::device::Device;
+use crate::error::{DriverError, MemError};
+use crate::lock::lock;
+use crate::memory::allocation::Allocation;
+use crate::memory::block::release;
+use crate::section::{InRecording, Recorded};
+use crate::stream::Stream;
 
 /// A recorded sequence of work; made by [`Stream::capture`].
 #[derive(Debug)]
@@ -28,7 +32,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn new(device: &Device, raw: Handle, uses: Vec<(Arc<Allocation>, bool)>) -> Self {
+    fn new(device: &Device, raw: Handle, uses: Vec<(Arc<Allocation>, bool)>) -> Self {
         Self {
             device: device.clone(),
             raw,
@@ -73,6 +77,75 @@ impl Drop for Graph {
         {
             let error = self.device.failed(error);
             self.device.defer(error);
+        }
+    }
+}
+
+impl Stream {
+    /// Records what `queue` queues on this stream, without running it.
+    ///
+    /// The graph keeps the memory it uses. Every launch orders it like one piece of work.
+    ///
+    /// Work that other threads are queueing on clones of this stream is queued first, and
+    /// waits of other threads for it end first. From then on until `queue` returns, this
+    /// thread alone may use the stream; what other threads try is refused with
+    /// [`MemError::Capturing`], and so is work of other streams that would have to wait for
+    /// this one. Guards that are dropped meanwhile, here or elsewhere, write back at once.
+    /// Memory dropped meanwhile is given back when the recording ends.
+    ///
+    /// # Errors
+    ///
+    /// What `queue` returns; the driver's; [`MemError::Capturing`] if it is captured
+    /// already. After an error the stream is usable again and nothing is recorded.
+    pub fn capture(
+        &self,
+        queue: impl FnOnce(&Self) -> Result<(), MemError>,
+    ) -> Result<Graph, MemError> {
+        let device = self.device();
+        device.check_usable()?;
+        let backend = &device.inner().backend;
+        let begin = || device.tried(backend.begin_capture(self.raw()));
+        self.section().begin(begin)?;
+        let recording = Recording { stream: self };
+        let queued = queue(self);
+        let (ended, uses) = recording.end();
+        let graph = device.tried(ended).map(|raw| Graph::new(device, raw, uses));
+        // The closure's error is the cause; the end of the recording is its consequence.
+        queued.and(graph)
+    }
+}
+
+/// Ends a recording, also when the closure panics.
+struct Recording<'a> {
+    stream: &'a Stream,
+}
+
+type Ended = (Result<Handle, DriverError>, Vec<(Arc<Allocation>, bool)>);
+
+impl Recording<'_> {
+    fn end(self) -> Ended {
+        let ended = self.finish();
+        std::mem::forget(self);
+        ended
+    }
+
+    fn finish(&self) -> Ended {
+        let device = self.stream.device();
+        let backend = &device.inner().backend;
+        let end = || backend.end_capture(self.stream.raw());
+        let (raw, Recorded { uses, kept }) = self.stream.section().end(end);
+        for block in kept {
+            release(device, block);
+        }
+        (raw, uses)
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        let (raw, _uses) = self.finish();
+        if let Ok(graph) = raw {
+            let _ = self.stream.device().inner().backend.drop_graph(graph);
         }
     }
 }

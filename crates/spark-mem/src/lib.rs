@@ -7,6 +7,22 @@
 //! kernel   CUDA C -> NVRTC -> cubin kept on disk; host versions   file: mapped, direct, tensors
 //! ```
 //!
+//! Inside, each line uses those below it and none above:
+//!
+//! ```text
+//! file   candle            what programs load and hand on
+//! pool   kernel   graph    memory used again; code launched; work recorded
+//! buffer                   typed memory, guards of the host, copies
+//! stream ─ section         queues of work; what keeps a recording apart from other threads
+//! memory                   untyped memory: who uses it, what is waited for before it goes
+//! device ─ event           one backend, its budget, its errors; marks in its queues
+//! backend                  bytes moved and work started: software, cuda
+//! error  kind  element  stats  budget  lock
+//! ```
+//!
+//! What is made from a device is made beside its type: `Device::buffer` stands in `buffer`. Where
+//! memory must reach a stream or a pool above it, it does so through a trait of its own.
+//!
 //! ```
 //! use spark_mem::Device;
 //!
@@ -34,22 +50,30 @@ mod candle;
 pub mod device;
 mod element;
 mod error;
+mod event;
 pub mod file;
 mod graph;
 pub mod kernel;
+mod kind;
+mod lock;
+mod memory;
 mod pool;
 mod section;
 mod stats;
 mod stream;
 
-pub use backend::{Advice, Hint, HostArgument, Side};
+pub use backend::info::{DeviceInfo, DeviceKind};
+pub use backend::launch::{HostArgument, LaunchShape};
+pub use backend::place::{Advice, Hint, Side};
 pub use budget::{Budget, LARGE_BYTES, Reservation, Watch};
-pub use buffer::{Buffer, BufferKind, HostRead, HostWrite, View, ViewMut};
-pub use device::{Device, DeviceInfo, DeviceKind, DeviceOptions};
+pub use buffer::{Buffer, HostRead, HostWrite, View, ViewMut};
+pub use device::{Device, DeviceOptions};
 pub use element::Element;
 pub use error::{DriverError, MemError};
+pub use event::Event;
 pub use graph::Graph;
-pub use kernel::{Kernel, KernelSource, LaunchShape, Parameter, Parameters, Read, Write};
+pub use kernel::{Kernel, KernelSource, Parameter, Parameters, Read, Write};
+pub use kind::BufferKind;
 pub use pool::{Pool, PoolStats};
 pub use stats::{Copies, TransferStats};
-pub use stream::{Event, Stream};
+pub use stream::Stream;

@@ -12,11 +12,16 @@
 //! first is unspecified.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
-use crate::buffer::allocation::{Allocation, PoolBlock, lock, release};
-use crate::device::bytes_of;
-use crate::{Buffer, BufferKind, Device, Element, MemError};
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::element::{Element, bytes_of};
+use crate::error::MemError;
+use crate::kind::BufferKind;
+use crate::lock::lock;
+use crate::memory::allocation::Allocation;
+use crate::memory::block::{Block, Home, release};
 
 /// The smallest class in bytes.
 const SMALLEST_BYTES: usize = 512;
@@ -41,7 +46,7 @@ pub struct PoolStats {
 }
 
 #[derive(Debug)]
-pub(crate) struct PoolInner {
+struct PoolInner {
     device: Device,
     kind: BufferKind,
     kept: Mutex<Kept>,
@@ -49,12 +54,12 @@ pub(crate) struct PoolInner {
 
 #[derive(Debug, Default)]
 struct Kept {
-    classes: BTreeMap<usize, Vec<PoolBlock>>,
+    classes: BTreeMap<usize, Vec<Block>>,
     stats: PoolStats,
 }
 
 impl Kept {
-    fn pop(&mut self, class: usize) -> Option<PoolBlock> {
+    fn pop(&mut self, class: usize) -> Option<Block> {
         let block = self.classes.get_mut(&class)?.pop()?;
         self.stats.kept_blocks -= 1;
         self.stats.kept_bytes -= class;
@@ -114,12 +119,12 @@ impl Pool {
                 block
             }
         };
-        let home = Arc::downgrade(&self.inner);
+        let home: Weak<dyn Home> = Arc::downgrade(&self.inner) as _;
         let allocation = Allocation::of_pool(device.clone(), block, home);
         Ok(Buffer::from_allocation(Arc::new(allocation), len))
     }
 
-    fn allocate(&self, class: usize) -> Result<PoolBlock, MemError> {
+    fn allocate(&self, class: usize) -> Result<Block, MemError> {
         let device = &self.inner.device;
         let first = device.allocate(self.inner.kind, class);
         let allocation = match first {
@@ -164,9 +169,8 @@ impl Pool {
     }
 }
 
-impl PoolInner {
-    /// Takes a block back.
-    pub(crate) fn put(&self, block: PoolBlock) {
+impl Home for PoolInner {
+    fn put(&self, block: Block) {
         let class = block.memory.len_bytes;
         let mut kept = lock(&self.kept);
         kept.stats.kept_blocks += 1;

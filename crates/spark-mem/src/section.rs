@@ -31,12 +31,14 @@
 //! work on that memory waits for it as it must. There streams and guards are refused with
 //! [`MemError::InsideKernel`], as a GPU refuses its callbacks; dropping buffers is possible.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
 
-use crate::MemError;
 use crate::backend::software::is_inside_kernel;
-use crate::buffer::allocation::{Allocation, PoolBlock, lock};
+use crate::error::MemError;
+use crate::lock::{lock, wait};
+use crate::memory::allocation::Allocation;
+use crate::memory::block::Block;
 
 /// The critical section of a stream. See the [module](self).
 #[derive(Debug, Default)]
@@ -60,7 +62,7 @@ struct Recording {
     thread: ThreadId,
     uses: Vec<(Arc<Allocation>, bool)>,
     /// Memory dropped meanwhile whose earlier work on this stream cannot be waited for.
-    kept: Vec<PoolBlock>,
+    kept: Vec<Block>,
 }
 
 /// What a recording leaves behind.
@@ -69,7 +71,7 @@ pub(crate) struct Recorded {
     /// Memory that the graph uses, and whether it writes it.
     pub(crate) uses: Vec<(Arc<Allocation>, bool)>,
     /// Memory that can be given back now.
-    pub(crate) kept: Vec<PoolBlock>,
+    pub(crate) kept: Vec<Block>,
 }
 
 /// Whether an operation can be part of a recording.
@@ -90,7 +92,7 @@ impl Section {
         refuse_inside_kernel()?;
         let mut state = lock(&self.state);
         while state.n_waiting > 0 && state.recording.is_none() {
-            state = self.wait(state);
+            state = wait(&self.changed, state);
         }
         self.enter_locked(state, rule)
     }
@@ -140,7 +142,7 @@ impl Section {
         let mut state = lock(&self.state);
         state.n_waiting += 1;
         while state.recording.is_none() && state.n_inside > 0 {
-            state = self.wait(state);
+            state = wait(&self.changed, state);
         }
         state.n_waiting -= 1;
         let begun = match state.recording {
@@ -174,7 +176,7 @@ impl Section {
 
     /// Waits for work that may still use a block, or, during a recording, when nothing can be
     /// waited for, takes the block until it ends. Gives back the block that nothing uses.
-    pub(crate) fn wait_or_keep(&self, block: PoolBlock, wait: impl FnOnce()) -> Option<PoolBlock> {
+    pub(crate) fn wait_or_keep(&self, block: Block, wait_for_work: impl FnOnce()) -> Option<Block> {
         let mut state = lock(&self.state);
         if let Some(recording) = &mut state.recording {
             recording.kept.push(block);
@@ -186,14 +188,9 @@ impl Section {
             section: self,
             is_recording: false,
         };
-        wait();
+        wait_for_work();
         drop(inside);
         Some(block)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let woken = self.changed.wait(state);
-        woken.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

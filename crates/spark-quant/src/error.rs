@@ -209,6 +209,21 @@ pub enum QuantError {
     },
 }
 
+/// The error for a tensor `name` whose property `what` is not as its layout requires.
+pub(crate) fn wrong_tensor(
+    name: &str,
+    what: &'static str,
+    got: impl std::fmt::Debug,
+    want: impl Into<String>,
+) -> QuantError {
+    QuantError::TensorLayout {
+        name: name.to_owned(),
+        what,
+        got: format!("{got:?}"),
+        want: want.into(),
+    }
+}
+
 impl QuantError {
     /// Says which tensor of a file an error is about, unless it does.
     pub(crate) fn in_tensor(self, name: &str) -> Self {

@@ -19,16 +19,11 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use safetensors::{Dtype, SafeTensors};
 
-use super::folder::{Locked, failed};
+use super::folder::{CONFIG_FILE, Locked, TENSOR_FILE, failed};
 use super::stored::PREFIX;
-use crate::DoraConfig;
+use crate::config::DoraConfig;
 use crate::error::{DoraError, Result};
 use crate::finite;
-
-/// The settings' file.
-pub const CONFIG_FILE: &str = "adapter_config.json";
-/// The tensors' file.
-pub const TENSOR_FILE: &str = "adapter_model.safetensors";
 
 /// What this crate puts before a module's name in metadata.
 const BASE_PREFIX: &str = "spark.base.";

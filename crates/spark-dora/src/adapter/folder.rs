@@ -25,8 +25,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::files::{CONFIG_FILE, TENSOR_FILE};
 use crate::error::{DoraError, Result};
+
+/// The settings' file.
+pub const CONFIG_FILE: &str = "adapter_config.json";
+/// The tensors' file.
+pub const TENSOR_FILE: &str = "adapter_model.safetensors";
 
 /// How long a folder that another process holds is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -26,7 +26,7 @@ use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::{Conv1d, Conv2d, Embedding, Linear, Module, VarBuilder, VarMap};
 use spark_quant::PackedTensor;
 
-pub use files::{CONFIG_FILE, TENSOR_FILE};
+pub use folder::{CONFIG_FILE, TENSOR_FILE};
 pub use size::{GOOD_FRACTION, SizeReport};
 
 use crate::base::{Base, check_shape};

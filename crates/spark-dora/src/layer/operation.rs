@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Shape, Tensor};
 
-use crate::base::{Base, WeightRows, contiguous, with_slice};
+use crate::base::{Base, WeightRows};
 use crate::kernel::conv::{Channels, Group, Window, prefers_effective};
 use crate::kernel::linear::{Finding, Gains, finds_gains};
 use crate::kernel::magnitude::{RowSums, gains};
 use crate::kernel::{Gradients, LowRank, Real, Rows, conv, effective, linear, magnitude};
+use crate::slice::{contiguous, with_slice};
 
 use super::factors::{Factors, NormCache};
 

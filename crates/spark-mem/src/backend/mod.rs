@@ -8,111 +8,35 @@
 //! ```
 //!
 //! A backend moves bytes and starts work. It knows nothing of element types, guards,
-//! budgets or statistics, and validates nothing: what it is told is correct.
+//! budgets or statistics, and validates nothing: what it is told is correct. The words it is
+//! told in stand here too: `info`, `place`, `launch`, `code`; nothing here looks up.
 
 #![allow(unsafe_code, reason = "declares what callers owe for raw memory")]
 
+pub mod cache;
+pub(crate) mod code;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 mod host_memory;
+pub(crate) mod info;
+pub(crate) mod launch;
+pub(crate) mod place;
 pub(crate) mod software;
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
-use crate::device::DeviceInfo;
-use crate::error::DriverError;
-use crate::kernel::{KernelCode, LaunchShape};
-use crate::{BufferKind, MemError};
-
-/// Memory a backend handed out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RawMemory {
-    /// Where the host finds it; null if it cannot.
-    pub(crate) host: *mut u8,
-    /// Where the device finds it; 0 if it cannot.
-    pub(crate) device: u64,
-    pub(crate) len_bytes: usize,
-    pub(crate) kind: BufferKind,
-}
-
-impl RawMemory {
-    /// No memory at all, for buffers of no elements.
-    pub(crate) fn empty(kind: BufferKind) -> Self {
-        Self {
-            host: std::ptr::null_mut(),
-            device: 0,
-            len_bytes: 0,
-            kind,
-        }
-    }
-}
-
-/// One end of a copy.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
-    /// Host memory that the device cannot address.
-    Host(*mut u8),
-    /// An address of the device; pinned and shared memory have one too.
-    Device(u64),
-}
-
-/// One argument of a launch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Argument {
-    /// Memory, by the device's address.
-    Memory { address: u64, len_bytes: usize },
-    /// A number, in its first bytes.
-    Scalar { bytes: [u8; 8] },
-}
-
-/// An argument as the host version of a kernel gets it.
-#[derive(Debug, Clone, Copy)]
-pub enum HostArgument {
-    /// Memory the host may touch for the length of the call.
-    #[doc(hidden)]
-    Memory { pointer: *mut u8, len_bytes: usize },
-    /// A number.
-    #[doc(hidden)]
-    Scalar { bytes: [u8; 8] },
-}
-
-/// The host version of a kernel, its types taken off.
-pub(crate) type HostFunction = Arc<dyn Fn(LaunchShape, &[HostArgument]) + Send + Sync>;
+use crate::error::{DriverError, MemError};
+use crate::kind::BufferKind;
+use code::KernelCode;
+use info::DeviceInfo;
+use launch::{Argument, LaunchShape};
+use place::{Advice, Hint, Place, RawMemory, Side};
 
 /// A driver's handle: a stream, an event, a function, a graph.
 pub(crate) type Handle = u64;
 
-/// Where shared memory should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// With the CPU.
-    Host,
-    /// With the device.
-    Device,
-}
-
-/// How memory will be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advice {
-    /// Mostly read: each side may keep a copy of its own.
-    MostlyRead,
-    /// No longer mostly read.
-    NotMostlyRead,
-    /// Kept on this side where possible.
-    PreferredSide(Side),
-    /// Used from this side: mapped there, wherever it is.
-    AccessedFrom(Side),
-}
-
-/// Whether a hint meant anything to this device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hint {
-    /// Handed to the driver.
-    Given,
-    /// This kind of memory never moves, or there is no driver to tell.
-    NotApplicable,
-}
+/// `CUDA_ERROR_OUT_OF_MEMORY`, with which every backend says so.
+pub(crate) const OUT_OF_MEMORY: i32 = 2;
 
 /// A device. See the module for what it may rely on.
 pub(crate) trait Backend: Debug + Send + Sync {

@@ -17,24 +17,23 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use super::code::KernelCode;
 use super::host_memory::{allocate_host, free_host};
-use super::{
-    Advice, Argument, Backend, Handle, Hint, HostArgument, HostFunction, Place, RawMemory, Side,
-};
-use crate::device::{DeviceInfo, DeviceKind};
-use crate::error::DriverError;
-use crate::kernel::{KernelCode, LaunchShape};
-use crate::{BufferKind, MemError};
+use super::info::{DeviceInfo, DeviceKind};
+use super::launch::{Argument, HostArgument, HostFunction, LaunchShape};
+use super::place::{Advice, Hint, Place, RawMemory, Side};
+use super::{Backend, Handle, OUT_OF_MEMORY};
+use crate::error::{DriverError, MemError};
+use crate::kind::BufferKind;
+use crate::lock::lock;
 
 /// Between allocations of the emulated card.
 const PAGE_BYTES: usize = 4096;
 /// Where emulated device memory begins: not a canonical x86-64 or AArch64 address.
 const FIRST_DEVICE_ADDRESS: u64 = 0xDEC0_0000_0000_0000;
-/// `CUDA_ERROR_OUT_OF_MEMORY`.
-const OUT_OF_MEMORY: i32 = 2;
 
 #[derive(Debug, Clone, Copy)]
 struct Block {
@@ -129,10 +128,6 @@ impl Drop for InsideKernel {
     fn drop(&mut self) {
         KERNELS.set(KERNELS.get() - 1);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failed(call: &'static str, code: i32, name: &str) -> DriverError {

@@ -17,21 +17,26 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::allocation::Allocation;
+use super::view::{View, ViewMut};
+use crate::backend::place::Place;
+use crate::element::Element;
+use crate::error::MemError;
+use crate::memory::allocation::Allocation;
+use crate::section::InRecording;
 use crate::stats::Direction;
-use crate::{Buffer, Element, MemError, Stream};
+use crate::stream::Stream;
 
 /// The elements of a buffer, for the host to read.
 #[derive(Debug)]
 pub struct HostRead<'a, T: Element> {
-    buffer: &'a Buffer<T>,
+    view: View<'a, T>,
     open: Open,
 }
 
 /// The elements of a buffer, for the host to read and write.
 #[derive(Debug)]
 pub struct HostWrite<'a, T: Element> {
-    buffer: &'a Buffer<T>,
+    view: ViewMut<'a, T>,
     stream: Stream,
     /// `None` once it is closed.
     open: Option<Open>,
@@ -75,19 +80,19 @@ impl Drop for Counted {
 }
 
 impl Open {
-    /// Opens for the host; `loads` says whether it needs to see what is there.
-    fn new<T: Element>(
-        buffer: &Buffer<T>,
+    /// Opens this many bytes, the first ones, for the host; `loads` says whether it needs to see what is there.
+    fn new(
+        allocation: &Arc<Allocation>,
+        len_bytes: usize,
         stream: &Stream,
         writes: bool,
         loads: bool,
     ) -> Result<Self, MemError> {
-        stream.check_same_device(buffer.device())?;
+        stream.check_same_device(allocation.device())?;
         stream.check_not_captured("host access through a stream")?;
-        let allocation = buffer.allocation();
-        if allocation.is_host_visible() || buffer.is_empty() {
+        if allocation.is_host_visible() || len_bytes == 0 {
             let memory = Counted::new(allocation, writes)?;
-            buffer.device().inner().counters.shared();
+            allocation.device().inner().counters.shared();
             return Ok(Self {
                 pointer: allocation.memory().host,
                 mirror: None,
@@ -99,8 +104,8 @@ impl Open {
         let mut slot = allocation.mirror();
         let mirror = slot.get(allocation)?;
         if loads && !mirror.has_readers() {
-            let bytes = 0..buffer.len_bytes();
-            allocation.copy_mirror(&mirror, stream, bytes, Direction::DeviceToHost)?;
+            let bytes = 0..len_bytes;
+            copy_mirror(allocation, &mirror, stream, bytes, Direction::DeviceToHost)?;
         }
         let mirror = Counted::new(&mirror, writes)?;
         let memory = Counted::new(allocation, writes)?;
@@ -120,10 +125,47 @@ impl Open {
     }
 }
 
+/// Copies between memory of the device alone and its mirror.
+fn copy_mirror(
+    allocation: &Arc<Allocation>,
+    mirror: &Arc<Allocation>,
+    stream: &Stream,
+    bytes: std::ops::Range<usize>,
+    direction: Direction,
+) -> Result<(), MemError> {
+    let to_host = direction == Direction::DeviceToHost;
+    let (mine, its) = (allocation.memory(), mirror.memory());
+    let n_bytes = bytes.len();
+    if n_bytes == 0 {
+        return Ok(());
+    }
+    let here = Place::Device(mine.device + bytes.start as u64);
+    // SAFETY: the mirror has as many bytes as this memory and the range lies in it.
+    let there = Place::Host(unsafe { its.host.add(bytes.start) });
+    let (to, from) = if to_host {
+        (there, here)
+    } else {
+        (here, there)
+    };
+    let device = allocation.device();
+    let inner = device.inner();
+    let uses = vec![(allocation, !to_host), (mirror, to_host)];
+    let rule = InRecording::Refused("host access through a stream");
+    stream.submit(uses, rule, |queue| {
+        // SAFETY: both pieces have the range; they are different allocations; both note
+        // this work, so they stay and nobody touches them before it is done.
+        let copied = unsafe { inner.backend.copy(queue, to, from, n_bytes) };
+        device.tried(copied)
+    })?;
+    inner.counters.copied(direction, n_bytes);
+    Ok(())
+}
+
 impl<'a, T: Element> HostRead<'a, T> {
-    pub(super) fn open(buffer: &'a Buffer<T>, stream: &Stream) -> Result<Self, MemError> {
-        let open = Open::new(buffer, stream, false, true)?;
-        Ok(Self { buffer, open })
+    /// Opens a whole buffer: the view begins where its memory begins.
+    pub(super) fn open(view: View<'a, T>, stream: &Stream) -> Result<Self, MemError> {
+        let open = Open::new(view.allocation(), view.len_bytes(), stream, false, true)?;
+        Ok(Self { view, open })
     }
 }
 
@@ -131,21 +173,23 @@ impl<T: Element> Deref for HostRead<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the memory has `len` elements, initialised when it was made; the buffer
-        // is borrowed, and the open guard keeps the device from writing.
-        unsafe { std::slice::from_raw_parts(self.open.elements(), self.buffer.len()) }
+        // SAFETY: the view is of a whole buffer, so its memory begins with `len` elements,
+        // initialised when it was made; the view borrows the buffer, and the open guard keeps
+        // the device from writing.
+        unsafe { std::slice::from_raw_parts(self.open.elements(), self.view.len()) }
     }
 }
 
 impl<'a, T: Element> HostWrite<'a, T> {
+    /// Opens a whole buffer: the view begins where its memory begins.
     pub(super) fn open(
-        buffer: &'a mut Buffer<T>,
+        view: ViewMut<'a, T>,
         stream: &Stream,
         loads: bool,
     ) -> Result<Self, MemError> {
-        let open = Open::new(buffer, stream, true, loads)?;
+        let open = Open::new(view.allocation(), view.len_bytes(), stream, true, loads)?;
         Ok(Self {
-            buffer,
+            view,
             stream: stream.clone(),
             open: Some(open),
         })
@@ -174,16 +218,22 @@ impl<'a, T: Element> HostWrite<'a, T> {
         let Some(mirror) = mirror else {
             return Ok(());
         };
-        let bytes = 0..self.buffer.len_bytes();
-        let allocation = self.buffer.allocation();
+        let bytes = 0..self.view.len_bytes();
+        let allocation = self.view.allocation();
         let copy_on = |stream: &Stream| {
-            allocation.copy_mirror(&mirror, stream, bytes.clone(), Direction::HostToDevice)
+            copy_mirror(
+                allocation,
+                &mirror,
+                stream,
+                bytes.clone(),
+                Direction::HostToDevice,
+            )
         };
         match copy_on(&self.stream) {
             Err(MemError::Capturing { .. }) => {
-                let own = self.buffer.device().new_stream()?;
+                let own = allocation.device().new_stream()?;
                 copy_on(&own)?;
-                own.inner().finish()
+                own.finish()
             }
             copied => copied,
         }
@@ -198,14 +248,14 @@ impl<'a, T: Element> HostWrite<'a, T> {
     }
 
     fn len(&self) -> usize {
-        self.open.as_ref().map_or(0, |_| self.buffer.len())
+        self.open.as_ref().map_or(0, |_| self.view.len())
     }
 }
 
 impl<T: Element> Drop for HostWrite<'_, T> {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
-            self.buffer.device().defer(error);
+            self.view.allocation().device().defer(error);
         }
     }
 }

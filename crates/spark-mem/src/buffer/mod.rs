@@ -19,10 +19,9 @@
 //! queued, a guard borrows it while it is open, and opening a guard waits for what was
 //! queued. What borrows cannot show (a recorded graph) is refused when it is launched.
 
-pub(crate) mod adopted;
-pub(crate) mod allocation;
 mod guard;
-mod view;
+mod transfer;
+pub(crate) mod view;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -30,48 +29,16 @@ use std::sync::Arc;
 pub use guard::{HostRead, HostWrite};
 pub use view::{View, ViewMut};
 
+pub use crate::kind::BufferKind;
+
+use crate::backend::place::{Advice, Hint};
+use crate::device::Device;
+use crate::element::{Element, bytes_of};
+use crate::error::MemError;
+use crate::memory::adopted::Adopted;
+use crate::memory::allocation::Allocation;
 use crate::stats::Direction;
-use crate::{Device, Element, MemError, Stream};
-use adopted::Adopted;
-use allocation::Allocation;
-
-/// Where a buffer's memory lies. See the [module](self).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BufferKind {
-    /// Host memory for the host alone.
-    Host,
-    /// Host memory that stays in place and that the device can reach.
-    Pinned,
-    /// Managed memory: one address for both sides, the driver moves pages.
-    Unified,
-    /// Plain memory of the system, which the device reads through the CPU's page tables.
-    System,
-    /// Memory of the device alone.
-    Device,
-}
-
-impl BufferKind {
-    /// Every kind.
-    pub const ALL: [Self; 5] = [
-        Self::Host,
-        Self::Pinned,
-        Self::Unified,
-        Self::System,
-        Self::Device,
-    ];
-
-    /// Whether the host can use it without a copy.
-    #[must_use]
-    pub fn is_host_visible(self) -> bool {
-        self != Self::Device
-    }
-
-    /// Whether it is host memory first of all, so that copies from it cross to the device.
-    #[must_use]
-    pub fn is_host_memory(self) -> bool {
-        matches!(self, Self::Host | Self::Pinned)
-    }
-}
+use crate::stream::Stream;
 
 /// `len` numbers in memory of a device; made by [`Device::buffer`].
 #[derive(Debug)]
@@ -182,7 +149,7 @@ impl<T: Element> Buffer<T> {
     /// [`MemError::Capturing`] while a stream with work on it is captured; errors of the
     /// work waited for; for memory of the device alone also those of allocating and copying.
     pub fn read(&self, stream: &Stream) -> Result<HostRead<'_, T>, MemError> {
-        HostRead::open(self, stream)
+        HostRead::open(self.view(), stream)
     }
 
     /// Opens it for the host to read and write. Waits for the device's work. On memory of
@@ -192,7 +159,7 @@ impl<T: Element> Buffer<T> {
     ///
     /// As [`Buffer::read`].
     pub fn write(&mut self, stream: &Stream) -> Result<HostWrite<'_, T>, MemError> {
-        HostWrite::open(self, stream, true)
+        HostWrite::open(self.view_mut(), stream, true)
     }
 
     /// As [`Buffer::write`] for a host that writes every element: what the guard shows at
@@ -202,7 +169,7 @@ impl<T: Element> Buffer<T> {
     ///
     /// As [`Buffer::read`].
     pub fn overwrite(&mut self, stream: &Stream) -> Result<HostWrite<'_, T>, MemError> {
-        HostWrite::open(self, stream, false)
+        HostWrite::open(self.view_mut(), stream, false)
     }
 
     /// Copies a slice into it.
@@ -256,6 +223,20 @@ impl<T: Element> Buffer<T> {
         }
     }
 
+    /// Tells the driver how this memory will be used.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::Unsupported`] if the driver has no such function; the driver's.
+    pub fn advise(&self, advice: Advice) -> Result<Hint, MemError> {
+        let memory = self.allocation().memory();
+        self.device().check_usable()?;
+        if memory.len_bytes == 0 {
+            return Ok(Hint::NotApplicable);
+        }
+        self.device().inner().backend.advise(memory, advice)
+    }
+
     /// Copies it into a slice.
     ///
     /// # Errors
@@ -266,6 +247,57 @@ impl<T: Element> Buffer<T> {
         to.copy_from_slice(&self.read(stream)?);
         self.count_copy_on_host();
         Ok(())
+    }
+}
+
+impl Device {
+    /// `len` zeros in memory of this kind.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::KindUnsupported`], [`MemError::SizeOverflow`],
+    /// [`MemError::OverBudget`], [`MemError::OutOfMemory`].
+    pub fn buffer<T: Element>(&self, kind: BufferKind, len: usize) -> Result<Buffer<T>, MemError> {
+        let allocation = self.allocate(kind, bytes_of::<T>(len)?)?;
+        Ok(Buffer::from_allocation(Arc::new(allocation), len))
+    }
+
+    /// `len` zeros in memory that both sides use; see [`Device::shared_kind`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::buffer`].
+    pub fn shared<T: Element>(&self, len: usize) -> Result<Buffer<T>, MemError> {
+        self.buffer(self.shared_kind(), len)
+    }
+
+    /// These numbers in memory that both sides use, without a copy where the device reads
+    /// plain memory of the program: on the CPU, and on a GPU that walks the CPU's page
+    /// tables. Elsewhere they are copied into [`Device::shared`] memory, which is counted.
+    ///
+    /// In place their address is a multiple of the element's size and of no more, unlike
+    /// that of other buffers, and the budget does not count them: they were there before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Device::buffer`] and [`Buffer::upload`].
+    pub fn buffer_from_vec<T: Element>(
+        &self,
+        stream: &Stream,
+        values: Vec<T>,
+    ) -> Result<Buffer<T>, MemError> {
+        self.check_usable()?;
+        stream.check_same_device(self)?;
+        let len = values.len();
+        let kind = self.shared_kind();
+        if !matches!(kind, BufferKind::Host | BufferKind::System) {
+            let mut buffer = self.shared(len)?;
+            buffer.upload(stream, &values)?;
+            return Ok(buffer);
+        }
+        let n_bytes = bytes_of::<T>(len)?;
+        let allocation = Allocation::of_program(self.clone(), kind, Adopted::new(values), n_bytes);
+        Ok(Buffer::from_allocation(Arc::new(allocation), len))
     }
 }
 

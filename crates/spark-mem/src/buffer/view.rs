@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::allocation::Allocation;
-use crate::backend::{Place, RawMemory};
-use crate::stream::place_of;
-use crate::{Element, MemError};
+use crate::backend::place::{Place, RawMemory, place_of};
+use crate::element::Element;
+use crate::error::MemError;
+use crate::memory::allocation::Allocation;
 
 macro_rules! view {
     ($(#[doc = $doc:literal])* $name:ident, $marker:ty) => {

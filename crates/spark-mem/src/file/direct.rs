@@ -19,8 +19,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::mapped::open_regular;
-use crate::buffer::allocation::lock;
-use crate::{Buffer, Device, MemError, Stream};
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::MemError;
+use crate::lock::lock;
+use crate::stream::Stream;
 
 /// Bytes of one read.
 const CHUNK_BYTES: usize = 8 << 20;

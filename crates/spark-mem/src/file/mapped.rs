@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use crate::MemError;
+use crate::error::MemError;
 
 /// A file's bytes, read by the system when they are first touched.
 #[derive(Debug)]

@@ -12,9 +12,14 @@ use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors};
 
-use super::MappedFile;
 use super::direct::{LoadReport, load};
-use crate::{Buffer, Device, Element, MemError, Stream, View};
+use super::mapped::MappedFile;
+use crate::buffer::Buffer;
+use crate::buffer::view::View;
+use crate::device::Device;
+use crate::element::Element;
+use crate::error::MemError;
+use crate::stream::Stream;
 
 /// One tensor of a file.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -16,74 +16,26 @@
 
 #![allow(unsafe_code, reason = "hands addresses to code that is not checked")]
 
-pub mod cache;
 mod parameter;
 
 use std::any::TypeId;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+pub use crate::backend::cache;
+pub use crate::backend::code::{Header, WARP_HEADER, WARP_HEADER_NAME};
+pub use crate::backend::launch::LaunchShape;
 pub use parameter::{Binder, Parameter, Parameters, Read, Write};
 
-use crate::backend::{Handle, HostFunction};
+use crate::backend::Handle;
+use crate::backend::code::KernelCode;
+use crate::backend::info::DeviceKind;
+use crate::backend::launch::HostFunction;
+use crate::device::Device;
+use crate::error::MemError;
+use crate::lock::lock;
 use crate::section::InRecording;
-use crate::{Device, MemError, Stream};
-
-/// What kernels may include as `"spark_warp.cuh"`: tensor-core products, asynchronous copies
-/// and warp reductions, which the stand-in driver emulates.
-pub const WARP_HEADER: &str = include_str!("../../kernels/spark_warp.cuh");
-/// The name it is included by.
-pub const WARP_HEADER_NAME: &str = "spark_warp.cuh";
-
-/// Threads of a block at most, on every GPU so far.
-const THREADS_PER_BLOCK: u32 = 1024;
-/// Blocks along y and z at most.
-const GRID_YZ: u32 = 65_535;
-
-/// How many threads run, and how much shared memory a block gets when launched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LaunchShape {
-    /// Blocks along x, y and z.
-    pub grid: [u32; 3],
-    /// Threads of a block along x, y and z.
-    pub block: [u32; 3],
-    /// Dynamic shared memory of a block in bytes.
-    pub shared_bytes: u32,
-}
-
-impl LaunchShape {
-    /// Enough blocks of `threads_per_block` threads for one thread per element.
-    ///
-    /// # Errors
-    ///
-    /// [`MemError::LaunchShape`] if the grid would be larger than any GPU runs, or a block.
-    pub fn for_elements(n: usize, threads_per_block: u32) -> Result<Self, MemError> {
-        let n_blocks = n.div_ceil(threads_per_block.max(1) as usize).max(1);
-        let shape = Self {
-            grid: [u32::try_from(n_blocks).unwrap_or(u32::MAX), 1, 1],
-            block: [threads_per_block, 1, 1],
-            shared_bytes: 0,
-        };
-        shape.check().map(|()| shape)
-    }
-
-    /// Whether a GPU runs this.
-    fn check(&self) -> Result<(), MemError> {
-        let Self { grid, block, .. } = *self;
-        let why = |why| Err(MemError::LaunchShape { grid, block, why });
-        if grid.contains(&0) || block.contains(&0) {
-            return why("no dimension may be 0");
-        }
-        let threads = block.iter().try_fold(1_u32, |n, size| n.checked_mul(*size));
-        if threads.is_none_or(|threads| threads > THREADS_PER_BLOCK) || block[2] > 64 {
-            return why("a block has at most 1024 threads, 64 of them along z");
-        }
-        if grid[0] > i32::MAX as u32 || grid[1] > GRID_YZ || grid[2] > GRID_YZ {
-            return why("a grid has at most 2^31 - 1, 65535 and 65535 blocks");
-        }
-        Ok(())
-    }
-}
+use crate::stream::Stream;
 
 /// A kernel's source, in the program.
 ///
@@ -113,9 +65,6 @@ pub struct KernelSource<P: Parameters> {
     host: Option<HostVersion<P>>,
     parameters: PhantomData<fn(P)>,
 }
-
-/// A file that kernels include: its name and its text.
-pub type Header = (&'static str, &'static str);
 
 type HostVersion<P> = for<'a> fn(LaunchShape, <P as Parameters>::Host<'a>);
 
@@ -186,48 +135,6 @@ impl<P: Parameters> KernelSource<P> {
             parameters: TypeId::of::<P>(),
             host_address: self.host.map(|host| host as usize),
             host,
-        }
-    }
-}
-
-/// A source without its types, as backends take it.
-pub(crate) struct KernelCode {
-    pub(crate) file: &'static str,
-    pub(crate) source: &'static str,
-    pub(crate) entry: &'static str,
-    pub(crate) headers: &'static [Header],
-    pub(crate) options: &'static [&'static str],
-    pub(crate) parameters: TypeId,
-    pub(crate) host: Option<HostFunction>,
-    /// Where the host version lies before its types are taken off.
-    pub(crate) host_address: Option<usize>,
-}
-
-/// All that decides what a kernel's code is and what its arguments mean: loaded code is shared by
-/// sources that agree in every part, and by no others.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct KernelIdentity {
-    entry: &'static str,
-    file: &'static str,
-    source: &'static str,
-    headers: &'static [Header],
-    options: &'static [&'static str],
-    parameters: TypeId,
-    host_address: Option<usize>,
-}
-
-impl KernelCode {
-    /// Its identity on a device that runs host versions, or on one that does not. The compiler may
-    /// give one function several addresses, for which a GPU need not load the code again.
-    pub(crate) fn identity(&self, runs_host_versions: bool) -> KernelIdentity {
-        KernelIdentity {
-            entry: self.entry,
-            file: self.file,
-            source: self.source,
-            headers: self.headers,
-            options: self.options,
-            parameters: self.parameters,
-            host_address: self.host_address.filter(|_| runs_host_versions),
         }
     }
 }
@@ -332,5 +239,41 @@ impl<P: Parameters> Kernel<P> {
         inner
             .backend
             .occupancy(self.function, threads_per_block, shared_bytes)
+    }
+}
+
+impl Device {
+    /// A kernel, made ready: compiled if it is not in the cache, loaded if it was not yet.
+    ///
+    /// Sources that differ in anything (entry, text, file, headers, options, types of the
+    /// parameters, host version) are different kernels, also when entry and text are the same.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::Compile`] with the compiler's words, [`MemError::NoCompiler`],
+    /// [`MemError::NoHostKernel`] on a device that is no GPU.
+    pub fn kernel<P: Parameters>(&self, source: &KernelSource<P>) -> Result<Kernel<P>, MemError> {
+        self.check_usable()?;
+        let code: KernelCode = source.code();
+        let runs_host_versions = !matches!(self.info().kind, DeviceKind::Cuda(_));
+        let identity = code.identity(runs_host_versions);
+        let mut kernels = lock(&self.inner().kernels);
+        let function = match kernels.get(&identity) {
+            Some(function) => *function,
+            None => {
+                let function = self
+                    .inner()
+                    .backend
+                    .load(&code)
+                    .map_err(|error| match error {
+                        MemError::Driver(error) => self.failed(error),
+                        other => other,
+                    })?;
+                kernels.insert(identity, function);
+                function
+            }
+        };
+        drop(kernels);
+        Ok(Kernel::new(self.clone(), function, code.entry))
     }
 }

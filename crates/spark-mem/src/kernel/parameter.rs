@@ -14,9 +14,12 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 
-use crate::backend::{Argument, HostArgument};
-use crate::buffer::allocation::Allocation;
-use crate::{Element, MemError, Stream, View, ViewMut};
+use crate::backend::launch::{Argument, HostArgument};
+use crate::buffer::view::{View, ViewMut};
+use crate::element::Element;
+use crate::error::MemError;
+use crate::memory::allocation::Allocation;
+use crate::stream::Stream;
 
 /// A parameter `const T*` that the kernel reads.
 #[derive(Debug)]

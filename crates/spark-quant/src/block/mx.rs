@@ -14,7 +14,7 @@
 
 use crate::packed::Scales;
 use crate::packed::bits::{pack_sixes, unpack_sixes};
-use crate::scalar::lanes::{decode, encode_finite, round_magnitude};
+use crate::scalar::lanes::{decode, encode_finite};
 use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::slice::for_format;
 use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
@@ -259,7 +259,7 @@ fn round_element<F: MiniFloat, S: Simd>(s: S, magnitude: S::F) -> S::F {
     if F::SPEC.bits() == 4 {
         s.round_e2m1(magnitude)
     } else {
-        round_magnitude::<F, S>(s, magnitude)
+        s.round_magnitude::<F>(magnitude)
     }
 }
 

@@ -14,7 +14,7 @@
 //! Sources: NVIDIA ModelOpt and torchao for the two formulas, arXiv 2512.02010 for four-over-six.
 
 use crate::packed::Scales;
-use crate::scalar::lanes::{decode, encode_magnitude};
+use crate::scalar::lanes::decode;
 use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::{E4m3, MiniFormat};
 use crate::simd::{
@@ -469,7 +469,7 @@ pub(crate) fn e4m3_value<S: Simd>(s: S, code: S::U) -> S::F {
 #[inline(always)]
 fn scale_code<S: Simd>(s: S, raw: S::F, smallest: f32) -> S::U {
     let clamped = s.min(s.max(raw, s.splat(smallest)), s.splat(448.0));
-    encode_magnitude::<E4m3, S>(s, s.to_bits(clamped))
+    s.encode_magnitude::<E4m3>(s.to_bits(clamped))
 }
 
 /// Per lane (a block each), the first of the scales considered with the smallest squared error.

@@ -20,11 +20,11 @@ use safetensors::Dtype;
 
 use super::container::{File, Metadata, Outgoing};
 use super::parts::{
-    Convention, Names, Reader, matrix_of, refuse_rotation, scale_values, unsupported, wrong,
+    Convention, Names, Reader, matrix_of, refuse_rotation, scale_values, unsupported,
 };
 use super::scheme::{Expected, Grid, InputRule, Scheme};
 use super::{Entry, Inputs, Layout, Weight};
-use crate::error::QuantError;
+use crate::error::{QuantError, wrong_tensor};
 use crate::packed::{PackedFormat, Scales};
 use crate::scalar::MiniFormat;
 
@@ -82,7 +82,7 @@ fn suggested(file: &File<'_>, codes: &str, scale: &str) -> Result<Expected, Quan
         (_, code_type, scale_type) => {
             let got = format!("{code_type:?} with {scale_type:?} scales");
             let want = "a combination of the compressed-tensors layout";
-            return Err(wrong(codes, "type", got, want));
+            return Err(wrong_tensor(codes, "type", got, want));
         }
     };
     Ok(Expected {
@@ -124,7 +124,12 @@ pub(super) fn write<'a>(
 ) -> Result<(), QuantError> {
     refuse_rotation(weight)?;
     let Some(base) = name.strip_suffix(".weight") else {
-        return Err(wrong(name, "name", name, "a name that ends in `.weight`"));
+        return Err(wrong_tensor(
+            name,
+            "name",
+            name,
+            "a name that ends in `.weight`",
+        ));
     };
     metadata.layout = Some(Layout::CompressedTensors.name().to_owned());
     let [rows, depth] = matrix_of(name, weight, metadata)?;

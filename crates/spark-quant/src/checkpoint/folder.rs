@@ -20,10 +20,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::container::{File, read_file};
-use super::parts::wrong;
 use super::scheme::Scheme;
 use super::{Checkpoint, Layout};
-use crate::error::QuantError;
+use crate::error::{QuantError, wrong_tensor};
 
 /// Name of the index.
 pub(super) const INDEX: &str = "model.safetensors.index.json";
@@ -282,7 +281,7 @@ fn merged<'a>(
                 if let (Some(first), Some(second)) = layouts
                     && first != second
                 {
-                    return Err(wrong(name, "layout", second, format!("`{first}`")));
+                    return Err(wrong_tensor(name, "layout", second, format!("`{first}`")));
                 }
                 whole.merge(part);
             }

@@ -15,11 +15,11 @@ use safetensors::Dtype;
 
 use super::container::{File, Metadata, Outgoing};
 use super::parts::{
-    Convention, Names, Reader, matrix_of, refuse_rotation, scale_values, unsupported, wrong,
+    Convention, Names, Reader, matrix_of, refuse_rotation, scale_values, unsupported,
 };
 use super::scheme::{Expected, Grid, InputRule, Scheme};
 use super::{Entry, Inputs, Layout, Weight};
-use crate::error::QuantError;
+use crate::error::{QuantError, wrong_tensor};
 use crate::packed::PackedFormat;
 use crate::scalar::MiniFormat;
 
@@ -74,7 +74,12 @@ pub(super) fn write<'a>(
 ) -> Result<(), QuantError> {
     refuse_rotation(weight)?;
     let Some(base) = name.strip_suffix(".weight") else {
-        return Err(wrong(name, "name", name, "a name that ends in `.weight`"));
+        return Err(wrong_tensor(
+            name,
+            "name",
+            name,
+            "a name that ends in `.weight`",
+        ));
     };
     metadata.layout = Some(Layout::Fp8.name().to_owned());
     let [rows, depth] = matrix_of(name, weight, metadata)?;

@@ -21,11 +21,11 @@ use safetensors::Dtype;
 
 use super::container::{File, Metadata, Outgoing};
 use super::parts::{
-    Convention, Names, Reader, matrix_of, refuse_rotation, scale_values, unsupported, wrong,
+    Convention, Names, Reader, matrix_of, refuse_rotation, scale_values, unsupported,
 };
 use super::scheme::{Expected, Grid, InputRule, Scheme};
 use super::{Entry, Inputs, Weight};
-use crate::error::QuantError;
+use crate::error::{QuantError, wrong_tensor};
 use crate::packed::{PackedFormat, Scales};
 use crate::scalar::MiniFormat;
 
@@ -51,9 +51,16 @@ fn suggested(file: &File<'_>, codes: &str, scale: &str) -> Result<Expected, Quan
         (Dtype::F8_E4M3, _) => PackedFormat::Fp8(MiniFormat::E4m3),
         (Dtype::U8, got) => {
             let want = "F8_E4M3 or U8 for packed weights";
-            return Err(wrong(scale, "type", got, want));
+            return Err(wrong_tensor(scale, "type", got, want));
         }
-        (got, _) => return Err(wrong(codes, "type", got, "U8 or F8_E4M3 beside scales")),
+        (got, _) => {
+            return Err(wrong_tensor(
+                codes,
+                "type",
+                got,
+                "U8 or F8_E4M3 beside scales",
+            ));
+        }
     };
     Ok(Expected {
         format,
@@ -89,7 +96,12 @@ pub(super) fn write<'a>(
 ) -> Result<(), QuantError> {
     refuse_rotation(weight)?;
     let Some(base) = name.strip_suffix(".weight") else {
-        return Err(wrong(name, "name", name, "a name that ends in `.weight`"));
+        return Err(wrong_tensor(
+            name,
+            "name",
+            name,
+            "a name that ends in `.weight`",
+        ));
     };
     let [rows, depth] = matrix_of(name, weight, metadata)?;
     let (dtype, columns) = match weight.packed.format() {

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use safetensors::Dtype;
 
 use super::container::{File, Metadata, Outgoing};
-use super::parts::{Reader, matrix_of, wrong};
+use super::parts::{Reader, matrix_of};
 use super::{Entry, Inputs, Layout, Weight};
-use crate::error::QuantError;
+use crate::error::{QuantError, wrong_tensor};
 use crate::packed::{PackedFormat, Scales};
 use crate::scalar::MiniFormat;
 
@@ -81,7 +81,7 @@ pub(super) fn read(file: &File<'_>) -> Result<BTreeMap<String, Entry>, QuantErro
                 let (block, shape) = reader.need(&block_name, name)?;
                 let (Dtype::I64, &[rows, depth]) = (block.dtype, block.data.as_chunks::<8>().0)
                 else {
-                    return Err(wrong(&block_name, "shape", shape, "two I64"));
+                    return Err(wrong_tensor(&block_name, "shape", shape, "two I64"));
                 };
                 let extent = |bytes| {
                     usize::try_from(i64::from_le_bytes(bytes))
@@ -89,7 +89,7 @@ pub(super) fn read(file: &File<'_>) -> Result<BTreeMap<String, Entry>, QuantErro
                         .filter(|&n| n > 0)
                 };
                 let (Some(rows), Some(depth)) = (extent(rows), extent(depth)) else {
-                    return Err(wrong(
+                    return Err(wrong_tensor(
                         &block_name,
                         "value",
                         block.data,
@@ -105,12 +105,19 @@ pub(super) fn read(file: &File<'_>) -> Result<BTreeMap<String, Entry>, QuantErro
                     },
                 )
             }
-            (_, got) => return Err(wrong(&scale_name, "type", got, "F8_E4M3, F8_E8M0 or F32")),
+            (_, got) => {
+                return Err(wrong_tensor(
+                    &scale_name,
+                    "type",
+                    got,
+                    "F8_E4M3, F8_E8M0 or F32",
+                ));
+            }
         };
         let depth = codes.columns;
         let whole = depth.is_multiple_of(format.block());
         if !whole {
-            return Err(wrong(
+            return Err(wrong_tensor(
                 name,
                 "shape",
                 [codes.rows, depth],

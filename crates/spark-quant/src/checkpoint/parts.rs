@@ -7,7 +7,7 @@ use safetensors::Dtype;
 use super::container::{File, Metadata, Stored};
 use super::scheme::{Expected, InputRule, Scheme};
 use super::{Entry, Inputs, Plain, Weight};
-use crate::error::QuantError;
+use crate::error::{QuantError, wrong_tensor};
 use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::{MiniFormat, e8m0};
 
@@ -24,20 +24,6 @@ pub(super) struct Matrix<'a> {
     pub(super) rows: usize,
     pub(super) columns: usize,
     pub(super) data: &'a [u8],
-}
-
-pub(super) fn wrong(
-    name: &str,
-    what: &'static str,
-    got: impl std::fmt::Debug,
-    want: impl Into<String>,
-) -> QuantError {
-    QuantError::TensorLayout {
-        name: name.to_owned(),
-        what,
-        got: format!("{got:?}"),
-        want: want.into(),
-    }
 }
 
 impl<'f, 'a> Reader<'f, 'a> {
@@ -77,10 +63,15 @@ impl<'f, 'a> Reader<'f, 'a> {
     ) -> Result<Matrix<'a>, QuantError> {
         let (stored, shape) = self.need(name, needed_by)?;
         if !types.contains(&stored.dtype) {
-            return Err(wrong(name, "type", stored.dtype, format!("{types:?}")));
+            return Err(wrong_tensor(
+                name,
+                "type",
+                stored.dtype,
+                format!("{types:?}"),
+            ));
         }
         let &[rows, columns] = shape else {
-            return Err(wrong(name, "shape", shape, "two dimensions"));
+            return Err(wrong_tensor(name, "shape", shape, "two dimensions"));
         };
         Ok(Matrix {
             rows,
@@ -107,7 +98,7 @@ impl<'f, 'a> Reader<'f, 'a> {
         };
         let values = plain
             .to_f32()
-            .ok_or_else(|| wrong(name, "type", stored.dtype, "F32, F16, BF16 or F8_E8M0"))?;
+            .ok_or_else(|| wrong_tensor(name, "type", stored.dtype, "F32, F16, BF16 or F8_E8M0"))?;
         Ok((values, shape))
     }
 
@@ -116,7 +107,7 @@ impl<'f, 'a> Reader<'f, 'a> {
         let (values, shape) = self.floats(name, needed_by)?;
         match values.as_slice() {
             &[value] => Ok(value),
-            _ => Err(wrong(name, "shape", shape, "one value")),
+            _ => Err(wrong_tensor(name, "shape", shape, "one value")),
         }
     }
 
@@ -201,7 +192,7 @@ impl<'f, 'a> Reader<'f, 'a> {
         let codes_name = &names.codes;
         let (stored, _) = self.need(codes_name, &names.weight)?;
         if stored.dtype != want {
-            return Err(wrong(
+            return Err(wrong_tensor(
                 codes_name,
                 "type",
                 stored.dtype,
@@ -210,20 +201,21 @@ impl<'f, 'a> Reader<'f, 'a> {
         }
         let codes = self.matrix(codes_name, codes_name, &[want])?;
         let values = codes.columns.checked_mul(8).filter(|n| n % bits == 0);
-        let depth =
-            values.ok_or_else(|| wrong(codes_name, "shape", codes.columns, "whole values"))? / bits;
+        let depth = values
+            .ok_or_else(|| wrong_tensor(codes_name, "shape", codes.columns, "whole values"))?
+            / bits;
         let rows = codes.rows;
         let (scale, scale_shape) = self.need(&names.scale, codes_name)?;
         let blocks = |types: &[Dtype]| {
             let want = [rows, depth / format.block()];
             if !types.contains(&scale.dtype) {
                 let want = format!("{types:?} for {format}");
-                Err(wrong(&names.scale, "type", scale.dtype, want))
+                Err(wrong_tensor(&names.scale, "type", scale.dtype, want))
             } else if depth.is_multiple_of(format.block()) && scale_shape == want {
                 Ok(scale.data.to_vec())
             } else {
                 let want = format!("{want:?} for {rows} by {depth} weights");
-                Err(wrong(&names.scale, "shape", scale_shape, want))
+                Err(wrong_tensor(&names.scale, "shape", scale_shape, want))
             }
         };
         let scales = match format {
@@ -270,7 +262,7 @@ impl<'f, 'a> Reader<'f, 'a> {
                 continue;
             };
             if stored.data.iter().any(|&byte| byte != 0) {
-                return Err(wrong(&name, "value", "not zero", "zeros only"));
+                return Err(wrong_tensor(&name, "value", "not zero", "zeros only"));
             }
         }
         Ok(())
@@ -328,7 +320,7 @@ impl<'f, 'a> Reader<'f, 'a> {
                 let weight = format!("{module}.weight");
                 if PARTS.contains(&part) && is_quantized(&self.entries, &weight) {
                     let got = format!("`{part}` of a quantized weight");
-                    return Err(wrong(name, "role", got, "one that its format has"));
+                    return Err(wrong_tensor(name, "role", got, "one that its format has"));
                 }
                 if ORPHANS.contains(&part) && !self.file.tensors.contains_key(&weight) {
                     return Err(QuantError::MissingTensor {
@@ -339,7 +331,7 @@ impl<'f, 'a> Reader<'f, 'a> {
             }
             if scheme.is_some() && stored.dtype.bitsize() <= 8 && is_small_float(stored.dtype) {
                 let want = "one beside scales that the layout names";
-                return Err(wrong(name, "type", stored.dtype, want));
+                return Err(wrong_tensor(name, "type", stored.dtype, want));
             }
         }
         if let Some(scheme) = scheme {
@@ -367,7 +359,7 @@ impl<'f, 'a> Reader<'f, 'a> {
                 .insert(name.clone(), Entry::Plain(plain))
                 .is_some()
             {
-                return Err(wrong(
+                return Err(wrong_tensor(
                     name,
                     "name",
                     "used by a quantized weight too",
@@ -469,7 +461,7 @@ impl Reader<'_, '_> {
 
 /// An error about a format whose parts a layout has no names for.
 fn unsupported_here(format: &str, name: &str) -> QuantError {
-    wrong(name, "format", format, "one of this layout")
+    wrong_tensor(name, "format", format, "one of this layout")
 }
 
 /// Holds the shape that a weight is said to have against the matrix of its codes, whose size exists.
@@ -485,7 +477,7 @@ fn check_original(
         return Ok(());
     }
     let want = format!("{rows} times {depth} values");
-    Err(wrong(name, "original shape", shape, want))
+    Err(wrong_tensor(name, "original shape", shape, want))
 }
 
 /// The matrix a weight is stored as; refuses what no layout but the native one can say.

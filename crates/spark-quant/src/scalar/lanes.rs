@@ -6,38 +6,6 @@ use crate::simd::Simd;
 const MAGNITUDE: u32 = 0x7FFF_FFFF;
 const INFINITY: u32 = 0x7F80_0000;
 
-/// Codes (without sign) of magnitudes given as f32 bits, none above the format's largest value.
-#[inline(always)]
-pub(crate) fn encode_magnitude<F: MiniFloat, S: Simd>(s: S, magnitude: S::U) -> S::U {
-    let spec = const { F::SPEC };
-    let min_normal = ((spec.min_exponent() + 127) as u32) << 23;
-    let octave = s.and(
-        s.max_i(magnitude, s.splat_u(min_normal)),
-        s.splat_u(INFINITY),
-    );
-    let rounder = s.bits_to_f32(s.add_u(octave, s.splat_u((23 - spec.mantissa_bits) << 23)));
-    let sum = s.to_bits(s.add(s.bits_to_f32(magnitude), rounder));
-    let field = s.sub_u(
-        s.shr(sum, 23 - spec.mantissa_bits),
-        s.splat_u(spec.code_offset()),
-    );
-    s.and(s.add_u(sum, field), s.splat_u(spec.magnitude_mask()))
-}
-
-/// The nearest value of the format to a finite magnitude, ties to even, saturating.
-#[inline(always)]
-pub(crate) fn round_magnitude<F: MiniFloat, S: Simd>(s: S, magnitude: S::F) -> S::F {
-    let spec = const { F::SPEC };
-    let clamped = s.min(magnitude, s.splat(spec.max()));
-    let min_normal = ((spec.min_exponent() + 127) as u32) << 23;
-    let octave = s.and(
-        s.max_i(s.to_bits(clamped), s.splat_u(min_normal)),
-        s.splat_u(INFINITY),
-    );
-    let rounder = s.bits_to_f32(s.add_u(octave, s.splat_u((23 - spec.mantissa_bits) << 23)));
-    s.sub(s.add(clamped, rounder), rounder)
-}
-
 /// Codes of values known to be finite; saturates.
 #[inline(always)]
 pub(crate) fn encode_finite<F: MiniFloat, S: Simd>(s: S, value: S::F) -> S::U {
@@ -51,7 +19,7 @@ pub(crate) fn encode_finite<F: MiniFloat, S: Simd>(s: S, value: S::F) -> S::U {
         s.shr(bits, 32 - spec.bits()),
         s.splat_u(1 << (spec.bits() - 1)),
     );
-    s.or(encode_magnitude::<F, S>(s, magnitude), sign)
+    s.or(s.encode_magnitude::<F>(magnitude), sign)
 }
 
 /// Codes of any values; [`MiniSpec::encode`](super::MiniSpec::encode) lane by lane.
@@ -70,7 +38,7 @@ pub(crate) fn encode<F: MiniFloat, S: Simd>(
         s.splat_u(1 << (spec.bits() - 1)),
     );
     let clamped = s.min_i(magnitude, s.splat_u(spec.max().to_bits()));
-    let mut code = encode_magnitude::<F, S>(s, clamped);
+    let mut code = s.encode_magnitude::<F>(clamped);
     if overflow == Overflow::NonFinite && spec.specials != Specials::None {
         let beyond = s.gt_i(magnitude, s.splat_u(spec.last_in_range.to_bits()));
         code = s.select(

@@ -14,7 +14,7 @@
 pub mod e8m0;
 pub mod half;
 pub(crate) mod lanes;
-mod minifloat;
+pub(crate) mod minifloat;
 pub mod slice;
 
 pub(crate) use minifloat::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat};

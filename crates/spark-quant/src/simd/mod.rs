@@ -53,8 +53,7 @@ pub use cpu::{Cpu, Level};
 pub(crate) use stream::{Code, LINE_BYTES, Sink, values_before_line};
 pub(crate) use weave::{AHEAD_BYTES, PIECE, PIECES, WINDOW, woven};
 
-use crate::scalar::E2m1;
-use crate::scalar::lanes::{encode_magnitude, round_magnitude};
+use crate::scalar::minifloat::{E2m1, MiniFloat};
 
 /// Vector operations over sixteen lanes. Methods are lane-wise unless they say otherwise.
 ///
@@ -162,6 +161,38 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// `table[lane & 15]`.
     fn lookup(self, table: &[f32; 16], index: Self::U) -> Self::F;
 
+    /// Codes (without sign) of magnitudes given as f32 bits, none above the format's largest value.
+    #[inline(always)]
+    fn encode_magnitude<F: MiniFloat>(self, magnitude: Self::U) -> Self::U {
+        let spec = const { F::SPEC };
+        let min_normal = ((spec.min_exponent() + 127) as u32) << 23;
+        let octave = self.and(
+            self.max_i(magnitude, self.splat_u(min_normal)),
+            self.splat_u(f32::INFINITY.to_bits()),
+        );
+        let rounder =
+            self.bits_to_f32(self.add_u(octave, self.splat_u((23 - spec.mantissa_bits) << 23)));
+        let sum = self.to_bits(self.add(self.bits_to_f32(magnitude), rounder));
+        let field = self.sub_u(
+            self.shr(sum, 23 - spec.mantissa_bits),
+            self.splat_u(spec.code_offset()),
+        );
+        self.and(self.add_u(sum, field), self.splat_u(spec.magnitude_mask()))
+    }
+    /// The nearest value of the format to a finite magnitude, ties to even, saturating.
+    #[inline(always)]
+    fn round_magnitude<F: MiniFloat>(self, magnitude: Self::F) -> Self::F {
+        let spec = const { F::SPEC };
+        let clamped = self.min(magnitude, self.splat(spec.max()));
+        let min_normal = ((spec.min_exponent() + 127) as u32) << 23;
+        let octave = self.and(
+            self.max_i(self.to_bits(clamped), self.splat_u(min_normal)),
+            self.splat_u(f32::INFINITY.to_bits()),
+        );
+        let rounder =
+            self.bits_to_f32(self.add_u(octave, self.splat_u((23 - spec.mantissa_bits) << 23)));
+        self.sub(self.add(clamped, rounder), rounder)
+    }
     /// Codes of finite values in the low four bits, nearest even, saturating; the rest is undefined.
     /// Signs come from `signs`.
     #[inline(always)]
@@ -169,7 +200,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
         let bits = self.and(self.to_bits(value), self.splat_u(0x7FFF_FFFF));
         let magnitude = self.min_i(bits, self.splat_u(6f32.to_bits()));
         let sign = self.and(self.shr(self.to_bits(signs), 28), self.splat_u(8));
-        self.or(encode_magnitude::<E2m1, Self>(self, magnitude), sign)
+        self.or(self.encode_magnitude::<E2m1>(magnitude), sign)
     }
     /// Codes of eight times sixteen values below sixteen in magnitude, two per byte; as
     /// [`Simd::encode_e2m1`] and [`Simd::store_nibbles`] give them.
@@ -183,7 +214,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// Nearest E2M1 value to a finite magnitude, ties to even, saturating.
     #[inline(always)]
     fn round_e2m1(self, magnitude: Self::F) -> Self::F {
-        round_magnitude::<E2m1, Self>(self, magnitude)
+        self.round_magnitude::<E2m1>(magnitude)
     }
     /// E4M3 codes, none of them NaN, times `2^-8`.
     #[inline(always)]

@@ -16,8 +16,8 @@ use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
 use spark_hal::ComputeCapability;
 
 use super::symbols;
-use crate::MemError;
-use crate::kernel::{KernelCode, WARP_HEADER, WARP_HEADER_NAME};
+use crate::backend::code::{KernelCode, WARP_HEADER, WARP_HEADER_NAME};
+use crate::error::MemError;
 
 /// NVRTC, found.
 #[derive(Debug, Clone, Copy)]

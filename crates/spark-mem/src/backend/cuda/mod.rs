@@ -17,6 +17,7 @@ mod compiler;
 mod symbols;
 
 use std::ffi::{CString, c_int, c_uint, c_void};
+use std::path::Path;
 use std::sync::Mutex;
 
 use cudarc::driver::sys::{self, CUmem_advise_enum as CuAdvice, CUresult};
@@ -24,19 +25,20 @@ use spark_hal::cuda::{CudaApi as _, CudaDriver, CudaUnavailable};
 use spark_hal::gpu::CudaAttribute;
 use spark_hal::{ComputeCapability, Reading};
 
+use super::cache::{CacheKey, KernelCache};
+use super::code::{KernelCode, WARP_HEADER};
 use super::host_memory::{allocate_host, free_host};
-use super::{Advice, Argument, Backend, Handle, Hint, Place, RawMemory, Side};
-use crate::buffer::allocation::lock;
-use crate::device::{DeviceInfo, DeviceKind, DeviceOptions};
-use crate::error::DriverError;
-use crate::kernel::cache::{CacheKey, KernelCache};
-use crate::kernel::{KernelCode, LaunchShape, WARP_HEADER};
-use crate::{BufferKind, MemError};
+use super::info::{DeviceInfo, DeviceKind};
+use super::launch::{Argument, LaunchShape};
+use super::place::{Advice, Hint, Place, RawMemory, Side};
+use super::{Backend, Handle, OUT_OF_MEMORY};
+use crate::error::{DriverError, MemError};
+use crate::kind::BufferKind;
+use crate::lock::lock;
 use compiler::Compiler;
 
 /// Dynamic shared memory that needs no opting in, in bytes.
 const PLAIN_SHARED_BYTES: u32 = 48 << 10;
-const OUT_OF_MEMORY: i32 = 2;
 
 /// One GPU and its primary context.
 #[derive(Debug)]
@@ -78,7 +80,13 @@ fn pointer<T>(handle: Handle) -> *mut T {
 }
 
 impl Cuda {
-    pub(crate) fn open(ordinal: u32, options: &DeviceOptions) -> Result<Self, MemError> {
+    /// CUDA's device of this number. `use_unified`: whether memory shared with the CPU may be
+    /// made use of. Compiled kernels are kept under `cache_dir`, if there is one.
+    pub(crate) fn open(
+        ordinal: u32,
+        use_unified: bool,
+        cache_dir: Option<&Path>,
+    ) -> Result<Self, MemError> {
         let driver = spark_hal::cuda::driver()?;
         symbols::check_driver()?;
         if ordinal >= driver.device_count().map_err(CudaUnavailable::from)? {
@@ -93,7 +101,6 @@ impl Cuda {
             has_pageable && is(CudaAttribute::PageableMemoryAccessUsesHostPageTables)?;
         let has_managed =
             is(CudaAttribute::ManagedMemory)? && is(CudaAttribute::ConcurrentManagedAccess)?;
-        let use_unified = options.use_unified_memory;
         if is_integrated && !use_unified {
             tracing::warn!(
                 "the GPU shares the machine's memory and that is switched off: data are copied"
@@ -120,7 +127,7 @@ impl Cuda {
             device,
             context,
             modules: Mutex::default(),
-            cache: options.cache_dir.as_deref().map(KernelCache::new),
+            cache: cache_dir.map(KernelCache::new),
             process: std::process::id(),
         })
     }

@@ -17,9 +17,8 @@ mod pattern;
 
 use serde_json::Value;
 
-use super::parts::wrong;
 use super::{Inputs, Layout, Weight};
-use crate::error::QuantError;
+use crate::error::{QuantError, wrong_tensor};
 use crate::packed::{PackedFormat, Scales};
 
 use fields::setting;
@@ -119,7 +118,7 @@ impl Grid {
                 (found, want)
             }
         };
-        found.ok_or_else(|| wrong(name, "shape", shape, want))
+        found.ok_or_else(|| wrong_tensor(name, "shape", shape, want))
     }
 }
 

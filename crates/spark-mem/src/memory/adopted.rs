@@ -12,7 +12,7 @@
 use std::alloc::Layout;
 use std::mem::ManuallyDrop;
 
-use crate::Element;
+use crate::element::Element;
 
 /// The memory of a `Vec`, owned.
 #[derive(Debug)]

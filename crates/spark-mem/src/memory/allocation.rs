@@ -19,30 +19,22 @@
 //! Waiting is per stream, not per piece of work: work queued later on that stream is
 //! waited for too. That is correct, and needs no event for every launch.
 
-#![allow(unsafe_code, reason = "gives raw memory back to its backend")]
+#![allow(
+    unsafe_code,
+    reason = "shares raw memory between threads and clears it"
+)]
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::adopted::Adopted;
-use crate::backend::RawMemory;
+use super::block::{Block, Home, Queue, Use, release};
+use crate::backend::OUT_OF_MEMORY;
+use crate::backend::place::RawMemory;
 use crate::budget::Reservation;
-use crate::pool::PoolInner;
-use crate::section::InRecording;
-use crate::stats::Direction;
-use crate::stream::{Stream, StreamInner};
-use crate::{BufferKind, Device, MemError};
-
-/// A lock that a panic elsewhere does not close.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Work on a stream that uses a piece of memory.
-#[derive(Debug, Clone)]
-pub(crate) struct Use {
-    pub(crate) stream: Arc<StreamInner>,
-    pub(crate) writes: bool,
-}
+use crate::device::Device;
+use crate::error::MemError;
+use crate::kind::BufferKind;
+use crate::lock::{lock, wait};
 
 /// Who uses a piece of memory.
 #[derive(Debug, Default)]
@@ -68,29 +60,29 @@ impl State {
         self.is_queued_to_write || (writes && self.queued_readers > 0)
     }
 
-    /// Streams whose work must come before this work of another stream.
-    fn before(&self, stream: &Arc<StreamInner>, writes: bool) -> Vec<Arc<StreamInner>> {
+    /// Queues whose work must come before this work of another queue.
+    fn before(&self, queue: &Arc<dyn Queue>, writes: bool) -> Vec<Arc<dyn Queue>> {
         self.used
             .iter()
-            .filter(|earlier| !Arc::ptr_eq(&earlier.stream, stream))
+            .filter(|earlier| !Arc::ptr_eq(&earlier.queue, queue))
             .filter(|earlier| writes || earlier.writes)
-            .map(|earlier| Arc::clone(&earlier.stream))
+            .map(|earlier| Arc::clone(&earlier.queue))
             .collect()
     }
 
     /// Remembers work. A write comes after everything before it, so it replaces it.
-    fn note(&mut self, stream: &Arc<StreamInner>, writes: bool) {
+    fn note(&mut self, queue: &Arc<dyn Queue>, writes: bool) {
         if writes {
             self.used.clear();
         }
         let known = self
             .used
             .iter_mut()
-            .find(|earlier| Arc::ptr_eq(&earlier.stream, stream));
+            .find(|earlier| Arc::ptr_eq(&earlier.queue, queue));
         match known {
             Some(known) => known.writes |= writes,
             None => self.used.push(Use {
-                stream: Arc::clone(stream),
+                queue: Arc::clone(queue),
                 writes,
             }),
         }
@@ -107,7 +99,7 @@ pub(crate) struct Allocation {
     handed_over: Condvar,
     /// Pinned memory through which the host sees memory of the device alone.
     mirror: Mutex<Option<Arc<Allocation>>>,
-    home: Option<Weak<PoolInner>>,
+    home: Option<Weak<dyn Home>>,
     reservation: Option<Reservation>,
     /// The owner of memory that no backend allocated.
     adopted: Option<Adopted>,
@@ -175,7 +167,7 @@ impl Allocation {
     }
 
     /// Memory that goes back to this pool instead of the backend.
-    pub(crate) fn of_pool(device: Device, parts: PoolBlock, home: Weak<PoolInner>) -> Self {
+    pub(crate) fn of_pool(device: Device, parts: Block, home: Weak<dyn Home>) -> Self {
         let state = State {
             used: parts.used,
             ..State::default()
@@ -193,10 +185,10 @@ impl Allocation {
     }
 
     /// What a pool keeps of it. The memory is not given back.
-    pub(crate) fn into_block(mut self) -> PoolBlock {
+    pub(crate) fn into_block(mut self) -> Block {
         let empty = RawMemory::empty(self.memory.kind);
         let used = std::mem::take(&mut self.state().used);
-        PoolBlock {
+        Block {
             memory: std::mem::replace(&mut self.memory, empty),
             used,
             reservation: self.reservation.take(),
@@ -228,8 +220,7 @@ impl Allocation {
     fn settled(&self, writes: bool) -> MutexGuard<'_, State> {
         let mut state = self.state();
         while state.must_wait(writes) {
-            let woken = self.handed_over.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.handed_over, state);
         }
         state
     }
@@ -249,7 +240,7 @@ impl Allocation {
         let waited = used
             .iter()
             .filter(|earlier| writes || earlier.writes)
-            .try_for_each(|earlier| earlier.stream.finish());
+            .try_for_each(|earlier| earlier.queue.finish());
         if let Err(error) = waited {
             self.close_for_host(writes);
             return Err(error);
@@ -278,47 +269,74 @@ impl Allocation {
     pub(crate) fn has_readers(&self) -> bool {
         self.state().readers > 0
     }
+}
 
-    /// Copies between this memory and its mirror.
-    pub(crate) fn copy_mirror(
-        self: &Arc<Self>,
-        mirror: &Arc<Self>,
-        stream: &Stream,
-        bytes: std::ops::Range<usize>,
-        direction: Direction,
-    ) -> Result<(), MemError> {
-        let to_host = direction == Direction::DeviceToHost;
-        let (mine, its) = (self.memory, mirror.memory);
-        let n_bytes = bytes.len();
-        if n_bytes == 0 {
-            return Ok(());
+impl Device {
+    /// The bytes, cleared. Host-visible memory comes zeroed from the backend.
+    pub(crate) fn allocate(
+        &self,
+        kind: BufferKind,
+        len_bytes: usize,
+    ) -> Result<Allocation, MemError> {
+        let allocation = self.allocate_uncleared(kind, len_bytes)?;
+        let memory = allocation.memory();
+        if memory.host.is_null() && memory.len_bytes > 0 {
+            self.clear(memory.device, memory.len_bytes)?;
         }
-        let here = crate::backend::Place::Device(mine.device + bytes.start as u64);
-        // SAFETY: the mirror has as many bytes as this memory and the range lies in it.
-        let there = crate::backend::Place::Host(unsafe { its.host.add(bytes.start) });
-        let (to, from) = if to_host {
-            (there, here)
+        Ok(allocation)
+    }
+
+    pub(crate) fn allocate_uncleared(
+        &self,
+        kind: BufferKind,
+        len_bytes: usize,
+    ) -> Result<Allocation, MemError> {
+        self.check_usable()?;
+        let backend = &self.inner().backend;
+        if let Err(why) = backend.supports(kind) {
+            return Err(MemError::KindUnsupported {
+                kind,
+                device: self.info().name.clone(),
+                why,
+            });
+        }
+        let reservation = self.budget().reserve(len_bytes as u64)?;
+        let memory = if len_bytes == 0 {
+            RawMemory::empty(kind)
         } else {
-            (here, there)
+            match backend.allocate(kind, len_bytes) {
+                Ok(memory) => memory,
+                Err(error) if error.code == OUT_OF_MEMORY => {
+                    return Err(MemError::OutOfMemory {
+                        kind,
+                        asked: len_bytes as u64,
+                        device: self.info().name.clone(),
+                        why: error.to_string(),
+                    });
+                }
+                Err(error) => return Err(self.failed(error)),
+            }
         };
-        let inner = self.device.inner();
-        let uses = vec![(self, !to_host), (mirror, to_host)];
-        let rule = InRecording::Refused("host access through a stream");
-        stream.submit(uses, rule, |queue| {
-            // SAFETY: both pieces have the range; they are different allocations; both note
-            // this work, so they stay and nobody touches them before it is done.
-            let copied = unsafe { inner.backend.copy(queue, to, from, n_bytes) };
-            self.device.tried(copied)
-        })?;
-        inner.counters.copied(direction, n_bytes);
-        Ok(())
+        Ok(Allocation::new(self.clone(), memory, reservation))
+    }
+
+    /// Zeros, before anybody else knows the memory.
+    fn clear(&self, address: u64, n_bytes: usize) -> Result<(), MemError> {
+        let backend = &self.inner().backend;
+        let stream = self.tried(backend.new_stream())?;
+        // SAFETY: the memory is new, has this many bytes, and outlives the
+        // synchronisation below.
+        let filled = unsafe { backend.fill(stream, address, 0, n_bytes) }
+            .and_then(|()| backend.synchronize(stream));
+        let dropped = backend.drop_stream(stream);
+        self.tried(filled.and(dropped))
     }
 }
 
 /// A piece of work on several pieces of memory, while it is handed to the backend.
 #[derive(Debug)]
 pub(crate) struct Work<'a> {
-    stream: &'a Arc<StreamInner>,
+    queue: &'a Arc<dyn Queue>,
     /// In the order of their addresses, each once.
     uses: Vec<(&'a Arc<Allocation>, bool)>,
     /// How many of `uses` are taken.
@@ -327,15 +345,15 @@ pub(crate) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Takes all memory for this work; gives also the other streams that it must come after.
+    /// Takes all memory for this work; gives also the other queues that it must come after.
     ///
     /// # Errors
     ///
     /// [`MemError::InUseByHost`] if a guard of the host stands in the way.
     pub(crate) fn begin(
-        stream: &'a Arc<StreamInner>,
+        queue: &'a Arc<dyn Queue>,
         mut uses: Vec<(&'a Arc<Allocation>, bool)>,
-    ) -> Result<(Self, Vec<Arc<StreamInner>>), MemError> {
+    ) -> Result<(Self, Vec<Arc<dyn Queue>>), MemError> {
         uses.sort_by_key(|(allocation, _)| Arc::as_ptr(allocation));
         uses.dedup_by(|next, kept| {
             let is_same = Arc::ptr_eq(next.0, kept.0);
@@ -343,12 +361,12 @@ impl<'a> Work<'a> {
             is_same
         });
         let mut work = Self {
-            stream,
+            queue,
             uses,
             n_taken: 0,
             is_handed_over: false,
         };
-        let mut before: Vec<Arc<StreamInner>> = Vec::new();
+        let mut before: Vec<Arc<dyn Queue>> = Vec::new();
         for idx in 0..work.uses.len() {
             let (allocation, writes) = work.uses[idx];
             let mut state = allocation.settled(writes);
@@ -359,7 +377,7 @@ impl<'a> Work<'a> {
                 state.queued_readers += 1;
             }
             work.n_taken += 1;
-            for earlier in state.before(stream, writes) {
+            for earlier in state.before(queue, writes) {
                 if !before.iter().any(|known| Arc::ptr_eq(known, &earlier)) {
                     before.push(earlier);
                 }
@@ -379,7 +397,7 @@ impl Drop for Work<'_> {
         for (allocation, writes) in &self.uses[..self.n_taken] {
             let mut state = allocation.state();
             if self.is_handed_over {
-                state.note(self.stream, *writes);
+                state.note(self.queue, *writes);
             }
             if *writes {
                 state.is_queued_to_write = false;
@@ -413,20 +431,6 @@ impl MirrorSlot<'_> {
     }
 }
 
-/// What a pool keeps of an allocation.
-#[derive(Debug)]
-pub(crate) struct PoolBlock {
-    pub(crate) memory: RawMemory,
-    pub(crate) used: Vec<Use>,
-    /// Given back to the budget together with the memory.
-    pub(crate) reservation: Option<Reservation>,
-    /// Gives the memory back in the backend's place.
-    pub(crate) adopted: Option<Adopted>,
-}
-
-// SAFETY: the memory is owned by the block and nobody uses it while a pool keeps it.
-unsafe impl Send for PoolBlock {}
-
 impl Drop for Allocation {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -437,7 +441,7 @@ impl Drop for Allocation {
             // A child of `fork` owns nothing of the driver's; its parent gives it back.
             return;
         }
-        let block = PoolBlock {
+        let block = Block {
             memory,
             used,
             reservation: self.reservation.take(),
@@ -447,37 +451,5 @@ impl Drop for Allocation {
             Some(home) => home.put(block),
             None => release(&self.device, block),
         }
-    }
-}
-
-/// Gives memory back to its backend once no stream uses it. While one of its streams is
-/// captured nothing can be waited for: the capture keeps the memory until its end.
-pub(crate) fn release(device: &Device, mut block: PoolBlock) {
-    // A block that is kept keeps its uses: they are waited for when the capture has ended.
-    while let Some(earlier) = block.used.last().cloned() {
-        let waited = earlier.stream.section().wait_or_keep(block, || {
-            if let Err(error) = earlier.stream.finish_work()
-                && !device.is_lost()
-            {
-                device.defer(error);
-            }
-        });
-        match waited {
-            Some(back) => block = back,
-            None => return,
-        }
-        block.used.pop();
-    }
-    if block.adopted.is_some() {
-        return; // dropped with the block
-    }
-    // SAFETY: the memory came from this backend, its only owner is dropped, and every
-    // stream that used it has passed its work or is lost with its device.
-    let freed = unsafe { device.inner().backend.free(block.memory) };
-    if let Err(error) = freed
-        && !device.is_lost()
-    {
-        let error = device.failed(error);
-        device.defer(error);
     }
 }

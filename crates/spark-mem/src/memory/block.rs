@@ -1,0 +1,92 @@
+//! Memory that nobody holds any more, until it is given back.
+//!
+//! ```text
+//! release   for each queue that worked on it:  wait, or leave it to a recording of that queue
+//!           then give it back to the backend, or to the allocator it came from
+//! ```
+
+#![allow(unsafe_code, reason = "gives raw memory back to its backend")]
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::adopted::Adopted;
+use crate::backend::place::RawMemory;
+use crate::budget::Reservation;
+use crate::device::Device;
+use crate::error::MemError;
+use crate::event::Event;
+
+/// A stream, as the memory sees it that the stream's work uses.
+pub(crate) trait Queue: Debug + Send + Sync {
+    /// Waits until everything queued so far is done, for a guard of the host.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::Capturing`] during a recording; those of the work.
+    fn finish(&self) -> Result<(), MemError>;
+
+    /// A mark behind everything queued so far, for another queue to wait for.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::Capturing`] during a recording; the driver's.
+    fn mark(&self) -> Result<Event, MemError>;
+
+    /// Waits for work that may still use a block, and gives the block back; errors of that work
+    /// are deferred. During a recording, when nothing can be waited for, takes the block until
+    /// the recording ends.
+    fn wait_or_keep(&self, block: Block) -> Option<Block>;
+}
+
+/// Where memory goes when its buffer is dropped, if not to its backend: a pool.
+pub(crate) trait Home: Debug + Send + Sync {
+    /// Takes a block back.
+    fn put(&self, block: Block);
+}
+
+/// Work in a queue that uses a piece of memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Use {
+    pub(crate) queue: Arc<dyn Queue>,
+    pub(crate) writes: bool,
+}
+
+/// What is left of an allocation.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) memory: RawMemory,
+    pub(crate) used: Vec<Use>,
+    /// Given back to the budget together with the memory.
+    pub(crate) reservation: Option<Reservation>,
+    /// Gives the memory back in the backend's place.
+    pub(crate) adopted: Option<Adopted>,
+}
+
+// SAFETY: the memory is owned by the block and nobody uses it while a block is all that is left.
+unsafe impl Send for Block {}
+
+/// Gives memory back to its backend once no queue uses it. While one of its queues is
+/// captured nothing can be waited for: the capture keeps the memory until its end.
+pub(crate) fn release(device: &Device, mut block: Block) {
+    // A block that is kept keeps its uses: they are waited for when the capture has ended.
+    while let Some(earlier) = block.used.last().cloned() {
+        match earlier.queue.wait_or_keep(block) {
+            Some(back) => block = back,
+            None => return,
+        }
+        block.used.pop();
+    }
+    if block.adopted.is_some() {
+        return; // dropped with the block
+    }
+    // SAFETY: the memory came from this backend, its only owner is dropped, and every
+    // queue that used it has passed its work or is lost with its device.
+    let freed = unsafe { device.inner().backend.free(block.memory) };
+    if let Err(error) = freed
+        && !device.is_lost()
+    {
+        let error = device.failed(error);
+        device.defer(error);
+    }
+}
