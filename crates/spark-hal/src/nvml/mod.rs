@@ -7,7 +7,7 @@
 //!                              tests: recorded answers
 //! ```
 //!
-//! Every single answer is a [`Reading`]: on a GB10 memory, power limit, memory clock
+//! Every single answer is a [`Reading`](crate::Reading): on a GB10 memory, power limit, memory clock
 //! and fan have none. A call that hangs (a wedged driver does that) costs its time
 //! limit once; afterwards every question fails at once. Linux only: the library is looked for
 //! under its name there.
