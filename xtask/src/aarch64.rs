@@ -50,7 +50,8 @@ pub(crate) const MODEL_KERNELS: &[&str] = &[
 const MODEL_PRODUCTS: &[&str] = &["sixteen_bit_products", "fp16_weights_give_the_bits"];
 
 /// What is tested: a processor, arguments of `cargo test`, and those of the test programs.
-const TESTS: [(&str, &[&str], &[&str]); 5] = [
+const TESTS: [(&str, &[&str], &[&str]); 6] = [
+    (WITH_EVERYTHING, &["-p", "spark-parallel", "--tests"], &[]),
     (WITH_EVERYTHING, &["-p", "spark-quant", "--tests"], &[]),
     (
         WITH_EVERYTHING,

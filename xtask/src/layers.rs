@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! files <- hal <- mem <- quant <- model <- { dora, sim } <- cli, facade
+//! parallel                <- quant, model, sim
 //!                        data  <- { dora, sim }
 //! testing, program   reachable as a dev-dependency only: by tests, by examples
 //! ```
@@ -12,12 +13,22 @@
 /// A crate and every crate of the workspace that its code may use.
 pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("spark-files", &[]),
+    ("spark-parallel", &[]),
     ("spark-hal", &["spark-files"]),
     ("spark-mem", &["spark-files", "spark-hal"]),
-    ("spark-quant", &["spark-files", "spark-hal", "spark-mem"]),
+    (
+        "spark-quant",
+        &["spark-files", "spark-parallel", "spark-hal", "spark-mem"],
+    ),
     (
         "spark-onnx",
-        &["spark-files", "spark-hal", "spark-mem", "spark-quant"],
+        &[
+            "spark-files",
+            "spark-parallel",
+            "spark-hal",
+            "spark-mem",
+            "spark-quant",
+        ],
     ),
     ("spark-data", &["spark-files", "spark-hal"]),
     (
@@ -35,6 +46,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
         "spark-sim",
         &[
             "spark-files",
+            "spark-parallel",
             "spark-hal",
             "spark-mem",
             "spark-quant",
@@ -54,6 +66,7 @@ pub(crate) const DEV_ONLY: [&str; 2] = ["spark-testing", "spark-program"];
 
 const EVERY_LIBRARY: &[&str] = &[
     "spark-files",
+    "spark-parallel",
     "spark-hal",
     "spark-mem",
     "spark-quant",

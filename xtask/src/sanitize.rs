@@ -2,18 +2,18 @@
 //!
 //! ```text
 //! address  -Zsanitizer=address: spark-mem on the stand-in driver as it is; the unit tests of
-//!          spark-quant; spark-onnx's kernels, and every operator once
+//!          spark-quant; spark-parallel; spark-onnx's kernels, and every operator once
 //! driver   the stand-in driver with -fsanitize=address,undefined, its library preloaded,
 //!          spark-mem as it is: kernels run there too
 //! threads  -Zsanitizer=thread: spark-mem on the host and on the emulated card, and its files;
-//!          spark-onnx's pool of threads, and operators of every kind on it
+//!          spark-parallel's pool of threads, and operators of spark-onnx of every kind on it
 //! ```
 //!
 //! Kernels run with every set of instructions that the processor has: their tests go through
 //! all of them. Random tests get few cases; the ordinary run has the many.
 //!
 //! The flag is one of nightly compilers; `RUSTC_BOOTSTRAP=1` lets the pinned stable one take it,
-//! whose sanitiser libraries come with it. For addresses the crate under test and the two below
+//! whose sanitiser libraries come with it. For addresses the crate under test and those below
 //! it are compiled with the flag and everything else is as usual. For threads all of it is, with
 //! a standard library built anew, since its locks must be watched too; its source is a component
 //! of rustup. What a machine lacks is left out, which is said.
@@ -65,10 +65,9 @@ const ON_PURPOSE: [&str; 4] = [
 /// `spark-onnx` from where its kernels are tested.
 const MODEL: [&str; 3] = ["spark-onnx", "--lib", "--"];
 
-/// The pool of threads by itself, and operators of every kind on it. The same with every precision
-/// takes minutes under a sanitiser.
-const MODEL_THREADS: [&str; 3] = [
-    "cpu::threads",
+/// Operators of every kind on the pool of threads. The same with every precision takes minutes under
+/// a sanitiser.
+const MODEL_THREADS: [&str; 2] = [
     "results_do_not_depend_on_the_number_of_threads",
     "bits_of_an_attention_do_not_depend_on_the_number_of_threads",
 ];
@@ -90,13 +89,14 @@ fn addresses(workspace: &Workspace) -> Result<(), Error> {
     let memory = ["spark-mem", "--test", "it", "--features", "cuda", "--"];
     for arguments in [
         [&memory, &ON_PURPOSE[..]].concat(),
+        vec!["spark-parallel", "--tests", "--"],
         vec!["spark-quant", "--lib", "--"],
         [&MODEL, MODEL_KERNELS].concat(),
     ] {
         let mut test = test(workspace, "address");
         test.arg("-Zprofile-rustflags");
         // Named twice, a package would get the flags twice, which LLVM refuses.
-        let below = ["spark-hal", "spark-mem"];
+        let below = ["spark-parallel", "spark-hal", "spark-mem"];
         let tested = [arguments[0]]
             .into_iter()
             .filter(|name| !below.contains(name));
@@ -162,6 +162,7 @@ fn threads(workspace: &Workspace) -> Result<LeftOut, Error> {
             "files",
             "cache",
         ][..],
+        &["spark-parallel", "--tests", "--"],
         &[&MODEL[..], &MODEL_THREADS].concat(),
     ] {
         let mut test = test(workspace, "thread");
@@ -222,7 +223,7 @@ fn suppressions(workspace: &Workspace) -> Result<String, Error> {
     let folder = workspace.target.join("sanitize");
     std::fs::create_dir_all(&folder).map_err(Error::io("make", &folder))?;
     let path = folder.join("leaks.txt");
-    let text = "leak:open_library\nleak:StandInDriver\nleak:threads::tests::Bomb\n";
+    let text = "leak:open_library\nleak:StandInDriver\nleak:pool::tests::Bomb\n";
     std::fs::write(&path, text).map_err(Error::io("write", &path))?;
     Ok(format!(
         "suppressions={}:print_suppressions=0",

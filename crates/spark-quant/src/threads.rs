@@ -6,8 +6,11 @@
 //! ```
 //!
 //! Each part is an independent call of the same function, so the bits written do not depend on the
-//! number of parts. Threads are scoped: they live for one call. A caller with its own pool passes a
-//! one-thread [`Cpu`] and splits rows itself.
+//! number of parts, nor on who runs them: the pool that the process shares, as many threads at a time
+//! as there are parts. A [`Cpu`] holds no pool, so that it stays a plain value and two of them are no
+//! more threads than one. A caller with its own pool passes a one-thread [`Cpu`] and splits rows itself.
+
+use spark_parallel::shared;
 
 use crate::simd::Cpu;
 
@@ -26,15 +29,11 @@ pub(crate) fn for_parts<B: Send>(
         return work(0, dst);
     }
     let per_part = n_granules.div_ceil(parts);
-    std::thread::scope(|scope| {
-        let work = &work;
-        for (part, dst) in dst.chunks_mut(per_part * granule).enumerate() {
-            scope.spawn(move || work(part * per_part, dst));
-        }
-    });
+    let dst_parts = dst.chunks_mut(per_part * granule).enumerate();
+    shared().for_each(dst_parts, |(part, dst)| work(part * per_part, dst));
 }
 
-/// Fewest source bytes that are worth a thread of their own; starting one costs some 20 microseconds.
+/// Fewest source bytes that are worth a part of their own.
 const MIN_BYTES_PER_THREAD: usize = 1 << 18;
 
 /// How many of `src` elements go with how many of `dst`, at the finest possible cut.
@@ -68,12 +67,7 @@ pub(crate) fn zip_parts<A: Sync, B: Send>(
     let per_part = n_granules.div_ceil(parts);
     let src_parts = src.chunks(per_part * granule.src);
     let dst_parts = dst.chunks_mut(per_part * granule.dst);
-    std::thread::scope(|scope| {
-        let work = &work;
-        for (src, dst) in src_parts.zip(dst_parts) {
-            scope.spawn(move || work(src, dst));
-        }
-    });
+    shared().for_each(src_parts.zip(dst_parts), |(src, dst)| work(src, dst));
 }
 
 /// How many of `src` go with how many of each of two outputs.
@@ -101,12 +95,8 @@ pub(crate) fn zip_parts_2<A: Sync, B: Send, C: Send>(
     let src_parts = src.chunks(per_part * granule.src);
     let a_parts = dst_a.chunks_mut(per_part * granule.dst[0]);
     let b_parts = dst_b.chunks_mut(per_part * granule.dst[1]);
-    std::thread::scope(|scope| {
-        let work = &work;
-        for ((src, dst_a), dst_b) in src_parts.zip(a_parts).zip(b_parts) {
-            scope.spawn(move || work(src, dst_a, dst_b));
-        }
-    });
+    let parts = src_parts.zip(a_parts).zip(b_parts);
+    shared().for_each(parts, |((src, dst_a), dst_b)| work(src, dst_a, dst_b));
 }
 
 /// Calls `work` on matching parts of two inputs and one output.
@@ -127,12 +117,8 @@ pub(crate) fn zip_parts_from_2<A: Sync, B: Sync, C: Send>(
     let a_parts = src_a.chunks(per_part * granule.dst[0]);
     let b_parts = src_b.chunks(per_part * granule.dst[1]);
     let dst_parts = dst.chunks_mut(per_part * granule.src);
-    std::thread::scope(|scope| {
-        let work = &work;
-        for ((src_a, src_b), dst) in a_parts.zip(b_parts).zip(dst_parts) {
-            scope.spawn(move || work(src_a, src_b, dst));
-        }
-    });
+    let parts = a_parts.zip(b_parts).zip(dst_parts);
+    shared().for_each(parts, |((src_a, src_b), dst)| work(src_a, src_b, dst));
 }
 
 /// Calls `work` on parts of `src` and returns what each gave, in order.
@@ -148,19 +134,5 @@ pub(crate) fn map_parts<A: Sync, R: Send>(
         return vec![work(src)];
     }
     let per_part = n_granules.div_ceil(parts) * granule;
-    std::thread::scope(|scope| {
-        let work = &work;
-        let handles: Vec<_> = src
-            .chunks(per_part)
-            .map(|src| scope.spawn(move || work(src)))
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| {
-                handle
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect()
-    })
+    shared().map(src.chunks(per_part), work)
 }

@@ -33,8 +33,8 @@ use super::rounding;
 use super::rows::{LANES, load_or, partial_vectors};
 use super::simd::{Isa, Simd, dispatch};
 use super::softmax::{all_hidden, exp_row, row_max};
-use super::threads::Pool;
 use crate::plan::{AttentionStep, Mask, View};
+use spark_parallel::Pool;
 
 /// Rows of a tile: a multiple of the rows of every tile of the micro-kernel.
 const ROWS: usize = 24;

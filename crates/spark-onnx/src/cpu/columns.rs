@@ -25,9 +25,9 @@ use super::gemm::{self, panels};
 use super::memory::AlignedF32;
 use super::peak::SmallProduct;
 use super::simd::{InstructionSet, Isa};
-use super::threads::Pool;
 use crate::pages::take_pages;
 use crate::plan::Weights;
+use spark_parallel::Pool;
 
 /// Layout of packed columns and kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,8 +21,8 @@ use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
 use super::simd::Isa;
 use super::sliding::{self, Segment};
-use super::threads::Pool;
 use crate::plan::{ConvStep, Window};
+use spark_parallel::Pool;
 
 /// Rows of one thread's share: small enough that its part of the image stays in the L2 cache.
 const ROWS_PER_TASK: usize = 192;

@@ -19,8 +19,8 @@
 use super::math;
 use super::memory::{AlignedF32, Memory};
 use super::simd::{Isa, Simd, dispatch};
-use super::threads::Pool;
 use crate::plan::{Activation, ConvStep, View, Window};
+use spark_parallel::Pool;
 
 /// Pixels of a tile's row.
 const TX: usize = 4;

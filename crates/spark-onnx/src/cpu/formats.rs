@@ -24,13 +24,13 @@ use super::columns::{Columns, dot_columns, dot_pays, f16_products_pay, has_f16_p
 use super::gemm::MAX_ROWS;
 use super::memory::AlignedF32;
 use super::simd::Isa;
-use super::threads::Pool;
 use super::winograd;
 use crate::Precision;
 use crate::plan::{BufferId, ConstantData, Place, Plan, Step, Weights};
 use crate::precision::{
     Arithmetic, Bf16Products, Fp16Products, MANY_ROWS, NO_WEIGHTS, StepPrecision,
 };
+use spark_parallel::Pool;
 
 /// Rows up to which 16-bit columns are widened in the kernel. A weight saves two bytes of
 /// memory traffic once and costs part of an instruction per tile of rows.

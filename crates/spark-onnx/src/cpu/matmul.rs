@@ -12,8 +12,8 @@ use super::memory::{AlignedF32, Memory};
 use super::pack;
 use super::pointwise::Scratch;
 use super::simd::Isa;
-use super::threads::Pool;
 use crate::plan::{LinearStep, MatMulStep, Weights};
+use spark_parallel::Pool;
 
 /// Rows of one thread's share.
 pub(crate) const ROWS_PER_TASK: usize = 96;

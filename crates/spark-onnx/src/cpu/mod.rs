@@ -45,7 +45,6 @@ mod simd;
 mod sliding;
 mod softmax;
 mod strip;
-mod threads;
 mod transfer;
 mod winograd;
 
@@ -62,7 +61,7 @@ use spark_quant::QuantError;
 pub use crate::error::ViewOutside;
 pub use peak::Peaks;
 pub use simd::Isa;
-pub(crate) use threads::Pool;
+pub(crate) use spark_parallel::Pool;
 
 use crate::budget::{Asker, Budget};
 use crate::graph::infer::DIVIDED_BY_ZERO;

@@ -9,8 +9,8 @@
 //! ```
 
 use super::memory::{Memory, storage};
-use super::threads::Pool;
 use crate::plan::{MAX_RANK, Plan, Storage, View};
+use spark_parallel::Pool;
 
 /// Side of a transposing tile: one cache line of f32.
 const TILE: usize = 16;

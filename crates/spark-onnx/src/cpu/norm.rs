@@ -12,8 +12,8 @@ use std::ops::Range;
 use super::memory::Memory;
 use super::rows::{LANES, RowPair, lanes_of, load_or, partial_vectors, sum_of};
 use super::simd::{Isa, Simd, dispatch};
-use super::threads::Pool;
 use crate::plan::{GroupNormStep, NormKind, NormStep, View};
+use spark_parallel::Pool;
 
 /// What every row of a normalisation shares.
 #[derive(Clone, Copy)]

@@ -13,8 +13,8 @@
 
 use super::memory::{Memory, storage};
 use super::simd::{Isa, Simd, dispatch};
-use super::threads::Pool;
 use crate::plan::{Plan, PointOp, PointwiseStep, RegisterKind, Storage};
+use spark_parallel::Pool;
 
 /// Elements below which a second thread does not pay.
 const MIN_PER_TASK: usize = 16 * 1024;

@@ -14,8 +14,8 @@ use super::columns::Columns;
 use super::gemm::{RowsProduct, TileEpilogue, panels, product_rows};
 use super::memory::AlignedF32;
 use super::simd::Isa;
-use super::threads::Pool;
 use crate::plan::Weights;
+use spark_parallel::Pool;
 
 /// Bytes read for the memory figure: beyond the caches of ordinary machines.
 const BUFFER_BYTES: usize = 256 << 20;

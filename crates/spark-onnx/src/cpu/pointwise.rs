@@ -17,11 +17,11 @@ use super::math;
 use super::memory::{Memory, storage};
 use super::pair::Pair;
 use super::simd::{Isa, Simd, dispatch};
-use super::threads::Pool;
 use crate::graph::Unary;
 use crate::plan::{
     Instruction, MAX_RANK, Plan, PointOp, PointwiseStep, RegisterKind, Storage, View,
 };
+use spark_parallel::Pool;
 
 /// Elements of one block.
 const BLOCK: usize = 256;

@@ -6,9 +6,9 @@
 
 use super::memory::Memory;
 use super::simd::{Isa, Simd, dispatch};
-use super::threads::Pool;
 use crate::graph::PoolKind;
 use crate::plan::PoolStep;
+use spark_parallel::Pool;
 
 /// Runs the step.
 pub(crate) fn run(isa: Isa, step: &PoolStep, memory: &Memory, pool: &Pool) {

@@ -32,11 +32,11 @@ use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
 use super::pointwise::Scratch;
 use super::simd::Isa;
-use super::threads::Pool;
 use crate::Precision;
 use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
 use crate::precision::Activations;
 use panels::CodedPanels;
+use spark_parallel::Pool;
 
 /// Elements of a task's rows: a part of a core's own cache.
 const ROW_ELEMENTS: usize = 96 << 10;

@@ -14,9 +14,9 @@ use super::math;
 use super::matmul::{PackedWeights, run_product};
 use super::memory::{AlignedF32, Memory};
 use super::simd::Isa;
-use super::threads::Pool;
 use crate::graph::{Cell, Direction, Unary};
 use crate::plan::{Axis, RecurrentStep, View};
+use spark_parallel::Pool;
 
 /// States are fed back, so errors would add up: products are f32.
 const F32: ProductFormat = ProductFormat::F32;

@@ -9,11 +9,11 @@
 
 use super::memory::{Memory, storage};
 use super::simd::{Isa, Simd, dispatch};
-use super::threads::Pool;
 use crate::graph::ReduceKind;
 use crate::plan::{
     ArgReduceStep, Axis, CumSumStep, MAX_RANK, Plan, ReduceStep, Storage, TopKStep, View,
 };
+use spark_parallel::Pool;
 
 /// Accumulators kept at once.
 const BLOCK: usize = 64;

@@ -6,9 +6,9 @@
 use super::memory::{Memory, storage};
 use super::movement::{Nest, strides};
 use super::reduce::Walk;
-use super::threads::Pool;
 use crate::graph::{GridPadding, Interpolation};
 use crate::plan::{GridSampleStep, Plan, ResampleStep, Storage};
+use spark_parallel::Pool;
 
 /// The nest over all axes but the resampled one.
 pub(crate) fn nest(step: &ResampleStep) -> Nest {

@@ -9,8 +9,8 @@
 
 use super::memory::Memory;
 use super::simd::{Isa, Simd, dispatch};
-use super::threads::Pool;
 use crate::plan::View;
+use spark_parallel::Pool;
 
 /// Elements below which a second thread does not pay.
 const MIN_PER_TASK: usize = 16 * 1024;

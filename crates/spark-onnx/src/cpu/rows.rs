@@ -11,8 +11,8 @@
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::Memory;
 use super::simd::Simd;
-use super::threads::Pool;
 use crate::plan::View;
+use spark_parallel::Pool;
 
 /// Partial results of one row.
 pub(crate) const LANES: usize = 16;

@@ -22,8 +22,8 @@ use super::matmul::PreparedLinear;
 use super::memory::Memory;
 use super::pointwise::Scratch;
 use super::simd::Isa;
-use super::threads::Pool;
 use crate::plan::{ConvStep, LinearStep, Plan, Step};
+use spark_parallel::Pool;
 
 /// Elements of a block of the map, unless a row has more: 768 KB of a core's second cache.
 const BLOCK_ELEMENTS: usize = 192 << 10;

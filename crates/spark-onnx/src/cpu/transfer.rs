@@ -2,11 +2,11 @@
 
 use super::memory::{Memory, storage};
 use super::movement::{Nest, strides};
-use super::threads::Pool;
 use crate::budget::{self, Asker};
 use crate::plan::{Plan, Port, Storage};
 use crate::tensor::{Tensor, TensorData, checked_elements, for_each_dtype};
 use crate::{DType, ModelError};
+use spark_parallel::Pool;
 
 /// Row-major strides of `shape`.
 fn row_major(shape: &[usize]) -> Vec<isize> {

@@ -35,9 +35,9 @@ use super::gemm::{
 use super::memory::{AlignedF32, Memory};
 use super::pointwise::Scratch;
 use super::simd::{Isa, Simd, dispatch};
-use super::threads::Pool;
 use crate::Precision;
 use crate::plan::{ConvStep, Weights};
+use spark_parallel::Pool;
 
 /// Positions of a transformed tile.
 const POSITIONS: usize = 16;

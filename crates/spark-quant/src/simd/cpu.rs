@@ -91,7 +91,7 @@ impl Cpu {
         let backend = Level::ALL.into_iter().rev().find_map(Backend::detect);
         Self {
             backend: backend.unwrap_or(Backend::Scalar(Scalar)),
-            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            threads: spark_parallel::usable_threads(),
         }
     }
 
@@ -100,7 +100,8 @@ impl Cpu {
         Self::detect().with_threads(NonZeroUsize::MIN)
     }
 
-    /// The same instructions on `threads` threads.
+    /// The same instructions on `threads` threads, of those that the process shares
+    /// ([`spark_parallel::shared`]): work is cut into at most so many parts.
     pub fn with_threads(self, threads: NonZeroUsize) -> Self {
         Self { threads, ..self }
     }

@@ -23,13 +23,13 @@ use crate::vehicle::VehicleModel;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How to run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunOptions {
-    /// Threads; all cores this process may use when absent.
+    /// Threads at most, of those that the process shares ([`spark_parallel::shared`]); all cores this
+    /// process may use when absent.
     pub n_threads: Option<usize>,
     /// Scenarios per block, 1 to 4096.
     pub block_size: usize,
@@ -225,7 +225,7 @@ impl Simulator {
     }
 
     fn on_cpu(options: RunOptions) -> Result<Self, SimError> {
-        let available = || std::thread::available_parallelism().map_or(1, usize::from);
+        let available = || spark_parallel::usable_threads().get();
         let n_threads = options.n_threads.unwrap_or_else(available);
         let sizes = [
             ("threads", n_threads, 1..=4096, "between 1 and 4096"),
@@ -282,7 +282,8 @@ impl Simulator {
             SimdLevel::Avx2 => "AVX2",
             SimdLevel::Avx512 => "AVX-512",
         };
-        format!("cpu, {level}, threads: {}", self.n_threads)
+        let n_threads = self.n_threads.min(spark_parallel::usable_threads().get());
+        format!("cpu, {level}, threads: {n_threads}")
     }
 
     /// Runs every scenario and keeps the results.
@@ -494,35 +495,19 @@ impl Simulator {
         }
         let latency = Mutex::new(Latency::default());
         let done = Mutex::new(slots);
-        let next = AtomicUsize::new(0);
-        let work = || {
+        // The process's threads and none of its own: programs make many simulators.
+        spark_parallel::shared().run_on(self.n_threads, blocks.len(), |block_idx| {
+            let (places, lanes) = &blocks[block_idx];
             let mut own_latency = Latency::default();
-            loop {
-                let block_idx = next.fetch_add(1, Ordering::Relaxed);
-                let Some((places, lanes)) = blocks.get(block_idx) else {
-                    break;
-                };
-                let outcomes = self.run_block(lanes, factory, &mut own_latency);
-                let mut slots = done.lock().unwrap_or_else(|e| e.into_inner());
-                for (&place, outcome) in places.iter().zip(outcomes) {
-                    slots[place] = Some(outcome);
-                }
+            let outcomes = self.run_block(lanes, factory, &mut own_latency);
+            let mut slots = done.lock().unwrap_or_else(|e| e.into_inner());
+            for (&place, outcome) in places.iter().zip(outcomes) {
+                slots[place] = Some(outcome);
             }
+            drop(slots);
             let mut all = latency.lock().unwrap_or_else(|e| e.into_inner());
             all.merge(&own_latency);
-        };
-        let n_threads = self.n_threads.min(blocks.len());
-        if n_threads <= 1 {
-            work();
-        } else {
-            std::thread::scope(|scope| {
-                for _ in 1..n_threads {
-                    scope.spawn(work);
-                }
-                work();
-            });
-        }
-
+        });
         latency.into_inner().unwrap_or_else(|e| e.into_inner())
     }
 

@@ -8,8 +8,8 @@ use crate::cpu::gemm::{
     MAX_ROWS, RowsProduct, TileEpilogue, panels, product_rows, product_rows_widening,
 };
 use crate::cpu::simd::Isa;
-use crate::cpu::threads::Pool;
 use crate::plan::Weights;
+use spark_parallel::Pool;
 
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
