@@ -3,6 +3,7 @@
 //! ```text
 //! files <- hal <- mem <- quant <- model <- { dora, sim } <- cli, facade
 //!                        data  <- { dora, sim }
+//! drawing <- quant, sim, xtask
 //! testing, program   reachable as a dev-dependency only: by tests, by examples
 //! ```
 //!
@@ -14,7 +15,11 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("spark-files", &[]),
     ("spark-hal", &["spark-files"]),
     ("spark-mem", &["spark-files", "spark-hal"]),
-    ("spark-quant", &["spark-files", "spark-hal", "spark-mem"]),
+    ("spark-drawing", &[]),
+    (
+        "spark-quant",
+        &["spark-files", "spark-hal", "spark-mem", "spark-drawing"],
+    ),
     (
         "spark-onnx",
         &["spark-files", "spark-hal", "spark-mem", "spark-quant"],
@@ -34,6 +39,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     (
         "spark-sim",
         &[
+            "spark-drawing",
             "spark-files",
             "spark-hal",
             "spark-mem",
@@ -46,13 +52,14 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("sparkpilot", EVERY_LIBRARY),
     ("spark-testing", &["spark-hal"]),
     ("spark-program", &["spark-files", "spark-hal"]),
-    ("xtask", &[]),
+    ("xtask", &["spark-drawing"]),
 ];
 
 /// Usable from tests and examples of every crate, and from nothing that is published.
 pub(crate) const DEV_ONLY: [&str; 2] = ["spark-testing", "spark-program"];
 
 const EVERY_LIBRARY: &[&str] = &[
+    "spark-drawing",
     "spark-files",
     "spark-hal",
     "spark-mem",
