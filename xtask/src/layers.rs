@@ -1,9 +1,9 @@
 //! Which crate may use which: imports point down only.
 //!
 //! ```text
-//! files <- hal <- mem <- quant <- model <- { dora, sim } <- cli, facade
+//! files <- hal <- mem <- quant <- model <- { dora, sim, bench } <- cli, facade
 //!                        data  <- { dora, sim }
-//! drawing <- quant, sim, xtask
+//! drawing <- quant, sim, bench, xtask
 //! testing, program   reachable as a dev-dependency only: by tests, by examples
 //! ```
 //!
@@ -48,6 +48,17 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-data",
         ],
     ),
+    (
+        "spark-bench",
+        &[
+            "spark-drawing",
+            "spark-files",
+            "spark-hal",
+            "spark-mem",
+            "spark-quant",
+            "spark-onnx",
+        ],
+    ),
     ("spark-cli", EVERY_LIBRARY),
     ("sparkpilot", EVERY_LIBRARY),
     ("spark-testing", &["spark-hal"]),
@@ -59,6 +70,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
 pub(crate) const DEV_ONLY: [&str; 2] = ["spark-testing", "spark-program"];
 
 const EVERY_LIBRARY: &[&str] = &[
+    "spark-bench",
     "spark-drawing",
     "spark-files",
     "spark-hal",

@@ -16,8 +16,9 @@ use std::path::Path;
 use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
-use super::BenchError;
-use crate::tensor::{DType, Tensor, TensorData};
+use crate::error::BenchError;
+use crate::output::write_file;
+use spark_onnx::tensor::{DType, Tensor, TensorData};
 
 /// Tensors by name.
 pub type TensorMap = BTreeMap<String, Tensor>;
@@ -88,33 +89,35 @@ fn elements<const N: usize, T>(bytes: &[u8], convert: impl Fn([u8; N]) -> T) -> 
 ///
 /// [`BenchError::Unwritten`] if the file cannot be written; no partial file stays behind.
 pub fn write(path: &Path, tensors: &TensorMap) -> Result<(), BenchError> {
-    let bytes: Vec<(&str, Dtype, &[usize], Vec<u8>)> = tensors
+    let refused = |reason: String| BenchError::NotTensors {
+        path: path.to_owned(),
+        reason,
+    };
+    let bytes = tensors
         .iter()
         .map(|(name, tensor)| {
-            let (dtype, bytes) = bytes_of(tensor);
-            (name.as_str(), dtype, tensor.shape(), bytes)
+            let (dtype, bytes) = bytes_of(tensor)
+                .ok_or_else(|| refused(format!("it has no element type for {}", tensor.dtype())))?;
+            Ok((name.as_str(), dtype, tensor.shape(), bytes))
         })
-        .collect();
-    let refused = |error: safetensors::SafeTensorError| BenchError::NotTensors {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    };
+        .collect::<Result<Vec<_>, BenchError>>()?;
     let views = bytes
         .iter()
         .map(|(name, dtype, shape, bytes)| {
             Ok((*name, TensorView::new(*dtype, shape.to_vec(), bytes)?))
         })
         .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
-        .map_err(refused)?;
-    let file = safetensors::serialize(views, None).map_err(refused)?;
-    super::write_file(path, &file)
+        .map_err(|error| refused(error.to_string()))?;
+    let file = safetensors::serialize(views, None).map_err(|error| refused(error.to_string()))?;
+    write_file(path, &file)
 }
 
-fn bytes_of(tensor: &Tensor) -> (Dtype, Vec<u8>) {
+/// Elements in the file's order; nothing for a type that the file has none for.
+fn bytes_of(tensor: &Tensor) -> Option<(Dtype, Vec<u8>)> {
     fn joined<const N: usize, T: Copy>(values: &[T], convert: impl Fn(T) -> [u8; N]) -> Vec<u8> {
         values.iter().flat_map(|&v| convert(v)).collect()
     }
-    match tensor.data() {
+    Some(match tensor.data() {
         TensorData::F64(v) => (Dtype::F64, joined(v, f64::to_le_bytes)),
         TensorData::F32(v) => (Dtype::F32, joined(v, f32::to_le_bytes)),
         TensorData::F16(v) => (Dtype::F16, joined(v, f16::to_le_bytes)),
@@ -128,7 +131,8 @@ fn bytes_of(tensor: &Tensor) -> (Dtype, Vec<u8>) {
         TensorData::U32(v) => (Dtype::U32, joined(v, u32::to_le_bytes)),
         TensorData::U64(v) => (Dtype::U64, joined(v, u64::to_le_bytes)),
         TensorData::Bool(v) => (Dtype::BOOL, v.iter().map(|&b| u8::from(b)).collect()),
-    }
+        _ => return None,
+    })
 }
 
 /// `tensor` as the element type a model wants.
@@ -139,7 +143,7 @@ fn bytes_of(tensor: &Tensor) -> (Dtype, Vec<u8>) {
 /// # Errors
 ///
 /// [`BenchError::Conversion`] for any other pair of types.
-pub(super) fn converted(name: &str, tensor: Tensor, want: DType) -> Result<Tensor, BenchError> {
+pub(crate) fn converted(name: &str, tensor: Tensor, want: DType) -> Result<Tensor, BenchError> {
     let got = tensor.dtype();
     if got == want {
         return Ok(tensor);
@@ -156,7 +160,7 @@ pub(super) fn converted(name: &str, tensor: Tensor, want: DType) -> Result<Tenso
 }
 
 /// Values of `tensor` that are NaN or infinite.
-pub(super) fn count_non_finite(tensor: &Tensor) -> usize {
+pub(crate) fn count_non_finite(tensor: &Tensor) -> usize {
     if !tensor.dtype().is_float() {
         return 0;
     }

@@ -10,9 +10,9 @@
 //! network should be judged on. The geometry is that of openpilot's model frames (focal lengths
 //! 910 and 455 pixels, horizon at row 47.6), the camera 1.22 m above the road.
 
-use crate::openpilot::OpenpilotError;
-use crate::openpilot::frame::{PLANE_HEIGHT, PLANE_WIDTH, Yuv420, pack_yuv420};
-use crate::zoo::Stream;
+use spark_onnx::openpilot::OpenpilotError;
+use spark_onnx::openpilot::frame::{PLANE_HEIGHT, PLANE_WIDTH, Yuv420, pack_yuv420};
+use spark_onnx::zoo::Stream;
 
 const WIDTH: usize = 2 * PLANE_WIDTH;
 const HEIGHT: usize = 2 * PLANE_HEIGHT;
@@ -25,7 +25,7 @@ const SPEED: f32 = 20.0;
 
 /// Which camera.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Camera {
+pub(crate) enum Camera {
     Road,
     Wide,
 }
@@ -35,7 +35,7 @@ pub(super) enum Camera {
 /// # Errors
 ///
 /// None for these fixed extents; the packer's type leaves room for others.
-pub(super) fn planes(seed: u64, number: u64, camera: Camera) -> Result<Vec<u8>, OpenpilotError> {
+pub(crate) fn planes(seed: u64, number: u64, camera: Camera) -> Result<Vec<u8>, OpenpilotError> {
     let (focal, name) = match camera {
         Camera::Road => (910.0, "scene road"),
         Camera::Wide => (455.0, "scene wide"),
@@ -112,7 +112,7 @@ impl Scene {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::openpilot::frame::FRAME_BYTES;
+    use spark_onnx::openpilot::frame::FRAME_BYTES;
 
     #[test]
     fn pictures_differ_by_frame_camera_and_seed_and_repeat() {

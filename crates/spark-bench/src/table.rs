@@ -8,40 +8,41 @@
 //! Plain characters, no colours, so that it reads the same in a file. `n/a` means that
 //! there is nothing to report: no GPU, or a figure the system does not tell.
 
-use super::report::{BenchReport, LatencyReport, MemoryReport, Refusal, RunReport};
-use super::{layers, profile, report};
+use spark_drawing::{Align, Table};
 
+use crate::report::{BenchReport, LatencyReport, MemoryReport, Refusal, RunReport};
+use crate::{layers, profile, report};
+
+/// Columns of words.
+const WORDS: [&str; 3] = ["model", "prec", "device"];
+/// Columns of numbers, aligned right.
 #[rustfmt::skip]
-const HEADINGS: [&str; 18] = [
-    "model", "prec", "device", "load", "first", "mean", "p50", "p95", "p99", "min", "max", "per s",
-    "RSS", "arena", "weights", "GPU %", "GPU", "error",
+const NUMBERS: [&str; 15] = [
+    "load", "first", "mean", "p50", "p95", "p99", "min", "max", "per s", "RSS", "arena", "weights",
+    "GPU %", "GPU", "error",
 ];
-/// Columns of words; the others hold numbers and are aligned right.
-const TEXT_COLUMNS: usize = 3;
 
 /// `report` as lines of text, without a final line break.
 pub fn render(report: &BenchReport) -> String {
-    let mut rows = vec![HEADINGS.map(str::to_owned)];
-    rows.extend(report.runs.iter().map(run_row));
-    rows.extend(report.combined_all.iter().map(|combined| {
+    let words = WORDS.map(|heading| (heading, Align::Left));
+    let numbers = NUMBERS.map(|heading| (heading, Align::Right));
+    let mut table = Table::new(words.into_iter().chain(numbers));
+    for run in &report.runs {
+        table.row(run_row(run));
+    }
+    for combined in &report.combined_all {
         let name = [
             "vision + policy".to_owned(),
             combined.precision.to_owned(),
             combined.device.clone(),
         ];
         let load = [String::new(), String::new()];
-        row(
-            name,
-            load,
-            &combined.latency,
-            &combined.memory,
-            None,
-            String::new(),
-        )
-    }));
+        let (latency, memory) = (&combined.latency, &combined.memory);
+        table.row(row(name, load, latency, memory, None, String::new()));
+    }
     let mut lines = vec![heading(report)];
     if !report.runs.is_empty() {
-        lines.extend(aligned(&rows));
+        lines.extend(table.lines());
     }
     lines.extend(goldens(report));
     lines.extend(accuracies(report));
@@ -150,32 +151,6 @@ fn scientific(value: f64) -> String {
     }
 }
 
-fn aligned(rows: &[[String; 18]]) -> Vec<String> {
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
-    rows.iter()
-        .map(|row| {
-            let cells = row
-                .iter()
-                .zip(&widths)
-                .enumerate()
-                .map(|(column, (cell, &width))| {
-                    if column < TEXT_COLUMNS {
-                        format!("{cell:<width$}")
-                    } else {
-                        format!("{cell:>width$}")
-                    }
-                });
-            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-        })
-        .collect()
-}
-
 fn goldens(report: &BenchReport) -> impl Iterator<Item = String> {
     report.runs.iter().filter_map(|run| {
         let golden = run.golden.as_ref()?;
@@ -240,8 +215,8 @@ fn steps(report: &BenchReport) -> impl Iterator<Item = String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::report::*;
     use super::*;
+    use crate::report::*;
 
     fn latency() -> LatencyReport {
         LatencyReport {

@@ -50,7 +50,7 @@ impl Latency {
 }
 
 /// `duration` in milliseconds.
-pub(super) fn milliseconds(duration: Duration) -> f64 {
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 

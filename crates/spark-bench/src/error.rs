@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::ModelError;
-use crate::openpilot::OpenpilotError;
-use crate::tensor::DType;
+use spark_onnx::ModelError;
+use spark_onnx::openpilot::OpenpilotError;
+use spark_onnx::tensor::DType;
 
 /// Why a benchmark could not be run. No variant means "try again".
 #[derive(Debug, thiserror::Error)]
@@ -115,5 +115,13 @@ impl BenchError {
             Self::Usage { .. } => 2,
             _ => 1,
         }
+    }
+}
+
+/// What no timed run at all is.
+pub(crate) fn no_runs() -> BenchError {
+    BenchError::Usage {
+        option: "--runs",
+        reason: "0 runs cannot be timed, expected 1 or more".to_owned(),
     }
 }

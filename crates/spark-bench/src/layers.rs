@@ -8,11 +8,14 @@
 //!
 //! Steps without a product are counted in one line.
 
-use super::report::{BenchReport, LayerReport, RunReport};
-use crate::runner::StepInfo;
+use spark_drawing::Align::{Left, Right};
+use spark_drawing::Table;
+
+use crate::report::{BenchReport, LayerReport, RunReport};
+use spark_onnx::StepInfo;
 
 /// What a report keeps of `steps`.
-pub(super) fn of(steps: &[StepInfo]) -> Vec<LayerReport> {
+pub(crate) fn of(steps: &[StepInfo]) -> Vec<LayerReport> {
     let layer = |step: &StepInfo| LayerReport {
         name: step.name.clone(),
         kind: step.kind,
@@ -29,7 +32,7 @@ pub(super) fn of(steps: &[StepInfo]) -> Vec<LayerReport> {
 }
 
 /// Lines that explain every run that has layers.
-pub(super) fn explained(report: &BenchReport) -> Vec<String> {
+pub(crate) fn explained(report: &BenchReport) -> Vec<String> {
     report.runs.iter().flat_map(explain).collect()
 }
 
@@ -37,10 +40,12 @@ fn explain(run: &RunReport) -> Vec<String> {
     if run.layers.is_empty() {
         return Vec::new();
     }
-    let has_product = |layer: &&LayerReport| layer.reason != crate::precision::NO_PRODUCT;
+    let has_product = |layer: &&LayerReport| layer.reason != spark_onnx::precision::NO_PRODUCT;
     let layers: Vec<&LayerReport> = run.layers.iter().filter(has_product).collect();
-    let row = |layer: &LayerReport| {
-        [
+    let columns = [Left, Left, Left, Left, Left, Right, Left];
+    let mut table = Table::new(columns.map(|align| ("", align)));
+    for layer in &layers {
+        table.row([
             layer.name.clone(),
             layer.kind.to_owned(),
             layer.detail.clone(),
@@ -48,27 +53,12 @@ fn explain(run: &RunReport) -> Vec<String> {
             layer.kernel.to_owned(),
             format!("{:.1} KB", layer.weight_bytes as f64 / 1e3),
             layer.reason.to_owned(),
-        ]
-    };
-    let rows: Vec<[String; 7]> = layers.into_iter().map(row).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: [usize; 7] = std::array::from_fn(width);
+        ]);
+    }
     let mut lines = vec![format!("layers of {} in {}:", run.model, run.precision)];
-    lines.extend(rows.iter().map(|row| {
-        let cells =
-            row.iter()
-                .zip(widths)
-                .enumerate()
-                .map(|(column, (cell, width))| match column {
-                    5 => format!("{cell:>width$}"),
-                    _ => format!("{cell:<width$}"),
-                });
-        format!("  {}", cells.collect::<Vec<_>>().join("  ").trim_end())
-    }));
-    let rest = run.layers.len() - rows.len();
+    // The line of headings is empty.
+    lines.extend(table.lines().iter().skip(1).map(|line| format!("  {line}")));
+    let rest = run.layers.len() - layers.len();
     lines.push(format!("  and {rest} steps without a product, in fp32"));
     lines
 }

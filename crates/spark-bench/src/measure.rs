@@ -17,47 +17,50 @@ use std::time::Instant;
 
 use spark_hal::Precision;
 
-use super::accuracy::Accuracy;
-use super::inputs::{self, Inputs};
-use super::models::Candidate;
-use super::options::Setting;
-use super::report::{
+use crate::accuracy::Accuracy;
+use crate::error::{BenchError, no_runs};
+use crate::inputs::{self, Inputs};
+use crate::machine::resident_bytes;
+use crate::models::Candidate;
+use crate::options::Setting;
+use crate::progress::Progress;
+use crate::report::{
     AccuracyReport, GoldenReport, LayerReport, MemoryReport, RunReport, SliceReport,
 };
-use super::statistics::{Latency, milliseconds};
-use super::tensor_file::{self, TensorMap};
-use super::{BenchError, Progress, golden, layers};
-use crate::ModelError;
-use crate::graph::Graph;
-use crate::openpilot::slices::OutputLayout;
-use crate::runner::{ModelRunner, RunOptions, Span};
-use crate::tensor::Tensor;
-use crate::zoo;
+use crate::statistics::{Latency, milliseconds};
+use crate::tensor_file::{self, TensorMap};
+use crate::{golden, layers};
+use spark_onnx::ModelError;
+use spark_onnx::graph::Graph;
+use spark_onnx::openpilot::slices::OutputLayout;
+use spark_onnx::tensor::Tensor;
+use spark_onnx::zoo;
+use spark_onnx::{ModelRunner, RunOptions, Span};
 
 /// Runs in a timeline.
 const TRACED_RUNS: usize = 3;
 
 /// What all measurements of one benchmark share.
 #[derive(Debug, Clone)]
-pub(super) struct MeasureOptions {
-    pub(super) runs: usize,
-    pub(super) warmup: usize,
-    pub(super) seed: u64,
-    pub(super) input_file: Option<(PathBuf, TensorMap)>,
-    pub(super) golden_file: Option<PathBuf>,
+pub(crate) struct MeasureOptions {
+    pub(crate) runs: usize,
+    pub(crate) warmup: usize,
+    pub(crate) seed: u64,
+    pub(crate) input_file: Option<(PathBuf, TensorMap)>,
+    pub(crate) golden_file: Option<PathBuf>,
     /// Whether layers are listed.
-    pub(super) explain: bool,
+    pub(crate) explain: bool,
     /// Whether layers are timed.
-    pub(super) profile: bool,
+    pub(crate) profile: bool,
     /// Pictures that are driven through both networks.
-    pub(super) drive_frames: usize,
+    pub(crate) drive_frames: usize,
 }
 
 /// A model that is ready to run.
-pub(super) struct Loaded {
-    pub(super) name: String,
-    pub(super) weights: &'static str,
-    pub(super) runner: ModelRunner,
+pub(crate) struct Loaded {
+    pub(crate) name: String,
+    pub(crate) weights: &'static str,
+    pub(crate) runner: ModelRunner,
     load_ms: f64,
     inputs: Inputs,
     cases: Vec<golden::Case>,
@@ -69,7 +72,7 @@ impl Loaded {
     /// # Errors
     ///
     /// As [`inputs::made_up`], [`inputs::from_file`] and [`golden::read`].
-    pub(super) fn new(
+    pub(crate) fn new(
         candidate: &Candidate,
         (runner, load_time): (ModelRunner, std::time::Duration),
         options: &MeasureOptions,
@@ -94,7 +97,7 @@ impl Loaded {
     }
 
     /// The inputs and outputs of one run, named like a golden file's.
-    pub(super) fn tensors(&self, outputs: &[(String, Tensor)]) -> TensorMap {
+    pub(crate) fn tensors(&self, outputs: &[(String, Tensor)]) -> TensorMap {
         let inputs = self
             .inputs
             .iter()
@@ -106,7 +109,7 @@ impl Loaded {
     }
 
     /// One run.
-    pub(super) fn run(&mut self) -> Result<Vec<(String, Tensor)>, BenchError> {
+    pub(crate) fn run(&mut self) -> Result<Vec<(String, Tensor)>, BenchError> {
         let inputs = inputs::borrowed(&self.inputs);
         self.runner
             .run(&inputs)
@@ -122,7 +125,7 @@ impl Loaded {
     ///
     /// [`BenchError::Model`] if a run fails, [`BenchError::Misfit`] if the golden file's
     /// outputs have other shapes.
-    pub(super) fn measure(
+    pub(crate) fn measure(
         &mut self,
         setting: Setting,
         reference: Option<&[(String, Tensor)]>,
@@ -160,9 +163,9 @@ impl Loaded {
                 total,
             });
         }
-        let latency = Latency::of(&samples).ok_or_else(super::no_runs)?;
+        let latency = Latency::of(&samples).ok_or_else(no_runs)?;
         let memory = self.runner.memory();
-        let (rss_bytes, peak_rss_bytes) = super::resident_bytes();
+        let (rss_bytes, peak_rss_bytes) = resident_bytes();
         let report = RunReport {
             model: self.name.clone(),
             weights: self.weights,
@@ -212,7 +215,7 @@ impl Loaded {
     }
 
     /// When every step of a few runs ran.
-    pub(super) fn spans(&mut self) -> Result<Vec<Span>, BenchError> {
+    pub(crate) fn spans(&mut self) -> Result<Vec<Span>, BenchError> {
         let inputs = inputs::borrowed(&self.inputs);
         let spans = self.runner.spans(&inputs, TRACED_RUNS);
         spans.map_err(|source| self.failed(source))
@@ -272,7 +275,7 @@ fn cases_for(
 /// # Errors
 ///
 /// As [`golden::read`], [`inputs::made_up`] and [`inputs::from_file`].
-pub(super) fn inputs_for(
+pub(crate) fn inputs_for(
     candidate: &Candidate,
     graph: &Graph,
     options: &MeasureOptions,
@@ -295,7 +298,7 @@ pub(super) fn inputs_for(
 /// # Errors
 ///
 /// [`BenchError::Model`] if fp32 cannot be loaded or run.
-pub(super) fn reference(
+pub(crate) fn reference(
     candidate: &Candidate,
     options: &RunOptions,
     loaded: &Loaded,

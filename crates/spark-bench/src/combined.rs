@@ -5,14 +5,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::measure::{Loaded, MeasureOptions};
-use super::options::Setting;
-use super::report::{CombinedReport, MemoryReport};
-use super::statistics::Latency;
-use super::{BenchError, Progress, driving};
-use crate::openpilot::frame::FRAME_BYTES;
-use crate::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
-use crate::zoo::Stream;
+use crate::driving;
+use crate::error::{BenchError, no_runs};
+use crate::machine::resident_bytes;
+use crate::measure::{Loaded, MeasureOptions};
+use crate::options::Setting;
+use crate::progress::Progress;
+use crate::report::{CombinedReport, MemoryReport};
+use crate::statistics::Latency;
+use spark_onnx::openpilot::frame::FRAME_BYTES;
+use spark_onnx::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
+use spark_onnx::zoo::Stream;
 
 /// Pictures the steps cycle through; more than the pipeline remembers.
 const PICTURES: u64 = 6;
@@ -25,7 +28,7 @@ const STEPS_PER_DESIRE: usize = 40;
 /// # Errors
 ///
 /// [`BenchError::Chain`] if they are not openpilot's pair or fail.
-pub(super) fn measure(
+pub(crate) fn measure(
     vision: Loaded,
     policy: Loaded,
     setting: Setting,
@@ -53,12 +56,12 @@ pub(super) fn measure(
             total,
         });
     }
-    let latency = Latency::of(&samples).ok_or_else(super::no_runs)?;
+    let latency = Latency::of(&samples).ok_or_else(no_runs)?;
     let device_bytes = memories
         .iter()
         .map(|m| m.device_bytes.map(|bytes| bytes as u64))
         .sum();
-    let (rss_bytes, peak_rss_bytes) = super::resident_bytes();
+    let (rss_bytes, peak_rss_bytes) = resident_bytes();
     let report = CombinedReport {
         models,
         weights: if is_random { "random" } else { "file" },

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use spark_hal::Precision;
 use spark_hal::config::{DeviceChoice, PrecisionChoice};
 
-use super::BenchError;
-use crate::precision::{Activations, Bf16Products, Fp16Products};
+use crate::error::BenchError;
+use spark_onnx::precision::{Activations, Bf16Products, Fp16Products};
 
 /// What to measure, and how often.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ impl BenchOptions {
     ///
     /// [`BenchError::Usage`] for no runs, no threads, an impossible mix, a golden file without
     /// exactly one model, or a way to compute a precision that is not measured.
-    pub(super) fn validate(&self) -> Result<(), BenchError> {
+    pub(crate) fn validate(&self) -> Result<(), BenchError> {
         let usage = |option, reason: &str| {
             Err(BenchError::Usage {
                 option,
@@ -141,7 +141,7 @@ impl BenchOptions {
 
 /// What a model is measured in: one format wherever it can be, or a mix.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Setting {
+pub(crate) enum Setting {
     /// One format.
     Uniform(Precision),
     /// A format per layer, with at least so many decibels of signal to error.
@@ -150,7 +150,7 @@ pub(super) enum Setting {
 
 impl Setting {
     /// Name in reports.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Uniform(precision) => precision.name(),
             Self::Mixed(_) => "mixed",
@@ -158,13 +158,13 @@ impl Setting {
     }
 
     /// Whether the others are compared with it.
-    pub(super) fn is_reference(self) -> bool {
+    pub(crate) fn is_reference(self) -> bool {
         self == Self::Uniform(Precision::Fp32)
     }
 }
 
 /// The settings to measure: fp32 first, since it is what the others are compared with.
-pub(super) fn settings(options: &BenchOptions) -> Vec<Setting> {
+pub(crate) fn settings(options: &BenchOptions) -> Vec<Setting> {
     let mut precisions = match (options.precisions.as_slice(), spark_hal::config().precision) {
         ([], PrecisionChoice::Fixed(precision)) => vec![precision],
         ([], PrecisionChoice::Auto) => vec![Precision::Fp32],

@@ -12,19 +12,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::BenchError;
-use super::accuracy::Accuracy;
-use super::inputs::{self, Inputs};
-use super::tensor_file::{self, TensorMap};
-use crate::ModelError;
-use crate::graph::Graph;
-use crate::runner::ModelRunner;
-use crate::tensor::Tensor;
+use crate::accuracy::Accuracy;
+use crate::error::BenchError;
+use crate::inputs::{self, Inputs};
+use crate::tensor_file::{self, TensorMap};
+use spark_onnx::ModelError;
+use spark_onnx::ModelRunner;
+use spark_onnx::graph::Graph;
+use spark_onnx::tensor::Tensor;
 
 /// One set of inputs with its outputs.
 #[derive(Debug, Clone)]
-pub(super) struct Case {
-    pub(super) inputs: Inputs,
+pub(crate) struct Case {
+    pub(crate) inputs: Inputs,
     outputs: BTreeMap<String, Tensor>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Case {
 /// [`BenchError::Io`] or [`BenchError::NotTensors`] if the file cannot be read,
 /// [`BenchError::Misfit`] if it belongs to another model, [`BenchError::NotFinite`] if it
 /// holds NaN.
-pub(super) fn read(path: &Path, model: &str, graph: &Graph) -> Result<Vec<Case>, BenchError> {
+pub(crate) fn read(path: &Path, model: &str, graph: &Graph) -> Result<Vec<Case>, BenchError> {
     let misfit = |reason: String| BenchError::Misfit {
         path: path.to_owned(),
         model: model.to_owned(),
@@ -110,7 +110,7 @@ fn case(
 ///
 /// [`BenchError::Model`] if a case cannot run, [`BenchError::Misfit`] if an output has
 /// another number of values than the file.
-pub(super) fn compare(
+pub(crate) fn compare(
     path: &Path,
     model: &str,
     cases: &[Case],

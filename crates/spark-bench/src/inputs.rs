@@ -16,17 +16,17 @@
 
 use std::path::Path;
 
-use super::BenchError;
-use super::tensor_file::{self, TensorMap};
-use crate::graph::{Dim, Graph, Value};
-use crate::tensor::{DType, Tensor, TensorData};
-use crate::zoo::Stream;
+use crate::error::BenchError;
+use crate::tensor_file::{self, TensorMap};
+use spark_onnx::graph::{Dim, Graph, Value};
+use spark_onnx::tensor::{DType, Tensor, TensorData};
+use spark_onnx::zoo::Stream;
 
 /// Inputs by name, in the order of the graph.
 pub type Inputs = Vec<(String, Tensor)>;
 
 /// Inputs in the form the runner takes.
-pub(super) fn borrowed(inputs: &Inputs) -> Vec<(&str, &Tensor)> {
+pub(crate) fn borrowed(inputs: &Inputs) -> Vec<(&str, &Tensor)> {
     inputs
         .iter()
         .map(|(name, tensor)| (name.as_str(), tensor))
@@ -55,7 +55,8 @@ pub fn made_up(model: &str, graph: &Graph, seed: u64) -> Result<(Inputs, Vec<Str
             ));
         }
         let stream = Stream::new(seed, &format!("{model}/{}", value.name));
-        let n = crate::tensor::checked_elements(&shape).ok_or_else(|| no_default(model, value))?;
+        let n =
+            spark_onnx::tensor::checked_elements(&shape).ok_or_else(|| no_default(model, value))?;
         let tensor = if dtype == DType::U8 {
             let bytes = (0..n as u64).map(|i| stream.bits(i) as u8).collect();
             Tensor::new(shape, TensorData::U8(bytes))
@@ -140,7 +141,7 @@ fn one_hot(shape: &[usize], n: usize, stream: Stream) -> Vec<f64> {
 ///
 /// [`BenchError::Misfit`] if one is missing, [`BenchError::Conversion`] or
 /// [`BenchError::NotFinite`] if one cannot be used.
-pub(super) fn from_file(
+pub(crate) fn from_file(
     path: &Path,
     tensors: &TensorMap,
     model: &str,
@@ -170,7 +171,7 @@ pub(super) fn from_file(
 }
 
 /// `tensor` in the type `value` declares, if it is finite.
-pub(super) fn usable(path: &Path, value: &Value, tensor: Tensor) -> Result<Tensor, BenchError> {
+pub(crate) fn usable(path: &Path, value: &Value, tensor: Tensor) -> Result<Tensor, BenchError> {
     let count = tensor_file::count_non_finite(&tensor);
     if count > 0 {
         return Err(BenchError::NotFinite {

@@ -1,79 +1,35 @@
-//! Measuring models: latency, memory and accuracy, as a table and as JSON.
+//! A benchmark from its options to its report.
 //!
 //! ```text
-//! BenchOptions --measure--> for each precision, for each model:
-//!                             load, first run, warm-up, timed runs, distance from fp32, golden
-//!                           vision + policy chained                       --> Measured
-//! Measured     --write--> trace and outputs, where asked for              --> BenchReport
-//! BenchReport  --table::render--> text        --write_json--> spark-bench/1
+//! for each precision, for each model:   load -> measure -> compare -> keep
+//! a pair of vision and policy           -> chained, as soon as both are there
 //! ```
 //!
-//! A precision or device that cannot be had is listed as refused, with the reason the
-//! runner gives; nothing is measured in its place. What goes wrong with one model takes nothing from
-//! the others: it is listed as failed. Inputs are fed anew in every run and
-//! outputs are read back, so the figures are those a caller sees.
-//!
-//! Deliberately absent: comparing two reports (that is the record keeper's work), and
-//! figures of a GPU's load, until there is an executor that uses one.
-
-mod accuracy;
-mod combined;
-mod driving;
-mod error;
-mod golden;
-pub mod html;
-mod inputs;
-mod layers;
-mod measure;
-mod models;
-mod options;
-mod profile;
-mod report;
-mod scene;
-mod statistics;
-pub mod table;
-mod tensor_file;
-mod trace;
+//! What goes wrong with one model takes nothing from the others.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use spark_hal::{Precision, ProcessMemory};
+use spark_hal::Precision;
 
-pub use accuracy::Accuracy;
-pub use driving::{Distance, DrivingReport};
-pub use error::BenchError;
-pub use inputs::{Inputs, made_up as made_up_inputs};
-pub use options::{BenchOptions, PrecisionList};
-pub use report::{
-    AccuracyReport, BenchReport, CombinedReport, GoldenReport, LatencyReport, LayerReport,
-    MachineReport, MemoryReport, PeaksReport, Refusal, RunReport, SCHEMA, SettingsReport,
-    SliceReport,
-};
-pub use statistics::Latency;
-pub use tensor_file::{TensorMap, read as read_tensors, write as write_tensors};
-
-use crate::ModelError;
-use crate::cpu::Peaks;
-use crate::openpilot::DrivingOutput;
-use crate::precision::mixed;
-use crate::runner::RunOptions;
-use crate::tensor::Tensor;
-use measure::{Loaded, MeasureOptions};
-use models::Candidate;
-use options::Setting;
-use trace::Trace;
-
-/// How far one model's measurement is.
-#[derive(Debug, Clone, Copy)]
-pub struct Progress<'a> {
-    /// Model and precision.
-    pub label: &'a str,
-    /// Runs done.
-    pub done: usize,
-    /// Runs to do.
-    pub total: usize,
-}
+use crate::combined;
+use crate::driving;
+use crate::error::BenchError;
+use crate::inputs;
+use crate::machine::machine;
+use crate::measure::{self, Loaded, MeasureOptions};
+use crate::models::{self, Candidate};
+use crate::options::{self, BenchOptions, Setting};
+use crate::progress::Progress;
+use crate::report::{BenchReport, PeaksReport, Refusal, RunReport, SCHEMA, SettingsReport};
+use crate::tensor_file::{self, TensorMap};
+use crate::trace::Trace;
+use spark_onnx::ModelError;
+use spark_onnx::RunOptions;
+use spark_onnx::cpu::Peaks;
+use spark_onnx::openpilot::DrivingOutput;
+use spark_onnx::precision::mixed;
+use spark_onnx::tensor::Tensor;
 
 /// Measures what `options` ask for, calling `progress` after every run.
 ///
@@ -474,51 +430,6 @@ fn named_dumps(mut dumps: Vec<(String, Setting, TensorMap)>, n_asked: usize) -> 
             .map(move |(name, tensor)| (format!("{prefix}/{name}"), tensor))
     });
     prefixed.collect()
-}
-
-/// Writes `report` to `path` as JSON, in one step.
-///
-/// # Errors
-///
-/// [`BenchError::Unwritten`] if the file cannot be written; no partial file stays behind.
-pub fn write_json(report: &BenchReport, path: &Path) -> Result<(), BenchError> {
-    let mut text = serde_json::to_string_pretty(report).map_err(BenchError::Json)?;
-    text.push('\n');
-    write_file(path, text.as_bytes())
-}
-
-/// Writes a file whole or not at all.
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
-    spark_files::write(path, bytes).map_err(|source| BenchError::Unwritten {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-fn machine() -> MachineReport {
-    MachineReport {
-        os: std::env::consts::OS,
-        arch: std::env::consts::ARCH,
-        summary: spark_hal::machine().summary(),
-        usable_cores: std::thread::available_parallelism().map_or(1, usize::from),
-    }
-}
-
-/// Resident memory of this process now and at most, where the system tells.
-fn resident_bytes() -> (Option<u64>, Option<u64>) {
-    let memory = ProcessMemory::now();
-    let memory = memory.value();
-    (
-        memory.map(|memory| memory.resident_bytes),
-        memory.map(|memory| memory.peak_resident_bytes),
-    )
-}
-
-fn no_runs() -> BenchError {
-    BenchError::Usage {
-        option: "--runs",
-        reason: "0 runs cannot be timed, expected 1 or more".to_owned(),
-    }
 }
 
 /// Whether the model is sound and only the precision or device asked for is not to be had.

@@ -16,19 +16,20 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{BenchError, write_file};
-use crate::runner::{Span, StepInfo};
+use crate::error::BenchError;
+use crate::output::write_file;
+use spark_onnx::{Span, StepInfo};
 
 /// A timeline under construction.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
+pub(crate) struct Trace {
     events: Vec<Value>,
     processes: usize,
 }
 
 impl Trace {
     /// Adds the spans of one model in one precision.
-    pub(super) fn add(&mut self, process: &str, steps: &[StepInfo], spans: &[Span]) {
+    pub(crate) fn add(&mut self, process: &str, steps: &[StepInfo], spans: &[Span]) {
         self.processes += 1;
         let pid = self.processes;
         self.events.push(json!({
@@ -60,7 +61,7 @@ impl Trace {
     /// # Errors
     ///
     /// [`BenchError::Unwritten`] if the file cannot be written.
-    pub(super) fn write(self, path: &Path) -> Result<(), BenchError> {
+    pub(crate) fn write(self, path: &Path) -> Result<(), BenchError> {
         let document = json!({"displayTimeUnit": "ms", "traceEvents": self.events});
         write_file(path, document.to_string().as_bytes())
     }

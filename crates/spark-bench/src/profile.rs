@@ -10,13 +10,13 @@
 //! weights, each once, wherever they were. A step between two that share a cache can therefore
 //! pass the peak of memory.
 
-use super::report::{BenchReport, LayerReport, PeaksReport, RunReport};
+use crate::report::{BenchReport, LayerReport, PeaksReport, RunReport};
 
 /// Layers listed; the JSON report has all.
 const LISTED: usize = 30;
 
 /// Lines for every run that was profiled.
-pub(super) fn rendered(report: &BenchReport) -> Vec<String> {
+pub(crate) fn rendered(report: &BenchReport) -> Vec<String> {
     let Some(peaks) = &report.peaks else {
         return Vec::new();
     };

@@ -14,12 +14,12 @@
 
 use serde::Serialize;
 
-use super::scene::{Camera, planes};
-use crate::openpilot::plan::{POINTS, X_IDXS, interpolate};
-use crate::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
+use crate::scene::{Camera, planes};
+use spark_onnx::openpilot::plan::{POINTS, X_IDXS, interpolate};
+use spark_onnx::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
 
 /// Seconds ahead at which positions are compared.
-pub(super) const AHEAD_S: [f32; 4] = [1.0, 2.0, 3.0, 5.0];
+pub(crate) const AHEAD_S: [f32; 4] = [1.0, 2.0, 3.0, 5.0];
 /// Metres ahead to which lane lines are compared.
 const LANES_TO_M: f32 = 100.0;
 /// Delay of steering and of pedals, s.
@@ -80,7 +80,7 @@ pub struct DrivingReport {
 /// # Errors
 ///
 /// As [`DrivingPipeline::step`].
-pub(super) fn sequence(
+pub(crate) fn sequence(
     pipeline: &mut DrivingPipeline,
     seed: u64,
     frames: usize,
@@ -110,7 +110,7 @@ pub(super) fn sequence(
 }
 
 /// The distance of `got` from `want`, frame by frame.
-pub(super) fn compare(
+pub(crate) fn compare(
     precision: &'static str,
     got: &[DrivingOutput],
     want: &[DrivingOutput],
@@ -166,8 +166,8 @@ fn lane_distance(got: &DrivingOutput, want: &DrivingOutput) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runner::{ModelRunner, RunOptions};
-    use crate::{Precision, zoo};
+    use spark_onnx::{ModelRunner, RunOptions};
+    use spark_onnx::{Precision, zoo};
 
     #[test]
     fn equal_outputs_are_no_distance_apart_and_nan_is_seen() {

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::accuracy::Accuracy;
-use super::driving::DrivingReport;
-use super::statistics::Latency;
+use crate::accuracy::Accuracy;
+use crate::driving::DrivingReport;
+use crate::statistics::Latency;
 
 /// Name and version of the JSON layout.
 pub const SCHEMA: &str = "spark-bench/1";
@@ -260,7 +260,7 @@ pub struct AccuracyReport {
 }
 
 impl AccuracyReport {
-    pub(super) fn new(reference: &'static str, accuracy: Accuracy) -> Self {
+    pub(crate) fn new(reference: &'static str, accuracy: Accuracy) -> Self {
         let Accuracy {
             max_abs,
             max_rel,
@@ -313,7 +313,7 @@ pub struct CombinedReport {
 }
 
 /// Precision, reason and models, joined by commas, for each precision and reason.
-pub(super) fn grouped(refusals: &[Refusal]) -> Vec<(&str, &str, String)> {
+pub(crate) fn grouped(refusals: &[Refusal]) -> Vec<(&str, &str, String)> {
     let mut groups: Vec<(&str, &str, String)> = Vec::new();
     for refused in refusals {
         let Refusal {

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{BenchError, BenchOptions};
-use crate::graph::Graph;
-use crate::runner::{ModelRunner, RunOptions};
-use crate::zoo::ZooModel;
-use crate::{ModelError, file};
+use crate::error::BenchError;
+use crate::options::BenchOptions;
+use spark_onnx::graph::Graph;
+use spark_onnx::zoo::ZooModel;
+use spark_onnx::{ModelError, file};
+use spark_onnx::{ModelRunner, RunOptions};
 
 /// Names of openpilot's models in its folder, without `.onnx`.
 const OPENPILOT_NAMES: [&str; 4] = [
@@ -20,9 +21,9 @@ const OPENPILOT_NAMES: [&str; 4] = [
 
 /// A model to measure.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     /// Unique name: the file's without extension (see [`names`]), or the zoo's.
-    pub(super) name: String,
+    pub(crate) name: String,
     source: Source,
 }
 
@@ -34,7 +35,7 @@ enum Source {
 
 impl Candidate {
     /// The file it is read from, if it is.
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         match &self.source {
             Source::File(path) => Some(path),
             Source::Zoo { .. } => None,
@@ -42,7 +43,7 @@ impl Candidate {
     }
 
     /// The network itself.
-    pub(super) fn graph(&self) -> Result<Graph, ModelError> {
+    pub(crate) fn graph(&self) -> Result<Graph, ModelError> {
         match &self.source {
             Source::Zoo { model, seed } => Ok(model.build(*seed)),
             Source::File(path) => Ok(file::load(path)?),
@@ -51,7 +52,7 @@ impl Candidate {
 
     /// Loads the model and says how long that took: from file or graph to a runner. Drawing
     /// the zoo's weights is not loading and not counted.
-    pub(super) fn load(&self, options: &RunOptions) -> Result<(ModelRunner, Duration), ModelError> {
+    pub(crate) fn load(&self, options: &RunOptions) -> Result<(ModelRunner, Duration), ModelError> {
         match &self.source {
             Source::Zoo { model, seed } => {
                 let graph = model.build(*seed);
@@ -74,7 +75,7 @@ impl Candidate {
 ///
 /// [`BenchError::Io`] if a file or folder is not there, or what has a model's name is no regular file;
 /// [`BenchError::NoModels`] if the folder holds none of openpilot's models.
-pub(super) fn candidates(options: &BenchOptions) -> Result<Vec<Candidate>, BenchError> {
+pub(crate) fn candidates(options: &BenchOptions) -> Result<Vec<Candidate>, BenchError> {
     let mut files = options.models.clone();
     if let Some(dir) = &options.models_dir {
         let entries = OPENPILOT_NAMES.map(|name| dir.join(format!("{name}.onnx")));
