@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use criterion::Criterion;
-use sparkpilot::onnx::bench::{Accuracy, Inputs, made_up_inputs, read_tensors};
+use sparkpilot::bench::{Accuracy, Inputs, made_up_inputs, read_tensors};
 use sparkpilot::onnx::zoo::ZooModel;
 use sparkpilot::onnx::{ModelRunner, RunOptions, Tensor, file};
 
@@ -95,7 +95,7 @@ struct Checked {
 
 fn inputs(model: ZooModel) -> Checked {
     let goldens = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("crates/spark-onnx/tests/it/zoo_goldens.safetensors");
+        .join("crates/spark-bench/tests/it/zoo_goldens.safetensors");
     let goldens = read_tensors(&goldens).expect("part of the repository");
     let (inputs, _) = made_up_inputs(model.name(), &model.build(0), 0).expect("declared inputs");
     Checked {

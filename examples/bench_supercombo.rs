@@ -4,7 +4,7 @@
 //!
 //! Without arguments it builds openpilot-shaped networks with random weights; with
 //! `--model FILE.onnx` or `--models-dir DIR` it runs real ones. All the work is in
-//! `spark_onnx::bench`.
+//! `spark_bench`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use clap::Parser;
 use spark_program::{
     Devices, Manners, Usage, count, number, output, place, postponed, printable, tell,
 };
+use sparkpilot::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
 use sparkpilot::hal::config::DeviceChoice;
-use sparkpilot::onnx::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
 use sparkpilot::onnx::file;
 use sparkpilot::onnx::precision::{Activations, Bf16Products, Fp16Products};
 use sparkpilot::onnx::zoo::ZooModel;

@@ -1,9 +1,10 @@
 //! Run, tune and test openpilot driving models: one name for every crate of the workspace.
 //!
 //! ```text
-//! sparkpilot::hal     what machine is this            sparkpilot::onnx   ONNX models: load, run, measure
+//! sparkpilot::hal     what machine is this            sparkpilot::onnx   ONNX models: load and run
 //! sparkpilot::quant   FP8, FP4 and their relatives    sparkpilot::sim     closed-loop driving scenarios
 //! sparkpilot::mem     buffers, streams and kernels on the CPU or a GPU
+//! sparkpilot::bench   how fast and how exact models are, in each number format
 //! sparkpilot::dora    DoRA and LoRA layers for candle (feature `dora`)
 //! ```
 //!
@@ -28,6 +29,7 @@
 //!
 //! Each crate is usable alone; this one adds nothing to them.
 
+pub use spark_bench as bench;
 #[cfg(feature = "dora")]
 pub use spark_dora as dora;
 pub use spark_hal as hal;

@@ -12,7 +12,7 @@ Each model is checked by onnx's own checker, its table of output heads is read t
 openpilot reads it, and it is run by onnxruntime, with and without graph optimisation, on
 the inputs in the dump. The largest error relative to the output's scale must stay below
 the bar; the exit code says whether it did. A third argument names a file to write
-onnxruntime's unoptimised outputs to: `crates/spark-onnx/tests/it/zoo_goldens.safetensors`
+onnxruntime's unoptimised outputs to: `crates/spark-bench/tests/it/zoo_goldens.safetensors`
 was made that way.
 """
 

@@ -1,6 +1,5 @@
-//! ONNX driving models: read, check, lower to one plan, run, measure.
+//! ONNX driving models: read, check, lower to one plan, run.
 
-pub mod bench;
 pub mod cpu;
 pub mod file;
 pub mod graph;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use sparkpilot::onnx::bench::write_tensors;
+use sparkpilot::bench::write_tensors;
 use sparkpilot::onnx::graph::{Dim, Gemm, Graph, Op};
 use sparkpilot::onnx::{DType, Tensor, file};
 

@@ -119,7 +119,7 @@ fn a_precision_that_is_refused_is_no_success() {
             outcome.stderr
         );
         let path = std::path::Path::new(&*dump);
-        let tensors = sparkpilot::onnx::bench::read_tensors(path).expect("whole");
+        let tensors = sparkpilot::bench::read_tensors(path).expect("whole");
         let is_named = |name: &String| name.starts_with("small/fp32/");
         assert!(tensors.keys().all(is_named), "{:?}", tensors.keys());
     }
@@ -143,7 +143,7 @@ fn files_with_like_names_are_models_of_their_own() {
         .args(["--dump-outputs".as_ref(), dump.as_os_str()])
         .run();
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let tensors = sparkpilot::onnx::bench::read_tensors(&dump).expect("whole");
+    let tensors = sparkpilot::bench::read_tensors(&dump).expect("whole");
     for name in ["m/fp32/", "m_2/fp32/", "m_3/fp32/"] {
         assert!(tensors.keys().any(|key| key.starts_with(name)), "{name}");
     }

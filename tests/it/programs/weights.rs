@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use sparkpilot::onnx::bench::{TensorMap, write_tensors};
+use sparkpilot::bench::{TensorMap, write_tensors};
 use sparkpilot::onnx::graph::{Dim, Graph, Op};
 use sparkpilot::onnx::{DType, Tensor, file};
 

@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use spark_drawing::markdown::cell;
+
 use super::record::{self, Record};
 use crate::error::Error;
 use crate::workspace::Workspace;
@@ -54,6 +56,7 @@ fn render(newest: &[(String, String, Record)]) -> String {
             let number = |value: Option<f64>| {
                 value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"))
             };
+            let [model, precision, device, threads] = [model, precision, device, threads].map(cell);
             let megabytes = case.weight_bytes.map(|bytes| bytes as f64 / 1e6);
             let _ = writeln!(
                 table,
@@ -104,6 +107,18 @@ mod tests {
         assert!(table.contains(row), "{table}");
         assert!(!table.contains("gemm"));
         assert!(table.contains("[1]: benches/records/pc-2c/2026-11-20.txt"));
+    }
+
+    #[test]
+    fn names_cannot_break_the_table() {
+        let name = "supercombo/a|b `c`/fp32/cpu/t2";
+        let record = Record {
+            date: "2026-11-20".to_owned(),
+            cases: vec![case(name)],
+        };
+        let table = render(&[("pc-2c".to_owned(), "2026-11-20".to_owned(), record)]);
+        let row = "| a\\|b \\`c\\` | fp32 | cpu | 2 | 12.25 |";
+        assert!(table.contains(row), "{table}");
     }
 
     #[test]

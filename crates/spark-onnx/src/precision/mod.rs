@@ -234,8 +234,8 @@ pub(crate) const NO_WEIGHTS: &str = "both sides are computed: there are no weigh
 pub(crate) const MANY_ROWS: &str =
     "many rows share each weight: fewer bits would save no time on f32 arithmetic";
 
-/// Why a step without products is in fp32.
-pub(crate) const NO_PRODUCT: &str = "no product";
+/// Why a step without products is in fp32: the [`reason`](crate::StepInfo::reason) of all of them.
+pub const NO_PRODUCT: &str = "no product";
 
 /// Input channels below which eight and four bits are not used: blocks of scales run along them.
 const SHALLOW: usize = 16;

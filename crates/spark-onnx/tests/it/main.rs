@@ -1,6 +1,5 @@
 //! Whole-crate tests, in one binary.
 
-mod bench;
 mod conformance;
 mod double_range;
 mod goldens;

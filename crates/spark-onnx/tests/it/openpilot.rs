@@ -32,7 +32,7 @@ fn finish(mut graph: Graph, output: ValueId, n: usize) -> Graph {
     graph
 }
 
-pub(crate) fn vision() -> Graph {
+fn vision() -> Graph {
     let mut graph = Graph {
         name: "vision".to_owned(),
         ..Graph::default()
@@ -67,7 +67,7 @@ pub(crate) fn vision() -> Graph {
     finish(graph, outputs, total)
 }
 
-pub(crate) fn policy() -> Graph {
+fn policy() -> Graph {
     let mut graph = Graph {
         name: "policy".to_owned(),
         ..Graph::default()

@@ -1,19 +1,15 @@
 //! Reports as Markdown tables.
 
-use super::not_compared;
-use super::number::{beyond, interval, p_value, percent, short};
+use super::{not_compared, tables};
 use crate::compare::{Comparison, Decision, summarise};
 use crate::metric::Role;
 use crate::run::RunReport;
+use spark_drawing::markdown::cell;
+use spark_drawing::number::short;
 use std::fmt::Write as _;
 
 /// Most regressions and names listed.
 const MOST_LISTED: usize = 20;
-
-/// Names that cannot break a table.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace(['\n', '\r'], " ")
-}
 
 /// A comparison for a pull request.
 pub fn markdown(comparison: &Comparison) -> String {
@@ -41,12 +37,15 @@ pub fn markdown(comparison: &Comparison) -> String {
     {
         let _ = writeln!(text, "- about {n} families would decide it");
     }
-    events(&mut text, comparison);
+    text.push_str("\n## Events\n\n");
+    text.push_str(&tables::events(comparison).markdown());
     for (role, title) in [
         (Role::Primary, "Metrics that decide"),
         (Role::Secondary, "Other metrics"),
     ] {
-        metrics(&mut text, comparison, role, title);
+        if let Some(table) = tables::metrics(comparison, role) {
+            let _ = write!(text, "\n## {title}\n\n{}", table.markdown());
+        }
     }
     for (words, names) in not_compared(comparison) {
         let _ = writeln!(text, "\n{words}: {}.", names.join(", "));
@@ -81,63 +80,6 @@ pub fn markdown(comparison: &Comparison) -> String {
     text
 }
 
-fn events(text: &mut String, comparison: &Comparison) {
-    text.push_str(
-        "\n## Events\n\n| event | baseline | candidate | new | gone | p | adjusted p |\n\
-         |---|---:|---:|---:|---:|---:|---:|\n",
-    );
-    for event in &comparison.events {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} |",
-            event.event,
-            event.baseline,
-            event.candidate,
-            event.new.len(),
-            event.fixed.len(),
-            p_value(event.p),
-            p_value(event.p_adjusted)
-        );
-    }
-}
-
-fn metrics(text: &mut String, comparison: &Comparison, role: Role, title: &str) {
-    let shown = || comparison.metrics.iter().filter(|m| m.role == role);
-    if shown().next().is_none() {
-        return;
-    }
-    let level = 100.0 * (1.0 - comparison.alpha);
-    let _ = write!(
-        text,
-        "\n## {title}\n\n| metric | unit | families | baseline | candidate | change | {level} % interval | worse by at most | margin | p | adjusted p | families beyond | verdict |\n\
-         |---|---|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|---|\n"
-    );
-    for m in shown() {
-        let words = m.verdict.words();
-        let verdict = if m.verdict.is_worse() {
-            format!("**{words}**")
-        } else {
-            words.to_owned()
-        };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {verdict} |",
-            m.metric,
-            m.unit,
-            m.n_families,
-            short(m.baseline),
-            short(m.candidate),
-            percent(m.change_percent),
-            interval(m.interval),
-            m.worse_by_at_most.map_or_else(|| "none".to_owned(), short),
-            short(m.margin),
-            p_value(m.p_difference),
-            p_value(m.p_adjusted),
-            beyond(m.n_families_beyond, m.share_beyond_at_most)
-        );
-    }
-}
-
 fn list(text: &mut String, title: &str, items: impl ExactSizeIterator<Item = String>) {
     let n = items.len();
     if n == 0 {
@@ -161,21 +103,9 @@ pub fn run_markdown(report: &RunReport) -> String {
         report.results.len(),
         report.n_agent_steps,
         short(report.wall_s),
-        report.device
+        cell(&report.device)
     );
-    text.push_str("| metric | unit | n | mean | std | min | median | p95 | max |\n");
-    text.push_str("|---|---|---:|---:|---:|---:|---:|---:|---:|\n");
-    for m in summarise(report) {
-        let figures = [m.mean, m.std, m.min, m.median, m.p95, m.max].map(short);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} |",
-            m.metric,
-            m.unit,
-            m.n,
-            figures.join(" | ")
-        );
-    }
+    text.push_str(&tables::summary(&summarise(report)).markdown());
     if let (Some(p50), Some(p99)) = (
         report.latency.percentile_ms(50.0),
         report.latency.percentile_ms(99.0),

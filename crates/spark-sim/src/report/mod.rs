@@ -18,7 +18,7 @@ mod number;
 mod picture;
 mod plot;
 mod replay;
-mod svg;
+mod tables;
 #[cfg(test)]
 mod tests;
 

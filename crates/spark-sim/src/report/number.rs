@@ -1,29 +1,6 @@
-//! Numbers for people: four significant digits.
+//! What a comparison's numbers say, in words of a table.
 
-/// A number with four significant digits, in plain or scientific notation.
-pub(super) fn short(value: f64) -> String {
-    let size = value.abs();
-    if value == 0.0 {
-        "0".to_owned()
-    } else if !value.is_finite() {
-        "n/a".to_owned()
-    } else if (1e-3..1e5).contains(&size) {
-        let digits = (3 - size.log10().floor() as i32).clamp(0, 6) as usize;
-        format!("{value:.digits$}")
-    } else {
-        format!("{value:.3e}")
-    }
-}
-
-/// A signed number with four significant digits.
-pub(super) fn signed(value: f64) -> String {
-    let text = short(value);
-    if value > 0.0 {
-        format!("+{text}")
-    } else {
-        text
-    }
-}
+use spark_drawing::number::signed;
 
 /// A change in percent; "n/a" where there is nothing to divide by.
 pub(super) fn percent(change: Option<f64>) -> String {

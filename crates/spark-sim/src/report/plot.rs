@@ -1,15 +1,16 @@
 //! The plots of a comparison.
 
-use super::number::{short, signed};
-use super::svg::{BAD, BASELINE, GOOD, GRID, INK, MUTED, Scale, Svg};
 use crate::compare::{Comparison, Verdict};
 use crate::metric::{CATALOGUE, Direction, Role};
+use spark_drawing::colour::{BLUE, GREEN, INK, MUTED, RED};
+use spark_drawing::number::{signed, with_unit};
+use spark_drawing::{Fill, Font, Rows, Scale, Stroke, Svg, axis};
 
 /// Largest worsening drawn, in margins.
 const MOST_MARGINS: f64 = 3.0;
 
 /// Worsening of every metric in its margins, with its interval.
-pub(super) fn intervals(comparison: &Comparison) -> String {
+pub(super) fn intervals(comparison: &Comparison) -> Svg {
     let shown: Vec<_> = comparison
         .metrics
         .iter()
@@ -24,91 +25,66 @@ pub(super) fn intervals(comparison: &Comparison) -> String {
             (m, scaled(m.delta), m.interval.map(|ends| ends.map(scaled)))
         })
         .collect();
-    const ROW: f64 = 22.0;
     const LEFT: f64 = 210.0;
     const WIDTH: f64 = 860.0;
-    let height = 50.0 + ROW * shown.len() as f64;
-    let mut svg = Svg::new(WIDTH, height);
+    let mut svg = Svg::new(WIDTH, Rows::height(shown.len()));
     let ends = shown
         .iter()
         .flat_map(|(_, middle, ends)| ends.iter().flatten().copied().chain([*middle]))
         .chain([-1.0, 1.0]);
-    let x = Scale::covering(ends, LEFT, WIDTH - 130.0);
-    for tick in x.ticks(7) {
-        svg.line([x.at(tick), 24.0], [x.at(tick), height - 12.0], GRID, 1.0);
-        svg.text([x.at(tick), 16.0], 11.0, "middle", MUTED, &signed(tick));
-    }
-    svg.line([x.at(0.0), 24.0], [x.at(0.0), height - 12.0], INK, 1.2);
-    svg.line([x.at(1.0), 24.0], [x.at(1.0), height - 12.0], BAD, 1.2);
-    for (i, (metric, middle, ends)) in shown.iter().enumerate() {
-        let y = 40.0 + ROW * i as f64;
+    let scale = Scale::linear(ends, [LEFT, WIDTH - 130.0]);
+    let mut rows = Rows::new(&mut svg, scale, 4.0, shown.len());
+    rows.rule(0.0, INK);
+    rows.rule(1.0, RED);
+    for (row, (metric, middle, ends)) in shown.iter().enumerate() {
         let colour = match metric.verdict {
-            Verdict::Better => GOOD,
-            Verdict::Worse | Verdict::WorseBeyondMargin => BAD,
-            Verdict::WithinMargin => BASELINE,
+            Verdict::Better => GREEN,
+            Verdict::Worse | Verdict::WorseBeyondMargin => RED,
+            Verdict::WithinMargin => BLUE,
             Verdict::NoDifferenceShown | Verdict::Undecided => MUTED,
         };
         let ink = match metric.role {
             Role::Primary => INK,
             Role::Secondary | Role::Event => MUTED,
         };
-        svg.text([LEFT - 10.0, y + 4.0], 12.0, "end", ink, metric.metric);
-        if let Some([low, high]) = ends {
-            svg.line([x.at(*low), y], [x.at(*high), y], colour, 3.0);
+        rows.named(row, metric.metric, ink);
+        if let Some(ends) = ends {
+            rows.spread(row, *ends, colour);
         }
-        svg.circle([x.at(*middle), y], 4.5, colour, 1.0);
-        let unit = if metric.unit == "1" { "" } else { metric.unit };
-        let value = format!("{} {unit}", signed(metric.delta));
-        svg.text([WIDTH - 124.0, y + 4.0], 11.0, "start", colour, &value);
+        rows.dot(row, *middle, 0.0, 4.5, colour.into());
+        rows.at_end(row, colour, &with_unit(&signed(metric.delta), metric.unit));
     }
-    svg.finish()
+    svg
 }
 
 /// Candidate over baseline, one point per scenario.
-pub(super) fn scatter(title: &str, unit: &str, pairs: &[(f64, f64)]) -> String {
+pub(super) fn scatter(title: &str, unit: &str, pairs: &[(f64, f64)]) -> Svg {
     const SIZE: f64 = 270.0;
+    const LEFT: f64 = 52.0;
+    const RIGHT: f64 = SIZE + 20.0;
+    const TOP: f64 = 26.0;
+    const BOTTOM: f64 = SIZE - 16.0;
     let mut svg = Svg::new(SIZE + 30.0, SIZE + 30.0);
     let all = || pairs.iter().flat_map(|(b, c)| [*b, *c]);
-    let x = Scale::covering(all(), 52.0, SIZE + 20.0);
-    let y = Scale::covering(all(), SIZE - 16.0, 26.0);
-    for tick in x.ticks(4) {
-        svg.line([x.at(tick), 26.0], [x.at(tick), SIZE - 16.0], GRID, 1.0);
-        svg.line([52.0, y.at(tick)], [SIZE + 20.0, y.at(tick)], GRID, 1.0);
-        svg.text(
-            [x.at(tick), SIZE - 2.0],
-            10.0,
-            "middle",
-            MUTED,
-            &short(tick),
-        );
-        svg.text([48.0, y.at(tick) + 3.5], 10.0, "end", MUTED, &short(tick));
-    }
-    let ends = x.ticks(4);
-    if let (Some(first), Some(last)) = (ends.first(), ends.last()) {
-        svg.line(
-            [x.at(*first), y.at(*first)],
-            [x.at(*last), y.at(*last)],
-            INK,
-            1.0,
-        );
-    }
+    let x = Scale::linear(all(), [LEFT, RIGHT]);
+    let y = Scale::linear(all(), [BOTTOM, TOP]);
+    axis::below(&mut svg, &x, 4, [TOP, BOTTOM], "");
+    axis::left(&mut svg, &y, 4, [LEFT, RIGHT]);
+    // Both scales are of the same values: where they are equal is the diagonal.
+    svg.line([LEFT, BOTTOM], [RIGHT, TOP], Stroke::new(INK, 1.0));
     // A report stays readable, and loadable, with a few thousand points.
     let stride = pairs.len().div_ceil(3000).max(1);
     for (baseline, candidate) in pairs.iter().step_by(stride) {
-        svg.circle([x.at(*baseline), y.at(*candidate)], 2.0, BASELINE, 0.45);
+        let place = [x.at(*baseline), y.at(*candidate)];
+        svg.circle(place, 2.0, Fill::faded(BLUE, 0.45));
     }
-    let unit = if unit == "1" {
-        String::new()
-    } else {
-        format!(" ({unit})")
+    let title = match unit {
+        "1" => title.to_owned(),
+        unit => format!("{title} ({unit})"),
     };
-    svg.text([52.0, 16.0], 12.0, "start", INK, &format!("{title}{unit}"));
-    svg.text(
-        [SIZE + 20.0, SIZE + 16.0],
-        10.0,
-        "end",
-        MUTED,
-        "baseline →  candidate ↑, below the line is less",
-    );
-    svg.finish()
+    svg.text([LEFT, 16.0], Font::new(12.0, INK), &title);
+    let words = "baseline →  candidate ↑, below the line is less";
+    let place = [RIGHT, SIZE + 16.0];
+    svg.text(place, Font::new(10.0, MUTED).ending(), words);
+    svg
 }

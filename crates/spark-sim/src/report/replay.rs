@@ -3,10 +3,10 @@
 //! Road coordinates are straightened: distance to the right, offset upwards and
 //! stretched. What bends is drawn by the curvature trace below, not by the road.
 
-use super::number::short;
-use super::svg::{BAD, BASELINE, CANDIDATE, GRID, INK, MUTED, Scale, Svg};
 use crate::run::{Trace, TraceRow};
 use crate::scenario::Scenario;
+use spark_drawing::colour::{BLUE, Colour, INK, MUTED, ORANGE, RED, SHADE};
+use spark_drawing::{Fill, Font, Scale, Stroke, Svg, axis};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 70.0;
@@ -16,19 +16,22 @@ const PANEL_HEIGHT: f64 = 120.0;
 
 /// A picture of a recorded drive, as SVG.
 pub fn replay_svg(scenario: &Scenario, trace: &Trace) -> String {
+    drawn(scenario, trace).finish()
+}
+
+pub(super) fn drawn(scenario: &Scenario, trace: &Trace) -> Svg {
     let panels = panels(trace);
     let height = 70.0 + ROAD_HEIGHT + PANEL_HEIGHT * panels.len() as f64;
-    let mut svg = Svg::new(WIDTH, height);
-    svg.rect([0.0, 0.0], [WIDTH, height], "#ffffff");
-    svg.text([LEFT, 20.0], 14.0, "start", INK, &scenario.name);
+    let mut svg = Svg::on_paper(WIDTH, height);
+    svg.text([LEFT, 20.0], Font::new(14.0, INK), &scenario.name);
     draw_road(&mut svg, scenario, trace);
     let rows = &trace.rows;
-    let t = Scale::covering(rows.iter().map(|r| r.time), LEFT, RIGHT);
+    let t = Scale::linear(rows.iter().map(|r| r.time), [LEFT, RIGHT]);
     for (i, panel) in panels.iter().enumerate() {
         let top = 60.0 + ROAD_HEIGHT + PANEL_HEIGHT * i as f64;
         panel.draw(&mut svg, rows, &t, top);
     }
-    svg.finish()
+    svg
 }
 
 fn draw_road(svg: &mut Svg, scenario: &Scenario, trace: &Trace) {
@@ -43,27 +46,31 @@ fn draw_road(svg: &mut Svg, scenario: &Scenario, trace: &Trace) {
         let actors = row.actors.iter().map(|a| a.s);
         std::iter::once(row.s).chain(actors.filter(|s| (s - row.s).abs() < 120.0))
     });
-    let x = Scale::covering(places, LEFT, RIGHT);
+    let x = Scale::linear(places, [LEFT, RIGHT]);
     let offsets = rows.iter().map(|r| r.d).chain([left + 0.5, right - 0.5]);
-    let y = Scale::covering(offsets, bottom, top);
+    let y = Scale::linear(offsets, [bottom, top]);
     svg.rect(
         [LEFT, y.at(left)],
         [RIGHT - LEFT, y.at(right) - y.at(left)],
-        "#eceff2",
+        0.0,
+        SHADE.into(),
     );
     for edge in [left, right] {
-        svg.line([LEFT, y.at(edge)], [RIGHT, y.at(edge)], INK, 1.5);
+        svg.line(
+            [LEFT, y.at(edge)],
+            [RIGHT, y.at(edge)],
+            Stroke::new(INK, 1.5),
+        );
     }
     let n_lanes = u16::from(scenario.road.n_lanes_left) + u16::from(scenario.road.n_lanes_right);
     for i in 0..n_lanes {
         let marking = y.at(right + width * f64::from(i + 1));
-        svg.polyline([[LEFT, marking], [RIGHT, marking]], MUTED, 1.0, "10 8");
+        let dashes = Stroke::new(MUTED, 1.0).dashed(10.0, 8.0);
+        svg.line([LEFT, marking], [RIGHT, marking], dashes);
     }
     svg.polyline(
         rows.iter().map(|r| [x.at(r.s), y.at(r.d)]),
-        CANDIDATE,
-        1.5,
-        "none",
+        Stroke::new(ORANGE, 1.5),
     );
     let n_actors = rows.first().map_or(0, |row| row.actors.len());
     for actor in 0..n_actors {
@@ -71,7 +78,7 @@ fn draw_road(svg: &mut Svg, scenario: &Scenario, trace: &Trace) {
             let a = row.actors.get(actor)?;
             ((a.s - row.s).abs() < 120.0).then(|| [x.at(a.s), y.at(a.d)])
         });
-        svg.polyline(visible, BASELINE, 1.0, "3 3");
+        svg.polyline(visible, Stroke::new(BLUE, 1.0).dashed(3.0, 3.0));
     }
     // Cars at about ten moments, and at the end.
     let stride = (rows.len() / 10).max(1);
@@ -85,34 +92,33 @@ fn draw_road(svg: &mut Svg, scenario: &Scenario, trace: &Trace) {
             if (a.s - row.s).abs() < 120.0 {
                 let size = [actor.shape.length, actor.shape.width];
                 let car = outline([a.s, a.d], a.heading, size);
-                svg.polygon(&car.map(|[s, d]| [x.at(s), y.at(d)]), BASELINE, fade);
+                svg.polygon(
+                    &car.map(|[s, d]| [x.at(s), y.at(d)]),
+                    Fill::faded(BLUE, fade),
+                );
             }
         }
         let centre = [row.s + 0.5 * vehicle.wheelbase(), row.d];
         let car = outline(centre, row.heading, [vehicle.length, vehicle.width]);
-        svg.polygon(&car.map(|[s, d]| [x.at(s), y.at(d)]), CANDIDATE, fade);
+        svg.polygon(
+            &car.map(|[s, d]| [x.at(s), y.at(d)]),
+            Fill::faded(ORANGE, fade),
+        );
     }
     for tick in x.ticks(8) {
-        let label = format!("{} m", short(tick));
-        svg.text([x.at(tick), bottom + 14.0], 10.0, "middle", MUTED, &label);
+        let place = [x.at(tick.value), bottom + 14.0];
+        let label = format!("{} m", tick.label);
+        svg.text(place, Font::new(11.0, MUTED).centred(), &label);
     }
-    svg.text(
-        [LEFT - 8.0, y.at(left) + 4.0],
-        10.0,
-        "end",
-        MUTED,
-        &format!("{left:.1} m"),
-    );
-    svg.text(
-        [LEFT - 8.0, y.at(right) + 4.0],
-        10.0,
-        "end",
-        MUTED,
-        &format!("{right:.1} m"),
-    );
-    svg.text([RIGHT, 20.0], 11.0, "end", CANDIDATE, "ego");
+    for edge in [left, right] {
+        let place = [LEFT - 6.0, y.at(edge) + 4.0];
+        let label = format!("{edge:.1} m");
+        svg.text(place, Font::new(11.0, MUTED).ending(), &label);
+    }
+    svg.text([RIGHT, 20.0], Font::new(11.0, ORANGE).ending(), "ego");
     if n_actors > 0 {
-        svg.text([RIGHT - 30.0, 20.0], 11.0, "end", BASELINE, "others");
+        let place = [RIGHT - 30.0, 20.0];
+        svg.text(place, Font::new(11.0, BLUE).ending(), "others");
     }
 }
 
@@ -129,7 +135,7 @@ fn outline(centre: [f64; 2], heading: f64, size: [f64; 2]) -> [[f64; 2]; 4] {
 }
 
 /// Label, colour, and what to read from a row.
-type Curve = (&'static str, &'static str, fn(&TraceRow) -> Option<f64>);
+type Curve = (&'static str, Colour, fn(&TraceRow) -> Option<f64>);
 
 /// Curves over time that share an axis.
 struct Panel {
@@ -143,35 +149,35 @@ fn panels(trace: &Trace) -> Vec<Panel> {
             title: "offset (m)",
             curves: vec![
                 ("asked", MUTED, |r| Some(r.offset_target)),
-                ("driven", CANDIDATE, |r| Some(r.d)),
+                ("driven", ORANGE, |r| Some(r.d)),
             ],
         },
         Panel {
             title: "curvature (1/km)",
             curves: vec![
                 ("asked", MUTED, |r| Some(1e3 * r.desired_curvature)),
-                ("driven", CANDIDATE, |r| Some(1e3 * r.curvature)),
+                ("driven", ORANGE, |r| Some(1e3 * r.curvature)),
             ],
         },
         Panel {
             title: "speed (m/s)",
             curves: vec![
                 ("asked", MUTED, |r| Some(r.v_target)),
-                ("driven", CANDIDATE, |r| Some(r.speed)),
+                ("driven", ORANGE, |r| Some(r.speed)),
             ],
         },
         Panel {
             title: "acceleration (m/s²)",
             curves: vec![
                 ("command", MUTED, |r| Some(r.accel_command)),
-                ("driven", CANDIDATE, |r| Some(r.acceleration)),
+                ("driven", ORANGE, |r| Some(r.acceleration)),
             ],
         },
     ];
     if trace.rows.iter().any(|row| row.gap.is_some()) {
         panels.push(Panel {
             title: "gap (m)",
-            curves: vec![("to the car ahead", BAD, |r| r.gap)],
+            curves: vec![("to the car ahead", RED, |r| r.gap)],
         });
     }
     panels
@@ -184,22 +190,10 @@ impl Panel {
             .curves
             .iter()
             .flat_map(|(_, _, get)| rows.iter().filter_map(get));
-        let y = Scale::covering(values, low, high);
-        for tick in y.ticks(4) {
-            svg.line([LEFT, y.at(tick)], [RIGHT, y.at(tick)], GRID, 1.0);
-            svg.text(
-                [LEFT - 8.0, y.at(tick) + 3.5],
-                10.0,
-                "end",
-                MUTED,
-                &short(tick),
-            );
-        }
-        for tick in t.ticks(10) {
-            let label = format!("{} s", short(tick));
-            svg.text([t.at(tick), low + 14.0], 10.0, "middle", MUTED, &label);
-        }
-        svg.text([LEFT, top + 10.0], 12.0, "start", INK, self.title);
+        let y = Scale::linear(values, [low, high]);
+        axis::left(svg, &y, 4, [LEFT, RIGHT]);
+        axis::below(svg, t, 10, [high, low], "s");
+        svg.text([LEFT, top + 10.0], Font::new(12.0, INK), self.title);
         for (i, (label, colour, get)) in self.curves.iter().enumerate() {
             // A picture is a thousand points wide; more would only make the file larger.
             let stride = rows.len().div_ceil(1200).max(1);
@@ -207,9 +201,9 @@ impl Panel {
                 .iter()
                 .step_by(stride)
                 .filter_map(|r| Some([t.at(r.time), y.at(get(r)?)]));
-            svg.polyline(points, colour, 1.6, "none");
+            svg.polyline(points, Stroke::new(*colour, 1.6));
             let place = [RIGHT - 90.0 * i as f64, top + 10.0];
-            svg.text(place, 11.0, "end", colour, label);
+            svg.text(place, Font::new(11.0, *colour).ending(), label);
         }
     }
 }

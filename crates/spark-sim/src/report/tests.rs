@@ -60,6 +60,38 @@ fn markdown_and_json_tell_the_same_story() {
 }
 
 #[test]
+fn no_name_breaks_a_line_of_markdown() {
+    let (_, mut baseline, mut candidate) = runs();
+    let name = "a|b `c`\n| d | **e** \\";
+    for report in [&mut baseline, &mut candidate] {
+        for result in &mut report.results {
+            result.name = name.to_owned();
+        }
+        report.algorithm = name.to_owned();
+        report.device = name.to_owned();
+    }
+    let safe = "a\\|b \\`c\\` \\| d \\| \\*\\*e\\*\\* \\\\";
+    let comparison =
+        compare(&baseline, &candidate, &CompareOptions::default()).expect("comparable");
+    for text in [markdown(&comparison), run_markdown(&baseline)] {
+        assert!(text.starts_with(&format!("# {safe}")), "{text}");
+        assert!(!text.contains("a|b") && !text.contains("\n| d |"), "{text}");
+        // Every row of a table has as many bars as the line below its headings.
+        let mut n_bars = 0;
+        let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+        for line in text.lines().filter(|line| line.starts_with('|')) {
+            if line.starts_with("|---") {
+                n_bars = bars(line);
+            } else if n_bars > 0 && !line.starts_with("| metric") && !line.starts_with("| event |")
+            {
+                assert_eq!(bars(line), n_bars, "{line}");
+            }
+        }
+        assert!(n_bars > 0);
+    }
+}
+
+#[test]
 fn the_reports_show_p_before_and_after_adjusting() {
     use number::p_value;
     let (_, baseline, candidate) = runs();
@@ -77,7 +109,7 @@ fn the_reports_show_p_before_and_after_adjusting() {
         let [raw, adjusted] = [m.p_difference, m.p_adjusted].map(p_value);
         assert_eq!(cells[10..12], [raw.as_str(), adjusted.as_str()], "{row}");
         n_adjusted += usize::from(raw != adjusted);
-        let [raw, adjusted] = [raw, adjusted].map(|p| svg::escape(&p).to_string());
+        let [raw, adjusted] = [raw, adjusted].map(|p| spark_drawing::markup::escape(&p));
         let cells = format!("<td>{raw}</td><td>{adjusted}</td>");
         assert!(page.contains(&cells), "{}: {cells}", m.metric);
     }

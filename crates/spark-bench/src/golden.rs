@@ -1,0 +1,147 @@
+//! Files of inputs with the outputs a model must give for them.
+//!
+//! ```text
+//! caseN/in/<input>       what to feed; f16 is widened where the model wants f32
+//! caseN/out64/<output>   the same network evaluated in f64: the reference, where present
+//! caseN/out/<output>     what another engine gave in f32: the reference otherwise
+//! ```
+//!
+//! Every input and every output of the model must be there, and nothing of another
+//! model: a file that fits by half would check by half.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::accuracy::Accuracy;
+use crate::error::BenchError;
+use crate::inputs::{self, Inputs};
+use crate::tensor_file::{self, TensorMap};
+use spark_onnx::ModelError;
+use spark_onnx::ModelRunner;
+use spark_onnx::graph::Graph;
+use spark_onnx::tensor::Tensor;
+
+/// One set of inputs with its outputs.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) inputs: Inputs,
+    outputs: BTreeMap<String, Tensor>,
+}
+
+/// Reads the cases of `path` for `graph`, in the order of their numbers.
+///
+/// # Errors
+///
+/// [`BenchError::Io`] or [`BenchError::NotTensors`] if the file cannot be read,
+/// [`BenchError::Misfit`] if it belongs to another model, [`BenchError::NotFinite`] if it
+/// holds NaN.
+pub(crate) fn read(path: &Path, model: &str, graph: &Graph) -> Result<Vec<Case>, BenchError> {
+    let misfit = |reason: String| BenchError::Misfit {
+        path: path.to_owned(),
+        model: model.to_owned(),
+        reason,
+    };
+    let mut by_case: BTreeMap<usize, TensorMap> = BTreeMap::new();
+    for (name, tensor) in tensor_file::read(path)? {
+        let case = name
+            .strip_prefix("case")
+            .and_then(|rest| rest.split_once('/'));
+        let Some((number, rest)) = case.and_then(|(n, rest)| Some((n.parse().ok()?, rest))) else {
+            return Err(misfit(format!("tensor `{name}` is not named caseN/...")));
+        };
+        by_case
+            .entry(number)
+            .or_default()
+            .insert(rest.to_owned(), tensor);
+    }
+    if by_case.is_empty() {
+        return Err(misfit("it holds no case".to_owned()));
+    }
+    by_case
+        .into_iter()
+        .map(|(number, tensors)| case(path, number, tensors, graph, &misfit))
+        .collect()
+}
+
+fn case(
+    path: &Path,
+    number: usize,
+    mut tensors: TensorMap,
+    graph: &Graph,
+    misfit: &impl Fn(String) -> BenchError,
+) -> Result<Case, BenchError> {
+    let mut inputs = Inputs::new();
+    for &id in &graph.inputs {
+        let value = graph.value(id);
+        let tensor = tensors
+            .remove(&format!("in/{}", value.name))
+            .ok_or_else(|| misfit(format!("case {number} has no input `{}`", value.name)))?;
+        inputs.push((value.name.clone(), inputs::usable(path, value, tensor)?));
+    }
+    let mut outputs = BTreeMap::new();
+    for &id in &graph.outputs {
+        let name = &graph.value(id).name;
+        let plain = tensors.remove(&format!("out/{name}"));
+        let tensor = tensors
+            .remove(&format!("out64/{name}"))
+            .or(plain)
+            .ok_or_else(|| misfit(format!("case {number} has no output `{name}`")))?;
+        let count = tensor_file::count_non_finite(&tensor);
+        if count > 0 {
+            return Err(BenchError::NotFinite {
+                path: path.to_owned(),
+                tensor: format!("case{number}/out/{name}"),
+                count,
+            });
+        }
+        outputs.insert(name.clone(), tensor);
+    }
+    match tensors.keys().next() {
+        Some(extra) => Err(misfit(format!(
+            "case {number} has `{extra}`, which the model does not"
+        ))),
+        None => Ok(Case { inputs, outputs }),
+    }
+}
+
+/// Runs every case and gives the worst distance.
+///
+/// # Errors
+///
+/// [`BenchError::Model`] if a case cannot run, [`BenchError::Misfit`] if an output has
+/// another number of values than the file.
+pub(crate) fn compare(
+    path: &Path,
+    model: &str,
+    cases: &[Case],
+    runner: &mut ModelRunner,
+) -> Result<Accuracy, BenchError> {
+    let mut worst = Accuracy::EXACT;
+    for case in cases {
+        let results =
+            runner
+                .run(&inputs::borrowed(&case.inputs))
+                .map_err(|source: ModelError| BenchError::Model {
+                    model: model.to_owned(),
+                    source,
+                })?;
+        for (name, result) in &results {
+            let Some(reference) = case.outputs.get(name) else {
+                continue;
+            };
+            if result.shape() != reference.shape() {
+                return Err(BenchError::Misfit {
+                    path: path.to_owned(),
+                    model: model.to_owned(),
+                    reason: format!(
+                        "output `{name}` has shape {:?} there, the model gives {:?}",
+                        reference.shape(),
+                        result.shape()
+                    ),
+                });
+            }
+            worst = worst.worst(Accuracy::of(&result.to_f64(), &reference.to_f64()));
+        }
+    }
+    Ok(worst)
+}

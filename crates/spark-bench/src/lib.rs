@@ -1,0 +1,57 @@
+//! Measuring models: latency, memory and accuracy, as a table and as JSON.
+//!
+//! ```text
+//! BenchOptions --measure--> for each precision, for each model:
+//!                             load, first run, warm-up, timed runs, distance from fp32, golden
+//!                           vision + policy chained                       --> Measured
+//! Measured     --write--> trace and outputs, where asked for              --> BenchReport
+//! BenchReport  --table::render--> text        --write_json--> spark-bench/1
+//!              --html::write--> one page with plots
+//! ```
+//!
+//! A precision or device that cannot be had is listed as refused, with the reason the
+//! runner gives; nothing is measured in its place. What goes wrong with one model takes nothing from
+//! the others: it is listed as failed. Inputs are fed anew in every run and
+//! outputs are read back, so the figures are those a caller sees.
+//!
+//! Deliberately absent: comparing two reports (that is the record keeper's work), and
+//! figures of a GPU's load, until there is an executor that uses one.
+
+mod accuracy;
+mod combined;
+mod driving;
+mod error;
+mod golden;
+pub mod html;
+mod inputs;
+mod layers;
+mod machine;
+mod measure;
+mod models;
+mod options;
+mod output;
+mod profile;
+mod progress;
+mod report;
+mod run;
+mod scene;
+mod statistics;
+pub mod table;
+mod tensor_file;
+mod trace;
+
+pub use accuracy::Accuracy;
+pub use driving::{Distance, DrivingReport};
+pub use error::BenchError;
+pub use inputs::{Inputs, made_up as made_up_inputs};
+pub use options::{BenchOptions, PrecisionList};
+pub use output::write_json;
+pub use progress::Progress;
+pub use report::{
+    AccuracyReport, BenchReport, CombinedReport, GoldenReport, LatencyReport, LayerReport,
+    MachineReport, MemoryReport, PeaksReport, Refusal, RunReport, SCHEMA, SettingsReport,
+    SliceReport,
+};
+pub use run::{Measured, measure, run};
+pub use statistics::Latency;
+pub use tensor_file::{TensorMap, read as read_tensors, write as write_tensors};

@@ -1,0 +1,5 @@
+//! Whole-crate tests, in one binary.
+
+mod bench;
+mod precisions;
+mod zoo;

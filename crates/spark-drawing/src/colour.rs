@@ -1,0 +1,38 @@
+//! One palette for all pictures and pages.
+//!
+//! Deliberately absent: colours out of data. A [`Colour`] is one of these, so that it needs no escaping.
+
+use std::fmt;
+
+/// A colour of the palette.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Colour(&'static str);
+
+impl fmt::Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Text and the lines that matter.
+pub const INK: Colour = Colour("#26292e");
+/// Text that explains.
+pub const MUTED: Colour = Colour("#7a828c");
+/// Lines behind marks.
+pub const GRID: Colour = Colour("#dfe3e8");
+/// Areas behind marks.
+pub const SHADE: Colour = Colour("#eceff2");
+/// The background.
+pub const PAPER: Colour = Colour("#ffffff");
+/// What others are compared with.
+pub const BLUE: Colour = Colour("#4c6a92");
+/// What is compared.
+pub const ORANGE: Colour = Colour("#d1683c");
+/// Good.
+pub const GREEN: Colour = Colour("#2f8f5b");
+/// Bad.
+pub const RED: Colour = Colour("#c23b3b");
+/// One more series.
+pub const AMBER: Colour = Colour("#c99a1b");
+/// One more series.
+pub const VIOLET: Colour = Colour("#7d5ba6");
