@@ -17,9 +17,8 @@
 use std::fs;
 use std::process::Command;
 
-use crate::ci::LeftOut;
 use crate::command::{self, cargo};
-use crate::error::Error;
+use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
 
 const TARGET: &str = "aarch64-unknown-linux-musl";

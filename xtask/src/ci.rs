@@ -30,17 +30,15 @@ use std::time::{Duration, Instant};
 
 use crate::aarch64;
 use crate::bench::supercombo::{self, Effort};
+use crate::build_and_test;
 use crate::command::{self, cargo};
-use crate::error::Error;
+use crate::error::{Error, LeftOut};
 use crate::fuzz;
 use crate::kernels;
 use crate::onnx_suite;
 use crate::sanitize;
 use crate::tidy;
 use crate::workspace::Workspace;
-
-/// Parts of a step that this machine cannot run, each with what it lacks.
-pub(crate) type LeftOut = Vec<String>;
 
 enum Run {
     /// All of it, on every machine.
@@ -220,7 +218,7 @@ fn clippy(workspace: &Workspace) -> Result<(), Error> {
 }
 
 fn test(workspace: &Workspace) -> Result<(), Error> {
-    command::test(workspace, &[])
+    build_and_test::test(workspace, &[])
 }
 
 /// The default features leave the CUDA path and candle out; debug assertions are on here. One

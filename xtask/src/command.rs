@@ -1,11 +1,10 @@
-//! Starting cargo and other programs, and the two commands that are little else.
+//! Starting cargo and other programs, and adding up what tests say.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
-use crate::workspace::Workspace;
 
 /// The cargo that runs this program, with arguments.
 pub(crate) fn cargo(args: &[&str]) -> Command {
@@ -65,23 +64,6 @@ pub(crate) fn shown(command: &Command) -> String {
     );
     words.extend(command.get_args().map(|arg| arg.display().to_string()));
     words.join(" ")
-}
-
-/// `cargo build` of everything.
-pub(crate) fn build(workspace: &Workspace, release: bool) -> Result<(), Error> {
-    let mut build = cargo(&["build", "--workspace", "--all-targets"]);
-    if release {
-        build.arg("--release");
-    }
-    run(build.current_dir(&workspace.root))
-}
-
-/// `cargo test` with arguments handed on, and the sum of what it ran.
-pub(crate) fn test(workspace: &Workspace, args: &[String]) -> Result<(), Error> {
-    let mut test = cargo(&["test"]);
-    let counts = run_tests(test.args(args).current_dir(&workspace.root))?;
-    println!("{counts}");
-    Ok(())
 }
 
 /// The kind of machine this is, as rustc names it.

@@ -5,6 +5,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+/// Parts of a step that this machine cannot run, each with what it lacks.
+pub(crate) type LeftOut = Vec<String>;
+
 /// Why a command of `cargo xtask` failed.
 #[derive(Debug)]
 pub(crate) enum Error {
@@ -35,7 +38,7 @@ pub(crate) enum Error {
     /// Kernels break the rules of `cargo xtask kernels`; each finding was printed.
     Kernels { n_findings: usize },
     /// Parts of a step that this machine cannot run, where nothing may be left out.
-    LeftOut(Vec<String>),
+    LeftOut(LeftOut),
     /// A step of `cargo xtask ci` failed.
     Step {
         name: &'static str,

@@ -15,9 +15,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::ci::LeftOut;
 use crate::command::{self, cargo};
-use crate::error::Error;
+use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
 
 /// Seconds for each target in `cargo xtask ci`: that they build and run.

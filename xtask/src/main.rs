@@ -23,7 +23,9 @@
 mod aarch64;
 mod args;
 mod bench;
+mod build_and_test;
 mod ci;
+mod circles;
 mod command;
 mod error;
 mod fuzz;
@@ -73,9 +75,9 @@ fn run(words: Vec<String>) -> Result<(), Error> {
         Some("build") => {
             let release = args.flag("--release");
             args.finish()?;
-            command::build(&Workspace::load()?, release)
+            build_and_test::build(&Workspace::load()?, release)
         }
-        Some("test") => command::test(&Workspace::load()?, &args.rest()),
+        Some("test") => build_and_test::test(&Workspace::load()?, &args.rest()),
         Some("ci") => {
             let mut skipped = Vec::new();
             while let Some(step) = args.value("--skip")? {

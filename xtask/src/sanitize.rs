@@ -31,9 +31,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::aarch64::MODEL_KERNELS;
-use crate::ci::LeftOut;
 use crate::command::{self, cargo};
-use crate::error::Error;
+use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
 
 /// Calls instead of checks in line, which are quicker to compile.

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Options;
+use super::options::Options;
 use crate::command;
 use crate::error::Error;
 use crate::workspace::Workspace;

@@ -14,16 +14,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::options::{Choice, FAMILY, Options};
 use super::record::Case;
-use super::{Choice, Options, targets};
+use super::targets;
 use crate::command;
 use crate::error::Error;
 use crate::workspace::Workspace;
 
 const EXAMPLE: &str = "bench_supercombo";
-
-/// First part of every case's name.
-pub(super) const FAMILY: &str = "supercombo";
 
 /// How often the example runs each model.
 #[derive(Debug, Clone, Copy)]

@@ -13,8 +13,8 @@
 use std::path::Path;
 
 use super::criterion;
+use super::options::{Choice, Options};
 use super::record::Case;
-use super::{Choice, Options};
 use crate::command;
 use crate::error::Error;
 use crate::workspace::Workspace;

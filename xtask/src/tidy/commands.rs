@@ -12,7 +12,7 @@
 //! of that name for clap to make it from. The README's test command also has to be the one that `.ci/run` runs. Deliberately absent: running the commands; CI does.
 
 use super::source::lines_outside_tests;
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use crate::args::HELP;
 
 const RULE: &str = "command";
@@ -181,7 +181,7 @@ mod tests {
             0,
         );
         finds("A=1 cargo xtask bench --quick \\\n  --json out.json", 0);
-        finds("cargo xtask test --whatever\ncargo test -p spark", 0);
+        finds("cargo xtask test --whatever\ncargo test -p sparkpilot", 0);
     }
 
     #[test]

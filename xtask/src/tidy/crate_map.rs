@@ -1,7 +1,7 @@
 //! Rule `crates`: ARCHITECTURE.md maps every crate that exists, and no page names one that
 //! does not.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 const RULE: &str = "crates";
 const MAP: &str = "ARCHITECTURE.md";

@@ -12,7 +12,7 @@
 
 use std::process::Command;
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use crate::bench;
 use crate::command;
 use crate::error::Error;

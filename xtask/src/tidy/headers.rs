@@ -1,6 +1,6 @@
 //! Rule `header`: every Rust file opens with a `//!` line that says what it is.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 const RULE: &str = "header";
 

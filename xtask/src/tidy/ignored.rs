@@ -4,7 +4,7 @@
 //! #[ignore = "…"]     the one accepted form
 //! ```
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 const RULE: &str = "ignored";
 

@@ -1,6 +1,8 @@
-//! Rule `layer`: a crate uses only what the table in `layers` allows it.
+//! Rule `layer`: a crate uses only what the table in `layers` allows it, and no circle of
+//! crates stands in the manifests, tests included.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
+use crate::circles::circles;
 use crate::layers::{ALLOWED, DEV_ONLY};
 
 const RULE: &str = "layer";
@@ -33,7 +35,38 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(RULE, manifest.clone(), 0, message));
         }
     }
+    findings.extend(circles_of(tree));
     findings
+}
+
+/// Circles among the crates; a dev-dependency counts, since a test must not need what needs it.
+fn circles_of(tree: &Tree) -> Vec<Finding> {
+    let position = |name: &str| {
+        tree.packages
+            .iter()
+            .position(|package| package.name == name)
+    };
+    let arrows: Vec<Vec<usize>> = tree
+        .packages
+        .iter()
+        .map(|package| {
+            let names = package.dependencies.iter();
+            names
+                .filter_map(|dependency| position(&dependency.name))
+                .collect()
+        })
+        .collect();
+    circles(&arrows)
+        .into_iter()
+        .map(|circle| {
+            let names: Vec<&str> = circle
+                .iter()
+                .map(|idx| tree.packages[*idx].name.as_str())
+                .collect();
+            let message = format!("crates use each other: {}", names.join(", "));
+            Finding::new(RULE, "Cargo.toml", 0, message)
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -67,7 +100,7 @@ mod tests {
         let clean = tree(&[
             ("spark-hal", &[("spark-testing", true), ("serde", false)]),
             ("spark-onnx", &[("spark-hal", false)]),
-            ("spark-testing", &[("spark-hal", false)]),
+            ("spark-testing", &[]),
         ]);
         assert_eq!(check(&clean), []);
     }
@@ -102,15 +135,15 @@ mod tests {
     }
 
     #[test]
-    fn the_table_itself_points_down() {
-        for (idx, (name, allowed)) in ALLOWED.iter().enumerate() {
-            for lower in *allowed {
-                let lower_idx = ALLOWED.iter().position(|(name, _)| name == lower);
-                assert!(
-                    lower_idx.is_some_and(|lower_idx| lower_idx < idx),
-                    "{name} -> {lower}"
-                );
-            }
-        }
+    fn a_circle_by_way_of_tests_is_found() {
+        let circle = tree(&[
+            ("spark-program", &[("spark-hal", false)]),
+            ("spark-hal", &[("spark-program", true)]),
+        ]);
+        let messages: Vec<String> = check(&circle).into_iter().map(|f| f.message).collect();
+        assert_eq!(
+            messages,
+            ["crates use each other: spark-program, spark-hal"]
+        );
     }
 }

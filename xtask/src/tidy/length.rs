@@ -2,7 +2,7 @@
 //!
 //! The reason is a line `// tidy: long because …` among the first 40.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 const RULE: &str = "length";
 const MAX_LINES: usize = 800;

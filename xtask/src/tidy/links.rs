@@ -1,6 +1,6 @@
 //! Rule `link`: a relative link in a Markdown page leads to a file, and to a heading in it.
 
-use super::{Finding, TextFile, Tree};
+use super::tree::{Finding, TextFile, Tree};
 
 const RULE: &str = "link";
 

@@ -8,7 +8,7 @@
 //! The reader knows the TOML these manifests are written in: one key per line, tables in
 //! lines of their own, arrays possibly over several lines.
 
-use super::{Finding, TextFile, Tree};
+use super::tree::{Finding, TextFile, Tree};
 
 const RULE: &str = "manifest";
 

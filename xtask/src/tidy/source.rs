@@ -1,6 +1,6 @@
 //! Reading Rust text line by line: which lines are test code.
 
-use super::TextFile;
+use super::tree::TextFile;
 
 /// Whether the whole file is test code.
 pub(super) fn is_test_file(path: &str) -> bool {

@@ -4,7 +4,7 @@
 //! #![allow(unsafe_code, reason = "…")]     the one accepted form
 //! ```
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 const RULE: &str = "unsafe";
 

@@ -4,7 +4,7 @@
 //! its own rule.
 
 use super::source::lines_outside_tests;
-use super::{Finding, TextFile, Tree};
+use super::tree::{Finding, TextFile, Tree};
 
 const RULE: &str = "words";
 

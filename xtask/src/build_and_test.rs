@@ -1,0 +1,22 @@
+//! `cargo xtask build` and `cargo xtask test`: cargo with the workspace's usual flags.
+
+use crate::command::{cargo, run, run_tests};
+use crate::error::Error;
+use crate::workspace::Workspace;
+
+/// `cargo build` of everything.
+pub(crate) fn build(workspace: &Workspace, release: bool) -> Result<(), Error> {
+    let mut build = cargo(&["build", "--workspace", "--all-targets"]);
+    if release {
+        build.arg("--release");
+    }
+    run(build.current_dir(&workspace.root))
+}
+
+/// `cargo test` with arguments handed on, and the sum of what it ran.
+pub(crate) fn test(workspace: &Workspace, args: &[String]) -> Result<(), Error> {
+    let mut test = cargo(&["test"]);
+    let counts = run_tests(test.args(args).current_dir(&workspace.root))?;
+    println!("{counts}");
+    Ok(())
+}
