@@ -53,3 +53,8 @@ pub use kernel::{Kernel, KernelSource, LaunchShape, Parameter, Parameters, Read,
 pub use pool::{Pool, PoolStats};
 pub use stats::{Copies, TransferStats};
 pub use stream::{Event, Stream};
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
