@@ -29,6 +29,11 @@ pub(crate) struct Package {
     pub(crate) targets: Vec<Target>,
     /// Whether plain `cargo test` builds it.
     pub(crate) is_default: bool,
+    /// Whether it may be published; its front page is judged then.
+    pub(crate) is_published: bool,
+    pub(crate) description: String,
+    pub(crate) keywords: Vec<String>,
+    pub(crate) categories: Vec<String>,
     /// Whether some of its features are on unless switched off.
     pub(crate) has_default_features: bool,
 }
@@ -106,7 +111,19 @@ impl Workspace {
                     });
                 }
             }
+            let words = |field: &str| -> Vec<String> {
+                let words = package[field].as_array().into_iter().flatten();
+                words.filter_map(Value::as_str).map(str::to_owned).collect()
+            };
             packages.push(Package {
+                // `publish = false` is an empty list of registries, no word of it is null.
+                is_published: package["publish"].is_null(),
+                description: package["description"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+                keywords: words("keywords"),
+                categories: words("categories"),
                 name: text(&package, "name")?,
                 folder: folder.to_string_lossy().replace('\\', "/"),
                 dependencies,
@@ -155,9 +172,10 @@ mod tests {
           {"id": "id-a", "name": "a", "manifest_path": "/w/crates/a/Cargo.toml",
            "dependencies": [{"name": "b", "kind": null}, {"name": "c", "kind": "dev"}],
            "targets": [{"name": "x", "kind": ["example"]}],
-           "features": {"default": ["d"], "d": []}},
+           "features": {"default": ["d"], "d": []},
+           "publish": null, "description": "A.", "keywords": ["k"], "categories": ["science"]},
           {"id": "id-r", "name": "r", "manifest_path": "/w/Cargo.toml",
-           "dependencies": [], "targets": []}
+           "dependencies": [], "targets": [], "publish": []}
         ]}"#;
 
     #[test]
@@ -180,6 +198,12 @@ mod tests {
                 name: "x".into()
             }
         );
+        assert!(a.is_published && a.description == "A.");
+        assert_eq!(
+            (&a.keywords[..], &a.categories[..]),
+            (&["k".to_owned()][..], &["science".to_owned()][..])
+        );
+        assert!(!workspace.packages[1].is_published);
         assert_eq!(workspace.packages[1].folder, "");
         assert!(!workspace.packages[1].is_default);
         assert!(!workspace.packages[1].has_default_features);

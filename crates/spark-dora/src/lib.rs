@@ -36,3 +36,8 @@ pub use config::{
 pub use error::{DoraError, Result};
 pub use layer::{DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, TrainModule};
 pub use merge::{Equivalence, MergeReport, Merged, equivalence};
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -145,5 +145,10 @@ fn temporary_file(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     builder.make_in(folder_of(path), |path| File::create_new(path))
 }
 
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(all(test, unix))]
 mod tests;

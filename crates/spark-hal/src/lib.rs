@@ -77,3 +77,8 @@ pub use process::ProcessMemory;
 pub use reading::{Failure, Reading};
 pub use record::record;
 pub use root::Root;
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -77,3 +77,8 @@ pub use kind::BufferKind;
 pub use pool::{Pool, PoolStats};
 pub use stats::{Copies, TransferStats};
 pub use stream::Stream;
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

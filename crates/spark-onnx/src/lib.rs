@@ -24,6 +24,11 @@ pub use tensor::{DType, Tensor, TensorData};
 #[cfg(doctest)]
 mod sealed;
 
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 // Tests that were written from outside keep their paths.
 #[cfg(test)]
 extern crate self as spark_onnx;

@@ -32,3 +32,8 @@ pub use block::{Quantizer, Recipe};
 pub use error::QuantError;
 pub use packed::{PackedFormat, PackedTensor};
 pub use simd::{Cpu, Level};
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

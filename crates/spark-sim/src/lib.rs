@@ -55,6 +55,11 @@ pub mod vehicle;
 pub use error::SimError;
 pub use profile::Profile;
 
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// The guide's examples, so that they are compiled and run with the others; one needs a network.
 #[cfg(all(doctest, feature = "model"))]
 #[doc = include_str!("../../../docs/sim-guide.md")]

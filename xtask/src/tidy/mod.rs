@@ -19,6 +19,7 @@ mod layer_edges;
 mod length;
 mod links;
 mod manifests;
+mod published;
 mod rust_modules;
 mod rust_text;
 mod source;
@@ -59,7 +60,7 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<(), Error> {
 
 /// Every rule that needs nothing but the tree.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 11] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 12] = [
         layer_edges::check,
         file_circles::check,
         headers::check,
@@ -68,6 +69,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         unsafe_reason::check,
         ignored::check,
         manifests::check,
+        published::check,
         links::check,
         commands::check,
         crate_map::check,
