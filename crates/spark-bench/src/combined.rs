@@ -5,6 +5,10 @@
 
 use std::time::{Duration, Instant};
 
+use spark_onnx::openpilot::frame::FRAME_BYTES;
+use spark_onnx::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
+use spark_onnx::zoo::Stream;
+
 use crate::driving;
 use crate::error::{BenchError, no_runs};
 use crate::machine::resident_bytes;
@@ -13,9 +17,6 @@ use crate::options::Setting;
 use crate::progress::Progress;
 use crate::report::{CombinedReport, MemoryReport};
 use crate::statistics::Latency;
-use spark_onnx::openpilot::frame::FRAME_BYTES;
-use spark_onnx::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
-use spark_onnx::zoo::Stream;
 
 /// Pictures the steps cycle through; more than the pipeline remembers.
 const PICTURES: u64 = 6;

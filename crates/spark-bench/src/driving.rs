@@ -13,10 +13,10 @@
 //! random weights the units mean nothing; precisions still compare.
 
 use serde::Serialize;
-
-use crate::scene::{Camera, planes};
 use spark_onnx::openpilot::plan::{POINTS, X_IDXS, interpolate};
 use spark_onnx::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
+
+use crate::scene::{Camera, planes};
 
 /// Seconds ahead at which positions are compared.
 pub(crate) const AHEAD_S: [f32; 4] = [1.0, 2.0, 3.0, 5.0];

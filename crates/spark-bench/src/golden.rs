@@ -12,14 +12,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::accuracy::Accuracy;
-use crate::error::BenchError;
-use crate::inputs::{self, Inputs};
-use crate::tensor_file::{self, TensorMap};
 use spark_onnx::ModelError;
 use spark_onnx::ModelRunner;
 use spark_onnx::graph::Graph;
 use spark_onnx::tensor::Tensor;
+
+use crate::accuracy::Accuracy;
+use crate::error::BenchError;
+use crate::inputs::{self, Inputs};
+use crate::tensor_file::{self, TensorMap};
 
 /// One set of inputs with its outputs.
 #[derive(Debug, Clone)]

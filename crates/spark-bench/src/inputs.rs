@@ -16,11 +16,12 @@
 
 use std::path::Path;
 
-use crate::error::BenchError;
-use crate::tensor_file::{self, TensorMap};
 use spark_onnx::graph::{Dim, Graph, Value};
 use spark_onnx::tensor::{DType, Tensor, TensorData};
 use spark_onnx::zoo::Stream;
+
+use crate::error::BenchError;
+use crate::tensor_file::{self, TensorMap};
 
 /// Inputs by name, in the order of the graph.
 pub type Inputs = Vec<(String, Tensor)>;

@@ -10,9 +10,9 @@
 
 use spark_drawing::Align::{Left, Right};
 use spark_drawing::Table;
+use spark_onnx::StepInfo;
 
 use crate::report::{BenchReport, LayerReport, RunReport};
-use spark_onnx::StepInfo;
 
 /// What a report keeps of `steps`.
 pub(crate) fn of(steps: &[StepInfo]) -> Vec<LayerReport> {

@@ -16,6 +16,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use spark_hal::Precision;
+use spark_onnx::ModelError;
+use spark_onnx::graph::Graph;
+use spark_onnx::openpilot::slices::OutputLayout;
+use spark_onnx::tensor::Tensor;
+use spark_onnx::zoo;
+use spark_onnx::{ModelRunner, RunOptions, Span};
 
 use crate::accuracy::Accuracy;
 use crate::error::{BenchError, no_runs};
@@ -30,12 +36,6 @@ use crate::report::{
 use crate::statistics::{Latency, milliseconds};
 use crate::tensor_file::{self, TensorMap};
 use crate::{golden, layers};
-use spark_onnx::ModelError;
-use spark_onnx::graph::Graph;
-use spark_onnx::openpilot::slices::OutputLayout;
-use spark_onnx::tensor::Tensor;
-use spark_onnx::zoo;
-use spark_onnx::{ModelRunner, RunOptions, Span};
 
 /// Runs in a timeline.
 const TRACED_RUNS: usize = 3;

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::error::BenchError;
-use crate::options::BenchOptions;
 use spark_onnx::graph::Graph;
 use spark_onnx::zoo::ZooModel;
 use spark_onnx::{ModelError, file};
 use spark_onnx::{ModelRunner, RunOptions};
+
+use crate::error::BenchError;
+use crate::options::BenchOptions;
 
 /// Names of openpilot's models in its folder, without `.onnx`.
 const OPENPILOT_NAMES: [&str; 4] = [

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use spark_hal::Precision;
 use spark_hal::config::{DeviceChoice, PrecisionChoice};
+use spark_onnx::precision::{Activations, Bf16Products, Fp16Products};
 
 use crate::error::BenchError;
-use spark_onnx::precision::{Activations, Bf16Products, Fp16Products};
 
 /// What to measure, and how often.
 #[derive(Debug, Clone)]

@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use spark_hal::Precision;
+use spark_onnx::cpu::Peaks;
+use spark_onnx::openpilot::DrivingOutput;
+use spark_onnx::precision::mixed;
+use spark_onnx::tensor::Tensor;
+use spark_onnx::{ModelError, RunOptions};
 
-use crate::combined;
-use crate::driving;
 use crate::error::BenchError;
-use crate::inputs;
 use crate::machine::machine;
 use crate::measure::{self, Loaded, MeasureOptions};
 use crate::models::{self, Candidate};
@@ -24,12 +26,7 @@ use crate::progress::Progress;
 use crate::report::{BenchReport, PeaksReport, Refusal, RunReport, SCHEMA, SettingsReport};
 use crate::tensor_file::{self, TensorMap};
 use crate::trace::Trace;
-use spark_onnx::ModelError;
-use spark_onnx::RunOptions;
-use spark_onnx::cpu::Peaks;
-use spark_onnx::openpilot::DrivingOutput;
-use spark_onnx::precision::mixed;
-use spark_onnx::tensor::Tensor;
+use crate::{combined, driving, inputs};
 
 /// Measures what `options` ask for, calling `progress` after every run.
 ///

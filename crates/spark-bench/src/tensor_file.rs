@@ -15,10 +15,10 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use spark_onnx::tensor::{DType, Tensor, TensorData};
 
 use crate::error::BenchError;
 use crate::output::write_file;
-use spark_onnx::tensor::{DType, Tensor, TensorData};
 
 /// Tensors by name.
 pub type TensorMap = BTreeMap<String, Tensor>;

@@ -15,10 +15,10 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use spark_onnx::{Span, StepInfo};
 
 use crate::error::BenchError;
 use crate::output::write_file;
-use spark_onnx::{Span, StepInfo};
 
 /// A timeline under construction.
 #[derive(Debug, Default)]

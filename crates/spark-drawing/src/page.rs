@@ -9,11 +9,11 @@ use crate::markup::escape;
 use crate::svg::Svg;
 use crate::table::{Table, Tone};
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;color:#26292e;max-width:1260px;margin:32px auto;padding:0 20px}\
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;color:#26292e;max-width:1360px;margin:32px auto;padding:0 20px}\
 h1{font-size:26px;margin:0 0 4px}h2{font-size:18px;margin:32px 0 8px}h3{font-size:15px;margin:22px 0 4px}\
 table{border-collapse:collapse;width:100%;font-size:13px}\
 th,td{text-align:right;padding:4px 6px;border-bottom:1px solid #dfe3e8;font-variant-numeric:tabular-nums;white-space:nowrap}\
-th{vertical-align:bottom;white-space:normal}.l{text-align:left}td.l{white-space:normal}\
+th{vertical-align:bottom;white-space:normal}.l{text-align:left}td.l{white-space:normal}td.l:last-child{min-width:130px}\
 .good{color:#2f8f5b;font-weight:600}.bad{color:#c23b3b;font-weight:600}.open{color:#9a6b00}.muted{color:#7a828c}\
 .verdict{font-size:20px}.wide{overflow-x:auto}svg{max-width:100%;height:auto}.beside{display:flex;flex-wrap:wrap;gap:8px}\
 .key{display:inline-block;margin-right:18px}.key i{display:inline-block;width:11px;height:11px;border-radius:6px;margin-right:6px}";

@@ -153,6 +153,7 @@ mod tests {
         rows.dot(1, 100.0, 0.0, 4.0, BLUE.into());
         rows.dot(1, 1e9, 0.0, 4.0, BLUE.into());
         rows.dot(1, f64::NAN, 0.0, 4.0, BLUE.into());
+        rows.dot(1, f64::INFINITY, 0.0, 4.0, BLUE.into());
         rows.bar(0, [0.0, 50.0], 10.0, BLUE.into());
         rows.beside(0, &[50.0, f64::NAN], INK, "fifty");
         let text = svg.finish();

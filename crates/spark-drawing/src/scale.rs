@@ -30,7 +30,7 @@ pub struct Scale {
 /// Most ticks of one scale.
 const MOST_TICKS: i64 = 50;
 /// A logarithmic scale of less than this, end over start, has ticks as a linear one.
-const ALMOST_LINEAR: f64 = 4.0;
+const ALMOST_LINEAR: f64 = 10.0;
 
 impl Scale {
     /// All of `values`, with a margin; a single one has room on both sides.
@@ -85,8 +85,12 @@ impl Scale {
         self.from + self.part(value) * (self.to - self.from)
     }
 
-    /// As [`Scale::at`]; the nearest end for what is not on the scale.
+    /// As [`Scale::at`]; the nearest end for what is not on the scale. What is not finite has no
+    /// place: NaN, which is not drawn.
     pub fn within(&self, value: f64) -> f64 {
+        if !value.is_finite() {
+            return f64::NAN;
+        }
         self.from + self.part(value).clamp(0.0, 1.0) * (self.to - self.from)
     }
 
@@ -312,6 +316,7 @@ mod tests {
     fn what_is_outside_stands_at_an_end_where_asked() {
         let scale = Scale::decades([1.0, 10.0], PIXELS);
         assert_eq!((scale.within(0.0), scale.within(1e9)), (100.0, 200.0));
+        assert!(scale.within(f64::INFINITY).is_nan() && scale.within(f64::NAN).is_nan());
         assert!(scale.at(100.0) > 299.0 && scale.at(f64::NAN).is_nan());
         let upwards = Scale::from_zero([10.0], [200.0, 100.0]);
         assert_eq!(upwards.at(0.0), 200.0);
