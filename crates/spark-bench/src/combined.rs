@@ -12,7 +12,7 @@ use spark_onnx::zoo::Stream;
 use crate::driving;
 use crate::error::{BenchError, no_runs};
 use crate::machine::resident_bytes;
-use crate::measure::{Loaded, MeasureOptions};
+use crate::one_model::{Loaded, MeasureOptions};
 use crate::options::Setting;
 use crate::progress::Progress;
 use crate::report::{CombinedReport, MemoryReport};

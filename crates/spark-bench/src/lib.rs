@@ -26,8 +26,8 @@ pub mod html;
 mod inputs;
 mod layers;
 mod machine;
-mod measure;
 mod models;
+mod one_model;
 mod options;
 mod output;
 mod profile;
@@ -55,3 +55,8 @@ pub use report::{
 pub use run::{Measured, measure, run};
 pub use statistics::Latency;
 pub use tensor_file::{TensorMap, read as read_tensors, write as write_tensors};
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -19,8 +19,8 @@ use spark_onnx::{ModelError, RunOptions};
 
 use crate::error::BenchError;
 use crate::machine::machine;
-use crate::measure::{self, Loaded, MeasureOptions};
 use crate::models::{self, Candidate};
+use crate::one_model::{self, Loaded, MeasureOptions};
 use crate::options::{self, BenchOptions, Setting};
 use crate::progress::Progress;
 use crate::report::{BenchReport, PeaksReport, Refusal, RunReport, SCHEMA, SettingsReport};
@@ -216,7 +216,7 @@ impl Bench<'_> {
             source,
         };
         let graph = candidate.graph().map_err(failed)?;
-        let (inputs, _) = measure::inputs_for(candidate, &graph, &self.measure_options)?;
+        let (inputs, _) = one_model::inputs_for(candidate, &graph, &self.measure_options)?;
         let label = format!("{} choosing a mix", candidate.name);
         let report = |done, total| {
             progress(Progress {
@@ -316,7 +316,7 @@ impl Bench<'_> {
         let is_reference = setting.is_reference();
         if !is_reference && !self.references.contains_key(&loaded.name) {
             let options = self.run_options(Precision::Fp32);
-            let outputs = measure::reference(candidate, &options, loaded)?;
+            let outputs = one_model::reference(candidate, &options, loaded)?;
             self.references.insert(loaded.name.clone(), outputs);
         }
         let reference = self.references.get(&loaded.name).map(Vec::as_slice);

@@ -53,3 +53,8 @@ pub use rows::Rows;
 pub use scale::{Scale, Tick};
 pub use svg::{Fill, Font, Stroke, Svg};
 pub use table::{Align, Cell, Table, Tone};
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
