@@ -222,7 +222,7 @@ fn suppressions(workspace: &Workspace) -> Result<String, Error> {
     let folder = workspace.target.join("sanitize");
     std::fs::create_dir_all(&folder).map_err(Error::io("make", &folder))?;
     let path = folder.join("leaks.txt");
-    let text = "leak:open_library\nleak:StandInDriver\nleak:pool::tests::Bomb\n";
+    let text = "leak:spark_hal::library::open\nleak:StandInDriver\nleak:pool::tests::Bomb\n";
     std::fs::write(&path, text).map_err(Error::io("write", &path))?;
     Ok(format!(
         "suppressions={}:print_suppressions=0",
