@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! files <- hal <- mem <- quant <- model <- { dora, sim } <- cli, facade
-//! parallel                <- quant, model, sim
+//! parallel, simd          <- quant, model, sim
 //!                        data  <- { dora, sim }
 //! testing, program   reachable as a dev-dependency only: by tests, by examples
 //! ```
@@ -14,17 +14,25 @@
 pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("spark-files", &[]),
     ("spark-parallel", &[]),
+    ("spark-simd", &[]),
     ("spark-hal", &["spark-files"]),
     ("spark-mem", &["spark-files", "spark-hal"]),
     (
         "spark-quant",
-        &["spark-files", "spark-parallel", "spark-hal", "spark-mem"],
+        &[
+            "spark-files",
+            "spark-parallel",
+            "spark-simd",
+            "spark-hal",
+            "spark-mem",
+        ],
     ),
     (
         "spark-onnx",
         &[
             "spark-files",
             "spark-parallel",
+            "spark-simd",
             "spark-hal",
             "spark-mem",
             "spark-quant",
@@ -47,6 +55,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "spark-files",
             "spark-parallel",
+            "spark-simd",
             "spark-hal",
             "spark-mem",
             "spark-quant",
@@ -67,6 +76,7 @@ pub(crate) const DEV_ONLY: [&str; 2] = ["spark-testing", "spark-program"];
 const EVERY_LIBRARY: &[&str] = &[
     "spark-files",
     "spark-parallel",
+    "spark-simd",
     "spark-hal",
     "spark-mem",
     "spark-quant",

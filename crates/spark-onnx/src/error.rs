@@ -222,3 +222,18 @@ pub enum ModelError {
     #[error(transparent)]
     Onnx(#[from] crate::file::OnnxError),
 }
+
+impl From<spark_simd::IsaUnavailable> for ModelError {
+    fn from(error: spark_simd::IsaUnavailable) -> Self {
+        let spark_simd::IsaUnavailable {
+            name,
+            reason,
+            available,
+        } = error;
+        Self::IsaUnavailable {
+            name,
+            reason,
+            available,
+        }
+    }
+}
