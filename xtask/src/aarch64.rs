@@ -49,8 +49,10 @@ pub(crate) const MODEL_KERNELS: &[&str] = &[
 const MODEL_PRODUCTS: &[&str] = &["sixteen_bit_products", "fp16_weights_give_the_bits"];
 
 /// What is tested: a processor, arguments of `cargo test`, and those of the test programs.
-const TESTS: [(&str, &[&str], &[&str]); 6] = [
+const TESTS: [(&str, &[&str], &[&str]); 8] = [
     (WITH_EVERYTHING, &["-p", "spark-parallel", "--tests"], &[]),
+    (WITH_EVERYTHING, &["-p", "spark-simd", "--tests"], &[]),
+    (WITHOUT_EXTENSIONS, &["-p", "spark-simd", "--tests"], &[]),
     (WITH_EVERYTHING, &["-p", "spark-quant", "--tests"], &[]),
     (
         WITH_EVERYTHING,

@@ -95,7 +95,7 @@ fn addresses(workspace: &Workspace) -> Result<(), Error> {
         let mut test = test(workspace, "address");
         test.arg("-Zprofile-rustflags");
         // Named twice, a package would get the flags twice, which LLVM refuses.
-        let below = ["spark-parallel", "spark-hal", "spark-mem"];
+        let below = ["spark-parallel", "spark-simd", "spark-hal", "spark-mem"];
         let tested = [arguments[0]]
             .into_iter()
             .filter(|name| !below.contains(name));

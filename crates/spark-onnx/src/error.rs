@@ -234,3 +234,18 @@ pub struct ViewOutside {
     /// Elements of the buffer.
     pub len: usize,
 }
+
+impl From<spark_simd::IsaUnavailable> for ModelError {
+    fn from(error: spark_simd::IsaUnavailable) -> Self {
+        let spark_simd::IsaUnavailable {
+            name,
+            reason,
+            available,
+        } = error;
+        Self::IsaUnavailable {
+            name,
+            reason,
+            available,
+        }
+    }
+}

@@ -21,6 +21,8 @@
 //! Deliberately absent: cutting the keys. A row of scores is whole; models that drive have hundreds
 //! of tokens, not tens of thousands.
 
+use spark_parallel::Pool;
+
 use super::columns::Columns;
 use super::formats::ProductFormat;
 use super::gemm::{self, RowsProduct, TileEpilogue, packed_len, panels};
@@ -34,7 +36,6 @@ use super::rows::{LANES, load_or, partial_vectors};
 use super::simd::{Isa, Simd, dispatch};
 use super::softmax::{all_hidden, exp_row, row_max};
 use crate::plan::{AttentionStep, Mask, View};
-use spark_parallel::Pool;
 
 /// Rows of a tile: a multiple of the rows of every tile of the micro-kernel.
 const ROWS: usize = 24;

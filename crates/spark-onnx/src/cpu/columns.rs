@@ -20,14 +20,15 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
+use spark_parallel::Pool;
+use spark_simd::{Avx512Bf16, NeonBf16, NeonFhm};
 
 use super::gemm::{self, panels};
 use super::memory::AlignedF32;
 use super::peak::SmallProduct;
-use super::simd::{InstructionSet, Isa};
+use super::simd::Isa;
 use crate::pages::take_pages;
 use crate::plan::Weights;
-use spark_parallel::Pool;
 
 /// Layout of packed columns and kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,33 +175,13 @@ impl Columns {
 
 /// The columns that dot products of bf16 take on this build and processor, if it has any for `isa`.
 pub(crate) fn dot_columns(isa: Isa) -> Option<Columns> {
-    let in_pairs = match isa.set() {
-        #[cfg(target_arch = "x86_64")]
-        InstructionSet::Avx512 => is_x86_feature_detected!("avx512bf16"),
-        _ => false,
-    };
-    let in_blocks = match isa.set() {
-        #[cfg(target_arch = "aarch64")]
-        InstructionSet::Neon => std::arch::is_aarch64_feature_detected!("bf16"),
-        _ => false,
-    };
-    match (in_pairs, in_blocks) {
-        (true, _) => Some(Columns::Bf16Dot),
-        (_, true) => Some(Columns::Bf16Blocks),
-        _ => None,
-    }
+    let in_pairs = Avx512Bf16::of(isa).map(|_| Columns::Bf16Dot);
+    in_pairs.or_else(|| NeonBf16::of(isa).map(|_| Columns::Bf16Blocks))
 }
 
 /// Whether this build and processor have products of f16 with sums in f32 for `isa`.
 pub(crate) fn has_f16_products(isa: Isa) -> bool {
-    match isa.set() {
-        #[cfg(target_arch = "aarch64")]
-        InstructionSet::Neon => {
-            std::arch::is_aarch64_feature_detected!("fp16")
-                && std::arch::is_aarch64_feature_detected!("fhm")
-        }
-        _ => false,
-    }
+    NeonFhm::of(isa).is_some()
 }
 
 /// Whether dot products of bf16 do more multiplications per second here than f32 does: some

@@ -11,6 +11,8 @@
 //! A transposed convolution is the same product over the taps whose stride lands on a
 //! source pixel; the others read zeros.
 
+use spark_parallel::Pool;
+
 use super::columns::Columns;
 use super::formats::ProductFormat;
 use super::gemm::{
@@ -22,7 +24,6 @@ use super::memory::{AlignedF32, Memory};
 use super::simd::Isa;
 use super::sliding::{self, Segment};
 use crate::plan::{ConvStep, Window};
-use spark_parallel::Pool;
 
 /// Rows of one thread's share: small enough that its part of the image stays in the L2 cache.
 const ROWS_PER_TASK: usize = 192;

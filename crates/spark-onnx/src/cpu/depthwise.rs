@@ -16,11 +16,12 @@
 //! 4. A tap left or right of the image reads zeros; tap rows above or below are skipped.
 //! 5. The last tile of a row reaches back over the one before it; both give the same bits.
 
+use spark_parallel::Pool;
+
 use super::math;
 use super::memory::{AlignedF32, Memory};
 use super::simd::{Isa, Simd, dispatch};
 use crate::plan::{Activation, ConvStep, View, Window};
-use spark_parallel::Pool;
 
 /// Pixels of a tile's row.
 const TX: usize = 4;

@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use half::{bf16, f16};
+use spark_parallel::Pool;
 
 use super::columns::{Columns, dot_columns, dot_pays, f16_products_pay, has_f16_products};
 use super::gemm::MAX_ROWS;
@@ -30,7 +31,6 @@ use crate::plan::{BufferId, ConstantData, Place, Plan, Step, Weights};
 use crate::precision::{
     Arithmetic, Bf16Products, Fp16Products, MANY_ROWS, NO_WEIGHTS, StepPrecision,
 };
-use spark_parallel::Pool;
 
 /// Rows up to which 16-bit columns are widened in the kernel. A weight saves two bytes of
 /// memory traffic once and costs part of an instruction per tile of rows.

@@ -23,7 +23,7 @@
 //! the same finish.
 
 use super::columns::Columns;
-use super::simd::{Isa, Simd, dispatch};
+use super::simd::{Isa, Simd, dispatch, max_panel};
 use super::{math, narrow, rounding};
 use crate::plan::Activation;
 
@@ -40,7 +40,7 @@ pub(crate) struct Panel {
 pub(crate) fn panels(isa: Isa, n: usize) -> impl Iterator<Item = Panel> + Clone {
     let lanes = isa.lanes();
     let vectors = n.div_ceil(lanes);
-    let count = vectors.div_ceil(isa.max_panel()).max(1);
+    let count = vectors.div_ceil(max_panel(isa)).max(1);
     (0..count).map(move |i| {
         let first = vectors * i / count;
         Panel {

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use spark_parallel::Pool;
+
 use super::columns::Columns;
 use super::formats::ProductFormat;
 use super::gemm::{self, RowsProduct, TileEpilogue, panels, panels_of_part};
@@ -13,7 +15,6 @@ use super::pack;
 use super::pointwise::Scratch;
 use super::simd::Isa;
 use crate::plan::{LinearStep, MatMulStep, Weights};
-use spark_parallel::Pool;
 
 /// Rows of one thread's share.
 pub(crate) const ROWS_PER_TASK: usize = 96;

@@ -8,9 +8,10 @@
 //! few columns                  runs are interleaved
 //! ```
 
+use spark_parallel::Pool;
+
 use super::memory::{Memory, storage};
 use crate::plan::{MAX_RANK, Plan, Storage, View};
-use spark_parallel::Pool;
 
 /// Side of a transposing tile: one cache line of f32.
 const TILE: usize = 16;

@@ -9,11 +9,12 @@
 
 use std::ops::Range;
 
+use spark_parallel::Pool;
+
 use super::memory::Memory;
 use super::rows::{LANES, RowPair, lanes_of, load_or, partial_vectors, sum_of};
 use super::simd::{Isa, Simd, dispatch};
 use crate::plan::{GroupNormStep, NormKind, NormStep, View};
-use spark_parallel::Pool;
 
 /// What every row of a normalisation shares.
 #[derive(Clone, Copy)]

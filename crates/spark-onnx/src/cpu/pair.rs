@@ -11,10 +11,11 @@
 //!
 //! Deliberately absent: operands gathered with a stride, integers.
 
+use spark_parallel::Pool;
+
 use super::memory::{Memory, storage};
 use super::simd::{Isa, Simd, dispatch};
 use crate::plan::{Plan, PointOp, PointwiseStep, RegisterKind, Storage};
-use spark_parallel::Pool;
 
 /// Elements below which a second thread does not pay.
 const MIN_PER_TASK: usize = 16 * 1024;

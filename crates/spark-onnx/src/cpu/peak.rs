@@ -10,12 +10,13 @@
 
 use std::time::{Duration, Instant};
 
+use spark_parallel::Pool;
+
 use super::columns::Columns;
 use super::gemm::{RowsProduct, TileEpilogue, panels, product_rows};
 use super::memory::AlignedF32;
 use super::simd::Isa;
 use crate::plan::Weights;
-use spark_parallel::Pool;
 
 /// Bytes read for the memory figure: beyond the caches of ordinary machines.
 const BUFFER_BYTES: usize = 256 << 20;

@@ -13,6 +13,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use spark_parallel::Pool;
+
 use super::math;
 use super::memory::{Memory, storage};
 use super::pair::Pair;
@@ -21,7 +23,6 @@ use crate::graph::Unary;
 use crate::plan::{
     Instruction, MAX_RANK, Plan, PointOp, PointwiseStep, RegisterKind, Storage, View,
 };
-use spark_parallel::Pool;
 
 /// Elements of one block.
 const BLOCK: usize = 256;

@@ -4,11 +4,12 @@
 //! read; an average divides by the elements inside, or by all of them if padding counts
 //! (ONNX: then also the padding, but not what rounding the size up adds beyond it).
 
+use spark_parallel::Pool;
+
 use super::memory::Memory;
 use super::simd::{Isa, Simd, dispatch};
 use crate::graph::PoolKind;
 use crate::plan::PoolStep;
-use spark_parallel::Pool;
 
 /// Runs the step.
 pub(crate) fn run(isa: Isa, step: &PoolStep, memory: &Memory, pool: &Pool) {

@@ -14,11 +14,11 @@
 
 use super::columns::Columns;
 use super::gemm::{Panel, RowsProduct, TileEpilogue, product_rows};
-use super::simd::Isa;
+use super::simd::{Isa, max_panel};
 
 /// Most columns of one block.
 pub const fn widest(isa: Isa) -> usize {
-    isa.max_panel() * isa.lanes()
+    max_panel(isa) * isa.lanes()
 }
 
 /// Floats from one row of a block of `n` columns to the next.

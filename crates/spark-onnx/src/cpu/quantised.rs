@@ -22,6 +22,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use spark_parallel::Pool;
 use spark_quant::block::{Granularity, RoundTrip};
 use spark_quant::scalar::MiniFormat;
 use spark_quant::{Cpu, QuantError, Quantizer, Recipe};
@@ -36,7 +37,6 @@ use crate::Precision;
 use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
 use crate::precision::Activations;
 use panels::CodedPanels;
-use spark_parallel::Pool;
 
 /// Elements of a task's rows: a part of a core's own cache.
 const ROW_ELEMENTS: usize = 96 << 10;

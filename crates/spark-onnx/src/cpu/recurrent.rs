@@ -8,6 +8,8 @@
 //! Gate order and formulas: ONNX operator specification, GRU-14 (z, r, h), LSTM-14
 //! (i, o, f, c), RNN-14.
 
+use spark_parallel::Pool;
+
 use super::formats::ProductFormat;
 use super::gemm::{RowsProduct, TileEpilogue};
 use super::math;
@@ -16,7 +18,6 @@ use super::memory::{AlignedF32, Memory};
 use super::simd::Isa;
 use crate::graph::{Cell, Direction, Unary};
 use crate::plan::{Axis, RecurrentStep, View};
-use spark_parallel::Pool;
 
 /// States are fed back, so errors would add up: products are f32.
 const F32: ProductFormat = ProductFormat::F32;

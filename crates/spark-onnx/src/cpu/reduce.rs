@@ -7,13 +7,14 @@
 //!
 //! Sums are accumulated in f64; sums over evenly spaced rows first take sixteen of them in f32.
 
+use spark_parallel::Pool;
+
 use super::memory::{Memory, storage};
 use super::simd::{Isa, Simd, dispatch};
 use crate::graph::ReduceKind;
 use crate::plan::{
     ArgReduceStep, Axis, CumSumStep, MAX_RANK, Plan, ReduceStep, Storage, TopKStep, View,
 };
-use spark_parallel::Pool;
 
 /// Accumulators kept at once.
 const BLOCK: usize = 64;

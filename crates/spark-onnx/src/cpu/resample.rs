@@ -3,12 +3,13 @@
 //! One kernel serves interpolation, nearest-neighbour resizing and padding by index:
 //! the tables were made when the plan was lowered.
 
+use spark_parallel::Pool;
+
 use super::memory::{Memory, storage};
 use super::movement::{Nest, strides};
 use super::reduce::Walk;
 use crate::graph::{GridPadding, Interpolation};
 use crate::plan::{GridSampleStep, Plan, ResampleStep, Storage};
-use spark_parallel::Pool;
 
 /// The nest over all axes but the resampled one.
 pub(crate) fn nest(step: &ResampleStep) -> Nest {

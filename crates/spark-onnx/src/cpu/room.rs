@@ -11,7 +11,7 @@
 use super::formats::ProductFormat;
 use super::memory::AlignedF32;
 use super::pointwise::PreparedPointwise;
-use super::simd::Isa;
+use super::simd::{Isa, max_panel};
 use super::{attention, matmul, strip, winograd};
 use crate::ModelError;
 use crate::budget::{Asker, Budget};
@@ -85,7 +85,7 @@ fn weights_bytes(isa: Isa, w: &Weights, format: ProductFormat, threads: usize) -
         .saturating_mul(size_of::<f32>());
     // Winograd's transform makes 16 matrices of 9; few bits are reached by way of two copies.
     let copies = if format.precision.bits() <= 8 { 4 } else { 2 };
-    let panel = isa.max_panel() * isa.lanes();
+    let panel = max_panel(isa) * isa.lanes();
     let buffers = rows.saturating_mul(panel).saturating_mul(8);
     dense
         .saturating_mul(copies)

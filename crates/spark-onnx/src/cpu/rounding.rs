@@ -7,10 +7,11 @@
 //! Products round while they store. Everything else that writes such a tensor is followed by
 //! one pass over what it wrote.
 
+use spark_parallel::Pool;
+
 use super::memory::Memory;
 use super::simd::{Isa, Simd, dispatch};
 use crate::plan::View;
-use spark_parallel::Pool;
 
 /// Elements below which a second thread does not pay.
 const MIN_PER_TASK: usize = 16 * 1024;

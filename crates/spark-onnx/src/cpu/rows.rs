@@ -8,11 +8,12 @@
 //! The same on every number of threads and, but for the rounding of each operation, on every
 //! instruction set. A row's end is a masked vector.
 
+use spark_parallel::Pool;
+
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::Memory;
 use super::simd::Simd;
 use crate::plan::View;
-use spark_parallel::Pool;
 
 /// Partial results of one row.
 pub(crate) const LANES: usize = 16;

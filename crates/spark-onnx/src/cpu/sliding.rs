@@ -26,7 +26,7 @@ use std::ops::Range;
 
 use super::columns::Columns;
 use super::gemm::{MAX_ROWS, Results, TileEpilogue, finish, start};
-use super::simd::{Isa, Simd, dispatch};
+use super::simd::{Isa, Simd, dispatch, max_panel};
 use crate::plan::ConvStep;
 
 /// Most input channels: a copied segment of them stays in the nearest cache.
@@ -53,7 +53,7 @@ pub(super) fn suits(isa: Isa, step: &ConvStep, columns: Columns) -> bool {
     let width = step.y.axes[3].extent;
     let most = results(vectors);
     // Sets of 32 registers have the wider panels.
-    isa.max_panel() == 4
+    max_panel(isa) == 4
         && (1..=2).contains(&vectors)
         && columns == Columns::F32
         && !step.transposed

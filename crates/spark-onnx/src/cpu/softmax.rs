@@ -13,12 +13,13 @@
 
 use std::ops::Range;
 
+use spark_parallel::Pool;
+
 use super::math::{self, negate, polynomial};
 use super::memory::Memory;
 use super::rows::{LANES, RowPair, greatest_of, lanes_of, load_or, partial_vectors, sum_of};
 use super::simd::{Isa, Simd, dispatch};
 use crate::plan::SoftmaxStep;
-use spark_parallel::Pool;
 
 /// The greatest element; NaN is passed over.
 #[inline(always)]

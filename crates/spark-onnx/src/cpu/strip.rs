@@ -15,6 +15,8 @@
 //!
 //! Which steps can go together is the plan's to say ([`Plan::expands`]).
 
+use spark_parallel::Pool;
+
 use super::conv::PreparedConv;
 use super::depthwise::{ImageRows, Part, PreparedDepthwise};
 use super::gemm::{Panel, RowsProduct, panels, product_rows};
@@ -23,7 +25,6 @@ use super::memory::Memory;
 use super::pointwise::Scratch;
 use super::simd::Isa;
 use crate::plan::{ConvStep, LinearStep, Plan, Step};
-use spark_parallel::Pool;
 
 /// Elements of a block of the map, unless a row has more: 768 KB of a core's second cache.
 const BLOCK_ELEMENTS: usize = 192 << 10;

@@ -1,12 +1,13 @@
 //! Tensors in and out of the arena: element types converted, layouts changed, in one pass.
 
+use spark_parallel::Pool;
+
 use super::memory::{Memory, storage};
 use super::movement::{Nest, strides};
 use crate::budget::{self, Asker};
 use crate::plan::{Plan, Port, Storage};
 use crate::tensor::{Tensor, TensorData, checked_elements, for_each_dtype};
 use crate::{DType, ModelError};
-use spark_parallel::Pool;
 
 /// Row-major strides of `shape`.
 fn row_major(shape: &[usize]) -> Vec<isize> {

@@ -27,6 +27,8 @@
 
 use std::sync::Mutex;
 
+use spark_parallel::Pool;
+
 use super::columns::Columns;
 use super::formats::ProductFormat;
 use super::gemm::{
@@ -37,7 +39,6 @@ use super::pointwise::Scratch;
 use super::simd::{Isa, Simd, dispatch};
 use crate::Precision;
 use crate::plan::{ConvStep, Weights};
-use spark_parallel::Pool;
 
 /// Positions of a transformed tile.
 const POSITIONS: usize = 16;

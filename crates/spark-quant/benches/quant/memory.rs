@@ -1,5 +1,8 @@
 //! How fast one thread reads and writes memory: what the other cases are compared with.
 
+#[cfg(target_arch = "x86_64")]
+use spark_simd::{InstructionSet, Isa};
+
 /// Largest bit pattern of a slice: a read that the compiler cannot leave out. Four pages side by side,
 /// requested sixteen kilobytes ahead: of the orders tried the one that this processor reads fastest in.
 #[cfg(target_arch = "x86_64")]
@@ -29,8 +32,8 @@ pub(crate) fn read(values: &[f32]) -> u32 {
         let rest = rest.iter().map(|value| value.to_bits());
         rest.chain(largest).max().unwrap_or(0)
     }
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: AVX2 was found above.
+    if let Some(_avx2) = Isa::of(InstructionSet::Avx2) {
+        // SAFETY: the token proves that the processor has AVX2.
         unsafe { inner(values) }
     } else {
         values

@@ -2,34 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use super::{E2M1_TIMES_2_PLUS_12, Kernel, Simd};
+use spark_simd::Avx2;
 
-/// Proof that the processor has AVX2, FMA and F16C.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Avx2(());
-
-impl Avx2 {
-    pub(super) fn detect() -> Option<Self> {
-        let found = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("f16c");
-        found.then_some(Self(()))
-    }
-
-    pub(super) fn enter<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "avx2,fma,f16c")]
-        fn inner<K: Kernel>(simd: Avx2, kernel: K) -> K::Output {
-            kernel.run(simd)
-        }
-        // SAFETY: a value of this type exists only after `detect` found the features listed above.
-        unsafe { inner(self, kernel) }
-    }
-}
+use super::{E2M1_TIMES_2_PLUS_12, Simd};
 
 /// Instructions of this level, inside a method of a value that proves they exist.
 macro_rules! simd {
     ($($body:tt)*) => {
-        // SAFETY: `self` exists only after `detect` found every feature these instructions need; every
+        // SAFETY: `self` is a token of detection that proves every feature these instructions need; every
         // pointer comes from a reference to an array of at least the width that is read or written.
         unsafe { $($body)* }
     };

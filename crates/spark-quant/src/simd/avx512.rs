@@ -2,40 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use super::{Code, E2M1_TIMES_2_PLUS_12, Kernel, Simd};
+use spark_simd::Avx512Bytes;
 
-/// Proof that the processor has AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VNNI.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Avx512(());
-
-impl Avx512 {
-    pub(super) fn detect() -> Option<Self> {
-        let found = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512vbmi")
-            && is_x86_feature_detected!("avx512vbmi2")
-            && is_x86_feature_detected!("avx512vnni");
-        found.then_some(Self(()))
-    }
-
-    pub(super) fn enter<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(
-            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni"
-        )]
-        fn inner<K: Kernel>(simd: Avx512, kernel: K) -> K::Output {
-            kernel.run(simd)
-        }
-        // SAFETY: a value of this type exists only after `detect` found the features listed above.
-        unsafe { inner(self, kernel) }
-    }
-}
+use super::{Code, E2M1_TIMES_2_PLUS_12, Simd};
 
 /// Instructions of this level, inside a method of a value that proves they exist.
 macro_rules! simd {
     ($($body:tt)*) => {
-        // SAFETY: `self` exists only after `detect` found every feature these instructions need; every
+        // SAFETY: `self` is a token of detection that proves every feature these instructions need; every
         // pointer comes from a reference to an array of at least the width that is read or written.
         unsafe { $($body)* }
     };
@@ -123,7 +97,7 @@ const TRANSPOSE_8_BY_8: [u8; 64] = {
     index
 };
 
-impl Simd for Avx512 {
+impl Simd for Avx512Bytes {
     type F = __m512;
     type U = __m512i;
     type M = __mmask16;

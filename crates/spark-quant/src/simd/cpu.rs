@@ -2,59 +2,43 @@
 
 use std::num::NonZeroUsize;
 
+use spark_simd::Isa;
+#[cfg(target_arch = "aarch64")]
+use spark_simd::NeonDot;
+#[cfg(target_arch = "x86_64")]
+use spark_simd::{Avx2, Avx512Bytes};
+
 use super::Kernel;
 use super::scalar::Scalar;
 use crate::error::QuantError;
 
-/// A set of vector instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Level {
-    /// No vector instructions beyond what the compiler uses on its own.
-    Scalar,
-    /// ARMv8 NEON with the dot product extension.
-    Neon,
-    /// AVX2, FMA and F16C.
-    Avx2,
-    /// AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VNNI.
-    Avx512,
-}
-
-impl Level {
-    /// All levels, slowest first.
-    pub const ALL: [Self; 4] = [Self::Scalar, Self::Neon, Self::Avx2, Self::Avx512];
-
-    /// Name in errors and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-            Self::Neon => "neon",
-            Self::Avx2 => "avx2",
-            Self::Avx512 => "avx512",
-        }
-    }
-}
+/// A set of vector instructions. Here AVX-512 needs its instructions on bytes as well, and NEON its dot
+/// products: [`Cpu::with_level`] says what this processor has.
+pub use spark_simd::InstructionSet as Level;
 
 #[derive(Debug, Clone, Copy)]
 enum Backend {
     Scalar(Scalar),
     #[cfg(target_arch = "aarch64")]
-    Neon(super::neon::Neon),
+    Neon(NeonDot),
     #[cfg(target_arch = "x86_64")]
-    Avx2(super::avx2::Avx2),
+    Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
-    Avx512(super::avx512::Avx512),
+    Avx512(Avx512Bytes),
 }
 
 impl Backend {
-    fn detect(level: Level) -> Option<Self> {
+    /// That of a level, if this processor has all of it.
+    fn of(level: Level) -> Option<Self> {
+        let isa = Isa::of(level)?;
         match level {
             Level::Scalar => Some(Self::Scalar(Scalar)),
             #[cfg(target_arch = "aarch64")]
-            Level::Neon => super::neon::Neon::detect().map(Self::Neon),
+            Level::Neon => NeonDot::of(isa).map(Self::Neon),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => super::avx2::Avx2::detect().map(Self::Avx2),
+            Level::Avx2 => Avx2::of(isa).map(Self::Avx2),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => super::avx512::Avx512::detect().map(Self::Avx512),
+            Level::Avx512 => Avx512Bytes::of(isa).map(Self::Avx512),
             #[allow(
                 unreachable_patterns,
                 reason = "which levels exist depends on the target"
@@ -76,6 +60,19 @@ impl Backend {
     }
 }
 
+/// Runs a kernel on the lanes of a token, compiled for what the token stands for.
+macro_rules! enter {
+    ($token:ident, $simd:expr, $kernel:expr) => {{
+        spark_simd::features! { compile $token
+            fn inner<K: Kernel>(simd: $token, kernel: K) -> K::Output {
+                kernel.run(simd)
+            }
+        }
+        // SAFETY: the token proves that this processor has the features `inner` is compiled for.
+        unsafe { inner($simd, $kernel) }
+    }};
+}
+
 /// Where conversions run: an instruction set this processor is known to have, and a thread count.
 ///
 /// Results never depend on either.
@@ -88,7 +85,7 @@ pub struct Cpu {
 impl Cpu {
     /// The best instructions of this processor, on as many threads as the process may use.
     pub fn detect() -> Self {
-        let backend = Level::ALL.into_iter().rev().find_map(Backend::detect);
+        let backend = Level::ALL.into_iter().rev().find_map(Backend::of);
         Self {
             backend: backend.unwrap_or(Backend::Scalar(Scalar)),
             threads: spark_parallel::usable_threads(),
@@ -112,7 +109,7 @@ impl Cpu {
     ///
     /// [`QuantError::Level`] if this processor does not have them.
     pub fn with_level(self, level: Level) -> Result<Self, QuantError> {
-        match Backend::detect(level) {
+        match Backend::of(level) {
             Some(backend) => Ok(Self { backend, ..self }),
             None => Err(QuantError::Level {
                 level: level.name(),
@@ -144,11 +141,11 @@ impl Cpu {
         match self.backend {
             Backend::Scalar(simd) => kernel.run(simd),
             #[cfg(target_arch = "aarch64")]
-            Backend::Neon(simd) => simd.enter(kernel),
+            Backend::Neon(simd) => enter!(NeonDot, simd, kernel),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2(simd) => simd.enter(kernel),
+            Backend::Avx2(simd) => enter!(Avx2, simd, kernel),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512(simd) => simd.enter(kernel),
+            Backend::Avx512(simd) => enter!(Avx512Bytes, simd, kernel),
         }
     }
 }

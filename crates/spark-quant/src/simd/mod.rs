@@ -1,20 +1,20 @@
 //! Sixteen lanes on every processor: one set of operations, four implementations.
 //!
 //! ```text
-//!            F: 16 x f32      U: 16 x u32      B: 64 bytes
-//! Avx512     1 zmm            1 zmm            1 zmm
-//! Avx2       2 ymm            2 ymm            2 ymm
-//! Neon       4 q registers    4 q registers    4 q registers
-//! Scalar     [f32; 16]        [u32; 16]        [u8; 64]
+//!               F: 16 x f32      U: 16 x u32      B: 64 bytes
+//! Avx512Bytes   1 zmm            1 zmm            1 zmm
+//! Avx2          2 ymm            2 ymm            2 ymm
+//! NeonDot       4 q registers    4 q registers    4 q registers
+//! Scalar        [f32; 16]        [u32; 16]        [u8; 64]
 //! ```
 //!
 //! A kernel is written once against `Simd` and compiled for each level. Because all levels have the
 //! same sixteen lanes and every operation is defined lane by lane (or as one fixed tree), a kernel
-//! gives the same bits on all of them. The value that implements `Simd` is the proof that the
-//! processor has the instructions: it can only be made by detection.
+//! gives the same bits on all of them. The values that implement `Simd` are the tokens of `spark-simd`,
+//! proofs that the processor has the instructions: they can only be made by detection.
 //!
-//! AVX-512 here means F, BW, DQ, VL, VBMI, VBMI2 and VNNI (Ice Lake, Zen 4 and later). Older AVX-512
-//! processors use the AVX2 level. The BF16 extension is not used: its conversions flush subnormals,
+//! AVX-512 here is `Avx512Bytes`: F, BW, DQ, VL, VBMI, VBMI2 and VNNI (Ice Lake, Zen 4 and later).
+//! Older AVX-512 processors use the AVX2 level, and Arm processors without dot products the scalar one. The BF16 extension is not used: its conversions flush subnormals,
 //! so they cannot equal the definition bit for bit. SVE2 is not used: on the Cortex-X925 its
 //! registers are as wide as NEON's.
 

@@ -4,34 +4,16 @@
 //! library does not offer them on the stable compiler for every release this crate supports.
 
 use std::arch::aarch64::*;
-use std::arch::{asm, is_aarch64_feature_detected};
+use std::arch::asm;
 
-use super::{E2M1_TIMES_2_PLUS_12, Kernel, Simd};
+use spark_simd::NeonDot;
 
-/// Proof that the processor has NEON and the dot product extension.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Neon(());
-
-impl Neon {
-    pub(super) fn detect() -> Option<Self> {
-        let found = is_aarch64_feature_detected!("neon") && is_aarch64_feature_detected!("dotprod");
-        found.then_some(Self(()))
-    }
-
-    pub(super) fn enter<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "neon,dotprod")]
-        fn inner<K: Kernel>(simd: Neon, kernel: K) -> K::Output {
-            kernel.run(simd)
-        }
-        // SAFETY: a value of this type exists only after `detect` found the features listed above.
-        unsafe { inner(self, kernel) }
-    }
-}
+use super::{E2M1_TIMES_2_PLUS_12, Simd};
 
 /// Instructions of this level, inside a method of a value that proves they exist.
 macro_rules! simd {
     ($($body:tt)*) => {
-        // SAFETY: `self` exists only after `detect` found every feature these instructions need; every
+        // SAFETY: `self` is a token of detection that proves every feature these instructions need; every
         // pointer comes from a reference to an array of at least the width that is read or written.
         unsafe { $($body)* }
     };
@@ -62,7 +44,7 @@ macro_rules! quarters {
 }
 
 #[inline(always)]
-fn widen_f16(_proof: Neon, halves: uint16x4_t) -> float32x4_t {
+fn widen_f16(_proof: NeonDot, halves: uint16x4_t) -> float32x4_t {
     let wide: float32x4_t;
     // SAFETY: FCVTL is base ARMv8; it reads one register and writes another.
     unsafe {
@@ -72,7 +54,7 @@ fn widen_f16(_proof: Neon, halves: uint16x4_t) -> float32x4_t {
 }
 
 #[inline(always)]
-fn narrow_f16(_proof: Neon, wide: float32x4_t) -> uint16x4_t {
+fn narrow_f16(_proof: NeonDot, wide: float32x4_t) -> uint16x4_t {
     let halves: uint16x4_t;
     // SAFETY: FCVTN is base ARMv8; it reads one register and writes another.
     unsafe {
@@ -82,9 +64,9 @@ fn narrow_f16(_proof: Neon, wide: float32x4_t) -> uint16x4_t {
 }
 
 #[inline(always)]
-fn sdot(_proof: Neon, acc: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+fn sdot(_proof: NeonDot, acc: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
     let mut sum = acc;
-    // SAFETY: `Neon` proves the dot product extension; SDOT reads and writes registers only.
+    // SAFETY: `NeonDot` proves the dot product extension; SDOT reads and writes registers only.
     unsafe {
         asm!(
             ".arch_extension dotprod",
@@ -96,7 +78,7 @@ fn sdot(_proof: Neon, acc: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
     sum
 }
 
-impl Simd for Neon {
+impl Simd for NeonDot {
     type F = [float32x4_t; 4];
     type U = [uint32x4_t; 4];
     type M = [uint32x4_t; 4];

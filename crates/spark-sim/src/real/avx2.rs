@@ -5,8 +5,8 @@ use super::{Lanes, Real};
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-/// Eight f32 values. Values of this type exist only inside `run_avx2`, which
-/// runs only on a CPU with AVX2; every SAFETY comment below rests on that.
+/// Eight f32 values. Values of this type exist only inside functions of `dispatch`
+/// that a token of a CPU with AVX2 leads to; every SAFETY comment below rests on that.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(super) struct F32x8(__m256);

@@ -5,8 +5,8 @@ use super::{Lanes, Real};
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-/// Sixteen f32 values. Values of this type exist only inside `run_avx512`,
-/// which runs only on a CPU with AVX-512F; every SAFETY comment below rests on that.
+/// Sixteen f32 values. Values of this type exist only inside functions of `dispatch`
+/// that a token of a CPU with AVX-512F leads to; every SAFETY comment below rests on that.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(super) struct F32x16(__m512);

@@ -6,51 +6,9 @@
 //! ```
 
 use super::Lanes;
-use std::sync::OnceLock;
-
-/// A vector unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum SimdLevel {
-    /// One lane at a time.
-    Scalar,
-    /// Four f32 lanes: aarch64.
-    Neon,
-    /// Eight f32 lanes: x86-64 with AVX2.
-    Avx2,
-    /// Sixteen f32 lanes: x86-64 with AVX-512F.
-    Avx512,
-}
-
-impl SimdLevel {
-    /// The widest unit this CPU has.
-    pub fn detect() -> Self {
-        static LEVEL: OnceLock<SimdLevel> = OnceLock::new();
-        *LEVEL.get_or_init(|| {
-            *Self::available()
-                .last()
-                .expect("the scalar level is always there")
-        })
-    }
-
-    /// Every unit this CPU has, narrowest first.
-    pub fn available() -> Vec<Self> {
-        #[allow(unused_mut, reason = "only some architectures add to the list")]
-        let mut levels = vec![Self::Scalar];
-        #[cfg(target_arch = "aarch64")]
-        levels.push(Self::Neon);
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") {
-                levels.push(Self::Avx2);
-            }
-            if is_x86_feature_detected!("avx512f") {
-                levels.push(Self::Avx512);
-            }
-        }
-        levels
-    }
-}
+#[cfg(target_arch = "x86_64")]
+use spark_simd::Avx512;
+use spark_simd::{Isa, Proof};
 
 /// Work written once for any number of lanes.
 ///
@@ -100,18 +58,19 @@ impl Element for f64 {
 impl Element for f32 {
     #[inline]
     fn dispatch<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
-        dispatch_at(SimdLevel::detect(), kernel)
+        dispatch_at(Isa::detect(), kernel)
     }
     #[inline]
     fn dispatch_pairs<K: Kernel<Elem = f32>>(n_lanes: usize, kernel: K) -> K::Output {
-        let level = SimdLevel::detect();
+        let isa = Isa::detect();
         #[cfg(target_arch = "x86_64")]
-        if n_lanes > super::avx512::F32x16::N && level == SimdLevel::Avx512 {
-            // SAFETY: this level is detected only on CPUs that have AVX-512F.
-            return unsafe { run_avx512_pairs(kernel) };
+        if n_lanes > super::avx512::F32x16::N
+            && let Proof::Avx512(avx512) = isa.proof()
+        {
+            return run_avx512_pairs(avx512, kernel);
         }
         let _ = n_lanes;
-        dispatch_at(level, kernel)
+        dispatch_at(isa, kernel)
     }
     fn from_f64(value: f64) -> Self {
         value as f32
@@ -121,22 +80,22 @@ impl Element for f32 {
     }
 }
 
-/// Runs a kernel at a given level; a level this CPU lacks falls back to scalar.
-pub(crate) fn dispatch_at<K: Kernel<Elem = f32>>(level: SimdLevel, kernel: K) -> K::Output {
-    match level {
+/// Runs a kernel with the lanes of this instruction set.
+pub(crate) fn dispatch_at<K: Kernel<Elem = f32>>(isa: Isa, kernel: K) -> K::Output {
+    match isa.proof() {
         #[cfg(target_arch = "x86_64")]
-        SimdLevel::Avx512 if is_x86_feature_detected!("avx512f") => {
-            // SAFETY: the guard has just checked that this CPU has AVX-512F.
+        Proof::Avx512(_) => {
+            // SAFETY: the token proves that this CPU has the features of `Avx512`.
             unsafe { run_avx512(kernel) }
         }
         #[cfg(target_arch = "x86_64")]
-        SimdLevel::Avx2 if is_x86_feature_detected!("avx2") => {
-            // SAFETY: the guard has just checked that this CPU has AVX2.
+        Proof::Avx2(_) => {
+            // SAFETY: the token proves that this CPU has the features of `Avx2`.
             unsafe { run_avx2(kernel) }
         }
         #[cfg(target_arch = "aarch64")]
-        SimdLevel::Neon => kernel.run::<super::neon::F32x4>(),
-        _ => kernel.run::<f32>(),
+        Proof::Neon(_) => kernel.run::<super::neon::F32x4>(),
+        Proof::Scalar => kernel.run::<f32>(),
     }
 }
 
@@ -159,22 +118,30 @@ impl AlignedFrame {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn run_avx512<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
-    AlignedFrame(std::mem::MaybeUninit::uninit()).hold();
-    kernel.run::<super::avx512::F32x16>()
+spark_simd::features! { compile Avx512
+    fn run_avx512<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
+        AlignedFrame(std::mem::MaybeUninit::uninit()).hold();
+        kernel.run::<super::avx512::F32x16>()
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn run_avx2<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
-    AlignedFrame(std::mem::MaybeUninit::uninit()).hold();
-    kernel.run::<super::avx2::F32x8>()
+spark_simd::features! { compile Avx2
+    fn run_avx2<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
+        AlignedFrame(std::mem::MaybeUninit::uninit()).hold();
+        kernel.run::<super::avx2::F32x8>()
+    }
 }
 
+/// Runs a kernel with two registers at a time.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-pub(super) fn run_avx512_pairs<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
-    AlignedFrame(std::mem::MaybeUninit::uninit()).hold();
-    kernel.run::<super::pair::Pair<super::avx512::F32x16>>()
+pub(super) fn run_avx512_pairs<K: Kernel<Elem = f32>>(_proof: Avx512, kernel: K) -> K::Output {
+    spark_simd::features! { compile Avx512
+        fn inner<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
+            AlignedFrame(std::mem::MaybeUninit::uninit()).hold();
+            kernel.run::<super::pair::Pair<super::avx512::F32x16>>()
+        }
+    }
+    // SAFETY: the token proves that this CPU has the features of `Avx512`.
+    unsafe { inner(kernel) }
 }

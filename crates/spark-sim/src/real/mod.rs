@@ -13,7 +13,7 @@
 //! Only additions, multiplications, divisions, square roots, comparisons and
 //! selections are used, each correctly rounded by IEEE 754, and no fused
 //! multiply-add. An f32 result is therefore bit-identical on every CPU and for
-//! every vector width.
+//! every vector width. The token that chooses one is `spark-simd`'s [`Isa`].
 //!
 //! Deliberately absent: fused multiply-add, approximate reciprocals, and any
 //! operation across lanes besides "does any lane satisfy this?".
@@ -42,7 +42,8 @@ use std::fmt::Debug;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
 pub use column::{Column, Tile};
-pub use dispatch::{Element, Kernel, SimdLevel};
+pub use dispatch::{Element, Kernel};
+pub use spark_simd::Isa;
 
 /// Arrays are padded to a multiple of this many elements, so that no kernel has a tail.
 pub const LANE_PADDING: usize = 32;

@@ -2,6 +2,8 @@
 
 use super::dispatch::dispatch_at;
 use super::*;
+#[cfg(target_arch = "x86_64")]
+use spark_simd::Proof;
 
 /// Applies every function of [`Real`] to a column and keeps each answer's bits.
 struct Everything<'a> {
@@ -67,7 +69,7 @@ fn inputs() -> (Vec<f32>, Vec<f32>) {
     (x, y)
 }
 
-fn evaluate(level: SimdLevel) -> Vec<Vec<f32>> {
+fn evaluate(isa: Isa) -> Vec<Vec<f32>> {
     let (x, y) = inputs();
     let mut out = vec![vec![0.0; x.len()]; 18];
     let kernel = Everything {
@@ -75,22 +77,19 @@ fn evaluate(level: SimdLevel) -> Vec<Vec<f32>> {
         y: &y,
         out: &mut out,
     };
-    dispatch_at(level, kernel);
+    dispatch_at(isa, kernel);
     out
 }
 
 #[test]
 fn every_vector_width_gives_the_bits_of_one_lane() {
-    let scalar = evaluate(SimdLevel::Scalar);
-    for level in SimdLevel::available() {
-        let wide = evaluate(level);
+    let scalar = evaluate(Isa::portable());
+    for isa in Isa::available() {
+        let wide = evaluate(isa);
         for (function, (got, want)) in wide.iter().zip(&scalar).enumerate() {
             for (i, (g, w)) in got.iter().zip(want).enumerate() {
                 let same = g.to_bits() == w.to_bits() || (g.is_nan() && w.is_nan());
-                assert!(
-                    same,
-                    "{level:?}, function {function}, input {i}: {g} != {w}"
-                );
+                assert!(same, "{isa}, function {function}, input {i}: {g} != {w}");
             }
         }
     }
@@ -100,11 +99,11 @@ fn every_vector_width_gives_the_bits_of_one_lane() {
 #[test]
 #[allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn a_pair_of_registers_gives_the_bits_of_one_lane() {
-    if !is_x86_feature_detected!("avx512f") {
+    let Proof::Avx512(avx512) = Isa::detect().proof() else {
         println!("skipped: this CPU has no AVX-512, and only there are pairs used");
         return;
-    }
-    let scalar = evaluate(SimdLevel::Scalar);
+    };
+    let scalar = evaluate(Isa::portable());
     let (x, y) = inputs();
     let mut pairs = vec![vec![0.0; x.len()]; scalar.len()];
     let kernel = Everything {
@@ -112,8 +111,7 @@ fn a_pair_of_registers_gives_the_bits_of_one_lane() {
         y: &y,
         out: &mut pairs,
     };
-    // SAFETY: the check above found AVX-512F.
-    unsafe { super::dispatch::run_avx512_pairs(kernel) };
+    super::dispatch::run_avx512_pairs(avx512, kernel);
     for (function, (got, want)) in pairs.iter().zip(&scalar).enumerate() {
         for (i, (g, w)) in got.iter().zip(want).enumerate() {
             let same = g.to_bits() == w.to_bits() || (g.is_nan() && w.is_nan());

@@ -17,9 +17,10 @@ use crate::control::AlgorithmFactory;
 use crate::control::planner::PlannerConfig;
 use crate::integrate::Integrator;
 use crate::metric::Metrics;
-use crate::real::SimdLevel;
+use crate::real::Isa;
 use crate::scenario::Scenario;
 use crate::vehicle::VehicleModel;
+use spark_simd::InstructionSet;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -276,11 +277,11 @@ impl Simulator {
     }
 
     fn cpu(&self) -> String {
-        let level = match SimdLevel::detect() {
-            SimdLevel::Scalar => "scalar",
-            SimdLevel::Neon => "NEON",
-            SimdLevel::Avx2 => "AVX2",
-            SimdLevel::Avx512 => "AVX-512",
+        let level = match Isa::detect().set() {
+            InstructionSet::Scalar => "scalar",
+            InstructionSet::Neon => "NEON",
+            InstructionSet::Avx2 => "AVX2",
+            InstructionSet::Avx512 => "AVX-512",
         };
         let n_threads = self.n_threads.min(spark_parallel::usable_threads().get());
         format!("cpu, {level}, threads: {n_threads}")

@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use proptest::prelude::*;
+use spark_parallel::Pool;
 
 use crate::cpu::columns::{Columns, dot_columns, has_f16_products};
 use crate::cpu::gemm::{
@@ -9,7 +10,6 @@ use crate::cpu::gemm::{
 };
 use crate::cpu::simd::Isa;
 use crate::plan::Weights;
-use spark_parallel::Pool;
 
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -10,7 +10,7 @@
 //!
 //! A kernel is instantiated inside a `#[target_feature]` function per instruction set
 //! (the [`dispatch!`] macro), which is what lets the methods here become single
-//! instructions. Which set is used is decided once, at load, by [`Isa::detect`].
+//! instructions. Which set is used is decided once, at load: the token is `spark-simd`'s [`Isa`].
 //!
 //! Sixteen-bit values are widened while they are loaded. Deliberately absent: integer and
 //! half-precision lanes.
@@ -31,198 +31,20 @@ pub(crate) use avx512::Avx512;
 pub(crate) use neon::Neon;
 pub(crate) use scalar::Scalar;
 
-use std::str::FromStr;
+pub use spark_simd::Isa;
 
-use crate::ModelError;
+use spark_simd::InstructionSet;
 
-/// An instruction set this build has kernels for, whether or not the processor has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum InstructionSet {
-    /// AVX-512 F, BW, DQ and VL with what AVX2 stands for here.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    /// AVX2 with FMA and F16C.
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// Advanced SIMD of 64-bit ARM.
-    #[cfg(target_arch = "aarch64")]
-    Neon,
-    /// Whatever the compiler makes of plain code.
-    Scalar,
-}
-
-impl InstructionSet {
-    /// All of this build, best first.
-    const ALL: &'static [Self] = &[
+/// Most vectors a tile of products is wide; more rows would not fit the registers.
+pub(crate) const fn max_panel(isa: Isa) -> usize {
+    match isa.set() {
         #[cfg(target_arch = "x86_64")]
-        Self::Avx512,
+        InstructionSet::Avx512 => Avx512::MAX_PANEL,
         #[cfg(target_arch = "x86_64")]
-        Self::Avx2,
+        InstructionSet::Avx2 => Avx2::MAX_PANEL,
         #[cfg(target_arch = "aarch64")]
-        Self::Neon,
-        Self::Scalar,
-    ];
-
-    /// Whether this processor runs every instruction the kernels are compiled with.
-    fn is_present(self) -> bool {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                Self::Avx2.is_present()
-                    && is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-            }
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => {
-                is_x86_feature_detected!("avx2")
-                    && is_x86_feature_detected!("fma")
-                    && is_x86_feature_detected!("f16c")
-            }
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
-            Self::Scalar => true,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => "avx512",
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => "avx2",
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon => "neon",
-            Self::Scalar => "scalar",
-        }
-    }
-}
-
-/// An instruction set that this processor has: kernels run on nothing else.
-///
-/// Only detection makes one, so that holding it proves that the instructions exist.
-///
-/// ```
-/// use spark_onnx::cpu::Isa;
-///
-/// let best = Isa::detect();
-/// assert_eq!(Isa::named(best.name())?, best);
-/// assert!(Isa::available().contains(&Isa::portable()));
-/// # Ok::<(), spark_onnx::ModelError>(())
-/// ```
-///
-/// None can be named without asking the processor:
-///
-/// ```compile_fail,E0599
-/// let isa = spark_onnx::cpu::Isa::Avx512;
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Isa {
-    set: InstructionSet,
-}
-
-impl std::fmt::Debug for Isa {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.set.fmt(f)
-    }
-}
-
-impl std::fmt::Display for Isa {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Isa {
-    type Err = ModelError;
-
-    fn from_str(name: &str) -> Result<Self, ModelError> {
-        Self::named(name)
-    }
-}
-
-impl Isa {
-    /// The set, if the processor has it.
-    fn of(set: InstructionSet) -> Option<Self> {
-        set.is_present().then_some(Self { set })
-    }
-
-    /// The best set this processor has.
-    pub fn detect() -> Self {
-        let mut sets = InstructionSet::ALL.iter();
-        sets.find_map(|&set| Self::of(set))
-            .unwrap_or_else(Self::portable)
-    }
-
-    /// Every set this processor has, best first; the last is always [`Isa::portable`].
-    pub fn available() -> Vec<Self> {
-        let sets = InstructionSet::ALL.iter();
-        sets.filter_map(|&set| Self::of(set)).collect()
-    }
-
-    /// What every processor has: plain code, without instructions chosen at run time.
-    pub const fn portable() -> Self {
-        Self {
-            set: InstructionSet::Scalar,
-        }
-    }
-
-    /// The set of this name: `avx512` or `avx2` on x86-64, `neon` on AArch64, `scalar` everywhere.
-    ///
-    /// # Errors
-    ///
-    /// [`ModelError::IsaUnavailable`] for a set that this build has no kernels for or that this
-    /// processor lacks; it lists those there are.
-    pub fn named(name: &str) -> Result<Self, ModelError> {
-        let found = InstructionSet::ALL.iter().find(|set| set.name() == name);
-        let available = || {
-            let names: Vec<&str> = Self::available().into_iter().map(Self::name).collect();
-            names.join(", ")
-        };
-        let refused = |reason| ModelError::IsaUnavailable {
-            name: name.to_owned(),
-            reason,
-            available: available(),
-        };
-        let set = found.ok_or_else(|| refused("this build has no kernels of that name"))?;
-        Self::of(*set).ok_or_else(|| refused("this processor lacks it"))
-    }
-
-    /// Which one it is.
-    pub(crate) const fn set(self) -> InstructionSet {
-        self.set
-    }
-
-    /// f32 lanes of one vector.
-    pub const fn lanes(self) -> usize {
-        match self.set {
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 => Avx512::LANES,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => Avx2::LANES,
-            #[cfg(target_arch = "aarch64")]
-            InstructionSet::Neon => Neon::LANES,
-            InstructionSet::Scalar => Scalar::LANES,
-        }
-    }
-
-    /// Most vectors a tile of products is wide; more rows would not fit the registers.
-    pub(crate) const fn max_panel(self) -> usize {
-        match self.set {
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 => Avx512::MAX_PANEL,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => Avx2::MAX_PANEL,
-            #[cfg(target_arch = "aarch64")]
-            InstructionSet::Neon => Neon::MAX_PANEL,
-            InstructionSet::Scalar => Scalar::MAX_PANEL,
-        }
-    }
-
-    /// Name for reports, as [`Isa::named`] takes it.
-    pub const fn name(self) -> &'static str {
-        self.set.name()
+        InstructionSet::Neon => Neon::MAX_PANEL,
+        _ => Scalar::MAX_PANEL,
     }
 }
 
@@ -296,34 +118,38 @@ pub(crate) unsafe trait Simd: Copy {
 macro_rules! dispatch {
     ($isa:expr, $kernel:ident $(::<$($extra:tt),*>)? ($($arg:ident : $ty:ty),* $(,)?) => ($($value:expr),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-        #[allow(clippy::too_many_arguments, reason = "mirrors the kernel")]
-        unsafe fn avx512($($arg: $ty),*) {
-            // SAFETY: same contract as the kernel; this function has the features.
-            unsafe { $kernel::<$crate::cpu::simd::Avx512 $($(, $extra)*)?>($($arg),*) }
+        ::spark_simd::features! { compile Avx512
+            #[allow(clippy::too_many_arguments, reason = "mirrors the kernel")]
+            unsafe fn avx512($($arg: $ty),*) {
+                // SAFETY: same contract as the kernel; this function has the features.
+                unsafe { $kernel::<$crate::cpu::simd::Avx512 $($(, $extra)*)?>($($arg),*) }
+            }
         }
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2,fma,f16c")]
-        #[allow(clippy::too_many_arguments, reason = "mirrors the kernel")]
-        unsafe fn avx2($($arg: $ty),*) {
-            // SAFETY: same contract as the kernel; this function has the features.
-            unsafe { $kernel::<$crate::cpu::simd::Avx2 $($(, $extra)*)?>($($arg),*) }
+        ::spark_simd::features! { compile Avx2
+            #[allow(clippy::too_many_arguments, reason = "mirrors the kernel")]
+            unsafe fn avx2($($arg: $ty),*) {
+                // SAFETY: same contract as the kernel; this function has the features.
+                unsafe { $kernel::<$crate::cpu::simd::Avx2 $($(, $extra)*)?>($($arg),*) }
+            }
         }
         #[cfg(target_arch = "aarch64")]
-        #[target_feature(enable = "neon")]
-        #[allow(clippy::too_many_arguments, reason = "mirrors the kernel")]
-        unsafe fn neon($($arg: $ty),*) {
-            // SAFETY: same contract as the kernel; this function has the features.
-            unsafe { $kernel::<$crate::cpu::simd::Neon $($(, $extra)*)?>($($arg),*) }
+        ::spark_simd::features! { compile Neon
+            #[allow(clippy::too_many_arguments, reason = "mirrors the kernel")]
+            unsafe fn neon($($arg: $ty),*) {
+                // SAFETY: same contract as the kernel; this function has the features.
+                unsafe { $kernel::<$crate::cpu::simd::Neon $($(, $extra)*)?>($($arg),*) }
+            }
         }
-        match $isa.set() {
+        // A token of one set proves that the processor has the features of its function.
+        match $isa.proof() {
             #[cfg(target_arch = "x86_64")]
-            $crate::cpu::simd::InstructionSet::Avx512 => avx512($($value),*),
+            ::spark_simd::Proof::Avx512(_) => avx512($($value),*),
             #[cfg(target_arch = "x86_64")]
-            $crate::cpu::simd::InstructionSet::Avx2 => avx2($($value),*),
+            ::spark_simd::Proof::Avx2(_) => avx2($($value),*),
             #[cfg(target_arch = "aarch64")]
-            $crate::cpu::simd::InstructionSet::Neon => neon($($value),*),
-            $crate::cpu::simd::InstructionSet::Scalar => {
+            ::spark_simd::Proof::Neon(_) => neon($($value),*),
+            ::spark_simd::Proof::Scalar => {
                 $kernel::<$crate::cpu::simd::Scalar $($(, $extra)*)?>($($value),*)
             }
         }
@@ -336,34 +162,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_available_is_found_by_name_and_the_portable_set_is_last() {
-        let available = Isa::available();
-        assert_eq!(available.first(), Some(&Isa::detect()));
-        assert_eq!(available.last(), Some(&Isa::portable()));
-        for isa in available {
-            assert_eq!(Isa::named(isa.name()).expect("available"), isa);
+    fn vectors_have_the_lanes_that_their_token_says() {
+        unsafe fn check<S: Simd>(isa: Isa) {
+            assert_eq!(S::LANES, isa.lanes(), "{isa}");
+            assert_eq!(S::MAX_PANEL, max_panel(isa), "{isa}");
         }
-    }
-
-    #[test]
-    fn a_set_that_is_not_there_is_an_error_that_names_those_that_are() {
-        // On any processor one of these is of another architecture.
-        let refused = ["avx512", "avx2", "neon", "sse9"].map(Isa::named);
-        let refused: Vec<ModelError> = refused.into_iter().filter_map(Result::err).collect();
-        assert!(refused.len() >= 2, "{refused:?}");
-        for error in refused {
-            let text = error.to_string();
-            assert!(text.contains(Isa::detect().name()), "{text}");
-            assert!(text.contains("scalar"), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_set_that_the_processor_lacks_makes_no_token() {
-        for &set in InstructionSet::ALL {
-            let token = Isa::of(set);
-            assert_eq!(token.is_some(), set.is_present(), "{set:?}");
-            assert_eq!(Isa::named(set.name()).is_ok(), set.is_present(), "{set:?}");
+        for isa in Isa::available() {
+            // SAFETY: nothing here runs an instruction.
+            unsafe { dispatch!(isa, check(isa: Isa) => (isa)) }
         }
     }
 }

@@ -1,0 +1,37 @@
+//! Instruction sets as values: who holds one has asked the processor.
+//!
+//! ```text
+//! Isa            one of the sets below that this processor has   detect, available, named, portable
+//!  └─ proof()    the same as a token of its own type, to match on
+//!
+//! token          stands for (features!)                     beyond a set: asked with `of(isa)`
+//! Avx2           AVX2 FMA F16C
+//! Avx512         Avx2 + F BW DQ VL                          Skylake-X, Zen 4
+//! Avx512Bytes    Avx512 + VBMI VBMI2 VNNI                   Ice Lake, Zen 4
+//! Avx512Bf16     Avx512 + BF16                              Cooper Lake, Zen 4
+//! Neon           NEON, part of every 64-bit Arm
+//! NeonDot        NEON + dot products of bytes               Armv8.2
+//! NeonBf16       NEON + BF16                                Armv8.6
+//! NeonFhm        NEON + FP16 FHM                            Armv8.4
+//! ```
+//!
+//! [`features!`] holds each list of features once: detection asks for it, and code is compiled for it.
+//! Only detection makes a token and its fields are private, so that holding one proves that the
+//! instructions exist; `docs/safety.md` lists what stands on that.
+//!
+//! Deliberately absent: vector types (each user has the lanes that suit it), serialisation (a token
+//! read from a file would prove nothing), and a function that runs any work compiled for a token:
+//! the step between crates costs short kernels up to a tenth of their speed, where a function beside the
+//! kernel, made by [`features!`], costs nothing.
+
+mod features;
+mod isa;
+mod token;
+
+pub use isa::{InstructionSet, Isa, IsaUnavailable};
+pub use token::{Avx2, Avx512, Avx512Bf16, Avx512Bytes, Neon, NeonBf16, NeonDot, NeonFhm, Proof};
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
