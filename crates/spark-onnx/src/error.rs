@@ -135,6 +135,22 @@ pub enum ModelError {
         /// Name of the input.
         name: String,
     },
+    /// An input is given more than once.
+    #[error("input `{name}` is given twice")]
+    InputTwice {
+        /// Name of the input.
+        name: String,
+    },
+    /// Strides that do not belong to a shape, or lead outside the elements.
+    #[error("a view of shape {shape:?} and strides {strides:?} does not lie in {len} elements")]
+    ViewStrides {
+        /// Extent of every axis.
+        shape: Vec<usize>,
+        /// Elements from one position of an axis to the next.
+        strides: Vec<usize>,
+        /// Elements there are.
+        len: usize,
+    },
     /// A given input is not one of the model's.
     #[error("the model has no input `{name}`")]
     InputUnknown {

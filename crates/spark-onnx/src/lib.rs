@@ -15,11 +15,13 @@ mod error;
 mod pages;
 mod plan;
 mod runner;
+mod tensor_view;
 
 pub use error::ModelError;
 pub use runner::{ModelRunner, RunOptions, RunnerMemory, Span, StepInfo, parse_device};
 pub use spark_hal::Precision;
 pub use tensor::{DType, Tensor, TensorData};
+pub use tensor_view::{Elements, TensorView};
 
 #[cfg(doctest)]
 mod sealed;

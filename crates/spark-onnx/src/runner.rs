@@ -21,7 +21,7 @@ use crate::cpu::{Executor, Isa, Peaks, Pool};
 use crate::graph::{Dim, Graph, bind_taking, bind_within, check_graph, check_input_shapes};
 use crate::plan::{Plan, lower};
 use crate::precision::{Activations, Arithmetic, Bf16Products, Fp16Products, Wanted};
-use crate::{ModelError, Precision, Tensor, file};
+use crate::{ModelError, Precision, Tensor, TensorView, file};
 
 /// Plans kept; one more makes room by dropping the least recently used.
 const MAX_PLANS: usize = 8;
@@ -376,16 +376,31 @@ impl ModelRunner {
     ///
     /// # Errors
     ///
-    /// [`ModelError::InputMissing`], [`ModelError::InputUnknown`], [`ModelError::InputType`] or
-    /// [`ModelError::InputShape`] for inputs that do not fit; [`ModelError::IndexOutside`] if the
+    /// [`ModelError::InputMissing`], [`ModelError::InputUnknown`], [`ModelError::InputTwice`],
+    /// [`ModelError::InputType`] or [`ModelError::InputShape`] for inputs that do not fit; [`ModelError::IndexOutside`] if the
     /// model computes such an index; any error of planning for new shapes.
     pub fn run(&mut self, inputs: &[(&str, &Tensor)]) -> Result<Vec<(String, Tensor)>, ModelError> {
-        let session = self.prepared(inputs)?;
-        session.executor.run()?;
-        let ports = session.executor.plan().outputs.iter().enumerate();
-        ports
-            .map(|(i, port)| Ok((port.name.clone(), session.executor.output(i)?)))
-            .collect()
+        self.run_views(&as_views(inputs))
+    }
+
+    /// [`ModelRunner::run`] on elements that the caller keeps, in the caller's layout.
+    ///
+    /// An input whose elements lie as the plan holds them is read where it is: row-major ones, unless
+    /// convolutions, pooling or resizing follow, for which channels-last ones are. All others are
+    /// converted.
+    ///
+    /// # Errors
+    ///
+    /// As [`ModelRunner::run`].
+    pub fn run_views(
+        &mut self,
+        inputs: &[(&str, TensorView<'_>)],
+    ) -> Result<Vec<(String, Tensor)>, ModelError> {
+        let tensors = self.in_order(inputs)?;
+        let session = self.session(&tensors)?;
+        let outputs = session.executor.run_on(&tensors)?;
+        let ports = session.executor.plan().outputs.iter();
+        Ok(ports.map(|port| port.name.clone()).zip(outputs).collect())
     }
 
     /// Runs the model `runs` times and tells the mean time of every step.
@@ -443,31 +458,45 @@ impl ModelRunner {
 
     /// The session for `inputs`, with them written into it.
     fn prepared(&mut self, inputs: &[(&str, &Tensor)]) -> Result<&mut Session, ModelError> {
-        let names = |graph: &Graph| -> Vec<String> {
-            let ids = graph.inputs.iter();
-            ids.map(|&id| graph.value(id).name.clone()).collect()
-        };
-        let names = names(&self.graph);
-        for (given, _) in inputs {
-            if !names.iter().any(|name| name == given) {
-                return Err(ModelError::InputUnknown {
-                    name: (*given).to_owned(),
-                });
-            }
-        }
-        let mut tensors = Vec::with_capacity(names.len());
-        for name in &names {
-            match inputs.iter().find(|(given, _)| given == name) {
-                Some((_, tensor)) => tensors.push(*tensor),
-                None => return Err(ModelError::InputMissing { name: name.clone() }),
-            }
-        }
-        let shapes = tensors.iter().map(|t| t.shape().to_vec()).collect();
-        let session = self.session(shapes)?;
-        for (i, tensor) in tensors.into_iter().enumerate() {
-            session.executor.set_input(i, tensor)?;
+        let tensors = self.in_order(&as_views(inputs))?;
+        let session = self.session(&tensors)?;
+        for (index, &tensor) in tensors.iter().enumerate() {
+            session.executor.set_input(index, tensor)?;
         }
         Ok(session)
+    }
+
+    /// The tensors of `inputs` in the model's order, each of its inputs once.
+    fn in_order<'t>(
+        &self,
+        inputs: &[(&str, TensorView<'t>)],
+    ) -> Result<Vec<TensorView<'t>>, ModelError> {
+        let names = || {
+            self.graph
+                .inputs
+                .iter()
+                .map(|&id| &*self.graph.value(id).name)
+        };
+        for (index, (given, _)) in inputs.iter().enumerate() {
+            let name = || (*given).to_owned();
+            if !names().any(|name| name == *given) {
+                return Err(ModelError::InputUnknown { name: name() });
+            }
+            if inputs[..index].iter().any(|(before, _)| before == given) {
+                return Err(ModelError::InputTwice { name: name() });
+            }
+        }
+        let tensor_of = |name: &str| {
+            let found = inputs.iter().find(|(given, _)| *given == name);
+            found.map(|(_, tensor)| *tensor)
+        };
+        names()
+            .map(|name| {
+                tensor_of(name).ok_or_else(|| ModelError::InputMissing {
+                    name: name.to_owned(),
+                })
+            })
+            .collect()
     }
 
     /// The shapes of all inputs, if none is open.
@@ -484,12 +513,17 @@ impl ModelRunner {
             .collect()
     }
 
-    /// The session for `shapes`, made if need be and moved to the end.
-    fn session(&mut self, shapes: Vec<Vec<usize>>) -> Result<&mut Session, ModelError> {
-        let found = self.sessions.iter().position(|s| s.shapes == shapes);
+    /// The session for the shapes of `inputs`, made if need be and moved to the end.
+    fn session(&mut self, inputs: &[TensorView<'_>]) -> Result<&mut Session, ModelError> {
+        let is_for = |session: &Session| {
+            let mut pairs = session.shapes.iter().zip(inputs);
+            pairs.all(|(shape, tensor)| shape == tensor.shape())
+        };
+        let found = self.sessions.iter().position(is_for);
         let session = match found {
             Some(at) => self.sessions.remove(at),
             None => {
+                let shapes: Vec<Vec<usize>> = inputs.iter().map(|t| t.shape().to_vec()).collect();
                 // Before anything makes room: a plan whose constants are gone cannot be made again.
                 check_input_shapes(&self.graph, &self.named(&shapes))?;
                 if self.sessions.len() == MAX_PLANS {
@@ -530,6 +564,12 @@ impl ModelRunner {
         let pool = Arc::clone(&self.pool);
         Executor::with_precisions(plan, self.isa, pool, &precisions, self.arithmetic)
     }
+}
+
+/// Named tensors as views of them.
+fn as_views<'a>(inputs: &[(&'a str, &'a Tensor)]) -> Vec<(&'a str, TensorView<'a>)> {
+    let views = inputs.iter();
+    views.map(|&(name, tensor)| (name, tensor.into())).collect()
 }
 
 /// Only the CPU has an executor; a GPU asked for by name is refused.

@@ -59,7 +59,6 @@ macro_rules! for_each_dtype {
         }
     };
 }
-pub(crate) use for_each_dtype;
 
 impl TensorData {
     /// Number of elements.

@@ -11,7 +11,7 @@ use crate::ModelError;
 use crate::budget::{self, Asker};
 use crate::error::ViewOutside;
 use crate::pages::{huge_pages, take_pages};
-use crate::plan::{ConstantData, Place, Plan, Storage, View};
+use crate::plan::{BufferId, ConstantData, Place, Plan, Storage, View};
 
 /// f32 of a cache line, which is also one AVX-512 vector.
 const LINE: usize = 16;
@@ -74,6 +74,8 @@ impl AlignedF32 {
 pub(crate) struct Memory {
     arena: AlignedF32,
     pointers: Vec<*mut u8>,
+    /// Buffers that stand in the caller's memory, and where they are at other times.
+    bound: Vec<(usize, *mut u8)>,
     /// Keeps constants alive for as long as their pointers.
     _constants: Vec<ConstantData>,
 }
@@ -119,6 +121,7 @@ impl Memory {
         Ok(Self {
             arena,
             pointers,
+            bound: Vec::new(),
             _constants: constants,
         })
     }
@@ -126,6 +129,25 @@ impl Memory {
     /// Bytes of the arena.
     pub(crate) fn arena_bytes(&self) -> usize {
         self.arena.len() * 4
+    }
+
+    /// Puts `buffer` at `start` until [`Memory::unbind`].
+    ///
+    /// # Safety
+    ///
+    /// Until then, all elements of the buffer must be there: for reading, and for writing if a step
+    /// writes the buffer. A step may write what it does not read and read what was written before.
+    pub(crate) unsafe fn bind(&mut self, buffer: BufferId, start: *mut u8) {
+        let own = std::mem::replace(&mut self.pointers[buffer.0], start);
+        self.bound.push((buffer.0, own));
+    }
+
+    /// Puts every buffer back where it was made.
+    pub(crate) fn unbind(&mut self) {
+        // The first of two bindings of a buffer knows where it was.
+        for (buffer, own) in self.bound.drain(..).rev() {
+            self.pointers[buffer] = own;
+        }
     }
 
     /// Pointer to the first element of a view of f32.

@@ -19,6 +19,7 @@ mod attention;
 mod columns;
 mod conv;
 mod depthwise;
+mod edge;
 mod formats;
 mod gather;
 mod gemm;
@@ -51,6 +52,7 @@ mod winograd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use edge::Edge;
 use formats::{ProductFormat, Products};
 use gather::IndexOutside;
 use memory::{AlignedF32, Memory};
@@ -67,7 +69,7 @@ use crate::budget::{Asker, Budget};
 use crate::graph::infer::DIVIDED_BY_ZERO;
 use crate::plan::{Plan, PlannedStep, PointwiseStep, Step, Storage};
 use crate::precision::{Arithmetic, StepPrecision, Wanted};
-use crate::{ModelError, Precision, Tensor};
+use crate::{ModelError, Precision};
 
 /// What memory is for, in errors.
 const PACKED: &str = "packing its weights";
@@ -160,6 +162,8 @@ pub(crate) struct Executor {
     steps: Vec<ReadyStep>,
     /// By input of the plan: what to round to bf16 when it is set.
     input_rounds: Vec<Option<Runs>>,
+    /// Which ports the caller's memory can stand in for.
+    edge: Edge,
     memory: Memory,
     scratch: AlignedF32,
     scratch_stride: usize,
@@ -225,9 +229,10 @@ impl Executor {
             plan.steps[index].step.forget_weights();
         }
         let ports = plan.inputs.iter().zip(inputs);
-        let input_rounds = ports
+        let input_rounds: Vec<_> = ports
             .map(|(port, rounded)| rounded.then(|| Runs::of(&port.view)))
             .collect();
+        let edge = Edge::of(&plan, &input_rounds);
         let threads = pool.threads();
         let needed = plan.steps.iter().enumerate().map(|(index, planned)| {
             let len = room::scratch_len(isa, &plan, index, threads);
@@ -249,6 +254,7 @@ impl Executor {
         let mut executor = Self {
             steps,
             input_rounds,
+            edge,
             memory,
             scratch,
             scratch_stride,
@@ -375,35 +381,6 @@ impl Executor {
             _ => step.format.kernel(),
         };
         (step.format.precision, kernel, step.reason)
-    }
-
-    /// Writes input number `index` of the plan.
-    ///
-    /// # Errors
-    ///
-    /// [`ModelError::InputType`] or [`ModelError::InputShape`] unless `tensor` is what the plan was
-    /// made for.
-    pub(crate) fn set_input(&mut self, index: usize, tensor: &Tensor) -> Result<(), ModelError> {
-        transfer::write_input(
-            &self.plan.inputs[index],
-            tensor,
-            &self.plan,
-            &self.memory,
-            &self.pool,
-        )?;
-        if let Some(runs) = &self.input_rounds[index] {
-            runs.round(self.isa, &self.memory, &self.pool);
-        }
-        Ok(())
-    }
-
-    /// Output number `index` of the plan, as the model declares it.
-    ///
-    /// # Errors
-    ///
-    /// [`ModelError::ElementCount`] if memory for it cannot be described.
-    pub(crate) fn output(&self, index: usize) -> Result<Tensor, ModelError> {
-        transfer::read_output(&self.plan.outputs[index], &self.plan, &self.memory)
     }
 
     /// Runs every step.

@@ -6,19 +6,9 @@ use super::memory::{Memory, storage};
 use super::movement::{Nest, strides};
 use crate::budget::{self, Asker};
 use crate::plan::{Plan, Port, Storage};
-use crate::tensor::{Tensor, TensorData, checked_elements, for_each_dtype};
+use crate::tensor::{Tensor, TensorData, checked_elements};
+use crate::tensor_view::{TensorView, for_each_slice, row_major};
 use crate::{DType, ModelError};
-
-/// Row-major strides of `shape`.
-fn row_major(shape: &[usize]) -> Vec<isize> {
-    let mut strides = vec![0; shape.len()];
-    let mut stride = 1isize;
-    for (s, &extent) in strides.iter_mut().zip(shape).rev() {
-        *s = stride;
-        stride *= extent as isize;
-    }
-    strides
-}
 
 /// An element as it is held in the arena.
 trait Held: Copy {
@@ -63,14 +53,12 @@ impl Held for half::bf16 {
     }
 }
 
-/// Writes `tensor` where `port` is held.
-pub(crate) fn write_input(
-    port: &Port,
-    tensor: &Tensor,
-    plan: &Plan,
-    memory: &Memory,
-    pool: &Pool,
-) -> Result<(), ModelError> {
+/// Refuses a tensor that is not what `port` was made for.
+///
+/// # Errors
+///
+/// [`ModelError::InputType`], [`ModelError::InputShape`] or [`ModelError::BeyondF32`].
+pub(crate) fn check_input(port: &Port, tensor: &TensorView<'_>) -> Result<(), ModelError> {
     if tensor.dtype() != port.dtype {
         return Err(ModelError::InputType {
             name: port.name.clone(),
@@ -85,21 +73,36 @@ pub(crate) fn write_input(
             want: format!("{:?}", port.shape),
         });
     }
-    if let Some(value) = tensor.first_beyond_f32() {
-        return Err(ModelError::BeyondF32 {
+    match tensor.first_beyond_f32() {
+        Some(value) => Err(ModelError::BeyondF32 {
             what: "input",
             name: port.name.clone(),
             value,
-        });
+        }),
+        None => Ok(()),
     }
+}
+
+/// Writes `tensor`, which [`check_input`] let pass, where `port` is held.
+pub(crate) fn write_input(
+    port: &Port,
+    tensor: &TensorView<'_>,
+    plan: &Plan,
+    memory: &Memory,
+    pool: &Pool,
+) {
     if tensor.is_empty() {
-        return Ok(());
+        return;
     }
-    let nest = Nest::new(&port.shape, &row_major(&port.shape), &strides(&port.view));
+    let nest = Nest::new(
+        &port.shape,
+        &signed(&tensor.strides()),
+        &strides(&port.view),
+    );
     let wide = storage(plan, &port.view) == Storage::I64;
-    for_each_dtype!(tensor.data(), values => {
-        // SAFETY: the tensor holds as many elements as the port's shape, and the view was checked
-        // at load and has no element twice.
+    for_each_slice!(tensor.elements(), values => {
+        // SAFETY: every index of the view lies inside its slice and its shape is the port's; the
+        // port's view was checked at load and has no element twice.
         unsafe {
             if wide {
                 nest.copy_shared(values.as_ptr(), memory.i64(&port.view), Held::i64, pool);
@@ -108,38 +111,57 @@ pub(crate) fn write_input(
             }
         }
     });
-    Ok(())
+}
+
+/// Strides as loop nests take them; a slice is never longer than `isize::MAX`, and an axis with a
+/// longer stride has one position at most.
+fn signed(strides: &[usize]) -> Vec<isize> {
+    let signed = strides.iter().map(|&s| isize::try_from(s).unwrap_or(0));
+    signed.collect()
+}
+
+/// That the system has no memory for the tensor of an output.
+pub(crate) fn output_refused(port: &Port, plan: &Plan) -> ModelError {
+    let asker = Asker {
+        node: &port.name,
+        op: "output",
+        what: "its tensor",
+    };
+    asker.refused(plan.output_bytes(port))
 }
 
 /// The tensor held at `port`.
-pub(crate) fn read_output(port: &Port, plan: &Plan, memory: &Memory) -> Result<Tensor, ModelError> {
+pub(crate) fn read_output(
+    port: &Port,
+    plan: &Plan,
+    memory: &Memory,
+    pool: &Pool,
+) -> Result<Tensor, ModelError> {
     let Some(len) = checked_elements(&port.shape) else {
         return Err(ModelError::ElementCount {
             shape: port.shape.clone(),
             got: 0,
         });
     };
-    let refused = || {
-        Asker {
-            node: &port.name,
-            op: "output",
-            what: "its tensor",
-        }
-        .refused(plan.output_bytes(port))
-    };
+    let refused = || output_refused(port, plan);
     if !budget::can_get(plan.output_bytes(port)) {
         return Err(refused());
     }
-    let nest = Nest::new(&port.shape, &strides(&port.view), &row_major(&port.shape));
+    let nest = Nest::new(
+        &port.shape,
+        &strides(&port.view),
+        &signed(&row_major(&port.shape)),
+    );
     if storage(plan, &port.view) == Storage::I64 {
         let mut values = budget::zeros::<i64>(len).ok_or_else(refused)?;
         if len > 0 {
             // SAFETY: `values` holds the port's elements; the view was checked at load.
             unsafe {
-                nest.copy(
+                nest.copy_shared(
                     memory.i64(&port.view).cast_const(),
                     values.as_mut_ptr(),
                     |v| v,
+                    pool,
                 )
             };
         }
@@ -149,10 +171,11 @@ pub(crate) fn read_output(port: &Port, plan: &Plan, memory: &Memory) -> Result<T
     if len > 0 {
         // SAFETY: as above.
         unsafe {
-            nest.copy(
+            nest.copy_shared(
                 memory.f32(&port.view).cast_const(),
                 values.as_mut_ptr(),
                 |v| v,
+                pool,
             )
         };
     }

@@ -260,7 +260,7 @@ impl<'a> Trial<'a> {
 
 fn outputs(executor: &mut Executor, inputs: &[&Tensor]) -> Result<Vec<Vec<f32>>, ModelError> {
     for (i, tensor) in inputs.iter().enumerate() {
-        executor.set_input(i, tensor)?;
+        executor.set_input(i, *tensor)?;
     }
     executor.run()?;
     let ports = 0..executor.plan().outputs.len();

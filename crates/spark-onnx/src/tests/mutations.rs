@@ -80,7 +80,7 @@ fn execute(bound: &StaticGraph, inputs: &[(&str, &Tensor)]) {
         let name = executor.plan().inputs[i].name.clone();
         if let Some((_, tensor)) = inputs.iter().find(|(given, _)| *given == name) {
             executor
-                .set_input(i, tensor)
+                .set_input(i, *tensor)
                 .expect("zeros of the input's type");
         }
     }

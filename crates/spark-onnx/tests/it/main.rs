@@ -16,6 +16,7 @@ mod reference_types;
 mod scatter_integers;
 mod sixteen_bits;
 mod special_values;
+mod tensor_views;
 mod wide_integers;
 mod zoo;
 

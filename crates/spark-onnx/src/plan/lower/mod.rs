@@ -14,6 +14,7 @@
 mod conv;
 mod elementwise;
 mod fuse;
+mod inputs;
 mod matmul;
 mod movement;
 mod norm;
@@ -148,32 +149,6 @@ impl<'g> Lowering<'g> {
             table_bytes: 0,
             constants: HashMap::new(),
         }
-    }
-
-    /// Images enter channels-last: the edge copies anyway, so the transpose is free.
-    fn inputs(&mut self) -> Result<(), ModelError> {
-        for &id in &self.graph.inputs {
-            let value = self.graph.value(id);
-            if value.ty.shape.len() > MAX_RANK {
-                return Err(ModelError::Operator {
-                    node: value.name.clone(),
-                    op: "input".to_owned(),
-                    reason: format!("{} axes, at most {MAX_RANK}", value.ty.shape.len()),
-                });
-            }
-            if value.ty.dtype == DType::F64 {
-                tracing::warn!(input = %value.name, "f64 values are carried as f32");
-            }
-            let view = self.image_buffer(Storage::of(value.ty.dtype), &value.ty.shape);
-            self.values[id.0] = Lowered::View(view.clone());
-            self.plan.inputs.push(Port {
-                name: value.name.clone(),
-                dtype: value.ty.dtype,
-                shape: value.ty.shape.clone(),
-                view,
-            });
-        }
-        Ok(())
     }
 
     /// Constants that nodes read; what folding left behind is not computed with.

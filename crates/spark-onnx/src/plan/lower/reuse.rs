@@ -1,7 +1,9 @@
 //! Results written over operands that nothing reads again.
 //!
 //! A pointwise or softmax step whose operand lies exactly as its result and dies there
-//! writes in place: less memory, and the lines are in the nearest cache already.
+//! writes in place: less memory, and the lines are in the nearest cache already. Inputs in
+//! row-major order stay as they are: the caller's memory can stand in for them only if nothing
+//! writes there.
 
 use std::collections::HashMap;
 
@@ -17,6 +19,9 @@ pub(super) fn write_in_place(plan: &mut Plan) {
         }
     }
     for port in &plan.outputs {
+        last_touch.insert(port.view.buffer.0, usize::MAX);
+    }
+    for port in plan.inputs.iter().filter(|port| port.view.is_row_major()) {
         last_touch.insert(port.view.buffer.0, usize::MAX);
     }
     for i in 0..plan.steps.len() {

@@ -1,0 +1,68 @@
+//! How inputs are held: as the caller has them, unless they lead to pictures.
+//!
+//! ```text
+//! a convolution, pooling or resizing is reached   channels last: those steps want it, the edge transposes
+//! else                                            row-major: the caller's own memory can be read
+//! ```
+
+use super::*;
+use crate::graph::StaticGraph;
+
+impl Lowering<'_> {
+    /// Makes a port and a buffer for every input of the graph.
+    pub(super) fn inputs(&mut self) -> Result<(), ModelError> {
+        let leads_to_pictures = leads_to_pictures(self.graph);
+        for &id in &self.graph.inputs {
+            let value = self.graph.value(id);
+            if value.ty.shape.len() > MAX_RANK {
+                return Err(ModelError::Operator {
+                    node: value.name.clone(),
+                    op: "input".to_owned(),
+                    reason: format!("{} axes, at most {MAX_RANK}", value.ty.shape.len()),
+                });
+            }
+            if value.ty.dtype == DType::F64 {
+                tracing::warn!(input = %value.name, "f64 values are carried as f32");
+            }
+            let storage = Storage::of(value.ty.dtype);
+            let view = if leads_to_pictures[id.0] {
+                self.image_buffer(storage, &value.ty.shape)
+            } else {
+                self.row_major_buffer(storage, &value.ty.shape)
+            };
+            self.values[id.0] = Lowered::View(view.clone());
+            self.plan.inputs.push(Port {
+                name: value.name.clone(),
+                dtype: value.ty.dtype,
+                shape: value.ty.shape.clone(),
+                view,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// By value: whether a step that works on pictures is computed from it.
+fn leads_to_pictures(graph: &StaticGraph) -> Vec<bool> {
+    let mut leads = vec![false; graph.values.len()];
+    for node in graph.nodes.iter().rev() {
+        let is_picture_step = matches!(
+            node.op,
+            Op::Conv(_)
+                | Op::ConvTranspose(_)
+                | Op::Pool(_)
+                | Op::GlobalPool(_)
+                | Op::Resize(_)
+                | Op::GridSample { .. }
+                | Op::Lrn { .. }
+                | Op::InstanceNormalization { .. }
+                | Op::GroupNormalization { .. }
+        );
+        if is_picture_step || node.outputs.iter().flatten().any(|id| leads[id.0]) {
+            for id in node.inputs.iter().flatten() {
+                leads[id.0] = true;
+            }
+        }
+    }
+    leads
+}
