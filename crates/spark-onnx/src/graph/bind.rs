@@ -21,7 +21,8 @@ use std::sync::Arc;
 use super::check::check;
 use super::infer::{Operand, infer, shape_part};
 use super::{
-    Dim, Graph, Node, Op, OpError, StaticGraph, StaticValue, TensorType, Unary, Value, ValueId,
+    Dim, Graph, Lrn, MatMul, Node, Op, OpError, Shape, Size, StaticGraph, StaticValue, TensorType,
+    Unary, Value, ValueId,
 };
 use crate::ModelError;
 use crate::budget;
@@ -508,14 +509,16 @@ impl<'g> Binder<'g> {
         let ValueId(id) = (*inputs.first()?)?;
         let shape = &self.types[id].as_ref()?.shape;
         match op {
-            Op::Shape { start, end } => {
+            Op::Shape(Shape { start, end }) => {
                 let part: Vec<i64> = shape_part(shape, *start, *end)
                     .iter()
                     .map(|&d| d as i64)
                     .collect();
                 Tensor::from_i64([part.len()], part).ok()
             }
-            Op::Size => Tensor::from_i64([], vec![shape.iter().product::<usize>() as i64]).ok(),
+            Op::Size(Size) => {
+                Tensor::from_i64([], vec![shape.iter().product::<usize>() as i64]).ok()
+            }
             _ => None,
         }
     }
@@ -612,15 +615,17 @@ fn folding_work(op: &Op, inputs: &[Option<Arc<Tensor>>], types: &[TensorType]) -
     let read = sizes.clone().fold(0, usize::saturating_add);
     let per_result = match op {
         // Every result may read all of the smaller factor's elements.
-        Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul | Op::Recurrent(_) => {
-            sizes.take(2).min().unwrap_or(1)
-        }
-        Op::Einsum { .. } | Op::Resize(_) => read,
+        Op::Conv(_)
+        | Op::ConvTranspose(_)
+        | Op::Gemm(_)
+        | Op::MatMul(MatMul)
+        | Op::Recurrent(_) => sizes.take(2).min().unwrap_or(1),
+        Op::Einsum(_) | Op::Resize(_) => read,
         Op::Pool(pool) => pool
             .kernel
             .iter()
             .fold(1, |n: usize, &k| n.saturating_mul(k)),
-        Op::Lrn { size, .. } => *size,
+        Op::Lrn(Lrn { size, .. }) => *size,
         _ => 1,
     };
     written.saturating_mul(per_result).saturating_add(read)

@@ -28,7 +28,7 @@ pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub(crate) use check::check_graph;
 pub use definition::{Dim, Graph, Node, Value, ValueId};
 pub use infer::{
-    Einsum, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis, broadcast_shapes,
+    EinsumLabels, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis, broadcast_shapes,
     conv_transpose_windows, conv_windows, infer, nearest_sources, parse_einsum, pool_windows,
     resolve_axes, resolve_axis, resolve_pads, resolve_resize, resolve_slice,
 };

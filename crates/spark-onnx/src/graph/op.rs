@@ -19,16 +19,13 @@ pub enum Op {
     /// `y = f(x0, x1, ...)`, element by element, with broadcasting; one operand or more.
     Variadic(Variadic),
     /// `(condition, a, b)`: `condition ? a : b`, with broadcasting.
-    Where,
+    Where(Where),
     /// `(x, min?, max?)`, both bounds scalar.
-    Clip,
+    Clip(Clip),
     /// `(x)` to another element type; ONNX rules (float to integer truncates).
-    Cast {
-        /// The new type.
-        to: DType,
-    },
+    Cast(Cast),
     /// `(x, like)`: cast to the type of `like`.
-    CastLike,
+    CastLike(CastLike),
 
     /// `(x, w, bias?)`, `x` `[n, c, d...]`, `w` `[m, c / groups, k...]`.
     Conv(Conv),
@@ -37,74 +34,36 @@ pub enum Op {
     /// `(x)`: maximum or average over windows.
     Pool(Pool),
     /// `(x)`: maximum or average over all spatial axes, which stay with extent 1.
-    GlobalPool(PoolKind),
+    GlobalPool(GlobalPool),
 
     /// `(a, b, c?)`: `alpha * a' b' + beta * c`, operands of two axes.
     Gemm(Gemm),
     /// `(a, b)`: NumPy's `matmul`, with broadcast batch axes and one-axis operands.
-    MatMul,
+    MatMul(MatMul),
     /// `(x0, ...)`: Einstein summation; explicit or implicit output, no repeated letters
     /// within one operand.
-    Einsum {
-        /// As in NumPy, for example `bij,bjk->bik`.
-        equation: String,
-    },
+    Einsum(Einsum),
 
     /// `(x, scale, bias, mean, variance)`, inference form, channel axis 1.
-    BatchNormalization {
-        /// Added to the variance.
-        epsilon: f32,
-    },
+    BatchNormalization(BatchNormalization),
     /// `(x, scale, bias?)`: over axes `axis..`.
-    LayerNormalization {
-        /// First normalised axis.
-        axis: i64,
-        /// Added to the variance.
-        epsilon: f32,
-    },
+    LayerNormalization(LayerNormalization),
     /// `(x, scale)`: root mean square over axes `axis..`.
-    RmsNormalization {
-        /// First normalised axis.
-        axis: i64,
-        /// Added to the mean square.
-        epsilon: f32,
-    },
+    RmsNormalization(RmsNormalization),
     /// `(x, scale, bias)`: per sample and channel.
-    InstanceNormalization {
-        /// Added to the variance.
-        epsilon: f32,
-    },
+    InstanceNormalization(InstanceNormalization),
     /// `(x, scale, bias)`, both `[channels]`: per sample and group of channels.
-    GroupNormalization {
-        /// Added to the variance.
-        epsilon: f32,
-        /// Number of groups.
-        groups: usize,
-    },
+    GroupNormalization(GroupNormalization),
     /// `(x)`: divided by its norm along `axis`.
-    LpNormalization {
-        /// Axis of the norm.
-        axis: i64,
-        /// 1 or 2.
-        p: u8,
-    },
+    LpNormalization(LpNormalization),
     /// `(x)`: local response normalisation across channels.
-    Lrn {
-        /// Scale of the sum.
-        alpha: f32,
-        /// Exponent.
-        beta: f32,
-        /// Constant.
-        bias: f32,
-        /// Channels summed over.
-        size: usize,
-    },
+    Lrn(Lrn),
     /// `(x)`.
     Softmax(Softmax),
     /// `(scores)`: a softmax along the last axis, in which a row of nothing but minus infinity
     /// gives zeros. What the operator Attention makes weights with: a query that may attend to
     /// nothing has no weights, where the formula of a softmax is 0 / 0.
-    MaskedSoftmax,
+    MaskedSoftmax(MaskedSoftmax),
 
     /// `(x, w, r, b?, sequence_lengths?, h0?, c0?, p?)` to `(y?, h?, c?)`, ONNX's recurrent operators.
     Recurrent(Recurrent),
@@ -114,156 +73,72 @@ pub enum Op {
     /// `(x)` to i64: position of the extreme value.
     ArgReduce(ArgReduce),
     /// `(x, k)` to `(values, indices)`.
-    TopK {
-        /// Axis searched.
-        axis: i64,
-        /// Largest or smallest.
-        largest: bool,
-        /// Whether results are ordered; this crate always orders them.
-        sorted: bool,
-    },
+    TopK(TopK),
     /// `(x, axis)`.
-    CumSum {
-        /// Leave the element itself out.
-        exclusive: bool,
-        /// From the end.
-        reverse: bool,
-    },
+    CumSum(CumSum),
 
     /// `(x, roi?, scales?, sizes?)`.
     Resize(Resize),
     /// `(x, grid)`.
-    GridSample {
-        /// Interpolation.
-        mode: Interpolation,
-        /// What lies outside.
-        padding: GridPadding,
-        /// Whether -1 and 1 are corner centres.
-        align_corners: bool,
-    },
+    GridSample(GridSample),
 
     /// `(x, shape)`.
-    Reshape {
-        /// Whether 0 means zero (true) or "as the input" (false).
-        allow_zero: bool,
-    },
+    Reshape(Reshape),
     /// `(x)` to two axes, split before `axis`.
-    Flatten {
-        /// First axis of the second part.
-        axis: i64,
-    },
+    Flatten(Flatten),
     /// `(x, axes?)`; without axes all of extent 1.
-    Squeeze,
+    Squeeze(Squeeze),
     /// `(x, axes)`.
-    Unsqueeze,
+    Unsqueeze(Unsqueeze),
     /// `(x)`; `None` reverses the axes.
-    Transpose {
-        /// Output axis `i` is input axis `perm[i]`.
-        perm: Option<Vec<usize>>,
-    },
+    Transpose(Transpose),
     /// `(x0, x1, ...)`.
-    Concat {
-        /// Axis joined.
-        axis: i64,
-    },
+    Concat(Concat),
     /// `(x, split?)` to as many results as the node has.
-    Split {
-        /// Axis cut.
-        axis: i64,
-    },
+    Split(Split),
     /// `(x, starts, ends, axes?, steps?)`.
-    Slice,
+    Slice(Slice),
     /// `(x, indices)`.
-    Gather {
-        /// Axis indexed.
-        axis: i64,
-    },
+    Gather(Gather),
     /// `(x, indices)`.
-    GatherElements {
-        /// Axis indexed.
-        axis: i64,
-    },
+    GatherElements(GatherElements),
     /// `(x, indices)`.
-    GatherNd {
-        /// Leading axes shared.
-        batch_dims: usize,
-    },
+    GatherNd(GatherNd),
     /// `(x, indices, updates)`.
-    ScatterElements {
-        /// Axis indexed.
-        axis: i64,
-        /// How an update meets what is there.
-        reduction: ScatterReduction,
-    },
+    ScatterElements(ScatterElements),
     /// `(x, indices, updates)`.
-    ScatterNd {
-        /// How an update meets what is there.
-        reduction: ScatterReduction,
-    },
+    ScatterNd(ScatterNd),
     /// `(x, shape)`: broadcast both ways.
-    Expand,
+    Expand(Expand),
     /// `(x, repeats)`.
-    Tile,
+    Tile(Tile),
     /// `(x, pads, value?, axes?)`.
-    Pad(PadMode),
+    Pad(Pad),
     /// `(x)` to i64 `[rank]`, or the part `start..end`.
-    Shape {
-        /// First axis.
-        start: i64,
-        /// One past the last axis.
-        end: Option<i64>,
-    },
+    Shape(Shape),
     /// `(x)` to an i64 scalar.
-    Size,
+    Size(Size),
     /// `(shape)`.
-    ConstantOfShape {
-        /// One element; its type is the result's.
-        value: Tensor,
-    },
+    ConstantOfShape(ConstantOfShape),
     /// `(start, limit, delta)`, scalars.
-    Range,
+    Range(Range),
     /// `(indices, depth, values)`.
-    OneHot {
-        /// Where the new axis goes.
-        axis: i64,
-    },
+    OneHot(OneHot),
     /// `(x)` to i64 `[rank, n]`: only as a constant, for its shape depends on values.
-    NonZero,
+    NonZero(NonZero),
     /// `(x)`, `[n, c * b * b, h, w]` to `[n, c, h * b, w * b]`.
-    DepthToSpace {
-        /// `b`.
-        block: usize,
-        /// Column-row-depth instead of depth-column-row.
-        crd: bool,
-    },
+    DepthToSpace(DepthToSpace),
     /// `(x)`, the inverse of `DepthToSpace` in depth-column-row order.
-    SpaceToDepth {
-        /// `b`.
-        block: usize,
-    },
+    SpaceToDepth(SpaceToDepth),
     /// `(x, k?)`.
-    Trilu {
-        /// Keep the upper triangle instead of the lower.
-        upper: bool,
-    },
+    Trilu(Trilu),
     /// `(x)`: ones on diagonal `k` of a matrix of x's shape.
-    EyeLike {
-        /// Result type; x's where left out.
-        dtype: Option<DType>,
-        /// Diagonal.
-        k: i64,
-    },
+    EyeLike(EyeLike),
 
     /// `(x, scale, zero_point?)`; per tensor or along `axis`.
-    QuantizeLinear {
-        /// Axis of `scale` where it has one.
-        axis: i64,
-    },
+    QuantizeLinear(QuantizeLinear),
     /// `(x, scale, zero_point?)`; per tensor or along `axis`.
-    DequantizeLinear {
-        /// Axis of `scale` where it has one.
-        axis: i64,
-    },
+    DequantizeLinear(DequantizeLinear),
 }
 
 impl Op {
@@ -275,10 +150,7 @@ impl Op {
     ) -> bool {
         let looks_up = matches!(
             self,
-            Self::Gather { .. }
-                | Self::GatherNd { .. }
-                | Self::ScatterElements { .. }
-                | Self::ScatterNd { .. }
+            Self::Gather(_) | Self::GatherNd(_) | Self::ScatterElements(_) | Self::ScatterNd(_)
         );
         !looks_up && results.all(|shape| shape.contains(&0))
     }
@@ -656,4 +528,319 @@ pub enum PadMode {
     Reflect,
     Edge,
     Wrap,
+}
+
+/// [`Op::Where`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Where;
+
+/// [`Op::Clip`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clip;
+
+/// Parameters of [`Op::Cast`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cast {
+    /// The new type.
+    pub to: DType,
+}
+
+/// [`Op::CastLike`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CastLike;
+
+/// Parameters of [`Op::GlobalPool`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GlobalPool {
+    /// Maximum or average.
+    pub kind: PoolKind,
+}
+
+/// [`Op::MatMul`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatMul;
+
+/// Parameters of [`Op::Einsum`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Einsum {
+    /// As in NumPy, for example `bij,bjk->bik`.
+    pub equation: String,
+}
+
+/// Parameters of [`Op::BatchNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BatchNormalization {
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// Parameters of [`Op::LayerNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LayerNormalization {
+    /// First normalised axis.
+    pub axis: i64,
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// Parameters of [`Op::RmsNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RmsNormalization {
+    /// First normalised axis.
+    pub axis: i64,
+    /// Added to the mean square.
+    pub epsilon: f32,
+}
+
+/// Parameters of [`Op::InstanceNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InstanceNormalization {
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// Parameters of [`Op::GroupNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GroupNormalization {
+    /// Added to the variance.
+    pub epsilon: f32,
+    /// Number of groups.
+    pub groups: usize,
+}
+
+/// Parameters of [`Op::LpNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LpNormalization {
+    /// Axis of the norm.
+    pub axis: i64,
+    /// 1 or 2.
+    pub p: u8,
+}
+
+/// Parameters of [`Op::Lrn`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lrn {
+    /// Scale of the sum.
+    pub alpha: f32,
+    /// Exponent.
+    pub beta: f32,
+    /// Constant.
+    pub bias: f32,
+    /// Channels summed over.
+    pub size: usize,
+}
+
+/// [`Op::MaskedSoftmax`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaskedSoftmax;
+
+/// Parameters of [`Op::TopK`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopK {
+    /// Axis searched.
+    pub axis: i64,
+    /// Largest or smallest.
+    pub largest: bool,
+    /// Whether results are ordered; this crate always orders them.
+    pub sorted: bool,
+}
+
+/// Parameters of [`Op::CumSum`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CumSum {
+    /// Leave the element itself out.
+    pub exclusive: bool,
+    /// From the end.
+    pub reverse: bool,
+}
+
+/// Parameters of [`Op::GridSample`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GridSample {
+    /// Interpolation.
+    pub mode: Interpolation,
+    /// What lies outside.
+    pub padding: GridPadding,
+    /// Whether -1 and 1 are corner centres.
+    pub align_corners: bool,
+}
+
+/// Parameters of [`Op::Reshape`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reshape {
+    /// Whether 0 means zero (true) or "as the input" (false).
+    pub allow_zero: bool,
+}
+
+/// Parameters of [`Op::Flatten`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flatten {
+    /// First axis of the second part.
+    pub axis: i64,
+}
+
+/// [`Op::Squeeze`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Squeeze;
+
+/// [`Op::Unsqueeze`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unsqueeze;
+
+/// Parameters of [`Op::Transpose`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transpose {
+    /// Output axis `i` is input axis `perm[i]`.
+    pub perm: Option<Vec<usize>>,
+}
+
+/// Parameters of [`Op::Concat`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Concat {
+    /// Axis joined.
+    pub axis: i64,
+}
+
+/// Parameters of [`Op::Split`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// Axis cut.
+    pub axis: i64,
+}
+
+/// [`Op::Slice`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice;
+
+/// Parameters of [`Op::Gather`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gather {
+    /// Axis indexed.
+    pub axis: i64,
+}
+
+/// Parameters of [`Op::GatherElements`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatherElements {
+    /// Axis indexed.
+    pub axis: i64,
+}
+
+/// Parameters of [`Op::GatherNd`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatherNd {
+    /// Leading axes shared.
+    pub batch_dims: usize,
+}
+
+/// Parameters of [`Op::ScatterElements`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScatterElements {
+    /// Axis indexed.
+    pub axis: i64,
+    /// How an update meets what is there.
+    pub reduction: ScatterReduction,
+}
+
+/// Parameters of [`Op::ScatterNd`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScatterNd {
+    /// How an update meets what is there.
+    pub reduction: ScatterReduction,
+}
+
+/// [`Op::Expand`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expand;
+
+/// [`Op::Tile`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tile;
+
+/// Parameters of [`Op::Pad`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pad {
+    /// What the borders are filled with.
+    pub mode: PadMode,
+}
+
+/// Parameters of [`Op::Shape`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// First axis.
+    pub start: i64,
+    /// One past the last axis.
+    pub end: Option<i64>,
+}
+
+/// [`Op::Size`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size;
+
+/// Parameters of [`Op::ConstantOfShape`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConstantOfShape {
+    /// One element; its type is the result's.
+    pub value: Tensor,
+}
+
+/// [`Op::Range`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range;
+
+/// Parameters of [`Op::OneHot`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OneHot {
+    /// Where the new axis goes.
+    pub axis: i64,
+}
+
+/// [`Op::NonZero`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NonZero;
+
+/// Parameters of [`Op::DepthToSpace`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DepthToSpace {
+    /// `b`.
+    pub block: usize,
+    /// Column-row-depth instead of depth-column-row.
+    pub crd: bool,
+}
+
+/// Parameters of [`Op::SpaceToDepth`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpaceToDepth {
+    /// `b`.
+    pub block: usize,
+}
+
+/// Parameters of [`Op::Trilu`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trilu {
+    /// Keep the upper triangle instead of the lower.
+    pub upper: bool,
+}
+
+/// Parameters of [`Op::EyeLike`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EyeLike {
+    /// Result type; x's where left out.
+    pub dtype: Option<DType>,
+    /// Diagonal.
+    pub k: i64,
+}
+
+/// Parameters of [`Op::QuantizeLinear`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuantizeLinear {
+    /// Axis of `scale` where it has one.
+    pub axis: i64,
+}
+
+/// Parameters of [`Op::DequantizeLinear`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DequantizeLinear {
+    /// Axis of `scale` where it has one.
+    pub axis: i64,
 }

@@ -12,7 +12,7 @@
 use super::{Place, Plan, Port, Storage};
 use crate::ModelError;
 use crate::budget::{Asker, Budget};
-use crate::graph::{Node, Op, PadMode, StaticGraph};
+use crate::graph::{Lrn, Node, Op, Pad, PadMode, StaticGraph};
 
 /// Bytes that lowering `node` takes for a while at most: constants as wide numbers, masks, tables.
 pub(super) fn lowering_bytes(graph: &StaticGraph, node: &Node) -> usize {
@@ -26,22 +26,22 @@ pub(super) fn lowering_bytes(graph: &StaticGraph, node: &Node) -> usize {
     let shape = result.map_or(&[][..], |&id| &graph.value(id).ty.shape);
     let tables = match &node.op {
         // Where every result, at most twice the channels of them, takes which channels from.
-        Op::Lrn { size, .. } => {
+        Op::Lrn(Lrn { size, .. }) => {
             let channels = shape.get(1).copied().unwrap_or(0);
             let taps = channels.saturating_mul(2).min(*size);
             channels.saturating_mul(taps).saturating_mul(8)
         }
         // Where the positions of every axis are taken from.
-        Op::Pad(mode) if *mode != PadMode::Constant => {
+        Op::Pad(Pad { mode }) if *mode != PadMode::Constant => {
             let positions = shape.iter().copied().fold(0, usize::saturating_add);
             positions.saturating_mul(4)
         }
-        Op::EyeLike { .. } => elements(shape).saturating_mul(8),
-        Op::Trilu { .. } => {
+        Op::EyeLike(_) => elements(shape).saturating_mul(8),
+        Op::Trilu(_) => {
             let first = shape.len().saturating_sub(2);
             elements(&shape[first..]).saturating_mul(8)
         }
-        Op::OneHot { .. } => {
+        Op::OneHot(_) => {
             let longest = shape.iter().copied().max().unwrap_or(0);
             longest.saturating_mul(16)
         }

@@ -13,7 +13,7 @@ use super::Inputs;
 use super::index::{broadcast_strides, for_each_position, offset, strides};
 use super::numbers::{Numbers, from_floats, from_whole};
 use crate::graph::infer::op_error;
-use crate::graph::{Einsum, Gemm, OpError, TensorType, parse_einsum};
+use crate::graph::{EinsumLabels, Gemm, OpError, TensorType, parse_einsum};
 use crate::tensor::Tensor;
 
 pub(super) fn einsum(
@@ -60,7 +60,7 @@ pub(super) fn matmul(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpEr
             extents[*label] = extent;
         }
     }
-    let product = Einsum {
+    let product = EinsumLabels {
         operands: vec![a_labels, b_labels],
         output,
         extents,
@@ -75,7 +75,7 @@ pub(super) fn gemm(gemm: &Gemm, inputs: Inputs<'_>, ty: &TensorType) -> Result<T
     let tensors = [inputs.get(0)?, inputs.get(1)?];
     let [rows, columns] = [ty.shape[0], ty.shape[1]];
     let depth = tensors[0].shape()[usize::from(!gemm.trans_a)];
-    let product = Einsum {
+    let product = EinsumLabels {
         operands: vec![
             if gemm.trans_a { vec![2, 0] } else { vec![0, 2] },
             if gemm.trans_b { vec![1, 2] } else { vec![2, 1] },
@@ -114,7 +114,7 @@ pub(super) fn gemm(gemm: &Gemm, inputs: Inputs<'_>, ty: &TensorType) -> Result<T
 }
 
 /// The contraction, not yet rounded.
-fn contract(einsum: &Einsum, tensors: &[&Tensor]) -> Result<Numbers, OpError> {
+fn contract(einsum: &EinsumLabels, tensors: &[&Tensor]) -> Result<Numbers, OpError> {
     let n_labels = einsum.extents.len();
     let summed: Vec<usize> = (0..n_labels)
         .filter(|label| !einsum.output.contains(label))

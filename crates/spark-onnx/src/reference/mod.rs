@@ -42,7 +42,14 @@ pub use run::{run, run_wide};
 
 use crate::ModelError;
 use crate::budget;
-use crate::graph::{Op, OpError, Operand, TensorType, infer};
+use crate::graph::{
+    BatchNormalization, CastLike, Clip, Concat, ConstantOfShape, CumSum, DepthToSpace,
+    DequantizeLinear, Einsum, Expand, EyeLike, Gather, GatherElements, GatherNd, GlobalPool,
+    GridSample, GroupNormalization, InstanceNormalization, LayerNormalization, LpNormalization,
+    Lrn, MaskedSoftmax, MatMul, NonZero, OneHot, Op, OpError, Operand, Pad, QuantizeLinear, Range,
+    RmsNormalization, ScatterElements, ScatterNd, Shape, Size, Slice, SpaceToDepth, Split, Squeeze,
+    TensorType, Tile, TopK, Transpose, Trilu, Unsqueeze, Where, infer,
+};
 use crate::tensor::{Tensor, TensorData};
 use working::working_bytes;
 
@@ -149,8 +156,10 @@ fn evaluate_typed(
     types: &[TensorType],
 ) -> Result<Vec<Tensor>, OpError> {
     match op {
-        Op::Split { axis } => return movement::split(*axis, inputs, types),
-        Op::TopK { axis, largest, .. } => return search::top_k(*axis, *largest, inputs, types),
+        Op::Split(Split { axis }) => return movement::split(*axis, inputs, types),
+        Op::TopK(TopK { axis, largest, .. }) => {
+            return search::top_k(*axis, *largest, inputs, types);
+        }
         Op::Recurrent(recurrent) => return recurrent::recurrent(recurrent, inputs, types),
         _ => {}
     }
@@ -170,79 +179,91 @@ fn evaluate_single(op: &Op, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tenso
         Op::Unary(f) => unary::unary(*f, inputs, ty),
         Op::Binary(f) => elementwise::binary(*f, inputs, ty),
         Op::Variadic(f) => elementwise::variadic(*f, inputs, ty),
-        Op::Where => elementwise::select(inputs, ty),
-        Op::Clip => elementwise::clip(inputs, ty),
-        Op::Cast { .. } | Op::CastLike => elementwise::cast(inputs, ty),
+        Op::Where(Where) => elementwise::select(inputs, ty),
+        Op::Clip(Clip) => elementwise::clip(inputs, ty),
+        Op::Cast(_) | Op::CastLike(CastLike) => elementwise::cast(inputs, ty),
 
         Op::Conv(conv) => conv::conv(conv, inputs, ty),
         Op::ConvTranspose(transpose) => conv::conv_transpose(transpose, inputs, ty),
         Op::Pool(pool) => pool::pool(pool, inputs, ty),
-        Op::GlobalPool(kind) => pool::global_pool(*kind, inputs, ty),
+        Op::GlobalPool(GlobalPool { kind }) => pool::global_pool(*kind, inputs, ty),
 
         Op::Gemm(gemm) => matrix::gemm(gemm, inputs, ty),
-        Op::MatMul => matrix::matmul(inputs, ty),
-        Op::Einsum { equation } => matrix::einsum(equation, inputs, ty),
+        Op::MatMul(MatMul) => matrix::matmul(inputs, ty),
+        Op::Einsum(Einsum { equation }) => matrix::einsum(equation, inputs, ty),
 
-        Op::BatchNormalization { epsilon } => normalise::batch(*epsilon, inputs, ty),
-        Op::LayerNormalization { axis, epsilon } => normalise::layer(*axis, *epsilon, inputs, ty),
-        Op::RmsNormalization { axis, epsilon } => normalise::rms(*axis, *epsilon, inputs, ty),
-        Op::InstanceNormalization { epsilon } => normalise::instance(*epsilon, inputs, ty),
-        Op::GroupNormalization { epsilon, groups } => {
+        Op::BatchNormalization(BatchNormalization { epsilon }) => {
+            normalise::batch(*epsilon, inputs, ty)
+        }
+        Op::LayerNormalization(LayerNormalization { axis, epsilon }) => {
+            normalise::layer(*axis, *epsilon, inputs, ty)
+        }
+        Op::RmsNormalization(RmsNormalization { axis, epsilon }) => {
+            normalise::rms(*axis, *epsilon, inputs, ty)
+        }
+        Op::InstanceNormalization(InstanceNormalization { epsilon }) => {
+            normalise::instance(*epsilon, inputs, ty)
+        }
+        Op::GroupNormalization(GroupNormalization { epsilon, groups }) => {
             normalise::group(*groups, *epsilon, inputs, ty)
         }
-        Op::LpNormalization { axis, p } => normalise::lp(*axis, *p, inputs, ty),
-        Op::Lrn {
+        Op::LpNormalization(LpNormalization { axis, p }) => normalise::lp(*axis, *p, inputs, ty),
+        Op::Lrn(Lrn {
             alpha,
             beta,
             bias,
             size,
-        } => normalise::lrn([*alpha, *beta, *bias], *size, inputs, ty),
+        }) => normalise::lrn([*alpha, *beta, *bias], *size, inputs, ty),
         Op::Softmax(softmax) => normalise::softmax(softmax, inputs, ty),
-        Op::MaskedSoftmax => normalise::masked_softmax(inputs, ty),
+        Op::MaskedSoftmax(MaskedSoftmax) => normalise::masked_softmax(inputs, ty),
 
         Op::Reduce(reduce) => reduce::reduce(reduce, inputs, ty),
         Op::ArgReduce(arg) => search::arg_reduce(arg, inputs, ty),
-        Op::CumSum { exclusive, reverse } => reduce::cum_sum(*exclusive, *reverse, inputs, ty),
+        Op::CumSum(CumSum { exclusive, reverse }) => {
+            reduce::cum_sum(*exclusive, *reverse, inputs, ty)
+        }
 
         Op::Resize(resize) => resize::resize(resize, inputs, ty),
-        Op::GridSample {
+        Op::GridSample(GridSample {
             mode,
             padding,
             align_corners,
-        } => grid_sample::grid_sample(*mode, *padding, *align_corners, inputs, ty),
+        }) => grid_sample::grid_sample(*mode, *padding, *align_corners, inputs, ty),
 
-        Op::Reshape { .. } | Op::Flatten { .. } | Op::Squeeze | Op::Unsqueeze => {
+        Op::Reshape(_) | Op::Flatten(_) | Op::Squeeze(Squeeze) | Op::Unsqueeze(Unsqueeze) => {
             make(ty, inputs.get(0)?.data().clone())
         }
-        Op::Transpose { perm } => movement::transpose(perm.as_deref(), inputs, ty),
-        Op::Concat { axis } => movement::concat(*axis, inputs, ty),
-        Op::Slice => movement::slice(inputs, ty),
-        Op::Gather { axis } => movement::gather(*axis, inputs, ty),
-        Op::GatherElements { axis } => movement::gather_elements(*axis, inputs, ty),
-        Op::GatherNd { batch_dims } => movement::gather_nd(*batch_dims, inputs, ty),
-        Op::ScatterElements { axis, reduction } => {
+        Op::Transpose(Transpose { perm }) => movement::transpose(perm.as_deref(), inputs, ty),
+        Op::Concat(Concat { axis }) => movement::concat(*axis, inputs, ty),
+        Op::Slice(Slice) => movement::slice(inputs, ty),
+        Op::Gather(Gather { axis }) => movement::gather(*axis, inputs, ty),
+        Op::GatherElements(GatherElements { axis }) => movement::gather_elements(*axis, inputs, ty),
+        Op::GatherNd(GatherNd { batch_dims }) => movement::gather_nd(*batch_dims, inputs, ty),
+        Op::ScatterElements(ScatterElements { axis, reduction }) => {
             scatter::scatter_elements(*axis, *reduction, inputs, ty)
         }
-        Op::ScatterNd { reduction } => scatter::scatter_nd(*reduction, inputs, ty),
-        Op::Expand => movement::expand(inputs, ty),
-        Op::Tile => movement::tile(inputs, ty),
-        Op::Pad(mode) => movement::pad(*mode, inputs, ty),
-        Op::DepthToSpace { block, crd } => movement::depth_to_space(*block, *crd, inputs, ty),
-        Op::SpaceToDepth { block } => movement::space_to_depth(*block, inputs, ty),
-        Op::Trilu { upper } => movement::trilu(*upper, inputs, ty),
+        Op::ScatterNd(ScatterNd { reduction }) => scatter::scatter_nd(*reduction, inputs, ty),
+        Op::Expand(Expand) => movement::expand(inputs, ty),
+        Op::Tile(Tile) => movement::tile(inputs, ty),
+        Op::Pad(Pad { mode }) => movement::pad(*mode, inputs, ty),
+        Op::DepthToSpace(DepthToSpace { block, crd }) => {
+            movement::depth_to_space(*block, *crd, inputs, ty)
+        }
+        Op::SpaceToDepth(SpaceToDepth { block }) => movement::space_to_depth(*block, inputs, ty),
+        Op::Trilu(Trilu { upper }) => movement::trilu(*upper, inputs, ty),
 
-        Op::Shape { start, end } => create::shape(*start, *end, inputs, ty),
-        Op::Size => create::size(inputs, ty),
-        Op::ConstantOfShape { value } => create::constant_of_shape(value, ty),
-        Op::Range => create::range(inputs, ty),
-        Op::OneHot { axis } => create::one_hot(*axis, inputs, ty),
-        Op::NonZero => create::non_zero(inputs, ty),
-        Op::EyeLike { k, .. } => create::eye_like(*k, ty),
+        Op::Shape(Shape { start, end }) => create::shape(*start, *end, inputs, ty),
+        Op::Size(Size) => create::size(inputs, ty),
+        Op::ConstantOfShape(ConstantOfShape { value }) => create::constant_of_shape(value, ty),
+        Op::Range(Range) => create::range(inputs, ty),
+        Op::OneHot(OneHot { axis }) => create::one_hot(*axis, inputs, ty),
+        Op::NonZero(NonZero) => create::non_zero(inputs, ty),
+        Op::EyeLike(EyeLike { k, .. }) => create::eye_like(*k, ty),
 
-        Op::QuantizeLinear { axis } => quantize::quantize(*axis, inputs, ty),
-        Op::DequantizeLinear { axis } => quantize::dequantize(*axis, inputs, ty),
+        Op::QuantizeLinear(QuantizeLinear { axis }) => quantize::quantize(*axis, inputs, ty),
+        Op::DequantizeLinear(DequantizeLinear { axis }) => quantize::dequantize(*axis, inputs, ty),
 
-        Op::Split { .. } | Op::TopK { .. } | Op::Recurrent(_) => Err(OpError {
+        Op::Split(_) | Op::TopK(_) | Op::Recurrent(_) => Err(OpError {
             reason: format!("{} has several results", op.name()),
         }),
     }

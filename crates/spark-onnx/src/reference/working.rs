@@ -9,7 +9,10 @@
 //! The interpreter is plain before it is thrifty; the bound is what keeps a small file from taking
 //! all memory through it. Its tests measure it.
 
-use crate::graph::{Op, TensorType, parse_einsum};
+use crate::graph::{
+    CastLike, Einsum, Expand, MatMul, NonZero, Op, Slice, Squeeze, TensorType, Tile, Unsqueeze,
+    parse_einsum,
+};
 use crate::tensor::Tensor;
 
 /// Names, shapes, strides and the like.
@@ -31,22 +34,24 @@ pub(crate) fn working_bytes(op: &Op, inputs: &[Option<&Tensor>], types: &[Tensor
         bytes.fold(0, usize::saturating_add)
     };
     match op {
-        Op::Reshape { .. } | Op::Flatten { .. } | Op::Squeeze | Op::Unsqueeze => of_results(0),
-        Op::Cast { .. } | Op::CastLike => {
+        Op::Reshape(_) | Op::Flatten(_) | Op::Squeeze(Squeeze) | Op::Unsqueeze(Unsqueeze) => {
+            of_results(0)
+        }
+        Op::Cast(_) | Op::CastLike(CastLike) => {
             let wide = |t: &Tensor| if t.dtype().is_float() { 8 } else { 16 };
             of_results(0).saturating_add(of_operands(wide))
         }
         // Elements go from place to place; only lists of whole numbers are read.
-        Op::Transpose { .. }
-        | Op::Concat { .. }
-        | Op::Split { .. }
-        | Op::Slice
-        | Op::Expand
-        | Op::Tile
+        Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Split(_)
+        | Op::Slice(Slice)
+        | Op::Expand(Expand)
+        | Op::Tile(Tile)
         | Op::Pad(_)
-        | Op::DepthToSpace { .. }
-        | Op::SpaceToDepth { .. }
-        | Op::ConstantOfShape { .. } => {
+        | Op::DepthToSpace(_)
+        | Op::SpaceToDepth(_)
+        | Op::ConstantOfShape(_) => {
             let listed = |t: &Tensor| if t.dtype().is_float() { 0 } else { 32 };
             of_results(32).saturating_add(of_operands(listed))
         }
@@ -72,7 +77,7 @@ fn lists(
     match op {
         // A list of members for every result.
         Op::Reduce(_) => times(read, 32).saturating_add(times(written, 64)),
-        Op::TopK { .. } => times(read, 160),
+        Op::TopK(_) => times(read, 160),
         Op::Pool(pool) => {
             let taps = pool
                 .kernel
@@ -81,8 +86,8 @@ fn lists(
             times(written, times(taps.min(read), 8).saturating_add(128))
         }
         Op::GlobalPool(_) => times(read, 24),
-        Op::MatMul | Op::Gemm(_) => times(read.saturating_add(written), 48),
-        Op::Einsum { equation } => {
+        Op::MatMul(MatMul) | Op::Gemm(_) => times(read.saturating_add(written), 48),
+        Op::Einsum(Einsum { equation }) => {
             let shapes: Vec<&[usize]> = inputs.iter().flatten().map(|t| t.shape()).collect();
             let terms = parse_einsum(equation, &shapes).map_or(0, |einsum| {
                 let summed = (0..einsum.extents.len()).filter(|l| !einsum.output.contains(l));
@@ -97,7 +102,7 @@ fn lists(
             let tables = times(long.saturating_add(read), 256);
             tables.saturating_add(times(written, 64))
         }
-        Op::NonZero => {
+        Op::NonZero(NonZero) => {
             let rank = inputs
                 .first()
                 .copied()
@@ -105,7 +110,7 @@ fn lists(
                 .map_or(0, |t| t.shape().len());
             times(read, times(rank, 48))
         }
-        Op::ScatterElements { .. } | Op::ScatterNd { .. } => times(read, 32),
+        Op::ScatterElements(_) | Op::ScatterNd(_) => times(read, 32),
         Op::Recurrent(_) => times(read.saturating_add(written), 32),
         _ => 0,
     }

@@ -29,7 +29,7 @@ use super::proto::{
 use super::tensors::{number_of, write_tensor};
 use super::wire::Text;
 use crate::ModelError;
-use crate::graph::{Dim, Graph, Node, Op, Softmax, Unary, Value, bind};
+use crate::graph::{Dim, Graph, MaskedSoftmax, Node, Op, Softmax, Unary, Value, bind};
 use crate::tensor::{DType, Tensor};
 
 /// Version of the file format; the first that operator set 21 came with.
@@ -110,7 +110,7 @@ fn to_model<'g>(
     let newer = graph.nodes.iter().any(|n| {
         matches!(
             n.op,
-            Op::RmsNormalization { .. } | Op::Unary(Unary::Swish { .. })
+            Op::RmsNormalization(_) | Op::Unary(Unary::Swish { .. })
         )
     });
     let version = if newer {
@@ -247,7 +247,7 @@ fn write_node<'g>(
         flattened_softmax(node, *softmax, inputs, outputs, names, out);
         return Ok(());
     }
-    if node.op == Op::MaskedSoftmax {
+    if node.op == Op::MaskedSoftmax(MaskedSoftmax) {
         masked_softmax(node, inputs, outputs, names, out);
         return Ok(());
     }
@@ -257,7 +257,7 @@ fn write_node<'g>(
     })?;
     let name = Text::Borrowed(node.name.as_str());
     let mut message = message(name, node.op.name(), attributes, inputs, outputs);
-    if matches!(node.op, Op::Split { .. }) && message.input.len() < 2 {
+    if matches!(node.op, Op::Split(_)) && message.input.len() < 2 {
         // From operator set 18 on, equal parts want their number stated.
         let parts = Attributes::default().int("num_outputs", node.outputs.len() as i64);
         message.attribute.extend(parts.0);

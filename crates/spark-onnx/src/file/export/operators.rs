@@ -7,9 +7,13 @@ use crate::file::proto::{AttributeProto, attribute_type as kind};
 use crate::file::tensors::{number_of, write_tensor};
 use crate::file::wire::{Bytes, Text};
 use crate::graph::{
-    AspectRatio, Binary, Cell, Conv, CoordinateTransform, Direction, GridPadding, Interpolation,
-    NearestRounding, Op, PadMode, Padding, Pool, PoolKind, Recurrent, Resize, ScatterReduction,
-    Unary,
+    AspectRatio, BatchNormalization, Binary, Cast, Cell, Concat, ConstantOfShape, Conv,
+    CoordinateTransform, CumSum, DepthToSpace, DequantizeLinear, Direction, Einsum, EyeLike,
+    Flatten, Gather, GatherElements, GatherNd, GridPadding, GridSample, GroupNormalization,
+    InstanceNormalization, Interpolation, LayerNormalization, LpNormalization, Lrn, MaskedSoftmax,
+    NearestRounding, OneHot, Op, Pad, PadMode, Padding, Pool, PoolKind, QuantizeLinear, Recurrent,
+    Reshape, Resize, RmsNormalization, ScatterElements, ScatterNd, ScatterReduction, Shape,
+    SpaceToDepth, Split, TopK, Transpose, Trilu, Unary,
 };
 
 /// Parameters as they stand in a file.
@@ -101,7 +105,7 @@ pub(super) fn attributes_of(op: &Op) -> Result<Attributes<'_>, String> {
     Ok(match op {
         Op::Unary(function) => unary(*function),
         Op::Binary(Binary::Mod { fmod }) => none.flag("fmod", *fmod),
-        Op::Cast { to } => none.int("to", i64::from(number_of(*to))),
+        Op::Cast(Cast { to }) => none.int("to", i64::from(number_of(*to))),
         Op::Conv(conv) => window(conv),
         Op::ConvTranspose(transpose) => window(&transpose.conv)
             .extents("output_padding", &transpose.output_padding)
@@ -115,23 +119,27 @@ pub(super) fn attributes_of(op: &Op) -> Result<Attributes<'_>, String> {
             .float("beta", gemm.beta)
             .flag("transA", gemm.trans_a)
             .flag("transB", gemm.trans_b),
-        Op::Einsum { equation } => none.text("equation", equation),
-        Op::BatchNormalization { epsilon } | Op::InstanceNormalization { epsilon } => {
+        Op::Einsum(Einsum { equation }) => none.text("equation", equation),
+        Op::BatchNormalization(BatchNormalization { epsilon })
+        | Op::InstanceNormalization(InstanceNormalization { epsilon }) => {
             none.float("epsilon", *epsilon)
         }
-        Op::LayerNormalization { axis, epsilon } | Op::RmsNormalization { axis, epsilon } => {
+        Op::LayerNormalization(LayerNormalization { axis, epsilon })
+        | Op::RmsNormalization(RmsNormalization { axis, epsilon }) => {
             none.int("axis", *axis).float("epsilon", *epsilon)
         }
-        Op::GroupNormalization { epsilon, groups } => none
+        Op::GroupNormalization(GroupNormalization { epsilon, groups }) => none
             .float("epsilon", *epsilon)
             .int("num_groups", *groups as i64),
-        Op::LpNormalization { axis, p } => none.int("axis", *axis).int("p", i64::from(*p)),
-        Op::Lrn {
+        Op::LpNormalization(LpNormalization { axis, p }) => {
+            none.int("axis", *axis).int("p", i64::from(*p))
+        }
+        Op::Lrn(Lrn {
             alpha,
             beta,
             bias,
             size,
-        } => none
+        }) => none
             .float("alpha", *alpha)
             .float("beta", *beta)
             .float("bias", *bias)
@@ -140,7 +148,7 @@ pub(super) fn attributes_of(op: &Op) -> Result<Attributes<'_>, String> {
             return Err("a softmax over several axes is no single operator".to_owned());
         }
         Op::Softmax(softmax) => none.int("axis", softmax.axis),
-        Op::MaskedSoftmax => {
+        Op::MaskedSoftmax(MaskedSoftmax) => {
             return Err("a softmax with zeros for hidden rows is no single operator".to_owned());
         }
         Op::Recurrent(parameters) => recurrent(parameters)?,
@@ -151,23 +159,23 @@ pub(super) fn attributes_of(op: &Op) -> Result<Attributes<'_>, String> {
             .int("axis", reduce.axis)
             .flag("keepdims", reduce.keep_dims)
             .flag("select_last_index", reduce.select_last),
-        Op::TopK {
+        Op::TopK(TopK {
             axis,
             largest,
             sorted,
-        } => none
+        }) => none
             .int("axis", *axis)
             .flag("largest", *largest)
             .flag("sorted", *sorted),
-        Op::CumSum { exclusive, reverse } => {
+        Op::CumSum(CumSum { exclusive, reverse }) => {
             none.flag("exclusive", *exclusive).flag("reverse", *reverse)
         }
         Op::Resize(parameters) => resize(parameters),
-        Op::GridSample {
+        Op::GridSample(GridSample {
             mode,
             padding,
             align_corners,
-        } => none
+        }) => none
             .text("mode", interpolation(*mode))
             .text("padding_mode", grid_padding(*padding))
             .flag("align_corners", *align_corners),
@@ -179,22 +187,24 @@ pub(super) fn attributes_of(op: &Op) -> Result<Attributes<'_>, String> {
 fn movement(op: &Op) -> Attributes<'_> {
     let none = Attributes::default();
     match op {
-        Op::Reshape { allow_zero } => none.flag("allowzero", *allow_zero),
-        Op::Transpose { perm } => none.extents("perm", perm.as_deref().unwrap_or_default()),
-        Op::Flatten { axis }
-        | Op::Concat { axis }
-        | Op::Split { axis }
-        | Op::Gather { axis }
-        | Op::GatherElements { axis }
-        | Op::OneHot { axis }
-        | Op::QuantizeLinear { axis }
-        | Op::DequantizeLinear { axis } => none.int("axis", *axis),
-        Op::GatherNd { batch_dims } => none.int("batch_dims", *batch_dims as i64),
-        Op::ScatterElements { axis, reduction } => none
+        Op::Reshape(Reshape { allow_zero }) => none.flag("allowzero", *allow_zero),
+        Op::Transpose(Transpose { perm }) => {
+            none.extents("perm", perm.as_deref().unwrap_or_default())
+        }
+        Op::Flatten(Flatten { axis })
+        | Op::Concat(Concat { axis })
+        | Op::Split(Split { axis })
+        | Op::Gather(Gather { axis })
+        | Op::GatherElements(GatherElements { axis })
+        | Op::OneHot(OneHot { axis })
+        | Op::QuantizeLinear(QuantizeLinear { axis })
+        | Op::DequantizeLinear(DequantizeLinear { axis }) => none.int("axis", *axis),
+        Op::GatherNd(GatherNd { batch_dims }) => none.int("batch_dims", *batch_dims as i64),
+        Op::ScatterElements(ScatterElements { axis, reduction }) => none
             .int("axis", *axis)
             .text("reduction", scatter(*reduction)),
-        Op::ScatterNd { reduction } => none.text("reduction", scatter(*reduction)),
-        Op::Pad(mode) => none.text(
+        Op::ScatterNd(ScatterNd { reduction }) => none.text("reduction", scatter(*reduction)),
+        Op::Pad(Pad { mode }) => none.text(
             "mode",
             match mode {
                 PadMode::Constant => "constant",
@@ -203,23 +213,23 @@ fn movement(op: &Op) -> Attributes<'_> {
                 PadMode::Wrap => "wrap",
             },
         ),
-        Op::Shape { start, end } => match end {
+        Op::Shape(Shape { start, end }) => match end {
             Some(end) => none.int("start", *start).int("end", *end),
             None => none.int("start", *start),
         },
-        Op::ConstantOfShape { value } => {
+        Op::ConstantOfShape(ConstantOfShape { value }) => {
             let tensor = AttributeProto {
                 t: Some(Box::new(write_tensor("", value))),
                 ..AttributeProto::default()
             };
             none.with("value", kind::TENSOR, tensor)
         }
-        Op::DepthToSpace { block, crd } => none
+        Op::DepthToSpace(DepthToSpace { block, crd }) => none
             .int("blocksize", *block as i64)
             .text("mode", if *crd { "CRD" } else { "DCR" }),
-        Op::SpaceToDepth { block } => none.int("blocksize", *block as i64),
-        Op::Trilu { upper } => none.flag("upper", *upper),
-        Op::EyeLike { dtype, k } => match dtype {
+        Op::SpaceToDepth(SpaceToDepth { block }) => none.int("blocksize", *block as i64),
+        Op::Trilu(Trilu { upper }) => none.flag("upper", *upper),
+        Op::EyeLike(EyeLike { dtype, k }) => match dtype {
             Some(dtype) => none.int("k", *k).int("dtype", i64::from(number_of(*dtype))),
             None => none.int("k", *k),
         },

@@ -2,7 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::graph::{Binary, Dim, Graph, Node, Op, Unary, Value, ValueId};
+use crate::graph::{
+    Binary, Cast, CastLike, ConstantOfShape, Dim, EyeLike, Graph, Node, NonZero, Op, Size, Unary,
+    Value, ValueId, Where,
+};
 use crate::tensor::{DType, Tensor};
 
 /// A graph under construction.
@@ -119,11 +122,11 @@ pub(in crate::file) fn result_dtype(
     operand: impl Fn(usize) -> Option<DType>,
 ) -> Option<DType> {
     match op {
-        Op::Cast { to } => Some(*to),
-        Op::Shape { .. } | Op::Size | Op::NonZero | Op::ArgReduce(_) => Some(DType::I64),
-        Op::TopK { .. } if output == 1 => Some(DType::I64),
-        Op::ConstantOfShape { value } => Some(value.dtype()),
-        Op::EyeLike { dtype: Some(d), .. } => Some(*d),
+        Op::Cast(Cast { to }) => Some(*to),
+        Op::Shape(_) | Op::Size(Size) | Op::NonZero(NonZero) | Op::ArgReduce(_) => Some(DType::I64),
+        Op::TopK(_) if output == 1 => Some(DType::I64),
+        Op::ConstantOfShape(ConstantOfShape { value }) => Some(value.dtype()),
+        Op::EyeLike(EyeLike { dtype: Some(d), .. }) => Some(*d),
         Op::Unary(Unary::IsNaN | Unary::IsInf) => Some(DType::Bool),
         Op::Binary(
             Binary::Equal
@@ -132,9 +135,9 @@ pub(in crate::file) fn result_dtype(
             | Binary::Greater
             | Binary::GreaterOrEqual,
         ) => Some(DType::Bool),
-        Op::CastLike | Op::Where | Op::DequantizeLinear { .. } => operand(1),
-        Op::OneHot { .. } => operand(2),
-        Op::QuantizeLinear { .. } => operand(2).or(Some(DType::U8)),
+        Op::CastLike(CastLike) | Op::Where(Where) | Op::DequantizeLinear(_) => operand(1),
+        Op::OneHot(_) => operand(2),
+        Op::QuantizeLinear(_) => operand(2).or(Some(DType::U8)),
         _ => operand(0),
     }
 }

@@ -13,7 +13,7 @@ use crate::file::error::OnnxError;
 use crate::file::functions::FlatNode;
 use crate::file::proto::{AttributeProto, attribute_type as kind};
 use crate::file::tensors::{TensorSource, read_tensor};
-use crate::graph::{Binary, Node, Op, Value, ValueId};
+use crate::graph::{Binary, CastLike, Node, Op, Value, ValueId};
 use crate::tensor::{DType, Tensor};
 
 /// One node under translation.
@@ -302,7 +302,7 @@ impl<'c, 'f> Call<'c, 'f> {
         }
         let tensor = Tensor::from_f64(DType::F32, [], vec![value])?;
         let scalar = self.new_constant(suffix, tensor)?;
-        self.step(Op::CastLike, &[Some(scalar), Some(like)])
+        self.step(Op::CastLike(CastLike), &[Some(scalar), Some(like)])
     }
 
     /// A node before the last, of one result.

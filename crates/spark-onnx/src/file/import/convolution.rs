@@ -3,7 +3,7 @@
 use super::Translator;
 use super::call::{Call, Translated};
 use crate::ModelError;
-use crate::graph::{Conv, ConvTranspose, Op, Padding, Pool, PoolKind};
+use crate::graph::{Conv, ConvTranspose, GlobalPool, Op, Padding, Pool, PoolKind};
 
 pub(super) const OPERATORS: &[Translator] = &[
     ("Conv", conv),
@@ -155,5 +155,5 @@ fn global_pool(call: &mut Call<'_, '_>) -> Translated {
         "GlobalMaxPool" => PoolKind::Max,
         _ => PoolKind::Average,
     };
-    call.finish_as_is(Op::GlobalPool(kind))
+    call.finish_as_is(Op::GlobalPool(GlobalPool { kind }))
 }

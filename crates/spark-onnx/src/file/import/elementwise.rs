@@ -4,7 +4,7 @@ use super::Translator;
 use super::call::{Call, Translated};
 use crate::ModelError;
 use crate::file::tensors::dtype_of;
-use crate::graph::{Binary, Op, Unary, Variadic};
+use crate::graph::{Binary, Cast, CastLike, Clip, Op, Unary, Variadic, Where};
 use crate::tensor::DType;
 
 pub(super) const OPERATORS: &[Translator] = &[
@@ -228,14 +228,14 @@ fn variadic(call: &mut Call<'_, '_>) -> Translated {
 
 fn select(call: &mut Call<'_, '_>) -> Translated {
     call.operands(3, 3)?;
-    call.finish_as_is(Op::Where)
+    call.finish_as_is(Op::Where(Where))
 }
 
 /// Bounds are parameters before operator set 11.
 fn clip(call: &mut Call<'_, '_>) -> Translated {
     if call.opset() >= 11 {
         call.operands(1, 3)?;
-        return call.finish_as_is(Op::Clip);
+        return call.finish_as_is(Op::Clip(Clip));
     }
     call.operands(1, 1)?;
     let x = call.required(0)?;
@@ -250,7 +250,7 @@ fn clip(call: &mut Call<'_, '_>) -> Translated {
     while inputs.last() == Some(&None) {
         inputs.pop();
     }
-    call.finish(Op::Clip, inputs)
+    call.finish(Op::Clip(Clip), inputs)
 }
 
 /// The type a parameter states by its number in `onnx.proto`.
@@ -273,7 +273,7 @@ fn cast(call: &mut Call<'_, '_>) -> Translated {
     // Both concern floats of 8 bits only.
     call.ignore(&["saturate", "round_mode"]);
     match stated_dtype(call, "to")? {
-        Some(to) => call.finish_as_is(Op::Cast { to }),
+        Some(to) => call.finish_as_is(Op::Cast(Cast { to })),
         None => Err(call.error("attribute `to` is missing")),
     }
 }
@@ -281,7 +281,7 @@ fn cast(call: &mut Call<'_, '_>) -> Translated {
 fn cast_like(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
     call.ignore(&["saturate", "round_mode"]);
-    call.finish_as_is(Op::CastLike)
+    call.finish_as_is(Op::CastLike(CastLike))
 }
 
 /// Inference drops nothing, so the mask, where asked for, is all true.

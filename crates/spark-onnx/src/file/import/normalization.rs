@@ -2,7 +2,10 @@
 
 use super::Translator;
 use super::call::{Call, Translated};
-use crate::graph::{Binary, Op, Reduce, ReduceKind, Softmax, Unary};
+use crate::graph::{
+    BatchNormalization, Binary, GroupNormalization, InstanceNormalization, LayerNormalization,
+    LpNormalization, Lrn, Op, Reduce, ReduceKind, Reshape, RmsNormalization, Shape, Softmax, Unary,
+};
 
 pub(super) const OPERATORS: &[Translator] = &[
     ("BatchNormalization", batch),
@@ -32,7 +35,7 @@ fn batch(call: &mut Call<'_, '_>) -> Translated {
         return Err(call.error("attribute `spatial` 0 (a mean per element) is not supported"));
     }
     let epsilon = call.float_or("epsilon", EPSILON)?;
-    call.finish_as_is(Op::BatchNormalization { epsilon })
+    call.finish_as_is(Op::BatchNormalization(BatchNormalization { epsilon }))
 }
 
 pub(super) fn layer(call: &mut Call<'_, '_>) -> Translated {
@@ -42,7 +45,7 @@ pub(super) fn layer(call: &mut Call<'_, '_>) -> Translated {
     call.ignore(&["stash_type"]);
     let axis = call.int_or("axis", -1)?;
     let epsilon = call.float_or("epsilon", EPSILON)?;
-    call.finish_as_is(Op::LayerNormalization { axis, epsilon })
+    call.finish_as_is(Op::LayerNormalization(LayerNormalization { axis, epsilon }))
 }
 
 pub(super) fn rms(call: &mut Call<'_, '_>) -> Translated {
@@ -51,13 +54,13 @@ pub(super) fn rms(call: &mut Call<'_, '_>) -> Translated {
     call.ignore(&["stash_type"]);
     let axis = call.int_or("axis", -1)?;
     let epsilon = call.float_or("epsilon", EPSILON)?;
-    call.finish_as_is(Op::RmsNormalization { axis, epsilon })
+    call.finish_as_is(Op::RmsNormalization(RmsNormalization { axis, epsilon }))
 }
 
 fn instance(call: &mut Call<'_, '_>) -> Translated {
     call.operands(3, 3)?;
     let epsilon = call.float_or("epsilon", EPSILON)?;
-    call.finish_as_is(Op::InstanceNormalization { epsilon })
+    call.finish_as_is(Op::InstanceNormalization(InstanceNormalization { epsilon }))
 }
 
 /// Before operator set 21 scale and bias are per group: an instance normalisation of
@@ -71,19 +74,25 @@ fn group(call: &mut Call<'_, '_>) -> Translated {
     }
     let epsilon = call.float_or("epsilon", EPSILON)?;
     if call.opset() >= 21 {
-        return call.finish_as_is(Op::GroupNormalization { epsilon, groups });
+        return call.finish_as_is(Op::GroupNormalization(GroupNormalization {
+            epsilon,
+            groups,
+        }));
     }
     let x = call.required(0)?;
-    let reshape = Op::Reshape { allow_zero: false };
-    let whole = Op::Shape {
+    let reshape = Op::Reshape(Reshape { allow_zero: false });
+    let whole = Op::Shape(Shape {
         start: 0,
         end: None,
-    };
+    });
     let shape = call.step(whole, &[Some(x)])?;
     let grouped = call.new_ints("grouped", &[0, groups as i64, -1])?;
     let parts = call.step(reshape.clone(), &[Some(x), Some(grouped)])?;
     let operands = [Some(parts), call.input(1), call.input(2)];
-    let normal = call.step(Op::InstanceNormalization { epsilon }, &operands)?;
+    let normal = call.step(
+        Op::InstanceNormalization(InstanceNormalization { epsilon }),
+        &operands,
+    )?;
     call.finish(reshape, vec![Some(normal), Some(shape)])
 }
 
@@ -116,7 +125,7 @@ fn lp(call: &mut Call<'_, '_>) -> Translated {
         2 => 2,
         other => return Err(call.error(format!("attribute `p` is {other}, not 1 or 2"))),
     };
-    call.finish_as_is(Op::LpNormalization { axis, p })
+    call.finish_as_is(Op::LpNormalization(LpNormalization { axis, p }))
 }
 
 fn local_response(call: &mut Call<'_, '_>) -> Translated {
@@ -125,12 +134,12 @@ fn local_response(call: &mut Call<'_, '_>) -> Translated {
     if size == 0 {
         return Err(call.error("attribute `size` is missing"));
     }
-    let op = Op::Lrn {
+    let op = Op::Lrn(Lrn {
         alpha: call.float_or("alpha", 1e-4)?,
         beta: call.float_or("beta", 0.75)?,
         bias: call.float_or("bias", 1.0)?,
         size,
-    };
+    });
     call.finish_as_is(op)
 }
 

@@ -2,7 +2,7 @@
 
 use super::Translator;
 use super::call::{Call, Translated};
-use crate::graph::{Gemm, Op};
+use crate::graph::{Einsum, Gemm, MatMul, Op};
 
 pub(super) const OPERATORS: &[Translator] =
     &[("Gemm", gemm), ("MatMul", mat_mul), ("Einsum", einsum)];
@@ -24,7 +24,7 @@ fn gemm(call: &mut Call<'_, '_>) -> Translated {
 
 fn mat_mul(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
-    call.finish_as_is(Op::MatMul)
+    call.finish_as_is(Op::MatMul(MatMul))
 }
 
 /// Spaces in the equation mean nothing and are left out.
@@ -35,5 +35,5 @@ fn einsum(call: &mut Call<'_, '_>) -> Translated {
         return Err(call.error("attribute `equation` is missing"));
     };
     let equation: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
-    call.finish_as_is(Op::Einsum { equation })
+    call.finish_as_is(Op::Einsum(Einsum { equation }))
 }

@@ -3,7 +3,7 @@
 use super::Translator;
 use super::call::{Call, Translated};
 use super::elementwise::stated_dtype;
-use crate::graph::{Op, ValueId};
+use crate::graph::{DequantizeLinear, Op, QuantizeLinear, ValueId};
 use crate::tensor::{DType, Tensor, checked_elements};
 
 pub(super) const OPERATORS: &[Translator] = &[
@@ -53,9 +53,9 @@ pub(super) fn quantize(call: &mut Call<'_, '_>) -> Translated {
     no_blocks(call)?;
     // Concerns floats of 8 bits, and the type of the division, which is never below f32.
     call.ignore(&["saturate", "precision"]);
-    let op = Op::QuantizeLinear {
+    let op = Op::QuantizeLinear(QuantizeLinear {
         axis: call.int_or("axis", 1)?,
-    };
+    });
     let mut inputs = call.inputs();
     same_shapes(call, &mut inputs)?;
     match stated_dtype(call, "output_dtype")? {
@@ -89,9 +89,9 @@ pub(super) fn dequantize(call: &mut Call<'_, '_>) -> Translated {
             return Err(call.error("`output_dtype` must be the type of the scale"));
         }
     }
-    let op = Op::DequantizeLinear {
+    let op = Op::DequantizeLinear(DequantizeLinear {
         axis: call.int_or("axis", 1)?,
-    };
+    });
     let mut inputs = call.inputs();
     same_shapes(call, &mut inputs)?;
     call.finish(op, inputs)

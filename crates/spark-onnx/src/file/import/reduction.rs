@@ -2,7 +2,7 @@
 
 use super::Translator;
 use super::call::{Call, Translated};
-use crate::graph::{ArgReduce, Op, Reduce, ReduceKind};
+use crate::graph::{ArgReduce, CumSum, Op, Reduce, ReduceKind, TopK};
 use crate::tensor::Tensor;
 
 pub(super) const OPERATORS: &[Translator] = &[
@@ -67,11 +67,11 @@ fn arg_reduce(call: &mut Call<'_, '_>) -> Translated {
 
 /// The number of results is a parameter before operator set 10.
 fn top_k(call: &mut Call<'_, '_>) -> Translated {
-    let op = Op::TopK {
+    let op = Op::TopK(TopK {
         axis: call.int_or("axis", -1)?,
         largest: call.flag("largest", true)?,
         sorted: call.flag("sorted", true)?,
-    };
+    });
     if call.opset() >= 10 {
         call.operands(2, 2)?;
         return call.finish_as_is(op);
@@ -89,9 +89,9 @@ fn top_k(call: &mut Call<'_, '_>) -> Translated {
 
 fn cumulative_sum(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
-    let op = Op::CumSum {
+    let op = Op::CumSum(CumSum {
         exclusive: call.flag("exclusive", false)?,
         reverse: call.flag("reverse", false)?,
-    };
+    });
     call.finish_as_is(op)
 }

@@ -4,8 +4,8 @@ use super::Translator;
 use super::call::{Call, Translated};
 use crate::ModelError;
 use crate::graph::{
-    AspectRatio, CoordinateTransform, GridPadding, Interpolation, NearestRounding, Op, Resize,
-    ValueId,
+    AspectRatio, CoordinateTransform, GridPadding, GridSample, Interpolation, NearestRounding, Op,
+    Resize, ValueId,
 };
 use crate::tensor::Tensor;
 
@@ -144,7 +144,7 @@ fn resize_parameters(call: &Call<'_, '_>) -> Result<Resize, ModelError> {
 /// Operator set 20 renamed the modes.
 fn grid_sample(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
-    let op = Op::GridSample {
+    let op = Op::GridSample(GridSample {
         mode: call.choice(
             "mode",
             Interpolation::Linear,
@@ -166,6 +166,6 @@ fn grid_sample(call: &mut Call<'_, '_>) -> Translated {
             ],
         )?,
         align_corners: call.flag("align_corners", false)?,
-    };
+    });
     call.finish_as_is(op)
 }

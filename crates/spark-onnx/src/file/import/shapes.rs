@@ -5,7 +5,10 @@ use super::call::{Call, Translated};
 use super::elementwise::stated_dtype;
 use crate::file::functions::is_graph;
 use crate::file::tensors::read_sparse_tensor;
-use crate::graph::{Op, PadMode};
+use crate::graph::{
+    Concat, ConstantOfShape, DepthToSpace, Expand, EyeLike, Flatten, Op, Pad, PadMode, Range,
+    Reshape, Shape, Size, Slice, SpaceToDepth, Split, Squeeze, Tile, Transpose, Trilu, Unsqueeze,
+};
 use crate::tensor::{DType, Tensor};
 
 pub(super) const OPERATORS: &[Translator] = &[
@@ -92,40 +95,40 @@ fn constant_of_shape(call: &mut Call<'_, '_>) -> Translated {
         }
         None => Tensor::zeros(DType::F32, [1])?,
     };
-    call.finish_as_is(Op::ConstantOfShape { value })
+    call.finish_as_is(Op::ConstantOfShape(ConstantOfShape { value }))
 }
 
 fn reshape(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
     let allow_zero = call.flag("allowzero", false)?;
-    call.finish_as_is(Op::Reshape { allow_zero })
+    call.finish_as_is(Op::Reshape(Reshape { allow_zero }))
 }
 
 fn flatten(call: &mut Call<'_, '_>) -> Translated {
     call.operands(1, 1)?;
     let axis = call.int_or("axis", 1)?;
-    call.finish_as_is(Op::Flatten { axis })
+    call.finish_as_is(Op::Flatten(Flatten { axis }))
 }
 
 /// Axes are a parameter before operator set 13.
 fn squeeze(call: &mut Call<'_, '_>) -> Translated {
     if call.opset() >= 13 {
         call.operands(1, 2)?;
-        return call.finish_as_is(Op::Squeeze);
+        return call.finish_as_is(Op::Squeeze(Squeeze));
     }
     call.operands(1, 1)?;
     let mut inputs = call.inputs();
     if let Some(axes) = call.ints("axes")? {
         inputs.push(Some(call.new_ints("axes", axes)?));
     }
-    call.finish(Op::Squeeze, inputs)
+    call.finish(Op::Squeeze(Squeeze), inputs)
 }
 
 /// Axes are a parameter before operator set 13.
 fn unsqueeze(call: &mut Call<'_, '_>) -> Translated {
     if call.opset() >= 13 {
         call.operands(2, 2)?;
-        return call.finish_as_is(Op::Unsqueeze);
+        return call.finish_as_is(Op::Unsqueeze(Unsqueeze));
     }
     call.operands(1, 1)?;
     let Some(axes) = call.ints("axes")? else {
@@ -133,7 +136,7 @@ fn unsqueeze(call: &mut Call<'_, '_>) -> Translated {
     };
     let mut inputs = call.inputs();
     inputs.push(Some(call.new_ints("axes", axes)?));
-    call.finish(Op::Unsqueeze, inputs)
+    call.finish(Op::Unsqueeze(Unsqueeze), inputs)
 }
 
 fn transpose(call: &mut Call<'_, '_>) -> Translated {
@@ -146,7 +149,7 @@ fn transpose(call: &mut Call<'_, '_>) -> Translated {
             return Err(call.error(format!("attribute `perm` {perm:?} is no permutation")));
         }
     }
-    call.finish_as_is(Op::Transpose { perm })
+    call.finish_as_is(Op::Transpose(Transpose { perm }))
 }
 
 fn concat(call: &mut Call<'_, '_>) -> Translated {
@@ -155,15 +158,15 @@ fn concat(call: &mut Call<'_, '_>) -> Translated {
     let Some(axis) = call.int("axis")? else {
         return Err(call.error("attribute `axis` is missing"));
     };
-    call.finish_as_is(Op::Concat { axis })
+    call.finish_as_is(Op::Concat(Concat { axis }))
 }
 
 /// The parts' extents are a parameter before operator set 13; from 18 on the number
 /// of equal parts is stated too, and must be the number of results.
 fn split(call: &mut Call<'_, '_>) -> Translated {
-    let op = Op::Split {
+    let op = Op::Split(Split {
         axis: call.int_or("axis", 0)?,
-    };
+    });
     let n_results = call.node.outputs.len();
     if let Some(n) = call.int("num_outputs")? {
         if n != n_results as i64 {
@@ -189,7 +192,7 @@ fn split(call: &mut Call<'_, '_>) -> Translated {
 fn slice(call: &mut Call<'_, '_>) -> Translated {
     if call.opset() >= 10 {
         call.operands(3, 5)?;
-        return call.finish_as_is(Op::Slice);
+        return call.finish_as_is(Op::Slice(Slice));
     }
     call.operands(1, 1)?;
     let mut inputs = call.inputs();
@@ -202,17 +205,17 @@ fn slice(call: &mut Call<'_, '_>) -> Translated {
     if let Some(axes) = call.ints("axes")? {
         inputs.push(Some(call.new_ints("axes", axes)?));
     }
-    call.finish(Op::Slice, inputs)
+    call.finish(Op::Slice(Slice), inputs)
 }
 
 fn expand(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
-    call.finish_as_is(Op::Expand)
+    call.finish_as_is(Op::Expand(Expand))
 }
 
 fn tile(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
-    call.finish_as_is(Op::Tile)
+    call.finish_as_is(Op::Tile(Tile))
 }
 
 /// Widths and value are parameters before operator set 11.
@@ -229,7 +232,7 @@ fn pad(call: &mut Call<'_, '_>) -> Translated {
     )?;
     if call.opset() >= 11 {
         call.operands(2, 4)?;
-        return call.finish_as_is(Op::Pad(mode));
+        return call.finish_as_is(Op::Pad(Pad { mode }));
     }
     call.operands(1, 1)?;
     let x = call.required(0)?;
@@ -241,39 +244,39 @@ fn pad(call: &mut Call<'_, '_>) -> Translated {
     if value != 0.0 {
         inputs.push(Some(call.scalar_like("value", f64::from(value), x)?));
     }
-    call.finish(Op::Pad(mode), inputs)
+    call.finish(Op::Pad(Pad { mode }), inputs)
 }
 
 fn shape(call: &mut Call<'_, '_>) -> Translated {
     call.operands(1, 1)?;
-    let op = Op::Shape {
+    let op = Op::Shape(Shape {
         start: call.int_or("start", 0)?,
         end: call.int("end")?,
-    };
+    });
     call.finish_as_is(op)
 }
 
 fn size(call: &mut Call<'_, '_>) -> Translated {
     call.operands(1, 1)?;
-    call.finish_as_is(Op::Size)
+    call.finish_as_is(Op::Size(Size))
 }
 
 fn range(call: &mut Call<'_, '_>) -> Translated {
     call.operands(3, 3)?;
-    call.finish_as_is(Op::Range)
+    call.finish_as_is(Op::Range(Range))
 }
 
 fn eye_like(call: &mut Call<'_, '_>) -> Translated {
     call.operands(1, 1)?;
     let dtype = stated_dtype(call, "dtype")?;
     let k = call.int_or("k", 0)?;
-    call.finish_as_is(Op::EyeLike { dtype, k })
+    call.finish_as_is(Op::EyeLike(EyeLike { dtype, k }))
 }
 
 fn triangle(call: &mut Call<'_, '_>) -> Translated {
     call.operands(1, 2)?;
     let upper = call.flag("upper", true)?;
-    call.finish_as_is(Op::Trilu { upper })
+    call.finish_as_is(Op::Trilu(Trilu { upper }))
 }
 
 fn depth_to_space(call: &mut Call<'_, '_>) -> Translated {
@@ -283,7 +286,7 @@ fn depth_to_space(call: &mut Call<'_, '_>) -> Translated {
         return Err(call.error("attribute `blocksize` is missing"));
     }
     let crd = call.choice("mode", false, &[("DCR", false), ("CRD", true)])?;
-    call.finish_as_is(Op::DepthToSpace { block, crd })
+    call.finish_as_is(Op::DepthToSpace(DepthToSpace { block, crd }))
 }
 
 fn space_to_depth(call: &mut Call<'_, '_>) -> Translated {
@@ -293,5 +296,5 @@ fn space_to_depth(call: &mut Call<'_, '_>) -> Translated {
         return Err(call.error("attribute `blocksize` is missing"));
     }
     call.choice("mode", (), &[("DCR", ())])?;
-    call.finish_as_is(Op::SpaceToDepth { block })
+    call.finish_as_is(Op::SpaceToDepth(SpaceToDepth { block }))
 }

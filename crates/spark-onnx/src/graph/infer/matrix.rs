@@ -95,7 +95,7 @@ pub(super) fn matmul(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError
 /// bij,bjk->bik    operands [[0,1,2],[0,2,3]], output [0,1,3], extents of the labels 0..4
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Einsum {
+pub struct EinsumLabels {
     /// Label of every axis of every operand. An axis of extent 1 broadcasts.
     pub operands: Vec<Vec<usize>>,
     /// Label of every axis of the result.
@@ -118,7 +118,7 @@ enum Label {
 /// [`OpError`] on characters other than letters, `,`, `->`, `...` and spaces;
 /// repeated letters in one operand or the result; a count or rank that does not
 /// match; extents that do not agree; a result letter that no operand has.
-pub fn parse_einsum(equation: &str, shapes: &[&[usize]]) -> Result<Einsum, OpError> {
+pub fn parse_einsum(equation: &str, shapes: &[&[usize]]) -> Result<EinsumLabels, OpError> {
     let compact: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
     let (left, right) = match compact.split_once("->") {
         Some((left, right)) => (left, Some(right)),
@@ -179,7 +179,7 @@ pub fn parse_einsum(equation: &str, shapes: &[&[usize]]) -> Result<Einsum, OpErr
                 .ok_or_else(|| op_error!("`{equation}`: a result label is in no operand"))
         })
         .collect::<Result<_, _>>()?;
-    Ok(Einsum {
+    Ok(EinsumLabels {
         operands,
         output,
         extents,

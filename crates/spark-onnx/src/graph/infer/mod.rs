@@ -29,12 +29,13 @@ mod window;
 
 pub(crate) use create::shape_part;
 pub(crate) use elementwise::DIVIDED_BY_ZERO;
-pub use matrix::{Einsum, parse_einsum};
+pub use matrix::{EinsumLabels, parse_einsum};
 pub use movement::{PadAxis, SliceAxis, resolve_pads, resolve_slice};
 pub use resample::{ResizeAxis, nearest_sources, resolve_resize};
 pub use window::{WindowAxis, conv_transpose_windows, conv_windows, pool_windows};
 
-use super::{Op, OpError, TensorType};
+use super::op::*;
+use super::{OpError, TensorType};
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData, checked_elements};
 
 /// An [`OpError`] from a format string.
@@ -161,70 +162,78 @@ fn dispatch(op: &Op, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError
         Op::Unary(f) => elementwise::unary(*f, operands),
         Op::Binary(f) => elementwise::binary(*f, operands),
         Op::Variadic(f) => elementwise::variadic(*f, operands),
-        Op::Where => elementwise::select(operands),
-        Op::Clip => elementwise::clip(operands),
-        Op::Cast { to } => elementwise::cast(*to, operands),
-        Op::CastLike => elementwise::cast_like(operands),
-        Op::QuantizeLinear { axis } => elementwise::quantize(*axis, operands),
-        Op::DequantizeLinear { axis } => elementwise::dequantize(*axis, operands),
+        Op::Where(Where) => elementwise::select(operands),
+        Op::Clip(Clip) => elementwise::clip(operands),
+        Op::Cast(Cast { to }) => elementwise::cast(*to, operands),
+        Op::CastLike(CastLike) => elementwise::cast_like(operands),
+        Op::QuantizeLinear(QuantizeLinear { axis }) => elementwise::quantize(*axis, operands),
+        Op::DequantizeLinear(DequantizeLinear { axis }) => elementwise::dequantize(*axis, operands),
 
         Op::Conv(conv) => window::conv(conv, operands),
         Op::ConvTranspose(conv) => window::conv_transpose(conv, operands),
         Op::Pool(pool) => window::pool(pool, operands),
-        Op::GlobalPool(kind) => window::global_pool(*kind, operands),
+        Op::GlobalPool(GlobalPool { kind }) => window::global_pool(*kind, operands),
 
         Op::Gemm(gemm) => matrix::gemm(gemm, operands),
-        Op::MatMul => matrix::matmul(operands),
-        Op::Einsum { equation } => matrix::einsum(equation, operands),
+        Op::MatMul(MatMul) => matrix::matmul(operands),
+        Op::Einsum(Einsum { equation }) => matrix::einsum(equation, operands),
         Op::Recurrent(recurrent) => matrix::recurrent(recurrent, operands),
 
-        Op::BatchNormalization { .. } => normalise::batch_normalization(operands),
-        Op::LayerNormalization { axis, .. } => {
+        Op::BatchNormalization(_) => normalise::batch_normalization(operands),
+        Op::LayerNormalization(LayerNormalization { axis, .. }) => {
             normalise::layer_normalization(*axis, 2, 3, operands)
         }
-        Op::RmsNormalization { axis, .. } => normalise::layer_normalization(*axis, 2, 2, operands),
-        Op::InstanceNormalization { .. } => normalise::instance_normalization(operands),
-        Op::GroupNormalization { groups, .. } => normalise::group_normalization(*groups, operands),
-        Op::LpNormalization { axis, p } => normalise::lp_normalization(*axis, *p, operands),
-        Op::Lrn { size, .. } => normalise::lrn(*size, operands),
+        Op::RmsNormalization(RmsNormalization { axis, .. }) => {
+            normalise::layer_normalization(*axis, 2, 2, operands)
+        }
+        Op::InstanceNormalization(_) => normalise::instance_normalization(operands),
+        Op::GroupNormalization(GroupNormalization { groups, .. }) => {
+            normalise::group_normalization(*groups, operands)
+        }
+        Op::LpNormalization(LpNormalization { axis, p }) => {
+            normalise::lp_normalization(*axis, *p, operands)
+        }
+        Op::Lrn(Lrn { size, .. }) => normalise::lrn(*size, operands),
         Op::Softmax(softmax) => normalise::softmax(softmax.axis, operands),
-        Op::MaskedSoftmax => normalise::softmax(-1, operands),
+        Op::MaskedSoftmax(MaskedSoftmax) => normalise::softmax(-1, operands),
         Op::Reduce(reduce) => normalise::reduce(reduce, operands),
         Op::ArgReduce(arg) => normalise::arg_reduce(arg, operands),
-        Op::TopK { axis, .. } => normalise::top_k(*axis, operands),
-        Op::CumSum { .. } => normalise::cum_sum(operands),
+        Op::TopK(TopK { axis, .. }) => normalise::top_k(*axis, operands),
+        Op::CumSum(_) => normalise::cum_sum(operands),
 
         Op::Resize(resize) => resample::resize(resize, operands),
-        Op::GridSample { .. } => resample::grid_sample(operands),
+        Op::GridSample(_) => resample::grid_sample(operands),
 
-        Op::Reshape { allow_zero } => movement::reshape(*allow_zero, operands),
-        Op::Flatten { axis } => movement::flatten(*axis, operands),
-        Op::Squeeze => movement::squeeze(operands),
-        Op::Unsqueeze => movement::unsqueeze(operands),
-        Op::Transpose { perm } => movement::transpose(perm.as_deref(), operands),
-        Op::Concat { axis } => movement::concat(*axis, operands),
-        Op::Split { axis } => movement::split(*axis, operands),
-        Op::Slice => movement::slice(operands),
-        Op::Gather { axis } => gather::gather(*axis, operands),
-        Op::GatherElements { axis } => gather::gather_elements(*axis, operands),
-        Op::GatherNd { batch_dims } => gather::gather_nd(*batch_dims, operands),
-        Op::ScatterElements { axis, reduction } => {
+        Op::Reshape(Reshape { allow_zero }) => movement::reshape(*allow_zero, operands),
+        Op::Flatten(Flatten { axis }) => movement::flatten(*axis, operands),
+        Op::Squeeze(Squeeze) => movement::squeeze(operands),
+        Op::Unsqueeze(Unsqueeze) => movement::unsqueeze(operands),
+        Op::Transpose(Transpose { perm }) => movement::transpose(perm.as_deref(), operands),
+        Op::Concat(Concat { axis }) => movement::concat(*axis, operands),
+        Op::Split(Split { axis }) => movement::split(*axis, operands),
+        Op::Slice(Slice) => movement::slice(operands),
+        Op::Gather(Gather { axis }) => gather::gather(*axis, operands),
+        Op::GatherElements(GatherElements { axis }) => gather::gather_elements(*axis, operands),
+        Op::GatherNd(GatherNd { batch_dims }) => gather::gather_nd(*batch_dims, operands),
+        Op::ScatterElements(ScatterElements { axis, reduction }) => {
             gather::scatter_elements(*axis, *reduction, operands)
         }
-        Op::ScatterNd { reduction } => gather::scatter_nd(*reduction, operands),
-        Op::Expand => movement::expand(operands),
-        Op::Tile => movement::tile(operands),
-        Op::Pad(mode) => movement::pad(*mode, operands),
-        Op::Shape { start, end } => create::shape(*start, *end, operands),
-        Op::Size => create::size(operands),
-        Op::ConstantOfShape { value } => create::constant_of_shape(value, operands),
-        Op::Range => create::range(operands),
-        Op::OneHot { axis } => create::one_hot(*axis, operands),
-        Op::NonZero => create::non_zero(operands),
-        Op::DepthToSpace { block, .. } => movement::depth_to_space(*block, operands),
-        Op::SpaceToDepth { block } => movement::space_to_depth(*block, operands),
-        Op::Trilu { .. } => movement::trilu(operands),
-        Op::EyeLike { dtype, .. } => create::eye_like(*dtype, operands),
+        Op::ScatterNd(ScatterNd { reduction }) => gather::scatter_nd(*reduction, operands),
+        Op::Expand(Expand) => movement::expand(operands),
+        Op::Tile(Tile) => movement::tile(operands),
+        Op::Pad(Pad { mode }) => movement::pad(*mode, operands),
+        Op::Shape(Shape { start, end }) => create::shape(*start, *end, operands),
+        Op::Size(Size) => create::size(operands),
+        Op::ConstantOfShape(ConstantOfShape { value }) => {
+            create::constant_of_shape(value, operands)
+        }
+        Op::Range(Range) => create::range(operands),
+        Op::OneHot(OneHot { axis }) => create::one_hot(*axis, operands),
+        Op::NonZero(NonZero) => create::non_zero(operands),
+        Op::DepthToSpace(DepthToSpace { block, .. }) => movement::depth_to_space(*block, operands),
+        Op::SpaceToDepth(SpaceToDepth { block }) => movement::space_to_depth(*block, operands),
+        Op::Trilu(_) => movement::trilu(operands),
+        Op::EyeLike(EyeLike { dtype, .. }) => create::eye_like(*dtype, operands),
     }
 }
 

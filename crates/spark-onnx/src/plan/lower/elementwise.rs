@@ -6,7 +6,10 @@
 //! ```
 
 use super::*;
-use crate::graph::{Binary, Unary, Variadic};
+use crate::graph::{
+    BatchNormalization, Binary, CastLike, Clip, DequantizeLinear, OneHot, QuantizeLinear, Trilu,
+    Unary, Variadic, Where,
+};
 use crate::tensor::DType;
 
 /// A program grows no longer than this; a longer chain is cut into two steps.
@@ -26,20 +29,22 @@ impl Lowering<'_> {
             Op::Unary(op) => self.unary(node, *op, out),
             Op::Binary(op) => self.binary(node, *op, out),
             Op::Variadic(op) => self.variadic(node, *op, out),
-            Op::Where => {
+            Op::Where(Where) => {
                 let ids = [0, 1, 2].map(|i| self.operand(node, i));
                 let [c, a, b] = ids;
                 self.defer(&node.name, out, &[c?, a?, b?], &mut |e, x| {
                     e.push(PointOp::Select, &[x[0], x[1], x[2]])
                 })
             }
-            Op::Clip => self.clip(node, out),
-            Op::Cast { .. } | Op::CastLike => self.cast(node, out),
-            Op::QuantizeLinear { axis } => self.quantize(node, *axis, out),
-            Op::DequantizeLinear { axis } => self.dequantize(node, *axis, out),
-            Op::BatchNormalization { epsilon } => self.batch_norm(node, *epsilon, out),
-            Op::Trilu { upper } => self.trilu(node, *upper, out),
-            Op::OneHot { axis } => self.one_hot(node, *axis, out),
+            Op::Clip(Clip) => self.clip(node, out),
+            Op::Cast(_) | Op::CastLike(CastLike) => self.cast(node, out),
+            Op::QuantizeLinear(QuantizeLinear { axis }) => self.quantize(node, *axis, out),
+            Op::DequantizeLinear(DequantizeLinear { axis }) => self.dequantize(node, *axis, out),
+            Op::BatchNormalization(BatchNormalization { epsilon }) => {
+                self.batch_norm(node, *epsilon, out)
+            }
+            Op::Trilu(Trilu { upper }) => self.trilu(node, *upper, out),
+            Op::OneHot(OneHot { axis }) => self.one_hot(node, *axis, out),
             _ => fail("not element-wise"),
         }
     }

@@ -28,7 +28,11 @@ use std::sync::Arc;
 use super::pointwise::{Expression, RegisterKind};
 use super::*;
 use crate::ModelError;
-use crate::graph::{Node, Op, OpError, StaticGraph, TensorType, ValueId};
+use crate::graph::{
+    CastLike, Clip, CumSum, Einsum, GlobalPool, GridSample, GroupNormalization,
+    InstanceNormalization, LayerNormalization, LpNormalization, Lrn, MaskedSoftmax, MatMul, Node,
+    Op, OpError, RmsNormalization, StaticGraph, TensorType, TopK, ValueId, Where,
+};
 use crate::tensor::{DType, Tensor, TensorData};
 
 /// Lowers a graph whose shapes are fixed.
@@ -236,53 +240,55 @@ impl<'g> Lowering<'g> {
             }
         }
         match &node.op {
-            Op::Unary(_) | Op::Binary(_) | Op::Variadic(_) | Op::Where | Op::Clip => {
+            Op::Unary(_) | Op::Binary(_) | Op::Variadic(_) | Op::Where(Where) | Op::Clip(Clip) => {
                 self.elementwise(node)
             }
-            Op::Cast { .. }
-            | Op::CastLike
-            | Op::QuantizeLinear { .. }
-            | Op::DequantizeLinear { .. }
-            | Op::BatchNormalization { .. }
-            | Op::Trilu { .. }
-            | Op::OneHot { .. } => self.elementwise(node),
+            Op::Cast(_)
+            | Op::CastLike(CastLike)
+            | Op::QuantizeLinear(_)
+            | Op::DequantizeLinear(_)
+            | Op::BatchNormalization(_)
+            | Op::Trilu(_)
+            | Op::OneHot(_) => self.elementwise(node),
             Op::Conv(params) => self.conv(node, params),
             Op::ConvTranspose(params) => self.conv_transpose(node, params),
             Op::Pool(params) => self.pool(node, params),
-            Op::GlobalPool(kind) => self.global_pool(node, *kind),
+            Op::GlobalPool(GlobalPool { kind }) => self.global_pool(node, *kind),
             Op::Gemm(params) => self.gemm(node, *params),
-            Op::MatMul => self.matmul(node),
-            Op::Einsum { equation } => self.einsum(node, equation),
-            Op::LayerNormalization { axis, epsilon } => {
+            Op::MatMul(MatMul) => self.matmul(node),
+            Op::Einsum(Einsum { equation }) => self.einsum(node, equation),
+            Op::LayerNormalization(LayerNormalization { axis, epsilon }) => {
                 self.layer_norm(node, *axis, *epsilon, NormKind::MeanVariance)
             }
-            Op::RmsNormalization { axis, epsilon } => {
+            Op::RmsNormalization(RmsNormalization { axis, epsilon }) => {
                 self.layer_norm(node, *axis, *epsilon, NormKind::MeanSquare)
             }
-            Op::InstanceNormalization { epsilon } => self.group_norm(node, None, *epsilon),
-            Op::GroupNormalization { epsilon, groups } => {
+            Op::InstanceNormalization(InstanceNormalization { epsilon }) => {
+                self.group_norm(node, None, *epsilon)
+            }
+            Op::GroupNormalization(GroupNormalization { epsilon, groups }) => {
                 self.group_norm(node, Some(*groups), *epsilon)
             }
-            Op::LpNormalization { axis, p } => self.lp_norm(node, *axis, *p),
-            Op::Lrn {
+            Op::LpNormalization(LpNormalization { axis, p }) => self.lp_norm(node, *axis, *p),
+            Op::Lrn(Lrn {
                 alpha,
                 beta,
                 bias,
                 size,
-            } => self.lrn(node, *alpha, *beta, *bias, *size),
+            }) => self.lrn(node, *alpha, *beta, *bias, *size),
             Op::Softmax(params) => self.softmax(node, *params, false),
-            Op::MaskedSoftmax => self.softmax(node, norm::MASKED_SOFTMAX, true),
+            Op::MaskedSoftmax(MaskedSoftmax) => self.softmax(node, norm::MASKED_SOFTMAX, true),
             Op::Recurrent(params) => self.recurrent(node, params),
             Op::Reduce(params) => self.reduce(node, *params),
             Op::ArgReduce(params) => self.arg_reduce(node, *params),
-            Op::TopK { axis, largest, .. } => self.top_k(node, *axis, *largest),
-            Op::CumSum { exclusive, reverse } => self.cum_sum(node, *exclusive, *reverse),
+            Op::TopK(TopK { axis, largest, .. }) => self.top_k(node, *axis, *largest),
+            Op::CumSum(CumSum { exclusive, reverse }) => self.cum_sum(node, *exclusive, *reverse),
             Op::Resize(params) => self.resize(node, params),
-            Op::GridSample {
+            Op::GridSample(GridSample {
                 mode,
                 padding,
                 align_corners,
-            } => self.grid_sample(node, *mode, *padding, *align_corners),
+            }) => self.grid_sample(node, *mode, *padding, *align_corners),
             _ => self.movement(node),
         }
     }

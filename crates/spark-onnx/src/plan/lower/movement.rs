@@ -3,24 +3,28 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::graph::{PadMode, ScatterReduction};
+use crate::graph::{
+    Concat, ConstantOfShape, DepthToSpace, Expand, EyeLike, Gather, GatherElements, GatherNd, Pad,
+    PadMode, ScatterElements, ScatterNd, ScatterReduction, Slice, SpaceToDepth, Split, Squeeze,
+    Tile, Transpose, Unsqueeze,
+};
 use crate::tensor::DType;
 
 impl Lowering<'_> {
     pub(super) fn movement(&mut self, node: &Node) -> Result<(), OpError> {
-        if let Op::Split { axis } = node.op {
+        if let Op::Split(Split { axis }) = node.op {
             return self.split(node, axis);
         }
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
         let view = match &node.op {
-            Op::Reshape { .. } | Op::Flatten { .. } | Op::Squeeze | Op::Unsqueeze => {
+            Op::Reshape(_) | Op::Flatten(_) | Op::Squeeze(Squeeze) | Op::Unsqueeze(Unsqueeze) => {
                 let x = self.operand(node, 0)?;
                 let view = self.view(x)?;
                 self.reshaped(&node.name, view, &self.ty(out).shape)
             }
-            Op::Transpose { perm } => {
+            Op::Transpose(Transpose { perm }) => {
                 let x = self.operand(node, 0)?;
                 let view = self.view(x)?;
                 match perm {
@@ -28,20 +32,24 @@ impl Lowering<'_> {
                     None => view.permuted(&(0..view.rank()).rev().collect::<Vec<_>>()),
                 }
             }
-            Op::Expand => {
+            Op::Expand(Expand) => {
                 let x = self.operand(node, 0)?;
                 self.view(x)?.broadcast_to(&self.ty(out).shape)
             }
-            Op::Concat { axis } => self.concat(node, *axis, out)?,
-            Op::Slice => self.slice(node, out)?,
-            Op::Tile => self.tile(node)?,
-            Op::Pad(mode) => self.pad(node, *mode, out)?,
-            Op::DepthToSpace { block, crd } => self.depth_to_space(node, *block, *crd)?,
-            Op::SpaceToDepth { block } => self.space_to_depth(node, *block)?,
-            Op::Gather { axis } => self.gather(node, *axis, out)?,
-            Op::GatherElements { axis } => self.gather_elements(node, *axis, out)?,
-            Op::GatherNd { batch_dims } => self.gather_nd(node, *batch_dims, out)?,
-            Op::ScatterElements { axis, reduction } => {
+            Op::Concat(Concat { axis }) => self.concat(node, *axis, out)?,
+            Op::Slice(Slice) => self.slice(node, out)?,
+            Op::Tile(Tile) => self.tile(node)?,
+            Op::Pad(Pad { mode }) => self.pad(node, *mode, out)?,
+            Op::DepthToSpace(DepthToSpace { block, crd }) => {
+                self.depth_to_space(node, *block, *crd)?
+            }
+            Op::SpaceToDepth(SpaceToDepth { block }) => self.space_to_depth(node, *block)?,
+            Op::Gather(Gather { axis }) => self.gather(node, *axis, out)?,
+            Op::GatherElements(GatherElements { axis }) => {
+                self.gather_elements(node, *axis, out)?
+            }
+            Op::GatherNd(GatherNd { batch_dims }) => self.gather_nd(node, *batch_dims, out)?,
+            Op::ScatterElements(ScatterElements { axis, reduction }) => {
                 let (index, updates, y) = self.scatter(node, *reduction)?;
                 let step = ScatterElementsStep {
                     axis: axis_index(*axis, y.rank())?,
@@ -53,7 +61,7 @@ impl Lowering<'_> {
                 self.emit(&node.name, Step::ScatterElements(step));
                 return self.set_wrapped(node, out, y);
             }
-            Op::ScatterNd { reduction } => {
+            Op::ScatterNd(ScatterNd { reduction }) => {
                 let (index, updates, y) = self.scatter(node, *reduction)?;
                 let step = ScatterNdStep {
                     index,
@@ -64,8 +72,8 @@ impl Lowering<'_> {
                 self.emit(&node.name, Step::ScatterNd(step));
                 return self.set_wrapped(node, out, y);
             }
-            Op::EyeLike { k, .. } => self.eye(out, *k)?,
-            Op::ConstantOfShape { value } => {
+            Op::EyeLike(EyeLike { k, .. }) => self.eye(out, *k)?,
+            Op::ConstantOfShape(ConstantOfShape { value }) => {
                 let value = value.to_f64().first().copied().unwrap_or(0.0);
                 self.filled(node, out, value)
             }
