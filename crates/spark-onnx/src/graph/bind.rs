@@ -21,8 +21,8 @@ use std::sync::Arc;
 use super::check::check;
 use super::infer::{Operand, infer, shape_part};
 use super::{
-    Dim, Graph, Lrn, MatMul, Node, Op, OpError, Shape, Size, StaticGraph, StaticValue, TensorType,
-    Unary, Value, ValueId,
+    Dim, Graph, Node, Op, OpError, Shape, Size, StaticGraph, StaticValue, TensorType, Unary, Value,
+    ValueId,
 };
 use crate::ModelError;
 use crate::budget;
@@ -479,7 +479,8 @@ impl<'g> Binder<'g> {
             return Ok(Some(vec![Arc::clone(same)]));
         }
         let new_bytes: usize = types.iter().map(size_bytes).sum();
-        let work = folding_work(&node.op, &tensors, types);
+        let tensors: Vec<Option<&Tensor>> = tensors.iter().map(Option::as_deref).collect();
+        let work = reference::folding_work(&node.op, &tensors, types);
         if self.folded_bytes.saturating_add(new_bytes) > self.folding_limit
             || self.folding_work.saturating_add(work) > self.work_limit
         {
@@ -492,7 +493,6 @@ impl<'g> Binder<'g> {
             return Ok(None);
         }
         self.folding_work += work;
-        let tensors: Vec<Option<&Tensor>> = tensors.iter().map(Option::as_deref).collect();
         let left = self.budget_bytes.saturating_sub(self.folded_bytes);
         match reference::evaluate_within(&node.op, &tensors, node.outputs.len(), left) {
             Ok(results) => Ok(Some(results.into_iter().map(Arc::new).collect())),
@@ -605,30 +605,6 @@ fn size_bytes(ty: &TensorType) -> usize {
     ty.shape
         .iter()
         .fold(ty.dtype.size_bytes(), |n, &d| n.saturating_mul(d))
-}
-
-/// A bound on the multiply-adds or moves of evaluating `op`.
-fn folding_work(op: &Op, inputs: &[Option<Arc<Tensor>>], types: &[TensorType]) -> usize {
-    let elements = |ty: &TensorType| checked_elements(&ty.shape).unwrap_or(usize::MAX);
-    let written = types.iter().map(elements).fold(0, usize::saturating_add);
-    let sizes = inputs.iter().flatten().map(|t| t.len());
-    let read = sizes.clone().fold(0, usize::saturating_add);
-    let per_result = match op {
-        // Every result may read all of the smaller factor's elements.
-        Op::Conv(_)
-        | Op::ConvTranspose(_)
-        | Op::Gemm(_)
-        | Op::MatMul(MatMul)
-        | Op::Recurrent(_) => sizes.take(2).min().unwrap_or(1),
-        Op::Einsum(_) | Op::Resize(_) => read,
-        Op::Pool(pool) => pool
-            .kernel
-            .iter()
-            .fold(1, |n: usize, &k| n.saturating_mul(k)),
-        Op::Lrn(Lrn { size, .. }) => *size,
-        _ => 1,
-    };
-    written.saturating_mul(per_result).saturating_add(read)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use crate::tensor::{DType, Tensor};
 
-/// What a node computes.
+/// What a node computes: one struct of parameters per operator, of its name.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Op {
@@ -140,6 +140,47 @@ pub enum Op {
     /// `(x, scale, zero_point?)`; per tensor or along `axis`.
     DequantizeLinear(DequantizeLinear),
 }
+
+/// The list of all operators, for what is said of each by its own type.
+///
+/// ```text
+/// each_operator!(match op, it => it.name())     a match with that arm for every operator
+/// each_operator!(list Operator::IMPORTS)        [<Unary as Operator>::IMPORTS, ...]
+/// ```
+///
+/// A variant of [`Op`] that the list lacks is one that the first form does not cover, and a
+/// name in the list for which a trait is not implemented is an error in every use of the trait.
+macro_rules! each_operator {
+    (match $op:expr, $it:ident => $result:expr) => {
+        each_operator!(@names [@match $op, $it, $result])
+    };
+    (list $of:ident :: $constant:ident) => {
+        each_operator!(@names [@list $of, $constant])
+    };
+    (@names [$($then:tt)*]) => {
+        each_operator!($($then)*;
+            Unary Binary Variadic Where Clip Cast
+            CastLike Conv ConvTranspose Pool GlobalPool Gemm
+            MatMul Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
+            GroupNormalization LpNormalization Lrn Softmax MaskedSoftmax Recurrent
+            Reduce ArgReduce TopK CumSum Resize GridSample
+            Reshape Flatten Squeeze Unsqueeze Transpose Concat
+            Split Slice Gather GatherElements GatherNd ScatterElements
+            ScatterNd Expand Tile Pad Shape Size
+            ConstantOfShape Range OneHot NonZero DepthToSpace SpaceToDepth
+            Trilu EyeLike QuantizeLinear DequantizeLinear
+        )
+    };
+    (@match $op:expr, $it:ident, $result:expr; $($name:ident)*) => {
+        match $op {
+            $($crate::graph::Op::$name($it) => $result,)*
+        }
+    };
+    (@list $of:ident, $constant:ident; $($name:ident)*) => {
+        [$(<$crate::graph::$name as $of>::$constant),*]
+    };
+}
+pub(crate) use each_operator;
 
 impl Op {
     /// Whether results of these shapes take no computing: none has an element, however long its

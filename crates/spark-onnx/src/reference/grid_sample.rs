@@ -10,16 +10,28 @@
 //! for cubic ones, where every tap is moved in by itself, as in PyTorch and
 //! onnxruntime. Taps still outside are treated the same way, or are zero.
 
-use super::Inputs;
 use super::index::{for_each_position, offset, strides};
 use super::numbers::from_floats;
-use crate::graph::{GridPadding, Interpolation, OpError, TensorType};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one};
+use crate::graph::{GridPadding, GridSample, Interpolation, OpError, TensorType};
 use crate::tensor::Tensor;
 
 /// Cubic coefficient, fixed by the operator.
 const CUBIC: f64 = -0.75;
 
-pub(super) fn grid_sample(
+impl Evaluate for GridSample {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| {
+            grid_sample(self.mode, self.padding, self.align_corners, inputs, ty)
+        })
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn grid_sample(
     mode: Interpolation,
     padding: GridPadding,
     align_corners: bool,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Unevaluated, evaluate_within};
+use super::evaluate::{Unevaluated, evaluate_within};
 use crate::ModelError;
 use crate::budget::{Asker, Budget};
 use crate::graph::{Cast, CastLike, Node, Op, StaticGraph, StaticValue, TensorType, ValueId};

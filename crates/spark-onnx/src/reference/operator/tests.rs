@@ -1,6 +1,7 @@
 //! What evaluating takes, measured, beside the bound.
 
 use super::*;
+use crate::graph::Op;
 use crate::graph::{
     AspectRatio, Cast, Concat, ConstantOfShape, CumSum, Einsum, Expand, Gather, GlobalPool, MatMul,
     OneHot, Range, ScatterElements, Tile, TopK, Transpose,
@@ -9,7 +10,7 @@ use crate::graph::{
     Binary, Conv, CoordinateTransform, Gemm, Interpolation, NearestRounding, Operand, Padding,
     Pool, PoolKind, Reduce, ReduceKind, Resize, ScatterReduction, Softmax, Unary, infer,
 };
-use crate::reference::evaluate;
+use crate::reference::evaluate::{evaluate, working_bytes};
 use crate::{DType, TensorData};
 
 use spark_testing::Watch;
