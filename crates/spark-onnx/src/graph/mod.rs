@@ -19,8 +19,9 @@ mod bound;
 mod check;
 mod definition;
 pub(crate) mod infer;
+mod kinds;
 mod name;
-mod op;
+pub(crate) mod op;
 
 pub use bind::{bind, bind_within};
 pub(crate) use bind::{bind_taking, check_input_shapes};
@@ -32,4 +33,5 @@ pub use infer::{
     conv_transpose_windows, conv_windows, infer, nearest_sources, parse_einsum, pool_windows,
     resolve_axes, resolve_axis, resolve_pads, resolve_resize, resolve_slice,
 };
+pub use kinds::*;
 pub use op::*;

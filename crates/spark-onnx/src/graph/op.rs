@@ -1,4 +1,4 @@
-//! The operators, with their parameters and in one normal form.
+//! The operators, with their parameters and in one normal form; pure data.
 //!
 //! Operands are written in the order of [`crate::graph::Node::inputs`]; `?` marks
 //! those that may be left out. Shapes are ONNX's (channels second).
@@ -6,6 +6,10 @@
 //! Source: ONNX operator specification; where versions differ, the newest form.
 //! Axes may be negative, counting from the end, as in ONNX.
 
+use super::kinds::{
+    AspectRatio, Binary, Cell, CoordinateTransform, Direction, GridPadding, Interpolation,
+    NearestRounding, PadMode, Padding, PoolKind, ReduceKind, ScatterReduction, Unary, Variadic,
+};
 use crate::tensor::{DType, Tensor};
 
 /// What a node computes: one struct of parameters per operator, of its name.
@@ -154,11 +158,15 @@ macro_rules! each_operator {
     (match $op:expr, $it:ident => $result:expr) => {
         each_operator!(@names [@match $op, $it, $result])
     };
+    (from) => {
+        each_operator! { @names [@from] }
+    };
     (list $of:ident :: $constant:ident) => {
         each_operator!(@names [@list $of, $constant])
     };
     (@names [$($then:tt)*]) => {
-        each_operator!($($then)*;
+        each_operator! {
+            $($then)*;
             Unary Binary Variadic Where Clip Cast
             CastLike Conv ConvTranspose Pool GlobalPool Gemm
             MatMul Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
@@ -169,18 +177,27 @@ macro_rules! each_operator {
             ScatterNd Expand Tile Pad Shape Size
             ConstantOfShape Range OneHot NonZero DepthToSpace SpaceToDepth
             Trilu EyeLike QuantizeLinear DequantizeLinear
-        )
+        }
     };
     (@match $op:expr, $it:ident, $result:expr; $($name:ident)*) => {
         match $op {
-            $($crate::graph::Op::$name($it) => $result,)*
+            $($crate::graph::op::Op::$name($it) => $result,)*
         }
     };
+    (@from; $($name:ident)*) => {
+        $(impl From<$name> for Op {
+            fn from(operator: $name) -> Self {
+                Self::$name(operator)
+            }
+        })*
+    };
     (@list $of:ident, $constant:ident; $($name:ident)*) => {
-        [$(<$crate::graph::$name as $of>::$constant),*]
+        [$(<$crate::graph::op::$name as $of>::$constant),*]
     };
 }
 pub(crate) use each_operator;
+
+each_operator!(from);
 
 impl Op {
     /// Whether results of these shapes take no computing: none has an element, however long its
@@ -195,133 +212,6 @@ impl Op {
         );
         !looks_up && results.all(|shape| shape.contains(&0))
     }
-}
-
-/// Element-wise functions of one operand.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "each is the ONNX operator of that name")]
-pub enum Unary {
-    Identity,
-    Abs,
-    Neg,
-    Sign,
-    Floor,
-    Ceil,
-    /// Half to even.
-    Round,
-    Reciprocal,
-    Sqrt,
-    Exp,
-    Log,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Erf,
-    Not,
-    IsNaN,
-    /// Either sign.
-    IsInf,
-    Relu,
-    LeakyRelu {
-        alpha: f32,
-    },
-    ThresholdedRelu {
-        alpha: f32,
-    },
-    Elu {
-        alpha: f32,
-    },
-    Selu {
-        alpha: f32,
-        gamma: f32,
-    },
-    Celu {
-        alpha: f32,
-    },
-    Sigmoid,
-    /// `max(0, min(1, alpha x + beta))`.
-    HardSigmoid {
-        alpha: f32,
-        beta: f32,
-    },
-    /// `x * hard_sigmoid(x)` with 1/6 and 0.5.
-    HardSwish,
-    Tanh,
-    Softplus,
-    Softsign,
-    Mish,
-    Gelu {
-        /// `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))` instead of erf.
-        tanh: bool,
-    },
-    /// `x * sigmoid(alpha x)`; SiLU for alpha 1.
-    Swish {
-        alpha: f32,
-    },
-    /// `(x > 0) ? ... `: 1 above lambda + bias, as ONNX Shrink.
-    Shrink {
-        lambda: f32,
-        bias: f32,
-    },
-}
-
-/// Element-wise functions of two operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "each is the ONNX operator of that name")]
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    /// Integers truncate towards zero.
-    Div,
-    Pow,
-    Mod {
-        /// C's `fmod` (sign of the dividend) instead of the divisor's sign.
-        fmod: bool,
-    },
-    /// `x >= 0 ? x : slope * x`.
-    PRelu,
-    And,
-    Or,
-    Xor,
-    Equal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-/// Element-wise functions of any number of operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the ONNX operator of that name")]
-pub enum Variadic {
-    Sum,
-    Mean,
-    Max,
-    Min,
-}
-
-/// How the borders of a window operator are padded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Padding {
-    /// Begin of every spatial axis, then end of every one; empty means none.
-    Explicit(Vec<usize>),
-    /// `ceil(in / stride)` outputs, the odd one padded at the end.
-    SameUpper,
-    /// `ceil(in / stride)` outputs, the odd one padded at the beginning.
-    SameLower,
-    /// None.
-    Valid,
 }
 
 /// Parameters of a convolution; empty lists mean ones.
@@ -346,14 +236,6 @@ pub struct ConvTranspose {
     pub output_padding: Vec<usize>,
     /// Spatial extents of the result; overrides the explicit padding.
     pub output_shape: Option<Vec<usize>>,
-}
-
-/// Maximum or average.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named after what it takes")]
-pub enum PoolKind {
-    Max,
-    Average,
 }
 
 /// Parameters of a pooling window; empty lists mean ones.
@@ -399,27 +281,6 @@ pub struct Softmax {
     pub flatten: bool,
 }
 
-/// Which recurrent cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the ONNX operator of that name")]
-pub enum Cell {
-    Rnn,
-    Gru {
-        /// The reset gate multiplies after the recurrent product.
-        linear_before_reset: bool,
-    },
-    Lstm,
-}
-
-/// Which way a recurrent network runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named after the way")]
-pub enum Direction {
-    Forward,
-    Reverse,
-    Bidirectional,
-}
-
 /// Parameters of a recurrent network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recurrent {
@@ -433,25 +294,6 @@ pub struct Recurrent {
     pub activations: Vec<Unary>,
     /// Batch first (ONNX `layout` 1).
     pub batch_first: bool,
-}
-
-/// Which reduction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(
-    missing_docs,
-    reason = "each is the ONNX operator Reduce* of that name"
-)]
-pub enum ReduceKind {
-    Sum,
-    Mean,
-    Max,
-    Min,
-    Prod,
-    L1,
-    L2,
-    SumSquare,
-    LogSum,
-    LogSumExp,
 }
 
 /// Parameters of a reduction.
@@ -478,55 +320,6 @@ pub struct ArgReduce {
     pub select_last: bool,
 }
 
-/// How samples between grid points are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named after the method")]
-pub enum Interpolation {
-    Nearest,
-    Linear,
-    Cubic,
-}
-
-/// Where a grid sample outside the input is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX GridSample")]
-pub enum GridPadding {
-    Zeros,
-    Border,
-    Reflection,
-}
-
-/// How output coordinates map to input coordinates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX Resize")]
-pub enum CoordinateTransform {
-    HalfPixel,
-    HalfPixelSymmetric,
-    PytorchHalfPixel,
-    AlignCorners,
-    Asymmetric,
-    TfCropAndResize,
-}
-
-/// How a coordinate is rounded in nearest-neighbour resizing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX Resize")]
-pub enum NearestRounding {
-    RoundPreferFloor,
-    RoundPreferCeil,
-    Floor,
-    Ceil,
-}
-
-/// What `sizes` of a resize mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX Resize")]
-pub enum AspectRatio {
-    Stretch,
-    NotLarger,
-    NotSmaller,
-}
-
 /// Parameters of a resize.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resize {
@@ -548,27 +341,6 @@ pub struct Resize {
     pub axes: Option<Vec<i64>>,
     /// Meaning of `sizes`.
     pub aspect: AspectRatio,
-}
-
-/// How a scattered update meets what is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX ScatterElements")]
-pub enum ScatterReduction {
-    None,
-    Add,
-    Mul,
-    Max,
-    Min,
-}
-
-/// What a pad is filled with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX Pad")]
-pub enum PadMode {
-    Constant,
-    Reflect,
-    Edge,
-    Wrap,
 }
 
 /// [`Op::Where`] has no parameters.

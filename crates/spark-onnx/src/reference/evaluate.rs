@@ -8,7 +8,8 @@
 
 use super::operator::{Evaluate, Inputs, Working};
 use crate::budget;
-use crate::graph::{Op, OpError, Operand, TensorType, each_operator, infer};
+use crate::graph::op::each_operator;
+use crate::graph::{Op, OpError, Operand, TensorType, infer};
 use crate::tensor::{Tensor, checked_elements};
 
 /// Why an operator was not evaluated.

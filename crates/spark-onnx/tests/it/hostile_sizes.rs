@@ -9,15 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use spark_onnx::graph::{
-    ArgReduce, AspectRatio, Cell, Concat, ConstantOfShape, Conv, ConvTranspose,
-    CoordinateTransform, CumSum, DepthToSpace, Dim, Direction, Expand, EyeLike, Flatten, Gather,
-    GatherElements, GatherNd, GlobalPool, Graph, GroupNormalization, Interpolation,
-    LpNormalization, Lrn, MaskedSoftmax, NearestRounding, OneHot, Op, Pad, PadMode, Padding, Pool,
-    PoolKind, Range, Recurrent, Reduce, ReduceKind, Reshape, Resize, ScatterElements, ScatterNd,
-    ScatterReduction, Shape, Size, Slice, Softmax, SpaceToDepth, Split, Squeeze, Tile, TopK,
-    Transpose, Trilu, Unsqueeze, ValueId, bind,
-};
+use spark_onnx::graph::*;
 use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, file, reference};
 use spark_testing::Watch;
 
@@ -317,6 +309,14 @@ fn axes_and_counts() {
                 flatten,
             })
         };
+        let eye = EyeLike {
+            dtype: None,
+            k: huge,
+        };
+        let sum = CumSum {
+            exclusive: false,
+            reverse: true,
+        };
         let ops: &[(Op, &[&[i64]])] = &[
             (softmax(false), &[]),
             (softmax(true), &[]),
@@ -329,10 +329,7 @@ fn axes_and_counts() {
                 }),
                 &[],
             ),
-            (
-                Op::LpNormalization(LpNormalization { axis: huge, p: 2 }),
-                &[],
-            ),
+            (LpNormalization { axis: huge, p: 2 }.into(), &[]),
             (Op::Flatten(Flatten { axis: huge }), &[]),
             (Op::Concat(Concat { axis: huge }), &[]),
             (Op::Split(Split { axis: huge }), &[]),
@@ -357,24 +354,12 @@ fn axes_and_counts() {
                 &[],
             ),
             (Op::SpaceToDepth(SpaceToDepth { block: count }), &[]),
-            (
-                Op::EyeLike(EyeLike {
-                    dtype: None,
-                    k: huge,
-                }),
-                &[],
-            ),
+            (Op::EyeLike(eye), &[]),
             (reduce.clone(), &[&[huge]]),
             (Op::Unsqueeze(Unsqueeze), &[&[huge]]),
             (Op::Squeeze(Squeeze), &[&[huge]]),
             (Op::Trilu(Trilu { upper: true }), &[&[huge]]),
-            (
-                Op::CumSum(CumSum {
-                    exclusive: false,
-                    reverse: true,
-                }),
-                &[&[huge]],
-            ),
+            (Op::CumSum(sum), &[&[huge]]),
             (Op::Gather(Gather { axis: 0 }), &[&[huge]]),
             (Op::Gather(Gather { axis: huge }), &[&[0]]),
             (Op::GatherElements(GatherElements { axis: huge }), &[&[0]]),
@@ -387,10 +372,7 @@ fn axes_and_counts() {
                 }),
                 &[&[0], &[0]],
             ),
-            (
-                Op::ScatterNd(ScatterNd { reduction: none }),
-                &[&[huge], &[0]],
-            ),
+            (ScatterNd { reduction: none }.into(), &[&[huge], &[0]]),
             (Op::Expand(Expand), &[&[huge, 4]]),
             (Op::Expand(Expand), &[&[huge, 0, 4]]),
             (Op::Reshape(Reshape { allow_zero: true }), &[&[huge, 0]]),

@@ -16,8 +16,8 @@
 
 use super::{CONTEXT, STATE_SIZE};
 use spark_onnx::graph::{
-    Binary, CumSum, Dim, Graph, LayerNormalization, MatMul, Node, Op, Reshape, RmsNormalization,
-    Shape, Slice, Split, StaticGraph, Transpose, ValueId, Where, bind, resolve_axis,
+    Binary, Dim, Graph, LayerNormalization, MatMul, Node, Op, RmsNormalization, Slice, Split,
+    StaticGraph, Transpose, ValueId, Where, bind, resolve_axis,
 };
 use spark_onnx::{ModelError, Tensor};
 use std::collections::BTreeMap;
@@ -273,6 +273,7 @@ impl<'g> Rewriter<'g> {
 mod tests {
     use super::super::random_dynamics;
     use super::*;
+    use spark_onnx::graph::{CumSum, Reshape, Shape};
     use spark_onnx::{ModelRunner, Precision, RunOptions};
 
     fn last_rows(graph: Graph, steps: usize) -> (Vec<f32>, u64) {

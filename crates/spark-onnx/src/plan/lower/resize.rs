@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::graph::{
-    AspectRatio, CoordinateTransform, GridPadding, Interpolation, Resize, ResizeAxis,
+    AspectRatio, CoordinateTransform, GridPadding, GridSample, Interpolation, Resize, ResizeAxis,
     nearest_sources,
 };
 
@@ -25,8 +25,26 @@ struct Table {
     weight: Option<Vec<f32>>,
 }
 
+impl Lower for Resize {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.resize(node, self)
+    }
+
+    fn table_bytes(&self, read: &[usize], written: &[usize]) -> usize {
+        // Taps of every position of every axis; a filter is never wider than its axis.
+        let long = written.iter().chain(read).copied();
+        long.fold(0, usize::saturating_add).saturating_mul(256)
+    }
+}
+
+impl Lower for GridSample {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.grid_sample(node, self.mode, self.padding, self.align_corners)
+    }
+}
+
 impl Lowering<'_> {
-    pub(super) fn resize(&mut self, node: &Node, params: &Resize) -> Result<(), OpError> {
+    fn resize(&mut self, node: &Node, params: &Resize) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -109,7 +127,7 @@ impl Lowering<'_> {
         Ok(scales)
     }
 
-    pub(super) fn grid_sample(
+    fn grid_sample(
         &mut self,
         node: &Node,
         mode: Interpolation,
