@@ -19,13 +19,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::check::check;
-use super::infer::{Operand, infer, shape_part};
+use super::infer::{Operand, shape_part};
 use super::{
     Dim, Graph, Node, Op, OpError, Shape, Size, StaticGraph, StaticValue, TensorType, Unary, Value,
     ValueId,
 };
 use crate::ModelError;
 use crate::budget;
+use crate::operators::infer;
 use crate::reference::{self, Unevaluated};
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, checked_elements};
 

@@ -20,9 +20,9 @@ mod check;
 mod definition;
 pub(crate) mod infer;
 mod kinds;
-mod name;
 pub(crate) mod op;
 
+pub use crate::operators::infer;
 pub use bind::{bind, bind_within};
 pub(crate) use bind::{bind_taking, check_input_shapes};
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
@@ -30,7 +30,7 @@ pub(crate) use check::check_graph;
 pub use definition::{Dim, Graph, Node, Value, ValueId};
 pub use infer::{
     EinsumLabels, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis, broadcast_shapes,
-    conv_transpose_windows, conv_windows, infer, nearest_sources, parse_einsum, pool_windows,
+    conv_transpose_windows, conv_windows, nearest_sources, parse_einsum, pool_windows,
     resolve_axes, resolve_axis, resolve_pads, resolve_resize, resolve_slice,
 };
 pub use kinds::*;

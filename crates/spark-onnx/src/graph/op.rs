@@ -6,7 +6,7 @@
 //! Source: ONNX operator specification; where versions differ, the newest form.
 //! Axes may be negative, counting from the end, as in ONNX.
 
-use super::kinds::{
+pub(crate) use super::kinds::{
     AspectRatio, Binary, Cell, CoordinateTransform, Direction, GridPadding, Interpolation,
     NearestRounding, PadMode, Padding, PoolKind, ReduceKind, ScatterReduction, Unary, Variadic,
 };

@@ -1,7 +1,7 @@
 //! From a [`Graph`] to the messages of a file.
 //!
 //! ```text
-//! each node -> one NodeProto (operators.rs); Softmax over flattened axes, and with zeros for
+//! each node -> one NodeProto (crate::operators); Softmax over flattened axes, and with zeros for
 //!              hidden rows -> several
 //! each constant -> an initializer with raw data, in the file or in a second one (save.rs)
 //! ```
@@ -12,16 +12,16 @@
 //! Deliberately absent: shapes with symbols that the graph does not declare. An output's
 //! shape is written where it is declared, or follows from inputs of fixed shapes.
 
-mod operators;
+pub(crate) mod attributes;
+pub(crate) mod nodes;
 mod save;
 
 use std::collections::HashSet;
 
 pub use save::{save, save_bytes};
 
-use self::operators::{Attributes, attributes_of};
+use self::nodes::NodeExport;
 use super::error::OnnxError;
-use super::import::result_dtype;
 use super::proto::{
     DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
     TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
@@ -29,14 +29,12 @@ use super::proto::{
 use super::tensors::{number_of, write_tensor};
 use super::wire::Text;
 use crate::ModelError;
-use crate::graph::{Dim, Graph, MaskedSoftmax, Node, Op, Softmax, Unary, Value, bind};
+use crate::graph::{Dim, Graph, Node, Value, bind};
+use crate::operators;
 use crate::tensor::{DType, Tensor};
 
 /// Version of the file format; the first that operator set 21 came with.
 const IR_VERSION: i64 = 10;
-
-/// Operator set of most files, and of those that need a newer operator.
-const OPERATOR_SETS: (i64, i64) = (21, 24);
 
 /// Most bytes of constants in one file: protocol buffers end at 2 GiB, and nodes take some.
 const MAX_INLINE_BYTES: usize = 1_900_000_000;
@@ -107,17 +105,8 @@ fn to_model<'g>(
         }
         out.output.push(info);
     }
-    let newer = graph.nodes.iter().any(|n| {
-        matches!(
-            n.op,
-            Op::RmsNormalization(_) | Op::Unary(Unary::Swish { .. })
-        )
-    });
-    let version = if newer {
-        OPERATOR_SETS.1
-    } else {
-        OPERATOR_SETS.0
-    };
+    let versions = graph.nodes.iter().map(|n| operators::operator_set(&n.op));
+    let version = versions.max().unwrap_or(21);
     Ok(ModelProto {
         ir_version: Some(IR_VERSION),
         producer_name: text("spark"),
@@ -152,7 +141,7 @@ fn element_types(graph: &Graph) -> Vec<Option<DType>> {
                 continue;
             };
             let operand = |i: usize| dtypes[node.inputs.get(i).copied().flatten()?.0];
-            dtypes[id.0] = result_dtype(&node.op, index, operand);
+            dtypes[id.0] = operators::result_dtype(&node.op, index, &operand);
         }
     }
     dtypes
@@ -240,158 +229,15 @@ fn write_node<'g>(
     };
     let inputs: Vec<Text<'g>> = node.inputs.iter().map(name_of).collect();
     let outputs: Vec<Text<'g>> = node.outputs.iter().map(name_of).collect();
-    if let Op::Softmax(softmax) = &node.op
-        && softmax.flatten
-        && softmax.axis != -1
-    {
-        flattened_softmax(node, *softmax, inputs, outputs, names, out);
-        return Ok(());
-    }
-    if node.op == Op::MaskedSoftmax(MaskedSoftmax) {
-        masked_softmax(node, inputs, outputs, names, out);
-        return Ok(());
-    }
-    let attributes = attributes_of(&node.op).map_err(|reason| OnnxError::Export {
+    let mut export = NodeExport {
+        name: &node.name,
+        inputs,
+        outputs,
+        names,
+        out,
+    };
+    operators::export(&node.op, &mut export).map_err(|reason| OnnxError::Export {
         node: node.name.clone(),
         reason,
-    })?;
-    let name = Text::Borrowed(node.name.as_str());
-    let mut message = message(name, node.op.name(), attributes, inputs, outputs);
-    if matches!(node.op, Op::Split(_)) && message.input.len() < 2 {
-        // From operator set 18 on, equal parts want their number stated.
-        let parts = Attributes::default().int("num_outputs", node.outputs.len() as i64);
-        message.attribute.extend(parts.0);
-    }
-    out.push(message);
-    Ok(())
-}
-
-fn message<'g>(
-    name: Text<'g>,
-    op_type: &'static str,
-    attributes: Attributes<'g>,
-    input: Vec<Text<'g>>,
-    output: Vec<Text<'g>>,
-) -> NodeProto<'g> {
-    NodeProto {
-        input,
-        output,
-        name: Some(name),
-        op_type: text(op_type),
-        attribute: attributes.0,
-        ..NodeProto::default()
-    }
-}
-
-/// Operator sets from 13 on have no softmax over several axes:
-/// `Reshape(Softmax(Flatten(x, axis), 1), Shape(x))`.
-fn flattened_softmax<'g>(
-    node: &'g Node,
-    softmax: Softmax,
-    inputs: Vec<Text<'g>>,
-    outputs: Vec<Text<'g>>,
-    names: &HashSet<&str>,
-    out: &mut Vec<NodeProto<'g>>,
-) {
-    let made = |suffix: &str| made_name(&outputs[0], suffix, names);
-    let (shape, flat, normal) = (made("shape"), made("flat"), made("softmax"));
-    let none = Attributes::default;
-    let softmax_name = node.op.name();
-    let steps = [
-        ("Shape", none(), inputs.clone(), shape.clone()),
-        (
-            "Flatten",
-            none().int("axis", softmax.axis),
-            inputs,
-            flat.clone(),
-        ),
-        (
-            softmax_name,
-            none().int("axis", 1),
-            vec![flat],
-            normal.clone(),
-        ),
-    ];
-    for (op_type, attributes, input, output) in steps {
-        let name = Text::Owned(format!("{}/{op_type}", node.name));
-        out.push(message(name, op_type, attributes, input, vec![output]));
-    }
-    let name = Text::Borrowed(node.name.as_str());
-    out.push(message(
-        name,
-        "Reshape",
-        none(),
-        vec![normal, shape],
-        outputs,
-    ));
-}
-
-/// A name close to `base` that no value has.
-fn made_name<'g>(base: &str, suffix: &str, names: &HashSet<&str>) -> Text<'g> {
-    let mut name = format!("{base}/{suffix}");
-    while names.contains(name.as_str()) {
-        name.push('_');
-    }
-    Text::Owned(name)
-}
-
-/// `Where(IsInf(ReduceMax(x)), 0, Softmax(x))`, where only minus infinity counts. A reader of ours
-/// joins it again when the graph is lowered.
-fn masked_softmax<'g>(
-    node: &'g Node,
-    inputs: Vec<Text<'g>>,
-    outputs: Vec<Text<'g>>,
-    names: &HashSet<&str>,
-    out: &mut Vec<NodeProto<'g>>,
-) {
-    let made = |suffix: &str| made_name(&outputs[0], suffix, names);
-    let [axes, greatest, hidden, zero, zero_like, weights] =
-        ["axes", "greatest", "hidden", "zero", "zero_like", "softmax"].map(made);
-    let x = || inputs[0].clone();
-    let none = Attributes::default;
-    let steps = [
-        (
-            "Constant",
-            none().ints("value_ints", vec![-1]),
-            vec![],
-            axes.clone(),
-        ),
-        (
-            "ReduceMax",
-            none().flag("keepdims", true),
-            vec![x(), axes],
-            greatest.clone(),
-        ),
-        (
-            "IsInf",
-            none().flag("detect_positive", false),
-            vec![greatest],
-            hidden.clone(),
-        ),
-        (
-            "Constant",
-            none().float("value_float", 0.0),
-            vec![],
-            zero.clone(),
-        ),
-        (
-            "CastLike",
-            none(),
-            vec![zero.clone(), x()],
-            zero_like.clone(),
-        ),
-        (
-            "Softmax",
-            none().int("axis", -1),
-            vec![x()],
-            weights.clone(),
-        ),
-    ];
-    for (op_type, attributes, input, output) in steps {
-        let name = Text::Owned(format!("{}/{op_type}", output));
-        out.push(message(name, op_type, attributes, input, vec![output]));
-    }
-    let name = Text::Borrowed(node.name.as_str());
-    let operands = vec![hidden, zero_like, weights];
-    out.push(message(name, "Where", none(), operands, outputs));
+    })
 }

@@ -1,15 +1,91 @@
 //! Linear quantisation to integers and back.
 
-use super::Translator;
-use super::call::{Call, Translated};
 use super::elementwise::stated_dtype;
-use crate::graph::{DequantizeLinear, Op, QuantizeLinear, ValueId};
+use super::operator::{Exported, Inferred, KnownDType, Operator};
+use crate::file::export::attributes::Attributes;
+use crate::file::import::call::{Call, Translated, Translator};
+use crate::graph::infer::{Operands, check_float, check_same_dtype, check_shape, one, op_error};
+use crate::graph::{DequantizeLinear, Op, OpError, Operand, QuantizeLinear, ValueId, resolve_axis};
 use crate::tensor::{DType, Tensor, checked_elements};
 
-pub(super) const OPERATORS: &[Translator] = &[
-    ("QuantizeLinear", quantize),
-    ("DequantizeLinear", dequantize),
-];
+impl Operator for QuantizeLinear {
+    const IMPORTS: &'static [Translator] = &[("QuantizeLinear", quantize)];
+
+    fn name(&self) -> &'static str {
+        "QuantizeLinear"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(2, 3, 1)?;
+        let x = operands.required(0, "x")?;
+        let scale = operands.required(1, "scale")?;
+        if x.dtype != DType::I32 {
+            check_float("x", &x)?;
+        }
+        check_float("scale", &scale)?;
+        check_scale_shape(self.axis, &x, &scale)?;
+        let Some(zero_point) = operands.optional(2) else {
+            return one(DType::U8, x.shape);
+        };
+        if !matches!(
+            zero_point.dtype,
+            DType::I8 | DType::U8 | DType::I16 | DType::U16
+        ) {
+            return Err(op_error!(
+                "`zero_point` is {}, wanted i8, u8, i16 or u16",
+                zero_point.dtype
+            ));
+        }
+        check_shape("zero_point", zero_point.shape, scale.shape)?;
+        one(zero_point.dtype, x.shape)
+    }
+
+    fn result_dtype(&self, _: usize, operand: KnownDType<'_>) -> Option<DType> {
+        operand(2).or(Some(DType::U8))
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default().int("axis", self.axis))
+    }
+}
+
+impl Operator for DequantizeLinear {
+    const IMPORTS: &'static [Translator] = &[("DequantizeLinear", dequantize)];
+
+    fn name(&self) -> &'static str {
+        "DequantizeLinear"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(2, 3, 1)?;
+        let x = operands.required(0, "x")?;
+        let scale = operands.required(1, "scale")?;
+        if !matches!(
+            x.dtype,
+            DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::I32
+        ) {
+            return Err(op_error!(
+                "`x` is {}, wanted i8, u8, i16, u16 or i32",
+                x.dtype
+            ));
+        }
+        check_float("scale", &scale)?;
+        check_scale_shape(self.axis, &x, &scale)?;
+        if let Some(zero_point) = operands.optional(2) {
+            check_same_dtype("zero_point", &zero_point, x.dtype)?;
+            check_shape("zero_point", zero_point.shape, scale.shape)?;
+        }
+        one(scale.dtype, x.shape)
+    }
+
+    fn result_dtype(&self, _: usize, operand: KnownDType<'_>) -> Option<DType> {
+        operand(1)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default().int("axis", self.axis))
+    }
+}
 
 fn no_blocks(call: &Call<'_, '_>) -> Translated {
     match call.int_or("block_size", 0)? {
@@ -95,4 +171,19 @@ pub(super) fn dequantize(call: &mut Call<'_, '_>) -> Translated {
     let mut inputs = call.inputs();
     same_shapes(call, &mut inputs)?;
     call.finish(op, inputs)
+}
+
+/// One scale for all, or one per position of `axis`.
+fn check_scale_shape(axis: i64, x: &Operand<'_>, scale: &Operand<'_>) -> Result<(), OpError> {
+    match scale.shape {
+        [] | [1] => Ok(()),
+        [n] => {
+            let axis = resolve_axis(axis, x.rank())?;
+            check_shape("scale", &[*n], &[x.shape[axis]])
+        }
+        _ => Err(op_error!(
+            "`scale` of shape {:?}: scales per block are not supported, only per tensor or axis",
+            scale.shape
+        )),
+    }
 }

@@ -1,19 +1,92 @@
 //! Resizing and sampling on grids.
 
-use super::Translator;
-use super::call::{Call, Translated};
+use super::operator::{Exported, Inferred, Operator};
 use crate::ModelError;
+use crate::file::export::attributes::Attributes;
+use crate::file::import::call::{Call, Translated, Translator};
+use crate::graph::infer::{
+    Operands, check_float, check_numeric, check_rank, check_rank_at_least, one, op_error,
+};
 use crate::graph::{
     AspectRatio, CoordinateTransform, GridPadding, GridSample, Interpolation, NearestRounding, Op,
-    Resize, ValueId,
+    Resize, ValueId, resolve_resize,
 };
 use crate::tensor::Tensor;
 
-pub(super) const OPERATORS: &[Translator] = &[
-    ("Resize", resize),
-    ("Upsample", upsample),
-    ("GridSample", grid_sample),
-];
+impl Operator for Resize {
+    const IMPORTS: &'static [Translator] = &[("Resize", resize), ("Upsample", upsample)];
+
+    fn name(&self) -> &'static str {
+        "Resize"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(1, 4, 1)?;
+        let x = operands.required(0, "x")?;
+        match self.mode {
+            Interpolation::Nearest => {}
+            Interpolation::Linear | Interpolation::Cubic => check_numeric("x", &x)?,
+        }
+        let axes = resolve_resize(
+            self,
+            x.shape,
+            operands.optional(1),
+            operands.optional(2),
+            operands.optional(3),
+        )?;
+        one(x.dtype, axes.iter().map(|a| a.output).collect::<Vec<_>>())
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(resize_attributes(self))
+    }
+}
+
+impl Operator for GridSample {
+    const IMPORTS: &'static [Translator] = &[("GridSample", grid_sample)];
+
+    fn name(&self) -> &'static str {
+        "GridSample"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(2, 2, 1)?;
+        let x = operands.required(0, "x")?;
+        let grid = operands.required(1, "grid")?;
+        check_float("x", &x)?;
+        check_float("grid", &grid)?;
+        check_rank_at_least("x", &x, 3)?;
+        check_rank("grid", &grid, x.rank())?;
+        let spatial = x.rank() - 2;
+        if spatial > 3 {
+            return Err(op_error!("{spatial} spatial axes, at most 3 are supported"));
+        }
+        if grid.shape[0] != x.shape[0] || grid.shape[spatial + 1] != spatial {
+            return Err(op_error!(
+                "`grid` of shape {:?} does not fit `x` of shape {:?}: wanted [{}, ..., {spatial}]",
+                grid.shape,
+                x.shape,
+                x.shape[0]
+            ));
+        }
+        if x.shape[2..].contains(&0) {
+            return Err(op_error!(
+                "`x` of shape {:?} has nothing to sample",
+                x.shape
+            ));
+        }
+        let mut shape = vec![x.shape[0], x.shape[1]];
+        shape.extend_from_slice(&grid.shape[1..=spatial]);
+        one(x.dtype, shape)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default()
+            .text("mode", interpolation(self.mode))
+            .text("padding_mode", grid_padding(self.padding))
+            .flag("align_corners", self.align_corners))
+    }
+}
 
 const MODES: &[(&str, Interpolation)] = &[
     ("nearest", Interpolation::Nearest),
@@ -38,6 +111,7 @@ fn asymmetric(mode: Interpolation) -> Resize {
 
 /// Scales are a parameter of Upsample before operator set 9 and an operand from then on.
 fn upsample(call: &mut Call<'_, '_>) -> Translated {
+    call.form_since(7)?;
     let words = [
         ("nearest", Interpolation::Nearest),
         ("linear", Interpolation::Linear),
@@ -168,4 +242,58 @@ fn grid_sample(call: &mut Call<'_, '_>) -> Translated {
         align_corners: call.flag("align_corners", false)?,
     });
     call.finish_as_is(op)
+}
+
+fn resize_attributes(parameters: &Resize) -> Attributes<'static> {
+    Attributes::default()
+        .text("mode", interpolation(parameters.mode))
+        .text(
+            "coordinate_transformation_mode",
+            match parameters.transform {
+                CoordinateTransform::HalfPixel => "half_pixel",
+                CoordinateTransform::HalfPixelSymmetric => "half_pixel_symmetric",
+                CoordinateTransform::PytorchHalfPixel => "pytorch_half_pixel",
+                CoordinateTransform::AlignCorners => "align_corners",
+                CoordinateTransform::Asymmetric => "asymmetric",
+                CoordinateTransform::TfCropAndResize => "tf_crop_and_resize",
+            },
+        )
+        .text(
+            "nearest_mode",
+            match parameters.rounding {
+                NearestRounding::RoundPreferFloor => "round_prefer_floor",
+                NearestRounding::RoundPreferCeil => "round_prefer_ceil",
+                NearestRounding::Floor => "floor",
+                NearestRounding::Ceil => "ceil",
+            },
+        )
+        .float("cubic_coeff_a", parameters.cubic_coeff)
+        .flag("exclude_outside", parameters.exclude_outside)
+        .float("extrapolation_value", parameters.extrapolation)
+        .flag("antialias", parameters.antialias)
+        .ints("axes", parameters.axes.clone().unwrap_or_default())
+        .text(
+            "keep_aspect_ratio_policy",
+            match parameters.aspect {
+                AspectRatio::Stretch => "stretch",
+                AspectRatio::NotLarger => "not_larger",
+                AspectRatio::NotSmaller => "not_smaller",
+            },
+        )
+}
+
+fn interpolation(mode: Interpolation) -> &'static str {
+    match mode {
+        Interpolation::Nearest => "nearest",
+        Interpolation::Linear => "linear",
+        Interpolation::Cubic => "cubic",
+    }
+}
+
+fn grid_padding(padding: GridPadding) -> &'static str {
+    match padding {
+        GridPadding::Zeros => "zeros",
+        GridPadding::Border => "border",
+        GridPadding::Reflection => "reflection",
+    }
 }

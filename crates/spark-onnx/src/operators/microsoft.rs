@@ -2,10 +2,9 @@
 //!
 //! Source: onnxruntime, "Contrib Operators".
 
-use super::Translator;
-use super::call::{Call, Translated};
 use super::convolution::conv_parameters;
 use super::{normalization, quantization};
+use crate::file::import::call::{Call, Translated, Translator};
 use crate::graph::{Binary, Clip, Einsum, LayerNormalization, MatMul, Op, Unary};
 
 pub(super) const OPERATORS: &[Translator] = &[

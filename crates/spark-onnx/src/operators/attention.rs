@@ -11,9 +11,8 @@
 //! Deliberately absent: caches of keys and values, soft caps, and heads of the queries
 //! that share those of the keys (unless there is one of the latter).
 
-use super::Translator;
-use super::call::{Call, Translated};
 use crate::ModelError;
+use crate::file::import::call::{Call, Translated, Translator};
 use crate::graph::{
     Binary, Cast, CastLike, Concat, ConstantOfShape, MaskedSoftmax, MatMul, Op, Reshape, Shape,
     Transpose, Trilu, Unary, ValueId, Where,

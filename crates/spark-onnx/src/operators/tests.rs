@@ -3,6 +3,7 @@
 use super::*;
 use crate::graph::{
     Conv, ConvTranspose, Expand, Gemm, MatMul, Padding, Pool, PoolKind, Reshape, Unary,
+    conv_transpose_windows, parse_einsum, pool_windows, resolve_slice,
 };
 
 fn f32s(shape: &[usize]) -> Option<Operand<'_>> {
