@@ -10,6 +10,10 @@
 //! crate knows; the importer translates older ones. So nothing below the
 //! importer knows what an operator-set version is.
 //!
+//! An operator is one struct of parameters (`op.rs`); what is said of it stands elsewhere, one trait
+//! per subject: `crate::operators` (ONNX), `crate::reference` (its meaning), `crate::plan::lower`
+//! (its steps).
+//!
 //! Names and semantics: ONNX operator specification, <https://onnx.ai/onnx/operators/>.
 //!
 //! Deliberately absent: subgraphs (If, Loop, Scan), sequences, strings and training.

@@ -148,8 +148,8 @@ pub enum Op {
 /// The list of all operators, for what is said of each by its own type.
 ///
 /// ```text
-/// each_operator!(match op, it => it.name())     a match with that arm for every operator
-/// each_operator!(list Operator::IMPORTS)        [<Unary as Operator>::IMPORTS, ...]
+/// each_operator!(match op, it => Operator::name(it))   a match with that arm for every operator
+/// each_operator!(list Operator::IMPORTS)                [<Unary as Operator>::IMPORTS, ...]
 /// ```
 ///
 /// A variant of [`Op`] that the list lacks is one that the first form does not cover, and a

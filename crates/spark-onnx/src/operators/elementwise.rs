@@ -3,6 +3,7 @@
 use super::operator::{Exported, Inferred, KnownDType, OPERATOR_SET, Operator};
 use crate::ModelError;
 use crate::file::export::attributes::Attributes;
+use crate::file::export::nodes::NodeExport;
 use crate::file::import::call::{Call, Translated, Translator};
 use crate::file::tensors::{dtype_of, number_of};
 use crate::graph::infer::{
@@ -180,6 +181,15 @@ impl Operator for Binary {
             Self::Mod { fmod } => Attributes::default().flag("fmod", fmod),
             _ => Attributes::default(),
         })
+    }
+
+    /// Floats have the divisor's sign from operator set 28 on only, which no file is written in.
+    fn export<'g>(&'g self, node: &mut NodeExport<'_, 'g>) -> Result<(), String> {
+        let floored = *self == Self::Mod { fmod: false };
+        if floored && node.first_dtype.is_some_and(DType::is_float) {
+            return Err("a floored remainder of floats needs operator set 28".to_owned());
+        }
+        node.finish(self.name(), self.attributes()?)
     }
 }
 

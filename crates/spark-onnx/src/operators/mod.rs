@@ -32,7 +32,7 @@ use crate::graph::infer::{Operands, check_size, op_error};
 use crate::graph::op::each_operator;
 use crate::graph::{Op, OpError, Operand, TensorType};
 use crate::tensor::{DType, Tensor};
-use operator::{KnownDType, Operator};
+use operator::{KnownDType, OPERATOR_SET, Operator};
 
 /// Operators of the standard domain that a file may hold, with the functions that take them.
 pub(crate) fn standard() -> impl Iterator<Item = &'static Translator> {
@@ -80,8 +80,8 @@ pub fn infer(
         list: inputs,
         n_outputs,
     };
-    let types = each_operator!(match op, it => it.infer(&operands));
-    let types = types?;
+    let inferred = each_operator!(match op, it => Operator::infer(it, &operands));
+    let types = inferred?;
     for ty in &types {
         check_size(&ty.shape)?;
     }
@@ -98,12 +98,13 @@ impl Op {
 
 /// Element type of a result, from those of the operands.
 pub(crate) fn result_dtype(op: &Op, output: usize, operand: KnownDType<'_>) -> Option<DType> {
-    each_operator!(match op, it => it.result_dtype(output, operand))
+    each_operator!(match op, it => Operator::result_dtype(it, output, operand))
 }
 
-/// The first operator set that can say `op`.
-pub(crate) fn operator_set(op: &Op) -> i64 {
-    each_operator!(match op, it => it.operator_set())
+/// The operator set of a file that holds `ops`.
+pub(crate) fn operator_set<'o>(ops: impl Iterator<Item = &'o Op>) -> i64 {
+    let versions = ops.map(|op| each_operator!(match op, it => Operator::operator_set(it)));
+    versions.fold(OPERATOR_SET, i64::max)
 }
 
 /// Writes the node of `op`, or the nodes it is spelled out in.
@@ -112,7 +113,7 @@ pub(crate) fn operator_set(op: &Op) -> i64 {
 ///
 /// Why ONNX cannot express it.
 pub(crate) fn export<'g>(op: &'g Op, node: &mut NodeExport<'_, 'g>) -> Result<(), String> {
-    each_operator!(match op, it => it.export(node))
+    each_operator!(match op, it => Operator::export(it, node))
 }
 
 #[cfg(test)]

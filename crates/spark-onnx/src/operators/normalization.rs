@@ -179,11 +179,14 @@ impl Operator for Lrn {
     }
 
     fn attributes(&self) -> Exported<'_> {
+        let Ok(size) = i64::try_from(self.size) else {
+            return Err(format!("a size of {} is beyond 63 bits", self.size));
+        };
         Ok(Attributes::default()
             .float("alpha", self.alpha)
             .float("beta", self.beta)
             .float("bias", self.bias)
-            .int("size", self.size as i64))
+            .int("size", size))
     }
 }
 
@@ -225,7 +228,8 @@ impl Operator for Softmax {
             node.step(name, op_type, attributes, inputs, output.clone());
         }
         node.inputs = vec![normal, shape];
-        node.finish("Reshape", Attributes::default())
+        // An axis of no elements stays one.
+        node.finish("Reshape", Attributes::default().flag("allowzero", true))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Operators that move elements without computing, and those that make tensors.
+//! Operators that move elements without computing.
 
 use super::operator::{Exported, Inferred, Operator};
 use crate::file::export::attributes::Attributes;
@@ -418,8 +418,7 @@ impl Operator for SpaceToDepth {
                 "{h}x{w} does not split into blocks of {block}x{block}"
             ));
         }
-        let Some(channels) = self
-            .block
+        let Some(channels) = block
             .checked_mul(block)
             .and_then(|area| c.checked_mul(area))
         else {

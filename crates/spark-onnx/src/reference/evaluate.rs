@@ -83,14 +83,14 @@ pub(crate) fn evaluate_within(
     if bytes > left || !budget::can_get(bytes) {
         return Err(Unevaluated::Memory { bytes });
     }
-    let results = each_operator!(match op, it => it.evaluate(Inputs(inputs), &types));
+    let results = each_operator!(match op, it => Evaluate::evaluate(it, Inputs(inputs), &types));
     Ok(results?)
 }
 
 /// Bytes that evaluating `op` takes at most.
 pub(super) fn working_bytes(op: &Op, inputs: &[Option<&Tensor>], types: &[TensorType]) -> usize {
     let working = Working::new(inputs, types);
-    each_operator!(match op, it => it.working_bytes(&working))
+    each_operator!(match op, it => Evaluate::working_bytes(it, &working))
 }
 
 /// A bound on the multiply-adds or moves of evaluating `op`.
@@ -98,7 +98,7 @@ pub(crate) fn folding_work(op: &Op, inputs: &[Option<&Tensor>], types: &[TensorT
     let elements = |ty: &TensorType| checked_elements(&ty.shape).unwrap_or(usize::MAX);
     let written = types.iter().map(elements).fold(0, usize::saturating_add);
     let working = Working::new(inputs, types);
-    let per_result = each_operator!(match op, it => it.reads_per_result(&working));
+    let per_result = each_operator!(match op, it => Evaluate::reads_per_result(it, &working));
     written
         .saturating_mul(per_result)
         .saturating_add(working.read())

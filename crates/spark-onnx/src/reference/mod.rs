@@ -17,8 +17,8 @@
 //! An operator is one `impl Evaluate` (`operator.rs`) in the file of its family.
 //!
 //! Deliberately absent: speed, threads, and any code shared with the executors.
-//! Shapes and operand checks come from [`crate::graph::infer`], the one place that
-//! knows them.
+//! Shapes and operand checks come from `crate::operators`, the one place that knows
+//! them.
 
 mod conv;
 mod create;

@@ -89,7 +89,7 @@ fn to_model<'g>(
     }
     let dtypes = element_types(graph);
     for node in &graph.nodes {
-        write_node(graph, node, &names, &mut out.node)?;
+        write_node(graph, node, &dtypes, &names, &mut out.node)?;
     }
     for id in &graph.inputs {
         out.input
@@ -105,8 +105,7 @@ fn to_model<'g>(
         }
         out.output.push(info);
     }
-    let versions = graph.nodes.iter().map(|n| operators::operator_set(&n.op));
-    let version = versions.max().unwrap_or(21);
+    let version = operators::operator_set(graph.nodes.iter().map(|node| &node.op));
     Ok(ModelProto {
         ir_version: Some(IR_VERSION),
         producer_name: text("spark"),
@@ -219,6 +218,7 @@ fn value_info<'g>(
 fn write_node<'g>(
     graph: &'g Graph,
     node: &'g Node,
+    dtypes: &[Option<DType>],
     names: &HashSet<&str>,
     out: &mut Vec<NodeProto<'g>>,
 ) -> Result<(), OnnxError> {
@@ -229,8 +229,10 @@ fn write_node<'g>(
     };
     let inputs: Vec<Text<'g>> = node.inputs.iter().map(name_of).collect();
     let outputs: Vec<Text<'g>> = node.outputs.iter().map(name_of).collect();
+    let first = node.inputs.first().copied().flatten();
     let mut export = NodeExport {
         name: &node.name,
+        first_dtype: first.and_then(|id| dtypes[id.0]),
         inputs,
         outputs,
         names,

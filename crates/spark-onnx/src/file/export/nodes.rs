@@ -5,11 +5,14 @@ use std::collections::HashSet;
 use super::attributes::Attributes;
 use crate::file::proto::NodeProto;
 use crate::file::wire::Text;
+use crate::tensor::DType;
 
 /// One node of a graph on its way into a file, where it may become several.
 pub(crate) struct NodeExport<'w, 'g> {
     /// The node's name.
     pub(crate) name: &'g str,
+    /// Element type of the first operand, as far as it is known.
+    pub(crate) first_dtype: Option<DType>,
     /// Operands of the node that [`Self::finish`] writes.
     pub(crate) inputs: Vec<Text<'g>>,
     /// Results of the node in the graph.

@@ -22,25 +22,25 @@ type Build<'b> = &'b mut dyn FnMut(&mut Expression, &[u16]) -> u16;
 
 impl Lower for Unary {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.unary(node, *self, out))
+        lowering.lower_result(node, |l, out| l.unary(node, *self, out))
     }
 }
 
 impl Lower for Binary {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.binary(node, *self, out))
+        lowering.lower_result(node, |l, out| l.binary(node, *self, out))
     }
 }
 
 impl Lower for Variadic {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.variadic(node, *self, out))
+        lowering.lower_result(node, |l, out| l.variadic(node, *self, out))
     }
 }
 
 impl Lower for Where {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| {
+        lowering.lower_result(node, |l, out| {
             let ids = [0, 1, 2].map(|i| l.operand(node, i));
             let [c, a, b] = ids;
             l.defer(&node.name, out, &[c?, a?, b?], &mut |e, x| {
@@ -52,43 +52,43 @@ impl Lower for Where {
 
 impl Lower for Clip {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.clip(node, out))
+        lowering.lower_result(node, |l, out| l.clip(node, out))
     }
 }
 
 impl Lower for Cast {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.cast(node, out))
+        lowering.lower_result(node, |l, out| l.cast(node, out))
     }
 }
 
 impl Lower for CastLike {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.cast(node, out))
+        lowering.lower_result(node, |l, out| l.cast(node, out))
     }
 }
 
 impl Lower for QuantizeLinear {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.quantize(node, self.axis, out))
+        lowering.lower_result(node, |l, out| l.quantize(node, self.axis, out))
     }
 }
 
 impl Lower for DequantizeLinear {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.dequantize(node, self.axis, out))
+        lowering.lower_result(node, |l, out| l.dequantize(node, self.axis, out))
     }
 }
 
 impl Lower for BatchNormalization {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.batch_norm(node, self.epsilon, out))
+        lowering.lower_result(node, |l, out| l.batch_norm(node, self.epsilon, out))
     }
 }
 
 impl Lower for Trilu {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.trilu(node, self.upper, out))
+        lowering.lower_result(node, |l, out| l.trilu(node, self.upper, out))
     }
 
     fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {
@@ -99,7 +99,7 @@ impl Lower for Trilu {
 
 impl Lower for OneHot {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| l.one_hot(node, self.axis, out))
+        lowering.lower_result(node, |l, out| l.one_hot(node, self.axis, out))
     }
 
     fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {

@@ -274,7 +274,7 @@ impl<'g> Lowering<'g> {
     }
 
     /// Lowers an operator by its one result; nothing where it is not wanted.
-    pub(super) fn to_result(
+    pub(super) fn lower_result(
         &mut self,
         node: &Node,
         lower: impl FnOnce(&mut Self, ValueId) -> Result<(), OpError>,
@@ -285,13 +285,13 @@ impl<'g> Lowering<'g> {
         }
     }
 
-    /// [`Self::to_result`] of an operator whose result is a view.
-    pub(super) fn to_view(
+    /// [`Self::lower_result`] of an operator whose result is a view.
+    pub(super) fn lower_view(
         &mut self,
         node: &Node,
         lower: impl FnOnce(&mut Self, ValueId) -> Result<View, OpError>,
     ) -> Result<(), OpError> {
-        self.to_result(node, |lowering, out| {
+        self.lower_result(node, |lowering, out| {
             let view = lower(lowering, out)?;
             lowering.set(out, view);
             Ok(())

@@ -1,4 +1,4 @@
-//! Graph to plan, one operator family per file.
+//! Graph to plan, one operator family per file, one `impl Lower` per operator.
 //!
 //! ```text
 //! for node in graph:
@@ -93,7 +93,7 @@ fn table_bytes(graph: &StaticGraph, node: &Node) -> usize {
     let shape = |id: Option<&ValueId>| id.map_or(&[][..], |&id| &graph.value(id).ty.shape);
     let read = shape(node.inputs.first().and_then(Option::as_ref));
     let written = shape(node.outputs.iter().flatten().next());
-    each_operator!(match &node.op, it => it.table_bytes(read, written))
+    each_operator!(match &node.op, it => Lower::table_bytes(it, read, written))
 }
 
 impl Lowering<'_> {
@@ -182,6 +182,6 @@ impl Lowering<'_> {
                 ));
             }
         }
-        each_operator!(match &node.op, it => it.lower(self, node))
+        each_operator!(match &node.op, it => Lower::lower(it, self, node))
     }
 }

@@ -12,31 +12,31 @@ use crate::tensor::DType;
 
 impl Lower for Reshape {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.same_elements(node, out))
+        lowering.lower_view(node, |l, out| l.same_elements(node, out))
     }
 }
 
 impl Lower for Flatten {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.same_elements(node, out))
+        lowering.lower_view(node, |l, out| l.same_elements(node, out))
     }
 }
 
 impl Lower for Squeeze {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.same_elements(node, out))
+        lowering.lower_view(node, |l, out| l.same_elements(node, out))
     }
 }
 
 impl Lower for Unsqueeze {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.same_elements(node, out))
+        lowering.lower_view(node, |l, out| l.same_elements(node, out))
     }
 }
 
 impl Lower for Transpose {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, _| {
+        lowering.lower_view(node, |l, _| {
             let x = l.operand(node, 0)?;
             let view = l.view(x)?;
             Ok(match &self.perm {
@@ -49,7 +49,7 @@ impl Lower for Transpose {
 
 impl Lower for Expand {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| {
+        lowering.lower_view(node, |l, out| {
             let x = l.operand(node, 0)?;
             Ok(l.view(x)?.broadcast_to(&l.ty(out).shape))
         })
@@ -58,7 +58,7 @@ impl Lower for Expand {
 
 impl Lower for Concat {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.concat(node, self.axis, out))
+        lowering.lower_view(node, |l, out| l.concat(node, self.axis, out))
     }
 }
 
@@ -70,19 +70,19 @@ impl Lower for Split {
 
 impl Lower for Slice {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.slice(node, out))
+        lowering.lower_view(node, |l, out| l.slice(node, out))
     }
 }
 
 impl Lower for Tile {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, _| l.tile(node))
+        lowering.lower_view(node, |l, _| l.tile(node))
     }
 }
 
 impl Lower for Pad {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.pad(node, self.mode, out))
+        lowering.lower_view(node, |l, out| l.pad(node, self.mode, out))
     }
 
     fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {
@@ -97,37 +97,37 @@ impl Lower for Pad {
 
 impl Lower for DepthToSpace {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, _| l.depth_to_space(node, self.block, self.crd))
+        lowering.lower_view(node, |l, _| l.depth_to_space(node, self.block, self.crd))
     }
 }
 
 impl Lower for SpaceToDepth {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, _| l.space_to_depth(node, self.block))
+        lowering.lower_view(node, |l, _| l.space_to_depth(node, self.block))
     }
 }
 
 impl Lower for Gather {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.gather(node, self.axis, out))
+        lowering.lower_view(node, |l, out| l.gather(node, self.axis, out))
     }
 }
 
 impl Lower for GatherElements {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.gather_elements(node, self.axis, out))
+        lowering.lower_view(node, |l, out| l.gather_elements(node, self.axis, out))
     }
 }
 
 impl Lower for GatherNd {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.gather_nd(node, self.batch_dims, out))
+        lowering.lower_view(node, |l, out| l.gather_nd(node, self.batch_dims, out))
     }
 }
 
 impl Lower for ScatterElements {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| {
+        lowering.lower_result(node, |l, out| {
             let (index, updates, y) = l.scatter(node, self.reduction)?;
             let step = ScatterElementsStep {
                 axis: axis_index(self.axis, y.rank())?,
@@ -144,7 +144,7 @@ impl Lower for ScatterElements {
 
 impl Lower for ScatterNd {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_result(node, |l, out| {
+        lowering.lower_result(node, |l, out| {
             let (index, updates, y) = l.scatter(node, self.reduction)?;
             let step = ScatterNdStep {
                 index,
@@ -160,7 +160,7 @@ impl Lower for ScatterNd {
 
 impl Lower for EyeLike {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| l.eye(out, self.k))
+        lowering.lower_view(node, |l, out| l.eye(out, self.k))
     }
 
     fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {
@@ -170,7 +170,7 @@ impl Lower for EyeLike {
 
 impl Lower for ConstantOfShape {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |l, out| {
+        lowering.lower_view(node, |l, out| {
             let value = self.value.to_f64().first().copied().unwrap_or(0.0);
             Ok(l.filled(node, out, value))
         })
@@ -179,25 +179,25 @@ impl Lower for ConstantOfShape {
 
 impl Lower for Shape {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |_, _| no_step(node))
+        lowering.lower_view(node, |_, _| no_step(node))
     }
 }
 
 impl Lower for Size {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |_, _| no_step(node))
+        lowering.lower_view(node, |_, _| no_step(node))
     }
 }
 
 impl Lower for Range {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |_, _| no_step(node))
+        lowering.lower_view(node, |_, _| no_step(node))
     }
 }
 
 impl Lower for NonZero {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.to_view(node, |_, _| no_step(node))
+        lowering.lower_view(node, |_, _| no_step(node))
     }
 }
 
