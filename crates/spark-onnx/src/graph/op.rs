@@ -85,6 +85,9 @@ pub enum Op {
     Resize(Resize),
     /// `(x, grid)`.
     GridSample(GridSample),
+    /// `(theta, size)`, `theta` `[n, 2, 3]` or `[n, 3, 4]`, `size` `[n, c, h, w]` or `[n, c, d, h, w]`:
+    /// the grid that [`Op::GridSample`] reads, of positions `theta * (x, y, z?, 1)`.
+    AffineGrid(AffineGrid),
 
     /// `(x, shape)`.
     Reshape(Reshape),
@@ -171,7 +174,7 @@ macro_rules! each_operator {
             CastLike Conv ConvTranspose Pool GlobalPool Gemm
             MatMul Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
             GroupNormalization LpNormalization Lrn Softmax MaskedSoftmax Recurrent
-            Reduce ArgReduce TopK CumSum Resize GridSample
+            Reduce ArgReduce TopK CumSum Resize GridSample AffineGrid
             Reshape Flatten Squeeze Unsqueeze Transpose Concat
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size
@@ -474,6 +477,13 @@ pub struct GridSample {
     pub mode: Interpolation,
     /// What lies outside.
     pub padding: GridPadding,
+    /// Whether -1 and 1 are corner centres.
+    pub align_corners: bool,
+}
+
+/// Parameters of [`Op::AffineGrid`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AffineGrid {
     /// Whether -1 and 1 are corner centres.
     pub align_corners: bool,
 }

@@ -5,11 +5,12 @@ use crate::ModelError;
 use crate::file::export::attributes::Attributes;
 use crate::file::import::call::{Call, Translated, Translator};
 use crate::graph::infer::{
-    Operands, check_float, check_numeric, check_rank, check_rank_at_least, one, op_error,
+    Operands, check_float, check_numeric, check_rank, check_rank_at_least, check_shape,
+    constant_extents, one, op_error,
 };
 use crate::graph::{
-    AspectRatio, CoordinateTransform, GridPadding, GridSample, Interpolation, NearestRounding, Op,
-    Resize, ValueId, resolve_resize,
+    AffineGrid, AspectRatio, CoordinateTransform, GridPadding, GridSample, Interpolation,
+    NearestRounding, Op, Resize, ValueId, resolve_resize,
 };
 use crate::tensor::Tensor;
 
@@ -85,6 +86,37 @@ impl Operator for GridSample {
             .text("mode", interpolation(self.mode))
             .text("padding_mode", grid_padding(self.padding))
             .flag("align_corners", self.align_corners))
+    }
+}
+
+impl Operator for AffineGrid {
+    const IMPORTS: &'static [Translator] = &[("AffineGrid", affine_grid)];
+
+    fn name(&self) -> &'static str {
+        "AffineGrid"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(2, 2, 1)?;
+        let theta = operands.required(0, "theta")?;
+        check_float("theta", &theta)?;
+        let size = constant_extents("size", &operands.required(1, "size")?)?;
+        let [n, _, spatial @ ..] = &size[..] else {
+            return Err(op_error!("size {size:?} has no spatial axes"));
+        };
+        if !matches!(spatial.len(), 2 | 3) {
+            return Err(op_error!("size {size:?} has not two or three spatial axes"));
+        }
+        check_shape(
+            "theta",
+            theta.shape,
+            &[*n, spatial.len(), spatial.len() + 1],
+        )?;
+        one(theta.dtype, [&[*n], spatial, &[spatial.len()]].concat())
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default().flag("align_corners", self.align_corners))
     }
 }
 
@@ -213,6 +245,12 @@ fn resize_parameters(call: &Call<'_, '_>) -> Result<Resize, ModelError> {
             ],
         )?,
     })
+}
+
+fn affine_grid(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    let align_corners = call.flag("align_corners", false)?;
+    call.finish_as_is(Op::AffineGrid(AffineGrid { align_corners }))
 }
 
 /// Operator set 20 renamed the modes.

@@ -6,9 +6,9 @@ use std::slice::from_ref;
 
 use half::f16;
 use spark_onnx::graph::{
-    ArgReduce, AspectRatio, BatchNormalization, Binary, Cast, CastLike, Cell, Clip, Conv,
-    ConvTranspose, CoordinateTransform, CumSum, Dim, Direction, Einsum, Gemm, GlobalPool, Graph,
-    GridPadding, GridSample, GroupNormalization, InstanceNormalization, Interpolation,
+    AffineGrid, ArgReduce, AspectRatio, BatchNormalization, Binary, Cast, CastLike, Cell, Clip,
+    Conv, ConvTranspose, CoordinateTransform, CumSum, Dim, Direction, Einsum, Gemm, GlobalPool,
+    Graph, GridPadding, GridSample, GroupNormalization, InstanceNormalization, Interpolation,
     LayerNormalization, LpNormalization, Lrn, MatMul, NearestRounding, Node, Op, Padding, Pool,
     PoolKind, Recurrent, Reduce, ReduceKind, Resize, RmsNormalization, Softmax, TopK, Unary, Value,
     ValueId, Variadic, Where, bind,
@@ -653,5 +653,12 @@ fn resampling(samples: &mut Samples) {
             align_corners,
         });
         samples.add(op, &[x.clone(), Given(float(&[1, 3, 5, 2]))]);
+    }
+    for align_corners in [false, true] {
+        let op = Op::AffineGrid(AffineGrid { align_corners });
+        let flat = [Given(float(&[2, 2, 3])), Fixed(ints(&[2, 5, 3, 4]))];
+        samples.add(op.clone(), &flat);
+        let deep = [Given(float(&[1, 3, 4])), Fixed(ints(&[1, 5, 2, 1, 4]))];
+        samples.add(op, &deep);
     }
 }
