@@ -61,7 +61,7 @@ pub(crate) fn microsoft() -> impl Iterator<Item = &'static Translator> {
 /// [`OpError`] saying what is wrong: a missing, superfluous or wrongly typed
 /// operand, shapes that do not go together, an axis out of range, a window that
 /// does not fit, a shape operand that is not constant, or a result of more than
-/// [`MAX_ELEMENTS`] elements.
+/// [`MAX_ELEMENTS`](crate::tensor::MAX_ELEMENTS) elements.
 pub fn infer(
     op: &Op,
     inputs: &[Option<Operand<'_>>],
