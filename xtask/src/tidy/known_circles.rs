@@ -33,7 +33,6 @@ pub(super) const PARENTS: &[&str] = &[
     "crates/spark-dora/src/layer/mod.rs",
     "crates/spark-onnx/src/cpu/math.rs",
     "crates/spark-onnx/src/cpu/simd/mod.rs",
-    "crates/spark-onnx/src/file/export/mod.rs",
     "crates/spark-onnx/src/file/mod.rs",
     "crates/spark-onnx/src/lib.rs",
     "crates/spark-quant/src/block/mod.rs",
