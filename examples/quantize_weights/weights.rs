@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use spark_program::about;
-use sparkpilot::onnx::graph::{Graph, Node, Op, Unary, ValueId};
+use sparkpilot::onnx::graph::{CastLike, Graph, MatMul, Node, Op, Unary, ValueId};
 use sparkpilot::onnx::{DType, Tensor, file, reference, zoo};
 use sparkpilot::quant::analysis::NamedWeight;
 use sparkpilot::quant::checkpoint::{Checkpoint, Entry};
@@ -185,8 +185,8 @@ fn of_graph(graph: &Graph) -> Result<Found, String> {
         let operands = match &node.op {
             Op::Conv(_) => vec![(1, false)],
             Op::Gemm(gemm) => vec![(1, !gemm.trans_b), (0, gemm.trans_a)],
-            Op::MatMul => vec![(1, true), (0, false)],
-            Op::ConvTranspose(_) | Op::Einsum { .. } | Op::Recurrent(_) => {
+            Op::MatMul(MatMul) => vec![(1, true), (0, false)],
+            Op::ConvTranspose(_) | Op::Einsum(_) | Op::Recurrent(_) => {
                 let mut operands = node.inputs.iter().skip(1).take(2).flatten();
                 n_left += usize::from(operands.any(|&id| makers.constant_behind(id).is_some()));
                 continue;
@@ -285,11 +285,11 @@ impl<'a> Makers<'a> {
             let node = *self.by_value.get(&source)?;
             let is_followed = matches!(
                 node.op,
-                Op::Cast { .. }
-                    | Op::CastLike
+                Op::Cast(_)
+                    | Op::CastLike(CastLike)
                     | Op::Unary(Unary::Identity)
-                    | Op::Transpose { .. }
-                    | Op::Reshape { .. }
+                    | Op::Transpose(_)
+                    | Op::Reshape(_)
             );
             if !is_followed || steps.len() == MOST_STEPS {
                 return None;

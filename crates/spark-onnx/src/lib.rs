@@ -12,6 +12,7 @@ pub mod zoo;
 mod budget;
 mod dtype;
 mod error;
+mod operators;
 mod pages;
 mod plan;
 mod runner;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use sparkpilot::bench::{TensorMap, write_tensors};
-use sparkpilot::onnx::graph::{Dim, Graph, Op};
+use sparkpilot::onnx::graph::{Cast, Dim, Graph, MatMul, Op, Transpose};
 use sparkpilot::onnx::{DType, Tensor, file};
 
 use super::{Folder, Outcome, Program};
@@ -83,7 +83,7 @@ fn weights_whose_names_begin_alike_are_all_quantized() {
         network(&folder, file, |graph, x| {
             layers.iter().enumerate().fold(x, |x, (i, name)| {
                 let w = graph.add_constant(*name, matrix(numbers(i)));
-                graph.add_node(format!("y{i}"), Op::MatMul, &[Some(x), Some(w)])
+                graph.add_node(format!("y{i}"), Op::MatMul(MatMul), &[Some(x), Some(w)])
             })
         })
     };
@@ -108,8 +108,8 @@ fn a_weight_that_two_nodes_use_is_one() {
     let folder = Folder::new();
     let file = network(&folder, "twice.onnx", |graph, x| {
         let w = graph.add_constant("w", matrix(numbers(0)));
-        let y = graph.add_node("y", Op::MatMul, &[Some(x), Some(w)]);
-        graph.add_node("z", Op::MatMul, &[Some(y), Some(w)])
+        let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(w)]);
+        graph.add_node("z", Op::MatMul(MatMul), &[Some(y), Some(w)])
     });
     assert_eq!(names(&file), ["w.weight"]);
 }
@@ -122,12 +122,12 @@ fn weights_behind_casts_transposes_and_on_the_left_are_found_with_their_values()
     let wide = || matrix(halves.to_f32());
     let plain = network(&folder, "plain.onnx", |graph, x| {
         let w = graph.add_constant("w", wide());
-        graph.add_node("y", Op::MatMul, &[Some(x), Some(w)])
+        graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(w)])
     });
     let cast = network(&folder, "cast.onnx", |graph, x| {
         let w = graph.add_constant("w", halves.clone());
-        let w = graph.add_node("wide", Op::Cast { to: DType::F32 }, &[Some(w)]);
-        graph.add_node("y", Op::MatMul, &[Some(x), Some(w)])
+        let w = graph.add_node("wide", Op::Cast(Cast { to: DType::F32 }), &[Some(w)]);
+        graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(w)])
     });
     let want = weights(&plain);
     assert_eq!(want.keys().next().map(String::as_str), Some("w.weight"));
@@ -136,15 +136,15 @@ fn weights_behind_casts_transposes_and_on_the_left_are_found_with_their_values()
     // On the left rows are the outputs; transposing twice is doing nothing.
     let left = network(&folder, "left.onnx", |graph, x| {
         let w = graph.add_constant("w", wide());
-        graph.add_node("y", Op::MatMul, &[Some(w), Some(x)])
+        graph.add_node("y", Op::MatMul(MatMul), &[Some(w), Some(x)])
     });
     let turned = network(&folder, "turned.onnx", |graph, x| {
         let w = graph.add_constant("w", wide());
-        let turn = Op::Transpose {
+        let turn = Op::Transpose(Transpose {
             perm: Some(vec![1, 0]),
-        };
+        });
         let w = graph.add_node("turned", turn, &[Some(w)]);
-        graph.add_node("y", Op::MatMul, &[Some(x), Some(w)])
+        graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(w)])
     });
     assert_eq!(weights(&turned), weights(&left));
     assert_ne!(weights(&left), want, "blocks run along the other axis");
@@ -199,11 +199,11 @@ fn a_file_without_weights_is_told_what_it_holds() {
     );
 
     let file = network(&folder, "none.onnx", |graph, x| {
-        graph.add_node("y", Op::Cast { to: DType::F16 }, &[Some(x)])
+        graph.add_node("y", Op::Cast(Cast { to: DType::F16 }), &[Some(x)])
     });
     told(&file, &["no convolution and no matrix product"]);
     let file = network(&folder, "square.onnx", |graph, x| {
-        graph.add_node("y", Op::MatMul, &[Some(x), Some(x)])
+        graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(x)])
     });
     told(&file, &["no operand", "products (1)"]);
 }

@@ -87,7 +87,7 @@ fn activations_keep_their_scale_from_first_to_last_layer() {
             .filter(|n| {
                 matches!(
                     n.op,
-                    Op::Unary(Unary::Sigmoid | Unary::Erf) | Op::Softmax(_) | Op::Cast { .. }
+                    Op::Unary(Unary::Sigmoid | Unary::Erf) | Op::Softmax(_) | Op::Cast(_)
                 )
             })
             .map(|n| n.name.clone())

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{Conv2d, Conv2dConfig, Linear};
 use spark_dora::{Adapter, DoraConfig, SizeReport};
-use spark_onnx::graph::{Graph, Op, ValueId};
+use spark_onnx::graph::{Graph, MatMul, Op, ValueId};
 use spark_onnx::tensor::DType as ModelType;
 use spark_testing::test_data;
 
@@ -53,7 +53,7 @@ impl Layer {
 fn layers(graph: &Graph) -> Vec<Layer> {
     let mut cast = HashMap::new();
     for node in &graph.nodes {
-        if let (Op::Cast { .. }, Some(&Some(from)), Some(&Some(to))) =
+        if let (Op::Cast(_), Some(&Some(from)), Some(&Some(to))) =
             (&node.op, node.inputs.first(), node.outputs.first())
         {
             cast.insert(to, from);
@@ -68,7 +68,7 @@ fn layers(graph: &Graph) -> Vec<Layer> {
         let groups = match &node.op {
             Op::Conv(conv) => conv.groups,
             Op::Gemm(gemm) if gemm.trans_b => 1,
-            Op::Gemm(_) | Op::MatMul if shape.len() == 2 => {
+            Op::Gemm(_) | Op::MatMul(MatMul) if shape.len() == 2 => {
                 shape.reverse();
                 1
             }

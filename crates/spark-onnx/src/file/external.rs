@@ -25,7 +25,7 @@ use super::wire::Budget;
 
 /// The files beside one model.
 #[derive(Debug)]
-pub(super) struct ExternalFiles<'f> {
+pub(crate) struct ExternalFiles<'f> {
     folder: Option<&'f Path>,
     /// By real path, so that two names of a file do not count twice.
     open: BTreeMap<PathBuf, (File, u64)>,
@@ -33,7 +33,7 @@ pub(super) struct ExternalFiles<'f> {
 
 impl<'f> ExternalFiles<'f> {
     /// Files below `folder`; none may be named if there is none.
-    pub(super) fn new(folder: Option<&'f Path>) -> Self {
+    pub(crate) fn new(folder: Option<&'f Path>) -> Self {
         Self {
             folder,
             open: BTreeMap::new(),
@@ -41,14 +41,14 @@ impl<'f> ExternalFiles<'f> {
     }
 
     /// Bytes of all files that were opened.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let sizes = self.open.values().map(|(_, size)| *size);
         let sum = sizes.fold(0, u64::saturating_add);
         usize::try_from(sum).unwrap_or(usize::MAX)
     }
 
     /// Where the `n_bytes` that `entries` speak of are; they are charged to `budget`.
-    pub(super) fn find(
+    pub(crate) fn find(
         &mut self,
         tensor: &str,
         entries: &[StringStringEntryProto<'_>],

@@ -43,26 +43,26 @@ const STANDARD_VERSIONS: (i64, i64) = (1, 28);
 
 /// A node with no function call left in it.
 #[derive(Debug)]
-pub(super) struct FlatNode<'m> {
+pub(crate) struct FlatNode<'m> {
     /// Name, never empty.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Domain of the operator; empty for the standard one.
-    pub(super) domain: &'m str,
+    pub(crate) domain: &'m str,
     /// Operator.
-    pub(super) op_type: &'m str,
+    pub(crate) op_type: &'m str,
     /// Operands; empty where left out.
-    pub(super) inputs: Vec<Cow<'m, str>>,
+    pub(crate) inputs: Vec<Cow<'m, str>>,
     /// Results; empty where not wanted.
-    pub(super) outputs: Vec<Cow<'m, str>>,
+    pub(crate) outputs: Vec<Cow<'m, str>>,
     /// Parameters by name.
-    pub(super) attributes: Vec<(&'m str, &'m AttributeProto<'m>)>,
+    pub(crate) attributes: Vec<(&'m str, &'m AttributeProto<'m>)>,
     /// Version of the operator set.
-    pub(super) opset: i64,
+    pub(crate) opset: i64,
 }
 
 impl FlatNode<'_> {
     /// `domain::operator`, or the operator alone where it is a standard one.
-    pub(super) fn qualified(&self) -> String {
+    pub(crate) fn qualified(&self) -> String {
         qualified(self.domain, self.op_type)
     }
 }
@@ -98,7 +98,7 @@ type Versions<'m> = HashMap<&'m str, i64>;
 type FunctionKey<'m> = (&'m str, &'m str, &'m str);
 
 /// Checks the versions a model states and replaces all calls of its functions.
-pub(super) fn flatten<'m>(model: &'m ModelProto<'m>) -> Result<Vec<FlatNode<'m>>, OnnxError> {
+pub(crate) fn flatten<'m>(model: &'m ModelProto<'m>) -> Result<Vec<FlatNode<'m>>, OnnxError> {
     let (min, max) = IR_VERSIONS;
     let got = model.ir_version.unwrap_or_default();
     if got < min || got > max {
@@ -428,7 +428,7 @@ fn attributes_of<'m>(
 }
 
 /// Whether a parameter holds a graph, as those of control flow do.
-pub(super) fn is_graph(attribute: &AttributeProto<'_>) -> bool {
+pub(crate) fn is_graph(attribute: &AttributeProto<'_>) -> bool {
     matches!(
         attribute.r#type,
         Some(attribute_type::GRAPH | attribute_type::GRAPHS)

@@ -17,14 +17,14 @@
 
 mod edit;
 mod error;
-mod export;
-mod external;
-mod functions;
-mod import;
-mod model_file;
+pub(crate) mod export;
+pub(crate) mod external;
+pub(crate) mod functions;
+pub(crate) mod import;
+pub(crate) mod model_file;
 mod order;
 pub(crate) mod proto;
-mod tensors;
+pub(crate) mod tensors;
 pub(crate) mod wire;
 
 use std::path::Path;

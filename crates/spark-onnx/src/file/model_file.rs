@@ -34,7 +34,7 @@ const HEADER: usize = 20;
 const WAY: [u32; 3] = [7, 5, 9];
 
 /// A file in memory, all but the elements of large constants.
-pub(super) struct ModelFile {
+pub(crate) struct ModelFile {
     file: File,
     /// As long as the file.
     bytes: Vec<u8>,
@@ -48,7 +48,7 @@ pub(super) struct ModelFile {
 
 impl ModelFile {
     /// Reads a file of `size` bytes.
-    pub(super) fn read(file: File, size: usize) -> io::Result<Self> {
+    pub(crate) fn read(file: File, size: usize) -> io::Result<Self> {
         let mut model = Self {
             file,
             // A length that lies costs addresses, not memory.
@@ -62,17 +62,17 @@ impl ModelFile {
     }
 
     /// Zeros stand for what was left out.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// The error of a file that is no message up to its end.
-    pub(super) fn malformed(&mut self) -> Option<OnnxError> {
+    pub(crate) fn malformed(&mut self) -> Option<OnnxError> {
         self.malformed.take()
     }
 
     /// What was left out.
-    pub(super) fn left_out(&self) -> LeftOut<'_> {
+    pub(crate) fn left_out(&self) -> LeftOut<'_> {
         LeftOut {
             file: &self.file,
             bytes: &self.bytes,
@@ -125,7 +125,7 @@ impl ModelFile {
 
 /// Elements that are still in the model's file.
 #[derive(Clone, Copy)]
-pub(super) struct LeftOut<'f> {
+pub(crate) struct LeftOut<'f> {
     file: &'f File,
     bytes: &'f [u8],
     ranges: &'f [Range<usize>],
@@ -133,7 +133,7 @@ pub(super) struct LeftOut<'f> {
 
 impl<'f> LeftOut<'f> {
     /// Where the elements that `raw` stands for are.
-    pub(super) fn find<'r>(&self, raw: &'r Bytes<'_>) -> Elements<'r>
+    pub(crate) fn find<'r>(&self, raw: &'r Bytes<'_>) -> Elements<'r>
     where
         'f: 'r,
     {
@@ -160,7 +160,7 @@ impl<'f> LeftOut<'f> {
 
 /// The bytes of a constant's elements.
 #[derive(Clone, Copy)]
-pub(super) enum Elements<'a> {
+pub(crate) enum Elements<'a> {
     /// In memory.
     Memory(&'a [u8]),
     /// In a file, which is long enough for all anyone knows.
@@ -176,7 +176,7 @@ pub(super) enum Elements<'a> {
 
 impl Elements<'_> {
     /// How many bytes.
-    pub(super) fn n_bytes(&self) -> usize {
+    pub(crate) fn n_bytes(&self) -> usize {
         match self {
             Self::Memory(bytes) => bytes.len(),
             Self::File { n_bytes, .. } => *n_bytes,
@@ -184,7 +184,7 @@ impl Elements<'_> {
     }
 
     /// Reads all bytes into `to`, which is as long as they are.
-    pub(super) fn read_into(self, to: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read_into(self, to: &mut [u8]) -> io::Result<()> {
         match self {
             Self::Memory(bytes) => to.copy_from_slice(bytes),
             Self::File {

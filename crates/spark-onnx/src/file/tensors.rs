@@ -27,18 +27,18 @@ use crate::pages::take_pages;
 use crate::tensor::{DType, Tensor, TensorData, checked_elements};
 
 /// Most axes a tensor or a declared shape may have.
-pub(super) const MAX_RANK: usize = 64;
+pub(crate) const MAX_RANK: usize = 64;
 
 /// Where elements come from, and how much memory they may take.
-pub(super) struct TensorSource<'f> {
+pub(crate) struct TensorSource<'f> {
     /// Elements of the model itself that were not read with it.
-    pub(super) left_out: Option<LeftOut<'f>>,
-    pub(super) external: ExternalFiles<'f>,
-    pub(super) budget: Budget,
+    pub(crate) left_out: Option<LeftOut<'f>>,
+    pub(crate) external: ExternalFiles<'f>,
+    pub(crate) budget: Budget,
 }
 
 /// The element type behind a number of `onnx.proto`.
-pub(super) fn dtype_of(number: i32) -> Result<DType, String> {
+pub(crate) fn dtype_of(number: i32) -> Result<DType, String> {
     Ok(match number {
         data_type::FLOAT => DType::F32,
         data_type::UINT8 => DType::U8,
@@ -77,7 +77,7 @@ pub(super) fn dtype_of(number: i32) -> Result<DType, String> {
 }
 
 /// The number of `onnx.proto` for an element type.
-pub(super) fn number_of(dtype: DType) -> i32 {
+pub(crate) fn number_of(dtype: DType) -> i32 {
     match dtype {
         DType::F32 => data_type::FLOAT,
         DType::F64 => data_type::DOUBLE,
@@ -111,7 +111,7 @@ fn shape_of(dims: &[i64]) -> Result<(Vec<usize>, usize), String> {
 }
 
 /// Reads a constant. Lists of numbers are moved out of `proto`.
-pub(super) fn read_tensor(
+pub(crate) fn read_tensor(
     proto: TensorProto<'_>,
     source: &mut TensorSource<'_>,
 ) -> Result<Tensor, OnnxError> {
@@ -246,7 +246,7 @@ fn from_lists(
 }
 
 /// Reads a sparse constant into a dense one.
-pub(super) fn read_sparse_tensor(
+pub(crate) fn read_sparse_tensor(
     proto: SparseTensorProto<'_>,
     source: &mut TensorSource<'_>,
 ) -> Result<Tensor, OnnxError> {
@@ -318,7 +318,7 @@ fn flat_positions(
 }
 
 /// Little-endian bytes of a tensor's elements.
-pub(super) fn raw_bytes(tensor: &Tensor) -> Bytes<'_> {
+pub(crate) fn raw_bytes(tensor: &Tensor) -> Bytes<'_> {
     let mut out = Vec::with_capacity(tensor.size_bytes());
     macro_rules! numbers {
         ($values:expr) => {

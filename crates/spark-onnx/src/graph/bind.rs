@@ -19,12 +19,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::check::check;
-use super::infer::{Operand, infer, shape_part};
+use super::infer::{Operand, shape_part};
 use super::{
-    Dim, Graph, Node, Op, OpError, StaticGraph, StaticValue, TensorType, Unary, Value, ValueId,
+    Dim, Graph, Node, Op, OpError, Shape, Size, StaticGraph, StaticValue, TensorType, Unary, Value,
+    ValueId,
 };
 use crate::ModelError;
 use crate::budget;
+use crate::operators::infer;
 use crate::reference::{self, Unevaluated};
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, checked_elements};
 
@@ -478,7 +480,8 @@ impl<'g> Binder<'g> {
             return Ok(Some(vec![Arc::clone(same)]));
         }
         let new_bytes: usize = types.iter().map(size_bytes).sum();
-        let work = folding_work(&node.op, &tensors, types);
+        let tensors: Vec<Option<&Tensor>> = tensors.iter().map(Option::as_deref).collect();
+        let work = reference::folding_work(&node.op, &tensors, types);
         if self.folded_bytes.saturating_add(new_bytes) > self.folding_limit
             || self.folding_work.saturating_add(work) > self.work_limit
         {
@@ -491,7 +494,6 @@ impl<'g> Binder<'g> {
             return Ok(None);
         }
         self.folding_work += work;
-        let tensors: Vec<Option<&Tensor>> = tensors.iter().map(Option::as_deref).collect();
         let left = self.budget_bytes.saturating_sub(self.folded_bytes);
         match reference::evaluate_within(&node.op, &tensors, node.outputs.len(), left) {
             Ok(results) => Ok(Some(results.into_iter().map(Arc::new).collect())),
@@ -508,14 +510,16 @@ impl<'g> Binder<'g> {
         let ValueId(id) = (*inputs.first()?)?;
         let shape = &self.types[id].as_ref()?.shape;
         match op {
-            Op::Shape { start, end } => {
+            Op::Shape(Shape { start, end }) => {
                 let part: Vec<i64> = shape_part(shape, *start, *end)
                     .iter()
                     .map(|&d| d as i64)
                     .collect();
                 Tensor::from_i64([part.len()], part).ok()
             }
-            Op::Size => Tensor::from_i64([], vec![shape.iter().product::<usize>() as i64]).ok(),
+            Op::Size(Size) => {
+                Tensor::from_i64([], vec![shape.iter().product::<usize>() as i64]).ok()
+            }
             _ => None,
         }
     }
@@ -602,28 +606,6 @@ fn size_bytes(ty: &TensorType) -> usize {
     ty.shape
         .iter()
         .fold(ty.dtype.size_bytes(), |n, &d| n.saturating_mul(d))
-}
-
-/// A bound on the multiply-adds or moves of evaluating `op`.
-fn folding_work(op: &Op, inputs: &[Option<Arc<Tensor>>], types: &[TensorType]) -> usize {
-    let elements = |ty: &TensorType| checked_elements(&ty.shape).unwrap_or(usize::MAX);
-    let written = types.iter().map(elements).fold(0, usize::saturating_add);
-    let sizes = inputs.iter().flatten().map(|t| t.len());
-    let read = sizes.clone().fold(0, usize::saturating_add);
-    let per_result = match op {
-        // Every result may read all of the smaller factor's elements.
-        Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul | Op::Recurrent(_) => {
-            sizes.take(2).min().unwrap_or(1)
-        }
-        Op::Einsum { .. } | Op::Resize(_) => read,
-        Op::Pool(pool) => pool
-            .kernel
-            .iter()
-            .fold(1, |n: usize, &k| n.saturating_mul(k)),
-        Op::Lrn { size, .. } => *size,
-        _ => 1,
-    };
-    written.saturating_mul(per_result).saturating_add(read)
 }
 
 #[cfg(test)]

@@ -10,6 +10,10 @@
 //! crate knows; the importer translates older ones. So nothing below the
 //! importer knows what an operator-set version is.
 //!
+//! An operator is one struct of parameters (`op.rs`); what is said of it stands elsewhere, one trait
+//! per subject: `crate::operators` (ONNX), `crate::reference` (its meaning), `crate::plan::lower`
+//! (its steps).
+//!
 //! Names and semantics: ONNX operator specification, <https://onnx.ai/onnx/operators/>.
 //!
 //! Deliberately absent: subgraphs (If, Loop, Scan), sequences, strings and training.
@@ -19,17 +23,19 @@ mod bound;
 mod check;
 mod definition;
 pub(crate) mod infer;
-mod name;
-mod op;
+mod kinds;
+pub(crate) mod op;
 
+pub use crate::operators::infer;
 pub use bind::{bind, bind_within};
 pub(crate) use bind::{bind_taking, check_input_shapes};
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub(crate) use check::check_graph;
 pub use definition::{Dim, Graph, Node, Value, ValueId};
 pub use infer::{
-    Einsum, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis, broadcast_shapes,
-    conv_transpose_windows, conv_windows, infer, nearest_sources, parse_einsum, pool_windows,
+    EinsumLabels, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis, broadcast_shapes,
+    conv_transpose_windows, conv_windows, nearest_sources, parse_einsum, pool_windows,
     resolve_axes, resolve_axis, resolve_pads, resolve_resize, resolve_slice,
 };
+pub use kinds::*;
 pub use op::*;

@@ -1,4 +1,4 @@
-//! The operators, with their parameters and in one normal form.
+//! The operators, with their parameters and in one normal form; pure data.
 //!
 //! Operands are written in the order of [`crate::graph::Node::inputs`]; `?` marks
 //! those that may be left out. Shapes are ONNX's (channels second).
@@ -6,9 +6,13 @@
 //! Source: ONNX operator specification; where versions differ, the newest form.
 //! Axes may be negative, counting from the end, as in ONNX.
 
+pub(crate) use super::kinds::{
+    AspectRatio, Binary, Cell, CoordinateTransform, Direction, GridPadding, Interpolation,
+    NearestRounding, PadMode, Padding, PoolKind, ReduceKind, ScatterReduction, Unary, Variadic,
+};
 use crate::tensor::{DType, Tensor};
 
-/// What a node computes.
+/// What a node computes: one struct of parameters per operator, of its name.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Op {
@@ -19,16 +23,13 @@ pub enum Op {
     /// `y = f(x0, x1, ...)`, element by element, with broadcasting; one operand or more.
     Variadic(Variadic),
     /// `(condition, a, b)`: `condition ? a : b`, with broadcasting.
-    Where,
+    Where(Where),
     /// `(x, min?, max?)`, both bounds scalar.
-    Clip,
+    Clip(Clip),
     /// `(x)` to another element type; ONNX rules (float to integer truncates).
-    Cast {
-        /// The new type.
-        to: DType,
-    },
+    Cast(Cast),
     /// `(x, like)`: cast to the type of `like`.
-    CastLike,
+    CastLike(CastLike),
 
     /// `(x, w, bias?)`, `x` `[n, c, d...]`, `w` `[m, c / groups, k...]`.
     Conv(Conv),
@@ -37,74 +38,36 @@ pub enum Op {
     /// `(x)`: maximum or average over windows.
     Pool(Pool),
     /// `(x)`: maximum or average over all spatial axes, which stay with extent 1.
-    GlobalPool(PoolKind),
+    GlobalPool(GlobalPool),
 
     /// `(a, b, c?)`: `alpha * a' b' + beta * c`, operands of two axes.
     Gemm(Gemm),
     /// `(a, b)`: NumPy's `matmul`, with broadcast batch axes and one-axis operands.
-    MatMul,
+    MatMul(MatMul),
     /// `(x0, ...)`: Einstein summation; explicit or implicit output, no repeated letters
     /// within one operand.
-    Einsum {
-        /// As in NumPy, for example `bij,bjk->bik`.
-        equation: String,
-    },
+    Einsum(Einsum),
 
     /// `(x, scale, bias, mean, variance)`, inference form, channel axis 1.
-    BatchNormalization {
-        /// Added to the variance.
-        epsilon: f32,
-    },
+    BatchNormalization(BatchNormalization),
     /// `(x, scale, bias?)`: over axes `axis..`.
-    LayerNormalization {
-        /// First normalised axis.
-        axis: i64,
-        /// Added to the variance.
-        epsilon: f32,
-    },
+    LayerNormalization(LayerNormalization),
     /// `(x, scale)`: root mean square over axes `axis..`.
-    RmsNormalization {
-        /// First normalised axis.
-        axis: i64,
-        /// Added to the mean square.
-        epsilon: f32,
-    },
+    RmsNormalization(RmsNormalization),
     /// `(x, scale, bias)`: per sample and channel.
-    InstanceNormalization {
-        /// Added to the variance.
-        epsilon: f32,
-    },
+    InstanceNormalization(InstanceNormalization),
     /// `(x, scale, bias)`, both `[channels]`: per sample and group of channels.
-    GroupNormalization {
-        /// Added to the variance.
-        epsilon: f32,
-        /// Number of groups.
-        groups: usize,
-    },
+    GroupNormalization(GroupNormalization),
     /// `(x)`: divided by its norm along `axis`.
-    LpNormalization {
-        /// Axis of the norm.
-        axis: i64,
-        /// 1 or 2.
-        p: u8,
-    },
+    LpNormalization(LpNormalization),
     /// `(x)`: local response normalisation across channels.
-    Lrn {
-        /// Scale of the sum.
-        alpha: f32,
-        /// Exponent.
-        beta: f32,
-        /// Constant.
-        bias: f32,
-        /// Channels summed over.
-        size: usize,
-    },
+    Lrn(Lrn),
     /// `(x)`.
     Softmax(Softmax),
     /// `(scores)`: a softmax along the last axis, in which a row of nothing but minus infinity
     /// gives zeros. What the operator Attention makes weights with: a query that may attend to
     /// nothing has no weights, where the formula of a softmax is 0 / 0.
-    MaskedSoftmax,
+    MaskedSoftmax(MaskedSoftmax),
 
     /// `(x, w, r, b?, sequence_lengths?, h0?, c0?, p?)` to `(y?, h?, c?)`, ONNX's recurrent operators.
     Recurrent(Recurrent),
@@ -114,157 +77,130 @@ pub enum Op {
     /// `(x)` to i64: position of the extreme value.
     ArgReduce(ArgReduce),
     /// `(x, k)` to `(values, indices)`.
-    TopK {
-        /// Axis searched.
-        axis: i64,
-        /// Largest or smallest.
-        largest: bool,
-        /// Whether results are ordered; this crate always orders them.
-        sorted: bool,
-    },
+    TopK(TopK),
     /// `(x, axis)`.
-    CumSum {
-        /// Leave the element itself out.
-        exclusive: bool,
-        /// From the end.
-        reverse: bool,
-    },
+    CumSum(CumSum),
 
     /// `(x, roi?, scales?, sizes?)`.
     Resize(Resize),
     /// `(x, grid)`.
-    GridSample {
-        /// Interpolation.
-        mode: Interpolation,
-        /// What lies outside.
-        padding: GridPadding,
-        /// Whether -1 and 1 are corner centres.
-        align_corners: bool,
-    },
+    GridSample(GridSample),
+    /// `(theta, size)`, `theta` `[n, 2, 3]` or `[n, 3, 4]`, `size` `[n, c, h, w]` or `[n, c, d, h, w]`:
+    /// the grid that [`Op::GridSample`] reads, of positions `theta * (x, y, z?, 1)`.
+    AffineGrid(AffineGrid),
 
     /// `(x, shape)`.
-    Reshape {
-        /// Whether 0 means zero (true) or "as the input" (false).
-        allow_zero: bool,
-    },
+    Reshape(Reshape),
     /// `(x)` to two axes, split before `axis`.
-    Flatten {
-        /// First axis of the second part.
-        axis: i64,
-    },
+    Flatten(Flatten),
     /// `(x, axes?)`; without axes all of extent 1.
-    Squeeze,
+    Squeeze(Squeeze),
     /// `(x, axes)`.
-    Unsqueeze,
+    Unsqueeze(Unsqueeze),
     /// `(x)`; `None` reverses the axes.
-    Transpose {
-        /// Output axis `i` is input axis `perm[i]`.
-        perm: Option<Vec<usize>>,
-    },
+    Transpose(Transpose),
     /// `(x0, x1, ...)`.
-    Concat {
-        /// Axis joined.
-        axis: i64,
-    },
+    Concat(Concat),
     /// `(x, split?)` to as many results as the node has.
-    Split {
-        /// Axis cut.
-        axis: i64,
-    },
+    Split(Split),
     /// `(x, starts, ends, axes?, steps?)`.
-    Slice,
+    Slice(Slice),
     /// `(x, indices)`.
-    Gather {
-        /// Axis indexed.
-        axis: i64,
-    },
+    Gather(Gather),
     /// `(x, indices)`.
-    GatherElements {
-        /// Axis indexed.
-        axis: i64,
-    },
+    GatherElements(GatherElements),
     /// `(x, indices)`.
-    GatherNd {
-        /// Leading axes shared.
-        batch_dims: usize,
-    },
+    GatherNd(GatherNd),
     /// `(x, indices, updates)`.
-    ScatterElements {
-        /// Axis indexed.
-        axis: i64,
-        /// How an update meets what is there.
-        reduction: ScatterReduction,
-    },
+    ScatterElements(ScatterElements),
     /// `(x, indices, updates)`.
-    ScatterNd {
-        /// How an update meets what is there.
-        reduction: ScatterReduction,
-    },
+    ScatterNd(ScatterNd),
     /// `(x, shape)`: broadcast both ways.
-    Expand,
+    Expand(Expand),
     /// `(x, repeats)`.
-    Tile,
+    Tile(Tile),
     /// `(x, pads, value?, axes?)`.
-    Pad(PadMode),
+    Pad(Pad),
     /// `(x)` to i64 `[rank]`, or the part `start..end`.
-    Shape {
-        /// First axis.
-        start: i64,
-        /// One past the last axis.
-        end: Option<i64>,
-    },
+    Shape(Shape),
     /// `(x)` to an i64 scalar.
-    Size,
+    Size(Size),
     /// `(shape)`.
-    ConstantOfShape {
-        /// One element; its type is the result's.
-        value: Tensor,
-    },
+    ConstantOfShape(ConstantOfShape),
     /// `(start, limit, delta)`, scalars.
-    Range,
+    Range(Range),
     /// `(indices, depth, values)`.
-    OneHot {
-        /// Where the new axis goes.
-        axis: i64,
-    },
+    OneHot(OneHot),
     /// `(x)` to i64 `[rank, n]`: only as a constant, for its shape depends on values.
-    NonZero,
+    NonZero(NonZero),
     /// `(x)`, `[n, c * b * b, h, w]` to `[n, c, h * b, w * b]`.
-    DepthToSpace {
-        /// `b`.
-        block: usize,
-        /// Column-row-depth instead of depth-column-row.
-        crd: bool,
-    },
+    DepthToSpace(DepthToSpace),
     /// `(x)`, the inverse of `DepthToSpace` in depth-column-row order.
-    SpaceToDepth {
-        /// `b`.
-        block: usize,
-    },
+    SpaceToDepth(SpaceToDepth),
     /// `(x, k?)`.
-    Trilu {
-        /// Keep the upper triangle instead of the lower.
-        upper: bool,
-    },
+    Trilu(Trilu),
     /// `(x)`: ones on diagonal `k` of a matrix of x's shape.
-    EyeLike {
-        /// Result type; x's where left out.
-        dtype: Option<DType>,
-        /// Diagonal.
-        k: i64,
-    },
+    EyeLike(EyeLike),
 
     /// `(x, scale, zero_point?)`; per tensor or along `axis`.
-    QuantizeLinear {
-        /// Axis of `scale` where it has one.
-        axis: i64,
-    },
+    QuantizeLinear(QuantizeLinear),
     /// `(x, scale, zero_point?)`; per tensor or along `axis`.
-    DequantizeLinear {
-        /// Axis of `scale` where it has one.
-        axis: i64,
-    },
+    DequantizeLinear(DequantizeLinear),
 }
+
+/// The list of all operators, for what is said of each by its own type.
+///
+/// ```text
+/// each_operator!(match op, it => Operator::name(it))   a match with that arm for every operator
+/// each_operator!(list Operator::IMPORTS)                [<Unary as Operator>::IMPORTS, ...]
+/// ```
+///
+/// A variant of [`Op`] that the list lacks is one that the first form does not cover, and a
+/// name in the list for which a trait is not implemented is an error in every use of the trait.
+macro_rules! each_operator {
+    (match $op:expr, $it:ident => $result:expr) => {
+        each_operator!(@names [@match $op, $it, $result])
+    };
+    (from) => {
+        each_operator! { @names [@from] }
+    };
+    (list $of:ident :: $constant:ident) => {
+        each_operator!(@names [@list $of, $constant])
+    };
+    (@names [$($then:tt)*]) => {
+        each_operator! {
+            $($then)*;
+            Unary Binary Variadic Where Clip Cast
+            CastLike Conv ConvTranspose Pool GlobalPool Gemm
+            MatMul Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
+            GroupNormalization LpNormalization Lrn Softmax MaskedSoftmax Recurrent
+            Reduce ArgReduce TopK CumSum Resize GridSample AffineGrid
+            Reshape Flatten Squeeze Unsqueeze Transpose Concat
+            Split Slice Gather GatherElements GatherNd ScatterElements
+            ScatterNd Expand Tile Pad Shape Size
+            ConstantOfShape Range OneHot NonZero DepthToSpace SpaceToDepth
+            Trilu EyeLike QuantizeLinear DequantizeLinear
+        }
+    };
+    (@match $op:expr, $it:ident, $result:expr; $($name:ident)*) => {
+        match $op {
+            $($crate::graph::op::Op::$name($it) => $result,)*
+        }
+    };
+    (@from; $($name:ident)*) => {
+        $(impl From<$name> for Op {
+            fn from(operator: $name) -> Self {
+                Self::$name(operator)
+            }
+        })*
+    };
+    (@list $of:ident, $constant:ident; $($name:ident)*) => {
+        [$(<$crate::graph::op::$name as $of>::$constant),*]
+    };
+}
+pub(crate) use each_operator;
+
+each_operator!(from);
 
 impl Op {
     /// Whether results of these shapes take no computing: none has an element, however long its
@@ -275,140 +211,10 @@ impl Op {
     ) -> bool {
         let looks_up = matches!(
             self,
-            Self::Gather { .. }
-                | Self::GatherNd { .. }
-                | Self::ScatterElements { .. }
-                | Self::ScatterNd { .. }
+            Self::Gather(_) | Self::GatherNd(_) | Self::ScatterElements(_) | Self::ScatterNd(_)
         );
         !looks_up && results.all(|shape| shape.contains(&0))
     }
-}
-
-/// Element-wise functions of one operand.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "each is the ONNX operator of that name")]
-pub enum Unary {
-    Identity,
-    Abs,
-    Neg,
-    Sign,
-    Floor,
-    Ceil,
-    /// Half to even.
-    Round,
-    Reciprocal,
-    Sqrt,
-    Exp,
-    Log,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Erf,
-    Not,
-    IsNaN,
-    /// Either sign.
-    IsInf,
-    Relu,
-    LeakyRelu {
-        alpha: f32,
-    },
-    ThresholdedRelu {
-        alpha: f32,
-    },
-    Elu {
-        alpha: f32,
-    },
-    Selu {
-        alpha: f32,
-        gamma: f32,
-    },
-    Celu {
-        alpha: f32,
-    },
-    Sigmoid,
-    /// `max(0, min(1, alpha x + beta))`.
-    HardSigmoid {
-        alpha: f32,
-        beta: f32,
-    },
-    /// `x * hard_sigmoid(x)` with 1/6 and 0.5.
-    HardSwish,
-    Tanh,
-    Softplus,
-    Softsign,
-    Mish,
-    Gelu {
-        /// `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))` instead of erf.
-        tanh: bool,
-    },
-    /// `x * sigmoid(alpha x)`; SiLU for alpha 1.
-    Swish {
-        alpha: f32,
-    },
-    /// `(x > 0) ? ... `: 1 above lambda + bias, as ONNX Shrink.
-    Shrink {
-        lambda: f32,
-        bias: f32,
-    },
-}
-
-/// Element-wise functions of two operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "each is the ONNX operator of that name")]
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    /// Integers truncate towards zero.
-    Div,
-    Pow,
-    Mod {
-        /// C's `fmod` (sign of the dividend) instead of the divisor's sign.
-        fmod: bool,
-    },
-    /// `x >= 0 ? x : slope * x`.
-    PRelu,
-    And,
-    Or,
-    Xor,
-    Equal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-/// Element-wise functions of any number of operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the ONNX operator of that name")]
-pub enum Variadic {
-    Sum,
-    Mean,
-    Max,
-    Min,
-}
-
-/// How the borders of a window operator are padded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Padding {
-    /// Begin of every spatial axis, then end of every one; empty means none.
-    Explicit(Vec<usize>),
-    /// `ceil(in / stride)` outputs, the odd one padded at the end.
-    SameUpper,
-    /// `ceil(in / stride)` outputs, the odd one padded at the beginning.
-    SameLower,
-    /// None.
-    Valid,
 }
 
 /// Parameters of a convolution; empty lists mean ones.
@@ -433,14 +239,6 @@ pub struct ConvTranspose {
     pub output_padding: Vec<usize>,
     /// Spatial extents of the result; overrides the explicit padding.
     pub output_shape: Option<Vec<usize>>,
-}
-
-/// Maximum or average.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named after what it takes")]
-pub enum PoolKind {
-    Max,
-    Average,
 }
 
 /// Parameters of a pooling window; empty lists mean ones.
@@ -486,27 +284,6 @@ pub struct Softmax {
     pub flatten: bool,
 }
 
-/// Which recurrent cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the ONNX operator of that name")]
-pub enum Cell {
-    Rnn,
-    Gru {
-        /// The reset gate multiplies after the recurrent product.
-        linear_before_reset: bool,
-    },
-    Lstm,
-}
-
-/// Which way a recurrent network runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named after the way")]
-pub enum Direction {
-    Forward,
-    Reverse,
-    Bidirectional,
-}
-
 /// Parameters of a recurrent network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recurrent {
@@ -520,25 +297,6 @@ pub struct Recurrent {
     pub activations: Vec<Unary>,
     /// Batch first (ONNX `layout` 1).
     pub batch_first: bool,
-}
-
-/// Which reduction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(
-    missing_docs,
-    reason = "each is the ONNX operator Reduce* of that name"
-)]
-pub enum ReduceKind {
-    Sum,
-    Mean,
-    Max,
-    Min,
-    Prod,
-    L1,
-    L2,
-    SumSquare,
-    LogSum,
-    LogSumExp,
 }
 
 /// Parameters of a reduction.
@@ -565,55 +323,6 @@ pub struct ArgReduce {
     pub select_last: bool,
 }
 
-/// How samples between grid points are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named after the method")]
-pub enum Interpolation {
-    Nearest,
-    Linear,
-    Cubic,
-}
-
-/// Where a grid sample outside the input is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX GridSample")]
-pub enum GridPadding {
-    Zeros,
-    Border,
-    Reflection,
-}
-
-/// How output coordinates map to input coordinates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX Resize")]
-pub enum CoordinateTransform {
-    HalfPixel,
-    HalfPixelSymmetric,
-    PytorchHalfPixel,
-    AlignCorners,
-    Asymmetric,
-    TfCropAndResize,
-}
-
-/// How a coordinate is rounded in nearest-neighbour resizing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX Resize")]
-pub enum NearestRounding {
-    RoundPreferFloor,
-    RoundPreferCeil,
-    Floor,
-    Ceil,
-}
-
-/// What `sizes` of a resize mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX Resize")]
-pub enum AspectRatio {
-    Stretch,
-    NotLarger,
-    NotSmaller,
-}
-
 /// Parameters of a resize.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resize {
@@ -637,23 +346,324 @@ pub struct Resize {
     pub aspect: AspectRatio,
 }
 
-/// How a scattered update meets what is there.
+/// [`Op::Where`] has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX ScatterElements")]
-pub enum ScatterReduction {
-    None,
-    Add,
-    Mul,
-    Max,
-    Min,
+pub struct Where;
+
+/// [`Op::Clip`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clip;
+
+/// Parameters of [`Op::Cast`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cast {
+    /// The new type.
+    pub to: DType,
 }
 
-/// What a pad is filled with.
+/// [`Op::CastLike`] has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in ONNX Pad")]
-pub enum PadMode {
-    Constant,
-    Reflect,
-    Edge,
-    Wrap,
+pub struct CastLike;
+
+/// Parameters of [`Op::GlobalPool`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GlobalPool {
+    /// Maximum or average.
+    pub kind: PoolKind,
+}
+
+/// [`Op::MatMul`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatMul;
+
+/// Parameters of [`Op::Einsum`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Einsum {
+    /// As in NumPy, for example `bij,bjk->bik`.
+    pub equation: String,
+}
+
+/// Parameters of [`Op::BatchNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BatchNormalization {
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// Parameters of [`Op::LayerNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LayerNormalization {
+    /// First normalised axis.
+    pub axis: i64,
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// Parameters of [`Op::RmsNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RmsNormalization {
+    /// First normalised axis.
+    pub axis: i64,
+    /// Added to the mean square.
+    pub epsilon: f32,
+}
+
+/// Parameters of [`Op::InstanceNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InstanceNormalization {
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// Parameters of [`Op::GroupNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GroupNormalization {
+    /// Added to the variance.
+    pub epsilon: f32,
+    /// Number of groups.
+    pub groups: usize,
+}
+
+/// Parameters of [`Op::LpNormalization`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LpNormalization {
+    /// Axis of the norm.
+    pub axis: i64,
+    /// 1 or 2.
+    pub p: u8,
+}
+
+/// Parameters of [`Op::Lrn`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lrn {
+    /// Scale of the sum.
+    pub alpha: f32,
+    /// Exponent.
+    pub beta: f32,
+    /// Constant.
+    pub bias: f32,
+    /// Channels summed over.
+    pub size: usize,
+}
+
+/// [`Op::MaskedSoftmax`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaskedSoftmax;
+
+/// Parameters of [`Op::TopK`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopK {
+    /// Axis searched.
+    pub axis: i64,
+    /// Largest or smallest.
+    pub largest: bool,
+    /// Whether results are ordered; this crate always orders them.
+    pub sorted: bool,
+}
+
+/// Parameters of [`Op::CumSum`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CumSum {
+    /// Leave the element itself out.
+    pub exclusive: bool,
+    /// From the end.
+    pub reverse: bool,
+}
+
+/// Parameters of [`Op::GridSample`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GridSample {
+    /// Interpolation.
+    pub mode: Interpolation,
+    /// What lies outside.
+    pub padding: GridPadding,
+    /// Whether -1 and 1 are corner centres.
+    pub align_corners: bool,
+}
+
+/// Parameters of [`Op::AffineGrid`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AffineGrid {
+    /// Whether -1 and 1 are corner centres.
+    pub align_corners: bool,
+}
+
+/// Parameters of [`Op::Reshape`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reshape {
+    /// Whether 0 means zero (true) or "as the input" (false).
+    pub allow_zero: bool,
+}
+
+/// Parameters of [`Op::Flatten`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flatten {
+    /// First axis of the second part.
+    pub axis: i64,
+}
+
+/// [`Op::Squeeze`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Squeeze;
+
+/// [`Op::Unsqueeze`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unsqueeze;
+
+/// Parameters of [`Op::Transpose`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transpose {
+    /// Output axis `i` is input axis `perm[i]`.
+    pub perm: Option<Vec<usize>>,
+}
+
+/// Parameters of [`Op::Concat`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Concat {
+    /// Axis joined.
+    pub axis: i64,
+}
+
+/// Parameters of [`Op::Split`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// Axis cut.
+    pub axis: i64,
+}
+
+/// [`Op::Slice`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice;
+
+/// Parameters of [`Op::Gather`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gather {
+    /// Axis indexed.
+    pub axis: i64,
+}
+
+/// Parameters of [`Op::GatherElements`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatherElements {
+    /// Axis indexed.
+    pub axis: i64,
+}
+
+/// Parameters of [`Op::GatherNd`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatherNd {
+    /// Leading axes shared.
+    pub batch_dims: usize,
+}
+
+/// Parameters of [`Op::ScatterElements`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScatterElements {
+    /// Axis indexed.
+    pub axis: i64,
+    /// How an update meets what is there.
+    pub reduction: ScatterReduction,
+}
+
+/// Parameters of [`Op::ScatterNd`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScatterNd {
+    /// How an update meets what is there.
+    pub reduction: ScatterReduction,
+}
+
+/// [`Op::Expand`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expand;
+
+/// [`Op::Tile`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tile;
+
+/// Parameters of [`Op::Pad`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pad {
+    /// What the borders are filled with.
+    pub mode: PadMode,
+}
+
+/// Parameters of [`Op::Shape`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// First axis.
+    pub start: i64,
+    /// One past the last axis.
+    pub end: Option<i64>,
+}
+
+/// [`Op::Size`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size;
+
+/// Parameters of [`Op::ConstantOfShape`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConstantOfShape {
+    /// One element; its type is the result's.
+    pub value: Tensor,
+}
+
+/// [`Op::Range`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range;
+
+/// Parameters of [`Op::OneHot`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OneHot {
+    /// Where the new axis goes.
+    pub axis: i64,
+}
+
+/// [`Op::NonZero`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NonZero;
+
+/// Parameters of [`Op::DepthToSpace`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DepthToSpace {
+    /// `b`.
+    pub block: usize,
+    /// Column-row-depth instead of depth-column-row.
+    pub crd: bool,
+}
+
+/// Parameters of [`Op::SpaceToDepth`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpaceToDepth {
+    /// `b`.
+    pub block: usize,
+}
+
+/// Parameters of [`Op::Trilu`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trilu {
+    /// Keep the upper triangle instead of the lower.
+    pub upper: bool,
+}
+
+/// Parameters of [`Op::EyeLike`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EyeLike {
+    /// Result type; x's where left out.
+    pub dtype: Option<DType>,
+    /// Diagonal.
+    pub k: i64,
+}
+
+/// Parameters of [`Op::QuantizeLinear`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuantizeLinear {
+    /// Axis of `scale` where it has one.
+    pub axis: i64,
+}
+
+/// Parameters of [`Op::DequantizeLinear`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DequantizeLinear {
+    /// Axis of `scale` where it has one.
+    pub axis: i64,
 }

@@ -12,64 +12,33 @@
 use super::{Place, Plan, Port, Storage};
 use crate::ModelError;
 use crate::budget::{Asker, Budget};
-use crate::graph::{Node, Op, PadMode, StaticGraph};
+use crate::graph::{Node, StaticGraph};
 
-/// Bytes that lowering `node` takes for a while at most: constants as wide numbers, masks, tables.
-pub(super) fn lowering_bytes(graph: &StaticGraph, node: &Node) -> usize {
-    let elements = |shape: &[usize]| shape.iter().fold(1, |n: usize, &d| n.saturating_mul(d));
+/// Bytes that the constants among the operands of `node` take as wide numbers.
+fn constant_bytes(graph: &StaticGraph, node: &Node) -> usize {
     let operands = node.inputs.iter().flatten().map(|&id| graph.value(id));
     let constants = operands
         .filter_map(|value| value.constant.as_ref())
         .map(|tensor| tensor.len().saturating_mul(16));
-    let constants = constants.fold(0, usize::saturating_add);
-    let result = node.outputs.iter().flatten().next();
-    let shape = result.map_or(&[][..], |&id| &graph.value(id).ty.shape);
-    let tables = match &node.op {
-        // Where every result, at most twice the channels of them, takes which channels from.
-        Op::Lrn { size, .. } => {
-            let channels = shape.get(1).copied().unwrap_or(0);
-            let taps = channels.saturating_mul(2).min(*size);
-            channels.saturating_mul(taps).saturating_mul(8)
-        }
-        // Where the positions of every axis are taken from.
-        Op::Pad(mode) if *mode != PadMode::Constant => {
-            let positions = shape.iter().copied().fold(0, usize::saturating_add);
-            positions.saturating_mul(4)
-        }
-        Op::EyeLike { .. } => elements(shape).saturating_mul(8),
-        Op::Trilu { .. } => {
-            let first = shape.len().saturating_sub(2);
-            elements(&shape[first..]).saturating_mul(8)
-        }
-        Op::OneHot { .. } => {
-            let longest = shape.iter().copied().max().unwrap_or(0);
-            longest.saturating_mul(16)
-        }
-        // Taps of every position of every axis; a filter is never wider than its axis.
-        Op::Resize(_) => {
-            let read = node.inputs.first().copied().flatten();
-            let read = read.map_or(&[][..], |id| &graph.value(id).ty.shape);
-            let long = shape.iter().chain(read).copied();
-            long.fold(0, usize::saturating_add).saturating_mul(256)
-        }
-        Op::Gemm(_) => shape.last().map_or(0, |&n| n.saturating_mul(8)),
-        _ => 0,
-    };
-    constants.saturating_add(tables)
+    constants.fold(0, usize::saturating_add)
 }
 
-/// Checks `bytes` that `node` is lowered in, beside the constants made so far.
+/// Checks what `node` is lowered in, its constants as wide numbers and tables of `table_bytes`,
+/// beside the constants made so far.
 pub(super) fn check_node(
     graph: &StaticGraph,
     node: &Node,
     constants: usize,
+    table_bytes: usize,
 ) -> Result<(), ModelError> {
     let asker = Asker {
         node: &node.name,
         op: node.op.name(),
         what: "lowering it",
     };
-    let wanted = constants.saturating_add(lowering_bytes(graph, node));
+    let wanted = constants
+        .saturating_add(constant_bytes(graph, node))
+        .saturating_add(table_bytes);
     Budget::new(graph.budget_bytes).check(asker, wanted)
 }
 

@@ -16,7 +16,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::Tensor;
-use crate::graph::{Binary, Node, Op, ReduceKind, StaticGraph, Unary, ValueId};
+use crate::graph::{
+    Binary, Clip, LayerNormalization, MaskedSoftmax, Node, Op, ReduceKind, StaticGraph, Unary,
+    ValueId, Where,
+};
 
 /// Rewrites every pattern found; values and results of the graph keep their names.
 pub(crate) fn join(graph: &mut StaticGraph) {
@@ -190,7 +193,7 @@ fn hard_swish(view: &Neighbours<'_>, at: usize) -> Option<Found> {
     let (a, b) = operands(product)?;
     [(a, b), (b, a)].into_iter().find_map(|(x, clip)| {
         let clip = view.maker(clip, 1)?;
-        (clip.op == Op::Clip).then_some(())?;
+        (clip.op == Op::Clip(Clip)).then_some(())?;
         let bound = |i: usize| {
             clip.inputs
                 .get(i)
@@ -261,10 +264,10 @@ fn layer_norm(view: &Neighbours<'_>, at: usize) -> Option<Found> {
                 (constant.shape() == &shape[axis..]).then_some(())?;
             }
             Some(Found {
-                op: Op::LayerNormalization {
+                op: Op::LayerNormalization(LayerNormalization {
                     axis: axis as i64,
                     epsilon: epsilon as f32,
-                },
+                }),
                 inputs: vec![Some(x), Some(scale), Some(bias)],
             })
         })
@@ -303,7 +306,7 @@ fn normalised(view: &Neighbours<'_>, quotient: &Node) -> Option<(ValueId, usize,
 /// Rows of which all is minus infinity are set to zero behind a softmax along the last axis.
 fn masked_softmax(view: &Neighbours<'_>, at: usize) -> Option<Found> {
     let node = &view.graph.nodes[at];
-    (node.op == Op::Where).then_some(())?;
+    (node.op == Op::Where(Where)).then_some(())?;
     let [Some(hidden), Some(zero), Some(weights)] = node.inputs[..] else {
         return None;
     };
@@ -318,7 +321,7 @@ fn masked_softmax(view: &Neighbours<'_>, at: usize) -> Option<Found> {
     let last = view.graph.value(x).ty.shape.len().checked_sub(1)?;
     let along_last = [-1, last as i64].contains(&params.axis) && axis == last && !params.log;
     (along_last && first_operand(softmax)? == x).then(|| Found {
-        op: Op::MaskedSoftmax,
+        op: Op::MaskedSoftmax(MaskedSoftmax),
         inputs: vec![Some(x)],
     })
 }

@@ -18,7 +18,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::graph::{Conv, Node, Op, Padding, StaticGraph, StaticValue, TensorType, ValueId};
+use crate::graph::{
+    Clip, Conv, Node, Op, Padding, Slice, StaticGraph, StaticValue, TensorType, ValueId,
+};
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor};
 
 /// Rewrites every place found; values and results of the graph keep their names.
@@ -127,7 +129,7 @@ impl<'g> Rewrite<'g> {
         };
         let makes_images = match &node.op {
             Op::Conv(conv) => matches!(&conv.padding, Padding::Explicit(_) | Padding::Valid),
-            Op::Unary(_) | Op::Clip | Op::BatchNormalization { .. } => true,
+            Op::Unary(_) | Op::Clip(Clip) | Op::BatchNormalization(_) => true,
             Op::Binary(_) => node.inputs.iter().flatten().all(|&operand| {
                 let shape = &self.graph.value(operand).ty.shape;
                 *shape == ty.shape || is_per_channel(shape)
@@ -199,7 +201,7 @@ impl<'g> Rewrite<'g> {
         let ty = TensorType { shape, ..ty };
         let node = Node {
             name: name.clone(),
-            op: Op::Slice,
+            op: Op::Slice(Slice),
             inputs,
             outputs: vec![Some(self.add(name, ty, None))],
         };

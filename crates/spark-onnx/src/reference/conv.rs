@@ -10,15 +10,29 @@
 
 use std::ops::Range;
 
-use super::Inputs;
 use super::index::{for_each_position, offset, strides};
 use super::numbers::from_floats;
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one};
 use crate::graph::{
     Conv, ConvTranspose, OpError, TensorType, WindowAxis, conv_transpose_windows, conv_windows,
 };
 use crate::tensor::Tensor;
 
-pub(super) fn conv(conv: &Conv, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Conv {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| conv(self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+
+    fn reads_per_result(&self, work: &Working<'_>) -> usize {
+        work.smaller_factor()
+    }
+}
+
+fn conv(conv: &Conv, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (x, w) = (inputs.get(0)?, inputs.get(1)?);
     let windows = conv_windows(conv, &x.shape()[2..], &w.shape()[2..])?;
     let bias = inputs.optional(2).map(Tensor::to_f64);
@@ -51,7 +65,21 @@ fn tap_count(w_shape: &[usize]) -> usize {
     w_shape[2..].iter().product()
 }
 
-pub(super) fn conv_transpose(
+impl Evaluate for ConvTranspose {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| conv_transpose(self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+
+    fn reads_per_result(&self, work: &Working<'_>) -> usize {
+        work.smaller_factor()
+    }
+}
+
+fn conv_transpose(
     transpose: &ConvTranspose,
     inputs: Inputs<'_>,
     ty: &TensorType,

@@ -1,14 +1,27 @@
 //! Operators that make elements from shapes, counts and positions.
 
-use super::Inputs;
 use super::index::{Lines, for_each_position};
 use super::movement::{pick, positions};
 use super::numbers::{Numbers, from_floats, from_whole};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one, times};
 use crate::graph::infer::{op_error, shape_part};
-use crate::graph::{OpError, TensorType, resolve_axis};
+use crate::graph::{
+    ConstantOfShape, EyeLike, NonZero, OneHot, OpError, Range, Shape, Size, TensorType,
+    resolve_axis,
+};
 use crate::tensor::Tensor;
 
-pub(super) fn shape(
+impl Evaluate for Shape {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| shape(self.start, self.end, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn shape(
     start: i64,
     end: Option<i64>,
     inputs: Inputs<'_>,
@@ -17,16 +30,46 @@ pub(super) fn shape(
     positions(ty, shape_part(inputs.get(0)?.shape(), start, end).to_vec())
 }
 
-pub(super) fn size(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Size {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| size(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn size(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     positions(ty, vec![inputs.get(0)?.len()])
 }
 
-pub(super) fn constant_of_shape(value: &Tensor, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for ConstantOfShape {
+    fn evaluate(&self, _: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| constant_of_shape(&self.value, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.moved()
+    }
+}
+
+fn constant_of_shape(value: &Tensor, ty: &TensorType) -> Result<Tensor, OpError> {
     let n = ty.shape.iter().product();
     pick(&[value], &vec![(0, 0); n], ty)
 }
 
-pub(super) fn range(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Range {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| range(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn range(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (start, delta) = (Numbers::of(inputs.get(0)?), Numbers::of(inputs.get(2)?));
     let n = ty.shape[0];
     match (start, delta) {
@@ -41,9 +84,19 @@ pub(super) fn range(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpErr
     }
 }
 
+impl Evaluate for OneHot {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| one_hot(self.axis, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
 /// Indices count from the end where negative; outside `-depth..depth` nothing is hot.
 /// Float indices and depths truncate.
-pub(super) fn one_hot(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+fn one_hot(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (indices, values) = (inputs.get(0)?, inputs.get(2)?);
     let axis = resolve_axis(axis, ty.shape.len())?;
     let lines = Lines::new(&ty.shape, axis);
@@ -68,7 +121,18 @@ pub(super) fn one_hot(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<
     pick(&[values], &sources, ty)
 }
 
-pub(super) fn non_zero(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for NonZero {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| non_zero(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        let rank = working.shapes().first().map_or(0, |shape| shape.len());
+        working.computed_with(times(working.read(), times(rank, 48)))
+    }
+}
+
+fn non_zero(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let values = x.to_f64();
     let mut found: Vec<Vec<usize>> = vec![Vec::new(); x.shape().len()];
@@ -84,7 +148,17 @@ pub(super) fn non_zero(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, Op
     positions(ty, found.concat())
 }
 
-pub(super) fn eye_like(k: i64, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for EyeLike {
+    fn evaluate(&self, _: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| eye_like(self.k, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn eye_like(k: i64, ty: &TensorType) -> Result<Tensor, OpError> {
     let mut values = Vec::with_capacity(ty.shape.iter().product());
     for_each_position(&ty.shape, |at| {
         values.push(i128::from(at[1] as i128 - at[0] as i128 == i128::from(k)));

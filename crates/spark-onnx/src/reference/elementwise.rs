@@ -3,10 +3,10 @@
 use super::index::{broadcast_strides, for_each_position, offset};
 use super::movement::pick;
 use super::numbers::{Numbers, from_floats, from_numbers, from_whole};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, make, one};
 use super::unary::{larger, smaller};
-use super::{Inputs, make};
 use crate::graph::infer::{DIVIDED_BY_ZERO, op_error};
-use crate::graph::{Binary, OpError, TensorType, Variadic};
+use crate::graph::{Binary, Cast, CastLike, Clip, OpError, TensorType, Variadic, Where};
 use crate::tensor::{DType, Tensor, TensorData};
 
 /// For every position of `shape` the offsets into two tensors that broadcast to it.
@@ -17,7 +17,17 @@ fn pairs(a: &[usize], b: &[usize], shape: &[usize]) -> Vec<(usize, usize)> {
     pairs
 }
 
-pub(super) fn binary(f: Binary, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Binary {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| binary(*self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn binary(f: Binary, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (a, b) = (inputs.get(0)?, inputs.get(1)?);
     let pairs = pairs(a.shape(), b.shape(), &ty.shape).into_iter();
     match (Numbers::of(a), Numbers::of(b)) {
@@ -132,11 +142,17 @@ fn power(base: i128, exponent: i128) -> Option<i128> {
     Some(result)
 }
 
-pub(super) fn variadic(
-    f: Variadic,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for Variadic {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| variadic(*self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn variadic(f: Variadic, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let n = inputs.0.len();
     let mut result: Option<Numbers> = None;
     for index in 0..n {
@@ -179,7 +195,17 @@ pub(super) fn variadic(
     }
 }
 
-pub(super) fn select(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Where {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| select(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn select(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (condition, a, b) = (inputs.get(0)?, inputs.get(1)?, inputs.get(2)?);
     let condition_strides = broadcast_strides(condition.shape(), &ty.shape);
     let condition = condition.to_f64();
@@ -192,8 +218,18 @@ pub(super) fn select(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpEr
     pick(&[a, b], &sources, ty)
 }
 
+impl Evaluate for Clip {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| clip(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
 /// `min(max(x, lower), upper)`; the upper bound wins where they cross.
-pub(super) fn clip(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+fn clip(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let bound = |index| inputs.optional(index).map(Numbers::of);
     match (Numbers::of(inputs.get(0)?), bound(1), bound(2)) {
         (Numbers::Float(mut x), low, high) => {
@@ -219,7 +255,27 @@ pub(super) fn clip(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpErro
     }
 }
 
-pub(super) fn cast(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Cast {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| cast(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.cast()
+    }
+}
+
+impl Evaluate for CastLike {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| cast(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.cast()
+    }
+}
+
+fn cast(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     if x.dtype() == ty.dtype {
         return make(ty, x.data().clone());

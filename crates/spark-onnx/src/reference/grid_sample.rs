@@ -1,4 +1,4 @@
-//! Sampling at positions that an operand lists.
+//! Sampling at positions that an operand lists, and making such lists.
 //!
 //! ```text
 //! grid value g in [-1, 1] on an axis of n elements, last axis first
@@ -10,16 +10,28 @@
 //! for cubic ones, where every tap is moved in by itself, as in PyTorch and
 //! onnxruntime. Taps still outside are treated the same way, or are zero.
 
-use super::Inputs;
 use super::index::{for_each_position, offset, strides};
 use super::numbers::from_floats;
-use crate::graph::{GridPadding, Interpolation, OpError, TensorType};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one};
+use crate::graph::{AffineGrid, GridPadding, GridSample, Interpolation, OpError, TensorType};
 use crate::tensor::Tensor;
 
 /// Cubic coefficient, fixed by the operator.
 const CUBIC: f64 = -0.75;
 
-pub(super) fn grid_sample(
+impl Evaluate for GridSample {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| {
+            grid_sample(self.mode, self.padding, self.align_corners, inputs, ty)
+        })
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn grid_sample(
     mode: Interpolation,
     padding: GridPadding,
     align_corners: bool,
@@ -130,4 +142,41 @@ fn cubic(d: f64) -> f64 {
     } else {
         0.0
     }
+}
+
+/// An axis of one element whose corners are aligned has it in the middle, as in PyTorch; ONNX's
+/// formula divides by zero.
+impl Evaluate for AffineGrid {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| affine_grid(self.align_corners, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn affine_grid(
+    align_corners: bool,
+    inputs: Inputs<'_>,
+    ty: &TensorType,
+) -> Result<Tensor, OpError> {
+    let theta = inputs.get(0)?.to_f64();
+    let rank = ty.shape.len() - 2;
+    let along = |at: usize, extent: usize| match align_corners {
+        true if extent == 1 => 0.0,
+        true => 2.0 * at as f64 / (extent - 1) as f64 - 1.0,
+        false => (2.0 * at as f64 + 1.0) / extent as f64 - 1.0,
+    };
+    let mut grid = Vec::with_capacity(ty.shape.iter().product());
+    for_each_position(&ty.shape, |at| {
+        let row = &theta[(at[0] * rank + at[rank + 1]) * (rank + 1)..][..rank + 1];
+        // The grid names the last axis first.
+        let spatial = at[1..=rank].iter().zip(&ty.shape[1..=rank]).rev();
+        let moved = spatial
+            .zip(row)
+            .map(|((&at, &extent), t)| t * along(at, extent));
+        grid.push(moved.sum::<f64>() + row[rank]);
+    });
+    from_floats(ty, grid)
 }

@@ -9,18 +9,34 @@
 //!         sum += product of the operands' elements there
 //! ```
 
-use super::Inputs;
 use super::index::{broadcast_strides, for_each_position, offset, strides};
 use super::numbers::{Numbers, from_floats, from_whole};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one, times};
 use crate::graph::infer::op_error;
-use crate::graph::{Einsum, Gemm, OpError, TensorType, parse_einsum};
+use crate::graph::{Einsum, EinsumLabels, Gemm, MatMul, OpError, TensorType, parse_einsum};
 use crate::tensor::Tensor;
 
-pub(super) fn einsum(
-    equation: &str,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for Einsum {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| einsum(&self.equation, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        let shapes = working.shapes();
+        let terms = parse_einsum(&self.equation, &shapes).map_or(0, |einsum| {
+            let summed = (0..einsum.extents.len()).filter(|l| !einsum.output.contains(l));
+            summed.fold(1, |n: usize, l| n.saturating_mul(einsum.extents[l]))
+        });
+        let products = terms.saturating_add(working.written());
+        working.computed_with(times(products, times(shapes.len(), 24)))
+    }
+
+    fn reads_per_result(&self, work: &Working<'_>) -> usize {
+        work.read()
+    }
+}
+
+fn einsum(equation: &str, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let tensors = (0..inputs.0.len())
         .map(|i| inputs.get(i))
         .collect::<Result<Vec<_>, _>>()?;
@@ -32,7 +48,22 @@ pub(super) fn einsum(
     }
 }
 
-pub(super) fn matmul(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for MatMul {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| matmul(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        let elements = working.read().saturating_add(working.written());
+        working.computed_with(times(elements, 48))
+    }
+
+    fn reads_per_result(&self, work: &Working<'_>) -> usize {
+        work.smaller_factor()
+    }
+}
+
+fn matmul(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let tensors = [inputs.get(0)?, inputs.get(1)?];
     // Labels: rows 0, columns 1, depth 2, batch axis b from the end 3 + b.
     let batch = |shape: &[usize]| {
@@ -60,7 +91,7 @@ pub(super) fn matmul(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpEr
             extents[*label] = extent;
         }
     }
-    let product = Einsum {
+    let product = EinsumLabels {
         operands: vec![a_labels, b_labels],
         output,
         extents,
@@ -71,11 +102,26 @@ pub(super) fn matmul(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpEr
     }
 }
 
-pub(super) fn gemm(gemm: &Gemm, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Gemm {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| gemm(self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        let elements = working.read().saturating_add(working.written());
+        working.computed_with(times(elements, 48))
+    }
+
+    fn reads_per_result(&self, work: &Working<'_>) -> usize {
+        work.smaller_factor()
+    }
+}
+
+fn gemm(gemm: &Gemm, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let tensors = [inputs.get(0)?, inputs.get(1)?];
     let [rows, columns] = [ty.shape[0], ty.shape[1]];
     let depth = tensors[0].shape()[usize::from(!gemm.trans_a)];
-    let product = Einsum {
+    let product = EinsumLabels {
         operands: vec![
             if gemm.trans_a { vec![2, 0] } else { vec![0, 2] },
             if gemm.trans_b { vec![1, 2] } else { vec![2, 1] },
@@ -114,7 +160,7 @@ pub(super) fn gemm(gemm: &Gemm, inputs: Inputs<'_>, ty: &TensorType) -> Result<T
 }
 
 /// The contraction, not yet rounded.
-fn contract(einsum: &Einsum, tensors: &[&Tensor]) -> Result<Numbers, OpError> {
+fn contract(einsum: &EinsumLabels, tensors: &[&Tensor]) -> Result<Numbers, OpError> {
     let n_labels = einsum.extents.len();
     let summed: Vec<usize> = (0..n_labels)
         .filter(|label| !einsum.output.contains(label))

@@ -7,9 +7,13 @@
 
 use super::index::{Lines, broadcast_strides, for_each_position, offset, strides};
 use super::numbers::{from_whole, whole_numbers};
-use super::{Inputs, make};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, make, one};
 use crate::graph::infer::op_error;
-use crate::graph::{OpError, PadMode, TensorType, resolve_axis, resolve_pads, resolve_slice};
+use crate::graph::{
+    Concat, DepthToSpace, Expand, Flatten, Gather, GatherElements, GatherNd, OpError, Pad, PadMode,
+    Reshape, Slice, SpaceToDepth, Split, Squeeze, TensorType, Tile, Transpose, Trilu, Unsqueeze,
+    resolve_axis, resolve_pads, resolve_slice,
+};
 use crate::tensor::{Tensor, TensorData};
 
 /// The tensor whose element `i` is element `sources[i].1` of tensor `sources[i].0`.
@@ -52,7 +56,57 @@ fn pick_by_position(
     pick(&[x], &sources, ty)
 }
 
-pub(super) fn transpose(
+impl Evaluate for Reshape {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| make(ty, inputs.get(0)?.data().clone()))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.reshaped()
+    }
+}
+
+impl Evaluate for Flatten {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| make(ty, inputs.get(0)?.data().clone()))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.reshaped()
+    }
+}
+
+impl Evaluate for Squeeze {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| make(ty, inputs.get(0)?.data().clone()))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.reshaped()
+    }
+}
+
+impl Evaluate for Unsqueeze {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| make(ty, inputs.get(0)?.data().clone()))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.reshaped()
+    }
+}
+
+impl Evaluate for Transpose {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| transpose(self.perm.as_deref(), inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.moved()
+    }
+}
+
+fn transpose(
     perm: Option<&[usize]>,
     inputs: Inputs<'_>,
     ty: &TensorType,
@@ -65,7 +119,17 @@ pub(super) fn transpose(
     pick_by_position(x, ty, |at| offset(at, &permuted))
 }
 
-pub(super) fn concat(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Concat {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| concat(self.axis, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.moved()
+    }
+}
+
+fn concat(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let axis = resolve_axis(axis, ty.shape.len())?;
     let tensors = (0..inputs.0.len())
         .map(|i| inputs.get(i))
@@ -86,11 +150,17 @@ pub(super) fn concat(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<T
     pick(&tensors, &sources, ty)
 }
 
-pub(super) fn split(
-    axis: i64,
-    inputs: Inputs<'_>,
-    types: &[TensorType],
-) -> Result<Vec<Tensor>, OpError> {
+impl Evaluate for Split {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        split(self.axis, inputs, types)
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.moved()
+    }
+}
+
+fn split(axis: i64, inputs: Inputs<'_>, types: &[TensorType]) -> Result<Vec<Tensor>, OpError> {
     let x = inputs.get(0)?;
     let axis = resolve_axis(axis, x.shape().len())?;
     let strides = strides(x.shape());
@@ -105,7 +175,17 @@ pub(super) fn split(
         .collect()
 }
 
-pub(super) fn slice(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Slice {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| slice(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.moved()
+    }
+}
+
+fn slice(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let operand = |i| {
         inputs
@@ -157,7 +237,17 @@ pub(super) fn resolve_index(index: i128, extent: usize) -> Result<usize, OpError
         .ok_or_else(|| op_error!("index {index} is out of range for an axis of {extent}"))
 }
 
-pub(super) fn gather(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Gather {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| gather(self.axis, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn gather(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (x, indices) = (inputs.get(0)?, inputs.get(1)?);
     let axis = resolve_axis(axis, x.shape().len())?;
     let lines = Lines::new(x.shape(), axis);
@@ -173,11 +263,17 @@ pub(super) fn gather(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<T
     pick(&[x], &sources, ty)
 }
 
-pub(super) fn gather_elements(
-    axis: i64,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for GatherElements {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| gather_elements(self.axis, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn gather_elements(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (x, indices) = (inputs.get(0)?, inputs.get(1)?);
     let axis = resolve_axis(axis, x.shape().len())?;
     let mut indices = resolve_indices(indices, x.shape()[axis])?.into_iter();
@@ -188,11 +284,17 @@ pub(super) fn gather_elements(
     })
 }
 
-pub(super) fn gather_nd(
-    batch_dims: usize,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for GatherNd {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| gather_nd(self.batch_dims, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn gather_nd(batch_dims: usize, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (x, indices) = (inputs.get(0)?, inputs.get(1)?);
     let starts = nd_starts(x.shape(), indices, batch_dims)?;
     let depth = indices.shape()[indices.shape().len() - 1];
@@ -233,13 +335,33 @@ pub(super) fn nd_starts(
     result.map(|()| starts)
 }
 
-pub(super) fn expand(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Expand {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| expand(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.moved()
+    }
+}
+
+fn expand(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let strides = broadcast_strides(x.shape(), &ty.shape);
     pick_by_position(x, ty, |at| offset(at, &strides))
 }
 
-pub(super) fn tile(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Tile {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| tile(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.moved()
+    }
+}
+
+fn tile(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let strides = strides(x.shape());
     pick_by_position(x, ty, |at| {
@@ -248,9 +370,19 @@ pub(super) fn tile(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpErro
     })
 }
 
+impl Evaluate for Pad {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| pad(self.mode, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.moved()
+    }
+}
+
 /// Negative pads cut off first; what is left is then reflected, repeated or wrapped
 /// as often as needed.
-pub(super) fn pad(mode: PadMode, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+fn pad(mode: PadMode, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let pads = inputs
         .operand(1)
@@ -298,7 +430,17 @@ fn pad_source(mode: PadMode, position: i64, extent: i64) -> Option<i64> {
     }
 }
 
-pub(super) fn depth_to_space(
+impl Evaluate for DepthToSpace {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| depth_to_space(self.block, self.crd, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.moved()
+    }
+}
+
+fn depth_to_space(
     block: usize,
     crd: bool,
     inputs: Inputs<'_>,
@@ -319,11 +461,17 @@ pub(super) fn depth_to_space(
     })
 }
 
-pub(super) fn space_to_depth(
-    block: usize,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for SpaceToDepth {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| space_to_depth(self.block, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.moved()
+    }
+}
+
+fn space_to_depth(block: usize, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let strides = strides(x.shape());
     let channels = x.shape()[1];
@@ -335,7 +483,17 @@ pub(super) fn space_to_depth(
     })
 }
 
-pub(super) fn trilu(upper: bool, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Trilu {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| trilu(self.upper, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn trilu(upper: bool, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let diagonal = match inputs.optional(1) {
         Some(k) => whole_numbers(k)

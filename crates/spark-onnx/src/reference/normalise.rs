@@ -7,13 +7,27 @@
 //! over a set of elements that depends on the operator; the variance is that of
 //! the set itself (divided by its size).
 
-use super::Inputs;
 use super::index::{Lines, broadcast_strides, for_each_position, offset};
 use super::numbers::from_floats;
-use crate::graph::{OpError, Softmax, TensorType, resolve_axis};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one};
+use crate::graph::{
+    BatchNormalization, GroupNormalization, InstanceNormalization, LayerNormalization,
+    LpNormalization, Lrn, MaskedSoftmax, OpError, RmsNormalization, Softmax, TensorType,
+    resolve_axis,
+};
 use crate::tensor::Tensor;
 
-pub(super) fn batch(epsilon: f32, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for BatchNormalization {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| batch(self.epsilon, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn batch(epsilon: f32, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let mut x = inputs.get(0)?.to_f64();
     let scale = inputs.get(1)?.to_f64();
     let bias = inputs.get(2)?.to_f64();
@@ -37,12 +51,17 @@ fn standardise(set: &mut [f64], epsilon: f32) {
     set.iter_mut().for_each(|x| *x = (*x - mean) / deviation);
 }
 
-pub(super) fn layer(
-    axis: i64,
-    epsilon: f32,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for LayerNormalization {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| layer(self.axis, self.epsilon, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn layer(axis: i64, epsilon: f32, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let mut x = inputs.get(0)?.to_f64();
     let axis = resolve_axis(axis, ty.shape.len())?;
     for set in sets(&mut x, &ty.shape[axis..]) {
@@ -51,12 +70,17 @@ pub(super) fn layer(
     scale_and_shift(x, inputs, ty)
 }
 
-pub(super) fn rms(
-    axis: i64,
-    epsilon: f32,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for RmsNormalization {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| rms(self.axis, self.epsilon, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn rms(axis: i64, epsilon: f32, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let mut x = inputs.get(0)?.to_f64();
     let axis = resolve_axis(axis, ty.shape.len())?;
     for set in sets(&mut x, &ty.shape[axis..]) {
@@ -96,15 +120,31 @@ fn scale_and_shift(
     from_floats(ty, x)
 }
 
-pub(super) fn instance(
-    epsilon: f32,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for InstanceNormalization {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| instance(self.epsilon, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn instance(epsilon: f32, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     group(ty.shape[1].max(1), epsilon, inputs, ty)
 }
 
-pub(super) fn group(
+impl Evaluate for GroupNormalization {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| group(self.groups, self.epsilon, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn group(
     groups: usize,
     epsilon: f32,
     inputs: Inputs<'_>,
@@ -124,8 +164,18 @@ pub(super) fn group(
     from_floats(ty, x)
 }
 
+impl Evaluate for LpNormalization {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| lp(self.axis, self.p, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
 /// A line of zeros stays zero.
-pub(super) fn lp(axis: i64, p: u8, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+fn lp(axis: i64, p: u8, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let mut x = inputs.get(0)?.to_f64();
     let axis = resolve_axis(axis, ty.shape.len())?;
     Lines::new(&ty.shape, axis).for_each(|line| {
@@ -140,9 +190,25 @@ pub(super) fn lp(axis: i64, p: u8, inputs: Inputs<'_>, ty: &TensorType) -> Resul
     from_floats(ty, x)
 }
 
+impl Evaluate for Lrn {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| {
+            lrn([self.alpha, self.beta, self.bias], self.size, inputs, ty)
+        })
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+
+    fn reads_per_result(&self, _: &Working<'_>) -> usize {
+        self.size
+    }
+}
+
 /// `x / (bias + alpha / size * sum of squares over size channels around)^beta`; of an
 /// even number of channels the odd one lies behind.
-pub(super) fn lrn(
+fn lrn(
     [alpha, beta, bias]: [f32; 3],
     size: usize,
     inputs: Inputs<'_>,
@@ -162,11 +228,17 @@ pub(super) fn lrn(
     from_floats(ty, y)
 }
 
-pub(super) fn softmax(
-    softmax: &Softmax,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for Softmax {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| softmax(self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn softmax(softmax: &Softmax, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let mut x = inputs.get(0)?.to_f64();
     let axis = resolve_axis(softmax.axis, ty.shape.len())?;
     let lines = if softmax.flatten {
@@ -183,8 +255,18 @@ pub(super) fn softmax(
     from_floats(ty, x)
 }
 
+impl Evaluate for MaskedSoftmax {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| masked_softmax(inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
 /// A softmax along the last axis; a row of nothing but minus infinity gives zeros.
-pub(super) fn masked_softmax(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+fn masked_softmax(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let mut x = inputs.get(0)?.to_f64();
     let axis = resolve_axis(-1, ty.shape.len())?;
     Lines::new(&ty.shape, axis).for_each(|line| {

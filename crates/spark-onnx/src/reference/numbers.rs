@@ -8,7 +8,7 @@
 
 use half::{bf16, f16};
 
-use super::make;
+use super::operator::make;
 use crate::graph::{OpError, TensorType};
 use crate::tensor::{DType, Tensor, TensorData};
 

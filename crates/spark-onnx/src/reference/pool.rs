@@ -11,24 +11,46 @@
 
 use std::ops::Range;
 
-use super::Inputs;
 use super::index::{for_each_position, offset, strides};
 use super::numbers::{Numbers, from_floats, from_whole};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one, times};
 use super::unary::larger;
-use crate::graph::{OpError, Pool, PoolKind, TensorType, WindowAxis, pool_windows};
+use crate::graph::{GlobalPool, OpError, Pool, PoolKind, TensorType, WindowAxis, pool_windows};
 use crate::tensor::Tensor;
 
-pub(super) fn pool(pool: &Pool, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Pool {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| pool(self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        let taps = taps(self).min(working.read());
+        let each = times(taps, 8).saturating_add(128);
+        working.computed_with(times(working.written(), each))
+    }
+
+    fn reads_per_result(&self, _: &Working<'_>) -> usize {
+        taps(self)
+    }
+}
+
+fn pool(pool: &Pool, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let windows = pool_windows(pool, &x.shape()[2..])?;
     over_windows(pool.kind, pool.count_include_pad, &windows, x, ty)
 }
 
-pub(super) fn global_pool(
-    kind: PoolKind,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for GlobalPool {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| global_pool(self.kind, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed_with(times(working.read(), 24))
+    }
+}
+
+fn global_pool(kind: PoolKind, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let windows: Vec<WindowAxis> = x.shape()[2..]
         .iter()
@@ -134,4 +156,9 @@ fn taps_between(window: &WindowAxis, o: usize, begin: usize, len: usize) -> Rang
         .div_ceil(window.dilation)
         .min(window.kernel);
     first..end.max(first)
+}
+
+fn taps(pool: &Pool) -> usize {
+    let extents = pool.kernel.iter();
+    extents.fold(1, |n: usize, &k| n.saturating_mul(k))
 }

@@ -8,10 +8,10 @@
 //! The quotient is rounded to the type of the scale before it is rounded to a whole
 //! number, as ONNX says (attribute `precision`); that decides ties.
 
-use super::Inputs;
 use super::numbers::{Numbers, from_floats, whole_numbers};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one};
 use crate::graph::infer::op_error;
-use crate::graph::{OpError, TensorType, resolve_axis};
+use crate::graph::{DequantizeLinear, OpError, QuantizeLinear, TensorType, resolve_axis};
 use crate::tensor::Tensor;
 
 /// Scale and zero point of every element, as positions in their operands.
@@ -41,7 +41,17 @@ fn zero_points(inputs: Inputs<'_>, n: usize) -> Result<Vec<i128>, OpError> {
     }
 }
 
-pub(super) fn quantize(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for QuantizeLinear {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| quantize(self.axis, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn quantize(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (x, scale) = (inputs.get(0)?, inputs.get(1)?);
     let parameter_of = parameter_of(axis, x.shape(), scale)?;
     let zero_points = zero_points(inputs, scale.len())?;
@@ -64,11 +74,17 @@ pub(super) fn quantize(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result
     from_floats(ty, quantized.collect())
 }
 
-pub(super) fn dequantize(
-    axis: i64,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for DequantizeLinear {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| dequantize(self.axis, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn dequantize(axis: i64, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (x, scale) = (inputs.get(0)?, inputs.get(1)?);
     let parameter_of = parameter_of(axis, x.shape(), scale)?;
     let zero_points = zero_points(inputs, scale.len())?;

@@ -16,8 +16,8 @@
 //! longest keeps its last state, its results behind the end are zero; the reverse
 //! direction starts at the end of each sequence.
 
-use super::Inputs;
 use super::numbers::{from_floats, whole_numbers};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, times};
 use super::unary::on_float;
 use crate::graph::infer::op_error;
 use crate::graph::{Cell, Direction, OpError, Recurrent, TensorType, Unary};
@@ -149,7 +149,22 @@ fn default_activations(cell: Cell) -> &'static [Unary] {
     }
 }
 
-pub(super) fn recurrent(
+impl Evaluate for Recurrent {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        recurrent(self, inputs, types)
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        let elements = working.read().saturating_add(working.written());
+        working.computed_with(times(elements, 32))
+    }
+
+    fn reads_per_result(&self, work: &Working<'_>) -> usize {
+        work.smaller_factor()
+    }
+}
+
+fn recurrent(
     recurrent: &Recurrent,
     inputs: Inputs<'_>,
     types: &[TensorType],

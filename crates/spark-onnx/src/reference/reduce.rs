@@ -1,18 +1,26 @@
 //! Reductions over axes and running sums along one.
 
-use super::Inputs;
 use super::index::{Lines, for_each_position, offset, strides};
 use super::numbers::{Numbers, from_floats, from_whole, whole_numbers};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one, times};
 use super::unary::{larger, smaller};
 use crate::graph::infer::op_error;
-use crate::graph::{OpError, Reduce, ReduceKind, TensorType, resolve_axes, resolve_axis};
+use crate::graph::{CumSum, OpError, Reduce, ReduceKind, TensorType, resolve_axes, resolve_axis};
 use crate::tensor::{DType, Tensor};
 
-pub(super) fn reduce(
-    reduce: &Reduce,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for Reduce {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| reduce(self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        // A list of members for every result.
+        let members = times(working.read(), 32);
+        working.computed_with(members.saturating_add(times(working.written(), 64)))
+    }
+}
+
+fn reduce(reduce: &Reduce, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let rank = x.shape().len();
     let given: Vec<i64> = inputs
@@ -123,7 +131,19 @@ fn whole_range(dtype: DType) -> (i128, i128) {
     }
 }
 
-pub(super) fn cum_sum(
+impl Evaluate for CumSum {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| {
+            cum_sum(self.exclusive, self.reverse, inputs, ty)
+        })
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn cum_sum(
     exclusive: bool,
     reverse: bool,
     inputs: Inputs<'_>,

@@ -10,10 +10,10 @@
 //! also where `scales` gave a fractional one. Taps outside the operand repeat its
 //! edge, or under `exclude_outside` are left out and the other weights rescaled.
 
-use super::Inputs;
 use super::index::Lines;
 use super::movement::pick;
 use super::numbers::from_floats;
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one, times};
 use crate::graph::{
     CoordinateTransform, Interpolation, OpError, Resize, ResizeAxis, TensorType, nearest_sources,
     resolve_resize,
@@ -24,11 +24,26 @@ use crate::tensor::Tensor;
 /// reaches outside the operand.
 type Taps = Vec<(usize, f64)>;
 
-pub(super) fn resize(
-    resize: &Resize,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for Resize {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| resize(self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        // Tables of every axis, at most as long as operand and result.
+        let tables = times(
+            working.extents_written().saturating_add(working.read()),
+            256,
+        );
+        working.computed_with(tables.saturating_add(times(working.written(), 64)))
+    }
+
+    fn reads_per_result(&self, work: &Working<'_>) -> usize {
+        work.read()
+    }
+}
+
+fn resize(resize: &Resize, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let axes = resolve_resize(
         resize,

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Unevaluated, evaluate_within};
+use super::evaluate::{Unevaluated, evaluate_within};
 use crate::ModelError;
 use crate::budget::{Asker, Budget};
-use crate::graph::{Node, Op, StaticGraph, StaticValue, TensorType, ValueId};
+use crate::graph::{Cast, CastLike, Node, Op, StaticGraph, StaticValue, TensorType, ValueId};
 use crate::tensor::{DType, Tensor};
 
 /// The outputs of `graph` with their names, every value rounded to its type.
@@ -194,7 +194,7 @@ impl Interpreter<'_> {
         } else {
             Cow::Borrowed(&node.op)
         };
-        if matches!(*op, Op::Cast { .. }) {
+        if matches!(*op, Op::Cast(_)) {
             operands.truncate(1);
         }
         let left = values.budget.left();
@@ -215,12 +215,14 @@ impl Interpreter<'_> {
     /// What a node does where floats are f64: casts to f32 keep all digits, and a
     /// cast to another operand's type goes to the type that operand stands for.
     fn wide_op<'n>(&self, node: &'n Node) -> Cow<'n, Op> {
-        let widened = |to| Op::Cast {
-            to: if to == DType::F32 { DType::F64 } else { to },
+        let widened = |to| {
+            Op::Cast(Cast {
+                to: if to == DType::F32 { DType::F64 } else { to },
+            })
         };
         match (&node.op, node.inputs.get(1)) {
-            (Op::Cast { to }, _) => Cow::Owned(widened(*to)),
-            (Op::CastLike, Some(Some(like))) => {
+            (Op::Cast(Cast { to }), _) => Cow::Owned(widened(*to)),
+            (Op::CastLike(CastLike), Some(Some(like))) => {
                 Cow::Owned(widened(self.graph.value(*like).ty.dtype))
             }
             (op, _) => Cow::Borrowed(op),

@@ -1,15 +1,29 @@
 //! Writing updates into a copy of the operand, in the order they are listed.
 
-use super::Inputs;
 use super::index::{for_each_position, offset, strides};
 use super::movement::{nd_starts, pick, resolve_indices};
 use super::numbers::{Numbers, from_numbers};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one, times};
 use super::unary::{larger, smaller};
 use crate::graph::infer::op_error;
-use crate::graph::{OpError, ScatterReduction, TensorType, resolve_axis};
+use crate::graph::{
+    OpError, ScatterElements, ScatterNd, ScatterReduction, TensorType, resolve_axis,
+};
 use crate::tensor::Tensor;
 
-pub(super) fn scatter_elements(
+impl Evaluate for ScatterElements {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| {
+            scatter_elements(self.axis, self.reduction, inputs, ty)
+        })
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed_with(times(working.read(), 32))
+    }
+}
+
+fn scatter_elements(
     axis: i64,
     reduction: ScatterReduction,
     inputs: Inputs<'_>,
@@ -27,7 +41,17 @@ pub(super) fn scatter_elements(
     write(reduction, inputs, &targets, ty)
 }
 
-pub(super) fn scatter_nd(
+impl Evaluate for ScatterNd {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| scatter_nd(self.reduction, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed_with(times(working.read(), 32))
+    }
+}
+
+fn scatter_nd(
     reduction: ScatterReduction,
     inputs: Inputs<'_>,
     ty: &TensorType,

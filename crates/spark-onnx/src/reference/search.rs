@@ -5,11 +5,11 @@
 
 use std::cmp::Ordering;
 
-use super::Inputs;
 use super::index::Lines;
 use super::movement::{pick, positions};
 use super::numbers::Numbers;
-use crate::graph::{ArgReduce, OpError, TensorType, resolve_axis};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one, times};
+use crate::graph::{ArgReduce, OpError, TensorType, TopK, resolve_axis};
 use crate::tensor::Tensor;
 
 /// Compares two elements of one tensor.
@@ -26,11 +26,17 @@ fn is_nan(values: &Numbers, at: usize) -> bool {
     matches!(values, Numbers::Float(v) if v[at].is_nan())
 }
 
-pub(super) fn arg_reduce(
-    arg: &ArgReduce,
-    inputs: Inputs<'_>,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+impl Evaluate for ArgReduce {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| arg_reduce(self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn arg_reduce(arg: &ArgReduce, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     let axis = resolve_axis(arg.axis, x.shape().len())?;
     let values = Numbers::of(x);
@@ -56,7 +62,17 @@ pub(super) fn arg_reduce(
     positions(ty, found)
 }
 
-pub(super) fn top_k(
+impl Evaluate for TopK {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        top_k(self.axis, self.largest, inputs, types)
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed_with(times(working.read(), 160))
+    }
+}
+
+fn top_k(
     axis: i64,
     largest: bool,
     inputs: Inputs<'_>,

@@ -1,11 +1,21 @@
 //! Element-wise functions of one operand.
 
 use super::numbers::{Numbers, from_floats, from_whole};
-use super::{Inputs, make};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, make, one};
 use crate::graph::{OpError, TensorType, Unary};
 use crate::tensor::Tensor;
 
-pub(super) fn unary(f: Unary, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
+impl Evaluate for Unary {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| unary(*self, inputs, ty))
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+fn unary(f: Unary, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
     if f == Unary::Identity {
         return make(ty, x.data().clone());

@@ -9,7 +9,10 @@
 
 use proptest::prelude::*;
 use spark_onnx::cpu::{Executor, Isa, Pool};
-use spark_onnx::graph::{Binary, Dim, Graph, Op, PadMode, Softmax, StaticGraph, ValueId, bind};
+use spark_onnx::graph::{
+    Binary, Dim, Graph, MatMul, Op, Pad, PadMode, Reshape, Softmax, StaticGraph, Transpose,
+    ValueId, Where, bind,
+};
 use spark_onnx::plan::{Plan, Step, lower};
 use spark_onnx::precision::{Arithmetic, Bf16Products, Wanted};
 use spark_onnx::{DType, Precision, Tensor, reference};
@@ -58,7 +61,7 @@ fn known(shape: &[usize]) -> Vec<Dim> {
 
 fn transposed(graph: &mut Graph, name: &str, perm: [usize; 4], x: ValueId) -> ValueId {
     let perm = Some(perm.to_vec());
-    graph.add_node(name, Op::Transpose { perm }, &[Some(x)])
+    graph.add_node(name, Op::Transpose(Transpose { perm }), &[Some(x)])
 }
 
 impl Case {
@@ -87,13 +90,13 @@ impl Case {
             let split = [self.batch, steps, self.heads, width].map(|n| n as i64);
             let split = Tensor::from_i64([4], split.to_vec()).expect("four values");
             let split = graph.add_constant(format!("{name}.shape"), split);
-            let reshape = Op::Reshape { allow_zero: false };
+            let reshape = Op::Reshape(Reshape { allow_zero: false });
             let inputs = [Some(x), Some(split)];
             let x = graph.add_node(format!("{name}.split"), reshape, &inputs);
             transposed(&mut graph, &format!("{name}.heads"), [0, 2, 1, 3], x)
         });
         let k = transposed(&mut graph, "k.columns", [0, 1, 3, 2], k);
-        let mut scores = graph.add_node("scores", Op::MatMul, &[Some(q), Some(k)]);
+        let mut scores = graph.add_node("scores", Op::MatMul(MatMul), &[Some(q), Some(k)]);
         let scale = Tensor::from_f32([], vec![1.0 / (self.depth as f32).sqrt()]);
         let scale = graph.add_constant("scale", scale.expect("one value"));
         let inputs = [Some(scores), Some(scale)];
@@ -110,7 +113,7 @@ impl Case {
                 let hidden = Tensor::from_f32([], vec![f32::NEG_INFINITY]).expect("one value");
                 let hidden = graph.add_constant("hidden", hidden);
                 let inputs = [Some(seen), Some(scores), Some(hidden)];
-                graph.add_node("masked", Op::Where, &inputs)
+                graph.add_node("masked", Op::Where(Where), &inputs)
             }
         };
         let softmax = Op::Softmax(Softmax {
@@ -119,7 +122,7 @@ impl Case {
             flatten: false,
         });
         let weights = graph.add_node("softmax", softmax, &[Some(scores)]);
-        let mixed = graph.add_node("mixed", Op::MatMul, &[Some(weights), Some(v)]);
+        let mixed = graph.add_node("mixed", Op::MatMul(MatMul), &[Some(weights), Some(v)]);
         let joined = transposed(&mut graph, "joined", [0, 2, 1, 3], mixed);
         graph.outputs.push(joined);
         graph
@@ -222,7 +225,9 @@ fn padding_around_an_attention_is_written_before_it() {
     let pads = graph.add_constant("pads", pads);
     let padded = graph.add_node(
         "padded",
-        Op::Pad(PadMode::Constant),
+        Op::Pad(Pad {
+            mode: PadMode::Constant,
+        }),
         &[Some(joined), Some(pads)],
     );
     graph.outputs.push(padded);

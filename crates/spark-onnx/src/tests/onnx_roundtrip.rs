@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use spark_onnx::file::proto::ModelProto;
-use spark_onnx::graph::{Dim, Graph, Op, ValueId, bind};
+use spark_onnx::graph::{Binary, Dim, Graph, Lrn, Op, Softmax, ValueId, bind};
 use spark_onnx::{DType, ModelError, Tensor, TensorData, file, reference};
 
 use super::onnx_samples::every_operator;
@@ -84,6 +84,56 @@ fn every_operator_computes_the_same_after_writing() {
         let before = computed(&sample.graph, &sample.inputs);
         let after = computed(&written_and_read(&sample.graph), &sample.inputs);
         assert_eq!(before, after, "{}", sample.name);
+    }
+}
+
+/// One node of `op` on operands of these types and shapes, all inputs.
+fn one_node(op: Op, operands: &[(DType, &[usize])]) -> Graph {
+    let mut graph = Graph::default();
+    let inputs: Vec<_> = operands
+        .iter()
+        .enumerate()
+        .map(|(i, (dtype, shape))| {
+            let dims = shape.iter().map(|&d| Dim::Known(d)).collect();
+            Some(graph.add_input(format!("x{i}"), *dtype, dims))
+        })
+        .collect();
+    let y = graph.add_node("y", op, &inputs);
+    graph.outputs.push(y);
+    graph
+}
+
+#[test]
+fn what_a_reader_would_refuse_is_not_written() {
+    let floored = Op::Binary(Binary::Mod { fmod: false });
+    let lrn = Lrn {
+        alpha: 0.1,
+        beta: 0.5,
+        bias: 1.0,
+        size: usize::MAX,
+    };
+    let (f32, i32) = ((DType::F32, &[2, 3][..]), (DType::I32, &[2, 3][..]));
+    for (graph, reason) in [
+        (one_node(floored.clone(), &[f32, f32]), "operator set 28"),
+        (one_node(lrn.into(), &[f32]), "beyond 63 bits"),
+    ] {
+        let error = file::to_bytes(&graph).expect_err("refused").to_string();
+        assert!(error.contains("`y`") && error.contains(reason), "{error}");
+    }
+    written_and_read(&one_node(floored, &[i32, i32]));
+}
+
+#[test]
+fn a_flattened_softmax_of_no_elements_is_read_as_one() {
+    let softmax = Softmax {
+        axis: 1,
+        log: false,
+        flatten: true,
+    };
+    for shape in [&[2, 0, 3][..], &[0, 2, 3]] {
+        let again = written_and_read(&one_node(softmax.into(), &[(DType::F32, shape)]));
+        let bound = bind(&again, &[]).expect("binds");
+        assert_eq!(bound.value(bound.outputs()[0]).ty.shape, shape);
     }
 }
 

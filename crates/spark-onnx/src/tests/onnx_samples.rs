@@ -6,9 +6,12 @@ use std::slice::from_ref;
 
 use half::f16;
 use spark_onnx::graph::{
-    ArgReduce, AspectRatio, Binary, Cell, Conv, ConvTranspose, CoordinateTransform, Dim, Direction,
-    Gemm, Graph, GridPadding, Interpolation, NearestRounding, Node, Op, Padding, Pool, PoolKind,
-    Recurrent, Reduce, ReduceKind, Resize, Softmax, Unary, Value, ValueId, Variadic, bind,
+    AffineGrid, ArgReduce, AspectRatio, BatchNormalization, Binary, Cast, CastLike, Cell, Clip,
+    Conv, ConvTranspose, CoordinateTransform, CumSum, Dim, Direction, Einsum, Gemm, GlobalPool,
+    Graph, GridPadding, GridSample, GroupNormalization, InstanceNormalization, Interpolation,
+    LayerNormalization, LpNormalization, Lrn, MatMul, NearestRounding, Node, Op, Padding, Pool,
+    PoolKind, Recurrent, Reduce, ReduceKind, Resize, RmsNormalization, Softmax, TopK, Unary, Value,
+    ValueId, Variadic, Where, bind,
 };
 use spark_onnx::{DType, Tensor, TensorData};
 
@@ -250,13 +253,13 @@ fn elementwise(samples: &mut Samples) {
         samples.add(Op::Variadic(function), &operands);
     }
     samples.add(
-        Op::Where,
+        Op::Where(Where),
         &[Given(boolean(&[2, 3, 1])), a.clone(), b.clone()],
     );
     let (low, high) = (Fixed(scalar(-0.5)), Fixed(scalar(0.25)));
-    samples.add(Op::Clip, &[a.clone(), low.clone(), high.clone()]);
-    samples.add(Op::Clip, &[a.clone(), Absent, high]);
-    samples.add(Op::Clip, &[a.clone(), low]);
+    samples.add(Op::Clip(Clip), &[a.clone(), low.clone(), high.clone()]);
+    samples.add(Op::Clip(Clip), &[a.clone(), Absent, high]);
+    samples.add(Op::Clip(Clip), &[a.clone(), low]);
     for to in [
         DType::F16,
         DType::BF16,
@@ -267,13 +270,13 @@ fn elementwise(samples: &mut Samples) {
         DType::I64,
         DType::Bool,
     ] {
-        samples.add(Op::Cast { to }, from_ref(&a));
+        samples.add(Op::Cast(Cast { to }), from_ref(&a));
     }
     for to in [DType::U8, DType::U16, DType::U32, DType::U64] {
-        samples.add(Op::Cast { to }, &[Given(positive(&[5]))]);
+        samples.add(Op::Cast(Cast { to }), &[Given(positive(&[5]))]);
     }
     let half = Tensor::new(vec![1], TensorData::F16(vec![f16::ONE])).expect("one value");
-    samples.add(Op::CastLike, &[a, Fixed(half)]);
+    samples.add(Op::CastLike(CastLike), &[a, Fixed(half)]);
 }
 
 fn windows(samples: &mut Samples) {
@@ -354,7 +357,7 @@ fn pools(samples: &mut Samples, x: &Operand, explicit: Padding) {
         samples.add(Op::Pool(pool), from_ref(x));
     }
     for kind in [PoolKind::Max, PoolKind::Average] {
-        samples.add(Op::GlobalPool(kind), from_ref(x));
+        samples.add(Op::GlobalPool(GlobalPool { kind }), from_ref(x));
     }
 }
 
@@ -375,12 +378,12 @@ fn products(samples: &mut Samples) {
     };
     samples.add(Op::Gemm(plain), &[a, Fixed(float(&[5, 3]))]);
     samples.add(
-        Op::MatMul,
+        Op::MatMul(MatMul),
         &[Given(float(&[2, 1, 3, 4])), Given(float(&[5, 4, 2]))],
     );
     let equation = "bij,bjk->bik".to_owned();
     samples.add(
-        Op::Einsum { equation },
+        Op::Einsum(Einsum { equation }),
         &[Given(float(&[2, 3, 4])), Given(float(&[2, 4, 5]))],
     );
 }
@@ -391,7 +394,7 @@ fn normalizations(samples: &mut Samples) {
     let bias = Fixed(float(&[4]));
     let epsilon = 1e-3;
     samples.add(
-        Op::BatchNormalization { epsilon },
+        Op::BatchNormalization(BatchNormalization { epsilon }),
         &[
             x.clone(),
             channels.clone(),
@@ -402,29 +405,38 @@ fn normalizations(samples: &mut Samples) {
     );
     let (scale, shift) = (Fixed(positive(&[5, 3])), Fixed(float(&[5, 3])));
     samples.add(
-        Op::LayerNormalization { axis: 2, epsilon },
+        Op::LayerNormalization(LayerNormalization { axis: 2, epsilon }),
         &[x.clone(), scale.clone(), shift],
     );
     samples.add(
-        Op::LayerNormalization { axis: -1, epsilon },
+        Op::LayerNormalization(LayerNormalization { axis: -1, epsilon }),
         &[x.clone(), Fixed(positive(&[3]))],
     );
     samples.add(
-        Op::RmsNormalization { axis: -2, epsilon },
+        Op::RmsNormalization(RmsNormalization { axis: -2, epsilon }),
         &[x.clone(), scale],
     );
     let operands = [x.clone(), channels, bias];
-    samples.add(Op::InstanceNormalization { epsilon }, &operands);
-    samples.add(Op::GroupNormalization { epsilon, groups: 2 }, &operands);
+    samples.add(
+        Op::InstanceNormalization(InstanceNormalization { epsilon }),
+        &operands,
+    );
+    samples.add(
+        Op::GroupNormalization(GroupNormalization { epsilon, groups: 2 }),
+        &operands,
+    );
     for p in [1, 2] {
-        samples.add(Op::LpNormalization { axis: 1, p }, from_ref(&x));
+        samples.add(
+            Op::LpNormalization(LpNormalization { axis: 1, p }),
+            from_ref(&x),
+        );
     }
-    let lrn = Op::Lrn {
+    let lrn = Op::Lrn(Lrn {
         alpha: 0.5,
         beta: 0.75,
         bias: 2.0,
         size: 3,
-    };
+    });
     samples.add(lrn, from_ref(&x));
     for (axis, log, flatten) in [
         (-1, false, false),
@@ -543,15 +555,15 @@ fn reductions(samples: &mut Samples) {
         samples.add(Op::ArgReduce(op), from_ref(&x));
     }
     for largest in [true, false] {
-        let op = Op::TopK {
+        let op = Op::TopK(TopK {
             axis: -1,
             largest,
             sorted: true,
-        };
+        });
         samples.add_outputs(op, &[x.clone(), Fixed(ints(&[2]))], &[true, true]);
     }
     for (exclusive, reverse) in [(false, false), (true, false), (false, true)] {
-        let op = Op::CumSum { exclusive, reverse };
+        let op = Op::CumSum(CumSum { exclusive, reverse });
         samples.add(op, &[x.clone(), Fixed(int_scalar(1))]);
     }
 }
@@ -635,11 +647,18 @@ fn resampling(samples: &mut Samples) {
         (Interpolation::Nearest, GridPadding::Border, true),
         (Interpolation::Cubic, GridPadding::Reflection, false),
     ] {
-        let op = Op::GridSample {
+        let op = Op::GridSample(GridSample {
             mode,
             padding,
             align_corners,
-        };
+        });
         samples.add(op, &[x.clone(), Given(float(&[1, 3, 5, 2]))]);
+    }
+    for align_corners in [false, true] {
+        let op = Op::AffineGrid(AffineGrid { align_corners });
+        let flat = [Given(float(&[2, 2, 3])), Fixed(ints(&[2, 5, 3, 4]))];
+        samples.add(op.clone(), &flat);
+        let deep = [Given(float(&[1, 3, 4])), Fixed(ints(&[1, 5, 2, 1, 4]))];
+        samples.add(op, &deep);
     }
 }

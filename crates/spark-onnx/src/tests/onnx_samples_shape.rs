@@ -2,7 +2,12 @@
 
 use std::slice::from_ref;
 
-use spark_onnx::graph::{Op, PadMode, ScatterReduction};
+use spark_onnx::graph::{
+    Concat, ConstantOfShape, DepthToSpace, DequantizeLinear, Expand, EyeLike, Flatten, Gather,
+    GatherElements, GatherNd, NonZero, OneHot, Op, Pad, PadMode, QuantizeLinear, Range, Reshape,
+    ScatterElements, ScatterNd, ScatterReduction, Shape, Size, Slice, SpaceToDepth, Split, Squeeze,
+    Tile, Transpose, Trilu, Unsqueeze,
+};
 use spark_onnx::{DType, Tensor};
 
 use super::onnx_samples::Operand::{Fixed, Given};
@@ -20,31 +25,34 @@ fn movement(samples: &mut Samples) {
     let x = Given(float(&[2, 3, 4]));
     let fixed = |values: &[i64]| Fixed(ints(values));
     for allow_zero in [false, true] {
-        samples.add(Op::Reshape { allow_zero }, &[x.clone(), fixed(&[3, 2, -1])]);
+        samples.add(
+            Op::Reshape(Reshape { allow_zero }),
+            &[x.clone(), fixed(&[3, 2, -1])],
+        );
     }
     for axis in [0, 1, -1] {
-        samples.add(Op::Flatten { axis }, from_ref(&x));
+        samples.add(Op::Flatten(Flatten { axis }), from_ref(&x));
     }
     let ones = Given(float(&[1, 3, 1, 2]));
-    samples.add(Op::Squeeze, &[ones.clone(), fixed(&[0, -2])]);
-    samples.add(Op::Squeeze, &[ones]);
-    samples.add(Op::Unsqueeze, &[x.clone(), fixed(&[0, -1])]);
-    samples.add(Op::Transpose { perm: None }, from_ref(&x));
+    samples.add(Op::Squeeze(Squeeze), &[ones.clone(), fixed(&[0, -2])]);
+    samples.add(Op::Squeeze(Squeeze), &[ones]);
+    samples.add(Op::Unsqueeze(Unsqueeze), &[x.clone(), fixed(&[0, -1])]);
+    samples.add(Op::Transpose(Transpose { perm: None }), from_ref(&x));
     let perm = Some(vec![2, 0, 1]);
-    samples.add(Op::Transpose { perm }, from_ref(&x));
+    samples.add(Op::Transpose(Transpose { perm }), from_ref(&x));
     samples.add(
-        Op::Concat { axis: 1 },
+        Op::Concat(Concat { axis: 1 }),
         &[
             x.clone(),
             Given(float(&[2, 1, 4])),
             Fixed(float(&[2, 2, 4])),
         ],
     );
-    let split = Op::Split { axis: 2 };
+    let split = Op::Split(Split { axis: 2 });
     samples.add_outputs(split.clone(), &[x.clone(), fixed(&[1, 3])], &[true, true]);
     samples.add_outputs(split, from_ref(&x), &[true, true]);
     samples.add(
-        Op::Slice,
+        Op::Slice(Slice),
         &[
             x.clone(),
             fixed(&[1, -1]),
@@ -53,32 +61,43 @@ fn movement(samples: &mut Samples) {
             fixed(&[1, -2]),
         ],
     );
-    samples.add(Op::Slice, &[x.clone(), fixed(&[0, 1]), fixed(&[1, 3])]);
-    samples.add(Op::Expand, &[x.clone(), fixed(&[5, 1, 3, 1])]);
-    samples.add(Op::Tile, &[x.clone(), fixed(&[1, 2, 3])]);
+    samples.add(
+        Op::Slice(Slice),
+        &[x.clone(), fixed(&[0, 1]), fixed(&[1, 3])],
+    );
+    samples.add(Op::Expand(Expand), &[x.clone(), fixed(&[5, 1, 3, 1])]);
+    samples.add(Op::Tile(Tile), &[x.clone(), fixed(&[1, 2, 3])]);
     for mode in [
         PadMode::Constant,
         PadMode::Reflect,
         PadMode::Edge,
         PadMode::Wrap,
     ] {
-        samples.add(Op::Pad(mode), &[x.clone(), fixed(&[0, 1, 2, 1, 0, 1])]);
+        samples.add(
+            Op::Pad(Pad { mode }),
+            &[x.clone(), fixed(&[0, 1, 2, 1, 0, 1])],
+        );
     }
     samples.add(
-        Op::Pad(PadMode::Constant),
+        Op::Pad(Pad {
+            mode: PadMode::Constant,
+        }),
         &[x.clone(), fixed(&[1, 2]), Fixed(scalar(7.0)), fixed(&[-1])],
     );
     let deep = Given(float(&[1, 8, 2, 3]));
     for crd in [false, true] {
-        samples.add(Op::DepthToSpace { block: 2, crd }, from_ref(&deep));
+        samples.add(
+            Op::DepthToSpace(DepthToSpace { block: 2, crd }),
+            from_ref(&deep),
+        );
     }
     let wide = Given(float(&[1, 2, 4, 6]));
-    samples.add(Op::SpaceToDepth { block: 2 }, &[wide]);
+    samples.add(Op::SpaceToDepth(SpaceToDepth { block: 2 }), &[wide]);
     for upper in [true, false] {
         let operands = [x.clone(), Fixed(int_scalar(-1))];
-        samples.add(Op::Trilu { upper }, &operands);
+        samples.add(Op::Trilu(Trilu { upper }), &operands);
     }
-    samples.add(Op::Trilu { upper: true }, &[x]);
+    samples.add(Op::Trilu(Trilu { upper: true }), &[x]);
 }
 
 fn indexing(samples: &mut Samples) {
@@ -87,18 +106,18 @@ fn indexing(samples: &mut Samples) {
         Fixed(Tensor::from_i64(shape, values.to_vec()).expect("indices fill their shape"))
     };
     samples.add(
-        Op::Gather { axis: 1 },
+        Op::Gather(Gather { axis: 1 }),
         &[x.clone(), index(&[2, 2], &[0, 3, -1, 2])],
     );
     samples.add(
-        Op::GatherElements { axis: 0 },
+        Op::GatherElements(GatherElements { axis: 0 }),
         &[x.clone(), index(&[2, 1, 2], &[0, 2, 1, -1])],
     );
     for (batch_dims, indices) in [
         (0, index(&[2, 2], &[0, 1, 2, 3])),
         (1, index(&[3, 1], &[0, 1, 3])),
     ] {
-        samples.add(Op::GatherNd { batch_dims }, &[x.clone(), indices]);
+        samples.add(Op::GatherNd(GatherNd { batch_dims }), &[x.clone(), indices]);
     }
     for reduction in [
         ScatterReduction::None,
@@ -108,7 +127,7 @@ fn indexing(samples: &mut Samples) {
         ScatterReduction::Min,
     ] {
         samples.add(
-            Op::ScatterElements { axis: 1, reduction },
+            Op::ScatterElements(ScatterElements { axis: 1, reduction }),
             &[
                 x.clone(),
                 index(&[1, 2, 2], &[0, 1, 3, 2]),
@@ -116,47 +135,53 @@ fn indexing(samples: &mut Samples) {
             ],
         );
         samples.add(
-            Op::ScatterNd { reduction },
+            Op::ScatterNd(ScatterNd { reduction }),
             &[x.clone(), index(&[2, 1], &[2, 0]), Given(float(&[2, 4, 2]))],
         );
     }
     let values = Tensor::from_f32([2], vec![-1.0, 2.0]).expect("a list");
     samples.add(
-        Op::OneHot { axis: 0 },
+        Op::OneHot(OneHot { axis: 0 }),
         &[
             Given(ints(&[0, 3, -1])),
             Fixed(int_scalar(4)),
             Fixed(values),
         ],
     );
-    samples.add(Op::NonZero, &[Fixed(boolean(&[2, 5]))]);
+    samples.add(Op::NonZero(NonZero), &[Fixed(boolean(&[2, 5]))]);
 }
 
 fn making(samples: &mut Samples) {
     let x = Given(float(&[2, 3, 4]));
     samples.add(
-        Op::Shape {
+        Op::Shape(Shape {
             start: 0,
             end: None,
-        },
+        }),
         from_ref(&x),
     );
-    let part = Op::Shape {
+    let part = Op::Shape(Shape {
         start: 1,
         end: Some(-1),
-    };
+    });
     samples.add(part, from_ref(&x));
-    samples.add(Op::Size, &[x]);
+    samples.add(Op::Size(Size), &[x]);
     for value in [
         Tensor::from_f32([1], vec![1.5]).expect("one value"),
         ints(&[7]),
     ] {
-        samples.add(Op::ConstantOfShape { value }, &[Fixed(ints(&[2, 3]))]);
+        samples.add(
+            Op::ConstantOfShape(ConstantOfShape { value }),
+            &[Fixed(ints(&[2, 3]))],
+        );
     }
     let (start, limit, delta) = (int_scalar(3), int_scalar(-4), int_scalar(-2));
-    samples.add(Op::Range, &[Fixed(start), Fixed(limit), Fixed(delta)]);
+    samples.add(
+        Op::Range(Range),
+        &[Fixed(start), Fixed(limit), Fixed(delta)],
+    );
     for (dtype, k) in [(None, 1), (Some(DType::I64), -1)] {
-        samples.add(Op::EyeLike { dtype, k }, &[Given(float(&[3, 4]))]);
+        samples.add(Op::EyeLike(EyeLike { dtype, k }), &[Given(float(&[3, 4]))]);
     }
 }
 
@@ -164,24 +189,30 @@ fn quantization(samples: &mut Samples) {
     let x = Given(float(&[2, 3, 4]));
     let list = |dtype, values: &[f64]| Fixed(tensor(dtype, &[values.len()], values.to_vec()));
     let scale = Fixed(scalar(0.02));
-    samples.add(Op::QuantizeLinear { axis: 1 }, &[x.clone(), scale.clone()]);
+    samples.add(
+        Op::QuantizeLinear(QuantizeLinear { axis: 1 }),
+        &[x.clone(), scale.clone()],
+    );
     let scales = list(DType::F32, &[0.01, 0.02, 0.04]);
     for (dtype, zeros) in [
         (DType::I8, [0.0, 3.0, -5.0]),
         (DType::U8, [128.0, 0.0, 7.0]),
     ] {
         samples.add(
-            Op::QuantizeLinear { axis: 1 },
+            Op::QuantizeLinear(QuantizeLinear { axis: 1 }),
             &[x.clone(), scales.clone(), list(dtype, &zeros)],
         );
         let low = if dtype == DType::I8 { -64.0 } else { 0.0 };
         let values = wave(24).map(|v| (v + 1.0) * 60.0 + low).collect();
         let quantized = Given(tensor(dtype, &[2, 3, 4], values));
         samples.add(
-            Op::DequantizeLinear { axis: 1 },
+            Op::DequantizeLinear(DequantizeLinear { axis: 1 }),
             &[quantized, scales.clone(), list(dtype, &zeros)],
         );
     }
     let accumulated = Given(tensor(DType::I32, &[4], vec![1e6, -3.0, 0.0, 77.0]));
-    samples.add(Op::DequantizeLinear { axis: 1 }, &[accumulated, scale]);
+    samples.add(
+        Op::DequantizeLinear(DequantizeLinear { axis: 1 }),
+        &[accumulated, scale],
+    );
 }

@@ -4,8 +4,9 @@
 use proptest::prelude::*;
 use spark_onnx::cpu::{Executor, Isa, Pool};
 use spark_onnx::graph::{
-    Binary, Conv, ConvTranspose, Dim, Gemm, Graph, Op, PadMode, Padding, Pool as PoolOp, PoolKind,
-    Reduce, ReduceKind, Softmax, Unary, ValueId, bind,
+    Binary, Concat, Conv, ConvTranspose, Dim, Flatten, Gather, Gemm, GlobalPool, Graph, MatMul, Op,
+    Pad, PadMode, Padding, Pool as PoolOp, PoolKind, Reduce, ReduceKind, Softmax, Transpose, Unary,
+    ValueId, bind,
 };
 use spark_onnx::plan::lower;
 use spark_onnx::{DType, ModelError, Tensor, reference};
@@ -591,12 +592,12 @@ proptest! {
         let b = graph.add_constant("b", tensor(&b_shape, seed ^ 1));
         let b = unary(&mut graph, "tanh", Unary::Tanh, b);
         let b = if transpose {
-            let op = Op::Transpose { perm: Some(vec![0, 2, 1]) };
+            let op = Op::Transpose(Transpose { perm: Some(vec![0, 2, 1]) });
             graph.add_node("t", op, &[Some(b)])
         } else {
             b
         };
-        let y = graph.add_node("matmul", Op::MatMul, &[Some(x), Some(b)]);
+        let y = graph.add_node("matmul", Op::MatMul(MatMul), &[Some(x), Some(b)]);
         let softmax = Softmax { axis: -1, log: false, flatten: false };
         let y = graph.add_node("softmax", Op::Softmax(softmax), &[Some(y)]);
         check(graph, y, &shape, seed);
@@ -649,7 +650,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let (mut graph, x) = graph_of(&shape);
-        let op = Op::Transpose { perm: Some(perm.clone()) };
+        let op = Op::Transpose(Transpose { perm: Some(perm.clone()) });
         let y = graph.add_node("t", op, &[Some(x)]);
         let moved: Vec<usize> = perm.iter().map(|&p| shape[p]).collect();
         let cut = |i: usize| pads[i].max(1 - moved[i] as i64);
@@ -657,9 +658,9 @@ proptest! {
         let both = [begin.clone(), vec![0, 1, 0, 0]].concat();
         let pads = graph.add_constant("pads", Tensor::from_i64([8], both).expect("fits"));
         let mode = [PadMode::Constant, PadMode::Edge][mode];
-        let y = graph.add_node("pad", Op::Pad(mode), &[Some(y), Some(pads)]);
-        let twice = graph.add_node("concat", Op::Concat { axis: 1 }, &[Some(y), Some(y)]);
-        let flat = graph.add_node("flat", Op::Flatten { axis: 2 }, &[Some(twice)]);
+        let y = graph.add_node("pad", Op::Pad(Pad { mode }), &[Some(y), Some(pads)]);
+        let twice = graph.add_node("concat", Op::Concat(Concat { axis: 1 }), &[Some(y), Some(y)]);
+        let flat = graph.add_node("flat", Op::Flatten(Flatten { axis: 2 }), &[Some(twice)]);
         let out = unary(&mut graph, "neg", Unary::Neg, flat);
         check(graph, out, &shape, seed);
     }
@@ -678,7 +679,9 @@ fn results_do_not_depend_on_the_number_of_threads() {
     };
     let y = graph.add_node("conv", Op::Conv(conv), &[Some(x), Some(w)]);
     let y = unary(&mut graph, "gelu", Unary::Gelu { tanh: false }, y);
-    let pool = Op::GlobalPool(PoolKind::Average);
+    let pool = Op::GlobalPool(GlobalPool {
+        kind: PoolKind::Average,
+    });
     let pooled = graph.add_node("pool", pool, &[Some(y)]);
     graph.outputs.extend([y, pooled]);
     let bound = bind(&graph, &[]).expect("binds");
@@ -707,7 +710,7 @@ fn an_index_outside_its_axis_stops_the_run() {
     let table = graph.add_constant("table", tensor(&[5, 3], 1));
     let y = graph.add_node(
         "gather",
-        Op::Gather { axis: 0 },
+        Op::Gather(Gather { axis: 0 }),
         &[Some(table), Some(index)],
     );
     graph.outputs.push(y);

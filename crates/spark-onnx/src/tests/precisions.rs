@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 use spark_onnx::cpu::{Executor, Isa, Pool};
-use spark_onnx::graph::{Conv, Dim, Graph, Op, Padding, bind};
+use spark_onnx::graph::{Conv, Dim, Graph, MatMul, Op, Padding, bind};
 use spark_onnx::plan::lower;
 use spark_onnx::precision::{Activations, Arithmetic, Bf16Products, Fp16Products, Wanted};
 use spark_onnx::zoo::{Stream, ZooModel};
@@ -306,7 +306,7 @@ fn rows_product(rows: usize, round: fn(f32) -> f32) -> (Graph, Named) {
     let mut graph = Graph::default();
     let x = graph.add_input("x", DType::F32, vec![Dim::Known(rows), Dim::Known(40)]);
     let w = graph.add_constant("w", draw("w", [40, 50], round));
-    let y = graph.add_node("product", Op::MatMul, &[Some(x), Some(w)]);
+    let y = graph.add_node("product", Op::MatMul(MatMul), &[Some(x), Some(w)]);
     graph.outputs.push(y);
     let input = draw("x", [rows, 40], |v| v);
     (graph, vec![("x".to_owned(), input)])

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use spark_onnx::cpu::{Executor, Isa, Pool};
-use spark_onnx::graph::{Conv, Dim, Gemm, Graph, Op, Padding, PoolKind, Unary, bind};
+use spark_onnx::graph::{
+    Conv, Dim, Flatten, Gemm, GlobalPool, Graph, Op, Padding, PoolKind, Unary, bind,
+};
 use spark_onnx::plan::lower;
 use spark_onnx::precision::{Arithmetic, Wanted};
 use spark_onnx::zoo::Stream;
@@ -108,8 +110,14 @@ fn open_batch() -> Graph {
         let relu = format!("{name}.relu");
         x = graph.add_node(relu, Op::Unary(Unary::Relu), &[Some(x)]);
     }
-    x = graph.add_node("pool", Op::GlobalPool(PoolKind::Average), &[Some(x)]);
-    x = graph.add_node("flat", Op::Flatten { axis: 1 }, &[Some(x)]);
+    x = graph.add_node(
+        "pool",
+        Op::GlobalPool(GlobalPool {
+            kind: PoolKind::Average,
+        }),
+        &[Some(x)],
+    );
+    x = graph.add_node("flat", Op::Flatten(Flatten { axis: 1 }), &[Some(x)]);
     let weights = graph.add_constant("head.w", drawn("head", &[40, 10]));
     let gemm = Gemm {
         alpha: 1.0,

@@ -17,8 +17,9 @@
 
 use super::random::Stream;
 use crate::graph::{
-    Binary, Conv, Dim, Gemm, Graph, Op, Padding, PoolKind, Reduce, ReduceKind, Softmax, Unary,
-    ValueId,
+    BatchNormalization, Binary, Cast, Concat, Conv, Dim, Flatten, Gather, Gemm, GlobalPool, Graph,
+    LayerNormalization, MatMul, Op, Padding, PoolKind, Reduce, ReduceKind, Reshape, Softmax,
+    Transpose, Unary, ValueId,
 };
 use crate::tensor::{DType, Tensor};
 
@@ -233,7 +234,7 @@ impl Network {
         let bound = gain * (3.0 / n_in as f32).sqrt();
         let w = self.weights(&format!("{name}.weight"), &[n_in, n_out], -bound, bound);
         let b = self.bias(name, n_out);
-        let product = self.node(&format!("{name}.matmul"), Op::MatMul, &[x, w]);
+        let product = self.node(&format!("{name}.matmul"), Op::MatMul(MatMul), &[x, w]);
         self.node(name, Op::Binary(Binary::Add), &[product, b])
     }
 
@@ -254,7 +255,7 @@ impl Network {
         let mean = self.weights(&format!("{name}.running_mean"), &[channels], -0.1, 0.1);
         let (low, high) = (0.8 * variance, 1.2 * variance);
         let variance = self.weights(&format!("{name}.running_var"), &[channels], low, high);
-        let op = Op::BatchNormalization { epsilon: 1e-3 };
+        let op = Op::BatchNormalization(BatchNormalization { epsilon: 1e-3 });
         self.node(name, op, &[x, scale, bias, mean, variance])
     }
 
@@ -262,10 +263,10 @@ impl Network {
     pub(super) fn layer_norm(&mut self, name: &str, x: ValueId, width: usize) -> ValueId {
         let scale = self.weights(&format!("{name}.weight"), &[width], 0.8, 1.2);
         let bias = self.bias(name, width);
-        let op = Op::LayerNormalization {
+        let op = Op::LayerNormalization(LayerNormalization {
             axis: -1,
             epsilon: 1e-5,
-        };
+        });
         self.node(name, op, &[x, scale, bias])
     }
 
@@ -320,14 +321,14 @@ impl Network {
         let scale = self.constant_f32(&scale_name, &[], vec![1.0 / (head_width as f32).sqrt()]);
         let q = self.mul(&format!("{name}.q_scaled"), q, scale);
         let k = self.transpose(&format!("{name}.k_transposed"), k, &[0, 1, 3, 2]);
-        let scores = self.node(&format!("{name}.scores"), Op::MatMul, &[q, k]);
+        let scores = self.node(&format!("{name}.scores"), Op::MatMul(MatMul), &[q, k]);
         let softmax = Op::Softmax(Softmax {
             axis: -1,
             log: false,
             flatten: false,
         });
         let weights = self.node(&format!("{name}.softmax"), softmax, &[scores]);
-        let mixed = self.node(&format!("{name}.mix"), Op::MatMul, &[weights, v]);
+        let mixed = self.node(&format!("{name}.mix"), Op::MatMul(MatMul), &[weights, v]);
         let back = self.transpose(&format!("{name}.tokens_first"), mixed, &[0, 2, 1, 3]);
         let joined = self.reshape(&format!("{name}.join_heads"), back, &[1, tokens, width]);
         // Averaging over tokens shrinks the values; the last projection makes up for part of it.
@@ -383,7 +384,11 @@ impl Network {
     pub(super) fn normalise_bytes(&mut self, name: &str, x: ValueId) -> ValueId {
         let centre = self.constant_f32(&format!("{name}.centre"), &[], vec![128.0]);
         let range = self.constant_f32(&format!("{name}.range"), &[], vec![128.0]);
-        let cast = self.node(&format!("{name}.cast"), Op::Cast { to: DType::F32 }, &[x]);
+        let cast = self.node(
+            &format!("{name}.cast"),
+            Op::Cast(Cast { to: DType::F32 }),
+            &[x],
+        );
         let centred = self.node(
             &format!("{name}.sub"),
             Op::Binary(Binary::Sub),
@@ -397,29 +402,39 @@ impl Network {
     }
 
     pub(super) fn global_average(&mut self, name: &str, x: ValueId) -> ValueId {
-        self.node(name, Op::GlobalPool(PoolKind::Average), &[x])
+        self.node(
+            name,
+            Op::GlobalPool(GlobalPool {
+                kind: PoolKind::Average,
+            }),
+            &[x],
+        )
     }
 
     pub(super) fn flatten(&mut self, name: &str, x: ValueId) -> ValueId {
-        self.node(name, Op::Flatten { axis: 1 }, &[x])
+        self.node(name, Op::Flatten(Flatten { axis: 1 }), &[x])
     }
 
     pub(super) fn concat(&mut self, name: &str, parts: &[ValueId], axis: i64) -> ValueId {
-        self.node(name, Op::Concat { axis }, parts)
+        self.node(name, Op::Concat(Concat { axis }), parts)
     }
 
     pub(super) fn reshape(&mut self, name: &str, x: ValueId, shape: &[usize]) -> ValueId {
         let extents: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
         let target = self.constant_i64(&format!("{name}.shape"), &extents);
-        self.node(name, Op::Reshape { allow_zero: false }, &[x, target])
+        self.node(
+            name,
+            Op::Reshape(Reshape { allow_zero: false }),
+            &[x, target],
+        )
     }
 
     pub(super) fn transpose(&mut self, name: &str, x: ValueId, perm: &[usize]) -> ValueId {
         self.node(
             name,
-            Op::Transpose {
+            Op::Transpose(Transpose {
                 perm: Some(perm.to_vec()),
-            },
+            }),
             &[x],
         )
     }
@@ -428,7 +443,7 @@ impl Network {
     fn take(&mut self, name: &str, x: ValueId, position: i64) -> ValueId {
         let tensor = Tensor::from_i64([], vec![position]).expect("a scalar");
         let index = self.graph.add_constant(format!("{name}.index"), tensor);
-        self.node(name, Op::Gather { axis: 0 }, &[x, index])
+        self.node(name, Op::Gather(Gather { axis: 0 }), &[x, index])
     }
 
     /// Mean over `axis`, which goes away.

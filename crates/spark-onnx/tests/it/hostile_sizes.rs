@@ -9,11 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use spark_onnx::graph::{
-    ArgReduce, AspectRatio, Cell, Conv, ConvTranspose, CoordinateTransform, Dim, Direction, Graph,
-    Interpolation, NearestRounding, Op, PadMode, Padding, Pool, PoolKind, Recurrent, Reduce,
-    ReduceKind, Resize, ScatterReduction, Softmax, ValueId, bind,
-};
+use spark_onnx::graph::*;
 use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, file, reference};
 use spark_testing::Watch;
 
@@ -89,12 +85,12 @@ fn resize(mode: Interpolation, antialias: bool, aspect: AspectRatio) -> Op {
 }
 
 fn lrn(size: usize) -> Op {
-    Op::Lrn {
+    Op::Lrn(Lrn {
         alpha: 0.5,
         beta: 0.75,
         bias: 1.0,
         size,
-    }
+    })
 }
 
 fn as_file(graph: &Graph) -> Result<Graph, ModelError> {
@@ -282,10 +278,10 @@ fn sizes_of_normalisations() {
                 floats(&mut graph, "scale", &[3]),
                 floats(&mut graph, "bias", &[3]),
             );
-            let op = Op::GroupNormalization {
+            let op = Op::GroupNormalization(GroupNormalization {
                 epsilon: 1e-5,
                 groups: huge,
-            };
+            });
             let graph = output(graph, op, &[x, scale, bias]);
             check(&format!("{huge} groups of {shape:?}"), &graph);
         }
@@ -313,6 +309,14 @@ fn axes_and_counts() {
                 flatten,
             })
         };
+        let eye = EyeLike {
+            dtype: None,
+            k: huge,
+        };
+        let sum = CumSum {
+            exclusive: false,
+            reverse: true,
+        };
         let ops: &[(Op, &[&[i64]])] = &[
             (softmax(false), &[]),
             (softmax(true), &[]),
@@ -325,69 +329,57 @@ fn axes_and_counts() {
                 }),
                 &[],
             ),
-            (Op::LpNormalization { axis: huge, p: 2 }, &[]),
-            (Op::Flatten { axis: huge }, &[]),
-            (Op::Concat { axis: huge }, &[]),
-            (Op::Split { axis: huge }, &[]),
+            (LpNormalization { axis: huge, p: 2 }.into(), &[]),
+            (Op::Flatten(Flatten { axis: huge }), &[]),
+            (Op::Concat(Concat { axis: huge }), &[]),
+            (Op::Split(Split { axis: huge }), &[]),
             (
-                Op::Transpose {
+                Op::Transpose(Transpose {
                     perm: Some(vec![count, 0]),
-                },
+                }),
                 &[],
             ),
             (
-                Op::Shape {
+                Op::Shape(Shape {
                     start: huge,
                     end: Some(huge.wrapping_neg()),
-                },
+                }),
                 &[],
             ),
             (
-                Op::DepthToSpace {
+                Op::DepthToSpace(DepthToSpace {
                     block: count,
                     crd: true,
-                },
+                }),
                 &[],
             ),
-            (Op::SpaceToDepth { block: count }, &[]),
-            (
-                Op::EyeLike {
-                    dtype: None,
-                    k: huge,
-                },
-                &[],
-            ),
+            (Op::SpaceToDepth(SpaceToDepth { block: count }), &[]),
+            (Op::EyeLike(eye), &[]),
             (reduce.clone(), &[&[huge]]),
-            (Op::Unsqueeze, &[&[huge]]),
-            (Op::Squeeze, &[&[huge]]),
-            (Op::Trilu { upper: true }, &[&[huge]]),
+            (Op::Unsqueeze(Unsqueeze), &[&[huge]]),
+            (Op::Squeeze(Squeeze), &[&[huge]]),
+            (Op::Trilu(Trilu { upper: true }), &[&[huge]]),
+            (Op::CumSum(sum), &[&[huge]]),
+            (Op::Gather(Gather { axis: 0 }), &[&[huge]]),
+            (Op::Gather(Gather { axis: huge }), &[&[0]]),
+            (Op::GatherElements(GatherElements { axis: huge }), &[&[0]]),
+            (Op::GatherNd(GatherNd { batch_dims: count }), &[&[0]]),
+            (Op::GatherNd(GatherNd { batch_dims: 0 }), &[&[huge]]),
             (
-                Op::CumSum {
-                    exclusive: false,
-                    reverse: true,
-                },
-                &[&[huge]],
-            ),
-            (Op::Gather { axis: 0 }, &[&[huge]]),
-            (Op::Gather { axis: huge }, &[&[0]]),
-            (Op::GatherElements { axis: huge }, &[&[0]]),
-            (Op::GatherNd { batch_dims: count }, &[&[0]]),
-            (Op::GatherNd { batch_dims: 0 }, &[&[huge]]),
-            (
-                Op::ScatterElements {
+                Op::ScatterElements(ScatterElements {
                     axis: huge,
                     reduction: none,
-                },
+                }),
                 &[&[0], &[0]],
             ),
-            (Op::ScatterNd { reduction: none }, &[&[huge], &[0]]),
-            (Op::Expand, &[&[huge, 4]]),
-            (Op::Expand, &[&[huge, 0, 4]]),
-            (Op::Reshape { allow_zero: true }, &[&[huge, 0]]),
-            (Op::Reshape { allow_zero: false }, &[&[huge, -1]]),
-            (Op::Tile, &[&[huge, 1]]),
-            (Op::Tile, &[&[huge, huge]]),
-            (Op::Split { axis: 0 }, &[&[huge]]),
+            (ScatterNd { reduction: none }.into(), &[&[huge], &[0]]),
+            (Op::Expand(Expand), &[&[huge, 4]]),
+            (Op::Expand(Expand), &[&[huge, 0, 4]]),
+            (Op::Reshape(Reshape { allow_zero: true }), &[&[huge, 0]]),
+            (Op::Reshape(Reshape { allow_zero: false }), &[&[huge, -1]]),
+            (Op::Tile(Tile), &[&[huge, 1]]),
+            (Op::Tile(Tile), &[&[huge, huge]]),
+            (Op::Split(Split { axis: 0 }), &[&[huge]]),
         ];
         for (op, lists) in ops {
             for shape in [&[4, 4][..], &[0, 4], &[4, 0], &[1 << 29, 0], &[1, 4, 0, 0]] {
@@ -396,11 +388,11 @@ fn axes_and_counts() {
             }
         }
         for largest in [true, false] {
-            let op = Op::TopK {
+            let op = Op::TopK(TopK {
                 axis: 0,
                 largest,
                 sorted: true,
-            };
+            });
             check("TopK", &of_lists(op.clone(), &[4, 4], &[&[huge]]));
             check("TopK", &of_lists(op, &[1 << 29, 0], &[&[huge]]));
         }
@@ -429,7 +421,7 @@ fn slices_and_pads() {
             for (start, end) in [(0, i64::MAX), (-1, i64::MIN), (huge, 0), (1, huge)] {
                 let lists = [&[start][..], &[end], &[0], &[huge]];
                 let name = format!("slice of {shape:?} by {lists:?}");
-                check(&name, &of_lists(Op::Slice, shape, &lists));
+                check(&name, &of_lists(Op::Slice(Slice), shape, &lists));
             }
             for mode in [
                 PadMode::Constant,
@@ -439,7 +431,7 @@ fn slices_and_pads() {
             ] {
                 for pads in [[huge, 0, 0, 0], [0, huge, 0, huge], [1, huge, 0, -1]] {
                     let name = format!("{mode:?} of {shape:?} by {pads:?}");
-                    check(&name, &of_lists(Op::Pad(mode), shape, &[&pads]));
+                    check(&name, &of_lists(Op::Pad(Pad { mode }), shape, &[&pads]));
                 }
             }
         }
@@ -453,7 +445,11 @@ fn made_of_numbers() {
             let mut graph = Graph::default();
             let list = ints(&mut graph, "shape", shape);
             let value = Tensor::from_f32([1], vec![0.0]).expect("one");
-            let graph = output(graph, Op::ConstantOfShape { value }, &[list]);
+            let graph = output(
+                graph,
+                Op::ConstantOfShape(ConstantOfShape { value }),
+                &[list],
+            );
             check(&format!("ConstantOfShape {shape:?}"), &graph);
         }
         for (start, limit, delta) in [(0, huge, 1), (huge, 0, -1), (0, huge, huge), (huge, 1, 3)] {
@@ -461,7 +457,7 @@ fn made_of_numbers() {
             let start = scalar(&mut graph, "start", start);
             let limit = scalar(&mut graph, "limit", limit);
             let delta = scalar(&mut graph, "delta", delta);
-            let graph = output(graph, Op::Range, &[start, limit, delta]);
+            let graph = output(graph, Op::Range(Range), &[start, limit, delta]);
             check(&format!("Range to {huge}"), &graph);
         }
         for n_indices in [0, 2] {
@@ -477,7 +473,11 @@ fn made_of_numbers() {
                     };
                     let depth = scalar(&mut graph, "depth", huge);
                     let values = floats(&mut graph, "values", &[2]);
-                    let graph = output(graph, Op::OneHot { axis }, &[indices, depth, values]);
+                    let graph = output(
+                        graph,
+                        Op::OneHot(OneHot { axis }),
+                        &[indices, depth, values],
+                    );
                     check(&format!("OneHot {huge} of {n_indices}"), &graph);
                 }
             }
@@ -485,8 +485,8 @@ fn made_of_numbers() {
     }
     // Matrices of which nothing but a table is made.
     for op in [
-        Op::EyeLike { dtype: None, k: 0 },
-        Op::Trilu { upper: false },
+        Op::EyeLike(EyeLike { dtype: None, k: 0 }),
+        Op::Trilu(Trilu { upper: false }),
     ] {
         let mut graph = Graph::default();
         let x = input(&mut graph, &[1 << 15, 1 << 15]);
@@ -572,37 +572,39 @@ fn empty_tensors_with_long_axes() {
                     ..softmax
                 }),
                 Op::ArgReduce(arg),
-                Op::LpNormalization { axis, p: 1 },
-                Op::Concat { axis },
-                Op::Flatten { axis },
-                Op::Transpose { perm: None },
-                Op::MaskedSoftmax,
-                Op::GlobalPool(PoolKind::Average),
-                Op::Shape {
+                Op::LpNormalization(LpNormalization { axis, p: 1 }),
+                Op::Concat(Concat { axis }),
+                Op::Flatten(Flatten { axis }),
+                Op::Transpose(Transpose { perm: None }),
+                Op::MaskedSoftmax(MaskedSoftmax),
+                Op::GlobalPool(GlobalPool {
+                    kind: PoolKind::Average,
+                }),
+                Op::Shape(Shape {
                     start: 0,
                     end: None,
-                },
-                Op::Size,
+                }),
+                Op::Size(Size),
             ] {
                 let name = format!("{op:?} of {shape:?}");
                 check(&name, &of_lists(op, shape, &[]));
             }
-            let cum_sum = Op::CumSum {
+            let cum_sum = Op::CumSum(CumSum {
                 exclusive: true,
                 reverse: false,
-            };
-            let top = Op::TopK {
+            });
+            let top = Op::TopK(TopK {
                 axis,
                 largest: true,
                 sorted: true,
-            };
+            });
             for (op, numbers) in [
                 (cum_sum, [axis]),
                 (sum(true), [axis]),
                 (sum(false), [axis]),
                 (top, [1]),
-                (Op::Gather { axis }, [0]),
-                (Op::Unsqueeze, [axis]),
+                (Op::Gather(Gather { axis }), [0]),
+                (Op::Unsqueeze(Unsqueeze), [axis]),
             ] {
                 let name = format!("{op:?} of {shape:?} and {numbers:?}");
                 check(&name, &of_lists(op, shape, &[&numbers]));
@@ -613,12 +615,16 @@ fn empty_tensors_with_long_axes() {
     let mut graph = Graph::default();
     let shape = ints(&mut graph, "shape", &[1 << 30, 0]);
     let value = Tensor::from_f32([1], vec![0.0]).expect("one");
-    let x = graph.add_node("x", Op::ConstantOfShape { value }, &[shape]);
+    let x = graph.add_node(
+        "x",
+        Op::ConstantOfShape(ConstantOfShape { value }),
+        &[shape],
+    );
     let axis = scalar(&mut graph, "axis", 0);
-    let op = Op::CumSum {
+    let op = Op::CumSum(CumSum {
         exclusive: true,
         reverse: false,
-    };
+    });
     check("a folded sum", &output(graph, op, &[Some(x), axis]));
 }
 
@@ -692,12 +698,12 @@ fn a_window_wider_than_the_image_holds_all_of_it() {
 fn a_response_is_normalised_over_no_more_channels_than_there_are() {
     let x = counted(&[1, 3, 1, 2]);
     for huge in [1 << 24, 1 << 33, i64::MAX as usize] {
-        let op = Op::Lrn {
+        let op = Op::Lrn(Lrn {
             alpha: huge as f32,
             beta: 1.0,
             bias: 1.0,
             size: huge,
-        };
+        });
         // `alpha / size` is one: 0 + 4 + 16 and 1 + 9 + 25.
         let want = [
             0.0,
@@ -725,7 +731,7 @@ fn a_step_beyond_the_axis_takes_one_element() {
         (-1, i64::MIN, i64::MIN, [6.0, 7.0]),
     ] {
         let lists = [&[start][..], &[end], &[0], &[step]];
-        for got in both(&of_lists(Op::Slice, x.shape(), &lists), &x) {
+        for got in both(&of_lists(Op::Slice(Slice), x.shape(), &lists), &x) {
             assert_eq!(got.shape(), [1, 2]);
             assert_eq!(got.to_f64(), want, "step {step}");
         }
@@ -739,7 +745,7 @@ fn one_hot_of_nothing_is_empty_however_deep() {
         let x = Some(graph.add_input("x", DType::I64, vec![Dim::Known(0)]));
         let depth = scalar(&mut graph, "depth", 1 << 31);
         let values = floats(&mut graph, "values", &[2]);
-        let graph = output(graph, Op::OneHot { axis }, &[x, depth, values]);
+        let graph = output(graph, Op::OneHot(OneHot { axis }), &[x, depth, values]);
         let x = Tensor::from_i64([0], vec![]).expect("nothing");
         for got in both(&graph, &x) {
             assert_eq!(got.len(), 0);
@@ -770,11 +776,24 @@ fn tables_are_part_of_the_budget() {
     }
     refused(graph, 8 << 20);
     let pads: [i64; 2] = [1 << 26, 1 << 26];
-    refused(of_lists(Op::Pad(PadMode::Edge), &[4], &[&pads]), 256 << 20);
+    refused(
+        of_lists(
+            Op::Pad(Pad {
+                mode: PadMode::Edge,
+            }),
+            &[4],
+            &[&pads],
+        ),
+        256 << 20,
+    );
     let mut graph = Graph::default();
     let shape = ints(&mut graph, "shape", &[1 << 13, 1 << 13]);
     let value = Tensor::from_f32([1], vec![0.0]).expect("one");
-    let x = graph.add_node("x", Op::ConstantOfShape { value }, &[shape]);
-    let eye = Op::EyeLike { dtype: None, k: 0 };
+    let x = graph.add_node(
+        "x",
+        Op::ConstantOfShape(ConstantOfShape { value }),
+        &[shape],
+    );
+    let eye = Op::EyeLike(EyeLike { dtype: None, k: 0 });
     refused(output(graph, eye, &[Some(x)]), 128 << 20);
 }

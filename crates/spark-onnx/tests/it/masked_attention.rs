@@ -9,7 +9,9 @@
 //! Truth: ONNX, operator Attention ("a fully-masked query row produces a zero output row, not
 //! NaN"); onnxruntime gives the same, and NaN for a Softmax of nothing but minus infinity.
 
-use spark_onnx::graph::{Binary, Dim, Graph, Op, Softmax, bind};
+use spark_onnx::graph::{
+    Binary, Dim, Graph, MaskedSoftmax, MatMul, Op, Softmax, Transpose, Where, bind,
+};
 use spark_onnx::{DType, ModelRunner, Precision, RunOptions, Tensor, reference};
 
 const SOFTMAX: Op = Op::Softmax(Softmax {
@@ -54,8 +56,8 @@ impl Case {
             graph.add_input(name, DType::F32, known(&[1, HEADS, steps, WIDTH]))
         });
         let perm = Some(vec![0, 1, 3, 2]);
-        let k = graph.add_node("columns", Op::Transpose { perm }, &[Some(k)]);
-        let scores = graph.add_node("scores", Op::MatMul, &[Some(q), Some(k)]);
+        let k = graph.add_node("columns", Op::Transpose(Transpose { perm }), &[Some(k)]);
+        let scores = graph.add_node("scores", Op::MatMul(MatMul), &[Some(q), Some(k)]);
         let mask_shape = known(&[self.queries, self.keys]);
         let scores = match self.mask {
             MaskKind::Bool => {
@@ -64,7 +66,7 @@ impl Case {
                 let hidden = graph.add_constant("hidden", hidden);
                 graph.add_node(
                     "masked",
-                    Op::Where,
+                    Op::Where(Where),
                     &[Some(mask), Some(scores), Some(hidden)],
                 )
             }
@@ -75,7 +77,7 @@ impl Case {
             }
         };
         let weights = graph.add_node("weights", self.weights.clone(), &[Some(scores)]);
-        let y = graph.add_node("y", Op::MatMul, &[Some(weights), Some(v)]);
+        let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(weights), Some(v)]);
         graph.outputs.push(y);
         if self.apart {
             graph.outputs.push(weights);
@@ -122,7 +124,7 @@ impl Case {
         let got = runner.run(&given).expect("runs");
         let joined = runner.steps().iter().any(|step| step.kind == "attention");
         assert_eq!(joined, !self.apart, "{self:?}");
-        let is_zero = self.weights == Op::MaskedSoftmax;
+        let is_zero = self.weights == Op::MaskedSoftmax(MaskedSoftmax);
         for ((_, got), (_, want)) in got.iter().zip(&want) {
             let width = want.shape()[3];
             let rows = got
@@ -179,7 +181,7 @@ fn every_case(weights: &Op, mut check: impl FnMut(Case)) {
 
 #[test]
 fn attention_of_queries_that_see_nothing_is_zero_in_every_precision() {
-    every_case(&Op::MaskedSoftmax, |case| {
+    every_case(&Op::MaskedSoftmax(MaskedSoftmax), |case| {
         case.check(Precision::Fp32, 1e-5);
         for precision in [
             Precision::Bf16,

@@ -9,8 +9,9 @@
 use std::time::{Duration, Instant};
 
 use spark_onnx::graph::{
-    AspectRatio, Binary, Conv, CoordinateTransform, Dim, Graph, Interpolation, NearestRounding, Op,
-    PadMode, Padding, Resize, Unary, ValueId, bind, bind_within,
+    AspectRatio, Binary, Concat, ConstantOfShape, Conv, CoordinateTransform, Dim, Expand, Gather,
+    Graph, Interpolation, NearestRounding, OneHot, Op, Pad, PadMode, Padding, Range, Resize, Tile,
+    Unary, ValueId, bind, bind_within,
 };
 use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, file, reference, zoo};
 use spark_testing::Watch;
@@ -43,7 +44,11 @@ fn output(graph: &mut Graph, op: Op, inputs: &[Option<ValueId>]) {
 fn constant_of_shape(graph: &mut Graph, name: &str, n: i64) -> Option<ValueId> {
     let shape = ints(graph, &format!("{name}.shape"), &[n]);
     let value = Tensor::from_f32([1], vec![0.0]).expect("one");
-    Some(graph.add_node(name, Op::ConstantOfShape { value }, &[shape]))
+    Some(graph.add_node(
+        name,
+        Op::ConstantOfShape(ConstantOfShape { value }),
+        &[shape],
+    ))
 }
 
 /// One graph per operator that makes much of little.
@@ -59,17 +64,17 @@ fn large() -> Vec<(&'static str, Graph)> {
     add("ConstantOfShape", &|g| {
         let shape = ints(g, "s", &[1 << 29]);
         let value = Tensor::from_f32([1], vec![0.0]).expect("one");
-        output(g, Op::ConstantOfShape { value }, &[shape])
+        output(g, Op::ConstantOfShape(ConstantOfShape { value }), &[shape])
     });
     add("Expand", &|g| {
         let x = input(g, &[1, 4, 8, 8]);
         let shape = ints(g, "s", &[3_000_000, 4, 8, 8]);
-        output(g, Op::Expand, &[x, shape])
+        output(g, Op::Expand(Expand), &[x, shape])
     });
     add("Tile", &|g| {
         let x = input(g, &[16, 16]);
         let repeats = ints(g, "r", &[2000, 1500]);
-        output(g, Op::Tile, &[x, repeats])
+        output(g, Op::Tile(Tile), &[x, repeats])
     });
     add("Resize", &|g| {
         let x = input(g, &[1, 1, 8, 8]);
@@ -90,19 +95,29 @@ fn large() -> Vec<(&'static str, Graph)> {
     add("Range", &|g| {
         let (start, end) = (scalar(g, "a", 0), scalar(g, "b", 1 << 30));
         let step = scalar(g, "c", 1);
-        output(g, Op::Range, &[start, end, step])
+        output(g, Op::Range(Range), &[start, end, step])
     });
     add("Pad", &|g| {
         let x = input(g, &[8, 8]);
         let pads = ints(g, "pads", &[0, 20_000, 40_000, 0]);
-        output(g, Op::Pad(PadMode::Constant), &[x, pads])
+        output(
+            g,
+            Op::Pad(Pad {
+                mode: PadMode::Constant,
+            }),
+            &[x, pads],
+        )
     });
     add("Gather", &|g| {
         let x = input(g, &[4, 4096]);
         let shape = ints(g, "n", &[1 << 18]);
         let value = Tensor::from_i64([1], vec![1]).expect("one");
-        let indices = g.add_node("indices", Op::ConstantOfShape { value }, &[shape]);
-        output(g, Op::Gather { axis: 0 }, &[x, Some(indices)])
+        let indices = g.add_node(
+            "indices",
+            Op::ConstantOfShape(ConstantOfShape { value }),
+            &[shape],
+        );
+        output(g, Op::Gather(Gather { axis: 0 }), &[x, Some(indices)])
     });
     add("OneHot", &|g| {
         let dims = vec![Dim::Known(2000)];
@@ -110,13 +125,13 @@ fn large() -> Vec<(&'static str, Graph)> {
         let depth = scalar(g, "depth", 1 << 20);
         let values = Tensor::from_f32([2], vec![0.0, 1.0]).expect("two");
         let values = Some(g.add_constant("values", values));
-        output(g, Op::OneHot { axis: -1 }, &[x, depth, values])
+        output(g, Op::OneHot(OneHot { axis: -1 }), &[x, depth, values])
     });
     add("Concat", &|g| {
         let parts: Vec<_> = (0..4)
             .map(|i| constant_of_shape(g, &format!("part{i}"), 120 << 20))
             .collect();
-        output(g, Op::Concat { axis: 0 }, &parts)
+        output(g, Op::Concat(Concat { axis: 0 }), &parts)
     });
     add("Conv", &|g| {
         let x = input(g, &[1, 1, 8, 8]);

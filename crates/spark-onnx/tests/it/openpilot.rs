@@ -7,7 +7,10 @@
 //!          outputs[50..75] = desire_pulse[:, 3]
 //! ```
 
-use spark_onnx::graph::{Conv, Dim, Gemm, Graph, Op, Padding, PoolKind, ValueId};
+use spark_onnx::graph::{
+    Cast, Concat, Conv, Dim, Flatten, Gather, Gemm, GlobalPool, Graph, Op, Padding, PoolKind,
+    ValueId,
+};
 use spark_onnx::openpilot::frame::FRAME_BYTES;
 use spark_onnx::openpilot::recurrent::{RecurrentNetwork, STATE_0_7_4};
 use spark_onnx::openpilot::slices::OutputLayout;
@@ -40,12 +43,24 @@ fn vision() -> Graph {
     let shape = [1, 12, 128, 256];
     let img = graph.add_input("img", DType::U8, known(&shape));
     let big = graph.add_input("big_img", DType::U8, known(&shape));
-    let both = node(&mut graph, "both", Op::Concat { axis: 1 }, &[img, big]);
-    let cast = node(&mut graph, "cast", Op::Cast { to: DType::F32 }, &[both]);
+    let both = node(
+        &mut graph,
+        "both",
+        Op::Concat(Concat { axis: 1 }),
+        &[img, big],
+    );
+    let cast = node(
+        &mut graph,
+        "cast",
+        Op::Cast(Cast { to: DType::F32 }),
+        &[both],
+    );
     let mean = node(
         &mut graph,
         "mean",
-        Op::GlobalPool(PoolKind::Average),
+        Op::GlobalPool(GlobalPool {
+            kind: PoolKind::Average,
+        }),
         &[cast],
     );
     let total = slices::total(slices::VISION);
@@ -63,7 +78,12 @@ fn vision() -> Graph {
         groups: 1,
     };
     let maps = node(&mut graph, "maps", Op::Conv(conv), &[mean, weights]);
-    let outputs = node(&mut graph, "outputs", Op::Flatten { axis: 1 }, &[maps]);
+    let outputs = node(
+        &mut graph,
+        "outputs",
+        Op::Flatten(Flatten { axis: 1 }),
+        &[maps],
+    );
     finish(graph, outputs, total)
 }
 
@@ -78,7 +98,7 @@ fn policy() -> Graph {
     let column = |graph: &mut Graph, name: &str, x: ValueId, position: i64| {
         let index = Tensor::from_i64([], vec![position]).expect("a scalar");
         let index = graph.add_constant(format!("{name}.index"), index);
-        node(graph, name, Op::Gather { axis: 2 }, &[x, index])
+        node(graph, name, Op::Gather(Gather { axis: 2 }), &[x, index])
     };
     let new = column(&mut graph, "new", features, 6);
     let old = column(&mut graph, "old", features, 0);
@@ -99,7 +119,7 @@ fn policy() -> Graph {
     let outputs = node(
         &mut graph,
         "outputs",
-        Op::Concat { axis: 1 },
+        Op::Concat(Concat { axis: 1 }),
         &[new, old, pulses, side, rest],
     );
     finish(graph, outputs, total)

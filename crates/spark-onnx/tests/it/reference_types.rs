@@ -2,9 +2,11 @@
 
 use proptest::prelude::*;
 use spark_onnx::graph::{
-    ArgReduce, AspectRatio, Binary, Conv, ConvTranspose, CoordinateTransform, Gemm, Interpolation,
-    NearestRounding, Op, Operand, PadMode, Padding, Pool, PoolKind, Reduce, ReduceKind, Resize,
-    Softmax, Unary, infer,
+    ArgReduce, AspectRatio, Binary, Concat, Conv, ConvTranspose, CoordinateTransform, CumSum,
+    DepthToSpace, Expand, Flatten, Gather, GatherNd, Gemm, GroupNormalization, Interpolation,
+    MatMul, NearestRounding, Op, Operand, Pad, PadMode, Padding, Pool, PoolKind, Reduce,
+    ReduceKind, Reshape, Resize, Shape, Slice, Softmax, SpaceToDepth, Split, Squeeze, Tile, TopK,
+    Unary, Unsqueeze, infer,
 };
 use spark_onnx::{DType, Tensor, reference};
 
@@ -143,7 +145,7 @@ prop_compose! {
         };
         let axes = with_axes.then(|| column(|b| b.2)).flatten();
         let steps = with_steps.then(|| column(|b| b.3)).flatten();
-        case(Op::Slice, vec![floats(&shape), column(|b| b.0), column(|b| b.1), axes, steps])
+        case(Op::Slice(Slice), vec![floats(&shape), column(|b| b.0), column(|b| b.1), axes, steps])
     }
 }
 
@@ -155,7 +157,7 @@ prop_compose! {
             PadMode::Constant, PadMode::Reflect, PadMode::Edge, PadMode::Wrap,
         ]),
     ) -> Case {
-        case(Op::Pad(mode), vec![floats(&shape), ints(&pads)])
+        case(Op::Pad(Pad { mode }), vec![floats(&shape), ints(&pads)])
     }
 }
 
@@ -170,7 +172,7 @@ prop_compose! {
             true => vec![shape.first().map_or(1, |&d| d as i64), -1],
             false => target,
         };
-        case(Op::Reshape { allow_zero }, vec![floats(&shape), ints(&target)])
+        case(Op::Reshape(Reshape { allow_zero }), vec![floats(&shape), ints(&target)])
     }
 }
 
@@ -182,7 +184,7 @@ prop_compose! {
         spoil in proptest::bool::weighted(0.1),
         op in proptest::sample::select(vec![
             Op::Binary(Binary::Add), Op::Binary(Binary::Less), Op::Binary(Binary::Pow),
-            Op::Expand, Op::MatMul,
+            Op::Expand(Expand), Op::MatMul(MatMul),
         ]),
     ) -> Case {
         let mut other: Vec<usize> =
@@ -192,7 +194,7 @@ prop_compose! {
             other.push(4);
         }
         let second = match op {
-            Op::Expand => ints(&other.iter().map(|&d| d as i64).collect::<Vec<_>>()),
+            Op::Expand(Expand) => ints(&other.iter().map(|&d| d as i64).collect::<Vec<_>>()),
             _ => floats(&other),
         };
         case(op, vec![floats(&shape), second])
@@ -248,13 +250,13 @@ prop_compose! {
             0 => (Op::Softmax(Softmax { axis, log: false, flatten: keep_dims }), None),
             1 => (Op::ArgReduce(ArgReduce { max: true, axis, keep_dims, select_last: false }), None),
             2 => (Op::Reduce(Reduce { kind, keep_dims, noop_with_empty_axes: false }), ints(&[axis])),
-            3 => (Op::Flatten { axis }, None),
-            4 => (Op::Squeeze, ints(&[axis])),
-            5 => (Op::Unsqueeze, ints(&[axis])),
-            6 => (Op::Gather { axis }, ints(&indices)),
-            7 => (Op::TopK { axis, largest: keep_dims, sorted: true }, ints(&[2])),
-            8 => (Op::Concat { axis }, x.clone()),
-            _ => (Op::CumSum { exclusive: keep_dims, reverse: false }, ints(&[axis])),
+            3 => (Op::Flatten(Flatten { axis }), None),
+            4 => (Op::Squeeze(Squeeze), ints(&[axis])),
+            5 => (Op::Unsqueeze(Unsqueeze), ints(&[axis])),
+            6 => (Op::Gather(Gather { axis }), ints(&indices)),
+            7 => (Op::TopK(TopK { axis, largest: keep_dims, sorted: true }), ints(&[2])),
+            8 => (Op::Concat(Concat { axis }), x.clone()),
+            _ => (Op::CumSum(CumSum { exclusive: keep_dims, reverse: false }), ints(&[axis])),
         };
         case(op, vec![x, second])
     }
@@ -342,19 +344,19 @@ fn hostile_ops() -> impl Strategy<Value = Op> {
         conv.prop_map(Op::Conv),
         transpose.prop_map(Op::ConvTranspose),
         pool.prop_map(Op::Pool),
-        any_extent().prop_map(|block| Op::SpaceToDepth { block }),
-        any_extent().prop_map(|block| Op::DepthToSpace { block, crd: false }),
-        any_extent().prop_map(|groups| Op::GroupNormalization {
+        any_extent().prop_map(|block| Op::SpaceToDepth(SpaceToDepth { block })),
+        any_extent().prop_map(|block| Op::DepthToSpace(DepthToSpace { block, crd: false })),
+        any_extent().prop_map(|groups| Op::GroupNormalization(GroupNormalization {
             epsilon: 0.0,
             groups
-        }),
-        any_extent().prop_map(|batch_dims| Op::GatherNd { batch_dims }),
-        any_int().prop_map(|axis| Op::Flatten { axis }),
-        any_int().prop_map(|axis| Op::Concat { axis }),
-        any_int().prop_map(|axis| Op::Split { axis }),
+        })),
+        any_extent().prop_map(|batch_dims| Op::GatherNd(GatherNd { batch_dims })),
+        any_int().prop_map(|axis| Op::Flatten(Flatten { axis })),
+        any_int().prop_map(|axis| Op::Concat(Concat { axis })),
+        any_int().prop_map(|axis| Op::Split(Split { axis })),
         (any_int(), proptest::option::of(any_int()))
-            .prop_map(|(start, end)| Op::Shape { start, end }),
-        Just(Op::MatMul),
+            .prop_map(|(start, end)| Op::Shape(Shape { start, end })),
+        Just(Op::MatMul(MatMul)),
         Just(Op::Gemm(Gemm {
             alpha: 1.0,
             beta: 1.0,
@@ -368,16 +370,18 @@ fn hostile_ops() -> impl Strategy<Value = Op> {
 /// Operators whose second operand is read while shapes are inferred.
 fn reading_ops() -> impl Strategy<Value = Op> {
     prop_oneof![
-        Just(Op::Reshape { allow_zero: false }),
-        Just(Op::Reshape { allow_zero: true }),
-        Just(Op::Expand),
-        Just(Op::Tile),
-        Just(Op::Squeeze),
-        Just(Op::Unsqueeze),
-        Just(Op::Slice),
-        Just(Op::Pad(PadMode::Wrap)),
-        any_int().prop_map(|axis| Op::Split { axis }),
-        any_int().prop_map(|axis| Op::Gather { axis }),
+        Just(Op::Reshape(Reshape { allow_zero: false })),
+        Just(Op::Reshape(Reshape { allow_zero: true })),
+        Just(Op::Expand(Expand)),
+        Just(Op::Tile(Tile)),
+        Just(Op::Squeeze(Squeeze)),
+        Just(Op::Unsqueeze(Unsqueeze)),
+        Just(Op::Slice(Slice)),
+        Just(Op::Pad(Pad {
+            mode: PadMode::Wrap
+        })),
+        any_int().prop_map(|axis| Op::Split(Split { axis })),
+        any_int().prop_map(|axis| Op::Gather(Gather { axis })),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Scatters that add, multiply or compare integers: every type wraps to its width, in the executor
 //! as in the interpreter; what the executor cannot do exactly it refuses.
 
-use spark_onnx::graph::{Dim, Graph, Op, ScatterReduction, bind};
+use spark_onnx::graph::{Dim, Graph, Op, ScatterElements, ScatterNd, ScatterReduction, bind};
 use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, reference};
 
 use ScatterReduction::{Add, Max, Min, Mul};
@@ -19,8 +19,8 @@ fn scattered(
     updates: &[i64],
 ) -> Vec<[Result<f64, ModelError>; 2]> {
     let n = updates.len();
-    let by_tuple = Op::ScatterNd { reduction };
-    let by_element = Op::ScatterElements { axis: 0, reduction };
+    let by_tuple = Op::ScatterNd(ScatterNd { reduction });
+    let by_element = Op::ScatterElements(ScatterElements { axis: 0, reduction });
     let cases = [(by_tuple, vec![n, 1]), (by_element, vec![n])];
     let run = |(op, index_shape): (Op, Vec<usize>)| {
         let mut graph = Graph::default();

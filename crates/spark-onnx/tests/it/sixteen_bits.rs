@@ -4,7 +4,7 @@
 
 use half::{bf16, f16};
 use spark_onnx::cpu::Isa;
-use spark_onnx::graph::{Conv, Dim, Graph, Op, Padding, bind};
+use spark_onnx::graph::{Conv, Dim, Graph, MatMul, Op, Padding, bind};
 use spark_onnx::precision::{Bf16Products, Fp16Products};
 use spark_onnx::zoo::Stream;
 use spark_onnx::{DType, ModelError, ModelRunner, Precision, RunOptions, Tensor, reference};
@@ -99,7 +99,7 @@ fn sixteen_bit_products_of_matrices_match_the_reference() {
             (25, 50, 100),
             (200, 18, 4),
         ] {
-            check(Op::MatMul, &[m, k], &[k, n], k, precision);
+            check(Op::MatMul(MatMul), &[m, k], &[k, n], k, precision);
         }
     }
 }
@@ -122,7 +122,7 @@ fn fp16_weights_give_the_bits_of_f32_for_every_number_of_rows() {
     for isa in Isa::available() {
         for m in [1, 5, 16, 17, 70, 128, 129] {
             for (k, n) in [(7, 12), (64, 33), (37, 130)] {
-                let (graph, input) = network(Op::MatMul, &[m, k], &[k, n], Precision::Fp16);
+                let (graph, input) = network(Op::MatMul(MatMul), &[m, k], &[k, n], Precision::Fp16);
                 let run = |precision| {
                     let options = RunOptions::new().precision(precision).isa(isa).threads(2);
                     let options = options.fp16_products(Fp16Products::WeightsOnly);
@@ -149,7 +149,7 @@ fn fp16_weights_give_the_bits_of_f32_for_every_number_of_rows() {
 fn sixteen_bit_products_do_not_depend_on_the_number_of_threads() {
     for precision in [Precision::Bf16, Precision::Fp16] {
         for (op, x, w) in [
-            (Op::MatMul, vec![50, 37], vec![37, 60]),
+            (Op::MatMul(MatMul), vec![50, 37], vec![37, 60]),
             (convolution(3, 1), vec![1, 6, 24, 20], vec![40, 6, 3, 3]),
         ] {
             let (graph, input) = network(op, &x, &w, precision);
@@ -181,7 +181,7 @@ fn sixteen_bit_products_round_activations_to_nearest_even() {
         1.0 + 1.0 / 2047.0,
     ];
     for precision in [Precision::Bf16, Precision::Fp16] {
-        let (graph, _) = network(Op::MatMul, &[4, 1], &[1, 1], precision);
+        let (graph, _) = network(Op::MatMul(MatMul), &[4, 1], &[1, 1], precision);
         let mut graph = graph;
         let one = Tensor::from_f32([1, 1], vec![1.0]).expect("fits");
         for value in &mut graph.values {

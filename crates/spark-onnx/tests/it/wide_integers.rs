@@ -2,8 +2,8 @@
 //! the node. Such integers are held in 64 bits, which no kernel of products and interpolations reads.
 
 use spark_onnx::graph::{
-    AspectRatio, CoordinateTransform, Dim, Gemm, Graph, Interpolation, NearestRounding, Op, Resize,
-    ValueId, bind,
+    AspectRatio, CoordinateTransform, Dim, Einsum, Gather, Gemm, Graph, Interpolation, MatMul,
+    NearestRounding, Op, Reshape, Resize, ValueId, bind,
 };
 use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, reference};
 
@@ -89,16 +89,18 @@ fn products_of_wide_integers_are_right_or_refused() {
         trans_a: false,
         trans_b: true,
     });
-    let einsum = |equation: &str| Op::Einsum {
-        equation: equation.to_owned(),
+    let einsum = |equation: &str| {
+        Op::Einsum(Einsum {
+            equation: equation.to_owned(),
+        })
     };
     for dtype in WIDE {
         for (a_is_constant, b_is_constant) in [(false, false), (false, true), (true, false)] {
             for (op, a, b) in [
-                (Op::MatMul, [3, 4].as_slice(), [4, 5].as_slice()),
-                (Op::MatMul, &[2, 3, 4], &[4, 5]),
-                (Op::MatMul, &[2, 3, 4], &[2, 4, 5]),
-                (Op::MatMul, &[4], &[4]),
+                (Op::MatMul(MatMul), [3, 4].as_slice(), [4, 5].as_slice()),
+                (Op::MatMul(MatMul), &[2, 3, 4], &[4, 5]),
+                (Op::MatMul(MatMul), &[2, 3, 4], &[2, 4, 5]),
+                (Op::MatMul(MatMul), &[4], &[4]),
                 (gemm.clone(), &[3, 4], &[5, 4]),
                 (einsum("ij,jk->ik"), &[3, 4], &[4, 5]),
             ] {
@@ -129,12 +131,15 @@ fn a_product_of_integers_is_no_table_of_positions() {
     let x = made.operand(false, DType::F32, &[64, 2]);
     let a = made.operand(false, DType::I64, &[64, 1]);
     let b = made.operand(false, DType::I64, &[1, 64]);
-    let product = made.node(Op::MatMul, &[a, b]);
+    let product = made.node(Op::MatMul(MatMul), &[a, b]);
     let shape = made
         .graph
         .add_constant("flat", Tensor::from_i64([1], vec![4096]).expect("one"));
-    let flat = made.node(Op::Reshape { allow_zero: false }, &[product, Some(shape)]);
-    let y = made.node(Op::Gather { axis: 0 }, &[x, flat]);
+    let flat = made.node(
+        Op::Reshape(Reshape { allow_zero: false }),
+        &[product, Some(shape)],
+    );
+    let y = made.node(Op::Gather(Gather { axis: 0 }), &[x, flat]);
     made.graph.outputs.extend(y);
     let error = ModelRunner::from_graph(made.graph, &RunOptions::new());
     let error = error.err().expect("refused");

@@ -15,7 +15,10 @@
 //! from the same numbers as before.
 
 use super::{CONTEXT, STATE_SIZE};
-use spark_onnx::graph::{Binary, Dim, Graph, Node, Op, StaticGraph, ValueId, bind, resolve_axis};
+use spark_onnx::graph::{
+    Binary, Dim, Graph, LayerNormalization, MatMul, Node, Op, RmsNormalization, Slice, Split,
+    StaticGraph, Transpose, ValueId, Where, bind, resolve_axis,
+};
 use spark_onnx::{ModelError, Tensor};
 use std::collections::BTreeMap;
 
@@ -137,14 +140,17 @@ fn operand_needs(node: &Node, axis: usize, types: &StaticGraph) -> Option<Vec<Ne
         needs
     };
     match &node.op {
-        Op::Unary(_) | Op::Cast { .. } => Some(first(Need::Last(axis))),
-        Op::Binary(_) | Op::Variadic(_) | Op::Where => (0..node.inputs.len()).map(along).collect(),
-        Op::MatMul => {
+        Op::Unary(_) | Op::Cast(_) => Some(first(Need::Last(axis))),
+        Op::Binary(_) | Op::Variadic(_) | Op::Where(Where) => {
+            (0..node.inputs.len()).map(along).collect()
+        }
+        Op::MatMul(MatMul) => {
             let (a, b) = (shape(0)?, shape(1)?);
             let is_row = a.len() >= 2 && b.len() >= 2 && axis + 2 == result.len();
             is_row.then(|| first(Need::Last(a.len() - 2)))
         }
-        Op::LayerNormalization { axis: from, .. } | Op::RmsNormalization { axis: from, .. } => {
+        Op::LayerNormalization(LayerNormalization { axis: from, .. })
+        | Op::RmsNormalization(RmsNormalization { axis: from, .. }) => {
             let from = resolve_axis(*from, result.len()).ok()?;
             (axis < from).then(|| first(Need::Last(axis)))
         }
@@ -152,15 +158,15 @@ fn operand_needs(node: &Node, axis: usize, types: &StaticGraph) -> Option<Vec<Ne
             let over = resolve_axis(softmax.axis, result.len()).ok()?;
             (over != axis).then(|| first(Need::Last(axis)))
         }
-        Op::Split { axis: cut } => {
+        Op::Split(Split { axis: cut }) => {
             let cut = resolve_axis(*cut, result.len()).ok()?;
             (cut != axis).then(|| first(Need::Last(axis)))
         }
-        Op::Transpose { perm } => Some(first(Need::Last(match perm {
+        Op::Transpose(Transpose { perm }) => Some(first(Need::Last(match perm {
             Some(perm) => *perm.get(axis)?,
             None => result.len() - 1 - axis,
         }))),
-        Op::Reshape { .. } => {
+        Op::Reshape(_) => {
             let from = shape(0)?;
             let same = from.get(..=axis)? == result.get(..=axis)?;
             same.then(|| first(Need::Last(axis)))
@@ -198,7 +204,7 @@ impl<'g> Rewriter<'g> {
                         node.inputs[i] = Some(self.last_of(id, own));
                     }
                 }
-                if let (Op::Reshape { .. }, Some(target)) =
+                if let (Op::Reshape(_), Some(target)) =
                     (&node.op, node.inputs.get(1).copied().flatten())
                 {
                     let made = node.outputs[0].map_or(0, |id| self.plan.ranks[id.0]);
@@ -237,7 +243,7 @@ impl<'g> Rewriter<'g> {
         for (what, value) in bounds {
             inputs.push(Some(self.numbers(&format!("{name}.{what}"), vec![value])));
         }
-        let slice = self.new.add_node(name, Op::Slice, &inputs);
+        let slice = self.new.add_node(name, Op::Slice(Slice), &inputs);
         self.slices.insert((id, axis), slice);
         slice
     }
@@ -267,6 +273,7 @@ impl<'g> Rewriter<'g> {
 mod tests {
     use super::super::random_dynamics;
     use super::*;
+    use spark_onnx::graph::{CumSum, Reshape, Shape};
     use spark_onnx::{ModelRunner, Precision, RunOptions};
 
     fn last_rows(graph: Graph, steps: usize) -> (Vec<f32>, u64) {
@@ -303,19 +310,19 @@ mod tests {
     fn computed_shapes_and_unknown_nodes_are_kept_right() {
         let mut whole = random_dynamics(4);
         let logits = whole.outputs[0];
-        let shape = Op::Shape {
+        let shape = Op::Shape(Shape {
             start: 0,
             end: None,
-        };
+        });
         let shape = whole.add_node("computed_shape", shape, &[Some(logits)]);
-        let reshape = Op::Reshape { allow_zero: false };
+        let reshape = Op::Reshape(Reshape { allow_zero: false });
         let again = whole.add_node("again", reshape, &[Some(logits), Some(shape)]);
         let axis = Tensor::from_i64([], vec![2]).unwrap();
         let axis = whole.add_constant("axis", axis);
-        let sums = Op::CumSum {
+        let sums = Op::CumSum(CumSum {
             exclusive: false,
             reverse: false,
-        };
+        });
         let sums = whole.add_node("sums", sums, &[Some(again), Some(axis)]);
         whole.outputs[0] = sums;
         let narrow = keep_last_step(&whole, "states", "tokens").unwrap();

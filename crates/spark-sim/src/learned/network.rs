@@ -15,7 +15,10 @@
 //! The weights are random: its answers mean nothing, its run time does.
 
 use super::{CONTEXT, N_BINS, STATE_SIZE};
-use spark_onnx::graph::{Binary, Dim, Graph, Op, Softmax, Unary, ValueId};
+use spark_onnx::graph::{
+    Binary, Concat, Dim, Gather, Graph, LayerNormalization, MatMul, Op, Reshape, Softmax,
+    Transpose, Unary, ValueId,
+};
 use spark_onnx::zoo::{RANDOM_WEIGHTS, Stream, WEIGHTS_KEY};
 use spark_onnx::{DType, Tensor};
 
@@ -41,8 +44,8 @@ pub fn random_dynamics(seed: u64) -> Graph {
 
     let states = net.linear("states_in", states, STATE_SIZE, WIDTH / 2);
     let table = net.weights("token_embedding", &[N_BINS, WIDTH / 2], 1.0);
-    let tokens = net.node("token_in", Op::Gather { axis: 0 }, &[table, tokens]);
-    let joined = net.node("joined", Op::Concat { axis: -1 }, &[states, tokens]);
+    let tokens = net.node("token_in", Op::Gather(Gather { axis: 0 }), &[table, tokens]);
+    let joined = net.node("joined", Op::Concat(Concat { axis: -1 }), &[states, tokens]);
     let position = net.weights("position", &[1, CONTEXT, WIDTH], 0.5);
     let mut x = net.binary("embedded", Binary::Add, joined, position);
     let mask = net.causal_mask();
@@ -102,17 +105,17 @@ impl Builder {
         let bound = (3.0 / n_in as f32).sqrt();
         let w = self.weights(&format!("{name}.weight"), &[n_in, n_out], bound);
         let b = self.weights(&format!("{name}.bias"), &[n_out], 0.1);
-        let product = self.node(&format!("{name}.product"), Op::MatMul, &[x, w]);
+        let product = self.node(&format!("{name}.product"), Op::MatMul(MatMul), &[x, w]);
         self.binary(name, Binary::Add, product, b)
     }
 
     fn layer_norm(&mut self, name: &str, x: ValueId) -> ValueId {
         let scale = self.scales(&format!("{name}.weight"));
         let bias = self.weights(&format!("{name}.bias"), &[WIDTH], 0.1);
-        let op = Op::LayerNormalization {
+        let op = Op::LayerNormalization(LayerNormalization {
             axis: -1,
             epsilon: 1e-5,
-        };
+        });
         self.node(name, op, &[x, scale, bias])
     }
 
@@ -146,17 +149,17 @@ impl Builder {
             let flat = net.linear(&format!("{name}.linear"), x, WIDTH, WIDTH);
             let shape = [0, CONTEXT as i64, HEADS as i64, head as i64];
             let shape = net.extents(&format!("{name}.shape"), &shape);
-            let reshape = Op::Reshape { allow_zero: false };
+            let reshape = Op::Reshape(Reshape { allow_zero: false });
             let split = net.node(&format!("{name}.split"), reshape, &[flat, shape]);
             let perm = Some(perm.to_vec());
-            net.node(&name, Op::Transpose { perm }, &[split])
+            net.node(&name, Op::Transpose(Transpose { perm }), &[split])
         };
         let q = part(self, "q", [0, 2, 1, 3]);
         let k = part(self, "k", [0, 2, 3, 1]);
         let v = part(self, "v", [0, 2, 1, 3]);
         let scale = Tensor::from_f32([], vec![1.0 / (head as f32).sqrt()]).expect("a scalar");
         let scale = self.graph.add_constant(format!("{name}.factor"), scale);
-        let scores = self.node(&format!("{name}.scores"), Op::MatMul, &[q, k]);
+        let scores = self.node(&format!("{name}.scores"), Op::MatMul(MatMul), &[q, k]);
         let scaled = self.binary(&format!("{name}.scaled"), Binary::Mul, scores, scale);
         let masked = self.binary(&format!("{name}.masked"), Binary::Add, scaled, mask);
         let softmax = Op::Softmax(Softmax {
@@ -165,12 +168,16 @@ impl Builder {
             flatten: false,
         });
         let weights = self.node(&format!("{name}.weights"), softmax, &[masked]);
-        let mixed = self.node(&format!("{name}.mixed"), Op::MatMul, &[weights, v]);
+        let mixed = self.node(&format!("{name}.mixed"), Op::MatMul(MatMul), &[weights, v]);
         let perm = Some(vec![0, 2, 1, 3]);
-        let back = self.node(&format!("{name}.back"), Op::Transpose { perm }, &[mixed]);
+        let back = self.node(
+            &format!("{name}.back"),
+            Op::Transpose(Transpose { perm }),
+            &[mixed],
+        );
         let shape = [0, CONTEXT as i64, WIDTH as i64];
         let shape = self.extents(&format!("{name}.join.shape"), &shape);
-        let reshape = Op::Reshape { allow_zero: false };
+        let reshape = Op::Reshape(Reshape { allow_zero: false });
         let joined = self.node(&format!("{name}.join"), reshape, &[back, shape]);
         self.linear(&format!("{name}.out"), joined, WIDTH, WIDTH)
     }

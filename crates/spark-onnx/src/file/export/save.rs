@@ -11,7 +11,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::{MAX_INLINE_BYTES, constant_bytes, to_model};
+use super::model::{MAX_INLINE_BYTES, constant_bytes, to_model};
 use crate::ModelError;
 use crate::file::error::OnnxError;
 use crate::file::proto::{StringStringEntryProto, TensorProto};

@@ -2,22 +2,26 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::graph::{Binary, Dim, Graph, Node, Op, Unary, Value, ValueId};
+use crate::graph::{Dim, Graph, Node, Op, Value, ValueId};
 use crate::tensor::{DType, Tensor};
 
 /// A graph under construction.
-pub(super) struct Builder {
-    pub(super) graph: Graph,
+pub(crate) struct Builder {
+    pub(crate) graph: Graph,
     by_name: HashMap<String, ValueId>,
     /// Every name the file uses, so that made names differ from names still to come.
     taken: HashSet<String>,
     /// Element types, declared or following from operators.
     dtypes: Vec<Option<DType>>,
+    result_dtype: ResultDType,
 }
+
+/// Element type of a result of an operator, by position, from those of the operands.
+pub(crate) type ResultDType = fn(&Op, usize, &dyn Fn(usize) -> Option<DType>) -> Option<DType>;
 
 impl Builder {
     /// An empty graph that will not make up any of the names in `taken`.
-    pub(super) fn new(name: &str, taken: HashSet<String>) -> Self {
+    pub(crate) fn new(name: &str, taken: HashSet<String>, result_dtype: ResultDType) -> Self {
         Self {
             graph: Graph {
                 name: name.to_owned(),
@@ -26,21 +30,22 @@ impl Builder {
             by_name: HashMap::new(),
             taken,
             dtypes: Vec::new(),
+            result_dtype,
         }
     }
 
     /// The value of that name in the file.
-    pub(super) fn find(&self, name: &str) -> Option<ValueId> {
+    pub(crate) fn find(&self, name: &str) -> Option<ValueId> {
         self.by_name.get(name).copied()
     }
 
     /// The element type of a value, if it is known.
-    pub(super) fn dtype(&self, id: ValueId) -> Option<DType> {
+    pub(crate) fn dtype(&self, id: ValueId) -> Option<DType> {
         self.dtypes[id.0]
     }
 
     /// The elements of a value, if it is a constant.
-    pub(super) fn constant_of(&self, id: ValueId) -> Option<&Tensor> {
+    pub(crate) fn constant_of(&self, id: ValueId) -> Option<&Tensor> {
         self.graph.value(id).constant.as_deref()
     }
 
@@ -52,7 +57,7 @@ impl Builder {
     }
 
     /// Adds an input. The caller has checked that the name is new.
-    pub(super) fn input(&mut self, name: &str, dtype: DType, shape: Option<Vec<Dim>>) {
+    pub(crate) fn input(&mut self, name: &str, dtype: DType, shape: Option<Vec<Dim>>) {
         let id = self.graph.add_value(Value {
             name: name.to_owned(),
             dtype: Some(dtype),
@@ -64,14 +69,14 @@ impl Builder {
     }
 
     /// Adds a constant under a name of the file, which the caller has checked to be new.
-    pub(super) fn named_constant(&mut self, name: &str, tensor: Tensor) -> ValueId {
+    pub(crate) fn named_constant(&mut self, name: &str, tensor: Tensor) -> ValueId {
         let dtype = tensor.dtype();
         let id = self.graph.add_constant(name, tensor);
         self.register(id, Some(dtype))
     }
 
     /// Adds a result under a name of the file, which the caller has checked to be new.
-    pub(super) fn result(&mut self, name: &str) -> ValueId {
+    pub(crate) fn result(&mut self, name: &str) -> ValueId {
         let id = self.graph.add_value(Value {
             name: name.to_owned(),
             dtype: None,
@@ -82,7 +87,7 @@ impl Builder {
     }
 
     /// A name no value of the file or of the graph has, close to `base`.
-    pub(super) fn unique(&mut self, base: &str) -> String {
+    pub(crate) fn unique(&mut self, base: &str) -> String {
         let mut name = base.to_owned();
         while !self.taken.insert(name.clone()) {
             name = format!("{base}_{}", self.taken.len());
@@ -91,7 +96,7 @@ impl Builder {
     }
 
     /// Appends a node and notes the types of its results.
-    pub(super) fn node(&mut self, node: Node) {
+    pub(crate) fn node(&mut self, node: Node) {
         for (index, output) in node.outputs.iter().enumerate() {
             if let Some(id) = *output {
                 let dtype = self.result_dtype(&node, index);
@@ -108,33 +113,6 @@ impl Builder {
             let id = node.inputs.get(index).copied().flatten()?;
             self.dtype(id)
         };
-        result_dtype(&node.op, output, operand)
-    }
-}
-
-/// Element type of a result, from those of the operands.
-pub(in crate::file) fn result_dtype(
-    op: &Op,
-    output: usize,
-    operand: impl Fn(usize) -> Option<DType>,
-) -> Option<DType> {
-    match op {
-        Op::Cast { to } => Some(*to),
-        Op::Shape { .. } | Op::Size | Op::NonZero | Op::ArgReduce(_) => Some(DType::I64),
-        Op::TopK { .. } if output == 1 => Some(DType::I64),
-        Op::ConstantOfShape { value } => Some(value.dtype()),
-        Op::EyeLike { dtype: Some(d), .. } => Some(*d),
-        Op::Unary(Unary::IsNaN | Unary::IsInf) => Some(DType::Bool),
-        Op::Binary(
-            Binary::Equal
-            | Binary::Less
-            | Binary::LessOrEqual
-            | Binary::Greater
-            | Binary::GreaterOrEqual,
-        ) => Some(DType::Bool),
-        Op::CastLike | Op::Where | Op::DequantizeLinear { .. } => operand(1),
-        Op::OneHot { .. } => operand(2),
-        Op::QuantizeLinear { .. } => operand(2).or(Some(DType::U8)),
-        _ => operand(0),
+        (self.result_dtype)(&node.op, output, &operand)
     }
 }

@@ -13,26 +13,29 @@ use crate::file::error::OnnxError;
 use crate::file::functions::FlatNode;
 use crate::file::proto::{AttributeProto, attribute_type as kind};
 use crate::file::tensors::{TensorSource, read_tensor};
-use crate::graph::{Binary, Node, Op, Value, ValueId};
+use crate::graph::{Binary, CastLike, Node, Op, Value, ValueId};
 use crate::tensor::{DType, Tensor};
 
 /// One node under translation.
-pub(super) struct Call<'c, 'f> {
-    pub(super) builder: &'c mut Builder,
-    pub(super) node: &'c FlatNode<'c>,
-    pub(super) source: &'c mut TensorSource<'f>,
+pub(crate) struct Call<'c, 'f> {
+    pub(crate) builder: &'c mut Builder,
+    pub(crate) node: &'c FlatNode<'c>,
+    pub(crate) source: &'c mut TensorSource<'f>,
     inputs: Vec<Option<ValueId>>,
     /// Bit per attribute, set once it was read.
     read: Cell<[u64; 4]>,
     n_steps: usize,
 }
 
+/// An operator's name and the function that translates it.
+pub(crate) type Translator = (&'static str, fn(&mut Call<'_, '_>) -> Translated);
+
 /// What a translator returns.
-pub(super) type Translated = Result<(), ModelError>;
+pub(crate) type Translated = Result<(), ModelError>;
 
 impl<'c, 'f> Call<'c, 'f> {
     /// Looks the operands up; all exist, for the caller has sorted the nodes.
-    pub(super) fn new(
+    pub(crate) fn new(
         builder: &'c mut Builder,
         node: &'c FlatNode<'c>,
         source: &'c mut TensorSource<'f>,
@@ -53,17 +56,28 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// The version of the operator set.
-    pub(super) fn opset(&self) -> i64 {
+    pub(crate) fn opset(&self) -> i64 {
         self.node.opset
     }
 
     /// The operator's name.
-    pub(super) fn op_type(&self) -> &'c str {
+    pub(crate) fn op_type(&self) -> &'c str {
         self.node.op_type
     }
 
+    /// Refuses a node of a version before `since`, which had another form of the operator.
+    pub(crate) fn form_since(&self, since: i64) -> Translated {
+        if self.node.opset >= since {
+            return Ok(());
+        }
+        Err(self.error(format!(
+            "its form of operator set {} is not supported, that of {since} is",
+            self.node.opset
+        )))
+    }
+
     /// An error about this node.
-    pub(super) fn error(&self, reason: impl Into<String>) -> ModelError {
+    pub(crate) fn error(&self, reason: impl Into<String>) -> ModelError {
         ModelError::Operator {
             node: self.node.name.clone(),
             op: self.node.qualified(),
@@ -74,23 +88,23 @@ impl<'c, 'f> Call<'c, 'f> {
     // Operands.
 
     /// All operands, without missing ones at the end.
-    pub(super) fn inputs(&self) -> Vec<Option<ValueId>> {
+    pub(crate) fn inputs(&self) -> Vec<Option<ValueId>> {
         self.inputs.clone()
     }
 
     /// An operand that may be left out.
-    pub(super) fn input(&self, index: usize) -> Option<ValueId> {
+    pub(crate) fn input(&self, index: usize) -> Option<ValueId> {
         self.inputs.get(index).copied().flatten()
     }
 
     /// An operand that must be there.
-    pub(super) fn required(&self, index: usize) -> Result<ValueId, ModelError> {
+    pub(crate) fn required(&self, index: usize) -> Result<ValueId, ModelError> {
         self.input(index)
             .ok_or_else(|| self.error(format!("operand {index} is missing")))
     }
 
     /// Checks the number of operands and that the first `min` are there.
-    pub(super) fn operands(&self, min: usize, max: usize) -> Result<(), ModelError> {
+    pub(crate) fn operands(&self, min: usize, max: usize) -> Result<(), ModelError> {
         let got = self.inputs.len();
         if got > max {
             return Err(self.error(format!("{got} operands, at most {max} wanted")));
@@ -99,19 +113,19 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// Elements of an operand that must be a constant.
-    pub(super) fn constant(&self, index: usize) -> Option<&Tensor> {
+    pub(crate) fn constant(&self, index: usize) -> Option<&Tensor> {
         self.builder.constant_of(self.input(index)?)
     }
 
     // Results.
 
     /// Whether the result is asked for.
-    pub(super) fn wants(&self, output: usize) -> bool {
+    pub(crate) fn wants(&self, output: usize) -> bool {
         self.node.outputs.get(output).is_some_and(|o| !o.is_empty())
     }
 
     /// Refuses results from `first` on.
-    pub(super) fn only_results(&self, first: usize) -> Result<(), ModelError> {
+    pub(crate) fn only_results(&self, first: usize) -> Result<(), ModelError> {
         match (first..self.node.outputs.len()).find(|&i| self.wants(i)) {
             Some(i) => Err(self.error(format!("result {i} is not supported"))),
             None => Ok(()),
@@ -141,31 +155,31 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// Marks parameters as read that do not change the result.
-    pub(super) fn ignore(&self, names: &[&str]) {
+    pub(crate) fn ignore(&self, names: &[&str]) {
         for name in names {
             self.attribute(name);
         }
     }
 
     /// An integer.
-    pub(super) fn int(&self, name: &str) -> Result<Option<i64>, ModelError> {
+    pub(crate) fn int(&self, name: &str) -> Result<Option<i64>, ModelError> {
         Ok(self
             .typed(name, kind::INT)?
             .map(|a| a.i.unwrap_or_default()))
     }
 
     /// An integer with a default.
-    pub(super) fn int_or(&self, name: &str, default: i64) -> Result<i64, ModelError> {
+    pub(crate) fn int_or(&self, name: &str, default: i64) -> Result<i64, ModelError> {
         Ok(self.int(name)?.unwrap_or(default))
     }
 
     /// An integer that is 0 or 1.
-    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, ModelError> {
+    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, ModelError> {
         Ok(self.int(name)?.map_or(default, |v| v != 0))
     }
 
     /// An integer that is a count, at least 1.
-    pub(super) fn count(&self, name: &str, default: usize) -> Result<usize, ModelError> {
+    pub(crate) fn count(&self, name: &str, default: usize) -> Result<usize, ModelError> {
         match self.int(name)? {
             None => Ok(default),
             Some(v) => usize::try_from(v)
@@ -176,24 +190,24 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// A number.
-    pub(super) fn float(&self, name: &str) -> Result<Option<f32>, ModelError> {
+    pub(crate) fn float(&self, name: &str) -> Result<Option<f32>, ModelError> {
         Ok(self
             .typed(name, kind::FLOAT)?
             .map(|a| a.f.unwrap_or_default()))
     }
 
     /// A number with a default.
-    pub(super) fn float_or(&self, name: &str, default: f32) -> Result<f32, ModelError> {
+    pub(crate) fn float_or(&self, name: &str, default: f32) -> Result<f32, ModelError> {
         Ok(self.float(name)?.unwrap_or(default))
     }
 
     /// Integers.
-    pub(super) fn ints(&self, name: &str) -> Result<Option<&'c [i64]>, ModelError> {
+    pub(crate) fn ints(&self, name: &str) -> Result<Option<&'c [i64]>, ModelError> {
         Ok(self.typed(name, kind::INTS)?.map(|a| a.ints.as_slice()))
     }
 
     /// Integers that are extents, none negative.
-    pub(super) fn extents(&self, name: &str) -> Result<Option<Vec<usize>>, ModelError> {
+    pub(crate) fn extents(&self, name: &str) -> Result<Option<Vec<usize>>, ModelError> {
         let Some(values) = self.ints(name)? else {
             return Ok(None);
         };
@@ -208,12 +222,12 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// Numbers.
-    pub(super) fn floats(&self, name: &str) -> Result<Option<&'c [f32]>, ModelError> {
+    pub(crate) fn floats(&self, name: &str) -> Result<Option<&'c [f32]>, ModelError> {
         Ok(self.typed(name, kind::FLOATS)?.map(|a| a.floats.as_slice()))
     }
 
     /// Text.
-    pub(super) fn text(&self, name: &str) -> Result<Option<&'c str>, ModelError> {
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&'c str>, ModelError> {
         match self.typed(name, kind::STRING)? {
             None => Ok(None),
             Some(a) => std::str::from_utf8(a.s.as_deref().unwrap_or_default())
@@ -223,7 +237,7 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// Texts.
-    pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<&'c str>>, ModelError> {
+    pub(crate) fn texts(&self, name: &str) -> Result<Option<Vec<&'c str>>, ModelError> {
         let Some(a) = self.typed(name, kind::STRINGS)? else {
             return Ok(None);
         };
@@ -234,7 +248,7 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// A tensor.
-    pub(super) fn tensor(&mut self, name: &str) -> Result<Option<Tensor>, ModelError> {
+    pub(crate) fn tensor(&mut self, name: &str) -> Result<Option<Tensor>, ModelError> {
         match self.typed(name, kind::TENSOR)?.map(|a| a.t.as_deref()) {
             None => Ok(None),
             Some(None) => Err(self.error(format!("attribute `{name}` holds no tensor"))),
@@ -243,7 +257,7 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// One of several words.
-    pub(super) fn choice<T: Copy>(
+    pub(crate) fn choice<T: Copy>(
         &self,
         name: &str,
         default: T,
@@ -265,7 +279,7 @@ impl<'c, 'f> Call<'c, 'f> {
     // What a node becomes.
 
     /// A constant made from parameters; `suffix` tells which.
-    pub(super) fn new_constant(
+    pub(crate) fn new_constant(
         &mut self,
         suffix: &str,
         tensor: Tensor,
@@ -284,13 +298,13 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// A list of integers as a constant.
-    pub(super) fn new_ints(&mut self, suffix: &str, values: &[i64]) -> Result<ValueId, ModelError> {
+    pub(crate) fn new_ints(&mut self, suffix: &str, values: &[i64]) -> Result<ValueId, ModelError> {
         let tensor = Tensor::from_i64([values.len()], values.to_vec())?;
         self.new_constant(suffix, tensor)
     }
 
     /// A scalar of the element type of `like`, even where that is only known later.
-    pub(super) fn scalar_like(
+    pub(crate) fn scalar_like(
         &mut self,
         suffix: &str,
         value: f64,
@@ -302,11 +316,11 @@ impl<'c, 'f> Call<'c, 'f> {
         }
         let tensor = Tensor::from_f64(DType::F32, [], vec![value])?;
         let scalar = self.new_constant(suffix, tensor)?;
-        self.step(Op::CastLike, &[Some(scalar), Some(like)])
+        self.step(Op::CastLike(CastLike), &[Some(scalar), Some(like)])
     }
 
     /// A node before the last, of one result.
-    pub(super) fn step(
+    pub(crate) fn step(
         &mut self,
         op: Op,
         inputs: &[Option<ValueId>],
@@ -324,7 +338,7 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// A product, a sum and the like before the last node.
-    pub(super) fn binary_step(
+    pub(crate) fn binary_step(
         &mut self,
         op: Binary,
         a: ValueId,
@@ -334,7 +348,7 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// The last node, which makes the results of the node in the file.
-    pub(super) fn finish(&mut self, op: Op, inputs: Vec<Option<ValueId>>) -> Translated {
+    pub(crate) fn finish(&mut self, op: Op, inputs: Vec<Option<ValueId>>) -> Translated {
         let names = &self.node.outputs;
         let mut outputs: Vec<Option<ValueId>> = Vec::with_capacity(names.len());
         for name in names {
@@ -358,13 +372,13 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 
     /// The operator on the node's own operands.
-    pub(super) fn finish_as_is(&mut self, op: Op) -> Translated {
+    pub(crate) fn finish_as_is(&mut self, op: Op) -> Translated {
         let inputs = self.inputs();
         self.finish(op, inputs)
     }
 
     /// Refuses parameters nobody has asked for.
-    pub(super) fn all_read(&self) -> Translated {
+    pub(crate) fn all_read(&self) -> Translated {
         let read = self.read.get();
         let unread = (0..self.node.attributes.len()).find(|i| read[i / 64] >> (i % 64) & 1 == 0);
         match unread {
@@ -378,13 +392,13 @@ impl<'c, 'f> Call<'c, 'f> {
 }
 
 /// Every name that stands in a file, to be avoided by made names.
-pub(super) fn names_of(nodes: &[FlatNode<'_>]) -> HashSet<String> {
+pub(crate) fn names_of(nodes: &[FlatNode<'_>]) -> HashSet<String> {
     let names = nodes.iter().flat_map(|n| n.inputs.iter().chain(&n.outputs));
     names.map(ToString::to_string).collect()
 }
 
 /// Refuses what holds graphs, with the reason.
-pub(super) fn unsupported(
+pub(crate) fn unsupported(
     node: &FlatNode<'_>,
     hint: &'static str,
     supported: String,

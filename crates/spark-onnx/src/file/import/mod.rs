@@ -4,7 +4,7 @@
 //! flatten functions -> inputs and constants -> order the nodes -> translate each -> outputs
 //! ```
 //!
-//! One small function per family of operators, in the modules below, takes a node of
+//! One small function per operator or few of them, in `crate::operators`, takes a node of
 //! any operator-set version from 7 on to the form of the newest: parameters that later
 //! became operands become constants here, and operators that are short for others are
 //! spelled out. Nothing behind this module knows a version. Before 7 an operator is taken
@@ -15,26 +15,13 @@
 //!
 //! Deliberately absent: shape inference and folding; they need the shapes of inputs.
 
-mod attention;
-mod builder;
-mod call;
-mod convolution;
-mod elementwise;
-mod indexing;
-mod microsoft;
-mod normalization;
-mod products;
-mod quantization;
-mod recurrent;
-mod reduction;
-mod resampling;
-mod shapes;
+pub(crate) mod builder;
+pub(crate) mod call;
 
 use std::collections::HashSet;
 
 use builder::Builder;
-pub(super) use builder::result_dtype;
-use call::{Call, Translated};
+use call::{Call, Translated, Translator};
 
 use super::error::OnnxError;
 use super::functions::{FlatNode, flatten, is_graph};
@@ -43,91 +30,28 @@ use super::proto::{GraphProto, ModelProto, TypeProto, ValueInfoProto, text};
 use super::tensors::{MAX_RANK, TensorSource, dtype_of, read_sparse_tensor, read_tensor};
 use crate::ModelError;
 use crate::graph::{Dim, Graph, ValueId};
+use crate::operators;
 use crate::tensor::DType;
-
-/// An operator's name and the function that translates it.
-type Translator = (&'static str, fn(&mut Call<'_, '_>) -> Translated);
-
-/// Standard operators, by family.
-const STANDARD: &[&[Translator]] = &[
-    elementwise::OPERATORS,
-    convolution::OPERATORS,
-    products::OPERATORS,
-    normalization::OPERATORS,
-    attention::OPERATORS,
-    recurrent::OPERATORS,
-    reduction::OPERATORS,
-    resampling::OPERATORS,
-    shapes::OPERATORS,
-    indexing::OPERATORS,
-    quantization::OPERATORS,
-];
-
-/// Operators of the domain `com.microsoft`.
-const MICROSOFT: &[&[Translator]] = &[microsoft::OPERATORS];
 
 /// Names of all operators [`super::parse`] takes, sorted, with their domain where it is
 /// not the standard one.
 pub fn supported_operators() -> Vec<String> {
-    let standard = STANDARD.iter().flat_map(|t| t.iter());
-    let microsoft = MICROSOFT.iter().flat_map(|t| t.iter());
-    let mut names: Vec<String> = standard
+    let mut names: Vec<String> = operators::standard()
         .map(|(name, _)| (*name).to_owned())
-        .chain(microsoft.map(|(name, _)| format!("com.microsoft::{name}")))
+        .chain(operators::microsoft().map(|(name, _)| format!("com.microsoft::{name}")))
         .collect();
     names.sort();
     names
 }
 
-/// Operators that had another form before a version up to 7, and that version. Broadcasting
-/// operators are not among them: what they had before 7, a parameter for the first axis, is refused
-/// where it stands. Source: the version histories of the ONNX operator specification.
-const NEW_FORMS: &[(i64, &[&str])] = &[
-    (2, &["Pad", "Split"]),
-    (4, &["Concat"]),
-    (5, &["Reshape"]),
-    (
-        6,
-        &[
-            "Cast",
-            "InstanceNormalization",
-            "Max",
-            "Mean",
-            "Min",
-            "Selu",
-            "Sum",
-            "Tile",
-        ],
-    ),
-    (7, &["GRU", "LSTM", "PRelu", "RNN", "Upsample"]),
-];
-
-/// Refuses an operator of a version whose form is not read.
-fn check_form(node: &FlatNode<'_>) -> Result<(), ModelError> {
-    let named = |(_, names): &&(i64, &[&str])| names.contains(&node.op_type);
-    match NEW_FORMS.iter().find(named) {
-        Some(&(since, _)) if node.domain.is_empty() && node.opset < since => {
-            Err(ModelError::Operator {
-                node: node.name.clone(),
-                op: node.op_type.to_owned(),
-                reason: format!(
-                    "its form of operator set {} is not supported, that of {since} is",
-                    node.opset
-                ),
-            })
-        }
-        _ => Ok(()),
-    }
-}
-
 fn translator_of(node: &FlatNode<'_>) -> Option<fn(&mut Call<'_, '_>) -> Translated> {
-    let tables = match node.domain {
-        "" => STANDARD,
-        "com.microsoft" => MICROSOFT,
-        _ => return None,
+    let is_named = |(name, _): &&Translator| *name == node.op_type;
+    let found = match node.domain {
+        "" => operators::standard().find(is_named),
+        "com.microsoft" => operators::microsoft().find(is_named),
+        _ => None,
     };
-    let mut all = tables.iter().flat_map(|t| t.iter());
-    all.find(|(name, _)| *name == node.op_type).map(|(_, f)| *f)
+    found.map(|(_, translate)| *translate)
 }
 
 /// Translates a whole model.
@@ -144,7 +68,7 @@ pub(super) fn import(
     let mut taken = call::names_of(&nodes);
     taken.extend(initializers.iter().map(|t| text(&t.name).to_owned()));
     taken.extend(graph.input.iter().map(|v| text(&v.name).to_owned()));
-    let mut builder = Builder::new(text(&graph.name), taken);
+    let mut builder = Builder::new(text(&graph.name), taken, operators::result_dtype);
     builder.graph.metadata = model
         .metadata_props
         .iter()
@@ -211,7 +135,6 @@ fn translate(
             supported_operators().join(", "),
         ));
     };
-    check_form(node)?;
     let mut call = Call::new(builder, node, source);
     translator(&mut call)?;
     call.all_read()

@@ -1,7 +1,9 @@
 //! Binding: symbols, folding, identities, limits.
 
 use super::*;
-use crate::graph::{Binary, Gemm};
+use crate::graph::{
+    Binary, Cast, Concat, ConstantOfShape, Gather, Gemm, MatMul, Reshape, Shape, Unsqueeze,
+};
 
 fn symbol(name: &str) -> Dim {
     Dim::Symbol(name.to_owned())
@@ -70,15 +72,27 @@ fn shape_chains_fold_away() {
     let zero = graph.add_constant("zero", Tensor::from_i64([], vec![0]).unwrap());
     let axes = graph.add_constant("axes", Tensor::from_i64([1], vec![0]).unwrap());
     let rest = graph.add_constant("rest", Tensor::from_i64([1], vec![-1]).unwrap());
-    let whole = Op::Shape {
+    let whole = Op::Shape(Shape {
         start: 0,
         end: None,
-    };
+    });
     let shape = graph.add_node("shape", whole, &[Some(x)]);
-    let batch = graph.add_node("batch", Op::Gather { axis: 0 }, &[Some(shape), Some(zero)]);
-    let batch = graph.add_node("batch1", Op::Unsqueeze, &[Some(batch), Some(axes)]);
-    let target = graph.add_node("target", Op::Concat { axis: 0 }, &[Some(batch), Some(rest)]);
-    let reshape = Op::Reshape { allow_zero: false };
+    let batch = graph.add_node(
+        "batch",
+        Op::Gather(Gather { axis: 0 }),
+        &[Some(shape), Some(zero)],
+    );
+    let batch = graph.add_node(
+        "batch1",
+        Op::Unsqueeze(Unsqueeze),
+        &[Some(batch), Some(axes)],
+    );
+    let target = graph.add_node(
+        "target",
+        Op::Concat(Concat { axis: 0 }),
+        &[Some(batch), Some(rest)],
+    );
+    let reshape = Op::Reshape(Reshape { allow_zero: false });
     let y = graph.add_node("y", reshape, &[Some(x), Some(target)]);
     graph.outputs.push(y);
     let bound = bind(&graph, &[("x", vec![5, 2, 3])]).expect("binds");
@@ -130,7 +144,11 @@ fn folding_stops_before_it_takes_too_much() {
     let mut graph = Graph::default();
     let shape = graph.add_constant("shape", Tensor::from_i64([1], vec![1 << 28]).unwrap());
     let value = Tensor::from_f32([1], vec![1.0]).unwrap();
-    let big = graph.add_node("big", Op::ConstantOfShape { value }, &[Some(shape)]);
+    let big = graph.add_node(
+        "big",
+        Op::ConstantOfShape(ConstantOfShape { value }),
+        &[Some(shape)],
+    );
     graph.outputs.push(big);
     let bound = bind(&graph, &[]).expect("binds");
     assert_eq!(node_names(&bound), ["big"]);
@@ -161,7 +179,11 @@ fn folded_constants_are_released_when_read() {
     let mut graph = Graph::default();
     let shape = graph.add_constant("shape", Tensor::from_i64([1], vec![1 << 24]).unwrap());
     let value = Tensor::new(vec![1], crate::TensorData::I64(vec![1])).unwrap();
-    let mut last = graph.add_node("ones", Op::ConstantOfShape { value }, &[Some(shape)]);
+    let mut last = graph.add_node(
+        "ones",
+        Op::ConstantOfShape(ConstantOfShape { value }),
+        &[Some(shape)],
+    );
     for step in 0..2 {
         let name = format!("cast{step}");
         let to = if step % 2 == 0 {
@@ -169,7 +191,7 @@ fn folded_constants_are_released_when_read() {
         } else {
             DType::I64
         };
-        last = graph.add_node(name, Op::Cast { to }, &[Some(last)]);
+        last = graph.add_node(name, Op::Cast(Cast { to }), &[Some(last)]);
     }
     graph.outputs.push(last);
     let bound = bind(&graph, &[]).expect("binds");
@@ -194,7 +216,11 @@ fn absurd_totals_are_refused() {
 #[test]
 fn a_refused_node_is_named() {
     let mut graph = two_inputs();
-    let product = graph.add_node("product", Op::MatMul, &[Some(ValueId(0)), Some(ValueId(1))]);
+    let product = graph.add_node(
+        "product",
+        Op::MatMul(MatMul),
+        &[Some(ValueId(0)), Some(ValueId(1))],
+    );
     graph.outputs.push(product);
     let error = bind(&graph, &[("x", vec![3, 4])]).unwrap_err();
     let text =

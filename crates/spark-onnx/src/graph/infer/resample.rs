@@ -1,12 +1,7 @@
 //! Resizing and sampling on a grid.
 
-use super::{
-    Operand, Operands, check_float, check_numeric, check_rank, check_rank_at_least, check_shape,
-    constant_ints, one, op_error, resolve_axes,
-};
-use crate::graph::{
-    AspectRatio, CoordinateTransform, Interpolation, NearestRounding, OpError, Resize, TensorType,
-};
+use super::{Operand, check_float, check_shape, constant_ints, op_error, resolve_axes};
+use crate::graph::{AspectRatio, CoordinateTransform, NearestRounding, OpError, Resize};
 use crate::tensor::{MAX_ELEMENTS, Tensor};
 
 /// How one axis is resized.
@@ -200,52 +195,4 @@ fn constant_floats(what: &str, operand: &Operand<'_>, len: usize) -> Result<Vec<
         .constant
         .map(Tensor::to_f64)
         .ok_or_else(|| op_error!("`{what}` must be constant: the result's shape depends on it"))
-}
-
-pub(super) fn resize(resize: &Resize, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(1, 4, 1)?;
-    let x = operands.required(0, "x")?;
-    match resize.mode {
-        Interpolation::Nearest => {}
-        Interpolation::Linear | Interpolation::Cubic => check_numeric("x", &x)?,
-    }
-    let axes = resolve_resize(
-        resize,
-        x.shape,
-        operands.optional(1),
-        operands.optional(2),
-        operands.optional(3),
-    )?;
-    one(x.dtype, axes.iter().map(|a| a.output).collect::<Vec<_>>())
-}
-
-pub(super) fn grid_sample(operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(2, 2, 1)?;
-    let x = operands.required(0, "x")?;
-    let grid = operands.required(1, "grid")?;
-    check_float("x", &x)?;
-    check_float("grid", &grid)?;
-    check_rank_at_least("x", &x, 3)?;
-    check_rank("grid", &grid, x.rank())?;
-    let spatial = x.rank() - 2;
-    if spatial > 3 {
-        return Err(op_error!("{spatial} spatial axes, at most 3 are supported"));
-    }
-    if grid.shape[0] != x.shape[0] || grid.shape[spatial + 1] != spatial {
-        return Err(op_error!(
-            "`grid` of shape {:?} does not fit `x` of shape {:?}: wanted [{}, ..., {spatial}]",
-            grid.shape,
-            x.shape,
-            x.shape[0]
-        ));
-    }
-    if x.shape[2..].contains(&0) {
-        return Err(op_error!(
-            "`x` of shape {:?} has nothing to sample",
-            x.shape
-        ));
-    }
-    let mut shape = vec![x.shape[0], x.shape[1]];
-    shape.extend_from_slice(&grid.shape[1..=spatial]);
-    one(x.dtype, shape)
 }

@@ -13,12 +13,9 @@
 //! Source: ONNX Conv, ConvTranspose, MaxPool and AveragePool; the clipping in
 //! ceil mode is that of the newest versions (and of onnxruntime and PyTorch).
 
-use super::{
-    Operand, Operands, check_float, check_rank, check_rank_at_least, check_same_dtype, check_shape,
-    one, op_error,
-};
-use crate::graph::{Conv, ConvTranspose, OpError, Padding, Pool, PoolKind, TensorType};
-use crate::tensor::{DType, MAX_ELEMENTS};
+use super::op_error;
+use crate::graph::{Conv, ConvTranspose, OpError, Padding, Pool};
+use crate::tensor::MAX_ELEMENTS;
 
 /// The windows along one spatial axis, padding resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,109 +234,4 @@ fn list_or(what: &str, list: &[usize], len: usize, default: usize) -> Result<Vec
         n if n == len => Err(op_error!("`{what}` {list:?} is beyond {MAX_ELEMENTS}")),
         n => Err(op_error!("`{what}` has {n} values, wanted {len}")),
     }
-}
-
-/// `x` and `w` of a convolution and the common checks on them and the bias.
-fn conv_operands<'a>(operands: &Operands<'a>) -> Result<(Operand<'a>, Operand<'a>), OpError> {
-    operands.expect(2, 3, 1)?;
-    let x = operands.required(0, "x")?;
-    let w = operands.required(1, "w")?;
-    check_float("x", &x)?;
-    check_same_dtype("w", &w, x.dtype)?;
-    check_rank_at_least("x", &x, 3)?;
-    check_rank("w", &w, x.rank())?;
-    Ok((x, w))
-}
-
-fn check_bias(operands: &Operands<'_>, dtype: DType, channels: usize) -> Result<(), OpError> {
-    let Some(bias) = operands.optional(2) else {
-        return Ok(());
-    };
-    check_same_dtype("bias", &bias, dtype)?;
-    check_shape("bias", bias.shape, &[channels])
-}
-
-pub(super) fn conv(conv: &Conv, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
-    let (x, w) = conv_operands(operands)?;
-    let (channels_in, channels_out) = (x.shape[1], w.shape[0]);
-    if conv.groups == 0 || !channels_out.is_multiple_of(conv.groups) {
-        return Err(op_error!(
-            "{channels_out} output channels do not split into {} groups",
-            conv.groups
-        ));
-    }
-    if w.shape[1].checked_mul(conv.groups) != Some(channels_in) {
-        return Err(op_error!(
-            "`x` has {channels_in} channels, `w` of shape {:?} in {} groups wants another number",
-            w.shape,
-            conv.groups
-        ));
-    }
-    check_bias(operands, x.dtype, channels_out)?;
-    let windows = conv_windows(conv, &x.shape[2..], &w.shape[2..])?;
-    one(x.dtype, with_spatial(x.shape[0], channels_out, &windows))
-}
-
-pub(super) fn conv_transpose(
-    transpose: &ConvTranspose,
-    operands: &Operands<'_>,
-) -> Result<Vec<TensorType>, OpError> {
-    let (x, w) = conv_operands(operands)?;
-    let groups = transpose.conv.groups;
-    check_shape("w", &w.shape[..1], &x.shape[1..2])?;
-    if groups == 0 || !x.shape[1].is_multiple_of(groups) {
-        return Err(op_error!(
-            "{} channels do not split into {groups} groups",
-            x.shape[1]
-        ));
-    }
-    let Some(channels_out) = w.shape[1].checked_mul(groups) else {
-        return Err(op_error!(
-            "{} channels in {groups} groups overflow",
-            w.shape[1]
-        ));
-    };
-    check_bias(operands, x.dtype, channels_out)?;
-    let windows = conv_transpose_windows(transpose, &x.shape[2..], &w.shape[2..])?;
-    one(x.dtype, with_spatial(x.shape[0], channels_out, &windows))
-}
-
-pub(super) fn pool(pool: &Pool, operands: &Operands<'_>) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(1, 1, 1)?;
-    let x = operands.required(0, "x")?;
-    check_pooled(pool.kind, &x)?;
-    let windows = pool_windows(pool, &x.shape[2..])?;
-    one(x.dtype, with_spatial(x.shape[0], x.shape[1], &windows))
-}
-
-pub(super) fn global_pool(
-    kind: PoolKind,
-    operands: &Operands<'_>,
-) -> Result<Vec<TensorType>, OpError> {
-    operands.expect(1, 1, 1)?;
-    let x = operands.required(0, "x")?;
-    check_pooled(kind, &x)?;
-    if x.shape[2..].contains(&0) {
-        return Err(op_error!(
-            "`x` of shape {:?} has an empty spatial axis",
-            x.shape
-        ));
-    }
-    let mut shape = x.shape.to_vec();
-    shape[2..].fill(1);
-    one(x.dtype, shape)
-}
-
-fn check_pooled(kind: PoolKind, x: &Operand<'_>) -> Result<(), OpError> {
-    let small_integer = matches!(x.dtype, DType::I8 | DType::U8);
-    if !(kind == PoolKind::Max && small_integer) {
-        check_float("x", x)?;
-    }
-    check_rank_at_least("x", x, 3)
-}
-
-fn with_spatial(batch: usize, channels: usize, windows: &[WindowAxis]) -> Vec<usize> {
-    let mut shape = vec![batch, channels];
-    shape.extend(windows.iter().map(|w| w.output));
-    shape
 }

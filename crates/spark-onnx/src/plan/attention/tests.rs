@@ -1,7 +1,9 @@
 //! Which groups of steps become one attention.
 
 use crate::Tensor;
-use crate::graph::{Binary, Dim, Graph, Op, Softmax, ValueId, bind};
+use crate::graph::{
+    Binary, Dim, Graph, MatMul, Op, Reshape, Softmax, Transpose, ValueId, Where, bind,
+};
 use crate::plan::{AttentionStep, Mask, Plan, Step, lower};
 use crate::tensor::DType;
 
@@ -50,11 +52,15 @@ fn graph(spelling: Spelling) -> Graph {
         let shape = [1, steps, HEADS, WIDTH].map(|n| n as i64);
         let shape = Tensor::from_i64([4], shape.to_vec()).expect("four values");
         let shape = graph.add_constant(format!("{name}.shape"), shape);
-        let reshape = Op::Reshape { allow_zero: false };
+        let reshape = Op::Reshape(Reshape { allow_zero: false });
         let inputs = [Some(x), Some(shape)];
         let x = graph.add_node(format!("{name}.split"), reshape, &inputs);
         let perm = Some(vec![0, 2, 1, 3]);
-        graph.add_node(format!("{name}.heads"), Op::Transpose { perm }, &[Some(x)])
+        graph.add_node(
+            format!("{name}.heads"),
+            Op::Transpose(Transpose { perm }),
+            &[Some(x)],
+        )
     };
     let mut q = input(&mut graph, "q", QUERIES);
     let mut k = input(&mut graph, "k", KEYS);
@@ -70,8 +76,12 @@ fn graph(spelling: Spelling) -> Graph {
         k = binary(&mut graph, "k.scaled", Binary::Mul, k, half);
     }
     let perm = Some(vec![0, 1, 3, 2]);
-    k = graph.add_node("k.transposed", Op::Transpose { perm }, &[Some(k)]);
-    let mut scores = graph.add_node("scores", Op::MatMul, &[Some(q), Some(k)]);
+    k = graph.add_node(
+        "k.transposed",
+        Op::Transpose(Transpose { perm }),
+        &[Some(k)],
+    );
+    let mut scores = graph.add_node("scores", Op::MatMul(MatMul), &[Some(q), Some(k)]);
     match spelling {
         Spelling::ScoresWanted => graph.outputs.push(scores),
         Spelling::DividedScores => {
@@ -92,7 +102,7 @@ fn graph(spelling: Spelling) -> Graph {
             let seen = graph.add_input("seen", DType::Bool, dims(&[1, 1, 1, KEYS]));
             let hidden = scalar(&mut graph, "hidden", f32::NEG_INFINITY);
             let inputs = [Some(seen), Some(scores), Some(hidden)];
-            scores = graph.add_node("masked", Op::Where, &inputs);
+            scores = graph.add_node("masked", Op::Where(Where), &inputs);
         }
         _ => {}
     }
@@ -109,12 +119,12 @@ fn graph(spelling: Spelling) -> Graph {
     if spelling == Spelling::WeightsWanted {
         graph.outputs.push(weights);
     }
-    let mixed = graph.add_node("mix", Op::MatMul, &[Some(weights), Some(v)]);
+    let mixed = graph.add_node("mix", Op::MatMul(MatMul), &[Some(weights), Some(v)]);
     let perm = Some(vec![0, 2, 1, 3]);
-    let joined = graph.add_node("joined", Op::Transpose { perm }, &[Some(mixed)]);
+    let joined = graph.add_node("joined", Op::Transpose(Transpose { perm }), &[Some(mixed)]);
     let shape = Tensor::from_i64([2], vec![QUERIES as i64, -1]).expect("two values");
     let shape = graph.add_constant("shape", shape);
-    let reshape = Op::Reshape { allow_zero: false };
+    let reshape = Op::Reshape(Reshape { allow_zero: false });
     let flat = graph.add_node("flat", reshape, &[Some(joined), Some(shape)]);
     graph.outputs.push(flat);
     graph

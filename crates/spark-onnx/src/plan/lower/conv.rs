@@ -6,13 +6,53 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::graph::{Conv, ConvTranspose, Padding, Pool, PoolKind, ReduceKind};
+use crate::graph::{Conv, ConvTranspose, GlobalPool, Padding, Pool, PoolKind, ReduceKind};
 
 /// Constant weights as the file holds them, one spatial axis made two.
 struct Filters {
     constant: Arc<Tensor>,
     shape: Vec<usize>,
     bias: Option<Arc<Vec<f32>>>,
+}
+
+impl Lower for Conv {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.conv(node, self)
+    }
+
+    fn works_on_images(&self) -> bool {
+        true
+    }
+}
+
+impl Lower for ConvTranspose {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.conv_transpose(node, self)
+    }
+
+    fn works_on_images(&self) -> bool {
+        true
+    }
+}
+
+impl Lower for Pool {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.pool(node, self)
+    }
+
+    fn works_on_images(&self) -> bool {
+        true
+    }
+}
+
+impl Lower for GlobalPool {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.global_pool(node, self.kind)
+    }
+
+    fn works_on_images(&self) -> bool {
+        true
+    }
 }
 
 impl Lowering<'_> {
@@ -85,7 +125,7 @@ impl Lowering<'_> {
         })
     }
 
-    pub(super) fn conv(&mut self, node: &Node, params: &Conv) -> Result<(), OpError> {
+    fn conv(&mut self, node: &Node, params: &Conv) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -134,11 +174,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    pub(super) fn conv_transpose(
-        &mut self,
-        node: &Node,
-        params: &ConvTranspose,
-    ) -> Result<(), OpError> {
+    fn conv_transpose(&mut self, node: &Node, params: &ConvTranspose) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -175,7 +211,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    pub(super) fn pool(&mut self, node: &Node, params: &Pool) -> Result<(), OpError> {
+    fn pool(&mut self, node: &Node, params: &Pool) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -214,7 +250,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    pub(super) fn global_pool(&mut self, node: &Node, kind: PoolKind) -> Result<(), OpError> {
+    fn global_pool(&mut self, node: &Node, kind: PoolKind) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };

@@ -6,7 +6,10 @@
 //! ```
 
 use super::*;
-use crate::graph::{Binary, Unary, Variadic};
+use crate::graph::{
+    BatchNormalization, Binary, Cast, CastLike, Clip, DequantizeLinear, OneHot, QuantizeLinear,
+    Trilu, Unary, Variadic, Where,
+};
 use crate::tensor::DType;
 
 /// A program grows no longer than this; a longer chain is cut into two steps.
@@ -17,33 +20,95 @@ const MAX_INPUTS: usize = 12;
 /// Nodes an expression is built from: operands given, result returned.
 type Build<'b> = &'b mut dyn FnMut(&mut Expression, &[u16]) -> u16;
 
-impl Lowering<'_> {
-    pub(super) fn elementwise(&mut self, node: &Node) -> Result<(), OpError> {
-        let Some(out) = self.result(node, 0) else {
-            return Ok(());
-        };
-        match &node.op {
-            Op::Unary(op) => self.unary(node, *op, out),
-            Op::Binary(op) => self.binary(node, *op, out),
-            Op::Variadic(op) => self.variadic(node, *op, out),
-            Op::Where => {
-                let ids = [0, 1, 2].map(|i| self.operand(node, i));
-                let [c, a, b] = ids;
-                self.defer(&node.name, out, &[c?, a?, b?], &mut |e, x| {
-                    e.push(PointOp::Select, &[x[0], x[1], x[2]])
-                })
-            }
-            Op::Clip => self.clip(node, out),
-            Op::Cast { .. } | Op::CastLike => self.cast(node, out),
-            Op::QuantizeLinear { axis } => self.quantize(node, *axis, out),
-            Op::DequantizeLinear { axis } => self.dequantize(node, *axis, out),
-            Op::BatchNormalization { epsilon } => self.batch_norm(node, *epsilon, out),
-            Op::Trilu { upper } => self.trilu(node, *upper, out),
-            Op::OneHot { axis } => self.one_hot(node, *axis, out),
-            _ => fail("not element-wise"),
-        }
+impl Lower for Unary {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.unary(node, *self, out))
+    }
+}
+
+impl Lower for Binary {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.binary(node, *self, out))
+    }
+}
+
+impl Lower for Variadic {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.variadic(node, *self, out))
+    }
+}
+
+impl Lower for Where {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| {
+            let ids = [0, 1, 2].map(|i| l.operand(node, i));
+            let [c, a, b] = ids;
+            l.defer(&node.name, out, &[c?, a?, b?], &mut |e, x| {
+                e.push(PointOp::Select, &[x[0], x[1], x[2]])
+            })
+        })
+    }
+}
+
+impl Lower for Clip {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.clip(node, out))
+    }
+}
+
+impl Lower for Cast {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.cast(node, out))
+    }
+}
+
+impl Lower for CastLike {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.cast(node, out))
+    }
+}
+
+impl Lower for QuantizeLinear {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.quantize(node, self.axis, out))
+    }
+}
+
+impl Lower for DequantizeLinear {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.dequantize(node, self.axis, out))
+    }
+}
+
+impl Lower for BatchNormalization {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.batch_norm(node, self.epsilon, out))
+    }
+}
+
+impl Lower for Trilu {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.trilu(node, self.upper, out))
     }
 
+    fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {
+        let first = written.len().saturating_sub(2);
+        elements(&written[first..]).saturating_mul(8)
+    }
+}
+
+impl Lower for OneHot {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| l.one_hot(node, self.axis, out))
+    }
+
+    fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {
+        let longest = written.iter().copied().max().unwrap_or(0);
+        longest.saturating_mul(16)
+    }
+}
+
+impl Lowering<'_> {
     /// `to` is `from`, whatever has become of it.
     pub(super) fn alias(&mut self, from: ValueId, to: ValueId) -> Result<(), OpError> {
         if self.readers[from.0] > 1 || matches!(self.values[from.0], Lowered::Nothing) {
@@ -462,31 +527,6 @@ impl Lowering<'_> {
         build(&mut deferred.expression, &registers);
         self.values[out.0] = Lowered::Deferred(deferred);
         Ok(())
-    }
-
-    /// Emits the step that computes a deferred result; it lies in memory as the first
-    /// operand that is read in full does.
-    pub(super) fn emit_pointwise(&mut self, deferred: Deferred, shape: &[usize]) -> View {
-        let storage = match deferred.expression.result_kind() {
-            RegisterKind::F32 => Storage::F32,
-            RegisterKind::I64 => Storage::I64,
-        };
-        let full = |v: &&View| v.axes.iter().all(|a| a.extent == 1 || a.stride != 0);
-        let order = match deferred.inputs.iter().find(full) {
-            Some(view) => view.memory_order(),
-            None => image_order(shape.len()),
-        };
-        let y = self.dense_buffer(storage, shape, &order);
-        let program = deferred.expression.compile();
-        self.emit(
-            &deferred.name,
-            Step::Pointwise(PointwiseStep {
-                inputs: deferred.inputs,
-                y: y.clone(),
-                program,
-            }),
-        );
-        y
     }
 }
 

@@ -5,8 +5,12 @@
 //! else                                            row-major: the caller's own memory can be read
 //! ```
 
-use super::*;
+use super::lowering::{Lower, Lowered, Lowering};
+use crate::ModelError;
 use crate::graph::StaticGraph;
+use crate::graph::op::each_operator;
+use crate::plan::{MAX_RANK, Port, Storage};
+use crate::tensor::DType;
 
 impl Lowering<'_> {
     /// Makes a port and a buffer for every input of the graph.
@@ -46,19 +50,8 @@ impl Lowering<'_> {
 fn leads_to_pictures(graph: &StaticGraph) -> Vec<bool> {
     let mut leads = vec![false; graph.values.len()];
     for node in graph.nodes.iter().rev() {
-        let is_picture_step = matches!(
-            node.op,
-            Op::Conv(_)
-                | Op::ConvTranspose(_)
-                | Op::Pool(_)
-                | Op::GlobalPool(_)
-                | Op::Resize(_)
-                | Op::GridSample { .. }
-                | Op::Lrn { .. }
-                | Op::InstanceNormalization { .. }
-                | Op::GroupNormalization { .. }
-        );
-        if is_picture_step || node.outputs.iter().flatten().any(|id| leads[id.0]) {
+        let on_images = each_operator!(match &node.op, it => Lower::works_on_images(it));
+        if on_images || node.outputs.iter().flatten().any(|id| leads[id.0]) {
             for id in node.inputs.iter().flatten() {
                 leads[id.0] = true;
             }

@@ -9,10 +9,32 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::graph::Gemm;
+use crate::graph::{Einsum, Gemm, MatMul};
+
+impl Lower for Gemm {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.gemm(node, *self)
+    }
+
+    fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {
+        written.last().map_or(0, |&n| n.saturating_mul(8))
+    }
+}
+
+impl Lower for MatMul {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.matmul(node)
+    }
+}
+
+impl Lower for Einsum {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.einsum(node, &self.equation)
+    }
+}
 
 impl Lowering<'_> {
-    pub(super) fn gemm(&mut self, node: &Node, params: Gemm) -> Result<(), OpError> {
+    fn gemm(&mut self, node: &Node, params: Gemm) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -83,7 +105,7 @@ impl Lowering<'_> {
         Some(Arc::new(expanded))
     }
 
-    pub(super) fn matmul(&mut self, node: &Node) -> Result<(), OpError> {
+    fn matmul(&mut self, node: &Node) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -230,7 +252,7 @@ impl Lowering<'_> {
     }
 
     /// Einstein summation of one or two operands.
-    pub(super) fn einsum(&mut self, node: &Node, equation: &str) -> Result<(), OpError> {
+    fn einsum(&mut self, node: &Node, equation: &str) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };

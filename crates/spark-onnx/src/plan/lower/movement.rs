@@ -3,81 +3,210 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::graph::{PadMode, ScatterReduction};
+use crate::graph::{
+    Concat, ConstantOfShape, DepthToSpace, Expand, EyeLike, Flatten, Gather, GatherElements,
+    GatherNd, NonZero, Pad, PadMode, Range, Reshape, ScatterElements, ScatterNd, ScatterReduction,
+    Shape, Size, Slice, SpaceToDepth, Split, Squeeze, Tile, Transpose, Unsqueeze,
+};
 use crate::tensor::DType;
 
-impl Lowering<'_> {
-    pub(super) fn movement(&mut self, node: &Node) -> Result<(), OpError> {
-        if let Op::Split { axis } = node.op {
-            return self.split(node, axis);
+impl Lower for Reshape {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.same_elements(node, out))
+    }
+}
+
+impl Lower for Flatten {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.same_elements(node, out))
+    }
+}
+
+impl Lower for Squeeze {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.same_elements(node, out))
+    }
+}
+
+impl Lower for Unsqueeze {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.same_elements(node, out))
+    }
+}
+
+impl Lower for Transpose {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, _| {
+            let x = l.operand(node, 0)?;
+            let view = l.view(x)?;
+            Ok(match &self.perm {
+                Some(perm) => view.permuted(perm),
+                None => view.permuted(&(0..view.rank()).rev().collect::<Vec<_>>()),
+            })
+        })
+    }
+}
+
+impl Lower for Expand {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| {
+            let x = l.operand(node, 0)?;
+            Ok(l.view(x)?.broadcast_to(&l.ty(out).shape))
+        })
+    }
+}
+
+impl Lower for Concat {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.concat(node, self.axis, out))
+    }
+}
+
+impl Lower for Split {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.split(node, self.axis)
+    }
+}
+
+impl Lower for Slice {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.slice(node, out))
+    }
+}
+
+impl Lower for Tile {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, _| l.tile(node))
+    }
+}
+
+impl Lower for Pad {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.pad(node, self.mode, out))
+    }
+
+    fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {
+        // Where the positions of every axis are taken from.
+        if self.mode == PadMode::Constant {
+            return 0;
         }
-        let Some(out) = self.result(node, 0) else {
-            return Ok(());
-        };
-        let view = match &node.op {
-            Op::Reshape { .. } | Op::Flatten { .. } | Op::Squeeze | Op::Unsqueeze => {
-                let x = self.operand(node, 0)?;
-                let view = self.view(x)?;
-                self.reshaped(&node.name, view, &self.ty(out).shape)
-            }
-            Op::Transpose { perm } => {
-                let x = self.operand(node, 0)?;
-                let view = self.view(x)?;
-                match perm {
-                    Some(perm) => view.permuted(perm),
-                    None => view.permuted(&(0..view.rank()).rev().collect::<Vec<_>>()),
-                }
-            }
-            Op::Expand => {
-                let x = self.operand(node, 0)?;
-                self.view(x)?.broadcast_to(&self.ty(out).shape)
-            }
-            Op::Concat { axis } => self.concat(node, *axis, out)?,
-            Op::Slice => self.slice(node, out)?,
-            Op::Tile => self.tile(node)?,
-            Op::Pad(mode) => self.pad(node, *mode, out)?,
-            Op::DepthToSpace { block, crd } => self.depth_to_space(node, *block, *crd)?,
-            Op::SpaceToDepth { block } => self.space_to_depth(node, *block)?,
-            Op::Gather { axis } => self.gather(node, *axis, out)?,
-            Op::GatherElements { axis } => self.gather_elements(node, *axis, out)?,
-            Op::GatherNd { batch_dims } => self.gather_nd(node, *batch_dims, out)?,
-            Op::ScatterElements { axis, reduction } => {
-                let (index, updates, y) = self.scatter(node, *reduction)?;
-                let step = ScatterElementsStep {
-                    axis: axis_index(*axis, y.rank())?,
-                    index,
-                    updates,
-                    y: y.clone(),
-                    reduction: *reduction,
-                };
-                self.emit(&node.name, Step::ScatterElements(step));
-                return self.set_wrapped(node, out, y);
-            }
-            Op::ScatterNd { reduction } => {
-                let (index, updates, y) = self.scatter(node, *reduction)?;
-                let step = ScatterNdStep {
-                    index,
-                    updates,
-                    y: y.clone(),
-                    reduction: *reduction,
-                };
-                self.emit(&node.name, Step::ScatterNd(step));
-                return self.set_wrapped(node, out, y);
-            }
-            Op::EyeLike { k, .. } => self.eye(out, *k)?,
-            Op::ConstantOfShape { value } => {
-                let value = value.to_f64().first().copied().unwrap_or(0.0);
-                self.filled(node, out, value)
-            }
-            op => {
-                return fail(format!(
-                    "{} of values that are not constant has no step",
-                    op.name()
-                ));
-            }
-        };
-        self.set(out, view);
-        Ok(())
+        let positions = written.iter().copied().fold(0, usize::saturating_add);
+        positions.saturating_mul(4)
+    }
+}
+
+impl Lower for DepthToSpace {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, _| l.depth_to_space(node, self.block, self.crd))
+    }
+}
+
+impl Lower for SpaceToDepth {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, _| l.space_to_depth(node, self.block))
+    }
+}
+
+impl Lower for Gather {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.gather(node, self.axis, out))
+    }
+}
+
+impl Lower for GatherElements {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.gather_elements(node, self.axis, out))
+    }
+}
+
+impl Lower for GatherNd {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.gather_nd(node, self.batch_dims, out))
+    }
+}
+
+impl Lower for ScatterElements {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| {
+            let (index, updates, y) = l.scatter(node, self.reduction)?;
+            let step = ScatterElementsStep {
+                axis: axis_index(self.axis, y.rank())?,
+                index,
+                updates,
+                y: y.clone(),
+                reduction: self.reduction,
+            };
+            l.emit(&node.name, Step::ScatterElements(step));
+            l.set_wrapped(node, out, y)
+        })
+    }
+}
+
+impl Lower for ScatterNd {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_result(node, |l, out| {
+            let (index, updates, y) = l.scatter(node, self.reduction)?;
+            let step = ScatterNdStep {
+                index,
+                updates,
+                y: y.clone(),
+                reduction: self.reduction,
+            };
+            l.emit(&node.name, Step::ScatterNd(step));
+            l.set_wrapped(node, out, y)
+        })
+    }
+}
+
+impl Lower for EyeLike {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.eye(out, self.k))
+    }
+
+    fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {
+        elements(written).saturating_mul(8)
+    }
+}
+
+impl Lower for ConstantOfShape {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| {
+            let value = self.value.to_f64().first().copied().unwrap_or(0.0);
+            Ok(l.filled(node, out, value))
+        })
+    }
+}
+
+impl Lower for Shape {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for Size {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for Range {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for NonZero {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lowering<'_> {
+    /// The elements of the operand under the shape of the result.
+    fn same_elements(&mut self, node: &Node, out: ValueId) -> Result<View, OpError> {
+        let x = self.operand(node, 0)?;
+        let view = self.view(x)?;
+        Ok(self.reshaped(&node.name, view, &self.ty(out).shape))
     }
 
     fn filled(&mut self, node: &Node, out: ValueId, value: f64) -> View {
@@ -461,4 +590,12 @@ fn straight_run(positions: &[i64], extent: usize) -> Option<(usize, isize)> {
         .iter()
         .all(|&p| (0..extent as i64).contains(&wrap(p)));
     (straight && inside && step != 0).then_some((first as usize, step as isize))
+}
+
+/// Refuses an operator that is folded where it is known, and has no step.
+fn no_step(node: &Node) -> Result<View, OpError> {
+    fail(format!(
+        "{} of values that are not constant has no step",
+        node.op.name()
+    ))
 }

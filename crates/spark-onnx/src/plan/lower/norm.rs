@@ -3,18 +3,88 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::graph::{ReduceKind, Softmax};
+use crate::graph::{
+    GroupNormalization, InstanceNormalization, LayerNormalization, LpNormalization, Lrn,
+    MaskedSoftmax, ReduceKind, RmsNormalization, Softmax,
+};
 
 /// What [`Op::MaskedSoftmax`] computes for rows that are not all hidden.
-pub(super) const MASKED_SOFTMAX: Softmax = Softmax {
+const MASKED_SOFTMAX: Softmax = Softmax {
     axis: -1,
     log: false,
     flatten: false,
 };
 
+impl Lower for LayerNormalization {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.layer_norm(node, self.axis, self.epsilon, NormKind::MeanVariance)
+    }
+}
+
+impl Lower for RmsNormalization {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.layer_norm(node, self.axis, self.epsilon, NormKind::MeanSquare)
+    }
+}
+
+impl Lower for InstanceNormalization {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.group_norm(node, None, self.epsilon)
+    }
+
+    fn works_on_images(&self) -> bool {
+        true
+    }
+}
+
+impl Lower for GroupNormalization {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.group_norm(node, Some(self.groups), self.epsilon)
+    }
+
+    fn works_on_images(&self) -> bool {
+        true
+    }
+}
+
+impl Lower for LpNormalization {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lp_norm(node, self.axis, self.p)
+    }
+}
+
+impl Lower for Lrn {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lrn(node, self)
+    }
+
+    fn works_on_images(&self) -> bool {
+        true
+    }
+
+    fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {
+        // Where every result, at most twice the channels of them, takes which channels from.
+        let channels = written.get(1).copied().unwrap_or(0);
+        let taps = channels.saturating_mul(2).min(self.size);
+        channels.saturating_mul(taps).saturating_mul(8)
+    }
+}
+
+impl Lower for Softmax {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.softmax(node, *self, false)
+    }
+}
+
+impl Lower for MaskedSoftmax {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.softmax(node, MASKED_SOFTMAX, true)
+    }
+}
+
 impl Lowering<'_> {
     /// Layer and root-mean-square normalisation over axes `axis..`.
-    pub(super) fn layer_norm(
+    fn layer_norm(
         &mut self,
         node: &Node,
         axis: i64,
@@ -71,7 +141,7 @@ impl Lowering<'_> {
     }
 
     /// Instance (`groups` left out) and group normalisation.
-    pub(super) fn group_norm(
+    fn group_norm(
         &mut self,
         node: &Node,
         groups: Option<usize>,
@@ -106,12 +176,7 @@ impl Lowering<'_> {
     }
 
     /// A softmax; where it is `masked`, rows of nothing but minus infinity give zeros.
-    pub(super) fn softmax(
-        &mut self,
-        node: &Node,
-        params: Softmax,
-        masked: bool,
-    ) -> Result<(), OpError> {
+    fn softmax(&mut self, node: &Node, params: Softmax, masked: bool) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -150,7 +215,7 @@ impl Lowering<'_> {
     }
 
     /// `x / norm(x)` along an axis, zero where the norm is.
-    pub(super) fn lp_norm(&mut self, node: &Node, axis: i64, p: u8) -> Result<(), OpError> {
+    fn lp_norm(&mut self, node: &Node, axis: i64, p: u8) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -178,14 +243,13 @@ impl Lowering<'_> {
     }
 
     /// `x / (bias + alpha / size * sum of squares over `size` channels)^beta`.
-    pub(super) fn lrn(
-        &mut self,
-        node: &Node,
-        alpha: f32,
-        beta: f32,
-        bias: f32,
-        size: usize,
-    ) -> Result<(), OpError> {
+    fn lrn(&mut self, node: &Node, params: &Lrn) -> Result<(), OpError> {
+        let Lrn {
+            alpha,
+            beta,
+            bias,
+            size,
+        } = *params;
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };

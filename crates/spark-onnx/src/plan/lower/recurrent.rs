@@ -5,8 +5,14 @@ use std::sync::Arc;
 use super::*;
 use crate::graph::{Cell, Direction, Recurrent, Unary};
 
+impl Lower for Recurrent {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.recurrent(node, self)
+    }
+}
+
 impl Lowering<'_> {
-    pub(super) fn recurrent(&mut self, node: &Node, params: &Recurrent) -> Result<(), OpError> {
+    fn recurrent(&mut self, node: &Node, params: &Recurrent) -> Result<(), OpError> {
         if self.optional(node, 4).is_some() {
             return fail("sequence lengths are not supported");
         }

@@ -1,11 +1,35 @@
 //! Reductions, extreme positions, sorted prefixes and running sums.
 
 use super::*;
-use crate::graph::{ArgReduce, Reduce, ReduceKind};
+use crate::graph::{ArgReduce, CumSum, Reduce, ReduceKind, TopK};
 use crate::tensor::DType;
 
+impl Lower for Reduce {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.reduce(node, *self)
+    }
+}
+
+impl Lower for ArgReduce {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.arg_reduce(node, *self)
+    }
+}
+
+impl Lower for TopK {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.top_k(node, self.axis, self.largest)
+    }
+}
+
+impl Lower for CumSum {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.cum_sum(node, self.exclusive, self.reverse)
+    }
+}
+
 impl Lowering<'_> {
-    pub(super) fn reduce(&mut self, node: &Node, params: Reduce) -> Result<(), OpError> {
+    fn reduce(&mut self, node: &Node, params: Reduce) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -75,7 +99,7 @@ impl Lowering<'_> {
         })
     }
 
-    pub(super) fn arg_reduce(&mut self, node: &Node, params: ArgReduce) -> Result<(), OpError> {
+    fn arg_reduce(&mut self, node: &Node, params: ArgReduce) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -103,7 +127,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    pub(super) fn top_k(&mut self, node: &Node, axis: i64, largest: bool) -> Result<(), OpError> {
+    fn top_k(&mut self, node: &Node, axis: i64, largest: bool) -> Result<(), OpError> {
         let x_id = self.operand(node, 0)?;
         if self.ty(x_id).dtype == DType::U64 {
             return fail("the order of u64 is not supported");
@@ -132,12 +156,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    pub(super) fn cum_sum(
-        &mut self,
-        node: &Node,
-        exclusive: bool,
-        reverse: bool,
-    ) -> Result<(), OpError> {
+    fn cum_sum(&mut self, node: &Node, exclusive: bool, reverse: bool) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };

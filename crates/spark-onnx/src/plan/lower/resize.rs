@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::graph::{
-    AspectRatio, CoordinateTransform, GridPadding, Interpolation, Resize, ResizeAxis,
-    nearest_sources,
+    AffineGrid, AspectRatio, CoordinateTransform, GridPadding, GridSample, Interpolation, Resize,
+    ResizeAxis, nearest_sources,
 };
 
 /// Positions and weights of one axis, `taps` per result.
@@ -25,8 +25,47 @@ struct Table {
     weight: Option<Vec<f32>>,
 }
 
+impl Lower for Resize {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.resize(node, self)
+    }
+
+    fn works_on_images(&self) -> bool {
+        true
+    }
+
+    fn table_bytes(&self, read: &[usize], written: &[usize]) -> usize {
+        // Taps of every position of every axis; a filter is never wider than its axis.
+        let long = written.iter().chain(read).copied();
+        long.fold(0, usize::saturating_add).saturating_mul(256)
+    }
+}
+
+impl Lower for GridSample {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.grid_sample(node, self.mode, self.padding, self.align_corners)
+    }
+
+    fn works_on_images(&self) -> bool {
+        true
+    }
+}
+
+impl Lower for AffineGrid {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, out| l.affine_grid(node, self.align_corners, out))
+    }
+
+    fn table_bytes(&self, _: &[usize], written: &[usize]) -> usize {
+        // The places of one picture, each with a one behind it, as f32.
+        let spatial = written.len().saturating_sub(2);
+        let points = elements(written.get(1..=spatial).unwrap_or_default());
+        points.saturating_mul(4 * (spatial + 1))
+    }
+}
+
 impl Lowering<'_> {
-    pub(super) fn resize(&mut self, node: &Node, params: &Resize) -> Result<(), OpError> {
+    fn resize(&mut self, node: &Node, params: &Resize) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -109,7 +148,7 @@ impl Lowering<'_> {
         Ok(scales)
     }
 
-    pub(super) fn grid_sample(
+    fn grid_sample(
         &mut self,
         node: &Node,
         mode: Interpolation,
@@ -137,6 +176,45 @@ impl Lowering<'_> {
         self.set(out, y);
         Ok(())
     }
+
+    /// `places theta'`: the product of a table of all places `(x, y, z?, 1)`, which is constant,
+    /// with every sample's matrix.
+    fn affine_grid(
+        &mut self,
+        node: &Node,
+        align_corners: bool,
+        out: ValueId,
+    ) -> Result<View, OpError> {
+        let theta = self.operand(node, 0)?;
+        let theta = self.view(theta)?.permuted(&[0, 2, 1]);
+        let shape = self.ty(out).shape.clone();
+        let [n, spatial @ .., rank] = &shape[..] else {
+            return fail("a grid has an axis for samples and one for coordinates");
+        };
+        let points = elements(spatial);
+        let mut places = vec![1.0; points * (rank + 1)];
+        for (point, place) in places.chunks_exact_mut(rank + 1).enumerate() {
+            let mut rest = point;
+            for (to, &extent) in place.iter_mut().zip(spatial.iter().rev()) {
+                *to = place_on_axis(rest % extent, extent, align_corners);
+                rest /= extent;
+            }
+        }
+        let places = self.f32_constant(places, &[points, rank + 1]);
+        let grid = self.dynamic(&node.name, places, theta, &[*n, points, *rank], 1.0);
+        Ok(self.reshaped(&node.name, grid, &shape))
+    }
+}
+
+/// Where element `at` of an axis lies between -1 and 1.
+fn place_on_axis(at: usize, extent: usize, align_corners: bool) -> f32 {
+    let (at, extent) = (at as f64, extent as f64);
+    let place = match align_corners {
+        true if extent == 1.0 => 0.0,
+        true => at / (extent - 1.0) * 2.0 - 1.0,
+        false => (at + 0.5) / extent * 2.0 - 1.0,
+    };
+    place as f32
 }
 
 /// Input coordinate of output position `o`.

@@ -1,7 +1,7 @@
 //! Each pattern in the forms exporters write, and near misses that must stay.
 
 use super::*;
-use crate::graph::{Dim, Graph, Reduce, bind};
+use crate::graph::{Clip, Dim, Graph, Reduce, bind};
 use crate::{DType, reference};
 
 struct Build {
@@ -144,7 +144,7 @@ fn swish_and_hard_swish_are_found() {
     let name = b.name();
     let clip = b
         .graph
-        .add_node(name, Op::Clip, &[Some(sum), Some(zero), Some(six)]);
+        .add_node(name, Op::Clip(Clip), &[Some(sum), Some(zero), Some(six)]);
     let product = b.bin(Binary::Mul, x, clip);
     let out = b.bin(Binary::Div, product, six);
     b.check(out, &["HardSwish"]);

@@ -1,7 +1,7 @@
 //! Where the stride goes, where it must not, and that values stay the same bits.
 
 use super::*;
-use crate::graph::{Binary, Dim, Graph, Unary, bind};
+use crate::graph::{Binary, Dim, Graph, Slice, Unary, bind};
 use crate::reference;
 
 struct Build {
@@ -62,7 +62,7 @@ impl Build {
         }
         let said = after.nodes.iter().filter_map(|node| match &node.op {
             Op::Conv(conv) => Some(format!("{} {:?}", node.name, strides(conv))),
-            Op::Slice => Some(node.name.clone()),
+            Op::Slice(Slice) => Some(node.name.clone()),
             _ => None,
         });
         said.collect()

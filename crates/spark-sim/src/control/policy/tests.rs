@@ -5,7 +5,7 @@ use crate::control::{Action, LaneAlgorithm, PerLane, State, named};
 use crate::run::{RunOptions as SimOptions, RunReport, ScenarioError, Simulator};
 use crate::scenario::{Fuzzer, Scenario};
 use spark_onnx::DType;
-use spark_onnx::graph::{Binary, Dim, Op};
+use spark_onnx::graph::{Binary, Dim, MatMul, Op};
 
 const GAINS: [f32; 3] = [1.0, -2e-3, -0.05];
 
@@ -23,7 +23,7 @@ fn linear(gains: &[f32], n_answers: usize) -> Graph {
     let weights = graph.add_constant("gains", weights.expect("a full tensor"));
     let zeros = Tensor::from_f32([n_answers], vec![0.0; n_answers]);
     let zeros = graph.add_constant("zeros", zeros.expect("a full tensor"));
-    let product = graph.add_node("product", Op::MatMul, &[Some(input), Some(weights)]);
+    let product = graph.add_node("product", Op::MatMul(MatMul), &[Some(input), Some(weights)]);
     let sum = Op::Binary(Binary::Add);
     let answer = graph.add_node("answer", sum, &[Some(product), Some(zeros)]);
     let output = &mut graph.values[answer.0];

@@ -2,11 +2,10 @@
 //!
 //! Source: onnxruntime, "Contrib Operators".
 
-use super::Translator;
-use super::call::{Call, Translated};
 use super::convolution::conv_parameters;
 use super::{normalization, quantization};
-use crate::graph::{Binary, Op, Unary};
+use crate::file::import::call::{Call, Translated, Translator};
+use crate::graph::{Binary, Clip, Einsum, LayerNormalization, MatMul, Op, Unary};
 
 pub(super) const OPERATORS: &[Translator] = &[
     ("Gelu", gelu),
@@ -69,7 +68,7 @@ fn fused_conv(call: &mut Call<'_, '_>) -> Translated {
     if call.text("activation")? == Some("Clip") {
         let low = call.scalar_like("low", f64::from(parameter(0, f32::MIN)), y)?;
         let high = call.scalar_like("high", f64::from(parameter(1, f32::MAX)), y)?;
-        return call.finish(Op::Clip, vec![Some(y), Some(low), Some(high)]);
+        return call.finish(Op::Clip(Clip), vec![Some(y), Some(low), Some(high)]);
     }
     call.finish(Op::Unary(activation), vec![Some(y)])
 }
@@ -89,14 +88,14 @@ fn fused_mat_mul(call: &mut Call<'_, '_>) -> Translated {
             (true, true) => "i...j->...ji",
         };
         let equation = equation.to_owned();
-        *operand = call.step(Op::Einsum { equation }, &[Some(*operand)])?;
+        *operand = call.step(Op::Einsum(Einsum { equation }), &[Some(*operand)])?;
     }
     let alpha = call.float_or("alpha", 1.0)?;
     let operands = operands.map(Some);
     if alpha == 1.0 {
-        return call.finish(Op::MatMul, operands.to_vec());
+        return call.finish(Op::MatMul(MatMul), operands.to_vec());
     }
-    let product = call.step(Op::MatMul, &operands)?;
+    let product = call.step(Op::MatMul(MatMul), &operands)?;
     let alpha = call.scalar_like("alpha", f64::from(alpha), product)?;
     call.finish(Op::Binary(Binary::Mul), vec![Some(product), Some(alpha)])
 }
@@ -113,5 +112,8 @@ fn skip_layer(call: &mut Call<'_, '_>) -> Translated {
     let epsilon = call.float_or("epsilon", 1e-12)?;
     let mut inputs = vec![Some(sum), call.input(2)];
     inputs.extend(call.input(3).map(Some));
-    call.finish(Op::LayerNormalization { axis: -1, epsilon }, inputs)
+    call.finish(
+        Op::LayerNormalization(LayerNormalization { axis: -1, epsilon }),
+        inputs,
+    )
 }

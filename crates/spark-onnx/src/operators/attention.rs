@@ -11,10 +11,12 @@
 //! Deliberately absent: caches of keys and values, soft caps, and heads of the queries
 //! that share those of the keys (unless there is one of the latter).
 
-use super::Translator;
-use super::call::{Call, Translated};
 use crate::ModelError;
-use crate::graph::{Binary, Op, Unary, ValueId};
+use crate::file::import::call::{Call, Translated, Translator};
+use crate::graph::{
+    Binary, Cast, CastLike, Concat, ConstantOfShape, MaskedSoftmax, MatMul, Op, Reshape, Shape,
+    Transpose, Trilu, Unary, ValueId, Where,
+};
 use crate::tensor::{DType, Tensor};
 
 pub(super) const OPERATORS: &[Translator] = &[("Attention", attention)];
@@ -38,22 +40,22 @@ fn attention(call: &mut Call<'_, '_>) -> Translated {
     let v = split_heads(call, 2, q_heads)?;
     let scores = scores(call, q, k)?;
     let scores = masked(call, scores, q, k)?;
-    let weights = call.step(Op::MaskedSoftmax, &[Some(scores)])?;
+    let weights = call.step(Op::MaskedSoftmax(MaskedSoftmax), &[Some(scores)])?;
     if q_heads == 0 {
-        return call.finish(Op::MatMul, vec![Some(weights), Some(v)]);
+        return call.finish(Op::MatMul(MatMul), vec![Some(weights), Some(v)]);
     }
-    let result = call.step(Op::MatMul, &[Some(weights), Some(v)])?;
+    let result = call.step(Op::MatMul(MatMul), &[Some(weights), Some(v)])?;
     let joined = call.step(swap_heads(), &[Some(result)])?;
     let shape = call.new_ints("joined_shape", &[0, 0, -1])?;
-    let reshape = Op::Reshape { allow_zero: false };
+    let reshape = Op::Reshape(Reshape { allow_zero: false });
     call.finish(reshape, vec![Some(joined), Some(shape)])
 }
 
 /// Between `[batch, steps, heads, width]` and `[batch, heads, steps, width]`.
 fn swap_heads() -> Op {
-    Op::Transpose {
+    Op::Transpose(Transpose {
         perm: Some(vec![0, 2, 1, 3]),
-    }
+    })
 }
 
 /// An operand as `[batch, heads, steps, width]`; `heads` is 0 where it is that already.
@@ -63,7 +65,7 @@ fn split_heads(call: &mut Call<'_, '_>, index: usize, heads: usize) -> Result<Va
         return Ok(x);
     }
     let shape = call.new_ints("split_shape", &[0, 0, heads as i64, -1])?;
-    let reshape = Op::Reshape { allow_zero: false };
+    let reshape = Op::Reshape(Reshape { allow_zero: false });
     let split = call.step(reshape, &[Some(x), Some(shape)])?;
     call.step(swap_heads(), &[Some(split)])
 }
@@ -73,23 +75,23 @@ fn scores(call: &mut Call<'_, '_>, q: ValueId, k: ValueId) -> Result<ValueId, Mo
     let scale = match call.float("scale")? {
         Some(scale) => call.scalar_like("scale", f64::from(scale), q)?,
         None => {
-            let width = Op::Shape {
+            let width = Op::Shape(Shape {
                 start: -1,
                 end: None,
-            };
+            });
             let width = call.step(width, &[Some(q)])?;
-            let width = call.step(Op::Cast { to: DType::F32 }, &[Some(width)])?;
+            let width = call.step(Op::Cast(Cast { to: DType::F32 }), &[Some(width)])?;
             let root = call.step(Op::Unary(Unary::Sqrt), &[Some(width)])?;
             let scale = call.step(Op::Unary(Unary::Reciprocal), &[Some(root)])?;
-            call.step(Op::CastLike, &[Some(scale), Some(q)])?
+            call.step(Op::CastLike(CastLike), &[Some(scale), Some(q)])?
         }
     };
     let scaled = call.binary_step(Binary::Mul, q, scale)?;
-    let swap_last = Op::Transpose {
+    let swap_last = Op::Transpose(Transpose {
         perm: Some(vec![0, 1, 3, 2]),
-    };
+    });
     let transposed = call.step(swap_last, &[Some(k)])?;
-    call.step(Op::MatMul, &[Some(scaled), Some(transposed)])
+    call.step(Op::MatMul(MatMul), &[Some(scaled), Some(transposed)])
 }
 
 /// Adds the mask, and hides later keys where the operator is causal.
@@ -100,19 +102,22 @@ fn masked(
     k: ValueId,
 ) -> Result<ValueId, ModelError> {
     if call.flag("is_causal", false)? {
-        let length = Op::Shape {
+        let length = Op::Shape(Shape {
             start: 2,
             end: Some(3),
-        };
+        });
         let n_queries = call.step(length.clone(), &[Some(q)])?;
         let n_keys = call.step(length, &[Some(k)])?;
-        let shape = call.step(Op::Concat { axis: 0 }, &[Some(n_queries), Some(n_keys)])?;
-        let ones = Op::ConstantOfShape {
+        let shape = call.step(
+            Op::Concat(Concat { axis: 0 }),
+            &[Some(n_queries), Some(n_keys)],
+        )?;
+        let ones = Op::ConstantOfShape(ConstantOfShape {
             value: Tensor::from_i64([1], vec![1])?,
-        };
+        });
         let ones = call.step(ones, &[Some(shape)])?;
-        let lower = call.step(Op::Trilu { upper: false }, &[Some(ones)])?;
-        let seen = call.step(Op::Cast { to: DType::Bool }, &[Some(lower)])?;
+        let lower = call.step(Op::Trilu(Trilu { upper: false }), &[Some(ones)])?;
+        let seen = call.step(Op::Cast(Cast { to: DType::Bool }), &[Some(lower)])?;
         scores = hide(call, "hidden_later", seen, scores)?;
     }
     let Some(mask) = call.input(3) else {
@@ -133,5 +138,5 @@ fn hide(
     scores: ValueId,
 ) -> Result<ValueId, ModelError> {
     let hidden = call.scalar_like(suffix, f64::NEG_INFINITY, scores)?;
-    call.step(Op::Where, &[Some(seen), Some(scores), Some(hidden)])
+    call.step(Op::Where(Where), &[Some(seen), Some(scores), Some(hidden)])
 }

@@ -1,7 +1,10 @@
 //! What each refusal says, and corner cases of resolved geometry.
 
 use super::*;
-use crate::graph::{Conv, ConvTranspose, Gemm, Padding, Pool, PoolKind, Unary};
+use crate::graph::{
+    Conv, ConvTranspose, Expand, Gemm, MatMul, Padding, Pool, PoolKind, Reshape, Unary,
+    conv_transpose_windows, parse_einsum, pool_windows, resolve_slice,
+};
 
 fn f32s(shape: &[usize]) -> Option<Operand<'_>> {
     Some(Operand {
@@ -42,7 +45,7 @@ fn operand_counts_are_checked() {
     let none = infer(&relu, &[f32s(&[2])], 2).expect_err("refused");
     assert_eq!(none.reason, "makes up to 1 results, 2 wanted");
     check_refused(
-        &Op::MatMul,
+        &Op::MatMul(MatMul),
         &[None, f32s(&[2])],
         "operand 0 (`a`) is missing",
     );
@@ -86,7 +89,7 @@ fn types_are_checked() {
         "`x` is i32, wanted a float type",
     );
     check_refused(
-        &Op::MatMul,
+        &Op::MatMul(MatMul),
         &[f32s(&[4]), Some(x)],
         "`b` is i32, wanted f32 as of the first operand",
     );
@@ -115,7 +118,7 @@ fn shape_operands_must_be_constant() {
         constant: None,
     };
     check_refused(
-        &Op::Reshape { allow_zero: false },
+        &Op::Reshape(Reshape { allow_zero: false }),
         &[f32s(&[4]), Some(target)],
         "`shape` must be constant: the result's shape depends on it",
     );
@@ -134,7 +137,7 @@ fn sizes_that_cannot_be_counted_are_refused() {
     assert!(infer(&relu, &[f32s(&[1; 65])], 1).is_err());
     let shape = ints(&[1 << 20, 1 << 20]);
     let expanded = infer(
-        &Op::Expand,
+        &Op::Expand(Expand),
         &[f32s(&[1]), Some(Operand::constant(&shape))],
         1,
     );

@@ -1,0 +1,313 @@
+//! Operators that pick or place elements by index.
+
+use super::operator::{Exported, Inferred, KnownDType, Operator};
+use crate::ModelError;
+use crate::file::export::attributes::Attributes;
+use crate::file::import::call::{Call, Translated, Translator};
+use crate::graph::infer::{
+    Operands, check_index, check_numeric, check_rank_at_least, check_same_dtype, check_scalar,
+    check_shape, one, op_error,
+};
+use crate::graph::{
+    Gather, GatherElements, GatherNd, OneHot, Op, OpError, Operand, ScatterElements, ScatterNd,
+    ScatterReduction, resolve_axis,
+};
+use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
+
+impl Operator for Gather {
+    const IMPORTS: &'static [Translator] = &[("Gather", gather)];
+
+    fn name(&self) -> &'static str {
+        "Gather"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(2, 2, 1)?;
+        let x = operands.required(0, "x")?;
+        let indices = operands.required(1, "indices")?;
+        let axis = resolve_axis(self.axis, x.rank())?;
+        check_indices(&indices, x.shape[axis])?;
+        one(
+            x.dtype,
+            [&x.shape[..axis], indices.shape, &x.shape[axis + 1..]].concat(),
+        )
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default().int("axis", self.axis))
+    }
+}
+
+impl Operator for GatherElements {
+    const IMPORTS: &'static [Translator] = &[("GatherElements", gather_elements)];
+
+    fn name(&self) -> &'static str {
+        "GatherElements"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(2, 2, 1)?;
+        let x = operands.required(0, "x")?;
+        let indices = operands.required(1, "indices")?;
+        let axis = resolve_axis(self.axis, x.rank())?;
+        check_indices(&indices, x.shape[axis])?;
+        check_inside(&indices, &x, axis)?;
+        one(x.dtype, indices.shape)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default().int("axis", self.axis))
+    }
+}
+
+impl Operator for GatherNd {
+    const IMPORTS: &'static [Translator] = &[("GatherND", gather_nd)];
+
+    fn name(&self) -> &'static str {
+        "GatherND"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(2, 2, 1)?;
+        let x = operands.required(0, "x")?;
+        let indices = operands.required(1, "indices")?;
+        let rest = nd_rest(&x, &indices, self.batch_dims)?;
+        let outer = &indices.shape[..indices.rank() - 1];
+        one(x.dtype, [outer, rest].concat())
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default().int("batch_dims", self.batch_dims as i64))
+    }
+}
+
+impl Operator for ScatterElements {
+    const IMPORTS: &'static [Translator] = &[
+        ("Scatter", scatter_elements),
+        ("ScatterElements", scatter_elements),
+    ];
+
+    fn name(&self) -> &'static str {
+        "ScatterElements"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(3, 3, 1)?;
+        let x = operands.required(0, "x")?;
+        let indices = operands.required(1, "indices")?;
+        let updates = operands.required(2, "updates")?;
+        check_scatter_dtype(&x, self.reduction)?;
+        let axis = resolve_axis(self.axis, x.rank())?;
+        check_indices(&indices, x.shape[axis])?;
+        check_inside(&indices, &x, axis)?;
+        check_same_dtype("updates", &updates, x.dtype)?;
+        check_shape("updates", updates.shape, indices.shape)?;
+        one(x.dtype, x.shape)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default()
+            .int("axis", self.axis)
+            .text("reduction", reduction_name(self.reduction)))
+    }
+}
+
+impl Operator for ScatterNd {
+    const IMPORTS: &'static [Translator] = &[("ScatterND", scatter_nd)];
+
+    fn name(&self) -> &'static str {
+        "ScatterND"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(3, 3, 1)?;
+        let x = operands.required(0, "x")?;
+        let indices = operands.required(1, "indices")?;
+        let updates = operands.required(2, "updates")?;
+        check_scatter_dtype(&x, self.reduction)?;
+        let rest = nd_rest(&x, &indices, 0)?;
+        let outer = &indices.shape[..indices.rank() - 1];
+        check_same_dtype("updates", &updates, x.dtype)?;
+        check_shape("updates", updates.shape, &[outer, rest].concat())?;
+        one(x.dtype, x.shape)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default().text("reduction", reduction_name(self.reduction)))
+    }
+}
+
+impl Operator for OneHot {
+    const IMPORTS: &'static [Translator] = &[("OneHot", one_hot)];
+
+    fn name(&self) -> &'static str {
+        "OneHot"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(3, 3, 1)?;
+        let indices = operands.required(0, "indices")?;
+        let depth = operands.required(1, "depth")?;
+        let values = operands.required(2, "values")?;
+        check_numeric("indices", &indices)?;
+        check_numeric("depth", &depth)?;
+        check_scalar("depth", &depth)?;
+        check_shape("values", values.shape, &[2])?;
+        let depth = depth
+            .constant
+            .ok_or_else(|| op_error!("`depth` must be constant: the result's shape depends on it"))?
+            .to_f64()[0];
+        if !(depth >= 1.0 && depth <= MAX_ELEMENTS as f64) {
+            return Err(op_error!("depth {depth}, wanted 1 to {MAX_ELEMENTS}"));
+        }
+        let axis = resolve_axis(self.axis, indices.rank() + 1)?;
+        let mut shape = indices.shape.to_vec();
+        shape.insert(axis, depth as usize);
+        one(values.dtype, shape)
+    }
+
+    fn result_dtype(&self, _: usize, operand: KnownDType<'_>) -> Option<DType> {
+        operand(2)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default().int("axis", self.axis))
+    }
+}
+
+fn gather(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    let axis = call.int_or("axis", 0)?;
+    call.finish_as_is(Op::Gather(Gather { axis }))
+}
+
+fn gather_elements(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    let axis = call.int_or("axis", 0)?;
+    call.finish_as_is(Op::GatherElements(GatherElements { axis }))
+}
+
+fn gather_nd(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    let batch_dims = call.int_or("batch_dims", 0)?;
+    match usize::try_from(batch_dims) {
+        Ok(batch_dims) => call.finish_as_is(Op::GatherNd(GatherNd { batch_dims })),
+        Err(_) => Err(call.error(format!("attribute `batch_dims` is {batch_dims}"))),
+    }
+}
+
+fn reduction(call: &Call<'_, '_>) -> Result<ScatterReduction, ModelError> {
+    call.choice(
+        "reduction",
+        ScatterReduction::None,
+        &[
+            ("none", ScatterReduction::None),
+            ("add", ScatterReduction::Add),
+            ("mul", ScatterReduction::Mul),
+            ("max", ScatterReduction::Max),
+            ("min", ScatterReduction::Min),
+        ],
+    )
+}
+
+/// Scatter is its name before operator set 11.
+fn scatter_elements(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(3, 3)?;
+    let op = Op::ScatterElements(ScatterElements {
+        axis: call.int_or("axis", 0)?,
+        reduction: reduction(call)?,
+    });
+    call.finish_as_is(op)
+}
+
+fn scatter_nd(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(3, 3)?;
+    let reduction = reduction(call)?;
+    call.finish_as_is(Op::ScatterNd(ScatterNd { reduction }))
+}
+
+fn one_hot(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(3, 3)?;
+    let axis = call.int_or("axis", -1)?;
+    call.finish_as_is(Op::OneHot(OneHot { axis }))
+}
+
+fn check_scatter_dtype(x: &Operand<'_>, reduction: ScatterReduction) -> Result<(), OpError> {
+    match reduction {
+        ScatterReduction::None => Ok(()),
+        _ => check_numeric("x", x),
+    }
+}
+
+/// Refuses constant indices outside `-extent..extent`; others are checked when they flow.
+fn check_indices(indices: &Operand<'_>, extent: usize) -> Result<(), OpError> {
+    check_index("indices", indices)?;
+    let out_of_range = |&v: &i64| v < -(extent as i64) || v >= extent as i64;
+    let bad = match indices.constant.map(Tensor::data) {
+        Some(TensorData::I64(v)) => v.iter().copied().find(out_of_range),
+        Some(TensorData::I32(v)) => v.iter().map(|&i| i64::from(i)).find(out_of_range),
+        _ => None,
+    };
+    match bad {
+        Some(bad) => Err(op_error!(
+            "index {bad} is out of range for an axis of {extent}"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// `indices` must not reach beyond `x` on any axis but `axis`.
+fn check_inside(indices: &Operand<'_>, x: &Operand<'_>, axis: usize) -> Result<(), OpError> {
+    let inside = |(i, &d): (usize, &usize)| i == axis || d <= x.shape[i];
+    if indices.rank() == x.rank() && indices.shape.iter().enumerate().all(inside) {
+        return Ok(());
+    }
+    Err(op_error!(
+        "`indices` of shape {:?} do not fit `x` of shape {:?}",
+        indices.shape,
+        x.shape
+    ))
+}
+
+/// Axes of `x` behind those that the last axis of `indices` speaks of.
+fn nd_rest<'a>(
+    x: &Operand<'a>,
+    indices: &Operand<'_>,
+    batch_dims: usize,
+) -> Result<&'a [usize], OpError> {
+    if !matches!(indices.dtype, DType::I64 | DType::I32) {
+        return Err(op_error!("`indices` is {}, wanted i64", indices.dtype));
+    }
+    check_rank_at_least("x", x, 1)?;
+    check_rank_at_least("indices", indices, 1)?;
+    let Some((&depth, outer)) = indices.shape.split_last() else {
+        return Err(op_error!("`indices` is a scalar"));
+    };
+    if batch_dims > outer.len()
+        || batch_dims > x.rank()
+        || x.shape[..batch_dims] != outer[..batch_dims]
+    {
+        return Err(op_error!(
+            "`x` of shape {:?} and `indices` of shape {:?} do not share {batch_dims} axes",
+            x.shape,
+            indices.shape
+        ));
+    }
+    if depth > x.rank() - batch_dims {
+        return Err(op_error!(
+            "{depth} indices for {} axes",
+            x.rank() - batch_dims
+        ));
+    }
+    Ok(&x.shape[batch_dims + depth..])
+}
+
+fn reduction_name(reduction: ScatterReduction) -> &'static str {
+    match reduction {
+        ScatterReduction::None => "none",
+        ScatterReduction::Add => "add",
+        ScatterReduction::Mul => "mul",
+        ScatterReduction::Max => "max",
+        ScatterReduction::Min => "min",
+    }
+}

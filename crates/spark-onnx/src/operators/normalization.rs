@@ -1,0 +1,460 @@
+//! Normalisations and softmax.
+
+use super::operator::{Exported, Inferred, Operator};
+use crate::file::export::attributes::Attributes;
+use crate::file::export::nodes::NodeExport;
+use crate::file::import::call::{Call, Translated, Translator};
+use crate::graph::infer::{
+    Operands, check_broadcasts_to, check_float, check_rank_at_least, check_same_dtype, check_shape,
+    one, op_error,
+};
+use crate::graph::{
+    BatchNormalization, Binary, GroupNormalization, InstanceNormalization, LayerNormalization,
+    LpNormalization, Lrn, MaskedSoftmax, Op, OpError, Reduce, ReduceKind, Reshape,
+    RmsNormalization, Shape, Softmax, Unary, resolve_axis,
+};
+use crate::tensor::DType;
+
+/// Operators of a file that are short for others, or for a constant.
+pub(super) const SPELLED_OUT: &[Translator] = &[("MeanVarianceNormalization", mean_variance)];
+
+impl Operator for BatchNormalization {
+    const IMPORTS: &'static [Translator] = &[("BatchNormalization", batch)];
+
+    fn name(&self) -> &'static str {
+        "BatchNormalization"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(5, 5, 1)?;
+        let x = operands.required(0, "x")?;
+        check_float("x", &x)?;
+        check_rank_at_least("x", &x, 2)?;
+        for (index, what) in [(1, "scale"), (2, "bias"), (3, "mean"), (4, "variance")] {
+            // Statistics may be kept in a wider format than the data.
+            let operand = operands.required(index, what)?;
+            check_float(what, &operand)?;
+            check_shape(what, operand.shape, &x.shape[1..2])?;
+        }
+        one(x.dtype, x.shape)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default().float("epsilon", self.epsilon))
+    }
+}
+
+impl Operator for LayerNormalization {
+    const IMPORTS: &'static [Translator] = &[("LayerNormalization", layer)];
+
+    fn name(&self) -> &'static str {
+        "LayerNormalization"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        infer_layer(self.axis, 2, 3, operands)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default()
+            .int("axis", self.axis)
+            .float("epsilon", self.epsilon))
+    }
+}
+
+impl Operator for RmsNormalization {
+    const IMPORTS: &'static [Translator] = &[("RMSNormalization", rms)];
+
+    fn name(&self) -> &'static str {
+        "RMSNormalization"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        infer_layer(self.axis, 2, 2, operands)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default()
+            .int("axis", self.axis)
+            .float("epsilon", self.epsilon))
+    }
+
+    fn operator_set(&self) -> i64 {
+        24
+    }
+}
+
+impl Operator for InstanceNormalization {
+    const IMPORTS: &'static [Translator] = &[("InstanceNormalization", instance)];
+
+    fn name(&self) -> &'static str {
+        "InstanceNormalization"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(3, 3, 1)?;
+        let x = operands.required(0, "x")?;
+        check_float("x", &x)?;
+        check_rank_at_least("x", &x, 3)?;
+        per_channel(operands, x.dtype, x.shape[1])?;
+        one(x.dtype, x.shape)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default().float("epsilon", self.epsilon))
+    }
+}
+
+impl Operator for GroupNormalization {
+    const IMPORTS: &'static [Translator] = &[("GroupNormalization", group)];
+
+    fn name(&self) -> &'static str {
+        "GroupNormalization"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(3, 3, 1)?;
+        let x = operands.required(0, "x")?;
+        check_float("x", &x)?;
+        check_rank_at_least("x", &x, 2)?;
+        if self.groups == 0 || !x.shape[1].is_multiple_of(self.groups) {
+            return Err(op_error!(
+                "{} channels do not split into {} groups",
+                x.shape[1],
+                self.groups
+            ));
+        }
+        per_channel(operands, x.dtype, x.shape[1])?;
+        one(x.dtype, x.shape)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default()
+            .float("epsilon", self.epsilon)
+            .int("num_groups", self.groups as i64))
+    }
+}
+
+impl Operator for LpNormalization {
+    const IMPORTS: &'static [Translator] = &[("LpNormalization", lp)];
+
+    fn name(&self) -> &'static str {
+        "LpNormalization"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(1, 1, 1)?;
+        let x = operands.required(0, "x")?;
+        check_float("x", &x)?;
+        resolve_axis(self.axis, x.rank())?;
+        if !matches!(self.p, 1 | 2) {
+            return Err(op_error!("norm of order {}, wanted 1 or 2", self.p));
+        }
+        one(x.dtype, x.shape)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default()
+            .int("axis", self.axis)
+            .int("p", i64::from(self.p)))
+    }
+}
+
+impl Operator for Lrn {
+    const IMPORTS: &'static [Translator] = &[("LRN", local_response)];
+
+    fn name(&self) -> &'static str {
+        "LRN"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(1, 1, 1)?;
+        let x = operands.required(0, "x")?;
+        check_float("x", &x)?;
+        check_rank_at_least("x", &x, 2)?;
+        if self.size == 0 {
+            return Err(op_error!("the number of channels summed over is zero"));
+        }
+        one(x.dtype, x.shape)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        let Ok(size) = i64::try_from(self.size) else {
+            return Err(format!("a size of {} is beyond 63 bits", self.size));
+        };
+        Ok(Attributes::default()
+            .float("alpha", self.alpha)
+            .float("beta", self.beta)
+            .float("bias", self.bias)
+            .int("size", size))
+    }
+}
+
+impl Operator for Softmax {
+    const IMPORTS: &'static [Translator] = &[("Softmax", softmax), ("LogSoftmax", softmax)];
+
+    fn name(&self) -> &'static str {
+        if self.log { "LogSoftmax" } else { "Softmax" }
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        infer_softmax(self.axis, operands)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        if self.flatten && self.axis != -1 {
+            return Err("a softmax over several axes is no single operator".to_owned());
+        }
+        Ok(Attributes::default().int("axis", self.axis))
+    }
+
+    /// Operator sets from 13 on have no softmax over several axes:
+    /// `Reshape(Softmax(Flatten(x, axis), 1), Shape(x))`.
+    fn export<'g>(&'g self, node: &mut NodeExport<'_, 'g>) -> Result<(), String> {
+        if !self.flatten || self.axis == -1 {
+            return node.finish(self.name(), self.attributes()?);
+        }
+        let [shape, flat, normal] = ["shape", "flat", "softmax"].map(|suffix| node.made(suffix));
+        let x = node.inputs.clone();
+        let flatten = Attributes::default().int("axis", self.axis);
+        let softmax = Attributes::default().int("axis", 1);
+        let steps = [
+            ("Shape", Attributes::default(), x.clone(), &shape),
+            ("Flatten", flatten, x, &flat),
+            (self.name(), softmax, vec![flat.clone()], &normal),
+        ];
+        for (op_type, attributes, inputs, output) in steps {
+            let name = format!("{}/{op_type}", node.name);
+            node.step(name, op_type, attributes, inputs, output.clone());
+        }
+        node.inputs = vec![normal, shape];
+        // An axis of no elements stays one.
+        node.finish("Reshape", Attributes::default().flag("allowzero", true))
+    }
+}
+
+impl Operator for MaskedSoftmax {
+    const IMPORTS: &'static [Translator] = &[];
+
+    fn name(&self) -> &'static str {
+        "MaskedSoftmax"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        infer_softmax(-1, operands)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Err("a softmax with zeros for hidden rows is no single operator".to_owned())
+    }
+
+    /// `Where(IsInf(ReduceMax(x)), 0, Softmax(x))`, where only minus infinity counts. A reader of
+    /// ours joins it again when the graph is lowered.
+    fn export<'g>(&'g self, node: &mut NodeExport<'_, 'g>) -> Result<(), String> {
+        let made = |suffix| node.made(suffix);
+        let [axes, greatest, hidden, zero, zero_like, weights] =
+            ["axes", "greatest", "hidden", "zero", "zero_like", "softmax"].map(made);
+        let x = node.inputs[0].clone();
+        let none = Attributes::default;
+        let last = none().ints("value_ints", vec![-1]);
+        let negative = none().flag("detect_positive", false);
+        let softmax = none().int("axis", -1);
+        let steps = [
+            ("Constant", last, vec![], &axes),
+            (
+                "ReduceMax",
+                none().flag("keepdims", true),
+                vec![x.clone(), axes.clone()],
+                &greatest,
+            ),
+            ("IsInf", negative, vec![greatest.clone()], &hidden),
+            ("Constant", none().float("value_float", 0.0), vec![], &zero),
+            (
+                "CastLike",
+                none(),
+                vec![zero.clone(), x.clone()],
+                &zero_like,
+            ),
+            ("Softmax", softmax, vec![x], &weights),
+        ];
+        for (op_type, attributes, inputs, output) in steps {
+            let name = format!("{output}/{op_type}");
+            node.step(name, op_type, attributes, inputs, output.clone());
+        }
+        node.inputs = vec![hidden, zero_like, weights];
+        node.finish("Where", none())
+    }
+}
+
+const EPSILON: f32 = 1e-5;
+
+fn batch(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(5, 5)?;
+    call.only_results(1)?;
+    call.ignore(&["momentum"]);
+    // Before operator set 7 training was what a parameter turned off.
+    let trains = call.opset() < 7 && !call.flag("is_test", false)?;
+    if trains || call.flag("training_mode", false)? {
+        return Err(call.error("training mode is not supported"));
+    }
+    if !call.flag("spatial", true)? {
+        return Err(call.error("attribute `spatial` 0 (a mean per element) is not supported"));
+    }
+    let epsilon = call.float_or("epsilon", EPSILON)?;
+    call.finish_as_is(Op::BatchNormalization(BatchNormalization { epsilon }))
+}
+
+pub(super) fn layer(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 3)?;
+    call.only_results(1)?;
+    // The type of the two further results and of sums; ours are never narrower than f32.
+    call.ignore(&["stash_type"]);
+    let axis = call.int_or("axis", -1)?;
+    let epsilon = call.float_or("epsilon", EPSILON)?;
+    call.finish_as_is(Op::LayerNormalization(LayerNormalization { axis, epsilon }))
+}
+
+pub(super) fn rms(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    call.only_results(1)?;
+    call.ignore(&["stash_type"]);
+    let axis = call.int_or("axis", -1)?;
+    let epsilon = call.float_or("epsilon", EPSILON)?;
+    call.finish_as_is(Op::RmsNormalization(RmsNormalization { axis, epsilon }))
+}
+
+fn instance(call: &mut Call<'_, '_>) -> Translated {
+    call.form_since(6)?;
+    call.operands(3, 3)?;
+    let epsilon = call.float_or("epsilon", EPSILON)?;
+    call.finish_as_is(Op::InstanceNormalization(InstanceNormalization { epsilon }))
+}
+
+/// Before operator set 21 scale and bias are per group: an instance normalisation of
+/// `[n, groups, rest]`.
+fn group(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(3, 3)?;
+    call.ignore(&["stash_type"]);
+    let groups = call.count("num_groups", 0)?;
+    if groups == 0 {
+        return Err(call.error("attribute `num_groups` is missing"));
+    }
+    let epsilon = call.float_or("epsilon", EPSILON)?;
+    if call.opset() >= 21 {
+        return call.finish_as_is(Op::GroupNormalization(GroupNormalization {
+            epsilon,
+            groups,
+        }));
+    }
+    let x = call.required(0)?;
+    let reshape = Op::Reshape(Reshape { allow_zero: false });
+    let whole = Op::Shape(Shape {
+        start: 0,
+        end: None,
+    });
+    let shape = call.step(whole, &[Some(x)])?;
+    let grouped = call.new_ints("grouped", &[0, groups as i64, -1])?;
+    let parts = call.step(reshape.clone(), &[Some(x), Some(grouped)])?;
+    let operands = [Some(parts), call.input(1), call.input(2)];
+    let normal = call.step(
+        Op::InstanceNormalization(InstanceNormalization { epsilon }),
+        &operands,
+    )?;
+    call.finish(reshape, vec![Some(normal), Some(shape)])
+}
+
+/// `(x - mean) / (sqrt(mean of squares of that) + 1e-9)`.
+fn mean_variance(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    let x = call.required(0)?;
+    let axes = call.ints("axes")?.unwrap_or(&[0, 2, 3]);
+    let axes = Some(call.new_ints("axes", axes)?);
+    let mean_op = Op::Reduce(Reduce {
+        kind: ReduceKind::Mean,
+        keep_dims: true,
+        noop_with_empty_axes: false,
+    });
+    let mean = call.step(mean_op.clone(), &[Some(x), axes])?;
+    let centred = call.binary_step(Binary::Sub, x, mean)?;
+    let squares = call.binary_step(Binary::Mul, centred, centred)?;
+    let variance = call.step(mean_op, &[Some(squares), axes])?;
+    let deviation = call.step(Op::Unary(Unary::Sqrt), &[Some(variance)])?;
+    let epsilon = call.scalar_like("epsilon", 1e-9, x)?;
+    let divisor = call.binary_step(Binary::Add, deviation, epsilon)?;
+    call.finish(Op::Binary(Binary::Div), vec![Some(centred), Some(divisor)])
+}
+
+fn lp(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    let axis = call.int_or("axis", -1)?;
+    let p = match call.int_or("p", 2)? {
+        1 => 1,
+        2 => 2,
+        other => return Err(call.error(format!("attribute `p` is {other}, not 1 or 2"))),
+    };
+    call.finish_as_is(Op::LpNormalization(LpNormalization { axis, p }))
+}
+
+fn local_response(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    let size = call.count("size", 0)?;
+    if size == 0 {
+        return Err(call.error("attribute `size` is missing"));
+    }
+    let op = Op::Lrn(Lrn {
+        alpha: call.float_or("alpha", 1e-4)?,
+        beta: call.float_or("beta", 0.75)?,
+        bias: call.float_or("bias", 1.0)?,
+        size,
+    });
+    call.finish_as_is(op)
+}
+
+/// Before operator set 13 all axes from `axis` on count as one. For the last axis
+/// that makes no difference.
+fn softmax(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    let old = call.opset() < 13;
+    let axis = call.int_or("axis", if old { 1 } else { -1 })?;
+    let op = Softmax {
+        axis,
+        log: call.op_type() == "LogSoftmax",
+        flatten: old && axis != -1,
+    };
+    call.finish_as_is(Op::Softmax(op))
+}
+
+/// LayerNormalization and RMSNormalization: `scale` and `bias` broadcast to the
+/// normalised axes.
+fn infer_layer(axis: i64, min: usize, max: usize, operands: &Operands<'_>) -> Inferred {
+    operands.expect(min, max, 1)?;
+    let x = operands.required(0, "x")?;
+    check_float("x", &x)?;
+    resolve_axis(axis, x.rank())?;
+    for (index, what) in [(1, "scale"), (2, "bias")] {
+        if index >= min && operands.optional(index).is_none() {
+            continue;
+        }
+        let operand = operands.required(index, what)?;
+        check_same_dtype(what, &operand, x.dtype)?;
+        check_broadcasts_to(what, operand.shape, x.shape)?;
+    }
+    one(x.dtype, x.shape)
+}
+
+fn infer_softmax(axis: i64, operands: &Operands<'_>) -> Inferred {
+    operands.expect(1, 1, 1)?;
+    let x = operands.required(0, "x")?;
+    check_float("x", &x)?;
+    resolve_axis(axis, x.rank())?;
+    one(x.dtype, x.shape)
+}
+
+fn per_channel(operands: &Operands<'_>, dtype: DType, channels: usize) -> Result<(), OpError> {
+    for (index, what) in [(1, "scale"), (2, "bias")] {
+        let operand = operands.required(index, what)?;
+        check_same_dtype(what, &operand, dtype)?;
+        check_shape(what, operand.shape, &[channels])?;
+    }
+    Ok(())
+}
