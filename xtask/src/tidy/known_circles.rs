@@ -34,8 +34,6 @@ pub(super) const FILES: &[&str] = &[
 pub(super) const PARENTS: &[&str] = &[
     "crates/spark-dora/src/adapter/mod.rs",
     "crates/spark-dora/src/layer/mod.rs",
-    "crates/spark-onnx/src/cpu/math.rs",
-    "crates/spark-onnx/src/cpu/simd/mod.rs",
     "crates/spark-onnx/src/file/export/mod.rs",
     "crates/spark-onnx/src/file/import/mod.rs",
     "crates/spark-onnx/src/file/mod.rs",

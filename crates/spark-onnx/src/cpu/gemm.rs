@@ -23,7 +23,7 @@
 //! the same finish.
 
 use super::columns::Columns;
-use super::simd::{Isa, Simd, dispatch, max_panel};
+use super::simd::{Isa, Simd, dispatch, max_panel, max_panel_of};
 use super::{math, narrow, rounding};
 use crate::plan::Activation;
 
@@ -280,7 +280,7 @@ pub(crate) use by_size;
     reason = "constant bounds unroll, iterators may not"
 )]
 unsafe fn tile<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
-    if NV > S::MAX_PANEL {
+    if NV > max_panel_of::<S>() {
         // `panels` never makes one so wide; saying so keeps its code from being generated.
         return;
     }

@@ -20,7 +20,7 @@ mod arm;
 use super::gemm::{Tile, ask, by_size, finish, start};
 #[cfg(target_arch = "x86_64")]
 use super::simd::Avx512;
-use super::simd::{Isa, Simd, dispatch};
+use super::simd::{Isa, Simd, dispatch, max_panel_of};
 
 /// A tile over f16 columns.
 ///
@@ -71,7 +71,7 @@ unsafe fn tile_f16_widening<S: Simd, const NV: usize, const MR: usize>(t: &Tile<
     reason = "constant bounds unroll, iterators may not"
 )]
 unsafe fn f16_columns<S: Simd, const NV: usize, const MR: usize, const KEEPS: bool>(t: &Tile<'_>) {
-    if NV > S::MAX_PANEL {
+    if NV > max_panel_of::<S>() {
         return;
     }
     // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract.
@@ -115,7 +115,7 @@ unsafe fn f16_columns<S: Simd, const NV: usize, const MR: usize, const KEEPS: bo
     reason = "constant bounds unroll, iterators may not"
 )]
 unsafe fn tile_bf16<S: Simd, const NV: usize, const MR: usize>(t: &Tile<'_>) {
-    if NV > S::MAX_PANEL {
+    if NV > max_panel_of::<S>() {
         return;
     }
     // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract.

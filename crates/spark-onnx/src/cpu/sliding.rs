@@ -194,7 +194,7 @@ macro_rules! do_for {
 unsafe fn segment<S: Simd, const NV: usize, const MR: usize, const KW: usize, const SX: usize>(
     s: &Segment<'_>,
 ) {
-    if S::MAX_PANEL < 4 {
+    if S::REGISTERS < 32 {
         // `suits` never lets one of these through; saying so keeps the code from being generated.
         return;
     }

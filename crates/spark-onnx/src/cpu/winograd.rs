@@ -380,6 +380,10 @@ fn transformed(isa: Isa, weights: &Weights, format: ProductFormat, pool: &Pool) 
     clippy::needless_range_loop,
     reason = "constant bounds unroll, iterators may not"
 )]
+#[allow(
+    clippy::extra_unused_type_parameters,
+    reason = "it says which instruction set the function is compiled for"
+)]
 unsafe fn transform_weights<S: Simd>(
     taps: &[&[f32]; TAPS],
     parts: &mut [&mut [f32]],

@@ -18,7 +18,7 @@ use spark_quant::packed::Scales;
 use spark_quant::{PackedTensor, QuantError};
 
 use crate::cpu::gemm::{Panel, panels};
-use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::simd::{Isa, Simd, dispatch, max_panel_of};
 
 /// Values that share a scale in NVFP4.
 pub(super) const BLOCK: usize = 16;
@@ -233,7 +233,7 @@ fn bits_of_e2m1(code: u16) -> u16 {
 
 #[inline(always)]
 unsafe fn e4m3<S: Simd, const NV: usize>(codes: &[u8], scales: &[f32], to: &mut [f32]) {
-    if NV > S::MAX_PANEL {
+    if NV > max_panel_of::<S>() {
         return;
     }
     let width = NV * S::LANES;
@@ -263,7 +263,7 @@ unsafe fn nvfp4<S: Simd, const NV: usize>(
     [taps, depth]: [usize; 2],
     to: &mut [f32],
 ) {
-    if NV > S::MAX_PANEL {
+    if NV > max_panel_of::<S>() {
         return;
     }
     let width = NV * S::LANES;

@@ -1,19 +1,24 @@
 //! Advanced SIMD of 64-bit ARM: 4 lanes, partial loads and stores lane by lane.
 
+#![allow(
+    unsafe_code,
+    reason = "intrinsics, which need the instruction set that the token stands for"
+)]
+
 use std::arch::aarch64::*;
 
-use super::Simd;
+use super::sealed::Sealed;
+use super::simd::Simd;
+use crate::token::Neon;
 
-/// NEON.
-#[derive(Clone, Copy)]
-pub(crate) struct Neon;
+impl Sealed for Neon {}
 
 // SAFETY: for the implementation and every block in it: NEON is part of the base architecture, and the trait's
 // callers pass pointers valid for the lanes touched.
 unsafe impl Simd for Neon {
     type V = float32x4_t;
     const LANES: usize = 4;
-    const MAX_PANEL: usize = 4;
+    const REGISTERS: usize = 32;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> float32x4_t {

@@ -1,12 +1,15 @@
 //! AVX2: 8 lanes, partial loads and stores by mask.
 
+#![allow(
+    unsafe_code,
+    reason = "intrinsics, which need the instruction set that the token stands for"
+)]
+
 use std::arch::x86_64::*;
 
-use super::Simd;
-
-/// AVX2 with FMA.
-#[derive(Clone, Copy)]
-pub(crate) struct Avx2;
+use super::sealed::Sealed;
+use super::simd::Simd;
+use crate::token::Avx2;
 
 /// All ones in the first `n` lanes.
 #[inline(always)]
@@ -17,13 +20,15 @@ unsafe fn mask(n: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(TABLE.as_ptr().add(8 - n).cast()) }
 }
 
+impl Sealed for Avx2 {}
+
 // SAFETY: for the implementation and every block in it: the trait's callers run on a processor with these
 // features and pass pointers valid for the lanes touched; masked-out lanes are not
 // accessed by the hardware.
 unsafe impl Simd for Avx2 {
     type V = __m256;
     const LANES: usize = 8;
-    const MAX_PANEL: usize = 2;
+    const REGISTERS: usize = 16;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> __m256 {

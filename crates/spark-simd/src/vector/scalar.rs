@@ -1,16 +1,24 @@
 //! Four lanes in an array: runs everywhere.
 
-use super::Simd;
+#![allow(
+    unsafe_code,
+    reason = "reads and writes where its callers point, as the other vectors do"
+)]
 
-/// Plain code.
-#[derive(Clone, Copy)]
-pub(crate) struct Scalar;
+use super::sealed::Sealed;
+use super::simd::Simd;
+
+/// Plain code: vectors of four lanes that every processor has, as it needs no proof.
+#[derive(Debug, Clone, Copy)]
+pub struct Scalar;
+
+impl Sealed for Scalar {}
 
 // SAFETY: for the implementation and every block in it: callers pass pointers valid for the lanes touched.
 unsafe impl Simd for Scalar {
     type V = [f32; 4];
     const LANES: usize = 4;
-    const MAX_PANEL: usize = 2;
+    const REGISTERS: usize = 16;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> [f32; 4] {

@@ -1,12 +1,17 @@
 //! AVX-512: 16 lanes, partial loads and stores by mask.
 
+#![allow(
+    unsafe_code,
+    reason = "intrinsics, which need the instruction set that the token stands for"
+)]
+
 use std::arch::x86_64::*;
 
-use super::Simd;
+use super::sealed::Sealed;
+use super::simd::Simd;
+use crate::token::Avx512;
 
-/// AVX-512 F, BW, DQ and VL with FMA.
-#[derive(Clone, Copy)]
-pub(crate) struct Avx512;
+impl Sealed for Avx512 {}
 
 // SAFETY: for the implementation and every block in it: the trait's callers run on a processor with these
 // features and pass pointers valid for the lanes touched; masked-out lanes are not
@@ -14,7 +19,7 @@ pub(crate) struct Avx512;
 unsafe impl Simd for Avx512 {
     type V = __m512;
     const LANES: usize = 16;
-    const MAX_PANEL: usize = 4;
+    const REGISTERS: usize = 32;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> __m512 {
