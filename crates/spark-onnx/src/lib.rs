@@ -12,7 +12,6 @@ pub mod zoo;
 mod budget;
 mod dtype;
 mod error;
-mod pages;
 mod plan;
 mod runner;
 

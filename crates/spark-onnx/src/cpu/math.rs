@@ -8,6 +8,7 @@
 //! compiler prepares at the start what any of them may need, which takes as long as the results of
 //! a tile. The functions themselves are `spark-simd`'s; the rare ones are plain loops left to the compiler.
 
+use spark_gemm::{Activation, RowFunction};
 use spark_simd::math::{
     celu, elu, elu_one, erf, exp, gelu, gelu_tanh, hard_swish, log, positive, sigmoid, softplus,
     tanh, within,
@@ -15,11 +16,12 @@ use spark_simd::math::{
 
 use super::simd::{Isa, Simd, dispatch};
 use crate::graph::Unary;
+use crate::plan;
 
 /// Replaces every element of `x` by the function of it.
 pub(crate) fn apply(isa: Isa, op: Unary, x: &mut [f32]) {
     // SAFETY: one row of exactly that many elements.
-    unsafe { apply_rows(isa, op, &[x.as_mut_ptr()], x.len()) }
+    unsafe { row_function(op).apply(isa, &[x.as_mut_ptr()], x.len()) }
 }
 
 /// `map_vectors!(S, x, v => f(v))` replaces every element of `x`, a vector at a time.
@@ -54,22 +56,25 @@ macro_rules! map_elements {
     };
 }
 
-/// `match_function!(op, isa, rows, columns; pattern [parameters] => map v: f(v); ..)`: one function
-/// per pattern, with the parameters it takes from there; `map` is one of the two macros above.
+/// `match_function!(op; pattern [parameters] => map v: f(v); ..)`: one function per pattern, with the
+/// parameters it takes from there; `map` is one of the two macros above.
 macro_rules! match_function {
-    ($op:ident, $isa:ident, $rows:ident, $columns:ident;
-     $($pattern:pat, [$($parameter:ident),*] => $map:ident $v:ident: $f:expr;)*) => {
+    ($op:ident; $($pattern:pat, [$($parameter:ident),*] => $map:ident $v:ident: $f:expr;)*) => {
         match $op {
-            Unary::Identity => {}
+            Unary::Identity => {
+                unsafe fn kernel(_: Isa, _: [f32; 2], _: &[*mut f32], _: usize) {}
+                // SAFETY: it touches nothing.
+                unsafe { RowFunction::new(kernel, [0.0; 2]) }
+            }
             $($pattern => {
                 #[inline(always)]
                 #[allow(
-    clippy::extra_unused_type_parameters,
-    reason = "it says which instruction set the function is compiled for"
-)]
-unsafe fn over<S: Simd>(rows: &[*mut f32], columns: usize $(, $parameter: f32)*) {
+                    clippy::extra_unused_type_parameters,
+                    reason = "it says which instruction set the function is compiled for"
+                )]
+                unsafe fn over<S: Simd>(rows: &[*mut f32], columns: usize $(, $parameter: f32)*) {
                     for &row in rows {
-                        // SAFETY: the caller of `apply_rows` vouches for `columns` elements of
+                        // SAFETY: the caller of `kernel` vouches for `columns` elements of
                         // every row; offsets stay below that.
                         unsafe {
                             let x = std::slice::from_raw_parts_mut(row, columns);
@@ -77,23 +82,31 @@ unsafe fn over<S: Simd>(rows: &[*mut f32], columns: usize $(, $parameter: f32)*)
                         }
                     }
                 }
-                // SAFETY: the caller's word; `isa` names a set this processor has.
-                unsafe {
-                    dispatch!($isa, over(rows: &[*mut f32], columns: usize $(, $parameter: f32)*)
-                        => ($rows, $columns $(, $parameter)*))
+                unsafe fn kernel(isa: Isa, parameters: [f32; 2], rows: &[*mut f32], columns: usize) {
+                    let [$($parameter,)* ..] = parameters;
+                    // SAFETY: the caller's word; `isa` names a set this processor has.
+                    unsafe {
+                        dispatch!(isa, over(rows: &[*mut f32], columns: usize $(, $parameter: f32)*)
+                            => (rows, columns $(, $parameter)*))
+                    }
                 }
+                // SAFETY: it touches the given elements of the rows and no other memory.
+                unsafe { RowFunction::new(kernel, padded(&[$($parameter),*])) }
             })*
         }
     };
 }
 
-/// [`apply`] for `columns` elements from each of `rows` on.
-///
-/// # Safety
-///
-/// They must be writable, and not be written elsewhere.
-pub(crate) unsafe fn apply_rows(isa: Isa, op: Unary, rows: &[*mut f32], columns: usize) {
-    match_function! { op, isa, rows, columns;
+/// As many parameters as a function may have.
+fn padded(parameters: &[f32]) -> [f32; 2] {
+    let mut padded = [0.0; 2];
+    padded[..parameters.len()].copy_from_slice(parameters);
+    padded
+}
+
+/// The function of an operator, over rows.
+pub(crate) fn row_function(op: Unary) -> RowFunction {
+    match_function! { op;
         Unary::Abs, [] => map_elements v: v.abs();
         Unary::Neg, [] => map_elements v: -v;
         Unary::Sign, [] => map_elements v: {
@@ -150,6 +163,15 @@ pub(crate) unsafe fn apply_rows(isa: Isa, op: Unary, rows: &[*mut f32], columns:
             let high = if v > lambda { v - bias } else { 0.0 };
             if v < -lambda { v + bias } else { high }
         };
+    }
+}
+
+/// What follows a product, for its epilogue.
+pub(crate) fn activation(activation: plan::Activation) -> Activation {
+    match activation {
+        plan::Activation::None => Activation::None,
+        plan::Activation::Clamp { low, high } => Activation::Clamp { low, high },
+        plan::Activation::Function(op) => Activation::Function(row_function(op)),
     }
 }
 

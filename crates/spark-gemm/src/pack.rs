@@ -1,15 +1,21 @@
-//! A computed matrix, put in the order the micro-kernel of `gemm` reads.
+//! Packing a computed matrix: into the layout of f32 that the micro-kernel reads.
 //!
 //! ```text
 //! element (k, n) is source[k * row_stride + n * column_stride]
 //! packed  panel after panel: [k][panel's columns, zero beyond the matrix]
 //!
 //! column_stride 1   rows of a panel are copied
-//! row_stride 1      the matrix lies transposed: blocks of 4 k by LANES n turn in registers
+//! row_stride 1      the matrix lies transposed: blocks of 4 k by LANES n are transposed in registers
 //! ```
 
-use super::gemm::{packed_len, panel_offset, panels};
-use super::simd::{Isa, Simd, dispatch};
+#![allow(
+    unsafe_code,
+    reason = "reads a matrix of any strides that the caller vouches for"
+)]
+
+use spark_simd::{Isa, Simd, dispatch};
+
+use crate::panel::{packed_len, panel_offset, panels};
 
 /// Where a matrix is.
 #[derive(Clone, Copy)]
@@ -35,7 +41,7 @@ impl Source {
 /// # Panics
 ///
 /// If `packed` does not hold [`packed_len`].
-pub(crate) unsafe fn pack(
+pub unsafe fn pack(
     isa: Isa,
     source: *const f32,
     (row_stride, column_stride): (isize, isize),
@@ -45,7 +51,7 @@ pub(crate) unsafe fn pack(
     let lanes = isa.lanes();
     assert!(
         packed_len(isa, depth, n) <= packed.len(),
-        "room for a matrix"
+        "`packed` holds a matrix"
     );
     let source = Source {
         first: source,
@@ -91,7 +97,7 @@ unsafe fn pack_block<S: Simd>(block: &Block) {
     let Block { depth, valid, .. } = *block;
     let is_whole = valid == S::LANES;
     let source = block.source;
-    // SAFETY: the caller of `pack` vouches for the source; rows of the result have room for a
+    // SAFETY: the caller of `pack` vouches for the source; rows of the result take a
     // vector.
     unsafe {
         if source.column_stride == 1 {
@@ -104,11 +110,11 @@ unsafe fn pack_block<S: Simd>(block: &Block) {
             }
             return;
         }
-        let turned = match source.row_stride == 1 && is_whole {
+        let transposed = match source.row_stride == 1 && is_whole {
             true => depth / 4 * 4,
             false => 0,
         };
-        for k in (0..turned).step_by(4) {
+        for k in (0..transposed).step_by(4) {
             let columns = S::load_columns(source.at(k, 0), source.column_stride);
             let to = block.to.add(k * block.stride);
             S::store(to, columns[0]);
@@ -116,7 +122,7 @@ unsafe fn pack_block<S: Simd>(block: &Block) {
             S::store(to.add(2 * block.stride), columns[2]);
             S::store(to.add(3 * block.stride), columns[3]);
         }
-        for k in turned..depth {
+        for k in transposed..depth {
             let to = block.to.add(k * block.stride);
             for j in 0..S::LANES {
                 *to.add(j) = match j < valid {

@@ -1,15 +1,17 @@
-//! Columns of 16 bits against f32 columns of the same values, and dot products against f64.
+//! PackedLayout of 16 bits against f32 columns of the same values, and dot products against f64.
+
+use std::ops::Range;
 
 use half::{bf16, f16};
 use proptest::prelude::*;
 use spark_parallel::Pool;
+use spark_simd::Isa;
 
-use crate::cpu::columns::{Columns, dot_columns, has_f16_products};
-use crate::cpu::gemm::{
-    MAX_ROWS, RowsProduct, TileEpilogue, panels, product_rows, product_rows_widening,
-};
-use crate::cpu::simd::Isa;
-use crate::plan::Weights;
+use crate::epilogue::TileEpilogue;
+use crate::gemm::{Gemm, gemm_panel, gemm_panel_converting};
+use crate::layout::PackedLayout;
+use crate::panel::{MAX_ROWS, panels};
+use crate::weights::WeightShape;
 
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -23,17 +25,26 @@ fn numbers(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-fn product(
+fn multiplied(
     isa: Isa,
-    columns: Columns,
+    layout: PackedLayout,
     (x, w): (&[f32], &[f32]),
     [m, k, n]: [usize; 3],
     rounded: bool,
 ) -> Vec<f32> {
-    let weights = Weights::of_matrix(w.to_vec(), [k, n]);
-    let packed = columns.pack(isa, &weights, 0..n, |_| {}, &Pool::new(1));
+    let shape = WeightShape {
+        groups: 1,
+        taps: 1,
+        depth: k,
+    };
+    let write = |_, columns: Range<usize>, to: &mut [f32], width: usize| {
+        for (to, row) in to.chunks_exact_mut(width).zip(w.chunks_exact(n)) {
+            to[..columns.len()].copy_from_slice(&row[columns.clone()]);
+        }
+    };
+    let packed = layout.pack(isa, shape, 0..n, write, &Pool::new(1));
     let mut y = vec![f32::NAN; m * n];
-    let product = RowsProduct {
+    let gemm = Gemm {
         x: x.as_ptr(),
         x_stride: k as isize,
         y: y.as_mut_ptr(),
@@ -43,36 +54,39 @@ fn product(
         m,
         k,
         n,
-        columns,
+        layout,
         epilogue: TileEpilogue {
-            rounded,
-            ..TileEpilogue::nothing(isa)
+            rounds_to_bf16: rounded,
+            ..TileEpilogue::none(isa)
         },
     };
     let (start, rows) = (packed.as_slice().as_ptr(), (0, m));
     for panel in panels(isa, n) {
         // SAFETY: all vectors are as long as the shape says.
-        unsafe { product_rows(isa, &product, start, panel, rows) };
+        unsafe { gemm_panel(isa, &gemm, start, panel, rows) };
     }
-    // The same with room for f32 columns, which only f16 makes use of.
+    // The same with a workspace for f32 weights, which only f16 makes use of.
     let without = std::mem::replace(&mut y, vec![f32::NAN; m * n]);
-    let product = RowsProduct {
+    let gemm = Gemm {
         y: y.as_mut_ptr(),
-        ..product
+        ..gemm
     };
     for panel in panels(isa, n) {
-        let mut room = vec![f32::NAN; k * panel.vectors * isa.lanes()];
-        // SAFETY: as above, the room is as long as the panel.
-        unsafe { product_rows_widening(isa, &product, start, panel, rows, room.as_mut_ptr()) };
-        let (is_f16, filled) = (columns == Columns::F16, !room.iter().any(|v| v.is_nan()));
+        let mut workspace = vec![f32::NAN; k * panel.vectors * isa.lanes()];
+        // SAFETY: as above, the workspace is as long as the panel.
+        unsafe { gemm_panel_converting(isa, &gemm, start, panel, rows, workspace.as_mut_ptr()) };
+        let (is_f16, filled) = (
+            layout == PackedLayout::F16,
+            !workspace.iter().any(|v| v.is_nan()),
+        );
         // One tile leaves nothing to others.
         assert!(filled || !is_f16 || m <= MAX_ROWS, "{m} rows");
         assert!(
-            is_f16 && m > 1 || room.iter().all(|v| v.is_nan()),
-            "{columns:?}"
+            is_f16 && m > 1 || workspace.iter().all(|v| v.is_nan()),
+            "{layout:?}"
         );
     }
-    assert_eq!(bits(&y), bits(&without), "{columns:?} on {isa:?}");
+    assert_eq!(bits(&y), bits(&without), "{layout:?} on {isa:?}");
     y
 }
 
@@ -91,10 +105,10 @@ proptest! {
         let as_bf16: Vec<f32> = w.iter().map(|&v| bf16::from_f32(v).to_f32()).collect();
         let as_f16: Vec<f32> = w.iter().map(|&v| f16::from_f32(v).to_f32()).collect();
         for isa in Isa::available() {
-            for (columns, values) in [(Columns::Bf16, &as_bf16), (Columns::F16, &as_f16)] {
-                let want = product(isa, Columns::F32, (&x, values), [m, k, n], rounded);
-                let got = product(isa, columns, (&x, &w), [m, k, n], rounded);
-                prop_assert!(bits(&got) == bits(&want), "{columns:?} on {isa:?}");
+            for (layout, values) in [(PackedLayout::Bf16, &as_bf16), (PackedLayout::F16, &as_f16)] {
+                let want = multiplied(isa, PackedLayout::F32, (&x, values), [m, k, n], rounded);
+                let got = multiplied(isa, layout, (&x, &w), [m, k, n], rounded);
+                prop_assert!(bits(&got) == bits(&want), "{layout:?} on {isa:?}");
             }
         }
     }
@@ -106,8 +120,8 @@ proptest! {
         let round = |v: Vec<f32>| -> Vec<f32> { v.iter().map(|&v| bf16::from_f32(v).to_f32()).collect() };
         let (x, w) = (round(numbers(m * k, seed)), round(numbers(k * n, seed + 1)));
         let instructions = Isa::available().into_iter();
-        for (isa, columns) in instructions.filter_map(|isa| dot_columns(isa).map(|c| (isa, c))) {
-            let got = product(isa, columns, (&x, &w), [m, k, n], false);
+        for (isa, layout) in instructions.filter_map(|isa| PackedLayout::bf16_dot(isa).map(|layout| (isa, layout))) {
+            let got = multiplied(isa, layout, (&x, &w), [m, k, n], false);
             for i in 0..m {
                 for j in 0..n {
                     let terms = (0..k).map(|l| f64::from(x[i * k + l]) * f64::from(w[l * n + j]));
@@ -128,9 +142,9 @@ proptest! {
     ) {
         let round = |v: &[f32]| -> Vec<f32> { v.iter().map(|&v| f16::from_f32(v).to_f32()).collect() };
         let (x, w) = (numbers(m * k, seed), numbers(k * n, seed + 1));
-        for isa in Isa::available().into_iter().filter(|&isa| has_f16_products(isa)) {
-            let want = product(isa, Columns::F32, (&round(&x), &round(&w)), [m, k, n], rounded);
-            let got = product(isa, Columns::F16Long, (&x, &w), [m, k, n], rounded);
+        for isa in Isa::available().into_iter().filter(|&isa| PackedLayout::F16Fmlal.can_implement(isa)) {
+            let want = multiplied(isa, PackedLayout::F32, (&round(&x), &round(&w)), [m, k, n], rounded);
+            let got = multiplied(isa, PackedLayout::F16Fmlal, (&x, &w), [m, k, n], rounded);
             prop_assert!(bits(&got) == bits(&want), "{isa:?}");
         }
     }
@@ -142,7 +156,10 @@ const EMULATED: &str = "SPARK_EMULATED_CPU";
 #[test]
 fn instructions_are_used_where_the_processor_has_them() {
     let best = Isa::detect();
-    let found = [dot_columns(best).is_some(), has_f16_products(best)];
+    let found = [
+        PackedLayout::bf16_dot(best).is_some(),
+        PackedLayout::F16Fmlal.can_implement(best),
+    ];
     match std::env::var(EMULATED).as_deref() {
         Ok("max") => assert_eq!(found, [true; 2]),
         Ok("cortex-a72") => assert_eq!(found, [false; 2]),
@@ -150,17 +167,19 @@ fn instructions_are_used_where_the_processor_has_them() {
         Err(_) => {}
     }
     let scalar = Isa::portable();
-    assert!(dot_columns(scalar).is_none() && !has_f16_products(scalar));
+    assert!(
+        PackedLayout::bf16_dot(scalar).is_none() && !PackedLayout::F16Fmlal.can_implement(scalar)
+    );
 }
 
 #[test]
 fn an_operand_beyond_f16_is_infinite_on_the_left() {
     for isa in Isa::available()
         .into_iter()
-        .filter(|&isa| has_f16_products(isa))
+        .filter(|&isa| PackedLayout::F16Fmlal.can_implement(isa))
     {
         let x = [65519.0, 65520.0, -1e30, f32::NAN];
-        let got = product(isa, Columns::F16Long, (&x, &[1.0]), [4, 1, 1], false);
+        let got = multiplied(isa, PackedLayout::F16Fmlal, (&x, &[1.0]), [4, 1, 1], false);
         assert_eq!(got[..3], [65504.0, f32::INFINITY, f32::NEG_INFINITY]);
         assert!(got[3].is_nan());
     }

@@ -1,9 +1,9 @@
-//! The executor's matrix product for other crates: small blocks, safe slices.
+//! The micro-kernel for safe code: small blocks, checked slices.
 //!
 //! ```text
-//! y[m, n] (+)= sum over k of x[m, k] * block[k, n]        n at most widest(isa)
+//! y[m, n] (+)= sum over k of x[m, k] * block[k, n]        n at most max_columns(isa)
 //!
-//! block   k rows of width(isa, n) floats, the columns beyond n zero: the order the
+//! block   k rows of row_len(isa, n) floats, the columns beyond n zero: the order the
 //!         micro-kernel reads, so whoever fills the block also packs it
 //! ```
 //!
@@ -12,28 +12,36 @@
 //!
 //! Deliberately absent: threads, transposition, epilogues.
 
-use super::columns::Columns;
-use super::gemm::{Panel, RowsProduct, TileEpilogue, product_rows};
-use super::simd::{Isa, max_panel};
+#![allow(
+    unsafe_code,
+    reason = "calls the kernel with slices that were held against the shape"
+)]
+
+use spark_simd::Isa;
+
+use crate::epilogue::TileEpilogue;
+use crate::gemm::{Gemm, gemm_panel};
+use crate::layout::PackedLayout;
+use crate::panel::{Panel, max_panel};
 
 /// Most columns of one block.
-pub const fn widest(isa: Isa) -> usize {
+pub const fn max_columns(isa: Isa) -> usize {
     max_panel(isa) * isa.lanes()
 }
 
 /// Floats from one row of a block of `n` columns to the next.
-pub const fn width(isa: Isa, n: usize) -> usize {
+pub const fn row_len(isa: Isa, n: usize) -> usize {
     n.next_multiple_of(isa.lanes())
 }
 
-/// The operands of [`multiply`].
+/// The operands of [`matmul`].
 #[derive(Debug)]
-pub struct BlockProduct<'a> {
+pub struct BlockMatmul<'a> {
     /// Left operand: row `m` starts at `m * x_stride` and has `k` elements.
     pub x: &'a [f32],
     /// Elements from one row of `x` to the next.
     pub x_stride: usize,
-    /// Right operand: `k` rows of [`width`] floats.
+    /// Right operand: `k` rows of [`row_len`] floats.
     pub block: &'a [f32],
     /// Result: row `m` starts at `m * y_stride` and has `n` elements.
     pub y: &'a mut [f32],
@@ -43,7 +51,7 @@ pub struct BlockProduct<'a> {
     pub m: usize,
     /// Depth.
     pub k: usize,
-    /// Columns, 1 to [`widest`].
+    /// PackedLayout, 1 to [`max_columns`].
     pub n: usize,
     /// Whether the product is added to `y` instead of replacing it.
     pub accumulate: bool,
@@ -54,12 +62,12 @@ pub struct BlockProduct<'a> {
 /// # Panics
 ///
 /// If an operand is shorter than its shape says, or `n` is not in range.
-pub fn multiply(isa: Isa, product: BlockProduct<'_>) {
-    let BlockProduct { m, k, n, .. } = product;
+pub fn matmul(isa: Isa, product: BlockMatmul<'_>) {
+    let BlockMatmul { m, k, n, .. } = product;
     if m == 0 {
         return;
     }
-    assert!(n >= 1 && n <= widest(isa), "{n} columns in a block");
+    assert!(n >= 1 && n <= max_columns(isa), "{n} columns in a block");
     let reach = |stride: usize, len: usize| (m - 1).checked_mul(stride)?.checked_add(len);
     assert!(
         reach(product.x_stride, k).is_some_and(|end| end <= product.x.len()),
@@ -71,7 +79,7 @@ pub fn multiply(isa: Isa, product: BlockProduct<'_>) {
     );
     assert!(product.y_stride >= n || m == 1, "rows of y do not overlap");
     assert!(
-        k.checked_mul(width(isa, n))
+        k.checked_mul(row_len(isa, n))
             .is_some_and(|len| len <= product.block.len()),
         "the block has the rows its shape says"
     );
@@ -85,7 +93,7 @@ pub fn multiply(isa: Isa, product: BlockProduct<'_>) {
         true => (y.cast_const(), y_stride as isize),
         false => (std::ptr::null(), 0),
     };
-    let rows = RowsProduct {
+    let gemm = Gemm {
         x: product.x.as_ptr(),
         x_stride: x_stride as isize,
         y,
@@ -95,8 +103,8 @@ pub fn multiply(isa: Isa, product: BlockProduct<'_>) {
         m,
         k,
         n,
-        columns: Columns::F32,
-        epilogue: TileEpilogue::nothing(isa),
+        layout: PackedLayout::F32,
+        epilogue: TileEpilogue::none(isa),
     };
     let panel = Panel {
         column: 0,
@@ -105,7 +113,7 @@ pub fn multiply(isa: Isa, product: BlockProduct<'_>) {
     // SAFETY: the assertions above give every row of `x`, `y` and the block; the residual is `y`
     // itself, each element of which is read before it is written, by the same tile; `y` is
     // borrowed exclusively.
-    unsafe { product_rows(isa, &rows, product.block.as_ptr(), panel, (0, m)) };
+    unsafe { gemm_panel(isa, &gemm, product.block.as_ptr(), panel, (0, m)) };
 }
 
 #[cfg(test)]
@@ -121,17 +129,17 @@ mod tests {
     #[test]
     fn every_shape_of_a_block_gives_the_naive_product() {
         for isa in Isa::available() {
-            for n in [1, 3, isa.lanes(), isa.lanes() + 1, widest(isa)] {
+            for n in [1, 3, isa.lanes(), isa.lanes() + 1, max_columns(isa)] {
                 for (m, k) in [(1, 1), (3, 5), (17, 8), (9, 0)] {
-                    let (x_stride, y_stride, wide) = (k + 2, n + 3, width(isa, n));
+                    let (x_stride, y_stride, wide) = (k + 2, n + 3, row_len(isa, n));
                     let x = whole(m * x_stride, 1);
                     let block = whole(k * wide, 2);
                     let before = whole(m * y_stride, 3);
                     for accumulate in [false, true] {
                         let mut y = before.clone();
-                        multiply(
+                        matmul(
                             isa,
-                            BlockProduct {
+                            BlockMatmul {
                                 x: &x,
                                 x_stride,
                                 block: &block,
@@ -162,9 +170,9 @@ mod tests {
     #[should_panic(expected = "x has the rows")]
     fn a_left_operand_one_element_short_is_refused() {
         let isa = Isa::portable();
-        multiply(
+        matmul(
             isa,
-            BlockProduct {
+            BlockMatmul {
                 x: &[0.0; 5],
                 x_stride: 3,
                 block: &[0.0; 12],

@@ -14,10 +14,10 @@
 //!    and each sum rounded to odd, and takes subnormals for zeros.
 //! 2. The left operand stays in f32 words. For f16 it is rounded here, to nearest even, four values
 //!    of two rows at a time; what is beyond 65504 becomes infinite. For bf16 its producer rounded
-//!    it (`rounding`), so that the odd halves of two rows are one operand.
+//!    it, so that the odd halves of two rows are one operand.
 //! 3. With one row, the other one of its block repeats it.
 //!
-//! Which of them a plan takes is measured where it runs (`columns`): a processor may have either
+//! Which of them pays is measured where it runs (`select`): a processor may have either
 //! at the rate of f32. Deliberately absent: sums in f16, which have three digits.
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, FMLAL, FMLAL2, BFMMLA.
@@ -25,15 +25,16 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::{ask, finish, start};
-use crate::cpu::gemm::Tile;
-use crate::cpu::simd::{Neon, Simd};
+use spark_simd::{Neon, Simd};
+
+use crate::epilogue::{apply_epilogue_and_store, init_accumulators};
+use crate::tile::Tile;
 
 const LANES: usize = Neon::LANES;
 /// Values of a row that enter at a time.
 const DEPTH: usize = 4;
 
-/// A tile over [`F16Long`](crate::cpu::columns::Columns::F16Long) columns.
+/// A tile over [`F16Fmlal`](crate::PackedLayout::F16Fmlal) columns.
 ///
 /// # Safety
 ///
@@ -43,13 +44,13 @@ const DEPTH: usize = 4;
     clippy::needless_range_loop,
     reason = "constant bounds unroll, iterators may not"
 )]
-pub(super) unsafe fn tile_f16_long<const NV: usize, const MR: usize>(t: &Tile<'_>) {
+pub(super) unsafe fn tile_f16_fmlal<const NV: usize, const MR: usize>(t: &Tile<'_>) {
     // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract; the
     // processor has the instructions.
     unsafe {
-        let mut acc = start::<Neon, NV, MR>(t.results.epilogue);
+        let mut acc = init_accumulators::<Neon, NV, MR>(t.output.epilogue);
         let mut w = t.w.cast::<u16>();
-        let mut ahead = t.ahead.start;
+        let mut ahead = t.prefetch.start;
         // Adds value `$k` of the four in `$a` times the next row of columns.
         macro_rules! add_products {
             ($a:ident, $k:literal, $next:literal) => {
@@ -81,10 +82,10 @@ pub(super) unsafe fn tile_f16_long<const NV: usize, const MR: usize>(t: &Tile<'_
             let x = t.rows_at(tap);
             for k in (0..whole).step_by(DEPTH) {
                 let a = halves::<MR>(|i| Neon::load(x[i].add(k)));
-                ask::<Neon, NV, MR>(t, w.cast(), &mut ahead);
+                t.prefetch.issue::<Neon, NV, MR>(w.cast(), &mut ahead);
                 add_products!(a, 0, 4);
                 add_products!(a, 1, 5);
-                ask::<Neon, NV, MR>(t, w.cast(), &mut ahead);
+                t.prefetch.issue::<Neon, NV, MR>(w.cast(), &mut ahead);
                 add_products!(a, 2, 6);
                 add_products!(a, 3, 7);
             }
@@ -103,33 +104,33 @@ pub(super) unsafe fn tile_f16_long<const NV: usize, const MR: usize>(t: &Tile<'_
                 w = w.add(NV * LANES);
             }
         }
-        finish::<Neon, NV, MR>(&t.results, acc);
+        apply_epilogue_and_store::<Neon, NV, MR>(&t.output, acc);
     }
 }
 
-/// A tile over [`Bf16Blocks`](crate::cpu::columns::Columns::Bf16Blocks) columns.
+/// A tile over [`Bf16Mmla`](crate::PackedLayout::Bf16Mmla) columns.
 ///
 /// # Safety
 ///
 /// As [`Tile::run`], on a processor with FEAT_BF16.
 #[target_feature(enable = "neon,bf16")]
-pub(super) unsafe fn tile_bf16_blocks<const NV: usize, const MR: usize>(t: &Tile<'_>) {
+pub(super) unsafe fn tile_bf16_mmla<const NV: usize, const MR: usize>(t: &Tile<'_>) {
     // SAFETY: forwarded.
     unsafe {
         match MR {
             1 => {
                 let acc = blocks::<NV, 2, 1>(t);
-                finish::<Neon, NV, 1>(&t.results, [acc[0]]);
+                apply_epilogue_and_store::<Neon, NV, 1>(&t.output, [acc[0]]);
             }
             _ => {
                 let acc = blocks::<NV, MR, MR>(t);
-                finish::<Neon, NV, MR>(&t.results, acc);
+                apply_epilogue_and_store::<Neon, NV, MR>(&t.output, acc);
             }
         }
     }
 }
 
-/// The sums of [`tile_bf16_blocks`] for an even number `MR` of rows, of which those beyond `ROWS`
+/// The sums of [`tile_bf16_mmla`] for an even number `MR` of rows, of which those beyond `ROWS`
 /// repeat its last one.
 ///
 /// # Safety
@@ -146,15 +147,15 @@ unsafe fn blocks<const NV: usize, const MR: usize, const ROWS: usize>(
     // SAFETY: every pointer is of the tile's own rows and moved only within the ranges of
     // `Tile::run`'s contract; the processor has the instructions.
     unsafe {
-        let mut acc = exchanged(start::<Neon, NV, MR>(t.results.epilogue));
+        let mut acc = exchanged(init_accumulators::<Neon, NV, MR>(t.output.epilogue));
         let mut w = t.w.cast::<u16>();
-        let mut ahead = t.ahead.start;
+        let mut ahead = t.prefetch.start;
         let whole = t.shape.depth / DEPTH * DEPTH;
         for tap in 0..t.shape.taps {
             let rows = t.rows_at(tap);
             let x = |i: usize, k: usize| rows[i.min(ROWS - 1)].add(k);
             for k in (0..whole).step_by(DEPTH) {
-                ask::<Neon, NV, ROWS>(t, w.cast(), &mut ahead);
+                t.prefetch.issue::<Neon, NV, ROWS>(w.cast(), &mut ahead);
                 add_four(&mut acc, |i| Neon::load(x(i, k)), w);
                 w = w.add(DEPTH * NV * LANES);
             }
@@ -248,7 +249,7 @@ fn exchanged<const NV: usize, const MR: usize>(
 ///
 /// # Safety
 ///
-/// As [`tile_f16_long`].
+/// As [`tile_f16_fmlal`].
 #[inline(always)]
 #[allow(
     clippy::needless_range_loop,

@@ -14,7 +14,7 @@
 
 /// Asks for huge pages where whole ones lie inside `memory`, which should not be touched yet:
 /// for what is kept and read again and again.
-pub(crate) fn huge_pages<T>(memory: &[T]) {
+pub fn huge_pages<T>(memory: &[T]) {
     #[cfg(target_os = "linux")]
     advise(memory, HUGE_BYTES, HUGE_BYTES, libc::MADV_HUGEPAGE);
     #[cfg(not(target_os = "linux"))]
@@ -22,7 +22,7 @@ pub(crate) fn huge_pages<T>(memory: &[T]) {
 }
 
 /// Takes the pages of `memory` now: for what is about to be written from end to end.
-pub(crate) fn take_pages<T>(memory: &[T]) {
+pub fn take_pages<T>(memory: &[T]) {
     #[cfg(target_os = "linux")]
     advise(memory, PAGE_BYTES, TAKEN_BYTES, libc::MADV_POPULATE_WRITE);
     #[cfg(not(target_os = "linux"))]
