@@ -19,6 +19,8 @@ use crate::graph::Unary;
 use crate::plan;
 
 /// Replaces every element of `x` by the function of it.
+// Out of line: kernels call it in many places.
+#[inline(never)]
 pub(crate) fn apply(isa: Isa, op: Unary, x: &mut [f32]) {
     // SAFETY: one row of exactly that many elements.
     unsafe { row_function(op).apply(isa, &[x.as_mut_ptr()], x.len()) }
