@@ -32,8 +32,10 @@ const WITH_EVERYTHING: &str = "max";
 /// One without products of 16 bits: the first 64-bit Arm architecture.
 const WITHOUT_EXTENSIONS: &str = "cortex-a72";
 
-/// Unit tests of spark-onnx: its kernels, and every operator once. Peaks are left out: they
-/// would be the emulator's.
+/// Unit tests of spark-gemm. The roofline is left out: it would be the emulator's.
+pub(crate) const GEMM_KERNELS: &[&str] = &["--skip", "roofline"];
+
+/// Unit tests of spark-onnx: its kernels, and every operator once.
 pub(crate) const MODEL_KERNELS: &[&str] = &[
     "cpu::",
     "every_operator_agrees",
@@ -41,18 +43,26 @@ pub(crate) const MODEL_KERNELS: &[&str] = &[
     "expanding_products",
     "attention_of_any_shape",
     "weights_that_are_halves",
-    "--skip",
-    "cpu::peak",
 ];
 
 /// Integration tests of every kind of product of 16 bits.
 const MODEL_PRODUCTS: &[&str] = &["sixteen_bit_products", "fp16_weights_give_the_bits"];
 
 /// What is tested: a processor, arguments of `cargo test`, and those of the test programs.
-const TESTS: [(&str, &[&str], &[&str]); 8] = [
+const TESTS: [(&str, &[&str], &[&str]); 9] = [
     (WITH_EVERYTHING, &["-p", "spark-parallel", "--tests"], &[]),
     (WITH_EVERYTHING, &["-p", "spark-simd", "--tests"], &[]),
     (WITHOUT_EXTENSIONS, &["-p", "spark-simd", "--tests"], &[]),
+    (
+        WITH_EVERYTHING,
+        &["-p", "spark-gemm", "--lib"],
+        GEMM_KERNELS,
+    ),
+    (
+        WITHOUT_EXTENSIONS,
+        &["-p", "spark-gemm", "--lib"],
+        GEMM_KERNELS,
+    ),
     (WITH_EVERYTHING, &["-p", "spark-quant", "--tests"], &[]),
     (
         WITH_EVERYTHING,
@@ -63,11 +73,6 @@ const TESTS: [(&str, &[&str], &[&str]); 8] = [
         WITH_EVERYTHING,
         &["-p", "spark-onnx", "--test", "it"],
         MODEL_PRODUCTS,
-    ),
-    (
-        WITHOUT_EXTENSIONS,
-        &["-p", "spark-onnx", "--lib"],
-        &["cpu::narrow", "cpu::gemm"],
     ),
     (
         WITHOUT_EXTENSIONS,

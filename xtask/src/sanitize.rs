@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! address  -Zsanitizer=address: spark-mem on the stand-in driver as it is; the unit tests of
-//!          spark-quant; spark-parallel; spark-onnx's kernels, and every operator once
+//!          spark-quant; spark-parallel; spark-gemm; spark-onnx's kernels, and every operator once
 //! driver   the stand-in driver with -fsanitize=address,undefined, its library preloaded,
 //!          spark-mem as it is: kernels run there too
 //! threads  -Zsanitizer=thread: spark-mem on the host and on the emulated card, and its files;
@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::aarch64::MODEL_KERNELS;
+use crate::aarch64::{GEMM_KERNELS, MODEL_KERNELS};
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
@@ -61,6 +61,9 @@ const ON_PURPOSE: [&str; 4] = [
     "--skip=switches_in_the_environment",
 ];
 
+/// `spark-gemm` from where its kernels are tested.
+const GEMM: [&str; 3] = ["spark-gemm", "--lib", "--"];
+
 /// `spark-onnx` from where its kernels are tested.
 const MODEL: [&str; 3] = ["spark-onnx", "--lib", "--"];
 
@@ -89,13 +92,20 @@ fn addresses(workspace: &Workspace) -> Result<(), Error> {
     for arguments in [
         [&memory, &ON_PURPOSE[..]].concat(),
         vec!["spark-parallel", "--tests", "--"],
+        [&GEMM, GEMM_KERNELS].concat(),
         vec!["spark-quant", "--lib", "--"],
         [&MODEL, MODEL_KERNELS].concat(),
     ] {
         let mut test = test(workspace, "address");
         test.arg("-Zprofile-rustflags");
         // Named twice, a package would get the flags twice, which LLVM refuses.
-        let below = ["spark-parallel", "spark-simd", "spark-hal", "spark-mem"];
+        let below = [
+            "spark-parallel",
+            "spark-simd",
+            "spark-gemm",
+            "spark-hal",
+            "spark-mem",
+        ];
         let tested = [arguments[0]]
             .into_iter()
             .filter(|name| !below.contains(name));

@@ -13,7 +13,8 @@ use candle_nn::Module;
 use crate::base::Base;
 use crate::error::{DoraError, Result};
 use crate::kernel::{effective as weights, magnitude};
-use crate::layer::{Core, Factors};
+use crate::layer::factors::Factors;
+use crate::layer::with_base::Core;
 
 /// A plain layer made of an adapted one.
 #[derive(Clone, Debug)]

@@ -13,7 +13,6 @@ mod budget;
 mod dtype;
 mod error;
 mod operators;
-mod pages;
 mod plan;
 mod runner;
 mod tensor_view;

@@ -40,7 +40,7 @@ mod plans {}
 ///
 /// ```compile_fail,E0603
 /// use spark_onnx::cpu::product::BlockProduct;
-/// use spark_onnx::cpu::gemm::RowsProduct;
+/// use spark_onnx::cpu::memory::Memory;
 /// ```
 mod executors {}
 

@@ -319,14 +319,6 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// A tensor of one axis.
-    pub(crate) fn list(values: Vec<f32>) -> Self {
-        Self {
-            shape: vec![values.len()],
-            data: TensorData::F32(values),
-        }
-    }
-
     /// The first finite number that is an infinity as f32. Only f64 has such numbers.
     pub(crate) fn first_beyond_f32(&self) -> Option<f64> {
         let TensorData::F64(values) = &self.data else {

@@ -181,6 +181,14 @@ impl Isa {
             InstructionSet::Neon | InstructionSet::Scalar => 4,
         }
     }
+
+    /// Vector registers that a kernel may count on. In plain code sixteen: so many has every 64-bit processor.
+    pub const fn registers(self) -> usize {
+        match self.set {
+            InstructionSet::Avx512 | InstructionSet::Neon => 32,
+            InstructionSet::Avx2 | InstructionSet::Scalar => 16,
+        }
+    }
 }
 
 #[cfg(test)]

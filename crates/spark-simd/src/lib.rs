@@ -1,4 +1,4 @@
-//! Instruction sets as values: who holds one has asked the processor.
+//! Instruction sets as values, who holds one has asked the processor, and vectors of f32 over them.
 //!
 //! ```text
 //! Isa            one of the sets below that this processor has   detect, available, named, portable
@@ -15,21 +15,29 @@
 //! NeonFhm        NEON + FP16 FHM                            Armv8.4
 //! ```
 //!
+//! `Avx512`, `Avx2`, `Neon` and [`Scalar`] have vectors of f32 ([`Simd`]): a kernel is written once over the trait,
+//! and [`dispatch!`] compiles and calls it for the set of a token. [`math`] has `exp`, `tanh` and their like of
+//! whole vectors.
+//!
 //! [`features!`] holds each list of features once: detection asks for it, and code is compiled for it.
 //! Only detection makes a token and its fields are private, so that holding one proves that the
 //! instructions exist; `docs/safety.md` lists what stands on that.
 //!
-//! Deliberately absent: vector types (each user has the lanes that suit it), serialisation (a token
-//! read from a file would prove nothing), and a function that runs any work compiled for a token:
+//! Deliberately absent: lanes of integers and of 16 bits (each user has those that suit it), serialisation
+//! (a token read from a file would prove nothing), and a function that runs any work compiled for a token:
 //! the step between crates costs short kernels up to a tenth of their speed, where a function beside the
-//! kernel, made by [`features!`], costs nothing.
+//! kernel, made by [`features!`] or [`dispatch!`], costs nothing.
 
+mod dispatch;
 mod features;
 mod isa;
+pub mod math;
 mod token;
+mod vector;
 
 pub use isa::{InstructionSet, Isa, IsaUnavailable};
 pub use token::{Avx2, Avx512, Avx512Bf16, Avx512Bytes, Neon, NeonBf16, NeonDot, NeonFhm, Proof};
+pub use vector::{Scalar, Simd};
 
 /// The README's example, so that it is compiled and run with the others.
 #[cfg(doctest)]

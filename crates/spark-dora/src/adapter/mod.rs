@@ -11,6 +11,7 @@
 //! candle has no list of a network's modules, so the code that builds the network offers each layer by
 //! name. Biases offered here are frozen: only adapter tensors are trained and stored.
 
+mod entry;
 mod files;
 mod fingerprint;
 mod folder;
@@ -38,6 +39,7 @@ use crate::layer::{
     DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, TrainModule, embedding,
 };
 use crate::optim::VariableGroups;
+use entry::Entry;
 use kohya::KohyaLayer;
 use size::LayerSize;
 use stored::Stored;
@@ -90,14 +92,6 @@ enum Source {
     },
     /// A file of kohya's kind.
     Kohya(BTreeMap<String, KohyaLayer>),
-}
-
-struct Entry {
-    /// Nothing for plain layers, as for the other two.
-    config: Option<LayerConfig>,
-    factors: Option<Factors>,
-    fingerprint: Option<u64>,
-    size: LayerSize,
 }
 
 /// The adapter of one network.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::Entry;
+use super::entry::Entry;
 use crate::config::{self, DoraConfig, Method, Patterns, Targets, is_suffix};
 use crate::error::{DoraError, Result};
 

@@ -1,15 +1,15 @@
 //! The two element types the kernels compute in.
 //!
 //! ```text
-//! f32   training and inference: the micro-kernel of spark-onnx
+//! f32   training and inference: the micro-kernel of spark-gemm
 //! f64   checks: finite differences need it; plain loops
 //! ```
 
 use candle_core::{DType, WithDType};
-use spark_onnx::cpu::Isa;
-use spark_onnx::cpu::product::{self, BlockProduct};
+use spark_gemm::block::{self, BlockMatmul};
+use spark_simd::Isa;
 
-/// `y[m, n] (+)= sum over k of x[m, k] * block[k, n]`; see [`spark_onnx::cpu::product`].
+/// `y[m, n] (+)= sum over k of x[m, k] * block[k, n]`; see [`spark_gemm::block`].
 pub(crate) struct Product<'a, T> {
     pub(crate) x: &'a [T],
     pub(crate) x_stride: usize,
@@ -42,11 +42,11 @@ impl Real for f32 {
     const TYPE: DType = DType::F32;
 
     fn widest() -> usize {
-        product::widest(Isa::detect())
+        block::max_columns(Isa::detect())
     }
 
     fn width(n: usize) -> usize {
-        product::width(Isa::detect(), n)
+        block::row_len(Isa::detect(), n)
     }
 
     fn from_f32s(values: Vec<f32>) -> Vec<f32> {
@@ -58,9 +58,9 @@ impl Real for f32 {
     }
 
     fn multiply(p: Product<'_, f32>) {
-        product::multiply(
+        block::matmul(
             Isa::detect(),
-            BlockProduct {
+            BlockMatmul {
                 x: p.x,
                 x_stride: p.x_stride,
                 block: p.block,

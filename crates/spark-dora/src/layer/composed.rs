@@ -10,8 +10,8 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use super::Core;
 use super::factors::Factors;
+use super::with_base::Core;
 use crate::dropout::Dropout;
 
 /// Type the adapter computes in beside a base of type `dtype`.

@@ -11,9 +11,11 @@
 use candle_core::{Result as CandleResult, Shape, Tensor};
 use candle_nn::{Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Module, VarBuilder};
 
+use super::composed;
 use super::factors::{FactorShapes, Factors};
 use super::operation::Form;
-use super::{Core, TrainModule, checked_base, composed};
+use super::train::TrainModule;
+use super::with_base::{Core, checked_base};
 use crate::base::{Base, check_shape};
 use crate::config::LayerConfig;
 use crate::dropout::Dropout;

@@ -8,8 +8,9 @@
 use candle_core::{DType, Result as CandleResult, Tensor};
 use candle_nn::{Embedding, Module, VarBuilder};
 
-use super::factors::{FactorShapes, Factors};
-use super::{TrainModule, composed};
+use super::composed;
+use super::factors::{FactorShapes, Factors, MAGNITUDE_NAME, named};
+use super::train::TrainModule;
 use crate::base::{Base, check_shape};
 use crate::config::LayerConfig;
 use crate::error::Result;
@@ -17,11 +18,7 @@ use crate::finite;
 use crate::merge::Merged;
 
 /// Names PEFT gives to the variables of embeddings.
-pub(crate) const NAMES: [&str; 3] = [
-    "lora_embedding_A",
-    "lora_embedding_B",
-    super::MAGNITUDE_NAME,
-];
+pub(crate) const NAMES: [&str; 3] = ["lora_embedding_A", "lora_embedding_B", MAGNITUDE_NAME];
 
 /// An embedding under DoRA, LoRA, or a trained magnitude.
 ///
@@ -68,7 +65,7 @@ impl DoraEmbedding {
     ) -> Result<Self> {
         let weight = embedding.embeddings().detach();
         let shapes = shapes(&weight)?;
-        finite::check(&super::named(&vb.prefix(), "weight"), &weight)?;
+        finite::check(&named(&vb.prefix(), "weight"), &weight)?;
         let factors = Factors::new(|| rows(&weight), &shapes, config, &vb)?;
         Ok(Self { weight, factors })
     }

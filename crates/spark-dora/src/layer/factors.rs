@@ -350,7 +350,7 @@ fn variable(
 ) -> Result<Tensor> {
     if vb.contains_tensor(name) {
         let tensor = vb.get(shape.as_slice(), name)?;
-        finite::check(&super::named(&vb.prefix(), name), &tensor)?;
+        finite::check(&named(&vb.prefix(), name), &tensor)?;
         return Ok(tensor);
     }
     let tensor = vb.get_with_hints(shape.as_slice(), name, candle_nn::Init::Const(0.0))?;
@@ -449,4 +449,12 @@ fn same<T: Real>(kept: &[T], now: &[T]) -> bool {
         pairs.fold(true, |all, (kept, now)| all & (kept == now))
     };
     kept.len() == now.len() && parts.into_iter().all(equal)
+}
+
+/// The name of `what` in `layer`, which may have none.
+pub(crate) fn named(layer: &str, what: &str) -> String {
+    match layer {
+        "" => what.to_owned(),
+        layer => format!("{layer}.{what}"),
+    }
 }

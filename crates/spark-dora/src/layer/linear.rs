@@ -4,9 +4,11 @@ use candle_core::{Result as CandleResult, Shape, Tensor};
 use candle_nn::{Linear, Module, VarBuilder};
 use spark_quant::PackedTensor;
 
-use super::factors::{FactorShapes, Factors};
+use super::composed;
+use super::factors::{FactorShapes, Factors, named};
 use super::operation::Form;
-use super::{Core, TrainModule, check_bias, checked_base, composed, named};
+use super::train::TrainModule;
+use super::with_base::{Core, check_bias, checked_base};
 use crate::base::{Base, check_shape};
 use crate::config::LayerConfig;
 use crate::dropout::Dropout;

@@ -21,17 +21,16 @@
 //! Deliberately absent: cutting the keys. A row of scores is whole; models that drive have hundreds
 //! of tokens, not tens of thousands.
 
+use spark_gemm::{
+    Gemm, PackedLayout, TileEpilogue, gemm_panel, pack, packed_len, panels, round_rows,
+};
 use spark_parallel::Pool;
 
-use super::columns::Columns;
-use super::formats::ProductFormat;
-use super::gemm::{self, RowsProduct, TileEpilogue, packed_len, panels};
 use super::math;
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::Memory;
-use super::pack::pack;
 use super::pointwise::Scratch;
-use super::rounding;
+use super::product_format::ProductFormat;
 use super::rows::{LANES, load_or, partial_vectors};
 use super::simd::{Isa, Simd, dispatch};
 use super::softmax::{all_hidden, exp_row, row_max};
@@ -208,7 +207,7 @@ impl<'a> Head<'a> {
             if self.format.rounded_left {
                 for row in 0..rows {
                     let start = scores.wrapping_offset(row as isize * stride);
-                    rounding::round_rows(isa, &[start], n);
+                    round_rows(isa, &[start], n);
                 }
             }
             self.product((scores, stride), values, (y, y_stride), [rows, n, e]);
@@ -217,7 +216,7 @@ impl<'a> Head<'a> {
             if self.format.rounds_result {
                 for row in 0..rows {
                     let start = y.wrapping_offset(row as isize * y_stride);
-                    rounding::round_rows(isa, &[start], e);
+                    round_rows(isa, &[start], e);
                 }
             }
         }
@@ -236,7 +235,7 @@ impl<'a> Head<'a> {
         (y, y_stride): (*mut f32, isize),
         [rows, depth, columns]: [usize; 3],
     ) {
-        let product = RowsProduct {
+        let product = Gemm {
             x,
             x_stride,
             y,
@@ -246,12 +245,12 @@ impl<'a> Head<'a> {
             m: rows,
             k: depth,
             n: columns,
-            columns: Columns::F32,
-            epilogue: TileEpilogue::nothing(self.isa),
+            layout: PackedLayout::F32,
+            epilogue: TileEpilogue::none(self.isa),
         };
         for panel in panels(self.isa, columns) {
             // SAFETY: the caller's word.
-            unsafe { gemm::product_rows(self.isa, &product, packed, panel, (0, rows)) };
+            unsafe { gemm_panel(self.isa, &product, packed, panel, (0, rows)) };
         }
     }
 }

@@ -11,16 +11,16 @@
 //! A transposed convolution is the same product over the taps whose stride lands on a
 //! source pixel; the others read zeros.
 
+use spark_gemm::{
+    MAX_ROWS, PackedLayout, Panel, Prefetch, TapRows, Tile, TileEpilogue, TileOutput, TileShape,
+    next_rows, panel_offset, panels, panels_of_part,
+};
 use spark_parallel::Pool;
 
-use super::columns::Columns;
-use super::formats::ProductFormat;
-use super::gemm::{
-    Ahead, MAX_ROWS, Panel, Results, TapRows, Tile, TileEpilogue, TileShape, next_rows,
-    panel_offset, panels, panels_of_part,
-};
+use super::math;
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
+use super::product_format::ProductFormat;
 use super::simd::Isa;
 use super::sliding::{self, Segment};
 use crate::plan::{ConvStep, Window};
@@ -52,7 +52,7 @@ impl PreparedConv {
     pub(crate) fn new(isa: Isa, step: &ConvStep, format: ProductFormat, pool: &Pool) -> Self {
         let w = &step.weights;
         let group_len = format
-            .columns
+            .layout
             .packed_len(isa, w.taps, w.in_per_group, w.out_per_group);
         let weights = format.pack(isa, w, 0..w.out_per_group, pool);
         let bias_stride = w.out_per_group.next_multiple_of(isa.lanes());
@@ -75,7 +75,7 @@ impl PreparedConv {
         let rows_are_runs = step.x.axes[3].stride == w.in_per_group as isize
             && window.dilation[1] == 1
             && !step.transposed
-            && format.columns == Columns::F32;
+            && format.layout == PackedLayout::F32;
         let row_offsets = match rows_are_runs {
             true => {
                 let rows = tap_offsets.iter().copied();
@@ -92,7 +92,7 @@ impl PreparedConv {
             zeros: AlignedF32::zeros(w.in_per_group),
             tap_offsets,
             row_offsets,
-            is_sliding: sliding::suits(isa, step, format.columns),
+            is_sliding: sliding::suits(isa, step, format.layout),
         }
     }
 
@@ -195,7 +195,7 @@ impl PreparedConv {
     ) -> Job<'a> {
         let w = &step.weights;
         let packed = self.weights.as_slice()[group * self.group_len..].as_ptr();
-        let depth = w.taps * self.format.columns.words(w.in_per_group);
+        let depth = w.taps * self.format.layout.words(w.in_per_group);
         let bias = self.bias.as_ref().map_or(std::ptr::null(), |b| {
             b.as_slice()[group * self.bias_stride + panel.column..].as_ptr()
         });
@@ -205,7 +205,7 @@ impl PreparedConv {
             tap_offsets: &self.tap_offsets,
             row_offsets: &self.row_offsets,
             w: packed.wrapping_add(panel_offset(panel, depth)),
-            columns: self.format.columns,
+            layout: self.format.layout,
             column: panel.column,
             shape: TileShape {
                 taps: w.taps,
@@ -214,9 +214,9 @@ impl PreparedConv {
             n_columns: (panel.vectors * isa.lanes()).min(w.out_per_group - panel.column),
             epilogue: TileEpilogue {
                 bias,
-                activation: step.epilogue.activation,
+                activation: math::activation(step.epilogue.activation),
                 residual_first: step.epilogue.residual_first,
-                rounded: self.format.rounds_result,
+                rounds_to_bf16: self.format.rounds_result,
                 isa,
             },
         }
@@ -281,7 +281,7 @@ struct Job<'a> {
     /// Offsets of rows of taps that are runs of elements; or none.
     row_offsets: &'a [isize],
     w: *const f32,
-    columns: Columns,
+    layout: PackedLayout,
     column: usize,
     /// Columns of the panel that exist.
     n_columns: usize,
@@ -316,7 +316,9 @@ impl BorderRows<'_> {
     }
 }
 
-impl TapRows for BorderRows<'_> {
+// SAFETY: `source` gives pixels that are in the image, whose channels are as many as the tile is deep; the row
+// of zeros is as long.
+unsafe impl TapRows for BorderRows<'_> {
     fn at(&self, tap: usize, rows: &mut [*const f32; MAX_ROWS]) {
         let columns = self.image.window.kernel[1];
         let (ky, kx) = ((tap / columns) as isize, (tap % columns) as isize);
@@ -345,14 +347,14 @@ impl Job<'_> {
             // SAFETY: forwarded.
             return unsafe { self.slide(isa, vectors, first, last) };
         }
-        let steps = self.shape.taps * self.columns.words(self.shape.depth);
+        let steps = self.shape.taps * self.layout.words(self.shape.depth);
         let panel_len = steps * vectors * isa.lanes();
         let (mut m, mut index) = (first, 0);
         while m < last {
             let rows = next_rows(vectors, last - m);
-            let ahead = Ahead::share(self.w.wrapping_add(panel_len), panel_len, steps, index);
+            let prefetch = Prefetch::share(self.w.wrapping_add(panel_len), panel_len, steps, index);
             // SAFETY: pixels first..last exist by the caller's word.
-            unsafe { self.tile(isa, vectors, m, rows, ahead) };
+            unsafe { self.tile(isa, vectors, m, rows, prefetch) };
             m += rows;
             index += 1;
         }
@@ -409,7 +411,7 @@ impl Job<'_> {
     /// # Safety
     ///
     /// As [`Job::run`], for pixels `m..m + rows`.
-    unsafe fn tile(&self, isa: Isa, vectors: usize, m: usize, rows: usize, ahead: Ahead) {
+    unsafe fn tile(&self, isa: Isa, vectors: usize, m: usize, rows: usize, prefetch: Prefetch) {
         let image = self.image;
         let window = &image.window;
         // Rows beyond the tile's own repeat its last one.
@@ -459,11 +461,11 @@ impl Job<'_> {
             offsets,
             border: if inside { None } else { Some(&border) },
             w: self.w,
-            columns: self.columns,
-            widened: std::ptr::null_mut(),
-            ahead,
+            layout: self.layout,
+            converted: std::ptr::null_mut(),
+            prefetch,
             shape,
-            results: Results {
+            output: TileOutput {
                 y: std::array::from_fn(|i| image.y.wrapping_offset(place(&image.y_strides, i))),
                 residual: std::array::from_fn(|i| match image.residual.is_null() {
                     true => image.residual,

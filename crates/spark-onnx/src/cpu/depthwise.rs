@@ -301,7 +301,7 @@ unsafe fn shared_rows<S: Simd, const KW: usize, const SX: usize>(job: &Block, ch
     // SAFETY: rows stay below `last`.
     unsafe {
         // Sets of few registers have narrow panels.
-        while S::MAX_PANEL > 2 && row + 2 <= last {
+        while S::REGISTERS > 16 && row + 2 <= last {
             tiles::<S, 2, KW, SX>(&[line(row), line(row + 1)]);
             row += 2;
         }

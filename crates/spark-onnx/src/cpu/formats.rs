@@ -15,19 +15,16 @@
 //! do it while they store, other steps are followed by a pass (`rounding`).
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 
-use half::{bf16, f16};
-use spark_parallel::Pool;
+use half::bf16;
+use spark_gemm::{MAX_ROWS, PackedLayout};
 
-use super::columns::{Columns, dot_columns, dot_pays, f16_products_pay, has_f16_products};
-use super::gemm::MAX_ROWS;
-use super::memory::AlignedF32;
+use super::product_format::ProductFormat;
 use super::simd::Isa;
 use super::winograd;
 use crate::Precision;
-use crate::plan::{BufferId, ConstantData, Place, Plan, Step, Weights};
+use crate::plan::{BufferId, ConstantData, Place, Plan, Step};
 use crate::precision::{
     Arithmetic, Bf16Products, Fp16Products, MANY_ROWS, NO_WEIGHTS, StepPrecision,
 };
@@ -39,75 +36,6 @@ const FEW_ROWS: usize = 128;
 /// Rows up to which f32 weights that are halves are held so: a tile or two, as more would not gain
 /// what widening them again costs.
 const FEW_TILES: usize = MAX_ROWS;
-
-/// How the weights of a product are held, and what becomes of its result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProductFormat {
-    /// Format of the operands.
-    pub(crate) precision: Precision,
-    /// Layout of packed weights and kernel.
-    pub(crate) columns: Columns,
-    /// Whether the left operand is rounded as well, by what writes it.
-    pub(crate) rounded_left: bool,
-    /// Whether results are rounded to bf16.
-    pub(crate) rounds_result: bool,
-}
-
-impl ProductFormat {
-    /// f32 throughout.
-    pub(crate) const F32: Self = Self {
-        precision: Precision::Fp32,
-        columns: Columns::F32,
-        rounded_left: false,
-        rounds_result: false,
-    };
-
-    /// Takes every weight to the nearest value of the format, for columns that hold f32.
-    pub(crate) fn round_weights(self, values: &mut [f32]) {
-        match self.precision {
-            Precision::Bf16 => values
-                .iter_mut()
-                .for_each(|v| *v = bf16::from_f32(*v).to_f32()),
-            Precision::Fp16 => values
-                .iter_mut()
-                .for_each(|v| *v = f16::from_f32(*v).to_f32()),
-            _ => {}
-        }
-    }
-
-    /// Packs columns `range` of every group of `weights`, as [`Columns::pack`] does.
-    pub(crate) fn pack(
-        self,
-        isa: Isa,
-        weights: &Weights,
-        range: Range<usize>,
-        pool: &Pool,
-    ) -> AlignedF32 {
-        let rounded = |values: &mut [f32]| self.round_weights(values);
-        self.columns.pack(isa, weights, range, rounded, pool)
-    }
-
-    /// What computes the products, in words.
-    pub(crate) fn kernel(self) -> &'static str {
-        match (self.precision, self.columns) {
-            (Precision::Bf16, Columns::Bf16Dot) => "bf16 dot products, f32 sums",
-            (Precision::Bf16, Columns::Bf16Blocks) => "bf16 dot products in 2x2 blocks, f32 sums",
-            (Precision::Bf16, Columns::Bf16) if self.rounded_left => {
-                "f32 arithmetic on bf16 operands, weights held as bf16"
-            }
-            (Precision::Bf16, Columns::Bf16) => "f32 arithmetic on bf16 weights, held as bf16",
-            (Precision::Bf16, _) if self.rounded_left => {
-                "f32 arithmetic on bf16 operands, weights held as f32"
-            }
-            (Precision::Bf16, _) => "f32 arithmetic on bf16 weights, held as f32",
-            (Precision::Fp16, Columns::F16Long) => "fp16 products, f32 sums",
-            (Precision::Fp16, Columns::F16) => "f32 arithmetic on fp16 weights, held as fp16",
-            (Precision::Fp16, _) => "f32 arithmetic on fp16 weights, held as f32",
-            (_, Columns::F16) => "f32 arithmetic, weights held as fp16 without loss",
-            _ => "f32",
-        }
-    }
-}
 
 /// How products of 16 bits are computed on this processor: nothing is left to choose.
 #[derive(Debug, Clone, Copy)]
@@ -125,7 +53,7 @@ impl Products {
     /// # Errors
     ///
     /// The format whose instruction is asked for, if there is none.
-    pub(crate) fn settle(
+    pub(crate) fn resolve(
         isa: Isa,
         arithmetic: Arithmetic,
         wanted: &[StepPrecision],
@@ -133,20 +61,31 @@ impl Products {
         let wants = |precision| wanted.iter().any(|step| step.precision == precision);
         let bf16 = match arithmetic.bf16_products {
             _ if !wants(Precision::Bf16) => Bf16Products::WeightsOnly,
-            Bf16Products::Fastest if dot_pays(isa) => Bf16Products::DotProduct,
+            Bf16Products::Fastest if dot_is_profitable(isa) => Bf16Products::DotProduct,
             Bf16Products::Fastest => Bf16Products::WeightsOnly,
-            Bf16Products::DotProduct if dot_columns(isa).is_none() => return Err(Precision::Bf16),
+            Bf16Products::DotProduct if PackedLayout::bf16_dot(isa).is_none() => {
+                return Err(Precision::Bf16);
+            }
             products => products,
         };
         let fp16 = match arithmetic.fp16_products {
             _ if !wants(Precision::Fp16) => Fp16Products::WeightsOnly,
-            Fp16Products::Fastest if f16_products_pay(isa) => Fp16Products::BothSides,
+            Fp16Products::Fastest if PackedLayout::F16Fmlal.is_profitable(isa) => {
+                Fp16Products::BothSides
+            }
             Fp16Products::Fastest => Fp16Products::WeightsOnly,
-            Fp16Products::BothSides if !has_f16_products(isa) => return Err(Precision::Fp16),
+            Fp16Products::BothSides if !PackedLayout::F16Fmlal.can_implement(isa) => {
+                return Err(Precision::Fp16);
+            }
             products => products,
         };
         Ok(Self { isa, bf16, fp16 })
     }
+}
+
+/// Whether dot products of bf16 pay on this processor, if it has any for `isa`.
+fn dot_is_profitable(isa: Isa) -> bool {
+    PackedLayout::bf16_dot(isa).is_some_and(|layout| layout.is_profitable(isa))
 }
 
 /// The same formats without bf16 where only weights are rounded and doing so saves nothing:
@@ -214,21 +153,21 @@ pub(crate) fn choose(
 pub(crate) fn of_step(step: &Step, precision: Precision, products: Products) -> ProductFormat {
     let has_weights = rows(step) != usize::MAX;
     let dot = match products.bf16 {
-        Bf16Products::DotProduct if has_weights => dot_columns(products.isa),
+        Bf16Products::DotProduct if has_weights => PackedLayout::bf16_dot(products.isa),
         _ => None,
     };
     let both_f16 = products.fp16 == Fp16Products::BothSides && has_weights;
-    let columns = match (precision, dot) {
-        (Precision::Bf16, Some(columns)) => columns,
-        (Precision::Bf16, None) if is_held_narrow(step) => Columns::Bf16,
-        (Precision::Fp16, _) if both_f16 && !is_winograd(step) => Columns::F16Long,
-        (Precision::Fp16, _) if is_held_narrow(step) => Columns::F16,
-        (Precision::Fp32, _) if are_halves(products.isa, step) => Columns::F16,
-        _ => Columns::F32,
+    let layout = match (precision, dot) {
+        (Precision::Bf16, Some(layout)) => layout,
+        (Precision::Bf16, None) if is_held_narrow(step) => PackedLayout::Bf16,
+        (Precision::Fp16, _) if both_f16 && !is_winograd(step) => PackedLayout::F16Fmlal,
+        (Precision::Fp16, _) if is_held_narrow(step) => PackedLayout::F16,
+        (Precision::Fp32, _) if are_halves(products.isa, step) => PackedLayout::F16,
+        _ => PackedLayout::F32,
     };
     ProductFormat {
         precision,
-        columns,
+        layout,
         rounded_left: precision == Precision::Bf16 && products.bf16 != Bf16Products::WeightsOnly,
         rounds_result: false,
     }

@@ -1,372 +1,191 @@
-//! Element functions fast enough for every layer, with stated errors.
+//! Element functions of operators over rows: behind a product's tile, or over a whole tensor.
 //!
 //! ```text
-//! exp(x) = 2^n * e^r,  n = round(x / ln 2),  |r| <= ln 2 / 2
+//! for every row:   v v v v v | rest        a vector at a time, the rest in part of one
 //! ```
 //!
-//! The functions layers use take a vector and have no branches; the rare ones are plain loops
-//! left to the compiler. Errors are measured in the tests against f64 libm over dense samples
-//! and stated at each function; a unit (ulp) is that of the f32 result. A partial vector is
-//! computed like a whole one, so a result does not depend on where in a row it stands.
-//!
-//! Coefficients: `e^r` by a Remez exchange for the relative error; `e^r - 1`, log and tanh after
-//! Cephes (S. Moshier, single precision); erf after the rational approximation used by Eigen
-//! (`erf(x) = x P(x^2) / Q(x^2)`, |x| < 4); GELU as said there.
+//! Every function is compiled on its own for every instruction set. In one body for all of them the
+//! compiler prepares at the start what any of them may need, which takes as long as the results of
+//! a tile. The functions themselves are `spark-simd`'s; the rare ones are plain loops left to the compiler.
+
+use spark_gemm::{Activation, RowFunction};
+use spark_simd::math::{
+    celu, elu, elu_one, erf, exp, gelu, gelu_tanh, hard_swish, log, positive, sigmoid, softplus,
+    tanh, within,
+};
 
 use super::simd::{Isa, Simd, dispatch};
 use crate::graph::Unary;
+use crate::plan;
 
-/// `c[0] z^(n-1) + ... + c[n-1]`.
-#[inline(always)]
-pub(crate) unsafe fn polynomial<S: Simd, const N: usize>(z: S::V, c: [f32; N]) -> S::V {
-    // SAFETY: the caller's processor has the instruction set.
-    unsafe {
-        let mut p = S::splat(c[0]);
-        for &next in &c[1..] {
-            p = S::fma(p, z, S::splat(next));
+/// Replaces every element of `x` by the function of it.
+// Out of line: kernels call it in many places.
+#[inline(never)]
+pub(crate) fn apply(isa: Isa, op: Unary, x: &mut [f32]) {
+    // SAFETY: one row of exactly that many elements.
+    unsafe { row_function(op).apply(isa, &[x.as_mut_ptr()], x.len()) }
+}
+
+/// `map_vectors!(S, x, v => f(v))` replaces every element of `x`, a vector at a time.
+///
+/// A macro, because a closure is compiled without the instruction set of the kernel around it,
+/// and one as large as these is not inlined into it.
+macro_rules! map_vectors {
+    ($S:ident, $x:ident, $v:ident => $f:expr) => {{
+        let whole = $x.len() / $S::LANES * $S::LANES;
+        let rest = $x.len() - whole;
+        let first = $x.as_mut_ptr();
+        for i in (0..whole).step_by($S::LANES) {
+            let $v = $S::load(first.add(i));
+            $S::store(first.add(i), $f);
         }
-        p
-    }
-}
-
-/// `-v`, also of zero.
-#[inline(always)]
-pub(crate) unsafe fn negate<S: Simd>(v: S::V) -> S::V {
-    // SAFETY: as above.
-    unsafe { S::mul(v, S::splat(-1.0)) }
-}
-
-/// `max(v, 0)`; NaN stays.
-#[inline(always)]
-unsafe fn positive<S: Simd>(v: S::V) -> S::V {
-    // SAFETY: as above.
-    unsafe { S::max(S::splat(0.0), v) }
-}
-
-/// `min(max(v, low), high)`; NaN stays.
-#[inline(always)]
-unsafe fn within<S: Simd>(v: S::V, low: f32, high: f32) -> S::V {
-    // The bound first: `max` and `min` give the second operand for NaN.
-    // SAFETY: as above.
-    unsafe { S::min(S::splat(high), S::max(S::splat(low), v)) }
-}
-
-/// The `n` of `x = n ln 2 + r` with the smallest `r`.
-#[inline(always)]
-unsafe fn nearest_power<S: Simd>(x: S::V) -> S::V {
-    // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
-    const MAGIC: f32 = 12_582_912.0;
-    // SAFETY: as above.
-    unsafe {
-        let magic = S::splat(MAGIC);
-        S::sub(S::fma(x, S::splat(std::f32::consts::LOG2_E), magic), magic)
-    }
-}
-
-/// `e^r - 1` for |r| <= ln 2 / 2, within 2 ulp.
-#[inline(always)]
-unsafe fn exp_minus_one_small<S: Simd>(r: S::V) -> S::V {
-    // SAFETY: as above.
-    unsafe {
-        let p = polynomial::<S, 6>(
-            r,
-            [
-                1.987_569_1e-4,
-                1.398_199_9e-3,
-                8.333_452e-3,
-                4.166_579_6e-2,
-                1.666_666_5e-1,
-                5.0e-1,
-            ],
-        );
-        S::fma(S::mul(p, r), r, r)
-    }
-}
-
-/// [`exp`] of what is known to lie in -104..=89, or to be NaN.
-#[inline(always)]
-pub(crate) unsafe fn exp_bounded<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: as above; the bounds keep `n` in the range of `scale`.
-    unsafe {
-        let n = nearest_power::<S>(x);
-        let r = S::fma(n, S::splat(-0.693_359_4), x);
-        let r = S::fma(n, S::splat(2.121_944_4e-4), r);
-        // Relative error of the polynomial itself: 2.6e-9.
-        let p = polynomial::<S, 7>(
-            r,
-            [
-                1.406_127_6e-3,
-                8.379_021e-3,
-                4.166_477_5e-2,
-                1.666_636_5e-1,
-                5.000_000_6e-1,
-                1.0,
-                1.0,
-            ],
-        );
-        S::scale(p, n)
-    }
-}
-
-/// `e^x`, within 2 ulp; 0 below -104, infinity above 88.73, subnormals kept, NaN stays NaN.
-#[inline(always)]
-pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: as above.
-    unsafe { exp_bounded::<S>(within::<S>(x, -104.0, 89.0)) }
-}
-
-/// Natural logarithm, within 2 ulp; -infinity at 0, NaN below, infinity stays.
-#[inline(always)]
-unsafe fn log<S: Simd>(v: S::V) -> S::V {
-    let mut lanes = [0.0f32; 16];
-    // SAFETY: as above; no vector has more than 16 lanes.
-    unsafe {
-        S::store(lanes.as_mut_ptr(), v);
-        for lane in &mut lanes[..S::LANES] {
-            *lane = log_one::<S>(*lane);
+        if rest > 0 {
+            let end = first.add(whole);
+            let $v = $S::load_first(end, rest);
+            $S::store_first(end, $f, rest);
         }
-        S::load(lanes.as_ptr())
+    }};
+}
+
+/// `map_elements!(S, x, v => f(v))` does so an element at a time, in a loop the compiler turns into
+/// vectors where it can.
+macro_rules! map_elements {
+    ($S:ident, $x:ident, $v:ident => $f:expr) => {
+        for element in $x {
+            let $v = *element;
+            *element = $f;
+        }
+    };
+}
+
+/// `match_function!(op; pattern [parameters] => map v: f(v); ..)`: one function per pattern, with the
+/// parameters it takes from there; `map` is one of the two macros above.
+macro_rules! match_function {
+    ($op:ident; $($pattern:pat, [$($parameter:ident),*] => $map:ident $v:ident: $f:expr;)*) => {
+        match $op {
+            Unary::Identity => {
+                unsafe fn kernel(_: Isa, _: [f32; 2], _: &[*mut f32], _: usize) {}
+                // SAFETY: it touches nothing.
+                unsafe { RowFunction::new(kernel, [0.0; 2]) }
+            }
+            $($pattern => {
+                #[inline(always)]
+                #[allow(
+                    clippy::extra_unused_type_parameters,
+                    reason = "it says which instruction set the function is compiled for"
+                )]
+                unsafe fn over<S: Simd>(rows: &[*mut f32], columns: usize $(, $parameter: f32)*) {
+                    for &row in rows {
+                        // SAFETY: the caller of `kernel` vouches for `columns` elements of
+                        // every row; offsets stay below that.
+                        unsafe {
+                            let x = std::slice::from_raw_parts_mut(row, columns);
+                            $map!(S, x, $v => $f);
+                        }
+                    }
+                }
+                unsafe fn kernel(isa: Isa, parameters: [f32; 2], rows: &[*mut f32], columns: usize) {
+                    let [$($parameter,)* ..] = parameters;
+                    // SAFETY: the caller's word; `isa` names a set this processor has.
+                    unsafe {
+                        dispatch!(isa, over(rows: &[*mut f32], columns: usize $(, $parameter: f32)*)
+                            => (rows, columns $(, $parameter)*))
+                    }
+                }
+                // SAFETY: it touches the given elements of the rows and no other memory.
+                unsafe { RowFunction::new(kernel, padded(&[$($parameter),*])) }
+            })*
+        }
+    };
+}
+
+/// As many parameters as a function may have.
+fn padded(parameters: &[f32]) -> [f32; 2] {
+    let mut padded = [0.0; 2];
+    padded[..parameters.len()].copy_from_slice(parameters);
+    padded
+}
+
+/// The function of an operator, over rows.
+pub(crate) fn row_function(op: Unary) -> RowFunction {
+    match_function! { op;
+        Unary::Abs, [] => map_elements v: v.abs();
+        Unary::Neg, [] => map_elements v: -v;
+        Unary::Sign, [] => map_elements v: {
+            let sign = if v > 0.0 { 1.0 } else { v };
+            if v < 0.0 { -1.0 } else { sign }
+        };
+        Unary::Floor, [] => map_elements v: v.floor();
+        Unary::Ceil, [] => map_elements v: v.ceil();
+        Unary::Round, [] => map_elements v: v.round_ties_even();
+        Unary::Reciprocal, [] => map_elements v: 1.0 / v;
+        Unary::Sqrt, [] => map_elements v: v.sqrt();
+        Unary::Exp, [] => map_vectors v: exp::<S>(v);
+        Unary::Log, [] => map_vectors v: log::<S>(v);
+        Unary::Sin, [] => map_elements v: v.sin();
+        Unary::Cos, [] => map_elements v: v.cos();
+        Unary::Tan, [] => map_elements v: v.tan();
+        Unary::Asin, [] => map_elements v: v.asin();
+        Unary::Acos, [] => map_elements v: v.acos();
+        Unary::Atan, [] => map_elements v: v.atan();
+        Unary::Sinh, [] => map_elements v: v.sinh();
+        Unary::Cosh, [] => map_elements v: v.cosh();
+        Unary::Asinh, [] => map_elements v: v.asinh();
+        Unary::Acosh, [] => map_elements v: v.acosh();
+        Unary::Atanh, [] => map_elements v: v.atanh();
+        Unary::Erf, [] => map_vectors v: erf::<S>(v);
+        Unary::Not, [] => map_elements v: f32::from(u8::from(v == 0.0));
+        Unary::IsNaN, [] => map_elements v: f32::from(u8::from(v.is_nan()));
+        Unary::IsInf, [] => map_elements v: f32::from(u8::from(v.is_infinite()));
+        Unary::Relu, [] => map_vectors v: positive::<S>(v);
+        Unary::LeakyRelu { alpha }, [alpha] => map_elements v: if v < 0.0 { alpha * v } else { v };
+        Unary::ThresholdedRelu { alpha }, [alpha] => map_elements v: if v > alpha { v } else { 0.0 };
+        Unary::Elu { alpha: 1.0 }, [] => map_vectors v: elu_one::<S>(v);
+        Unary::Elu { alpha }, [alpha] => map_vectors v: elu::<S>(v, alpha);
+        Unary::Selu { alpha, gamma }, [alpha, gamma] => map_vectors v: {
+            S::mul(S::splat(gamma), elu::<S>(v, alpha))
+        };
+        Unary::Celu { alpha }, [alpha] => map_vectors v: celu::<S>(v, alpha);
+        Unary::Sigmoid, [] => map_vectors v: sigmoid::<S>(v);
+        Unary::HardSigmoid { alpha, beta }, [alpha, beta] => map_vectors v: {
+            within::<S>(S::fma(S::splat(alpha), v, S::splat(beta)), 0.0, 1.0)
+        };
+        Unary::HardSwish, [] => map_vectors v: hard_swish::<S>(v);
+        Unary::Tanh, [] => map_vectors v: tanh::<S>(v);
+        Unary::Softplus, [] => map_vectors v: softplus::<S>(v);
+        Unary::Softsign, [] => map_elements v: v / (1.0 + v.abs());
+        Unary::Mish, [] => map_vectors v: S::mul(v, tanh::<S>(softplus::<S>(v)));
+        Unary::Gelu { tanh: false }, [] => map_vectors v: gelu::<S>(v);
+        Unary::Gelu { tanh: true }, [] => map_vectors v: gelu_tanh::<S>(v);
+        Unary::Swish { alpha: 1.0 }, [] => map_vectors v: S::mul(v, sigmoid::<S>(v));
+        Unary::Swish { alpha }, [alpha] => map_vectors v: {
+            S::mul(v, sigmoid::<S>(S::mul(S::splat(alpha), v)))
+        };
+        Unary::Shrink { lambda, bias }, [lambda, bias] => map_elements v: {
+            let high = if v > lambda { v - bias } else { 0.0 };
+            if v < -lambda { v + bias } else { high }
+        };
     }
 }
 
-/// [`log`] of one element.
-#[inline(always)]
-fn log_one<S: Simd>(x: f32) -> f32 {
-    // Subnormals are scaled into the normal range first.
-    let tiny = x < f32::MIN_POSITIVE;
-    let scaled = if tiny { x * 8_388_608.0 } else { x };
-    let bits = scaled.to_bits() as i32;
-    // Mantissa in sqrt(1/2)..sqrt(2): exponent counted from there.
-    let offset = bits.wrapping_sub(0x3f35_04f3);
-    let e = (offset >> 23) as f32 - if tiny { 23.0 } else { 0.0 };
-    let m = f32::from_bits(((offset & 0x007f_ffff).wrapping_add(0x3f35_04f3)) as u32) - 1.0;
-    let mut p = 7.037_683_6e-2;
-    p = S::fma_one(p, m, -1.151_461_1e-1);
-    p = S::fma_one(p, m, 1.167_699_9e-1);
-    p = S::fma_one(p, m, -1.242_014_1e-1);
-    p = S::fma_one(p, m, 1.424_932_3e-1);
-    p = S::fma_one(p, m, -1.666_805_7e-1);
-    p = S::fma_one(p, m, 2.000_071_5e-1);
-    p = S::fma_one(p, m, -2.499_999_4e-1);
-    p = S::fma_one(p, m, 3.333_333e-1);
-    let square = m * m;
-    let tail = S::fma_one(e, -2.121_944_4e-4, p * m * square);
-    let y = S::fma_one(-0.5, square, tail) + m;
-    let y = S::fma_one(e, 0.693_359_4, y);
-    let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
-    let y = if x == f32::INFINITY { x } else { y };
-    // Written so that NaN takes the first branch.
-    if x >= 0.0 { y } else { f32::NAN }
-}
-
-/// Error function, within 4e-7 absolute and exact at 0.
-#[inline(always)]
-unsafe fn erf<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: as above.
-    unsafe {
-        let c = within::<S>(x, -4.0, 4.0);
-        let z = S::mul(c, c);
-        let p = polynomial::<S, 7>(
-            z,
-            [
-                -2.726_142_3e-10,
-                2.770_681_4e-8,
-                -2.101_024e-6,
-                -5.692_506_5e-5,
-                -7.349_906e-4,
-                -2.954_6e-3,
-                -1.609_603_3e-2,
-            ],
-        );
-        let q = polynomial::<S, 5>(
-            z,
-            [
-                -1.456_607_2e-5,
-                -2.133_740_6e-4,
-                -1.682_827e-3,
-                -7.373_329e-3,
-                -1.426_473_9e-2,
-            ],
-        );
-        S::mul(S::mul(c, p), S::reciprocal(q))
+/// What follows a product, for its epilogue.
+pub(crate) fn activation(activation: plan::Activation) -> Activation {
+    match activation {
+        plan::Activation::None => Activation::None,
+        plan::Activation::Clamp { low, high } => Activation::Clamp { low, high },
+        plan::Activation::Function(op) => Activation::Function(row_function(op)),
     }
 }
 
-/// Hyperbolic tangent, within 3 ulp.
-#[inline(always)]
-unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: as above. Beyond 10 the result is 1 to the last bit.
-    unsafe {
-        let one = S::splat(1.0);
-        let z = S::mul(x, x);
-        let p = polynomial::<S, 5>(
-            z,
-            [
-                -5.704_988_7e-3,
-                2.063_909e-2,
-                -5.373_971_6e-2,
-                1.333_144_2e-1,
-                -3.333_328e-1,
-            ],
-        );
-        let small = S::fma(S::mul(p, z), x, x);
-        let a = S::max(x, negate::<S>(x));
-        let e = exp::<S>(S::mul(S::splat(2.0), within::<S>(a, 0.0, 10.0)));
-        let large = S::fma(S::splat(-2.0), S::reciprocal(S::add(e, one)), one);
-        let large = S::select_less(x, S::splat(0.0), negate::<S>(large), large);
-        S::select_less(a, S::splat(0.625), small, large)
-    }
-}
-
-/// `1 / (1 + e^-x)`, within 3 ulp; below -87 it stays at 1.6e-38.
-#[inline(always)]
-unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: as above. The bounds keep the reciprocal a normal number.
-    unsafe {
-        let power = exp_bounded::<S>(negate::<S>(within::<S>(x, -87.0, 87.0)));
-        S::reciprocal(S::add(S::splat(1.0), power))
-    }
-}
-
-/// `e^x - 1` for x <= 0, within 2 ulp; NaN stays.
+/// `v * factor` of every element.
 ///
-/// `e^x - 1 = 2^n (e^r - 1) + (2^n - 1)`: nothing cancels, as `e^r - 1` keeps its relative
-/// precision and stands alone where `n` is zero.
-#[inline(always)]
-unsafe fn exp_minus_one_negative<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: as above; the bound keeps `n` in the range of `scale`, and gives -1 to the last bit.
-    unsafe {
-        let x = S::max(S::splat(-18.0), x);
-        let n = nearest_power::<S>(x);
-        // With |n| <= 26 one constant for ln 2 is near enough: it errs by 2e-9.
-        let r = S::fma(n, S::splat(-std::f32::consts::LN_2), x);
-        let power = S::scale(S::splat(1.0), n);
-        let small = exp_minus_one_small::<S>(r);
-        S::fma(power, small, S::sub(power, S::splat(1.0)))
-    }
-}
-
-/// `alpha (e^x - 1)` below zero, `x` above; NaN stays.
-#[inline(always)]
-unsafe fn elu<S: Simd>(x: S::V, alpha: f32) -> S::V {
-    // SAFETY: as above.
-    unsafe { elu_of::<S>(x, S::min(S::splat(0.0), x), alpha) }
-}
-
-/// `e^x - 1` below zero, `x` above; NaN stays.
-#[inline(always)]
-unsafe fn elu_one<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: as above.
-    unsafe {
-        // `e^x - 1` is nowhere below `x`, and 0 where `x` is above.
-        let low = exp_minus_one_negative::<S>(S::min(S::splat(0.0), x));
-        S::max(low, x)
-    }
-}
-
-/// `alpha (e^below - 1)` where `x` is below zero, `x` above; NaN stays.
-#[inline(always)]
-unsafe fn elu_of<S: Simd>(x: S::V, below: S::V, alpha: f32) -> S::V {
-    // SAFETY: as above.
-    unsafe {
-        let low = S::mul(S::splat(alpha), exp_minus_one_negative::<S>(below));
-        S::select_less(S::splat(0.0), x, x, low)
-    }
-}
-
-/// `alpha (e^(x / alpha) - 1)` below zero, `x` above; NaN stays.
-#[inline(always)]
-unsafe fn celu<S: Simd>(x: S::V, alpha: f32) -> S::V {
-    // SAFETY: as above.
-    unsafe {
-        // One reciprocal for all vectors rather than a division for each.
-        let below = S::mul(S::min(S::splat(0.0), x), S::reciprocal(S::splat(alpha)));
-        elu_of::<S>(x, below, alpha)
-    }
-}
-
-/// `log(1 + e^x)`, within 4 ulp.
-#[inline(always)]
-unsafe fn softplus<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: as above.
-    unsafe {
-        let one = S::splat(1.0);
-        let t = exp::<S>(S::min(x, negate::<S>(x)));
-        // log1p(t): the rounding of 1 + t is put back to first order.
-        let u = S::add(one, t);
-        let lost = S::sub(t, S::sub(u, one));
-        let log1p = S::fma(lost, S::reciprocal(u), log::<S>(u));
-        S::add(positive::<S>(x), log1p)
-    }
-}
-
-/// Gaussian error linear unit, `x / 2 * (1 + erf(x / sqrt 2))`, within 5 ulp above zero, 2e-6
-/// below, and -0 below -5.5.
+/// # Safety
 ///
-/// The normal distribution is `1/2 + x P(x^2) / Q(x^2)`, with an error of 1.1e-7 for |x| < 5.5: without
-/// the scales of the error function's argument and result. Coefficients by Lawson's iteration for
-/// the absolute error.
+/// The processor must have the instruction set.
 #[inline(always)]
-unsafe fn gelu<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: as above.
-    unsafe {
-        let c = S::min(S::splat(5.5), x);
-        let z = S::mul(c, c);
-        let p = polynomial::<S, 5>(
-            z,
-            [
-                7.350_394_3e-6,
-                4.096_484_6e-4,
-                6.145_558_3e-3,
-                5.816_435e-2,
-                3.989_415_8e-1,
-            ],
-        );
-        let q = polynomial::<S, 6>(
-            z,
-            [
-                6.037_467_4e-7,
-                1.471_339_2e-4,
-                3.258_651_4e-3,
-                4.250_003_4e-2,
-                3.124_518_5e-1,
-                1.0,
-            ],
-        );
-        let share = S::fma(S::mul(c, p), S::reciprocal(q), S::splat(0.5));
-        // Below -5.5, where this share means nothing, the result is 0 but for 1.1e-7; of minus
-        // infinity it is NaN, as ONNX defines it.
-        S::mul(x, S::zero_below(x, S::splat(-5.5), share))
-    }
-}
-
-/// The same with `tanh(sqrt(2 / pi) (x + 0.044715 x^3))` for the error function, within 4 ulp
-/// above zero, 3e-7 below, and -0 below -16.
-///
-/// `(1 + tanh u) / 2 = 1 / (1 + e^(-2 u))` takes half the operations and cancels nothing.
-#[inline(always)]
-unsafe fn gelu_tanh<S: Simd>(x: S::V) -> S::V {
-    // -2 sqrt(2 / pi), and 0.044715 times that.
-    const LINEAR: f32 = -1.595_769;
-    const CUBIC: f32 = -0.071_354_814;
-    // SAFETY: as above; the bounds keep the exponential and the reciprocal normal numbers.
-    unsafe {
-        let factor = S::fma(S::mul(x, x), S::splat(CUBIC), S::splat(LINEAR));
-        let power = within::<S>(S::mul(x, factor), -87.0, 87.0);
-        let share = S::reciprocal(S::add(S::splat(1.0), exp_bounded::<S>(power)));
-        // Below, the result is 0 but for 3e-37; of minus infinity it is NaN, as ONNX defines it.
-        S::mul(x, S::zero_below(x, S::splat(-16.0), share))
-    }
-}
-
-/// `x` times `x / 6 + 1 / 2` within 0 and 1.
-#[inline(always)]
-unsafe fn hard_swish<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: as above.
-    unsafe {
-        let gate = S::fma(x, S::splat(1.0 / 6.0), S::splat(0.5));
-        S::mul(x, within::<S>(gate, 0.0, 1.0))
-    }
+pub(crate) unsafe fn scale<S: Simd>(x: &mut [f32], factor: f32) {
+    // SAFETY: the caller's word; offsets stay below the slice's length.
+    unsafe { map_vectors!(S, x, v => S::mul(v, S::splat(factor))) }
 }
 
 /// `min(max(x, low), high)`; NaN stays.
@@ -375,10 +194,6 @@ pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };
     if x > high { high } else { x }
 }
-
-mod apply;
-
-pub(crate) use apply::{apply, apply_rows, scale};
 
 #[cfg(test)]
 mod tests;

@@ -1,18 +1,20 @@
 //! Matrix products over rows: by packed weights, and of two computed operands.
 //!
-//! Both are the micro-kernel of `gemm`; a computed right operand is packed first, from
+//! Both are the micro-kernel of `spark-gemm`; a computed right operand is packed first, from
 //! whatever strides it has, into scratch that was planned at load.
 
 use std::ops::Range;
 
+use spark_gemm::{
+    Gemm, PackedLayout, TileEpilogue, gemm_panel, gemm_panel_converting, pack, packed_len, panels,
+    panels_of_part,
+};
 use spark_parallel::Pool;
 
-use super::columns::Columns;
-use super::formats::ProductFormat;
-use super::gemm::{self, RowsProduct, TileEpilogue, panels, panels_of_part};
+use super::math;
 use super::memory::{AlignedF32, Memory};
-use super::pack;
 use super::pointwise::Scratch;
+use super::product_format::ProductFormat;
 use super::simd::Isa;
 use crate::plan::{LinearStep, MatMulStep, Weights};
 
@@ -23,7 +25,7 @@ pub(crate) const ROWS_PER_TASK: usize = 96;
 pub(crate) const TASKS_PER_THREAD: usize = 4;
 
 /// A product that several threads read.
-pub(crate) struct Shared<'a>(pub(crate) &'a RowsProduct);
+pub(crate) struct Shared<'a>(pub(crate) &'a Gemm);
 
 // SAFETY: tasks write disjoint rows or columns, or to memory of their own.
 unsafe impl Sync for Shared<'_> {}
@@ -34,22 +36,22 @@ unsafe impl Sync for Shared<'_> {}
 /// # Safety
 ///
 /// The pointers of `product` must be valid for its shape and `w` packed for it.
-pub(crate) unsafe fn run_product(isa: Isa, product: &RowsProduct, w: &[f32], pool: &Pool) {
+pub(crate) unsafe fn run_product(isa: Isa, product: &Gemm, w: &[f32], pool: &Pool) {
     // SAFETY: forwarded.
-    unsafe { run_product_widening(isa, product, w, pool, None) }
+    unsafe { run_product_converting(isa, product, w, pool, None) }
 }
 
-/// The same; f16 columns are widened once for all tiles where threads have `room` for a panel.
+/// The same; f16 weights are converted once for all tiles where threads have a `workspace` for a panel.
 ///
 /// # Safety
 ///
-/// As [`run_product`]; `room` must have [`widened_len`] elements per thread.
-unsafe fn run_product_widening(
+/// As [`run_product`]; `workspace` must have [`converted_len`] elements per thread.
+unsafe fn run_product_converting(
     isa: Isa,
-    product: &RowsProduct,
+    product: &Gemm,
     w: &[f32],
     pool: &Pool,
-    room: Option<&Scratch>,
+    workspace: Option<&Scratch>,
 ) {
     // As many rows for every thread, or one of them waits.
     let by_rows = product.m.div_ceil(ROWS_PER_TASK);
@@ -67,21 +69,21 @@ unsafe fn run_product_widening(
     let shared = &Shared(product);
     pool.run_in_slots(rows * columns, |slot, task| {
         let product = shared.0;
-        let widened = room.map_or(std::ptr::null_mut(), |room| room.part(slot));
+        let converted = workspace.map_or(std::ptr::null_mut(), |workspace| workspace.part(slot));
         let (row, column) = (task / columns, task % columns);
         let range = (product.m * row / rows, product.m * (row + 1) / rows);
         for panel in panels_of_part(isa, product.n, (column, columns)) {
             // SAFETY: the caller vouches for the pointers; tasks have disjoint rows or panels, and
-            // slots room of their own.
+            // slots a workspace of their own.
             unsafe {
-                gemm::product_rows_widening(isa, product, w.as_ptr(), panel, range, widened);
+                gemm_panel_converting(isa, product, w.as_ptr(), panel, range, converted);
             }
         }
     });
 }
 
 /// Elements of the widest panel of `n` columns, `k` deep, as f32.
-fn widened_len(isa: Isa, k: usize, n: usize) -> usize {
+fn converted_len(isa: Isa, k: usize, n: usize) -> usize {
     let vectors = panels(isa, n).map(|panel| panel.vectors).max();
     k * vectors.unwrap_or(0) * isa.lanes()
 }
@@ -89,7 +91,7 @@ fn widened_len(isa: Isa, k: usize, n: usize) -> usize {
 /// A weight matrix packed for one instruction set.
 pub(crate) struct PackedWeights {
     pub(crate) data: AlignedF32,
-    pub(crate) columns: Columns,
+    pub(crate) layout: PackedLayout,
     pub(crate) k: usize,
     pub(crate) n: usize,
 }
@@ -106,7 +108,7 @@ impl PackedWeights {
         Self {
             n: range.len(),
             data: format.pack(isa, weights, range, pool),
-            columns: format.columns,
+            layout: format.layout,
             k: weights.in_per_group,
         }
     }
@@ -144,8 +146,8 @@ impl PreparedLinear {
 
     /// f32 elements of scratch a thread needs: a panel, where f16 columns serve several tiles.
     pub(crate) fn scratch_len(&self, isa: Isa, step: &LinearStep) -> usize {
-        match self.weights.columns == Columns::F16 && step.y.axes[0].extent > 1 {
-            true => widened_len(isa, self.weights.k, self.weights.n),
+        match self.weights.layout == PackedLayout::F16 && step.y.axes[0].extent > 1 {
+            true => converted_len(isa, self.weights.k, self.weights.n),
             false => 0,
         }
     }
@@ -160,9 +162,9 @@ impl PreparedLinear {
         scratch: &Scratch,
     ) {
         let product = self.product(isa, step, memory);
-        let room = (self.scratch_len(isa, step) > 0).then_some(scratch);
+        let workspace = (self.scratch_len(isa, step) > 0).then_some(scratch);
         // SAFETY: views were checked at load, and innermost strides are 1 by the step's contract.
-        unsafe { run_product_widening(isa, &product, self.packed(), pool, room) };
+        unsafe { run_product_converting(isa, &product, self.packed(), pool, workspace) };
     }
 
     /// The packed weights.
@@ -171,9 +173,9 @@ impl PreparedLinear {
     }
 
     /// What [`PreparedLinear::run`] computes.
-    pub(crate) fn product(&self, isa: Isa, step: &LinearStep, memory: &Memory) -> RowsProduct {
+    pub(crate) fn product(&self, isa: Isa, step: &LinearStep, memory: &Memory) -> Gemm {
         let residual = step.epilogue.residual.as_ref();
-        RowsProduct {
+        Gemm {
             x: memory.f32(&step.x),
             x_stride: step.x.axes[0].stride,
             y: memory.f32(&step.y),
@@ -183,15 +185,15 @@ impl PreparedLinear {
             m: step.y.axes[0].extent,
             k: self.weights.k,
             n: self.weights.n,
-            columns: self.weights.columns,
+            layout: self.weights.layout,
             epilogue: TileEpilogue {
                 bias: self
                     .bias
                     .as_ref()
                     .map_or(std::ptr::null(), |b| b.as_slice().as_ptr()),
-                activation: step.epilogue.activation,
+                activation: math::activation(step.epilogue.activation),
                 residual_first: step.epilogue.residual_first,
-                rounded: self.format.rounds_result,
+                rounds_to_bf16: self.format.rounds_result,
                 isa,
             },
         }
@@ -201,7 +203,7 @@ impl PreparedLinear {
 /// f32 elements of scratch one task of `step` needs.
 pub(crate) fn scratch_len(isa: Isa, step: &MatMulStep) -> usize {
     let rank = step.b.rank();
-    gemm::packed_len(
+    packed_len(
         isa,
         step.b.axes[rank - 2].extent,
         step.b.axes[rank - 1].extent,
@@ -233,7 +235,7 @@ pub(crate) fn run(
         // SAFETY: slots are distinct per task and as long as planned; `b` was checked at load.
         unsafe {
             let packed = std::slice::from_raw_parts_mut(scratch.part(slot), packed_len);
-            pack::pack(
+            pack(
                 isa,
                 memory.f32(&step.b).wrapping_offset(offset(&step.b)),
                 (step.b.axes[rank - 2].stride, step.b.axes[rank - 1].stride),
@@ -243,7 +245,7 @@ pub(crate) fn run(
             if step.scale != 1.0 {
                 packed.iter_mut().for_each(|v| *v *= step.scale);
             }
-            let product = RowsProduct {
+            let product = Gemm {
                 x: memory.f32(&step.a).wrapping_offset(offset(&step.a)),
                 x_stride: step.a.axes[rank - 2].stride,
                 y: memory.f32(&step.y).wrapping_offset(offset(&step.y)),
@@ -253,17 +255,17 @@ pub(crate) fn run(
                 m,
                 k,
                 n,
-                columns: Columns::F32,
+                layout: PackedLayout::F32,
                 epilogue: TileEpilogue {
-                    rounded,
-                    ..TileEpilogue::nothing(isa)
+                    rounds_to_bf16: rounded,
+                    ..TileEpilogue::none(isa)
                 },
             };
             match pool {
                 Some(pool) => run_product(isa, &product, packed, pool),
                 None => {
                     for panel in panels(isa, n) {
-                        gemm::product_rows(isa, &product, packed.as_ptr(), panel, (0, m));
+                        gemm_panel(isa, &product, packed.as_ptr(), panel, (0, m));
                     }
                 }
             }

@@ -7,68 +7,13 @@
 
 use std::sync::Arc;
 
+pub(crate) use spark_gemm::AlignedF32;
+use spark_gemm::take_pages;
+
 use crate::ModelError;
-use crate::budget::{self, Asker};
+use crate::budget::Asker;
 use crate::error::ViewOutside;
-use crate::pages::{huge_pages, take_pages};
 use crate::plan::{BufferId, ConstantData, Place, Plan, Storage, View};
-
-/// f32 of a cache line, which is also one AVX-512 vector.
-const LINE: usize = 16;
-
-/// A run of f32 that starts on a cache line.
-///
-/// Large ones come as pages that the system clears when they are first touched, so that memory
-/// which is about to be filled is not written twice.
-pub(crate) struct AlignedF32 {
-    memory: Vec<f32>,
-    /// Elements before the first line.
-    head: usize,
-    len: usize,
-}
-
-impl AlignedF32 {
-    /// `len` zeros.
-    pub(crate) fn zeros(len: usize) -> Self {
-        Self::around(vec![0.0_f32; len + LINE - 1], len)
-    }
-
-    /// `len` zeros, or nothing where the system refuses.
-    pub(crate) fn try_zeros(len: usize) -> Option<Self> {
-        Some(Self::around(
-            budget::zeros(len.checked_add(LINE - 1)?)?,
-            len,
-        ))
-    }
-
-    fn around(memory: Vec<f32>, len: usize) -> Self {
-        let head = memory.as_ptr().addr().wrapping_neg() % (4 * LINE) / 4;
-        huge_pages(&memory);
-        Self { memory, head, len }
-    }
-
-    /// `values`, then zeros up to `len`.
-    pub(crate) fn padded(values: &[f32], len: usize) -> Self {
-        let mut padded = Self::zeros(len);
-        padded.as_mut_slice()[..values.len()].copy_from_slice(values);
-        padded
-    }
-
-    /// Number of elements.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// The elements.
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [f32] {
-        &mut self.memory[self.head..][..self.len]
-    }
-
-    /// The elements.
-    pub(crate) fn as_slice(&self) -> &[f32] {
-        &self.memory[self.head..][..self.len]
-    }
-}
 
 /// The arena and where every buffer of the plan starts.
 pub(crate) struct Memory {

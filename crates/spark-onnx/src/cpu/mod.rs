@@ -16,25 +16,20 @@
 )]
 
 mod attention;
-mod columns;
 mod conv;
 mod depthwise;
 mod edge;
 mod formats;
 mod gather;
-mod gemm;
 mod math;
 mod matmul;
 mod memory;
 mod movement;
-mod narrow;
 mod norm;
-mod pack;
 mod pair;
-mod peak;
 mod pointwise;
 mod pool2d;
-pub mod product;
+mod product_format;
 mod quantised;
 mod recurrent;
 mod reduce;
@@ -53,16 +48,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use edge::Edge;
-use formats::{ProductFormat, Products};
+use formats::Products;
 use gather::IndexOutside;
 use memory::{AlignedF32, Memory};
 use pointwise::{DividedByZero, PreparedPointwise, Scratch};
+use product_format::ProductFormat;
 use rounding::Runs;
 use spark_quant::QuantError;
 
 pub use crate::error::ViewOutside;
-pub use peak::Peaks;
 pub use simd::Isa;
+pub use spark_gemm::Roofline as Peaks;
+
+/// Products of small blocks, which are `spark-gemm`'s.
+pub mod product {
+    pub use spark_gemm::block::{
+        BlockMatmul as BlockProduct, matmul as multiply, max_columns as widest, row_len as width,
+    };
+}
 pub(crate) use spark_parallel::Pool;
 
 use crate::budget::{Asker, Budget};
@@ -203,7 +206,7 @@ impl Executor {
     ) -> Result<Self, ModelError> {
         assert_eq!(precisions.len(), plan.steps.len(), "one format per step");
         let products =
-            Products::settle(isa, arithmetic, precisions).map_err(products_unavailable)?;
+            Products::resolve(isa, arithmetic, precisions).map_err(products_unavailable)?;
         let precisions = formats::without_idle_bf16(&plan, precisions, products.bf16);
         let inputs = formats::round_constants(&mut plan, &precisions, products.bf16);
         let formats = formats::choose(&plan, &precisions, products);
@@ -343,7 +346,7 @@ impl Executor {
             });
         }
         let products =
-            Products::settle(self.isa, arithmetic, &[wanted]).map_err(products_unavailable)?;
+            Products::resolve(self.isa, arithmetic, &[wanted]).map_err(products_unavailable)?;
         let format = ProductFormat {
             rounds_result: self.steps[index].format.rounds_result,
             ..formats::of_step(step, wanted.precision, products)

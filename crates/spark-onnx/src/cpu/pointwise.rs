@@ -337,6 +337,10 @@ fn truth(b: bool) -> f32 {
 /// Register numbers must come from a compiled program, whose results are disjoint from its
 /// operands.
 #[inline(always)]
+#[allow(
+    clippy::extra_unused_type_parameters,
+    reason = "it says which instruction set the function is compiled for"
+)]
 unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: Isa) {
     let [a, b, c] = instruction.args;
     // SAFETY: by the caller's word.

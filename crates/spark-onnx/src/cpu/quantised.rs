@@ -22,13 +22,13 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use spark_gemm::{Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, panels, panels_of_part};
 use spark_parallel::Pool;
 use spark_quant::block::{Granularity, RoundTrip};
 use spark_quant::scalar::MiniFormat;
 use spark_quant::{Cpu, QuantError, Quantizer, Recipe};
 
-use super::columns::Columns;
-use super::gemm::{Panel, RowsProduct, TileEpilogue, panels, panels_of_part, product_rows};
+use super::math;
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
 use super::pointwise::Scratch;
@@ -555,7 +555,7 @@ impl Job<'_> {
             Some(place) => from(self.evenly(place, rows.start)),
             None => (std::ptr::null_mut(), 0),
         };
-        let product = RowsProduct {
+        let product = Gemm {
             x: x.cast_const(),
             x_stride,
             y,
@@ -565,19 +565,19 @@ impl Job<'_> {
             m: rows.len(),
             k: prepared.weights.k(),
             n: prepared.weights.n() - panel.column,
-            columns: Columns::F32,
+            layout: PackedLayout::F32,
             epilogue: TileEpilogue {
                 bias: prepared.bias.as_ref().map_or(std::ptr::null(), |bias| {
                     bias.as_slice()[panel.column..].as_ptr()
                 }),
-                activation: self.epilogue.activation,
+                activation: math::activation(self.epilogue.activation),
                 residual_first: self.epilogue.residual_first,
-                rounded: prepared.rounds_result,
+                rounds_to_bf16: prepared.rounds_result,
                 isa: self.isa,
             },
         };
         let alone = Panel { column: 0, ..panel };
         // SAFETY: the caller's word; the panel was widened for this instruction set.
-        unsafe { product_rows(self.isa, &product, widened.as_ptr(), alone, (0, rows.len())) };
+        unsafe { gemm_panel(self.isa, &product, widened.as_ptr(), alone, (0, rows.len())) };
     }
 }

@@ -8,13 +8,13 @@
 //! Gate order and formulas: ONNX operator specification, GRU-14 (z, r, h), LSTM-14
 //! (i, o, f, c), RNN-14.
 
+use spark_gemm::{Gemm, TileEpilogue};
 use spark_parallel::Pool;
 
-use super::formats::ProductFormat;
-use super::gemm::{RowsProduct, TileEpilogue};
 use super::math;
 use super::matmul::{PackedWeights, run_product};
 use super::memory::{AlignedF32, Memory};
+use super::product_format::ProductFormat;
 use super::simd::Isa;
 use crate::graph::{Cell, Direction, Unary};
 use crate::plan::{Axis, RecurrentStep, View};
@@ -271,7 +271,7 @@ unsafe fn product(
     (m, weights, bias): (usize, &PackedWeights, *const f32),
     pool: &Pool,
 ) {
-    let product = RowsProduct {
+    let product = Gemm {
         x,
         x_stride,
         y,
@@ -281,10 +281,10 @@ unsafe fn product(
         m,
         k: weights.k,
         n: weights.n,
-        columns: weights.columns,
+        layout: weights.layout,
         epilogue: TileEpilogue {
             bias,
-            ..TileEpilogue::nothing(isa)
+            ..TileEpilogue::none(isa)
         },
     };
     // SAFETY: by the caller's word.

@@ -8,10 +8,12 @@
 //! What packing takes is a bound: it is held against the budget, and asked of the system, before
 //! any of it is taken.
 
-use super::formats::ProductFormat;
+use spark_gemm::max_panel;
+
 use super::memory::AlignedF32;
 use super::pointwise::PreparedPointwise;
-use super::simd::{Isa, max_panel};
+use super::product_format::ProductFormat;
+use super::simd::Isa;
 use super::{attention, matmul, strip, winograd};
 use crate::ModelError;
 use crate::budget::{Asker, Budget};

@@ -11,7 +11,7 @@
 //!         acc[o] += a * b[p - SX o]                    every o with 0 <= p - SX o < KW
 //! ```
 //!
-//! A tile of [`super::gemm`] loads one element for every `NV` products, which with one or two
+//! A tile of `spark-gemm` loads one element for every `NV` products, which with one or two
 //! vectors is as many loads as the processor can do; here it is one for every `KW NV / SX`.
 //!
 //! Each result is added up in the order window row, channel, window column, whatever the place
@@ -24,9 +24,12 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::columns::Columns;
-use super::gemm::{MAX_ROWS, Results, TileEpilogue, finish, start};
-use super::simd::{Isa, Simd, dispatch, max_panel};
+use spark_gemm::{
+    MAX_ROWS, PackedLayout, TileEpilogue, TileOutput, apply_epilogue_and_store, init_accumulators,
+    max_panel,
+};
+
+use super::simd::{Isa, Simd, dispatch};
 use crate::plan::ConvStep;
 
 /// Most input channels: a copied segment of them stays in the nearest cache.
@@ -47,7 +50,7 @@ const fn results(vectors: usize) -> usize {
 }
 
 /// Whether the step is computed here. Decided by shapes alone.
-pub(super) fn suits(isa: Isa, step: &ConvStep, columns: Columns) -> bool {
+pub(super) fn suits(isa: Isa, step: &ConvStep, layout: PackedLayout) -> bool {
     let (window, weights) = (&step.window, &step.weights);
     let vectors = weights.out_per_group.div_ceil(isa.lanes());
     let width = step.y.axes[3].extent;
@@ -55,7 +58,7 @@ pub(super) fn suits(isa: Isa, step: &ConvStep, columns: Columns) -> bool {
     // Sets of 32 registers have the wider panels.
     max_panel(isa) == 4
         && (1..=2).contains(&vectors)
-        && columns == Columns::F32
+        && layout == PackedLayout::F32
         && !step.transposed
         && (1..=MAX_DEPTH).contains(&weights.in_per_group)
         && matches!(window.kernel[1], 3 | 5)
@@ -88,7 +91,7 @@ pub(super) struct Segment<'a> {
     pub(super) residual: *const f32,
     /// From one to the next.
     pub(super) residual_stride: isize,
-    /// Results; at most [`Segment::most`].
+    /// TileOutput; at most [`Segment::most`].
     pub(super) len: usize,
     /// Columns of the panel that exist.
     pub(super) columns: usize,
@@ -160,9 +163,9 @@ impl Segment<'_> {
 
     /// Where results `from..` go, for a tile of which `rows` exist.
     #[inline(always)]
-    fn results(&self, from: usize, rows: usize) -> Results<'_> {
+    fn results(&self, from: usize, rows: usize) -> TileOutput<'_> {
         let at = |i: usize| (from + i.min(rows - 1)) as isize;
-        Results {
+        TileOutput {
             y: std::array::from_fn(|i| self.y.wrapping_offset(at(i) * self.y_stride)),
             residual: std::array::from_fn(|i| match self.residual.is_null() {
                 true => self.residual,
@@ -194,7 +197,7 @@ macro_rules! do_for {
 unsafe fn segment<S: Simd, const NV: usize, const MR: usize, const KW: usize, const SX: usize>(
     s: &Segment<'_>,
 ) {
-    if S::MAX_PANEL < 4 {
+    if S::REGISTERS < 32 {
         // `suits` never lets one of these through; saying so keeps the code from being generated.
         return;
     }
@@ -202,7 +205,7 @@ unsafe fn segment<S: Simd, const NV: usize, const MR: usize, const KW: usize, co
     let pixels = SX * (MR - 1) + KW;
     // SAFETY: pixels are in the image or copied; weights and results are the caller's word.
     unsafe {
-        let mut acc = start::<S, NV, MR>(s.epilogue);
+        let mut acc = init_accumulators::<S, NV, MR>(s.epilogue);
         let tap = s.depth * NV * S::LANES;
         for row in s.rows.clone() {
             let (x, step) = s.pixels(row, pixels, &mut copied);
@@ -249,11 +252,11 @@ unsafe fn store<S: Simd, const NV: usize, const MR: usize>(s: &Segment<'_>, acc:
         if s.len == MR {
             // No loop: an index known at run time would keep `acc` out of the registers.
             let part: [[S::V; NV]; MAX_ROWS] = std::array::from_fn(|i| acc[i]);
-            finish::<S, NV, MAX_ROWS>(&s.results(0, MAX_ROWS), part);
+            apply_epilogue_and_store::<S, NV, MAX_ROWS>(&s.results(0, MAX_ROWS), part);
             if MR > MAX_ROWS {
                 let part: [[S::V; NV]; MAX_ROWS] =
                     std::array::from_fn(|i| acc[(MAX_ROWS + i).min(MR - 1)]);
-                finish::<S, NV, MAX_ROWS>(&s.results(MAX_ROWS, MAX_ROWS), part);
+                apply_epilogue_and_store::<S, NV, MAX_ROWS>(&s.results(MAX_ROWS, MAX_ROWS), part);
             }
             return;
         }
@@ -268,7 +271,7 @@ unsafe fn store<S: Simd, const NV: usize, const MR: usize>(s: &Segment<'_>, acc:
         for i in 0..s.len {
             let from = spilled.as_ptr().add(i * row);
             let one = std::array::from_fn(|v| S::load(from.add(v * S::LANES)));
-            finish::<S, NV, 1>(&s.results(i, 1), [one]);
+            apply_epilogue_and_store::<S, NV, 1>(&s.results(i, 1), [one]);
         }
     }
 }

@@ -15,7 +15,9 @@ use std::ops::Range;
 
 use spark_parallel::Pool;
 
-use super::math::{self, negate, polynomial};
+use spark_simd::math::{negate, polynomial};
+
+use super::math;
 use super::memory::Memory;
 use super::rows::{LANES, RowPair, greatest_of, lanes_of, load_or, partial_vectors, sum_of};
 use super::simd::{Isa, Simd, dispatch};

@@ -15,11 +15,11 @@
 //!
 //! Which steps can go together is the plan's to say ([`Plan::expands`]).
 
+use spark_gemm::{Gemm, Panel, gemm_panel, panels};
 use spark_parallel::Pool;
 
 use super::conv::PreparedConv;
 use super::depthwise::{ImageRows, Part, PreparedDepthwise};
-use super::gemm::{Panel, RowsProduct, panels, product_rows};
 use super::matmul::PreparedLinear;
 use super::memory::Memory;
 use super::pointwise::Scratch;
@@ -160,14 +160,14 @@ impl Strips<'_> {
                 Expand::Linear(linear, prepared) => {
                     let product = prepared.product(isa, linear, memory);
                     let skipped = (part.batch * height * width + pixels.0) as isize;
-                    let rows = RowsProduct {
+                    let rows = Gemm {
                         x: product.x.wrapping_offset(skipped * product.x_stride),
                         y: to.wrapping_sub(panel.column),
                         y_stride: pixel_len as isize,
                         m: pixels.1 - pixels.0,
                         ..product
                     };
-                    product_rows(isa, &rows, prepared.packed().as_ptr(), panel, (0, rows.m));
+                    gemm_panel(isa, &rows, prepared.packed().as_ptr(), panel, (0, rows.m));
                 }
             }
         }

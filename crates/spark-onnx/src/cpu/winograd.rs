@@ -27,15 +27,16 @@
 
 use std::sync::Mutex;
 
+use spark_gemm::{
+    Gemm, PackedLayout, TileEpilogue, TileOutput, apply_epilogue_and_store, gemm_panel,
+    init_accumulators, packed_len, panels,
+};
 use spark_parallel::Pool;
 
-use super::columns::Columns;
-use super::formats::ProductFormat;
-use super::gemm::{
-    Results, RowsProduct, TileEpilogue, finish, packed_len, panels, product_rows, start,
-};
+use super::math;
 use super::memory::{AlignedF32, Memory};
 use super::pointwise::Scratch;
+use super::product_format::ProductFormat;
 use super::simd::{Isa, Simd, dispatch};
 use crate::Precision;
 use crate::plan::{ConvStep, Weights};
@@ -56,7 +57,7 @@ const MOST_TILES: usize = 96;
 
 /// Whether the step is computed here.
 pub(super) fn suits(step: &ConvStep, format: ProductFormat) -> bool {
-    format.columns == Columns::F32 && has_shape(step)
+    format.layout == PackedLayout::F32 && has_shape(step)
 }
 
 /// Whether this is the way to compute such a step in f32, by the shapes of one image alone.
@@ -171,9 +172,9 @@ impl PreparedWinograd {
                     .bias
                     .as_ref()
                     .map_or(std::ptr::null(), |b| b.as_slice().as_ptr()),
-                activation: step.epilogue.activation,
+                activation: math::activation(step.epilogue.activation),
                 residual_first: step.epilogue.residual_first,
-                rounded: self.format.rounds_result,
+                rounds_to_bf16: self.format.rounds_result,
                 isa,
             },
         };
@@ -223,7 +224,7 @@ impl PreparedWinograd {
                 ) => (&pixels, to, v_apart, depth));
             }
         }
-        let product = RowsProduct {
+        let product = Gemm {
             x: v,
             x_stride: depth as isize,
             y: m,
@@ -233,12 +234,12 @@ impl PreparedWinograd {
             m: rows,
             k: depth,
             n,
-            columns: Columns::F32,
-            epilogue: TileEpilogue::nothing(isa),
+            layout: PackedLayout::F32,
+            epilogue: TileEpilogue::none(isa),
         };
         let matrix = packed_len(isa, depth, n);
         for position in 0..POSITIONS {
-            let product = RowsProduct {
+            let product = Gemm {
                 x: v.wrapping_add(position * v_apart),
                 y: m.wrapping_add(position * m_apart),
                 ..product
@@ -246,7 +247,7 @@ impl PreparedWinograd {
             let w = self.weights.as_slice()[position * matrix..].as_ptr();
             for panel in panels(isa, n) {
                 // SAFETY: `V`, `M` and the packed matrix are as long as the product says.
-                unsafe { product_rows(isa, &product, w, panel, (0, rows)) };
+                unsafe { gemm_panel(isa, &product, w, panel, (0, rows)) };
             }
         }
         for (row, tile) in tiles.enumerate() {
@@ -255,7 +256,7 @@ impl PreparedWinograd {
             // SAFETY: results are in the image or the row for those beyond it.
             unsafe {
                 dispatch!(isa, transform_results(
-                    from: *const f32, apart: usize, n: usize, results: &Results<'_>,
+                    from: *const f32, apart: usize, n: usize, results: &TileOutput<'_>,
                 ) => (from, m_apart, n, &results));
             }
         }
@@ -303,7 +304,7 @@ impl Image<'_> {
     }
 
     /// The 2x2 results of a tile; `sink` takes those beyond the image.
-    fn results(&self, batch: usize, tile: usize, sink: *mut f32) -> Results<'_> {
+    fn results(&self, batch: usize, tile: usize, sink: *mut f32) -> TileOutput<'_> {
         let axes = &self.step.y.axes;
         let [top, left] = self.origin(tile);
         let places: [Option<[isize; 3]>; 4] = std::array::from_fn(|i| {
@@ -315,7 +316,7 @@ impl Image<'_> {
             n * view.axes[0].stride + y * view.axes[2].stride + x * view.axes[3].stride
         };
         let residual = self.step.epilogue.residual.as_ref();
-        Results {
+        TileOutput {
             y: std::array::from_fn(|i| match places[i.min(3)] {
                 Some(place) => self.y.wrapping_offset(offset(&self.step.y, place)),
                 None => sink,
@@ -379,6 +380,10 @@ fn transformed(isa: Isa, weights: &Weights, format: ProductFormat, pool: &Pool) 
 #[allow(
     clippy::needless_range_loop,
     reason = "constant bounds unroll, iterators may not"
+)]
+#[allow(
+    clippy::extra_unused_type_parameters,
+    reason = "it says which instruction set the function is compiled for"
 )]
 unsafe fn transform_weights<S: Simd>(
     taps: &[&[f32]; TAPS],
@@ -498,7 +503,7 @@ unsafe fn transform_results<S: Simd>(
     from: *const f32,
     apart: usize,
     n: usize,
-    results: &Results<'_>,
+    results: &TileOutput<'_>,
 ) {
     // SAFETY: rows of `M` and results have `n` elements by the caller's word, the bias is padded.
     unsafe {
@@ -520,14 +525,14 @@ unsafe fn transform_results<S: Simd>(
                 },
                 ..*results.epilogue
             };
-            let mut acc = start::<S, 1, 4>(&epilogue);
+            let mut acc = init_accumulators::<S, 1, 4>(&epilogue);
             for y in 0..2 {
                 let line = result_line::<S>([top[0][y], top[1][y], top[2][y], top[3][y]]);
                 for x in 0..2 {
                     acc[2 * y + x][0] = S::add(acc[2 * y + x][0], line[x]);
                 }
             }
-            let part = Results {
+            let part = TileOutput {
                 y: results.y.map(|y| y.wrapping_add(column)),
                 residual: match results.residual[0].is_null() {
                     true => results.residual,
@@ -536,7 +541,7 @@ unsafe fn transform_results<S: Simd>(
                 columns: lanes,
                 epilogue: &epilogue,
             };
-            finish::<S, 1, 4>(&part, acc);
+            apply_epilogue_and_store::<S, 1, 4>(&part, acc);
             column += lanes;
         }
     }

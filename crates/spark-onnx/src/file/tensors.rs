@@ -23,8 +23,8 @@ use super::external::ExternalFiles;
 use super::model_file::{Elements, LeftOut};
 use super::proto::{SparseTensorProto, TensorProto, data_type, text};
 use super::wire::{Budget, Bytes};
-use crate::pages::take_pages;
 use crate::tensor::{DType, Tensor, TensorData, checked_elements};
+use spark_gemm::take_pages;
 
 /// Most axes a tensor or a declared shape may have.
 pub(crate) const MAX_RANK: usize = 64;

@@ -96,12 +96,6 @@ impl Weights {
         }
     }
 
-    /// The matrix `[k][n]` of these values.
-    pub(crate) fn of_matrix(values: Vec<f32>, [k, n]: [usize; 2]) -> Self {
-        let list = Arc::new(Tensor::list(values));
-        Self::new(list, 0, WeightOrder::InputsFirst, [1, 1, k, n])
-    }
-
     /// How many there are; none once they are forgotten.
     pub(crate) fn len(&self) -> usize {
         match self.source {

@@ -12,8 +12,8 @@
 //! rules beyond it. The specification leaves memory layout open: FP4 codes go two per byte, low nibble
 //! first; FP6 codes form one bit stream, least significant bits first.
 
-use crate::packed::Scales;
 use crate::packed::bits::{pack_sixes, unpack_sixes};
+use crate::packed::{MX_BLOCK, Scales};
 use crate::scalar::lanes::{decode, encode_finite};
 use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::slice::for_format;
@@ -21,10 +21,11 @@ use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
 use crate::simd::{AHEAD_BYTES, Cpu, Kernel, LINE_BYTES, PIECES, Simd, Sink, array, woven};
 use crate::threads::{Granule2, zip_parts_2};
 
-use super::{Buffers, MxScale};
+use super::buffers::Buffers;
+use super::recipe::MxScale;
 
 /// Values per block.
-pub(crate) const BLOCK: usize = 32;
+pub(crate) const BLOCK: usize = MX_BLOCK;
 /// Blocks handled together.
 const GROUP: usize = 16;
 

@@ -13,7 +13,7 @@
 //!
 //! Sources: NVIDIA ModelOpt and torchao for the two formulas, arXiv 2512.02010 for four-over-six.
 
-use crate::packed::Scales;
+use crate::packed::{NVFP4_BLOCK, Scales};
 use crate::scalar::lanes::decode;
 use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::{E4m3, MiniFormat};
@@ -23,10 +23,11 @@ use crate::simd::{
 };
 use crate::threads::{Granule2, map_parts, zip_parts_2};
 
-use super::{Buffers, Nvfp4Formula, ScaleSearch};
+use super::buffers::Buffers;
+use super::recipe::{Nvfp4Formula, ScaleSearch};
 
 /// Values per block.
-pub(crate) const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = NVFP4_BLOCK;
 /// Blocks handled together.
 pub(crate) const GROUP: usize = 16;
 /// Codes below and above the amax choice that the sweep tries. On normal, Laplace, Student-t and

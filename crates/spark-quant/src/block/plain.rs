@@ -15,8 +15,9 @@ use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
 use crate::simd::{AHEAD_BYTES, Cpu, Kernel, PIECE, PIECES, Simd, Sink, woven};
 use crate::threads::{Granule2, zip_parts_2};
 
+use super::buffers::Buffers;
 use super::nvfp4::{MaxBits, amax};
-use super::{Buffers, Granularity};
+use super::recipe::Granularity;
 
 /// Rows of equal length.
 #[derive(Debug, Clone, Copy)]

@@ -18,7 +18,7 @@ use crate::packed::bits::pack_sixes;
 use crate::scalar::{MiniFormat, MiniSpec, e8m0};
 
 use super::plain::{Element, RowShape};
-use super::{Nvfp4Formula, Recipe};
+use super::recipe::{Nvfp4Formula, Recipe};
 
 /// Four random words for one counter: Philox4x32 with ten rounds, key = seed, counter in the low half.
 pub const fn philox(seed: u64, counter: u64) -> [u32; 4] {

@@ -3,8 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::error::QuantError;
+use crate::packed::{PackedTensor, Scales};
 use crate::reference;
 use crate::scalar::MiniFormat;
+use crate::simd::Cpu;
 
 /// Every recipe with every choice.
 fn all_recipes() -> Vec<Recipe> {

@@ -17,7 +17,7 @@ use std::path::Path;
 use safetensors::tensor::{Metadata as Header, TensorInfo};
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
 
-use super::METADATA_KEY;
+use super::entry::METADATA_KEY;
 use crate::error::QuantError;
 
 /// Longest header that `safetensors` reads, bytes.

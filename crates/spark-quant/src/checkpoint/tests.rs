@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::block::stochastic::philox;
 use crate::block::{Granularity, Quantizer, Recipe, Rotation};
-use crate::packed::{PackedFormat, Scales};
+use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::MiniFormat;
 use crate::simd::Cpu;
 

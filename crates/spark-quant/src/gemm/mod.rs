@@ -31,41 +31,19 @@ mod bytes;
     reason = "rows and inputs are the indices of the definition"
 )]
 mod fp4;
+mod input;
 mod prepare;
 
 #[cfg(test)]
 mod tests;
-
-use half::bf16;
 
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::simd::Cpu;
 use crate::threads::for_parts;
 
+pub use input::{Input, InputMode};
 pub use prepare::PreparedInput;
-
-/// Inputs of a product, `[n_inputs, depth]` row-major.
-#[derive(Debug, Clone, Copy)]
-pub enum Input<'a> {
-    /// f32 values.
-    F32(&'a [f32]),
-    /// bf16 values, widened exactly.
-    Bf16(&'a [bf16]),
-}
-
-/// What happens to inputs before they are multiplied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum InputMode {
-    /// Nothing: products and sums in f32.
-    #[default]
-    Exact,
-    /// Signed bytes with one f32 scale per block of the weights' format (per input for INT8 weights).
-    /// For NVFP4, MXFP4, and INT8 weights with one scale per row or tensor.
-    Int8,
-    /// The format of the weights, as a tensor core takes both sides.
-    WeightFormat,
-}
 
 /// Function applied to every output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

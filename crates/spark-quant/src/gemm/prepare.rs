@@ -9,7 +9,7 @@
 
 use half::slice::HalfFloatSliceExt;
 
-use super::{Input, InputMode};
+use super::input::{Input, InputMode};
 use crate::block::{Granularity, Quantizer, Recipe, Rotation};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, PackedTensor, Scales};

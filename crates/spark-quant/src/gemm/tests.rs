@@ -1,5 +1,6 @@
 //! Products against their definition, bit for bit, and against f64.
 
+use half::bf16;
 use proptest::prelude::*;
 
 use super::*;

@@ -12,7 +12,10 @@
 //! and is converted when read.
 
 pub(crate) mod bits;
+mod format;
 pub mod swizzle;
 mod tensor;
 
-pub use tensor::{PackedFormat, PackedTensor, Scales};
+pub(crate) use format::{MX_BLOCK, NVFP4_BLOCK};
+pub use format::{PackedFormat, Scales};
+pub use tensor::PackedTensor;

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use spark_simd::Avx2;
 
-use super::{E2M1_TIMES_2_PLUS_12, Simd};
+use super::lanes::{E2M1_TIMES_2_PLUS_12, Simd};
 
 /// Instructions of this level, inside a method of a value that proves they exist.
 macro_rules! simd {

@@ -8,7 +8,7 @@ use spark_simd::NeonDot;
 #[cfg(target_arch = "x86_64")]
 use spark_simd::{Avx2, Avx512Bytes};
 
-use super::Kernel;
+use super::lanes::Kernel;
 use super::scalar::Scalar;
 use crate::error::QuantError;
 

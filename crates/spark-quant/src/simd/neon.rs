@@ -8,7 +8,7 @@ use std::arch::asm;
 
 use spark_simd::NeonDot;
 
-use super::{E2M1_TIMES_2_PLUS_12, Simd};
+use super::lanes::{E2M1_TIMES_2_PLUS_12, Simd};
 
 /// Instructions of this level, inside a method of a value that proves they exist.
 macro_rules! simd {

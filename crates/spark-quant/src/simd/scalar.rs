@@ -1,6 +1,6 @@
 //! The sixteen lanes as plain arrays: the fallback, and the easiest definition to read.
 
-use super::Simd;
+use super::lanes::{E2M1_TIMES_2_PLUS_12, Simd};
 use crate::scalar::half::{f16_bits_to_f32, f32_to_f16_bits};
 
 #[derive(Debug, Clone, Copy)]
@@ -223,7 +223,7 @@ impl Simd for Scalar {
     }
     #[inline(always)]
     fn e2m1_bytes(self, packed: Self::B) -> (Self::B, Self::B) {
-        let doubled = |code: u8| super::E2M1_TIMES_2_PLUS_12[usize::from(code)];
+        let doubled = |code: u8| E2M1_TIMES_2_PLUS_12[usize::from(code)];
         (
             std::array::from_fn(|i| doubled(packed[i] & 15)),
             std::array::from_fn(|i| doubled(packed[i] >> 4)),

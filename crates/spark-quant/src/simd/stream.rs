@@ -10,15 +10,10 @@
 //! at their own addresses. Large allocations rarely start at a line, so one vector is held back and
 //! joined with the next.
 
-use super::Simd;
+use super::lanes::Simd;
 
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: usize = 64;
-
-/// What [`Simd::stream_codes`] copies: integers, which have no padding.
-pub(crate) trait Code: Copy + Default + Send {}
-impl Code for u8 {}
-impl Code for u16 {}
 
 /// Values of `dst` before its first whole line; nothing if lines do not begin between values.
 pub(crate) fn values_before_line<T>(dst: &[T]) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! Eight f32 lanes in one AVX register.
 
+use super::number::{Lanes, Real};
 use super::polynomial::{self, FloatBits};
-use super::{Lanes, Real};
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 

@@ -4,7 +4,7 @@
 //! about twice as much, and ordinary vectors are aligned to 16 bytes only. The length is
 //! fixed: a batch's columns cannot get out of step.
 
-use super::{LANE_PADDING, padded_len};
+use super::number::{LANE_PADDING, padded_len};
 use std::ops::{Deref, DerefMut};
 
 /// Two of the widest registers' worth of elements. No padding: 32 f32 are 128 bytes, 32 f64 are 256.

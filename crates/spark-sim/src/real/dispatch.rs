@@ -5,7 +5,7 @@
 //!                     compiled for that instruction set
 //! ```
 
-use super::Lanes;
+use super::number::Lanes;
 #[cfg(target_arch = "x86_64")]
 use spark_simd::Avx512;
 use spark_simd::{Isa, Proof};

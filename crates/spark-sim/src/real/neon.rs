@@ -1,7 +1,7 @@
 //! Four f32 lanes in one NEON register; every aarch64 CPU has them.
 
+use super::number::{Lanes, Real};
 use super::polynomial::{self, FloatBits};
-use super::{Lanes, Real};
 use std::arch::aarch64::*;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 

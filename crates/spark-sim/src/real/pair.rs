@@ -10,7 +10,7 @@
 //! leaves most of a vector unit idle. A pair also shares loop control, bounds checks and
 //! constants. Worth it where everything that is alive fits twice into the register file.
 
-use super::{Lanes, Real};
+use super::number::{Lanes, Real};
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
 /// Two registers of lanes; lanes of the second follow those of the first.

@@ -8,7 +8,7 @@
 //!
 //! Coefficients: Moshier, Cephes Mathematical Library 2.2, single precision.
 
-use super::Real;
+use super::number::Real;
 
 /// What takes the bits of a number apart.
 pub(super) trait FloatBits: Real {

@@ -1,7 +1,7 @@
 //! One lane: f64 (the oracle) and f32.
 
+use super::number::{Lanes, Real};
 use super::polynomial;
-use super::{Lanes, Real};
 
 macro_rules! scalar_basics {
     ($float:ty) => {

@@ -18,7 +18,8 @@
 //!
 //! Element and attribute names: ASAM OpenDRIVE 1.4 to 1.7.
 
-use super::{Pose, RoadDescription, SHARPEST_CURVATURE, Segment};
+use super::description::{RoadDescription, SHARPEST_CURVATURE, Segment};
+use super::pose::Pose;
 use crate::{SimError, files};
 use roxmltree::{Document, Node};
 use std::path::Path;
@@ -282,7 +283,7 @@ impl Geometry {
     }
 
     fn pose_at(&self, along: f64) -> Pose {
-        super::Piece {
+        super::pose::Piece {
             start: 0.0,
             length: self.length,
             curvature: self.curvature_start,
@@ -420,7 +421,7 @@ impl OpenDriveRoad {
             n_lanes_left: left,
             n_lanes_right: right,
         };
-        super::Road::new(&description)?;
+        super::geometry::Road::new(&description)?;
         Ok(description)
     }
 

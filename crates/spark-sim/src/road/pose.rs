@@ -3,8 +3,6 @@
 //! Gauss-Legendre quadrature with five nodes on stretches that turn by at most 0.25 rad:
 //! errors below 1e-12 m per stretch.
 
-use super::Piece;
-
 /// A place and a direction, m and rad.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Pose {
@@ -26,6 +24,18 @@ const NODES: [(f64, f64); 5] = [
 
 /// Largest turn of one quadrature stretch, rad.
 const STRETCH_TURN: f64 = 0.25;
+
+/// Part of a segment, with the pose of its start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) start: f64,
+    pub(crate) length: f64,
+    pub(crate) curvature: f64,
+    pub(crate) curvature_rate: f64,
+    pub(crate) grade: f64,
+    pub(crate) bank: f64,
+    pub(super) pose: Pose,
+}
 
 impl Piece {
     /// The centre line `along` metres into the piece.

@@ -1,6 +1,7 @@
 //! Roads against geometry: circles, Fresnel integrals, there and back.
 
 use super::*;
+use crate::SimError;
 
 fn road(segments: Vec<Segment>) -> Road {
     Road::new(&RoadDescription {
@@ -37,7 +38,7 @@ fn clothoid_follows_the_fresnel_integrals() {
 #[test]
 fn long_segments_are_cut_without_moving_the_road() {
     let whole = road(vec![Segment::clothoid(1000.0, -0.002, 0.004)]);
-    assert!(whole.pieces.len() > 4);
+    assert!(whole.pieces().len() > 4);
     for s in [0.0, 255.0, 257.0, 600.0, 999.9] {
         assert!((whole.curvature_at(s) - (-0.002 + 6e-6 * s)).abs() < 1e-15);
     }

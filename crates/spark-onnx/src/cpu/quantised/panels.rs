@@ -5,7 +5,7 @@
 //!   E4M3    [depth][L] codes                          one scale per column of the matrix
 //!   NVFP4   [blocks of 16][L scales, 8 x L pairs]     value 2i in the low bits, 2i + 1 in the high
 //!
-//! widened   [taps][depth][L] f32 = code * scale, for the micro-kernel of `gemm`
+//! widened   [taps][depth][L] f32 = code * scale, for the micro-kernel of `spark-gemm`
 //! ```
 //!
 //! A code becomes a half of IEEE 754 by shifting its bits, as its exponent fits, and a half
@@ -14,10 +14,10 @@
 //!
 //! Deliberately absent: which scales and codes (`spark_quant`).
 
+use spark_gemm::{Panel, max_panel_of, panels};
 use spark_quant::packed::Scales;
 use spark_quant::{PackedTensor, QuantError};
 
-use crate::cpu::gemm::{Panel, panels};
 use crate::cpu::simd::{Isa, Simd, dispatch};
 
 /// Values that share a scale in NVFP4.
@@ -233,7 +233,7 @@ fn bits_of_e2m1(code: u16) -> u16 {
 
 #[inline(always)]
 unsafe fn e4m3<S: Simd, const NV: usize>(codes: &[u8], scales: &[f32], to: &mut [f32]) {
-    if NV > S::MAX_PANEL {
+    if NV > max_panel_of::<S>() {
         return;
     }
     let width = NV * S::LANES;
@@ -263,7 +263,7 @@ unsafe fn nvfp4<S: Simd, const NV: usize>(
     [taps, depth]: [usize; 2],
     to: &mut [f32],
 ) {
-    if NV > S::MAX_PANEL {
+    if NV > max_panel_of::<S>() {
         return;
     }
     let width = NV * S::LANES;

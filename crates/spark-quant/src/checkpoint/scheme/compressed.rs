@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
 use super::pattern::Pattern;
-use super::{Expected, Grid, Group, InputRule, Scheme};
-use crate::checkpoint::{Inputs, Layout};
+use super::rules::{Expected, Grid, Group, InputRule, Scheme};
+use crate::checkpoint::entry::{Inputs, Layout};
 use crate::error::QuantError;
 use crate::packed::PackedFormat;
 use crate::scalar::MiniFormat;

@@ -20,8 +20,8 @@ use serde_json::Value;
 
 use super::fields::{Fields, setting};
 use super::pattern::Pattern;
-use super::{Expected, Grid, Group, InputRule, Scheme};
-use crate::checkpoint::{Inputs, Layout};
+use super::rules::{Expected, Grid, Group, InputRule, Scheme};
+use crate::checkpoint::entry::{Inputs, Layout};
 use crate::error::QuantError;
 use crate::packed::PackedFormat;
 use crate::scalar::MiniFormat;

@@ -1,0 +1,225 @@
+//! From accumulators to stored results: bias, residual, activation, rounding.
+//!
+//! ```text
+//! y = activation(x w + bias + residual)      residual_first
+//! y = activation(x w + bias) + residual      else
+//! ```
+//!
+//! Bias, residual and clamp are applied in registers; other activations run over the row segment
+//! just stored, while it is in the L1 cache.
+
+#![allow(
+    unsafe_code,
+    reason = "stores where a tile points, with the vectors of an instruction set"
+)]
+
+use spark_simd::{Isa, Simd};
+
+use crate::panel::MAX_ROWS;
+use crate::rounding::round_rows;
+
+/// A function applied to every result before it is stored.
+#[derive(Debug, Clone, Copy)]
+pub enum Activation {
+    /// Nothing.
+    None,
+    /// `min(max(x, low), high)`; ReLU is `(0, inf)`. NaN stays NaN.
+    Clamp {
+        /// Lower bound.
+        low: f32,
+        /// Upper bound.
+        high: f32,
+    },
+    /// Any other function.
+    Function(RowFunction),
+}
+
+/// What [`RowFunction`] calls: the instruction set, the function's parameters, the rows, and how many
+/// elements of each are to be replaced.
+pub type RowKernel = unsafe fn(Isa, [f32; 2], &[*mut f32], usize);
+
+/// A function over rows of elements, with up to two parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct RowFunction {
+    kernel: RowKernel,
+    parameters: [f32; 2],
+}
+
+impl RowFunction {
+    /// The function that `kernel` computes with these parameters.
+    ///
+    /// # Safety
+    ///
+    /// Called with rows that are writable for so many elements and with an instruction set that the
+    /// processor has, `kernel` must touch no other memory.
+    pub const unsafe fn new(kernel: RowKernel, parameters: [f32; 2]) -> Self {
+        Self { kernel, parameters }
+    }
+
+    /// Replaces the first `columns` elements of every row by the function of them.
+    ///
+    /// # Safety
+    ///
+    /// They must be readable and writable, and not be used elsewhere meanwhile.
+    pub unsafe fn apply(self, isa: Isa, rows: &[*mut f32], columns: usize) {
+        // SAFETY: the caller's word, and that of who made the function.
+        unsafe { (self.kernel)(isa, self.parameters, rows, columns) }
+    }
+}
+
+/// What happens to a tile's results before they are stored.
+#[derive(Debug, Clone, Copy)]
+pub struct TileEpilogue {
+    /// One value per column of the panel, padded to whole vectors; may be null.
+    pub bias: *const f32,
+    /// The function.
+    pub activation: Activation,
+    /// Whether the activation comes after the residual.
+    pub residual_first: bool,
+    /// Whether results are rounded to bf16, because a matmul of bf16 reads them.
+    pub rounds_to_bf16: bool,
+    /// Instruction set, for functions applied after storing.
+    pub isa: Isa,
+}
+
+impl TileEpilogue {
+    /// The sums are the results.
+    pub fn none(isa: Isa) -> Self {
+        Self {
+            bias: std::ptr::null(),
+            activation: Activation::None,
+            residual_first: true,
+            rounds_to_bf16: false,
+            isa,
+        }
+    }
+}
+
+/// Where a tile's results go: rows beyond its own are ignored.
+#[derive(Debug)]
+pub struct TileOutput<'a> {
+    /// The results.
+    pub y: [*mut f32; MAX_ROWS],
+    /// Added to the results; null for none.
+    pub residual: [*const f32; MAX_ROWS],
+    /// PackedLayout of the panel that exist; more than all but the last vector.
+    pub columns: usize,
+    /// After the product.
+    pub epilogue: &'a TileEpilogue,
+}
+
+/// Accumulators that hold the bias.
+///
+/// # Safety
+///
+/// As [`Tile::run`](crate::Tile::run).
+#[inline(always)]
+pub unsafe fn init_accumulators<S: Simd, const NV: usize, const MR: usize>(
+    epilogue: &TileEpilogue,
+) -> [[S::V; NV]; MR] {
+    let bias = epilogue.bias;
+    // SAFETY: the bias, if any, has `NV` vectors.
+    unsafe {
+        match bias.is_null() {
+            true => [[S::splat(0.0); NV]; MR],
+            false => [std::array::from_fn(|v| S::load(bias.add(v * S::LANES))); MR],
+        }
+    }
+}
+
+/// Residual, activation and rounding of the sums, and storing them.
+///
+/// # Safety
+///
+/// As [`Tile::run`](crate::Tile::run).
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+pub unsafe fn apply_epilogue_and_store<S: Simd, const NV: usize, const MR: usize>(
+    t: &TileOutput<'_>,
+    mut acc: [[S::V; NV]; MR],
+) {
+    let epilogue = t.epilogue;
+    let residual = !t.residual[0].is_null();
+    // What is still to happen to the values after they are stored.
+    let function = match epilogue.activation {
+        Activation::Function(function) => Some(function),
+        Activation::None | Activation::Clamp { .. } => None,
+    };
+    let late_residual = !epilogue.residual_first && residual;
+    // SAFETY: every pointer is moved only within the ranges of `Tile::run`'s contract.
+    unsafe {
+        // Loops with constant bounds only: they unroll, which keeps `acc` in registers.
+        let last = t.columns - (NV - 1) * S::LANES;
+        if epilogue.residual_first && residual {
+            for i in 0..MR {
+                add_row::<S, NV>(&mut acc[i], t.residual[i], last);
+            }
+        }
+        if let Activation::Clamp { low, high } = epilogue.activation {
+            let (low, high) = (S::splat(low), S::splat(high));
+            for i in 0..MR {
+                for v in 0..NV {
+                    // The bound first: `max` and `min` give the second operand for NaN.
+                    acc[i][v] = S::min(high, S::max(low, acc[i][v]));
+                }
+            }
+        }
+        if epilogue.rounds_to_bf16 && function.is_none() && !late_residual {
+            for i in 0..MR {
+                for v in 0..NV {
+                    acc[i][v] = S::round_bf16(acc[i][v]);
+                }
+            }
+        }
+        for i in 0..MR {
+            for v in 0..NV - 1 {
+                S::store(t.y[i].add(v * S::LANES), acc[i][v]);
+            }
+            let end = t.y[i].add((NV - 1) * S::LANES);
+            if last == S::LANES {
+                S::store(end, acc[i][NV - 1]);
+            } else {
+                S::store_first(end, acc[i][NV - 1], last);
+            }
+        }
+        if let Some(function) = function {
+            function.apply(epilogue.isa, &t.y[..MR], t.columns);
+        }
+        if late_residual {
+            for (&y, &r) in t.y[..MR].iter().zip(&t.residual) {
+                let row = std::slice::from_raw_parts_mut(y, t.columns);
+                for (j, value) in row.iter_mut().enumerate() {
+                    *value += *r.add(j);
+                }
+            }
+        }
+        if epilogue.rounds_to_bf16 && (function.is_some() || late_residual) {
+            round_rows(epilogue.isa, &t.y[..MR], t.columns);
+        }
+    }
+}
+
+/// Adds `NV` vectors, the last of `last` elements, from `p`.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn add_row<S: Simd, const NV: usize>(acc: &mut [S::V; NV], p: *const f32, last: usize) {
+    // SAFETY: the caller vouches for `(NV - 1) * LANES + last` readable elements.
+    unsafe {
+        for v in 0..NV - 1 {
+            acc[v] = S::add(acc[v], S::load(p.add(v * S::LANES)));
+        }
+        let end = p.add((NV - 1) * S::LANES);
+        let tail = if last == S::LANES {
+            S::load(end)
+        } else {
+            S::load_first(end, last)
+        };
+        acc[NV - 1] = S::add(acc[NV - 1], tail);
+    }
+}

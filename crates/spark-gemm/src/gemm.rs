@@ -1,0 +1,149 @@
+//! A panel of a matmul, tile after tile.
+//!
+//! ```text
+//! M rows   N columns   K depth      y[m, n] = epilogue(sum over k of x[m, k] w[k, n])
+//! w packed:  panel of NV vectors:  [k][NV * LANES]      read once, in order
+//! ```
+//!
+//! Columns and rows are shared out between threads by the caller: any division into panels and ranges of
+//! rows gives the same bits.
+
+#![allow(
+    unsafe_code,
+    reason = "moves pointers through operands that the caller vouches for"
+)]
+
+use spark_simd::Isa;
+
+use crate::epilogue::{TileEpilogue, TileOutput};
+use crate::layout::PackedLayout;
+use crate::panel::{MAX_ROWS, Panel, next_rows, panel_offset};
+use crate::prefetch::Prefetch;
+use crate::tile::{Tile, TileShape};
+
+/// A matmul whose rows are evenly spaced: `y[m] = epilogue(x[m] w)`. Nothing is checked: see [`gemm_panel`].
+#[derive(Debug, Clone, Copy)]
+pub struct Gemm {
+    /// First row.
+    pub x: *const f32,
+    /// Elements from one row to the next.
+    pub x_stride: isize,
+    /// First row of the result.
+    pub y: *mut f32,
+    /// Elements from one row to the next.
+    pub y_stride: isize,
+    /// First row of the residual; may be null.
+    pub residual: *const f32,
+    /// Elements from one row to the next.
+    pub residual_stride: isize,
+    /// Rows.
+    pub m: usize,
+    /// Depth.
+    pub k: usize,
+    /// PackedLayout.
+    pub n: usize,
+    /// How the packed matrix is held.
+    pub layout: PackedLayout,
+    /// After the product; `bias` for column 0, padded to whole vectors.
+    pub epilogue: TileEpilogue,
+}
+
+/// Pointers `stride` elements apart; those beyond a tile's own rows may lie outside of the operand.
+#[inline(always)]
+fn evenly_spaced(first: *const f32, stride: isize) -> [*const f32; MAX_ROWS] {
+    std::array::from_fn(|i| first.wrapping_offset(i as isize * stride))
+}
+
+/// Computes rows `first..last` of the columns of one panel.
+///
+/// # Safety
+///
+/// The pointers of `gemm` must be valid for its shape, `w` a matrix packed by
+/// [`PackedLayout::pack`] for the same instruction set, and rows and columns not written by another thread meanwhile.
+pub unsafe fn gemm_panel(isa: Isa, gemm: &Gemm, w: *const f32, panel: Panel, rows: (usize, usize)) {
+    // SAFETY: forwarded.
+    unsafe { gemm_panel_converting(isa, gemm, w, panel, rows, std::ptr::null_mut()) }
+}
+
+/// The same with room for a panel as f32 at `converted`, unless it is null: the first tile writes
+/// f16 columns there, the others read them there.
+///
+/// # Safety
+///
+/// As [`gemm_panel`]; `converted` must be writable for `k * vectors * LANES` elements and not used
+/// by another thread meanwhile.
+pub unsafe fn gemm_panel_converting(
+    isa: Isa,
+    gemm: &Gemm,
+    w: *const f32,
+    panel: Panel,
+    (first, last): (usize, usize),
+    converted: *mut f32,
+) {
+    let p = gemm;
+    let columns = (panel.vectors * isa.lanes()).min(p.n - panel.column);
+    let mut epilogue = p.epilogue;
+    if !epilogue.bias.is_null() {
+        epilogue.bias = epilogue.bias.wrapping_add(panel.column);
+    }
+    let (residual, residual_stride) = match p.residual.is_null() {
+        true => (p.residual, 0),
+        false => (p.residual.wrapping_add(panel.column), p.residual_stride),
+    };
+    let y = p.y.wrapping_add(panel.column);
+    let words = p.layout.words(p.k);
+    let panel_len = words * panel.vectors * isa.lanes();
+    let packed = w.wrapping_add(panel_offset(panel, words));
+    // Rows without gaps are asked for, as another thread may have left them in its cache.
+    let has_dense_rows = p.x_stride == p.k as isize;
+    // Where the next tile finds the panel, and as what.
+    let (mut held, mut held_as) = (packed, p.layout);
+    let (mut m, mut index) = (first, 0);
+    while m < last {
+        let rows = next_rows(panel.vectors, last - m);
+        let converts = held_as == PackedLayout::F16 && !converted.is_null() && m + rows < last;
+        let row = m as isize;
+        let mut prefetch = Prefetch::share(packed.wrapping_add(panel_len), panel_len, words, index);
+        if has_dense_rows {
+            // Behind the last one begin those of the next task.
+            let next = p.x.wrapping_offset((m + rows) as isize * p.x_stride);
+            prefetch = prefetch.and_rows(next, rows * p.k / words.max(1));
+        }
+        let tile = Tile {
+            x: evenly_spaced(p.x.wrapping_offset(row * p.x_stride), p.x_stride),
+            offsets: &[0],
+            border: None,
+            w: held,
+            layout: held_as,
+            converted: match converts {
+                true => converted,
+                false => std::ptr::null_mut(),
+            },
+            prefetch,
+            shape: TileShape {
+                taps: 1,
+                depth: p.k,
+            },
+            output: TileOutput {
+                y: evenly_spaced(y.cast_const().wrapping_offset(row * p.y_stride), p.y_stride)
+                    .map(<*const f32>::cast_mut),
+                residual: evenly_spaced(
+                    residual.wrapping_offset(row * residual_stride),
+                    residual_stride,
+                ),
+                columns,
+                epilogue: &epilogue,
+            },
+        };
+        // SAFETY: rows first..last and the panel's columns exist by the caller's word.
+        unsafe { tile.run(isa, panel.vectors, rows) };
+        if converts {
+            (held, held_as) = (converted.cast_const(), PackedLayout::F32);
+        }
+        m += rows;
+        index += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

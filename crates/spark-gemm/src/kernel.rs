@@ -1,0 +1,80 @@
+//! The micro-kernels, one per layout of the weights, and the choice among them.
+//!
+//! ```text
+//! tile:      MR rows x NV vectors of accumulators stay in registers for all taps and depths;
+//!            each step loads NV vectors of w and broadcasts MR elements of x
+//! ```
+//!
+//! All initialise their accumulators and store their results alike (`epilogue`), and the order of additions
+//! depends on the shapes alone, not on threads or tiles.
+
+#![allow(
+    unsafe_code,
+    reason = "micro-kernels move pointers through packed weights and use SIMD intrinsics"
+)]
+
+#[cfg(target_arch = "aarch64")]
+mod arm;
+#[cfg(target_arch = "x86_64")]
+mod dot_avx512;
+mod size;
+mod weights_bf16;
+mod weights_f16;
+mod weights_f32;
+
+use spark_simd::Isa;
+
+use crate::layout::PackedLayout;
+use crate::tile::Tile;
+#[cfg(target_arch = "aarch64")]
+use arm::{tile_bf16_mmla, tile_f16_fmlal};
+#[cfg(target_arch = "x86_64")]
+use dot_avx512::tile_bf16_dot;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use size::by_rows;
+use size::by_size;
+use weights_bf16::tile_bf16;
+use weights_f16::{tile_f16, tile_f16_converting};
+use weights_f32::tile_f32;
+
+impl Tile<'_> {
+    /// Computes `rows` rows, as [`next_rows`] gave them, of a panel `vectors` wide.
+    ///
+    /// # Safety
+    ///
+    /// [`PackedLayout::can_implement`] must hold of `layout` on `isa`; `vectors` must be 1 to
+    /// [`max_panel`](crate::max_panel), and `offsets` have one for every tap, unless there is a `border`.
+    ///
+    /// For each of the rows: `x` and `border` must give pointers readable for `shape.depth` elements,
+    /// `y` must be writable and `residual`, if not null, readable for `output.columns`. `w` must hold
+    /// `taps * layout.words(depth) * vectors * LANES` elements, and the bias, if any, `vectors * LANES`.
+    /// `converted`, if not null, must be writable for `taps * depth * vectors * LANES`.
+    pub unsafe fn run(&self, isa: Isa, vectors: usize, rows: usize) {
+        // SAFETY: forwarded; `isa` names a set this processor has, and the caller vouches for what a
+        // layout needs beyond it.
+        unsafe {
+            match self.layout {
+                PackedLayout::F32 => by_size!((vectors, rows), isa, tile_f32, self),
+                PackedLayout::F16 if self.converted.is_null() => {
+                    by_size!((vectors, rows), isa, tile_f16, self);
+                }
+                PackedLayout::F16 => by_size!((vectors, rows), isa, tile_f16_converting, self),
+                PackedLayout::Bf16 => by_size!((vectors, rows), isa, tile_bf16, self),
+                #[cfg(target_arch = "x86_64")]
+                PackedLayout::Bf16Dot => by_rows!((vectors, rows), tile_bf16_dot, self),
+                #[cfg(target_arch = "aarch64")]
+                PackedLayout::F16Fmlal => by_rows!((vectors, rows), tile_f16_fmlal, self),
+                #[cfg(target_arch = "aarch64")]
+                PackedLayout::Bf16Mmla => by_rows!((vectors, rows), tile_bf16_mmla, self),
+                #[allow(
+                    unreachable_patterns,
+                    reason = "which layouts are left depends on the target"
+                )]
+                layout => unreachable!("{layout:?} is packed where the processor has it"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! The layouts of packed weights.
+//!
+//! ```text
+//! a panel of L = vectors * LANES columns is a run of words of 32 bits, tap after tap
+//!   f32     [k][L]            one value per word
+//!   f16     [k][L] halves     two lanes per word, a tap of odd depth padded with a row of zeros
+//!   bf16    [k / 2][L]        value k in the low half, value k + 1 in the high half
+//!   blocks  [k / 4][L / 2]    bf16, values k to k + 3 of one column, then of the next: 4 words
+//! ```
+//!
+//! bf16 in pairs is what dot-product instructions take, and is one shift or one mask away from
+//! f32 where there are none; blocks are what Arm's instruction for 2x2 results takes. The order of
+//! additions is that of f32 weights, so weights of bf16 give the bits that f32 weights of the same
+//! values give; dot products alone round elsewhere.
+//!
+//! Deliberately absent: eight and four bits, which have scales.
+
+use spark_simd::{Avx512Bf16, Isa, NeonBf16, NeonFhm};
+
+use crate::panel::packed_len;
+
+/// How packed weights are held, and with it which kernel reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackedLayout {
+    /// f32.
+    F32,
+    /// f16, converted to f32 on the way to the product.
+    F16,
+    /// f16, multiplied by the left side as f16 and added in f32 by FMLAL (FEAT_FHM); only where
+    /// [`PackedLayout::can_implement`] says so.
+    F16Fmlal,
+    /// bf16, converted to f32 on the way to the product.
+    Bf16,
+    /// bf16, multiplied in pairs by AVX512_BF16; only where [`PackedLayout::bf16_dot`] says so.
+    Bf16Dot,
+    /// bf16, multiplied in 2x2 blocks of four by BFMMLA (FEAT_BF16); only where [`PackedLayout::bf16_dot`] says so.
+    Bf16Mmla,
+}
+
+impl PackedLayout {
+    /// Words that `depth` values of one tap and one column take.
+    pub fn words(self, depth: usize) -> usize {
+        match self {
+            Self::F32 => depth,
+            Self::F16 | Self::F16Fmlal | Self::Bf16 | Self::Bf16Dot => depth.div_ceil(2),
+            Self::Bf16Mmla => 2 * depth.div_ceil(4),
+        }
+    }
+
+    /// Words of a whole packed matrix of `taps` times `depth` rows and `n` columns.
+    pub fn packed_len(self, isa: Isa, taps: usize, depth: usize, n: usize) -> usize {
+        packed_len(isa, taps * self.words(depth), n)
+    }
+
+    /// The layout that dot products of bf16 take on this processor, if it has any for `isa`.
+    pub fn bf16_dot(isa: Isa) -> Option<Self> {
+        let in_pairs = Avx512Bf16::of(isa).map(|_| Self::Bf16Dot);
+        in_pairs.or_else(|| NeonBf16::of(isa).map(|_| Self::Bf16Mmla))
+    }
+
+    /// Whether this processor has the instructions of the layout's kernel for `isa`.
+    pub fn can_implement(self, isa: Isa) -> bool {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => true,
+            Self::F16Fmlal => NeonFhm::of(isa).is_some(),
+            Self::Bf16Dot | Self::Bf16Mmla => Self::bf16_dot(isa) == Some(self),
+        }
+    }
+}

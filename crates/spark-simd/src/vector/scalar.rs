@@ -1,0 +1,136 @@
+//! Four lanes in an array: runs everywhere.
+
+#![allow(
+    unsafe_code,
+    reason = "reads and writes where its callers point, as the other vectors do"
+)]
+
+use super::sealed::Sealed;
+use super::simd::Simd;
+
+/// Plain code: vectors of four lanes that every processor has, as it needs no proof.
+#[derive(Debug, Clone, Copy)]
+pub struct Scalar;
+
+impl Sealed for Scalar {}
+
+// SAFETY: for the implementation and every block in it: callers pass pointers valid for the lanes touched.
+unsafe impl Simd for Scalar {
+    type V = [f32; 4];
+    const LANES: usize = 4;
+    const REGISTERS: usize = 16;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> [f32; 4] {
+        [x; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> [f32; 4] {
+        // SAFETY: see above; an array of f32 may be read unaligned.
+        unsafe { p.cast::<[f32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn load_columns(p: *const f32, stride: isize) -> [[f32; 4]; 4] {
+        let mut columns = [[0.0; 4]; 4];
+        for (i, offset) in (0..4).map(|row| row * stride).enumerate() {
+            for (j, column) in columns.iter_mut().enumerate() {
+                // SAFETY: see above.
+                column[i] = unsafe { *p.offset(offset).add(j) };
+            }
+        }
+        columns
+    }
+    #[inline(always)]
+    unsafe fn load_first(p: *const f32, n: usize) -> [f32; 4] {
+        // SAFETY: only the first `n` elements are read.
+        std::array::from_fn(|i| if i < n { unsafe { *p.add(i) } } else { 0.0 })
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: [f32; 4]) {
+        // SAFETY: see above.
+        unsafe { p.cast::<[f32; 4]>().write_unaligned(v) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(p: *mut f32, v: [f32; 4], n: usize) {
+        for (i, x) in v.into_iter().enumerate().take(n) {
+            // SAFETY: only the first `n` elements are written.
+            unsafe { *p.add(i) = x }
+        }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
+        // Rounded twice: without hardware, a fused multiply-add is a library call.
+        std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    unsafe fn add(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    unsafe fn sub(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] - b[i])
+    }
+    #[inline(always)]
+    unsafe fn mul(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] * b[i])
+    }
+    #[inline(always)]
+    unsafe fn max(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    unsafe fn min(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    unsafe fn reciprocal(v: [f32; 4]) -> [f32; 4] {
+        v.map(|x| 1.0 / x)
+    }
+    #[inline(always)]
+    unsafe fn scale(v: [f32; 4], n: [f32; 4]) -> [f32; 4] {
+        // Two factors, so that results below the normal range round once, at the end.
+        std::array::from_fn(|i| {
+            let whole = n[i] as i32;
+            let half = whole >> 1;
+            let power = |e: i32| f32::from_bits((e.wrapping_add(127) as u32) << 23);
+            if n[i].is_nan() {
+                n[i]
+            } else {
+                v[i] * power(half) * power(whole.wrapping_sub(half))
+            }
+        })
+    }
+    #[inline(always)]
+    unsafe fn select_less(a: [f32; 4], b: [f32; 4], x: [f32; 4], y: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| if a[i] < b[i] { x[i] } else { y[i] })
+    }
+    #[inline(always)]
+    unsafe fn zero_below(v: [f32; 4], bound: [f32; 4], x: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| if v[i] < bound[i] { 0.0 } else { x[i] })
+    }
+    #[inline(always)]
+    fn prefetch(_: *const f32) {}
+    #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> [f32; 4] {
+        // SAFETY: see above.
+        std::array::from_fn(|i| half::f16::from_bits(unsafe { *p.add(i) }).to_f32())
+    }
+    #[inline(always)]
+    unsafe fn load_low_bf16(p: *const f32) -> [f32; 4] {
+        // SAFETY: see above.
+        std::array::from_fn(|i| f32::from_bits(unsafe { *p.add(i) }.to_bits() << 16))
+    }
+    #[inline(always)]
+    unsafe fn load_high_bf16(p: *const f32) -> [f32; 4] {
+        // SAFETY: see above.
+        std::array::from_fn(|i| f32::from_bits(unsafe { *p.add(i) }.to_bits() & 0xffff_0000))
+    }
+    #[inline(always)]
+    unsafe fn round_bf16(v: [f32; 4]) -> [f32; 4] {
+        v.map(|v| half::bf16::from_f32(v).to_f32())
+    }
+    #[inline(always)]
+    fn fma_one(a: f32, b: f32, c: f32) -> f32 {
+        a * b + c
+    }
+}

@@ -1,0 +1,85 @@
+//! The trait that kernels are written over.
+//!
+//! ```text
+//! kernel<S: Simd>(..)        written once, #[inline(always)]
+//!   Avx512  16 lanes, 32 registers
+//!   Avx2     8 lanes, 16 registers
+//!   Neon     4 lanes, 32 registers
+//!   Scalar   4 lanes in an array      every other machine, and the tests
+//! ```
+//!
+//! Deliberately absent: integer and half-precision lanes.
+
+#![allow(unsafe_code, reason = "a trait whose methods are single instructions")]
+
+use super::sealed::Sealed;
+
+/// One vector of f32 lanes: the tokens of instruction sets and [`Scalar`](crate::Scalar) have them.
+///
+/// Kernels are written once, as `#[inline(always)] unsafe fn kernel<S: Simd>(..)`, and called through
+/// [`dispatch!`](crate::dispatch). Methods of sixteen-bit values convert to f32 while they load.
+///
+/// # Safety
+///
+/// Methods may only run on a processor that has the instruction set; callers hold an
+/// [`Isa`](crate::Isa) as proof and reach them through [`dispatch!`](crate::dispatch). Pointers must be valid for
+/// the lanes read or written; no alignment is needed.
+#[allow(
+    clippy::missing_safety_doc,
+    reason = "the contract of all methods stands at the trait"
+)]
+pub unsafe trait Simd: Copy + Sealed {
+    /// The register.
+    type V: Copy;
+    /// Its lanes.
+    const LANES: usize;
+    /// Vector registers there are for a kernel's accumulators and operands.
+    const REGISTERS: usize;
+
+    /// All lanes `x`.
+    unsafe fn splat(x: f32) -> Self::V;
+    /// `LANES` elements.
+    unsafe fn load(p: *const f32) -> Self::V;
+    /// Four columns of `LANES` rows of four elements, `stride` apart: lane `i` of column `j` is
+    /// `p[i * stride + j]`.
+    unsafe fn load_columns(p: *const f32, stride: isize) -> [Self::V; 4];
+    /// The first `n < LANES` elements, zero in the other lanes, whose memory is not touched.
+    unsafe fn load_first(p: *const f32, n: usize) -> Self::V;
+    /// `LANES` elements.
+    unsafe fn store(p: *mut f32, v: Self::V);
+    /// The first `n < LANES` elements; the memory of the others is not touched.
+    unsafe fn store_first(p: *mut f32, v: Self::V, n: usize);
+    /// `a * b + c`, rounded once where the processor can.
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a + b`.
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+    /// `a - b`.
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b`.
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    /// The greater; `b` where either is NaN.
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    /// The smaller; `b` where either is NaN.
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
+    /// `1 / v`, within 1 ulp, for `v` whose reciprocal is a normal number.
+    unsafe fn reciprocal(v: Self::V) -> Self::V;
+    /// `v * 2^n` for whole `n` in -253..=254; NaN where `n` is.
+    unsafe fn scale(v: Self::V, n: Self::V) -> Self::V;
+    /// `a < b ? x : y`, lane by lane; `y` where either is NaN.
+    unsafe fn select_less(a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
+    /// `v < bound ? 0 : x`, lane by lane; `x` where either is NaN.
+    unsafe fn zero_below(v: Self::V, bound: Self::V, x: Self::V) -> Self::V;
+    /// Asks for the cache line at `p`, which need not be readable, to come as near as the second
+    /// cache; does nothing where there is no such instruction.
+    fn prefetch(p: *const f32);
+    /// `LANES` halves of IEEE 754 binary16, widened exactly.
+    unsafe fn load_f16(p: *const u16) -> Self::V;
+    /// The low halves of `LANES` words, which are bf16, as f32.
+    unsafe fn load_low_bf16(p: *const f32) -> Self::V;
+    /// The high halves of `LANES` words, which are bf16, as f32.
+    unsafe fn load_high_bf16(p: *const f32) -> Self::V;
+    /// The nearest bf16, ties to even, as f32; NaN stays NaN.
+    unsafe fn round_bf16(v: Self::V) -> Self::V;
+    /// [`Simd::fma`] of one lane, for loops the compiler vectorises.
+    fn fma_one(a: f32, b: f32, c: f32) -> f32;
+}
