@@ -18,7 +18,7 @@ use sparkpilot::bench::{self, BenchError, BenchOptions, PrecisionList, Progress}
 use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::onnx::file;
 use sparkpilot::onnx::precision::{Activations, Bf16Products, Fp16Products};
-use sparkpilot::onnx::zoo::ZooModel;
+use sparkpilot::zoo::ZooModel;
 
 /// Synthetic pictures driven for the page: three seconds.
 const PICTURES: usize = 60;

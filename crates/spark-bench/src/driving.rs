@@ -13,8 +13,8 @@
 //! random weights the units mean nothing; precisions still compare.
 
 use serde::Serialize;
-use spark_onnx::openpilot::plan::{POINTS, X_IDXS, interpolate};
-use spark_onnx::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
+use spark_openpilot::plan::{POINTS, X_IDXS, interpolate};
+use spark_openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
 
 use crate::scene::{Camera, planes};
 
@@ -166,8 +166,9 @@ fn lane_distance(got: &DrivingOutput, want: &DrivingOutput) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spark_onnx::Precision;
     use spark_onnx::{ModelRunner, RunOptions};
-    use spark_onnx::{Precision, zoo};
+    use spark_openpilot::zoo;
 
     #[test]
     fn equal_outputs_are_no_distance_apart_and_nan_is_seen() {

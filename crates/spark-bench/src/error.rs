@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use spark_onnx::ModelError;
-use spark_onnx::openpilot::OpenpilotError;
 use spark_onnx::tensor::DType;
+use spark_openpilot::OpenpilotError;
 
 /// Why a benchmark could not be run. No variant means "try again".
 #[derive(Debug, thiserror::Error)]

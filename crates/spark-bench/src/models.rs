@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use spark_onnx::graph::Graph;
-use spark_onnx::zoo::ZooModel;
 use spark_onnx::{ModelError, file};
 use spark_onnx::{ModelRunner, RunOptions};
+use spark_openpilot::zoo::ZooModel;
 
 use crate::error::BenchError;
 use crate::options::BenchOptions;

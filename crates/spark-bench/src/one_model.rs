@@ -18,10 +18,10 @@ use std::time::Instant;
 use spark_hal::Precision;
 use spark_onnx::ModelError;
 use spark_onnx::graph::Graph;
-use spark_onnx::openpilot::slices::OutputLayout;
 use spark_onnx::tensor::Tensor;
-use spark_onnx::zoo;
 use spark_onnx::{ModelRunner, RunOptions, Span};
+use spark_openpilot::slices::OutputLayout;
+use spark_openpilot::zoo;
 
 use crate::accuracy::Accuracy;
 use crate::error::{BenchError, no_runs};

@@ -10,9 +10,9 @@
 //! network should be judged on. The geometry is that of openpilot's model frames (focal lengths
 //! 910 and 455 pixels, horizon at row 47.6), the camera 1.22 m above the road.
 
-use spark_onnx::openpilot::OpenpilotError;
-use spark_onnx::openpilot::frame::{PLANE_HEIGHT, PLANE_WIDTH, Yuv420, pack_yuv420};
-use spark_onnx::zoo::Stream;
+use spark_openpilot::OpenpilotError;
+use spark_openpilot::frame::{PLANE_HEIGHT, PLANE_WIDTH, Yuv420, pack_yuv420};
+use spark_openpilot::zoo::Stream;
 
 const WIDTH: usize = 2 * PLANE_WIDTH;
 const HEIGHT: usize = 2 * PLANE_HEIGHT;
@@ -112,7 +112,7 @@ impl Scene {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spark_onnx::openpilot::frame::FRAME_BYTES;
+    use spark_openpilot::frame::FRAME_BYTES;
 
     #[test]
     fn pictures_differ_by_frame_camera_and_seed_and_repeat() {

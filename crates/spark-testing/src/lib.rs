@@ -19,9 +19,11 @@
 mod allocator;
 mod data;
 pub mod driver;
+mod numbers;
 pub mod settings;
 mod stand_in;
 
 pub use allocator::{Measuring, Watch};
 pub use data::test_data;
+pub use numbers::numbers;
 pub use stand_in::{Age, StandIn};

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use spark_bench::{self as bench, BenchError, BenchOptions, BenchReport, Progress, TensorMap};
 use spark_onnx::graph::{Binary, Dim, Graph, Op, Unary};
-use spark_onnx::{DType, Precision, Tensor, file, zoo};
+use spark_onnx::{DType, Precision, Tensor, file};
+use spark_openpilot::zoo;
 
 use spark_testing::test_data;
 
@@ -485,7 +486,7 @@ fn the_page_compares_precisions_and_needs_nothing_else() {
 fn driving_in_a_precision_is_compared_with_fp32() {
     let folder = Folder::new("drive");
     let dir = folder.file("models");
-    spark_onnx::zoo::write_all(&dir, 0).expect("a writable folder");
+    zoo::write_all(&dir, 0).expect("a writable folder");
     let mut options = BenchOptions {
         models: vec![
             dir.join("driving_vision.onnx"),

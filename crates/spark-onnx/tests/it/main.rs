@@ -7,17 +7,14 @@ mod hostile_sizes;
 mod input_shapes;
 mod integer_division;
 mod masked_attention;
-mod memory;
 mod memory_budget;
 mod onnx_real;
-mod openpilot;
 mod reference;
 mod reference_types;
 mod scatter_integers;
 mod sixteen_bits;
 mod special_values;
 mod wide_integers;
-mod zoo;
 
 /// What tests of memory watch.
 #[global_allocator]

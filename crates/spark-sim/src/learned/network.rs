@@ -16,8 +16,8 @@
 
 use super::{CONTEXT, N_BINS, STATE_SIZE};
 use spark_onnx::graph::{Binary, Dim, Graph, Op, Softmax, Unary, ValueId};
-use spark_onnx::zoo::{RANDOM_WEIGHTS, Stream, WEIGHTS_KEY};
 use spark_onnx::{DType, Tensor};
+use spark_openpilot::zoo::{RANDOM_WEIGHTS, Stream, WEIGHTS_KEY};
 
 const WIDTH: usize = 128;
 const HEADS: usize = 4;
