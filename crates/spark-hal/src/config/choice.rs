@@ -10,7 +10,7 @@ use crate::precision::{Precision, UnknownPrecision};
 pub enum PrecisionChoice {
     /// Whatever the hardware and the installed software recommend.
     Auto,
-    /// This one.
+    /// This one, or an error if it cannot be had.
     Fixed(Precision),
 }
 
@@ -19,7 +19,7 @@ pub enum PrecisionChoice {
 pub enum CudaUse {
     /// If it is there.
     Auto,
-    /// Never.
+    /// Never, even where a GPU is there (`CUDA=0`).
     Never,
     /// An error if it cannot be had.
     Require,
@@ -30,7 +30,7 @@ pub enum CudaUse {
 pub enum DeviceChoice {
     /// The best GPU, else the CPU.
     Auto,
-    /// The CPU.
+    /// The CPU, even where a GPU is there.
     Cpu,
     /// A CUDA device: the one with this number, or the best one.
     Cuda(Option<u32>),
