@@ -30,9 +30,9 @@ const SPEED: f32 = 20.0;
 /// Mean and largest distance over a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Distance {
-    /// Mean over frames.
+    /// Mean over the frames of the sequence.
     pub mean: f64,
-    /// Largest over frames.
+    /// Largest over the frames of the sequence; NaN if one is.
     pub max: f64,
 }
 

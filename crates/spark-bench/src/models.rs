@@ -43,7 +43,7 @@ impl Candidate {
         }
     }
 
-    /// The network itself.
+    /// The network, built from its seed or read from its file.
     pub(crate) fn graph(&self) -> Result<Graph, ModelError> {
         match &self.source {
             Source::Zoo { model, seed } => Ok(model.build(*seed)),

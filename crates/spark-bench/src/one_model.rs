@@ -108,7 +108,7 @@ impl Loaded {
         inputs.chain(outputs).collect()
     }
 
-    /// One run.
+    /// One run on the measured inputs; outputs by name.
     pub(crate) fn run(&mut self) -> Result<Vec<(String, Tensor)>, BenchError> {
         let inputs = inputs::borrowed(&self.inputs);
         self.runner

@@ -142,14 +142,14 @@ impl BenchOptions {
 /// What a model is measured in: one format wherever it can be, or a mix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Setting {
-    /// One format.
+    /// One format, in every layer that can have it.
     Uniform(Precision),
     /// A format per layer, with at least so many decibels of signal to error.
     Mixed(f64),
 }
 
 impl Setting {
-    /// Name in reports.
+    /// Name in tables, files and on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Uniform(precision) => precision.name(),

@@ -18,12 +18,12 @@ const WIDTH: usize = 2 * PLANE_WIDTH;
 const HEIGHT: usize = 2 * PLANE_HEIGHT;
 const HORIZON: f32 = 47.6;
 const CAMERA_HEIGHT: f32 = 1.22;
-/// Seconds between pictures.
+/// Seconds between two pictures, as in openpilot's 20 Hz.
 const FRAME_S: f32 = 0.05;
-/// Metres per second.
+/// Speed of the camera in metres per second.
 const SPEED: f32 = 20.0;
 
-/// Which camera.
+/// The camera that takes a picture, which decides its focal length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Camera {
     Road,
