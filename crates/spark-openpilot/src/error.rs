@@ -9,11 +9,11 @@ pub enum OpenpilotError {
     /// A buffer has the wrong number of values.
     #[error("`{what}` holds {got} values, expected {want}")]
     Length {
-        /// Which buffer.
+        /// The buffer or head, as the subject of the sentence.
         what: String,
-        /// Values given.
+        /// Values that were given.
         got: usize,
-        /// Values required.
+        /// Values that it must have.
         want: usize,
     },
     /// A frame's width or height cannot be halved, or is zero.
@@ -21,15 +21,15 @@ pub enum OpenpilotError {
         "a {width} x {height} frame has no YUV 4:2:0 planes: both extents must be even and above zero"
     )]
     FrameSize {
-        /// Pixels per row.
+        /// Pixels in a row.
         width: usize,
-        /// Rows.
+        /// Rows of the picture.
         height: usize,
     },
     /// The network has no output head of this name.
     #[error("the output has no part `{name}`; it has {available}")]
     MissingSlice {
-        /// Name asked for.
+        /// The name that was asked for.
         name: String,
         /// Names there are, joined by commas.
         available: String,
@@ -39,7 +39,7 @@ pub enum OpenpilotError {
     SliceRange {
         /// Name of the part.
         name: String,
-        /// First position.
+        /// First position in the output.
         start: usize,
         /// One past the last position.
         end: usize,
@@ -51,7 +51,7 @@ pub enum OpenpilotError {
     Metadata {
         /// Position in the decoded text.
         offset: usize,
-        /// What is wrong.
+        /// What was found or missing there.
         reason: String,
     },
     /// The network does not have the input or output this use needs.

@@ -30,9 +30,9 @@ pub const FRAME_BYTES: usize = PLANES_PER_FRAME * PLANE_HEIGHT * PLANE_WIDTH;
 pub struct Yuv420<'a> {
     /// Pixels per row; even.
     pub width: usize,
-    /// Rows; even.
+    /// Rows of pixels; an even number.
     pub height: usize,
-    /// Luma, `[height, width]`.
+    /// Luma (brightness), `[height, width]`.
     pub y: &'a [u8],
     /// Blue difference, `[height / 2, width / 2]`.
     pub u: &'a [u8],

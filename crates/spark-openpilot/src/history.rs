@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use crate::OpenpilotError;
 
-/// Entries per second.
+/// Entries per second: the rate of the cameras.
 pub const RATE_HZ: usize = 20;
 /// Entries per step of the networks, which see 5 Hz.
 pub const STRIDE: usize = 4;

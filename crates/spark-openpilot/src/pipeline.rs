@@ -142,12 +142,12 @@ impl DrivingPipeline {
         self.edge.clear();
     }
 
-    /// The vision network.
+    /// The vision network's runner, for its plan and memory.
     pub fn vision(&self) -> &ModelRunner {
         &self.vision.runner
     }
 
-    /// The policy network.
+    /// The policy network's runner, for its plan and memory.
     pub fn policy(&self) -> &ModelRunner {
         &self.policy.runner
     }

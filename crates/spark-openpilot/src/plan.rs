@@ -45,9 +45,9 @@ const fn quadratic(end: f64) -> [f32; POINTS] {
 /// Where the car is to go: [`POINTS`] states at the times [`T_IDXS`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Metres.
+    /// Positions x, y, z from where the device is now, metres.
     pub position: [[f32; 3]; POINTS],
-    /// Metres per second.
+    /// Velocities along x, y, z, metres per second.
     pub velocity: [[f32; 3]; POINTS],
     /// Metres per second squared.
     pub acceleration: [[f32; 3]; POINTS],

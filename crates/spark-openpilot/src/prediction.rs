@@ -40,9 +40,9 @@ pub fn softmax(x: &[f32]) -> Vec<f32> {
 /// A regression head: what is expected and how sure the network is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regression {
-    /// Expected values.
+    /// Expected values, in the head's unit and order.
     pub mean: Vec<f32>,
-    /// Their standard deviations.
+    /// Their standard deviations, in the same unit and order.
     pub deviation: Vec<f32>,
 }
 
@@ -167,7 +167,7 @@ impl VisionPrediction {
 /// What the policy network says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyPrediction {
-    /// Expected states.
+    /// Where the car is expected to be driven.
     pub plan: Plan,
     /// Standard deviations of the same.
     pub plan_deviation: Plan,
@@ -210,7 +210,7 @@ pub struct SeatPrediction {
     pub eye_probabilities: [f32; 2],
     /// Left and right eye are closed.
     pub blink_probabilities: [f32; 2],
-    /// Sunglasses are worn.
+    /// Probability that sunglasses are worn.
     pub sunglasses_probability: f32,
     /// A phone is in use.
     pub phone_probability: f32,

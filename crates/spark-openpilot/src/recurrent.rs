@@ -126,7 +126,7 @@ impl RecurrentNetwork {
         Ok(())
     }
 
-    /// The network.
+    /// The network's runner, for its graph, plan and memory.
     pub fn runner(&self) -> &ModelRunner {
         &self.runner
     }

@@ -22,7 +22,7 @@ use crate::{OpenpilotError, metadata};
 use spark_onnx::graph::{Dim, Graph, ValueId};
 use spark_onnx::precision::OutputParts;
 
-/// Positions from lengths.
+/// Turns lengths in order into positions.
 const fn laid_out<const N: usize>(lengths: [(&'static str, usize); N]) -> [OutputSlice; N] {
     let mut table = [OutputSlice {
         name: "",
@@ -64,7 +64,7 @@ pub const VISION: &[OutputSlice] = &laid_out([
     ("hidden_state", 512),
 ]);
 
-/// `driving_policy`, 1000 values.
+/// `driving_policy`, 1000 values: a plan without hypotheses, the desire, two values of padding.
 pub const POLICY: &[OutputSlice] =
     &laid_out([("plan", 2 * 33 * 15), ("desire_state", 8), ("pad", 2)]);
 

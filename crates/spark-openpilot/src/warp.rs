@@ -32,12 +32,12 @@ pub const MODEL_HEIGHT: usize = 2 * PLANE_HEIGHT;
 /// From the device's axes (x forward, y right, z down) to the camera's (x right, y down, z forward).
 const VIEW_FROM_DEVICE: Matrix = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]];
 
-/// A pinhole camera.
+/// A pinhole camera: size of its pictures and what its lens does, without distortion.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pinhole {
-    /// Pixels per row.
+    /// Pixels in a row.
     pub width: usize,
-    /// Rows.
+    /// Rows of the picture.
     pub height: usize,
     /// Focal length in pixels.
     pub focal: f64,
@@ -109,7 +109,6 @@ impl Pinhole {
     }
 }
 
-/// `a b`.
 fn product(a: &Matrix, b: &Matrix) -> Matrix {
     std::array::from_fn(|i| std::array::from_fn(|j| (0..3).map(|k| a[i][k] * b[k][j]).sum()))
 }
