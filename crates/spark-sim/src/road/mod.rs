@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Segment {
-    /// m.
+    /// Length along the lane's centre, m.
     pub length: f64,
     /// Curvature at the start, 1/m.
     #[serde(default)]
@@ -39,7 +39,7 @@ pub struct Segment {
     /// Curvature at the end, 1/m.
     #[serde(default)]
     pub curvature_end: f64,
-    /// rad, uphill positive.
+    /// Slope of the road, rad, uphill positive.
     #[serde(default)]
     pub grade: f64,
     /// rad, left side up positive.
@@ -48,7 +48,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Straight and level.
+    /// A straight, level stretch, `length` in m.
     pub fn straight(length: f64) -> Self {
         Self::clothoid(length, 0.0, 0.0)
     }
@@ -77,7 +77,7 @@ pub struct RoadDescription {
     /// In the order of driving; none is a straight road.
     #[serde(default)]
     pub segments: Vec<Segment>,
-    /// m.
+    /// Width of every lane, m.
     #[serde(default = "default_lane_width")]
     pub lane_width: f64,
     /// Lanes to the left of the ego's.
@@ -211,7 +211,7 @@ impl Road {
         self.pieces.last().map_or(0.0, |last| last.start)
     }
 
-    /// m.
+    /// Width of every lane, m.
     pub fn lane_width(&self) -> f64 {
         self.lane_width
     }

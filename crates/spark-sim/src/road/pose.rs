@@ -8,9 +8,9 @@ use super::Piece;
 /// A place and a direction, m and rad.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Pose {
-    /// m.
+    /// Coordinate x in the plane, m.
     pub x: f64,
-    /// m.
+    /// Coordinate y in the plane, m.
     pub y: f64,
     /// rad, counter-clockwise from x.
     pub heading: f64,
