@@ -244,7 +244,7 @@ impl Loaded {
         }))
     }
 
-    /// Steps of the plan by where they run, in which format, and what computes their products.
+    /// Steps of the plan by where they run, in which format, and by which kernel.
     fn steps(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for step in self.runner.steps() {

@@ -168,7 +168,7 @@ pub struct LayerReport {
     pub kind: &'static str,
     /// Shapes, geometry and what was fused into it.
     pub detail: String,
-    /// Format of the operands of its products.
+    /// Format of the operands of its convolution or matmul.
     pub precision: &'static str,
     /// The kernel that computes it, by a stable name.
     pub kernel: &'static str,
@@ -176,7 +176,7 @@ pub struct LayerReport {
     pub reason: &'static str,
     /// Bytes of its weights as they are held.
     pub weight_bytes: usize,
-    /// Multiply-accumulate operations of its products.
+    /// Multiply-accumulate operations of its convolution or matmul.
     pub macs: u64,
     /// Bytes it reads and writes, weights included.
     pub bytes: u64,

@@ -1,6 +1,6 @@
 //! What tests of several crates share: stand-ins for NVIDIA's driver libraries, so that the
 //! code which talks to them is tested on machines without a GPU; the reference data; the settings
-//! of tests; an allocator that counts.
+//! of tests; numbers that are the same everywhere; an allocator that counts.
 //!
 //! ```text
 //! test --> StandIn::new()?.with_nvml(Age::Current, script)?

@@ -347,7 +347,7 @@ fn bad_files_and_options_say_what_is_wrong() {
 
 #[test]
 fn real_models_agree_with_their_goldens() {
-    // fp16 weights are widened exactly, so all three are held to the f32 bar.
+    // fp16 weights are converted exactly, so all three are held to the f32 bar.
     for name in [
         "dmonitoring_0_8_9",
         "dmonitoring_0_8_5",

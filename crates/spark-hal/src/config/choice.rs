@@ -8,7 +8,8 @@ use crate::precision::{Precision, UnknownPrecision};
 /// The precision that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrecisionChoice {
-    /// Whatever the hardware and the installed software recommend.
+    /// None in particular: whoever runs something chooses. Models on the CPU take fp32; what suits a
+    /// GPU, [`Machine::recommended_precision`](crate::Machine::recommended_precision) says.
     Auto,
     /// This one, or an error if it cannot be had.
     Fixed(Precision),

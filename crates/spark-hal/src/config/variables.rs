@@ -27,8 +27,9 @@ pub const PRECISION: Declaration = Declaration {
     accepts: "`auto`, `fp32`, `fp16`, `bf16`, `fp8`, `fp4` (`nvfp4` is the same)",
     default: "auto",
     default_meaning: "",
-    doc: "The precision models run in. `auto` takes what the GPU and the installed software \
-          recommend; `fp4` logs a warning because it is experimental.",
+    doc: "The precision models run in. `auto` is `fp32` as long as models run on the CPU only; what \
+          the GPU and the installed software would recommend, `detect` says. `fp4` logs a warning \
+          because it is experimental.",
 };
 
 /// `CUDA`: whether a CUDA device may or must be used.
@@ -70,7 +71,7 @@ pub const CACHE_DIR: Declaration = Declaration {
     accepts: "an absolute directory",
     default: "",
     default_meaning: "`$XDG_CACHE_HOME/spark`, else `$HOME/.cache/spark`, else no cache on disk",
-    doc: "Compiled kernels and tuned plans. The directory is made when it is first written to.",
+    doc: "Compiled kernels, in its folder `kernels`. The directory is made when it is first written to.",
 };
 
 /// Every variable, in the order of the page.
