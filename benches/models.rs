@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use criterion::Criterion;
 use sparkpilot::bench::{Accuracy, Inputs, made_up_inputs, read_tensors};
-use sparkpilot::onnx::zoo::ZooModel;
 use sparkpilot::onnx::{ModelRunner, RunOptions, Tensor, file};
+use sparkpilot::zoo::ZooModel;
 
 /// Error allowed, relative to the scale of the output.
 const MAX_REL: f64 = 1e-5;

@@ -18,7 +18,7 @@ use sparkpilot::bench::{self, BenchError, BenchOptions, PrecisionList, Progress}
 use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::onnx::file;
 use sparkpilot::onnx::precision::{Activations, Bf16Products, Fp16Products};
-use sparkpilot::onnx::zoo::ZooModel;
+use sparkpilot::zoo::ZooModel;
 
 /// Synthetic pictures driven for the page: three seconds.
 const PICTURES: usize = 60;
@@ -52,14 +52,14 @@ struct Arguments {
     /// Also a mix of formats per layer with at least this signal-to-error ratio at the outputs
     #[arg(long, value_name = "DB", value_parser = number(0.001, 1000.0))]
     mix: Option<f64>,
-    /// Leave activations of fp8 and fp4 products as they are; they are quantised by default
+    /// Leave activations of fp8 and fp4 as they are; they are quantised by default
     #[arg(long)]
     exact_activations: bool,
-    /// Products of bf16: fastest, dot (the processor's instruction), weights (activations stay
+    /// Convolutions and matmuls in bf16: fastest, dot (the processor's instruction), weights (activations stay
     /// f32), both (both sides rounded, as a bf16 unit has them)
     #[arg(long, default_value = "fastest", value_name = "HOW")]
     bf16: Bf16Products,
-    /// Products of fp16: fastest, both (the processor's instruction, both sides rounded), weights
+    /// Convolutions and matmuls in fp16: fastest, both (the processor's instruction, both sides rounded), weights
     /// (activations stay f32)
     #[arg(long, default_value = "fastest", value_name = "HOW")]
     fp16: Fp16Products,

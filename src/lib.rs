@@ -1,15 +1,20 @@
 //! Run, tune and test openpilot driving models: one name for every crate of the workspace.
 //!
 //! ```text
-//! sparkpilot::hal     what machine is this            sparkpilot::onnx   ONNX models: load and run
-//! sparkpilot::quant   FP8, FP4 and their relatives    sparkpilot::sim     closed-loop driving scenarios
-//! sparkpilot::mem     buffers, streams and kernels on the CPU or a GPU
-//! sparkpilot::bench   how fast and how exact models are, in each number format
-//! sparkpilot::dora    DoRA and LoRA layers for candle (feature `dora`)
+//! sparkpilot::hal        what machine this is: GPUs, memory, what is wrong with it
+//! sparkpilot::mem        buffers, streams and kernels on the CPU or a GPU
+//! sparkpilot::quant      FP8, FP4 and their relatives
+//! sparkpilot::onnx       ONNX models: load and run
+//! sparkpilot::openpilot  driving models: pictures in, plans out
+//! sparkpilot::zoo        networks of openpilot's shapes with random weights
+//! sparkpilot::bench      how fast and how exact models are, in each number format
+//! sparkpilot::sim        closed-loop driving scenarios
+//! sparkpilot::dora       DoRA and LoRA layers for candle (feature `dora`)
 //! ```
 //!
 //! ```
-//! use sparkpilot::onnx::{DType, ModelRunner, RunOptions, Tensor, zoo};
+//! use sparkpilot::onnx::{DType, ModelRunner, RunOptions, Tensor};
+//! use sparkpilot::zoo;
 //!
 //! println!("{}", sparkpilot::hal::machine().summary());
 //!
@@ -35,6 +40,8 @@ pub use spark_dora as dora;
 pub use spark_hal as hal;
 pub use spark_mem as mem;
 pub use spark_onnx as onnx;
+pub use spark_openpilot as openpilot;
+pub use spark_openpilot::zoo;
 pub use spark_quant as quant;
 pub use spark_sim as sim;
 

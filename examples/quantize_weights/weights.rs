@@ -18,9 +18,10 @@ use std::sync::Arc;
 
 use spark_program::about;
 use sparkpilot::onnx::graph::{CastLike, Graph, MatMul, Node, Op, Unary, ValueId};
-use sparkpilot::onnx::{DType, Tensor, file, reference, zoo};
+use sparkpilot::onnx::{DType, Tensor, file, reference};
 use sparkpilot::quant::analysis::NamedWeight;
 use sparkpilot::quant::checkpoint::{Checkpoint, Entry};
+use sparkpilot::zoo;
 
 /// Nodes between a constant and the product that uses it; exporters write one or two.
 const MOST_STEPS: usize = 16;

@@ -1,11 +1,11 @@
 //! Every crate answers under its name in the facade, and they fit together.
 
 use sparkpilot::hal::{Machine, Root, Sources};
-use sparkpilot::onnx::zoo::{self, ZooModel};
 use sparkpilot::onnx::{DType, ModelRunner, RunOptions, Tensor};
 use sparkpilot::quant::scalar::MiniFormat;
 use sparkpilot::sim::integrate::VehicleBatch;
 use sparkpilot::sim::vehicle::VehicleModel;
+use sparkpilot::zoo::{self, ZooModel};
 
 #[test]
 fn a_machine_without_files_is_no_spark_and_no_panic() {

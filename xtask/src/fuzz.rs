@@ -34,10 +34,10 @@ const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
 
-/// One target.
+/// One fuzz target: a binary of a crate's `fuzz` folder.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
-    /// `crates/spark-onnx/fuzz`.
+    /// The folder of its package, such as `crates/spark-onnx/fuzz`.
     folder: String,
     name: String,
 }

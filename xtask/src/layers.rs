@@ -1,7 +1,7 @@
 //! Which crate may use which: imports point down only.
 //!
 //! ```text
-//! files <- hal <- { simd, parallel } <- { gemm, mem } <- quant <- onnx <- { dora, sim, bench } <- facade
+//! files <- hal <- { simd, parallel } <- { gemm, mem } <- quant <- onnx <- { dora, openpilot <- { sim, bench } } <- facade
 //! hal, files, parallel <- data <- { dora, sim }
 //! drawing              <- { quant, sim, bench, xtask }
 //! testing, program     reachable as a dev-dependency only: by tests, by examples
@@ -48,6 +48,19 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "spark-openpilot",
+        &[
+            "spark-files",
+            "spark-hal",
+            "spark-simd",
+            "spark-parallel",
+            "spark-gemm",
+            "spark-mem",
+            "spark-quant",
+            "spark-onnx",
+        ],
+    ),
+    (
         "spark-bench",
         &[
             "spark-files",
@@ -59,6 +72,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-mem",
             "spark-quant",
             "spark-onnx",
+            "spark-openpilot",
         ],
     ),
     (
@@ -91,6 +105,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-mem",
             "spark-quant",
             "spark-onnx",
+            "spark-openpilot",
             "spark-data",
         ],
     ),
@@ -114,6 +129,7 @@ const EVERY_LIBRARY: &[&str] = &[
     "spark-mem",
     "spark-quant",
     "spark-onnx",
+    "spark-openpilot",
     "spark-bench",
     "spark-data",
     "spark-dora",

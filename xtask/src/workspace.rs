@@ -14,7 +14,7 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
-    /// Cargo's target folder.
+    /// Where cargo puts what it builds.
     pub(crate) target: PathBuf,
     pub(crate) packages: Vec<Package>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Package {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// Named under `[dev-dependencies]`.
+    /// Whether it is named under `[dev-dependencies]`.
     pub(crate) is_dev: bool,
 }
 

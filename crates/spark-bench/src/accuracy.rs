@@ -17,7 +17,7 @@
 /// Distance of results from a reference; the worst over what was compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accuracy {
-    /// Largest absolute difference.
+    /// Largest absolute difference, in the unit of the tensor.
     pub max_abs: f64,
     /// Largest absolute difference over the largest absolute value of that reference tensor.
     pub max_rel: f64,

@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use spark_onnx::openpilot::frame::FRAME_BYTES;
-use spark_onnx::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
-use spark_onnx::zoo::Stream;
+use spark_openpilot::frame::FRAME_BYTES;
+use spark_openpilot::zoo::Stream;
+use spark_openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
 
 use crate::driving;
 use crate::error::{BenchError, no_runs};

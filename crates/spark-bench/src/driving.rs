@@ -13,8 +13,8 @@
 //! random weights the units mean nothing; precisions still compare.
 
 use serde::Serialize;
-use spark_onnx::openpilot::plan::{POINTS, X_IDXS, interpolate};
-use spark_onnx::openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
+use spark_openpilot::plan::{POINTS, X_IDXS, interpolate};
+use spark_openpilot::{DrivingInput, DrivingOutput, DrivingPipeline, OpenpilotError};
 
 use crate::scene::{Camera, planes};
 
@@ -30,9 +30,9 @@ const SPEED: f32 = 20.0;
 /// Mean and largest distance over a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Distance {
-    /// Mean over frames.
+    /// Mean over the frames of the sequence.
     pub mean: f64,
-    /// Largest over frames.
+    /// Largest over the frames of the sequence; NaN if one is.
     pub max: f64,
 }
 
@@ -166,8 +166,9 @@ fn lane_distance(got: &DrivingOutput, want: &DrivingOutput) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spark_onnx::Precision;
     use spark_onnx::{ModelRunner, RunOptions};
-    use spark_onnx::{Precision, zoo};
+    use spark_openpilot::zoo;
 
     #[test]
     fn equal_outputs_are_no_distance_apart_and_nan_is_seen() {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use spark_onnx::ModelError;
-use spark_onnx::openpilot::OpenpilotError;
 use spark_onnx::tensor::DType;
+use spark_openpilot::OpenpilotError;
 
 /// Why a benchmark could not be run. No variant means "try again".
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum BenchError {
     /// The folder holds none of the files openpilot's models have.
     #[error("`{dir}` holds none of {expected}")]
     NoModels {
-        /// The folder.
+        /// The folder that was searched.
         dir: PathBuf,
         /// Names looked for, joined by commas.
         expected: String,
@@ -31,7 +31,7 @@ pub enum BenchError {
     Model {
         /// Name of the model.
         model: String,
-        /// Why.
+        /// What the engine said.
         source: ModelError,
     },
     /// The driving networks could not be chained.
@@ -40,7 +40,7 @@ pub enum BenchError {
     /// A file could not be read.
     #[error("cannot read `{path}`: {source}")]
     Io {
-        /// The file.
+        /// The file that was to be read.
         path: PathBuf,
         /// What the operating system said.
         source: std::io::Error,
@@ -48,7 +48,7 @@ pub enum BenchError {
     /// A file could not be written, or has no place to be.
     #[error("cannot write `{path}`: {source}")]
     Unwritten {
-        /// The file.
+        /// The file that was to be written.
         path: PathBuf,
         /// What the operating system said.
         source: std::io::Error,
@@ -56,7 +56,7 @@ pub enum BenchError {
     /// A file is not safetensors.
     #[error("`{path}` is not a safetensors file: {reason}")]
     NotTensors {
-        /// The file.
+        /// The file that was to be read.
         path: PathBuf,
         /// What the reader said.
         reason: String,
@@ -64,7 +64,7 @@ pub enum BenchError {
     /// A tensor file does not fit the model.
     #[error("`{path}` does not fit model `{model}`: {reason}")]
     Misfit {
-        /// The file.
+        /// The file of inputs or golden values.
         path: PathBuf,
         /// Name of the model.
         model: String,
@@ -74,11 +74,11 @@ pub enum BenchError {
     /// A tensor that is fed in or compared with holds NaN or an infinity.
     #[error("`{path}`: tensor `{tensor}` holds {count} values that are not finite")]
     NotFinite {
-        /// The file.
+        /// The file of inputs or golden values.
         path: PathBuf,
         /// Name of the tensor.
         tensor: String,
-        /// How many.
+        /// How many of its values are not finite.
         count: usize,
     },
     /// An input of the model has a type no value can be made up for, or no declared shape.

@@ -1,7 +1,7 @@
 //! Files of inputs with the outputs a model must give for them.
 //!
 //! ```text
-//! caseN/in/<input>       what to feed; f16 is widened where the model wants f32
+//! caseN/in/<input>       what to feed; f16 is converted where the model wants f32
 //! caseN/out64/<output>   the same network evaluated in f64: the reference, where present
 //! caseN/out/<output>     what another engine gave in f32: the reference otherwise
 //! ```

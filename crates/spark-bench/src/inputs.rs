@@ -18,7 +18,7 @@ use std::path::Path;
 
 use spark_onnx::graph::{Dim, Graph, Value};
 use spark_onnx::tensor::{DType, Tensor, TensorData};
-use spark_onnx::zoo::Stream;
+use spark_openpilot::zoo::Stream;
 
 use crate::error::BenchError;
 use crate::tensor_file::{self, TensorMap};

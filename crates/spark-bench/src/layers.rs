@@ -6,7 +6,7 @@
 //!   s1.fc1   linear fp4    f32 arithmetic on NVFP4 operands, ...   3.1 KB  as asked for
 //! ```
 //!
-//! Steps without a product are counted in one line.
+//! Steps without a convolution or matmul are counted in one line.
 
 use spark_drawing::Align::{Left, Right};
 use spark_drawing::Table;

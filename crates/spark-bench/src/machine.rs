@@ -4,7 +4,7 @@ use spark_hal::ProcessMemory;
 
 use crate::report::MachineReport;
 
-/// The machine.
+/// What a report says of this machine.
 pub(crate) fn machine() -> MachineReport {
     MachineReport {
         os: std::env::consts::OS,

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use spark_onnx::graph::Graph;
-use spark_onnx::zoo::ZooModel;
 use spark_onnx::{ModelError, file};
 use spark_onnx::{ModelRunner, RunOptions};
+use spark_openpilot::zoo::ZooModel;
 
 use crate::error::BenchError;
 use crate::options::BenchOptions;
@@ -43,7 +43,7 @@ impl Candidate {
         }
     }
 
-    /// The network itself.
+    /// The network, built from its seed or read from its file.
     pub(crate) fn graph(&self) -> Result<Graph, ModelError> {
         match &self.source {
             Source::Zoo { model, seed } => Ok(model.build(*seed)),

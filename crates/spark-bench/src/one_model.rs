@@ -18,10 +18,10 @@ use std::time::Instant;
 use spark_hal::Precision;
 use spark_onnx::ModelError;
 use spark_onnx::graph::Graph;
-use spark_onnx::openpilot::slices::OutputLayout;
 use spark_onnx::tensor::Tensor;
-use spark_onnx::zoo;
 use spark_onnx::{ModelRunner, RunOptions, Span};
+use spark_openpilot::slices::OutputLayout;
+use spark_openpilot::zoo;
 
 use crate::accuracy::Accuracy;
 use crate::error::{BenchError, no_runs};
@@ -108,7 +108,7 @@ impl Loaded {
         inputs.chain(outputs).collect()
     }
 
-    /// One run.
+    /// One run on the measured inputs; outputs by name.
     pub(crate) fn run(&mut self) -> Result<Vec<(String, Tensor)>, BenchError> {
         let inputs = inputs::borrowed(&self.inputs);
         self.runner
@@ -244,7 +244,7 @@ impl Loaded {
         }))
     }
 
-    /// Steps of the plan by where they run, in which format, and what computes their products.
+    /// Steps of the plan by where they run, in which format, and by which kernel.
     fn steps(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for step in self.runner.steps() {

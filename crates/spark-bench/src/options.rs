@@ -22,11 +22,11 @@ pub struct BenchOptions {
     /// Also a mix of formats per layer with at least this signal-to-error ratio at the outputs, in
     /// decibels.
     pub mix: Option<f64>,
-    /// How activations enter products of fp8 and fp4.
+    /// How activations enter the convolutions and matmuls of fp8 and fp4.
     pub activations: Activations,
-    /// How products of bf16 are computed.
+    /// How convolutions and matmuls in bf16 are computed.
     pub bf16_products: Bf16Products,
-    /// How products of fp16 are computed.
+    /// How convolutions and matmuls in fp16 are computed.
     pub fp16_products: Fp16Products,
     /// Whether to list every layer with its format and the reason for it.
     pub explain: bool,
@@ -142,14 +142,14 @@ impl BenchOptions {
 /// What a model is measured in: one format wherever it can be, or a mix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Setting {
-    /// One format.
+    /// One format, in every layer that can have it.
     Uniform(Precision),
     /// A format per layer, with at least so many decibels of signal to error.
     Mixed(f64),
 }
 
 impl Setting {
-    /// Name in reports.
+    /// Name in tables, files and on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Uniform(precision) => precision.name(),

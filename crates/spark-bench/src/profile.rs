@@ -6,7 +6,7 @@
 //!   812.4   3.8%    165.2    88%     1.2    10%  s2.b1.fc1  linear  2048x128 -> 2048x384, ...
 //! ```
 //!
-//! Operations are two per multiply-accumulate of products; bytes are operands, results and
+//! Operations are two per multiply-accumulate; bytes are operands, results and
 //! weights, each once, wherever they were. A step between two that share a cache can therefore
 //! pass the peak of memory.
 

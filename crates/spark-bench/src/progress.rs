@@ -3,10 +3,10 @@
 /// How far one model's measurement is.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
-    /// Model and precision.
+    /// Name of the model and of the precision, for people.
     pub label: &'a str,
-    /// Runs done.
+    /// Runs that are done, those to warm up included.
     pub done: usize,
-    /// Runs to do.
+    /// Runs that will be done in all, those to warm up included.
     pub total: usize,
 }

@@ -24,9 +24,9 @@ pub const SCHEMA: &str = "spark-bench/1";
 /// Everything one benchmark found.
 #[derive(Debug, Clone, Serialize)]
 pub struct BenchReport {
-    /// [`SCHEMA`].
+    /// Name and version of the layout: [`SCHEMA`].
     pub schema: &'static str,
-    /// Where it ran.
+    /// The machine on which all of it was measured.
     pub machine: MachineReport,
     /// What was asked for.
     pub settings: SettingsReport,
@@ -79,12 +79,12 @@ impl BenchReport {
     }
 }
 
-/// The machine.
+/// The machine on which a benchmark ran.
 #[derive(Debug, Clone, Serialize)]
 pub struct MachineReport {
-    /// Operating system.
+    /// Operating system, as Rust names it: `linux`.
     pub os: &'static str,
-    /// Instruction set.
+    /// Instruction set, as Rust names it: `x86_64`, `aarch64`.
     pub arch: &'static str,
     /// Platform, processor, memory and GPU in one line.
     pub summary: String,
@@ -97,7 +97,7 @@ pub struct MachineReport {
 pub struct SettingsReport {
     /// Timed runs per model.
     pub runs: usize,
-    /// Runs before them.
+    /// Runs before them, which are not timed.
     pub warmup: usize,
     /// Seed of weights and inputs.
     pub seed: u64,
@@ -109,24 +109,24 @@ pub struct SettingsReport {
 /// One model in one precision.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunReport {
-    /// Name.
+    /// Name of the model: its file's without extension, or the zoo's.
     pub model: String,
-    /// `random` or `file`.
+    /// Where the weights come from: `random` or `file`.
     pub weights: &'static str,
     /// Number format asked for and used.
     pub precision: &'static str,
     /// What it ran on.
     pub device: String,
-    /// Threads used.
+    /// Number of threads the runner has.
     pub threads: usize,
     /// File or graph to runner, planned where all shapes are fixed.
     pub load_ms: f64,
     /// The first run; it includes planning where the model leaves shapes open.
     pub first_ms: f64,
-    /// Latencies after warm-up.
+    /// Latencies of the timed runs, in milliseconds.
     #[serde(flatten)]
     pub latency: LatencyReport,
-    /// Memory.
+    /// Memory of the process and of the model after the timed runs.
     pub memory: MemoryReport,
     /// Utilisation of the GPU during the timed runs; absent without a GPU.
     pub gpu_utilisation_percent: Option<f64>,
@@ -164,19 +164,19 @@ pub struct SliceReport {
 pub struct LayerReport {
     /// Name of the node it came from.
     pub name: String,
-    /// What it does.
+    /// Kind of the step, such as `conv` or `linear`.
     pub kind: &'static str,
     /// Shapes, geometry and what was fused into it.
     pub detail: String,
-    /// Format of the operands of its products.
+    /// Format of the operands of its convolution or matmul.
     pub precision: &'static str,
-    /// What computes them.
+    /// The kernel that computes it, by a stable name.
     pub kernel: &'static str,
     /// Why in this format.
     pub reason: &'static str,
     /// Bytes of its weights as they are held.
     pub weight_bytes: usize,
-    /// Multiply-accumulate operations of its products.
+    /// Multiply-accumulate operations of its convolution or matmul.
     pub macs: u64,
     /// Bytes it reads and writes, weights included.
     pub bytes: u64,
@@ -282,9 +282,9 @@ impl AccuracyReport {
 /// Distance from a golden file.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct GoldenReport {
-    /// Cases run.
+    /// Cases of the file that were run.
     pub cases: usize,
-    /// Largest absolute difference.
+    /// Largest absolute difference over all cases and outputs.
     pub max_abs: f64,
     /// Largest absolute difference over the scale of that output.
     pub max_rel: f64,
@@ -295,15 +295,15 @@ pub struct GoldenReport {
 /// Vision, hidden state, history and policy: one step of openpilot's model process.
 #[derive(Debug, Clone, Serialize)]
 pub struct CombinedReport {
-    /// The networks chained.
+    /// Names of the networks in the chain, vision first.
     pub models: Vec<String>,
     /// `random` if any of them has random weights, else `file`.
     pub weights: &'static str,
-    /// Number format.
+    /// Number format of both networks.
     pub precision: &'static str,
     /// What it ran on.
     pub device: String,
-    /// Threads used.
+    /// Number of threads each runner has.
     pub threads: usize,
     /// Latencies of whole steps.
     #[serde(flatten)]
@@ -340,6 +340,6 @@ pub struct Refusal {
     pub model: String,
     /// Number format asked for.
     pub precision: &'static str,
-    /// Why.
+    /// Why it was refused or how it failed, for people.
     pub reason: String,
 }

@@ -12,10 +12,11 @@ use std::path::PathBuf;
 
 use spark_hal::Precision;
 use spark_onnx::cpu::Peaks;
-use spark_onnx::openpilot::DrivingOutput;
 use spark_onnx::precision::mixed;
 use spark_onnx::tensor::Tensor;
 use spark_onnx::{ModelError, RunOptions};
+use spark_openpilot::DrivingOutput;
+use spark_openpilot::slices::OutputLayout;
 
 use crate::error::BenchError;
 use crate::machine::machine;
@@ -226,7 +227,11 @@ impl Bench<'_> {
             });
         };
         let borrowed = inputs::borrowed(&inputs);
-        let mixed = mixed::choose(&graph, &borrowed, &options, db, report).map_err(failed)?;
+        // A layout that is wrong is reported where outputs are parsed; here one part will do.
+        let layout = OutputLayout::of(&graph).ok().flatten();
+        let parts = layout.as_ref().map(OutputLayout::output_parts);
+        let mixed =
+            mixed::choose(&graph, &borrowed, parts, &options, db, report).map_err(failed)?;
         let kept = |p| mixed.by_step.values().filter(|&&q| q == p).count();
         self.note([format!(
             "{} mixed: layers in fp4 {}, fp8 {}, fp16 {}, fp32 {}; {:.1} dB on average over output slices",

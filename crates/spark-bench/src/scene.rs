@@ -10,20 +10,20 @@
 //! network should be judged on. The geometry is that of openpilot's model frames (focal lengths
 //! 910 and 455 pixels, horizon at row 47.6), the camera 1.22 m above the road.
 
-use spark_onnx::openpilot::OpenpilotError;
-use spark_onnx::openpilot::frame::{PLANE_HEIGHT, PLANE_WIDTH, Yuv420, pack_yuv420};
-use spark_onnx::zoo::Stream;
+use spark_openpilot::OpenpilotError;
+use spark_openpilot::frame::{PLANE_HEIGHT, PLANE_WIDTH, Yuv420, pack_yuv420};
+use spark_openpilot::zoo::Stream;
 
 const WIDTH: usize = 2 * PLANE_WIDTH;
 const HEIGHT: usize = 2 * PLANE_HEIGHT;
 const HORIZON: f32 = 47.6;
 const CAMERA_HEIGHT: f32 = 1.22;
-/// Seconds between pictures.
+/// Seconds between two pictures, as in openpilot's 20 Hz.
 const FRAME_S: f32 = 0.05;
-/// Metres per second.
+/// Speed of the camera in metres per second.
 const SPEED: f32 = 20.0;
 
-/// Which camera.
+/// The camera that takes a picture, which decides its focal length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Camera {
     Road,
@@ -112,7 +112,7 @@ impl Scene {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spark_onnx::openpilot::frame::FRAME_BYTES;
+    use spark_openpilot::frame::FRAME_BYTES;
 
     #[test]
     fn pictures_differ_by_frame_camera_and_seed_and_repeat() {

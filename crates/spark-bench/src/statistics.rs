@@ -13,17 +13,17 @@ use std::time::Duration;
 /// Latencies of one model in one setting, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Latency {
-    /// Arithmetic mean.
+    /// Arithmetic mean of the samples.
     pub mean_ms: f64,
-    /// Median.
+    /// Median: the 50th percentile.
     pub p50_ms: f64,
-    /// 95th percentile.
+    /// 95th percentile, interpolated between samples.
     pub p95_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile, interpolated between samples.
     pub p99_ms: f64,
-    /// Shortest.
+    /// Shortest of the samples.
     pub min_ms: f64,
-    /// Longest.
+    /// Longest of the samples.
     pub max_ms: f64,
 }
 
@@ -49,7 +49,6 @@ impl Latency {
     }
 }
 
-/// `duration` in milliseconds.
 pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }

@@ -13,7 +13,7 @@ use spark_drawing::{Align, Table};
 use crate::report::{BenchReport, LatencyReport, MemoryReport, Refusal, RunReport};
 use crate::{layers, profile, report};
 
-/// Columns of words.
+/// Columns of words, aligned left.
 const WORDS: [&str; 3] = ["model", "prec", "device"];
 /// Columns of numbers, aligned right.
 #[rustfmt::skip]

@@ -20,7 +20,7 @@ use spark_onnx::tensor::{DType, Tensor, TensorData};
 use crate::error::BenchError;
 use crate::output::write_file;
 
-/// Tensors by name.
+/// Tensors by their names, in the order of the names.
 pub type TensorMap = BTreeMap<String, Tensor>;
 
 /// Reads every tensor of `path`.

@@ -16,23 +16,23 @@ impl fmt::Display for Colour {
 
 /// Text and the lines that matter.
 pub const INK: Colour = Colour("#26292e");
-/// Text that explains.
+/// Text that explains and may be passed over.
 pub const MUTED: Colour = Colour("#7a828c");
-/// Lines behind marks.
+/// Lines behind the marks, such as those of a scale.
 pub const GRID: Colour = Colour("#dfe3e8");
-/// Areas behind marks.
+/// Areas behind the marks, such as bands and table headings.
 pub const SHADE: Colour = Colour("#eceff2");
-/// The background.
+/// The background of pages and pictures.
 pub const PAPER: Colour = Colour("#ffffff");
 /// What others are compared with.
 pub const BLUE: Colour = Colour("#4c6a92");
-/// What is compared.
+/// The thing that is compared, the newer of two.
 pub const ORANGE: Colour = Colour("#d1683c");
-/// Good.
+/// A result that is good or allowed.
 pub const GREEN: Colour = Colour("#2f8f5b");
-/// Bad.
+/// A result that is bad or forbidden.
 pub const RED: Colour = Colour("#c23b3b");
-/// One more series.
+/// A third series, beside [`BLUE`] and [`ORANGE`].
 pub const AMBER: Colour = Colour("#c99a1b");
-/// One more series.
+/// A fourth series, beside [`BLUE`], [`ORANGE`] and [`AMBER`].
 pub const VIOLET: Colour = Colour("#7d5ba6");

@@ -38,7 +38,7 @@ impl Page {
         }
     }
 
-    /// A heading.
+    /// Adds a heading of the second level.
     pub fn heading(&mut self, text: &str) {
         let _ = writeln!(self.text, "<h2>{}</h2>", escape(text));
     }
@@ -48,7 +48,7 @@ impl Page {
         let _ = writeln!(self.text, "<h3>{}</h3>", escape(text));
     }
 
-    /// A paragraph.
+    /// Adds a paragraph of plain text.
     pub fn paragraph(&mut self, text: &str) {
         let _ = writeln!(self.text, "<p>{}</p>", escape(text));
     }
@@ -91,12 +91,12 @@ impl Page {
         self.text.push_str("</p>\n");
     }
 
-    /// A table.
+    /// Adds a table after what is there.
     pub fn table(&mut self, table: &Table) {
         self.text.push_str(&table.html());
     }
 
-    /// A picture.
+    /// Adds a picture on a line of its own.
     pub fn picture(&mut self, picture: Svg) {
         self.text.push_str(&picture.finish());
         self.text.push('\n');
@@ -111,7 +111,7 @@ impl Page {
         self.text.push_str("</div>\n");
     }
 
-    /// The file's text.
+    /// The whole page as HTML, which needs no other file.
     pub fn finish(mut self) -> String {
         self.text.push_str("</body></html>\n");
         self.text

@@ -11,7 +11,7 @@
 /// A round value on a scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
-    /// The value.
+    /// Where it stands on the scale, in the scale's unit.
     pub value: f64,
     /// As it is written: as many decimals as the ticks beside it need.
     pub label: String,

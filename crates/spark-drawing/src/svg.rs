@@ -17,7 +17,7 @@ use crate::markup;
 /// How an area is filled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fill {
-    /// Its colour.
+    /// The colour the area is filled with.
     pub colour: Colour,
     /// 0 (not to be seen) to 1.
     pub opacity: f64,
@@ -39,7 +39,7 @@ impl From<Colour> for Fill {
 /// How a line is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stroke {
-    /// Its colour.
+    /// The colour the line is drawn in.
     pub colour: Colour,
     /// Its width in pixels.
     pub width: f64,
@@ -48,7 +48,7 @@ pub struct Stroke {
 }
 
 impl Stroke {
-    /// A whole line.
+    /// A line without gaps, `width` pixels wide.
     pub fn new(colour: Colour, width: f64) -> Self {
         Self {
             colour,
@@ -102,7 +102,7 @@ impl Font {
         }
     }
 
-    /// Bold text.
+    /// The same text in bold letters.
     pub fn bold(self) -> Self {
         Self {
             weight: "bold",
@@ -154,7 +154,7 @@ impl Svg {
         }
     }
 
-    /// A straight line.
+    /// Draws a straight line between two points in pixels; nothing if one is not finite.
     pub fn line(&mut self, from: [f64; 2], to: [f64; 2], stroke: Stroke) {
         if finite(&[from[0], from[1], to[0], to[1]]) {
             let _ = writeln!(
@@ -203,7 +203,7 @@ impl Svg {
         }
     }
 
-    /// A disc.
+    /// Draws a filled disc, all in pixels; nothing if a number is not finite.
     pub fn circle(&mut self, [x, y]: [f64; 2], radius: f64, fill: Fill) {
         if finite(&[x, y, radius]) {
             let Fill { colour, opacity } = fill;

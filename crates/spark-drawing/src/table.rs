@@ -11,16 +11,16 @@ use crate::markup;
 /// On which side the cells of a column stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// At the left: words.
     Left,
-    /// Numbers.
+    /// At the right: numbers, whose digits then stand below each other.
     Right,
 }
 
 /// What a text says of the thing it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing.
+    /// No judgement: the colour of ordinary text.
     Plain,
     /// It is good: green.
     Good,
@@ -28,7 +28,7 @@ pub enum Tone {
     Bad,
     /// It is not decided.
     Open,
-    /// It matters little.
+    /// It matters little: grey.
     Muted,
 }
 
@@ -74,7 +74,7 @@ impl From<&str> for Cell {
     }
 }
 
-/// Columns and rows.
+/// Rows of cells under headings, as HTML or as Markdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     columns: Vec<(String, Align)>,
@@ -93,7 +93,7 @@ impl Table {
         }
     }
 
-    /// Adds a row.
+    /// Adds a row; missing cells are empty, those beyond the columns are dropped.
     pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let mut row: Vec<Cell> = cells.into_iter().map(Into::into).collect();
         row.resize(self.columns.len(), Cell::from(""));

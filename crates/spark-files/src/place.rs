@@ -16,7 +16,7 @@ pub(crate) enum Place {
     Stream,
     /// Where a file is, or will be.
     File {
-        /// Behind all links.
+        /// The path behind all links.
         path: PathBuf,
         /// Those of the file that is there.
         permissions: Option<Permissions>,

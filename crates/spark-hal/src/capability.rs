@@ -16,9 +16,9 @@ use crate::reading::Failure;
 /// A GPU's compute capability, as the driver tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ComputeCapability {
-    /// Generation.
+    /// Generation of the architecture: 12 in 12.1.
     pub major: u32,
-    /// Variant.
+    /// Variant within the generation: 1 in 12.1.
     pub minor: u32,
 }
 

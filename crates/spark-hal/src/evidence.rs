@@ -14,9 +14,9 @@ pub enum Signal {
     DmiName,
     /// A PCI vendor and device number.
     PciDevice,
-    /// `/sys/devices/soc0/soc_id`.
+    /// Number of the chip in `/sys/devices/soc0/soc_id`.
     SocId,
-    /// `/etc/dgx-release`.
+    /// What DGX OS writes into `/etc/dgx-release`.
     DgxRelease,
     /// Name and compute capability from NVML.
     Nvml,
@@ -30,7 +30,7 @@ pub enum Signal {
     MarkerFile,
 }
 
-/// One observation.
+/// One observation that speaks for a kind of machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Evidence {
@@ -38,7 +38,7 @@ pub struct Evidence {
     pub signal: Signal,
     /// The file or call.
     pub source: String,
-    /// What it said.
+    /// What was read there or answered.
     pub said: String,
     /// What follows from it.
     pub proves: &'static str,

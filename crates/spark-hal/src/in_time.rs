@@ -19,7 +19,7 @@ pub(crate) enum NoAnswer {
     /// The work was not done in time.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// The work panicked.
+    /// The work panicked, which ended its thread.
     #[error("its thread has ended")]
     Panicked,
 }

@@ -32,7 +32,7 @@ impl Object {
         self.raw(key, &quoted(value))
     }
 
-    /// A whole number.
+    /// Adds a whole number under `key`.
     pub(crate) fn number(self, key: &str, value: u64) -> Self {
         self.raw(key, &value.to_string())
     }
@@ -59,7 +59,7 @@ pub(crate) fn array(items: impl IntoIterator<Item = String>) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// A JSON string.
+/// `value` as a JSON string, quoted and escaped.
 pub(crate) fn quoted(value: &str) -> String {
     let mut text = String::new();
     write_text(&mut text, value);

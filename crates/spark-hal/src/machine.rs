@@ -34,7 +34,7 @@ pub struct Machine {
     pub platform: Platform,
     /// Kernel release, as `uname -r` tells.
     pub kernel: Reading<String>,
-    /// The processor.
+    /// The processor: its cores, their kinds, and how many this process may use.
     pub cpu: Cpu,
     /// Memory at the time of detection; [`Memory::read`] looks again.
     pub memory: Memory,
@@ -42,7 +42,7 @@ pub struct Machine {
     pub gpus: Vec<Gpu>,
     /// The ports that join several DGX Sparks.
     pub network: Network,
-    /// NVIDIA's software.
+    /// NVIDIA's driver, CUDA toolkit and libraries, as far as they are installed.
     pub stack: Stack,
     /// Why NVML could not be asked, if so.
     pub nvml_failure: Option<String>,
@@ -52,7 +52,7 @@ pub struct Machine {
 
 /// Where a machine is read from.
 pub struct Sources<'a> {
-    /// Files.
+    /// The directory that stands for `/`; a recorded machine has its own.
     pub root: Root,
     /// NVML, or why it is not asked.
     pub nvml: Result<&'a dyn NvmlApi, Failure>,

@@ -33,7 +33,7 @@ pub struct Network {
     pub memlock_limit_bytes: Reading<u64>,
 }
 
-/// One network function.
+/// One network function of a ConnectX-7 card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Function {

@@ -18,9 +18,9 @@ pub const VENDOR_MELLANOX: u16 = 0x15b3;
 /// Where a device sits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PciAddress {
-    /// Domain (segment).
+    /// PCI domain, also called segment; 0 on most machines.
     pub domain: u32,
-    /// Bus.
+    /// Number of the bus within the domain.
     pub bus: u8,
     /// Device, 0 to 31.
     pub device: u8,
@@ -87,15 +87,15 @@ impl serde::Serialize for PciAddress {
     }
 }
 
-/// One PCI function.
+/// One PCI function, as `/sys/bus/pci/devices` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PciDevice {
-    /// Where it sits.
+    /// Domain, bus, device and function.
     pub address: PciAddress,
-    /// Vendor number.
+    /// Vendor number of pci.ids, such as 0x10de for NVIDIA.
     pub vendor: u16,
-    /// Device number.
+    /// Device number, which the vendor gives.
     pub device: u16,
     /// Class code: base class, subclass, programming interface in the low three bytes.
     pub class: u32,
@@ -120,7 +120,7 @@ impl PciDevice {
         format!("{:04x}:{:04x}", self.vendor, self.device)
     }
 
-    /// Its sysfs directory.
+    /// Its sysfs directory, below `/sys/bus/pci/devices`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{DEVICES}/{}", self.address)

@@ -20,11 +20,11 @@ use std::str::FromStr;
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum Precision {
-    /// IEEE 754 binary32.
+    /// IEEE 754 binary32: 8 bits of exponent, 23 of fraction.
     Fp32,
-    /// IEEE 754 binary16.
+    /// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
     Fp16,
-    /// bfloat16.
+    /// bfloat16: the upper half of binary32, 7 bits of fraction.
     Bf16,
     /// FP8 E4M3 with scales.
     Fp8,

@@ -7,7 +7,7 @@ use crate::root::Root;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ProcessMemory {
-    /// Now (`VmRSS`).
+    /// What is in memory now (`VmRSS`).
     pub resident_bytes: u64,
     /// The most since the process began (`VmHWM`).
     pub peak_resident_bytes: u64,

@@ -29,10 +29,10 @@ pub(crate) fn package_directories(root: &Root, prefixes: &[&str]) -> Vec<String>
     found
 }
 
-/// A PyTorch installation.
+/// A PyTorch installation that was found in a folder of packages.
 pub(crate) struct Torch {
     pub(crate) file: String,
-    /// `2.9.0+cu130`
+    /// With the build it is, as in `2.9.0+cu130`.
     pub(crate) version: String,
     /// The CUDA version it was built for; `None` for a build without CUDA.
     pub(crate) cuda: Option<Version>,

@@ -62,15 +62,15 @@ pub enum Failure {
     /// A library call returned an error.
     #[error("{call}: {reason}")]
     Call {
-        /// The call.
+        /// Name of the library's function.
         call: &'static str,
-        /// The library's words.
+        /// The error in the library's words.
         reason: String,
     },
     /// A library call did not come back in time.
     #[error("{call} did not answer within {after:?}")]
     TimedOut {
-        /// The call.
+        /// Name of the library's function.
         call: &'static str,
         /// How long was waited.
         after: Duration,
@@ -78,7 +78,7 @@ pub enum Failure {
     /// Nobody to ask: the library or driver is absent.
     #[error("nothing to ask: {reason}")]
     NoSource {
-        /// What is absent.
+        /// Which library or driver is absent, and why.
         reason: String,
     },
 }
@@ -121,7 +121,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Converts the value.
+    /// The same reading with its value converted; the other two states stay as they are.
     pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Reading<U> {
         match self {
             Self::Value(value) => Reading::Value(convert(value)),

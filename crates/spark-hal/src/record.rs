@@ -22,7 +22,7 @@ use crate::root::Root;
 use crate::stack::Stack;
 use crate::version::Version;
 
-/// Single files.
+/// Files that are copied by name, where they exist.
 const FILES: [&str; 24] = [
     "/.dockerenv",
     "/TICI",

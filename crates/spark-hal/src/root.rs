@@ -32,7 +32,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// The running machine.
+    /// The running machine: paths as they are.
     #[must_use]
     pub fn host() -> Self {
         Self::at("/")

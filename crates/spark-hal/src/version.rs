@@ -13,7 +13,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// From its parts.
+    /// A version of these numbers, written with dots between them.
     #[must_use]
     pub fn new(parts: &[u32]) -> Self {
         let words: Vec<String> = parts.iter().map(u32::to_string).collect();
@@ -32,7 +32,7 @@ impl Version {
         Some(Self::new(&[number / 1000, number % 1000 / 10]))
     }
 
-    /// The first part.
+    /// The first number, or 0 if there is none.
     #[must_use]
     pub fn major(&self) -> u32 {
         self.parts.first().copied().unwrap_or(0)

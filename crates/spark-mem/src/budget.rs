@@ -67,7 +67,7 @@ impl Budget {
         self.shared.limit_bytes
     }
 
-    /// Bytes reserved now.
+    /// Bytes that living allocations have reserved of it now.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.shared.used_bytes.load(Ordering::Relaxed)

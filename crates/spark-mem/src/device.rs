@@ -77,7 +77,7 @@ pub(crate) struct DeviceInner {
     budget: Budget,
     lost: OnceLock<DriverError>,
     deferred: Mutex<Option<MemError>>,
-    /// Loaded kernels.
+    /// Kernels that were loaded, so that each is loaded once per device.
     pub(crate) kernels: Mutex<HashMap<KernelIdentity, Handle>>,
     /// The process that opened it.
     process: u32,

@@ -8,7 +8,7 @@ use crate::kind::BufferKind;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{call} failed with error {code} ({name})")]
 pub struct DriverError {
-    /// The driver's function.
+    /// Name of the driver's function, such as `cuMemAlloc_v2`.
     pub call: &'static str,
     /// `CUresult`, or what the backend uses in its place.
     pub code: i32,
@@ -23,19 +23,19 @@ pub enum MemError {
     /// The size in bytes is larger than any address space.
     #[error("{len} elements of {element_bytes} bytes are larger than any memory")]
     SizeOverflow {
-        /// Elements asked for.
+        /// Number of elements asked for.
         len: usize,
-        /// Bytes of one.
+        /// Size of one element.
         element_bytes: usize,
     },
     /// The budget does not allow this allocation; the driver was not asked.
     #[error("{asked} bytes asked, {available} available: {why}")]
     OverBudget {
-        /// Bytes asked for.
+        /// Size of the allocation asked for.
         asked: u64,
         /// Bytes the budget has left.
         available: u64,
-        /// What bounds it.
+        /// What bounds it, in words for people.
         why: String,
     },
     /// The driver or the system has no memory left.
@@ -43,11 +43,11 @@ pub enum MemError {
     OutOfMemory {
         /// The kind asked for.
         kind: BufferKind,
-        /// Bytes asked for.
+        /// Size of the allocation asked for.
         asked: u64,
-        /// The device's name.
+        /// Name of the device, for people.
         device: String,
-        /// The driver's words.
+        /// What the driver or the system said.
         why: String,
     },
     /// This device has no memory of this kind.
@@ -55,9 +55,9 @@ pub enum MemError {
     KindUnsupported {
         /// The kind asked for.
         kind: BufferKind,
-        /// The device's name.
+        /// Name of the device, for people.
         device: String,
-        /// Why not.
+        /// Which ability the device lacks.
         why: &'static str,
     },
     /// Two lengths that must agree do not.
@@ -65,7 +65,7 @@ pub enum MemError {
     LengthMismatch {
         /// Which argument is wrong.
         what: &'static str,
-        /// Elements it has.
+        /// Elements that the argument has.
         got: usize,
         /// Elements it must have.
         want: usize,
@@ -73,17 +73,17 @@ pub enum MemError {
     /// A range that does not lie inside a buffer.
     #[error("elements {start}..{end} of a buffer of {len}")]
     OutOfRange {
-        /// First element.
+        /// First element asked for.
         start: usize,
         /// One past the last.
         end: usize,
-        /// Elements there are.
+        /// Elements that the buffer has.
         len: usize,
     },
     /// Bytes that do not lie where their type needs them.
     #[error("bytes at offset {offset} cannot be read as values aligned to {align} bytes")]
     Misaligned {
-        /// Where they begin.
+        /// Offset of the first byte in the file or buffer.
         offset: usize,
         /// What the type needs.
         align: usize,
@@ -97,13 +97,13 @@ pub enum MemError {
     /// The device cannot address this memory.
     #[error("the device cannot reach {kind:?} memory; use another kind or copy it")]
     NotOnDevice {
-        /// The memory's kind.
+        /// Kind of the memory that was given.
         kind: BufferKind,
     },
     /// Not possible while a stream records a graph.
     #[error("{what} is not possible while the stream is being captured")]
     Capturing {
-        /// What was tried.
+        /// What was tried, as the subject of the sentence.
         what: &'static str,
     },
     /// A stream or a guard used by the host version of a kernel, while it runs.
@@ -112,15 +112,15 @@ pub enum MemError {
     /// The driver has no such function or the device no such ability.
     #[error("{what} is not supported: {why}")]
     Unsupported {
-        /// What was tried.
+        /// What was tried, as the subject of the sentence.
         what: &'static str,
-        /// Why not.
+        /// Which function or ability is missing.
         why: String,
     },
     /// A grid or block that no device runs.
     #[error("launch of {grid:?} blocks of {block:?} threads: {why}")]
     LaunchShape {
-        /// Blocks.
+        /// Number of blocks along x, y and z.
         grid: [u32; 3],
         /// Threads of a block.
         block: [u32; 3],
@@ -130,23 +130,23 @@ pub enum MemError {
     /// This kernel exists for GPUs only and the device is none.
     #[error("kernel `{entry}` has no version for the host")]
     NoHostKernel {
-        /// The kernel.
+        /// Name of the kernel's function.
         entry: &'static str,
     },
     /// A kernel's source does not compile.
     #[error("kernel file `{file}` does not compile for {arch}:\n{log}")]
     Compile {
-        /// The source's name.
+        /// Name of the `.cu` file, as its source says it.
         file: &'static str,
         /// The architecture, such as `sm_121a`.
         arch: String,
-        /// The compiler's words.
+        /// What the compiler said, line by line.
         log: String,
     },
     /// The compiler of kernels cannot be used.
     #[error("kernels cannot be compiled: {why}")]
     NoCompiler {
-        /// Why.
+        /// Why the compiler was not found or cannot be used.
         why: String,
     },
     /// A call of the driver failed.
@@ -171,19 +171,19 @@ pub enum MemError {
     /// A file could not be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// A verb for the sentence, such as "read".
         action: &'static str,
-        /// The file.
+        /// The file that was to be read or written.
         path: PathBuf,
-        /// The system's words.
+        /// What the operating system said.
         source: std::io::Error,
     },
     /// A file changed its length while it was read.
     #[error("`{}` ended after {got} bytes, expected {want}", path.display())]
     FileTooShort {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
-        /// Bytes read.
+        /// Bytes that could be read.
         got: u64,
         /// Bytes it had when opened.
         want: u64,
@@ -191,7 +191,7 @@ pub enum MemError {
     /// No safetensors file, or one whose header lies.
     #[error("`{}` is no valid safetensors file: {source}", path.display())]
     Tensors {
-        /// The file.
+        /// The file that was opened.
         path: PathBuf,
         /// What is wrong with it.
         source: safetensors::SafeTensorError,
@@ -199,7 +199,7 @@ pub enum MemError {
     /// A tensor that the file does not have.
     #[error("no tensor `{name}` in `{}`", path.display())]
     NoTensor {
-        /// The file.
+        /// The file that was searched.
         path: PathBuf,
         /// The name asked for.
         name: String,

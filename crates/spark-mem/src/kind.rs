@@ -16,7 +16,7 @@ pub enum BufferKind {
 }
 
 impl BufferKind {
-    /// Every kind.
+    /// Every kind of buffer, for tests and measurements that go through all.
     pub const ALL: [Self; 5] = [
         Self::Host,
         Self::Pinned,

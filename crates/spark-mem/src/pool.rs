@@ -39,7 +39,7 @@ pub struct PoolStats {
     pub hits: u64,
     /// Buffers for which memory had to be allocated.
     pub misses: u64,
-    /// Blocks kept now.
+    /// Number of unused blocks that the pool keeps now.
     pub kept_blocks: usize,
     /// Their size in bytes.
     pub kept_bytes: usize,

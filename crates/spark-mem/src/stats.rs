@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Copies in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Copies {
-    /// How many.
+    /// Number of copies that were made.
     pub count: u64,
     /// How many bytes altogether.
     pub bytes: u64,
@@ -28,7 +28,7 @@ pub struct TransferStats {
     pub shared_accesses: u64,
     /// Kernels launched, those inside graphs not counted.
     pub launches: u64,
-    /// Graphs launched.
+    /// Graphs launched; the kernels in them are not counted one by one.
     pub graph_launches: u64,
 }
 

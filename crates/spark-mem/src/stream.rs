@@ -99,7 +99,7 @@ impl Stream {
         self.inner.raw
     }
 
-    /// Its device.
+    /// The device that the stream's work runs on.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.inner.device

@@ -193,6 +193,18 @@ pub enum ModelError {
         /// The most that was found.
         best: f64,
     },
+    /// A part of an output, as the caller names it, lies outside that output.
+    #[error("part `{name}` spans {start}..{end} of an output of {len} values")]
+    OutputPart {
+        /// Name of the part.
+        name: String,
+        /// First position.
+        start: usize,
+        /// One past the last position.
+        end: usize,
+        /// Values in the output.
+        len: usize,
+    },
     /// A device that cannot be had.
     #[error("device {device} is not available: {reason}")]
     DeviceUnavailable {

@@ -1,13 +1,11 @@
-//! ONNX driving models: read, check, lower to one plan, run.
+//! ONNX networks: read, check, lower to one plan, run.
 
 pub mod cpu;
 pub mod file;
 pub mod graph;
-pub mod openpilot;
 pub mod precision;
 pub mod reference;
 pub mod tensor;
-pub mod zoo;
 
 mod budget;
 mod dtype;

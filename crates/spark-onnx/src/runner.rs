@@ -232,18 +232,22 @@ struct Session {
 /// # Examples
 ///
 /// ```
-/// use spark_onnx::{ModelRunner, RunOptions, Tensor, zoo};
+/// use spark_onnx::graph::{Dim, Graph, Op};
+/// use spark_onnx::{DType, ModelRunner, RunOptions, Tensor};
 ///
-/// let mut runner = ModelRunner::from_graph(zoo::driving_policy(1), &RunOptions::new())?;
-/// let desire = Tensor::zeros(spark_onnx::DType::F32, [1, 25, 8])?;
-/// let traffic = Tensor::from_f32([1, 2], vec![1.0, 0.0])?;
-/// let features = Tensor::zeros(spark_onnx::DType::F32, [1, 25, 512])?;
-/// let outputs = runner.run(&[
-///     ("desire_pulse", &desire),
-///     ("traffic_convention", &traffic),
-///     ("features_buffer", &features),
-/// ])?;
-/// assert_eq!(outputs[0].1.shape(), [1, 1000]);
+/// // y = x W; `ModelRunner::load(path, &options)` reads a network from a file.
+/// let mut graph = Graph::default();
+/// let x = graph.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(2)]);
+/// let w = Tensor::from_f32([2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// let w = graph.add_constant("w", w);
+/// let y = graph.add_node("y", Op::MatMul, &[Some(x), Some(w)]);
+/// graph.outputs.push(y);
+///
+/// let mut runner = ModelRunner::from_graph(graph, &RunOptions::new())?;
+/// let x = Tensor::from_f32([1, 2], vec![1.0, 10.0])?;
+/// let outputs = runner.run(&[("x", &x)])?;
+/// assert_eq!(outputs[0].0, "y");
+/// assert_eq!(outputs[0].1.to_f32(), [41.0, 52.0, 63.0]);
 /// # Ok::<(), spark_onnx::ModelError>(())
 /// ```
 pub struct ModelRunner {

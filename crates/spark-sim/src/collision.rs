@@ -7,18 +7,18 @@
 //!
 //! Cars are rectangles; they translate without turning while time to collision is computed.
 
-/// A car's outline.
+/// A car's outline as seen from above: a rectangle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outline {
-    /// Centre, m.
+    /// Coordinate x of the centre, m.
     pub x: f64,
-    /// Centre, m.
+    /// Coordinate y of the centre, m.
     pub y: f64,
-    /// rad.
+    /// Direction in which it points, rad, counter-clockwise from x.
     pub heading: f64,
-    /// m.
+    /// Extent along the heading, m.
     pub length: f64,
-    /// m.
+    /// Extent across the heading, m.
     pub width: f64,
 }
 

@@ -46,7 +46,7 @@ macro_rules! lane_columns {
             $batch_vis fn n_padded(&self) -> usize {
                 $crate::real::padded_len(self.n_lanes)
             }
-            /// One lane's values.
+            /// The values of one lane, as they are now.
             $batch_vis fn get(&self, lane: usize) -> $Lane<E> {
                 $Lane { $( $field: self.$field[lane], )* }
             }
@@ -111,11 +111,11 @@ macro_rules! lane_tiles {
             $batch_vis fn n_lanes(&self) -> usize {
                 self.n_lanes
             }
-            /// Lanes including padding.
+            /// Lanes including padding: a whole number of tiles.
             $batch_vis fn n_padded(&self) -> usize {
                 $crate::real::padded_len(self.n_lanes)
             }
-            /// One lane's values.
+            /// The values of one lane, as they are now.
             $batch_vis fn get(&self, lane: usize) -> $Lane<E> {
                 let tile = &self.tiles[lane / $crate::real::LANE_PADDING];
                 let at = lane % $crate::real::LANE_PADDING;

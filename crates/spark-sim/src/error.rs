@@ -23,9 +23,9 @@ pub enum SimError {
     LengthMismatch {
         /// Which argument is wrong.
         what: &'static str,
-        /// Lanes given.
+        /// Number of lanes given.
         got: usize,
-        /// Lanes needed.
+        /// Number of lanes needed.
         want: usize,
     },
     /// A number is outside the range in which it has a meaning.
@@ -33,7 +33,7 @@ pub enum SimError {
     OutOfRange {
         /// Name of the quantity, with its unit.
         what: &'static str,
-        /// The number given.
+        /// The number that was given.
         got: f64,
         /// The range it must lie in.
         want: &'static str,
@@ -45,7 +45,7 @@ pub enum SimError {
         channel: &'static str,
         /// Field of the channel.
         field: &'static str,
-        /// The number given.
+        /// The number that was given.
         got: f64,
         /// The range it must lie in, with its unit.
         want: &'static str,
@@ -77,19 +77,19 @@ pub enum SimError {
     /// A road of an OpenDRIVE file cannot be read, or is beyond what is read.
     #[error("`{path}`, road {road}: {reason}")]
     OpenDrive {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
-        /// The road's id.
+        /// The road's `id` in the file.
         road: String,
-        /// What is wrong.
+        /// What is wrong with it, or beyond what is read.
         reason: String,
     },
     /// A road has no such lane to drive in.
     #[error("road {road} has no driving lane {lane}")]
     NoLane {
-        /// The road's id.
+        /// The road's `id` in the file.
         road: String,
-        /// The lane's id.
+        /// The lane's `id`, positive to the left of the reference line.
         lane: i32,
     },
     /// The time step is too long for the model.
@@ -119,7 +119,7 @@ pub enum SimError {
     /// The GPU was asked for and cannot be had.
     #[error("no GPU to run scenarios on: {reason}")]
     NoGpu {
-        /// Why.
+        /// Why there is none, or why it cannot be used.
         reason: String,
     },
     /// A GPU does not do this.
@@ -140,13 +140,13 @@ pub enum SimError {
     /// A file's ending says nothing that can be read or written.
     #[error("`{path}`: expected a name ending in .toml or .json")]
     FileFormat {
-        /// The file.
+        /// The file that was to be read or written.
         path: PathBuf,
     },
     /// A file could not be accessed.
     #[error("cannot access `{path}`: {source}")]
     Io {
-        /// The file.
+        /// The file that was to be read or written.
         path: PathBuf,
         /// What the operating system said.
         source: std::io::Error,
@@ -154,17 +154,17 @@ pub enum SimError {
     /// A file is larger than makes sense.
     #[error("`{path}` holds {bytes} bytes, at most {most} are read")]
     FileTooLarge {
-        /// The file.
+        /// The file that was to be read.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file.
         bytes: u64,
-        /// Largest size read.
+        /// Largest size that is read.
         most: u64,
     },
     /// A file's text does not follow its format.
     #[error("`{path}`: {reason}")]
     Parse {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
         /// What the parser said, with the place.
         reason: String,
@@ -172,11 +172,11 @@ pub enum SimError {
     /// A scenario in a file is not valid.
     #[error("`{path}`, scenario {number} (`{name}`): {source}")]
     InFile {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
-        /// From 1.
+        /// Place of the scenario in the file, from 1.
         number: usize,
-        /// The scenario's name.
+        /// Name of the scenario.
         name: String,
         /// What is wrong with it.
         source: Box<SimError>,
@@ -184,13 +184,13 @@ pub enum SimError {
     /// A recording does not follow the schema.
     #[error("`{path}`, column `{column}`{}: {fault}", row.map_or_else(String::new, |r| format!(", row {r}")))]
     Table {
-        /// The file.
+        /// The file that was read or written.
         path: PathBuf,
-        /// The column.
+        /// Name of the column in the file.
         column: String,
         /// From 0, if one row is at fault.
         row: Option<usize>,
-        /// What is wrong.
+        /// What is wrong with the column or the row.
         fault: crate::scenario::table_fault::TableFault,
     },
     /// Two runs do not belong together.
@@ -208,7 +208,7 @@ pub enum SimError {
     /// No metric has this name.
     #[error("there is no metric `{name}`")]
     NoMetric {
-        /// The name given.
+        /// The name that was given.
         name: String,
     },
     /// So few sign flips never show anything at this level, whatever the runs.
@@ -216,9 +216,9 @@ pub enum SimError {
         "{n_flips} sign flips (n_flips) cannot reach level {alpha} (alpha), at least {least} are needed"
     )]
     TooFewFlips {
-        /// Flips asked for.
+        /// Number of sign flips asked for.
         n_flips: usize,
-        /// Level asked for.
+        /// Probability of a false finding asked for.
         alpha: f64,
         /// Flips that reach it after allowing for the number of questions.
         least: usize,
@@ -228,19 +228,19 @@ pub enum SimError {
     NotFinite {
         /// Whose number, and which.
         what: String,
-        /// The number.
+        /// The number, NaN or infinite.
         got: f64,
     },
     /// The score of a search is not a number.
     #[error("the score of scenario `{scenario}` is not a number")]
     Score {
-        /// The scenario.
+        /// Name of the scenario.
         scenario: String,
     },
     /// A drive cannot be drawn.
     #[error("no picture: {reason}")]
     Picture {
-        /// Why.
+        /// Why it cannot be drawn.
         reason: String,
     },
     /// Something cannot be written as JSON.
@@ -249,23 +249,23 @@ pub enum SimError {
     /// A segment of the controls challenge cannot be driven.
     #[error("segment `{name}`: {reason}")]
     Segment {
-        /// Its name.
+        /// Name of the segment.
         name: String,
-        /// What is wrong.
+        /// What is wrong with it.
         reason: &'static str,
     },
     /// A network cannot be used.
     #[error("the network cannot be used: {reason}")]
     Network {
-        /// Why.
+        /// Which input, output or type is not what is needed.
         reason: String,
     },
     /// A learned model did not answer.
     #[error("the learned model at step {step}: {reason}")]
     Model {
-        /// The step.
+        /// Number of the step, from 0.
         step: usize,
-        /// What it said.
+        /// What the model said, or what is wrong with its answer.
         reason: String,
     },
 }

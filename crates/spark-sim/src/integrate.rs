@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Integrator {
-    /// First order.
+    /// Explicit Euler: first order, one evaluation per step.
     Euler,
     /// Classical Runge-Kutta, fourth order.
     #[default]
@@ -55,7 +55,7 @@ pub trait Frame<R: Real>: Copy {
     fn transform<const N: usize>(&self, x: &[R; N], dx: [R; N]) -> [R; N];
 }
 
-/// Cartesian axes.
+/// Positions in Cartesian axes: x, y and heading.
 #[derive(Debug, Clone, Copy)]
 pub struct World;
 
@@ -111,7 +111,7 @@ pub trait Rule {
     }
 }
 
-/// Euler's rule.
+/// Euler's rule: the derivative at the beginning holds for the whole step.
 #[derive(Debug, Clone, Copy)]
 pub struct Euler;
 
@@ -253,12 +253,12 @@ impl<E: StepElement> VehicleBatch<E> {
         }
     }
 
-    /// The model.
+    /// The vehicle model, which decides what the columns mean.
     pub fn model(&self) -> VehicleModel {
         self.model
     }
 
-    /// Vehicles, without padding.
+    /// Number of vehicles, without padding.
     pub fn n_lanes(&self) -> usize {
         self.n_lanes
     }
@@ -292,7 +292,7 @@ impl<E: StepElement> VehicleBatch<E> {
         Ok(())
     }
 
-    /// One vehicle's state.
+    /// The state of one vehicle, one number per state variable of the model.
     pub fn get(&self, lane: usize) -> Vec<E> {
         self.columns.iter().map(|column| column[lane]).collect()
     }

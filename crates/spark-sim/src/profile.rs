@@ -30,7 +30,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The points.
+    /// The points as `[time, value]`, in the order of time.
     pub fn points(&self) -> &[[f64; 2]] {
         &self.0
     }

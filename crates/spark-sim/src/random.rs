@@ -34,7 +34,7 @@ impl Philox {
         Self { counter, ..self }
     }
 
-    /// Four random words.
+    /// The four random words at this position of the stream.
     pub fn block(self) -> [u32; 4] {
         const MULTIPLIER: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
         const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];

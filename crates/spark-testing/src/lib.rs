@@ -1,6 +1,6 @@
 //! What tests of several crates share: stand-ins for NVIDIA's driver libraries, so that the
 //! code which talks to them is tested on machines without a GPU; the reference data; the settings
-//! of tests; an allocator that counts.
+//! of tests; numbers that are the same everywhere; an allocator that counts.
 //!
 //! ```text
 //! test --> StandIn::new()?.with_nvml(Age::Current, script)?
@@ -19,9 +19,11 @@
 mod allocator;
 mod data;
 pub mod driver;
+mod numbers;
 pub mod settings;
 mod stand_in;
 
 pub use allocator::{Measuring, Watch};
 pub use data::test_data;
+pub use numbers::numbers;
 pub use stand_in::{Age, StandIn};

@@ -75,7 +75,7 @@ impl StandIn {
         &self.directory
     }
 
-    /// NVML's file.
+    /// Where the stand-in for `libnvidia-ml.so.1` is, whether or not it was made.
     #[must_use]
     pub fn nvml(&self) -> PathBuf {
         self.directory.join(NVML)

@@ -11,7 +11,7 @@ pub(super) const FAMILY: &str = "supercombo";
 pub(crate) struct Options {
     /// Only cases whose name holds this text.
     pub(crate) filter: Option<String>,
-    /// Few samples.
+    /// Whether few samples will do.
     pub(crate) quick: bool,
     /// Where to put the cases as JSON too.
     pub(crate) json: Option<PathBuf>,

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
-/// One measured case.
+/// One measured case with the spread of its runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Case {
     /// Parts joined by `/`, the benchmark first.
@@ -65,7 +65,7 @@ impl Case {
 /// All cases of one run of `cargo xtask bench`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Record {
-    /// `YYYY-MM-DD`.
+    /// Day of the run, as `YYYY-MM-DD`.
     pub(crate) date: String,
     pub(crate) cases: Vec<Case>,
 }

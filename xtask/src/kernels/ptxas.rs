@@ -7,7 +7,7 @@
 //! ptxas info    : Used 44 registers, used 0 barriers, 768 bytes smem, 384 bytes cmem[0]
 //! ```
 
-/// One kernel.
+/// What the assembler says of one kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) name: String,

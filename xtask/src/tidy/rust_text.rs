@@ -42,7 +42,7 @@ pub(super) struct Scope {
     pub(super) words: BTreeSet<String>,
 }
 
-/// One `mod`.
+/// One `mod` item, with or without a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Submodule {
     pub(super) name: String,

@@ -33,7 +33,7 @@ pub fn write(report: &BenchReport, path: &Path) -> Result<(), BenchError> {
     write_file(path, render(report).as_bytes())
 }
 
-/// The page.
+/// The whole page as HTML, which needs no other file.
 pub fn render(report: &BenchReport) -> String {
     let mut page = Page::new("Models by precision");
     page.remark(&format!(

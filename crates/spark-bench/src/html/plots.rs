@@ -10,7 +10,7 @@ use crate::report::RunReport;
 const WIDTH: f64 = 980.0;
 /// First and last pixel of the axis.
 const AXIS: [f64; 2] = [190.0, WIDTH - 110.0];
-/// Where rows begin.
+/// Pixel at which the rows begin.
 const TOP: f64 = 4.0;
 /// Dots drawn of one run's samples.
 const DOTS: usize = 400;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use spark_bench::{self as bench, BenchError, BenchOptions, BenchReport, Progress, TensorMap};
 use spark_onnx::graph::{Binary, Dim, Graph, Op, Unary};
-use spark_onnx::{DType, Precision, Tensor, file, zoo};
+use spark_onnx::{DType, Precision, Tensor, file};
+use spark_openpilot::zoo;
 
 use spark_testing::test_data;
 
@@ -346,7 +347,7 @@ fn bad_files_and_options_say_what_is_wrong() {
 
 #[test]
 fn real_models_agree_with_their_goldens() {
-    // fp16 weights are widened exactly, so all three are held to the f32 bar.
+    // fp16 weights are converted exactly, so all three are held to the f32 bar.
     for name in [
         "dmonitoring_0_8_9",
         "dmonitoring_0_8_5",
@@ -485,7 +486,7 @@ fn the_page_compares_precisions_and_needs_nothing_else() {
 fn driving_in_a_precision_is_compared_with_fp32() {
     let folder = Folder::new("drive");
     let dir = folder.file("models");
-    spark_onnx::zoo::write_all(&dir, 0).expect("a writable folder");
+    zoo::write_all(&dir, 0).expect("a writable folder");
     let mut options = BenchOptions {
         models: vec![
             dir.join("driving_vision.onnx"),

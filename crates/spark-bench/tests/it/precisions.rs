@@ -8,10 +8,10 @@ use std::path::Path;
 
 use spark_bench::{Accuracy, made_up_inputs, read_tensors};
 use spark_onnx::graph::Graph;
-use spark_onnx::openpilot::slices::OutputLayout;
 use spark_onnx::precision::{Activations, Bf16Products, mixed};
-use spark_onnx::zoo::ZooModel;
 use spark_onnx::{ModelError, ModelRunner, Precision, RunOptions, Tensor, file};
+use spark_openpilot::slices::OutputLayout;
+use spark_openpilot::zoo::ZooModel;
 
 use spark_testing::test_data;
 
@@ -182,7 +182,9 @@ fn a_mixed_plan_keeps_the_error_asked_for_in_fewer_bytes() {
     let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
     let options = RunOptions::new().precision(Precision::Fp32);
     let mut steps = Vec::new();
-    let mixed = mixed::choose(&graph, &given, &options, 20.0, |done, total| {
+    let layout = OutputLayout::of(&graph).expect("a sound layout");
+    let parts = layout.as_ref().map(OutputLayout::output_parts);
+    let mixed = mixed::choose(&graph, &given, parts, &options, 20.0, |done, total| {
         steps.push((done, total))
     });
     let mixed = mixed.expect("fp32 keeps any error");
@@ -204,6 +206,6 @@ fn a_mixed_plan_keeps_the_error_asked_for_in_fewer_bytes() {
             );
         }
     }
-    let impossible = mixed::choose(&graph, &given, &options, 1e9, |_, _| ());
+    let impossible = mixed::choose(&graph, &given, parts, &options, 1e9, |_, _| ());
     assert!(impossible.is_ok_and(|m| m.by_step.values().all(|&p| p == Precision::Fp32)));
 }

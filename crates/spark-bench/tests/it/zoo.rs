@@ -2,8 +2,8 @@
 
 use spark_bench::{Accuracy, made_up_inputs, read_tensors};
 use spark_onnx::graph::{Graph, Op, Unary};
-use spark_onnx::zoo::ZooModel;
 use spark_onnx::{DType, ModelRunner, RunOptions, Tensor, TensorData};
+use spark_openpilot::zoo::ZooModel;
 
 fn run(graph: Graph, inputs: &[(String, Tensor)]) -> Vec<(String, Tensor)> {
     let mut runner =

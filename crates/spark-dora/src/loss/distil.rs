@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Where a head lies in the output vector is for the caller to say: the model's metadata know
-//! (`spark_onnx::openpilot`). Multi-hypothesis heads of old models are for [`super::winner_takes_all`].
+//! (`spark_openpilot::metadata`). Multi-hypothesis heads of old models are for [`super::winner_takes_all`].
 
 use candle_core::{D, Tensor};
 use std::ops::Range;

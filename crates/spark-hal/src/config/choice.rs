@@ -8,9 +8,10 @@ use crate::precision::{Precision, UnknownPrecision};
 /// The precision that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrecisionChoice {
-    /// Whatever the hardware and the installed software recommend.
+    /// None in particular: whoever runs something chooses. Models on the CPU take fp32; what suits a
+    /// GPU, [`Machine::recommended_precision`](crate::Machine::recommended_precision) says.
     Auto,
-    /// This one.
+    /// This one, or an error if it cannot be had.
     Fixed(Precision),
 }
 
@@ -19,7 +20,7 @@ pub enum PrecisionChoice {
 pub enum CudaUse {
     /// If it is there.
     Auto,
-    /// Never.
+    /// Never, even where a GPU is there (`CUDA=0`).
     Never,
     /// An error if it cannot be had.
     Require,
@@ -30,7 +31,7 @@ pub enum CudaUse {
 pub enum DeviceChoice {
     /// The best GPU, else the CPU.
     Auto,
-    /// The CPU.
+    /// The CPU, even where a GPU is there.
     Cpu,
     /// A CUDA device: the one with this number, or the best one.
     Cuda(Option<u32>),

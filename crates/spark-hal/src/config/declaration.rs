@@ -30,11 +30,11 @@ impl Declaration {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}=`{got}` is not understood (accepts {accepts}); using the default: {default}")]
 pub struct InvalidValue {
-    /// The variable.
+    /// Name of the variable in the environment.
     pub name: &'static str,
-    /// Its value, shortened.
+    /// The value that was found, shortened.
     pub got: String,
-    /// What it accepts.
+    /// What the variable accepts, in words for people.
     pub accepts: &'static str,
     /// What is used instead, in the words of `docs/environment.md`.
     pub default: String,

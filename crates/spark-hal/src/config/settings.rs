@@ -13,15 +13,15 @@ use super::variables::{CACHE_DIR, CUDA, DEBUG, DEVICE, DGX_ENABLED, DISABLE_DGX,
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// [`DGX_ENABLED`].
+    /// Whether features of DGX Spark may be used: [`DGX_ENABLED`].
     pub dgx_enabled: bool,
-    /// [`DISABLE_DGX`].
+    /// Whether they are switched off, which wins: [`DISABLE_DGX`].
     pub dgx_disabled: bool,
-    /// [`PRECISION`].
+    /// The precision that models run in: [`PRECISION`].
     pub precision: PrecisionChoice,
-    /// [`CUDA`].
+    /// Whether CUDA may or must be used: [`CUDA`].
     pub cuda: CudaUse,
-    /// [`DEVICE`].
+    /// Where work runs: [`DEVICE`].
     pub device: DeviceChoice,
     /// [`DEBUG`]: 0 to 3.
     pub debug: u8,

@@ -2,7 +2,7 @@
 
 use super::declaration::Declaration;
 
-/// `OPENPILOT_DGX_ENABLED`.
+/// `OPENPILOT_DGX_ENABLED`: whether features of DGX Spark are used where it is one.
 pub const DGX_ENABLED: Declaration = Declaration {
     name: "OPENPILOT_DGX_ENABLED",
     accepts: "`0` or `1`",
@@ -12,7 +12,7 @@ pub const DGX_ENABLED: Declaration = Declaration {
           What the machine *is* (`is_dgx_spark()`) is reported the same either way.",
 };
 
-/// `OPENPILOT_DISABLE_DGX`.
+/// `OPENPILOT_DISABLE_DGX`: the rollback switch, which wins over [`DGX_ENABLED`].
 pub const DISABLE_DGX: Declaration = Declaration {
     name: "OPENPILOT_DISABLE_DGX",
     accepts: "`0` or `1`",
@@ -21,17 +21,18 @@ pub const DISABLE_DGX: Declaration = Declaration {
     doc: "The rollback switch: `1` wins over `OPENPILOT_DGX_ENABLED=1`.",
 };
 
-/// `OPENPILOT_DGX_PRECISION`.
+/// `OPENPILOT_DGX_PRECISION`: the number format that models run in.
 pub const PRECISION: Declaration = Declaration {
     name: "OPENPILOT_DGX_PRECISION",
     accepts: "`auto`, `fp32`, `fp16`, `bf16`, `fp8`, `fp4` (`nvfp4` is the same)",
     default: "auto",
     default_meaning: "",
-    doc: "The precision models run in. `auto` takes what the GPU and the installed software \
-          recommend; `fp4` logs a warning because it is experimental.",
+    doc: "The precision models run in. `auto` is `fp32` as long as models run on the CPU only; what \
+          the GPU and the installed software would recommend, `detect` says. `fp4` logs a warning \
+          because it is experimental.",
 };
 
-/// `CUDA`.
+/// `CUDA`: whether a CUDA device may or must be used.
 pub const CUDA: Declaration = Declaration {
     name: "CUDA",
     accepts: "`0` or `1`",
@@ -42,7 +43,7 @@ pub const CUDA: Declaration = Declaration {
           with CUDA, run all the same.",
 };
 
-/// `SPARK_DEVICE`.
+/// `SPARK_DEVICE`: the device that work runs on.
 pub const DEVICE: Declaration = Declaration {
     name: "SPARK_DEVICE",
     accepts: "`auto`, `cpu`, `cuda`, `cuda:N`",
@@ -53,7 +54,7 @@ pub const DEVICE: Declaration = Declaration {
           the program works on the CPU only. `auto` logs why it is the CPU.",
 };
 
-/// `DEBUG`.
+/// `DEBUG`: how much programs log, 0 to 3.
 pub const DEBUG: Declaration = Declaration {
     name: "DEBUG",
     accepts: "`0`, `1`, `2`, `3`",
@@ -64,13 +65,13 @@ pub const DEBUG: Declaration = Declaration {
           coloured where stderr is a terminal and `NO_COLOR` is not set.",
 };
 
-/// `SPARK_CACHE_DIR`.
+/// `SPARK_CACHE_DIR`: where compiled kernels are kept.
 pub const CACHE_DIR: Declaration = Declaration {
     name: "SPARK_CACHE_DIR",
     accepts: "an absolute directory",
     default: "",
     default_meaning: "`$XDG_CACHE_HOME/spark`, else `$HOME/.cache/spark`, else no cache on disk",
-    doc: "Compiled kernels and tuned plans. The directory is made when it is first written to.",
+    doc: "Compiled kernels, in its folder `kernels`. The directory is made when it is first written to.",
 };
 
 /// Every variable, in the order of the page.

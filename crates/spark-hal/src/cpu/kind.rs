@@ -30,23 +30,23 @@ pub enum CoreKind {
     Kryo385Gold,
     /// Qualcomm Kryo 385 Silver: the efficient cores of the comma three.
     Kryo385Silver,
-    /// Another Arm design.
+    /// Another Arm design, by its numbers in `MIDR_EL1`.
     Arm {
-        /// Implementer code.
+        /// Bits 24 to 31: who designed it, 0x41 for Arm.
         implementer: u8,
-        /// Part number.
+        /// Bits 4 to 15: which of the implementer's designs.
         part: u16,
     },
-    /// An Intel processor.
+    /// An Intel processor, of whatever model.
     Intel,
-    /// An AMD processor.
+    /// An AMD processor, of whatever model.
     Amd,
-    /// Not told.
+    /// Neither a vendor nor an Arm part number was told.
     Unknown,
 }
 
 impl CoreKind {
-    /// From `MIDR_EL1`.
+    /// From the value of the register `MIDR_EL1`, as `/sys` has it.
     #[must_use]
     pub fn from_midr(midr: u64) -> Self {
         let implementer = (midr >> 24 & 0xff) as u8;

@@ -45,13 +45,13 @@ pub struct Cpu {
     pub limits: CpuLimits,
 }
 
-/// One logical CPU.
+/// One logical CPU, as the scheduler counts them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Core {
     /// Number of the logical CPU.
     pub id: u32,
-    /// Its design.
+    /// The design of the core, by its identification register or vendor.
     pub kind: CoreKind,
     /// Highest clock in kHz.
     pub max_khz: Reading<u64>,
@@ -123,7 +123,7 @@ impl Cpu {
         self.features.contains(name)
     }
 
-    /// Physical cores.
+    /// Number of physical cores: SMT siblings count once.
     #[must_use]
     pub fn n_physical(&self) -> usize {
         self.cores

@@ -31,17 +31,17 @@ pub trait CudaApi {
 pub struct CudaDevice {
     /// CUDA's number for it.
     pub ordinal: u32,
-    /// Its name.
+    /// Name for people, such as `NVIDIA GB10`.
     pub name: Reading<String>,
     /// Its identifier, written as NVML writes it.
     pub uuid: Reading<String>,
-    /// Where it sits.
+    /// Its PCI address, by which it is matched with what NVML and `/sys` tell.
     pub address: Reading<PciAddress>,
-    /// Its compute capability.
+    /// Compute capability as the CUDA driver tells it.
     pub compute: Reading<ComputeCapability>,
     /// Its memory in bytes; on unified memory about all of the machine's.
     pub total_memory_bytes: Reading<u64>,
-    /// Its attributes.
+    /// What the driver answered about each attribute.
     pub attributes: Attributes,
 }
 
@@ -55,7 +55,7 @@ pub enum CudaUnavailable {
     /// There is no driver library.
     #[error("no CUDA driver on this machine ({reason})")]
     LibraryMissing {
-        /// The linker's words.
+        /// Why the library was not opened, in the dynamic linker's words.
         reason: String,
     },
     /// The driver is too old for what every caller needs.
@@ -67,7 +67,7 @@ pub enum CudaUnavailable {
     /// The driver refused to start.
     #[error("the CUDA driver does not start: error {code} ({name})")]
     InitFailed {
-        /// `CUresult`.
+        /// The driver's error number, a `CUresult`.
         code: i32,
         /// Its name, where it is a common one.
         name: &'static str,
@@ -75,7 +75,7 @@ pub enum CudaUnavailable {
     /// The driver works and has no device for this process.
     #[error("the CUDA driver has no device for this process")]
     NoDevice,
-    /// A call failed.
+    /// A call failed after the driver had started.
     #[error("the CUDA driver failed: {0}")]
     Failed(#[from] Failure),
 }

@@ -31,7 +31,7 @@ attributes! {
     MaxSharedMemoryPerBlock = 8,
     /// Highest clock in kHz.
     ClockRate = 13,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     MultiprocessorCount = 16,
     /// 1 if it shares the machine's memory.
     Integrated = 18,
@@ -45,13 +45,13 @@ attributes! {
     L2CacheSize = 38,
     /// Resident threads per multiprocessor.
     MaxThreadsPerMultiprocessor = 39,
-    /// Copy engines.
+    /// Number of copy engines that work beside kernels.
     AsyncEngineCount = 40,
     /// 1 if host and device share one address space.
     UnifiedAddressing = 41,
-    /// Compute capability, major.
+    /// First number of the compute capability.
     ComputeCapabilityMajor = 75,
-    /// Compute capability, minor.
+    /// Second number of the compute capability.
     ComputeCapabilityMinor = 76,
     /// Shared memory per multiprocessor in bytes.
     MaxSharedMemoryPerMultiprocessor = 81,

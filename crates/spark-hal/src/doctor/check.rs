@@ -3,7 +3,7 @@
 use super::facts::Facts;
 use super::verdict::Verdict;
 
-/// One check.
+/// One check of the doctor: a trap, and how it is looked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
     /// Its stable name, `area.subject`.
@@ -12,6 +12,6 @@ pub struct Check {
     pub title: &'static str,
     /// Where the trap is described.
     pub source: &'static str,
-    /// Looks for it.
+    /// Looks for the trap in facts that were gathered before.
     pub(super) run: fn(&Facts) -> Verdict,
 }

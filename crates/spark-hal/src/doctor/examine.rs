@@ -27,7 +27,7 @@ pub fn examine() -> Report {
     examine_facts(Facts::gather())
 }
 
-/// Examines these facts.
+/// Runs every check on facts that were gathered before, each with a time limit.
 #[must_use]
 pub fn examine_facts(facts: Facts) -> Report {
     let facts = Arc::new(facts);

@@ -14,9 +14,9 @@ use crate::root::Root;
 /// The machine, its files, and a few looks at its GPUs.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// Files.
+    /// The directory that the checks read files below.
     pub root: Root,
-    /// The machine.
+    /// The machine as detection sees it.
     pub machine: Machine,
     /// Looks at every GPU, by NVML's number; several while one is busy.
     pub looks: Vec<BTreeMap<u32, GpuSample>>,

@@ -6,7 +6,7 @@ use super::verdict::{Finding, Severity, Verdict};
 /// A check with its outcome.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The check.
+    /// The check that was run.
     pub check: &'static Check,
     /// What came of it.
     pub verdict: Verdict,

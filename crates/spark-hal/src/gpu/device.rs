@@ -10,7 +10,7 @@ use super::known;
 use super::memory::GpuMemory;
 use super::recommend::Recommendation;
 
-/// One NVIDIA GPU.
+/// One NVIDIA GPU, as PCI, NVML and CUDA describe it together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Gpu {
@@ -19,17 +19,17 @@ pub struct Gpu {
     /// Its identifier. Left out of serialised forms: reports get published.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub uuid: Reading<String>,
-    /// Where it sits.
+    /// Its PCI address; `None` if no source told it.
     pub address: Option<PciAddress>,
     /// From the driver; never guessed from a name.
     pub compute_capability: Reading<ComputeCapability>,
     /// Own memory, or the machine's.
     pub memory: Reading<GpuMemory>,
-    /// Number for NVML.
+    /// NVML's number for it; `None` if NVML does not list it.
     pub nvml_index: Option<u32>,
     /// Number for CUDA; `None` if this process may not use it through CUDA.
     pub cuda_ordinal: Option<u32>,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors, as CUDA tells it.
     pub sm_count: Reading<u32>,
     /// Highest clock of the multiprocessors in MHz.
     pub max_sm_clock_mhz: Reading<u32>,
@@ -41,15 +41,15 @@ pub struct Gpu {
     pub fastest: Precision,
     /// The one to use with what is installed, and why.
     pub recommended: Recommendation,
-    /// Its PCI function.
+    /// Its PCI function; `None` where `/sys` does not show it, as in some containers.
     pub pci_device: Option<PciDevice>,
-    /// NVML's name.
+    /// Name as NVML alone tells it.
     pub nvml_name: Reading<String>,
-    /// NVML's compute capability.
+    /// Compute capability as NVML alone tells it.
     pub nvml_compute: Reading<ComputeCapability>,
-    /// CUDA's name.
+    /// Name as CUDA alone tells it.
     pub cuda_name: Reading<String>,
-    /// CUDA's compute capability.
+    /// Compute capability as CUDA alone tells it.
     pub cuda_compute: Reading<ComputeCapability>,
 }
 

@@ -40,7 +40,7 @@ pub enum GpuMemory {
     },
     /// The GPU has its own.
     Dedicated {
-        /// Its size.
+        /// Size of the GPU's own memory.
         total_bytes: u64,
         /// Free and used at the time of detection, if told.
         figures: Option<MemoryFigures>,
@@ -51,7 +51,7 @@ pub enum GpuMemory {
 }
 
 impl GpuMemory {
-    /// All of it.
+    /// Size of the memory the GPU uses: its own, or all of the machine's.
     #[must_use]
     pub fn total_bytes(&self) -> Option<u64> {
         let (Self::Unified { total_bytes, .. } | Self::Dedicated { total_bytes, .. }) = self;

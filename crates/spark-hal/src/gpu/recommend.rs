@@ -20,7 +20,7 @@ use crate::stack::Stack;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Recommendation {
-    /// The precision.
+    /// The precision to run models in.
     pub precision: Precision,
     /// Why this one, and why not a faster one.
     pub reason: String,

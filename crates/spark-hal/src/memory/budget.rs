@@ -15,7 +15,7 @@ use crate::reading::Reading;
 
 use super::state::Memory;
 
-/// Who allocates.
+/// Whose memory a budget is for, which decides what binds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Memory of this process; the container's limit counts.
@@ -79,7 +79,7 @@ pub enum Bound {
     Available,
     /// The largest share of the total.
     Share,
-    /// The container's limit.
+    /// The limit of the container or control group.
     Container,
 }
 
@@ -87,9 +87,9 @@ pub enum Bound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Budget {
-    /// The budget.
+    /// Bytes that may be allocated.
     pub bytes: u64,
-    /// What bounded it.
+    /// The tightest of the bounds, which set `bytes`.
     pub bound: Bound,
     /// What was left alone.
     pub reserve_bytes: u64,

@@ -17,7 +17,7 @@ const PATH: &str = "/proc/meminfo";
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Meminfo {
-    /// `MemTotal`.
+    /// `MemTotal`: all memory the kernel manages.
     pub total_bytes: Reading<u64>,
     /// `MemFree`: pages nobody uses, cache not counted.
     pub free_bytes: Reading<u64>,
@@ -27,24 +27,24 @@ pub struct Meminfo {
     pub cached_bytes: Reading<u64>,
     /// `Shmem`: tmpfs (such as `/dev/shm`) and shared memory.
     pub shared_bytes: Reading<u64>,
-    /// `SwapTotal`.
+    /// `SwapTotal`: size of all swap areas.
     pub swap_total_bytes: Reading<u64>,
-    /// `SwapFree`.
+    /// `SwapFree`: the unused part of them.
     pub swap_free_bytes: Reading<u64>,
-    /// `HugePages_Total`: a count.
+    /// `HugePages_Total`: number of pages in the pool, not bytes.
     pub huge_pages_total: Reading<u64>,
-    /// `HugePages_Free`: a count.
+    /// `HugePages_Free`: number of unused pages in the pool, not bytes.
     pub huge_pages_free: Reading<u64>,
-    /// `Hugepagesize`.
+    /// `Hugepagesize`: bytes of one page of the pool.
     pub huge_page_bytes: Reading<u64>,
     /// `CmaTotal`: memory the kernel keeps for contiguous allocations.
     pub cma_total_bytes: Reading<u64>,
-    /// `CmaFree`.
+    /// `CmaFree`: the unused part of that memory.
     pub cma_free_bytes: Reading<u64>,
 }
 
 impl Meminfo {
-    /// Reads the file.
+    /// Reads `/proc/meminfo` below `root`.
     #[must_use]
     pub fn read(root: &Root) -> Self {
         Self::from_text(&root.text(PATH))

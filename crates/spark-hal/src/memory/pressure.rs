@@ -17,7 +17,7 @@ use crate::root::Root;
 pub struct Pressure {
     /// At least one task waited.
     pub some: Stall,
-    /// Every task waited.
+    /// Every task that was not idle waited.
     pub full: Stall,
 }
 
@@ -36,7 +36,7 @@ pub struct Stall {
 }
 
 impl Pressure {
-    /// Reads `/proc/pressure/memory`.
+    /// Reads `/proc/pressure/memory`; not supported where the kernel does not count it.
     #[must_use]
     pub fn read(root: &Root) -> Reading<Self> {
         const PATH: &str = "/proc/pressure/memory";

@@ -11,7 +11,7 @@ use super::pressure::Pressure;
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Memory {
-    /// `/proc/meminfo`.
+    /// The figures of `/proc/meminfo`, each a reading of its own.
     pub meminfo: Meminfo,
     /// Headroom under this process's control group; not supported = no limit.
     pub cgroup_headroom_bytes: Reading<u64>,

@@ -16,13 +16,13 @@ use super::sample::Sample;
 pub struct MetricSummary {
     /// Samples that had a value.
     pub n: usize,
-    /// Smallest.
+    /// Smallest of the values, in the unit of the metric.
     pub min: f64,
-    /// Arithmetic mean.
+    /// Arithmetic mean of the values.
     pub mean: f64,
-    /// 95th percentile.
+    /// 95th percentile: the smallest value that at least 95 of 100 do not exceed.
     pub p95: f64,
-    /// Largest.
+    /// Largest of the values.
     pub max: f64,
 }
 
@@ -45,7 +45,6 @@ impl MetricSummary {
 }
 
 impl MetricSummary {
-    /// In another unit.
     fn scaled(self, factor: f64) -> Self {
         Self {
             n: self.n,
@@ -61,7 +60,7 @@ impl MetricSummary {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Summary {
-    /// Samples taken.
+    /// Samples taken, those included in which the GPU could not be asked.
     pub n_samples: usize,
     /// Samples in which the GPU could not be asked.
     pub n_failed: usize,
@@ -69,9 +68,9 @@ pub struct Summary {
     pub utilization_percent: Option<MetricSummary>,
     /// Memory in use in bytes (the machine's on unified memory).
     pub memory_used_bytes: Option<MetricSummary>,
-    /// Degrees Celsius.
+    /// Temperature of the GPU in degrees Celsius.
     pub temperature_c: Option<MetricSummary>,
-    /// Watts.
+    /// Power draw in watts.
     pub power_w: Option<MetricSummary>,
     /// MHz of the multiprocessors.
     pub sm_clock_mhz: Option<MetricSummary>,

@@ -11,7 +11,7 @@ use super::recording::Recording;
 use super::sample::Sample;
 use super::sampler::{SHORTEST_INTERVAL, Sampler, following};
 
-/// How to watch.
+/// Which GPUs to watch, how often, and how much to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MonitorOptions {

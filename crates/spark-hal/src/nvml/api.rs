@@ -9,7 +9,7 @@ use super::sample::{GpuProcess, GpuSample, MemoryFigures};
 
 /// What is asked of NVML.
 pub trait NvmlApi {
-    /// Driver version.
+    /// Version of the display driver, such as 580.95.05.
     fn driver_version(&self) -> Reading<Version>;
     /// Newest CUDA version the driver offers.
     fn cuda_version(&self) -> Reading<Version>;
@@ -40,13 +40,13 @@ pub trait NvmlApi {
 pub struct NvmlDevice {
     /// NVML's number for it.
     pub index: u32,
-    /// Its name.
+    /// Name for people, such as `NVIDIA GB10`.
     pub name: Reading<String>,
-    /// Its identifier, `GPU-...`.
+    /// Unique identifier of the device, `GPU-...`.
     pub uuid: Reading<String>,
-    /// Where it sits.
+    /// Its PCI address, by which it is matched with what CUDA and `/sys` tell.
     pub address: Reading<PciAddress>,
-    /// Its compute capability.
+    /// Compute capability as NVML tells it.
     pub compute: Reading<ComputeCapability>,
     /// Its memory; not supported on GPUs that use the machine's.
     pub memory: Reading<MemoryFigures>,
@@ -57,7 +57,7 @@ pub struct NvmlDevice {
 /// Everything NVML tells when a machine is detected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvmlReport {
-    /// Driver version.
+    /// Version of the display driver, such as 580.95.05.
     pub driver_version: Reading<Version>,
     /// Newest CUDA version the driver offers.
     pub cuda_version: Reading<Version>,

@@ -37,11 +37,11 @@ pub struct GpuSample {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MemoryFigures {
-    /// All of it.
+    /// Size of the GPU's memory.
     pub total_bytes: u64,
-    /// Not allocated.
+    /// Bytes that nobody has allocated.
     pub free_bytes: u64,
-    /// Allocated.
+    /// Bytes that are allocated, by any process.
     pub used_bytes: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct MemoryFigures {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GpuProcess {
-    /// Its number.
+    /// Number of the process, as NVML gives it.
     pub pid: u32,
     /// GPU memory it uses, in bytes.
     pub memory_bytes: Reading<u64>,
@@ -60,19 +60,19 @@ pub struct GpuProcess {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum ThrottleReason {
-    /// Nothing to do.
+    /// Nothing runs, so clocks are low: no cause for concern.
     Idle,
     /// Clocks set by an application or an administrator.
     ApplicationClocks,
-    /// The power limit.
+    /// The board's power limit is reached.
     PowerCap,
     /// Hardware slowdown by half or more: heat, power brake or power draw.
     HardwareSlowdown,
     /// Another GPU of a synchronised group is slower.
     SyncBoost,
-    /// Heat, by software.
+    /// The driver lowers clocks because the GPU or its memory is hot.
     SoftwareThermal,
-    /// Heat, by hardware.
+    /// The hardware lowers clocks, by half or more, because it is too hot.
     HardwareThermal,
     /// An external power brake.
     PowerBrake,
@@ -89,7 +89,7 @@ impl ThrottleReason {
         matches!(self, Self::SoftwareThermal | Self::HardwareThermal)
     }
 
-    /// A short name.
+    /// A name without blanks for tables and files, such as `power_cap`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -14,18 +14,17 @@
 use crate::reading::{Failure, Reading, quote};
 use crate::root::Root;
 
-/// The file.
 pub(super) const PATH: &str = "/etc/dgx-release";
 
 /// What the file says, the serial number left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DgxRelease {
-    /// `DGX_NAME`.
+    /// `DGX_NAME`, such as `DGX Spark`.
     pub name: String,
-    /// `DGX_PRETTY_NAME`.
+    /// `DGX_PRETTY_NAME`: the name for people.
     pub pretty_name: Option<String>,
-    /// `DGX_PLATFORM`.
+    /// `DGX_PLATFORM`: the kind of machine that the image is for.
     pub platform: Option<String>,
     /// `DGX_SWBUILD_VERSION`: the version the machine was imaged with.
     pub build_version: Option<String>,
@@ -34,7 +33,7 @@ pub struct DgxRelease {
 }
 
 impl DgxRelease {
-    /// Reads the file.
+    /// Reads `/etc/dgx-release`; not supported where there is none.
     #[must_use]
     pub fn read(root: &Root) -> Reading<Self> {
         root.text(PATH).and_then(|text| match Self::parse(&text) {

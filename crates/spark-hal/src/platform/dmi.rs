@@ -15,20 +15,20 @@ pub(super) const DIRECTORY: &str = "/sys/class/dmi/id";
 pub struct Dmi {
     /// `product_family`: the only string equal on all DGX Spark systems.
     pub product_family: Reading<String>,
-    /// `sys_vendor`.
+    /// `sys_vendor`: the company that built the machine.
     pub sys_vendor: Reading<String>,
-    /// `product_name`.
+    /// `product_name`: the vendor's name for the model.
     pub product_name: Reading<String>,
     /// `product_version`: Lenovo keeps the readable name here.
     pub product_version: Reading<String>,
     /// `board_name`: MSI keeps the readable name here.
     pub board_name: Reading<String>,
-    /// `bios_version`.
+    /// `bios_version`: the firmware's version in the vendor's words.
     pub bios_version: Reading<String>,
 }
 
 impl Dmi {
-    /// Reads the entries.
+    /// Reads the entries below `/sys/class/dmi/id`, each a reading of its own.
     #[must_use]
     pub fn read(root: &Root) -> Self {
         let entry = |name: &str| {

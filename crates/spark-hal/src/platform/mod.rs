@@ -47,7 +47,7 @@ pub const SOC_ID_GB10_FAMILY: &str = "jep106:0426:8901";
 pub enum PlatformKind {
     /// NVIDIA DGX Spark or another vendor's machine of that family.
     DgxSpark {
-        /// Who built it.
+        /// The company that built it, by the firmware's strings.
         vendor: SparkVendor,
         /// The vendor's name for it, if the firmware tells.
         model: Option<String>,
@@ -57,7 +57,7 @@ pub enum PlatformKind {
         /// The part of the device tree's model after "comma ".
         model: Option<String>,
     },
-    /// NVIDIA Jetson.
+    /// An NVIDIA Jetson module or developer kit.
     Jetson {
         /// The device tree's model.
         model: Option<String>,
@@ -73,7 +73,7 @@ pub enum PlatformKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Platform {
-    /// The verdict.
+    /// The kind that the evidence speaks for.
     pub kind: PlatformKind,
     /// What was seen, strongest first.
     pub evidence: Vec<Evidence>,
@@ -89,9 +89,9 @@ pub struct Platform {
     pub is_founders_edition: bool,
     /// Whether this process runs in a container (Docker, Podman).
     pub is_container: bool,
-    /// The firmware's strings.
+    /// The strings that the firmware gives of the machine (DMI).
     pub dmi: Dmi,
-    /// `/etc/dgx-release`.
+    /// What `/etc/dgx-release` says; not supported where there is none.
     pub dgx_release: Reading<DgxRelease>,
 }
 

@@ -27,17 +27,17 @@ pub enum SparkVendor {
     Nvidia,
     /// Acer. Inferred from `sys_vendor` beginning with "Acer": no dump is published.
     Acer,
-    /// ASUS.
+    /// ASUS; `product_name` has the model, such as `GX10`.
     Asus,
-    /// Dell.
+    /// Dell; `product_name` has the model, such as `Dell Pro Max with GB10 FCM1253`.
     Dell,
-    /// Gigabyte.
+    /// Gigabyte; `product_name` has the model, such as `AI TOP ATOM`.
     Gigabyte,
-    /// HP.
+    /// HP; `product_name` has the model, such as `HP ZGX Nano G1n AI Station`.
     Hp,
-    /// Lenovo.
+    /// Lenovo; `product_version` has the model, such as `ThinkStation PGX`.
     Lenovo,
-    /// MSI.
+    /// MSI; `board_name` has the model, such as `EdgeXpert (MS-C931)`.
     Msi,
     /// Somebody else, or the firmware does not say.
     Unknown,

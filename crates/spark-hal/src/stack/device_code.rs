@@ -34,7 +34,8 @@ pub enum CodeKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Reach {
-    /// Ordinary code.
+    /// No suffix: machine code for the same major number and newer minor ones, PTX for all that
+    /// is newer.
     Ordinary,
     /// `f`: the family, with its special instructions.
     Family,
@@ -46,7 +47,7 @@ pub enum Reach {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CodeTarget {
-    /// 121 for sm_121.
+    /// Compute capability without the dot: 121 for sm_121.
     pub sm: u32,
     /// How far it reaches.
     pub reach: Reach,

@@ -9,7 +9,7 @@ use crate::version::Version;
 use super::libraries::{self, Library};
 use super::name::LibraryName;
 
-/// The inventory.
+/// NVIDIA's software on this machine: versions and files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Stack {

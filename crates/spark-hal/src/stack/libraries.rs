@@ -6,13 +6,13 @@ use crate::version::Version;
 use super::name::LibraryName;
 use super::requirement::{self, Verdict};
 
-/// One library file.
+/// One file of a library that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Library {
-    /// Which library.
+    /// Which of the known libraries it is.
     pub name: LibraryName,
-    /// The file.
+    /// Where it was found, below the machine's root.
     pub path: String,
     /// From the file name. A short one (`.so.13`) tells the interface only.
     pub version: Version,

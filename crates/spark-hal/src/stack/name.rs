@@ -8,27 +8,27 @@ use std::fmt;
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum LibraryName {
-    /// CUDA driver API.
+    /// CUDA driver API (`libcuda`), which the display driver brings.
     Cuda,
-    /// NVIDIA Management Library.
+    /// NVIDIA Management Library (`libnvidia-ml`), which the display driver brings.
     Nvml,
-    /// CUDA runtime.
+    /// CUDA runtime (`libcudart`), which most programs for CUDA open.
     CudaRuntime,
-    /// Run-time compiler.
+    /// Run-time compiler of CUDA C (`libnvrtc`).
     Nvrtc,
-    /// Linear algebra.
+    /// Linear algebra, matrix multiplication above all (cuBLAS).
     Cublas,
     /// Matrix multiplication with FP8 and FP4.
     CublasLt,
-    /// Neural network primitives.
+    /// Neural network primitives (cuDNN): convolutions and attention.
     Cudnn,
     /// Files straight to the GPU.
     Cufile,
-    /// Structured sparsity.
+    /// Matrix multiplication with 2:4 structured sparsity (cuSPARSELt).
     CusparseLt,
-    /// Collectives.
+    /// Collectives between GPUs and machines (NCCL).
     Nccl,
-    /// TensorRT.
+    /// NVIDIA's inference engine (TensorRT).
     TensorRt,
 }
 

@@ -17,7 +17,7 @@ pub enum MissingSoftware {
     Driver {
         /// CUDA version wanted from the driver.
         wanted: Version,
-        /// What it offers.
+        /// What the driver offers, or why it did not tell.
         got: String,
     },
     /// Neither a run-time compiler nor cuBLASLt that is new enough.
@@ -25,7 +25,7 @@ pub enum MissingSoftware {
     Compiler {
         /// The version wanted of either.
         wanted: Version,
-        /// What was found.
+        /// The newest versions that were found, or that there are none.
         got: String,
     },
 }

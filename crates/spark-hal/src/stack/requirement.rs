@@ -20,7 +20,7 @@ use super::name::LibraryName;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Verdict {
-    /// It is.
+    /// It is new enough.
     Enough,
     /// It is older than the first that serves it.
     TooOld,

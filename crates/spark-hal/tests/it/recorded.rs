@@ -26,7 +26,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// An empty directory.
+    /// A directory without files: a machine of which nothing can be read.
     pub(crate) fn empty() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl Tree {
         }
     }
 
-    /// A recorded machine.
+    /// A copy of a recorded machine, made from its `tree.txt`.
     pub(crate) fn of(machine: &str) -> Self {
         let tree = Self::empty();
         tree.add(&fs::read_to_string(machine_file(machine, "tree.txt")).expect("recorded"));
@@ -104,7 +104,7 @@ pub(crate) fn machine_file(machine: &str, file: &str) -> PathBuf {
         .join(file)
 }
 
-/// Every recorded machine.
+/// Names of all recorded machines, sorted.
 pub(crate) fn machine_names() -> Vec<String> {
     let directory = machine_file("", "");
     let entries = fs::read_dir(directory).expect("tests/machines");

@@ -16,7 +16,7 @@ pub enum DeviceKind {
 /// What is known about a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// What it is.
+    /// Whether it is the host, an emulated card or a GPU.
     pub kind: DeviceKind,
     /// Its name, for people.
     pub name: String,

@@ -69,7 +69,7 @@ pub enum HostArgument {
     /// Memory the host may touch for the length of the call.
     #[doc(hidden)]
     Memory { pointer: *mut u8, len_bytes: usize },
-    /// A number.
+    /// A number, in the first of these bytes.
     #[doc(hidden)]
     Scalar { bytes: [u8; 8] },
 }

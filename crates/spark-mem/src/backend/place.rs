@@ -47,9 +47,9 @@ pub(crate) fn place_of(memory: RawMemory, offset_bytes: usize) -> Place {
 /// Where shared memory should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// With the CPU.
+    /// In the CPU's memory.
     Host,
-    /// With the device.
+    /// In the memory next to the device.
     Device,
 }
 

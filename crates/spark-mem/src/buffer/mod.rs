@@ -61,7 +61,7 @@ impl<T: Element> Buffer<T> {
         &self.allocation
     }
 
-    /// Elements.
+    /// Number of elements, not of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -79,13 +79,13 @@ impl<T: Element> Buffer<T> {
         self.len * size_of::<T>()
     }
 
-    /// Where it lies.
+    /// Which kind of memory it lies in.
     #[must_use]
     pub fn kind(&self) -> BufferKind {
         self.allocation.kind()
     }
 
-    /// Its device.
+    /// The device that it was allocated for.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.allocation.device()

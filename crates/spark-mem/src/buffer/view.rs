@@ -39,7 +39,7 @@ macro_rules! view {
                 self.allocation
             }
 
-            /// Elements.
+            /// Number of elements, not of bytes.
             #[must_use]
             pub fn len(&self) -> usize {
                 self.len

@@ -40,7 +40,7 @@ pub enum Method {
     Direct,
     /// Through the page cache, because of this.
     Buffered {
-        /// Why not directly.
+        /// Why the file could not be read directly, for people.
         why: String,
     },
 }
@@ -48,7 +48,7 @@ pub enum Method {
 /// What reading a file took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Bytes read.
+    /// Bytes that were read: the file's length.
     pub bytes: u64,
     /// From the first read to the last.
     pub duration: Duration,

@@ -24,13 +24,13 @@ use crate::stream::Stream;
 /// One tensor of a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TensorView<'a> {
-    /// Its name.
+    /// Name of the tensor, unique in its file.
     pub name: &'a str,
     /// The type of its values.
     pub dtype: Dtype,
-    /// Its shape.
+    /// Extents, outermost first; empty for a scalar.
     pub shape: &'a [usize],
-    /// Its bytes, little-endian.
+    /// The elements, row-major, little-endian, borrowed from the file's memory.
     pub bytes: &'a [u8],
 }
 

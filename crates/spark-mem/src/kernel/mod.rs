@@ -171,7 +171,7 @@ impl<P: Parameters> Kernel<P> {
         }
     }
 
-    /// The function's name.
+    /// Name of the kernel's function in its source.
     #[must_use]
     pub fn entry(&self) -> &'static str {
         self.entry

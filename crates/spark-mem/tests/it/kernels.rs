@@ -3,7 +3,7 @@
 use half::bf16;
 use spark_mem::{KernelSource, LaunchShape, Read, Write};
 
-/// Their CUDA C.
+/// CUDA C of the element-wise kernels below.
 pub(crate) const ELEMENTWISE: &str = include_str!("../kernels/elementwise.cu");
 
 /// `out[i] = factor * in[i]`.
@@ -16,7 +16,7 @@ pub(crate) const SCALE: KernelSource<(Write<f32>, Read<f32>, f32, u32)> =
         },
     );
 
-/// `out[i] += in[i]`.
+/// Adds `in` to `out`, element by element.
 pub(crate) const ACCUMULATE: KernelSource<(Write<f32>, Read<f32>, u32)> =
     KernelSource::new("elementwise.cu", ELEMENTWISE, "accumulate_f32").with_host(
         |_: LaunchShape, (out, input, n)| {

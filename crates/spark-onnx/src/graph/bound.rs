@@ -38,17 +38,22 @@ pub struct StaticValue {
 /// [`Graph`](super::Graph) and bind it again.
 ///
 /// ```
-/// use spark_onnx::{graph::bind, zoo};
+/// use spark_onnx::DType;
+/// use spark_onnx::graph::{Dim, Graph, Op, Unary, bind};
 ///
-/// let bound = bind(&zoo::driving_policy(0), &[])?;
-/// assert_eq!(bound.inputs().len(), 3);
+/// let mut graph = Graph::default();
+/// let x = graph.add_input("x", DType::F32, vec![Dim::Known(4)]);
+/// let y = graph.add_node("y", Op::Unary(Unary::Relu), &[Some(x)]);
+/// graph.outputs.push(y);
+/// let bound = bind(&graph, &[])?;
+/// assert_eq!(bound.inputs().len(), 1);
 /// # Ok::<(), spark_onnx::ModelError>(())
 /// ```
 ///
 /// ```compile_fail,E0616
-/// use spark_onnx::{graph::bind, zoo};
+/// use spark_onnx::graph::{Graph, bind};
 ///
-/// let mut bound = bind(&zoo::driving_policy(0), &[])?;
+/// let mut bound = bind(&Graph::default(), &[])?;
 /// bound.inputs.clear();
 /// # Ok::<(), spark_onnx::ModelError>(())
 /// ```

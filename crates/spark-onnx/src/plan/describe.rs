@@ -105,11 +105,11 @@ fn fused(epilogue: &Epilogue) -> String {
 #[cfg(test)]
 mod tests {
     use crate::graph::bind;
-    use crate::zoo;
+    use crate::tests::networks::attentive;
 
     #[test]
-    fn every_step_of_the_zoo_says_what_it_reads_and_writes() {
-        let bound = bind(&zoo::driving_policy(0), &[]).expect("fixed shapes");
+    fn every_step_says_what_it_reads_and_writes() {
+        let bound = bind(&attentive(), &[]).expect("fixed shapes");
         let plan = super::super::lower(&bound).expect("lowers");
         let lines: Vec<String> = plan.steps.iter().map(|s| s.step.describe()).collect();
         assert!(lines.iter().all(|line| line.contains(" -> ")), "{lines:#?}");
@@ -117,7 +117,7 @@ mod tests {
             lines.iter().any(|line| line.contains("+bias")),
             "{lines:#?}"
         );
-        let scores = |line: &String| line.contains("scores *0.125");
+        let scores = |line: &String| line.contains("scores *0.25");
         assert!(lines.iter().any(scores), "{lines:#?}");
     }
 }

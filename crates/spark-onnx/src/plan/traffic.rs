@@ -33,18 +33,18 @@ fn bytes(buffers: &[Buffer], view: &View) -> u64 {
 mod tests {
     use crate::graph::bind;
     use crate::plan::lower;
-    use crate::zoo;
+    use crate::tests::networks::attentive;
 
     #[test]
     fn a_linear_step_moves_its_operand_and_its_result() {
-        let bound = bind(&zoo::driving_policy(0), &[]).expect("fixed shapes");
+        let bound = bind(&attentive(), &[]).expect("fixed shapes");
         let plan = lower(&bound).expect("lowers");
         let steps = plan.steps.iter().enumerate();
         let mut linear = steps.filter_map(|(i, s)| match &s.step {
             super::Step::Linear(l) if l.epilogue.residual.is_none() => Some((i, l)),
             _ => None,
         });
-        let (index, step) = linear.next().expect("the policy has products");
+        let (index, step) = linear.next().expect("it has products");
         let want = 4 * (step.x.len() + step.y.len());
         assert_eq!(plan.step_bytes(index), want as u64);
     }

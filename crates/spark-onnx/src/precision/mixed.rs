@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! for each layer, for each format:  run the network with that layer alone in that format
-//!     cost = mean over output slices of (squared error / squared value), on real inputs
+//!     cost = mean over output parts of (squared error / squared value), on real inputs
 //! spark-quant chooses:  fewest bytes with a summed cost under the limit
 //! run the choice: not as good as asked for? halve the limit, choose again
 //! ```
@@ -16,10 +16,9 @@ use std::sync::Arc;
 
 use spark_quant::analysis::{Budget, Choice, ErrorMeasure, Layer, PrecisionPlan, Sensitivity};
 
-use super::{StepPrecision, Wanted, can_be_narrow};
+use super::{OutputParts, StepPrecision, Wanted, can_be_narrow};
 use crate::cpu::{Executor, Pool};
 use crate::graph::{Graph, bind_within};
-use crate::openpilot::slices::OutputLayout;
 use crate::plan::{Plan, lower};
 use crate::runner::RunOptions;
 use crate::{ModelError, Precision, Tensor};
@@ -44,12 +43,16 @@ pub struct Mixed {
     pub plan: PrecisionPlan,
     /// The same by name of the step.
     pub by_step: BTreeMap<String, Precision>,
-    /// Signal to error of the whole choice on the given inputs, averaged over output slices.
+    /// Signal to error of the whole choice on the given inputs, averaged over the parts of
+    /// the outputs.
     pub sqnr_db: f64,
 }
 
-/// Chooses formats such that the signal-to-error ratio, averaged in power over the slices of the
+/// Chooses formats such that the signal-to-error ratio, averaged in power over the parts of the
 /// outputs, is at least `min_sqnr_db` on `inputs`. `progress` gets layers done and layers in all.
+///
+/// `parts` are those of every output that has as many values as they were made for; any other
+/// output, and without `parts` every output, is one part.
 ///
 /// # Errors
 ///
@@ -58,11 +61,12 @@ pub struct Mixed {
 pub fn choose(
     graph: &Graph,
     inputs: &[(&str, &Tensor)],
+    parts: Option<&OutputParts>,
     options: &RunOptions,
     min_sqnr_db: f64,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Mixed, ModelError> {
-    let mut trial = Trial::new(graph, inputs, options)?;
+    let mut trial = Trial::new(graph, inputs, parts, options)?;
     let layers = trial.layers();
     let n_layers = layers.len();
     let mut measured = Vec::new();
@@ -112,8 +116,8 @@ struct Trial<'a> {
     pool: Arc<Pool>,
     options: &'a RunOptions,
     inputs: Vec<&'a Tensor>,
-    /// By output, where its slices are.
-    slices: Vec<Vec<std::ops::Range<usize>>>,
+    /// By output, where its parts are.
+    parts: Vec<Vec<std::ops::Range<usize>>>,
     reference: Vec<Vec<f32>>,
 }
 
@@ -121,6 +125,7 @@ impl<'a> Trial<'a> {
     fn new(
         graph: &Graph,
         given: &[(&str, &'a Tensor)],
+        parts: Option<&OutputParts>,
         options: &'a RunOptions,
     ) -> Result<Self, ModelError> {
         let shapes: Vec<(&str, Vec<usize>)> = given
@@ -137,20 +142,17 @@ impl<'a> Trial<'a> {
             found.map(|(_, tensor)| *tensor).ok_or_else(missing)
         });
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        // A layout that is wrong is reported where outputs are parsed; here one slice will do.
-        let layout = OutputLayout::of(graph).ok().flatten();
-        let slices = plan.outputs.iter().map(|port| {
+        let parts = plan.outputs.iter().map(|port| {
             let len = port.shape.iter().product();
-            match &layout {
-                Some(layout) if layout.output_len() == len => layout
-                    .parts()
-                    .iter()
-                    .map(|(_, range)| range.clone())
-                    .collect(),
+            match parts {
+                Some(parts) if parts.output_len() == len => {
+                    let parts = parts.parts().iter();
+                    parts.map(|(_, range)| range.clone()).collect()
+                }
                 _ => std::iter::once(0..len).collect(),
             }
         });
-        let slices = slices.collect();
+        let parts = parts.collect();
         let (isa, threads) = options.isa_and_threads();
         let pool = Arc::new(Pool::new(threads));
         let executor = Executor::new(plan.clone(), isa, Arc::clone(&pool))?;
@@ -160,7 +162,7 @@ impl<'a> Trial<'a> {
             pool,
             options,
             inputs,
-            slices,
+            parts,
             reference: Vec::new(),
         };
         trial.reference = outputs(&mut trial.executor, &trial.inputs)?;
@@ -237,12 +239,12 @@ impl<'a> Trial<'a> {
         Ok(self.cost(&outputs(&mut executor, &self.inputs)?))
     }
 
-    /// Mean over slices of the squared error over the squared reference; a slice of zeros counts
+    /// Mean over parts of the squared error over the squared reference; a part of zeros counts
     /// by its error alone.
     fn cost(&self, got: &[Vec<f32>]) -> f64 {
         let (mut sum, mut n) = (0.0, 0usize);
-        for ((got, want), slices) in got.iter().zip(&self.reference).zip(&self.slices) {
-            for range in slices {
+        for ((got, want), parts) in got.iter().zip(&self.reference).zip(&self.parts) {
+            for range in parts {
                 let pairs = got[range.clone()].iter().zip(&want[range.clone()]);
                 let (mut noise, mut signal) = (0.0f64, 0.0f64);
                 for (&g, &w) in pairs {

@@ -18,6 +18,7 @@
 //! Deliberately absent: the arithmetic (`crate::cpu`, `spark_quant`).
 
 pub mod mixed;
+mod parts;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -26,6 +27,8 @@ use half::f16;
 use spark_hal::Precision;
 
 use crate::plan::{Plan, Step, Weights};
+
+pub use parts::OutputParts;
 
 /// How the left side of a product enters it where weights have eight or four bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -18,7 +18,8 @@ use spark_onnx::precision::{Arithmetic, Bf16Products, Wanted};
 use spark_onnx::{DType, Precision, Tensor, reference};
 use std::sync::Arc;
 
-use super::operators::{cases, compare, numbers};
+use super::operators::{cases, compare};
+use spark_testing::numbers;
 
 /// What hides scores.
 #[derive(Debug, Clone, Copy, PartialEq)]

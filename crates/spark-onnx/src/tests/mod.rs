@@ -4,6 +4,7 @@
 
 mod attention;
 mod mutations;
+pub(crate) mod networks;
 mod onnx_damage;
 mod onnx_declarations;
 mod onnx_exporters;

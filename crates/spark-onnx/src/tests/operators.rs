@@ -10,6 +10,7 @@ use spark_onnx::graph::{
 };
 use spark_onnx::plan::lower;
 use spark_onnx::{DType, ModelError, Tensor, reference};
+use spark_testing::numbers;
 use std::sync::Arc;
 
 use super::onnx_samples::every_operator;
@@ -27,19 +28,6 @@ pub(super) fn cases(most: u32) -> ProptestConfig {
         cases: default.cases.min(most),
         ..default
     }
-}
-
-/// Numbers in -1..1 that depend on the seed.
-pub(super) fn numbers(n: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..n)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-        })
-        .collect()
 }
 
 fn tensor(shape: &[usize], seed: u64) -> Tensor {

@@ -1,16 +1,17 @@
-//! Reduced precisions: what the reference gives for the same operands, and the same bits on any number
-//! of threads. How far whole networks are from f32 is tested where that is measured, in `spark-bench`.
+//! Reduced precisions: what the reference gives for the same operands.
+//!
+//! That whole networks give the same bits on any number of threads is tested in `spark-openpilot`,
+//! how far they are from f32 where that is measured, in `spark-bench`.
 
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use spark_onnx::cpu::{Executor, Isa, Pool};
+use spark_onnx::cpu::Isa;
 use spark_onnx::graph::{Conv, Dim, Graph, MatMul, Op, Padding, bind};
-use spark_onnx::plan::lower;
-use spark_onnx::precision::{Activations, Arithmetic, Bf16Products, Fp16Products, Wanted};
-use spark_onnx::zoo::{Stream, ZooModel};
+use spark_onnx::precision::{Activations, Bf16Products, Fp16Products};
 use spark_onnx::{DType, ModelError, ModelRunner, Precision, RunOptions, Tensor};
 use spark_quant::{Cpu, Quantizer, Recipe};
+use spark_testing::numbers;
 
 type Named = Vec<(String, Tensor)>;
 
@@ -18,51 +19,6 @@ fn run(graph: &Graph, options: &RunOptions, inputs: &Named) -> Named {
     let mut runner = ModelRunner::from_graph(graph.clone(), options).expect("available");
     let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
     runner.run(&inputs).expect("inputs that fit")
-}
-
-#[test]
-fn steps_say_what_computes_them_and_why() {
-    let options = RunOptions::new().precision(Precision::Bf16);
-    let both = options.clone().bf16_products(Bf16Products::MultiplyAdd);
-    let runner = ModelRunner::from_graph(ZooModel::ALL[0].build(0), &both).expect("bf16");
-    let steps = runner.steps();
-    let of = |kind: &str| steps.iter().find(|s| s.kind == kind).expect(kind);
-    assert_eq!(of("linear").precision, Precision::Bf16);
-    assert!(of("linear").kernel.contains("bf16 operands"));
-    assert_eq!(of("depthwise").precision, Precision::Fp32);
-    assert!(of("depthwise").reason.contains("depthwise"));
-    assert!(steps.iter().all(|step| !step.reason.is_empty()));
-
-    let weights = options.bf16_products(Bf16Products::WeightsOnly);
-    let runner = ModelRunner::from_graph(ZooModel::ALL[0].build(0), &weights).expect("bf16");
-    for step in runner.steps() {
-        let is_product = matches!(step.kind, "linear" | "conv");
-        match step.precision {
-            Precision::Bf16 if step.kernel.starts_with("in strips") => {}
-            Precision::Bf16 => assert!(step.kernel.contains("bf16 weights, held as bf16")),
-            _ if is_product => assert!(step.reason.contains("rows"), "{}", step.reason),
-            _ => {}
-        }
-    }
-}
-
-/// Numbers of every input's type and shape, which are all known.
-fn drawn_inputs(graph: &Graph) -> Vec<Tensor> {
-    let draw = |&id| {
-        let value = graph.value(id);
-        let (dtype, dims) = (value.dtype, value.shape.as_ref());
-        let dims = dims.expect("declared").iter().map(|dim| match dim {
-            Dim::Known(extent) => *extent,
-            other => panic!("{other:?}"),
-        });
-        let shape: Vec<usize> = dims.collect();
-        let stream = Stream::new(3, &value.name);
-        let n = shape.iter().product::<usize>() as u64;
-        let scale = if dtype == Some(DType::U8) { 127.0 } else { 1.0 };
-        let values = (0..n).map(|i| scale * f64::from(stream.signed_unit(i)).abs());
-        Tensor::from_f64(dtype.expect("declared"), shape, values.collect()).expect("fits")
-    };
-    graph.inputs.iter().map(draw).collect()
 }
 
 /// The largest difference, and that over the largest value of `want`.
@@ -78,63 +34,22 @@ fn largest_error(got: &Named, want: &[(String, Tensor)]) -> (f64, f64) {
     (error, error / largest(&mut want.iter().copied()))
 }
 
-fn bits(graph: &Graph, precision: Precision, arithmetic: Arithmetic, threads: usize) -> Vec<u32> {
-    let bound = bind(graph, &[]).expect("the zoo's shapes are fixed");
-    let plan = lower(&bound).expect("lowers");
-    let precisions = Wanted::from(precision).assign(&plan);
-    let pool = Arc::new(Pool::new(threads));
-    let mut executor =
-        Executor::with_precisions(plan, Isa::detect(), pool, &precisions, arithmetic)
-            .expect("fits");
-    for (i, tensor) in drawn_inputs(graph).iter().enumerate() {
-        executor.set_input(i, tensor).expect("fits");
-    }
-    executor.run().expect("runs");
-    let ports = 0..executor.plan().outputs.len();
-    let outputs = ports.map(|i| executor.output(i).expect("fits").to_f32());
-    outputs
-        .flat_map(|v| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>())
-        .collect()
-}
-
-#[test]
-fn no_precision_depends_on_the_number_of_threads() {
-    for model in ZooModel::ALL {
-        let graph = model.build(1);
-        for precision in Precision::ALL {
-            let both_sides = Arithmetic {
-                bf16_products: Bf16Products::MultiplyAdd,
-                ..Arithmetic::default()
-            };
-            let ways = [Arithmetic::default(), both_sides];
-            let differ = usize::from(precision == Precision::Bf16);
-            for arithmetic in ways.into_iter().take(1 + differ) {
-                let want = bits(&graph, precision, arithmetic, 1);
-                for threads in [2, 3, 7] {
-                    let got = bits(&graph, precision, arithmetic, threads);
-                    assert!(got == want, "{} in {precision} on {threads}", model.name());
-                }
-            }
-        }
-    }
-}
-
 /// A convolution at whose borders taps are missing.
 fn convolution(
     [channels, out]: [usize; 2],
     [height, width]: [usize; 2],
     round: impl Fn(f32) -> f32,
 ) -> (Graph, Named) {
-    let draw = |name: &str, shape: &[usize]| {
-        let stream = Stream::new(1, name);
-        let n: usize = shape.iter().product();
-        let values = (0..n as u64).map(|i| round(stream.signed_unit(i)));
+    let draw = |seed: u64, shape: &[usize]| {
+        let values = numbers(shape.iter().product(), seed)
+            .into_iter()
+            .map(&round);
         Tensor::from_f32(shape, values.collect::<Vec<_>>()).expect("fits")
     };
     let (image, window) = ([1, channels, height, width], [out, channels, 3, 3]);
     let mut graph = Graph::default();
     let x = graph.add_input("x", DType::F32, image.map(Dim::Known).to_vec());
-    let w = graph.add_constant("w", draw("w", &window));
+    let w = graph.add_constant("w", draw(1, &window));
     let conv = Conv {
         strides: vec![1, 1],
         dilations: vec![1, 1],
@@ -143,7 +58,7 @@ fn convolution(
     };
     let y = graph.add_node("conv", Op::Conv(conv), &[Some(x), Some(w)]);
     graph.outputs.push(y);
-    (graph, vec![("x".to_owned(), draw("x", &image))])
+    (graph, vec![("x".to_owned(), draw(2, &image))])
 }
 
 #[test]
@@ -298,17 +213,16 @@ fn an_activation_that_is_not_finite_is_an_error_in_fp4() {
 
 /// `rows` rows times a matrix of 40 by 50.
 fn rows_product(rows: usize, round: fn(f32) -> f32) -> (Graph, Named) {
-    let draw = |name: &str, shape: [usize; 2], round: fn(f32) -> f32| {
-        let stream = Stream::new(1, name);
-        let values = (0..(shape[0] * shape[1]) as u64).map(|i| round(stream.signed_unit(i)));
+    let draw = |seed: u64, shape: [usize; 2], round: fn(f32) -> f32| {
+        let values = numbers(shape[0] * shape[1], seed).into_iter().map(round);
         Tensor::from_f32(shape, values.collect::<Vec<_>>()).expect("fits")
     };
     let mut graph = Graph::default();
     let x = graph.add_input("x", DType::F32, vec![Dim::Known(rows), Dim::Known(40)]);
-    let w = graph.add_constant("w", draw("w", [40, 50], round));
+    let w = graph.add_constant("w", draw(1, [40, 50], round));
     let y = graph.add_node("product", Op::MatMul(MatMul), &[Some(x), Some(w)]);
     graph.outputs.push(y);
-    let input = draw("x", [rows, 40], |v| v);
+    let input = draw(2, [rows, 40], |v| v);
     (graph, vec![("x".to_owned(), input)])
 }
 

@@ -7,10 +7,8 @@ mod hostile_sizes;
 mod input_shapes;
 mod integer_division;
 mod masked_attention;
-mod memory;
 mod memory_budget;
 mod onnx_real;
-mod openpilot;
 mod reference;
 mod reference_types;
 mod scatter_integers;
@@ -18,7 +16,6 @@ mod sixteen_bits;
 mod special_values;
 mod tensor_views;
 mod wide_integers;
-mod zoo;
 
 /// What tests of memory watch.
 #[global_allocator]

@@ -6,8 +6,8 @@ use half::{bf16, f16};
 use spark_onnx::cpu::Isa;
 use spark_onnx::graph::{Conv, Dim, Graph, MatMul, Op, Padding, bind};
 use spark_onnx::precision::{Bf16Products, Fp16Products};
-use spark_onnx::zoo::Stream;
 use spark_onnx::{DType, ModelError, ModelRunner, Precision, RunOptions, Tensor, reference};
+use spark_testing::numbers;
 
 /// Both sides of every product in `precision`, on the first set of the processor.
 fn both_sides(precision: Precision) -> RunOptions {
@@ -19,14 +19,12 @@ fn both_sides(precision: Precision) -> RunOptions {
 }
 
 /// Values below 1 that `precision` holds.
-fn values(name: &str, shape: &[usize], precision: Precision) -> Tensor {
-    let stream = Stream::new(3, name);
-    let n: usize = shape.iter().product();
+fn values(seed: u64, shape: &[usize], precision: Precision) -> Tensor {
     let round = |v: f32| match precision {
         Precision::Bf16 => bf16::from_f32(v).to_f32(),
         _ => f16::from_f32(v).to_f32(),
     };
-    let values = (0..n as u64).map(|i| round(stream.signed_unit(i)));
+    let values = numbers(shape.iter().product(), seed).into_iter().map(round);
     Tensor::from_f32(shape, values.collect::<Vec<_>>()).expect("fits")
 }
 
@@ -35,10 +33,10 @@ fn network(op: Op, x: &[usize], w: &[usize], precision: Precision) -> (Graph, Te
     let mut graph = Graph::default();
     let dims = x.iter().map(|&extent| Dim::Known(extent)).collect();
     let input = graph.add_input("x", DType::F32, dims);
-    let weights = graph.add_constant("w", values("w", w, precision));
+    let weights = graph.add_constant("w", values(1, w, precision));
     let y = graph.add_node("product", op, &[Some(input), Some(weights)]);
     graph.outputs.push(y);
-    (graph, values("x", x, precision))
+    (graph, values(2, x, precision))
 }
 
 fn convolution(kernel: usize, stride: usize) -> Op {

@@ -100,7 +100,7 @@ pub struct CompareOptions {
     /// Sign flips beyond 14 families; up to there, all. The smallest p-value is one in so many,
     /// which Holm multiplies by the number of questions: at least that number by `alpha`.
     pub n_flips: usize,
-    /// Of the flips.
+    /// Seed of the sign flips that are drawn.
     pub seed: u64,
 }
 
@@ -121,11 +121,11 @@ impl Default for CompareOptions {
 /// One metric of both algorithms. Means are over families; values are capped as in the catalogue.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricComparison {
-    /// Name.
+    /// Name of the metric in [`crate::metric::CATALOGUE`].
     pub metric: &'static str,
-    /// Unit.
+    /// Unit of the metric; `1` for ratios.
     pub unit: &'static str,
-    /// Whether it decides.
+    /// What the metric is for: whether it decides.
     pub role: Role,
     /// Scenarios in which both have it.
     pub n: usize,
@@ -173,7 +173,7 @@ pub struct MetricComparison {
 pub struct EventCase {
     /// Place of the scenario in the input.
     pub index: usize,
-    /// Its name.
+    /// Name of the scenario.
     pub scenario: String,
     /// The candidate's noise in the first drive that differs.
     pub seed: u64,
@@ -184,9 +184,9 @@ pub struct EventCase {
 /// One event of both algorithms.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EventComparison {
-    /// Name.
+    /// Name of the event in [`crate::metric::EVENTS`].
     pub event: &'static str,
-    /// For people.
+    /// What it means, in words for people.
     pub meaning: &'static str,
     /// Whether a single new one matters.
     pub is_severe: bool,
@@ -212,7 +212,7 @@ pub struct EventComparison {
 pub struct Regression {
     /// Its place in the input.
     pub index: usize,
-    /// Its name.
+    /// Name of the scenario.
     pub scenario: String,
     /// The event or the metric.
     pub what: &'static str,
@@ -235,7 +235,7 @@ pub struct Comparison {
     pub decision: Decision,
     /// Probability of a false finding.
     pub alpha: f64,
-    /// Scenarios run.
+    /// Number of scenarios that were run.
     pub n_scenarios: usize,
     /// Drives of each side.
     pub n_drives: usize,

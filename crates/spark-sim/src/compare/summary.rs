@@ -7,23 +7,23 @@ use serde::Serialize;
 /// Means, extremes and counts over scenarios.
 #[derive(Debug, Clone, Serialize)]
 pub struct MetricSummary {
-    /// Name.
+    /// Name of the metric in [`crate::metric::CATALOGUE`].
     pub metric: &'static str,
-    /// Unit.
+    /// Unit of the metric; `1` for ratios.
     pub unit: &'static str,
     /// Scenarios that have it.
     pub n: usize,
-    /// Mean.
+    /// Arithmetic mean over scenarios.
     pub mean: f64,
     /// Standard deviation over scenarios.
     pub std: f64,
-    /// Smallest.
+    /// Smallest value of a scenario.
     pub min: f64,
     /// Half of the scenarios are below.
     pub median: f64,
     /// Nineteen of twenty scenarios are below.
     pub p95: f64,
-    /// Largest.
+    /// Largest value of a scenario.
     pub max: f64,
 }
 

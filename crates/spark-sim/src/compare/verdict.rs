@@ -30,7 +30,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Every verdict.
+    /// All verdicts, from the best to the worst, then the undecided.
     pub const ALL: [Self; 6] = [
         Self::Better,
         Self::WithinMargin,
@@ -40,7 +40,7 @@ impl Verdict {
         Self::Undecided,
     ];
 
-    /// Words for reports.
+    /// The verdict in words for reports.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -64,7 +64,7 @@ impl Verdict {
 pub enum Finding {
     /// A primary metric is worse beyond chance, and not shown to be so by less than its margin.
     Worse {
-        /// The metric.
+        /// Name of the metric.
         metric: &'static str,
         /// By how much, in its unit.
         worsening: f64,
@@ -72,23 +72,23 @@ pub enum Finding {
         at_most: Option<f64>,
         /// How much it may.
         margin: f64,
-        /// Its unit.
+        /// Unit of the three numbers.
         unit: &'static str,
     },
     /// An event happens more often, beyond chance.
     MoreEvents {
-        /// The event.
+        /// Name of the event.
         event: &'static str,
         /// Families with more of them.
         n_new: usize,
-        /// Families with fewer.
+        /// Families with fewer of them.
         n_fixed: usize,
     },
     /// Policy, not a test: a severe event in a scenario where the baseline had none.
     NewEvent {
-        /// The event.
+        /// Name of the event.
         event: &'static str,
-        /// The scenarios.
+        /// Names of the scenarios.
         scenarios: Vec<String>,
     },
 }
@@ -118,7 +118,7 @@ pub enum Doubt {
     /// A primary metric applies to the suite, but most of it was not measured: drives that end in
     /// a collision have no value of it.
     RarelyMeasured {
-        /// The metric.
+        /// Name of the metric.
         metric: &'static str,
         /// Pairs of drives in which it was measured.
         n_measured: usize,
@@ -129,7 +129,7 @@ pub enum Doubt {
     },
     /// A primary metric was measured in fewer families than could have failed the candidate.
     MeasuredInTooFewFamilies {
-        /// The metric.
+        /// Name of the metric.
         metric: &'static str,
         /// Families in which it was measured.
         n_families: usize,
@@ -138,18 +138,18 @@ pub enum Doubt {
     },
     /// A primary metric may be worse by more than its margin.
     NotWithinMargin {
-        /// The metric.
+        /// Name of the metric.
         metric: &'static str,
         /// Families with which this spread would do, if the difference stays the same or is none.
         needed: Option<usize>,
     },
     /// A severe event happens more often, but not beyond chance.
     MoreEvents {
-        /// The event.
+        /// Name of the event.
         event: &'static str,
         /// Families with more of them.
         n_new: usize,
-        /// Families with fewer.
+        /// Families with fewer of them.
         n_fixed: usize,
     },
 }
@@ -175,12 +175,12 @@ pub enum Decision {
     Pass,
     /// Something got worse beyond chance, or the policy on events was broken.
     Fail {
-        /// What.
+        /// Everything that speaks against it.
         because: Vec<Finding>,
     },
-    /// Neither is shown.
+    /// Neither is shown: more families or drives may decide.
     Undecided {
-        /// Why.
+        /// Everything that keeps it open.
         because: Vec<Doubt>,
         /// Families with which it could be decided, if that can be said.
         families_needed: Option<usize>,
@@ -188,7 +188,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// One word.
+    /// The decision in one word, as reports and files have it.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Pass => "pass",

@@ -7,13 +7,13 @@ use crate::vehicle::{ActuatorParameters, SteerInterface, VehicleModel, VehiclePa
 /// What a controller may know about a car before it drives it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LaneSetup {
-    /// Parameters.
+    /// Size, mass, tyres and limits of the car.
     pub vehicle: VehicleParameters,
-    /// Delays and limits.
+    /// Delays, lags and limits of steering and powertrain.
     pub actuators: ActuatorParameters,
-    /// Equations of motion.
+    /// Equations of motion that the car follows.
     pub model: VehicleModel,
-    /// s.
+    /// Length of a step, s.
     pub dt_s: f64,
 }
 
@@ -50,7 +50,7 @@ pub trait Algorithm: Send {
 
 /// Makes one algorithm per batch.
 pub trait AlgorithmFactory: Sync {
-    /// For reports.
+    /// Name of the algorithm in reports.
     fn name(&self) -> &str;
     /// A fresh algorithm for the CPU, if there is one; `reset` is called before its first step.
     fn create(&self) -> Option<Box<dyn Algorithm>>;
@@ -110,7 +110,7 @@ impl<A: Algorithm + 'static, F: Fn() -> A + Sync> AlgorithmFactory for Named<F> 
 pub trait LaneAlgorithm: Send {
     /// Forgets everything and prepares for a car.
     fn reset(&mut self, setup: &LaneSetup);
-    /// One step.
+    /// What the controller answers to what it sees at one step.
     fn update(&mut self, state: &State<f32>) -> Action<f32>;
 }
 

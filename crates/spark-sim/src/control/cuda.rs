@@ -14,7 +14,7 @@ use super::{
 use crate::vehicle::SteerInterface;
 
 impl CudaControl {
-    /// [`PerfectTracking`].
+    /// The same as [`PerfectTracking`], on a GPU.
     #[must_use]
     pub fn perfect_tracking() -> Self {
         Self {
@@ -26,13 +26,13 @@ impl CudaControl {
         }
     }
 
-    /// [`Lqr`](super::Lqr).
+    /// The same as [`Lqr`](super::Lqr), on a GPU.
     #[must_use]
     pub fn lqr(config: &LqrConfig) -> Self {
         Self::follower("lqr", config.gains())
     }
 
-    /// [`PurePursuit`](super::PurePursuit).
+    /// The same as [`PurePursuit`](super::PurePursuit), on a GPU.
     #[must_use]
     pub fn pure_pursuit(config: &PurePursuitConfig) -> Self {
         Self::follower("pure_pursuit", [config.shortest, config.time])
@@ -49,7 +49,7 @@ impl CudaControl {
         }
     }
 
-    /// [`LateralPid`](super::LateralPid).
+    /// The same as [`LateralPid`](super::LateralPid), on a GPU.
     #[must_use]
     pub fn lateral_pid(config: &LateralPidConfig) -> Self {
         let mut parameters = vec![

@@ -9,7 +9,7 @@
 use crate::SimError;
 use crate::vehicle::SteerInterface;
 
-/// Longest snippet, bytes.
+/// Longest snippet of CUDA C that is taken, bytes.
 const LONGEST_SNIPPET: usize = 1 << 20;
 
 /// A controller that a GPU runs.

@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LateralPidConfig {
-    /// 1/deg.
+    /// Proportional gain over speed, 1/deg.
     pub kp: Table,
-    /// 1/(deg s).
+    /// Integral gain over speed, 1/(deg s).
     pub ki: Table,
-    /// 1/(deg m^2/s^2).
+    /// Gain of the feed-forward, 1/(deg m^2/s^2): times angle and squared speed.
     pub kf: f64,
     /// Seconds at full torque until it counts as saturated.
     pub steer_limit_timer_s: f64,
@@ -63,7 +63,7 @@ lane_tiles! {
     }
 }
 
-/// Batched LatControlPID.
+/// openpilot's LatControlPID for many cars at once.
 #[derive(Debug, Clone)]
 pub struct LateralPid {
     config: LateralPidConfig,

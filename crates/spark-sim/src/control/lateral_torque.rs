@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub struct LateralTorqueConfig {
     /// Proportional gain over speed.
     pub kp: Table,
-    /// 1/s.
+    /// Integral gain, 1/s.
     pub ki: f64,
     /// Share of the actuators' friction that is made up for; openpilot's learned value is within
     /// half to one and a half times the truth.
@@ -80,7 +80,7 @@ lane_tiles! {
         /// Road wheel angle in rad per degree of steering wheel.
         per_degree,
         wheelbase,
-        /// rad s^2/m.
+        /// Understeer of the car, rad s^2/m.
         understeer,
         jerk_share,
         inverse_window,
@@ -102,7 +102,7 @@ struct Ages {
     earlier: usize,
 }
 
-/// Batched LatControlTorque.
+/// openpilot's LatControlTorque for many cars at once.
 #[derive(Debug, Clone)]
 pub struct LateralTorque {
     config: LateralTorqueConfig,

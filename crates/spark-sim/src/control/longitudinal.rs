@@ -25,15 +25,15 @@ use serde::{Deserialize, Serialize};
 pub struct LongitudinalConfig {
     /// Acceleration asked per acceleration missing.
     pub kp: f64,
-    /// 1/s.
+    /// Integral gain, 1/s.
     pub ki: f64,
     /// Speed at which starting is done, m/s.
     pub v_ego_starting: f64,
     /// Hardest braking while stopping, m/s^2, negative.
     pub stop_accel: f64,
-    /// m/s^3.
+    /// How fast the braking becomes harder while stopping, m/s^3.
     pub stopping_decel_rate: f64,
-    /// m/s^2.
+    /// Acceleration asked for while starting, m/s^2.
     pub start_accel: f64,
 }
 
@@ -66,7 +66,7 @@ lane_tiles! {
     }
 }
 
-/// Batched LongControl.
+/// openpilot's LongControl for many cars at once.
 #[derive(Debug, Clone)]
 pub struct Longitudinal {
     config: LongitudinalConfig,

@@ -49,12 +49,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Personality {
-    /// 1.75 s.
+    /// A time gap of 1.75 s.
     Relaxed,
-    /// 1.45 s.
+    /// A time gap of 1.45 s.
     #[default]
     Standard,
-    /// 1.25 s.
+    /// A time gap of 1.25 s.
     Aggressive,
 }
 
@@ -152,9 +152,9 @@ impl Default for PlannerConfig {
 pub const COMFORT_BRAKE: f64 = 2.5;
 /// Gap at standstill, m.
 pub const STOP_DISTANCE: f64 = 6.0;
-/// Hardest braking, m/s^2.
+/// Hardest braking that may be asked for, m/s^2.
 pub const ACCEL_MIN: f64 = -3.5;
-/// Hardest acceleration, m/s^2.
+/// Hardest acceleration that may be asked for, m/s^2.
 pub const ACCEL_MAX: f64 = 2.0;
 /// Hardest braking to a lower cruise speed, m/s^2.
 pub const CRUISE_MIN_ACCEL: f64 = -1.2;

@@ -42,7 +42,7 @@ impl PolicySignal {
 /// What the network sees and what its answers mean.
 #[derive(Debug, Clone)]
 pub struct PolicyConfig {
-    /// For reports.
+    /// Name of the controller in reports.
     pub name: String,
     /// Columns of the network's input, in order.
     pub signals: Vec<PolicySignal>,

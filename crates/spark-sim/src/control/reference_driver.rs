@@ -17,7 +17,7 @@
 use super::{Action, LaneAlgorithm, LaneSetup, State};
 use serde::{Deserialize, Serialize};
 
-/// Which driver.
+/// Which of the regulation's drivers brakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReferenceDriverKind {

@@ -12,9 +12,9 @@ lane_columns! {
         time,
         /// Length of a step, s.
         dt,
-        /// Speed, m/s.
+        /// Speed of the car, m/s.
         v_ego,
-        /// Longitudinal acceleration, m/s^2.
+        /// Longitudinal acceleration of the car, m/s^2.
         a_ego,
         /// rad/s, to the left positive.
         yaw_rate,
@@ -46,7 +46,7 @@ lane_columns! {
         lead_d_rel,
         /// Its speed minus one's own, m/s.
         lead_v_rel,
-        /// Its acceleration, m/s^2.
+        /// Acceleration of the car ahead, m/s^2.
         lead_a_rel,
         /// Flag: the system is engaged.
         active,
@@ -75,7 +75,7 @@ lane_columns! {
     {
         /// Steering in the terms of the algorithm's [`SteerInterface`](crate::vehicle::SteerInterface).
         steer,
-        /// Acceleration, m/s^2.
+        /// Acceleration to command, m/s^2.
         accel,
         /// Flag: the controller is at its limit.
         saturated,

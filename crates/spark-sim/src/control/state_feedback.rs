@@ -46,7 +46,7 @@ impl LqrConfig {
     }
 }
 
-/// Linear-quadratic path follower.
+/// Path follower with the gains of a linear-quadratic regulator.
 #[derive(Debug, Clone, Copy)]
 pub struct Lqr {
     gains: [f64; 2],
@@ -65,7 +65,7 @@ impl Lqr {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PurePursuitConfig {
-    /// m.
+    /// Least distance to look ahead, m.
     pub shortest: f64,
     /// s. Wheels take time to turn: with 0.9 s a truck far beside its path (3 m at 6 m/s) swings for ever, as its
     /// wheels are still turned one way when they should be turned the other. 1.5 s is enough for every

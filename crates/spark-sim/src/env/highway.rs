@@ -21,10 +21,10 @@ const OBSERVATION_SIZE: usize = 14;
 const ACTION_SIZE: usize = 2;
 const HARDEST: f32 = 3.0;
 
-/// Size and rules.
+/// How many worlds and agents there are, and the rules of their traffic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HighwayEnvConfig {
-    /// Worlds.
+    /// Number of worlds, each with a highway of its own.
     pub n_worlds: usize,
     /// Agents per world: the first cars of its highway.
     pub n_agents: usize,
@@ -52,7 +52,7 @@ impl Default for HighwayEnvConfig {
     }
 }
 
-/// The environment.
+/// Agents among cars on ring roads; made by [`HighwayEnv::new`].
 pub struct HighwayEnv {
     config: HighwayEnvConfig,
     seed: u64,

@@ -24,12 +24,12 @@ const STEER_LIMIT: f32 = 0.1;
 const OFF_LANE: f32 = 1.75;
 const OBSERVATION_SIZE: usize = 7;
 
-/// Size and rules.
+/// How many worlds there are, and when they end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LaneKeepingConfig {
     /// Worlds, one car each.
     pub n_worlds: usize,
-    /// Steps until truncation.
+    /// Steps of 0.05 s until truncation.
     pub n_steps: u32,
     /// When ended worlds start again.
     pub autoreset: Autoreset,
@@ -45,7 +45,7 @@ impl Default for LaneKeepingConfig {
     }
 }
 
-/// The environment.
+/// Cars that are to keep their lane, one per world; made by [`LaneKeepingEnv::new`].
 pub struct LaneKeepingEnv {
     config: LaneKeepingConfig,
     seed: u64,

@@ -40,11 +40,11 @@ pub enum Autoreset {
 /// Sizes of an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnvShape {
-    /// Worlds.
+    /// Worlds that are stepped together and do not meet.
     pub n_worlds: usize,
-    /// Agents per world.
+    /// Agents in every world.
     pub n_agents: usize,
-    /// Numbers per observation.
+    /// Numbers that an agent observes at a step.
     pub observation_size: usize,
     /// Numbers per action, each in [-1, 1].
     pub action_size: usize,
@@ -60,13 +60,13 @@ impl EnvShape {
 /// Where a step writes. Row-major; one row per agent.
 #[derive(Debug, Clone)]
 pub struct StepBuffers {
-    /// `[rows, observation_size]`.
+    /// What the agents see after the step, `[rows, observation_size]`.
     pub observations: Vec<f32>,
-    /// `[rows]`.
+    /// What the step was worth to each agent, `[rows]`.
     pub rewards: Vec<f32>,
-    /// `[rows]`.
+    /// Whether the agent's world came to an end of its own, `[rows]`.
     pub terminated: Vec<bool>,
-    /// `[rows]`.
+    /// Whether it was cut off by the number of steps, `[rows]`.
     pub truncated: Vec<bool>,
     /// `[rows, observation_size]`: with [`Autoreset::SameStep`], the last observation of the
     /// worlds that ended at this step; other rows are left alone.
@@ -122,7 +122,7 @@ impl StepBuffers {
 
 /// Many worlds stepped together.
 pub trait VectorEnv {
-    /// Sizes.
+    /// Sizes of the environment, which never change.
     fn shape(&self) -> EnvShape;
 
     /// Starts every world anew and writes the first observations.

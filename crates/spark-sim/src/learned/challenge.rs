@@ -20,7 +20,7 @@ use crate::SimError;
 const TEMPERATURE: f32 = 0.8;
 /// Largest change of lateral acceleration per step, m/s^2.
 const MAX_CHANGE: f64 = 0.5;
-/// Limits of steering.
+/// Largest steering command either way; more is cut off.
 const STEER_LIMIT: f64 = 2.0;
 /// Samples of the future that a controller sees.
 const FUTURE: usize = 49;
@@ -49,24 +49,24 @@ pub trait LearnedDynamics {
 /// What a controller sees of the car.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChallengeState {
-    /// m/s^2.
+    /// Lateral acceleration by the road's roll, m/s^2.
     pub roll_lataccel: f64,
-    /// m/s.
+    /// Speed of the car, m/s.
     pub v_ego: f64,
-    /// m/s^2.
+    /// Longitudinal acceleration of the car, m/s^2.
     pub a_ego: f64,
 }
 
 /// What a controller sees of the next 4.9 s; shorter at the end of a segment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FuturePlan {
-    /// m/s^2.
+    /// Lateral acceleration to drive at each step, m/s^2.
     pub lataccel: Vec<f64>,
-    /// m/s^2.
+    /// Lateral acceleration by the road's roll at each step, m/s^2.
     pub roll_lataccel: Vec<f64>,
-    /// m/s.
+    /// Speed at each step, m/s.
     pub v_ego: Vec<f64>,
-    /// m/s^2.
+    /// Longitudinal acceleration at each step, m/s^2.
     pub a_ego: Vec<f64>,
 }
 
@@ -110,7 +110,7 @@ pub struct ChallengeCost {
     pub total: f64,
 }
 
-/// One segment's drive.
+/// How one segment was driven.
 #[derive(Debug, Clone)]
 pub struct Rollout {
     /// Name of the segment.
@@ -119,11 +119,11 @@ pub struct Rollout {
     pub lataccel: Vec<f64>,
     /// Steering at every step.
     pub steer: Vec<f64>,
-    /// Its cost.
+    /// What the drive costs by the challenge's rules.
     pub cost: ChallengeCost,
 }
 
-/// Runs segments.
+/// Drives segments of the challenge with a learned model of the car.
 pub struct Challenge<'a> {
     model: &'a mut dyn LearnedDynamics,
     seed_offset: u64,

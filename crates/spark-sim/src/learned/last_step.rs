@@ -56,7 +56,7 @@ pub(super) fn keep_last_step(
 enum Need {
     /// The last entry along this axis.
     Last(usize),
-    /// All of it.
+    /// Every entry of it.
     Whole,
 }
 

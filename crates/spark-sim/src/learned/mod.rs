@@ -49,5 +49,5 @@ pub const STATE_SIZE: usize = 4;
 pub const CONTROL_START: usize = 100;
 /// First step after those that count.
 pub const COST_END: usize = 500;
-/// Time step, s.
+/// Time step of the challenge, s.
 pub const DT: f64 = 0.1;

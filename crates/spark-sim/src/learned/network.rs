@@ -19,8 +19,8 @@ use spark_onnx::graph::{
     Binary, Concat, Dim, Gather, Graph, LayerNormalization, MatMul, Op, Reshape, Softmax,
     Transpose, Unary, ValueId,
 };
-use spark_onnx::zoo::{RANDOM_WEIGHTS, Stream, WEIGHTS_KEY};
 use spark_onnx::{DType, Tensor};
+use spark_openpilot::zoo::{RANDOM_WEIGHTS, Stream, WEIGHTS_KEY};
 
 const WIDTH: usize = 128;
 const HEADS: usize = 4;

@@ -23,9 +23,9 @@ const LARGEST: f64 = 1000.0;
 pub struct SegmentRow {
     /// Lateral acceleration by the road's roll, m/s^2.
     pub roll_lataccel: f64,
-    /// m/s.
+    /// Speed of the car, m/s.
     pub v_ego: f64,
-    /// m/s^2.
+    /// Longitudinal acceleration of the car, m/s^2.
     pub a_ego: f64,
     /// Lateral acceleration to drive, m/s^2.
     pub target_lataccel: f64,
@@ -33,7 +33,7 @@ pub struct SegmentRow {
     pub steer: f64,
 }
 
-/// A recorded drive.
+/// A recorded drive of the challenge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
     /// Seeds its randomness; the challenge uses the file's path.

@@ -21,9 +21,9 @@ use serde::Serialize;
 /// Which way a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Less is better.
+    /// Less of it is better.
     Lower,
-    /// More is better.
+    /// More of it is better.
     Higher,
 }
 
@@ -63,10 +63,10 @@ impl Margin {
     }
 }
 
-/// One metric.
+/// One metric: what it is called, what it is for, how it is read.
 #[derive(Debug, Clone, Copy)]
 pub struct MetricInfo {
-    /// As in [`Metrics`].
+    /// Name, that of its field in [`Metrics`].
     pub name: &'static str,
     /// Unit; `1` for ratios.
     pub unit: &'static str,
@@ -167,9 +167,9 @@ pub const CATALOGUE: &[MetricInfo] = catalogue! {
 /// Something that happens in a drive or does not.
 #[derive(Debug, Clone, Copy)]
 pub struct EventInfo {
-    /// Name in reports.
+    /// Name in reports and files.
     pub name: &'static str,
-    /// For people.
+    /// What it means, in words for people.
     pub meaning: &'static str,
     /// Whether a single new one matters whatever the noise: such events come first in lists, and
     /// `compare::CompareOptions::new_events` speaks of them. Of the others, near misses and the limit

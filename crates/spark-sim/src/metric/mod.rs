@@ -21,20 +21,20 @@ use serde::{Deserialize, Serialize};
 /// A collision of the ego.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Collision {
-    /// When, s.
+    /// When it happened, s from the start.
     pub time_s: f64,
     /// Speed difference along the road, m/s.
     pub closing_speed: f64,
-    /// Which actor.
+    /// Place of the actor in the scenario's list.
     pub actor_idx: usize,
 }
 
 /// What one scenario's drive amounts to. [`CATALOGUE`] says which way is better.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Metrics {
-    /// Steps driven.
+    /// Number of steps driven until the end or a collision.
     pub n_steps: u64,
-    /// Time driven, s.
+    /// Time driven until the end or a collision, s.
     pub duration_s: f64,
     /// Distance driven along the road, m.
     pub distance_m: f64,

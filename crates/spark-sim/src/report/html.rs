@@ -19,11 +19,11 @@ const SCATTERED: [&str; 3] = ["lateral_error_rmse", "steer_smoothness", "jerk_rm
 
 /// A drive to show in a report.
 pub struct Replay<'a> {
-    /// What was driven.
+    /// The scenario that was driven.
     pub scenario: &'a Scenario,
     /// The baseline's drive, if it was recorded.
     pub baseline: Option<&'a Trace>,
-    /// The candidate's drive.
+    /// The candidate's drive of it.
     pub candidate: &'a Trace,
 }
 

@@ -94,7 +94,7 @@ fn list(text: &mut String, title: &str, items: impl ExactSizeIterator<Item = Str
     }
 }
 
-/// One run's summary.
+/// What one run amounts to, as Markdown: its metrics, what failed, and the slowest updates.
 pub fn run_markdown(report: &RunReport) -> String {
     let n_failed = report.results.iter().filter(|r| r.outcome.is_err()).count();
     let mut text = format!(

@@ -7,7 +7,7 @@ pub(super) fn percent(change: Option<f64>) -> String {
     change.map_or_else(|| "n/a".to_owned(), |p| format!("{} %", signed(p)))
 }
 
-/// A p-value.
+/// A p-value with as many digits as matter, or that it is below 0.0001.
 pub(super) fn p_value(p: f64) -> String {
     if p < 1e-4 {
         "<0.0001".to_owned()

@@ -9,7 +9,7 @@ pub(super) const SHARPEST_CURVATURE: f64 = 1.0;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Segment {
-    /// m.
+    /// Length along the lane's centre, m.
     pub length: f64,
     /// Curvature at the start, 1/m.
     #[serde(default)]
@@ -17,7 +17,7 @@ pub struct Segment {
     /// Curvature at the end, 1/m.
     #[serde(default)]
     pub curvature_end: f64,
-    /// rad, uphill positive.
+    /// Slope of the road, rad, uphill positive.
     #[serde(default)]
     pub grade: f64,
     /// rad, left side up positive.
@@ -26,7 +26,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Straight and level.
+    /// A straight, level stretch, `length` in m.
     pub fn straight(length: f64) -> Self {
         Self::clothoid(length, 0.0, 0.0)
     }
@@ -55,7 +55,7 @@ pub struct RoadDescription {
     /// In the order of driving; none is a straight road.
     #[serde(default)]
     pub segments: Vec<Segment>,
-    /// m.
+    /// Width of every lane, m.
     #[serde(default = "default_lane_width")]
     pub lane_width: f64,
     /// Lanes to the left of the ego's.

@@ -24,7 +24,7 @@ use crate::{SimError, files};
 use roxmltree::{Document, Node};
 use std::path::Path;
 
-/// Largest file read.
+/// Largest file that is read, bytes.
 const MOST_BYTES: u64 = 256 << 20;
 /// Grade, bank and the curvature of shifted clothoids are constant or linear over this length, m.
 const LONGEST_PIECE: f64 = 10.0;
@@ -39,7 +39,7 @@ const KINK: f64 = 0.01;
 pub struct OpenDriveRoad {
     /// Its id in the file.
     pub id: String,
-    /// For people.
+    /// Its name in the file, for people; may be empty.
     pub name: String,
     /// Along the reference line, m.
     pub length: f64,
@@ -55,7 +55,7 @@ pub struct OpenDriveRoad {
 pub struct OpenDriveLane {
     /// Positive to the left of the reference line, negative to the right.
     pub id: i32,
-    /// m.
+    /// Width of the lane, m.
     pub width: f64,
     /// Of its middle from the reference line, m, to the left positive.
     pub offset: f64,
@@ -155,7 +155,7 @@ fn child<'a, 'i: 'a>(node: Node<'a, 'i>, name: &'a str) -> Option<Node<'a, 'i>> 
     children(node, name).next()
 }
 
-/// A finite number.
+/// An attribute as a number, which must be there and finite.
 fn number(node: Node<'_, '_>, name: &str) -> Result<f64, String> {
     let tag = node.tag_name().name();
     let text = node.attribute(name);

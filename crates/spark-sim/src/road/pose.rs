@@ -6,9 +6,9 @@
 /// A place and a direction, m and rad.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Pose {
-    /// m.
+    /// Coordinate x in the plane, m.
     pub x: f64,
-    /// m.
+    /// Coordinate y in the plane, m.
     pub y: f64,
     /// rad, counter-clockwise from x.
     pub heading: f64,

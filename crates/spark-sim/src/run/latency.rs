@@ -46,7 +46,7 @@ impl Latency {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Updates measured.
+    /// Number of updates that were timed.
     pub fn n_updates(&self) -> u64 {
         self.n_updates
     }
@@ -56,7 +56,7 @@ impl Latency {
         (self.n_updates > 0).then(|| self.sum_ns / self.n_updates as f64 * 1e-6)
     }
 
-    /// ms.
+    /// The longest update, ms; `None` before the first.
     pub fn max_ms(&self) -> Option<f64> {
         (self.n_updates > 0).then_some(self.max_ns * 1e-6)
     }

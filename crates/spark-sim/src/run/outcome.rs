@@ -14,17 +14,17 @@ pub enum ScenarioError {
     /// The controller answered something that is not a number.
     #[error("the controller's {what} at step {step_idx} is {got}")]
     ActionNotFinite {
-        /// Steering or acceleration.
+        /// Which of the two: steering or acceleration.
         what: &'static str,
-        /// The step.
+        /// Number of the step, from 0.
         step_idx: usize,
-        /// The answer.
+        /// What the controller answered.
         got: f32,
     },
     /// The car left what the model can describe.
     #[error("the vehicle's state at step {step_idx} is no longer finite")]
     StateNotFinite {
-        /// The step.
+        /// Number of the step, from 0.
         step_idx: usize,
     },
     /// A metric of the finished drive is not a number, or infinite.
@@ -32,40 +32,40 @@ pub enum ScenarioError {
     MetricNotFinite {
         /// Name of the metric.
         metric: &'static str,
-        /// Its value.
+        /// Its value, NaN or infinite.
         got: f64,
     },
     /// Neither a GPU nor the CPU may or can run it.
     #[error("{reason}")]
     NotOnDevice {
-        /// Why.
+        /// Why neither can, as a sentence.
         reason: &'static str,
     },
-    /// The GPU failed.
+    /// The GPU failed while it ran the scenario's block.
     #[error("the GPU: {message}")]
     Gpu {
-        /// What it said.
+        /// What the driver or the kernel said.
         message: String,
     },
-    /// The controller panicked.
+    /// The controller panicked while it drove the scenario's block.
     #[error("the controller panicked: {message}")]
     Panicked {
-        /// What it said.
+        /// The text of the panic.
         message: String,
     },
     /// The controller took too long.
     #[error("the controller took {took_s:.6} s at step {step_idx}, allowed are {allowed_s:.6} s")]
     DeadlineMissed {
-        /// The step.
+        /// Number of the step, from 0.
         step_idx: usize,
         /// Wall-clock time per scenario of that update, s.
         took_s: f64,
-        /// s.
+        /// Longest time allowed per scenario, s.
         allowed_s: f64,
     },
 }
 
-/// One scenario's end.
+/// What became of one drive of a scenario.
 #[derive(Debug)]
 pub struct ScenarioResult {
     /// Place of the scenario in the input; replicates of a scenario share it.
@@ -78,40 +78,40 @@ pub struct ScenarioResult {
     pub family: Option<String>,
     /// Seed of the scenario's noise in this drive.
     pub seed: u64,
-    /// How it went.
+    /// Its metrics, or why it could not be driven to its end.
     pub outcome: Result<Metrics, ScenarioError>,
     /// The drive, if it was recorded.
     pub trace: Option<Trace>,
 }
 
-/// One recorded step.
+/// The world and the commands at one recorded step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceRow {
-    /// s.
+    /// Time since the start, s.
     pub time: f64,
     /// Distance along the road, m.
     pub s: f64,
-    /// Offset, m.
+    /// Offset from the centre of the lane, m, left positive.
     pub d: f64,
     /// Heading relative to the road, rad.
     pub heading: f64,
-    /// m/s.
+    /// Speed of the car, m/s.
     pub speed: f64,
-    /// m/s^2.
+    /// Longitudinal acceleration of the car, m/s^2.
     pub acceleration: f64,
     /// Road wheel angle, rad.
     pub steer: f64,
-    /// 1/m.
+    /// Curvature that the planner wants, 1/m.
     pub desired_curvature: f64,
-    /// 1/m.
+    /// Curvature that the car drives, 1/m.
     pub curvature: f64,
     /// The controller's steering command.
     pub steer_command: f64,
     /// The controller's acceleration command, m/s^2.
     pub accel_command: f64,
-    /// m/s.
+    /// Speed that the planner wants, m/s.
     pub v_target: f64,
-    /// m.
+    /// Offset that the scenario asks for, m.
     pub offset_target: f64,
     /// Free space to the car ahead, m.
     pub gap: Option<f64>,
@@ -122,17 +122,17 @@ pub struct TraceRow {
 /// Where an actor was.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TraceActor {
-    /// m.
+    /// Distance along the road, m.
     pub s: f64,
-    /// m.
+    /// Offset from the centre of the ego's lane, m.
     pub d: f64,
-    /// rad.
+    /// Heading relative to the road, rad.
     pub heading: f64,
-    /// m/s.
+    /// Speed of the actor, m/s.
     pub speed: f64,
 }
 
-/// A recorded drive.
+/// A recorded drive of one scenario.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Trace {
     /// In the order of time.

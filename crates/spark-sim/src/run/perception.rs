@@ -39,7 +39,7 @@ lane_tiles! {
         /// Relative to the car.
         lead_speed,
         lead_acceleration,
-        /// 0 or 1.
+        /// 1 if a car ahead is reported, else 0.
         lead_presence,
     }
 }

@@ -26,7 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How to run.
+/// Where, on how many threads and how closely watched scenarios are run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunOptions {
     /// Threads at most, of those that the process shares ([`spark_parallel::shared`]); all cores this
@@ -74,7 +74,7 @@ pub struct RunReport {
     pub results: Vec<ScenarioResult>,
     /// Update times, if they were measured.
     pub latency: Latency,
-    /// Wall-clock time, s.
+    /// Wall-clock time of the whole run, s.
     pub wall_s: f64,
     /// Steps of all scenarios together.
     pub n_agent_steps: u64,

@@ -53,7 +53,7 @@ lane_tiles! {
     pub(super) struct FixedLanes;
     {
         dt,
-        /// Steps per second.
+        /// Steps per second: one over `dt`.
         per_second,
         steer_ratio_deg,
         has_curvature_request,

@@ -63,7 +63,7 @@ pub const ROADS: [(&str, f64); 5] = [
 /// Parameters of one cut-in.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CutIn {
-    /// Ego's speed, km/h.
+    /// Speed of the ego, km/h.
     pub ego_kph: f64,
     /// Other's speed minus the ego's, km/h, negative.
     pub relative_kph: f64,

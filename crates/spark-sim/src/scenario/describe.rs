@@ -55,7 +55,7 @@ pub struct Vehicle {
     pub parameters: Option<VehicleParameters>,
     /// Actuators other than the preset's.
     pub actuators: Option<ActuatorParameters>,
-    /// Equations of motion.
+    /// Equations of motion that the car follows.
     pub model: VehicleModel,
     /// Rule for a time step.
     pub integrator: Integrator,
@@ -77,11 +77,11 @@ impl Vehicle {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Start {
-    /// m/s.
+    /// Speed along the heading, m/s.
     pub speed: f64,
     /// Distance of the vehicle's reference point along the road, m.
     pub distance: f64,
-    /// m, left positive.
+    /// Offset from the centre of the lane, m, left positive.
     pub offset: f64,
     /// Heading relative to the road, rad.
     pub heading: f64,
@@ -109,7 +109,7 @@ pub struct Requests {
 pub struct Environment {
     /// Road friction relative to dry asphalt; scales the tyres and limits acceleration.
     pub friction: f64,
-    /// Headwind positive, m/s.
+    /// Wind from ahead, m/s; negative from behind.
     pub headwind: f64,
     /// Wind from the right, pushing left, positive, m/s. Its push grows with the car's speed, as the
     /// relative wind does ([`Environment::side_push`]). Kinematic models are not pushed aside.
@@ -149,7 +149,7 @@ pub struct Scenario {
     /// Unique within a run: reports list scenarios by name, and a comparison counts scenarios of
     /// one name as one.
     pub name: String,
-    /// For people.
+    /// What it is about, in words for people.
     #[serde(default)]
     pub description: String,
     /// Scenarios that resemble each other state the same family, such as the variants of one
@@ -157,24 +157,24 @@ pub struct Scenario {
     /// a family of its own, together with others of its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
-    /// What happens.
+    /// What happens in it: the kind of situation.
     #[serde(default)]
     pub kind: ScenarioKind,
     /// How hard it is meant to be.
     #[serde(default)]
     pub difficulty: Difficulty,
-    /// s.
+    /// How long it lasts, s.
     pub duration_s: f64,
-    /// s.
+    /// Length of a step, s; 0.01 when absent.
     #[serde(default = "default_dt")]
     pub dt_s: f64,
     /// Of noise and of drivers that dawdle.
     #[serde(default)]
     pub seed: u64,
-    /// The ego's vehicle.
+    /// The car that is driven.
     #[serde(default)]
     pub vehicle: Vehicle,
-    /// The road.
+    /// The road it drives on.
     #[serde(default)]
     pub road: RoadDescription,
     /// Where the ego begins.
@@ -183,10 +183,10 @@ pub struct Scenario {
     /// What is asked of it.
     #[serde(default)]
     pub requests: Requests,
-    /// Others.
+    /// The other road users.
     #[serde(default)]
     pub actors: Vec<Actor>,
-    /// Weather, surface, sensors.
+    /// Weather, road surface and what sensors get wrong.
     #[serde(default)]
     pub environment: Environment,
 }
@@ -236,7 +236,7 @@ impl Scenario {
         scenario
     }
 
-    /// Steps to make.
+    /// Number of steps that the duration takes.
     pub fn n_steps(&self) -> usize {
         (self.duration_s / self.dt_s).round() as usize
     }

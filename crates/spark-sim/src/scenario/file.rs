@@ -28,10 +28,10 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScenarioFile {
-    /// One by one.
+    /// Scenarios that the file lists one by one.
     #[serde(rename = "scenario")]
     pub scenarios: Vec<Scenario>,
-    /// By the product.
+    /// Sweeps, each of which stands for the product of its axes.
     #[serde(rename = "sweep")]
     pub sweeps: Vec<Sweep>,
 }
@@ -39,7 +39,7 @@ pub struct ScenarioFile {
 /// Largest file read, bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// The two formats.
+/// The formats that scenarios are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Toml,

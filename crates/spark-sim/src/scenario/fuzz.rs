@@ -30,7 +30,7 @@ pub struct Fuzzer {
 const TORQUE_SHARE: f64 = 0.7;
 /// Largest lateral acceleration a drawn bend asks for, m/s^2.
 const BEND_ACCELERATION: f64 = 2.0;
-/// Sharpest bend, 1/m.
+/// Curvature of the sharpest bend, 1/m.
 const SHARPEST: f64 = 0.03;
 /// Largest bank either way, rad.
 const BANK: f64 = 0.03;

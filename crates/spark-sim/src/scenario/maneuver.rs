@@ -22,21 +22,21 @@ pub const DT: f64 = 0.05;
 /// Distance reported without a lead, m.
 const NO_LEAD: f64 = 200.0;
 
-/// One car ahead.
+/// A car ahead, as the planner is told of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LeadInput {
     /// m, bumper to bumper.
     pub gap: f64,
-    /// m/s.
+    /// Its speed, m/s.
     pub speed: f64,
-    /// m/s^2.
+    /// Its acceleration, m/s^2.
     pub acceleration: f64,
 }
 
 /// What a planner knows at a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlanInput {
-    /// m/s.
+    /// Speed of the car, m/s.
     pub speed: f64,
     /// Up to two cars ahead.
     pub leads: [Option<LeadInput>; 2],
@@ -52,7 +52,7 @@ pub struct PlanInput {
 
 /// Turns what is known into an acceleration, m/s^2.
 pub trait LongitudinalPlanner {
-    /// One step.
+    /// The acceleration to command at this step, m/s^2.
     fn plan(&mut self, input: &PlanInput) -> f64;
 }
 
@@ -101,17 +101,17 @@ impl LongitudinalPlanner for GapPlanner {
 /// One manoeuvre. Times in s, speeds in m/s; profiles are linear between their points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Maneuver {
-    /// For people.
+    /// What happens in it, in words for people.
     pub title: &'static str,
-    /// s.
+    /// How long it lasts, s.
     pub duration: f64,
-    /// m/s.
+    /// Speed of the car at the start, m/s.
     pub initial_speed: f64,
     /// Whether there is a car ahead.
     pub lead: bool,
-    /// m.
+    /// Free space to the lead at the start, m.
     pub initial_gap: f64,
-    /// Lead's speed.
+    /// Speed of the lead over time, points of `[s, m/s]`.
     pub lead_speed: Vec<[f64; 2]>,
     /// How sure the model is of the lead; it counts above 0.5.
     pub lead_probability: Vec<[f64; 2]>,
@@ -119,7 +119,7 @@ pub struct Maneuver {
     pub throttle_probability: Vec<[f64; 2]>,
     /// Speed to hold; NaN until a time may be given by a NaN point.
     pub cruise: Vec<[f64; 2]>,
-    /// rad.
+    /// Pitch of the road over time, points of `[s, rad]`, uphill positive.
     pub pitch: Vec<[f64; 2]>,
     /// The lead is reported as the second one.
     pub only_second_lead: bool,
@@ -159,15 +159,15 @@ impl Default for Maneuver {
 /// One step of a manoeuvre.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ManeuverStep {
-    /// s.
+    /// Time since the start, s.
     pub time: f64,
-    /// m/s.
+    /// Speed of the car, m/s.
     pub speed: f64,
-    /// m/s^2.
+    /// Acceleration of the car, m/s^2.
     pub acceleration: f64,
     /// m; 200 without a lead.
     pub gap: f64,
-    /// m/s.
+    /// Speed of the lead, m/s.
     pub lead_speed: f64,
 }
 
@@ -187,7 +187,7 @@ pub enum BrokenRule {
 /// How a manoeuvre went.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManeuverRun {
-    /// Every step.
+    /// Every step, in the order of time.
     pub steps: Vec<ManeuverStep>,
     /// Rules that were broken, each once.
     pub broken: Vec<BrokenRule>,
@@ -293,7 +293,7 @@ fn interpolate(points: &[[f64; 2]], t: f64) -> f64 {
     }
 }
 
-/// The fifteen manoeuvres.
+/// The fifteen manoeuvres of openpilot's own test, in its order.
 pub fn all() -> Vec<Maneuver> {
     let lead = |title, duration, initial_speed, initial_gap, lead_speed: &[[f64; 2]]| Maneuver {
         title,

@@ -23,21 +23,21 @@ pub const EGO_WIDTH: f64 = 1.815;
 pub const TARGET_WIDTH: f64 = 1.712;
 const TARGET_LENGTH: f64 = 4.0;
 
-/// Which protocol.
+/// Edition of the protocol, which decides speeds and offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// 2023: overlap in per cent.
     V2023,
     /// 2026, standard range: impact location in per cent of the ego's width.
     V2026,
-    /// 2026, extended range.
+    /// 2026, extended range: impact locations beyond the edges of the ego.
     V2026Extended,
 }
 
 /// One test: speeds in km/h, offset in m, braking as (headway in m, deceleration m/s^2).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CarToCarRear {
-    /// Ego's speed, km/h.
+    /// Speed of the ego, km/h.
     pub ego_kph: f64,
     /// Target's speed at the start, km/h.
     pub target_kph: f64,
@@ -95,7 +95,7 @@ fn offsets(protocol: Protocol) -> Vec<f64> {
     }
 }
 
-/// Standing targets (CCRs).
+/// Tests with a target that stands still (CCRs).
 pub fn standing(protocol: Protocol) -> Vec<CarToCarRear> {
     let step = if protocol == Protocol::V2023 { 5 } else { 10 };
     product(range(10, 50, step).map(|v| (v, 0.0)), &offsets(protocol))
@@ -119,7 +119,7 @@ pub fn moving(protocol: Protocol) -> Vec<CarToCarRear> {
     }
 }
 
-/// Braking targets (CCRb).
+/// Tests with a target that brakes (CCRb).
 pub fn braking(protocol: Protocol) -> Vec<CarToCarRear> {
     let with = |mut test: CarToCarRear, headway: f64, deceleration: f64| {
         test.braking = Some([headway, deceleration]);

@@ -31,7 +31,7 @@ use std::fmt;
 #[cfg(test)]
 mod tests;
 
-/// Longest latency, s.
+/// Longest latency that a channel may have, s.
 const LONGEST_LATENCY_S: f64 = 2.0;
 
 /// When a channel is read and which readings arrive.
@@ -53,7 +53,7 @@ impl Frames {
 /// One channel's errors, in the unit of the channel. All zero: the channel tells the truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChannelNoise {
-    /// Constant error.
+    /// Constant error, the same in every run.
     pub bias: f64,
     /// Standard deviation of a further constant error, drawn once per run.
     pub bias_sd: f64,
@@ -74,7 +74,7 @@ pub struct ChannelNoise {
 }
 
 impl ChannelNoise {
-    /// The truth.
+    /// A channel that tells the truth at every step.
     pub const NONE: Self = Self {
         bias: 0.0,
         bias_sd: 0.0,
@@ -241,9 +241,9 @@ pub struct SensorNoise {
     pub heading: ChannelNoise,
     /// Curvature of the road, here and at the preview point, 1/m.
     pub curvature: ChannelNoise,
-    /// Speed, m/s.
+    /// Speed of the car, m/s.
     pub speed: ChannelNoise,
-    /// Yaw rate, rad/s.
+    /// Yaw rate of the car, rad/s.
     pub yaw_rate: ChannelNoise,
     /// Angle of the steering wheel, degrees.
     pub steering_angle: ChannelNoise,
@@ -253,7 +253,7 @@ pub struct SensorNoise {
     pub lead_distance: ChannelNoise,
     /// Its speed relative to one's own, m/s.
     pub lead_speed: ChannelNoise,
-    /// Its acceleration, m/s^2.
+    /// Acceleration of the car ahead, m/s^2.
     pub lead_acceleration: ChannelNoise,
     /// Whether there is one.
     pub lead_presence: PresenceNoise,

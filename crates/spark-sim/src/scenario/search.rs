@@ -20,15 +20,15 @@ use crate::run::Simulator;
 /// What to vary, and for how long to look.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// What stays.
+    /// The scenario whose other parameters stay as they are.
     pub base: Scenario,
     /// What varies, between which bounds.
     pub bounds: Vec<(Parameter, [f64; 2])>,
-    /// Scenarios per round.
+    /// Scenarios that are drawn and run per round.
     pub population: usize,
-    /// Rounds.
+    /// Number of rounds; each draws around the best of the round before.
     pub n_rounds: usize,
-    /// Of the draws.
+    /// Seed of what is drawn; the same one finds the same scenario.
     pub seed: u64,
 }
 
@@ -37,11 +37,11 @@ pub struct Search {
 pub struct SearchOutcome {
     /// The scenario, ready to be run again.
     pub scenario: Scenario,
-    /// Its badness.
+    /// Its score, the highest that was found.
     pub score: f64,
     /// The worst score of each round.
     pub rounds: Vec<f64>,
-    /// Scenarios run.
+    /// Number of scenarios that were run.
     pub n_runs: usize,
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub enum Parameter {
     /// Start and cruise speed, m/s.
     Speed,
-    /// Start offset, m.
+    /// Offset from the lane's centre at the start, m.
     StartOffset,
     /// Start heading relative to the road, rad.
     StartHeading,
@@ -24,17 +24,17 @@ pub enum Parameter {
     Bank,
     /// Relative to dry asphalt.
     Friction,
-    /// m/s.
+    /// Wind from ahead, m/s.
     Headwind,
-    /// m/s.
+    /// Wind from the right, m/s.
     Crosswind,
     /// Factor on the vehicle's mass and yaw inertia.
     MassScale,
     /// Factor on the vehicle's cornering stiffness.
     StiffnessScale,
-    /// s.
+    /// Dead time of steering, s.
     SteerDelay,
-    /// s.
+    /// Dead time of acceleration, s.
     AccelerationDelay,
     /// Shift of every actor along the road, m.
     ActorDistance,
@@ -51,7 +51,7 @@ pub enum Parameter {
 }
 
 impl Parameter {
-    /// Sets the parameter.
+    /// Gives `scenario` this value of the parameter, in its unit.
     pub fn apply(self, scenario: &mut Scenario, value: f64) {
         match self {
             Self::Speed => {
@@ -115,11 +115,11 @@ impl Parameter {
     }
 }
 
-/// One parameter's values.
+/// A parameter and the values it takes in a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// What varies.
+    /// The parameter that varies.
     pub parameter: Parameter,
     /// The values, in order.
     pub values: Vec<f64>,
@@ -129,7 +129,7 @@ pub struct Axis {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
-    /// What stays.
+    /// The scenario whose other parameters stay as they are.
     pub base: Scenario,
     /// What varies; the last axis varies fastest.
     pub axes: Vec<Axis>,

@@ -28,7 +28,7 @@ pub const SCHEMA_VERSION: &str = "1.0.0";
 pub struct Column {
     /// As in the file.
     pub name: &'static str,
-    /// Type.
+    /// Type of its values.
     pub kind: ColumnKind,
     /// Whether a file must have it.
     pub required: bool,
@@ -96,21 +96,21 @@ impl Cell for bool {
 }
 
 drive_rows! {
-    /// ns.
+    /// Time of the row, ns; increases from row to row.
     timestamp_ns: i64, Integer, true, 0.0;
     /// Number of the frame.
     frame_id: i64, Integer, false, 0.0;
-    /// m/s.
+    /// Speed of the car, m/s.
     v_ego: f64, Number, true, 0.0;
-    /// m/s^2.
+    /// Longitudinal acceleration of the car, m/s^2.
     a_ego: f64, Number, true, 0.0;
-    /// rad/s.
+    /// Yaw rate of the car, rad/s.
     yaw_rate: f64, Number, false, 0.0;
     /// Degrees at the steering wheel.
     steering_angle_deg: f64, Number, false, 0.0;
-    /// Degrees/s.
+    /// Rate of the steering wheel, degrees/s.
     steering_rate_deg: f64, Number, false, 0.0;
-    /// Road bank, rad.
+    /// Bank of the road, rad.
     roll: f64, Number, false, 0.0;
     /// Whether the system is engaged.
     active: bool, Flag, true, 0.0;
@@ -120,29 +120,29 @@ drive_rows! {
     brake_pressed: bool, Flag, false, 0.0;
     /// Whether the driver accelerates.
     gas_pressed: bool, Flag, false, 0.0;
-    /// 1/m.
+    /// Curvature that is to be driven, 1/m.
     desired_curvature: f64, Number, false, 0.0;
-    /// 1/(m s).
+    /// Change of that curvature over time, 1/(m s).
     curvature_rate: f64, Number, false, 0.0;
     /// Whether steering was limited outside the controller.
     steer_limited_by_safety: bool, Flag, false, 0.0;
     /// Whether the desired curvature was limited.
     curvature_limited: bool, Flag, false, 0.0;
-    /// m/s^2.
+    /// Acceleration that the planner wants, m/s^2.
     a_target: f64, Number, false, 0.0;
-    /// m/s.
+    /// Speed that the planner wants, m/s.
     v_target: f64, Number, false, 0.0;
-    /// Whether to stop.
+    /// Whether the car is to come to or stay at a stop.
     should_stop: bool, Flag, false, 0.0;
     /// Whether the car holds itself.
     cruise_standstill: bool, Flag, false, 0.0;
     /// Whether there is a car ahead.
     lead_present: bool, Flag, false, 0.0;
-    /// m.
+    /// Distance to the car ahead, m.
     lead_d_rel: f64, Number, false, 100.0;
-    /// m/s.
+    /// Speed of the car ahead minus one's own, m/s.
     lead_v_rel: f64, Number, false, 0.0;
-    /// m/s^2.
+    /// Acceleration of the car ahead, m/s^2.
     lead_a_rel: f64, Number, false, 0.0;
     /// Recorded steering command; NaN if unknown.
     gt_steer_cmd: f64, Number, false, f64::NAN;
@@ -157,48 +157,48 @@ drive_rows! {
 /// What is known about a recording besides its rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DriveMetadata {
-    /// Name.
+    /// Name of the recording, which its scenario takes over.
     pub name: String,
-    /// For people.
+    /// What it is about, in words for people.
     #[serde(default)]
     pub description: String,
-    /// What happens.
+    /// What happens in it: the kind of situation.
     #[serde(default)]
     pub scenario_type: ScenarioKind,
     /// How hard it is meant to be.
     #[serde(default)]
     pub difficulty: Difficulty,
-    /// s.
+    /// How long it lasts, s.
     #[serde(default)]
     pub duration_s: f64,
-    /// s.
+    /// Time between two rows, s.
     #[serde(default)]
     pub dt_s: f64,
-    /// Rows.
+    /// Number of rows, as the recorder says.
     #[serde(default)]
     pub num_steps: usize,
-    /// Of the schema.
+    /// Version of the schema that the columns follow.
     #[serde(default = "schema_version")]
     pub schema_version: String,
     /// Where it comes from.
     #[serde(default)]
     pub source: Option<String>,
-    /// Recorded route.
+    /// Identifier of the recorded route, if it was recorded on a road.
     #[serde(default)]
     pub route_id: Option<String>,
-    /// s.
+    /// Start of the segment within its route, s.
     #[serde(default)]
     pub segment_start_s: Option<f64>,
-    /// s.
+    /// End of the segment within its route, s.
     #[serde(default)]
     pub segment_end_s: Option<f64>,
-    /// For people.
+    /// Weather, in words for people.
     #[serde(default)]
     pub weather: Option<String>,
-    /// For people.
+    /// Time of day, in words for people.
     #[serde(default)]
     pub time_of_day: Option<String>,
-    /// For people.
+    /// Type of road, in words for people.
     #[serde(default)]
     pub road_type: Option<String>,
 }
@@ -230,10 +230,10 @@ impl DriveMetadata {
     }
 }
 
-/// A recording.
+/// A recorded drive as a table: one row per time step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveTable {
-    /// About it.
+    /// What is known about it besides the rows.
     pub metadata: DriveMetadata,
     /// In the order of time.
     pub rows: Vec<DriveRow>,

@@ -3,11 +3,11 @@
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// 64-bit integer.
+    /// Whole numbers of 64 bits.
     Integer,
-    /// 64-bit float.
+    /// Floating-point numbers of 64 bits.
     Number,
-    /// True or false.
+    /// Truth values: true or false.
     Flag,
 }
 
@@ -32,23 +32,23 @@ pub enum TableFault {
     /// A value is missing, NaN or infinite where a number must be.
     #[error("the value is {got}, expected a finite number")]
     NotFinite {
-        /// The value.
+        /// The value that was read; NaN where it is missing.
         got: f64,
     },
     /// A value lies outside its range.
     #[error("the value is {got}, expected {want}")]
     OutOfRange {
-        /// The value.
+        /// The value that was read.
         got: f64,
-        /// Its range.
+        /// The range it must lie in.
         want: &'static str,
     },
     /// Time stamps must increase.
     #[error("the time {got} ns does not come after {last} ns")]
     TimeNotIncreasing {
-        /// This row's.
+        /// Time of this row.
         got: i64,
-        /// The row before.
+        /// Time of the row before it.
         last: i64,
     },
     /// A ground-truth column is known for some rows only.
@@ -56,7 +56,7 @@ pub enum TableFault {
     Incomplete {
         /// Rows with a value.
         known: usize,
-        /// Rows.
+        /// Rows of the table.
         n_rows: usize,
     },
 }

@@ -14,7 +14,7 @@ use crate::Profile;
 use crate::random::Philox;
 use serde::{Deserialize, Serialize};
 
-/// When something begins.
+/// When something begins, once.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Trigger {
@@ -28,9 +28,9 @@ pub enum Trigger {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// m.
+    /// Extent along the direction of travel, m.
     pub length: f64,
-    /// m.
+    /// Extent across it, m.
     pub width: f64,
 }
 
@@ -41,17 +41,17 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Passenger car.
+    /// A passenger car, 4.6 by 1.8 m.
     pub const CAR: Self = Self::new(4.6, 1.8);
-    /// Lorry.
+    /// A lorry, 8.4 by 2.5 m.
     pub const TRUCK: Self = Self::new(8.4, 2.5);
-    /// Delivery van.
+    /// A delivery van, 5.2 by 2.0 m.
     pub const VAN: Self = Self::new(5.2, 2.0);
-    /// Bus.
+    /// A bus, 12.0 by 2.5 m.
     pub const BUS: Self = Self::new(12.0, 2.5);
-    /// Motorcycle with rider.
+    /// A motorcycle with its rider, 2.2 by 0.8 m.
     pub const MOTORBIKE: Self = Self::new(2.2, 0.8);
-    /// Person on foot.
+    /// A person on foot, 0.5 by 0.6 m.
     pub const PEDESTRIAN: Self = Self::new(0.5, 0.6);
 
     /// Length and width, m.
@@ -60,15 +60,15 @@ impl Shape {
     }
 }
 
-/// One recorded position.
+/// Where an actor was at one time of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayPoint {
-    /// s.
+    /// Time since the scenario's start, s.
     pub t: f64,
     /// Distance along the road, m.
     pub s: f64,
-    /// Offset, m.
+    /// Offset from the centre of the ego's lane, m, left positive.
     pub d: f64,
 }
 
@@ -76,18 +76,18 @@ pub struct ReplayPoint {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Longitudinal {
-    /// Constant speed.
+    /// Keeps the speed of the start.
     #[default]
     Hold,
     /// Speed over time, m/s.
     Speed(Profile),
     /// Constant speed, then a constant deceleration down to a final speed.
     Brake {
-        /// When.
+        /// When the braking begins.
         trigger: Trigger,
-        /// m/s^2, positive.
+        /// Strength of the braking, m/s^2, positive.
         deceleration: f64,
-        /// m/s.
+        /// Speed at which the braking ends, m/s.
         final_speed: f64,
     },
     /// Follows with the Intelligent Driver Model.
@@ -107,7 +107,7 @@ pub enum Lateral {
     Keep,
     /// Moves to another offset along half a cosine, once.
     Change {
-        /// When.
+        /// When the change begins.
         trigger: Trigger,
         /// Offset to end at, m.
         to: f64,
@@ -128,7 +128,7 @@ pub enum Lateral {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Actor {
-    /// Size.
+    /// Length and width; a passenger car's when absent.
     #[serde(default)]
     pub shape: Shape,
     /// Distance of its centre along the road at the start, m.
@@ -139,10 +139,10 @@ pub struct Actor {
     /// m/s at the start.
     #[serde(default)]
     pub speed: f64,
-    /// Speed.
+    /// How it chooses its speed.
     #[serde(default)]
     pub longitudinal: Longitudinal,
-    /// Offset.
+    /// How it chooses its offset.
     #[serde(default)]
     pub lateral: Lateral,
 }

@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HighwayConfig {
-    /// Lanes.
+    /// Number of lanes around the ring.
     pub n_lanes: usize,
-    /// Cars.
+    /// Number of cars on all lanes.
     pub n_cars: usize,
     /// Length of the ring, m.
     pub length: f64,
@@ -143,7 +143,7 @@ impl Highway {
         Ok(highway)
     }
 
-    /// The configuration.
+    /// The configuration it was made with.
     pub fn config(&self) -> &HighwayConfig {
         &self.config
     }

@@ -22,7 +22,7 @@ pub struct Idm {
     pub time_gap: f64,
     /// Gap at standstill s0, bumper to bumper, m.
     pub standstill_gap: f64,
-    /// Largest acceleration, m/s^2.
+    /// Largest acceleration a, m/s^2.
     pub acceleration: f64,
     /// Comfortable deceleration b, m/s^2, positive.
     pub deceleration: f64,

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Krauss {
-    /// m/s^2.
+    /// Largest acceleration a, m/s^2.
     pub acceleration: f64,
-    /// m/s^2, positive.
+    /// Deceleration b that it brakes with, m/s^2, positive.
     pub deceleration: f64,
     /// Imperfection sigma in [0, 1]; 0 does not dawdle.
     pub imperfection: f64,
@@ -24,12 +24,12 @@ pub struct Krauss {
     pub reaction_time: f64,
     /// Gap at standstill, m.
     pub standstill_gap: f64,
-    /// Desired speed, m/s.
+    /// Speed that it drives when free, m/s.
     pub desired_speed: f64,
 }
 
 impl Default for Krauss {
-    /// SUMO's passenger car.
+    /// The passenger car of SUMO's defaults.
     fn default() -> Self {
         Self {
             acceleration: 2.6,

@@ -42,7 +42,7 @@ pub enum SteerInterface {
     Angle,
     /// Share of the largest steering torque, in [-1, 1].
     Torque,
-    /// Path curvature, 1/m.
+    /// Curvature of the path, 1/m.
     Curvature,
 }
 
@@ -58,7 +58,7 @@ pub struct ActuatorParameters {
     pub acceleration_delay_s: f64,
     /// Time constant of acceleration after the dead time, s.
     pub acceleration_lag_s: f64,
-    /// Hardest acceleration, m/s^2.
+    /// Hardest acceleration that the powertrain gives, m/s^2.
     pub acceleration_max: f64,
     /// Hardest braking, m/s^2, positive.
     pub deceleration_max: f64,
@@ -202,15 +202,15 @@ lane_tiles! {
         steer_response,
         /// Share of the way to the commanded acceleration covered per step.
         acceleration_share,
-        /// m/s^2.
+        /// Hardest acceleration of the powertrain, m/s^2.
         acceleration_max,
-        /// m/s^2, positive.
+        /// Hardest braking, m/s^2, positive.
         deceleration_max,
-        /// m/s^2.
+        /// Lateral acceleration at full torque, m/s^2.
         full_torque,
-        /// m/s^2.
+        /// Torque lost to friction, as lateral acceleration, m/s^2.
         torque_friction,
-        /// rad s^2/m.
+        /// Understeer gradient of the model that drives the car, 0 if kinematic, rad s^2/m.
         understeer,
         /// Lateral acceleration's worth of torque at which it saturates, friction included, m/s^2.
         torque_max,

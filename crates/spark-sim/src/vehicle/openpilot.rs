@@ -15,17 +15,17 @@ use crate::real::Real;
 /// Parameters under openpilot's names; SI units, stiffness in N/rad.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OpenpilotVehicleParameters {
-    /// kg.
+    /// Mass of the car, kg.
     pub mass: f64,
-    /// kg m^2.
+    /// Moment of inertia about the vertical axis, kg m^2.
     pub rotational_inertia: f64,
-    /// m.
+    /// Distance between the axles, m.
     pub wheelbase: f64,
-    /// m.
+    /// Distance from the centre of gravity to the front axle, m.
     pub center_to_front: f64,
-    /// N/rad.
+    /// Cornering stiffness of the front axle, N/rad.
     pub tire_stiffness_front: f64,
-    /// N/rad.
+    /// Cornering stiffness of the rear axle, N/rad.
     pub tire_stiffness_rear: f64,
     /// Steering wheel angle over front wheel angle.
     pub steer_ratio: f64,
@@ -128,7 +128,7 @@ impl<R: Real> OpenpilotVehicle<R> {
         self.steer_from_curvature(yaw_rate / u, u, roll)
     }
 
-    /// Yaw rate, rad/s.
+    /// Yaw rate, rad/s, at a steering wheel angle (rad), speed (m/s) and bank (rad).
     #[inline(always)]
     pub fn yaw_rate(&self, steer: R, u: R, roll: R) -> R {
         self.curvature(steer, u, roll) * u

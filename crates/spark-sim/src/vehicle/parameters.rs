@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 pub struct VehicleParameters {
     /// Bumper to bumper, m.
     pub length: f64,
-    /// Without mirrors, m.
+    /// Width without mirrors, m.
     pub width: f64,
-    /// kg.
+    /// Mass of the car, kg.
     pub mass: f64,
     /// About the vertical axis, kg m^2.
     pub yaw_inertia: f64,
@@ -31,9 +31,9 @@ pub struct VehicleParameters {
     pub cog_height: f64,
     /// Friction coefficient of the linear tyre.
     pub friction: f64,
-    /// Front axle, 1/rad.
+    /// Cornering stiffness of the front axle, 1/rad.
     pub cornering_front: f64,
-    /// Rear axle, 1/rad.
+    /// Cornering stiffness of the rear axle, 1/rad.
     pub cornering_rear: f64,
     /// Steering wheel angle over road wheel angle.
     pub steer_ratio: f64,
@@ -43,7 +43,7 @@ pub struct VehicleParameters {
     pub steer_rate_max: f64,
     /// Fastest reverse, m/s, at most 0.
     pub speed_min: f64,
-    /// Fastest, m/s.
+    /// Fastest speed forwards, m/s.
     pub speed_max: f64,
     /// Above this speed engine power limits acceleration, m/s.
     pub switch_speed: f64,
@@ -143,49 +143,49 @@ lane_tiles! {
     /// Parameters of many vehicles, one column each.
     pub struct ParameterBatch;
     {
-        /// kg.
+        /// Mass of the vehicle, kg.
         mass,
-        /// kg m^2.
+        /// Moment of inertia about the vertical axis, kg m^2.
         yaw_inertia,
-        /// m.
+        /// Centre of gravity to front axle, m.
         front_axle,
-        /// m.
+        /// Centre of gravity to rear axle, m.
         rear_axle,
-        /// m.
+        /// Height of the sprung mass's centre of gravity, m.
         cog_height,
         /// Of the linear tyre.
         friction,
         /// Scale of the Pacejka tyre's forces: friction over the tyre's own.
         grip,
-        /// 1/rad.
+        /// Cornering stiffness of the front axle, 1/rad.
         cornering_front,
-        /// 1/rad.
+        /// Cornering stiffness of the rear axle, 1/rad.
         cornering_rear,
-        /// rad.
+        /// Least road wheel angle, rad.
         steer_min,
-        /// rad.
+        /// Largest road wheel angle, rad.
         steer_max,
-        /// rad/s.
+        /// Least rate of the road wheel, rad/s.
         steer_rate_min,
-        /// rad/s.
+        /// Largest rate of the road wheel, rad/s.
         steer_rate_max,
-        /// m/s.
+        /// Fastest reverse, m/s, at most 0.
         speed_min,
-        /// m/s.
+        /// Fastest speed forwards, m/s.
         speed_max,
-        /// m/s.
+        /// Speed above which engine power limits acceleration, m/s.
         switch_speed,
-        /// m/s^2.
+        /// Largest acceleration and deceleration, m/s^2.
         acceleration_max,
-        /// m.
+        /// Effective radius of a wheel, m.
         wheel_radius,
-        /// kg m^2.
+        /// One axle's wheels about their axis, kg m^2.
         wheel_inertia,
-        /// Share.
+        /// Share of the brake torque at the front axle.
         brake_front,
-        /// Share.
+        /// Share of the engine torque at the front axle.
         engine_front,
-        /// m.
+        /// Hitch to trailer axle, m.
         trailer_wheelbase,
         /// Speed below which ST is kinematic, m/s: 0.1 as published, more where a step asks for it
         /// ([`slowest_slip`](super::slowest_slip)).

@@ -138,16 +138,16 @@ impl CommonRoadVehicle {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum VehiclePreset {
-    /// Mid-size saloon.
+    /// A mid-size saloon: 1500 kg, 2.7 m between the axles.
     #[default]
     Sedan,
-    /// Sport utility vehicle.
+    /// A sport utility vehicle: 1900 kg, 2.85 m between the axles.
     Suv,
-    /// Pickup truck.
+    /// A pickup truck: 2500 kg, 3.7 m between the axles.
     Truck,
-    /// Small car.
+    /// A small car: 1200 kg, 2.55 m between the axles.
     Compact,
-    /// Sports car.
+    /// A sports car: 1300 kg, 2.45 m between the axles.
     Sports,
     /// Honda Civic as in openpilot's own vehicle model test.
     HondaCivic,
@@ -188,7 +188,7 @@ struct Torque {
 }
 
 impl VehiclePreset {
-    /// Every preset.
+    /// Every preset, in the order of [`Parameter::Preset`](crate::scenario::Parameter::Preset).
     pub const ALL: [Self; 6] = [
         Self::Sedan,
         Self::Suv,
@@ -218,7 +218,7 @@ impl VehiclePreset {
         }
     }
 
-    /// The vehicle.
+    /// Size, mass, tyres and limits of the vehicle.
     pub fn parameters(self) -> VehicleParameters {
         let row = self.row();
         let front_axle = row.center_to_front;

@@ -59,15 +59,15 @@ impl Persona {
 /// What the driver has handed out and not been given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Live {
-    /// Pieces of memory.
+    /// Pieces of memory that were allocated and not freed.
     pub allocations: usize,
-    /// Streams.
+    /// Streams that were created and not destroyed.
     pub streams: usize,
-    /// Events.
+    /// Events that were created and not destroyed.
     pub events: usize,
-    /// Modules.
+    /// Modules that were loaded and not unloaded.
     pub modules: usize,
-    /// Graphs.
+    /// Graphs that were made and not destroyed.
     pub graphs: usize,
     /// Times the context is retained.
     pub contexts: usize,
@@ -232,7 +232,7 @@ impl Posed<'_> {
         unsafe { (self.functions.let_go)() };
     }
 
-    /// Calls so far.
+    /// How many calls the driver has had so far, refused ones included.
     #[must_use]
     pub fn n_calls(&self) -> usize {
         // SAFETY: as above.

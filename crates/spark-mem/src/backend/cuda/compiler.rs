@@ -19,7 +19,7 @@ use super::symbols;
 use crate::backend::code::{KernelCode, WARP_HEADER, WARP_HEADER_NAME};
 use crate::error::MemError;
 
-/// NVRTC, found.
+/// The run-time compiler NVRTC, which has been found and opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compiler {
     pub(super) version: (i32, i32),

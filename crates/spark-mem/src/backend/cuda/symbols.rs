@@ -73,7 +73,7 @@ pub(super) fn check_driver() -> Result<(), CudaUnavailable> {
         .clone()
 }
 
-/// As [`check_driver`].
+/// Whether NVRTC can be opened and has what is needed; asked once, as in [`check_driver`].
 pub(super) fn check_compiler() -> Result<(), CudaUnavailable> {
     static ANSWER: OnceLock<Result<(), CudaUnavailable>> = OnceLock::new();
     ANSWER
