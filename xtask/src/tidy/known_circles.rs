@@ -2,8 +2,7 @@
 //! circle needs any more is a finding of the rule `circle`.
 
 /// Files that take names of each other in a ring; arrows that `PARENTS` excuses are not counted.
-pub(super) const FILES: &[&str] = &[
-];
+pub(super) const FILES: &[&str] = &[];
 
 /// Modules that use their children while these take items which the module's own file defines.
 /// Such items belong in a file beside the children, re-exported by the module.

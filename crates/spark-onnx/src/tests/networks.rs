@@ -14,8 +14,8 @@
 //! transform. Deliberately absent: meaning. Networks of openpilot's shapes are in `spark-openpilot`.
 
 use spark_onnx::graph::{
-    Binary, Conv, Dim, Gemm, Graph, Op, Padding, PoolKind, Reduce, ReduceKind, Softmax, Unary,
-    ValueId,
+    Binary, Cast, Concat, Conv, Dim, Flatten, Gather, Gemm, GlobalPool, Graph, LayerNormalization,
+    MatMul, Op, Padding, PoolKind, Reduce, ReduceKind, Reshape, Softmax, Transpose, Unary, ValueId,
 };
 use spark_onnx::{DType, Tensor};
 use spark_testing::numbers;
@@ -103,28 +103,28 @@ impl Builder {
     fn linear(&mut self, x: ValueId, [n_in, n_out]: [usize; 2]) -> ValueId {
         let w = self.weights(&[n_in, n_out], n_in);
         let b = self.weights(&[n_out], 300);
-        let product = self.node(Op::MatMul, &[x, w]);
+        let product = self.node(Op::MatMul(MatMul), &[x, w]);
         self.binary(Binary::Add, product, b)
     }
 
     fn layer_norm(&mut self, x: ValueId, width: usize) -> ValueId {
         let (scale, bias) = (self.weights(&[width], 3), self.weights(&[width], 300));
-        let norm = Op::LayerNormalization {
+        let norm = Op::LayerNormalization(LayerNormalization {
             axis: -1,
             epsilon: 1e-5,
-        };
+        });
         self.node(norm, &[x, scale, bias])
     }
 
     fn reshape(&mut self, x: ValueId, shape: &[usize]) -> ValueId {
         let shape: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
         let shape = self.ints(&shape);
-        self.node(Op::Reshape { allow_zero: false }, &[x, shape])
+        self.node(Op::Reshape(Reshape { allow_zero: false }), &[x, shape])
     }
 
     fn transpose(&mut self, x: ValueId, perm: &[usize]) -> ValueId {
         let perm = Some(perm.to_vec());
-        self.node(Op::Transpose { perm }, &[x])
+        self.node(Op::Transpose(Transpose { perm }), &[x])
     }
 
     fn finish(mut self, output: ValueId) -> Graph {
@@ -136,7 +136,7 @@ impl Builder {
 pub(crate) fn convolutional() -> Graph {
     let mut net = Builder::default();
     let img = net.input("img", DType::U8, &[1, 12, 96, 96]);
-    let cast = net.node(Op::Cast { to: DType::F32 }, &[img]);
+    let cast = net.node(Op::Cast(Cast { to: DType::F32 }), &[img]);
     let (centre, range) = (net.scalar(128.0), net.scalar(128.0));
     let x = net.binary(Binary::Sub, cast, centre);
     let x = net.binary(Binary::Div, x, range);
@@ -157,14 +157,24 @@ pub(crate) fn convolutional() -> Graph {
     let x = net.binary(Binary::Mul, x, gate);
     let x = net.conv(x, [64, 1, 3], 2, 64);
     let x = net.conv(x, [64, 64, 3], 1, 1);
-    let pooled = net.node(Op::GlobalPool(PoolKind::Average), &[x]);
+    let pooled = net.node(
+        Op::GlobalPool(GlobalPool {
+            kind: PoolKind::Average,
+        }),
+        &[x],
+    );
     let squeezed = net.conv(pooled, [16, 64, 1], 1, 1);
     let squeezed = net.unary(Unary::Relu, squeezed);
     let excited = net.conv(squeezed, [64, 16, 1], 1, 1);
     let gate = net.unary(Unary::Sigmoid, excited);
     let x = net.binary(Binary::Mul, x, gate);
-    let pooled = net.node(Op::GlobalPool(PoolKind::Average), &[x]);
-    let flat = net.node(Op::Flatten { axis: 1 }, &[pooled]);
+    let pooled = net.node(
+        Op::GlobalPool(GlobalPool {
+            kind: PoolKind::Average,
+        }),
+        &[x],
+    );
+    let flat = net.node(Op::Flatten(Flatten { axis: 1 }), &[pooled]);
     let y = net.gemm(flat, [64, 40]);
     net.finish(y)
 }
@@ -199,7 +209,7 @@ pub(crate) fn attentive() -> Graph {
     let x = net.node(mean, &[x, axes]);
     let y = net.gemm(x, [WIDTH, 30]);
     let rest = net.constant(Tensor::zeros(DType::F32, [1, 2]).expect("two"));
-    let y = net.node(Op::Concat { axis: 1 }, &[y, rest]);
+    let y = net.node(Op::Concat(Concat { axis: 1 }), &[y, rest]);
     net.finish(y)
 }
 
@@ -211,19 +221,19 @@ fn attention(net: &mut Builder, x: ValueId) -> ValueId {
     let [q, k, v] = [0, 1, 2].map(|position| {
         let index = Tensor::from_i64([], vec![position]).expect("one");
         let index = net.constant(index);
-        net.node(Op::Gather { axis: 0 }, &[moved, index])
+        net.node(Op::Gather(Gather { axis: 0 }), &[moved, index])
     });
     let scale = net.scalar(1.0 / (depth as f32).sqrt());
     let q = net.binary(Binary::Mul, q, scale);
     let k = net.transpose(k, &[0, 1, 3, 2]);
-    let scores = net.node(Op::MatMul, &[q, k]);
+    let scores = net.node(Op::MatMul(MatMul), &[q, k]);
     let softmax = Op::Softmax(Softmax {
         axis: -1,
         log: false,
         flatten: false,
     });
     let weights = net.node(softmax, &[scores]);
-    let mixed = net.node(Op::MatMul, &[weights, v]);
+    let mixed = net.node(Op::MatMul(MatMul), &[weights, v]);
     let back = net.transpose(mixed, &[0, 2, 1, 3]);
     let joined = net.reshape(back, &[1, TOKENS, WIDTH]);
     net.linear(joined, [WIDTH, WIDTH])

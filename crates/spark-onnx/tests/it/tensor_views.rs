@@ -3,7 +3,9 @@
 //! Every network runs on row-major elements, on channels-last ones, on rows with gaps and on repeated ones: all
 //! give the bits of the interpreter or of each other, whether an input was read where it lies or converted.
 
-use spark_onnx::graph::{Binary, Conv, Dim, Graph, Op, Padding, Unary, ValueId};
+use spark_onnx::graph::{
+    Binary, Concat, Conv, Dim, Gather, Graph, MatMul, Op, Padding, Transpose, Unary, ValueId,
+};
 use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, TensorView};
 
 const SHAPE: [usize; 4] = [1, 3, 60, 70];
@@ -26,14 +28,17 @@ const NETWORKS: [(&str, Build); 6] = [
     ("a sum over an axis", |g, x| {
         let y = g.add_node(
             "y",
-            Op::Transpose {
+            Op::Transpose(Transpose {
                 perm: Some(vec![0, 3, 1, 2]),
-            },
+            }),
             &[x],
         );
         let rows = Tensor::from_f32([60, 4], (0..240).map(|i| i as f32 / 64.0).collect());
         let rows = g.add_constant("rows", rows.expect("fits"));
-        vec![g.add_node("z", Op::MatMul, &[Some(y), Some(rows)]), y]
+        vec![
+            g.add_node("z", Op::MatMul(MatMul), &[Some(y), Some(rows)]),
+            y,
+        ]
     }),
     ("a convolution", |g, x| {
         let values = (0..4 * 3 * 9).map(|i| (i * 7 % 13) as f32 - 6.0).collect();
@@ -50,7 +55,7 @@ const NETWORKS: [(&str, Build); 6] = [
     }),
     ("two parts of one buffer", |g, x| {
         let y = g.add_node("y", Op::Unary(Unary::Neg), &[x]);
-        vec![g.add_node("both", Op::Concat { axis: 2 }, &[x, Some(y)])]
+        vec![g.add_node("both", Op::Concat(Concat { axis: 2 }), &[x, Some(y)])]
     }),
 ];
 
@@ -166,7 +171,7 @@ fn a_run_that_fails_leaves_the_runner_whole() {
     let mut graph = Graph::default();
     let x = graph.add_input("x", DType::F32, vec![Dim::Known(4)]);
     let index = graph.add_input("index", DType::I64, vec![Dim::Known(2)]);
-    let y = graph.add_node("y", Op::Gather { axis: 0 }, &[Some(x), Some(index)]);
+    let y = graph.add_node("y", Op::Gather(Gather { axis: 0 }), &[Some(x), Some(index)]);
     graph.outputs.push(y);
     let mut runner = ModelRunner::from_graph(graph, &RunOptions::new()).expect("fixed shapes");
     let mut run = |x: &[f32], index: [i64; 2]| {

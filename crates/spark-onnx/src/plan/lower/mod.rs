@@ -34,7 +34,7 @@ use super::*;
 use crate::ModelError;
 use crate::graph::op::each_operator;
 use crate::graph::{Node, OpError, StaticGraph, ValueId};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::Tensor;
 
 /// Lowers a graph whose shapes are fixed.
 ///
