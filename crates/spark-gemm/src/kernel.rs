@@ -38,7 +38,7 @@ use weights_f16::{tile_f16, tile_f16_converting};
 use weights_f32::tile_f32;
 
 impl Tile<'_> {
-    /// Computes `rows` rows, as [`next_rows`] gave them, of a panel `vectors` wide.
+    /// Computes `rows` rows, as [`next_rows`](crate::next_rows) gave them, of a panel `vectors` wide.
     ///
     /// # Safety
     ///
