@@ -37,6 +37,7 @@ mod resample;
 mod room;
 mod rounding;
 mod rows;
+mod run;
 mod simd;
 mod sliding;
 mod softmax;
