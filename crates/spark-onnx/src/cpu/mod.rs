@@ -119,8 +119,8 @@ impl Prepared {
             Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s, format, pool)),
             Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s, format, pool)),
             Step::Pointwise(s) => Self::Pointwise(PreparedPointwise::new(plan, s)),
-            Step::Copy { x, y } => Self::Nest(movement::copy_nest(x, y)),
-            Step::Fill { y, .. } => Self::Nest(movement::fill_nest(y)),
+            Step::Copy(s) => Self::Nest(movement::copy_nest(&s.x, &s.y)),
+            Step::Fill(s) => Self::Nest(movement::fill_nest(&s.y)),
             Step::Resample(s) => Self::Nest(resample::nest(s)),
             Step::Recurrent(s) => {
                 Self::Recurrent(Box::new(recurrent::PreparedRecurrent::new(isa, s, pool)))
@@ -498,12 +498,12 @@ impl Executor {
                     .map_err(|zero| divided_by_zero(s, planned, zero))?;
                 Ok(())
             }
-            (Step::Copy { x, y }, Prepared::Nest(nest)) => {
-                movement::run_copy(plan, nest, x, y, memory, pool);
+            (Step::Copy(s), Prepared::Nest(nest)) => {
+                movement::run_copy(plan, nest, &s.x, &s.y, memory, pool);
                 Ok(())
             }
-            (Step::Fill { y, value }, Prepared::Nest(nest)) => {
-                movement::run_fill(plan, nest, y, *value, memory);
+            (Step::Fill(s), Prepared::Nest(nest)) => {
+                movement::run_fill(plan, nest, &s.y, s.value, memory);
                 Ok(())
             }
             (Step::Resample(s), Prepared::Nest(nest)) => {
@@ -579,8 +579,8 @@ impl Executor {
             | Step::MatMul(_)
             | Step::Attention(_)
             | Step::Pointwise(_)
-            | Step::Copy { .. }
-            | Step::Fill { .. }
+            | Step::Copy(_)
+            | Step::Fill(_)
             | Step::Resample(_)
             | Step::Recurrent(_) => unreachable!("prepared by Executor::new"),
         }

@@ -428,10 +428,10 @@ impl<'g> Lowering<'g> {
         let y = self.dense_buffer(self.storage(view), &view.shape(), order);
         self.emit(
             name,
-            Step::Copy {
+            Step::Copy(CopyStep {
                 x: view.clone(),
                 y: y.clone(),
-            },
+            }),
         );
         y
     }
