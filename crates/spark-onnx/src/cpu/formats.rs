@@ -25,7 +25,7 @@ use super::columns::{Columns, dot_columns, dot_pays, f16_products_pay, has_f16_p
 use super::gemm::MAX_ROWS;
 use super::memory::AlignedF32;
 use super::simd::Isa;
-use super::winograd;
+use super::winograd_shape as winograd;
 use crate::Precision;
 use crate::plan::{BufferId, ConstantData, Place, Plan, Step, Weights};
 use crate::precision::{
