@@ -232,7 +232,7 @@ struct Session {
 /// # Examples
 ///
 /// ```
-/// use spark_onnx::graph::{Dim, Graph, Op};
+/// use spark_onnx::graph::{Dim, Graph, MatMul, Op};
 /// use spark_onnx::{DType, ModelRunner, RunOptions, Tensor};
 ///
 /// // y = x W; `ModelRunner::load(path, &options)` reads a network from a file.
@@ -240,7 +240,7 @@ struct Session {
 /// let x = graph.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(2)]);
 /// let w = Tensor::from_f32([2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
 /// let w = graph.add_constant("w", w);
-/// let y = graph.add_node("y", Op::MatMul, &[Some(x), Some(w)]);
+/// let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(w)]);
 /// graph.outputs.push(y);
 ///
 /// let mut runner = ModelRunner::from_graph(graph, &RunOptions::new())?;

@@ -25,15 +25,19 @@ use spark_gemm::{
     Gemm, PackedLayout, TileEpilogue, gemm_panel, pack, packed_len, panels, round_rows,
 };
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::math;
 use super::matmul::TASKS_PER_THREAD;
+use super::matmul::kernel_of_computed;
 use super::memory::Memory;
 use super::pointwise::Scratch;
+use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use super::product_format::ProductFormat;
 use super::rows::{LANES, load_or, partial_vectors};
 use super::simd::{Isa, Simd, dispatch};
 use super::softmax::{all_hidden, exp_row, row_max};
+use super::workspace::Workspace;
 use crate::plan::{AttentionStep, Mask, View};
 
 /// Rows of a tile: a multiple of the rows of every tile of the micro-kernel.
@@ -332,5 +336,45 @@ unsafe fn divide<S: Simd>((y, stride, width): (*mut f32, isize, usize), sums: &[
             let values = std::slice::from_raw_parts_mut(start, width);
             math::scale::<S>(values, 1.0 / sum);
         }
+    }
+}
+
+/// Attention, some rows of scores at a time.
+pub(crate) struct Attention {
+    step: AttentionStep,
+    format: ProductFormat,
+}
+
+impl Kernel<AttentionStep> for Attention {
+    fn prepare(problem: &Problem<'_, AttentionStep>) -> Result<Self, QuantError> {
+        Ok(Self {
+            step: problem.step.clone(),
+            format: problem.format,
+        })
+    }
+}
+
+impl PreparedStep for Attention {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run(
+            c.isa,
+            &self.step,
+            c.memory,
+            c.pool,
+            (c.scratch, self.format),
+        );
+        Ok(())
+    }
+
+    fn kernel(&self) -> &'static str {
+        kernel_of_computed(self.format)
+    }
+
+    fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
+        Workspace::scratch(scratch_len(cpu.isa, &self.step))
+    }
+
+    fn rounds_results(&self) -> bool {
+        true
     }
 }

@@ -16,13 +16,16 @@ use spark_gemm::{
     next_rows, panel_offset, panels, panels_of_part,
 };
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::math;
 use super::matmul::TASKS_PER_THREAD;
 use super::memory::{AlignedF32, Memory};
+use super::prepared::{Context, Kernel, MapBlock, MapSource, PreparedStep, Problem, StepError};
 use super::product_format::ProductFormat;
 use super::simd::Isa;
 use super::sliding::{self, Segment};
+use crate::plan::LoweredStep;
 use crate::plan::{ConvStep, Window};
 
 /// Rows of one thread's share: small enough that its part of the image stays in the L2 cache.
@@ -480,5 +483,60 @@ impl Job<'_> {
         // SAFETY: rows point at in-image pixels or at the row of zeros, all of `depth` channels;
         // results and residuals are pixels of their views.
         unsafe { tile.run(isa, vectors, rows) };
+    }
+}
+
+/// Convolution without unrolling the image.
+pub(crate) struct DirectConv {
+    /// Without its weights.
+    step: ConvStep,
+    prepared: PreparedConv,
+}
+
+impl Kernel<ConvStep> for DirectConv {
+    fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
+        let cpu = problem.cpu;
+        let prepared = PreparedConv::new(cpu.isa, problem.step, problem.format, cpu.pool);
+        let mut step = problem.step.clone();
+        step.forget_weights();
+        Ok(Self { step, prepared })
+    }
+}
+
+impl PreparedStep for DirectConv {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        self.prepared.run(c.isa, &self.step, c.memory, c.pool);
+        Ok(())
+    }
+
+    fn kernel(&self) -> &'static str {
+        self.prepared.format.kernel()
+    }
+
+    fn weight_bytes(&self) -> usize {
+        self.prepared.weight_bytes()
+    }
+
+    fn rounds_results(&self) -> bool {
+        true
+    }
+
+    fn map_source(&self) -> Option<&dyn MapSource> {
+        Some(self)
+    }
+}
+
+impl MapSource for DirectConv {
+    unsafe fn block(&self, c: &Context<'_>, block: MapBlock, to: *mut f32, pixel_len: usize) {
+        // SAFETY: forwarded.
+        unsafe {
+            self.prepared.run_block(
+                c.isa,
+                (&self.step, c.memory),
+                (block.batch, block.panel),
+                (block.first, block.last),
+                (to, pixel_len),
+            );
+        }
     }
 }

@@ -17,10 +17,13 @@
 //! 5. The last tile of a row reaches back over the one before it; both give the same bits.
 
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::math;
 use super::memory::{AlignedF32, Memory};
+use super::prepared::{Context, Kernel, MapReader, PreparedStep, Problem, StepError};
 use super::simd::{Isa, Simd, dispatch};
+use crate::plan::LoweredStep;
 use crate::plan::{Activation, ConvStep, View, Window};
 
 /// Pixels of a tile's row.
@@ -553,5 +556,41 @@ unsafe fn finish<S: Simd, const R: usize, const N: usize, const WHOLE: bool>(
                 }
             }
         }
+    }
+}
+
+/// Depthwise convolution.
+pub(crate) struct Depthwise {
+    /// Without its weights.
+    pub(super) step: ConvStep,
+    pub(super) prepared: PreparedDepthwise,
+}
+
+impl Kernel<ConvStep> for Depthwise {
+    fn can_implement(problem: &Problem<'_, ConvStep>) -> bool {
+        problem.step.is_depthwise()
+    }
+
+    fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
+        let cpu = problem.cpu;
+        let prepared = PreparedDepthwise::new(cpu.isa, problem.step);
+        let mut step = problem.step.clone();
+        step.forget_weights();
+        Ok(Self { step, prepared })
+    }
+}
+
+impl PreparedStep for Depthwise {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        self.prepared.run(c.isa, &self.step, c.memory, c.pool);
+        Ok(())
+    }
+
+    fn weight_bytes(&self) -> usize {
+        self.prepared.weight_bytes()
+    }
+
+    fn map_reader(&self) -> Option<&dyn MapReader> {
+        Some(self)
     }
 }

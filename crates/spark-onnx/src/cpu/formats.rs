@@ -22,7 +22,7 @@ use spark_gemm::{MAX_ROWS, PackedLayout};
 
 use super::product_format::ProductFormat;
 use super::simd::Isa;
-use super::winograd;
+use super::winograd_shape as winograd;
 use crate::Precision;
 use crate::plan::{BufferId, ConstantData, Place, Plan, Step};
 use crate::precision::{

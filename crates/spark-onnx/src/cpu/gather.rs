@@ -1,9 +1,12 @@
 //! Indexing with values known only while running: gathers and scatters.
 //!
 //! Every index is checked before it is used; one out of range stops the run with
-//! [`IndexOutside`], and nothing outside a buffer is touched.
+//! [`StepError::IndexOutside`], and nothing outside a buffer is touched.
+
+use spark_quant::QuantError;
 
 use super::memory::{Memory, storage};
+use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use super::reduce::Walk;
 use crate::graph::ScatterReduction;
 use crate::plan::{
@@ -11,15 +14,8 @@ use crate::plan::{
     Storage, View,
 };
 
-/// An index that is not in the axis it points into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IndexOutside {
-    pub(crate) index: i64,
-    pub(crate) extent: usize,
-}
-
 /// A possibly negative index as a position.
-fn position(index: i64, extent: usize) -> Result<isize, IndexOutside> {
+fn position(index: i64, extent: usize) -> Result<isize, StepError> {
     let at = if index < 0 {
         index + extent as i64
     } else {
@@ -28,7 +24,7 @@ fn position(index: i64, extent: usize) -> Result<isize, IndexOutside> {
     if (0..extent as i64).contains(&at) {
         return Ok(at as isize);
     }
-    Err(IndexOutside { index, extent })
+    Err(StepError::IndexOutside { index, extent })
 }
 
 /// Copies one element of either storage.
@@ -53,7 +49,7 @@ unsafe fn copy_one(
 }
 
 /// Runs a gather along one axis of `[outer, extent, inner]`.
-pub(crate) fn run(plan: &Plan, step: &GatherStep, memory: &Memory) -> Result<(), IndexOutside> {
+pub(crate) fn run(plan: &Plan, step: &GatherStep, memory: &Memory) -> Result<(), StepError> {
     let wide = storage(plan, &step.x) == Storage::I64;
     let [outer, count, inner] = [0, 1, 2].map(|a| step.y.axes[a].extent);
     let [xo, xc, xi] = [0, 1, 2].map(|a| step.x.axes[a].stride);
@@ -84,7 +80,7 @@ pub(crate) fn run_elements(
     plan: &Plan,
     step: &GatherElementsStep,
     memory: &Memory,
-) -> Result<(), IndexOutside> {
+) -> Result<(), StepError> {
     let wide = storage(plan, &step.x) == Storage::I64;
     let rank = step.y.rank();
     let walk = Walk::new(&step.y, &step.index, 0..rank);
@@ -118,7 +114,7 @@ fn tuple_offset(
     base: isize,
     target: &View,
     axis: usize,
-) -> Result<isize, IndexOutside> {
+) -> Result<isize, StepError> {
     let Some(last) = index.axes.last() else {
         return Ok(0);
     };
@@ -133,11 +129,7 @@ fn tuple_offset(
 }
 
 /// Runs a gather by index tuples.
-pub(crate) fn run_nd(
-    plan: &Plan,
-    step: &GatherNdStep,
-    memory: &Memory,
-) -> Result<(), IndexOutside> {
+pub(crate) fn run_nd(plan: &Plan, step: &GatherNdStep, memory: &Memory) -> Result<(), StepError> {
     let wide = storage(plan, &step.x) == Storage::I64;
     let tuples = step.index.rank() - 1;
     let depth = step.index.axes[tuples].extent;
@@ -204,7 +196,7 @@ pub(crate) fn run_scatter_elements(
     plan: &Plan,
     step: &ScatterElementsStep,
     memory: &Memory,
-) -> Result<(), IndexOutside> {
+) -> Result<(), StepError> {
     let wide = storage(plan, &step.y) == Storage::I64;
     let axis = step.axis;
     let others = || (0..step.index.rank()).filter(|&a| a != axis);
@@ -240,7 +232,7 @@ pub(crate) fn run_scatter_nd(
     plan: &Plan,
     step: &ScatterNdStep,
     memory: &Memory,
-) -> Result<(), IndexOutside> {
+) -> Result<(), StepError> {
     let wide = storage(plan, &step.y) == Storage::I64;
     let tuples = step.index.rank() - 1;
     let depth = step.index.axes[tuples].extent;
@@ -264,4 +256,79 @@ pub(crate) fn run_scatter_nd(
         }
     }
     Ok(())
+}
+
+/// Indexing along one axis.
+pub(crate) struct Gather(GatherStep);
+
+impl Kernel<GatherStep> for Gather {
+    fn prepare(problem: &Problem<'_, GatherStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for Gather {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run(c.plan, &self.0, c.memory)
+    }
+}
+
+/// Element-wise gather.
+pub(crate) struct GatherElements(GatherElementsStep);
+
+impl Kernel<GatherElementsStep> for GatherElements {
+    fn prepare(problem: &Problem<'_, GatherElementsStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for GatherElements {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_elements(c.plan, &self.0, c.memory)
+    }
+}
+
+/// Gather by index tuples.
+pub(crate) struct GatherNd(GatherNdStep);
+
+impl Kernel<GatherNdStep> for GatherNd {
+    fn prepare(problem: &Problem<'_, GatherNdStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for GatherNd {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_nd(c.plan, &self.0, c.memory)
+    }
+}
+
+/// Element-wise scatter.
+pub(crate) struct ScatterElements(ScatterElementsStep);
+
+impl Kernel<ScatterElementsStep> for ScatterElements {
+    fn prepare(problem: &Problem<'_, ScatterElementsStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for ScatterElements {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_scatter_elements(c.plan, &self.0, c.memory)
+    }
+}
+
+/// Scatter by index tuples.
+pub(crate) struct ScatterNd(ScatterNdStep);
+
+impl Kernel<ScatterNdStep> for ScatterNd {
+    fn prepare(problem: &Problem<'_, ScatterNdStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for ScatterNd {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_scatter_nd(c.plan, &self.0, c.memory)
+    }
 }

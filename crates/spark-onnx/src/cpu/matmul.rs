@@ -10,12 +10,19 @@ use spark_gemm::{
     panels_of_part,
 };
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::math;
 use super::memory::{AlignedF32, Memory};
 use super::pointwise::Scratch;
+use super::prepared::{
+    Context, Cpu, Kernel, MapBlock, MapSource, PreparedStep, Problem, StepError,
+};
 use super::product_format::ProductFormat;
 use super::simd::Isa;
+use super::workspace::Workspace;
+use crate::Precision;
+use crate::plan::LoweredStep;
 use crate::plan::{LinearStep, MatMulStep, Weights};
 
 /// Rows of one thread's share.
@@ -281,4 +288,109 @@ pub(crate) fn run(
             one(batch, slot, None);
         }
     });
+}
+
+/// A product by packed weights.
+pub(crate) struct Linear {
+    /// Without its weights.
+    step: LinearStep,
+    prepared: PreparedLinear,
+}
+
+impl Kernel<LinearStep> for Linear {
+    fn prepare(problem: &Problem<'_, LinearStep>) -> Result<Self, QuantError> {
+        let cpu = problem.cpu;
+        let prepared = PreparedLinear::new(cpu.isa, problem.step, problem.format, cpu.pool);
+        let mut step = problem.step.clone();
+        step.forget_weights();
+        Ok(Self { step, prepared })
+    }
+}
+
+impl PreparedStep for Linear {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        self.prepared
+            .run(c.isa, &self.step, c.memory, c.pool, c.scratch);
+        Ok(())
+    }
+
+    fn kernel(&self) -> &'static str {
+        self.prepared.format.kernel()
+    }
+
+    fn weight_bytes(&self) -> usize {
+        self.prepared.weight_bytes()
+    }
+
+    fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
+        Workspace::scratch(self.prepared.scratch_len(cpu.isa, &self.step))
+    }
+
+    fn rounds_results(&self) -> bool {
+        true
+    }
+
+    fn map_source(&self) -> Option<&dyn MapSource> {
+        Some(self)
+    }
+}
+
+impl MapSource for Linear {
+    unsafe fn block(&self, c: &Context<'_>, block: MapBlock, to: *mut f32, pixel_len: usize) {
+        let product = self.prepared.product(c.isa, &self.step, c.memory);
+        let skipped = (block.batch * block.image + block.first) as isize;
+        let rows = Gemm {
+            x: product.x.wrapping_offset(skipped * product.x_stride),
+            y: to.wrapping_sub(block.panel.column),
+            y_stride: pixel_len as isize,
+            m: block.last - block.first,
+            ..product
+        };
+        let packed = self.prepared.packed().as_ptr();
+        // SAFETY: the rows exist in the operand, and at `to` by the caller's word.
+        unsafe { gemm_panel(c.isa, &rows, packed, block.panel, (0, rows.m)) };
+    }
+}
+
+/// A product of two computed operands.
+pub(crate) struct MatMul {
+    step: MatMulStep,
+    format: ProductFormat,
+}
+
+impl Kernel<MatMulStep> for MatMul {
+    fn prepare(problem: &Problem<'_, MatMulStep>) -> Result<Self, QuantError> {
+        Ok(Self {
+            step: problem.step.clone(),
+            format: problem.format,
+        })
+    }
+}
+
+impl PreparedStep for MatMul {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        let rounded = self.format.rounds_result;
+        run(c.isa, &self.step, c.memory, c.pool, (c.scratch, rounded));
+        Ok(())
+    }
+
+    fn kernel(&self) -> &'static str {
+        kernel_of_computed(self.format)
+    }
+
+    fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
+        Workspace::scratch(scratch_len(cpu.isa, &self.step))
+    }
+
+    fn rounds_results(&self) -> bool {
+        true
+    }
+}
+
+/// What computes products of two computed operands, in words.
+pub(crate) fn kernel_of_computed(format: ProductFormat) -> &'static str {
+    match format.precision {
+        Precision::Bf16 => "f32 arithmetic on bf16 operands",
+        _ => "f32",
+    }
 }

@@ -8,6 +8,9 @@
 //! Results are the same bits whatever the number of threads: work is split so that
 //! each element is computed by one thread in an order that the shapes alone decide.
 //!
+//! What computes a step is a `PreparedStep`, chosen in `select`; the executor knows no
+//! kernel by name.
+//!
 //! Deliberately absent: knowledge of operators and graphs.
 
 #![allow(
@@ -19,6 +22,7 @@ mod attention;
 mod conv;
 mod depthwise;
 mod edge;
+mod few_bits;
 mod formats;
 mod gather;
 mod math;
@@ -29,33 +33,36 @@ mod norm;
 mod pair;
 mod pointwise;
 mod pool2d;
+mod prepared;
 mod product_format;
 mod quantised;
 mod recurrent;
 mod reduce;
 mod resample;
-mod room;
 mod rounding;
 mod rows;
 mod run;
+mod select;
 mod simd;
 mod sliding;
 mod softmax;
 mod strip;
 mod transfer;
 mod winograd;
+mod winograd_shape;
+mod workspace;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use edge::Edge;
 use formats::Products;
-use gather::IndexOutside;
 use memory::{AlignedF32, Memory};
-use pointwise::{DividedByZero, PreparedPointwise, Scratch};
+use prepared::{Context, Cpu, PreparedStep, Problem, StepError};
 use product_format::ProductFormat;
 use rounding::Runs;
 use spark_quant::QuantError;
+use workspace::{Scratch, Workspace};
 
 pub use crate::error::ViewOutside;
 pub use simd::Isa;
@@ -69,9 +76,9 @@ pub mod product {
 }
 pub(crate) use spark_parallel::Pool;
 
-use crate::budget::{Asker, Budget};
+use crate::budget::Budget;
 use crate::graph::infer::DIVIDED_BY_ZERO;
-use crate::plan::{Plan, PlannedStep, PointwiseStep, Step, Storage};
+use crate::plan::{Plan, PlannedStep, Step, Storage};
 use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision};
 
@@ -79,78 +86,9 @@ use crate::{ModelError, Precision};
 const PACKED: &str = "packing its weights";
 const SCRATCH: &str = "its scratch on every thread";
 
-/// What a step needs beyond the plan.
-enum Prepared {
-    Nothing,
-    Conv(conv::PreparedConv),
-    /// A 3x3 convolution with its weights transformed.
-    Winograd(winograd::PreparedWinograd),
-    Depthwise(depthwise::PreparedDepthwise),
-    Linear(matmul::PreparedLinear),
-    /// A linear step or convolution with weights of eight or four bits.
-    Quantised(Box<quantised::PreparedQuantised>),
-    Pointwise(PreparedPointwise),
-    /// The loops of a copy, a fill or a resampling.
-    Nest(movement::Nest),
-    Recurrent(Box<recurrent::PreparedRecurrent>),
-}
-
-impl Prepared {
-    fn new(
-        isa: Isa,
-        plan: &Plan,
-        step: &Step,
-        format: ProductFormat,
-        arithmetic: Arithmetic,
-        pool: &Pool,
-    ) -> Result<Self, QuantError> {
-        let quantised = quantised::PreparedQuantised::new(
-            isa,
-            step,
-            format.precision,
-            arithmetic.activations,
-            format.rounds_result,
-            pool.threads(),
-        );
-        if let Some(prepared) = quantised {
-            return Ok(Self::Quantised(Box::new(prepared?)));
-        }
-        Ok(match step {
-            Step::Conv(s) if s.is_depthwise() => {
-                Self::Depthwise(depthwise::PreparedDepthwise::new(isa, s))
-            }
-            Step::Conv(s) if winograd::suits(s, format) => {
-                Self::Winograd(winograd::PreparedWinograd::new(isa, s, format, pool))
-            }
-            Step::Conv(s) => Self::Conv(conv::PreparedConv::new(isa, s, format, pool)),
-            Step::Linear(s) => Self::Linear(matmul::PreparedLinear::new(isa, s, format, pool)),
-            Step::Pointwise(s) => Self::Pointwise(PreparedPointwise::new(plan, s)),
-            Step::Copy { x, y } => Self::Nest(movement::copy_nest(x, y)),
-            Step::Fill { y, .. } => Self::Nest(movement::fill_nest(y)),
-            Step::Resample(s) => Self::Nest(resample::nest(s)),
-            Step::Recurrent(s) => {
-                Self::Recurrent(Box::new(recurrent::PreparedRecurrent::new(isa, s, pool)))
-            }
-            _ => Self::Nothing,
-        })
-    }
-
-    fn weight_bytes(&self) -> usize {
-        match self {
-            Self::Conv(p) => p.weight_bytes(),
-            Self::Winograd(p) => p.weight_bytes(),
-            Self::Depthwise(p) => p.weight_bytes(),
-            Self::Linear(p) => p.weight_bytes(),
-            Self::Quantised(p) => p.weight_bytes(),
-            Self::Recurrent(p) => p.weight_bytes(),
-            Self::Nothing | Self::Pointwise(_) | Self::Nest(_) => 0,
-        }
-    }
-}
-
 /// One step, ready to run.
 struct ReadyStep {
-    prepared: Prepared,
+    prepared: Box<dyn PreparedStep>,
     format: ProductFormat,
     /// What to round to bf16 after it, where its kernel does not.
     rounds: Vec<Runs>,
@@ -158,6 +96,60 @@ struct ReadyStep {
     reason: &'static str,
     /// Whether the next step computes it, a strip at a time.
     goes_with_next: bool,
+}
+
+/// The memory that steps run in, one after the other.
+struct Room {
+    scratch: AlignedF32,
+    /// Elements of each thread's part of it.
+    scratch_stride: usize,
+    /// Shared by all threads.
+    activations: AlignedF32,
+}
+
+impl Room {
+    /// No memory.
+    fn empty() -> Self {
+        Self {
+            scratch: AlignedF32::zeros(0),
+            scratch_stride: 0,
+            activations: AlignedF32::zeros(0),
+        }
+    }
+
+    /// Takes from `budget` what `steps` need beyond what there is.
+    fn grow(
+        &mut self,
+        cpu: Cpu<'_>,
+        plan: &Plan,
+        steps: &[ReadyStep],
+        budget: &mut Budget,
+    ) -> Result<(), ModelError> {
+        let threads = cpu.pool.threads();
+        // As much as the step that needs most, which is the one an error names.
+        let (mut scratch, mut activations) = ((0, 0), (0, 0));
+        for (index, ready) in steps.iter().enumerate() {
+            let needs = match ready.goes_with_next {
+                true => Workspace::scratch(strip::scratch_len(cpu.isa, plan, index, threads)),
+                false => ready.prepared.workspace(cpu),
+            };
+            scratch = scratch.max((needs.scratch.next_multiple_of(16), index));
+            activations = activations.max((needs.activations, index));
+        }
+        if activations.0 > self.activations.len() {
+            let asker = workspace::asker(&plan.steps[activations.1], "its activations");
+            budget.give_back(4 * self.activations.len());
+            self.activations = workspace::take(budget, asker, activations.0)?;
+        }
+        if scratch.0 > self.scratch_stride {
+            let asker = workspace::asker(&plan.steps[scratch.1], SCRATCH);
+            budget.give_back(4 * self.scratch.len());
+            let len = scratch.0.saturating_mul(threads);
+            self.scratch = workspace::take(budget, asker, len)?;
+            self.scratch_stride = scratch.0;
+        }
+        Ok(())
+    }
 }
 
 /// A plan ready to run on this processor.
@@ -169,10 +161,7 @@ pub(crate) struct Executor {
     /// Which ports the caller's memory can stand in for.
     edge: Edge,
     memory: Memory,
-    scratch: AlignedF32,
-    scratch_stride: usize,
-    /// Activations of a product of eight or four bits.
-    activations: AlignedF32,
+    room: Room,
     /// What is left of the plan's bytes.
     budget: Budget,
     isa: Isa,
@@ -215,17 +204,18 @@ impl Executor {
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (format, wanted)) in formats.into_iter().zip(&precisions).enumerate() {
             let planned = &plan.steps[index];
-            let asker = room::asker(planned, PACKED);
-            let packing = room::packing_bytes(isa, &planned.step, format, pool.threads());
+            let asker = workspace::asker(planned, PACKED);
+            let packing = workspace::packing_bytes(isa, &planned.step, format, pool.threads());
             budget.check(asker, packing)?;
-            let prepared = Prepared::new(isa, &plan, &planned.step, format, arithmetic, &pool);
+            let cpu = Cpu { isa, pool: &pool };
+            let prepared = prepare(cpu, &plan, &planned.step, format, arithmetic);
             let prepared = prepared.map_err(|source| quantise_error(&planned.name, source))?;
             debug_assert!(prepared.weight_bytes() <= packing, "a bound");
             budget.take(asker, prepared.weight_bytes())?;
             steps.push(ReadyStep {
+                rounds: rounds_after(&plan, &planned.step, format, prepared.rounds_results()),
                 prepared,
                 format,
-                rounds: rounds_after(&plan, &planned.step, format),
                 reason: wanted.reason,
                 goes_with_next: false,
             });
@@ -237,66 +227,24 @@ impl Executor {
             .map(|(port, rounded)| rounded.then(|| Runs::of(&port.view)))
             .collect();
         let edge = Edge::of(&plan, &input_rounds);
-        let threads = pool.threads();
-        let needed = plan.steps.iter().enumerate().map(|(index, planned)| {
-            let len = room::scratch_len(isa, &plan, index, threads);
-            (len.next_multiple_of(16), room::asker(planned, SCRATCH))
-        });
-        let (scratch_stride, asker) = needed.max_by_key(|(len, _)| *len).unwrap_or((
-            0,
-            Asker {
-                node: "",
-                op: "",
-                what: SCRATCH,
-            },
-        ));
-        let scratch = room::take(&mut budget, asker, scratch_stride.saturating_mul(threads))?;
-        let memory = Memory::new(&plan)?;
+        let cpu = Cpu { isa, pool: &pool };
         for index in 0..steps.len() {
-            steps[index].goes_with_next = goes_with_next(isa, &plan, &steps, index, threads);
+            steps[index].goes_with_next = goes_with_next(cpu, &plan, &steps, index);
         }
-        let mut executor = Self {
+        let mut room = Room::empty();
+        room.grow(cpu, &plan, &steps, &mut budget)?;
+        let memory = Memory::new(&plan)?;
+        Ok(Self {
             steps,
             input_rounds,
             edge,
             memory,
-            scratch,
-            scratch_stride,
+            room,
             budget,
-            activations: AlignedF32::zeros(0),
             isa,
             pool,
             plan,
-        };
-        executor.make_room()?;
-        Ok(executor)
-    }
-
-    /// Takes the memory that products of few bits run in and columns of f16 are widened in, where
-    /// there is too little.
-    fn make_room(&mut self) -> Result<(), ModelError> {
-        let threads = self.pool.threads();
-        for (ready, planned) in self.steps.iter().zip(&self.plan.steps) {
-            let (scratch_len, activations_len) = match (&ready.prepared, &planned.step) {
-                (Prepared::Quantised(p), _) => (p.scratch_len(self.isa), p.activations_len()),
-                (Prepared::Linear(p), Step::Linear(s)) => (p.scratch_len(self.isa, s), 0),
-                _ => continue,
-            };
-            if activations_len > self.activations.len() {
-                let asker = room::asker(planned, "its activations");
-                self.budget.give_back(4 * self.activations.len());
-                self.activations = room::take(&mut self.budget, asker, activations_len)?;
-            }
-            let needed = scratch_len.next_multiple_of(16);
-            if needed > self.scratch_stride {
-                let asker = room::asker(planned, SCRATCH);
-                self.budget.give_back(4 * self.scratch.len());
-                let len = needed.saturating_mul(threads);
-                self.scratch = room::take(&mut self.budget, asker, len)?;
-                self.scratch_stride = needed;
-            }
-        }
-        Ok(())
+        })
     }
 
     /// The plan; products hold no weights any more.
@@ -311,7 +259,7 @@ impl Executor {
 
     /// Bytes of intermediate results and scratch.
     pub(crate) fn arena_bytes(&self) -> usize {
-        self.memory.arena_bytes() + 4 * (self.scratch.len() + self.activations.len())
+        self.memory.arena_bytes() + 4 * (self.room.scratch.len() + self.room.activations.len())
     }
 
     /// Bytes of packed weights and other constants.
@@ -353,10 +301,14 @@ impl Executor {
             ..formats::of_step(step, wanted.precision, products)
         };
         let planned = &self.plan.steps[index];
-        let asker = room::asker(planned, PACKED);
-        let packing = room::packing_bytes(self.isa, step, format, self.pool.threads());
+        let asker = workspace::asker(planned, PACKED);
+        let packing = workspace::packing_bytes(self.isa, step, format, self.pool.threads());
         self.budget.check(asker, packing)?;
-        let prepared = Prepared::new(self.isa, &self.plan, step, format, arithmetic, &self.pool);
+        let cpu = Cpu {
+            isa: self.isa,
+            pool: &self.pool,
+        };
+        let prepared = prepare(cpu, &self.plan, step, format, arithmetic);
         let prepared = prepared.map_err(|source| quantise_error(&planned.name, source))?;
         self.budget
             .give_back(self.steps[index].prepared.weight_bytes());
@@ -364,25 +316,19 @@ impl Executor {
         self.steps[index].prepared = prepared;
         self.steps[index].format = format;
         self.steps[index].reason = wanted.reason;
-        self.make_room()?;
         for at in [index.saturating_sub(1), index] {
-            self.steps[at].goes_with_next =
-                goes_with_next(self.isa, &self.plan, &self.steps, at, self.pool.threads());
+            self.steps[at].goes_with_next = goes_with_next(cpu, &self.plan, &self.steps, at);
         }
-        Ok(())
+        self.room
+            .grow(cpu, &self.plan, &self.steps, &mut self.budget)
     }
 
     /// Format of the operands of step `index`, what computes it, and why in this format.
     pub(crate) fn format(&self, index: usize) -> (Precision, &'static str, &'static str) {
         let step = &self.steps[index];
-        let kernel = match &step.prepared {
-            _ if step.goes_with_next => "in strips, with the step behind it",
-            Prepared::Quantised(p) => p.kernel(),
-            Prepared::Winograd(p) => p.kernel(),
-            Prepared::Nothing if step.format.precision == Precision::Bf16 => {
-                "f32 arithmetic on bf16 operands"
-            }
-            _ => step.format.kernel(),
+        let kernel = match step.goes_with_next {
+            true => "in strips, with the step behind it",
+            false => step.prepared.kernel(),
         };
         (step.format.precision, kernel, step.reason)
     }
@@ -430,170 +376,82 @@ impl Executor {
     }
 
     fn step(&mut self, index: usize) -> Result<(), ModelError> {
-        let (isa, pool, memory, plan) = (self.isa, &*self.pool, &self.memory, &self.plan);
-        let scratch = Scratch {
-            base: self.scratch.as_mut_slice().as_mut_ptr(),
-            stride: self.scratch_stride,
-        };
-        let planned = &plan.steps[index];
         let ready = &self.steps[index];
         if ready.goes_with_next {
             return Ok(());
         }
-        if let Some(strips) = self.strips(index) {
-            strips.run(isa, memory, pool, &scratch);
-            ready
-                .rounds
-                .iter()
-                .for_each(|runs| runs.round(isa, memory, pool));
-            return Ok(());
-        }
-        let checked = match (&planned.step, &ready.prepared) {
-            (Step::Conv(s), Prepared::Conv(p)) => {
-                p.run(isa, s, memory, pool);
-                Ok(())
-            }
-            (Step::Conv(s), Prepared::Winograd(p)) => {
-                p.run(isa, s, memory, pool, &scratch);
-                Ok(())
-            }
-            (Step::Conv(s), Prepared::Depthwise(p)) => {
-                p.run(isa, s, memory, pool);
-                Ok(())
-            }
-            (Step::Linear(s), Prepared::Linear(p)) => {
-                p.run(isa, s, memory, pool, &scratch);
-                Ok(())
-            }
-            (step, Prepared::Quantised(p)) => {
-                let room = quantised::Room {
-                    scratch: &scratch,
-                    activations: self.activations.as_mut_slice().as_mut_ptr(),
-                };
-                return p
-                    .run(isa, step, memory, pool, &room)
-                    .map_err(|source| quantise_error(&planned.name, source));
-            }
-            (Step::Pointwise(s), Prepared::Pointwise(p)) => {
-                p.run(isa, s, memory, pool, &scratch)
-                    .map_err(|zero| divided_by_zero(s, planned, zero))?;
-                Ok(())
-            }
-            (Step::Copy { x, y }, Prepared::Nest(nest)) => {
-                movement::run_copy(plan, nest, x, y, memory, pool);
-                Ok(())
-            }
-            (Step::Fill { y, value }, Prepared::Nest(nest)) => {
-                movement::run_fill(plan, nest, y, *value, memory);
-                Ok(())
-            }
-            (Step::Resample(s), Prepared::Nest(nest)) => {
-                resample::run(plan, nest, s, memory, pool);
-                Ok(())
-            }
-            (Step::Recurrent(s), Prepared::Recurrent(p)) => {
-                p.run(isa, s, memory, pool);
-                Ok(())
-            }
-            (Step::MatMul(s), _) => {
-                let rounded = ready.format.rounds_result;
-                matmul::run(isa, s, memory, pool, (&scratch, rounded));
-                Ok(())
-            }
-            (Step::Attention(s), _) => {
-                attention::run(isa, s, memory, pool, (&scratch, ready.format));
-                Ok(())
-            }
-            (step, _) => self.plain_step(step),
+        let scratch = Scratch {
+            base: self.room.scratch.as_mut_slice().as_mut_ptr(),
+            stride: self.room.scratch_stride,
         };
+        let context = Context {
+            isa: self.isa,
+            pool: &self.pool,
+            memory: &self.memory,
+            plan: &self.plan,
+            scratch: &scratch,
+            activations: self.room.activations.as_mut_slice().as_mut_ptr(),
+        };
+        let before = index.checked_sub(1).map(|before| &self.steps[before]);
+        let source = before
+            .filter(|before| before.goes_with_next)
+            .and_then(|before| before.prepared.map_source());
+        let done = match (source, ready.prepared.map_reader()) {
+            (Some(source), Some(reader)) => {
+                reader.run_fused(source, &context);
+                Ok(())
+            }
+            _ => ready.prepared.run(&context),
+        };
+        done.map_err(|error| step_error(&self.plan.steps[index], error))?;
         for runs in &ready.rounds {
-            runs.round(isa, memory, pool);
-        }
-        checked.map_err(|outside| ModelError::IndexOutside {
-            node: planned.name.clone(),
-            index: outside.index,
-            extent: outside.extent,
-        })
-    }
-
-    /// Step `index` and the one before it, if they are computed together.
-    fn strips(&self, index: usize) -> Option<strip::Strips<'_>> {
-        let before = index.checked_sub(1)?;
-        if !self.steps[before].goes_with_next {
-            return None;
-        }
-        let parts = |at: usize| (&self.plan.steps[at].step, &self.steps[at].prepared);
-        let expand = match parts(before) {
-            (Step::Linear(step), Prepared::Linear(p)) => strip::Expand::Linear(step, p),
-            (Step::Conv(step), Prepared::Conv(p)) => strip::Expand::Conv(step, p),
-            _ => return None,
-        };
-        match parts(index) {
-            (Step::Conv(step), Prepared::Depthwise(p)) => Some(strip::Strips {
-                expand,
-                depthwise: (step, p),
-            }),
-            _ => None,
-        }
-    }
-
-    /// Steps that need nothing prepared.
-    fn plain_step(&self, step: &Step) -> Result<(), IndexOutside> {
-        let (isa, pool, memory, plan) = (self.isa, &*self.pool, &self.memory, &self.plan);
-        match step {
-            Step::Pool(s) => pool2d::run(isa, s, memory, pool),
-            Step::Reduce(s) => reduce::run(isa, plan, s, memory, pool),
-            Step::ArgReduce(s) => reduce::run_arg(plan, s, memory, pool),
-            Step::Softmax(s) => softmax::run_softmax(isa, s, memory, pool),
-            Step::Norm(s) => norm::run_norm(isa, s, memory, pool),
-            Step::GroupNorm(s) => norm::run_group_norm(s, memory, pool),
-            Step::Gather(s) => return gather::run(plan, s, memory),
-            Step::GatherElements(s) => return gather::run_elements(plan, s, memory),
-            Step::GatherNd(s) => return gather::run_nd(plan, s, memory),
-            Step::ScatterElements(s) => return gather::run_scatter_elements(plan, s, memory),
-            Step::ScatterNd(s) => return gather::run_scatter_nd(plan, s, memory),
-            Step::GridSample(s) => resample::run_grid(s, memory, pool),
-            Step::CumSum(s) => reduce::run_cum_sum(plan, s, memory, pool),
-            Step::TopK(s) => reduce::run_top_k(plan, s, memory, pool),
-            Step::Conv(_)
-            | Step::Linear(_)
-            | Step::MatMul(_)
-            | Step::Attention(_)
-            | Step::Pointwise(_)
-            | Step::Copy { .. }
-            | Step::Fill { .. }
-            | Step::Resample(_)
-            | Step::Recurrent(_) => unreachable!("prepared by Executor::new"),
+            runs.round(context.isa, context.memory, context.pool);
         }
         Ok(())
     }
 }
 
-/// Whether step `index` is computed by the next one, as both are prepared now.
-fn goes_with_next(
-    isa: Isa,
+/// Prepares `step`, which has its weights, for the kernel that computes it.
+fn prepare(
+    cpu: Cpu<'_>,
     plan: &Plan,
-    steps: &[ReadyStep],
-    index: usize,
-    threads: usize,
-) -> bool {
-    let [Some(expand), Some(next)] = [index, index + 1].map(|at| steps.get(at)) else {
-        return false;
-    };
-    matches!(expand.prepared, Prepared::Linear(_) | Prepared::Conv(_))
-        && matches!(next.prepared, Prepared::Depthwise(_))
-        && expand.rounds.is_empty()
-        && strip::pays(isa, plan, index, threads)
+    step: &Step,
+    format: ProductFormat,
+    arithmetic: Arithmetic,
+) -> Result<Box<dyn PreparedStep>, QuantError> {
+    select::prepare(&Problem {
+        cpu,
+        plan,
+        step,
+        whole: step,
+        format,
+        arithmetic,
+    })
 }
 
-/// The node of a pointwise step that divided an integer by zero.
-fn divided_by_zero(step: &PointwiseStep, planned: &PlannedStep, zero: DividedByZero) -> ModelError {
-    let mut divisions = step.program.divisions.iter();
-    let of_node = divisions.find(|d| usize::from(d.instruction) == zero.instruction);
-    ModelError::Operator {
-        node: of_node.map_or(&planned.name, |d| &d.node).clone(),
-        op: of_node.map_or("Div", |d| d.op).to_owned(),
-        reason: DIVIDED_BY_ZERO.to_owned(),
+/// Whether step `index` is computed by the next one, as both are prepared now.
+fn goes_with_next(cpu: Cpu<'_>, plan: &Plan, steps: &[ReadyStep], index: usize) -> bool {
+    let [Some(source), Some(reader)] = [index, index + 1].map(|at| steps.get(at)) else {
+        return false;
+    };
+    source.rounds.is_empty()
+        && select::are_fused(cpu, plan, index, &*source.prepared, &*reader.prepared)
+}
+
+/// `error` of `planned`, with the node it is about.
+fn step_error(planned: &PlannedStep, error: StepError) -> ModelError {
+    match error {
+        StepError::IndexOutside { index, extent } => ModelError::IndexOutside {
+            node: planned.name.clone(),
+            index,
+            extent,
+        },
+        StepError::DividedByZero { node, op } => ModelError::Operator {
+            node: node.unwrap_or_else(|| planned.name.clone()),
+            op,
+            reason: DIVIDED_BY_ZERO.to_owned(),
+        },
+        StepError::Quantise(source) => quantise_error(&planned.name, source),
     }
 }
 
@@ -625,12 +483,7 @@ fn quantise_error(node: &str, source: QuantError) -> ModelError {
 
 /// What is left to round after `step`: the written views of f32 that products of bf16 read,
 /// unless the step's kernel rounds while it stores.
-fn rounds_after(plan: &Plan, step: &Step, format: ProductFormat) -> Vec<Runs> {
-    let in_kernel = match step {
-        Step::Conv(s) => !s.is_depthwise(),
-        Step::Linear(_) | Step::MatMul(_) | Step::Attention(_) => true,
-        _ => false,
-    };
+fn rounds_after(plan: &Plan, step: &Step, format: ProductFormat, in_kernel: bool) -> Vec<Runs> {
     if !format.rounds_result || in_kernel {
         return Vec::new();
     }

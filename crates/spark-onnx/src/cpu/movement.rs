@@ -9,9 +9,11 @@
 //! ```
 
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::memory::{Memory, storage};
-use crate::plan::{MAX_RANK, Plan, Storage, View};
+use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
+use crate::plan::{CopyStep, FillStep, MAX_RANK, Plan, Storage, View};
 
 /// Side of a transposing tile: one cache line of f32.
 const TILE: usize = 16;
@@ -317,5 +319,58 @@ pub(crate) fn run_fill(plan: &Plan, nest: &Nest, y: &View, value: f64, memory: &
                 nest.copy(&raw const value, memory.i64(y), |v| v);
             }
         }
+    }
+}
+
+/// Element by element from one view to another.
+pub(crate) struct CopyNest {
+    step: CopyStep,
+    nest: Nest,
+}
+
+impl Kernel<CopyStep> for CopyNest {
+    fn prepare(problem: &Problem<'_, CopyStep>) -> Result<Self, QuantError> {
+        let step = problem.step.clone();
+        Ok(Self {
+            nest: copy_nest(&step.x, &step.y),
+            step,
+        })
+    }
+}
+
+impl PreparedStep for CopyNest {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_copy(
+            c.plan,
+            &self.nest,
+            &self.step.x,
+            &self.step.y,
+            c.memory,
+            c.pool,
+        );
+        Ok(())
+    }
+}
+
+/// One value everywhere.
+pub(crate) struct FillNest {
+    step: FillStep,
+    nest: Nest,
+}
+
+impl Kernel<FillStep> for FillNest {
+    fn prepare(problem: &Problem<'_, FillStep>) -> Result<Self, QuantError> {
+        let step = problem.step.clone();
+        Ok(Self {
+            nest: fill_nest(&step.y),
+            step,
+        })
+    }
+}
+
+impl PreparedStep for FillNest {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_fill(c.plan, &self.nest, &self.step.y, self.step.value, c.memory);
+        Ok(())
     }
 }

@@ -10,8 +10,10 @@
 use std::ops::Range;
 
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::memory::Memory;
+use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use super::rows::{LANES, RowPair, lanes_of, load_or, partial_vectors, sum_of};
 use super::simd::{Isa, Simd, dispatch};
 use crate::plan::{GroupNormStep, NormKind, NormStep, View};
@@ -153,4 +155,36 @@ pub(crate) fn run_group_norm(step: &GroupNormStep, memory: &Memory, pool: &Pool)
             }
         }
     });
+}
+
+/// Layer or root-mean-square normalisation, a row at a time.
+pub(crate) struct RowNorm(NormStep);
+
+impl Kernel<NormStep> for RowNorm {
+    fn prepare(problem: &Problem<'_, NormStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for RowNorm {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_norm(c.isa, &self.0, c.memory, c.pool);
+        Ok(())
+    }
+}
+
+/// Instance or group normalisation, a group of a sample at a time.
+pub(crate) struct GroupNorm(GroupNormStep);
+
+impl Kernel<GroupNormStep> for GroupNorm {
+    fn prepare(problem: &Problem<'_, GroupNormStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for GroupNorm {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_group_norm(&self.0, c.memory, c.pool);
+        Ok(())
+    }
 }

@@ -14,11 +14,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::math;
 use super::memory::{Memory, storage};
 use super::pair::Pair;
+use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use super::simd::{Isa, Simd, dispatch};
+pub(crate) use super::workspace::Scratch;
+use super::workspace::Workspace;
 use crate::graph::Unary;
 use crate::plan::{
     Instruction, MAX_RANK, Plan, PointOp, PointwiseStep, RegisterKind, Storage, View,
@@ -231,22 +235,6 @@ pub(crate) struct DividedByZero {
 
 /// As [`DividedByZero`], by an instruction that does not know its position.
 struct Zero;
-
-/// Registers of all tasks, side by side.
-pub(crate) struct Scratch {
-    pub(crate) base: *mut f32,
-    pub(crate) stride: usize,
-}
-
-// SAFETY: every task uses its own part.
-unsafe impl Sync for Scratch {}
-
-impl Scratch {
-    /// The part of task `task`.
-    pub(crate) fn part(&self, task: usize) -> *mut f32 {
-        self.base.wrapping_add(task * self.stride)
-    }
-}
 
 unsafe fn load<T: Copy>(from: *const T, stride: isize, to: *mut T, len: usize) {
     // SAFETY: the caller vouches for `len` elements `stride` apart, and for `to`.
@@ -559,3 +547,38 @@ fn wrap(v: i64, bits: u8, signed: bool) -> i64 {
 }
 
 const _: () = assert!(MAX_RANK <= 8);
+
+/// An element-wise program, a block of elements at a time.
+pub(crate) struct Pointwise {
+    step: PointwiseStep,
+    prepared: PreparedPointwise,
+}
+
+impl Kernel<PointwiseStep> for Pointwise {
+    fn prepare(problem: &Problem<'_, PointwiseStep>) -> Result<Self, QuantError> {
+        Ok(Self {
+            prepared: PreparedPointwise::new(problem.plan, problem.step),
+            step: problem.step.clone(),
+        })
+    }
+}
+
+impl PreparedStep for Pointwise {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        let done = self
+            .prepared
+            .run(c.isa, &self.step, c.memory, c.pool, c.scratch);
+        done.map_err(|zero| {
+            let mut divisions = self.step.program.divisions.iter();
+            let of_node = divisions.find(|d| usize::from(d.instruction) == zero.instruction);
+            StepError::DividedByZero {
+                node: of_node.map(|d| d.node.clone()),
+                op: of_node.map_or("Div", |d| d.op).to_owned(),
+            }
+        })
+    }
+
+    fn workspace(&self, _: Cpu<'_>) -> Workspace {
+        Workspace::scratch(PreparedPointwise::scratch_len(&self.step))
+    }
+}

@@ -5,8 +5,10 @@
 //! (ONNX: then also the padding, but not what rounding the size up adds beyond it).
 
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::memory::Memory;
+use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use super::simd::{Isa, Simd, dispatch};
 use crate::graph::PoolKind;
 use crate::plan::PoolStep;
@@ -127,4 +129,20 @@ unsafe fn row_kernel<S: Simd>(step: &PoolStep, memory: &Memory, batch: usize, ro
 /// One over the number of elements; a window wholly outside the image averages to zero.
 fn inverse(count: usize) -> f32 {
     if count == 0 { 0.0 } else { 1.0 / count as f32 }
+}
+
+/// Windowed maximum or average, a row of the result at a time.
+pub(crate) struct Pool2d(PoolStep);
+
+impl Kernel<PoolStep> for Pool2d {
+    fn prepare(problem: &Problem<'_, PoolStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for Pool2d {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run(c.isa, &self.0, c.memory, c.pool);
+        Ok(())
+    }
 }

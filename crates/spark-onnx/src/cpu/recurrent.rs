@@ -10,13 +10,16 @@
 
 use spark_gemm::{Gemm, TileEpilogue};
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::math;
 use super::matmul::{PackedWeights, run_product};
 use super::memory::{AlignedF32, Memory};
+use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use super::product_format::ProductFormat;
 use super::simd::Isa;
 use crate::graph::{Cell, Direction, Unary};
+use crate::plan::LoweredStep;
 use crate::plan::{Axis, RecurrentStep, View};
 
 /// States are fed back, so errors would add up: products are f32.
@@ -289,4 +292,32 @@ unsafe fn product(
     };
     // SAFETY: by the caller's word.
     unsafe { run_product(isa, &product, weights.data.as_slice(), pool) }
+}
+
+/// A recurrent network, one time step after the other.
+pub(crate) struct Recurrent {
+    /// Without its weights.
+    step: RecurrentStep,
+    prepared: PreparedRecurrent,
+}
+
+impl Kernel<RecurrentStep> for Recurrent {
+    fn prepare(problem: &Problem<'_, RecurrentStep>) -> Result<Self, QuantError> {
+        let cpu = problem.cpu;
+        let prepared = PreparedRecurrent::new(cpu.isa, problem.step, cpu.pool);
+        let mut step = problem.step.clone();
+        step.forget_weights();
+        Ok(Self { step, prepared })
+    }
+}
+
+impl PreparedStep for Recurrent {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        self.prepared.run(c.isa, &self.step, c.memory, c.pool);
+        Ok(())
+    }
+
+    fn weight_bytes(&self) -> usize {
+        self.prepared.weight_bytes()
+    }
 }

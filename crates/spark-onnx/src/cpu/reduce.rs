@@ -8,8 +8,10 @@
 //! Sums are accumulated in f64; sums over evenly spaced rows first take sixteen of them in f32.
 
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::memory::{Memory, storage};
+use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use super::simd::{Isa, Simd, dispatch};
 use crate::graph::ReduceKind;
 use crate::plan::{
@@ -511,4 +513,68 @@ pub(crate) fn run_top_k(plan: &Plan, step: &TopKStep, memory: &Memory, pool: &Po
             }
         }
     });
+}
+
+/// Reduction over any axes.
+pub(crate) struct Reduce(ReduceStep);
+
+impl Kernel<ReduceStep> for Reduce {
+    fn prepare(problem: &Problem<'_, ReduceStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for Reduce {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run(c.isa, c.plan, &self.0, c.memory, c.pool);
+        Ok(())
+    }
+}
+
+/// Position of an extreme.
+pub(crate) struct ArgReduce(ArgReduceStep);
+
+impl Kernel<ArgReduceStep> for ArgReduce {
+    fn prepare(problem: &Problem<'_, ArgReduceStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for ArgReduce {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_arg(c.plan, &self.0, c.memory, c.pool);
+        Ok(())
+    }
+}
+
+/// Running sum.
+pub(crate) struct CumSum(CumSumStep);
+
+impl Kernel<CumSumStep> for CumSum {
+    fn prepare(problem: &Problem<'_, CumSumStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for CumSum {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_cum_sum(c.plan, &self.0, c.memory, c.pool);
+        Ok(())
+    }
+}
+
+/// The greatest or least few.
+pub(crate) struct TopK(TopKStep);
+
+impl Kernel<TopKStep> for TopK {
+    fn prepare(problem: &Problem<'_, TopKStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for TopK {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_top_k(c.plan, &self.0, c.memory, c.pool);
+        Ok(())
+    }
 }

@@ -4,9 +4,11 @@
 //! the tables were made when the plan was lowered.
 
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::memory::{Memory, storage};
 use super::movement::{Nest, strides};
+use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use super::reduce::Walk;
 use crate::graph::{GridPadding, Interpolation};
 use crate::plan::{GridSampleStep, Plan, ResampleStep, Storage};
@@ -183,5 +185,44 @@ fn inside(padding: GridPadding, align_corners: bool, x: f64, extent: usize) -> O
         GridPadding::Reflection => {
             Some(reflect(x, extent, align_corners).round_ties_even() as usize)
         }
+    }
+}
+
+/// Weighted sums of positions along one axis.
+pub(crate) struct Resample {
+    step: ResampleStep,
+    nest: Nest,
+}
+
+impl Kernel<ResampleStep> for Resample {
+    fn prepare(problem: &Problem<'_, ResampleStep>) -> Result<Self, QuantError> {
+        let step = problem.step.clone();
+        Ok(Self {
+            nest: nest(&step),
+            step,
+        })
+    }
+}
+
+impl PreparedStep for Resample {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run(c.plan, &self.nest, &self.step, c.memory, c.pool);
+        Ok(())
+    }
+}
+
+/// Sampling at a grid.
+pub(crate) struct GridSample(GridSampleStep);
+
+impl Kernel<GridSampleStep> for GridSample {
+    fn prepare(problem: &Problem<'_, GridSampleStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for GridSample {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_grid(&self.0, c.memory, c.pool);
+        Ok(())
     }
 }

@@ -14,11 +14,13 @@
 use std::ops::Range;
 
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use spark_simd::math::{negate, polynomial};
 
 use super::math;
 use super::memory::Memory;
+use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use super::rows::{LANES, RowPair, greatest_of, lanes_of, load_or, partial_vectors, sum_of};
 use super::simd::{Isa, Simd, dispatch};
 use crate::plan::SoftmaxStep;
@@ -157,6 +159,22 @@ unsafe fn softmax_row<S: Simd>(values: &mut [f32], kind: Kind) {
         }
         let scale = 1.0 / exp_row::<S>(values, max, 1.0);
         math::scale::<S>(values, scale);
+    }
+}
+
+/// Softmax, a row at a time.
+pub(crate) struct Softmax(SoftmaxStep);
+
+impl Kernel<SoftmaxStep> for Softmax {
+    fn prepare(problem: &Problem<'_, SoftmaxStep>) -> Result<Self, QuantError> {
+        Ok(Self(problem.step.clone()))
+    }
+}
+
+impl PreparedStep for Softmax {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        run_softmax(c.isa, &self.0, c.memory, c.pool);
+        Ok(())
     }
 }
 

@@ -15,16 +15,12 @@
 //!
 //! Which steps can go together is the plan's to say ([`Plan::expands`]).
 
-use spark_gemm::{Gemm, Panel, gemm_panel, panels};
-use spark_parallel::Pool;
+use spark_gemm::{Panel, panels};
 
-use super::conv::PreparedConv;
-use super::depthwise::{ImageRows, Part, PreparedDepthwise};
-use super::matmul::PreparedLinear;
-use super::memory::Memory;
-use super::pointwise::Scratch;
+use super::depthwise::{Depthwise, ImageRows, Part, PreparedDepthwise};
+use super::prepared::{Context, MapBlock, MapReader, MapSource};
 use super::simd::Isa;
-use crate::plan::{ConvStep, LinearStep, Plan, Step};
+use crate::plan::{ConvStep, Plan, Step};
 
 /// Elements of a block of the map, unless a row has more: 768 KB of a core's second cache.
 const BLOCK_ELEMENTS: usize = 192 << 10;
@@ -33,18 +29,6 @@ const BLOCK_ELEMENTS: usize = 192 << 10;
 const MOST_COMPUTED: usize = 125;
 /// Blocks per thread at least, so that one slow thread does not hold up the others.
 const BLOCKS_PER_THREAD: usize = 4;
-
-/// What makes the map.
-pub(super) enum Expand<'a> {
-    Linear(&'a LinearStep, &'a PreparedLinear),
-    Conv(&'a ConvStep, &'a PreparedConv),
-}
-
-/// It and the convolution that reads the map.
-pub(super) struct Strips<'a> {
-    pub(super) expand: Expand<'a>,
-    pub(super) depthwise: (&'a ConvStep, &'a PreparedDepthwise),
-}
 
 /// Channels of the widest panel.
 fn panel_width(isa: Isa, step: &ConvStep) -> usize {
@@ -92,91 +76,103 @@ pub(super) fn scratch_len(isa: Isa, plan: &Plan, index: usize, threads: usize) -
     }
 }
 
-impl Strips<'_> {
-    /// Runs both steps; every thread takes a part of `scratch`.
-    pub(super) fn run(&self, isa: Isa, memory: &Memory, pool: &Pool, scratch: &Scratch) {
-        let (step, depthwise) = self.depthwise;
-        let (rows, _) = strip_rows(isa, step, pool.threads());
-        let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
-        let strips = height.div_ceil(rows);
-        let channels = step.x.axes[1].extent;
-        let panels = panels(isa, channels);
-        let n_panels = panels.clone().count();
-        pool.run_in_slots(n * strips * n_panels, |slot, index| {
-            let (strip, panel) = (index / n_panels, index % n_panels);
-            let Some(panel) = panels.clone().nth(panel) else {
-                return;
-            };
-            let (batch, strip) = (strip / strips, strip % strips);
-            let width = panel.vectors * isa.lanes();
-            let part = Part {
-                batch,
-                rows: (strip * rows, height.min((strip + 1) * rows)),
-                channels: (panel.column, channels.min(panel.column + width)),
-            };
-            // SAFETY: views were checked at load; slots have scratch of their own, tasks a part of
-            // the result of their own, and the convolution reads what was just computed only.
-            unsafe {
-                let block = self.block(isa, memory, panel, part, scratch.part(slot));
-                depthwise.run_part(isa, step, memory, block, part);
-            }
-        });
+impl MapReader for Depthwise {
+    fn run_fused(&self, source: &dyn MapSource, context: &Context<'_>) {
+        run(source, (&self.step, &self.prepared), context);
     }
+}
 
-    /// Computes the part of the map under `part` of the result, which has the channels of `panel`.
-    ///
-    /// # Safety
-    ///
-    /// `to` must be writable for [`scratch_len`] elements.
-    unsafe fn block(
-        &self,
-        isa: Isa,
-        memory: &Memory,
-        panel: Panel,
-        part: Part,
-        to: *mut f32,
-    ) -> ImageRows {
-        let step = self.depthwise.0;
-        let window = &step.window;
-        let [height, width] = [2, 3].map(|axis| step.x.axes[axis].extent);
-        let begin = (part.rows.0 * window.stride[0]).saturating_sub(window.pad[0]);
-        let reach = (window.kernel[0] - 1) * window.dilation[0] + 1;
-        let end = ((part.rows.1 - 1) * window.stride[0] + reach)
-            .saturating_sub(window.pad[0])
-            .min(height);
-        let pixel_len = panel.vectors * isa.lanes();
-        let pixels = (begin * width, end.max(begin) * width);
-        // SAFETY: the pixels exist in the operand, and in scratch by the caller's word; the plan
-        // lets no step through that has a residual or groups.
+/// Runs `source` and the convolution that reads its result; every thread takes a part of the
+/// context's scratch.
+fn run(
+    source: &dyn MapSource,
+    (step, depthwise): (&ConvStep, &PreparedDepthwise),
+    context: &Context<'_>,
+) {
+    let Context { isa, pool, .. } = *context;
+    let shared = &Shared { source, context };
+    let (rows, _) = strip_rows(isa, step, pool.threads());
+    let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
+    let strips = height.div_ceil(rows);
+    let channels = step.x.axes[1].extent;
+    let panels = panels(isa, channels);
+    let n_panels = panels.clone().count();
+    pool.run_in_slots(n * strips * n_panels, |slot, index| {
+        let Shared { source, context } = *shared;
+        let (strip, panel) = (index / n_panels, index % n_panels);
+        let Some(panel) = panels.clone().nth(panel) else {
+            return;
+        };
+        let (batch, strip) = (strip / strips, strip % strips);
+        let width = panel.vectors * isa.lanes();
+        let part = Part {
+            batch,
+            rows: (strip * rows, height.min((strip + 1) * rows)),
+            channels: (panel.column, channels.min(panel.column + width)),
+        };
+        // SAFETY: views were checked at load; slots have scratch of their own, tasks a part of
+        // the result of their own, and the convolution reads what was just computed only.
         unsafe {
-            match &self.expand {
-                Expand::Conv(conv, prepared) => prepared.run_block(
-                    isa,
-                    (conv, memory),
-                    (part.batch, panel),
-                    pixels,
-                    (to, pixel_len),
-                ),
-                Expand::Linear(linear, prepared) => {
-                    let product = prepared.product(isa, linear, memory);
-                    let skipped = (part.batch * height * width + pixels.0) as isize;
-                    let rows = Gemm {
-                        x: product.x.wrapping_offset(skipped * product.x_stride),
-                        y: to.wrapping_sub(panel.column),
-                        y_stride: pixel_len as isize,
-                        m: pixels.1 - pixels.0,
-                        ..product
-                    };
-                    gemm_panel(isa, &rows, prepared.packed().as_ptr(), panel, (0, rows.m));
-                }
-            }
+            let block = block(
+                source,
+                step,
+                context,
+                panel,
+                part,
+                context.scratch.part(slot),
+            );
+            depthwise.run_part(isa, step, context.memory, block, part);
         }
-        let row_len = (width * pixel_len) as isize;
-        ImageRows {
-            x: to
-                .wrapping_sub(panel.column)
-                .wrapping_offset(-(begin as isize) * row_len),
-            strides: [row_len, pixel_len as isize],
-        }
+    });
+}
+
+/// What the threads share.
+struct Shared<'a> {
+    source: &'a dyn MapSource,
+    context: &'a Context<'a>,
+}
+
+// SAFETY: a source only reads what it was prepared with, as every prepared step may be shared; of
+// the context, threads write to scratch of their own.
+unsafe impl Sync for Shared<'_> {}
+
+/// Computes the part of the map under `part` of the result of `step`, which has the channels of
+/// `panel`.
+///
+/// # Safety
+///
+/// `to` must be writable for [`scratch_len`] elements.
+unsafe fn block(
+    source: &dyn MapSource,
+    step: &ConvStep,
+    context: &Context<'_>,
+    panel: Panel,
+    part: Part,
+    to: *mut f32,
+) -> ImageRows {
+    let window = &step.window;
+    let [height, width] = [2, 3].map(|axis| step.x.axes[axis].extent);
+    let begin = (part.rows.0 * window.stride[0]).saturating_sub(window.pad[0]);
+    let reach = (window.kernel[0] - 1) * window.dilation[0] + 1;
+    let end = ((part.rows.1 - 1) * window.stride[0] + reach)
+        .saturating_sub(window.pad[0])
+        .min(height);
+    let pixel_len = panel.vectors * context.isa.lanes();
+    let block = MapBlock {
+        batch: part.batch,
+        panel,
+        image: height * width,
+        first: begin * width,
+        last: end.max(begin) * width,
+    };
+    // SAFETY: the pixels exist in the operand, and in scratch by the caller's word; the plan
+    // lets no step through that has a residual or groups.
+    unsafe { source.block(context, block, to, pixel_len) };
+    let row_len = (width * pixel_len) as isize;
+    ImageRows {
+        x: to
+            .wrapping_sub(panel.column)
+            .wrapping_offset(-(begin as isize) * row_len),
+        strides: [row_len, pixel_len as isize],
     }
 }

@@ -32,24 +32,24 @@ use spark_gemm::{
     init_accumulators, packed_len, panels,
 };
 use spark_parallel::Pool;
+use spark_quant::QuantError;
 
 use super::math;
 use super::memory::{AlignedF32, Memory};
 use super::pointwise::Scratch;
+use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use super::product_format::ProductFormat;
 use super::simd::{Isa, Simd, dispatch};
+use super::winograd_shape::{LEAST_TILES, has_shape, tiles};
+use super::workspace::Workspace;
 use crate::Precision;
+use crate::plan::LoweredStep;
 use crate::plan::{ConvStep, Weights};
 
 /// Positions of a transformed tile.
 const POSITIONS: usize = 16;
 /// Positions of the window.
 const TAPS: usize = 9;
-/// Fewest channels in and out: with fewer the transforms cost more than the products they save.
-const LEAST_CHANNELS: usize = 32;
-/// Fewest tiles of an image: with fewer the transformed weights, which are 16/9 of the plain
-/// ones, take longer to come from memory than the products they save.
-const LEAST_TILES: usize = 32;
 /// Elements of a block's `V` and `M`: half a core's second cache.
 const BLOCK_ELEMENTS: usize = 256 << 10;
 /// Most tiles of a block.
@@ -58,23 +58,6 @@ const MOST_TILES: usize = 96;
 /// Whether the step is computed here.
 pub(super) fn suits(step: &ConvStep, format: ProductFormat) -> bool {
     format.layout == PackedLayout::F32 && has_shape(step)
-}
-
-/// Whether this is the way to compute such a step in f32, by the shapes of one image alone.
-pub(super) fn has_shape(step: &ConvStep) -> bool {
-    let (window, weights) = (&step.window, &step.weights);
-    window.kernel == [3, 3]
-        && window.stride == [1, 1]
-        && window.dilation == [1, 1]
-        && !step.transposed
-        && weights.groups == 1
-        && weights.in_per_group.min(weights.out_per_group) >= LEAST_CHANNELS
-        && tiles(step).iter().product::<usize>() >= LEAST_TILES
-}
-
-/// Tiles of an image, down and across.
-fn tiles(step: &ConvStep) -> [usize; 2] {
-    [2, 3].map(|axis| step.y.axes[axis].extent.div_ceil(2))
 }
 
 /// Tiles of a block: as many as the cache holds, as even as possible, one block per thread at
@@ -568,5 +551,50 @@ unsafe fn load_some<S: Simd>(from: *const f32, lanes: usize) -> S::V {
             true => S::load(from),
             false => S::load_first(from, lanes),
         }
+    }
+}
+
+/// 3x3 convolution by the transform of 2x2 results.
+pub(crate) struct Winograd {
+    /// Without its weights.
+    step: ConvStep,
+    prepared: PreparedWinograd,
+}
+
+impl Kernel<ConvStep> for Winograd {
+    fn can_implement(problem: &Problem<'_, ConvStep>) -> bool {
+        suits(problem.step, problem.format)
+    }
+
+    fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
+        let cpu = problem.cpu;
+        let prepared = PreparedWinograd::new(cpu.isa, problem.step, problem.format, cpu.pool);
+        let mut step = problem.step.clone();
+        step.forget_weights();
+        Ok(Self { step, prepared })
+    }
+}
+
+impl PreparedStep for Winograd {
+    fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
+        self.prepared
+            .run(c.isa, &self.step, c.memory, c.pool, c.scratch);
+        Ok(())
+    }
+
+    fn kernel(&self) -> &'static str {
+        self.prepared.kernel()
+    }
+
+    fn weight_bytes(&self) -> usize {
+        self.prepared.weight_bytes()
+    }
+
+    fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
+        Workspace::scratch(scratch_len(cpu.isa, &self.step, cpu.pool.threads()))
+    }
+
+    fn rounds_results(&self) -> bool {
+        true
     }
 }

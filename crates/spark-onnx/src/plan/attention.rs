@@ -13,10 +13,9 @@
 //!
 //! Deliberately absent: soft caps and logarithms of the softmax; scores that are masked twice.
 
-use super::attention_step::{AttentionStep, Mask};
 use super::definition::Plan;
 use super::pointwise::{PointOp, Program, RegisterKind};
-use super::steps::{MatMulStep, PointwiseStep, Step};
+use super::step::{AttentionStep, CopyStep, Mask, MatMulStep, PointwiseStep, Step};
 use super::view::{Axis, BufferId, View};
 
 /// Joins every group of steps that is an attention.
@@ -279,7 +278,7 @@ fn joined_heads(
 ) -> (View, usize) {
     let found = || {
         let reader = sole_reader(plan, product.y.buffer, at)?;
-        let Step::Copy { x, y } = &plan.steps[reader].step else {
+        let Step::Copy(CopyStep { x, y }) = &plan.steps[reader].step else {
             return None;
         };
         let to = rearranged(&product.y, x, y)?;

@@ -18,26 +18,25 @@
 
 mod arena;
 mod attention;
-mod attention_step;
 mod budget;
 mod definition;
-mod describe;
 mod expand;
 mod held;
 mod lower;
 mod patterns;
 mod pointwise;
-mod steps;
+mod step;
+mod storage;
 mod subsample;
 mod traffic;
 mod view;
 mod weights;
 
 pub(crate) use arena::Arena;
-pub(crate) use attention_step::{AttentionStep, Mask};
-pub(crate) use definition::{Buffer, ConstantData, Place, Plan, PlannedStep, Port, Storage};
+pub(crate) use definition::{Buffer, ConstantData, Place, Plan, PlannedStep, Port};
 pub(crate) use lower::lower;
 pub(crate) use pointwise::{Instruction, PointOp, RegisterKind};
-pub(crate) use steps::*;
+pub(crate) use step::*;
+pub(crate) use storage::Storage;
 pub(crate) use view::{Axis, BufferId, MAX_RANK, View};
 pub(crate) use weights::{WeightOrder, Weights};

@@ -7,7 +7,7 @@
 //!
 //! Weights are not counted here: how they are held is the executor's business.
 
-use super::steps::Step;
+use super::step::Step;
 use super::view::View;
 use super::{Buffer, Plan};
 

@@ -241,10 +241,10 @@ impl Lowering<'_> {
         let mapped = self.residual_for(step, value, &copy)?;
         let planned = PlannedStep {
             name: name.to_owned(),
-            step: Step::Copy {
+            step: Step::Copy(CopyStep {
                 x: residual.clone(),
                 y: copy,
-            },
+            }),
         };
         self.plan.steps.insert(step, planned);
         for producer in self.producer.values_mut() {

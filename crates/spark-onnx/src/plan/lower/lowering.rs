@@ -12,9 +12,8 @@ use std::sync::Arc;
 
 use crate::graph::{Node, OpError, StaticGraph, TensorType, ValueId};
 use crate::plan::pointwise::{Expression, RegisterKind};
-use crate::plan::{
-    Buffer, BufferId, ConstantData, Place, Plan, PlannedStep, PointwiseStep, Step, Storage, View,
-};
+use crate::plan::step::{CopyStep, PointwiseStep, Step};
+use crate::plan::{Buffer, BufferId, ConstantData, Place, Plan, PlannedStep, Storage, View};
 use crate::tensor::{Tensor, TensorData};
 
 /// An operator that has steps. Every parameter struct of an operator is one.
@@ -250,10 +249,10 @@ impl<'g> Lowering<'g> {
         let y = self.dense_buffer(self.storage(view), &view.shape(), order);
         self.emit(
             name,
-            Step::Copy {
+            Step::Copy(CopyStep {
                 x: view.clone(),
                 y: y.clone(),
-            },
+            }),
         );
         y
     }

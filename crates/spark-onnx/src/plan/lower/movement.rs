@@ -214,10 +214,10 @@ impl Lowering<'_> {
         let y = self.image_buffer(Storage::of(ty.dtype), &ty.shape);
         self.emit(
             &node.name,
-            Step::Fill {
+            Step::Fill(FillStep {
                 y: y.clone(),
                 value,
-            },
+            }),
         );
         y
     }
@@ -268,7 +268,7 @@ impl Lowering<'_> {
             let extent = view.axes[axis].extent;
             if !view.is_empty() {
                 let part = y.sliced(axis, start, 1, extent);
-                self.emit(&node.name, Step::Copy { x: view, y: part });
+                self.emit(&node.name, Step::Copy(CopyStep { x: view, y: part }));
             }
             start += extent;
         }
@@ -372,17 +372,17 @@ impl Lowering<'_> {
         let y = self.dense_buffer(self.storage(&view), &shape, &view.memory_order());
         self.emit(
             &node.name,
-            Step::Fill {
+            Step::Fill(FillStep {
                 y: y.clone(),
                 value,
-            },
+            }),
         );
         let mut inner = y.clone();
         for (axis, border) in borders.iter().enumerate() {
             inner = inner.sliced(axis, border[0] as usize, 1, view.axes[axis].extent);
         }
         if !view.is_empty() {
-            self.emit(&node.name, Step::Copy { x: view, y: inner });
+            self.emit(&node.name, Step::Copy(CopyStep { x: view, y: inner }));
         }
         Ok(y)
     }

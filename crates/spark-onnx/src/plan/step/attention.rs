@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::view::View;
+use super::lowered_step::{LoweredStep, shape, shapes};
+use crate::plan::view::View;
 
 /// What hides scores from the softmax.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +31,7 @@ impl Mask {
     }
 
     /// The same, to be changed.
-    pub(super) fn view_mut(&mut self) -> Option<&mut View> {
+    fn view_mut(&mut self) -> Option<&mut View> {
         match self {
             Self::None => None,
             Self::Added(view) | Self::Seen { seen: view, .. } => Some(view),
@@ -82,10 +83,43 @@ impl AttentionStep {
         let batch = &self.y.axes[..self.y.rank() - 2];
         batch.iter().map(|axis| axis.extent).product()
     }
+}
 
-    /// Multiply-accumulate operations of both products.
-    pub(super) fn macs(&self) -> u64 {
+impl LoweredStep for AttentionStep {
+    fn kind(&self) -> &'static str {
+        "attention"
+    }
+
+    fn views_read(&self) -> Vec<&View> {
+        let operands = [&self.q, &self.k, &self.v].into_iter();
+        operands.chain(self.mask.view()).collect()
+    }
+
+    fn views_written(&self) -> Vec<&View> {
+        vec![&self.y]
+    }
+
+    fn views_mut(&mut self) -> Vec<&mut View> {
+        let views = [&mut self.q, &mut self.k, &mut self.v, &mut self.y];
+        views.into_iter().chain(self.mask.view_mut()).collect()
+    }
+
+    fn macs(&self) -> u64 {
         let [m, n, d, e] = self.extents();
         (self.batches() * m * n * (d + e)) as u64
+    }
+
+    fn describe(&self) -> String {
+        format!(
+            "{} -> {}, scores *{}{}",
+            shapes(&self.views_read()),
+            shape(&self.y),
+            self.scale,
+            match self.mask {
+                Mask::None => "",
+                Mask::Added(_) => " +mask",
+                Mask::Seen { .. } => " where seen",
+            }
+        )
     }
 }

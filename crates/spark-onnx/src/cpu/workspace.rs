@@ -11,13 +11,11 @@
 use spark_gemm::max_panel;
 
 use super::memory::AlignedF32;
-use super::pointwise::PreparedPointwise;
 use super::product_format::ProductFormat;
 use super::simd::Isa;
-use super::{attention, matmul, strip, winograd};
 use crate::ModelError;
 use crate::budget::{Asker, Budget};
-use crate::plan::{Plan, PlannedStep, Step, Weights};
+use crate::plan::{PlannedStep, Step, Weights};
 
 /// Channels that the widest block of a format holds.
 const BLOCK: usize = 64;
@@ -42,16 +40,38 @@ pub(super) fn take(
     AlignedF32::try_zeros(len).ok_or_else(|| asker.refused(bytes))
 }
 
-/// Elements of scratch that step `index` needs on each of `threads` threads.
-pub(super) fn scratch_len(isa: Isa, plan: &Plan, index: usize, threads: usize) -> usize {
-    match &plan.steps[index].step {
-        Step::Pointwise(s) => PreparedPointwise::scratch_len(s),
-        Step::MatMul(s) => matmul::scratch_len(isa, s),
-        Step::Attention(s) => attention::scratch_len(isa, s),
-        Step::Conv(s) => winograd::scratch_len(isa, s, threads)
-            .max(strip::scratch_len(isa, plan, index, threads)),
-        Step::Linear(_) => strip::scratch_len(isa, plan, index, threads),
-        _ => 0,
+/// Memory that a step runs in, beside its views.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Workspace {
+    /// f32 elements on every thread.
+    pub(crate) scratch: usize,
+    /// f32 elements that all threads share: quantised activations.
+    pub(crate) activations: usize,
+}
+
+impl Workspace {
+    /// So many elements on every thread, and nothing shared.
+    pub(crate) fn scratch(len: usize) -> Self {
+        Self {
+            scratch: len,
+            activations: 0,
+        }
+    }
+}
+
+/// Scratch of all threads, side by side.
+pub(crate) struct Scratch {
+    pub(crate) base: *mut f32,
+    pub(crate) stride: usize,
+}
+
+// SAFETY: every task uses its own part.
+unsafe impl Sync for Scratch {}
+
+impl Scratch {
+    /// The part of task `task`.
+    pub(crate) fn part(&self, task: usize) -> *mut f32 {
+        self.base.wrapping_add(task * self.stride)
     }
 }
 

@@ -1,0 +1,77 @@
+//! Products of eight and four bits as a prepared step, for linear steps and convolutions alike.
+
+use spark_quant::QuantError;
+
+use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
+use super::product_format::ProductFormat;
+use super::quantised::{PreparedQuantised, Room};
+use super::workspace::Workspace;
+use crate::Precision;
+use crate::plan::Step;
+
+/// A linear step or convolution with weights of eight or four bits.
+pub(crate) struct Quantised {
+    /// Without its weights.
+    step: Step,
+    prepared: PreparedQuantised,
+}
+
+impl<S> Kernel<S> for Quantised {
+    fn can_implement(problem: &Problem<'_, S>) -> bool {
+        let ProductFormat { precision, .. } = problem.format;
+        matches!(precision, Precision::Fp8 | Precision::Fp4)
+            && matches!(problem.whole, Step::Conv(_) | Step::Linear(_))
+    }
+
+    fn prepare(problem: &Problem<'_, S>) -> Result<Self, QuantError> {
+        let prepared = PreparedQuantised::new(
+            problem.cpu.isa,
+            problem.whole,
+            problem.format.precision,
+            problem.arithmetic.activations,
+            problem.format.rounds_result,
+            problem.cpu.pool.threads(),
+        );
+        let mut step = problem.whole.clone();
+        step.forget_weights();
+        match prepared {
+            Some(prepared) => Ok(Self {
+                step,
+                prepared: prepared?,
+            }),
+            None => unreachable!("what `can_implement` lets through"),
+        }
+    }
+}
+
+impl PreparedStep for Quantised {
+    fn run(&self, context: &Context<'_>) -> Result<(), StepError> {
+        let room = Room {
+            scratch: context.scratch,
+            activations: context.activations,
+        };
+        let done = self
+            .prepared
+            .run(context.isa, &self.step, context.memory, context.pool, &room);
+        done.map_err(StepError::Quantise)
+    }
+
+    fn kernel(&self) -> &'static str {
+        self.prepared.kernel()
+    }
+
+    fn weight_bytes(&self) -> usize {
+        self.prepared.weight_bytes()
+    }
+
+    fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
+        Workspace {
+            scratch: self.prepared.scratch_len(cpu.isa),
+            activations: self.prepared.activations_len(),
+        }
+    }
+
+    fn rounds_results(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,67 @@
+//! Elements moved as they are: copies and one value everywhere.
+
+use super::lowered_step::LoweredStep;
+use crate::plan::storage::Storage;
+use crate::plan::view::View;
+
+/// Element by element from one view to another of the same shape and storage.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CopyStep {
+    /// Operand.
+    pub(crate) x: View,
+    /// Result.
+    pub(crate) y: View,
+}
+
+impl LoweredStep for CopyStep {
+    fn kind(&self) -> &'static str {
+        "copy"
+    }
+
+    fn views_read(&self) -> Vec<&View> {
+        vec![&self.x]
+    }
+
+    fn views_written(&self) -> Vec<&View> {
+        vec![&self.y]
+    }
+
+    fn views_mut(&mut self) -> Vec<&mut View> {
+        vec![&mut self.x, &mut self.y]
+    }
+
+    fn is_held_rightly(&self, storage: &dyn Fn(&View) -> Storage) -> bool {
+        storage(&self.x) == storage(&self.y)
+    }
+}
+
+/// One value everywhere.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FillStep {
+    /// Result.
+    pub(crate) y: View,
+    /// The value.
+    pub(crate) value: f64,
+}
+
+impl LoweredStep for FillStep {
+    fn kind(&self) -> &'static str {
+        "fill"
+    }
+
+    fn views_read(&self) -> Vec<&View> {
+        Vec::new()
+    }
+
+    fn views_written(&self) -> Vec<&View> {
+        vec![&self.y]
+    }
+
+    fn views_mut(&mut self) -> Vec<&mut View> {
+        vec![&mut self.y]
+    }
+
+    fn is_held_rightly(&self, _: &dyn Fn(&View) -> Storage) -> bool {
+        true
+    }
+}

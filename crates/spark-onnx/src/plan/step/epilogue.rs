@@ -1,0 +1,82 @@
+//! What happens to the results of a product before they are stored.
+//!
+//! ```text
+//! y = activation(product + bias + residual)     or     activation(product + bias) + residual
+//! ```
+
+use std::sync::Arc;
+
+use crate::graph::Unary;
+use crate::plan::view::View;
+
+/// A function applied to every result of a product before it is stored.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Activation {
+    /// Nothing.
+    None,
+    /// `min(max(x, low), high)`; ReLU is `(0, inf)`.
+    Clamp {
+        /// Lower bound.
+        low: f32,
+        /// Upper bound.
+        high: f32,
+    },
+    /// Any other function.
+    Function(Unary),
+}
+
+/// What happens to a product's results before they are stored:
+/// `activation(product + bias + residual)` or `activation(product + bias) + residual`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Epilogue {
+    /// One value per output channel.
+    pub(crate) bias: Option<Arc<Vec<f32>>>,
+    /// A tensor of the result's shape with unit stride along its channels.
+    pub(crate) residual: Option<View>,
+    /// Whether the activation comes after the residual.
+    pub(crate) residual_first: bool,
+    /// The function.
+    pub(crate) activation: Activation,
+}
+
+impl Default for Epilogue {
+    fn default() -> Self {
+        Self {
+            bias: None,
+            residual: None,
+            residual_first: true,
+            activation: Activation::None,
+        }
+    }
+}
+
+impl Epilogue {
+    /// Bytes of the bias.
+    pub(super) fn bias_bytes(&self) -> usize {
+        4 * self.bias.as_ref().map_or(0, |bias| bias.len())
+    }
+
+    /// What is fused, for people: `, +bias +residual Relu`; nothing if nothing is.
+    pub(super) fn describe(&self) -> String {
+        let bias = if self.bias.is_some() { " +bias" } else { "" };
+        let residual = match self.residual {
+            Some(_) => " +residual",
+            None => "",
+        };
+        let activation = match self.activation {
+            Activation::None => String::new(),
+            Activation::Clamp { low, high } => format!(" clamp({low}, {high})"),
+            Activation::Function(function) => format!(" {function:?}"),
+        };
+        let parts = match self.residual_first {
+            true => [bias, residual, &activation],
+            false => [bias, &activation, residual],
+        };
+        let text = parts.concat();
+        if text.is_empty() {
+            text
+        } else {
+            format!(",{text}")
+        }
+    }
+}

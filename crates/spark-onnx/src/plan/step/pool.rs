@@ -1,0 +1,41 @@
+//! Windowed maximum and average.
+
+use super::conv::Window;
+use super::lowered_step::LoweredStep;
+use crate::graph::PoolKind;
+use crate::plan::view::View;
+
+/// Windowed maximum or average of `[n, c, h, w]` with unit channel stride.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PoolStep {
+    /// Image.
+    pub(crate) x: View,
+    /// Result.
+    pub(crate) y: View,
+    /// Maximum or average.
+    pub(crate) kind: PoolKind,
+    /// Geometry.
+    pub(crate) window: Window,
+    /// Border after the last row and column, which counts in averages that count padding.
+    pub(crate) pad_end: [usize; 2],
+    /// Whether padded elements count in an average.
+    pub(crate) count_include_pad: bool,
+}
+
+impl LoweredStep for PoolStep {
+    fn kind(&self) -> &'static str {
+        "pool"
+    }
+
+    fn views_read(&self) -> Vec<&View> {
+        vec![&self.x]
+    }
+
+    fn views_written(&self) -> Vec<&View> {
+        vec![&self.y]
+    }
+
+    fn views_mut(&mut self) -> Vec<&mut View> {
+        vec![&mut self.x, &mut self.y]
+    }
+}

@@ -1,0 +1,37 @@
+//! How elements are held while running.
+
+use crate::tensor::DType;
+
+/// How elements are held while running. Floats, booleans and 8-bit integers are
+/// exact in f32; wider integers are held as i64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Storage {
+    /// f32.
+    F32,
+    /// i64.
+    I64,
+}
+
+impl Storage {
+    /// How elements of `dtype` are held. `f64` is held as f32, which lowering logs.
+    pub(crate) fn of(dtype: DType) -> Self {
+        match dtype {
+            DType::F32
+            | DType::F64
+            | DType::F16
+            | DType::BF16
+            | DType::I8
+            | DType::U8
+            | DType::Bool => Self::F32,
+            _ => Self::I64,
+        }
+    }
+
+    /// Bytes one element takes.
+    pub(crate) const fn size_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::I64 => 8,
+        }
+    }
+}
