@@ -123,6 +123,21 @@ pub(crate) struct Piece {
 }
 
 /// A road ready to be driven on.
+///
+/// # Examples
+///
+/// ```
+/// use spark_sim::road::{Road, RoadDescription, Segment};
+///
+/// let bend = RoadDescription {
+///     segments: vec![Segment::straight(100.0), Segment::arc(50.0, 0.01)],
+///     ..RoadDescription::default()
+/// };
+/// let road = Road::new(&bend)?;
+/// assert_eq!(road.length(), 150.0);
+/// assert_eq!(road.curvature_at(120.0), 0.01); // 1/m, to the left
+/// # Ok::<(), spark_sim::SimError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Road {
     pieces: Vec<Piece>,
