@@ -15,6 +15,17 @@
 //! every figure infinitely bad, so a NaN never passes for agreement.
 
 /// Distance of results from a reference; the worst over what was compared.
+///
+/// # Examples
+///
+/// ```
+/// use spark_bench::Accuracy;
+///
+/// let accuracy = Accuracy::of(&[0.0, 2.5, 4.0], &[0.0, 2.0, 4.0]);
+/// assert_eq!(accuracy.max_abs, 0.5);
+/// assert_eq!(accuracy.max_rel, 0.125); // of 4, the largest value of the reference
+/// assert!(Accuracy::of(&[f64::NAN], &[1.0]).max_abs.is_infinite());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accuracy {
     /// Largest absolute difference, in the unit of the tensor.

@@ -14,6 +14,15 @@
 //! the others: it is listed as failed. Inputs are fed anew in every run and
 //! outputs are read back, so the figures are those a caller sees.
 //!
+//! ```no_run
+//! use spark_bench::{BenchOptions, table};
+//!
+//! // Without a model: the networks of the zoo, in the precision that the environment asks for.
+//! let report = spark_bench::run(&BenchOptions::default(), &mut |_| {})?;
+//! println!("{}", table::render(&report));
+//! # Ok::<(), spark_bench::BenchError>(())
+//! ```
+//!
 //! Deliberately absent: comparing two reports (that is the record keeper's work), and
 //! figures of a GPU's load, until there is an executor that uses one.
 

@@ -10,6 +10,21 @@ use spark_onnx::precision::{Activations, Bf16Products, Fp16Products};
 use crate::error::BenchError;
 
 /// What to measure, and how often.
+///
+/// # Examples
+///
+/// ```
+/// use spark_bench::BenchOptions;
+/// use spark_onnx::Precision;
+///
+/// let options = BenchOptions {
+///     models: vec!["driving_vision.onnx".into()],
+///     precisions: vec![Precision::Fp32, Precision::Bf16],
+///     runs: 50,
+///     ..BenchOptions::default()
+/// };
+/// assert!(options.models_dir.is_none());
+/// ```
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
     /// ONNX files; with `models_dir` also empty, the zoo.

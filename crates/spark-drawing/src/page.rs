@@ -19,6 +19,18 @@ th{vertical-align:bottom;white-space:normal}.l{text-align:left}td.l{white-space:
 .key{display:inline-block;margin-right:18px}.key i{display:inline-block;width:11px;height:11px;border-radius:6px;margin-right:6px}";
 
 /// A page being written, from top to bottom.
+///
+/// # Examples
+///
+/// ```
+/// use spark_drawing::{Page, Tone};
+///
+/// let mut page = Page::new("Steering <b>");
+/// page.verdict("It may go in.", Tone::Good);
+/// page.list(["41 scenarios", "no new collision"]);
+/// let html = page.finish();
+/// assert!(html.contains("<h1>Steering &lt;b&gt;</h1>")); // text is data
+/// ```
 #[derive(Debug, Clone)]
 pub struct Page {
     text: String,

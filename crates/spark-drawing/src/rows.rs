@@ -18,6 +18,21 @@ const SIZE: f64 = 12.0;
 const N_TICKS: usize = 8;
 
 /// Rows that are being drawn on a picture.
+///
+/// # Examples
+///
+/// ```
+/// use spark_drawing::{Rows, Scale, Svg, colour};
+///
+/// let mut picture = Svg::new(400.0, Rows::height(2));
+/// let scale = Scale::from_zero([1.5, 2.5], [100.0, 380.0]);
+/// let mut rows = Rows::new(&mut picture, scale, 4.0, 2);
+/// for (row, (name, ms)) in [("old", 2.5), ("new", 1.5)].into_iter().enumerate() {
+///     rows.name(row, name);
+///     rows.bar(row, [0.0, ms], 14.0, colour::BLUE.into());
+/// }
+/// assert!(picture.finish().contains("new"));
+/// ```
 #[derive(Debug)]
 pub struct Rows<'a> {
     svg: &'a mut Svg,

@@ -18,6 +18,17 @@ pub struct Tick {
 }
 
 /// A stretch of values on a stretch of pixels, which may run to the left or upwards.
+///
+/// # Examples
+///
+/// ```
+/// use spark_drawing::Scale;
+///
+/// let scale = Scale::from_zero([2.0, 8.0], [100.0, 300.0]);
+/// assert_eq!(scale.at(0.0), 100.0);
+/// let ticks: Vec<String> = scale.ticks(5).into_iter().map(|tick| tick.label).collect();
+/// assert_eq!(ticks[0], "0");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     low: f64,

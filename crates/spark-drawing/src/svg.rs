@@ -112,6 +112,17 @@ impl Font {
 }
 
 /// A picture being drawn.
+///
+/// # Examples
+///
+/// ```
+/// use spark_drawing::{Stroke, Svg, colour};
+///
+/// let mut picture = Svg::new(100.0, 50.0); // pixels, y downwards
+/// picture.line([0.0, 0.0], [100.0, 50.0], Stroke::new(colour::BLUE, 2.0));
+/// picture.circle([50.0, 25.0], 4.0, colour::ORANGE.into());
+/// assert!(picture.finish().starts_with("<svg"));
+/// ```
 #[derive(Debug, Clone)]
 pub struct Svg {
     width: f64,

@@ -75,6 +75,16 @@ impl From<&str> for Cell {
 }
 
 /// Rows of cells under headings, as HTML or as Markdown.
+///
+/// # Examples
+///
+/// ```
+/// use spark_drawing::{Align, Table};
+///
+/// let mut table = Table::new([("model", Align::Left), ("ms", Align::Right)]);
+/// table.row(["driving_policy", "2.06"]);
+/// assert_eq!(table.markdown(), "| model | ms |\n|---|---:|\n| driving_policy | 2.06 |\n");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     columns: Vec<(String, Align)>,

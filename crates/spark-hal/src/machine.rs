@@ -27,6 +27,18 @@ use crate::stack::Stack;
 use crate::version::Version;
 
 /// A machine, as it was when it was looked at.
+///
+/// # Examples
+///
+/// ```
+/// use spark_hal::{Machine, Root, Sources};
+///
+/// // What `spark_hal::machine()` finds here, but of files below a folder: here none.
+/// let machine = Machine::read(&Sources::files(Root::at("a-folder-without-files")));
+/// assert!(!machine.is_dgx_spark());
+/// assert!(machine.kernel.as_value().is_none()); // a reading that says why, no empty text
+/// assert!(machine.gpus.is_empty());
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Machine {

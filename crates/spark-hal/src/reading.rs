@@ -13,6 +13,19 @@ use std::fmt;
 use std::time::Duration;
 
 /// An answer of the machine.
+///
+/// # Examples
+///
+/// ```
+/// use spark_hal::{Reading, Root};
+///
+/// let answer: Reading<u64> = Root::at("a-folder-without-files").number("/proc/uptime");
+/// match answer {
+///     Reading::Value(seconds) => println!("up for {seconds} s"),
+///     Reading::NotSupported => println!("no such file"),
+///     Reading::Failed(why) => println!("{why}"),
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reading<T> {
     /// What the machine answered.

@@ -26,6 +26,21 @@ const TABLE_LIMIT_BYTES: usize = 4 << 20;
 const ENTRIES_LIMIT: usize = 8192;
 
 /// The directory that stands for `/`.
+///
+/// # Examples
+///
+/// ```
+/// use spark_hal::{Memory, Root};
+///
+/// // A recorded machine: its `/proc/meminfo` lies below the folder.
+/// let folder = std::env::temp_dir().join(format!("spark-hal-root-{}", std::process::id()));
+/// std::fs::create_dir_all(folder.join("proc"))?;
+/// std::fs::write(folder.join("proc/meminfo"), "MemTotal:       1024 kB\n")?;
+/// let memory = Memory::read(&Root::at(&folder));
+/// assert_eq!(memory.meminfo.total_bytes.value(), Some(1 << 20));
+/// std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     prefix: PathBuf,

@@ -65,6 +65,20 @@ impl Default for DeviceOptions {
 }
 
 /// A device. See the [module](self).
+///
+/// # Examples
+///
+/// ```
+/// use spark_mem::Device;
+///
+/// let device = Device::emulated(1 << 30); // a card of 1 GiB in host memory; `open` takes what is there
+/// let stream = device.new_stream()?;
+/// let mut speeds = device.shared::<f32>(1000)?;
+/// speeds.write(&stream)?.fill(12.5);
+/// assert_eq!(speeds.read(&stream)?[999], 12.5);
+/// assert!(device.stats().copies() > 0); // on a card the guards copy, and every copy is counted
+/// # Ok::<(), spark_mem::MemError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Device {
     inner: Arc<DeviceInner>,

@@ -27,6 +27,19 @@ use crate::memory::block::{Block, Home, release};
 const SMALLEST_BYTES: usize = 512;
 
 /// Memory of one kind kept for reuse. Clones share it.
+///
+/// # Examples
+///
+/// ```
+/// use spark_mem::{Device, Pool};
+///
+/// let device = Device::host();
+/// let pool = Pool::new(&device, device.shared_kind())?;
+/// drop(pool.take::<f32>(1000)?); // its memory stays with the pool
+/// let again = pool.take::<f32>(900)?; // and is used again
+/// assert_eq!((again.len(), pool.stats().hits), (900, 1));
+/// # Ok::<(), spark_mem::MemError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Pool {
     inner: Arc<PoolInner>,

@@ -24,6 +24,21 @@ use crate::section::{InRecording, Section};
 /// A queue of work on a device. Clones are the same queue, for any number of threads.
 ///
 /// While one thread [captures](Self::capture) it, other threads are refused.
+///
+/// # Examples
+///
+/// ```
+/// use spark_mem::Device;
+///
+/// let device = Device::open()?;
+/// let stream = device.new_stream()?;
+/// let mut from = device.shared::<u32>(8)?;
+/// let mut to = device.shared::<u32>(8)?;
+/// from.upload(&stream, &[1; 8])?;
+/// stream.copy(from.view(), to.view_mut())?; // queued
+/// assert_eq!(to.read(&stream)?[7], 1); // waits for it
+/// # Ok::<(), spark_mem::MemError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Stream {
     inner: Arc<StreamInner>,

@@ -52,6 +52,28 @@ pub struct DrivingOutput {
 }
 
 /// The driving networks with their memory of the last five seconds.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx::{ModelRunner, RunOptions};
+/// use spark_openpilot::frame::FRAME_BYTES;
+/// use spark_openpilot::{DrivingInput, DrivingPipeline, zoo};
+///
+/// let load = |graph| ModelRunner::from_graph(graph, &RunOptions::new());
+/// let (vision, policy) = (load(zoo::driving_vision(0))?, load(zoo::driving_policy(0))?);
+/// let mut pipeline = DrivingPipeline::new(vision, policy)?;
+/// let grey = vec![128; FRAME_BYTES];
+/// let input = DrivingInput {
+///     road: &grey,
+///     wide: &grey,
+///     desire: [0.0; 8],
+///     traffic_convention: [1.0, 0.0],
+/// };
+/// let output = pipeline.step(&input)?; // one frame of 20 Hz
+/// assert_eq!(output.policy_values.len(), 1000);
+/// # Ok::<(), spark_openpilot::OpenpilotError>(())
+/// ```
 pub struct DrivingPipeline {
     vision: Network,
     policy: Network,

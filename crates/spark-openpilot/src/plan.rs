@@ -43,6 +43,22 @@ const fn quadratic(end: f64) -> [f32; POINTS] {
 }
 
 /// Where the car is to go: [`POINTS`] states at the times [`T_IDXS`].
+///
+/// # Examples
+///
+/// ```
+/// use spark_openpilot::plan::{COLUMNS, POINTS, Plan, T_IDXS};
+///
+/// // Straight on, 1 m/s faster every second: column 3 is the speed, column 6 the acceleration.
+/// let mut values = vec![0.0; POINTS * COLUMNS];
+/// for (row, t) in values.chunks_exact_mut(COLUMNS).zip(T_IDXS) {
+///     (row[3], row[6]) = (10.0 + t, 1.0);
+/// }
+/// let plan = Plan::from_values(&values)?;
+/// let (acceleration, should_stop) = plan.desired_acceleration(0.3);
+/// assert!((acceleration - 1.0).abs() < 1e-4 && !should_stop);
+/// # Ok::<(), spark_openpilot::OpenpilotError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Positions x, y, z from where the device is now, metres.

@@ -19,6 +19,28 @@ use spark_onnx::{DType, Tensor};
 pub const STATE_0_7_4: (&str, &str) = ("add_3", "rnn_state");
 
 /// A network with its state.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx::graph::{Binary, Dim, Graph, Op};
+/// use spark_onnx::{DType, ModelRunner, RunOptions, Tensor};
+/// use spark_openpilot::recurrent::RecurrentNetwork;
+///
+/// // A sum: next = state + x.
+/// let mut graph = Graph::default();
+/// let state = graph.add_input("state", DType::F32, vec![Dim::Known(1)]);
+/// let x = graph.add_input("x", DType::F32, vec![Dim::Known(1)]);
+/// let next = graph.add_node("next", Op::Binary(Binary::Add), &[Some(state), Some(x)]);
+/// graph.outputs.push(next);
+/// let runner = ModelRunner::from_graph(graph, &RunOptions::new())?;
+///
+/// let mut sum = RecurrentNetwork::new(runner, &[("next", "state")])?;
+/// let two = Tensor::from_f32([1], vec![2.0])?;
+/// sum.step(&[("x", &two)])?;
+/// assert_eq!(sum.step(&[("x", &two)])?[0].1.to_f32(), [4.0]);
+/// # Ok::<(), spark_openpilot::OpenpilotError>(())
+/// ```
 pub struct RecurrentNetwork {
     runner: ModelRunner,
     links: Vec<Link>,

@@ -211,6 +211,18 @@ pub const SUPERCOMBO_0_7_4: &[(&str, usize)] = &[
 ];
 
 /// The heads of one network's output vector, checked against its length.
+///
+/// # Examples
+///
+/// ```
+/// use spark_openpilot::slices::{OutputLayout, POLICY};
+///
+/// let layout = OutputLayout::of_table(POLICY);
+/// let output: Vec<f32> = (0..1000).map(|i| i as f32).collect();
+/// assert_eq!(layout.slice(&output, "desire_state")?[0], 990.0);
+/// assert!(layout.slice(&output, "lead").is_err()); // names those there are
+/// # Ok::<(), spark_openpilot::OpenpilotError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputLayout {
     parts: OutputParts,

@@ -9,6 +9,18 @@ use crate::SimError;
 use serde::{Deserialize, Serialize};
 
 /// Points `[time, value]` in the order of time.
+///
+/// # Examples
+///
+/// ```
+/// use spark_sim::Profile;
+///
+/// let ramp = Profile::new(vec![[0.0, 0.0], [2.0, 10.0]])?;
+/// assert_eq!(ramp.at(1.0), 5.0);
+/// assert_eq!(ramp.at(9.0), 10.0); // the last value holds
+/// assert!(Profile::new(vec![[1.0, 0.0], [0.0, 1.0]]).is_err()); // times must increase
+/// # Ok::<(), spark_sim::SimError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Profile(Vec<[f64; 2]>);

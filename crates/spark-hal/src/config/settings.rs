@@ -10,6 +10,18 @@ use super::parse::{self, Environment};
 use super::variables::{CACHE_DIR, CUDA, DEBUG, DEVICE, DGX_ENABLED, DISABLE_DGX, PRECISION};
 
 /// The environment, read and checked.
+///
+/// # Examples
+///
+/// ```
+/// use spark_hal::Config;
+///
+/// // `spark_hal::config()` reads the process's environment once; here it is another one.
+/// let set = |name: &str| (name == "DEBUG").then(|| "loud".into());
+/// let (config, invalid) = Config::read(set);
+/// assert_eq!(config.debug, 0); // the default
+/// assert_eq!(invalid[0].name, "DEBUG"); // and what is to be warned of
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {

@@ -13,6 +13,17 @@ pub struct Outcome {
 }
 
 /// The outcome of every check.
+///
+/// # Examples
+///
+/// ```
+/// use spark_hal::doctor;
+///
+/// let report = doctor::examine();
+/// for (check, finding) in report.findings() {
+///     println!("{}: {} {}", check.id, finding.message, finding.fix);
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The machine in one line.

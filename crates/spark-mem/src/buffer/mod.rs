@@ -41,6 +41,20 @@ use crate::stats::Direction;
 use crate::stream::Stream;
 
 /// `len` numbers in memory of a device; made by [`Device::buffer`].
+///
+/// # Examples
+///
+/// ```
+/// use spark_mem::{BufferKind, Device};
+///
+/// let device = Device::host();
+/// let stream = device.new_stream()?;
+/// let mut buffer = device.buffer::<f32>(BufferKind::Host, 4)?; // zeros
+/// buffer.upload(&stream, &[1.0, 2.0, 3.0, 4.0])?;
+/// buffer.write(&stream)?[0] = 5.0; // a guard, which waits for the device and derefs to a slice
+/// assert_eq!(buffer.into_vec(&stream)?, [5.0, 2.0, 3.0, 4.0]);
+/// # Ok::<(), spark_mem::MemError>(())
+/// ```
 #[derive(Debug)]
 pub struct Buffer<T: Element> {
     allocation: Arc<Allocation>,

@@ -36,6 +36,16 @@ pub const RANDOM_WEIGHTS: &str = "random";
 pub const SEED_KEY: &str = "spark.seed";
 
 /// A network of the zoo.
+///
+/// # Examples
+///
+/// ```
+/// use spark_openpilot::zoo::{self, ZooModel};
+///
+/// let graph = ZooModel::DrivingPolicy.build(0);
+/// assert!(zoo::has_random_weights(&graph)); // its file says so too
+/// assert_eq!(ZooModel::DrivingPolicy.output_slices()[0].name, "plan");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ZooModel {
     /// Two cameras to lane lines, leads, pose and a hidden state; about 23 M parameters.

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub struct LateralTorqueConfig {
     /// Proportional gain over speed.
     pub kp: Table,
-    /// Integral gain, 1/s.
+    /// Gain of the integral, 1/s.
     pub ki: f64,
     /// Share of the actuators' friction that is made up for; openpilot's learned value is within
     /// half to one and a half times the truth.

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub struct LongitudinalConfig {
     /// Acceleration asked per acceleration missing.
     pub kp: f64,
-    /// Integral gain, 1/s.
+    /// Gain of the integral, 1/s.
     pub ki: f64,
     /// Speed at which starting is done, m/s.
     pub v_ego_starting: f64,

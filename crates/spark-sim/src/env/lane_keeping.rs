@@ -46,6 +46,21 @@ impl Default for LaneKeepingConfig {
 }
 
 /// Cars that are to keep their lane, one per world; made by [`LaneKeepingEnv::new`].
+///
+/// # Examples
+///
+/// ```
+/// use spark_sim::env::{LaneKeepingConfig, LaneKeepingEnv, StepBuffers, VectorEnv};
+///
+/// let mut env = LaneKeepingEnv::new(LaneKeepingConfig { n_worlds: 8, ..Default::default() })?;
+/// let shape = env.shape();
+/// let mut buffers = StepBuffers::new(shape);
+/// env.reset(1, &mut buffers.observations)?;
+/// let straight_on = vec![0.0; shape.n_rows() * shape.action_size];
+/// env.step(&straight_on, &mut buffers)?;
+/// assert_eq!(buffers.rewards.len(), 8);
+/// # Ok::<(), spark_sim::SimError>(())
+/// ```
 pub struct LaneKeepingEnv {
     config: LaneKeepingConfig,
     seed: u64,

@@ -10,6 +10,21 @@ pub const MAX_SEGMENTS: usize = 1_000_000;
 const LONGEST_PIECE: f64 = 256.0;
 
 /// A road ready to be driven on.
+///
+/// # Examples
+///
+/// ```
+/// use spark_sim::road::{Road, RoadDescription, Segment};
+///
+/// let bend = RoadDescription {
+///     segments: vec![Segment::straight(100.0), Segment::arc(50.0, 0.01)],
+///     ..RoadDescription::default()
+/// };
+/// let road = Road::new(&bend)?;
+/// assert_eq!(road.length(), 150.0);
+/// assert_eq!(road.curvature_at(120.0), 0.01); // 1/m, to the left
+/// # Ok::<(), spark_sim::SimError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Road {
     pieces: Vec<Piece>,

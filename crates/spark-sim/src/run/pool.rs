@@ -85,6 +85,21 @@ pub struct RunReport {
 }
 
 /// Runs scenarios against algorithms.
+///
+/// # Examples
+///
+/// ```
+/// use spark_sim::control::{PurePursuit, PurePursuitConfig, named};
+/// use spark_sim::run::{RunOptions, Simulator};
+/// use spark_sim::scenario::Scenario;
+///
+/// let simulator = Simulator::new(RunOptions::default())?;
+/// let follower = named("follower", || PurePursuit::new(PurePursuitConfig::default()));
+/// let report = simulator.run(&[Scenario::straight("straight", 20.0, 5.0)], &follower);
+/// let metrics = report.results[0].outcome.as_ref().expect("it can be driven");
+/// assert!((metrics.distance_m - 100.0).abs() < 1.0); // 5 s at 20 m/s
+/// # Ok::<(), spark_sim::SimError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Simulator {
     options: RunOptions,

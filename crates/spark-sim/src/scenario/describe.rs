@@ -143,6 +143,20 @@ impl Default for Environment {
 }
 
 /// One closed-loop test case.
+///
+/// # Examples
+///
+/// ```
+/// use spark_sim::Profile;
+/// use spark_sim::scenario::Scenario;
+///
+/// let mut scenario = Scenario::straight("beside its path", 15.0, 10.0);
+/// scenario.start.offset = 0.5; // m to the left
+/// scenario.requests.cruise_speed = Some(Profile::new(vec![[0.0, 15.0], [10.0, 20.0]])?);
+/// assert_eq!(scenario.n_steps(), 1000); // of 0.01 s
+/// scenario.validate()?;
+/// # Ok::<(), spark_sim::SimError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {

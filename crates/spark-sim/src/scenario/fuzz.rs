@@ -20,6 +20,16 @@ use crate::vehicle::{GRAVITY, VehicleModel, VehiclePreset};
 
 /// Draws scenarios: winding roads, wind, slippery surfaces, noise, a car that brakes,
 /// cuts in or follows.
+///
+/// # Examples
+///
+/// ```
+/// use spark_sim::scenario::Fuzzer;
+///
+/// let fuzzer = Fuzzer::new(1);
+/// assert_eq!(fuzzer.scenario(7), fuzzer.iter(8).last().expect("eight of them"));
+/// assert!(fuzzer.scenario(7).validate().is_ok());
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Fuzzer {
     seed: u64,

@@ -27,9 +27,9 @@ const NO_LEAD: f64 = 200.0;
 pub struct LeadInput {
     /// m, bumper to bumper.
     pub gap: f64,
-    /// Its speed, m/s.
+    /// Speed of that car, m/s.
     pub speed: f64,
-    /// Its acceleration, m/s^2.
+    /// Acceleration of that car, m/s^2.
     pub acceleration: f64,
 }
 
@@ -293,7 +293,7 @@ fn interpolate(points: &[[f64; 2]], t: f64) -> f64 {
     }
 }
 
-/// The fifteen manoeuvres of openpilot's own test, in its order.
+/// The fifteen manoeuvres of openpilot's own test.
 pub fn all() -> Vec<Maneuver> {
     let lead = |title, duration, initial_speed, initial_gap, lead_speed: &[[f64; 2]]| Maneuver {
         title,

@@ -233,6 +233,20 @@ impl Default for PresenceNoise {
 ///
 /// Not disturbed: the car's acceleration, its steering rate, the lane's width and what is asked
 /// of the car.
+///
+/// # Examples
+///
+/// ```
+/// use spark_sim::scenario::{ChannelNoise, SensorNoise};
+///
+/// let noise = SensorNoise {
+///     speed: ChannelNoise { bias: 0.2, latency_s: 0.1, ..ChannelNoise::NONE },
+///     ..SensorNoise::default()
+/// };
+/// noise.validate()?;
+/// assert!(SensorNoise::level(0.0).is_none()); // level 1 is typical of a car's sensors
+/// # Ok::<(), spark_sim::SimError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct SensorNoise {
     /// Offset from the lane's centre, m.

@@ -26,7 +26,7 @@ pub struct Search {
     pub bounds: Vec<(Parameter, [f64; 2])>,
     /// Scenarios that are drawn and run per round.
     pub population: usize,
-    /// Number of rounds; each draws around the best of the round before.
+    /// Number of rounds; each draws around the worst scenarios of the round before.
     pub n_rounds: usize,
     /// Seed of what is drawn; the same one finds the same scenario.
     pub seed: u64,

@@ -126,6 +126,23 @@ pub struct Axis {
 }
 
 /// A base scenario and the axes along which it varies.
+///
+/// # Examples
+///
+/// ```
+/// use spark_sim::scenario::{Axis, Parameter, Scenario, Sweep};
+///
+/// let sweep = Sweep {
+///     base: Scenario::straight("straight", 20.0, 5.0),
+///     axes: vec![
+///         Axis { parameter: Parameter::Speed, values: vec![10.0, 20.0, 30.0] },
+///         Axis { parameter: Parameter::Friction, values: vec![1.0, 0.4] },
+///     ],
+/// };
+/// assert_eq!(sweep.n_scenarios()?, 6);
+/// assert_eq!(sweep.scenario(1).environment.friction, 0.4); // the last axis varies fastest
+/// # Ok::<(), spark_sim::SimError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {

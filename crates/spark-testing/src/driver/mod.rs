@@ -232,7 +232,7 @@ impl Posed<'_> {
         unsafe { (self.functions.let_go)() };
     }
 
-    /// How many calls the driver has had so far, refused ones included.
+    /// Number of calls that the driver has recorded so far.
     #[must_use]
     pub fn n_calls(&self) -> usize {
         // SAFETY: as above.
