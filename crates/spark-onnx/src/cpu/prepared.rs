@@ -115,7 +115,7 @@ pub(crate) struct MapBlock {
 }
 
 /// A kernel that computes any block of its result alone.
-pub(crate) trait MapSource {
+pub(crate) trait MapSource: Sync {
     /// Computes `block` and puts it at `to`, a pixel every `pixel_len` elements.
     ///
     /// # Safety

@@ -132,8 +132,8 @@ struct Shared<'a> {
     context: &'a Context<'a>,
 }
 
-// SAFETY: a source only reads what it was prepared with, as every prepared step may be shared; of
-// the context, threads write to scratch of their own.
+// SAFETY: a `MapSource` is `Sync`; the context's memory and scratch are, and nothing here touches its
+// pointer to activations.
 unsafe impl Sync for Shared<'_> {}
 
 /// Computes the part of the map under `part` of the result of `step`, which has the channels of
