@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! layers of driving_vision in fp4:
-//!   stem.0   conv   fp32   f32                                            fewer input channels ...
-//!   s1.fc1   linear fp4    f32 arithmetic on NVFP4 operands, ...   3.1 KB  as asked for
+//!   stem.0   conv   fp32   avx512-f32-direct      1.8 KB  fewer input channels ...
+//!   s1.fc1   linear fp4    avx512-fp4-panels      3.1 KB  as asked for
 //! ```
 //!
 //! Steps without a convolution or matmul are counted in one line.
@@ -21,7 +21,7 @@ pub(crate) fn of(steps: &[StepInfo]) -> Vec<LayerReport> {
         kind: step.kind,
         detail: step.detail.clone(),
         precision: step.precision.name(),
-        kernel: step.kernel,
+        kernel: step.kernel.clone(),
         reason: step.reason,
         weight_bytes: step.weight_bytes,
         macs: step.macs,
@@ -50,7 +50,7 @@ fn explain(run: &RunReport) -> Vec<String> {
             layer.kind.to_owned(),
             layer.detail.clone(),
             layer.precision.to_owned(),
-            layer.kernel.to_owned(),
+            layer.kernel.clone(),
             format!("{:.1} KB", layer.weight_bytes as f64 / 1e3),
             layer.reason.to_owned(),
         ]);

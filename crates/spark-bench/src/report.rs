@@ -171,7 +171,7 @@ pub struct LayerReport {
     /// Format of the operands of its convolution or matmul.
     pub precision: &'static str,
     /// The kernel that computes it, by a stable name.
-    pub kernel: &'static str,
+    pub kernel: String,
     /// Why in this format.
     pub reason: &'static str,
     /// Bytes of its weights as they are held.

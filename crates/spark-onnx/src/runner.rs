@@ -194,8 +194,11 @@ pub struct StepInfo {
     pub detail: String,
     /// Format of the operands of its products; fp32 where it has none.
     pub precision: Precision,
-    /// What computes them.
-    pub kernel: &'static str,
+    /// The kernel that computes it, as `{isa}-{types}-{algorithm}`: `avx512-f32-winograd2x3`,
+    /// `avx2-f32xbf16-gemm` for f32 activations and weights of bf16. A last part names the
+    /// instruction of 16 bits (`dot`, `mmla`, `fmlal`), or says `wide` where weights of 16 bits are
+    /// held as f32. The names are stable.
+    pub kernel: String,
     /// Why in this format.
     pub reason: &'static str,
     /// Bytes of its weights as they are held.

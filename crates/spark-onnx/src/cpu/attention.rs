@@ -29,7 +29,7 @@ use spark_quant::QuantError;
 
 use super::math;
 use super::matmul::TASKS_PER_THREAD;
-use super::matmul::kernel_of_computed;
+use super::matmul::operands_of_computed;
 use super::memory::Memory;
 use super::pointwise::Scratch;
 use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
@@ -366,8 +366,8 @@ impl PreparedStep for Attention {
         Ok(())
     }
 
-    fn kernel(&self) -> &'static str {
-        kernel_of_computed(self.format)
+    fn operands(&self) -> &'static str {
+        operands_of_computed(self.format)
     }
 
     fn workspace(&self, cpu: Cpu<'_>) -> Workspace {

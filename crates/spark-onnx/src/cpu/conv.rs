@@ -509,8 +509,16 @@ impl PreparedStep for DirectConv {
         Ok(())
     }
 
-    fn kernel(&self) -> &'static str {
-        self.prepared.format.kernel()
+    fn operands(&self) -> &'static str {
+        self.prepared.format.operands()
+    }
+
+    fn variant(&self) -> &'static str {
+        match (self.prepared.is_sliding, self.prepared.format.variant()) {
+            (true, "wide") => "register-tiled-wide",
+            (true, _) => "register-tiled",
+            (false, variant) => variant,
+        }
     }
 
     fn weight_bytes(&self) -> usize {

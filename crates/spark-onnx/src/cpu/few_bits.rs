@@ -56,8 +56,8 @@ impl PreparedStep for Quantised {
         done.map_err(StepError::Quantise)
     }
 
-    fn kernel(&self) -> &'static str {
-        self.prepared.kernel()
+    fn operands(&self) -> &'static str {
+        self.prepared.operands()
     }
 
     fn weight_bytes(&self) -> usize {

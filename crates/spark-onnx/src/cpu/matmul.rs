@@ -314,8 +314,12 @@ impl PreparedStep for Linear {
         Ok(())
     }
 
-    fn kernel(&self) -> &'static str {
-        self.prepared.format.kernel()
+    fn operands(&self) -> &'static str {
+        self.prepared.format.operands()
+    }
+
+    fn variant(&self) -> &'static str {
+        self.prepared.format.variant()
     }
 
     fn weight_bytes(&self) -> usize {
@@ -374,8 +378,8 @@ impl PreparedStep for MatMul {
         Ok(())
     }
 
-    fn kernel(&self) -> &'static str {
-        kernel_of_computed(self.format)
+    fn operands(&self) -> &'static str {
+        operands_of_computed(self.format)
     }
 
     fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
@@ -387,10 +391,10 @@ impl PreparedStep for MatMul {
     }
 }
 
-/// What computes products of two computed operands, in words.
-pub(crate) fn kernel_of_computed(format: ProductFormat) -> &'static str {
+/// Types of two computed operands, for the name of what multiplies them.
+pub(crate) fn operands_of_computed(format: ProductFormat) -> &'static str {
     match format.precision {
-        Precision::Bf16 => "f32 arithmetic on bf16 operands",
+        Precision::Bf16 => "bf16",
         _ => "f32",
     }
 }

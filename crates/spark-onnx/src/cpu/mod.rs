@@ -88,6 +88,8 @@ const SCRATCH: &str = "its scratch on every thread";
 
 /// One step, ready to run.
 struct ReadyStep {
+    /// What its kernel is called, without the instruction set and types.
+    algorithm: &'static str,
     prepared: Box<dyn PreparedStep>,
     format: ProductFormat,
     /// What to round to bf16 after it, where its kernel does not.
@@ -209,11 +211,13 @@ impl Executor {
             budget.check(asker, packing)?;
             let cpu = Cpu { isa, pool: &pool };
             let prepared = prepare(cpu, &plan, &planned.step, format, arithmetic);
-            let prepared = prepared.map_err(|source| quantise_error(&planned.name, source))?;
+            let (algorithm, prepared) =
+                prepared.map_err(|source| quantise_error(&planned.name, source))?;
             debug_assert!(prepared.weight_bytes() <= packing, "a bound");
             budget.take(asker, prepared.weight_bytes())?;
             steps.push(ReadyStep {
                 rounds: rounds_after(&plan, &planned.step, format, prepared.rounds_results()),
+                algorithm,
                 prepared,
                 format,
                 reason: wanted.reason,
@@ -309,10 +313,12 @@ impl Executor {
             pool: &self.pool,
         };
         let prepared = prepare(cpu, &self.plan, step, format, arithmetic);
-        let prepared = prepared.map_err(|source| quantise_error(&planned.name, source))?;
+        let (algorithm, prepared) =
+            prepared.map_err(|source| quantise_error(&planned.name, source))?;
         self.budget
             .give_back(self.steps[index].prepared.weight_bytes());
         self.budget.take(asker, prepared.weight_bytes())?;
+        self.steps[index].algorithm = algorithm;
         self.steps[index].prepared = prepared;
         self.steps[index].format = format;
         self.steps[index].reason = wanted.reason;
@@ -323,13 +329,14 @@ impl Executor {
             .grow(cpu, &self.plan, &self.steps, &mut self.budget)
     }
 
-    /// Format of the operands of step `index`, what computes it, and why in this format.
-    pub(crate) fn format(&self, index: usize) -> (Precision, &'static str, &'static str) {
+    /// Format of the operands of step `index`, the name of its kernel, and why in this format.
+    pub(crate) fn format(&self, index: usize) -> (Precision, String, &'static str) {
         let step = &self.steps[index];
-        let kernel = match step.goes_with_next {
-            true => "in strips, with the step behind it",
-            false => step.prepared.kernel(),
-        };
+        let is_fused = step.goes_with_next
+            || index
+                .checked_sub(1)
+                .is_some_and(|before| self.steps[before].goes_with_next);
+        let kernel = select::kernel_name(self.isa, step.algorithm, &*step.prepared, is_fused);
         (step.format.precision, kernel, step.reason)
     }
 
@@ -418,7 +425,7 @@ fn prepare(
     step: &Step,
     format: ProductFormat,
     arithmetic: Arithmetic,
-) -> Result<Box<dyn PreparedStep>, QuantError> {
+) -> select::Prepared {
     select::prepare(&Problem {
         cpu,
         plan,

@@ -72,9 +72,15 @@ pub(crate) trait PreparedStep: Send + Sync {
     /// [`StepError`], for values known only while running.
     fn run(&self, context: &Context<'_>) -> Result<(), StepError>;
 
-    /// What computes it, for reports.
-    fn kernel(&self) -> &'static str {
+    /// Types of its operands in its kernel's name, such as `f32xbf16` for f32 activations and
+    /// weights of bf16; `f32` too where a kernel serves f32 and integers alike.
+    fn operands(&self) -> &'static str {
         "f32"
+    }
+
+    /// What tells its kernel from others of the same algorithm and types; mostly nothing.
+    fn variant(&self) -> &'static str {
+        ""
     }
 
     /// Bytes of packed weights.

@@ -69,26 +69,28 @@ impl ProductFormat {
         self.layout.pack(isa, shape, range, write, pool)
     }
 
-    /// What computes the products, in words.
-    pub(crate) fn kernel(self) -> &'static str {
+    /// Types of the operands, for the kernel's name: `bf16` if both sides are, `f32xbf16` if the
+    /// weights alone are.
+    pub(crate) fn operands(self) -> &'static str {
         match (self.precision, self.layout) {
-            (Precision::Bf16, PackedLayout::Bf16Dot) => "bf16 dot products, f32 sums",
-            (Precision::Bf16, PackedLayout::Bf16Mmla) => {
-                "bf16 dot products in 2x2 blocks, f32 sums"
-            }
-            (Precision::Bf16, PackedLayout::Bf16) if self.rounded_left => {
-                "f32 arithmetic on bf16 operands, weights held as bf16"
-            }
-            (Precision::Bf16, PackedLayout::Bf16) => "f32 arithmetic on bf16 weights, held as bf16",
-            (Precision::Bf16, _) if self.rounded_left => {
-                "f32 arithmetic on bf16 operands, weights held as f32"
-            }
-            (Precision::Bf16, _) => "f32 arithmetic on bf16 weights, held as f32",
-            (Precision::Fp16, PackedLayout::F16Fmlal) => "fp16 products, f32 sums",
-            (Precision::Fp16, PackedLayout::F16) => "f32 arithmetic on fp16 weights, held as fp16",
-            (Precision::Fp16, _) => "f32 arithmetic on fp16 weights, held as f32",
-            (_, PackedLayout::F16) => "f32 arithmetic, weights held as fp16 without loss",
+            (_, PackedLayout::Bf16Dot | PackedLayout::Bf16Mmla) => "bf16",
+            (Precision::Bf16, _) if self.rounded_left => "bf16",
+            (Precision::Bf16, _) => "f32xbf16",
+            (_, PackedLayout::F16Fmlal) => "f16",
+            (Precision::Fp16, _) | (_, PackedLayout::F16) => "f32xf16",
             _ => "f32",
+        }
+    }
+
+    /// The instruction of 16 bits that computes the products, if it is one, or `wide` where weights
+    /// of 16 bits are held as f32.
+    pub(crate) fn variant(self) -> &'static str {
+        match (self.precision, self.layout) {
+            (_, PackedLayout::Bf16Dot) => "dot",
+            (_, PackedLayout::Bf16Mmla) => "mmla",
+            (_, PackedLayout::F16Fmlal) => "fmlal",
+            (Precision::Bf16 | Precision::Fp16, PackedLayout::F32) => "wide",
+            _ => "",
         }
     }
 }

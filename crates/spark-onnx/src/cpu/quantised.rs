@@ -128,13 +128,13 @@ impl PreparedQuantised {
         self.weights.size_bytes() + 4 * self.bias.as_ref().map_or(0, AlignedF32::len)
     }
 
-    /// What computes the products, in words.
-    pub(crate) fn kernel(&self) -> &'static str {
+    /// Types of the operands, for the kernel's name: NVFP4 is `fp4`, E4M3 is `fp8`.
+    pub(crate) fn operands(&self) -> &'static str {
         match (self.activations, self.weights.is_nvfp4()) {
-            (Some(_), true) => "f32 arithmetic on NVFP4 operands, weights held as NVFP4",
-            (Some(_), false) => "f32 arithmetic on E4M3 operands, weights held as E4M3",
-            (None, true) => "f32 arithmetic on weights held as NVFP4",
-            (None, false) => "f32 arithmetic on weights held as E4M3",
+            (Some(_), true) => "fp4",
+            (Some(_), false) => "fp8",
+            (None, true) => "f32xfp4",
+            (None, false) => "f32xfp8",
         }
     }
 

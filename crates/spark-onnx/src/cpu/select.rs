@@ -7,6 +7,9 @@
 //! The first that suits is taken, by shapes, format and instruction set alone, never by a
 //! stopwatch. The last of a list computes every step of its kind. What a fast product of 16 bits is
 //! on this processor was measured before, once, by `formats`, and is part of the problem.
+//!
+//! A kernel is shown to users as `{isa}-{types}-{algorithm}`, such as `avx2-f32xbf16-direct`. The
+//! algorithms stand in the lists; names in use are not changed, as records are compared by them.
 
 use spark_quant::QuantError;
 
@@ -24,39 +27,50 @@ use super::prepared::{Cpu, Kernel, PreparedStep, Problem};
 use super::recurrent::Recurrent;
 use super::reduce::{ArgReduce, CumSum, Reduce, TopK};
 use super::resample::{GridSample, Resample};
+use super::simd::Isa;
 use super::softmax::Softmax;
 use super::strip;
 use super::winograd::Winograd;
-use crate::plan::{ConvStep, LinearStep, Plan, Step};
+use crate::plan::{ConvStep, GroupNormStep, LinearStep, Plan, Step};
 
-/// A kernel for steps `S`.
+/// A kernel for steps `S`, with the last part of its name.
 struct Candidate<S> {
+    algorithm: &'static str,
     suits: fn(&Problem<'_, S>) -> bool,
-    prepare: fn(&Problem<'_, S>) -> Prepared,
+    prepare: fn(&Problem<'_, S>) -> Result<Box<dyn PreparedStep>, QuantError>,
 }
 
-type Prepared = Result<Box<dyn PreparedStep>, QuantError>;
+/// A step as the kernel chosen for it holds it, and the algorithm's name.
+pub(super) type Prepared = Result<(&'static str, Box<dyn PreparedStep>), QuantError>;
+
+/// The algorithm of two steps that are computed together.
+const FUSED: &str = "fused-depthwise";
 
 impl<S> Candidate<S> {
-    const fn of<K: Kernel<S>>() -> Self {
+    const fn of<K: Kernel<S>>(algorithm: &'static str) -> Self {
         Self {
+            algorithm,
             suits: |problem| K::can_implement(problem) && K::is_profitable(problem),
             prepare: boxed::<S, K>,
         }
     }
 }
 
-fn boxed<S, K: Kernel<S>>(problem: &Problem<'_, S>) -> Prepared {
+fn boxed<S, K: Kernel<S>>(problem: &Problem<'_, S>) -> Result<Box<dyn PreparedStep>, QuantError> {
     Ok(Box::new(K::prepare(problem)?))
 }
 
 const CONV: &[Candidate<ConvStep>] = &[
-    Candidate::of::<Quantised>(),
-    Candidate::of::<Depthwise>(),
-    Candidate::of::<Winograd>(),
-    Candidate::of::<DirectConv>(),
+    Candidate::of::<Quantised>("panels"),
+    Candidate::of::<Depthwise>("depthwise"),
+    Candidate::of::<Winograd>("winograd2x3"),
+    Candidate::of::<DirectConv>("direct"),
 ];
-const LINEAR: &[Candidate<LinearStep>] = &[Candidate::of::<Quantised>(), Candidate::of::<Linear>()];
+const LINEAR: &[Candidate<LinearStep>] = &[
+    Candidate::of::<Quantised>("panels"),
+    Candidate::of::<Linear>("gemm"),
+];
+const GROUP_NORM: &[Candidate<GroupNormStep>] = &[Candidate::of::<GroupNorm>("group-norm")];
 
 /// Prepares the step of `problem` for the kernel that computes it.
 ///
@@ -67,27 +81,47 @@ pub(super) fn prepare(problem: &Problem<'_, Step>) -> Prepared {
     match problem.whole {
         Step::Conv(step) => first(CONV, problem, step),
         Step::Linear(step) => first(LINEAR, problem, step),
-        Step::MatMul(step) => first(&[Candidate::of::<MatMul>()], problem, step),
-        Step::Attention(step) => first(&[Candidate::of::<Attention>()], problem, step),
-        Step::Pool(step) => first(&[Candidate::of::<Pool2d>()], problem, step),
-        Step::Pointwise(step) => first(&[Candidate::of::<Pointwise>()], problem, step),
-        Step::Reduce(step) => first(&[Candidate::of::<Reduce>()], problem, step),
-        Step::ArgReduce(step) => first(&[Candidate::of::<ArgReduce>()], problem, step),
-        Step::Softmax(step) => first(&[Candidate::of::<Softmax>()], problem, step),
-        Step::Norm(step) => first(&[Candidate::of::<RowNorm>()], problem, step),
-        Step::GroupNorm(step) => first(&[Candidate::of::<GroupNorm>()], problem, step),
-        Step::Copy(step) => first(&[Candidate::of::<CopyNest>()], problem, step),
-        Step::Fill(step) => first(&[Candidate::of::<FillNest>()], problem, step),
-        Step::Gather(step) => first(&[Candidate::of::<Gather>()], problem, step),
-        Step::GatherElements(step) => first(&[Candidate::of::<GatherElements>()], problem, step),
-        Step::GatherNd(step) => first(&[Candidate::of::<GatherNd>()], problem, step),
-        Step::ScatterElements(step) => first(&[Candidate::of::<ScatterElements>()], problem, step),
-        Step::ScatterNd(step) => first(&[Candidate::of::<ScatterNd>()], problem, step),
-        Step::Resample(step) => first(&[Candidate::of::<Resample>()], problem, step),
-        Step::GridSample(step) => first(&[Candidate::of::<GridSample>()], problem, step),
-        Step::CumSum(step) => first(&[Candidate::of::<CumSum>()], problem, step),
-        Step::TopK(step) => first(&[Candidate::of::<TopK>()], problem, step),
-        Step::Recurrent(step) => first(&[Candidate::of::<Recurrent>()], problem, &**step),
+        Step::MatMul(step) => first(&[Candidate::of::<MatMul>("batched-gemm")], problem, step),
+        Step::Attention(step) => first(
+            &[Candidate::of::<Attention>("tiled-attention")],
+            problem,
+            step,
+        ),
+        Step::Pool(step) => first(&[Candidate::of::<Pool2d>("pool")], problem, step),
+        Step::Pointwise(step) => first(
+            &[Candidate::of::<Pointwise>("fused-pointwise")],
+            problem,
+            step,
+        ),
+        Step::Reduce(step) => first(&[Candidate::of::<Reduce>("reduce")], problem, step),
+        Step::ArgReduce(step) => first(&[Candidate::of::<ArgReduce>("arg-reduce")], problem, step),
+        Step::Softmax(step) => first(&[Candidate::of::<Softmax>("softmax")], problem, step),
+        Step::Norm(step) => first(&[Candidate::of::<RowNorm>("row-norm")], problem, step),
+        Step::GroupNorm(step) => first(GROUP_NORM, problem, step),
+        Step::Copy(step) => first(&[Candidate::of::<CopyNest>("copy")], problem, step),
+        Step::Fill(step) => first(&[Candidate::of::<FillNest>("fill")], problem, step),
+        Step::Gather(step) => first(&[Candidate::of::<Gather>("gather")], problem, step),
+        Step::GatherElements(step) => first(
+            &[Candidate::of::<GatherElements>("gather-elements")],
+            problem,
+            step,
+        ),
+        Step::GatherNd(step) => first(&[Candidate::of::<GatherNd>("gather-nd")], problem, step),
+        Step::ScatterElements(step) => first(
+            &[Candidate::of::<ScatterElements>("scatter-elements")],
+            problem,
+            step,
+        ),
+        Step::ScatterNd(step) => first(&[Candidate::of::<ScatterNd>("scatter-nd")], problem, step),
+        Step::Resample(step) => first(&[Candidate::of::<Resample>("resample")], problem, step),
+        Step::GridSample(step) => {
+            first(&[Candidate::of::<GridSample>("grid-sample")], problem, step)
+        }
+        Step::CumSum(step) => first(&[Candidate::of::<CumSum>("cumsum")], problem, step),
+        Step::TopK(step) => first(&[Candidate::of::<TopK>("top-k")], problem, step),
+        Step::Recurrent(step) => {
+            first(&[Candidate::of::<Recurrent>("recurrent")], problem, &**step)
+        }
     }
 }
 
@@ -103,7 +137,22 @@ fn first<S>(list: &[Candidate<S>], problem: &Problem<'_, Step>, step: &S) -> Pre
     };
     let suits = |candidate: &&Candidate<S>| (candidate.suits)(&problem);
     let found = list.iter().find(suits).unwrap_or(&list[list.len() - 1]);
-    (found.prepare)(&problem)
+    Ok((found.algorithm, (found.prepare)(&problem)?))
+}
+
+/// The stable name `{isa}-{types}-{algorithm}` of what computes `step`, prepared by `algorithm`.
+pub(super) fn kernel_name(
+    isa: Isa,
+    algorithm: &str,
+    step: &dyn PreparedStep,
+    is_fused: bool,
+) -> String {
+    let operands = step.operands();
+    match step.variant() {
+        _ if is_fused => format!("{isa}-{operands}-{FUSED}"),
+        "" => format!("{isa}-{operands}-{algorithm}"),
+        variant => format!("{isa}-{operands}-{algorithm}-{variant}"),
+    }
 }
 
 /// Whether the steps at `index`, prepared as `source`, and behind it, as `reader`, are computed

@@ -42,7 +42,6 @@ use super::product_format::ProductFormat;
 use super::simd::{Isa, Simd, dispatch};
 use super::winograd_shape::{LEAST_TILES, has_shape, tiles};
 use super::workspace::Workspace;
-use crate::Precision;
 use crate::plan::LoweredStep;
 use crate::plan::{ConvStep, Weights};
 
@@ -116,22 +115,6 @@ impl PreparedWinograd {
     /// Bytes of transformed weights.
     pub(super) fn weight_bytes(&self) -> usize {
         4 * (self.weights.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
-    }
-
-    /// What computes the products, in words.
-    pub(super) fn kernel(&self) -> &'static str {
-        match self.format.precision {
-            Precision::Bf16 if self.format.rounded_left => {
-                "f32 arithmetic on bf16 operands, Winograd's transform of 2x2 results"
-            }
-            Precision::Bf16 => {
-                "f32 arithmetic on bf16 weights, Winograd's transform of 2x2 results"
-            }
-            Precision::Fp16 => {
-                "f32 arithmetic on fp16 weights, Winograd's transform of 2x2 results"
-            }
-            _ => "f32, Winograd's transform of 2x2 results",
-        }
     }
 
     /// Runs the step; every thread takes a part of `scratch`.
@@ -582,8 +565,8 @@ impl PreparedStep for Winograd {
         Ok(())
     }
 
-    fn kernel(&self) -> &'static str {
-        self.prepared.kernel()
+    fn operands(&self) -> &'static str {
+        self.prepared.format.operands()
     }
 
     fn weight_bytes(&self) -> usize {

@@ -81,13 +81,14 @@ fn operands_that_fit_sixteen_bits_give_the_bits_of_f32() {
                 });
             let want = run(&graph, &options(Precision::Fp32), &inputs);
             let runner = ModelRunner::from_graph(graph.clone(), &options(precision));
-            let kernel = runner.expect("available").steps()[0].kernel;
-            let said = if channels == 32 {
-                "Winograd"
-            } else {
-                "held as"
+            let kernel = runner.expect("available").steps()[0].kernel.clone();
+            let named = match (channels == 32, precision) {
+                (true, Precision::Bf16) => format!("{isa}-bf16-winograd2x3"),
+                (true, _) => format!("{isa}-f32xf16-winograd2x3"),
+                (false, Precision::Bf16) => format!("{isa}-bf16-direct"),
+                (false, _) => format!("{isa}-f32xf16-direct"),
             };
-            assert!(kernel.contains(said), "{kernel}");
+            assert!(kernel.starts_with(&named), "{kernel}, not {named}");
             let got = run(&graph, &options(precision), &inputs);
             assert!(got == want, "{precision} on {isa:?}");
         }
@@ -239,10 +240,10 @@ fn weights_that_are_halves_take_two_bytes_and_change_no_bit() {
         let (many, all_inputs) = rows_product(16, half);
         let (other, _) = rows_product(4, |v| v);
         let (narrow, wide) = (step(&few), step(&many));
-        assert_eq!(wide.kernel, "f32");
-        assert_eq!(step(&other).kernel, "f32");
+        assert_eq!(wide.kernel, format!("{isa}-f32-gemm"));
+        assert_eq!(step(&other).kernel, format!("{isa}-f32-gemm"));
         if isa != Isa::portable() {
-            assert!(narrow.kernel.contains("without loss"), "{}", narrow.kernel);
+            assert_eq!(narrow.kernel, format!("{isa}-f32xf16-gemm"));
             assert_eq!(2 * narrow.weight_bytes, wide.weight_bytes);
         }
         // A row's result does not depend on the rows beside it: the first four are the same.

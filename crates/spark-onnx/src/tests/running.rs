@@ -47,23 +47,23 @@ fn executor(graph: &Graph, isa: Isa, threads: usize, precision: Precision) -> Ex
 #[test]
 fn the_networks_have_the_steps_of_driving_models() {
     let always = [
-        ("attention", "f32"),
-        ("conv", "in strips, with the step behind it"),
-        ("copy", "f32"),
-        ("depthwise", "f32"),
-        ("linear", "f32"),
-        ("norm", "f32"),
-        ("pointwise", "f32"),
-        ("reduce", "f32"),
+        ("attention", "f32-tiled-attention"),
+        ("conv", "f32-fused-depthwise"),
+        ("copy", "f32-copy"),
+        ("depthwise", "f32-depthwise"),
+        ("depthwise", "f32-fused-depthwise"),
+        ("linear", "f32-gemm"),
+        ("norm", "f32-row-norm"),
+        ("pointwise", "f32-fused-pointwise"),
+        ("reduce", "f32-reduce"),
     ];
-    let e4m3 = "f32 arithmetic on E4M3 operands, weights held as E4M3";
-    let nvfp4 = "f32 arithmetic on NVFP4 operands, weights held as NVFP4";
-    let strips = "in strips, with the step behind it";
+    let fused = "f32-fused-depthwise";
+    let (fp8, fp4) = ("fp8-panels", "fp4-panels");
     for isa in Isa::available() {
         for (precision, more) in [
-            (Precision::Fp32, vec![("linear", strips)]),
-            (Precision::Fp8, vec![("conv", e4m3), ("linear", e4m3)]),
-            (Precision::Fp4, vec![("conv", nvfp4), ("linear", nvfp4)]),
+            (Precision::Fp32, vec![("linear", fused)]),
+            (Precision::Fp8, vec![("conv", fp8), ("linear", fp8)]),
+            (Precision::Fp4, vec![("conv", fp4), ("linear", fp4)]),
         ] {
             let options = RunOptions::new().precision(precision).isa(isa).threads(1);
             let steps = networks().into_iter().flat_map(|(_, graph)| {
@@ -71,10 +71,9 @@ fn the_networks_have_the_steps_of_driving_models() {
                 runner.steps()
             });
             let found: BTreeSet<_> = steps.map(|step| (step.kind, step.kernel)).collect();
-            for wanted in always.iter().chain(&more) {
-                let (kind, kernel) = wanted;
+            for &(kind, kernel) in always.iter().chain(&more) {
                 assert!(
-                    found.contains(wanted),
+                    found.contains(&(kind, format!("{isa}-{kernel}"))),
                     "{kind}, {kernel} in {precision} on {isa}: {found:#?}"
                 );
             }

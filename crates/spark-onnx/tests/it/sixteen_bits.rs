@@ -59,18 +59,19 @@ fn check(op: Op, x: &[usize], w: &[usize], depth: usize, precision: Precision) {
         Err(ModelError::PrecisionUnavailable { .. }) => {
             let fastest = RunOptions::new().precision(precision);
             let runner = ModelRunner::from_graph(graph, &fastest).expect("another way");
-            let kernel = runner.steps()[0].kernel;
-            assert!(kernel.starts_with("f32"), "{kernel}");
+            let kernel = &runner.steps()[0].kernel;
+            assert!(kernel.contains("-f32"), "{kernel}");
             return;
         }
         Err(other) => panic!("{other}"),
     };
-    let kernel = runner.steps()[0].kernel;
-    let named = match precision {
-        Precision::Bf16 => "bf16 dot products",
-        _ => "fp16 products",
+    let kernel = &runner.steps()[0].kernel;
+    let (operands, instructions): (_, &[_]) = match precision {
+        Precision::Bf16 => ("-bf16-", &["-dot", "-mmla"]),
+        _ => ("-f16-", &["-fmlal"]),
     };
-    assert!(kernel.starts_with(named), "{kernel}");
+    assert!(kernel.contains(operands), "{kernel}");
+    assert!(instructions.iter().any(|i| kernel.ends_with(i)), "{kernel}");
     let got = runner.run(&[("x", &input)]).expect("runs");
     let bound = bind(&graph, &[]).expect("fixed shapes");
     let want = reference::run(&bound, &[("x", &input)]).expect("runs");
@@ -127,17 +128,13 @@ fn fp16_weights_give_the_bits_of_f32_for_every_number_of_rows() {
                     let runner = ModelRunner::from_graph(graph.clone(), &options);
                     let mut runner = runner.expect("f32 arithmetic is everywhere");
                     let outputs = runner.run(&[("x", &input)]).expect("runs");
-                    (outputs, runner.steps()[0].kernel)
+                    (outputs, runner.steps()[0].kernel.clone())
                 };
                 let (want, _) = run(Precision::Fp32);
                 let (got, kernel) = run(Precision::Fp16);
                 assert!(got == want, "{m} rows of {k} by {n} on {isa:?}");
-                let held = if m > 128 {
-                    "held as f32"
-                } else {
-                    "held as fp16"
-                };
-                assert!(kernel.ends_with(held), "{m} rows: {kernel}");
+                let algorithm = if m > 128 { "gemm-wide" } else { "gemm" };
+                assert_eq!(kernel, format!("{isa}-f32xf16-{algorithm}"), "{m} rows");
             }
         }
     }

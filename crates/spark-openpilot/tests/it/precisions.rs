@@ -14,7 +14,7 @@ fn steps_say_what_computes_them_and_why() {
     let steps = runner.steps();
     let of = |kind: &str| steps.iter().find(|s| s.kind == kind).expect(kind);
     assert_eq!(of("linear").precision, Precision::Bf16);
-    assert!(of("linear").kernel.contains("bf16 operands"));
+    assert!(of("linear").kernel.contains("-bf16-gemm"));
     assert_eq!(of("depthwise").precision, Precision::Fp32);
     assert!(of("depthwise").reason.contains("depthwise"));
     assert!(steps.iter().all(|step| !step.reason.is_empty()));
@@ -24,8 +24,8 @@ fn steps_say_what_computes_them_and_why() {
     for step in runner.steps() {
         let is_product = matches!(step.kind, "linear" | "conv");
         match step.precision {
-            Precision::Bf16 if step.kernel.starts_with("in strips") => {}
-            Precision::Bf16 => assert!(step.kernel.contains("bf16 weights, held as bf16")),
+            Precision::Bf16 if step.kernel.ends_with("-fused-depthwise") => {}
+            Precision::Bf16 => assert!(step.kernel.contains("-f32xbf16-")),
             _ if is_product => assert!(step.reason.contains("rows"), "{}", step.reason),
             _ => {}
         }
