@@ -20,7 +20,7 @@ use super::few_bits::Quantised;
 use super::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
 use super::matmul::{Linear, MatMul};
 use super::movement::{CopyNest, FillNest};
-use super::norm::{GroupNorm, RowNorm};
+use super::norm::{ChannelsLastGroupNorm, GroupNorm, RowNorm};
 use super::pointwise::Pointwise;
 use super::pool2d::Pool2d;
 use super::prepared::{Cpu, Kernel, PreparedStep, Problem};
@@ -70,7 +70,10 @@ const LINEAR: &[Candidate<LinearStep>] = &[
     Candidate::of::<Quantised>("panels"),
     Candidate::of::<Linear>("gemm"),
 ];
-const GROUP_NORM: &[Candidate<GroupNormStep>] = &[Candidate::of::<GroupNorm>("group-norm")];
+const GROUP_NORM: &[Candidate<GroupNormStep>] = &[
+    Candidate::of::<ChannelsLastGroupNorm>("group-norm-channels-last"),
+    Candidate::of::<GroupNorm>("group-norm"),
+];
 
 /// Prepares the step of `problem` for the kernel that computes it.
 ///
