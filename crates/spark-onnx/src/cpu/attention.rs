@@ -6,7 +6,7 @@
 //! for batch and head:                                once per task
 //!     keys   = pack(k')       [D][N to whole vectors]
 //!     values = pack(v)        [N][E to whole vectors]
-//!     for ROWS queries:                              scores stay in the nearest caches
+//!     for ROWS queries:                              scores stay in the L1 and L2 caches
 //!         scores = q keys                            the micro-kernel of `gemm`
 //!         scores = mask(scores)
 //!         scores = e^(scale (scores - greatest)), and their sums
@@ -28,16 +28,16 @@ use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::math;
-use super::matmul::TASKS_PER_THREAD;
-use super::matmul::operands_of_computed;
+use super::matmul::format::MatmulFormat;
+use super::matmul::gemm::TASKS_PER_THREAD;
+use super::matmul::gemm::operands_of_computed;
 use super::memory::Memory;
-use super::pointwise::Scratch;
+use super::normalization::rows::{LANES, load_or, partial_vectors};
+use super::normalization::softmax::{all_hidden, exp_row, row_max};
 use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
-use super::product_format::ProductFormat;
-use super::rows::{LANES, load_or, partial_vectors};
 use super::simd::{Isa, Simd, dispatch};
-use super::softmax::{all_hidden, exp_row, row_max};
-use super::workspace::Workspace;
+use super::workspace::Scratch;
+use super::workspace::WorkspaceSize;
 use crate::plan::{AttentionStep, Mask, View};
 
 /// Rows of a tile: a multiple of the rows of every tile of the micro-kernel.
@@ -79,7 +79,7 @@ pub(crate) fn run(
     step: &AttentionStep,
     memory: &Memory,
     pool: &Pool,
-    (scratch, format): (&Scratch, ProductFormat),
+    (scratch, format): (&Scratch, MatmulFormat),
 ) {
     let [m, _, _, e] = step.extents();
     let (per_head, heads) = (tiles(m), step.batches());
@@ -108,7 +108,7 @@ struct Head<'a> {
     isa: Isa,
     step: &'a AttentionStep,
     memory: &'a Memory,
-    format: ProductFormat,
+    format: MatmulFormat,
     /// Packed keys, packed values, scores.
     parts: [*mut f32; 3],
     packed: Option<usize>,
@@ -119,7 +119,7 @@ impl<'a> Head<'a> {
         isa: Isa,
         step: &'a AttentionStep,
         memory: &'a Memory,
-        format: ProductFormat,
+        format: MatmulFormat,
         scratch: *mut f32,
     ) -> Self {
         let [_, n, d, e] = step.extents();
@@ -206,7 +206,7 @@ impl<'a> Head<'a> {
         // SAFETY: the scores are this task's; the views have these extents and unit stride along
         // their last axes by the step's contract.
         unsafe {
-            self.product((q, q_stride), keys, (scores, stride), [rows, d, n]);
+            self.gemm((q, q_stride), keys, (scores, stride), [rows, d, n]);
             dispatch!(isa, powers(tile: &Scores, sums: &mut [f32]) => (tile, sums));
             if self.format.rounded_left {
                 for row in 0..rows {
@@ -214,7 +214,7 @@ impl<'a> Head<'a> {
                     round_rows(isa, &[start], n);
                 }
             }
-            self.product((scores, stride), values, (y, y_stride), [rows, n, e]);
+            self.gemm((scores, stride), values, (y, y_stride), [rows, n, e]);
             let result = (y, y_stride, e);
             dispatch!(isa, divide(result: (*mut f32, isize, usize), sums: &[f32]) => (result, sums));
             if self.format.rounds_result {
@@ -232,7 +232,7 @@ impl<'a> Head<'a> {
     ///
     /// The pointers must be valid for these shapes, `y` writable, and `packed` packed for this
     /// instruction set.
-    unsafe fn product(
+    unsafe fn gemm(
         &self,
         (x, x_stride): (*mut f32, isize),
         packed: *mut f32,
@@ -253,7 +253,7 @@ impl<'a> Head<'a> {
             epilogue: TileEpilogue::none(self.isa),
         };
         for panel in panels(self.isa, columns) {
-            // SAFETY: the caller's word.
+            // SAFETY: guaranteed by the caller.
             unsafe { gemm_panel(self.isa, &product, packed, panel, (0, rows)) };
         }
     }
@@ -342,7 +342,7 @@ unsafe fn divide<S: Simd>((y, stride, width): (*mut f32, isize, usize), sums: &[
 /// Attention, some rows of scores at a time.
 pub(crate) struct Attention {
     step: AttentionStep,
-    format: ProductFormat,
+    format: MatmulFormat,
 }
 
 impl Kernel<AttentionStep> for Attention {
@@ -370,8 +370,8 @@ impl PreparedStep for Attention {
         operands_of_computed(self.format)
     }
 
-    fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
-        Workspace::scratch(scratch_len(cpu.isa, &self.step))
+    fn workspace_size(&self, cpu: Cpu<'_>) -> WorkspaceSize {
+        WorkspaceSize::scratch(scratch_len(cpu.isa, &self.step))
     }
 
     fn rounds_results(&self) -> bool {

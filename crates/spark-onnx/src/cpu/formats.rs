@@ -20,9 +20,9 @@ use std::sync::Arc;
 use half::bf16;
 use spark_gemm::{MAX_ROWS, PackedLayout};
 
-use super::product_format::ProductFormat;
+use super::conv::winograd_shape as winograd;
+use super::matmul::format::MatmulFormat;
 use super::simd::Isa;
-use super::winograd_shape as winograd;
 use crate::Precision;
 use crate::plan::{BufferId, ConstantData, Place, Plan, Step};
 use crate::precision::{
@@ -39,7 +39,7 @@ const FEW_TILES: usize = MAX_ROWS;
 
 /// How products of 16 bits are computed on this processor: nothing is left to choose.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Products {
+pub(crate) struct SixteenBitMatmuls {
     isa: Isa,
     /// Never [`Bf16Products::Fastest`].
     pub(crate) bf16: Bf16Products,
@@ -47,7 +47,7 @@ pub(crate) struct Products {
     fp16: Fp16Products,
 }
 
-impl Products {
+impl SixteenBitMatmuls {
     /// What `arithmetic` comes to for the formats of `wanted`; others are not looked at.
     ///
     /// # Errors
@@ -134,14 +134,14 @@ fn is_winograd(step: &Step) -> bool {
 pub(crate) fn choose(
     plan: &Plan,
     precisions: &[StepPrecision],
-    products: Products,
-) -> Vec<ProductFormat> {
+    products: SixteenBitMatmuls,
+) -> Vec<MatmulFormat> {
     let rounded = rounded_buffers(plan, precisions, products.bf16);
     let steps = plan.steps.iter().zip(precisions);
     steps
         .map(|(planned, wanted)| {
             let written = planned.step.views_written();
-            ProductFormat {
+            MatmulFormat {
                 rounds_result: written.iter().any(|view| rounded.contains(&view.buffer)),
                 ..of_step(&planned.step, wanted.precision, products)
             }
@@ -150,7 +150,11 @@ pub(crate) fn choose(
 }
 
 /// Layout and kernel of one step's weights; its result is not rounded.
-pub(crate) fn of_step(step: &Step, precision: Precision, products: Products) -> ProductFormat {
+pub(crate) fn of_step(
+    step: &Step,
+    precision: Precision,
+    products: SixteenBitMatmuls,
+) -> MatmulFormat {
     let has_weights = rows(step) != usize::MAX;
     let dot = match products.bf16 {
         Bf16Products::DotProduct if has_weights => PackedLayout::bf16_dot(products.isa),
@@ -165,7 +169,7 @@ pub(crate) fn of_step(step: &Step, precision: Precision, products: Products) -> 
         (Precision::Fp32, _) if are_halves(products.isa, step) => PackedLayout::F16,
         _ => PackedLayout::F32,
     };
-    ProductFormat {
+    MatmulFormat {
         precision,
         layout,
         rounded_left: precision == Precision::Bf16 && products.bf16 != Bf16Products::WeightsOnly,

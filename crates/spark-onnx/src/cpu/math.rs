@@ -86,7 +86,7 @@ macro_rules! match_function {
                 }
                 unsafe fn kernel(isa: Isa, parameters: [f32; 2], rows: &[*mut f32], columns: usize) {
                     let [$($parameter,)* ..] = parameters;
-                    // SAFETY: the caller's word; `isa` names a set this processor has.
+                    // SAFETY: guaranteed by the caller; `isa` names a set this processor has.
                     unsafe {
                         dispatch!(isa, over(rows: &[*mut f32], columns: usize $(, $parameter: f32)*)
                             => (rows, columns $(, $parameter)*))
@@ -184,7 +184,7 @@ pub(crate) fn activation(activation: plan::Activation) -> Activation {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub(crate) unsafe fn scale<S: Simd>(x: &mut [f32], factor: f32) {
-    // SAFETY: the caller's word; offsets stay below the slice's length.
+    // SAFETY: guaranteed by the caller; offsets stay below the slice's length.
     unsafe { map_vectors!(S, x, v => S::mul(v, S::splat(factor))) }
 }
 

@@ -20,49 +20,33 @@
 
 mod attention;
 mod conv;
-mod depthwise;
-mod edge;
-mod few_bits;
+mod data_movement;
+mod elementwise;
 mod formats;
-mod gather;
 mod math;
 mod matmul;
 mod memory;
-mod movement;
-mod norm;
-mod pair;
-mod pointwise;
-mod pool2d;
+mod normalization;
+mod ports;
 mod prepared;
-mod product_format;
-mod quantised;
 mod recurrent;
-mod reduce;
-mod resample;
+mod reduction;
 mod rounding;
-mod rows;
-mod run;
 mod select;
 mod simd;
-mod sliding;
-mod softmax;
-mod strip;
-mod transfer;
-mod winograd;
-mod winograd_shape;
 mod workspace;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use edge::Edge;
-use formats::Products;
+use formats::SixteenBitMatmuls;
+use matmul::format::MatmulFormat;
 use memory::{AlignedF32, Memory};
+use ports::direct::DirectPorts;
 use prepared::{Context, Cpu, PreparedStep, Problem, StepError};
-use product_format::ProductFormat;
 use rounding::Runs;
 use spark_quant::QuantError;
-use workspace::{Scratch, Workspace};
+use workspace::{Scratch, WorkspaceSize};
 
 pub use crate::error::ViewOutside;
 pub use simd::Isa;
@@ -91,17 +75,17 @@ struct ReadyStep {
     /// What its kernel is called, without the instruction set and types.
     algorithm: &'static str,
     prepared: Box<dyn PreparedStep>,
-    format: ProductFormat,
+    format: MatmulFormat,
     /// What to round to bf16 after it, where its kernel does not.
     rounds: Vec<Runs>,
     /// Why it computes in this format.
     reason: &'static str,
-    /// Whether the next step computes it, a strip at a time.
-    goes_with_next: bool,
+    /// Whether the next step computes it, a tile at a time.
+    is_fused_into_next: bool,
 }
 
 /// The memory that steps run in, one after the other.
-struct Room {
+struct Workspace {
     scratch: AlignedF32,
     /// Elements of each thread's part of it.
     scratch_stride: usize,
@@ -109,7 +93,7 @@ struct Room {
     activations: AlignedF32,
 }
 
-impl Room {
+impl Workspace {
     /// No memory.
     fn empty() -> Self {
         Self {
@@ -131,9 +115,11 @@ impl Room {
         // As much as the step that needs most, which is the one an error names.
         let (mut scratch, mut activations) = ((0, 0), (0, 0));
         for (index, ready) in steps.iter().enumerate() {
-            let needs = match ready.goes_with_next {
-                true => Workspace::scratch(strip::scratch_len(cpu.isa, plan, index, threads)),
-                false => ready.prepared.workspace(cpu),
+            let needs = match ready.is_fused_into_next {
+                true => {
+                    WorkspaceSize::scratch(conv::fused::scratch_len(cpu.isa, plan, index, threads))
+                }
+                false => ready.prepared.workspace_size(cpu),
             };
             scratch = scratch.max((needs.scratch.next_multiple_of(16), index));
             activations = activations.max((needs.activations, index));
@@ -161,9 +147,9 @@ pub(crate) struct Executor {
     /// By input of the plan: what to round to bf16 when it is set.
     input_rounds: Vec<Option<Runs>>,
     /// Which ports the caller's memory can stand in for.
-    edge: Edge,
+    direct_ports: DirectPorts,
     memory: Memory,
-    room: Room,
+    workspace: Workspace,
     /// What is left of the plan's bytes.
     budget: Budget,
     isa: Isa,
@@ -198,7 +184,7 @@ impl Executor {
     ) -> Result<Self, ModelError> {
         assert_eq!(precisions.len(), plan.steps.len(), "one format per step");
         let products =
-            Products::resolve(isa, arithmetic, precisions).map_err(products_unavailable)?;
+            SixteenBitMatmuls::resolve(isa, arithmetic, precisions).map_err(matmuls_unavailable)?;
         let precisions = formats::without_idle_bf16(&plan, precisions, products.bf16);
         let inputs = formats::round_constants(&mut plan, &precisions, products.bf16);
         let formats = formats::choose(&plan, &precisions, products);
@@ -221,7 +207,7 @@ impl Executor {
                 prepared,
                 format,
                 reason: wanted.reason,
-                goes_with_next: false,
+                is_fused_into_next: false,
             });
             // The packed copy serves from here on; both at once would be the most memory of all.
             plan.steps[index].step.forget_weights();
@@ -230,20 +216,20 @@ impl Executor {
         let input_rounds: Vec<_> = ports
             .map(|(port, rounded)| rounded.then(|| Runs::of(&port.view)))
             .collect();
-        let edge = Edge::of(&plan, &input_rounds);
+        let direct_ports = DirectPorts::of(&plan, &input_rounds);
         let cpu = Cpu { isa, pool: &pool };
         for index in 0..steps.len() {
-            steps[index].goes_with_next = goes_with_next(cpu, &plan, &steps, index);
+            steps[index].is_fused_into_next = is_fused_into_next(cpu, &plan, &steps, index);
         }
-        let mut room = Room::empty();
-        room.grow(cpu, &plan, &steps, &mut budget)?;
+        let mut workspace = Workspace::empty();
+        workspace.grow(cpu, &plan, &steps, &mut budget)?;
         let memory = Memory::new(&plan)?;
         Ok(Self {
             steps,
             input_rounds,
-            edge,
+            direct_ports,
             memory,
-            room,
+            workspace,
             budget,
             isa,
             pool,
@@ -263,7 +249,8 @@ impl Executor {
 
     /// Bytes of intermediate results and scratch.
     pub(crate) fn arena_bytes(&self) -> usize {
-        self.memory.arena_bytes() + 4 * (self.room.scratch.len() + self.room.activations.len())
+        self.memory.arena_bytes()
+            + 4 * (self.workspace.scratch.len() + self.workspace.activations.len())
     }
 
     /// Bytes of packed weights and other constants.
@@ -298,9 +285,9 @@ impl Executor {
                 available: "fp32, fp16, fp8, fp4",
             });
         }
-        let products =
-            Products::resolve(self.isa, arithmetic, &[wanted]).map_err(products_unavailable)?;
-        let format = ProductFormat {
+        let products = SixteenBitMatmuls::resolve(self.isa, arithmetic, &[wanted])
+            .map_err(matmuls_unavailable)?;
+        let format = MatmulFormat {
             rounds_result: self.steps[index].format.rounds_result,
             ..formats::of_step(step, wanted.precision, products)
         };
@@ -323,19 +310,20 @@ impl Executor {
         self.steps[index].format = format;
         self.steps[index].reason = wanted.reason;
         for at in [index.saturating_sub(1), index] {
-            self.steps[at].goes_with_next = goes_with_next(cpu, &self.plan, &self.steps, at);
+            self.steps[at].is_fused_into_next =
+                is_fused_into_next(cpu, &self.plan, &self.steps, at);
         }
-        self.room
+        self.workspace
             .grow(cpu, &self.plan, &self.steps, &mut self.budget)
     }
 
     /// Format of the operands of step `index`, the name of its kernel, and why in this format.
     pub(crate) fn format(&self, index: usize) -> (Precision, String, &'static str) {
         let step = &self.steps[index];
-        let is_fused = step.goes_with_next
+        let is_fused = step.is_fused_into_next
             || index
                 .checked_sub(1)
-                .is_some_and(|before| self.steps[before].goes_with_next);
+                .is_some_and(|before| self.steps[before].is_fused_into_next);
         let kernel = select::kernel_name(self.isa, step.algorithm, &*step.prepared, is_fused);
         (step.format.precision, kernel, step.reason)
     }
@@ -384,12 +372,12 @@ impl Executor {
 
     fn step(&mut self, index: usize) -> Result<(), ModelError> {
         let ready = &self.steps[index];
-        if ready.goes_with_next {
+        if ready.is_fused_into_next {
             return Ok(());
         }
         let scratch = Scratch {
-            base: self.room.scratch.as_mut_slice().as_mut_ptr(),
-            stride: self.room.scratch_stride,
+            base: self.workspace.scratch.as_mut_slice().as_mut_ptr(),
+            stride: self.workspace.scratch_stride,
         };
         let context = Context {
             isa: self.isa,
@@ -397,11 +385,11 @@ impl Executor {
             memory: &self.memory,
             plan: &self.plan,
             scratch: &scratch,
-            activations: self.room.activations.as_mut_slice().as_mut_ptr(),
+            activations: self.workspace.activations.as_mut_slice().as_mut_ptr(),
         };
         let before = index.checked_sub(1).map(|before| &self.steps[before]);
         let source = before
-            .filter(|before| before.goes_with_next)
+            .filter(|before| before.is_fused_into_next)
             .and_then(|before| before.prepared.map_source());
         let done = match (source, ready.prepared.map_reader()) {
             (Some(source), Some(reader)) => {
@@ -423,7 +411,7 @@ fn prepare(
     cpu: Cpu<'_>,
     plan: &Plan,
     step: &Step,
-    format: ProductFormat,
+    format: MatmulFormat,
     arithmetic: Arithmetic,
 ) -> select::Prepared {
     select::prepare(&Problem {
@@ -437,7 +425,7 @@ fn prepare(
 }
 
 /// Whether step `index` is computed by the next one, as both are prepared now.
-fn goes_with_next(cpu: Cpu<'_>, plan: &Plan, steps: &[ReadyStep], index: usize) -> bool {
+fn is_fused_into_next(cpu: Cpu<'_>, plan: &Plan, steps: &[ReadyStep], index: usize) -> bool {
     let [Some(source), Some(reader)] = [index, index + 1].map(|at| steps.get(at)) else {
         return false;
     };
@@ -463,7 +451,7 @@ fn step_error(planned: &PlannedStep, error: StepError) -> ModelError {
 }
 
 /// Products of 16 bits that were asked for by name, where the processor has none.
-fn products_unavailable(precision: Precision) -> ModelError {
+fn matmuls_unavailable(precision: Precision) -> ModelError {
     let (device, available) = match precision {
         Precision::Bf16 => (
             "a processor without AVX512_BF16 or FEAT_BF16, as dot products",
@@ -490,7 +478,7 @@ fn quantise_error(node: &str, source: QuantError) -> ModelError {
 
 /// What is left to round after `step`: the written views of f32 that products of bf16 read,
 /// unless the step's kernel rounds while it stores.
-fn rounds_after(plan: &Plan, step: &Step, format: ProductFormat, in_kernel: bool) -> Vec<Runs> {
+fn rounds_after(plan: &Plan, step: &Step, format: MatmulFormat, in_kernel: bool) -> Vec<Runs> {
     if !format.rounds_result || in_kernel {
         return Vec::new();
     }

@@ -11,10 +11,10 @@
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
+use super::matmul::format::MatmulFormat;
 use super::memory::Memory;
-use super::product_format::ProductFormat;
 use super::simd::Isa;
-use super::workspace::{Scratch, Workspace};
+use super::workspace::{Scratch, WorkspaceSize};
 use crate::plan::{Plan, Step};
 use crate::precision::Arithmetic;
 use spark_gemm::Panel;
@@ -34,7 +34,7 @@ pub(crate) struct Problem<'a, S> {
     pub(crate) step: &'a S,
     /// The same step as a plan holds it.
     pub(crate) whole: &'a Step,
-    pub(crate) format: ProductFormat,
+    pub(crate) format: MatmulFormat,
     pub(crate) arithmetic: Arithmetic,
 }
 
@@ -46,9 +46,9 @@ pub(crate) struct Context<'a> {
     pub(crate) memory: &'a Memory,
     /// How the buffers are held.
     pub(crate) plan: &'a Plan,
-    /// Per thread, at least what the step's [`Workspace`] asks for.
+    /// Per thread, at least what the step's [`WorkspaceSize`] asks for.
     pub(crate) scratch: &'a Scratch,
-    /// Shared by all threads, at least what the step's [`Workspace`] asks for.
+    /// Shared by all threads, at least what the step's [`WorkspaceSize`] asks for.
     pub(crate) activations: *mut f32,
 }
 
@@ -89,8 +89,8 @@ pub(crate) trait PreparedStep: Send + Sync {
     }
 
     /// Memory it runs in.
-    fn workspace(&self, _cpu: Cpu<'_>) -> Workspace {
-        Workspace::default()
+    fn workspace_size(&self, _cpu: Cpu<'_>) -> WorkspaceSize {
+        WorkspaceSize::default()
     }
 
     /// Whether results are rounded to bf16 while they are stored, if its format asks for it.

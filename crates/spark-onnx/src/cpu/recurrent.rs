@@ -13,17 +13,17 @@ use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::math;
-use super::matmul::{PackedWeights, run_product};
+use super::matmul::format::MatmulFormat;
+use super::matmul::gemm::{PackedWeights, run_gemm};
 use super::memory::{AlignedF32, Memory};
 use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use super::product_format::ProductFormat;
 use super::simd::Isa;
 use crate::graph::{Cell, Direction, Unary};
 use crate::plan::LoweredStep;
 use crate::plan::{Axis, RecurrentStep, View};
 
 /// States are fed back, so errors would add up: products are f32.
-const F32: ProductFormat = ProductFormat::F32;
+const F32: MatmulFormat = MatmulFormat::F32;
 
 /// A recurrent step with its weights packed.
 pub(crate) struct PreparedRecurrent {
@@ -90,7 +90,7 @@ impl PreparedRecurrent {
                     .wrapping_offset(t as isize * step.x.axes[0].stride);
                 let rows = (x.cast_const(), step.x.axes[1].stride);
                 let to = gates.add(t * batch * width);
-                product(
+                gemm(
                     isa,
                     rows,
                     (to, width),
@@ -105,7 +105,7 @@ impl PreparedRecurrent {
                 };
                 let rows = (h.cast_const(), hidden as isize);
                 let to = (recurrent, width);
-                product(isa, rows, to, (batch, &self.r, bias(&self.r_bias)), pool);
+                gemm(isa, rows, to, (batch, &self.r, bias(&self.r_bias)), pool);
                 let gates = gates.add(t * batch * width);
                 for b in 0..batch {
                     let row = Row {
@@ -162,7 +162,7 @@ impl PreparedRecurrent {
                     let to = (row.recurrent[2 * n..].as_mut_ptr(), n);
                     let from = (r.as_ptr(), n as isize);
                     // SAFETY: `r` and the third part of `recurrent` hold `n` elements.
-                    unsafe { product(isa, from, to, (1, weights, std::ptr::null()), pool) };
+                    unsafe { gemm(isa, from, to, (1, weights, std::ptr::null()), pool) };
                     for (i, c) in candidate.iter_mut().enumerate() {
                         // SAFETY: the recurrent bias holds 3 n elements.
                         *c += row.recurrent[2 * n + i] + unsafe { *bias.add(i) };
@@ -231,7 +231,7 @@ fn peep(gate: &mut [f32], weights: Option<&[f32]>, cell: &[f32]) {
 /// Views must have been checked; `state` is dense.
 unsafe fn initialise(first: &Option<View>, state: &View, memory: &Memory) {
     let (rows, width) = (state.axes[0].extent, state.axes[1].extent);
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         match first {
             Some(x) => {
@@ -256,7 +256,7 @@ unsafe fn copy_rows(x: *const f32, y: *mut f32, (rows, width): (usize, usize), a
     for r in 0..rows {
         for i in 0..width {
             let to = r as isize * axes[0].stride + i as isize * axes[1].stride;
-            // SAFETY: by the caller's word.
+            // SAFETY: guaranteed by the caller.
             unsafe { *y.offset(to) = *x.add(r * width + i) };
         }
     }
@@ -267,7 +267,7 @@ unsafe fn copy_rows(x: *const f32, y: *mut f32, (rows, width): (usize, usize), a
 /// # Safety
 ///
 /// Pointers must be valid for the shapes; `bias` null or padded to whole vectors.
-unsafe fn product(
+unsafe fn gemm(
     isa: Isa,
     (x, x_stride): (*const f32, isize),
     (y, y_stride): (*mut f32, usize),
@@ -290,8 +290,8 @@ unsafe fn product(
             ..TileEpilogue::none(isa)
         },
     };
-    // SAFETY: by the caller's word.
-    unsafe { run_product(isa, &product, weights.data.as_slice(), pool) }
+    // SAFETY: guaranteed by the caller.
+    unsafe { run_gemm(isa, &product, weights.data.as_slice(), pool) }
 }
 
 /// A recurrent network, one time step after the other.

@@ -14,29 +14,29 @@
 use spark_quant::QuantError;
 
 use super::attention::Attention;
-use super::conv::DirectConv;
-use super::depthwise::Depthwise;
-use super::few_bits::Quantised;
-use super::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
-use super::matmul::{Linear, MatMul};
-use super::movement::{CopyNest, FillNest};
-use super::norm::{ChannelsLastGroupNorm, GroupNorm, RowNorm};
-use super::pointwise::Pointwise;
-use super::pool2d::Pool2d;
+use super::conv::depthwise::Depthwise;
+use super::conv::direct::DirectConv;
+use super::conv::fused;
+use super::conv::winograd::Winograd;
+use super::data_movement::copy::{CopyNest, FillNest};
+use super::data_movement::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
+use super::data_movement::resample::{GridSample, Resample};
+use super::elementwise::pointwise::Pointwise;
+use super::matmul::few_bits::Quantised;
+use super::matmul::gemm::{Linear, MatMul};
+use super::normalization::norm::{ChannelsLastGroupNorm, GroupNorm, RowNorm};
+use super::normalization::softmax::Softmax;
 use super::prepared::{Cpu, Kernel, PreparedStep, Problem};
 use super::recurrent::Recurrent;
-use super::reduce::{ArgReduce, CumSum, Reduce, TopK};
-use super::resample::{GridSample, Resample};
+use super::reduction::pool2d::Pool2d;
+use super::reduction::reduce::{ArgReduce, CumSum, Reduce, TopK};
 use super::simd::Isa;
-use super::softmax::Softmax;
-use super::strip;
-use super::winograd::Winograd;
 use crate::plan::{ConvStep, GroupNormStep, LinearStep, Plan, Step};
 
 /// A kernel for steps `S`, with the last part of its name.
 struct Candidate<S> {
     algorithm: &'static str,
-    suits: fn(&Problem<'_, S>) -> bool,
+    accepts: fn(&Problem<'_, S>) -> bool,
     prepare: fn(&Problem<'_, S>) -> Result<Box<dyn PreparedStep>, QuantError>,
 }
 
@@ -50,7 +50,7 @@ impl<S> Candidate<S> {
     const fn of<K: Kernel<S>>(algorithm: &'static str) -> Self {
         Self {
             algorithm,
-            suits: |problem| K::can_implement(problem) && K::is_profitable(problem),
+            accepts: |problem| K::can_implement(problem) && K::is_profitable(problem),
             prepare: boxed::<S, K>,
         }
     }
@@ -138,8 +138,8 @@ fn first<S>(list: &[Candidate<S>], problem: &Problem<'_, Step>, step: &S) -> Pre
         format: problem.format,
         arithmetic: problem.arithmetic,
     };
-    let suits = |candidate: &&Candidate<S>| (candidate.suits)(&problem);
-    let found = list.iter().find(suits).unwrap_or(&list[list.len() - 1]);
+    let accepts = |candidate: &&Candidate<S>| (candidate.accepts)(&problem);
+    let found = list.iter().find(accepts).unwrap_or(&list[list.len() - 1]);
     Ok((found.algorithm, (found.prepare)(&problem)?))
 }
 
@@ -169,5 +169,5 @@ pub(super) fn are_fused(
 ) -> bool {
     source.map_source().is_some()
         && reader.map_reader().is_some()
-        && strip::pays(cpu.isa, plan, index, cpu.pool.threads())
+        && fused::is_profitable(cpu.isa, plan, index, cpu.pool.threads())
 }

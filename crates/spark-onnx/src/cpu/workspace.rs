@@ -10,8 +10,8 @@
 
 use spark_gemm::max_panel;
 
+use super::matmul::format::MatmulFormat;
 use super::memory::AlignedF32;
-use super::product_format::ProductFormat;
 use super::simd::Isa;
 use crate::ModelError;
 use crate::budget::{Asker, Budget};
@@ -21,7 +21,7 @@ use crate::plan::{PlannedStep, Step, Weights};
 const BLOCK: usize = 64;
 
 /// `planned` as what asks for memory.
-pub(super) fn asker<'a>(planned: &'a PlannedStep, what: &'static str) -> Asker<'a> {
+pub(crate) fn asker<'a>(planned: &'a PlannedStep, what: &'static str) -> Asker<'a> {
     Asker {
         node: &planned.name,
         op: planned.step.kind(),
@@ -30,7 +30,7 @@ pub(super) fn asker<'a>(planned: &'a PlannedStep, what: &'static str) -> Asker<'
 }
 
 /// `len` zeros, taken from `budget`.
-pub(super) fn take(
+pub(crate) fn take(
     budget: &mut Budget,
     asker: Asker<'_>,
     len: usize,
@@ -42,14 +42,14 @@ pub(super) fn take(
 
 /// Memory that a step runs in, beside its views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Workspace {
+pub(crate) struct WorkspaceSize {
     /// f32 elements on every thread.
     pub(crate) scratch: usize,
     /// f32 elements that all threads share: quantised activations.
     pub(crate) activations: usize,
 }
 
-impl Workspace {
+impl WorkspaceSize {
     /// So many elements on every thread, and nothing shared.
     pub(crate) fn scratch(len: usize) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Scratch {
 }
 
 /// Bytes that packing the weights of `step` takes at most, the packed ones included.
-pub(super) fn packing_bytes(isa: Isa, step: &Step, format: ProductFormat, threads: usize) -> usize {
+pub(crate) fn packing_bytes(isa: Isa, step: &Step, format: MatmulFormat, threads: usize) -> usize {
     let of = |weights: &Weights| weights_bytes(isa, weights, format, threads);
     let bias = |len: usize| len.next_multiple_of(isa.lanes()).saturating_mul(8);
     match step {
@@ -96,7 +96,7 @@ pub(super) fn packing_bytes(isa: Isa, step: &Step, format: ProductFormat, thread
     }
 }
 
-fn weights_bytes(isa: Isa, w: &Weights, format: ProductFormat, threads: usize) -> usize {
+fn weights_bytes(isa: Isa, w: &Weights, format: MatmulFormat, threads: usize) -> usize {
     let columns = w.out_per_group.next_multiple_of(isa.lanes());
     let rows = w
         .taps

@@ -29,10 +29,10 @@ use spark_gemm::{
     max_panel,
 };
 
-use super::simd::{Isa, Simd, dispatch};
+use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::plan::ConvStep;
 
-/// Most input channels: a copied segment of them stays in the nearest cache.
+/// Most input channels: a copied segment of them stays in the L1 cache.
 const MAX_DEPTH: usize = 64;
 /// Most pixels under a segment: 16 results, five taps, a step of two.
 const MAX_PIXELS: usize = 35;
@@ -50,7 +50,7 @@ const fn results(vectors: usize) -> usize {
 }
 
 /// Whether the step is computed here. Decided by shapes alone.
-pub(super) fn suits(isa: Isa, step: &ConvStep, layout: PackedLayout) -> bool {
+pub(super) fn can_implement(isa: Isa, step: &ConvStep, layout: PackedLayout) -> bool {
     let (window, weights) = (&step.window, &step.weights);
     let vectors = weights.out_per_group.div_ceil(isa.lanes());
     let width = step.y.axes[3].extent;
@@ -113,7 +113,7 @@ impl Segment<'_> {
     ///
     /// # Safety
     ///
-    /// [`suits`] must hold for the step. Pixels inside the image in the window's `rows` must be
+    /// [`can_implement`] must hold for the step. Pixels inside the image in the window's `rows` must be
     /// readable for `depth` elements; `y` writable, and the residual, if any, readable, for
     /// `columns` elements at each of `len` places. `w` must be packed for `isa` with these vectors.
     pub(super) unsafe fn run(&self, isa: Isa, vectors: usize, kernel: usize, stride: usize) {
@@ -147,7 +147,7 @@ impl Segment<'_> {
                 to.fill(MaybeUninit::new(0.0));
                 continue;
             }
-            // SAFETY: a pixel of the image in a row that is inside it, by the caller's word.
+            // SAFETY: a pixel of the image in a row that is inside it, guaranteed by the caller.
             let from = unsafe {
                 std::slice::from_raw_parts(
                     start
@@ -198,12 +198,12 @@ unsafe fn segment<S: Simd, const NV: usize, const MR: usize, const KW: usize, co
     s: &Segment<'_>,
 ) {
     if S::REGISTERS < 32 {
-        // `suits` never lets one of these through; saying so keeps the code from being generated.
+        // `can_implement` never lets one of these through; saying so keeps the code from being generated.
         return;
     }
     let mut copied: Copied = [MaybeUninit::uninit(); MAX_PIXELS * MAX_DEPTH];
     let pixels = SX * (MR - 1) + KW;
-    // SAFETY: pixels are in the image or copied; weights and results are the caller's word.
+    // SAFETY: pixels are in the image or copied; weights and results are guaranteed by the caller.
     unsafe {
         let mut acc = init_accumulators::<S, NV, MR>(s.epilogue);
         let tap = s.depth * NV * S::LANES;
@@ -247,7 +247,7 @@ unsafe fn segment<S: Simd, const NV: usize, const MR: usize, const KW: usize, co
     reason = "constant bounds unroll, iterators may not"
 )]
 unsafe fn store<S: Simd, const NV: usize, const MR: usize>(s: &Segment<'_>, acc: [[S::V; NV]; MR]) {
-    // SAFETY: the caller's word of `Segment::run`; no more than `len` results are written.
+    // SAFETY: guaranteed by the caller of `Segment::run`; no more than `len` results are written.
     unsafe {
         if s.len == MR {
             // No loop: an index known at run time would keep `acc` out of the registers.

@@ -13,8 +13,8 @@
 
 use spark_parallel::Pool;
 
-use super::memory::{Memory, storage};
-use super::simd::{Isa, Simd, dispatch};
+use crate::cpu::memory::{Memory, storage};
+use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::plan::{Plan, PointOp, PointwiseStep, RegisterKind, Storage};
 
 /// Elements below which a second thread does not pay.
@@ -160,7 +160,7 @@ struct Rows {
 #[inline(always)]
 unsafe fn combine<S: Simd, const OP: u8>(r: &Rows) {
     for row in 0..r.rows as isize {
-        // SAFETY: rows and elements exist by the caller's word. The result may be an operand's
+        // SAFETY: rows and elements exist guaranteed by the caller. The result may be an operand's
         // very view: elements are read before they are written.
         unsafe {
             let y = r.y.offset(row * r.y_stride);

@@ -10,9 +10,9 @@
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use super::memory::{Memory, storage};
-use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use super::simd::{Isa, Simd, dispatch};
+use crate::cpu::memory::{Memory, storage};
+use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::graph::ReduceKind;
 use crate::plan::{
     ArgReduceStep, Axis, CumSumStep, MAX_RANK, Plan, ReduceStep, Storage, TopKStep, View,
@@ -261,7 +261,7 @@ unsafe fn reduce_f32(
     y_stride: isize,
     len: usize,
 ) {
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     let row = |offset: isize| unsafe { std::slice::from_raw_parts(x.offset(offset), len) };
     let fold = |acc: &mut [f64; BLOCK], f: &dyn Fn(&mut f64, f64)| {
         if n > 0 {
@@ -346,7 +346,7 @@ unsafe fn reduce_f32(
             ReduceKind::LogSum => a.ln(),
             _ => a,
         };
-        // SAFETY: by the caller's word.
+        // SAFETY: guaranteed by the caller.
         unsafe { *y.offset(i as isize * y_stride) = value as f32 };
     }
 }
@@ -370,7 +370,7 @@ unsafe fn reduce_i64(
             _ => 0,
         };
         over.each(|offset| {
-            // SAFETY: by the caller's word.
+            // SAFETY: guaranteed by the caller.
             let v = unsafe { *x.offset(offset + i as isize) };
             acc = match kind {
                 ReduceKind::Prod => acc.wrapping_mul(v),
@@ -379,7 +379,7 @@ unsafe fn reduce_i64(
                 _ => acc.wrapping_add(v),
             };
         });
-        // SAFETY: by the caller's word.
+        // SAFETY: guaranteed by the caller.
         unsafe { *y.offset(i as isize * y_stride) = acc };
     }
 }
@@ -391,7 +391,7 @@ unsafe fn reduce_i64(
 ///
 /// The offset must be inside the view.
 unsafe fn key(memory: &Memory, view: &View, wide: bool, offset: isize, nan: i64) -> i64 {
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     let value = unsafe {
         if wide {
             return *memory.i64(view).offset(offset);

@@ -28,12 +28,12 @@ use spark_quant::block::{Granularity, RoundTrip};
 use spark_quant::scalar::MiniFormat;
 use spark_quant::{Cpu, QuantError, Quantizer, Recipe};
 
-use super::math;
-use super::matmul::TASKS_PER_THREAD;
-use super::memory::{AlignedF32, Memory};
-use super::pointwise::Scratch;
-use super::simd::Isa;
+use super::gemm::TASKS_PER_THREAD;
 use crate::Precision;
+use crate::cpu::math;
+use crate::cpu::memory::{AlignedF32, Memory};
+use crate::cpu::simd::Isa;
+use crate::cpu::workspace::Scratch;
 use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
 use crate::precision::Activations;
 use panels::CodedPanels;
@@ -63,7 +63,7 @@ pub(crate) struct PreparedQuantised {
 }
 
 /// Memory of one run.
-pub(crate) struct Room<'a> {
+pub(crate) struct QuantisedWorkspace<'a> {
     /// Per thread, [`PreparedQuantised::scratch_len`] elements.
     pub(crate) scratch: &'a Scratch,
     /// For quantised activations, [`PreparedQuantised::activations_len`] elements.
@@ -171,7 +171,7 @@ impl PreparedQuantised {
         step: &Step,
         memory: &Memory,
         pool: &Pool,
-        room: &Room<'_>,
+        workspace: &QuantisedWorkspace<'_>,
     ) -> Result<(), QuantError> {
         let (x, y, epilogue, strides): (_, _, _, fn(&View) -> [isize; 3]) = match step {
             Step::Conv(s) => (&s.x, &s.y, &s.epilogue, |v| {
@@ -185,7 +185,7 @@ impl PreparedQuantised {
             strides: strides(x),
         };
         let x = match self.activations {
-            Some(recipe) => self.quantise(recipe, &x, room.activations, pool)?,
+            Some(recipe) => self.quantise(recipe, &x, workspace.activations, pool)?,
             None => x,
         };
         let job = Job {
@@ -202,7 +202,7 @@ impl PreparedQuantised {
             }),
             epilogue,
         };
-        job.run(pool, room.scratch);
+        job.run(pool, workspace.scratch);
         Ok(())
     }
 
@@ -440,7 +440,7 @@ impl Place {
         reason = "a place is a pointer; the caller vouches for exclusive use"
     )]
     unsafe fn pixels(&self, pixels: &Range<usize>, channels: usize) -> &mut [f32] {
-        // SAFETY: by the caller's word.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let start = self.start.add(pixels.start * channels);
             std::slice::from_raw_parts_mut(start, pixels.len() * channels)
@@ -472,10 +472,10 @@ impl Job<'_> {
         pool.run_in_slots(row_parts * panel_parts, |slot, task| {
             let (row_part, panel_part) = (task / panel_parts, task % panel_parts);
             let rows = m * row_part / row_parts..m * (row_part + 1) / row_parts;
-            let room = scratch.part(slot);
+            let part = scratch.part(slot);
             // SAFETY: slots have scratch of their own, of the length asked for; tasks have rows or
             // panels of their own.
-            unsafe { self.part(rows, (panel_part, panel_parts), room) };
+            unsafe { self.part(rows, (panel_part, panel_parts), part) };
         });
     }
 
@@ -483,16 +483,16 @@ impl Job<'_> {
     ///
     /// # Safety
     ///
-    /// `room` must have [`PreparedQuantised::scratch_len`] elements; rows and panels must not be
+    /// `scratch` must have [`PreparedQuantised::scratch_len`] elements; rows and panels must not be
     /// computed elsewhere meanwhile.
-    unsafe fn part(&self, rows: Range<usize>, share: (usize, usize), room: *mut f32) {
+    unsafe fn part(&self, rows: Range<usize>, share: (usize, usize), scratch: *mut f32) {
         let PreparedQuantised {
             weights, geometry, ..
         } = self.prepared;
         let (k, widest) = (weights.k(), weights.widest(self.isa));
         // SAFETY: as long as the caller says.
-        let widened = unsafe { std::slice::from_raw_parts_mut(room, widest) };
-        let patches = room.wrapping_add(widest);
+        let widened = unsafe { std::slice::from_raw_parts_mut(scratch, widest) };
+        let patches = scratch.wrapping_add(widest);
         if self.prepared.gathers {
             for (i, row) in rows.clone().enumerate() {
                 // SAFETY: as above; `x` is where the operand is.
@@ -513,7 +513,7 @@ impl Job<'_> {
                 };
                 // SAFETY: rows exist in views checked at load, or were just gathered; results
                 // have unit channel stride by the step's contract.
-                unsafe { self.product(x, first..last, panel, widened) };
+                unsafe { self.gemm(x, first..last, panel, widened) };
                 first = last;
             }
         }
@@ -541,7 +541,7 @@ impl Job<'_> {
     /// # Safety
     ///
     /// The rows must exist in operand and result, and not be written elsewhere meanwhile.
-    unsafe fn product(
+    unsafe fn gemm(
         &self,
         (x, x_stride): (*mut f32, isize),
         rows: Range<usize>,
@@ -577,7 +577,7 @@ impl Job<'_> {
             },
         };
         let alone = Panel { column: 0, ..panel };
-        // SAFETY: the caller's word; the panel was widened for this instruction set.
+        // SAFETY: guaranteed by the caller; the panel was widened for this instruction set.
         unsafe { gemm_panel(self.isa, &product, widened.as_ptr(), alone, (0, rows.len())) };
     }
 }

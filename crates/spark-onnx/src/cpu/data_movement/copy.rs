@@ -11,8 +11,8 @@
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use super::memory::{Memory, storage};
-use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::memory::{Memory, storage};
+use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::plan::{CopyStep, FillStep, MAX_RANK, Plan, Storage, View};
 
 /// Side of a transposing tile: one cache line of f32.
@@ -233,7 +233,7 @@ unsafe fn interleave<A: Copy, B, const C: usize>(
 ) {
     for i in 0..n {
         for c in 0..C {
-            // SAFETY: by the caller's word.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 *to.add(i * C + c) = convert(*from.wrapping_offset(c as isize * apart).add(i));
             }
@@ -256,7 +256,7 @@ unsafe fn repeat<A: Copy, B>(
 ) {
     for i in 0..n {
         for j in 0..times {
-            // SAFETY: by the caller's word.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.add(i * times + j) = convert(*from.add(i)) }
         }
     }

@@ -8,10 +8,10 @@ use crate::plan::ConvStep;
 const LEAST_CHANNELS: usize = 32;
 /// Fewest tiles of an image: with fewer the transformed weights, which are 16/9 of the plain
 /// ones, take longer to come from memory than the products they save.
-pub(super) const LEAST_TILES: usize = 32;
+pub(crate) const LEAST_TILES: usize = 32;
 
 /// Whether this is the way to compute such a step in f32, by the shapes of one image alone.
-pub(super) fn has_shape(step: &ConvStep) -> bool {
+pub(crate) fn has_shape(step: &ConvStep) -> bool {
     let (window, weights) = (&step.window, &step.weights);
     window.kernel == [3, 3]
         && window.stride == [1, 1]
@@ -23,6 +23,6 @@ pub(super) fn has_shape(step: &ConvStep) -> bool {
 }
 
 /// Tiles of an image, down and across.
-pub(super) fn tiles(step: &ConvStep) -> [usize; 2] {
+pub(crate) fn tiles(step: &ConvStep) -> [usize; 2] {
     [2, 3].map(|axis| step.y.axes[axis].extent.div_ceil(2))
 }

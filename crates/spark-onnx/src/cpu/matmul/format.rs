@@ -6,13 +6,13 @@ use half::{bf16, f16};
 use spark_gemm::{AlignedF32, PackedLayout, WeightShape};
 use spark_parallel::Pool;
 
-use super::simd::Isa;
 use crate::Precision;
+use crate::cpu::simd::Isa;
 use crate::plan::Weights;
 
 /// How the weights of a product are held, and what becomes of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProductFormat {
+pub(crate) struct MatmulFormat {
     /// Format of the operands.
     pub(crate) precision: Precision,
     /// Layout of packed weights and kernel.
@@ -23,7 +23,7 @@ pub(crate) struct ProductFormat {
     pub(crate) rounds_result: bool,
 }
 
-impl ProductFormat {
+impl MatmulFormat {
     /// f32 throughout.
     pub(crate) const F32: Self = Self {
         precision: Precision::Fp32,

@@ -2,14 +2,14 @@
 //! them at a time.
 //!
 //! ```text
-//! for each strip of result rows, for each panel of channels:
-//!     block = rows of the map under the strip's windows, the panel's channels of them
+//! for each tile of result rows, for each panel of channels:
+//!     block = rows of the map under the tile's windows, the panel's channels of them
 //!                                                     their kernel, into scratch
-//!     strip and panel of y                            the depthwise kernel, from there
+//!     tile and panel of y                             the depthwise kernel, from there
 //! ```
 //!
 //! The map between the two is several times what goes in and comes out. In blocks it stays in the
-//! nearest caches of the thread that computes it. Rows under the windows of two strips are
+//! L1 and L2 caches of the thread that computes it. Rows under the windows of two tiles are
 //! computed twice. Each element is computed by the kernels that compute it otherwise, so results
 //! are the same bits.
 //!
@@ -18,14 +18,14 @@
 use spark_gemm::{Panel, panels};
 
 use super::depthwise::{Depthwise, ImageRows, Part, PreparedDepthwise};
-use super::prepared::{Context, MapBlock, MapReader, MapSource};
-use super::simd::Isa;
+use crate::cpu::prepared::{Context, MapBlock, MapReader, MapSource};
+use crate::cpu::simd::Isa;
 use crate::plan::{ConvStep, Plan, Step};
 
-/// Elements of a block of the map, unless a row has more: 768 KB of a core's second cache.
+/// Elements of a block of the map, unless a row has more: 768 KB of a core's L2 cache.
 const BLOCK_ELEMENTS: usize = 192 << 10;
-/// Rows of the map that are computed, in percent of those that would be: on wide maps a strip has
-/// few rows, and most are computed for two or three strips.
+/// Rows of the map that are computed, in percent of those that would be: on wide maps a tile has
+/// few rows, and most are computed for two or three tiles.
 const MOST_COMPUTED: usize = 125;
 /// Blocks per thread at least, so that one slow thread does not hold up the others.
 const BLOCKS_PER_THREAD: usize = 4;
@@ -36,8 +36,8 @@ fn panel_width(isa: Isa, step: &ConvStep) -> usize {
     panels.map(|p| p.vectors * isa.lanes()).max().unwrap_or(0)
 }
 
-/// How many rows of the result a strip has, and the most rows of the map under it.
-fn strip_rows(isa: Isa, step: &ConvStep, threads: usize) -> (usize, usize) {
+/// How many rows of the result a tile has, and the most rows of the map under it.
+fn tile_rows(isa: Isa, step: &ConvStep, threads: usize) -> (usize, usize) {
     let window = &step.window;
     let row_len = panel_width(isa, step) * step.x.axes[3].extent;
     let reach = (window.kernel[0] - 1) * window.dilation[0] + 1;
@@ -45,32 +45,32 @@ fn strip_rows(isa: Isa, step: &ConvStep, threads: usize) -> (usize, usize) {
     let rows = map_rows.saturating_sub(reach) / window.stride[0] + 1;
     let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
     let panels = panels(isa, step.x.axes[1].extent).count();
-    let strips = match threads {
+    let tiles = match threads {
         1 => 1,
         _ => (BLOCKS_PER_THREAD * threads).div_ceil(n * panels),
     };
-    // As many rows in every strip.
-    let strips = strips.max(height.div_ceil(rows)).clamp(1, height.max(1));
-    let rows = height.div_ceil(strips).max(1);
+    // As many rows in every tile.
+    let tiles = tiles.max(height.div_ceil(rows)).clamp(1, height.max(1));
+    let rows = height.div_ceil(tiles).max(1);
     let under = (rows - 1) * window.stride[0] + reach;
     (rows, under.min(step.x.axes[2].extent))
 }
 
-/// Whether steps `index` and `index + 1` of `plan` are a pair that gains by strips.
-pub(super) fn pays(isa: Isa, plan: &Plan, index: usize, threads: usize) -> bool {
+/// Whether steps `index` and `index + 1` of `plan` are a pair that gains by tiles.
+pub(crate) fn is_profitable(isa: Isa, plan: &Plan, index: usize, threads: usize) -> bool {
     let Some(Step::Conv(step)) = plan.steps.get(index + 1).map(|planned| &planned.step) else {
         return false;
     };
-    let (rows, under) = strip_rows(isa, step, threads);
+    let (rows, under) = tile_rows(isa, step, threads);
     let computed = step.y.axes[2].extent.div_ceil(rows) * under;
     computed * 100 <= step.x.axes[2].extent * MOST_COMPUTED && plan.expands(index)
 }
 
 /// Elements of scratch a thread needs for step `index` of `plan`, if it begins such a pair.
-pub(super) fn scratch_len(isa: Isa, plan: &Plan, index: usize, threads: usize) -> usize {
+pub(crate) fn scratch_len(isa: Isa, plan: &Plan, index: usize, threads: usize) -> usize {
     match plan.steps.get(index + 1).map(|planned| &planned.step) {
-        Some(Step::Conv(step)) if pays(isa, plan, index, threads) => {
-            strip_rows(isa, step, threads).1 * step.x.axes[3].extent * panel_width(isa, step)
+        Some(Step::Conv(step)) if is_profitable(isa, plan, index, threads) => {
+            tile_rows(isa, step, threads).1 * step.x.axes[3].extent * panel_width(isa, step)
         }
         _ => 0,
     }
@@ -91,23 +91,23 @@ fn run(
 ) {
     let Context { isa, pool, .. } = *context;
     let shared = &Shared { source, context };
-    let (rows, _) = strip_rows(isa, step, pool.threads());
+    let (rows, _) = tile_rows(isa, step, pool.threads());
     let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
-    let strips = height.div_ceil(rows);
+    let tiles = height.div_ceil(rows);
     let channels = step.x.axes[1].extent;
     let panels = panels(isa, channels);
     let n_panels = panels.clone().count();
-    pool.run_in_slots(n * strips * n_panels, |slot, index| {
+    pool.run_in_slots(n * tiles * n_panels, |slot, index| {
         let Shared { source, context } = *shared;
-        let (strip, panel) = (index / n_panels, index % n_panels);
+        let (tile, panel) = (index / n_panels, index % n_panels);
         let Some(panel) = panels.clone().nth(panel) else {
             return;
         };
-        let (batch, strip) = (strip / strips, strip % strips);
+        let (batch, tile) = (tile / tiles, tile % tiles);
         let width = panel.vectors * isa.lanes();
         let part = Part {
             batch,
-            rows: (strip * rows, height.min((strip + 1) * rows)),
+            rows: (tile * rows, height.min((tile + 1) * rows)),
             channels: (panel.column, channels.min(panel.column + width)),
         };
         // SAFETY: views were checked at load; slots have scratch of their own, tasks a part of
@@ -165,7 +165,7 @@ unsafe fn block(
         first: begin * width,
         last: end.max(begin) * width,
     };
-    // SAFETY: the pixels exist in the operand, and in scratch by the caller's word; the plan
+    // SAFETY: the pixels exist in the operand, and in scratch guaranteed by the caller; the plan
     // lets no step through that has a residual or groups.
     unsafe { source.block(context, block, to, pixel_len) };
     let row_len = (width * pixel_len) as isize;

@@ -6,7 +6,7 @@
 //! border  per tap and pixel: a row of the image, or a row of zeros
 //! ```
 //!
-//! Where the result has few channels, segments of a row are computed instead (`sliding`).
+//! Where the result has few channels, segments of a row are computed instead (`register_tiled`).
 //!
 //! A transposed convolution is the same product over the taps whose stride lands on a
 //! source pixel; the others read zeros.
@@ -18,13 +18,15 @@ use spark_gemm::{
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use super::math;
-use super::matmul::TASKS_PER_THREAD;
-use super::memory::{AlignedF32, Memory};
-use super::prepared::{Context, Kernel, MapBlock, MapSource, PreparedStep, Problem, StepError};
-use super::product_format::ProductFormat;
-use super::simd::Isa;
-use super::sliding::{self, Segment};
+use super::register_tiled::{self, Segment};
+use crate::cpu::math;
+use crate::cpu::matmul::format::MatmulFormat;
+use crate::cpu::matmul::gemm::TASKS_PER_THREAD;
+use crate::cpu::memory::{AlignedF32, Memory};
+use crate::cpu::prepared::{
+    Context, Kernel, MapBlock, MapSource, PreparedStep, Problem, StepError,
+};
+use crate::cpu::simd::Isa;
 use crate::plan::LoweredStep;
 use crate::plan::{ConvStep, Window};
 
@@ -33,7 +35,7 @@ const ROWS_PER_TASK: usize = 192;
 
 /// A convolution step with its weights packed.
 pub(crate) struct PreparedConv {
-    format: ProductFormat,
+    format: MatmulFormat,
     /// One packed matrix per group, one after the other.
     weights: AlignedF32,
     group_len: usize,
@@ -47,12 +49,12 @@ pub(crate) struct PreparedConv {
     /// The same to each row of taps, where a row is one run of elements; else empty.
     row_offsets: Vec<isize>,
     /// Whether segments of rows are computed instead of tiles.
-    is_sliding: bool,
+    is_register_tiled: bool,
 }
 
 impl PreparedConv {
     /// Packs the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &ConvStep, format: ProductFormat, pool: &Pool) -> Self {
+    pub(crate) fn new(isa: Isa, step: &ConvStep, format: MatmulFormat, pool: &Pool) -> Self {
         let w = &step.weights;
         let group_len = format
             .layout
@@ -95,7 +97,7 @@ impl PreparedConv {
             zeros: AlignedF32::zeros(w.in_per_group),
             tap_offsets,
             row_offsets,
-            is_sliding: sliding::suits(isa, step, format.layout),
+            is_register_tiled: register_tiled::can_implement(isa, step, format.layout),
         }
     }
 
@@ -162,7 +164,7 @@ impl PreparedConv {
             ..image.part(batch, 0, 0)
         };
         let job = self.job(isa, step, &image, 0, panel);
-        // SAFETY: views were checked at load; the results are the caller's word.
+        // SAFETY: views were checked at load; the results are guaranteed by the caller.
         unsafe { job.run(isa, panel.vectors, first, last) };
     }
 
@@ -204,7 +206,7 @@ impl PreparedConv {
         });
         Job {
             image,
-            is_sliding: self.is_sliding,
+            is_register_tiled: self.is_register_tiled,
             tap_offsets: &self.tap_offsets,
             row_offsets: &self.row_offsets,
             w: packed.wrapping_add(panel_offset(panel, depth)),
@@ -279,7 +281,7 @@ impl Image {
 /// All tiles of one panel over a range of pixels.
 struct Job<'a> {
     image: &'a Image,
-    is_sliding: bool,
+    is_register_tiled: bool,
     tap_offsets: &'a [isize],
     /// Offsets of rows of taps that are runs of elements; or none.
     row_offsets: &'a [isize],
@@ -346,7 +348,7 @@ impl Job<'_> {
     ///
     /// Pointers must be valid for the step's shapes and the pixels not written elsewhere.
     unsafe fn run(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
-        if self.is_sliding {
+        if self.is_register_tiled {
             // SAFETY: forwarded.
             return unsafe { self.slide(isa, vectors, first, last) };
         }
@@ -356,7 +358,7 @@ impl Job<'_> {
         while m < last {
             let rows = next_rows(vectors, last - m);
             let prefetch = Prefetch::share(self.w.wrapping_add(panel_len), panel_len, steps, index);
-            // SAFETY: pixels first..last exist by the caller's word.
+            // SAFETY: pixels first..last exist guaranteed by the caller.
             unsafe { self.tile(isa, vectors, m, rows, prefetch) };
             m += rows;
             index += 1;
@@ -365,7 +367,7 @@ impl Job<'_> {
 
     /// # Safety
     ///
-    /// As [`Job::run`]; [`sliding::suits`] must hold for the step.
+    /// As [`Job::run`]; [`register_tiled::can_implement`] must hold for the step.
     unsafe fn slide(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
         let image = self.image;
         let window = &image.window;
@@ -404,8 +406,8 @@ impl Job<'_> {
                 columns: self.n_columns,
                 epilogue: &self.epilogue,
             };
-            // SAFETY: the window's rows are in the image, and results first..last exist by the
-            // caller's word.
+            // SAFETY: the window's rows are in the image, and results first..last are
+            // guaranteed by the caller.
             unsafe { segment.run(isa, vectors, window.kernel[1], window.stride[1]) };
             m += len;
         }
@@ -514,7 +516,10 @@ impl PreparedStep for DirectConv {
     }
 
     fn variant(&self) -> &'static str {
-        match (self.prepared.is_sliding, self.prepared.format.variant()) {
+        match (
+            self.prepared.is_register_tiled,
+            self.prepared.format.variant(),
+        ) {
             (true, "wide") => "register-tiled-wide",
             (true, _) => "register-tiled",
             (false, variant) => variant,

@@ -5,9 +5,9 @@
 
 use spark_quant::QuantError;
 
-use super::memory::{Memory, storage};
-use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use super::reduce::Walk;
+use crate::cpu::memory::{Memory, storage};
+use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::reduction::reduce::Walk;
 use crate::graph::ScatterReduction;
 use crate::plan::{
     GatherElementsStep, GatherNdStep, GatherStep, Plan, ScatterElementsStep, ScatterNdStep,
@@ -38,7 +38,7 @@ unsafe fn copy_one(
     (x, from): (&View, isize),
     (y, to): (&View, isize),
 ) {
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if wide {
             *memory.i64(y).offset(to) = *memory.i64(x).offset(from);
@@ -164,7 +164,7 @@ unsafe fn scatter_one(
     (updates, from): (&View, isize),
     (y, to): (&View, isize),
 ) {
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if wide {
             let v = *memory.i64(updates).offset(from);

@@ -12,16 +12,16 @@ use spark_gemm::{
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use super::math;
-use super::memory::{AlignedF32, Memory};
-use super::pointwise::Scratch;
-use super::prepared::{
+use super::format::MatmulFormat;
+use crate::Precision;
+use crate::cpu::math;
+use crate::cpu::memory::{AlignedF32, Memory};
+use crate::cpu::prepared::{
     Context, Cpu, Kernel, MapBlock, MapSource, PreparedStep, Problem, StepError,
 };
-use super::product_format::ProductFormat;
-use super::simd::Isa;
-use super::workspace::Workspace;
-use crate::Precision;
+use crate::cpu::simd::Isa;
+use crate::cpu::workspace::Scratch;
+use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::LoweredStep;
 use crate::plan::{LinearStep, MatMulStep, Weights};
 
@@ -43,17 +43,17 @@ unsafe impl Sync for Shared<'_> {}
 /// # Safety
 ///
 /// The pointers of `product` must be valid for its shape and `w` packed for it.
-pub(crate) unsafe fn run_product(isa: Isa, product: &Gemm, w: &[f32], pool: &Pool) {
+pub(crate) unsafe fn run_gemm(isa: Isa, product: &Gemm, w: &[f32], pool: &Pool) {
     // SAFETY: forwarded.
-    unsafe { run_product_converting(isa, product, w, pool, None) }
+    unsafe { run_gemm_converting(isa, product, w, pool, None) }
 }
 
 /// The same; f16 weights are converted once for all tiles where threads have a `workspace` for a panel.
 ///
 /// # Safety
 ///
-/// As [`run_product`]; `workspace` must have [`converted_len`] elements per thread.
-unsafe fn run_product_converting(
+/// As [`run_gemm`]; `workspace` must have [`converted_len`] elements per thread.
+unsafe fn run_gemm_converting(
     isa: Isa,
     product: &Gemm,
     w: &[f32],
@@ -109,7 +109,7 @@ impl PackedWeights {
         isa: Isa,
         weights: &Weights,
         range: Range<usize>,
-        format: ProductFormat,
+        format: MatmulFormat,
         pool: &Pool,
     ) -> Self {
         Self {
@@ -121,21 +121,21 @@ impl PackedWeights {
     }
 
     /// Packs the whole matrix.
-    pub(crate) fn new(isa: Isa, weights: &Weights, format: ProductFormat, pool: &Pool) -> Self {
+    pub(crate) fn new(isa: Isa, weights: &Weights, format: MatmulFormat, pool: &Pool) -> Self {
         Self::columns(isa, weights, 0..weights.out_per_group, format, pool)
     }
 }
 
 /// A linear step with its weights packed.
 pub(crate) struct PreparedLinear {
-    format: ProductFormat,
+    format: MatmulFormat,
     weights: PackedWeights,
     bias: Option<AlignedF32>,
 }
 
 impl PreparedLinear {
     /// Packs the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &LinearStep, format: ProductFormat, pool: &Pool) -> Self {
+    pub(crate) fn new(isa: Isa, step: &LinearStep, format: MatmulFormat, pool: &Pool) -> Self {
         let bias = step.epilogue.bias.as_ref();
         let whole = step.weights.out_per_group.next_multiple_of(isa.lanes());
         let bias = bias.map(|bias| AlignedF32::padded(bias, whole));
@@ -168,10 +168,10 @@ impl PreparedLinear {
         pool: &Pool,
         scratch: &Scratch,
     ) {
-        let product = self.product(isa, step, memory);
+        let product = self.gemm(isa, step, memory);
         let workspace = (self.scratch_len(isa, step) > 0).then_some(scratch);
         // SAFETY: views were checked at load, and innermost strides are 1 by the step's contract.
-        unsafe { run_product_converting(isa, &product, self.packed(), pool, workspace) };
+        unsafe { run_gemm_converting(isa, &product, self.packed(), pool, workspace) };
     }
 
     /// The packed weights.
@@ -180,7 +180,7 @@ impl PreparedLinear {
     }
 
     /// What [`PreparedLinear::run`] computes.
-    pub(crate) fn product(&self, isa: Isa, step: &LinearStep, memory: &Memory) -> Gemm {
+    pub(crate) fn gemm(&self, isa: Isa, step: &LinearStep, memory: &Memory) -> Gemm {
         let residual = step.epilogue.residual.as_ref();
         Gemm {
             x: memory.f32(&step.x),
@@ -269,7 +269,7 @@ pub(crate) fn run(
                 },
             };
             match pool {
-                Some(pool) => run_product(isa, &product, packed, pool),
+                Some(pool) => run_gemm(isa, &product, packed, pool),
                 None => {
                     for panel in panels(isa, n) {
                         gemm_panel(isa, &product, packed.as_ptr(), panel, (0, m));
@@ -326,8 +326,8 @@ impl PreparedStep for Linear {
         self.prepared.weight_bytes()
     }
 
-    fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
-        Workspace::scratch(self.prepared.scratch_len(cpu.isa, &self.step))
+    fn workspace_size(&self, cpu: Cpu<'_>) -> WorkspaceSize {
+        WorkspaceSize::scratch(self.prepared.scratch_len(cpu.isa, &self.step))
     }
 
     fn rounds_results(&self) -> bool {
@@ -341,7 +341,7 @@ impl PreparedStep for Linear {
 
 impl MapSource for Linear {
     unsafe fn block(&self, c: &Context<'_>, block: MapBlock, to: *mut f32, pixel_len: usize) {
-        let product = self.prepared.product(c.isa, &self.step, c.memory);
+        let product = self.prepared.gemm(c.isa, &self.step, c.memory);
         let skipped = (block.batch * block.image + block.first) as isize;
         let rows = Gemm {
             x: product.x.wrapping_offset(skipped * product.x_stride),
@@ -351,7 +351,7 @@ impl MapSource for Linear {
             ..product
         };
         let packed = self.prepared.packed().as_ptr();
-        // SAFETY: the rows exist in the operand, and at `to` by the caller's word.
+        // SAFETY: the rows exist in the operand, and at `to` guaranteed by the caller.
         unsafe { gemm_panel(c.isa, &rows, packed, block.panel, (0, rows.m)) };
     }
 }
@@ -359,7 +359,7 @@ impl MapSource for Linear {
 /// A product of two computed operands.
 pub(crate) struct MatMul {
     step: MatMulStep,
-    format: ProductFormat,
+    format: MatmulFormat,
 }
 
 impl Kernel<MatMulStep> for MatMul {
@@ -382,8 +382,8 @@ impl PreparedStep for MatMul {
         operands_of_computed(self.format)
     }
 
-    fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
-        Workspace::scratch(scratch_len(cpu.isa, &self.step))
+    fn workspace_size(&self, cpu: Cpu<'_>) -> WorkspaceSize {
+        WorkspaceSize::scratch(scratch_len(cpu.isa, &self.step))
     }
 
     fn rounds_results(&self) -> bool {
@@ -392,7 +392,7 @@ impl PreparedStep for MatMul {
 }
 
 /// Types of two computed operands, for the name of what multiplies them.
-pub(crate) fn operands_of_computed(format: ProductFormat) -> &'static str {
+pub(crate) fn operands_of_computed(format: MatmulFormat) -> &'static str {
     match format.precision {
         Precision::Bf16 => "bf16",
         _ => "f32",

@@ -34,14 +34,14 @@ use spark_gemm::{
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use super::math;
-use super::memory::{AlignedF32, Memory};
-use super::pointwise::Scratch;
-use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
-use super::product_format::ProductFormat;
-use super::simd::{Isa, Simd, dispatch};
 use super::winograd_shape::{LEAST_TILES, has_shape, tiles};
-use super::workspace::Workspace;
+use crate::cpu::math;
+use crate::cpu::matmul::format::MatmulFormat;
+use crate::cpu::memory::{AlignedF32, Memory};
+use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::workspace::Scratch;
+use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::LoweredStep;
 use crate::plan::{ConvStep, Weights};
 
@@ -53,11 +53,6 @@ const TAPS: usize = 9;
 const BLOCK_ELEMENTS: usize = 256 << 10;
 /// Most tiles of a block.
 const MOST_TILES: usize = 96;
-
-/// Whether the step is computed here.
-pub(super) fn suits(step: &ConvStep, format: ProductFormat) -> bool {
-    format.layout == PackedLayout::F32 && has_shape(step)
-}
 
 /// Tiles of a block: as many as the cache holds, as even as possible, one block per thread at
 /// least while blocks are not small.
@@ -81,7 +76,7 @@ pub(super) fn scratch_len(isa: Isa, step: &ConvStep, threads: usize) -> usize {
 }
 
 /// Elements from one of 16 matrices of `len` elements to the next: an odd number of cache lines,
-/// so that the places a tile is written to do not all fall into one set of the nearest cache.
+/// so that the places a tile is written to do not all fall into one set of the L1 cache.
 fn apart(len: usize) -> usize {
     const LINE: usize = 16;
     (len.div_ceil(LINE) | 1) * LINE
@@ -95,12 +90,12 @@ pub(super) struct PreparedWinograd {
     bias: Option<AlignedF32>,
     /// A pixel outside the image.
     zeros: AlignedF32,
-    format: ProductFormat,
+    format: MatmulFormat,
 }
 
 impl PreparedWinograd {
-    /// Transforms the weights of `step`, for which [`suits`] holds.
-    pub(super) fn new(isa: Isa, step: &ConvStep, format: ProductFormat, pool: &Pool) -> Self {
+    /// Transforms the weights of `step`, which [`Winograd`] can implement.
+    pub(super) fn new(isa: Isa, step: &ConvStep, format: MatmulFormat, pool: &Pool) -> Self {
         let (depth, n) = (step.weights.in_per_group, step.weights.out_per_group);
         let bias = step.epilogue.bias.as_ref();
         let bias = bias.map(|bias| AlignedF32::padded(bias, n.next_multiple_of(isa.lanes())));
@@ -299,7 +294,7 @@ impl Image<'_> {
 }
 
 /// `G w G'` of every pair of channels, packed as 16 matrices; sums in f64, rounded once.
-fn transformed(isa: Isa, weights: &Weights, format: ProductFormat, pool: &Pool) -> AlignedF32 {
+fn transformed(isa: Isa, weights: &Weights, format: MatmulFormat, pool: &Pool) -> AlignedF32 {
     let (depth, n) = (weights.in_per_group, weights.out_per_group);
     let matrix = packed_len(isa, depth, n);
     let mut packed = AlignedF32::zeros(POSITIONS * matrix);
@@ -412,7 +407,7 @@ unsafe fn transform_image<S: Simd>(
     apart: usize,
     depth: usize,
 ) {
-    // SAFETY: every pixel and row of `V` has `depth` elements by the caller's word.
+    // SAFETY: every pixel and row of `V` has `depth` elements guaranteed by the caller.
     unsafe {
         let mut channel = 0;
         while channel < depth {
@@ -471,7 +466,7 @@ unsafe fn transform_results<S: Simd>(
     n: usize,
     results: &TileOutput<'_>,
 ) {
-    // SAFETY: rows of `M` and results have `n` elements by the caller's word, the bias is padded.
+    // SAFETY: rows of `M` and results have `n` elements guaranteed by the caller, the bias is padded.
     unsafe {
         let mut column = 0;
         while column < n {
@@ -546,7 +541,7 @@ pub(crate) struct Winograd {
 
 impl Kernel<ConvStep> for Winograd {
     fn can_implement(problem: &Problem<'_, ConvStep>) -> bool {
-        suits(problem.step, problem.format)
+        problem.format.layout == PackedLayout::F32 && has_shape(problem.step)
     }
 
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
@@ -573,8 +568,8 @@ impl PreparedStep for Winograd {
         self.prepared.weight_bytes()
     }
 
-    fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
-        Workspace::scratch(scratch_len(cpu.isa, &self.step, cpu.pool.threads()))
+    fn workspace_size(&self, cpu: Cpu<'_>) -> WorkspaceSize {
+        WorkspaceSize::scratch(scratch_len(cpu.isa, &self.step, cpu.pool.threads()))
     }
 
     fn rounds_results(&self) -> bool {

@@ -2,9 +2,9 @@
 
 use spark_parallel::Pool;
 
-use super::memory::{Memory, storage};
-use super::movement::{Nest, strides};
 use crate::budget::{self, Asker};
+use crate::cpu::data_movement::copy::{Nest, strides};
+use crate::cpu::memory::{Memory, storage};
 use crate::plan::{Plan, Port, Storage};
 use crate::tensor::{Tensor, TensorData, checked_elements};
 use crate::tensor_view::{TensorView, for_each_slice, row_major};

@@ -2,11 +2,11 @@
 
 use spark_quant::QuantError;
 
-use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
-use super::product_format::ProductFormat;
-use super::quantised::{PreparedQuantised, Room};
-use super::workspace::Workspace;
+use super::format::MatmulFormat;
+use super::quantised::{PreparedQuantised, QuantisedWorkspace};
 use crate::Precision;
+use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::Step;
 
 /// A linear step or convolution with weights of eight or four bits.
@@ -18,7 +18,7 @@ pub(crate) struct Quantised {
 
 impl<S> Kernel<S> for Quantised {
     fn can_implement(problem: &Problem<'_, S>) -> bool {
-        let ProductFormat { precision, .. } = problem.format;
+        let MatmulFormat { precision, .. } = problem.format;
         matches!(precision, Precision::Fp8 | Precision::Fp4)
             && matches!(problem.whole, Step::Conv(_) | Step::Linear(_))
     }
@@ -46,13 +46,17 @@ impl<S> Kernel<S> for Quantised {
 
 impl PreparedStep for Quantised {
     fn run(&self, context: &Context<'_>) -> Result<(), StepError> {
-        let room = Room {
+        let workspace = QuantisedWorkspace {
             scratch: context.scratch,
             activations: context.activations,
         };
-        let done = self
-            .prepared
-            .run(context.isa, &self.step, context.memory, context.pool, &room);
+        let done = self.prepared.run(
+            context.isa,
+            &self.step,
+            context.memory,
+            context.pool,
+            &workspace,
+        );
         done.map_err(StepError::Quantise)
     }
 
@@ -64,8 +68,8 @@ impl PreparedStep for Quantised {
         self.prepared.weight_bytes()
     }
 
-    fn workspace(&self, cpu: Cpu<'_>) -> Workspace {
-        Workspace {
+    fn workspace_size(&self, cpu: Cpu<'_>) -> WorkspaceSize {
+        WorkspaceSize {
             scratch: self.prepared.scratch_len(cpu.isa),
             activations: self.prepared.activations_len(),
         }

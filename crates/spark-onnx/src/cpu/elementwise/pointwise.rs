@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use super::math;
-use super::memory::{Memory, storage};
 use super::pair::Pair;
-use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
-use super::simd::{Isa, Simd, dispatch};
-pub(crate) use super::workspace::Scratch;
-use super::workspace::Workspace;
+use crate::cpu::math;
+use crate::cpu::memory::{Memory, storage};
+use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::simd::{Isa, Simd, dispatch};
+pub(crate) use crate::cpu::workspace::Scratch;
+use crate::cpu::workspace::WorkspaceSize;
 use crate::graph::Unary;
 use crate::plan::{
     Instruction, MAX_RANK, Plan, PointOp, PointwiseStep, RegisterKind, Storage, View,
@@ -277,7 +277,7 @@ impl Registers {
     /// The register must exist, hold `len` elements of `T`, and not be written meanwhile.
     #[inline(always)]
     unsafe fn read<T>(&self, register: u16) -> &[T] {
-        // SAFETY: by the caller's word.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let p = self.base.add(register as usize * BLOCK * 2);
             std::slice::from_raw_parts(p.cast(), self.len)
@@ -294,7 +294,7 @@ impl Registers {
         reason = "registers are disjoint parts of one scratch"
     )]
     unsafe fn write<T>(&self, register: u16) -> &mut [T] {
-        // SAFETY: by the caller's word.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let p = self.base.add(register as usize * BLOCK * 2);
             std::slice::from_raw_parts_mut(p.cast(), self.len)
@@ -331,7 +331,7 @@ fn truth(b: bool) -> f32 {
 )]
 unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: Isa) {
     let [a, b, c] = instruction.args;
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let to: &mut [f32] = file.write(instruction.to);
         let x: &[f32] = if a == instruction.to {
@@ -418,7 +418,7 @@ fn power(a: &[f32], b: &[f32], to: &mut [f32]) {
 /// As [`execute_f32`].
 unsafe fn execute_i64(instruction: Instruction, file: Registers) -> Result<(), Zero> {
     let [a, b, c] = instruction.args;
-    // SAFETY: by the caller's word; comparisons write f32 into a register no operand uses.
+    // SAFETY: guaranteed by the caller; comparisons write f32 into a register no operand uses.
     unsafe {
         let to: &mut [i64] = file.write(instruction.to);
         let x: &[i64] = if a == instruction.to {
@@ -578,7 +578,7 @@ impl PreparedStep for Pointwise {
         })
     }
 
-    fn workspace(&self, _: Cpu<'_>) -> Workspace {
-        Workspace::scratch(PreparedPointwise::scratch_len(&self.step))
+    fn workspace_size(&self, _: Cpu<'_>) -> WorkspaceSize {
+        WorkspaceSize::scratch(PreparedPointwise::scratch_len(&self.step))
     }
 }

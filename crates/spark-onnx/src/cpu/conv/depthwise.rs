@@ -12,17 +12,17 @@
 //! 2. Where the window is 3, 5 or 7 wide, neighbouring pixels and rows share their taps in
 //!    registers: 3x3 with a step of one takes 24 loads for 72 products.
 //! 3. One vector of channels goes over all rows of a task before the next: what one row of
-//!    windows has read is still in the nearest cache for the next row.
+//!    windows has read is still in the L1 cache for the next row.
 //! 4. A tap left or right of the image reads zeros; tap rows above or below are skipped.
 //! 5. The last tile of a row reaches back over the one before it; both give the same bits.
 
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use super::math;
-use super::memory::{AlignedF32, Memory};
-use super::prepared::{Context, Kernel, MapReader, PreparedStep, Problem, StepError};
-use super::simd::{Isa, Simd, dispatch};
+use crate::cpu::math;
+use crate::cpu::memory::{AlignedF32, Memory};
+use crate::cpu::prepared::{Context, Kernel, MapReader, PreparedStep, Problem, StepError};
+use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::plan::LoweredStep;
 use crate::plan::{Activation, ConvStep, View, Window};
 
@@ -32,7 +32,7 @@ const TX: usize = 4;
 const MOST: usize = 2 * TX;
 /// Most neighbours under a tile's row: a window of seven, a step of two.
 const NEIGHBOURS: usize = 2 * (TX - 1) + 7;
-/// Image elements under a task's rows, per vector of channels: half a nearest cache.
+/// Image elements under a task's rows, per vector of channels: half an L1 cache.
 const NEAR_ELEMENTS: usize = 6 * 1024;
 /// Tasks per thread, so that one slow thread does not hold up the others.
 const TASKS_PER_THREAD: usize = 4;
@@ -140,7 +140,7 @@ impl PreparedDepthwise {
             isa,
         };
         let job = &job;
-        // SAFETY: the caller's word; `isa` names a set this processor has.
+        // SAFETY: guaranteed by the caller; `isa` names a set this processor has.
         unsafe { dispatch!(isa, block_kernel(job: &Block) => (job)) }
     }
 }
@@ -162,7 +162,7 @@ pub(crate) struct ImageRows {
     pub(crate) strides: [isize; 2],
 }
 
-/// Rows of the result per task: what they read fits the nearest cache, and every thread has work.
+/// Rows of the result per task: what they read fits the L1 cache, and every thread has work.
 pub(crate) fn rows_per_task(isa: Isa, step: &ConvStep, threads: usize) -> usize {
     let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
     let near = NEAR_ELEMENTS / (step.x.axes[3].extent * isa.lanes()).max(1);
@@ -412,7 +412,7 @@ unsafe fn walk<S: Simd, const WHOLE: bool>(line: &Line<'_>) {
 
 #[inline(always)]
 unsafe fn load<S: Simd, const WHOLE: bool>(p: *const f32, lanes: usize) -> S::V {
-    // SAFETY: by the caller's word, `lanes` elements are readable.
+    // SAFETY: guaranteed by the caller, `lanes` elements are readable.
     unsafe {
         if WHOLE {
             S::load(p)
@@ -520,7 +520,7 @@ unsafe fn finish<S: Simd, const R: usize, const N: usize, const WHOLE: bool>(
                 }
             }
             Activation::Function(function) => {
-                // One call for all, through memory that stays in the nearest cache.
+                // One call for all, through memory that stays in the L1 cache.
                 let mut values = [0.0f32; MOST * 16];
                 for r in 0..R {
                     for i in 0..N {

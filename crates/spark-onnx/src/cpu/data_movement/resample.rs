@@ -6,10 +6,10 @@
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use super::memory::{Memory, storage};
-use super::movement::{Nest, strides};
-use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use super::reduce::Walk;
+use super::copy::{Nest, strides};
+use crate::cpu::memory::{Memory, storage};
+use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::reduction::reduce::Walk;
 use crate::graph::{GridPadding, Interpolation};
 use crate::plan::{GridSampleStep, Plan, ResampleStep, Storage};
 

@@ -9,10 +9,10 @@
 //!
 //! Deliberately absent: results in memory of the caller's, and state that stays between runs.
 
-use super::Executor;
-use super::edge::lies_as;
+use super::direct::lies_as;
 use super::transfer::{check_input, output_refused, read_output, write_input};
 use crate::ModelError;
+use crate::cpu::Executor;
 use crate::plan::Storage;
 use crate::tensor::{Tensor, TensorData};
 use crate::tensor_view::{Elements, TensorView};
@@ -87,7 +87,7 @@ impl Executor {
         let bound = Bound(self);
         for (index, tensor) in inputs.iter().enumerate() {
             let port = &bound.0.plan.inputs[index];
-            if !bound.0.edge.inputs[index] || !lies_as(tensor, &port.view) {
+            if !bound.0.direct_ports.inputs[index] || !lies_as(tensor, &port.view) {
                 bound.0.convert_input(index, tensor);
                 continue;
             }
@@ -98,7 +98,7 @@ impl Executor {
             };
             // SAFETY: `inputs` outlives the binding, which ends with `bound`. The view is all of its
             // buffer, the tensor has the same shape and strides, so all elements of the buffer are
-            // there; `Edge` found that no step writes them.
+            // there; `DirectPorts` found that no step writes them.
             unsafe { bound.0.memory.bind(port.view.buffer, start) };
         }
         // Dropped before `bound` where the run fails: a binding that dangles until then is not followed.
@@ -106,7 +106,7 @@ impl Executor {
         for (port, fresh) in bound.0.plan.outputs.iter().zip(&mut outputs) {
             if let Some(fresh) = fresh {
                 // SAFETY: there is room for the whole buffer, used by nothing else until the run has
-                // ended; `Edge` found that a step writes all of it before any step reads it.
+                // ended; `DirectPorts` found that a step writes all of it before any step reads it.
                 unsafe { bound.0.memory.bind(port.view.buffer, fresh.start()) };
             }
         }
@@ -114,7 +114,7 @@ impl Executor {
         let ports = bound.0.plan.outputs.iter().zip(outputs);
         ports
             .map(|(port, fresh)| match fresh {
-                // SAFETY: the run has written every element, as `Edge` found.
+                // SAFETY: the run has written every element, as `DirectPorts` found.
                 Some(fresh) => Tensor::new(port.shape.clone(), unsafe {
                     fresh.finished(port.view.len())
                 }),
@@ -157,7 +157,7 @@ impl Executor {
 
     /// Room for every output that a step writes directly.
     fn fresh_outputs(&self) -> Result<Vec<Option<Fresh>>, ModelError> {
-        let ports = self.plan.outputs.iter().zip(&self.edge.outputs);
+        let ports = self.plan.outputs.iter().zip(&self.direct_ports.outputs);
         ports
             .map(|(port, &is_direct)| {
                 let storage = self.plan.buffers[port.view.buffer.0].storage;

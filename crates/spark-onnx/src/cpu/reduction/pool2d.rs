@@ -7,9 +7,9 @@
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use super::memory::Memory;
-use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use super::simd::{Isa, Simd, dispatch};
+use crate::cpu::memory::Memory;
+use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::graph::PoolKind;
 use crate::plan::PoolStep;
 

@@ -10,9 +10,9 @@
 
 use spark_parallel::Pool;
 
-use super::matmul::TASKS_PER_THREAD;
-use super::memory::Memory;
-use super::simd::Simd;
+use crate::cpu::matmul::gemm::TASKS_PER_THREAD;
+use crate::cpu::memory::Memory;
+use crate::cpu::simd::Simd;
 use crate::plan::View;
 
 /// Partial results of one row.

@@ -18,11 +18,11 @@ use spark_quant::QuantError;
 
 use spark_simd::math::{negate, polynomial};
 
-use super::math;
-use super::memory::Memory;
-use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use super::rows::{LANES, RowPair, greatest_of, lanes_of, load_or, partial_vectors, sum_of};
-use super::simd::{Isa, Simd, dispatch};
+use crate::cpu::math;
+use crate::cpu::memory::Memory;
+use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::plan::SoftmaxStep;
 
 /// The greatest element; NaN is passed over.

@@ -13,10 +13,10 @@ use std::ops::Range;
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use super::memory::Memory;
-use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use super::rows::{LANES, RowPair, lanes_of, load_or, partial_vectors, sum_of};
-use super::simd::{Isa, Simd, dispatch};
+use crate::cpu::memory::Memory;
+use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::plan::{GroupNormStep, NormKind, NormStep, View};
 
 /// What every row of a normalisation shares.

@@ -5,24 +5,24 @@
 //! output  in the model's own type, row-major, and one step writes all of it before any reads it
 //! ```
 
-use super::rounding::Runs;
 use crate::DType;
+use crate::cpu::rounding::Runs;
 use crate::plan::{Place, Plan, Port, Storage, View};
 use crate::tensor_view::TensorView;
 
 /// Which ports of a plan the caller's memory can stand in for.
 #[derive(Debug)]
-pub(super) struct Edge {
+pub(crate) struct DirectPorts {
     /// By input.
-    pub(super) inputs: Vec<bool>,
+    pub(crate) inputs: Vec<bool>,
     /// By output.
-    pub(super) outputs: Vec<bool>,
+    pub(crate) outputs: Vec<bool>,
 }
 
-impl Edge {
+impl DirectPorts {
     /// Decided once, when the plan is prepared; `rounds` says which inputs are rounded after they
     /// are set, which writes them.
-    pub(super) fn of(plan: &Plan, rounds: &[Option<Runs>]) -> Self {
+    pub(crate) fn of(plan: &Plan, rounds: &[Option<Runs>]) -> Self {
         let inputs = plan.inputs.iter().zip(rounds);
         let inputs = inputs
             .map(|(port, rounds)| {
@@ -88,7 +88,7 @@ fn is_written_whole_first(plan: &Plan, view: &View) -> bool {
 }
 
 /// Whether `tensor` lies in memory as `view` does.
-pub(super) fn lies_as(tensor: &TensorView<'_>, view: &View) -> bool {
+pub(crate) fn lies_as(tensor: &TensorView<'_>, view: &View) -> bool {
     let axes = view.axes.iter().zip(tensor.strides());
     axes.into_iter().all(|(axis, stride)| {
         axis.extent == 1 || usize::try_from(axis.stride).is_ok_and(|own| own == stride)

@@ -1,0 +1,5 @@
+//! Elements copied, gathered, scattered and resampled.
+
+pub(crate) mod copy;
+pub(crate) mod gather;
+pub(crate) mod resample;

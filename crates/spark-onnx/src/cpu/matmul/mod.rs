@@ -1,0 +1,6 @@
+//! Matrix products: how weights are packed, products of 32 and 16 bits, and of eight and four.
+
+pub(crate) mod few_bits;
+pub(crate) mod format;
+pub(crate) mod gemm;
+pub(crate) mod quantised;

@@ -1,0 +1,4 @@
+//! Reductions along axes, and over windows of an image.
+
+pub(crate) mod pool2d;
+pub(crate) mod reduce;
