@@ -4,9 +4,9 @@
 use proptest::prelude::*;
 use spark_onnx::cpu::{Executor, Isa, Pool};
 use spark_onnx::graph::{
-    Binary, Concat, Conv, ConvTranspose, Dim, Flatten, Gather, Gemm, GlobalPool, Graph, MatMul, Op,
-    Pad, PadMode, Padding, Pool as PoolOp, PoolKind, Reduce, ReduceKind, Softmax, Transpose, Unary,
-    ValueId, bind,
+    Binary, Concat, Conv, ConvTranspose, Dim, Flatten, Gather, Gemm, GlobalPool, Graph,
+    InstanceNormalization, MatMul, Op, Pad, PadMode, Padding, Pool as PoolOp, PoolKind, Reduce,
+    ReduceKind, Softmax, Transpose, Unary, ValueId, bind,
 };
 use spark_onnx::plan::lower;
 use spark_onnx::{DType, ModelError, Tensor, reference};
@@ -717,5 +717,30 @@ fn an_index_outside_its_axis_stops_the_run() {
             }) => assert!(!fits),
             Err(other) => panic!("{other}"),
         }
+    }
+}
+
+#[test]
+fn group_norm_takes_positions_that_lie_apart() {
+    let x = tensor(&[2, 3, 4, 6], 1);
+    for perm in [[0, 3, 1, 2], [0, 1, 3, 2], [3, 2, 1, 0]] {
+        let mut graph = Graph::default();
+        let input = graph.add_input(
+            "x",
+            DType::F32,
+            x.shape().iter().map(|&n| Dim::Known(n)).collect(),
+        );
+        let op = Op::Transpose(Transpose {
+            perm: Some(perm.to_vec()),
+        });
+        let operand = graph.add_node("order", op, &[Some(input)]);
+        let channels = x.shape()[perm[1]];
+        let scale = graph.add_constant("scale", tensor(&[channels], 2));
+        let bias = graph.add_constant("bias", tensor(&[channels], 3));
+        let op = Op::InstanceNormalization(InstanceNormalization { epsilon: 1e-3 });
+        let y = graph.add_node("norm", op, &[Some(operand), Some(scale), Some(bias)]);
+        graph.outputs.push(y);
+        let inputs = [("x".to_owned(), x.clone())];
+        compare(&graph, &inputs, 1e-5).unwrap_or_else(|e| panic!("{perm:?}: {e}"));
     }
 }

@@ -155,8 +155,14 @@ impl Lowering<'_> {
         let (n, c) = (shape[0], shape[1]);
         let positions = shape[2..].iter().product();
         let view = self.view(x_id)?;
-        let y = self.dense_buffer(Storage::F32, &shape, &view.memory_order());
         let flat = [n, c, positions];
+        // As the operand lies, unless its positions are not one axis there.
+        let mut order = view.memory_order();
+        let alike = View::dense(view.buffer, &shape, &order);
+        if alike.reshaped(&flat).is_none() {
+            order = (0..shape.len()).collect();
+        }
+        let y = self.dense_buffer(Storage::F32, &shape, &order);
         let x = self.reshaped(&node.name, view, &flat);
         let Some(y_flat) = y.reshaped(&flat) else {
             return fail("the result cannot be seen as batch, channels and positions");
