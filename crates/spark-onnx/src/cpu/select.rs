@@ -37,8 +37,10 @@ use crate::plan::{ConvStep, GroupNormStep, LinearStep, Plan, Step};
 struct Candidate<S> {
     algorithm: &'static str,
     accepts: fn(&Problem<'_, S>) -> bool,
-    prepare: fn(&Problem<'_, S>) -> Result<Box<dyn PreparedStep>, QuantError>,
+    prepare: fn(&Problem<'_, S>) -> Boxed,
 }
+
+type Boxed = Result<Box<dyn PreparedStep>, QuantError>;
 
 /// A step as the kernel chosen for it holds it, and the algorithm's name.
 pub(super) type Prepared = Result<(&'static str, Box<dyn PreparedStep>), QuantError>;
@@ -56,7 +58,7 @@ impl<S> Candidate<S> {
     }
 }
 
-fn boxed<S, K: Kernel<S>>(problem: &Problem<'_, S>) -> Result<Box<dyn PreparedStep>, QuantError> {
+fn boxed<S, K: Kernel<S>>(problem: &Problem<'_, S>) -> Boxed {
     Ok(Box::new(K::prepare(problem)?))
 }
 
