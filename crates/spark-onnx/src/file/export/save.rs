@@ -14,11 +14,11 @@ use std::path::Path;
 use super::model::{MAX_INLINE_BYTES, constant_bytes, to_model};
 use crate::ModelError;
 use crate::file::error::OnnxError;
-use crate::file::proto::{StringStringEntryProto, TensorProto};
 use crate::file::tensors::{number_of, raw_bytes, write_tensor};
-use crate::file::wire::Text;
 use crate::graph::Graph;
 use crate::tensor::Tensor;
+use spark_onnx_proto::Text;
+use spark_onnx_proto::{StringStringEntryProto, TensorProto};
 
 /// Constants up to this size stay in the model: they are shapes and the like, which
 /// tools want to see without a second file.
