@@ -20,7 +20,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::ProtoError;
 use crate::model_file::Elements;
-use crate::proto::{StringStringEntryProto, text};
+use crate::proto::{StringStringEntryProto, TensorProto, text};
 use crate::wire::Budget;
 
 /// The files beside one model.
@@ -126,6 +126,26 @@ impl<'f> ExternalFiles<'f> {
             return Err("a symbolic link leads out of the model's folder".to_owned());
         }
         Ok(path)
+    }
+}
+
+impl TensorProto<'_> {
+    /// A constant without name, type and shape, whose `n_bytes` of elements stand in the file
+    /// `location` below the model's folder, from byte `start` on.
+    pub fn stored_beside(location: &str, start: u64, n_bytes: usize) -> Self {
+        let entry = |key: &'static str, value: String| StringStringEntryProto {
+            key: Some(key.into()),
+            value: Some(value.into()),
+        };
+        Self {
+            external_data: vec![
+                entry("location", location.to_owned()),
+                entry("offset", start.to_string()),
+                entry("length", n_bytes.to_string()),
+            ],
+            data_location: Some(1),
+            ..Self::default()
+        }
     }
 }
 

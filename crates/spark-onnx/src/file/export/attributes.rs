@@ -2,8 +2,7 @@
 
 use crate::file::tensors::write_tensor;
 use crate::tensor::Tensor;
-use spark_onnx_proto::{AttributeProto, attribute_type as kind};
-use spark_onnx_proto::{Bytes, Text};
+use spark_onnx_proto::{AttributeProto, Bytes, Text, attribute_type as kind};
 
 /// Parameters as they stand in a file.
 #[derive(Default)]

@@ -21,10 +21,9 @@ use crate::file::tensors::{number_of, write_tensor};
 use crate::graph::{Dim, Graph, Node, Value, bind};
 use crate::operators;
 use crate::tensor::{DType, Tensor};
-use spark_onnx_proto::Text;
 use spark_onnx_proto::{
     DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
-    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, Text, TypeProto, ValueInfoProto,
 };
 
 /// Version of the file format; the first that operator set 21 came with.

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use super::attributes::Attributes;
 use crate::tensor::DType;
-use spark_onnx_proto::NodeProto;
-use spark_onnx_proto::Text;
+use spark_onnx_proto::{NodeProto, Text};
 
 /// One node of a graph on its way into a file, where it may become several.
 pub(crate) struct NodeExport<'w, 'g> {
