@@ -5,6 +5,7 @@
 //! sparkpilot::mem        buffers, streams and kernels on the CPU or a GPU
 //! sparkpilot::quant      FP8, FP4 and their relatives
 //! sparkpilot::onnx       ONNX models: load and run
+//! sparkpilot::onnx_proto ONNX files without an engine: their messages
 //! sparkpilot::openpilot  driving models: pictures in, plans out
 //! sparkpilot::zoo        networks of openpilot's shapes with random weights
 //! sparkpilot::bench      how fast and how exact models are, in each number format
@@ -40,6 +41,7 @@ pub use spark_dora as dora;
 pub use spark_hal as hal;
 pub use spark_mem as mem;
 pub use spark_onnx as onnx;
+pub use spark_onnx_proto as onnx_proto;
 pub use spark_openpilot as openpilot;
 pub use spark_openpilot::zoo;
 pub use spark_quant as quant;

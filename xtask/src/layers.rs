@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! files <- hal <- { simd, parallel } <- { gemm, mem } <- quant <- onnx <- { dora, openpilot <- { sim, bench } } <- facade
+//! files <- onnx-proto <- onnx
 //! hal, files, parallel <- data <- { dora, sim }
 //! drawing              <- { quant, sim, bench, xtask }
 //! testing, program     reachable as a dev-dependency only: by tests, by examples
@@ -35,6 +36,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-mem",
         ],
     ),
+    ("spark-onnx-proto", &["spark-files"]),
     (
         "spark-onnx",
         &[
@@ -45,6 +47,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-gemm",
             "spark-mem",
             "spark-quant",
+            "spark-onnx-proto",
         ],
     ),
     (
@@ -57,6 +60,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-gemm",
             "spark-mem",
             "spark-quant",
+            "spark-onnx-proto",
             "spark-onnx",
         ],
     ),
@@ -71,6 +75,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-gemm",
             "spark-mem",
             "spark-quant",
+            "spark-onnx-proto",
             "spark-onnx",
             "spark-openpilot",
         ],
@@ -89,6 +94,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-gemm",
             "spark-mem",
             "spark-quant",
+            "spark-onnx-proto",
             "spark-onnx",
             "spark-data",
         ],
@@ -104,6 +110,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-gemm",
             "spark-mem",
             "spark-quant",
+            "spark-onnx-proto",
             "spark-onnx",
             "spark-openpilot",
             "spark-data",
@@ -128,6 +135,7 @@ const EVERY_LIBRARY: &[&str] = &[
     "spark-gemm",
     "spark-mem",
     "spark-quant",
+    "spark-onnx-proto",
     "spark-onnx",
     "spark-openpilot",
     "spark-bench",

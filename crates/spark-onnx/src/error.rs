@@ -1,5 +1,7 @@
 //! Why a model was refused or could not run.
 
+use spark_onnx_proto::ProtoError;
+
 use crate::dtype::DType;
 
 /// Why a model was refused or could not run. No variant means "try again".
@@ -261,6 +263,15 @@ pub struct ViewOutside {
     pub needed: isize,
     /// Elements of the buffer.
     pub len: usize,
+}
+
+impl From<ProtoError> for ModelError {
+    fn from(error: ProtoError) -> Self {
+        match error {
+            ProtoError::Io { path, source } => Self::Io { path, source },
+            other => Self::Onnx(other.into()),
+        }
+    }
 }
 
 impl From<spark_simd::IsaUnavailable> for ModelError {

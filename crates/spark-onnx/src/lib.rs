@@ -16,8 +16,8 @@ mod runner;
 mod tensor_view;
 
 pub use error::ModelError;
+pub use precision::Precision;
 pub use runner::{ModelRunner, RunOptions, RunnerMemory, Span, StepInfo, parse_device};
-pub use spark_hal::Precision;
 pub use tensor::{DType, Tensor, TensorData};
 pub use tensor_view::{Elements, TensorView};
 

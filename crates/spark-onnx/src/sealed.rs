@@ -74,21 +74,6 @@ mod instruction_sets {}
 /// ```
 mod formats_of_steps {}
 
-/// The wire format of ONNX. Files are read and written whole:
-///
-/// ```
-/// use spark_onnx::file::{parse, to_bytes};
-/// ```
-///
-/// ```compile_fail,E0603
-/// use spark_onnx::file::proto::ModelProto;
-/// ```
-///
-/// ```compile_fail,E0603
-/// use spark_onnx::file::wire::Reader;
-/// ```
-mod wire_format {}
-
 /// A bound graph is read, not written:
 ///
 /// ```
@@ -122,9 +107,9 @@ mod bound_graphs {}
 /// # Ok::<(), spark_onnx::ModelError>(())
 /// ```
 ///
-/// ```compile_fail,E0624
+/// ```compile_fail,E0616
 /// let mut tensor = spark_onnx::Tensor::from_f32([2], vec![1.0, 2.0])?;
-/// *tensor.data_mut() = spark_onnx::TensorData::F32(vec![]);
+/// tensor.data = spark_onnx::TensorData::F32(vec![]);
 /// # Ok::<(), spark_onnx::ModelError>(())
 /// ```
 mod tensors {}

@@ -18,6 +18,7 @@ use half::{bf16, f16};
 use crate::ModelError;
 use crate::budget;
 pub use crate::dtype::DType;
+pub use spark_onnx_proto::{MAX_ELEMENTS, checked_elements};
 
 /// A tensor's elements in row-major order.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,20 +90,6 @@ impl TensorData {
             Self::Bool(_) => DType::Bool,
         }
     }
-}
-
-/// The most elements a tensor may have: 2^31, twice any driving model's weights.
-/// Every shape that comes from a file is held against it before memory is taken.
-pub const MAX_ELEMENTS: usize = 1 << 31;
-
-/// Product of `shape`, or `None` where it exceeds [`MAX_ELEMENTS`] or would if axes of no extent
-/// had one element: strides of empty tensors can be computed, and parts of their shapes multiplied.
-pub fn checked_elements(shape: &[usize]) -> Option<usize> {
-    let n = shape
-        .iter()
-        .try_fold(1usize, |n, &d| n.checked_mul(d.max(1)))
-        .filter(|&n| n <= MAX_ELEMENTS)?;
-    Some(if shape.contains(&0) { 0 } else { n })
 }
 
 /// A dense, row-major host tensor.
@@ -223,11 +210,6 @@ impl Tensor {
     /// The elements.
     pub fn data(&self) -> &TensorData {
         &self.data
-    }
-
-    /// The elements, for writing. Their number and type must stay: kernels trust the shape.
-    pub(crate) fn data_mut(&mut self) -> &mut TensorData {
-        &mut self.data
     }
 
     /// The elements, taken out.

@@ -8,26 +8,20 @@
 //!
 //! A file uses another when it names an item of it, by an import or by a path in code;
 //! `rust_modules` says what a path leads to. Tests may name everything and are not read.
-//! One circle is one finding, with a name for each of its arrows. What is left of older
-//! circles stands in `known_circles`, two lists that only shrink.
+//! One circle is one finding, with a name for each of its arrows.
+//!
+//! Deliberately absent: exceptions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::known_circles::{FILES, PARENTS};
-use super::rust_modules::{Arrows, Modules, is_inside};
+use super::rust_modules::{Arrows, Modules};
 use super::tree::{Finding, Tree};
 use crate::circles::circles;
 
 const RULE: &str = "circle";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    check_but(tree, PARENTS, FILES)
-}
-
-/// The rule, with `parents` whose items their children may take and `files` that may be in circles.
-fn check_but(tree: &Tree, parents: &[&str], files: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut unneeded: BTreeSet<&str> = parents.iter().chain(files).copied().collect();
     for package in &tree.packages {
         let source = match package.folder.as_str() {
             "" => "src/".to_owned(),
@@ -47,29 +41,11 @@ fn check_but(tree: &Tree, parents: &[&str], files: &[&str]) -> Vec<Finding> {
                     format!("cannot be read: {reason}"),
                 ));
             }
-            let mut arrows = modules.arrows();
+            let arrows = modules.arrows();
             for circle in circles_of(&arrows) {
-                let takes_from = |parent: &str| {
-                    let mut pairs = arrows.keys().filter(|(_, to)| to == parent);
-                    pairs
-                        .any(|(from, _)| circle.contains(&from.as_str()) && is_inside(from, parent))
-                };
-                unneeded.retain(|known| {
-                    !(parents.contains(known) && circle.contains(known) && takes_from(known))
-                });
-            }
-            arrows.retain(|(from, to), _| !(parents.contains(&to.as_str()) && is_inside(from, to)));
-            for circle in circles_of(&arrows) {
-                if circle.iter().any(|file| !files.contains(file)) {
-                    findings.push(Finding::new(RULE, circle[0], 0, describe(&circle, &arrows)));
-                }
-                unneeded.retain(|known| !(files.contains(known) && circle.contains(known)));
+                findings.push(Finding::new(RULE, circle[0], 0, describe(&circle, &arrows)));
             }
         }
-    }
-    for path in unneeded {
-        let message = "is in no circle: its entry in xtask/src/tidy/known_circles.rs must go";
-        findings.push(Finding::new(RULE, path, 0, message));
     }
     findings
 }
@@ -144,7 +120,7 @@ mod tests {
 
     #[track_caller]
     fn finds(files: &[(&str, &str)], want: &[&str]) {
-        let messages: Vec<String> = check_but(&tree(files), &[], &[])
+        let messages: Vec<String> = check(&tree(files))
             .into_iter()
             .map(|finding| finding.message.replace("crates/a/src/", ""))
             .collect();
@@ -238,39 +214,8 @@ mod tests {
     }
 
     #[test]
-    fn a_known_circle_passes_until_it_is_gone_or_grows() {
-        let circle = [LIB, (A, "use crate::b::B;"), (B, "use crate::a::A;")];
-        assert_eq!(check_but(&tree(&circle), &[], &[A, B]), []);
-        assert_eq!(check_but(&tree(&circle), &[], &[A]).len(), 1);
-        let gone = [LIB, (A, "use crate::b::B;"), (B, "")];
-        let findings = check_but(&tree(&gone), &[], &[A, B]);
-        let paths: Vec<&str> = findings
-            .iter()
-            .map(|finding| finding.path.as_str())
-            .collect();
-        assert_eq!(paths, [A, B]);
-    }
-
-    #[test]
-    fn a_known_parent_passes_until_it_is_gone() {
-        let parent = "crates/a/src/a/mod.rs";
-        let files = |child| {
-            let lib = ("crates/a/src/lib.rs", "mod a; mod b;");
-            let a = (parent, "mod c; struct A; fn f() { c::g() }");
-            tree(&[lib, a, ("crates/a/src/a/c.rs", child), (B, "pub struct B;")])
-        };
-        let circle = files("use super::A; pub fn g() {}");
-        assert_eq!(check_but(&circle, &[parent], &[]), []);
-        assert_eq!(check_but(&circle, &[], &[]).len(), 1);
-        let gone = files("pub fn g() {}");
-        assert_eq!(check_but(&gone, &[parent], &[]).len(), 1);
-        let nowhere = files("pub fn g() {}");
-        assert_eq!(check_but(&nowhere, &["crates/a/src/z.rs"], &[]).len(), 1);
-    }
-
-    #[test]
     fn text_that_is_not_rust_is_found() {
         let files = [("crates/a/src/lib.rs", "fn (")];
-        assert_eq!(check_but(&tree(&files), &[], &[]).len(), 1);
+        assert_eq!(check(&tree(&files)).len(), 1);
     }
 }

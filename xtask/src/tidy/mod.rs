@@ -14,7 +14,6 @@ mod file_circles;
 mod generated;
 mod headers;
 mod ignored;
-mod known_circles;
 mod layer_edges;
 mod length;
 mod links;

@@ -24,19 +24,6 @@ use super::tree::TextFile;
 /// Which file uses names of which: `arrows[&(from, to)]` are the names.
 pub(super) type Arrows = BTreeMap<(String, String), BTreeSet<String>>;
 
-/// Whether the module of the file `child` stands inside that of the file `parent`.
-pub(super) fn is_inside(child: &str, parent: &str) -> bool {
-    let (folder, name) = parent.rsplit_once('/').unwrap_or(("", parent));
-    let folder = match name {
-        "mod.rs" | "lib.rs" | "main.rs" => folder.to_owned(),
-        name => join(folder, name.strip_suffix(".rs").unwrap_or(name)),
-    };
-    child != parent
-        && child
-            .strip_prefix(&folder)
-            .is_some_and(|rest| rest.starts_with('/'))
-}
-
 /// The modules of one crate, the root first.
 pub(super) struct Modules<'a> {
     files: BTreeMap<&'a str, &'a str>,

@@ -1,7 +1,7 @@
 //! ONNX files: read, checked, translated to [`Graph`], and written again.
 //!
 //! ```text
-//! bytes --wire--> ModelProto --functions, order, import--> Graph --export--> ModelProto --> bytes
+//! bytes --spark-onnx-proto--> ModelProto --import--> Graph --export--> ModelProto --> bytes
 //! ```
 //!
 //! Reads the formats of IR versions 3 to 14 and the standard operators of versions 7 to
@@ -15,77 +15,34 @@
 //! Deliberately absent: control flow, sequences, texts, training information, and
 //! elements below 8 bits.
 
-mod edit;
 mod error;
 pub(crate) mod export;
-pub(crate) mod external;
-pub(crate) mod functions;
 pub(crate) mod import;
-pub(crate) mod model_file;
-mod order;
-pub(crate) mod proto;
 pub(crate) mod tensors;
-pub(crate) mod wire;
 
 use std::path::Path;
 
-pub use edit::replace_constants;
-pub use error::{OnnxError, WireProblem};
+pub use error::OnnxError;
 pub use export::{save, save_bytes, to_bytes};
 pub use import::supported_operators;
+pub use spark_onnx_proto::{ProtoError, WireProblem};
+pub use tensors::replace_constants;
 #[cfg(test)]
 pub(crate) use tensors::write_tensor;
 
 use crate::ModelError;
 use crate::graph::Graph;
-use external::ExternalFiles;
-use model_file::{LeftOut, ModelFile};
-use proto::ModelProto;
-use tensors::TensorSource;
-use wire::Budget;
-
-/// Largest file read, protocol buffers' own limit; larger models keep their constants
-/// in a second file.
-const MAX_FILE_BYTES: u64 = 1 << 31;
-
-/// What constants may take beyond the files they come from: lists of small integers
-/// and sparse tensors grow when read.
-const CONSTANT_BYTES: usize = 512 << 20;
+use spark_onnx_proto::{ConstantSource, ModelFile, ModelProto};
 
 /// Reads a model from a file.
 ///
 /// # Errors
 ///
 /// [`ModelError::Io`] if the file cannot be read or is no regular file;
-/// [`OnnxError::TooLarge`] beyond 2 GiB; otherwise as [`parse`].
+/// [`ProtoError::TooLarge`] beyond 2 GiB; otherwise as [`parse`].
 pub fn load(path: &Path) -> Result<Graph, ModelError> {
-    let io = |source| ModelError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let (file, size) = spark_files::open(path).map_err(io)?;
-    let too_large = OnnxError::TooLarge {
-        what: "the size of the file",
-        got: size,
-        limit: MAX_FILE_BYTES,
-    };
-    let n_bytes = match usize::try_from(size) {
-        Ok(n_bytes) if size <= MAX_FILE_BYTES => n_bytes,
-        _ => return Err(too_large.into()),
-    };
-    let mut file = ModelFile::read(file, n_bytes).map_err(io)?;
-    let malformed = file.malformed();
-    let folder = match path.parent() {
-        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
-        Some(folder) => folder,
-        None => Path::new("/"),
-    };
-    let model = ModelProto::decode(file.bytes())?;
-    // Decoding stops at such a place too, or before; behind it nothing was read.
-    if let Some(error) = malformed {
-        return Err(error.into());
-    }
-    import_model(model, file.bytes(), Some(file.left_out()), Some(folder))
+    let file = ModelFile::open(path)?;
+    import_model(file.model()?, ConstantSource::of_file(&file))
 }
 
 /// Reads a model from memory. `folder` is where constants outside the model are looked
@@ -97,21 +54,13 @@ pub fn load(path: &Path) -> Result<Graph, ModelError> {
 /// why; [`ModelError::Operator`] if a node's operands or parameters are not its
 /// operator's.
 pub fn parse(bytes: &[u8], folder: Option<&Path>) -> Result<Graph, ModelError> {
-    import_model(ModelProto::decode(bytes)?, bytes, None, folder)
+    let source = ConstantSource::of_bytes(bytes, folder);
+    import_model(ModelProto::decode(bytes)?, source)
 }
 
-fn import_model(
-    model: ModelProto<'_>,
-    bytes: &[u8],
-    left_out: Option<LeftOut<'_>>,
-    folder: Option<&Path>,
-) -> Result<Graph, ModelError> {
-    let mut source = TensorSource {
-        left_out,
-        external: ExternalFiles::new(folder),
-        budget: Budget::new(bytes.len().saturating_add(CONSTANT_BYTES)),
-    };
+fn import_model(model: ModelProto<'_>, source: ConstantSource<'_>) -> Result<Graph, ModelError> {
+    let mut source = tensors::with_pages(source);
     let mut graph = import::import(model, &mut source)?;
-    graph.file_bytes = Some(bytes.len().saturating_add(source.external.bytes()));
+    graph.file_bytes = Some(source.n_file_bytes());
     Ok(graph)
 }

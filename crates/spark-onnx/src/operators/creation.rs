@@ -3,7 +3,6 @@
 use super::elementwise::stated_dtype;
 use super::operator::{Exported, Inferred, KnownDType, Operator};
 use crate::file::export::attributes::Attributes;
-use crate::file::functions::is_graph;
 use crate::file::import::call::{Call, Translated, Translator};
 use crate::file::tensors::{number_of, read_sparse_tensor};
 use crate::graph::infer::{
@@ -12,6 +11,7 @@ use crate::graph::infer::{
 };
 use crate::graph::{ConstantOfShape, EyeLike, NonZero, Op, Range, Shape, Size};
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
+use spark_onnx_proto::is_graph;
 
 /// Operators of a file that are short for others, or for a constant.
 pub(super) const SPELLED_OUT: &[Translator] = &[("Constant", constant)];

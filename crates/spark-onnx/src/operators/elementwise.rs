@@ -516,7 +516,7 @@ pub(super) fn stated_dtype(
         None => Ok(None),
         Some(number) => i32::try_from(number)
             .map_err(|_| format!("element type {number} does not exist"))
-            .and_then(dtype_of)
+            .and_then(|number| dtype_of(number).map_err(|problem| problem.to_string()))
             .map(Some)
             .map_err(|reason| call.error(format!("attribute `{attribute}`: {reason}"))),
     }

@@ -24,11 +24,11 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use half::f16;
-use spark_hal::Precision;
 
 use crate::plan::{Plan, Step, Weights};
 
 pub use parts::OutputParts;
+pub use spark_hal::Precision;
 
 /// How the left side of a product enters it where weights have eight or four bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use spark_onnx::file;
-use spark_onnx::file::proto::{
+use spark_onnx_proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 };
 

@@ -1,9 +1,9 @@
 //! What a file declares of its values, held against what its operators make of them.
 
-use crate::file::proto::{GraphProto, ValueInfoProto, data_type};
 use crate::graph::{Dim, bind};
 use crate::tests::onnx_models::{graph, model, node, typed_value, value};
 use crate::{ModelError, file};
+use spark_onnx_proto::{GraphProto, ValueInfoProto, data_type};
 
 /// `x -> Relu -> z -> Relu -> y` of `[N, 3]`, with declarations of `z` and `y`.
 fn relus(

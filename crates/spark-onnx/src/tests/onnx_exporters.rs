@@ -1,11 +1,11 @@
 //! The habits of exporters, rebuilt with our own writer.
 
-use spark_onnx::file::proto::{
+use spark_onnx::graph::{Binary, Dim, Op, Unary, bind};
+use spark_onnx::{DType, Tensor, TensorData, file, reference};
+use spark_onnx_proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto,
     attribute_type, data_type,
 };
-use spark_onnx::graph::{Binary, Dim, Op, Unary, bind};
-use spark_onnx::{DType, Tensor, TensorData, file, reference};
 
 use super::onnx_models::{
     constant, float, graph, int, ints, model, node, operator_set, text, typed_value, value,

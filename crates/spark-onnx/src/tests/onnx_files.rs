@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use spark_onnx::file::proto::StringStringEntryProto;
 use spark_onnx::{ModelError, Tensor, file};
+use spark_onnx_proto::StringStringEntryProto;
 
 use super::onnx_hostile::spoiled;
 use super::onnx_models::text;

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use spark_onnx::file::proto::{
+use spark_onnx::file::{self, OnnxError, ProtoError};
+use spark_onnx::{ModelError, Tensor};
+use spark_onnx_proto::Packed;
+use spark_onnx_proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, SparseTensorProto,
     TensorProto, TypeProto, ValueInfoProto, attribute_type, data_type,
 };
-use spark_onnx::file::wire::Packed;
-use spark_onnx::file::{self, OnnxError, WireProblem};
-use spark_onnx::{ModelError, Tensor};
 
 use super::onnx_models::{
     constant, graph, graph_attribute, int, model, node, operator_set, text, typed_value, value,
@@ -47,20 +47,12 @@ fn check(bytes: &[u8], wanted: &[&str]) {
     }
 }
 
-#[track_caller]
-fn check_wire(bytes: &[u8], wanted: WireProblem) {
-    match refused(bytes) {
-        ModelError::Onnx(OnnxError::Wire { problem, .. }) => assert_eq!(problem, wanted),
-        other => panic!("{other}"),
-    }
-}
-
 #[test]
 fn the_unspoiled_model_loads() {
     file::parse(&sound().encode(), None).expect("loads");
 }
 
-// The wire format.
+// The wire format; `spark-onnx-proto` has the rest.
 
 #[test]
 fn an_empty_file_has_no_graph() {
@@ -79,134 +71,6 @@ fn every_truncation_is_an_error_or_a_smaller_model() {
             assert_eq!(graph.nodes.len(), 2);
         }
     }
-}
-
-#[test]
-fn varint_overflows() {
-    check_wire(
-        &[
-            0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02,
-        ],
-        WireProblem::VarintOverflow,
-    );
-    check_wire(&[0xff; 20], WireProblem::VarintOverflow);
-}
-
-#[test]
-fn varint_is_cut_off() {
-    check_wire(&[0x08, 0xff], WireProblem::Truncated);
-}
-
-#[test]
-fn length_points_beyond_the_end() {
-    let length = u64::MAX >> 1;
-    let mut bytes = vec![0x3a];
-    bytes.extend([0xff; 8]);
-    bytes.push(0x7f);
-    check_wire(&bytes, WireProblem::Length { length, left: 0 });
-    check_wire(&[0x3a, 5, 1], WireProblem::Length { length: 5, left: 1 });
-}
-
-#[test]
-fn fixed_numbers_are_cut_off() {
-    check_wire(&[0x0d, 1, 2], WireProblem::Truncated);
-    check_wire(&[0x09, 1, 2], WireProblem::Truncated);
-}
-
-#[test]
-fn groups_are_refused() {
-    check_wire(&[0x0b], WireProblem::WireType(3));
-    check_wire(&[0x0c], WireProblem::WireType(4));
-    check_wire(&[0x0f], WireProblem::WireType(7));
-}
-
-#[test]
-fn field_number_zero() {
-    check_wire(&[0x00, 0x00], WireProblem::FieldNumber(0));
-}
-
-#[test]
-fn graph_is_a_number() {
-    check_wire(&[0x38, 0x01], WireProblem::FieldType(7));
-}
-
-#[test]
-fn name_is_not_utf8() {
-    check_wire(&[0x12, 2, 0xc3, 0x28], WireProblem::Text(2));
-}
-
-#[test]
-fn packed_floats_end_within_a_number() {
-    // graph { initializer { float_data: 3 bytes } }
-    check_wire(
-        &[0x3a, 7, 0x2a, 5, 0x22, 3, 0, 0, 0],
-        WireProblem::FieldType(4),
-    );
-}
-
-#[test]
-fn unknown_fields_are_skipped() {
-    let mut bytes = sound().encode();
-    // Field 1000 in each wire type there is.
-    bytes.extend([0xc0, 0x3e, 0x05]);
-    bytes.extend([0xc1, 0x3e, 1, 2, 3, 4, 5, 6, 7, 8]);
-    bytes.extend([0xc2, 0x3e, 2, 9, 9]);
-    bytes.extend([0xc5, 0x3e, 1, 2, 3, 4]);
-    file::parse(&bytes, None).expect("loads");
-}
-
-#[test]
-fn graphs_within_graphs_within_graphs() {
-    // graph { node { attribute { g { node { ... } } } } }, inside out.
-    let mut graph = Vec::new();
-    for _ in 0..20_000 {
-        let mut wrapped = graph;
-        for key in [0x32, 0x2a, 0x0a] {
-            let mut outer = vec![key];
-            let mut length = wrapped.len();
-            while length >= 0x80 {
-                outer.push(length as u8 | 0x80);
-                length >>= 7;
-            }
-            outer.push(length as u8);
-            outer.append(&mut wrapped);
-            wrapped = outer;
-        }
-        graph = wrapped;
-        if graph.len() > 100_000 {
-            break;
-        }
-    }
-    let model = ModelProto::decode(&sound().encode()).map(drop);
-    assert!(model.is_ok());
-    let mut bytes = vec![0x3a];
-    let mut length = graph.len();
-    while length >= 0x80 {
-        bytes.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    bytes.push(length as u8);
-    bytes.extend(graph);
-    check_wire(&bytes, WireProblem::Depth(100));
-}
-
-#[test]
-fn millions_of_empty_messages() {
-    // Two bytes each for nodes of some hundred bytes.
-    let n = 4 << 20;
-    let mut bytes = vec![0x3a];
-    let mut length = 2 * n;
-    while length >= 0x80 {
-        bytes.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    bytes.push(length as u8);
-    bytes.extend([0x0a, 0x00].repeat(n));
-    let error = refused(&bytes);
-    assert!(
-        matches!(error, ModelError::Onnx(OnnxError::Memory { .. })),
-        "{error}"
-    );
 }
 
 // Versions.
@@ -517,7 +381,10 @@ fn sparse_constants_that_lie() {
     // Under the limit on elements, over the one on memory.
     let error = refused(&sparse(&[1 << 15, 1 << 15], &[1, 2], &[2]));
     assert!(
-        matches!(error, ModelError::Onnx(OnnxError::Memory { .. })),
+        matches!(
+            error,
+            ModelError::Onnx(OnnxError::Proto(ProtoError::Memory { .. }))
+        ),
         "{error}"
     );
 }

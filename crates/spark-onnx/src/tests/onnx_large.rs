@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use spark_onnx::file::proto::{GraphProto, StringStringEntryProto, TensorProto};
-use spark_onnx::file::wire::Packed;
 use spark_onnx::graph::{Graph, Value};
 use spark_onnx::{DType, ModelError, Tensor, file};
+use spark_onnx_proto::Packed;
+use spark_onnx_proto::{GraphProto, StringStringEntryProto, TensorProto};
 
 use super::onnx_damage::Seeds;
 use super::onnx_models::{constant, graph, model, node, text};

@@ -1,13 +1,13 @@
 //! Builds the messages of ONNX files by hand, as exporters write them.
 
 use spark_onnx::Tensor;
-use spark_onnx::file::proto::{
+use spark_onnx::file::write_tensor;
+use spark_onnx_proto::Text;
+use spark_onnx_proto::{
     AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
     TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto, attribute_type as kind,
     data_type,
 };
-use spark_onnx::file::wire::Text;
-use spark_onnx::file::write_tensor;
 
 pub(crate) fn text(value: &'static str) -> Option<Text<'static>> {
     Some(Text::Borrowed(value))
@@ -74,9 +74,9 @@ pub(crate) fn tensor_attribute(name: &'static str, value: &Tensor) -> AttributeP
 pub(crate) fn constant(
     name: &'static str,
     value: &Tensor,
-) -> spark_onnx::file::proto::TensorProto<'static> {
+) -> spark_onnx_proto::TensorProto<'static> {
     let written = write_tensor(name, value);
-    spark_onnx::file::proto::TensorProto {
+    spark_onnx_proto::TensorProto {
         dims: written.dims.clone(),
         data_type: written.data_type,
         name: text(name),

@@ -1,9 +1,9 @@
 //! Old forms of operators, and operators that are spelled out, compute what their own
 //! version of the specification says. Expected values are worked out by hand.
 
-use spark_onnx::file::proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
 use spark_onnx::graph::{Op, bind};
 use spark_onnx::{Tensor, file, reference};
+use spark_onnx_proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
 
 use super::onnx_models::{
     constant, float, floats, graph, int, ints, model, node, operator_set, string, tensor_attribute,

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
-use spark_onnx::file::OnnxError;
+use spark_onnx::file::{OnnxError, ProtoError};
 use spark_onnx::graph::{Graph, bind};
 use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, TensorData};
 use spark_onnx::{file, reference};
@@ -379,11 +379,13 @@ fn reason_of(error: &ModelError) -> String {
         ModelError::Onnx(OnnxError::UnknownOperator { op, hint, .. }) => {
             format!("operator {op} is not supported{hint}")
         }
-        ModelError::Onnx(OnnxError::OperatorSet { min, .. }) => {
+        ModelError::Onnx(OnnxError::Proto(ProtoError::OperatorSet { min, .. })) => {
             format!("its operator set is older than {min}")
         }
         ModelError::Onnx(OnnxError::Value { what, reason, .. }) => format!("an {what}: {reason}"),
-        ModelError::Onnx(OnnxError::Tensor { reason, .. }) => format!("a tensor: {reason}"),
+        ModelError::Onnx(OnnxError::Proto(ProtoError::Tensor { reason, .. })) => {
+            format!("a tensor: {reason}")
+        }
         ModelError::BeyondF32 { what, .. } => format!("an {what} beyond the range of f32"),
         error => error.to_string(),
     }

@@ -12,7 +12,7 @@
 //!
 //! A world ends as a whole: its agents share the traffic.
 
-use super::{Autoreset, EnvShape, StepBuffers, VectorEnv, check_observations};
+use super::vector::{Autoreset, EnvShape, StepBuffers, VectorEnv, check_observations};
 use crate::SimError;
 use crate::traffic::{Highway, HighwayConfig};
 

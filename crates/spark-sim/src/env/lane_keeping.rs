@@ -11,7 +11,7 @@
 //!
 //! Kinematic car, RK4, 0.05 s; steering moves at most 0.4 rad/s.
 
-use super::{Autoreset, EnvShape, StepBuffers, VectorEnv, check_observations};
+use super::vector::{Autoreset, EnvShape, StepBuffers, VectorEnv, check_observations};
 use crate::SimError;
 use crate::integrate::{Rk4, Road as RoadFrame, Rule, VehicleBatch};
 use crate::random::Philox;

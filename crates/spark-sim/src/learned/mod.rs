@@ -25,6 +25,7 @@ mod mersenne;
 mod model;
 #[cfg(feature = "model")]
 mod network;
+mod rules;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -38,16 +39,6 @@ pub use challenge::{
 pub use model::ModelDynamics;
 #[cfg(feature = "model")]
 pub use network::random_dynamics;
+pub use rules::{CONTEXT, CONTROL_START, COST_END, DT, STATE_SIZE};
 pub use segment::{Segment, SegmentRow, read_segment};
 pub use tokenizer::{N_BINS, decode, encode};
-
-/// Steps of history that the model sees.
-pub const CONTEXT: usize = 20;
-/// Numbers per step of history: steering, roll acceleration, speed, acceleration.
-pub const STATE_SIZE: usize = 4;
-/// First step at which the controller's answer is used.
-pub const CONTROL_START: usize = 100;
-/// First step after those that count.
-pub const COST_END: usize = 500;
-/// Time step of the challenge, s.
-pub const DT: f64 = 0.1;

@@ -1,6 +1,5 @@
 //! A comparison as one self-contained HTML file: no script, no font, no request.
 
-use super::not_compared;
 use super::plot::{intervals, scatter};
 use super::replay::drawn;
 use super::tables;
@@ -84,7 +83,7 @@ pub fn html(
             page.table(&table);
         }
     }
-    for (words, names) in not_compared(comparison) {
+    for (words, names) in tables::not_compared(comparison) {
         page.remark(&format!("{words}: {}.", names.join(", ")));
     }
     page.remark(&format!(

@@ -1,6 +1,6 @@
 //! Reports as Markdown tables.
 
-use super::{not_compared, tables};
+use super::tables;
 use crate::compare::{Comparison, Decision, summarise};
 use crate::metric::Role;
 use crate::run::RunReport;
@@ -47,7 +47,7 @@ pub fn markdown(comparison: &Comparison) -> String {
             let _ = write!(text, "\n## {title}\n\n{}", table.markdown());
         }
     }
-    for (words, names) in not_compared(comparison) {
+    for (words, names) in tables::not_compared(comparison) {
         let _ = writeln!(text, "\n{words}: {}.", names.join(", "));
     }
     for event in &comparison.events {

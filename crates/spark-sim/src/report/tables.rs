@@ -127,3 +127,19 @@ pub(super) fn summary(metrics: &[MetricSummary]) -> Table {
     }
     table
 }
+
+/// Metrics that a comparison has no figures of, with words for the reason; without those of which
+/// there are none.
+pub(super) fn not_compared(
+    comparison: &Comparison,
+) -> impl Iterator<Item = (&'static str, &[&'static str])> {
+    let lists = [
+        ("Does not apply to any scenario", &comparison.not_applicable),
+        (
+            "Measured nowhere, because every pair of drives had a collision",
+            &comparison.not_measured,
+        ),
+    ];
+    let named = lists.into_iter().filter(|(_, names)| !names.is_empty());
+    named.map(|(words, names)| (words, names.as_slice()))
+}

@@ -1,9 +1,10 @@
 //! Reports: the three forms agree, names are escaped, an empty run has one too.
 
 use super::*;
+use crate::SimError;
 use crate::compare::{CompareOptions, compare};
 use crate::control::{DoNothing, PerfectTracking, named};
-use crate::run::{RunOptions, Simulator};
+use crate::run::{RunOptions, RunReport, Simulator};
 use crate::scenario::{Fuzzer, Scenario};
 
 fn runs() -> (Vec<Scenario>, RunReport, RunReport) {

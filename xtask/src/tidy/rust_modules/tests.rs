@@ -279,15 +279,3 @@ fn a_glob_of_an_enum_is_an_arrow_to_its_file() {
         &["a.rs -> b.rs: Kind"],
     );
 }
-
-#[test]
-fn files_stand_inside_the_modules_above_them() {
-    for parent in ["src/lib.rs", "src/a.rs", "src/a/mod.rs"] {
-        assert!(is_inside("src/a/b/c.rs", parent), "{parent}");
-    }
-    assert!(is_inside("src/a/b/mod.rs", "src/a/mod.rs"));
-    for other in ["src/a/b/c.rs", "src/a/c.rs", "src/b.rs", "src/a/b/c/d.rs"] {
-        assert!(!is_inside("src/a/b/c.rs", other), "{other}");
-    }
-    assert!(!is_inside("src/ab.rs", "src/a.rs"));
-}

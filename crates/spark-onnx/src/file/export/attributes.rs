@@ -1,9 +1,8 @@
 //! Parameters of an operator as the attributes of a node.
 
-use crate::file::proto::{AttributeProto, attribute_type as kind};
 use crate::file::tensors::write_tensor;
-use crate::file::wire::{Bytes, Text};
 use crate::tensor::Tensor;
+use spark_onnx_proto::{AttributeProto, Bytes, Text, attribute_type as kind};
 
 /// Parameters as they stand in a file.
 #[derive(Default)]

@@ -17,15 +17,14 @@ use std::collections::HashSet;
 use super::nodes::NodeExport;
 use crate::ModelError;
 use crate::file::error::OnnxError;
-use crate::file::proto::{
-    DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
-    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
-};
 use crate::file::tensors::{number_of, write_tensor};
-use crate::file::wire::Text;
 use crate::graph::{Dim, Graph, Node, Value, bind};
 use crate::operators;
 use crate::tensor::{DType, Tensor};
+use spark_onnx_proto::{
+    DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, Text, TypeProto, ValueInfoProto,
+};
 
 /// Version of the file format; the first that operator set 21 came with.
 const IR_VERSION: i64 = 10;

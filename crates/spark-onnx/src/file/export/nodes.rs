@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 
 use super::attributes::Attributes;
-use crate::file::proto::NodeProto;
-use crate::file::wire::Text;
 use crate::tensor::DType;
+use spark_onnx_proto::{NodeProto, Text};
 
 /// One node of a graph on its way into a file, where it may become several.
 pub(crate) struct NodeExport<'w, 'g> {

@@ -14,11 +14,10 @@ use std::path::Path;
 use super::model::{MAX_INLINE_BYTES, constant_bytes, to_model};
 use crate::ModelError;
 use crate::file::error::OnnxError;
-use crate::file::proto::{StringStringEntryProto, TensorProto};
 use crate::file::tensors::{number_of, raw_bytes, write_tensor};
-use crate::file::wire::Text;
 use crate::graph::Graph;
 use crate::tensor::Tensor;
+use spark_onnx_proto::TensorProto;
 
 /// Constants up to this size stay in the model: they are shapes and the like, which
 /// tools want to see without a second file.
@@ -85,21 +84,11 @@ pub(super) fn save_with_limit(
 
 /// A constant whose elements stand in the file `location`.
 fn reference<'g>(name: &'g str, tensor: &Tensor, location: &str, start: u64) -> TensorProto<'g> {
-    let entry = |key: &'static str, value: String| StringStringEntryProto {
-        key: Some(Text::Borrowed(key)),
-        value: Some(Text::Owned(value)),
-    };
     TensorProto {
         dims: tensor.shape().iter().map(|&d| d as i64).collect(),
         data_type: Some(number_of(tensor.dtype())),
-        name: Some(Text::Borrowed(name)),
-        external_data: vec![
-            entry("location", location.to_owned()),
-            entry("offset", start.to_string()),
-            entry("length", tensor.size_bytes().to_string()),
-        ],
-        data_location: Some(1),
-        ..TensorProto::default()
+        name: Some(name.into()),
+        ..TensorProto::stored_beside(location, start, tensor.size_bytes())
     }
 }
 

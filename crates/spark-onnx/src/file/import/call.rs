@@ -10,17 +10,16 @@ use std::collections::HashSet;
 use super::builder::Builder;
 use crate::ModelError;
 use crate::file::error::OnnxError;
-use crate::file::functions::FlatNode;
-use crate::file::proto::{AttributeProto, attribute_type as kind};
-use crate::file::tensors::{TensorSource, read_tensor};
+use crate::file::tensors::read_tensor;
 use crate::graph::{Binary, CastLike, Node, Op, Value, ValueId};
 use crate::tensor::{DType, Tensor};
+use spark_onnx_proto::{AttributeProto, ConstantSource, FlatNode, attribute_type as kind};
 
 /// One node under translation.
 pub(crate) struct Call<'c, 'f> {
     pub(crate) builder: &'c mut Builder,
     pub(crate) node: &'c FlatNode<'c>,
-    pub(crate) source: &'c mut TensorSource<'f>,
+    pub(crate) source: &'c mut ConstantSource<'f>,
     inputs: Vec<Option<ValueId>>,
     /// Bit per attribute, set once it was read.
     read: Cell<[u64; 4]>,
@@ -38,7 +37,7 @@ impl<'c, 'f> Call<'c, 'f> {
     pub(crate) fn new(
         builder: &'c mut Builder,
         node: &'c FlatNode<'c>,
-        source: &'c mut TensorSource<'f>,
+        source: &'c mut ConstantSource<'f>,
     ) -> Self {
         let find = |name: &str| builder.find(name);
         let mut inputs: Vec<_> = node.inputs.iter().map(|n| find(n)).collect();
@@ -293,7 +292,7 @@ impl<'c, 'f> Call<'c, 'f> {
     fn made_name(&mut self, suffix: &str) -> Result<String, ModelError> {
         let base = format!("{}/{suffix}", self.node.name);
         let n_bytes = size_of::<Node>() + size_of::<Value>() + 5 * base.len();
-        self.source.budget.charge("a node", n_bytes)?;
+        self.source.charge("a node", n_bytes)?;
         Ok(self.builder.unique(&base))
     }
 
@@ -353,7 +352,7 @@ impl<'c, 'f> Call<'c, 'f> {
         let mut outputs: Vec<Option<ValueId>> = Vec::with_capacity(names.len());
         for name in names {
             let n_bytes = size_of::<Node>() + size_of::<Value>() + 3 * name.len();
-            self.source.budget.charge("a node", n_bytes)?;
+            self.source.charge("a node", n_bytes)?;
             outputs.push((!name.is_empty()).then(|| self.builder.result(name)));
         }
         while outputs.last() == Some(&None) {

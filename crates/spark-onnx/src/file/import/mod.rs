@@ -24,14 +24,15 @@ use builder::Builder;
 use call::{Call, Translated, Translator};
 
 use super::error::OnnxError;
-use super::functions::{FlatNode, flatten, is_graph};
-use super::order::execution_order;
-use super::proto::{GraphProto, ModelProto, TypeProto, ValueInfoProto, text};
-use super::tensors::{MAX_RANK, TensorSource, dtype_of, read_sparse_tensor, read_tensor};
+use super::tensors::{dtype_of, read_sparse_tensor, read_tensor};
 use crate::ModelError;
 use crate::graph::{Dim, Graph, ValueId};
 use crate::operators;
 use crate::tensor::DType;
+use spark_onnx_proto::{
+    ConstantSource, FlatNode, GraphProto, MAX_RANK, ModelProto, ProtoError, TypeProto,
+    ValueInfoProto, execution_order, flatten, is_graph, text,
+};
 
 /// Names of all operators [`super::parse`] takes, sorted, with their domain where it is
 /// not the standard one.
@@ -57,14 +58,14 @@ fn translator_of(node: &FlatNode<'_>) -> Option<fn(&mut Call<'_, '_>) -> Transla
 /// Translates a whole model.
 pub(super) fn import(
     mut model: ModelProto<'_>,
-    source: &mut TensorSource<'_>,
+    source: &mut ConstantSource<'_>,
 ) -> Result<Graph, ModelError> {
-    let graph = model.graph.as_deref_mut().ok_or(OnnxError::NoGraph)?;
+    let graph = model.graph.as_deref_mut().ok_or(ProtoError::NoGraph)?;
     let initializers = std::mem::take(&mut graph.initializer);
     let sparse_initializers = std::mem::take(&mut graph.sparse_initializer);
 
     let nodes = flatten(&model)?;
-    let graph = model.graph.as_deref().ok_or(OnnxError::NoGraph)?;
+    let graph = model.graph.as_deref().ok_or(ProtoError::NoGraph)?;
     let mut taken = call::names_of(&nodes);
     taken.extend(initializers.iter().map(|t| text(&t.name).to_owned()));
     taken.extend(graph.input.iter().map(|v| text(&v.name).to_owned()));
@@ -106,10 +107,11 @@ fn new_name(builder: &Builder, what: &'static str, name: &str) -> Result<String,
         });
     }
     if builder.find(name).is_some() {
-        return Err(OnnxError::Duplicate {
+        return Err(ProtoError::Duplicate {
             what,
             name: name.to_owned(),
-        });
+        }
+        .into());
     }
     Ok(name.to_owned())
 }
@@ -117,7 +119,7 @@ fn new_name(builder: &Builder, what: &'static str, name: &str) -> Result<String,
 fn translate(
     builder: &mut Builder,
     node: &FlatNode<'_>,
-    source: &mut TensorSource<'_>,
+    source: &mut ConstantSource<'_>,
 ) -> Result<(), ModelError> {
     let Some(translator) = translator_of(node) else {
         let hint = if node.attributes.iter().any(|(_, a)| is_graph(a)) {
@@ -145,10 +147,11 @@ fn add_inputs(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), OnnxE
     for value in &graph.input {
         let name = text(&value.name);
         if !seen.insert(name) {
-            return Err(OnnxError::Duplicate {
+            return Err(ProtoError::Duplicate {
                 what: "input",
                 name: name.to_owned(),
-            });
+            }
+            .into());
         }
         if builder.find(name).is_some() {
             continue;
@@ -172,16 +175,18 @@ fn add_outputs(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), Onnx
     for value in &graph.output {
         let name = text(&value.name);
         let Some(id) = builder.find(name) else {
-            return Err(OnnxError::Dangling {
+            return Err(ProtoError::Dangling {
                 user: "the list of outputs".to_owned(),
                 name: name.to_owned(),
-            });
+            }
+            .into());
         };
         if !seen.insert(id) {
-            return Err(OnnxError::Duplicate {
+            return Err(ProtoError::Duplicate {
                 what: "output",
                 name: name.to_owned(),
-            });
+            }
+            .into());
         }
         builder.graph.outputs.push(id);
     }
@@ -254,7 +259,7 @@ fn declared_type(
     };
     let dtype = match tensor.elem_type {
         None | Some(0) => None,
-        Some(number) => Some(dtype_of(number).map_err(fail)?),
+        Some(number) => Some(dtype_of(number).map_err(|problem| fail(problem.to_string()))?),
     };
     let Some(shape) = tensor.shape.as_deref() else {
         return Ok((dtype, None));

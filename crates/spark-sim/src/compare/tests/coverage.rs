@@ -24,7 +24,7 @@ fn a_suite_in_which_every_drive_collides_measures_nothing_and_passes_nobody() {
     assert_eq!(found.not_applicable, ["ttc_min", "gap_min", "headway_min"]);
     let primaries = crate::metric::CATALOGUE
         .iter()
-        .filter(|info| info.role == Role::Primary);
+        .filter(|info| info.role == crate::metric::Role::Primary);
     for info in primaries.filter(|info| !found.not_applicable.contains(&info.name)) {
         let doubt = Doubt::RarelyMeasured {
             metric: info.name,

@@ -1,6 +1,7 @@
 //! What the gate decides, one edge a test.
 
 use super::*;
+use crate::metric::Margin;
 
 #[test]
 fn an_empty_suite_is_undecided() {

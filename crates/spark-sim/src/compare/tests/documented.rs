@@ -2,7 +2,7 @@
 //! something is an event; how questions are counted.
 
 use super::*;
-use crate::metric::{CATALOGUE, EVENTS, MetricInfo};
+use crate::metric::{CATALOGUE, EVENTS, MetricInfo, Role};
 
 /// Metrics of which more is better.
 const MORE_IS_BETTER: [&str; 4] = ["safety_margin_min", "ttc_min", "gap_min", "headway_min"];

@@ -17,8 +17,8 @@
 //!
 //! Deliberately absent, hence dropped: training information, device configurations.
 
-use super::error::OnnxError;
-use super::wire::{Budget, Bytes, Field, FieldType, Message, Packed, Text};
+use crate::error::ProtoError;
+use crate::wire::{Budget, Bytes, Field, FieldType, Message, Packed, Text};
 
 /// Defines a message, its reader and its writer from one table of fields.
 macro_rules! message {
@@ -28,8 +28,8 @@ macro_rules! message {
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Default, PartialEq)]
-        pub(crate) struct $name<'a> {
-            $( $(#[$field_meta])* pub(crate) $field: $type, )*
+        pub struct $name<'a> {
+            $( $(#[$field_meta])* pub $field: $type, )*
         }
 
         impl<'a> Message<'a> for $name<'a> {
@@ -40,7 +40,7 @@ macro_rules! message {
                 field: &Field<'a>,
                 budget: &mut Budget,
                 depth: usize,
-            ) -> Result<(), OnnxError> {
+            ) -> Result<(), ProtoError> {
                 match field.number {
                     $( $number => self.$field.read(field, budget, depth), )*
                     _ => Ok(()),
@@ -207,25 +207,22 @@ message! {
 }
 
 /// Values of [`AttributeProto::type`].
-#[allow(
-    dead_code,
-    reason = "all kinds of onnx.proto, also those that are refused"
-)]
-pub(crate) mod attribute_type {
-    pub(crate) const FLOAT: i32 = 1;
-    pub(crate) const INT: i32 = 2;
-    pub(crate) const STRING: i32 = 3;
-    pub(crate) const TENSOR: i32 = 4;
-    pub(crate) const GRAPH: i32 = 5;
-    pub(crate) const FLOATS: i32 = 6;
-    pub(crate) const INTS: i32 = 7;
-    pub(crate) const STRINGS: i32 = 8;
-    pub(crate) const TENSORS: i32 = 9;
-    pub(crate) const GRAPHS: i32 = 10;
-    pub(crate) const SPARSE_TENSOR: i32 = 11;
-    pub(crate) const SPARSE_TENSORS: i32 = 12;
-    pub(crate) const TYPE_PROTO: i32 = 13;
-    pub(crate) const TYPE_PROTOS: i32 = 14;
+#[allow(missing_docs, reason = "each is the kind of that name in onnx.proto")]
+pub mod attribute_type {
+    pub const FLOAT: i32 = 1;
+    pub const INT: i32 = 2;
+    pub const STRING: i32 = 3;
+    pub const TENSOR: i32 = 4;
+    pub const GRAPH: i32 = 5;
+    pub const FLOATS: i32 = 6;
+    pub const INTS: i32 = 7;
+    pub const STRINGS: i32 = 8;
+    pub const TENSORS: i32 = 9;
+    pub const GRAPHS: i32 = 10;
+    pub const SPARSE_TENSOR: i32 = 11;
+    pub const SPARSE_TENSORS: i32 = 12;
+    pub const TYPE_PROTO: i32 = 13;
+    pub const TYPE_PROTOS: i32 = 14;
 }
 
 message! {
@@ -266,22 +263,22 @@ message! {
 
 /// Values of [`TensorProto::data_type`] and [`TensorTypeProto::elem_type`].
 #[allow(missing_docs, reason = "each is the type of that name in onnx.proto")]
-pub(crate) mod data_type {
-    pub(crate) const UNDEFINED: i32 = 0;
-    pub(crate) const FLOAT: i32 = 1;
-    pub(crate) const UINT8: i32 = 2;
-    pub(crate) const INT8: i32 = 3;
-    pub(crate) const UINT16: i32 = 4;
-    pub(crate) const INT16: i32 = 5;
-    pub(crate) const INT32: i32 = 6;
-    pub(crate) const INT64: i32 = 7;
-    pub(crate) const STRING: i32 = 8;
-    pub(crate) const BOOL: i32 = 9;
-    pub(crate) const FLOAT16: i32 = 10;
-    pub(crate) const DOUBLE: i32 = 11;
-    pub(crate) const UINT32: i32 = 12;
-    pub(crate) const UINT64: i32 = 13;
-    pub(crate) const BFLOAT16: i32 = 16;
+pub mod data_type {
+    pub const UNDEFINED: i32 = 0;
+    pub const FLOAT: i32 = 1;
+    pub const UINT8: i32 = 2;
+    pub const INT8: i32 = 3;
+    pub const UINT16: i32 = 4;
+    pub const INT16: i32 = 5;
+    pub const INT32: i32 = 6;
+    pub const INT64: i32 = 7;
+    pub const STRING: i32 = 8;
+    pub const BOOL: i32 = 9;
+    pub const FLOAT16: i32 = 10;
+    pub const DOUBLE: i32 = 11;
+    pub const UINT32: i32 = 12;
+    pub const UINT64: i32 = 13;
+    pub const BFLOAT16: i32 = 16;
 }
 
 message! {
@@ -389,7 +386,7 @@ message! {
 }
 
 /// A missing text is an empty one.
-pub(super) fn text<'t>(field: &'t Option<Text<'_>>) -> &'t str {
+pub fn text<'t>(field: &'t Option<Text<'_>>) -> &'t str {
     field.as_deref().unwrap_or_default()
 }
 
@@ -398,9 +395,9 @@ impl<'a> ModelProto<'a> {
     ///
     /// # Errors
     ///
-    /// [`OnnxError::Wire`] if `bytes` are not a model; [`OnnxError::Memory`] if it
+    /// [`ProtoError::Wire`] if `bytes` are not a model; [`ProtoError::Memory`] if it
     /// unfolds to far more than its size.
-    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, OnnxError> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, ProtoError> {
         let mut budget = Budget::new(bytes.len().saturating_add(UNFOLD_BYTES));
         let mut model = Self::default();
         model.merge(bytes, 0, &mut budget, 0)?;
@@ -408,7 +405,7 @@ impl<'a> ModelProto<'a> {
     }
 
     /// Writes the model.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.encoded_len());
         self.write(&mut out);
         out

@@ -16,20 +16,20 @@
 //! Format: Protocol Buffers encoding, <https://protobuf.dev/programming-guides/encoding/>.
 //!
 //! Deliberately absent: groups (refused), maps, extensions, and keeping unknown fields;
-//! [`super::replace_constants`] changes a file without losing them.
+//! [`crate::replace_constants`] changes a file without losing them.
 
 use std::borrow::Cow;
 
-use super::error::{OnnxError, WireProblem};
+use crate::error::{ProtoError, WireProblem};
 
 /// Most levels of messages within messages; Google's readers allow 100.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Text that borrows the file it was read from, or owns what code made.
-pub(crate) type Text<'a> = Cow<'a, str>;
+pub type Text<'a> = Cow<'a, str>;
 
 /// Bytes that borrow the file they were read from, or own what code made.
-pub(crate) type Bytes<'a> = Cow<'a, [u8]>;
+pub type Bytes<'a> = Cow<'a, [u8]>;
 
 /// Memory that reading may still take beyond the file itself.
 #[derive(Debug)]
@@ -48,14 +48,14 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`OnnxError::Memory`] if that many are not left.
-    pub(crate) fn charge(&mut self, what: &'static str, n_bytes: usize) -> Result<(), OnnxError> {
+    /// [`ProtoError::Memory`] if that many are not left.
+    pub(crate) fn charge(&mut self, what: &'static str, n_bytes: usize) -> Result<(), ProtoError> {
         match self.left.checked_sub(n_bytes) {
             Some(left) => {
                 self.left = left;
                 Ok(())
             }
-            None => Err(OnnxError::Memory {
+            None => Err(ProtoError::Memory {
                 what,
                 limit: self.limit,
             }),
@@ -94,14 +94,14 @@ pub(crate) enum WireValue<'a> {
 }
 
 impl Field<'_> {
-    fn error(&self, problem: WireProblem) -> OnnxError {
-        OnnxError::Wire {
+    fn error(&self, problem: WireProblem) -> ProtoError {
+        ProtoError::Wire {
             offset: self.offset,
             problem,
         }
     }
 
-    fn wrong_type(&self) -> OnnxError {
+    fn wrong_type(&self) -> ProtoError {
         self.error(WireProblem::FieldType(self.number))
     }
 }
@@ -129,14 +129,14 @@ impl<'a> Reader<'a> {
         self.position
     }
 
-    fn error(&self, problem: WireProblem) -> OnnxError {
-        OnnxError::Wire {
+    fn error(&self, problem: WireProblem) -> ProtoError {
+        ProtoError::Wire {
             offset: self.base + self.position,
             problem,
         }
     }
 
-    fn varint(&mut self) -> Result<u64, OnnxError> {
+    fn varint(&mut self) -> Result<u64, ProtoError> {
         let mut value = 0u64;
         for (index, &byte) in self.bytes[self.position..].iter().take(10).enumerate() {
             if index == 9 && byte > 1 {
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         Err(self.error(WireProblem::Truncated))
     }
 
-    fn take(&mut self, length: u64) -> Result<&'a [u8], OnnxError> {
+    fn take(&mut self, length: u64) -> Result<&'a [u8], ProtoError> {
         let left = self.bytes.len() - self.position;
         match usize::try_from(length) {
             Ok(n) if n <= left => {
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], OnnxError> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ProtoError> {
         let taken = self.bytes[self.position..].first_chunk::<N>();
         match taken {
             Some(chunk) => {
@@ -178,8 +178,8 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// [`OnnxError::Wire`] where the bytes are not a field.
-    pub(crate) fn next_field(&mut self) -> Result<Option<Field<'a>>, OnnxError> {
+    /// [`ProtoError::Wire`] where the bytes are not a field.
+    pub(crate) fn next_field(&mut self) -> Result<Option<Field<'a>>, ProtoError> {
         if self.position == self.bytes.len() {
             return Ok(None);
         }
@@ -215,13 +215,13 @@ pub(crate) trait Message<'a>: Default {
     ///
     /// # Errors
     ///
-    /// [`OnnxError::Wire`] or [`OnnxError::Memory`].
+    /// [`ProtoError::Wire`] or [`ProtoError::Memory`].
     fn merge_field(
         &mut self,
         field: &Field<'a>,
         budget: &mut Budget,
         depth: usize,
-    ) -> Result<(), OnnxError>;
+    ) -> Result<(), ProtoError>;
 
     /// Bytes that [`Self::write`] appends.
     fn encoded_len(&self) -> usize;
@@ -233,16 +233,16 @@ pub(crate) trait Message<'a>: Default {
     ///
     /// # Errors
     ///
-    /// [`OnnxError::Wire`] or [`OnnxError::Memory`].
+    /// [`ProtoError::Wire`] or [`ProtoError::Memory`].
     fn merge(
         &mut self,
         bytes: &'a [u8],
         base: usize,
         budget: &mut Budget,
         depth: usize,
-    ) -> Result<(), OnnxError> {
+    ) -> Result<(), ProtoError> {
         if depth >= MAX_DEPTH {
-            return Err(OnnxError::Wire {
+            return Err(ProtoError::Wire {
                 offset: base,
                 problem: WireProblem::Depth(MAX_DEPTH),
             });
@@ -261,13 +261,13 @@ pub(crate) trait FieldType<'a> {
     ///
     /// # Errors
     ///
-    /// [`OnnxError::Wire`] or [`OnnxError::Memory`].
+    /// [`ProtoError::Wire`] or [`ProtoError::Memory`].
     fn read(
         &mut self,
         field: &Field<'a>,
         budget: &mut Budget,
         depth: usize,
-    ) -> Result<(), OnnxError>;
+    ) -> Result<(), ProtoError>;
 
     /// Bytes that [`Self::write`] appends, keys included.
     fn encoded_len(&self, number: u32) -> usize;
@@ -278,7 +278,7 @@ pub(crate) trait FieldType<'a> {
 
 /// A repeated number in one packed field, the way ONNX stores the elements of tensors.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Packed<T>(pub(crate) Vec<T>);
+pub struct Packed<T>(pub Vec<T>);
 
 /// A number, and its form on the wire.
 trait Scalar: Copy + PartialEq {
@@ -286,7 +286,7 @@ trait Scalar: Copy + PartialEq {
     /// Bytes a packed list of `n_bytes` unfolds to, or `None` if it cannot be one.
     fn unpacked_count(bytes: &[u8]) -> Option<usize>;
     fn from_wire(value: WireValue<'_>) -> Option<Self>;
-    fn unpack(bytes: &[u8], into: &mut Vec<Self>, base: usize) -> Result<(), OnnxError>;
+    fn unpack(bytes: &[u8], into: &mut Vec<Self>, base: usize) -> Result<(), ProtoError>;
     fn encoded_len(self) -> usize;
     fn write(self, out: &mut Vec<u8>);
 }
@@ -312,20 +312,20 @@ fn write_key(number: u32, wire_type: u8, out: &mut Vec<u8>) {
 }
 
 /// Key, length and content of a field of wire type 2.
-pub(super) fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     write_key(number, 2, out);
     write_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }
 
 /// Key and length of a field of wire type 2, whose content the caller appends.
-pub(super) fn write_header(number: u32, length: usize, out: &mut Vec<u8>) {
+pub(crate) fn write_header(number: u32, length: usize, out: &mut Vec<u8>) {
     write_key(number, 2, out);
     write_varint(length as u64, out);
 }
 
 /// What [`write_bytes`] appends for `length` bytes.
-pub(super) fn bytes_len(number: u32, length: usize) -> usize {
+pub(crate) fn bytes_len(number: u32, length: usize) -> usize {
     key_len(number) + varint_len(length as u64) + length
 }
 
@@ -343,7 +343,7 @@ macro_rules! varint_scalar {
                     _ => None,
                 }
             }
-            fn unpack(bytes: &[u8], into: &mut Vec<Self>, base: usize) -> Result<(), OnnxError> {
+            fn unpack(bytes: &[u8], into: &mut Vec<Self>, base: usize) -> Result<(), ProtoError> {
                 let mut reader = Reader::new(bytes, base);
                 while reader.position < bytes.len() {
                     into.push(reader.varint()? as $type);
@@ -375,7 +375,7 @@ macro_rules! fixed_scalar {
                     _ => None,
                 }
             }
-            fn unpack(bytes: &[u8], into: &mut Vec<Self>, _base: usize) -> Result<(), OnnxError> {
+            fn unpack(bytes: &[u8], into: &mut Vec<Self>, _base: usize) -> Result<(), ProtoError> {
                 let (chunks, _) = bytes.as_chunks::<{ size_of::<$type>() }>();
                 into.extend(chunks.iter().map(|c| <$type>::from_le_bytes(*c)));
                 Ok(())
@@ -397,7 +397,7 @@ fn read_numbers<T: Scalar>(
     into: &mut Vec<T>,
     field: &Field<'_>,
     budget: &mut Budget,
-) -> Result<(), OnnxError> {
+) -> Result<(), ProtoError> {
     if let WireValue::Bytes(bytes) = field.value {
         let count = T::unpacked_count(bytes).ok_or_else(|| field.wrong_type())?;
         budget.charge("a list of numbers", count.saturating_mul(size_of::<T>()))?;
@@ -413,7 +413,7 @@ fn read_numbers<T: Scalar>(
 macro_rules! number_fields {
     ($($type:ty),*) => {$(
         impl<'a> FieldType<'a> for Option<$type> {
-            fn read(&mut self, field: &Field<'a>, _: &mut Budget, _: usize) -> Result<(), OnnxError> {
+            fn read(&mut self, field: &Field<'a>, _: &mut Budget, _: usize) -> Result<(), ProtoError> {
                 *self = Some(<$type>::from_wire(field.value).ok_or_else(|| field.wrong_type())?);
                 Ok(())
             }
@@ -428,7 +428,7 @@ macro_rules! number_fields {
             }
         }
         impl<'a> FieldType<'a> for Vec<$type> {
-            fn read(&mut self, field: &Field<'a>, budget: &mut Budget, _: usize) -> Result<(), OnnxError> {
+            fn read(&mut self, field: &Field<'a>, budget: &mut Budget, _: usize) -> Result<(), ProtoError> {
                 read_numbers(self, field, budget)
             }
             fn encoded_len(&self, number: u32) -> usize {
@@ -442,7 +442,7 @@ macro_rules! number_fields {
             }
         }
         impl<'a> FieldType<'a> for Packed<$type> {
-            fn read(&mut self, field: &Field<'a>, budget: &mut Budget, _: usize) -> Result<(), OnnxError> {
+            fn read(&mut self, field: &Field<'a>, budget: &mut Budget, _: usize) -> Result<(), ProtoError> {
                 read_numbers(&mut self.0, field, budget)
             }
             fn encoded_len(&self, number: u32) -> usize {
@@ -465,7 +465,7 @@ macro_rules! number_fields {
 }
 number_fields!(i32, i64, u64, f32, f64);
 
-fn text_of<'a>(field: &Field<'a>) -> Result<Text<'a>, OnnxError> {
+fn text_of<'a>(field: &Field<'a>) -> Result<Text<'a>, ProtoError> {
     match field.value {
         WireValue::Bytes(bytes) => std::str::from_utf8(bytes)
             .map(Cow::Borrowed)
@@ -474,7 +474,7 @@ fn text_of<'a>(field: &Field<'a>) -> Result<Text<'a>, OnnxError> {
     }
 }
 
-fn bytes_of<'a>(field: &Field<'a>) -> Result<Bytes<'a>, OnnxError> {
+fn bytes_of<'a>(field: &Field<'a>) -> Result<Bytes<'a>, ProtoError> {
     match field.value {
         WireValue::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
         _ => Err(field.wrong_type()),
@@ -489,7 +489,7 @@ macro_rules! blob_fields {
                 field: &Field<'a>,
                 _: &mut Budget,
                 _: usize,
-            ) -> Result<(), OnnxError> {
+            ) -> Result<(), ProtoError> {
                 *self = Some($parse(field)?);
                 Ok(())
             }
@@ -508,7 +508,7 @@ macro_rules! blob_fields {
                 field: &Field<'a>,
                 budget: &mut Budget,
                 _: usize,
-            ) -> Result<(), OnnxError> {
+            ) -> Result<(), ProtoError> {
                 budget.charge("a list of names", size_of::<$type<'a>>())?;
                 self.push($parse(field)?);
                 Ok(())
@@ -533,7 +533,7 @@ impl<'a, M: Message<'a>> FieldType<'a> for Option<Box<M>> {
         field: &Field<'a>,
         budget: &mut Budget,
         depth: usize,
-    ) -> Result<(), OnnxError> {
+    ) -> Result<(), ProtoError> {
         let WireValue::Bytes(bytes) = field.value else {
             return Err(field.wrong_type());
         };
@@ -562,7 +562,7 @@ impl<'a, M: Message<'a>> FieldType<'a> for Vec<M> {
         field: &Field<'a>,
         budget: &mut Budget,
         depth: usize,
-    ) -> Result<(), OnnxError> {
+    ) -> Result<(), ProtoError> {
         let WireValue::Bytes(bytes) = field.value else {
             return Err(field.wrong_type());
         };

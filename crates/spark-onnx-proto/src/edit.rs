@@ -13,12 +13,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::error::OnnxError;
-use super::proto::{AttributeProto, NodeProto, TensorProto, text};
-use super::tensors::{dtype_of, write_tensor};
-use super::wire::{Budget, Field, Message, Reader, WireValue, write_bytes};
-use super::{CONSTANT_BYTES, ModelError};
-use crate::tensor::Tensor;
+use crate::element::ElementType;
+use crate::error::ProtoError;
+use crate::proto::{AttributeProto, NodeProto, TensorProto, text};
+use crate::source::CONSTANT_BYTES;
+use crate::wire::{Budget, Field, Message, Reader, WireValue, write_bytes};
 
 /// Field numbers on the way to a constant.
 const MODEL_GRAPH: u32 = 7;
@@ -26,19 +25,22 @@ const GRAPH_NODE: u32 = 1;
 const GRAPH_INITIALIZER: u32 = 5;
 
 /// The model `bytes` with the constants named in `replacements` replaced: initializers,
-/// and results of Constant nodes. Element types and shapes stay. Elements that stood in
-/// another file stand in the model afterwards.
+/// and results of Constant nodes. `write` makes the new constant, with its elements in `raw_data`.
+/// Element types and shapes stay. Elements that stood in another file stand in the model
+/// afterwards.
 ///
 /// # Errors
 ///
-/// [`OnnxError::Wire`] if `bytes` are no model; [`OnnxError::Dangling`] for a name that is
-/// no constant of the main graph; [`OnnxError::Tensor`] if element type or shape differ.
-pub fn replace_constants(
+/// [`ProtoError::Wire`] if `bytes` are no model; [`ProtoError::Dangling`] for a name that is
+/// no constant of the main graph; [`ProtoError::Tensor`] if element type or shape differ.
+pub fn replace_constants<'r, T>(
     bytes: &[u8],
-    replacements: &BTreeMap<String, Tensor>,
-) -> Result<Vec<u8>, ModelError> {
+    replacements: &'r BTreeMap<String, T>,
+    write: impl Fn(&'r str, &'r T) -> TensorProto<'r>,
+) -> Result<Vec<u8>, ProtoError> {
     let mut edit = Edit {
         replacements,
+        write,
         done: BTreeSet::new(),
         budget: Budget::new(bytes.len().saturating_add(CONSTANT_BYTES)),
     };
@@ -51,12 +53,14 @@ pub fn replace_constants(
         write_bytes(MODEL_GRAPH, &graph, out);
         Ok(true)
     })?;
-    match replacements.keys().find(|name| !edit.done.contains(*name)) {
-        Some(name) => Err(OnnxError::Dangling {
+    match replacements
+        .keys()
+        .find(|name| !edit.done.contains(name.as_str()))
+    {
+        Some(name) => Err(ProtoError::Dangling {
             user: "the list of replacements".to_owned(),
             name: name.clone(),
-        }
-        .into()),
+        }),
         None => Ok(out),
     }
 }
@@ -66,8 +70,8 @@ fn copy_fields(
     bytes: &[u8],
     base: usize,
     out: &mut Vec<u8>,
-    mut replace: impl FnMut(&Field<'_>, &[u8], &mut Vec<u8>) -> Result<bool, OnnxError>,
-) -> Result<(), OnnxError> {
+    mut replace: impl FnMut(&Field<'_>, &[u8], &mut Vec<u8>) -> Result<bool, ProtoError>,
+) -> Result<(), ProtoError> {
     let mut reader = Reader::new(bytes, base);
     loop {
         let start = reader.position();
@@ -84,14 +88,15 @@ fn copy_fields(
     }
 }
 
-struct Edit<'r> {
-    replacements: &'r BTreeMap<String, Tensor>,
-    done: BTreeSet<String>,
+struct Edit<'r, T, W> {
+    replacements: &'r BTreeMap<String, T>,
+    write: W,
+    done: BTreeSet<&'r str>,
     budget: Budget,
 }
 
-impl Edit<'_> {
-    fn graph(&mut self, bytes: &[u8], base: usize) -> Result<Vec<u8>, OnnxError> {
+impl<'r, T, W: Fn(&'r str, &'r T) -> TensorProto<'r>> Edit<'r, T, W> {
+    fn graph(&mut self, bytes: &[u8], base: usize) -> Result<Vec<u8>, ProtoError> {
         let mut out = Vec::with_capacity(bytes.len());
         copy_fields(bytes, base, &mut out, |field, content, out| {
             match field.number {
@@ -108,7 +113,7 @@ impl Edit<'_> {
         content: &[u8],
         base: usize,
         out: &mut Vec<u8>,
-    ) -> Result<bool, OnnxError> {
+    ) -> Result<bool, ProtoError> {
         // Only the name is read of the many that stay.
         let name = name_field(content, base, 8)?;
         let Some((name, tensor)) = self.replacements.get_key_value(name) else {
@@ -116,9 +121,9 @@ impl Edit<'_> {
         };
         let mut old = TensorProto::default();
         old.merge(content, base, &mut self.budget, 0)?;
-        let new = replaced(name, old, tensor)?;
+        let new = replaced(name, old, (self.write)(name, tensor))?;
         write_bytes(GRAPH_INITIALIZER, &encoded(&new), out);
-        self.done.insert(name.clone());
+        self.done.insert(name);
         Ok(true)
     }
 
@@ -127,7 +132,7 @@ impl Edit<'_> {
         content: &[u8],
         base: usize,
         out: &mut Vec<u8>,
-    ) -> Result<bool, OnnxError> {
+    ) -> Result<bool, ProtoError> {
         if name_field(content, base, 4)? != "Constant" {
             return Ok(false);
         }
@@ -140,20 +145,20 @@ impl Edit<'_> {
         let is_value = |a: &&mut AttributeProto<'_>| text(&a.name) == "value";
         let value = node.attribute.iter_mut().find(is_value);
         let Some(old) = value.and_then(|a| a.t.as_mut()) else {
-            return Err(OnnxError::Tensor {
+            return Err(ProtoError::Tensor {
                 name: name.clone(),
                 reason: "it is not stored as a tensor".to_owned(),
             });
         };
-        **old = replaced(name, std::mem::take(old), tensor)?;
+        **old = replaced(name, std::mem::take(old), (self.write)(name, tensor))?;
         write_bytes(GRAPH_NODE, &encoded(&node), out);
-        self.done.insert(name.clone());
+        self.done.insert(name);
         Ok(true)
     }
 }
 
 /// Text of field `number` of a message; the last one counts.
-fn name_field(content: &[u8], base: usize, number: u32) -> Result<&str, OnnxError> {
+fn name_field(content: &[u8], base: usize, number: u32) -> Result<&str, ProtoError> {
     let mut reader = Reader::new(content, base);
     let mut found = "";
     while let Some(field) = reader.next_field()? {
@@ -170,25 +175,23 @@ fn encoded<'a>(message: &impl Message<'a>) -> Vec<u8> {
     out
 }
 
-/// `old` with the elements of `tensor`; documentation and metadata stay.
+/// `old` with the elements of `new`; documentation and metadata stay.
 fn replaced<'t>(
     name: &str,
     old: TensorProto<'t>,
-    tensor: &'t Tensor,
-) -> Result<TensorProto<'t>, OnnxError> {
-    let same_shape = old
-        .dims
-        .iter()
-        .copied()
-        .eq(tensor.shape().iter().map(|&d| d as i64));
-    let same_type = dtype_of(old.data_type.unwrap_or_default()) == Ok(tensor.dtype());
-    if !same_shape || !same_type {
-        return Err(OnnxError::Tensor {
+    new: TensorProto<'t>,
+) -> Result<TensorProto<'t>, ProtoError> {
+    let type_of = |number: Option<i32>| ElementType::from_number(number.unwrap_or_default());
+    let new_type = type_of(new.data_type).map_err(|problem| ProtoError::Tensor {
+        name: name.to_owned(),
+        reason: problem.to_string(),
+    })?;
+    if old.dims != new.dims || type_of(old.data_type) != Ok(new_type) {
+        return Err(ProtoError::Tensor {
             name: name.to_owned(),
             reason: format!(
-                "shape {:?} and type {} cannot replace shape {:?} and type number {}",
-                tensor.shape(),
-                tensor.dtype(),
+                "shape {:?} and type {new_type} cannot replace shape {:?} and type number {}",
+                new.dims,
                 old.dims,
                 old.data_type.unwrap_or_default()
             ),
@@ -200,7 +203,7 @@ fn replaced<'t>(
         name: old.name,
         doc_string: old.doc_string,
         metadata_props: old.metadata_props,
-        raw_data: write_tensor(name, tensor).raw_data,
+        raw_data: new.raw_data,
         ..TensorProto::default()
     })
 }

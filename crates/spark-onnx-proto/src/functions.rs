@@ -17,11 +17,11 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::error::OnnxError;
-use super::proto::{
+use crate::error::ProtoError;
+use crate::proto::{
     AttributeProto, FunctionProto, ModelProto, NodeProto, OperatorSetIdProto, attribute_type, text,
 };
-use super::wire::Budget;
+use crate::wire::Budget;
 
 /// Most nodes of a network once functions are replaced, with their operands and results.
 const MAX_STEPS: usize = 2 << 20;
@@ -43,36 +43,36 @@ const STANDARD_VERSIONS: (i64, i64) = (1, 28);
 
 /// A node with no function call left in it.
 #[derive(Debug)]
-pub(crate) struct FlatNode<'m> {
+pub struct FlatNode<'m> {
     /// Name, never empty.
-    pub(crate) name: String,
+    pub name: String,
     /// Domain of the operator; empty for the standard one.
-    pub(crate) domain: &'m str,
+    pub domain: &'m str,
     /// Operator.
-    pub(crate) op_type: &'m str,
+    pub op_type: &'m str,
     /// Operands; empty where left out.
-    pub(crate) inputs: Vec<Cow<'m, str>>,
+    pub inputs: Vec<Cow<'m, str>>,
     /// Results; empty where not wanted.
-    pub(crate) outputs: Vec<Cow<'m, str>>,
+    pub outputs: Vec<Cow<'m, str>>,
     /// Parameters by name.
-    pub(crate) attributes: Vec<(&'m str, &'m AttributeProto<'m>)>,
+    pub attributes: Vec<(&'m str, &'m AttributeProto<'m>)>,
     /// Version of the operator set.
-    pub(crate) opset: i64,
+    pub opset: i64,
 }
 
 impl FlatNode<'_> {
     /// `domain::operator`, or the operator alone where it is a standard one.
-    pub(crate) fn qualified(&self) -> String {
+    pub fn qualified(&self) -> String {
         qualified(self.domain, self.op_type)
     }
 }
 
 /// Refuses a count over its limit.
-fn limited(what: &'static str, got: usize, limit: usize) -> Result<(), OnnxError> {
+fn limited(what: &'static str, got: usize, limit: usize) -> Result<(), ProtoError> {
     if got <= limit {
         return Ok(());
     }
-    Err(OnnxError::TooLarge {
+    Err(ProtoError::TooLarge {
         what,
         got: got as u64,
         limit: limit as u64,
@@ -97,14 +97,23 @@ type Versions<'m> = HashMap<&'m str, i64>;
 
 type FunctionKey<'m> = (&'m str, &'m str, &'m str);
 
-/// Checks the versions a model states and replaces all calls of its functions.
-pub(crate) fn flatten<'m>(model: &'m ModelProto<'m>) -> Result<Vec<FlatNode<'m>>, OnnxError> {
+/// Checks the versions a model states and replaces all calls of its functions: every node of the
+/// model in the end, in the order of the file.
+///
+/// # Errors
+///
+/// [`ProtoError::IrVersion`] and [`ProtoError::OperatorSet`] for a version that is not read,
+/// [`ProtoError::NoGraph`] for a model without a graph; [`ProtoError::Duplicate`],
+/// [`ProtoError::Dangling`] and [`ProtoError::OperatorSetMissing`] for names that do not fit;
+/// [`ProtoError::FunctionDepth`], [`ProtoError::TooLarge`] and [`ProtoError::Memory`] for calls
+/// that never end or unfold to more than any honest model.
+pub fn flatten<'m>(model: &'m ModelProto<'m>) -> Result<Vec<FlatNode<'m>>, ProtoError> {
     let (min, max) = IR_VERSIONS;
     let got = model.ir_version.unwrap_or_default();
     if got < min || got > max {
-        return Err(OnnxError::IrVersion { got, min, max });
+        return Err(ProtoError::IrVersion { got, min, max });
     }
-    let graph = model.graph.as_deref().ok_or(OnnxError::NoGraph)?;
+    let graph = model.graph.as_deref().ok_or(ProtoError::NoGraph)?;
     let mut functions = HashMap::new();
     for function in &model.functions {
         let key = (
@@ -113,7 +122,7 @@ pub(crate) fn flatten<'m>(model: &'m ModelProto<'m>) -> Result<Vec<FlatNode<'m>>
             text(&function.overload),
         );
         if functions.insert(key, function).is_some() {
-            return Err(OnnxError::Duplicate {
+            return Err(ProtoError::Duplicate {
                 what: "function",
                 name: qualified(key.0, key.1),
             });
@@ -143,7 +152,7 @@ pub(crate) fn flatten<'m>(model: &'m ModelProto<'m>) -> Result<Vec<FlatNode<'m>>
     Ok(flattener.nodes)
 }
 
-fn versions_of<'m>(imports: &'m [OperatorSetIdProto<'m>]) -> Result<Versions<'m>, OnnxError> {
+fn versions_of<'m>(imports: &'m [OperatorSetIdProto<'m>]) -> Result<Versions<'m>, ProtoError> {
     let mut versions = Versions::new();
     for import in imports {
         let domain = domain_of(text(&import.domain));
@@ -155,7 +164,7 @@ fn versions_of<'m>(imports: &'m [OperatorSetIdProto<'m>]) -> Result<Versions<'m>
             (0, i64::MAX)
         };
         if got < min || got > max {
-            return Err(OnnxError::OperatorSet {
+            return Err(ProtoError::OperatorSet {
                 domain: if domain.is_empty() { "ai.onnx" } else { domain }.to_owned(),
                 got,
                 min,
@@ -163,7 +172,7 @@ fn versions_of<'m>(imports: &'m [OperatorSetIdProto<'m>]) -> Result<Versions<'m>
             });
         }
         if versions.insert(domain, got).is_some_and(|old| old != got) {
-            return Err(OnnxError::Duplicate {
+            return Err(ProtoError::Duplicate {
                 what: "operator set",
                 name: domain.to_owned(),
             });
@@ -198,7 +207,7 @@ impl<'m> Flattener<'m> {
         versions: &Versions<'m>,
         call: &Call<'m, '_>,
         depth: usize,
-    ) -> Result<(), OnnxError> {
+    ) -> Result<(), ProtoError> {
         // Calls are counted as well as nodes: functions may call each other and hold nothing.
         self.n_steps += 1 + node.input.len() + node.output.len();
         limited("the number of nodes and operands", self.n_steps, MAX_STEPS)?;
@@ -233,7 +242,7 @@ impl<'m> Flattener<'m> {
             return self.expand_call(&flat, function, depth);
         }
         let Some(&opset) = versions.get(domain) else {
-            return Err(OnnxError::OperatorSetMissing {
+            return Err(ProtoError::OperatorSetMissing {
                 op: flat.qualified(),
                 node: flat.name,
             });
@@ -248,7 +257,7 @@ impl<'m> Flattener<'m> {
         names: &'m [Cow<'m, str>],
         call: &Call<'m, '_>,
         user: &str,
-    ) -> Result<Vec<Cow<'m, str>>, OnnxError> {
+    ) -> Result<Vec<Cow<'m, str>>, ProtoError> {
         let mut renamed = Vec::with_capacity(names.len());
         for name in names {
             let outer = match (call.values.get(name.as_ref()), call.name) {
@@ -256,7 +265,7 @@ impl<'m> Flattener<'m> {
                 (None, None) => Cow::Borrowed(name.as_ref()),
                 // A body sees its own values only.
                 (None, Some(_)) => {
-                    return Err(OnnxError::Dangling {
+                    return Err(ProtoError::Dangling {
                         user: format!("node `{user}`"),
                         name: name.to_string(),
                     });
@@ -279,9 +288,9 @@ impl<'m> Flattener<'m> {
         caller: &FlatNode<'m>,
         function: &'m FunctionProto<'m>,
         depth: usize,
-    ) -> Result<(), OnnxError> {
+    ) -> Result<(), ProtoError> {
         if depth == MAX_CALL_DEPTH {
-            return Err(OnnxError::FunctionDepth {
+            return Err(ProtoError::FunctionDepth {
                 function: caller.qualified(),
                 limit: MAX_CALL_DEPTH,
             });
@@ -310,7 +319,7 @@ impl<'m> Flattener<'m> {
         &mut self,
         caller: &FlatNode<'m>,
         function: &'m FunctionProto<'m>,
-    ) -> Result<HashMap<&'m str, Cow<'m, str>>, OnnxError> {
+    ) -> Result<HashMap<&'m str, Cow<'m, str>>, ProtoError> {
         let (n_inputs, n_outputs) = (function.input.len(), function.output.len());
         limited(
             "the number of operands of a call",
@@ -329,7 +338,7 @@ impl<'m> Flattener<'m> {
             let actual = caller.inputs.get(index).cloned().unwrap_or_default();
             self.names.charge("names", actual.len())?;
             if values.insert(formal.as_ref(), actual).is_some() {
-                return Err(OnnxError::Duplicate {
+                return Err(ProtoError::Duplicate {
                     what: "operand of a function",
                     name: formal.to_string(),
                 });
@@ -350,7 +359,7 @@ impl<'m> Flattener<'m> {
         Ok(values)
     }
 
-    fn unique(&mut self, base: &str) -> Result<String, OnnxError> {
+    fn unique(&mut self, base: &str) -> Result<String, ProtoError> {
         self.names
             .charge("names within functions", 2 * base.len())?;
         let mut name = base.to_owned();
@@ -366,7 +375,7 @@ impl<'m> Flattener<'m> {
         caller: &FlatNode<'m>,
         function: &'m FunctionProto<'m>,
         call: &Call<'m, '_>,
-    ) -> Result<(), OnnxError> {
+    ) -> Result<(), ProtoError> {
         for (formal, actual) in function.output.iter().zip(&caller.outputs) {
             let Some(inner) = call.values.get(formal.as_ref()) else {
                 continue;
@@ -393,7 +402,7 @@ fn attributes_of<'m>(
     node: &'m NodeProto<'m>,
     node_name: &str,
     call: &Call<'m, '_>,
-) -> Result<Vec<(&'m str, &'m AttributeProto<'m>)>, OnnxError> {
+) -> Result<Vec<(&'m str, &'m AttributeProto<'m>)>, ProtoError> {
     let mut attributes: Vec<(&'m str, &'m AttributeProto<'m>)> =
         Vec::with_capacity(node.attribute.len());
     for attribute in &node.attribute {
@@ -409,14 +418,14 @@ fn attributes_of<'m>(
                     defaults.into_iter().find(|a| text(&a.name) == wanted)
                 }),
             (wanted, None) => {
-                return Err(OnnxError::Dangling {
+                return Err(ProtoError::Dangling {
                     user: format!("attribute `{name}` of node `{node_name}`"),
                     name: wanted.to_owned(),
                 });
             }
         };
         if attributes.iter().any(|(n, _)| *n == name) {
-            return Err(OnnxError::Duplicate {
+            return Err(ProtoError::Duplicate {
                 what: "attribute",
                 name: format!("{name}` of node `{node_name}"),
             });
@@ -428,7 +437,7 @@ fn attributes_of<'m>(
 }
 
 /// Whether a parameter holds a graph, as those of control flow do.
-pub(crate) fn is_graph(attribute: &AttributeProto<'_>) -> bool {
+pub fn is_graph(attribute: &AttributeProto<'_>) -> bool {
     matches!(
         attribute.r#type,
         Some(attribute_type::GRAPH | attribute_type::GRAPHS)

@@ -18,10 +18,10 @@ use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
-use super::error::OnnxError;
-use super::model_file::Elements;
-use super::proto::{StringStringEntryProto, text};
-use super::wire::Budget;
+use crate::error::ProtoError;
+use crate::model_file::Elements;
+use crate::proto::{StringStringEntryProto, TensorProto, text};
+use crate::wire::Budget;
 
 /// The files beside one model.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl<'f> ExternalFiles<'f> {
     }
 
     /// Bytes of all files that were opened.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn n_bytes(&self) -> usize {
         let sizes = self.open.values().map(|(_, size)| *size);
         let sum = sizes.fold(0, u64::saturating_add);
         usize::try_from(sum).unwrap_or(usize::MAX)
@@ -54,7 +54,7 @@ impl<'f> ExternalFiles<'f> {
         entries: &[StringStringEntryProto<'_>],
         n_bytes: usize,
         budget: &mut Budget,
-    ) -> Result<Elements<'_>, OnnxError> {
+    ) -> Result<Elements<'_>, ProtoError> {
         let entry = |key: &str| {
             entries
                 .iter()
@@ -62,7 +62,7 @@ impl<'f> ExternalFiles<'f> {
                 .map(|e| text(&e.value))
         };
         let location = entry("location").unwrap_or_default();
-        let fail = |reason: String| OnnxError::ExternalData {
+        let fail = |reason: String| ProtoError::ExternalData {
             name: tensor.to_owned(),
             location: location.to_owned(),
             reason,
@@ -126,6 +126,26 @@ impl<'f> ExternalFiles<'f> {
             return Err("a symbolic link leads out of the model's folder".to_owned());
         }
         Ok(path)
+    }
+}
+
+impl TensorProto<'_> {
+    /// A constant without name, type and shape, whose `n_bytes` of elements stand in the file
+    /// `location` below the model's folder, from byte `start` on.
+    pub fn stored_beside(location: &str, start: u64, n_bytes: usize) -> Self {
+        let entry = |key: &'static str, value: String| StringStringEntryProto {
+            key: Some(key.into()),
+            value: Some(value.into()),
+        };
+        Self {
+            external_data: vec![
+                entry("location", location.to_owned()),
+                entry("offset", start.to_string()),
+                entry("length", n_bytes.to_string()),
+            ],
+            data_location: Some(1),
+            ..Self::default()
+        }
     }
 }
 

@@ -11,22 +11,28 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::error::OnnxError;
-use super::functions::FlatNode;
+use crate::error::ProtoError;
+use crate::functions::FlatNode;
 
 /// Nodes named in the message about a cycle.
 const NAMED_IN_CYCLE: usize = 8;
 
 /// Positions of `nodes` in execution order. `is_given` tells inputs and constants.
-pub(super) fn execution_order(
+///
+/// # Errors
+///
+/// [`ProtoError::Duplicate`] for a value that is made twice or given as well,
+/// [`ProtoError::Dangling`] for one that nobody makes, [`ProtoError::Cycle`] where nodes need each
+/// other's results.
+pub fn execution_order(
     nodes: &[FlatNode<'_>],
     is_given: impl Fn(&str) -> bool,
-) -> Result<Vec<usize>, OnnxError> {
+) -> Result<Vec<usize>, ProtoError> {
     let mut producers: HashMap<&str, usize> = HashMap::new();
     for (index, node) in nodes.iter().enumerate() {
         for output in node.outputs.iter().filter(|o| !o.is_empty()) {
             if is_given(output) || producers.insert(output, index).is_some() {
-                return Err(OnnxError::Duplicate {
+                return Err(ProtoError::Duplicate {
                     what: "value",
                     name: output.to_string(),
                 });
@@ -45,7 +51,7 @@ pub(super) fn execution_order(
                 }
                 None if is_given(input) => {}
                 None => {
-                    return Err(OnnxError::Dangling {
+                    return Err(ProtoError::Dangling {
                         user: format!("node `{}` ({})", node.name, node.qualified()),
                         name: input.to_string(),
                     });
@@ -60,7 +66,7 @@ pub(super) fn execution_order(
     sort(nodes, &needs)
 }
 
-fn sort(nodes: &[FlatNode<'_>], needs: &[Vec<usize>]) -> Result<Vec<usize>, OnnxError> {
+fn sort(nodes: &[FlatNode<'_>], needs: &[Vec<usize>]) -> Result<Vec<usize>, ProtoError> {
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     let mut n_missing: Vec<usize> = Vec::with_capacity(nodes.len());
     for (index, own) in needs.iter().enumerate() {
@@ -90,7 +96,7 @@ fn sort(nodes: &[FlatNode<'_>], needs: &[Vec<usize>]) -> Result<Vec<usize>, Onnx
 }
 
 /// Walks from a stuck node to one it waits for until a node comes round again.
-fn cycle(nodes: &[FlatNode<'_>], needs: &[Vec<usize>], n_missing: &[usize]) -> OnnxError {
+fn cycle(nodes: &[FlatNode<'_>], needs: &[Vec<usize>], n_missing: &[usize]) -> ProtoError {
     let stuck = |index: &usize| n_missing[*index] > 0;
     let mut path = Vec::new();
     let mut seen = vec![false; nodes.len()];
@@ -102,7 +108,7 @@ fn cycle(nodes: &[FlatNode<'_>], needs: &[Vec<usize>], n_missing: &[usize]) -> O
     }
     let start = path.iter().position(|&i| Some(i) == current).unwrap_or(0);
     let around = path[start..].iter().rev().take(NAMED_IN_CYCLE);
-    OnnxError::Cycle {
+    ProtoError::Cycle {
         nodes: around.map(|&i| nodes[i].name.clone()).collect(),
     }
 }

@@ -18,10 +18,13 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
-use super::error::OnnxError;
-use super::wire::{Bytes, Reader, WireValue};
-use crate::budget;
+use zerocopy::FromZeros;
+
+use crate::error::{ProtoError, WireProblem};
+use crate::proto::ModelProto;
+use crate::wire::{Bytes, Reader, WireValue};
 
 /// Elements of more bytes are left out.
 const LARGE: usize = 4 << 10;
@@ -33,26 +36,74 @@ const HEADER: usize = 20;
 /// Field numbers on the way to the elements of a constant.
 const WAY: [u32; 3] = [7, 5, 9];
 
+/// Largest file read, protocol buffers' own limit; larger models keep their constants
+/// in a second file.
+const MAX_FILE_BYTES: u64 = 1 << 31;
+
 /// A file in memory, all but the elements of large constants.
-pub(crate) struct ModelFile {
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn main() -> Result<(), spark_onnx_proto::ProtoError> {
+/// let file = spark_onnx_proto::ModelFile::open("model.onnx".as_ref())?;
+/// for set in &file.model()?.opset_import {
+///     println!("{:?} {:?}", set.domain, set.version);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ModelFile {
     file: File,
+    folder: PathBuf,
     /// As long as the file.
     bytes: Vec<u8>,
     /// Bytes before this were read or left out.
     position: usize,
     /// Ascending.
     left_out: Vec<Range<usize>>,
-    /// Where the file is no message any more; nothing behind it was read.
-    malformed: Option<OnnxError>,
+    /// Where the file is no message any more, and why; nothing behind it was read.
+    malformed: Option<(usize, WireProblem)>,
 }
 
 impl ModelFile {
+    /// Reads a file. Constants outside the model are looked for in its folder.
+    ///
+    /// # Errors
+    ///
+    /// [`ProtoError::Io`] if the file cannot be read or is no regular file;
+    /// [`ProtoError::TooLarge`] beyond 2 GiB.
+    pub fn open(path: &Path) -> Result<Self, ProtoError> {
+        let io = |source| ProtoError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let (file, size) = spark_files::open(path).map_err(io)?;
+        let too_large = ProtoError::TooLarge {
+            what: "the size of the file",
+            got: size,
+            limit: MAX_FILE_BYTES,
+        };
+        let n_bytes = match usize::try_from(size) {
+            Ok(n_bytes) if size <= MAX_FILE_BYTES => n_bytes,
+            _ => return Err(too_large),
+        };
+        let folder = match path.parent() {
+            Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+            Some(folder) => folder,
+            None => Path::new("/"),
+        };
+        Self::read(file, n_bytes, folder).map_err(io)
+    }
+
     /// Reads a file of `size` bytes.
-    pub(crate) fn read(file: File, size: usize) -> io::Result<Self> {
+    fn read(file: File, size: usize, folder: &Path) -> io::Result<Self> {
         let mut model = Self {
             file,
+            folder: folder.to_owned(),
             // A length that lies costs addresses, not memory.
-            bytes: budget::zeros(size).ok_or(io::ErrorKind::OutOfMemory)?,
+            bytes: u8::new_vec_zeroed(size).map_err(|_| io::ErrorKind::OutOfMemory)?,
             position: 0,
             left_out: Vec::new(),
             malformed: None,
@@ -61,14 +112,29 @@ impl ModelFile {
         Ok(model)
     }
 
-    /// Zeros stand for what was left out.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// The model. Large constants of it hold zeros, which
+    /// [`ConstantSource::of_file`](crate::ConstantSource::of_file) replaces by what is in the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`ModelProto::decode`].
+    pub fn model(&self) -> Result<ModelProto<'_>, ProtoError> {
+        let model = ModelProto::decode(&self.bytes)?;
+        // Decoding stops at such a place too, or before; behind it nothing was read.
+        match self.malformed {
+            Some((offset, problem)) => Err(ProtoError::Wire { offset, problem }),
+            None => Ok(model),
+        }
     }
 
-    /// The error of a file that is no message up to its end.
-    pub(crate) fn malformed(&mut self) -> Option<OnnxError> {
-        self.malformed.take()
+    /// Bytes of the file.
+    pub fn n_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Where the file lies.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// What was left out.
@@ -89,10 +155,11 @@ impl ModelFile {
             let field = match reader.next_field() {
                 Ok(Some(field)) => field,
                 Ok(None) => break,
-                Err(error) => {
-                    self.malformed = Some(error);
+                Err(ProtoError::Wire { offset, problem }) => {
+                    self.malformed = Some((offset, problem));
                     break;
                 }
+                Err(other) => return Err(io::Error::other(other)),
             };
             let (inner, end) = (field.offset, start + reader.position());
             let nested = matches!(field.value, WireValue::Bytes(_)) && field.number == WAY[depth];
@@ -124,7 +191,7 @@ impl ModelFile {
 }
 
 /// Elements that are still in the model's file.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct LeftOut<'f> {
     file: &'f File,
     bytes: &'f [u8],
@@ -200,8 +267,8 @@ impl Elements<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::proto::{GraphProto, ModelProto, TensorProto};
     use super::*;
+    use crate::proto::{GraphProto, TensorProto};
 
     /// A model of two constants, 10,000 and 10 bytes.
     fn model() -> Vec<u8> {
@@ -228,14 +295,14 @@ mod tests {
 
     #[test]
     fn only_large_elements_are_left_out_and_a_cut_file_is_an_error() {
-        let path = std::env::temp_dir().join(format!("spark-onnx-file-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("spark-onnx-proto-file-{}", std::process::id()));
         let bytes = model();
         std::fs::write(&path, &bytes).expect("a writable folder");
         let file = File::open(&path).expect("own file");
-        let mut read = ModelFile::read(file, bytes.len()).expect("readable");
-        assert!(read.malformed().is_none());
+        let read = ModelFile::read(file, bytes.len(), Path::new(".")).expect("readable");
         assert_eq!(read.left_out.len(), 1);
-        let decoded = ModelProto::decode(read.bytes()).expect("a model");
+        let decoded = read.model().expect("a model");
         let tensors = &decoded.graph.as_deref().expect("a graph").initializer;
         let found: Vec<Elements<'_>> = tensors
             .iter()
