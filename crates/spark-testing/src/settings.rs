@@ -28,6 +28,13 @@ const REQUIRE_GPU: Setting = Setting {
     doc: "`1` turns \"skipped: no GPU\" into a failure.",
 };
 
+const FULL_TESTS: Setting = Setting {
+    name: "SPARK_FULL_TESTS",
+    accepts: "`0` or `1`",
+    default: "`0`",
+    doc: "`1` gives tests that take a sample of a long range all of it; some then take minutes.",
+};
+
 const BLESS: Setting = Setting {
     name: "SPARK_BLESS",
     accepts: "`0` or `1`",
@@ -59,6 +66,16 @@ pub fn require_gpu() -> bool {
     flag(&REQUIRE_GPU)
 }
 
+/// Whether a test that usually takes a sample of a long range takes all of it.
+///
+/// # Panics
+///
+/// If the variable is neither `0` nor `1`.
+#[must_use]
+pub fn full_tests() -> bool {
+    flag(&FULL_TESTS)
+}
+
 /// Whether tests rewrite committed files that are generated instead of comparing with them.
 ///
 /// # Panics
@@ -87,7 +104,7 @@ A test that meets an invalid value fails and names it.
 |---|---|---|---|
 "
     .to_owned();
-    for setting in [&TEST_DATA, &REQUIRE_GPU, &BLESS, &CI] {
+    for setting in [&TEST_DATA, &REQUIRE_GPU, &FULL_TESTS, &BLESS, &CI] {
         let Setting {
             name,
             accepts,

@@ -120,7 +120,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 
 #[test]
 fn a_killed_save_leaves_one_runs_adapter_and_the_next_cleans_up() {
-    let full = std::env::var("SPARK_FULL_TESTS").as_deref() == Ok("1");
+    let full = spark_testing::settings::full_tests();
     let kills = if full { 200 } else { 10 };
     let folder = Folder::new("killed");
     std::fs::write(folder.0.join("README.md"), "kept").unwrap();

@@ -127,7 +127,7 @@ fn driver_monitoring_0_8_5_matches_float64() {
 
 #[test]
 fn supercombo_matches_float64() {
-    let full = std::env::var("SPARK_FULL_TESTS").as_deref() == Ok("1");
+    let full = spark_testing::settings::full_tests();
     check_golden(
         "supercombo_0_7_4_random_fp16",
         if full { &[0, 1, 2] } else { &[2] },

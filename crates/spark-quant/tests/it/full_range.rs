@@ -100,7 +100,7 @@ fn every_f32_converts_as_the_gpu_does() {
 
 #[test]
 fn every_f32_converts_as_the_gpu_does_when_full_tests_are_asked_for() {
-    if std::env::var_os("SPARK_FULL_TESTS").is_some_and(|value| value == "1") {
+    if spark_testing::settings::full_tests() {
         check_every_f32();
     } else {
         eprintln!("skipped: set SPARK_FULL_TESTS=1 to hash all 2^32 conversions of nine formats");

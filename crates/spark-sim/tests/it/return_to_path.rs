@@ -204,7 +204,7 @@ fn coming_back_as_fast_when_slow_as_when_fast_swings_at_full_torque() {
 /// `SPARK_FULL_TESTS=1` drives every speed and offset, and prints what other lengths would do.
 #[test]
 fn mistaken_controllers_do_not_swing_after_any_offset_either() {
-    let full = std::env::var("SPARK_FULL_TESTS").as_deref() == Ok("1");
+    let full = spark_testing::settings::full_tests();
     let default = PlannerConfig::default().path_length;
     let (lengths, offsets, step) = match full {
         true => (
