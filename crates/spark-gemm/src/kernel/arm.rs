@@ -17,7 +17,7 @@
 //!    it, so that the odd halves of two rows are one operand.
 //! 3. With one row, the other one of its block repeats it.
 //!
-//! Which of them pays is measured where it runs (`select`): a processor may have either
+//! Which of them is profitable is measured where it runs (`select`): a processor may have either
 //! at the rate of f32. Deliberately absent: sums in f16, which have three digits.
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, FMLAL, FMLAL2, BFMMLA.
