@@ -27,7 +27,7 @@ pub enum OnnxError {
     TooLarge {
         /// What is too large.
         what: &'static str,
-        /// Its size.
+        /// How large it is, in the unit of `limit`.
         got: u64,
         /// The largest size accepted.
         limit: u64,
@@ -40,9 +40,9 @@ pub enum OnnxError {
     IrVersion {
         /// Version in the file.
         got: i64,
-        /// Oldest version read.
+        /// Oldest version that is read.
         min: i64,
-        /// Newest version read.
+        /// Newest version that is read.
         max: i64,
     },
     /// The version of an operator set is unknown.
@@ -52,9 +52,9 @@ pub enum OnnxError {
         domain: String,
         /// Version in the file.
         got: i64,
-        /// Oldest version read.
+        /// Oldest version that is read.
         min: i64,
-        /// Newest version read.
+        /// Newest version that is read.
         max: i64,
     },
     /// A node is of a domain whose operator-set version the model does not state.
@@ -62,7 +62,7 @@ pub enum OnnxError {
     OperatorSetMissing {
         /// Name of the node.
         node: String,
-        /// `domain::operator`.
+        /// Domain and name of the operator, as `domain::operator`.
         op: String,
     },
     /// An operator this crate does not know.
@@ -72,7 +72,7 @@ pub enum OnnxError {
     UnknownOperator {
         /// Name of the node.
         node: String,
-        /// `domain::operator`.
+        /// Domain and name of the operator, as `domain::operator`.
         op: String,
         /// Version of the operator set.
         opset: i64,
@@ -86,7 +86,7 @@ pub enum OnnxError {
     Duplicate {
         /// Kind of the thing.
         what: &'static str,
-        /// The name.
+        /// Name that both of them have.
         name: String,
     },
     /// A name leads nowhere.
@@ -94,7 +94,7 @@ pub enum OnnxError {
     Dangling {
         /// Who uses the name.
         user: String,
-        /// The name.
+        /// Name that nothing in the model has.
         name: String,
     },
     /// Nodes need each other's results.
@@ -108,7 +108,7 @@ pub enum OnnxError {
     FunctionDepth {
         /// Name of the function.
         function: String,
-        /// Most levels accepted.
+        /// Most calls that may be nested.
         limit: usize,
     },
     /// A constant is malformed.
@@ -126,7 +126,7 @@ pub enum OnnxError {
         name: String,
         /// Path in the model.
         location: String,
-        /// What is wrong.
+        /// What is wrong with that file, or with its place.
         reason: String,
     },
     /// An input, output or declared value is malformed.
@@ -144,7 +144,7 @@ pub enum OnnxError {
     Export {
         /// Name of the node.
         node: String,
-        /// Why not.
+        /// What ONNX has no form for.
         reason: String,
     },
     /// A model cannot be written without a folder for its constants.
@@ -175,9 +175,9 @@ pub enum WireProblem {
     /// A length points beyond the end of what it is in.
     #[error("a field of {length} bytes does not fit the {left} bytes left")]
     Length {
-        /// Length stated.
+        /// Bytes that the field says it has.
         length: u64,
-        /// Bytes there are.
+        /// Bytes that are left in what it is in.
         left: usize,
     },
     /// Groups, a form of nesting ONNX never uses, or a wire type that does not exist.

@@ -44,17 +44,17 @@ const STANDARD_VERSIONS: (i64, i64) = (1, 28);
 /// A node with no function call left in it.
 #[derive(Debug)]
 pub(crate) struct FlatNode<'m> {
-    /// Name, never empty.
+    /// Name of the node, never empty; made up where the file has none.
     pub(crate) name: String,
     /// Domain of the operator; empty for the standard one.
     pub(crate) domain: &'m str,
-    /// Operator.
+    /// Name of the operator within its domain.
     pub(crate) op_type: &'m str,
     /// Operands; empty where left out.
     pub(crate) inputs: Vec<Cow<'m, str>>,
     /// Results; empty where not wanted.
     pub(crate) outputs: Vec<Cow<'m, str>>,
-    /// Parameters by name.
+    /// Parameters of the operator, by name.
     pub(crate) attributes: Vec<(&'m str, &'m AttributeProto<'m>)>,
     /// Version of the operator set.
     pub(crate) opset: i64,
