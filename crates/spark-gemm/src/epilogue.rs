@@ -62,7 +62,7 @@ impl RowFunction {
     ///
     /// They must be readable and writable, and not be used elsewhere meanwhile.
     pub unsafe fn apply(self, isa: Isa, rows: &[*mut f32], columns: usize) {
-        // SAFETY: the caller's word, and that of who made the function.
+        // SAFETY: guaranteed by the caller, and by who made the function.
         unsafe { (self.kernel)(isa, self.parameters, rows, columns) }
     }
 }

@@ -32,7 +32,7 @@ pub struct Pick {
     pub candidate: usize,
     /// Name of the candidate.
     pub label: String,
-    /// Bytes that the weight takes with this candidate: codes and scales.
+    /// Bytes that the weight takes with this candidate, scales included.
     pub bytes: usize,
     /// Cost of the candidate for this weight, in the unit of `Choice::cost`.
     pub cost: f64,
