@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Dense    a candle tensor, shared with the layer it came from
-//! Packed   NVFP4, FP8, INT8 ... of spark-quant, widened a few rows at a time (QDoRA)
+//! Packed   NVFP4, FP8, INT8 ... of spark-quant, converted to f32 a few rows at a time (QDoRA)
 //! ```
 //!
 //! Both are read as rows `[out, K]`: a row is what produces one output.
@@ -26,9 +26,9 @@ pub(crate) trait WeightRows<T> {
 
 /// Rows that lie in memory.
 pub(crate) struct DenseRows<'a, T> {
-    /// `[rows, columns]`.
+    /// The weight, `[rows, columns]` row-major.
     pub(crate) data: &'a [T],
-    /// How many.
+    /// Rows in `data`; there may be none.
     pub(crate) rows: usize,
 }
 
@@ -38,7 +38,7 @@ impl<T: Real> WeightRows<T> for DenseRows<'_, T> {
     }
 }
 
-/// Rows that are widened when asked for.
+/// Rows that are converted to f32 when they are needed.
 struct PackedRows<'a>(&'a [PackedTensor]);
 
 impl<T: Real> WeightRows<T> for PackedRows<'_> {
@@ -55,7 +55,7 @@ impl<T: Real> WeightRows<T> for PackedRows<'_> {
     }
 }
 
-/// A packed weight, cut into runs of rows so that each can be widened alone.
+/// A packed weight, cut into runs of rows so that each can be converted alone.
 #[derive(Debug)]
 pub(crate) struct PackedBase {
     pieces: Vec<PackedTensor>,
@@ -84,7 +84,7 @@ impl PackedBase {
 /// A frozen weight `[out, ...]`.
 #[derive(Clone, Debug)]
 pub(crate) enum Base {
-    /// Contiguous, detached.
+    /// In memory, contiguous, detached so that no gradient reaches it.
     Dense(Tensor),
     /// Of shape `[out, in]`, blocks along the inputs, no rotation pending.
     Packed(Arc<PackedBase>),
@@ -135,7 +135,7 @@ impl Base {
         })))
     }
 
-    /// `[out, ...]`.
+    /// Shape of the weight, `[out, ...]`.
     pub(crate) fn dims(&self) -> &[usize] {
         match self {
             Self::Dense(weight) => weight.dims(),
@@ -151,7 +151,7 @@ impl Base {
         }
     }
 
-    /// Where it lies.
+    /// Device that the weight lies on, or that was given for a packed one.
     pub(crate) fn device(&self) -> &Device {
         match self {
             Self::Dense(weight) => weight.device(),
@@ -159,7 +159,7 @@ impl Base {
         }
     }
 
-    /// Bytes it takes.
+    /// Bytes that the weight takes as it is stored.
     pub(crate) fn size_bytes(&self) -> usize {
         match self {
             Self::Dense(w) => w.elem_count() * w.dtype().size_in_bytes(),
@@ -167,7 +167,7 @@ impl Base {
         }
     }
 
-    /// As a tensor; a packed weight is widened to f32.
+    /// As a tensor; a packed weight is converted to f32.
     pub(crate) fn to_tensor(&self) -> Result<Tensor> {
         match self {
             Self::Dense(weight) => Ok(weight.clone()),
@@ -197,7 +197,7 @@ impl Base {
 }
 
 /// Rows per piece of a packed weight: filling the inputs' block once per piece costs little beside
-/// multiplying that many rows, and widened they take little memory.
+/// multiplying that many rows, and as f32 they take little memory.
 const PIECE_ROWS: usize = 256;
 
 /// The weight cut into runs of rows, where its scales allow it.

@@ -24,7 +24,7 @@ pub(crate) struct Dropout {
 }
 
 impl Dropout {
-    /// Nothing is dropped.
+    /// No input is dropped: probability 0.
     pub(crate) const NONE: Self = Self {
         probability: 0.0,
         key: [0; 2],

@@ -9,7 +9,7 @@ pub enum DoraError {
     /// A low-rank update needs at least one rank.
     #[error("{layer}: rank 0 makes no low-rank update; use magnitude-only for that")]
     RankZero {
-        /// Layer asked for.
+        /// Name of the layer, or `r` for the default of all layers.
         layer: String,
     },
     /// More ranks than the weight has rows or columns describe no further updates.
@@ -17,11 +17,11 @@ pub enum DoraError {
         "{layer}: rank {rank} is more than the {limit} that a weight of {rows} x {columns} can use"
     )]
     RankTooLarge {
-        /// Layer asked for.
+        /// Name of the layer that was to be adapted.
         layer: String,
-        /// Rank asked for.
+        /// Rank that the settings give the layer.
         rank: usize,
-        /// Largest useful rank.
+        /// The smaller of rows and columns.
         limit: usize,
         /// Rows of the weight.
         rows: usize,
@@ -31,9 +31,9 @@ pub enum DoraError {
     /// A tensor has another shape than the layer needs.
     #[error("`{name}` is {got:?}, expected {want:?}")]
     Shape {
-        /// Tensor.
+        /// Name of the tensor, or of the argument.
         name: String,
-        /// Its shape.
+        /// Shape that the tensor has.
         got: Vec<usize>,
         /// The shape that fits.
         want: Vec<usize>,
@@ -43,7 +43,7 @@ pub enum DoraError {
     Setting {
         /// Setting, and whose it is.
         name: String,
-        /// Its value.
+        /// Value that was given for it.
         value: f64,
         /// What it may be.
         want: &'static str,
@@ -51,17 +51,17 @@ pub enum DoraError {
     /// A setting of a file that this crate does not implement.
     #[error("{name} = {value} is not supported: {reason}")]
     Unsupported {
-        /// Setting.
+        /// Name of the setting, as the file has it.
         name: &'static str,
-        /// Its value.
+        /// Its value in the file, as JSON or in words.
         value: String,
-        /// Why.
+        /// Why this crate does not take it, as half a sentence.
         reason: &'static str,
     },
     /// A weight, a magnitude or a merged weight is NaN or infinite.
     #[error("`{name}` is not finite at element {index}")]
     NotFinite {
-        /// Tensor.
+        /// Name of the tensor that holds it.
         name: String,
         /// First such element, row-major.
         index: usize,
@@ -69,15 +69,15 @@ pub enum DoraError {
     /// A weight, a bias or a variable is of integers or of 8-bit floats, which would round an update away.
     #[error("`{name}` is {got}, expected f64, f32, f16 or bf16")]
     ElementType {
-        /// Tensor.
+        /// Name of the tensor, or of the argument.
         name: String,
-        /// Its element type.
+        /// Element type that the tensor has.
         got: &'static str,
     },
     /// A file's A and its settings give a layer different ranks.
     #[error("{layer}: the tensors have rank {tensors}, the settings say {settings}")]
     Rank {
-        /// Layer.
+        /// Name of the layer in the file.
         layer: String,
         /// Rows of A in the file.
         tensors: usize,
@@ -89,13 +89,13 @@ pub enum DoraError {
         "{layer}: the file has tensors for it, but target_modules and exclude_modules leave it out"
     )]
     NotTargeted {
-        /// Layer.
+        /// Name of the layer in the file.
         layer: String,
     },
     /// A file holds a magnitude and says that there is none.
     #[error("{layer}: the file has a magnitude for it, but use_dora is false")]
     MagnitudeWithoutDora {
-        /// Layer.
+        /// Name of the layer in the file.
         layer: String,
     },
     /// PEFT has magnitudes for all layers or for none.
@@ -112,7 +112,7 @@ pub enum DoraError {
          adapter again, or put back the settings it was saved with"
     )]
     MixedSaves {
-        /// Folder.
+        /// Path of the adapter's folder.
         folder: PathBuf,
         /// First setting that differs.
         setting: &'static str,
@@ -120,13 +120,13 @@ pub enum DoraError {
     /// Two layers under one name.
     #[error("a layer named `{name}` is already in the adapter")]
     Duplicate {
-        /// The name.
+        /// Name of the layer, or of the tensor that stands for it.
         name: String,
     },
     /// No layer of that name.
     #[error("the adapter has no layer `{name}`")]
     UnknownLayer {
-        /// The name.
+        /// Name that was asked of the adapter.
         name: String,
     },
     /// A file lacks tensors or holds others.
@@ -146,7 +146,7 @@ pub enum DoraError {
     /// A file cannot be read or written.
     #[error("cannot access `{path}`: {source}")]
     Io {
-        /// File.
+        /// Path of the file or folder.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
@@ -154,7 +154,7 @@ pub enum DoraError {
     /// A tensor file contradicts itself.
     #[error("`{path}` is no valid safetensors file: {source}")]
     TensorFile {
-        /// File.
+        /// Path of the tensor file.
         path: PathBuf,
         /// What is wrong with it.
         source: safetensors::SafeTensorError,
@@ -162,7 +162,7 @@ pub enum DoraError {
     /// A configuration cannot be understood.
     #[error("`{path}` cannot be understood: {source}")]
     Json {
-        /// File.
+        /// Path of the configuration file.
         path: PathBuf,
         /// What is wrong with it.
         source: serde_json::Error,
@@ -170,11 +170,11 @@ pub enum DoraError {
     /// A file is larger than any adapter.
     #[error("`{path}` has {size} bytes, at most {limit} are read")]
     FileTooLarge {
-        /// File.
+        /// Path of the file, which is not read.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file in bytes.
         size: u64,
-        /// The limit.
+        /// Most bytes that are read of such a file.
         limit: u64,
     },
     /// A packed weight was refused.

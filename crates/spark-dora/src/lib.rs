@@ -4,7 +4,7 @@
 //! config    which layers, which ranks                      DoraConfig, LayerConfig
 //! adapter   a network's layers, by name, and their files      Adapter; PEFT's folder, kohya's file
 //! layer     candle modules with frozen bases               DoraLinear, DoraConv2d, DoraConv1d, DoraEmbedding
-//! kernel    forward and backward passes on slices          products by spark-gemm's micro-kernel
+//! kernel    forward and backward passes on slices          GEMM by spark-gemm's micro-kernel
 //! loss      Laplace likelihoods, distillation by heads        made of operations with gradients
 //! optim     groups, AdamW, schedules, accumulation           works with any training loop
 //! merge     plain layers again, and how far they are off   Merged, Equivalence

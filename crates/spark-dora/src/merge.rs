@@ -19,7 +19,7 @@ use crate::layer::with_base::Core;
 /// A plain layer made of an adapted one.
 #[derive(Clone, Debug)]
 pub struct Merged<L> {
-    /// The plain layer.
+    /// The plain layer, with the update in its weight.
     pub layer: L,
     /// How it differs from its base.
     pub report: MergeReport,
@@ -52,6 +52,22 @@ pub struct Equivalence {
 /// # Errors
 ///
 /// [`DoraError::Candle`] if a layer refuses `x`, [`DoraError::Shape`] if they give other shapes.
+///
+/// # Examples
+///
+/// ```
+/// use candle_core::{Device, Tensor};
+/// use candle_nn::Linear;
+/// use spark_dora::equivalence;
+///
+/// let layer = |value: f32| -> candle_core::Result<Linear> {
+///     Ok(Linear::new(Tensor::full(value, (1, 2), &Device::Cpu)?, None))
+/// };
+/// let x = Tensor::ones((1, 2), candle_core::DType::F32, &Device::Cpu)?;
+/// let difference = equivalence(&layer(1.5)?, &layer(1.0)?, &x)?;
+/// assert_eq!((difference.max_abs, difference.relative), (1.0, 0.5));
+/// # Ok::<(), spark_dora::DoraError>(())
+/// ```
 pub fn equivalence(got: &impl Module, want: &impl Module, x: &Tensor) -> Result<Equivalence> {
     let (got, want) = (got.forward(x)?, want.forward(x)?);
     crate::base::check_shape("result", got.dims(), want.dims())?;

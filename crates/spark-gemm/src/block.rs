@@ -47,21 +47,51 @@ pub struct BlockMatmul<'a> {
     pub y: &'a mut [f32],
     /// Elements from one row of `y` to the next.
     pub y_stride: usize,
-    /// Rows.
+    /// Rows of `x` and `y`.
     pub m: usize,
-    /// Depth.
+    /// Depth: columns of `x`, rows of `block`.
     pub k: usize,
-    /// PackedLayout, 1 to [`max_columns`].
+    /// Columns of `block` and of `y`, 1 to [`max_columns`].
     pub n: usize,
-    /// Whether the product is added to `y` instead of replacing it.
+    /// Whether the result is added to `y` instead of replacing it.
     pub accumulate: bool,
 }
 
-/// Multiplies. Each result is one chain of fused multiply-adds over `k`, to which `y` is added last.
+/// Multiplies one block: `y = x block`, or `y += x block`. Each result is one chain of fused multiply-adds over
+/// `k`, to which `y` is added last.
 ///
 /// # Panics
 ///
 /// If an operand is shorter than its shape says, or `n` is not in range.
+///
+/// # Examples
+///
+/// ```
+/// use spark_gemm::block::{BlockMatmul, matmul, row_len};
+/// use spark_simd::Isa;
+///
+/// let isa = Isa::detect();
+/// let (m, k, n) = (2, 3, 4);
+/// let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]; // 2 rows of 3
+/// let mut block = vec![0.0; k * row_len(isa, n)];
+/// for row in block.chunks_exact_mut(row_len(isa, n)) {
+///     row[..n].copy_from_slice(&[1.0, 0.0, 0.0, 2.0]);
+/// }
+/// let mut y = [0.0; 8];
+/// let operands = BlockMatmul {
+///     x: &x,
+///     x_stride: k,
+///     block: &block,
+///     y: &mut y,
+///     y_stride: n,
+///     m,
+///     k,
+///     n,
+///     accumulate: false,
+/// };
+/// matmul(isa, operands);
+/// assert_eq!(y, [6.0, 0.0, 0.0, 12.0, 15.0, 0.0, 0.0, 30.0]);
+/// ```
 pub fn matmul(isa: Isa, product: BlockMatmul<'_>) {
     let BlockMatmul { m, k, n, .. } = product;
     if m == 0 {

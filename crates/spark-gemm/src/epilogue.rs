@@ -21,16 +21,16 @@ use crate::rounding::round_rows;
 /// A function applied to every result before it is stored.
 #[derive(Debug, Clone, Copy)]
 pub enum Activation {
-    /// Nothing.
+    /// Results stay as they are.
     None,
     /// `min(max(x, low), high)`; ReLU is `(0, inf)`. NaN stays NaN.
     Clamp {
-        /// Lower bound.
+        /// What smaller results become; may be negative infinity.
         low: f32,
-        /// Upper bound.
+        /// What greater results become; may be infinity.
         high: f32,
     },
-    /// Any other function.
+    /// Any other function, called on whole rows after the tile was stored.
     Function(RowFunction),
 }
 
@@ -62,7 +62,7 @@ impl RowFunction {
     ///
     /// They must be readable and writable, and not be used elsewhere meanwhile.
     pub unsafe fn apply(self, isa: Isa, rows: &[*mut f32], columns: usize) {
-        // SAFETY: the caller's word, and that of who made the function.
+        // SAFETY: guaranteed by the caller, and by who made the function.
         unsafe { (self.kernel)(isa, self.parameters, rows, columns) }
     }
 }
@@ -72,7 +72,7 @@ impl RowFunction {
 pub struct TileEpilogue {
     /// One value per column of the panel, padded to whole vectors; may be null.
     pub bias: *const f32,
-    /// The function.
+    /// Function applied to every result.
     pub activation: Activation,
     /// Whether the activation comes after the residual.
     pub residual_first: bool,
@@ -98,13 +98,13 @@ impl TileEpilogue {
 /// Where a tile's results go: rows beyond its own are ignored.
 #[derive(Debug)]
 pub struct TileOutput<'a> {
-    /// The results.
+    /// Start of every row of results, at the panel's first column.
     pub y: [*mut f32; MAX_ROWS],
     /// Added to the results; null for none.
     pub residual: [*const f32; MAX_ROWS],
-    /// PackedLayout of the panel that exist; more than all but the last vector.
+    /// Columns of the panel that exist in the matrix: they reach into the last vector.
     pub columns: usize,
-    /// After the product.
+    /// What happens to the results before they are stored.
     pub epilogue: &'a TileEpilogue,
 }
 

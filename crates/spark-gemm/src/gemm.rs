@@ -24,7 +24,7 @@ use crate::tile::{Tile, TileShape};
 /// A matmul whose rows are evenly spaced: `y[m] = epilogue(x[m] w)`. Nothing is checked: see [`gemm_panel`].
 #[derive(Debug, Clone, Copy)]
 pub struct Gemm {
-    /// First row.
+    /// First row of the left operand.
     pub x: *const f32,
     /// Elements from one row to the next.
     pub x_stride: isize,
@@ -36,15 +36,15 @@ pub struct Gemm {
     pub residual: *const f32,
     /// Elements from one row to the next.
     pub residual_stride: isize,
-    /// Rows.
+    /// Rows of `x` and of the result.
     pub m: usize,
-    /// Depth.
+    /// Depth: elements of a row of `x`, rows of the packed matrix.
     pub k: usize,
-    /// PackedLayout.
+    /// Columns of the packed matrix and of the result.
     pub n: usize,
     /// How the packed matrix is held.
     pub layout: PackedLayout,
-    /// After the product; `bias` for column 0, padded to whole vectors.
+    /// Applied to the result before it is stored; `bias` for column 0, padded to whole vectors.
     pub epilogue: TileEpilogue,
 }
 
@@ -65,7 +65,7 @@ pub unsafe fn gemm_panel(isa: Isa, gemm: &Gemm, w: *const f32, panel: Panel, row
     unsafe { gemm_panel_converting(isa, gemm, w, panel, rows, std::ptr::null_mut()) }
 }
 
-/// The same with room for a panel as f32 at `converted`, unless it is null: the first tile writes
+/// The same with workspace for a panel as f32 at `converted`, unless it is null: the first tile writes
 /// f16 columns there, the others read them there.
 ///
 /// # Safety
@@ -94,7 +94,7 @@ pub unsafe fn gemm_panel_converting(
     let words = p.layout.words(p.k);
     let panel_len = words * panel.vectors * isa.lanes();
     let packed = w.wrapping_add(panel_offset(panel, words));
-    // Rows without gaps are asked for, as another thread may have left them in its cache.
+    // Rows without gaps are prefetched, as another thread may have left them in its cache.
     let has_dense_rows = p.x_stride == p.k as isize;
     // Where the next tile finds the panel, and as what.
     let (mut held, mut held_as) = (packed, p.layout);
@@ -135,7 +135,7 @@ pub unsafe fn gemm_panel_converting(
                 epilogue: &epilogue,
             },
         };
-        // SAFETY: rows first..last and the panel's columns exist by the caller's word.
+        // SAFETY: rows first..last and the panel's columns exist, guaranteed by the caller.
         unsafe { tile.run(isa, panel.vectors, rows) };
         if converts {
             (held, held_as) = (converted.cast_const(), PackedLayout::F32);

@@ -20,16 +20,29 @@ use spark_simd::{Avx512Bf16, Isa, NeonBf16, NeonFhm};
 use crate::panel::packed_len;
 
 /// How packed weights are held, and with it which kernel reads them.
+///
+/// # Examples
+///
+/// ```
+/// use spark_gemm::PackedLayout;
+/// use spark_simd::Isa;
+///
+/// let isa = Isa::detect();
+/// assert!(PackedLayout::F16.can_implement(isa)); // converted on the way, by any processor
+/// let layout = PackedLayout::bf16_dot(isa).unwrap_or(PackedLayout::Bf16);
+/// // Two values of bf16 take the place of one f32.
+/// assert_eq!(2 * layout.packed_len(isa, 1, 64, 16), PackedLayout::F32.packed_len(isa, 1, 64, 16));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PackedLayout {
-    /// f32.
+    /// f32, read as it is.
     F32,
-    /// f16, converted to f32 on the way to the product.
+    /// f16, converted to f32 in the kernel, as weights are loaded.
     F16,
     /// f16, multiplied by the left side as f16 and added in f32 by FMLAL (FEAT_FHM); only where
     /// [`PackedLayout::can_implement`] says so.
     F16Fmlal,
-    /// bf16, converted to f32 on the way to the product.
+    /// bf16, converted to f32 in the kernel, as weights are loaded.
     Bf16,
     /// bf16, multiplied in pairs by AVX512_BF16; only where [`PackedLayout::bf16_dot`] says so.
     Bf16Dot,

@@ -1,4 +1,4 @@
-//! Matrix products on the CPU: packed weights, micro-kernels for f32, f16 and bf16, and what they reach.
+//! GEMM on the CPU: packed weights, micro-kernels for f32, f16 and bf16, and what they reach.
 //!
 //! ```text
 //! M rows (pixels)   N columns (output channels)   T taps   K input channels per tap
@@ -11,7 +11,7 @@
 //! gemm       rows evenly spaced: tile after tile over a panel                   unsafe: Gemm, gemm_panel
 //! tile       rows given by pointers, tap by tap                                  unsafe: Tile::run
 //! epilogue   bias, residual, activation, rounding, and storing
-//! select     which layouts a processor implements, and which pay
+//! select     which layouts a processor implements, and which are profitable
 //! roofline   the most that this processor computes and reads
 //! ```
 //!
@@ -23,7 +23,7 @@
 //! Who has raw pointers calls `unsafe` functions, whose contracts say what must be valid; whoever has
 //! slices takes [`block`], which checks them. Nothing else in the crate can reach memory that it was not lent.
 //!
-//! Deliberately absent: threads (callers share out panels and rows), transposed products, eight and four
+//! Deliberately absent: threads (callers share out panels and rows), transposed operands, eight and four
 //! bits, networks.
 
 pub mod block;

@@ -52,13 +52,13 @@ impl AlignedF32 {
         padded
     }
 
-    /// Number of elements.
+    /// Number of f32 elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The elements.
+    /// All elements, to be written; the first lies at the start of a cache line.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
         &mut self.memory[self.head..][..self.len]
@@ -70,7 +70,7 @@ impl AlignedF32 {
         self.len == 0
     }
 
-    /// The elements.
+    /// All elements; the first lies at the start of a cache line.
     #[inline]
     pub fn as_slice(&self) -> &[f32] {
         &self.memory[self.head..][..self.len]

@@ -76,7 +76,7 @@ pub unsafe fn pack(
                 stride: width,
             };
             let block = &block;
-            // SAFETY: the caller's word for the source; the block lies inside `packed`.
+            // SAFETY: the source is guaranteed by the caller; the block lies inside `packed`.
             unsafe { dispatch!(isa, pack_block(block: &Block) => (block)) };
         }
     }

@@ -13,7 +13,7 @@
 #![allow(unsafe_code, reason = "a hint is a system call on addresses")]
 
 /// Asks for huge pages where whole ones lie inside `memory`, which should not be touched yet:
-/// for what is kept and read again and again.
+/// for what is read again and again.
 pub fn huge_pages<T>(memory: &[T]) {
     #[cfg(target_os = "linux")]
     advise(memory, HUGE_BYTES, HUGE_BYTES, libc::MADV_HUGEPAGE);

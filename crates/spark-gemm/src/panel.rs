@@ -20,7 +20,7 @@ pub const fn max_panel_of<S: Simd>() -> usize {
 /// One panel of packed columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Panel {
-    /// First column.
+    /// First column of the matrix that the panel holds.
     pub column: usize,
     /// Vectors, the last perhaps partly beyond the matrix (zero there).
     pub vectors: usize,
@@ -41,7 +41,7 @@ pub fn panels(isa: Isa, n: usize) -> impl Iterator<Item = Panel> + Clone {
     })
 }
 
-/// Part `part` of `parts` of the panels of `n` columns: neighbours, because each asks for the next
+/// Part `part` of `parts` of the panels of `n` columns: neighbours, because each prefetches the next
 /// one's weights.
 #[inline]
 pub fn panels_of_part(

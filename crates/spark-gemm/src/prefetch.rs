@@ -1,4 +1,4 @@
-//! What a tile asks the caches for while it computes.
+//! What a tile prefetches while it computes.
 //!
 //! With few rows the weights come from memory as fast as they are used. While the tiles of one panel
 //! run, they prefetch the lines of the next, one at every step of the depth. Prefetching is a hint: no
@@ -16,7 +16,7 @@ pub struct Prefetch {
 
 /// f32 in one cache line of 64 bytes.
 const LINE: usize = 16;
-/// How far ahead of itself a tile of one row reads, in elements.
+/// Prefetch distance of a tile of one row, in elements.
 const STREAM_AHEAD: usize = 2048;
 
 impl Prefetch {

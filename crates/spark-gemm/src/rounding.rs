@@ -18,7 +18,7 @@ use spark_simd::{Isa, Simd, dispatch};
 /// Every row must be readable and writable for `columns` elements, and `isa` a set this
 /// processor has.
 pub unsafe fn round_rows(isa: Isa, rows: &[*mut f32], columns: usize) {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe { dispatch!(isa, rows_kernel(rows: &[*mut f32], columns: usize) => (rows, columns)) }
 }
 

@@ -31,7 +31,7 @@ impl SmallGemm {
     /// Multiply-accumulate operations of one run.
     pub(crate) const MACS: usize = Self::M * Self::K * Self::N;
 
-    /// Operands of ones.
+    /// A small GEMM whose operands are all ones, packed in `layout`.
     pub(crate) fn new(isa: Isa, layout: PackedLayout) -> Self {
         let shape = WeightShape {
             groups: 1,
@@ -53,7 +53,7 @@ impl SmallGemm {
         }
     }
 
-    /// Once.
+    /// Computes the GEMM once, on the calling thread.
     pub(crate) fn run(&mut self) {
         let gemm = Gemm {
             x: self.x.as_ptr(),
@@ -75,7 +75,7 @@ impl SmallGemm {
         }
     }
 
-    /// What [`SmallGemm::run`] computed.
+    /// The results that [`SmallGemm::run`] left, `[M, N]` row-major.
     pub(crate) fn results(&self) -> &[f32] {
         &self.y
     }

@@ -21,7 +21,7 @@ pub unsafe trait TapRows {
 /// Depth of a tile.
 #[derive(Debug, Clone, Copy)]
 pub struct TileShape {
-    /// Taps.
+    /// Taps that are summed over; 1 for a plain matmul.
     pub taps: usize,
     /// Elements per tap and row.
     pub depth: usize,
@@ -41,7 +41,7 @@ pub struct Tile<'a> {
     pub layout: PackedLayout,
     /// Where f16 weights are written as f32 as well; null for nowhere.
     pub converted: *mut f32,
-    /// Depth.
+    /// Taps, and elements per tap, that are summed over.
     pub shape: TileShape,
     /// Where the results go.
     pub output: TileOutput<'a>,

@@ -52,14 +52,14 @@ fn half_of_available() -> Option<usize> {
 pub(crate) struct Asker<'a> {
     /// Name of the node or step.
     pub(crate) node: &'a str,
-    /// Its operator.
+    /// Name of the node's operator, or of the step's kind.
     pub(crate) op: &'a str,
     /// What the memory is for.
     pub(crate) what: &'static str,
 }
 
 impl Asker<'_> {
-    /// The system's refusal.
+    /// The error for memory that the system refuses, which the budget would allow.
     pub(crate) fn refused(self, wanted: usize) -> ModelError {
         ModelError::OutOfMemory {
             node: self.node.to_owned(),
@@ -121,7 +121,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Gives `bytes` back.
+    /// Takes `bytes` off what is held; more than is held leaves none.
     pub(crate) fn give_back(&mut self, bytes: usize) {
         self.held = self.held.saturating_sub(bytes);
     }

@@ -4,29 +4,29 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DType {
-    /// IEEE 754 binary32.
+    /// IEEE 754 binary32, 4 bytes.
     F32,
-    /// IEEE 754 binary64.
+    /// IEEE 754 binary64, 8 bytes; the executor computes it in f32.
     F64,
-    /// IEEE 754 binary16.
+    /// IEEE 754 binary16, 2 bytes: largest finite value 65504.
     F16,
-    /// bfloat16.
+    /// bfloat16, 2 bytes: the upper half of an f32.
     BF16,
-    /// Signed 8-bit integer.
+    /// Signed integer of 8 bits, -128..=127.
     I8,
-    /// Signed 16-bit integer.
+    /// Signed integer of 16 bits, two's complement.
     I16,
-    /// Signed 32-bit integer.
+    /// Signed integer of 32 bits, two's complement.
     I32,
-    /// Signed 64-bit integer.
+    /// Signed integer of 64 bits, two's complement; ONNX's type of shapes and indices.
     I64,
-    /// Unsigned 8-bit integer.
+    /// Unsigned integer of 8 bits, 0..=255.
     U8,
-    /// Unsigned 16-bit integer.
+    /// Unsigned integer of 16 bits, 0..=65535.
     U16,
-    /// Unsigned 32-bit integer.
+    /// Unsigned integer of 32 bits, 0..=2^32 - 1.
     U32,
-    /// Unsigned 64-bit integer.
+    /// Unsigned integer of 64 bits, 0..=2^64 - 1.
     U64,
     /// Boolean, one byte each.
     Bool,

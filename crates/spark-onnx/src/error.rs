@@ -13,7 +13,7 @@ pub enum ModelError {
     ElementCount {
         /// The shape asked for.
         shape: Vec<usize>,
-        /// Elements given.
+        /// Number of elements that were given.
         got: usize,
     },
     /// An operator cannot take these operands.
@@ -31,9 +31,9 @@ pub enum ModelError {
     InputType {
         /// Name of the input.
         name: String,
-        /// Type given.
+        /// Element type of the tensor that was given.
         got: DType,
-        /// Type declared.
+        /// Element type that the model declares.
         want: DType,
     },
     /// An input has the wrong shape.
@@ -41,7 +41,7 @@ pub enum ModelError {
     InputShape {
         /// Name of the input.
         name: String,
-        /// Shape given.
+        /// Shape of the tensor that was given.
         got: Vec<usize>,
         /// Shape declared, symbols by name.
         want: String,
@@ -51,9 +51,9 @@ pub enum ModelError {
         "{what} `{name}` holds {value:e}; f64 values are computed in f32, which ends at 3.4e38"
     )]
     BeyondF32 {
-        /// `input` or `constant`.
+        /// What holds the number: `input` or `constant`.
         what: &'static str,
-        /// Its name.
+        /// Name of that input or constant.
         name: String,
         /// The first such number.
         value: f64,
@@ -89,7 +89,7 @@ pub enum ModelError {
     GraphTooLarge {
         /// Bytes of all values until the limit was passed.
         bytes: usize,
-        /// The limit.
+        /// Bytes that the values of a graph may take.
         limit: usize,
     },
     /// A node, or all of them together, would take more memory than the budget, which
@@ -104,9 +104,9 @@ pub enum ModelError {
         op: String,
         /// What the memory is for.
         what: &'static str,
-        /// Bytes asked for.
+        /// Bytes that the node needs besides what is taken.
         wanted: usize,
-        /// Bytes taken already.
+        /// Bytes that were taken before.
         held: usize,
         /// Bytes allowed in all.
         budget: usize,
@@ -120,15 +120,15 @@ pub enum ModelError {
         op: String,
         /// What the memory is for.
         what: &'static str,
-        /// Bytes asked for.
+        /// Bytes that were asked of the system.
         wanted: usize,
     },
     /// The system refuses the memory of a tensor.
     #[error("the system refuses the {bytes} bytes of a tensor of shape {shape:?}")]
     TensorMemory {
-        /// Its shape.
+        /// Shape of the tensor that was to be made.
         shape: Vec<usize>,
-        /// Bytes asked for.
+        /// Bytes that were asked of the system.
         bytes: usize,
     },
     /// An input is missing.
@@ -150,13 +150,13 @@ pub enum ModelError {
         shape: Vec<usize>,
         /// Elements from one position of an axis to the next.
         strides: Vec<usize>,
-        /// Elements there are.
+        /// Number of elements that the view would lie in.
         len: usize,
     },
     /// A given input is not one of the model's.
     #[error("the model has no input `{name}`")]
     InputUnknown {
-        /// Name given.
+        /// Name that was given with the tensor.
         name: String,
     },
     /// An index the model computed points outside its axis.
@@ -164,7 +164,7 @@ pub enum ModelError {
     IndexOutside {
         /// Name of the node.
         node: String,
-        /// The index.
+        /// The index as the model computed it; negative ones count from the end.
         index: i64,
         /// Positions the axis has.
         extent: usize,
@@ -174,9 +174,9 @@ pub enum ModelError {
     PrecisionUnavailable {
         /// What was asked for.
         precision: spark_hal::Precision,
-        /// Where.
+        /// Name of the device that was to compute it.
         device: &'static str,
-        /// What there is.
+        /// Precisions that the device has, separated by commas.
         available: &'static str,
     },
     /// Weights or activations of a step cannot be quantised.
@@ -184,7 +184,7 @@ pub enum ModelError {
     Quantise {
         /// Name of the node.
         node: String,
-        /// Why not.
+        /// What the quantiser found wrong.
         source: Box<spark_quant::QuantError>,
     },
     /// No mixed plan keeps to the error asked for.
@@ -200,7 +200,7 @@ pub enum ModelError {
     OutputPart {
         /// Name of the part.
         name: String,
-        /// First position.
+        /// First position of the part in the flat output.
         start: usize,
         /// One past the last position.
         end: usize,
@@ -212,13 +212,13 @@ pub enum ModelError {
     DeviceUnavailable {
         /// What was asked for.
         device: String,
-        /// Why not.
+        /// Why there is none, as half a sentence.
         reason: &'static str,
     },
     /// A device that is not spelled `auto`, `cpu`, `cuda` or `cuda:N`.
     #[error("device `{got}` is not one of auto, cpu, cuda, cuda:N")]
     UnknownDevice {
-        /// What was given.
+        /// The text as it was given.
         got: String,
     },
     /// An instruction set that is not there.
@@ -226,7 +226,7 @@ pub enum ModelError {
     IsaUnavailable {
         /// What was asked for.
         name: String,
-        /// Why not.
+        /// Why it cannot be had, as half a sentence.
         reason: &'static str,
         /// What there is, best first.
         available: String,
@@ -243,7 +243,7 @@ pub enum ModelError {
     /// A file could not be read or written.
     #[error("cannot access `{path}`: {source}")]
     Io {
-        /// The file.
+        /// Path of the file or folder.
         path: std::path::PathBuf,
         /// What the operating system said.
         source: std::io::Error,

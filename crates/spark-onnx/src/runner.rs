@@ -1,7 +1,7 @@
 //! A model ready to run: the one type most users need.
 //!
 //! ```text
-//! load(path) -> Graph --(shapes of the inputs)--> bind -> lower -> Executor     kept per set of shapes
+//! load(path) -> Graph --(shapes of the inputs)--> bind -> lower -> Executor     cached per set of shapes
 //! run(inputs) -> outputs
 //! ```
 //!
@@ -23,19 +23,29 @@ use crate::plan::{Plan, lower};
 use crate::precision::{Activations, Arithmetic, Bf16Products, Fp16Products, Wanted};
 use crate::{ModelError, Precision, Tensor, TensorView, file};
 
-/// Plans kept; one more makes room by dropping the least recently used.
+/// Plans that are cached; one more evicts the least recently used.
 const MAX_PLANS: usize = 8;
 
-/// How a model is to be run.
+/// How a model is to be run; what is left out is decided by the environment and the machine.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx::{Precision, RunOptions};
+///
+/// let options = RunOptions::new().precision(Precision::Fp16).threads(4).memory_budget(1 << 30);
+/// assert_eq!(options.precision, Some(Precision::Fp16));
+/// assert_eq!(options.device, None); // `SPARK_DEVICE` and `CUDA` say where
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunOptions {
     /// Format of weights and activations; `None` takes `OPENPILOT_DGX_PRECISION`, whose `auto`
-    /// is the best precision built for the device.
+    /// is fp32, as models run on the CPU.
     pub precision: Option<Precision>,
-    /// Where; `None` takes `SPARK_DEVICE` and `CUDA`.
+    /// Device that the model runs on; `None` takes `SPARK_DEVICE` and `CUDA`.
     pub device: Option<DeviceChoice>,
-    /// Threads on the CPU; `None` takes those this process may use that pay.
+    /// Threads on the CPU; `None` takes as many as this process may use with profit.
     pub threads: Option<usize>,
     /// Instruction set on the CPU, which only detection gives; `None` takes the best.
     pub isa: Option<Isa>,
@@ -71,21 +81,21 @@ impl RunOptions {
         self
     }
 
-    /// With this precision.
+    /// Computes in this precision, whatever the environment says.
     #[must_use]
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = Some(precision);
         self
     }
 
-    /// On this device.
+    /// Runs on this device, whatever the environment says; one that cannot be had is an error.
     #[must_use]
     pub fn device(mut self, device: DeviceChoice) -> Self {
         self.device = Some(device);
         self
     }
 
-    /// On this many threads.
+    /// Runs on this many threads of the CPU; 0 is taken as 1.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
@@ -100,28 +110,28 @@ impl RunOptions {
         self
     }
 
-    /// With products of bf16 computed this way.
+    /// Computes GEMM and convolutions of bf16 this way.
     #[must_use]
     pub fn bf16_products(mut self, products: Bf16Products) -> Self {
         self.arithmetic.bf16_products = products;
         self
     }
 
-    /// With products of fp16 computed this way.
+    /// Computes GEMM and convolutions of fp16 this way.
     #[must_use]
     pub fn fp16_products(mut self, products: Fp16Products) -> Self {
         self.arithmetic.fp16_products = products;
         self
     }
 
-    /// With activations entering products of fp8 and fp4 this way.
+    /// Takes the activations of GEMM and convolutions in fp8 and fp4 this way: quantised, or exact.
     #[must_use]
     pub fn activations(mut self, activations: Activations) -> Self {
         self.arithmetic.activations = activations;
         self
     }
 
-    /// With formats of single steps, as a mixed plan gives them.
+    /// Computes single steps, by name, in formats of their own, as a mixed plan gives them.
     #[must_use]
     pub fn by_step(mut self, by_step: BTreeMap<String, Precision>) -> Self {
         self.by_step = by_step;
@@ -188,11 +198,11 @@ pub struct RunnerMemory {
 pub struct StepInfo {
     /// Name of the node it came from.
     pub name: String,
-    /// What it does.
+    /// Kind of the step, a short name for tables.
     pub kind: &'static str,
     /// Shapes, geometry and what was fused into it.
     pub detail: String,
-    /// Format of the operands of its products; fp32 where it has none.
+    /// Format of the operands of its GEMM or convolution; fp32 where it has none.
     pub precision: Precision,
     /// The kernel that computes it, as `{isa}-{types}-{algorithm}`: `avx512-f32-winograd2x3`,
     /// `avx2-f32xbf16-gemm` for f32 activations and weights of bf16. A last part names the
@@ -203,9 +213,9 @@ pub struct StepInfo {
     pub reason: &'static str,
     /// Bytes of its weights as they are held.
     pub weight_bytes: usize,
-    /// Where it runs.
+    /// Name of the device that the step runs on.
     pub device: &'static str,
-    /// Multiply-accumulate operations of its products.
+    /// Multiply-accumulate operations of a GEMM, convolution, attention or recurrent cell; 0 of others.
     pub macs: u64,
     /// Bytes it reads and writes, its weights as they are held included.
     pub bytes: u64,

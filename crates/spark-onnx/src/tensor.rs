@@ -62,7 +62,7 @@ macro_rules! for_each_dtype {
 }
 
 impl TensorData {
-    /// Number of elements.
+    /// Number of elements, over all axes.
     pub fn len(&self) -> usize {
         for_each_dtype!(self, v => v.len())
     }
@@ -72,7 +72,7 @@ impl TensorData {
         self.len() == 0
     }
 
-    /// The element type.
+    /// Type of the elements, which the variant says.
     pub fn dtype(&self) -> DType {
         match self {
             Self::F32(_) => DType::F32,
@@ -93,6 +93,19 @@ impl TensorData {
 }
 
 /// A dense, row-major host tensor.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx::{DType, ModelError, Tensor};
+///
+/// let x = Tensor::from_f32([2, 3], vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0])?;
+/// assert_eq!((x.shape(), x.dtype(), x.len()), (&[2, 3][..], DType::F32, 6));
+/// let halves = Tensor::from_f64(DType::F16, [2], vec![0.5, 1e6])?;
+/// assert_eq!(halves.to_f32(), [0.5, f32::INFINITY]); // f16 ends at 65504
+/// assert!(matches!(Tensor::from_f32([2, 3], vec![0.0; 5]), Err(ModelError::ElementCount { got: 5, .. })));
+/// # Ok::<(), spark_onnx::ModelError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensor {
     shape: Vec<usize>,
@@ -207,7 +220,7 @@ impl Tensor {
         &self.shape
     }
 
-    /// The elements.
+    /// The elements, row-major, with their type.
     pub fn data(&self) -> &TensorData {
         &self.data
     }
@@ -217,12 +230,12 @@ impl Tensor {
         self.data
     }
 
-    /// The element type.
+    /// Type of the elements that [`Tensor::data`] holds.
     pub fn dtype(&self) -> DType {
         self.data.dtype()
     }
 
-    /// Number of elements.
+    /// Number of elements: the product of [`Tensor::shape`], 1 for a scalar.
     pub fn len(&self) -> usize {
         self.data.len()
     }

@@ -23,7 +23,7 @@ pub enum QuantError {
     /// The axis to quantize along does not exist.
     #[error("axis {axis} of a tensor with {rank} dimensions")]
     Axis {
-        /// Axis asked for.
+        /// Axis that the caller asked for, counted from 0.
         axis: usize,
         /// Dimensions of the tensor.
         rank: usize,
@@ -33,7 +33,7 @@ pub enum QuantError {
     NotFinite {
         /// Position in the caller's buffer.
         index: usize,
-        /// The offending value.
+        /// The value: NaN or an infinity.
         value: f32,
     },
     /// A scale in a packed tensor or a file cannot be used.
@@ -41,7 +41,7 @@ pub enum QuantError {
     Scale {
         /// Position among the scales.
         index: usize,
-        /// The offending scale.
+        /// The scale that was found there, as f32.
         value: f32,
         /// What a scale must be here.
         want: &'static str,
@@ -51,7 +51,7 @@ pub enum QuantError {
     NotAMultiple {
         /// Which extent is wrong.
         what: &'static str,
-        /// Its value.
+        /// Values in that extent.
         got: usize,
         /// What it must divide by.
         multiple: usize,
@@ -76,7 +76,7 @@ pub enum QuantError {
     /// A file is no valid GGUF file.
     #[error("GGUF, byte {offset}: {what}")]
     Gguf {
-        /// Where reading stopped.
+        /// Byte of the file at which reading stopped.
         offset: usize,
         /// What was wrong there.
         what: &'static str,
@@ -86,7 +86,7 @@ pub enum QuantError {
     Json {
         /// Which file or field.
         what: &'static str,
-        /// The parser's error.
+        /// Why `serde_json` refused it.
         source: serde_json::Error,
     },
     /// A tensor of a checkpoint is not what its layout requires.
@@ -116,7 +116,7 @@ pub enum QuantError {
         method: String,
         /// Path of the field inside the configuration.
         field: String,
-        /// What it says.
+        /// What the file says there, as JSON or in words.
         value: String,
         /// What would be read.
         want: String,
@@ -124,15 +124,15 @@ pub enum QuantError {
     /// The index of a checkpoint in several files names a file that is not there.
     #[error("`{index}` places tensors in `{file}`, which is not in the folder")]
     MissingShard {
-        /// The absent file.
+        /// Name of the absent file, as the index has it.
         file: String,
-        /// Who names it.
+        /// Name of the index file, which places tensors in it.
         index: String,
     },
     /// The index of a checkpoint names a file outside its folder.
     #[error("tensor `{tensor}` is placed in `{file}`, which is not the plain name of a file")]
     ShardPath {
-        /// The tensor.
+        /// Name of a tensor that is placed there.
         tensor: String,
         /// The path as given.
         file: String,
@@ -140,7 +140,7 @@ pub enum QuantError {
     /// Index and files of a checkpoint do not agree about a tensor.
     #[error("tensor `{tensor}`: the index says `{index_says}`, but `{file}` {file_says}")]
     ShardContents {
-        /// The tensor.
+        /// Name of the tensor that they disagree about.
         tensor: String,
         /// The file it was looked for or found in.
         file: String,
@@ -152,7 +152,7 @@ pub enum QuantError {
     /// A tensor is in a checkpoint twice.
     #[error("tensor `{tensor}` is in `{first}` and again in `{second}`")]
     DuplicateTensor {
-        /// The tensor.
+        /// Name of the tensor that is there twice.
         tensor: String,
         /// Where it is first.
         first: String,
@@ -162,7 +162,7 @@ pub enum QuantError {
     /// A folder does not say which of its files are the checkpoint.
     #[error("`{folder}` holds {found}, expected {want}")]
     Folder {
-        /// The folder.
+        /// Path of the folder that was to be read.
         folder: String,
         /// What is in it.
         found: String,
@@ -174,7 +174,7 @@ pub enum QuantError {
     InFile {
         /// Name of the file.
         name: String,
-        /// The reason.
+        /// What is wrong inside that file.
         source: Box<QuantError>,
     },
     /// What is wrong inside one tensor.
@@ -182,7 +182,7 @@ pub enum QuantError {
     InTensor {
         /// Name in the file.
         name: String,
-        /// The reason.
+        /// What is wrong with that tensor.
         source: Box<QuantError>,
     },
     /// A plan cannot meet its budget even with the smallest choice everywhere.
@@ -202,7 +202,7 @@ pub enum QuantError {
     /// Reading or writing a file failed.
     #[error("cannot access `{path}`: {source}")]
     Io {
-        /// File concerned.
+        /// Path of the file or folder, as given.
         path: String,
         /// The operating system's error.
         source: std::io::Error,

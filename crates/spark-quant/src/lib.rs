@@ -4,7 +4,7 @@
 //! scalar      one number        f32 <-> f16, bf16, E4M3, E5M2, E2M3, E3M2, E2M1, E8M0
 //! block       many numbers      NVFP4, MXFP8/6/4, INT8, FP8: scales, rounding, rotation
 //! packed      the result        codes, scales, tensor-core layout
-//! gemm        products         straight from packed weights
+//! gemm        GEMM             straight from packed weights
 //! checkpoint  files            ModelOpt, compressed-tensors, native, GGUF
 //! analysis    what it costs    SQNR, sensitivity, precision plans
 //! device      the same on GPUs  NVFP4, MX, scale layout (features `device`, `cuda`)

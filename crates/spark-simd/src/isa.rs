@@ -74,6 +74,8 @@ pub struct IsaUnavailable {
 ///
 /// Only detection makes one, so that holding it proves that the instructions exist.
 ///
+/// # Examples
+///
 /// ```
 /// use spark_simd::Isa;
 ///

@@ -43,7 +43,7 @@ pub unsafe fn polynomial<S: Simd, const N: usize>(z: S::V, c: [f32; N]) -> S::V 
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn negate<S: Simd>(v: S::V) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe { S::mul(v, S::splat(-1.0)) }
 }
 
@@ -54,7 +54,7 @@ pub unsafe fn negate<S: Simd>(v: S::V) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn positive<S: Simd>(v: S::V) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe { S::max(S::splat(0.0), v) }
 }
 
@@ -66,7 +66,7 @@ pub unsafe fn positive<S: Simd>(v: S::V) -> S::V {
 #[inline(always)]
 pub unsafe fn within<S: Simd>(v: S::V, low: f32, high: f32) -> S::V {
     // The bound first: `max` and `min` give the second operand for NaN.
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe { S::min(S::splat(high), S::max(S::splat(low), v)) }
 }
 
@@ -75,7 +75,7 @@ pub unsafe fn within<S: Simd>(v: S::V, low: f32, high: f32) -> S::V {
 unsafe fn nearest_power<S: Simd>(x: S::V) -> S::V {
     // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
     const MAGIC: f32 = 12_582_912.0;
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let magic = S::splat(MAGIC);
         S::sub(S::fma(x, S::splat(std::f32::consts::LOG2_E), magic), magic)
@@ -85,7 +85,7 @@ unsafe fn nearest_power<S: Simd>(x: S::V) -> S::V {
 /// `e^r - 1` for |r| <= ln 2 / 2, within 2 ulp.
 #[inline(always)]
 unsafe fn exp_minus_one_small<S: Simd>(r: S::V) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let p = polynomial::<S, 6>(
             r,
@@ -109,7 +109,7 @@ unsafe fn exp_minus_one_small<S: Simd>(r: S::V) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn exp_bounded<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller's word; the bounds keep `n` in the range of `scale`.
+    // SAFETY: guaranteed by the caller; the bounds keep `n` in the range of `scale`.
     unsafe {
         let n = nearest_power::<S>(x);
         let r = S::fma(n, S::splat(-0.693_359_4), x);
@@ -138,7 +138,7 @@ pub unsafe fn exp_bounded<S: Simd>(x: S::V) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn exp<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe { exp_bounded::<S>(within::<S>(x, -104.0, 89.0)) }
 }
 
@@ -150,7 +150,7 @@ pub unsafe fn exp<S: Simd>(x: S::V) -> S::V {
 #[inline(always)]
 pub unsafe fn log<S: Simd>(v: S::V) -> S::V {
     let mut lanes = [0.0f32; 16];
-    // SAFETY: the caller's word; no vector has more than 16 lanes.
+    // SAFETY: guaranteed by the caller; no vector has more than 16 lanes.
     unsafe {
         S::store(lanes.as_mut_ptr(), v);
         for lane in &mut lanes[..S::LANES] {
@@ -197,7 +197,7 @@ fn log_one<S: Simd>(x: f32) -> f32 {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn erf<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let c = within::<S>(x, -4.0, 4.0);
         let z = S::mul(c, c);
@@ -234,7 +234,7 @@ pub unsafe fn erf<S: Simd>(x: S::V) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller's word. Beyond 10 the result is 1 to the last bit.
+    // SAFETY: guaranteed by the caller. Beyond 10 the result is 1 to the last bit.
     unsafe {
         let one = S::splat(1.0);
         let z = S::mul(x, x);
@@ -264,7 +264,7 @@ pub unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller's word. The bounds keep the reciprocal a normal number.
+    // SAFETY: guaranteed by the caller. The bounds keep the reciprocal a normal number.
     unsafe {
         let power = exp_bounded::<S>(negate::<S>(within::<S>(x, -87.0, 87.0)));
         S::reciprocal(S::add(S::splat(1.0), power))
@@ -281,7 +281,7 @@ pub unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn exp_minus_one_negative<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller's word; the bound keeps `n` in the range of `scale`, and gives -1 to the last bit.
+    // SAFETY: guaranteed by the caller; the bound keeps `n` in the range of `scale`, and gives -1 to the last bit.
     unsafe {
         let x = S::max(S::splat(-18.0), x);
         let n = nearest_power::<S>(x);
@@ -300,7 +300,7 @@ pub unsafe fn exp_minus_one_negative<S: Simd>(x: S::V) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn elu<S: Simd>(x: S::V, alpha: f32) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe { elu_of::<S>(x, S::min(S::splat(0.0), x), alpha) }
 }
 
@@ -311,7 +311,7 @@ pub unsafe fn elu<S: Simd>(x: S::V, alpha: f32) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn elu_one<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         // `e^x - 1` is nowhere below `x`, and 0 where `x` is above.
         let low = exp_minus_one_negative::<S>(S::min(S::splat(0.0), x));
@@ -322,7 +322,7 @@ pub unsafe fn elu_one<S: Simd>(x: S::V) -> S::V {
 /// `alpha (e^below - 1)` where `x` is below zero, `x` above; NaN stays.
 #[inline(always)]
 unsafe fn elu_of<S: Simd>(x: S::V, below: S::V, alpha: f32) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let low = S::mul(S::splat(alpha), exp_minus_one_negative::<S>(below));
         S::select_less(S::splat(0.0), x, x, low)
@@ -336,7 +336,7 @@ unsafe fn elu_of<S: Simd>(x: S::V, below: S::V, alpha: f32) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn celu<S: Simd>(x: S::V, alpha: f32) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         // One reciprocal for all vectors rather than a division for each.
         let below = S::mul(S::min(S::splat(0.0), x), S::reciprocal(S::splat(alpha)));
@@ -351,7 +351,7 @@ pub unsafe fn celu<S: Simd>(x: S::V, alpha: f32) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn softplus<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let one = S::splat(1.0);
         let t = exp::<S>(S::min(x, negate::<S>(x)));
@@ -375,7 +375,7 @@ pub unsafe fn softplus<S: Simd>(x: S::V) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn gelu<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let c = S::min(S::splat(5.5), x);
         let z = S::mul(c, c);
@@ -420,7 +420,7 @@ pub unsafe fn gelu_tanh<S: Simd>(x: S::V) -> S::V {
     // -2 sqrt(2 / pi), and 0.044715 times that.
     const LINEAR: f32 = -1.595_769;
     const CUBIC: f32 = -0.071_354_814;
-    // SAFETY: the caller's word; the bounds keep the exponential and the reciprocal normal numbers.
+    // SAFETY: guaranteed by the caller; the bounds keep the exponential and the reciprocal normal numbers.
     unsafe {
         let factor = S::fma(S::mul(x, x), S::splat(CUBIC), S::splat(LINEAR));
         let power = within::<S>(S::mul(x, factor), -87.0, 87.0);
@@ -437,7 +437,7 @@ pub unsafe fn gelu_tanh<S: Simd>(x: S::V) -> S::V {
 /// The processor must have the instruction set.
 #[inline(always)]
 pub unsafe fn hard_swish<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let gate = S::fma(x, S::splat(1.0 / 6.0), S::splat(0.5));
         S::mul(x, within::<S>(gate, 0.0, 1.0))

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use cases::{CASES, KINDS, Made};
 use spark_testing::Measuring;
 
-/// For the peaks.
+/// Counts memory, so that peaks can be shown beside times.
 #[global_allocator]
 static ALLOCATOR: Measuring = Measuring;
 

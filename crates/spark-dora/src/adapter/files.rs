@@ -118,7 +118,7 @@ pub(crate) fn read_folder(folder: &Path, dtype: DType) -> Result<(DoraConfig, Te
     Ok((config, file))
 }
 
-/// The tensors of a file, widened or narrowed to `dtype`.
+/// The tensors of a file, converted to `dtype`.
 pub(crate) fn read_tensors(path: &Path, dtype: DType) -> Result<TensorFile> {
     let bytes = read(path, TENSOR_LIMIT)?;
     let failed = |source| DoraError::TensorFile {

@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 
 use crate::error::{DoraError, Result};
 
-/// The settings' file.
+/// File of an adapter's folder that holds its settings, under PEFT's name.
 pub const CONFIG_FILE: &str = "adapter_config.json";
-/// The tensors' file.
+/// File of an adapter's folder that holds its tensors, under PEFT's name.
 pub const TENSOR_FILE: &str = "adapter_model.safetensors";
 
 /// How long a folder that another process holds is waited for.
@@ -56,7 +56,7 @@ impl<'f> Locked<'f> {
         Self::take(folder, File::try_lock_shared, false)
     }
 
-    /// For saving, alone.
+    /// For saving: keeps readers and other savers out, where the file system has locks.
     fn exclusive(folder: &'f Path) -> Result<Self> {
         Self::take(folder, File::try_lock, true)
     }

@@ -49,7 +49,7 @@ use stored::Stored;
 pub enum Offered<P, D> {
     /// Not meant: as it was.
     Plain(P),
-    /// Under the adapter.
+    /// The layer under the adapter, trainable.
     Adapted(D),
 }
 
@@ -83,7 +83,7 @@ impl<P: TrainModule, D: TrainModule> TrainModule for Offered<P, D> {
 
 /// Where values come from.
 enum Source {
-    /// Initial values.
+    /// Nowhere yet: layers begin as their settings say.
     New,
     /// PEFT's files, with fingerprints of the bases they were trained on.
     Peft {
@@ -95,6 +95,26 @@ enum Source {
 }
 
 /// The adapter of one network.
+///
+/// # Examples
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::Linear;
+/// use spark_dora::{Adapter, DoraConfig};
+///
+/// let linear = |rows, columns| -> candle_core::Result<Linear> {
+///     Ok(Linear::new(Tensor::randn(0f32, 1.0, (rows, columns), &Device::Cpu)?, None))
+/// };
+/// let config = DoraConfig::builder(2).targets(["fc1"]).build()?;
+/// let mut adapter = Adapter::new(config, DType::F32, &Device::Cpu)?;
+/// assert!(adapter.linear("trunk.fc1", &linear(16, 8)?)?.adapted().is_some());
+/// assert!(adapter.linear("trunk.fc2", &linear(8, 16)?)?.adapted().is_none());
+/// adapter.finish()?; // every target was found
+/// assert_eq!(adapter.adapted().collect::<Vec<_>>(), ["trunk.fc1"]);
+/// assert_eq!(adapter.size().trainable, 2 * 8 + 16 * 2 + 16); // A, B, magnitude
+/// # Ok::<(), spark_dora::DoraError>(())
+/// ```
 pub struct Adapter {
     config: DoraConfig,
     store: VarMap,
@@ -176,7 +196,7 @@ impl Adapter {
         })
     }
 
-    /// The settings.
+    /// The adapter's settings, as given or as the files have them.
     pub fn config(&self) -> &DoraConfig {
         &self.config
     }

@@ -39,7 +39,7 @@ pub struct SizeReport {
 }
 
 impl SizeReport {
-    /// Sums up layers.
+    /// The report of all these layers together.
     pub(crate) fn of(layers: impl Iterator<Item = LayerSize> + Clone) -> Self {
         let total = |size: fn(&LayerSize) -> usize| layers.clone().map(|l| size(&l)).sum::<usize>();
         let adapter_bytes = total(|l| l.adapter_bytes);

@@ -31,7 +31,7 @@ pub enum Method {
     /// Direction by low rank, and magnitude.
     #[default]
     Dora,
-    /// Low rank only.
+    /// LoRA: the low-rank update alone, without a magnitude.
     Lora,
     /// Magnitude only: the direction stays the base's.
     MagnitudeOnly,
@@ -53,9 +53,10 @@ pub enum Init {
 /// How one layer is adapted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerConfig {
-    /// What is trained.
+    /// Which variables the layer gets: A and B, a magnitude, or all three.
     pub method: Method,
-    /// Rows of A.
+    /// Rows of A, at most the smaller of the weight's rows and columns; unused if only the
+    /// magnitude is trained.
     pub rank: usize,
     /// The update is scaled by `alpha / rank`, or `alpha / sqrt(rank)`.
     pub alpha: f64,
@@ -91,7 +92,7 @@ impl LayerConfig {
         }
     }
 
-    /// Only the magnitude.
+    /// Trains the magnitude alone: rank 0, no A and no B.
     pub fn magnitude_only() -> Self {
         Self {
             method: Method::MagnitudeOnly,
@@ -99,7 +100,7 @@ impl LayerConfig {
         }
     }
 
-    /// `s`.
+    /// Factor `s` of the update `B A`, from rank, alpha and [`LayerConfig::rslora`]; 1 at rank 0.
     pub fn scaling(&self) -> f64 {
         match (self.rank, self.rslora) {
             (0, _) => 1.0,
@@ -198,7 +199,7 @@ pub struct DoraConfig {
     /// Alpha of layers without a pattern.
     #[serde(default = "peft_default_alpha", serialize_with = "whole_if_possible")]
     pub lora_alpha: f64,
-    /// See [`LayerConfig::dropout`].
+    /// Dropout of all layers, as [`LayerConfig::dropout`], in `0..1`.
     #[serde(default)]
     pub lora_dropout: f64,
     /// Layers that are adapted.
@@ -209,7 +210,7 @@ pub struct DoraConfig {
     /// DoRA, or plain LoRA.
     #[serde(default)]
     pub use_dora: bool,
-    /// See [`LayerConfig::rslora`].
+    /// Rank-stabilised scaling for all layers, as [`LayerConfig::rslora`].
     #[serde(default)]
     pub use_rslora: bool,
     /// Of the modules that `target_modules` lists by a shorter name, the indices of those that are adapted;
@@ -475,7 +476,7 @@ fn all_whole_if_possible<S: serde::Serializer>(
     to.collect_map(values.iter().map(|(name, &value)| (name, number(value))))
 }
 
-/// Makes a [`DoraConfig`].
+/// Makes a [`DoraConfig`] step by step; [`DoraConfigBuilder::build`] checks it.
 #[derive(Debug, Clone)]
 pub struct DoraConfigBuilder(DoraConfig);
 

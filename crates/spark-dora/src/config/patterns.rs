@@ -37,9 +37,9 @@ pub struct Patterns<T>(Vec<(String, T)>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` cannot be matched: {reason}")]
 pub struct PatternError {
-    /// The pattern.
+    /// The regular expression as the settings have it.
     pub pattern: String,
-    /// What it uses.
+    /// What it uses that is not supported, or what is wrong with it.
     pub reason: &'static str,
 }
 

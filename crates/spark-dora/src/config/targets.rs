@@ -57,14 +57,14 @@ pub(crate) fn is_suffix(name: &str, suffix: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
-    /// One.
+    /// A single value, which files have without brackets.
     One(T),
-    /// A list.
+    /// A list of values; may be empty.
     Many(Vec<T>),
 }
 
 impl<T> OneOrMany<T> {
-    /// The values.
+    /// The values as a list: one, or those of [`OneOrMany::Many`].
     pub fn values(&self) -> &[T] {
         match self {
             Self::One(value) => std::slice::from_ref(value),

@@ -15,7 +15,7 @@ pub(crate) struct Block<T> {
 }
 
 impl<T: Real> Block<T> {
-    /// An empty block.
+    /// A block without rows, which holds no memory yet.
     pub(crate) fn new() -> Self {
         Self {
             data: Vec::new(),
@@ -26,7 +26,7 @@ impl<T: Real> Block<T> {
         }
     }
 
-    /// Makes room for `rows` x `columns`; what they hold is unspecified.
+    /// Takes memory for `rows` x `columns`; what they hold is unspecified.
     pub(crate) fn reset(&mut self, rows: usize, columns: usize) {
         self.width = T::width(columns);
         (self.rows, self.columns) = (rows, columns);
@@ -46,17 +46,17 @@ impl<T: Real> Block<T> {
         self.width
     }
 
-    /// How many rows.
+    /// Rows that were filled last.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// All rows.
+    /// All rows, each [`Block::width`] long.
     pub(crate) fn as_slice(&self) -> &[T] {
         &self.data[self.start..][..self.rows * self.width]
     }
 
-    /// All rows.
+    /// All rows, each [`Block::width`] long, to be written.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         &mut self.data[self.start..][..self.rows * self.width]
     }
@@ -145,7 +145,7 @@ impl<T: Real> Block<T> {
     }
 }
 
-/// Side of the squares in which matrices are transposed: two of them fit the nearest cache.
+/// Side of the squares in which matrices are transposed: two of them fit L1.
 const SQUARE: usize = 16;
 
 /// `to[c * to_stride + r] = map(r, from[r * from_stride + c])` for all `rows` x `columns`.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! per 64 columns (output pixels of all pictures):
-//!   forward    tile = W block (+ B H),  scattered to y with gain and bias
+//!   forward    tile = W block (+ B H),  scattered to y with scale and bias
 //!   backward   tile = W^T G (+ A^T Q),  folded: added to dx where the block was read from
 //! ```
 //!
@@ -28,13 +28,13 @@ pub(crate) fn prefers_effective(window: &Window, outputs: usize) -> bool {
 /// The operands of one group.
 #[derive(Clone, Copy)]
 pub(crate) struct Group<'a, T> {
-    /// Input channels.
+    /// Input channels of the group.
     pub(crate) input: Channels,
-    /// Output channels.
+    /// Output channels of the group.
     pub(crate) output: Channels,
-    /// `[out, depth]`.
+    /// The group's rows of the weight, `[out, depth]`.
     pub(crate) weight: &'a [T],
-    /// Rows of `weight`.
+    /// Rows of `weight`, which are output channels of the group.
     pub(crate) outputs: usize,
 }
 
@@ -292,7 +292,7 @@ pub(crate) fn channel_sums<T: Real>(
     (0..outputs).map(of_channel).collect()
 }
 
-/// `U = V X` of one output channel, for all columns: before gain and bias.
+/// `U = V X` of one output channel, for all columns: before scale and bias.
 pub(crate) fn unscaled<T: Real>(window: Window, x: &[T], input: Channels, v: &[T]) -> Vec<T> {
     let window = window.flattened();
     let columns = window.columns();

@@ -11,7 +11,7 @@
 use super::block::{Block, panels};
 use super::{LowRank, Real};
 
-/// `V`, `[out, depth]`.
+/// The updated weight `V = W + s B A`, `[out, depth]`.
 pub(crate) fn updated<T: Real>(weight: &[T], low: LowRank<'_, T>, depth: usize) -> Vec<T> {
     let mut v = weight.to_vec();
     if low.rank > 0 && depth > 0 {
@@ -27,7 +27,7 @@ pub(crate) fn updated<T: Real>(weight: &[T], low: LowRank<'_, T>, depth: usize) 
     v
 }
 
-/// Multiplies the rows of `v` by `gain`.
+/// Multiplies the rows of `v` by the DoRA scale `gain`.
 pub(crate) fn scale<T: Real>(v: &mut [T], gain: Option<&[T]>, depth: usize) {
     if let Some(gain) = gain {
         for (row, &gain) in v.chunks_mut(depth.max(1)).zip(gain) {
@@ -36,7 +36,7 @@ pub(crate) fn scale<T: Real>(v: &mut [T], gain: Option<&[T]>, depth: usize) {
     }
 }
 
-/// `W'`, `[out, depth]`.
+/// The effective weight `W' = g V`, `[out, depth]`; no `gain` is a `g` of 1.
 pub(crate) fn weight<T: Real>(
     weight: &[T],
     low: LowRank<'_, T>,

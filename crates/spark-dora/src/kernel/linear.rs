@@ -1,4 +1,4 @@
-//! Products with tokens as rows: `x` is `[P, K]`, `y` is `[P, out]`.
+//! Matmul with tokens as rows: `x` is `[P, K]`, `y` is `[P, out]`.
 //!
 //! ```text
 //! forward    per 64 tokens: x^T becomes a block, weight rows stream past it once
@@ -16,31 +16,31 @@ use crate::base::WeightRows;
 
 /// Rows of W that become a block together.
 const PIECE_ROWS: usize = 128;
-/// Results of the backward pass that stay in a near cache.
+/// Bytes of results of the backward pass that stay in L2.
 const NEAR_BYTES: usize = 512 << 10;
 
 /// Shape of a layer and its input.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// Tokens.
+    /// Tokens, over all leading axes of the input.
     pub(crate) tokens: usize,
-    /// Inputs per token.
+    /// Inputs per token: the depth of the weight.
     pub(crate) inputs: usize,
-    /// Outputs per token.
+    /// Outputs per token: the rows of the weight.
     pub(crate) outputs: usize,
 }
 
-/// Gains of the rows.
+/// DoRA scale of every row.
 pub(crate) enum Gains<'a, T> {
-    /// All 1.
+    /// LoRA: the scale of every row is 1.
     None,
-    /// Given.
+    /// Known before the pass, one per row.
     Known(&'a [T]),
     /// Found on the way: A's rows are multiplied along with the tokens. Only where [`finds_gains`].
     Found(Finding<'a, T>),
 }
 
-/// What gains are found from, and what is found.
+/// What the DoRA scale is found from, and what is found.
 pub(crate) struct Finding<'a, T> {
     pub(crate) magnitude: &'a [T],
     /// Squared norms of the rows of `W`.
@@ -58,8 +58,8 @@ pub(crate) fn finds_gains<T: Real>(shape: Shape, rank: usize) -> bool {
 /// `y` and `h = s A x`, the latter `[rank, tokens]`.
 ///
 /// ```text
-/// gains known   block [K, tokens]          tile = W x^T + B H
-/// gains found   block [K, tokens + rank]   tile = [W x^T + B H | W A^T + (s / 2) B A A^T]
+/// scale known   block [K, tokens]          tile = W x^T + B H
+/// scale found   block [K, tokens + rank]   tile = [W x^T + B H | W A^T + (s / 2) B A A^T]
 /// ```
 pub(crate) fn forward<T: Real>(
     shape: Shape,
@@ -167,8 +167,8 @@ pub(crate) fn backward<T: Real>(
         // near while pieces are added to them.
         let group = (NEAR_BYTES / (tokens * size_of::<T>()).max(1)).max(1);
         let group = group.next_multiple_of(T::widest());
-        // The gain goes to whichever is less to multiply, W or the results' gradient; copying with a
-        // gain costs W about a quarter more.
+        // The DoRA scale goes to whichever is less to multiply, W or the results' gradient; copying with a
+        // scale costs W about a quarter more.
         let scales_results = tokens * inputs.div_ceil(group) < inputs / 4;
         let (of_weight, of_results) = match scales_results {
             true => (None, gain),

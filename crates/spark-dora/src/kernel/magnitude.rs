@@ -1,25 +1,25 @@
-//! The gain `g = m / |V|` of every row, and the gradient of the magnitude `m`.
+//! The DoRA scale `g = m / |V|` of every row, and the gradient of the magnitude `m`.
 //!
 //! ```text
-//! dm_j = sum over p of dY_jp U_jp / |V_j|          U = W X + B H, before gain and bias
-//!      = sum over p of dY_jp (Y_jp - b_j) / m_j    so U need not be kept
+//! dm_j = sum over p of dY_jp U_jp / |V_j|          U = W X + B H, before scale and bias
+//!      = sum over p of dY_jp (Y_jp - b_j) / m_j    so U need not be saved for backward
 //! ```
 //!
 //! The second line fails where `m_j = 0` and loses digits where the bias dwarfs the rest; such rows
 //! are listed, and their `U` is computed again.
 //!
-//! A row of length zero has no direction: its gain is 1 and its magnitude gets no gradient, so that
+//! A row of length zero has no direction: its scale is 1 and its magnitude gets no gradient, so that
 //! the layer stays finite and the row can leave zero through A and B.
 
 use super::Real;
 
-/// Gains from magnitudes and norms.
+/// DoRA scale of every row, from magnitudes and norms.
 pub(crate) fn gains<T: Real>(magnitude: &[T], norms: &[f64]) -> Vec<T> {
     let rows = magnitude.iter().zip(norms);
     rows.map(|(&m, &norm)| gain(m, norm)).collect()
 }
 
-/// The gain of one row.
+/// DoRA scale of one row.
 pub(crate) fn gain<T: Real>(magnitude: T, norm: f64) -> T {
     // In `T`, so that a magnitude that was set to the norm gives exactly 1.
     let norm = T::from_f64(norm);
@@ -40,7 +40,7 @@ pub(crate) struct RowSums {
     product: f64,
     /// Of `|Y - b|`.
     size: f64,
-    /// Of `dY`.
+    /// Of `dY`: the gradient of a bias.
     pub(crate) bias: f64,
     count: usize,
 }
@@ -104,7 +104,7 @@ struct Lanes<T> {
     product: [T; LANES],
     size: [T; LANES],
     sum: [T; LANES],
-    /// In each lane.
+    /// Terms added to each lane since the last one went to f64.
     terms: usize,
 }
 

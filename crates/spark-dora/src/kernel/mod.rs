@@ -33,22 +33,22 @@ pub(crate) use real::Real;
 /// A low-rank update `s B A` of a weight `[out, K]`; rank 0 is none.
 #[derive(Clone, Copy)]
 pub(crate) struct LowRank<'a, T> {
-    /// `[rank, K]`.
+    /// A, `[rank, K]` row-major.
     pub(crate) a: &'a [T],
-    /// `[out, rank]`.
+    /// B, `[out, rank]` row-major.
     pub(crate) b: &'a [T],
-    /// Rows of `a`.
+    /// Rows of A, columns of B.
     pub(crate) rank: usize,
-    /// `s`.
+    /// Factor `s` of the update.
     pub(crate) scaling: T,
 }
 
-/// What follows the product, per row of the weight.
+/// Epilogue of the matmul, per row of the weight.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a, T> {
-    /// `g`.
+    /// DoRA scale `g`, `[out]`; absent where it is 1.
     pub(crate) gain: Option<&'a [T]>,
-    /// `b`.
+    /// Bias `b`, `[out]`; absent where it is 0.
     pub(crate) bias: Option<&'a [T]>,
 }
 
@@ -64,11 +64,11 @@ impl<T: Real> Rows<'_, T> {
 
 /// Gradients of a layer's variables.
 pub(crate) struct Gradients<T> {
-    /// With respect to the input; absent if not asked for.
+    /// With respect to the input; absent if it is not wanted.
     pub(crate) x: Option<Vec<T>>,
-    /// `[rank, K]`.
+    /// With respect to A, `[rank, K]`.
     pub(crate) a: Vec<T>,
-    /// `[out, rank]`.
+    /// With respect to B, `[out, rank]`.
     pub(crate) b: Vec<T>,
 }
 

@@ -4,7 +4,7 @@
 //! |V_j|^2 = |W_j|^2 + 2 s B_j . (U + s/2 B G)_j       U = W A^T  [out, r]    G = A A^T  [r, r]
 //! ```
 //!
-//! `|W_j|^2` never changes and is kept in f64; the rest is one narrow product per change of A or B,
+//! `|W_j|^2` never changes and is kept in f64; the rest is one narrow matmul per change of A or B,
 //! which a forward pass over few tokens makes along with its own (`linear`), reading W once.
 //! Where the three terms cancel (a row almost undone by its update), the row is formed and summed.
 

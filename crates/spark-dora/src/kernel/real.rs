@@ -34,7 +34,7 @@ pub(crate) trait Real: WithDType + Send + Sync {
     fn from_f32s(values: Vec<f32>) -> Vec<Self>;
     /// The same number without its sign.
     fn abs(self) -> Self;
-    /// Multiplies one block.
+    /// Multiplies `x` with one block, into `y` or added to it.
     fn multiply(product: Product<'_, Self>);
 }
 

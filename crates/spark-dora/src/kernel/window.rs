@@ -102,7 +102,7 @@ impl Window {
 /// Consecutive columns within one output row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
-    /// Within the block.
+    /// First column, counted within the block.
     pub(super) column: usize,
     pub(super) len: usize,
     picture: usize,

@@ -53,7 +53,7 @@ pub(crate) fn gain(
     Ok(Some(zero.where_cond(&gain.ones_like()?, &gain)?))
 }
 
-/// A linear layer.
+/// A linear layer by candle's own operations, for types and devices without kernels here.
 pub(crate) fn linear(core: &Core, x: &Tensor) -> Result<Tensor> {
     let weight = core.base.to_tensor()?;
     let base = candle_nn::Module::forward(&candle_nn::Linear::new(weight, None), x)?;
@@ -118,7 +118,7 @@ pub(crate) fn conv(
     (biased.to_dtype(dtype)? + update)?.to_dtype(own)
 }
 
-/// Training with dropout: the update and the gain see a thinned input, the base the whole one.
+/// Training with dropout: the update and the scale see a thinned input, the base the whole one.
 ///
 /// ```text
 /// y = adapted(d) + W (x - d)      d = dropout(x) of this step

@@ -160,7 +160,7 @@ macro_rules! conv_layer {
                 }
             }
 
-            /// The variables.
+            /// The trained variables: A, B and the magnitude, as far as the layer has them.
             pub fn factors(&self) -> &Factors {
                 &self.core.factors
             }
@@ -198,7 +198,7 @@ macro_rules! conv_layer {
         }
 
         impl Module for $name {
-            /// Evaluation: without dropout.
+            /// Evaluates the layer, without dropout; [`TrainModule::forward_train`] has it.
             fn forward(&self, x: &Tensor) -> CandleResult<Tensor> {
                 self.compute(&self.core, x)
             }
@@ -213,6 +213,24 @@ conv_layer!(
     ///
     /// Input `[batch, in, height, width]`; see the module for the variables. Any stride, padding, dilation
     /// and number of groups, depthwise included.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use candle_nn::{Conv2d, Conv2dConfig, Module, VarBuilder, VarMap};
+    /// use spark_dora::{DoraConv2d, LayerConfig};
+    ///
+    /// let weight = Tensor::randn(0f32, 1.0, (6, 4, 3, 3), &Device::Cpu)?;
+    /// let base = Conv2d::new(weight, None, Conv2dConfig { padding: 1, ..Default::default() });
+    /// let variables = VarMap::new();
+    /// let vb = VarBuilder::from_varmap(&variables, DType::F32, &Device::Cpu);
+    /// let layer = DoraConv2d::from_conv2d(&base, &LayerConfig::dora(2), vb.pp("stem"))?;
+    /// let x = Tensor::randn(0f32, 1.0, (1, 4, 5, 7), &Device::Cpu)?;
+    /// assert_eq!(layer.forward(&x)?.dims(), [1, 6, 5, 7]);
+    /// assert_eq!(layer.factors().a().unwrap().dims(), [2, 4, 3, 3]);
+    /// # Ok::<(), spark_dora::DoraError>(())
+    /// ```
     DoraConv2d,
     Conv2d,
     from_conv2d,

@@ -87,7 +87,7 @@ impl DoraEmbedding {
         Ok(Self { weight, factors })
     }
 
-    /// The variables.
+    /// The trained variables: A, B and the magnitude, as far as the layer has them.
     pub fn factors(&self) -> &Factors {
         &self.factors
     }

@@ -215,7 +215,7 @@ impl Factors {
         }
     }
 
-    /// What is trained.
+    /// Which variables the layer has.
     pub fn method(&self) -> Method {
         self.method
     }
@@ -225,7 +225,7 @@ impl Factors {
         self.rank
     }
 
-    /// `s`.
+    /// Factor `s` of the update `B A`.
     pub fn scaling(&self) -> f64 {
         self.scaling
     }
@@ -252,7 +252,7 @@ impl Factors {
         named.filter_map(|(name, tensor)| Some((name, tensor.as_ref()?)))
     }
 
-    /// Trainable numbers.
+    /// Elements of all variables together.
     pub fn parameter_count(&self) -> usize {
         self.named().map(|(_, tensor)| tensor.elem_count()).sum()
     }
@@ -278,7 +278,7 @@ impl Factors {
             Ok(flat.map(|t| t.to_device(&Device::Cpu)).transpose()?)
         };
         let (a, b) = (host(&self.a)?, host(&self.b)?);
-        // In the type the layer computes in, so that a magnitude set from here gives a gain of 1.
+        // In the type the layer computes in, so that a magnitude set from here gives a scale of 1.
         match self.a.as_ref().map_or(DType::F64, Tensor::dtype) {
             DType::F32 => self.norms_as::<f32>(rows, a, b),
             _ => self.norms_as::<f64>(rows, a, b),
@@ -383,7 +383,7 @@ impl NormCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The norms for these factors; `base` is asked for only if they are others than before.
+    /// The norms for these factors; `base` is read only if they are others than before.
     pub(crate) fn get<T: Real>(
         &self,
         base: impl FnOnce() -> Result<Base>,

@@ -73,7 +73,7 @@ impl DoraLinear {
         Self::on(base, linear.bias().cloned(), config, &vb)
     }
 
-    /// QDoRA: the base stays packed, `[out, in]` with blocks along the inputs, and is widened to f32 some
+    /// QDoRA: the base stays packed, `[out, in]` with blocks along the inputs, and is converted to f32 some
     /// rows at a time. Variables are f32.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl DoraLinear {
         })
     }
 
-    /// The variables.
+    /// The trained variables: A, B and the magnitude, as far as the layer has them.
     pub fn factors(&self) -> &Factors {
         &self.core.factors
     }
@@ -159,7 +159,7 @@ impl DoraLinear {
     ///
     /// # Errors
     ///
-    /// [`crate::DoraError::Quant`] if a packed base cannot be widened.
+    /// [`crate::DoraError::Quant`] if a packed base cannot be converted to f32.
     pub fn base(&self) -> Result<Linear> {
         Ok(Linear::new(
             self.core.base.to_tensor()?,
@@ -196,7 +196,7 @@ impl TrainModule for DoraLinear {
 }
 
 impl Module for DoraLinear {
-    /// Evaluation: without dropout.
+    /// Evaluates the layer, without dropout; [`TrainModule::forward_train`] has it.
     fn forward(&self, x: &Tensor) -> CandleResult<Tensor> {
         Self::compute(&self.core, x)
     }

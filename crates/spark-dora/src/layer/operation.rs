@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! variables   [A | B | magnitude | bias]      the last only if it is trained
-//! forward     keeps the gains and, unless it went through the effective weight, h = s A x;
+//! forward     saves the DoRA scale and, unless it went through the effective weight, h = s A x;
 //!             the result itself serves the magnitude's gradient
 //! backward    gradients of all variables in one flat tensor, which candle splits again
 //! ```
@@ -30,11 +30,11 @@ pub(crate) enum Form {
     Conv { window: Window, groups: usize },
 }
 
-/// The operation.
+/// One adapted layer as an operation of candle: the frozen side, and what the variables are.
 pub(crate) struct Adapted<T> {
     form: Form,
     base: Base,
-    /// Not trained.
+    /// Added to every result; not trained.
     frozen_bias: Option<Vec<T>>,
     /// Whether the variables end in a bias.
     trains_bias: bool,
@@ -293,7 +293,7 @@ impl<T: Real> Adapted<T> {
     }
 }
 
-/// No update.
+/// Operands of a layer without A and B.
 fn none<'a, T: Real>() -> LowRank<'a, T> {
     LowRank {
         a: &[],
@@ -303,7 +303,7 @@ fn none<'a, T: Real>() -> LowRank<'a, T> {
     }
 }
 
-/// One backward pass.
+/// Everything that one backward pass reads.
 struct Pass<'a, T> {
     op: &'a Adapted<T>,
     x: &'a [T],

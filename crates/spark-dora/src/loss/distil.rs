@@ -24,7 +24,7 @@ pub const MAX_LOG_WIDTH: f64 = 11.0;
 pub enum HeadKind {
     /// Half centres, half log widths.
     Mdn,
-    /// Independent logits.
+    /// Logits of independent yes-or-no answers.
     Sigmoid,
     /// Logits of so many classes, perhaps several times.
     Softmax {
@@ -45,7 +45,7 @@ pub struct Head {
     pub name: String,
     /// Where it lies in the last axis.
     pub range: Range<usize>,
-    /// What it holds.
+    /// What its numbers mean, and with that its loss.
     pub kind: HeadKind,
     /// Its weight in the sum.
     pub weight: f64,

@@ -16,26 +16,43 @@ use crate::error::Result;
 /// Variables with one learning rate.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// Variables.
+    /// Variables that are updated with this rate and decay.
     pub variables: Vec<Var>,
-    /// Learning rate.
+    /// Learning rate per step, before [`AdamW::step`] multiplies it by its factor.
     pub rate: f64,
-    /// Weight decay.
+    /// Decoupled weight decay: each step takes `rate * weight_decay` of a variable away; 0 for
+    /// none.
     pub weight_decay: f64,
 }
 
 /// What AdamW remembers, in the order of its groups' variables; to be stored with a checkpoint.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// Steps made.
+    /// Steps made so far, for the correction of the means' bias.
     pub steps: u64,
-    /// Means of gradients.
+    /// Running means of the gradients, one per variable and of its shape.
     pub first: Vec<Tensor>,
     /// Means of squared gradients.
     pub second: Vec<Tensor>,
 }
 
-/// The optimiser.
+/// AdamW over groups of variables, each with a learning rate and a weight decay of its own.
+///
+/// # Examples
+///
+/// ```
+/// # use candle_core::{Device, Tensor, Var};
+/// # use spark_dora::optim::{Accumulator, AdamW, Group};
+/// let weight = Var::new(&[1f32, -2.0], &Device::Cpu)?;
+/// let group = Group { variables: vec![weight.clone()], rate: 0.1, weight_decay: 0.0 };
+/// let mut optimiser = AdamW::new(vec![group])?;
+/// let mut accumulator = Accumulator::new([weight.clone()]);
+/// accumulator.add(&weight.sqr()?.sum_all()?.backward()?)?;
+/// optimiser.step(&accumulator.mean()?, 1.0)?;
+/// let moved = weight.to_vec1::<f32>()?; // the first step is the rate, whatever the gradient
+/// assert!((moved[0] - 0.9).abs() < 1e-4 && (moved[1] + 1.9).abs() < 1e-4);
+/// # Ok::<(), spark_dora::DoraError>(())
+/// ```
 #[derive(Debug)]
 pub struct AdamW {
     groups: Vec<Group>,
@@ -75,7 +92,7 @@ impl AdamW {
         })
     }
 
-    /// What to store.
+    /// What [`AdamW::resume`] needs to go on from here; to be stored with a checkpoint.
     pub fn state(&self) -> &State {
         &self.state
     }

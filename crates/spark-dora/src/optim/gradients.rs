@@ -99,7 +99,7 @@ pub struct Accumulator {
 }
 
 impl Accumulator {
-    /// For these variables.
+    /// An empty sum for these variables; gradients of others are ignored.
     pub fn new(variables: impl IntoIterator<Item = Var>) -> Self {
         Self {
             variables: variables.into_iter().collect(),

@@ -5,14 +5,33 @@ use candle_core::{Tensor, Var};
 use super::Group;
 use crate::layer::Factors;
 
-/// Variables by kind.
+/// Variables of adapted layers, by what they are, for optimisers that treat them differently.
+///
+/// # Examples
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_nn::{Linear, VarBuilder, VarMap};
+/// use spark_dora::optim::{AdamW, LoraPlus, VariableGroups};
+/// use spark_dora::{DoraLinear, LayerConfig};
+///
+/// let base = Linear::new(Tensor::randn(0f32, 1.0, (12, 8), &Device::Cpu)?, None);
+/// let variables = VarMap::new();
+/// let vb = VarBuilder::from_varmap(&variables, DType::F32, &Device::Cpu);
+/// let layer = DoraLinear::from_linear(&base, &LayerConfig::dora(4), vb)?;
+/// let rates = LoraPlus { rate: 1e-4, ratio: 16.0, ..Default::default() };
+/// let groups = VariableGroups::of([layer.factors()]).optimiser_groups(rates);
+/// assert_eq!((groups.len(), groups[1].rate), (3, 1.6e-3)); // B learns faster
+/// let optimiser = AdamW::new(groups)?;
+/// # Ok::<(), spark_dora::DoraError>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct VariableGroups {
-    /// All A.
+    /// A of every low-rank layer.
     pub a: Vec<Var>,
-    /// All B.
+    /// B of every low-rank layer.
     pub b: Vec<Var>,
-    /// All magnitudes.
+    /// Magnitudes of every layer that trains one.
     pub magnitude: Vec<Var>,
 }
 
@@ -32,7 +51,7 @@ impl VariableGroups {
         groups
     }
 
-    /// All of them.
+    /// All variables: A, then B, then magnitudes.
     pub fn all(&self) -> impl Iterator<Item = &Var> {
         self.a.iter().chain(&self.b).chain(&self.magnitude)
     }

@@ -82,6 +82,17 @@ impl Schedule {
 }
 
 /// Lowers its factor when a value that should fall does not.
+///
+/// # Examples
+///
+/// ```
+/// use spark_dora::optim::Plateau;
+///
+/// let mut plateau = Plateau::new(0.5, 1, 0.01);
+/// assert_eq!(plateau.observe(1.0), 1.0);
+/// assert_eq!(plateau.observe(1.0), 1.0); // borne once
+/// assert_eq!(plateau.observe(0.995), 0.5); // less than the threshold
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plateau {
     /// What the factor is multiplied by.
@@ -121,7 +132,7 @@ impl Plateau {
         self.factor
     }
 
-    /// The factor.
+    /// What rates are multiplied by now; 1 until [`Plateau::observe`] lowers it.
     pub fn factor(&self) -> f64 {
         self.factor
     }

@@ -8,7 +8,7 @@ pub(crate) struct Case {
     pub(crate) batch: usize,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
-    /// Height, width.
+    /// Height and width of the input.
     pub(crate) extent: [usize; 2],
     pub(crate) kernel: [usize; 2],
     pub(crate) stride: [usize; 2],

@@ -17,7 +17,7 @@
 //!    it, so that the odd halves of two rows are one operand.
 //! 3. With one row, the other one of its block repeats it.
 //!
-//! Which of them pays is measured where it runs (`select`): a processor may have either
+//! Which of them is profitable is measured where it runs (`select`): a processor may have either
 //! at the rate of f32. Deliberately absent: sums in f16, which have three digits.
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, FMLAL, FMLAL2, BFMMLA.
@@ -184,7 +184,7 @@ unsafe fn add_four<const NV: usize, const MR: usize>(
     x: impl Fn(usize) -> float32x4_t,
     w: *const u16,
 ) {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         // Rows 2p and 2p + 1.
         let mut a = [vdupq_n_u16(0); MR];
@@ -256,7 +256,7 @@ fn exchanged<const NV: usize, const MR: usize>(
     reason = "constant bounds unroll, iterators may not"
 )]
 unsafe fn halves<const MR: usize>(x: impl Fn(usize) -> float32x4_t) -> [float16x8_t; MR] {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let mut a = [zeros(); MR];
         for p in 0..MR.div_ceil(2) {

@@ -1,4 +1,4 @@
-//! PackedLayout of 16 bits against f32 columns of the same values, and dot products against f64.
+//! Packed weights of 16 bits against f32 columns of the same values, and dot products against f64.
 
 use std::ops::Range;
 

@@ -4,7 +4,7 @@
 //! words -> even values (shift left) and odd values (mask), then as f32, twice
 //! ```
 //!
-//! A conversion costs one instruction per vector of weights and tile, which pays while the weights come
+//! A conversion costs one instruction per vector of weights and tile, which is profitable while the weights come
 //! from far: few rows.
 
 use spark_simd::Simd;

@@ -18,7 +18,7 @@ pub enum OnnxError {
     UnknownOperator {
         /// Name of the node.
         node: String,
-        /// `domain::operator`.
+        /// Domain and name of the operator, as `domain::operator`.
         op: String,
         /// Version of the operator set.
         opset: i64,
@@ -42,7 +42,7 @@ pub enum OnnxError {
     Export {
         /// Name of the node.
         node: String,
-        /// Why not.
+        /// What ONNX has no form for.
         reason: String,
     },
     /// A model cannot be written without a folder for its constants.

@@ -87,7 +87,7 @@ pub fn bind_within(
 }
 
 /// [`bind`] for the shapes that the inputs declare, with the constants taken out of `graph`: each
-/// goes as soon as nothing reads it any more, such as one of f16 that was widened.
+/// goes as soon as nothing reads it any more, such as one of f16 that was converted to f32.
 pub(crate) fn bind_taking(
     graph: &mut Graph,
     budget_bytes: usize,
@@ -249,7 +249,7 @@ fn input_shape_error(value: &Value, shape: &[usize]) -> ModelError {
     }
 }
 
-/// `[1, batch, ?]`.
+/// A declared shape for messages, such as `[1, batch, ?]`.
 fn describe_dims(dims: &[Dim]) -> String {
     let dims: Vec<String> = dims
         .iter()
@@ -334,7 +334,7 @@ impl<'g> Binder<'g> {
                 binder.declare(ValueId(id), ty);
             }
         }
-        // Weights stored as f16 and widened in the graph take twice their size again.
+        // Weights stored as f16 and converted to f32 in the graph take twice their size again.
         binder.folding_limit = binder
             .total_bytes
             .saturating_mul(2)

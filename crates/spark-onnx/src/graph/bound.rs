@@ -15,16 +15,16 @@ use crate::tensor::{DType, Tensor};
 /// Element type and fixed shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorType {
-    /// Element type.
+    /// Type of the elements.
     pub dtype: DType,
-    /// Extents.
+    /// Extent of every axis; empty for a scalar.
     pub shape: Vec<usize>,
 }
 
 /// A value of a [`StaticGraph`].
 #[derive(Debug, Clone)]
 pub struct StaticValue {
-    /// Unique, non-empty name.
+    /// Name of the value, unique in the graph and not empty.
     pub name: String,
     /// Element type and shape.
     pub ty: TensorType,

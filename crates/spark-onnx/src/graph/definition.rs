@@ -13,22 +13,22 @@ pub struct ValueId(pub usize);
 /// One axis of a declared shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Dim {
-    /// A fixed extent.
+    /// A fixed extent; may be 0.
     Known(usize),
     /// A named extent, bound when inputs are given; equal names mean equal extents.
     Symbol(String),
-    /// Nothing is known.
+    /// An extent of which nothing is known until inputs are given.
     Unknown,
 }
 
 /// An edge of the graph: an input, a constant, or the result of a node.
 #[derive(Debug, Clone)]
 pub struct Value {
-    /// Unique, non-empty name.
+    /// Name of the value, unique in the graph and not empty.
     pub name: String,
     /// Element type, where declared.
     pub dtype: Option<DType>,
-    /// Shape, where declared.
+    /// Shape as the file declares it; `None` where it does not.
     pub shape: Option<Vec<Dim>>,
     /// The elements, if this is a constant.
     pub constant: Option<Arc<Tensor>>,
@@ -39,7 +39,7 @@ pub struct Value {
 pub struct Node {
     /// Name in the file, or one made from the operator and position.
     pub name: String,
-    /// What it computes.
+    /// What the node computes, with its parameters.
     pub op: Op,
     /// Operands; `None` where an optional one is left out. Trailing ones may be missing.
     pub inputs: Vec<Option<ValueId>>,
@@ -50,11 +50,29 @@ pub struct Node {
 /// A network, open to editing. Invariants, held by every constructor in this crate and checked by
 /// [`bind`](super::bind): nodes are in topological order; ids are in range; names of inputs are unique; each
 /// value is produced at most once, and never if it is an input or a constant; outputs exist.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx::graph::{Dim, Graph, Op, Unary};
+/// use spark_onnx::{DType, file};
+///
+/// let mut graph = Graph::default();
+/// let batch = Dim::Symbol("batch".to_owned());
+/// let x = graph.add_input("x", DType::F32, vec![batch, Dim::Known(3)]);
+/// let y = graph.add_node("y", Op::Unary(Unary::Relu), &[Some(x)]);
+/// graph.outputs.push(y);
+///
+/// let read = file::parse(&file::to_bytes(&graph)?, None)?; // as an ONNX file and back
+/// assert_eq!(read.nodes[0].op, Op::Unary(Unary::Relu));
+/// assert_eq!(read.value(read.inputs[0]).name, "x");
+/// # Ok::<(), spark_onnx::ModelError>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
     /// Name in the file.
     pub name: String,
-    /// All values.
+    /// All values: inputs, constants and results; a [`ValueId`] is a position here.
     pub values: Vec<Value>,
     /// Operators in execution order.
     pub nodes: Vec<Node>,

@@ -13,7 +13,7 @@ pub enum Unary {
     Sign,
     Floor,
     Ceil,
-    /// Half to even.
+    /// Rounds to the nearest whole number, halves to the even one.
     Round,
     Reciprocal,
     Sqrt,
@@ -33,7 +33,7 @@ pub enum Unary {
     Erf,
     Not,
     IsNaN,
-    /// Either sign.
+    /// True for infinities of either sign.
     IsInf,
     Relu,
     LeakyRelu {
@@ -125,11 +125,11 @@ pub enum Padding {
     SameUpper,
     /// `ceil(in / stride)` outputs, the odd one padded at the beginning.
     SameLower,
-    /// None.
+    /// No padding: windows lie inside the input.
     Valid,
 }
 
-/// Maximum or average.
+/// What pooling takes of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after what it takes")]
 pub enum PoolKind {
@@ -137,13 +137,13 @@ pub enum PoolKind {
     Average,
 }
 
-/// Which recurrent cell.
+/// Which cell a recurrent network repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the ONNX operator of that name")]
 pub enum Cell {
     Rnn,
     Gru {
-        /// The reset gate multiplies after the recurrent product.
+        /// The reset gate multiplies after the recurrent matmul.
         linear_before_reset: bool,
     },
     Lstm,
@@ -158,7 +158,7 @@ pub enum Direction {
     Bidirectional,
 }
 
-/// Which reduction.
+/// What a reduction takes over its axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(
     missing_docs,

@@ -62,7 +62,7 @@ pub enum Op {
     LpNormalization(LpNormalization),
     /// `(x)`: local response normalisation across channels.
     Lrn(Lrn),
-    /// `(x)`.
+    /// `(x)`: softmax along an axis, or its logarithm.
     Softmax(Softmax),
     /// `(scores)`: a softmax along the last axis, in which a row of nothing but minus infinity
     /// gives zeros. What the operator Attention makes weights with: a query that may attend to
@@ -72,52 +72,53 @@ pub enum Op {
     /// `(x, w, r, b?, sequence_lengths?, h0?, c0?, p?)` to `(y?, h?, c?)`, ONNX's recurrent operators.
     Recurrent(Recurrent),
 
-    /// `(x, axes?)`.
+    /// `(x, axes?)`: a sum, mean, maximum or the like over axes.
     Reduce(Reduce),
     /// `(x)` to i64: position of the extreme value.
     ArgReduce(ArgReduce),
     /// `(x, k)` to `(values, indices)`.
     TopK(TopK),
-    /// `(x, axis)`.
+    /// `(x, axis)`: running sums along a scalar axis.
     CumSum(CumSum),
 
     /// `(x, roi?, scales?, sizes?)`.
     Resize(Resize),
-    /// `(x, grid)`.
+    /// `(x, grid)`: `x` `[n, c, d...]` sampled at `grid` `[n, e..., axes]`, positions in -1..=1.
     GridSample(GridSample),
     /// `(theta, size)`, `theta` `[n, 2, 3]` or `[n, 3, 4]`, `size` `[n, c, h, w]` or `[n, c, d, h, w]`:
     /// the grid that [`Op::GridSample`] reads, of positions `theta * (x, y, z?, 1)`.
     AffineGrid(AffineGrid),
 
-    /// `(x, shape)`.
+    /// `(x, shape)`: the same elements in another shape; -1 is inferred.
     Reshape(Reshape),
     /// `(x)` to two axes, split before `axis`.
     Flatten(Flatten),
     /// `(x, axes?)`; without axes all of extent 1.
     Squeeze(Squeeze),
-    /// `(x, axes)`.
+    /// `(x, axes)`: new axes of extent 1, at these places of the result.
     Unsqueeze(Unsqueeze),
     /// `(x)`; `None` reverses the axes.
     Transpose(Transpose),
-    /// `(x0, x1, ...)`.
+    /// `(x0, x1, ...)`: joined along one axis.
     Concat(Concat),
     /// `(x, split?)` to as many results as the node has.
     Split(Split),
     /// `(x, starts, ends, axes?, steps?)`.
     Slice(Slice),
-    /// `(x, indices)`.
+    /// `(x, indices)`: slices of `x` along one axis, in the order of `indices`.
     Gather(Gather),
-    /// `(x, indices)`.
+    /// `(x, indices)`: of every element of `indices`, the one of `x` at that index along the axis.
     GatherElements(GatherElements),
-    /// `(x, indices)`.
+    /// `(x, indices)`: slices of `x`, addressed by the last axis of `indices`.
     GatherNd(GatherNd),
-    /// `(x, indices, updates)`.
+    /// `(x, indices, updates)`: `x` with single elements replaced, or combined, along one axis.
     ScatterElements(ScatterElements),
-    /// `(x, indices, updates)`.
+    /// `(x, indices, updates)`: `x` with slices replaced, or combined, addressed by the last axis
+    /// of `indices`.
     ScatterNd(ScatterNd),
     /// `(x, shape)`: broadcast both ways.
     Expand(Expand),
-    /// `(x, repeats)`.
+    /// `(x, repeats)`: `x` repeated that often along every axis.
     Tile(Tile),
     /// `(x, pads, value?, axes?)`.
     Pad(Pad),
@@ -125,11 +126,12 @@ pub enum Op {
     Shape(Shape),
     /// `(x)` to an i64 scalar.
     Size(Size),
-    /// `(shape)`.
+    /// `(shape)`: a tensor of that shape, every element the same.
     ConstantOfShape(ConstantOfShape),
     /// `(start, limit, delta)`, scalars.
     Range(Range),
-    /// `(indices, depth, values)`.
+    /// `(indices, depth, values)`: a new axis of extent `depth`, `values[1]` at the index and
+    /// `values[0]` elsewhere.
     OneHot(OneHot),
     /// `(x)` to i64 `[rank, n]`: only as a constant, for its shape depends on values.
     NonZero(NonZero),
@@ -137,7 +139,7 @@ pub enum Op {
     DepthToSpace(DepthToSpace),
     /// `(x)`, the inverse of `DepthToSpace` in depth-column-row order.
     SpaceToDepth(SpaceToDepth),
-    /// `(x, k?)`.
+    /// `(x, k?)`: the upper or lower triangle of the last two axes, zero elsewhere.
     Trilu(Trilu),
     /// `(x)`: ones on diagonal `k` of a matrix of x's shape.
     EyeLike(EyeLike),
@@ -224,7 +226,7 @@ pub struct Conv {
     pub strides: Vec<usize>,
     /// Step between taps along every spatial axis.
     pub dilations: Vec<usize>,
-    /// Border.
+    /// How the borders of the spatial axes are padded.
     pub padding: Padding,
     /// Groups of channels that do not see each other.
     pub groups: usize,
@@ -233,7 +235,7 @@ pub struct Conv {
 /// Parameters of a transposed convolution; empty lists mean ones, or zeros for `output_padding`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConvTranspose {
-    /// As of [`Conv`], with its meaning turned round.
+    /// As of [`Conv`], whose input is this operator's result.
     pub conv: Conv,
     /// Added to the end of every spatial axis of the result.
     pub output_padding: Vec<usize>,
@@ -244,15 +246,15 @@ pub struct ConvTranspose {
 /// Parameters of a pooling window; empty lists mean ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Maximum or average.
+    /// Whether a window gives its maximum or its average.
     pub kind: PoolKind,
     /// Extent of the window along every spatial axis.
     pub kernel: Vec<usize>,
     /// Step of the window.
     pub strides: Vec<usize>,
-    /// Step between taps.
+    /// Step between taps along every spatial axis.
     pub dilations: Vec<usize>,
-    /// Border.
+    /// How the borders of the spatial axes are padded.
     pub padding: Padding,
     /// Whether padded elements count in an average.
     pub count_include_pad: bool,
@@ -260,10 +262,10 @@ pub struct Pool {
     pub ceil_mode: bool,
 }
 
-/// Parameters of a general matrix product.
+/// Parameters of [`Op::Gemm`], `alpha a b + beta c`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gemm {
-    /// Factor of the product.
+    /// Factor of the matmul.
     pub alpha: f32,
     /// Factor of the addend.
     pub beta: f32,
@@ -276,7 +278,7 @@ pub struct Gemm {
 /// Parameters of a softmax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Softmax {
-    /// Axis normalised.
+    /// Axis that is normalised; negative ones count from the end.
     pub axis: i64,
     /// The logarithm of it.
     pub log: bool,
@@ -287,9 +289,9 @@ pub struct Softmax {
 /// Parameters of a recurrent network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recurrent {
-    /// Cell.
+    /// Which cell is repeated: RNN, GRU or LSTM.
     pub cell: Cell,
-    /// Way.
+    /// Whether steps run forward, in reverse, or both ways.
     pub direction: Direction,
     /// Width of the state.
     pub hidden: usize,
@@ -313,9 +315,9 @@ pub struct Reduce {
 /// Parameters of an arg-reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArgReduce {
-    /// Maximum or minimum.
+    /// The position of the maximum if true, of the minimum if not.
     pub max: bool,
-    /// Axis searched.
+    /// Axis that is searched; negative ones count from the end.
     pub axis: i64,
     /// The axis stays with extent 1.
     pub keep_dims: bool,
@@ -326,13 +328,13 @@ pub struct ArgReduce {
 /// Parameters of a resize.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resize {
-    /// Interpolation.
+    /// How samples between elements are made.
     pub mode: Interpolation,
-    /// Coordinates.
+    /// How coordinates of the result become coordinates of the input.
     pub transform: CoordinateTransform,
-    /// Rounding for nearest.
+    /// Which element [`Interpolation::Nearest`] takes.
     pub rounding: NearestRounding,
-    /// Cubic coefficient.
+    /// Coefficient `a` of cubic interpolation; ONNX's default is -0.75.
     pub cubic_coeff: f32,
     /// Weights outside the input are zero and the rest renormalised.
     pub exclude_outside: bool,
@@ -342,7 +344,7 @@ pub struct Resize {
     pub antialias: bool,
     /// Axes `scales` and `sizes` speak of; all where left out.
     pub axes: Option<Vec<i64>>,
-    /// Meaning of `sizes`.
+    /// Whether `sizes` are taken as they are, or bound a result that keeps its aspect ratio.
     pub aspect: AspectRatio,
 }
 
@@ -354,10 +356,10 @@ pub struct Where;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clip;
 
-/// Parameters of [`Op::Cast`].
+/// Parameters of [`Op::Cast`], which changes the element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cast {
-    /// The new type.
+    /// Element type of the result.
     pub to: DType,
 }
 
@@ -365,10 +367,10 @@ pub struct Cast {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CastLike;
 
-/// Parameters of [`Op::GlobalPool`].
+/// Parameters of [`Op::GlobalPool`], whose window is all of the spatial axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GlobalPool {
-    /// Maximum or average.
+    /// Whether it gives the maximum or the average.
     pub kind: PoolKind,
 }
 
@@ -376,73 +378,73 @@ pub struct GlobalPool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatMul;
 
-/// Parameters of [`Op::Einsum`].
+/// Parameters of [`Op::Einsum`], Einstein summation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Einsum {
     /// As in NumPy, for example `bij,bjk->bik`.
     pub equation: String,
 }
 
-/// Parameters of [`Op::BatchNormalization`].
+/// Parameters of [`Op::BatchNormalization`] in its inference form.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchNormalization {
     /// Added to the variance.
     pub epsilon: f32,
 }
 
-/// Parameters of [`Op::LayerNormalization`].
+/// Parameters of [`Op::LayerNormalization`], over all axes from one on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayerNormalization {
-    /// First normalised axis.
+    /// First axis that is normalised; all after it are too.
     pub axis: i64,
     /// Added to the variance.
     pub epsilon: f32,
 }
 
-/// Parameters of [`Op::RmsNormalization`].
+/// Parameters of [`Op::RmsNormalization`], which subtracts no mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RmsNormalization {
-    /// First normalised axis.
+    /// First axis that is normalised; all after it are too.
     pub axis: i64,
     /// Added to the mean square.
     pub epsilon: f32,
 }
 
-/// Parameters of [`Op::InstanceNormalization`].
+/// Parameters of [`Op::InstanceNormalization`], over the spatial axes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct InstanceNormalization {
     /// Added to the variance.
     pub epsilon: f32,
 }
 
-/// Parameters of [`Op::GroupNormalization`].
+/// Parameters of [`Op::GroupNormalization`], over spatial axes and channels of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GroupNormalization {
     /// Added to the variance.
     pub epsilon: f32,
-    /// Number of groups.
+    /// Number of groups; it divides the channels.
     pub groups: usize,
 }
 
-/// Parameters of [`Op::LpNormalization`].
+/// Parameters of [`Op::LpNormalization`], which divides by a norm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LpNormalization {
     /// Axis of the norm.
     pub axis: i64,
-    /// 1 or 2.
+    /// Which norm: 1 for the sum of magnitudes, 2 for the Euclidean length.
     pub p: u8,
 }
 
-/// Parameters of [`Op::Lrn`].
+/// Parameters of [`Op::Lrn`]: `x / (bias + alpha / size * sum(x^2))^beta`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lrn {
     /// Scale of the sum.
     pub alpha: f32,
-    /// Exponent.
+    /// Power that the divisor is raised to.
     pub beta: f32,
-    /// Constant.
+    /// Constant term of the divisor, before the power.
     pub bias: f32,
-    /// Channels summed over.
+    /// Neighbouring channels, its own included, whose squares are summed.
     pub size: usize,
 }
 
@@ -450,52 +452,52 @@ pub struct Lrn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaskedSoftmax;
 
-/// Parameters of [`Op::TopK`].
+/// Parameters of [`Op::TopK`], which takes extreme values and their positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopK {
-    /// Axis searched.
+    /// Axis that is searched; negative ones count from the end.
     pub axis: i64,
-    /// Largest or smallest.
+    /// The largest values if true, the smallest if not.
     pub largest: bool,
     /// Whether results are ordered; this crate always orders them.
     pub sorted: bool,
 }
 
-/// Parameters of [`Op::CumSum`].
+/// Parameters of [`Op::CumSum`], whose axis is an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CumSum {
     /// Leave the element itself out.
     pub exclusive: bool,
-    /// From the end.
+    /// Sums run from the end of the axis.
     pub reverse: bool,
 }
 
-/// Parameters of [`Op::GridSample`].
+/// Parameters of [`Op::GridSample`], which reads the input at given positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridSample {
-    /// Interpolation.
+    /// How samples between elements are made.
     pub mode: Interpolation,
-    /// What lies outside.
+    /// What positions outside the input give.
     pub padding: GridPadding,
     /// Whether -1 and 1 are corner centres.
     pub align_corners: bool,
 }
 
-/// Parameters of [`Op::AffineGrid`].
+/// Parameters of [`Op::AffineGrid`], which makes a grid for [`Op::GridSample`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AffineGrid {
     /// Whether -1 and 1 are corner centres.
     pub align_corners: bool,
 }
 
-/// Parameters of [`Op::Reshape`].
+/// Parameters of [`Op::Reshape`], whose shape is an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reshape {
     /// Whether 0 means zero (true) or "as the input" (false).
     pub allow_zero: bool,
 }
 
-/// Parameters of [`Op::Flatten`].
+/// Parameters of [`Op::Flatten`], which leaves two axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flatten {
     /// First axis of the second part.
@@ -510,24 +512,24 @@ pub struct Squeeze;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unsqueeze;
 
-/// Parameters of [`Op::Transpose`].
+/// Parameters of [`Op::Transpose`], which changes the order of axes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transpose {
     /// Output axis `i` is input axis `perm[i]`.
     pub perm: Option<Vec<usize>>,
 }
 
-/// Parameters of [`Op::Concat`].
+/// Parameters of [`Op::Concat`], which joins its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Concat {
-    /// Axis joined.
+    /// Axis along which operands are joined; negative ones count from the end.
     pub axis: i64,
 }
 
-/// Parameters of [`Op::Split`].
+/// Parameters of [`Op::Split`], whose lengths are an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split {
-    /// Axis cut.
+    /// Axis that is cut; negative ones count from the end.
     pub axis: i64,
 }
 
@@ -535,37 +537,37 @@ pub struct Split {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice;
 
-/// Parameters of [`Op::Gather`].
+/// Parameters of [`Op::Gather`], which takes whole slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gather {
-    /// Axis indexed.
+    /// Axis of the input that indices point into.
     pub axis: i64,
 }
 
-/// Parameters of [`Op::GatherElements`].
+/// Parameters of [`Op::GatherElements`], which takes single elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatherElements {
-    /// Axis indexed.
+    /// Axis of the input that indices point into.
     pub axis: i64,
 }
 
-/// Parameters of [`Op::GatherNd`].
+/// Parameters of [`Op::GatherNd`], whose indices have several axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatherNd {
-    /// Leading axes shared.
+    /// Leading axes that input and indices share, one batch each.
     pub batch_dims: usize,
 }
 
-/// Parameters of [`Op::ScatterElements`].
+/// Parameters of [`Op::ScatterElements`], which replaces or combines single elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScatterElements {
-    /// Axis indexed.
+    /// Axis of the input that indices point into.
     pub axis: i64,
     /// How an update meets what is there.
     pub reduction: ScatterReduction,
 }
 
-/// Parameters of [`Op::ScatterNd`].
+/// Parameters of [`Op::ScatterNd`], which replaces or combines whole slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScatterNd {
     /// How an update meets what is there.
@@ -580,17 +582,17 @@ pub struct Expand;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tile;
 
-/// Parameters of [`Op::Pad`].
+/// Parameters of [`Op::Pad`], whose widths are operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pad {
     /// What the borders are filled with.
     pub mode: PadMode,
 }
 
-/// Parameters of [`Op::Shape`].
+/// Parameters of [`Op::Shape`], which may give a part of the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// First axis.
+    /// First axis of the part; negative ones count from the end.
     pub start: i64,
     /// One past the last axis.
     pub end: Option<i64>,
@@ -600,7 +602,7 @@ pub struct Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size;
 
-/// Parameters of [`Op::ConstantOfShape`].
+/// Parameters of [`Op::ConstantOfShape`], whose shape is an operand.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConstantOfShape {
     /// One element; its type is the result's.
@@ -611,7 +613,7 @@ pub struct ConstantOfShape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range;
 
-/// Parameters of [`Op::OneHot`].
+/// Parameters of [`Op::OneHot`], whose depth and values are operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OneHot {
     /// Where the new axis goes.
@@ -622,46 +624,46 @@ pub struct OneHot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NonZero;
 
-/// Parameters of [`Op::DepthToSpace`].
+/// Parameters of [`Op::DepthToSpace`], which makes pictures larger and less deep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DepthToSpace {
-    /// `b`.
+    /// Side `b` of a block of pixels, at least 1.
     pub block: usize,
     /// Column-row-depth instead of depth-column-row.
     pub crd: bool,
 }
 
-/// Parameters of [`Op::SpaceToDepth`].
+/// Parameters of [`Op::SpaceToDepth`], which makes pictures smaller and deeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpaceToDepth {
-    /// `b`.
+    /// Side `b` of a block of pixels, at least 1.
     pub block: usize,
 }
 
-/// Parameters of [`Op::Trilu`].
+/// Parameters of [`Op::Trilu`], whose diagonal is an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trilu {
     /// Keep the upper triangle instead of the lower.
     pub upper: bool,
 }
 
-/// Parameters of [`Op::EyeLike`].
+/// Parameters of [`Op::EyeLike`], which takes no values of its operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EyeLike {
     /// Result type; x's where left out.
     pub dtype: Option<DType>,
-    /// Diagonal.
+    /// Diagonal that holds ones: 0 is the main one, positive ones lie above it.
     pub k: i64,
 }
 
-/// Parameters of [`Op::QuantizeLinear`].
+/// Parameters of [`Op::QuantizeLinear`], whose scale and zero point are operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuantizeLinear {
     /// Axis of `scale` where it has one.
     pub axis: i64,
 }
 
-/// Parameters of [`Op::DequantizeLinear`].
+/// Parameters of [`Op::DequantizeLinear`], whose scale and zero point are operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DequantizeLinear {
     /// Axis of `scale` where it has one.

@@ -1,4 +1,4 @@
-//! Attention, spelled out in products and a softmax.
+//! Attention, spelled out in two matmuls and a softmax.
 //!
 //! ```text
 //! q, k, v   [batch, heads, steps, width]; given as [batch, steps, heads * width] they are split

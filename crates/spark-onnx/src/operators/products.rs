@@ -1,4 +1,4 @@
-//! Matrix products and sums of products.
+//! Matmul, GEMM and Einstein summation.
 
 use super::operator::{Exported, Inferred, Operator};
 use crate::file::export::attributes::Attributes;

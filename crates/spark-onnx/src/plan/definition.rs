@@ -10,9 +10,9 @@ use crate::tensor::DType;
 /// Elements known at load.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ConstantData {
-    /// Held as f32.
+    /// Floats, booleans and 8-bit integers, converted to f32 at load.
     F32(Arc<Vec<f32>>),
-    /// Held as i64.
+    /// Wider integers, converted to i64 at load.
     I64(Arc<Vec<i64>>),
 }
 
@@ -24,18 +24,17 @@ pub(crate) enum Place {
         /// Bytes from the start of the arena.
         offset_bytes: usize,
     },
-    /// Known at load.
+    /// Known at load, outside of the arena.
     Constant(ConstantData),
 }
 
 /// A run of elements of one type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Buffer {
-    /// Element type.
+    /// How every element is held.
     pub(crate) storage: Storage,
-    /// Number of elements.
     pub(crate) len: usize,
-    /// Where they are.
+    /// Where the elements are while the plan runs.
     pub(crate) place: Place,
 }
 
@@ -57,16 +56,16 @@ pub(crate) struct Port {
 pub(crate) struct PlannedStep {
     /// Name of the (last) node lowered into this step.
     pub(crate) name: String,
-    /// What to do.
+    /// What the step computes, with the views it reads and writes.
     pub(crate) step: Step,
 }
 
 /// A network lowered for one set of shapes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plan {
-    /// All buffers.
+    /// All buffers; a `BufferId` is a position here.
     pub(crate) buffers: Vec<Buffer>,
-    /// In execution order.
+    /// Steps in the order in which they run.
     pub(crate) steps: Vec<PlannedStep>,
     /// What the caller provides.
     pub(crate) inputs: Vec<Port>,

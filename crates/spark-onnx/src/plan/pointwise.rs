@@ -22,7 +22,7 @@ pub(crate) enum RegisterKind {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[allow(missing_docs, reason = "each is the operation of that name")]
 pub(crate) enum PointOp {
-    /// Operand number.
+    /// The element of the operand of this number.
     Load(u16),
     /// The same f32 everywhere.
     ConstantF32(f32),
@@ -88,7 +88,6 @@ pub(crate) enum PointOp {
 /// One instruction: `registers[to] = op(registers[args])`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Instruction {
-    /// The operation.
     pub(crate) op: PointOp,
     /// Operand registers; those the operation does not have are 0.
     pub(crate) args: [u16; 3],
@@ -98,12 +97,12 @@ pub(crate) struct Instruction {
     pub(crate) kind: RegisterKind,
 }
 
-/// A straight-line program.
+/// A straight-line program over registers, run for every element.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Program {
-    /// In execution order.
+    /// Instructions in the order in which they run.
     pub(crate) instructions: Vec<Instruction>,
-    /// Registers needed.
+    /// Registers that the instructions use, all below this number.
     pub(crate) n_registers: usize,
     /// Register holding the result at the end.
     pub(crate) result: u16,

@@ -6,9 +6,7 @@ use crate::tensor::DType;
 /// exact in f32; wider integers are held as i64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Storage {
-    /// f32.
     F32,
-    /// i64.
     I64,
 }
 

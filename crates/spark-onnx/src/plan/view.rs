@@ -18,7 +18,7 @@ pub(crate) struct BufferId(pub usize);
 /// One axis of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Axis {
-    /// Number of positions.
+    /// Number of positions; may be 0.
     pub(crate) extent: usize,
     /// Elements from one to the next.
     pub(crate) stride: isize,
@@ -27,7 +27,7 @@ pub(crate) struct Axis {
 /// Some elements of a buffer in some order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct View {
-    /// The buffer.
+    /// Buffer that holds the elements.
     pub(crate) buffer: BufferId,
     /// Element of the buffer where every index is zero.
     pub(crate) offset: usize,
@@ -60,17 +60,16 @@ impl View {
         }
     }
 
-    /// Number of axes.
     pub(crate) fn rank(&self) -> usize {
         self.axes.len()
     }
 
-    /// Extents.
+    /// Extent of every axis.
     pub(crate) fn shape(&self) -> Vec<usize> {
         self.axes.iter().map(|a| a.extent).collect()
     }
 
-    /// Number of elements.
+    /// Number of positions: elements that are repeated count each time.
     pub(crate) fn len(&self) -> usize {
         self.axes.iter().map(|a| a.extent).product()
     }

@@ -54,7 +54,7 @@ pub(crate) struct Weights {
 #[derive(Debug, Clone, PartialEq)]
 struct Source {
     constant: Arc<Tensor>,
-    /// The first weight.
+    /// Element of the constant at which the weights begin.
     start: usize,
     order: WeightOrder,
     /// By output channel of all groups, in the order they are applied.

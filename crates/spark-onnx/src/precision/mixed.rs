@@ -39,7 +39,7 @@ const TRIES: usize = 12;
 pub struct Mixed {
     /// Bytes and cost of every format of every layer.
     pub sensitivity: Sensitivity,
-    /// The choice.
+    /// Which format each layer gets, with what it costs by the sensitivities.
     pub plan: PrecisionPlan,
     /// The same by name of the step.
     pub by_step: BTreeMap<String, Precision>,

@@ -30,7 +30,7 @@ use crate::plan::{Plan, Step, Weights};
 pub use parts::OutputParts;
 pub use spark_hal::Precision;
 
-/// How the left side of a product enters it where weights have eight or four bits.
+/// How activations enter a GEMM or convolution whose weights have eight or four bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Activations {
     /// Rounded to the weights' format, as tensor cores take them: E4M3 with one scale per tensor,
@@ -41,7 +41,7 @@ pub enum Activations {
     Exact,
 }
 
-/// How products of bf16 are computed on a CPU.
+/// How GEMM and convolutions of bf16 are computed on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Bf16Products {
     /// [`DotProduct`](Self::DotProduct) where a short measurement finds the instruction faster than
@@ -76,7 +76,7 @@ impl FromStr for Bf16Products {
     }
 }
 
-/// How products of fp16 are computed on a CPU.
+/// How GEMM and convolutions of fp16 are computed on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Fp16Products {
     /// [`BothSides`](Self::BothSides) where a short measurement finds the instruction faster than
@@ -107,20 +107,20 @@ impl FromStr for Fp16Products {
 /// How reduced precisions are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Arithmetic {
-    /// Products of bf16.
+    /// How GEMM and convolutions of bf16 are computed.
     pub bf16_products: Bf16Products,
-    /// Products of fp16.
+    /// How GEMM and convolutions of fp16 are computed.
     pub fp16_products: Fp16Products,
-    /// The left side of products in fp8 and fp4.
+    /// How activations enter GEMM and convolutions of fp8 and fp4.
     pub activations: Activations,
 }
 
 /// The format of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StepPrecision {
-    /// Format of the operands of its products; of everything, where it has none.
+    /// Format of the operands of its GEMM or convolution; of everything, where it has none.
     pub(crate) precision: Precision,
-    /// Why this one.
+    /// Why the step has it, for reports.
     pub(crate) reason: &'static str,
 }
 
@@ -230,14 +230,14 @@ fn why_not(weights: &Weights, precision: Precision) -> Option<&'static str> {
     }
 }
 
-/// Why a product of two computed operands is in fp32.
+/// Why a matmul of two computed operands is in fp32.
 pub(crate) const NO_WEIGHTS: &str = "both sides are computed: there are no weights to narrow";
 
-/// Why a product of many rows is in fp32 where bf16 is for its weights alone.
+/// Why a matmul of many rows is in fp32 where bf16 is for its weights alone.
 pub(crate) const MANY_ROWS: &str =
     "many rows share each weight: fewer bits would save no time on f32 arithmetic";
 
-/// Why a step without products is in fp32: the [`reason`](crate::StepInfo::reason) of all of them.
+/// Why a step without a GEMM is in fp32: the [`reason`](crate::StepInfo::reason) of all of them.
 pub const NO_PRODUCT: &str = "no product";
 
 /// Input channels below which eight and four bits are not used: blocks of scales run along them.

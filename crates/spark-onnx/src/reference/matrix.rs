@@ -1,4 +1,4 @@
-//! Matrix products and Einstein sums.
+//! Matmul, GEMM and Einstein summation.
 //!
 //! All three are one loop nest over labelled axes:
 //!

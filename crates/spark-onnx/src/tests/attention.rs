@@ -21,7 +21,7 @@ use std::sync::Arc;
 use super::operators::{cases, compare};
 use spark_testing::numbers;
 
-/// What hides scores.
+/// What keeps queries from attending to keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Hides {
     Nothing,
@@ -41,7 +41,7 @@ struct Case {
     keys: usize,
     /// Of queries and keys.
     depth: usize,
-    /// Of values.
+    /// Of values and results.
     width: usize,
     hides: Hides,
 }

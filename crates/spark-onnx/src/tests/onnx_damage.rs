@@ -111,7 +111,7 @@ fn structure_of(bytes: &[u8]) -> Vec<Range<usize>> {
     structure
 }
 
-/// Files to damage.
+/// Good files, from which damaged ones are made.
 pub(crate) struct Seeds {
     small: Vec<Seed>,
     large: Vec<Seed>,
@@ -138,7 +138,7 @@ impl Seeds {
         Self { small, large }
     }
 
-    /// This file only.
+    /// One file alone, and no large ones.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
         Self {
             small: vec![Seed::new(bytes)],

@@ -27,9 +27,9 @@ pub(crate) struct Sample {
 pub(crate) enum Operand {
     /// A graph input with this value.
     Given(Tensor),
-    /// A constant.
+    /// A constant of the graph.
     Fixed(Tensor),
-    /// Left out.
+    /// An optional operand that is left out.
     Absent,
 }
 
@@ -138,7 +138,7 @@ impl Samples {
     }
 }
 
-/// All samples.
+/// The samples of all families: every operator occurs in one.
 pub(crate) fn every_operator() -> Vec<Sample> {
     let mut samples = Samples::default();
     unary(&mut samples);

@@ -13,7 +13,7 @@ use spark_onnx::{DType, Tensor};
 use super::onnx_samples::Operand::{Fixed, Given};
 use super::onnx_samples::{Samples, boolean, float, int_scalar, ints, scalar, tensor, wave};
 
-/// Adds them all.
+/// Adds all samples of this file.
 pub(crate) fn add(samples: &mut Samples) {
     movement(samples);
     indexing(samples);

@@ -70,7 +70,7 @@ fn with_nodes(
     }
 }
 
-/// All cases.
+/// The cases of all families of operators.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = shape_operators();
     cases.extend(reductions_and_sorting());

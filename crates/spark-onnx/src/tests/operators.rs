@@ -324,8 +324,8 @@ proptest! {
 proptest! {
     #![proptest_config(cases(16))]
 
-    /// A map of more than a megabyte between a product and a depthwise convolution, which are
-    /// computed a strip at a time; the last product reads what the first one reads, or the map.
+    /// A feature map of more than a megabyte between a GEMM and a depthwise convolution, which are
+    /// fused, a tile at a time; the last GEMM reads what the first one reads, or the feature map.
     #[test]
     fn expanding_products_before_depthwise_convolutions(
         depth in 3usize..20,
@@ -402,7 +402,7 @@ proptest! {
     }
 }
 
-/// Residual blocks: two products of one operand, added, before or after an activation.
+/// Residual blocks: two matmuls of one operand, added, before or after an activation.
 #[test]
 fn residual_sums_are_folded_into_the_later_product() {
     for (order, seed) in [(0, 1u64), (1, 2), (2, 3)] {
@@ -440,7 +440,7 @@ fn residual_sums_are_folded_into_the_later_product() {
         };
         let plan = lower(&static_graph).expect("lowers");
         let kinds: Vec<&str> = plan.steps.iter().map(|s| s.step.kind()).collect();
-        // The last sum follows an activation that follows a residual: no room in the product.
+        // The last sum follows an activation that follows a residual: the epilogue has no place for it.
         assert_eq!(kinds.iter().filter(|k| **k == "linear").count(), 2);
         assert!(kinds.len() <= 4, "{kinds:?}");
         check(graph, again, &shape, seed);
@@ -481,7 +481,7 @@ fn residual_blocks_before_a_strided_pointwise_convolution() {
             graph.outputs.push(out);
             lower(&bind(&graph, &[]).expect("binds")).expect("lowers")
         };
-        // The sum is a residual of its product, for which a quarter of the operand is copied.
+        // The sum is a residual of its matmul, for which a quarter of the operand is copied.
         let kinds: Vec<&str> = plan.steps.iter().map(|s| s.step.kind()).collect();
         assert_eq!(kinds.iter().filter(|k| **k == "copy").count(), 1);
         assert_eq!(kinds.iter().filter(|k| **k == "pointwise").count(), 1);

@@ -99,7 +99,7 @@ fn drawn(seed: u64, shape: &[usize]) -> Tensor {
     Tensor::from_f32(shape, numbers(shape.iter().product(), seed)).expect("fits")
 }
 
-/// Convolutions of three kinds, a pool and a product, for any number of pictures.
+/// Convolutions of three kinds, a pool and a matmul, for any number of pictures.
 fn open_batch() -> Graph {
     let mut graph = Graph::default();
     let dims = [

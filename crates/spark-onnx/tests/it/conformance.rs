@@ -268,7 +268,7 @@ impl Outcomes {
     }
 }
 
-/// Runs one case.
+/// How one case ends, in the words of the list of outcomes.
 fn outcome(case: &Case, folder: &Path) -> String {
     let graph = match file::load(&folder.join("model.onnx")) {
         Ok(graph) => graph,

@@ -7,7 +7,7 @@ fn doubles(values: [f64; 2]) -> Tensor {
     Tensor::from_f64(DType::F64, [2], values.to_vec()).expect("two")
 }
 
-/// `x + constant`.
+/// The graph of `x + constant`, both f64.
 fn sum(constant: [f64; 2]) -> Graph {
     let mut graph = Graph::default();
     let x = graph.add_input("x", DType::F64, vec![Dim::Known(2)]);

@@ -27,11 +27,11 @@ const ROW: usize = 4096;
 /// Where the values of a case lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In no cache.
+    /// In main memory: in no cache.
     Memory,
     /// In a last-level cache of more than 100 MiB, and in no smaller one.
     LastLevel,
-    /// In the second-level cache.
+    /// In the L2 cache.
     Cache,
 }
 
@@ -422,7 +422,7 @@ fn blocks(memory: &Rc<Memory>, cpu: Cpu, threads: usize) -> Vec<Case> {
     cases
 }
 
-/// Products in cache (1 Mi weights), in a last-level cache and from memory.
+/// GEMM in cache (1 Mi weights), in a last-level cache and from memory.
 fn products(memory: &Memory, cpu: Cpu, threads: usize) -> Vec<Case> {
     let n_large = memory.values.len();
     let mut cases = Vec::new();

@@ -1,4 +1,4 @@
-//! Conversions, block quantizers and packed products: answers first, then speed.
+//! Conversions, block quantizers and packed GEMM: answers first, then speed.
 //!
 //! ```text
 //! case,unit,runs,min,median,max,gb_per_s,memory_fraction,wall_median
@@ -7,8 +7,8 @@
 //! Run: `cargo bench -p spark-quant --bench quant [-- [--quick] [FILTER]]`. Without `--bench`, as
 //! `cargo test` starts it, it only checks answers.
 //!
-//! Rates count f32 values (weights for products). There are three sizes: 96 Mi values, 384 MiB, which
-//! no cache holds; names with `16mi`, 64 MiB, far beyond a second-level cache but within the last one
+//! Rates count f32 values (weights for GEMM). There are three sizes: 96 Mi values, 384 MiB, which
+//! no cache holds; names with `16mi`, 64 MiB, far beyond an L2 cache but within the last one
 //! of large processors; names with `cache`, 128 Ki values or 1 Mi weights. The clock covers the call and
 //! nothing else: inputs and outputs are allocated and touched before, and cases in caches make one call
 //! before the clock starts. Cases take turns, so that a slow moment of a shared machine hits them all.

@@ -67,7 +67,6 @@ pub(crate) fn write(values: &mut [f32]) {
     }
 }
 
-/// Fills a slice.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn write(values: &mut [f32]) {
     values.fill(1.5);

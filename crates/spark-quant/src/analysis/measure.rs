@@ -12,7 +12,7 @@ use crate::error::QuantError;
 /// How far `got` is from `want`.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct ErrorMeasure {
-    /// Number of values.
+    /// Number of values that were compared.
     pub n_values: usize,
     /// Sum of the squared wanted values.
     pub signal: f64,

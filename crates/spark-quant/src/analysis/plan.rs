@@ -32,9 +32,9 @@ pub struct Pick {
     pub candidate: usize,
     /// Name of the candidate.
     pub label: String,
-    /// Bytes it takes.
+    /// Bytes that the weight takes with this candidate, scales included.
     pub bytes: usize,
-    /// Cost it causes.
+    /// Cost of the candidate for this weight, in the unit of `Choice::cost`.
     pub cost: f64,
     /// Signal to noise of the weight alone.
     pub sqnr_db: f64,
@@ -45,18 +45,18 @@ pub struct Pick {
 pub struct PrecisionPlan {
     /// In the order of the weights.
     pub picks: Vec<Pick>,
-    /// Sum over weights.
+    /// Bytes of all weights together.
     pub bytes: usize,
-    /// Sum over weights.
+    /// Costs of all weights added up, in the unit of `Choice::cost`.
     pub cost: f64,
 }
 
 /// Size and cost of an optimal plan.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct ParetoPoint {
-    /// Sum over weights.
+    /// Bytes of all weights together.
     pub bytes: usize,
-    /// Sum over weights.
+    /// Costs of all weights added up, in the unit of `Choice::cost`.
     pub cost: f64,
 }
 

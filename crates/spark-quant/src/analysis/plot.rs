@@ -10,12 +10,12 @@
 use spark_drawing::colour::{BLUE, INK, MUTED, RED};
 use spark_drawing::{Font, Scale, Stroke, Svg, axis, number};
 
-/// A labelled dot.
+/// A format or a plan, as a labelled dot in the plot of size against error.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dot {
-    /// Text beside it.
+    /// Text that is written beside the dot.
     pub label: String,
-    /// Size in bytes.
+    /// Size in bytes; the axis shows MB.
     pub bytes: f64,
     /// Signal to noise in dB.
     pub sqnr_db: f64,

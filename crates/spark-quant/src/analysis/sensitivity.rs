@@ -26,9 +26,9 @@ use crate::simd::Cpu;
 pub struct NamedWeight {
     /// Name in the checkpoint, `X.weight` by convention.
     pub name: String,
-    /// Extents.
+    /// Extents; the product of them is the number of values.
     pub shape: Vec<usize>,
-    /// Row-major values.
+    /// The values, row-major, as they are before quantizing.
     pub values: Vec<f32>,
 }
 
@@ -46,25 +46,25 @@ impl NamedWeight {
 /// A format that is not quantized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kept {
-    /// As it is.
+    /// f32, the values as they are.
     F32,
-    /// Half precision.
+    /// IEEE half precision, rounded to nearest even.
     F16,
-    /// bfloat16.
+    /// bfloat16, rounded to nearest even.
     Bf16,
 }
 
 /// What can be done to a weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Candidate {
-    /// Kept in a wide format.
+    /// Stays in floats of 16 or 32 bits.
     Keep(Kept),
-    /// Packed.
+    /// Quantized to blocks and packed, as this quantizer does it.
     Quantize(Quantizer),
 }
 
 impl Candidate {
-    /// Name in tables.
+    /// Name that tables and plans show, such as `f16` or the label of the recipe.
     pub fn label(&self) -> String {
         match self {
             Self::Keep(Kept::F32) => "f32".to_owned(),
@@ -144,13 +144,14 @@ impl Candidate {
 pub struct Choice {
     /// Which of the candidates.
     pub candidate: usize,
-    /// Its name.
+    /// Name of the candidate, as [`Candidate::label`] gives it.
     pub label: String,
     /// Bytes of codes and scales.
     pub bytes: usize,
     /// Difference from the original values.
     pub measure: ErrorMeasure,
-    /// What plans minimise the sum of.
+    /// What plans minimise the sum of: the relative squared error in [`Sensitivity::of_weights`], the
+    /// caller's own figure in [`Sensitivity::with`].
     pub cost: f64,
 }
 
@@ -159,13 +160,28 @@ pub struct Choice {
 pub struct Layer {
     /// Name of the weight.
     pub name: String,
-    /// Values in it.
+    /// Number of values in the weight.
     pub n_values: usize,
     /// Candidates that fit and read back as finite values, in the caller's order.
     pub choices: Vec<Choice>,
 }
 
 /// All weights with all their choices.
+///
+/// # Examples
+///
+/// ```
+/// use spark_quant::analysis::{Budget, Candidate, Kept, NamedWeight, Sensitivity};
+/// use spark_quant::{Cpu, Quantizer, Recipe};
+///
+/// let values = (0..64).map(|i| (i as f32 * 0.7).sin()).collect();
+/// let weights = [NamedWeight { name: "fc.weight".to_owned(), shape: vec![2, 32], values }];
+/// let candidates = [Candidate::Keep(Kept::F16), Candidate::Quantize(Quantizer::new(Recipe::NVFP4))];
+/// let sensitivity = Sensitivity::of_weights(Cpu::detect(), &weights, &candidates, |_done| {})?;
+/// let plan = sensitivity.plan(Budget::Bytes(64))?; // f16 would take 128
+/// assert_eq!((plan.picks[0].candidate, plan.bytes), (1, 40));
+/// # Ok::<(), spark_quant::QuantError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Sensitivity {
     /// In the caller's order.

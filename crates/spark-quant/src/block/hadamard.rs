@@ -40,7 +40,7 @@ impl Rotation {
         }
     }
 
-    /// Values per run.
+    /// Values per run that are rotated together: 16, 32, 64 or 128.
     pub const fn size(self) -> usize {
         self.size
     }

@@ -24,9 +24,8 @@ use crate::threads::{Granule2, zip_parts_2};
 use super::buffers::Buffers;
 use super::recipe::MxScale;
 
-/// Values per block.
 pub(crate) const BLOCK: usize = MX_BLOCK;
-/// Blocks handled together.
+/// Blocks whose scales are found together, one per lane.
 const GROUP: usize = 16;
 
 /// Bytes of the codes of `n_values` values.

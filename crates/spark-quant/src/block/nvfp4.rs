@@ -26,9 +26,8 @@ use crate::threads::{Granule2, map_parts, zip_parts_2};
 use super::buffers::Buffers;
 use super::recipe::{Nvfp4Formula, ScaleSearch};
 
-/// Values per block.
 pub(crate) const BLOCK: usize = NVFP4_BLOCK;
-/// Blocks handled together.
+/// Blocks whose scales are found together, one per lane.
 pub(crate) const GROUP: usize = 16;
 /// Codes below and above the amax choice that the sweep tries. On normal, Laplace, Student-t and
 /// half-normal values no better scale lies outside.
@@ -443,7 +442,7 @@ fn encode_lines<S: Simd, const TWICE: bool>(
         for i in 0..8 {
             let idx = 8 * line + i;
             // Windows are visited from the last to the first. Requests spread over the arithmetic find
-            // room, and those for memory have to be further ahead than those for the second cache.
+            // room, and those for memory need a longer distance than those for L2.
             s.prefetch(&blocks[idx], -AHEAD_BYTES);
             s.prefetch_far(&blocks[idx], -2 * AHEAD_BYTES);
             values[i] = s.load(&blocks[idx]);

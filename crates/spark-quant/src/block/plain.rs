@@ -34,7 +34,7 @@ pub(crate) enum Element {
 }
 
 impl Element {
-    /// Largest code value.
+    /// Magnitude that amax is scaled to.
     pub(crate) fn max(self) -> f32 {
         match self {
             Self::Int8 => 127.0,
@@ -202,7 +202,7 @@ pub(crate) trait ByteCode: Copy {
     fn decode<S: Simd>(s: S, code: S::U) -> S::F;
 }
 
-/// Two's complement.
+/// Signed bytes in two's complement, -127..=127.
 #[derive(Clone, Copy)]
 pub(crate) struct Int8Code;
 

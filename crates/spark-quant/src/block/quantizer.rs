@@ -33,7 +33,7 @@ fn buffers_of(old: PackedTensor) -> Buffers {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quantizer {
-    /// Format and scales.
+    /// Number format, which values share a scale, and how the scale is chosen.
     pub recipe: Recipe,
     /// How scaled values become codes.
     pub rounding: Rounding,

@@ -48,13 +48,13 @@ pub enum MxScale {
 /// Which values share one f32 scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Granularity {
-    /// The whole tensor.
+    /// One scale for the whole tensor.
     Tensor,
     /// One row along the axis.
     Row,
     /// A rectangle of rows by values along the axis, cut short at the edges.
     Block {
-        /// Rows per scale.
+        /// Rows that share one scale.
         rows: usize,
         /// Values along the axis per scale.
         depth: usize,
@@ -85,7 +85,7 @@ pub enum Recipe {
     },
     /// E4M3 or E5M2, f32 scale `amax / max`, `code = format(w / scale)`.
     Fp8 {
-        /// E4M3 or E5M2.
+        /// Number format of the codes: E4M3 or E5M2.
         format: MiniFormat,
         /// Which values share a scale.
         granularity: Granularity,

@@ -155,7 +155,7 @@ impl RoundTrip {
         Ok(())
     }
 
-    /// Whole blocks.
+    /// Values of whole blocks, a piece at a time.
     fn blocks(&self, cpu: Cpu, formula: Nvfp4Formula, values: &mut [f32]) {
         let (mut codes, mut scales) = ([0; PIECE / 2], [0; PIECE / BLOCK]);
         for values in values.chunks_mut(PIECE) {

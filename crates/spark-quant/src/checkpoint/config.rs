@@ -225,7 +225,7 @@ impl Checkpoint {
         groups
     }
 
-    /// ModelOpt's `hf_quant_config.json`.
+    /// Contents of the `hf_quant_config.json` that ModelOpt writes beside a checkpoint.
     pub fn hf_quant_config(&self) -> Value {
         let groups = self.groups(|weight| modelopt_algorithm(weight).to_owned());
         let algorithm = match groups.len() {

@@ -72,7 +72,7 @@ pub(super) struct Stored<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// A parsed file.
+/// A parsed safetensors file: its tensors by name, and its metadata.
 #[derive(Debug)]
 pub(super) struct File<'a> {
     pub(super) tensors: BTreeMap<String, (Stored<'a>, Vec<usize>)>,
@@ -145,7 +145,7 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// An f32 tensor.
+    /// A tensor of f32, row-major, stored little-endian.
     pub(super) fn f32(name: String, shape: Vec<usize>, values: &[f32]) -> Self {
         let data: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         Self::new(name, Dtype::F32, shape, data)

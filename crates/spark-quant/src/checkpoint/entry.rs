@@ -22,7 +22,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Name in reports.
+    /// Name of the layout as reports show it; it does not change.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ModelOpt => "modelopt",
@@ -36,7 +36,7 @@ impl Layout {
 /// How the inputs of a layer are quantized when it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Inputs {
-    /// Not at all.
+    /// Not quantized: a layer takes its inputs as they come.
     #[default]
     Unquantized,
     /// With this calibrated scale, a multiplier.
@@ -63,7 +63,7 @@ pub struct Plain {
     pub dtype: Dtype,
     /// Shape. Held against type and data when it is written.
     pub shape: Vec<usize>,
-    /// Little-endian elements.
+    /// The elements, little-endian and row-major.
     pub data: Vec<u8>,
 }
 
@@ -90,7 +90,7 @@ impl Plain {
         })
     }
 
-    /// The values of an F32, F16 or BF16 tensor, widened exactly; nothing for other types.
+    /// The values of an F32, F16 or BF16 tensor, converted to f32 exactly; `None` for other types.
     pub fn to_f32(&self) -> Option<Vec<f32>> {
         let pairs = || {
             self.data

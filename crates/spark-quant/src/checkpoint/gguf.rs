@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
 
 struct Info {
     name: String,
-    /// Slowest extent first.
+    /// Extents, the slowest first; the file has them the other way round.
     shape: Vec<usize>,
     kind: u32,
     offset: u64,

@@ -57,6 +57,23 @@ use container::{File, Metadata, Outgoing, Writable};
 use scheme::{Grid, Scheme};
 
 /// Named tensors, quantized and not.
+///
+/// # Examples
+///
+/// ```
+/// use spark_quant::checkpoint::{Checkpoint, Entry, Inputs, Layout, Weight};
+/// use spark_quant::{Cpu, Quantizer, Recipe};
+///
+/// let packed = Quantizer::new(Recipe::NVFP4).quantize(Cpu::detect(), &[0.5; 64], &[2, 32], 1)?;
+/// let weight = Weight { packed, shape: vec![2, 32], inputs: Inputs::Dynamic };
+/// let mut checkpoint = Checkpoint::default();
+/// checkpoint.entries.insert("fc.weight".to_owned(), Entry::Quantized(weight));
+/// let bytes = checkpoint.to_bytes(Layout::CompressedTensors)?;
+/// let (read, layout) = Checkpoint::from_bytes(&bytes)?;
+/// assert_eq!(layout, Layout::CompressedTensors);
+/// assert!(read.entries.contains_key("fc.weight"));
+/// # Ok::<(), spark_quant::QuantError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Checkpoint {
     /// Tensors by name; quantized ones by the name of the weight they stand for.

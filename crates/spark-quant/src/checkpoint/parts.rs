@@ -422,7 +422,7 @@ pub(super) struct Names {
     pub(super) weight: String,
     pub(super) codes: String,
     pub(super) scale: String,
-    /// NVFP4 only.
+    /// Name of the tensor scale, and which way round it is meant; only NVFP4 has one.
     pub(super) tensor_scale: Option<(String, Convention)>,
     /// Where the scale of calibrated inputs may be; the first is the usual place.
     pub(super) inputs: Vec<(String, Convention)>,

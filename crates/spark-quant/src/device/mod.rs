@@ -12,7 +12,7 @@
 //! the amax scale, MX by the floor rule.
 //!
 //! Deliberately absent: searched scales, rotations, INT8 and FP8 by rectangles (on the host), ragged
-//! last blocks, products on tensor cores.
+//! last blocks, GEMM on tensor cores.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
@@ -72,9 +72,9 @@ pub struct DeviceTensor {
 /// What stands beside the block scales.
 #[derive(Debug)]
 enum TensorScale {
-    /// MX has none.
+    /// MX formats have no tensor scale.
     None,
-    /// From elsewhere.
+    /// Known to the host: of a tensor that was uploaded, or 1.
     Known(f32),
     /// Bits of the largest magnitude, still on the device.
     FromLargest(Buffer<u32>),
@@ -347,7 +347,7 @@ impl DeviceTensor {
         &self.scales
     }
 
-    /// Its format.
+    /// Number format of codes and scales.
     #[must_use]
     pub fn format(&self) -> PackedFormat {
         self.format

@@ -1,4 +1,4 @@
-//! Products with six- and eight-bit weights: MXFP8, MXFP6, FP8, INT8.
+//! GEMM with six- and eight-bit weights: MXFP8, MXFP6, FP8, INT8.
 //!
 //! ```text
 //! exact:  for each run of values that share a scale:
@@ -19,7 +19,7 @@ use crate::scalar::lanes::decode;
 use crate::scalar::{E2m3, E3m2, E5m2, MiniFloat, MiniFormat, e8m0};
 use crate::simd::{Cpu, Kernel, Simd, array};
 
-/// Rows done together.
+/// Rows of weights in one register tile.
 const ROWS: usize = 4;
 /// Inputs done together when there are several.
 const INPUTS: usize = 4;

@@ -1,4 +1,4 @@
-//! Products with four-bit weights, NVFP4 and MXFP4.
+//! GEMM with four-bit weights, NVFP4 and MXFP4.
 //!
 //! ```text
 //! for each group of 128 values, R rows, I inputs at a time:
@@ -22,12 +22,12 @@ use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::MiniFormat;
 use crate::simd::{Cpu, Kernel, Simd};
 
-/// Rows done together.
+/// Rows of weights in one register tile.
 const ROWS: usize = 4;
 /// Inputs done together when there are several.
 const INPUTS: usize = 4;
 
-/// How far ahead of the weights the next lines are requested.
+/// Prefetch distance of the weights.
 const PREFETCH_BYTES: isize = 1024;
 
 /// How the scale bytes of a group become sixteen lanes.

@@ -1,4 +1,4 @@
-//! Matrix products straight from packed weights.
+//! GEMM straight from packed weights.
 //!
 //! ```text
 //! out[m, n] = activation( factor * sum_k x[m, k] * w[n, k]  +  bias[n] )
@@ -48,10 +48,10 @@ pub use prepare::PreparedInput;
 /// Function applied to every output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Activation {
-    /// `x`
+    /// The sum itself, `x`; the default.
     #[default]
     None,
-    /// `max(x, 0)`
+    /// ReLU: `x` above zero, else zero.
     Relu,
     /// `x / (1 + exp(-x))`
     Silu,
@@ -88,7 +88,7 @@ impl Activation {
 pub struct Epilogue<'a> {
     /// Added to every output, one per row of weights.
     pub bias: Option<&'a [f32]>,
-    /// Applied last.
+    /// Applied to the sum after the bias was added.
     pub activation: Activation,
 }
 
@@ -199,7 +199,7 @@ impl PackedTensor {
     }
 
     /// Rows `first_row..` only, for callers that spread rows over their own threads. `out` is
-    /// `[rows asked for, n_inputs]` and its length says how many.
+    /// `[wanted rows, n_inputs]` and its length says how many.
     ///
     /// # Errors
     ///

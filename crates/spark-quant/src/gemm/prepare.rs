@@ -55,7 +55,7 @@ pub(super) struct LaneBytes {
     pub(super) scales: Vec<f32>,
     /// Factor of every sum.
     pub(super) factor: f32,
-    /// Values per scale.
+    /// Consecutive values along the depth that share a scale.
     pub(super) block: usize,
 }
 
@@ -174,7 +174,7 @@ impl PreparedInput {
         })
     }
 
-    /// Number of inputs.
+    /// Rows of the prepared `x`, which are the rows of `out`.
     pub fn n_inputs(&self) -> usize {
         self.n_inputs
     }

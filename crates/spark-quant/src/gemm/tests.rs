@@ -1,4 +1,4 @@
-//! Products against their definition, bit for bit, and against f64.
+//! GEMM against its definition, bit for bit, and against f64.
 
 use half::bf16;
 use proptest::prelude::*;

@@ -17,7 +17,7 @@ pub(crate) fn pack_sixes(codes: &[u8], packed: &mut [u8]) {
     }
 }
 
-/// Inverse of [`pack_sixes`].
+/// Inverse of [`pack_sixes`]: three bytes give four codes, the first in the lowest bits.
 pub(crate) fn unpack_sixes(packed: &[u8], codes: &mut [u8]) {
     for (codes, bytes) in codes
         .as_chunks_mut::<4>()

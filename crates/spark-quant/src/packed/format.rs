@@ -74,7 +74,7 @@ pub enum Scales {
     },
     /// One E8M0 code per block of 32, `[rows, blocks per row]`.
     Mx(Vec<u8>),
-    /// Factors over rectangles.
+    /// One f32 per rectangle of values, a multiplier.
     F32 {
         /// `[bands of rows, rectangles per band]`.
         values: Vec<f32>,
@@ -84,7 +84,7 @@ pub enum Scales {
 }
 
 impl Scales {
-    /// Bytes they take.
+    /// Bytes of all scales, the tensor scale of NVFP4 included.
     pub fn size_bytes(&self) -> usize {
         match self {
             Self::Nvfp4 { block, .. } => block.len() + 4,

@@ -12,6 +12,21 @@ use crate::simd::Cpu;
 use crate::threads::{Granule2, for_parts, zip_parts_from_2};
 
 /// A quantized tensor: shape, axis, codes, scales.
+///
+/// # Examples
+///
+/// ```
+/// use spark_quant::{Cpu, PackedFormat, Quantizer, Recipe};
+///
+/// let weights = [0.25; 3 * 32];
+/// let packed = Quantizer::new(Recipe::NVFP4).quantize(Cpu::detect(), &weights, &[3, 32], 1)?;
+/// assert_eq!(packed.format(), PackedFormat::Nvfp4);
+/// assert_eq!((packed.n_rows(), packed.depth()), (3, 32));
+/// assert_eq!(packed.codes().len(), 3 * 32 / 2); // four bits each
+/// let back = packed.dequantize(Cpu::detect())?;
+/// assert!(back.iter().all(|value| (value - 0.25).abs() < 1e-3));
+/// # Ok::<(), spark_quant::QuantError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackedTensor {
     shape: Vec<usize>,
@@ -136,7 +151,7 @@ impl PackedTensor {
         &self.codes
     }
 
-    /// Scales.
+    /// Scales that the codes are multiplied by, laid out as [`Scales`] says.
     pub fn scales(&self) -> &Scales {
         &self.scales
     }
@@ -171,12 +186,12 @@ impl PackedTensor {
         self.extent().n_rows()
     }
 
-    /// Values per run.
+    /// Values per run along the axis, which is the depth of a matmul.
     pub fn depth(&self) -> usize {
         self.shape[self.axis]
     }
 
-    /// Number of values.
+    /// Number of values, without the padding of the last blocks.
     pub fn n_values(&self) -> usize {
         self.extent().n_values()
     }

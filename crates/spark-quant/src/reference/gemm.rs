@@ -1,4 +1,4 @@
-//! Products in the documented order of additions, one output at a time.
+//! GEMM in the documented order of additions, one output at a time.
 
 use crate::block::{Granularity, MxScale, Recipe};
 use crate::gemm::InputMode;

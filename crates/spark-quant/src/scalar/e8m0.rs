@@ -6,7 +6,7 @@
 //!
 //! No sign, no zero, no infinity. Source: OCP Microscaling Formats (MX) Specification 1.0, 5.4.1.
 
-/// Code of NaN.
+/// The one code that is no power of two but NaN.
 pub const NAN: u8 = 0xFF;
 
 /// How a magnitude that is no power of two becomes one.

@@ -37,7 +37,7 @@ pub enum NanCode {
     /// The largest positive value: NVIDIA's `cvt`, and what ONNX documents for FP4.
     #[default]
     LargestPositive,
-    /// Positive zero.
+    /// Positive zero, code 0.
     Zero,
     /// Zero of the opposite sign, as ml_dtypes does.
     OppositeZero,
@@ -63,7 +63,7 @@ pub struct MiniSpec {
     pub exponent_bits: u32,
     /// Bits of the mantissa field.
     pub mantissa_bits: u32,
-    /// Exponent bias.
+    /// What is subtracted from the exponent field to give the exponent.
     pub bias: i32,
     /// Code of the largest finite value.
     pub max_code: u8,
@@ -89,7 +89,7 @@ impl MiniSpec {
         1 - self.bias
     }
 
-    /// Largest finite value.
+    /// Largest finite value of the format, as an exact f32.
     pub const fn max(self) -> f32 {
         self.decode(self.max_code)
     }
@@ -228,7 +228,7 @@ macro_rules! mini_floats {
         }
 
         impl MiniFormat {
-            /// All formats.
+            /// All formats, in the order in which they are declared.
             pub const ALL: [Self; 5] = [$(Self::$type,)*];
 
             /// The format's defining numbers.

@@ -16,11 +16,11 @@ use crate::simd::{
 };
 use crate::threads::{Granule, zip_parts};
 
-/// Outputs larger than this bypass the caches: with their inputs they leave no room in most last-level
+/// Outputs larger than this bypass the caches: with their inputs they fill most last-level
 /// caches, and a plain store reads each line before it writes it.
 pub const STREAM_BYTES: usize = 16 << 20;
 
-/// How far ahead of the loads of narrow values the next lines are requested. Half of a page: the
+/// Prefetch distance of the loads of 8- and 16-bit values. Half of a page: the
 /// hardware prefetcher stops at page ends, and this bridges them.
 const PREFETCH_BYTES: isize = 2048;
 
@@ -134,7 +134,7 @@ fn convert_slice<C: Convert>(
     Ok(())
 }
 
-/// Sixteen narrow values to f32.
+/// Converts sixteen values of 8 or 16 bits to f32.
 trait Widen: Copy + Sync {
     type In: Copy + Default + Sync;
     fn widen<S: Simd>(self, s: S, src: &[Self::In; 16]) -> S::F;

@@ -76,6 +76,18 @@ macro_rules! enter {
 /// Where conversions run: an instruction set this processor is known to have, and a thread count.
 ///
 /// Results never depend on either.
+///
+/// # Examples
+///
+/// ```
+/// use spark_quant::{Cpu, Level};
+///
+/// let cpu = Cpu::detect(); // the best instructions and every thread
+/// assert_eq!(Cpu::one_thread().threads(), 1);
+/// assert!(Cpu::every_level().iter().any(|one| one.level() == cpu.level()));
+/// assert_eq!(cpu.with_level(Level::Scalar)?.level(), Level::Scalar);
+/// # Ok::<(), spark_quant::QuantError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Cpu {
     backend: Backend,
@@ -126,12 +138,12 @@ impl Cpu {
             .collect()
     }
 
-    /// Instructions in use.
+    /// Instruction set that kernels run with.
     pub fn level(self) -> Level {
         self.backend.level()
     }
 
-    /// Threads in use.
+    /// Most threads that one call may use.
     pub fn threads(self) -> usize {
         self.threads.get()
     }

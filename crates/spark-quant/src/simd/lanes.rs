@@ -11,13 +11,13 @@ impl Code for u16 {}
 ///
 /// `max` and `min` on floats are only used on operands without NaN, where all processors agree.
 pub(crate) trait Simd: Copy + Send + Sync + 'static {
-    /// Sixteen f32.
+    /// A vector of sixteen f32.
     type F: Copy;
     /// Sixteen u32; comparisons, minimum and maximum read the lanes as i32.
     type U: Copy;
     /// A boolean per lane.
     type M: Copy;
-    /// Sixty-four bytes.
+    /// A vector of sixty-four bytes.
     type B: Copy;
 
     /// Whether [`Simd::stream`] is more than a plain store.
@@ -44,9 +44,9 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     }
     /// Orders streamed stores before everything that follows.
     fn fence(self);
-    /// Asks for the cache line `bytes` after the start of `from` (before it, if negative); never faults.
+    /// Prefetches the cache line `bytes` after the start of `from` (before it, if negative); never faults.
     fn prefetch<T>(self, from: &T, bytes: isize);
-    /// The same into the second cache only, where lines may wait longer; a level may ignore it.
+    /// The same into L2 only, where lines may wait longer; a level may ignore it.
     #[inline(always)]
     fn prefetch_far<T>(self, _from: &T, _bytes: isize) {}
 
@@ -104,13 +104,13 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// Inverse of [`Simd::load_nibbles`]; only the low four bits of a lane count.
     fn store_nibbles(self, a: Self::U, dst: &mut [u8; 8]);
     fn load_u(self, src: &[u32; 16]) -> Self::U;
-    /// Sixteen u32, little-endian.
+    /// Loads sixteen u32 stored little-endian.
     fn load_u32_le(self, src: &[u8; 64]) -> Self::U;
     /// Byte `i` to lanes `4i .. 4i+4`.
     fn spread_4(self, src: &[u8; 4]) -> Self::U;
     /// E4M3 byte `i` (sign clear, not NaN) to lanes `2i` and `2i+1`, times `2^-8`.
     fn e4m3_pairs(self, src: &[u8; 8]) -> Self::F;
-    /// `table[lane & 15]`.
+    /// Lane-wise `table[lane & 15]` of `index`.
     fn lookup(self, table: &[f32; 16], index: Self::U) -> Self::F;
 
     /// Codes (without sign) of magnitudes given as f32 bits, none above the format's largest value.

@@ -25,7 +25,7 @@ pub(crate) fn values_before_line<T>(dst: &[T]) -> Option<usize> {
 /// Takes vectors in order and writes them to a slice.
 pub(crate) struct Sink<'a, S: Simd> {
     dst: &'a mut [f32],
-    /// Vectors taken.
+    /// Vectors taken so far.
     n_vectors: usize,
     /// Values before the first line.
     head: usize,

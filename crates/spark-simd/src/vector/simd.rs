@@ -29,33 +29,33 @@ use super::sealed::Sealed;
     reason = "the contract of all methods stands at the trait"
 )]
 pub unsafe trait Simd: Copy + Sealed {
-    /// The register.
+    /// A register of [`Simd::LANES`] f32.
     type V: Copy;
-    /// Its lanes.
+    /// f32 elements in one register.
     const LANES: usize;
     /// Vector registers there are for a kernel's accumulators and operands.
     const REGISTERS: usize;
 
-    /// All lanes `x`.
+    /// A register with `x` in all lanes.
     unsafe fn splat(x: f32) -> Self::V;
-    /// `LANES` elements.
+    /// Reads [`Simd::LANES`] elements from `p` on.
     unsafe fn load(p: *const f32) -> Self::V;
     /// Four columns of `LANES` rows of four elements, `stride` apart: lane `i` of column `j` is
     /// `p[i * stride + j]`.
     unsafe fn load_columns(p: *const f32, stride: isize) -> [Self::V; 4];
     /// The first `n < LANES` elements, zero in the other lanes, whose memory is not touched.
     unsafe fn load_first(p: *const f32, n: usize) -> Self::V;
-    /// `LANES` elements.
+    /// Writes [`Simd::LANES`] elements from `p` on.
     unsafe fn store(p: *mut f32, v: Self::V);
     /// The first `n < LANES` elements; the memory of the others is not touched.
     unsafe fn store_first(p: *mut f32, v: Self::V, n: usize);
     /// `a * b + c`, rounded once where the processor can.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// `a + b`.
+    /// `a + b`, lane by lane.
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
-    /// `a - b`.
+    /// `a - b`, lane by lane.
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
-    /// `a * b`.
+    /// `a * b`, lane by lane.
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     /// The greater; `b` where either is NaN.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
@@ -69,10 +69,10 @@ pub unsafe trait Simd: Copy + Sealed {
     unsafe fn select_less(a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
     /// `v < bound ? 0 : x`, lane by lane; `x` where either is NaN.
     unsafe fn zero_below(v: Self::V, bound: Self::V, x: Self::V) -> Self::V;
-    /// Asks for the cache line at `p`, which need not be readable, to come as near as the second
-    /// cache; does nothing where there is no such instruction.
+    /// Prefetches the cache line at `p`, which need not be readable, into L2; does nothing where there
+    /// is no such instruction.
     fn prefetch(p: *const f32);
-    /// `LANES` halves of IEEE 754 binary16, widened exactly.
+    /// `LANES` halves of IEEE 754 binary16, converted to f32 exactly.
     unsafe fn load_f16(p: *const u16) -> Self::V;
     /// The low halves of `LANES` words, which are bf16, as f32.
     unsafe fn load_low_bf16(p: *const f32) -> Self::V;

@@ -8,7 +8,7 @@ use spark_onnx_proto::{NodeProto, Text};
 
 /// One node of a graph on its way into a file, where it may become several.
 pub(crate) struct NodeExport<'w, 'g> {
-    /// The node's name.
+    /// Name of the node in the graph.
     pub(crate) name: &'g str,
     /// Element type of the first operand, as far as it is known.
     pub(crate) first_dtype: Option<DType>,

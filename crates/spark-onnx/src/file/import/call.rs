@@ -59,7 +59,7 @@ impl<'c, 'f> Call<'c, 'f> {
         self.node.opset
     }
 
-    /// The operator's name.
+    /// Name of the operator within its domain.
     pub(crate) fn op_type(&self) -> &'c str {
         self.node.op_type
     }
@@ -160,7 +160,7 @@ impl<'c, 'f> Call<'c, 'f> {
         }
     }
 
-    /// An integer.
+    /// The attribute `name` as an integer; `None` if the node lacks it.
     pub(crate) fn int(&self, name: &str) -> Result<Option<i64>, ModelError> {
         Ok(self
             .typed(name, kind::INT)?
@@ -188,7 +188,7 @@ impl<'c, 'f> Call<'c, 'f> {
         }
     }
 
-    /// A number.
+    /// The attribute `name` as a number; `None` if the node lacks it.
     pub(crate) fn float(&self, name: &str) -> Result<Option<f32>, ModelError> {
         Ok(self
             .typed(name, kind::FLOAT)?
@@ -200,7 +200,7 @@ impl<'c, 'f> Call<'c, 'f> {
         Ok(self.float(name)?.unwrap_or(default))
     }
 
-    /// Integers.
+    /// The attribute `name` as a list of integers; `None` if the node lacks it.
     pub(crate) fn ints(&self, name: &str) -> Result<Option<&'c [i64]>, ModelError> {
         Ok(self.typed(name, kind::INTS)?.map(|a| a.ints.as_slice()))
     }
@@ -220,12 +220,12 @@ impl<'c, 'f> Call<'c, 'f> {
             .map(Some)
     }
 
-    /// Numbers.
+    /// The attribute `name` as a list of numbers; `None` if the node lacks it.
     pub(crate) fn floats(&self, name: &str) -> Result<Option<&'c [f32]>, ModelError> {
         Ok(self.typed(name, kind::FLOATS)?.map(|a| a.floats.as_slice()))
     }
 
-    /// Text.
+    /// The attribute `name` as text; `None` if the node lacks it.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&'c str>, ModelError> {
         match self.typed(name, kind::STRING)? {
             None => Ok(None),
@@ -235,7 +235,7 @@ impl<'c, 'f> Call<'c, 'f> {
         }
     }
 
-    /// Texts.
+    /// The attribute `name` as a list of texts; `None` if the node lacks it.
     pub(crate) fn texts(&self, name: &str) -> Result<Option<Vec<&'c str>>, ModelError> {
         let Some(a) = self.typed(name, kind::STRINGS)? else {
             return Ok(None);
@@ -246,7 +246,7 @@ impl<'c, 'f> Call<'c, 'f> {
             .map_err(|_| self.error(format!("attribute `{name}` is not UTF-8 text")))
     }
 
-    /// A tensor.
+    /// The attribute `name` as a tensor; `None` if the node lacks it.
     pub(crate) fn tensor(&mut self, name: &str) -> Result<Option<Tensor>, ModelError> {
         match self.typed(name, kind::TENSOR)?.map(|a| a.t.as_deref()) {
             None => Ok(None),

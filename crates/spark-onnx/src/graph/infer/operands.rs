@@ -20,16 +20,16 @@ pub(crate) use op_error;
 /// What is known of an operand before data flows.
 #[derive(Debug, Clone, Copy)]
 pub struct Operand<'a> {
-    /// Element type.
+    /// Type of its elements.
     pub dtype: DType,
-    /// Extents.
+    /// Extent of every axis; empty for a scalar.
     pub shape: &'a [usize],
     /// The elements, if the operand is constant.
     pub constant: Option<&'a Tensor>,
 }
 
 impl<'a> Operand<'a> {
-    /// A constant operand.
+    /// An operand whose elements are known, so that results may depend on them.
     pub fn constant(tensor: &'a Tensor) -> Self {
         Self {
             dtype: tensor.dtype(),
@@ -38,7 +38,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Number of axes.
+    /// Number of axes; 0 for a scalar.
     pub(crate) fn rank(&self) -> usize {
         self.shape.len()
     }

@@ -28,7 +28,7 @@ pub struct WindowAxis {
     pub kernel: usize,
     /// Step of the window.
     pub stride: usize,
-    /// Step between taps.
+    /// Elements from one tap to the next; 1 for adjacent ones.
     pub dilation: usize,
     /// Padding before the first element.
     pub pad_begin: usize,

@@ -8,13 +8,13 @@ use crate::plan::view::View;
 /// What hides scores from the softmax.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Mask {
-    /// Nothing.
+    /// Every query attends to every key.
     None,
     /// `[.., m, n]`, added to the scores; unit stride along `n`.
     Added(View),
     /// `[.., m, n]`, unit stride along `n`: where it is zero, the score is replaced.
     Seen {
-        /// 0 or 1.
+        /// 0 or 1 per query and key.
         seen: View,
         /// What scores that are not seen become.
         hidden: f32,
@@ -22,7 +22,7 @@ pub(crate) enum Mask {
 }
 
 impl Mask {
-    /// What it reads.
+    /// The view that hides scores, if there is one.
     pub(crate) fn view(&self) -> Option<&View> {
         match self {
             Self::None => None,
@@ -52,7 +52,6 @@ pub(crate) struct AttentionStep {
     pub(crate) k: View,
     /// Values `[.., n, e]`.
     pub(crate) v: View,
-    /// What hides scores.
     pub(crate) mask: Mask,
     /// Result `[.., m, e]` with unit stride along `e`.
     pub(crate) y: View,
@@ -78,7 +77,7 @@ impl AttentionStep {
         ]
     }
 
-    /// Batches times heads.
+    /// Independent problems: batches times heads.
     pub(crate) fn batches(&self) -> usize {
         let batch = &self.y.axes[..self.y.rank() - 2];
         batch.iter().map(|axis| axis.extent).product()

@@ -12,9 +12,9 @@ use crate::plan::weights::Weights;
 pub(crate) struct Window {
     /// Extent, height then width.
     pub(crate) kernel: [usize; 2],
-    /// Step.
+    /// Step of the window, height then width.
     pub(crate) stride: [usize; 2],
-    /// Step between taps.
+    /// Step between taps, height then width.
     pub(crate) dilation: [usize; 2],
     /// Border before the first row and column.
     pub(crate) pad: [usize; 2],
@@ -23,17 +23,14 @@ pub(crate) struct Window {
 /// Convolution, plain or transposed. `x` and `y` are `[n, c, h, w]` with unit channel stride.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ConvStep {
-    /// Image.
     pub(crate) x: View,
-    /// Result.
     pub(crate) y: View,
     /// Weights, taps in row-major order of the window.
     pub(crate) weights: Weights,
-    /// Geometry.
     pub(crate) window: Window,
     /// Whether the window is turned round (transposed convolution).
     pub(crate) transposed: bool,
-    /// After the product.
+    /// What happens to results before they are stored.
     pub(crate) epilogue: Epilogue,
 }
 

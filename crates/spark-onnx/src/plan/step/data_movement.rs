@@ -7,9 +7,7 @@ use crate::plan::view::View;
 /// Element by element from one view to another of the same shape and storage.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CopyStep {
-    /// Operand.
     pub(crate) x: View,
-    /// Result.
     pub(crate) y: View,
 }
 
@@ -35,12 +33,11 @@ impl LoweredStep for CopyStep {
     }
 }
 
-/// One value everywhere.
+/// Writes one value to every element of a view.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FillStep {
-    /// Result.
     pub(crate) y: View,
-    /// The value.
+    /// The value, converted to the storage of `y`.
     pub(crate) value: f64,
 }
 

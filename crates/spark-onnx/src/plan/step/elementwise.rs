@@ -12,7 +12,7 @@ pub(crate) struct PointwiseStep {
     pub(crate) inputs: Vec<View>,
     /// Result; dense, and may be the very view of an operand.
     pub(crate) y: View,
-    /// What to compute.
+    /// What every element of the result is computed by.
     pub(crate) program: Program,
 }
 

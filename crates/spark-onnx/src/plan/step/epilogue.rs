@@ -12,16 +12,16 @@ use crate::plan::view::View;
 /// A function applied to every result of a product before it is stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Activation {
-    /// Nothing.
+    /// Results stay as they are.
     None,
     /// `min(max(x, low), high)`; ReLU is `(0, inf)`.
     Clamp {
-        /// Lower bound.
+        /// What smaller results become; may be negative infinity.
         low: f32,
-        /// Upper bound.
+        /// What greater results become; may be infinity.
         high: f32,
     },
-    /// Any other function.
+    /// Any other element-wise function.
     Function(Unary),
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Epilogue {
     pub(crate) residual: Option<View>,
     /// Whether the activation comes after the residual.
     pub(crate) residual_first: bool,
-    /// The function.
+    /// Function applied to every result.
     pub(crate) activation: Activation,
 }
 

@@ -9,11 +9,9 @@ use crate::plan::view::View;
 /// from the end. `x` is `[outer, extent, inner]`, `index` `[count]`, `y` `[outer, count, inner]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GatherStep {
-    /// Operand.
     pub(crate) x: View,
-    /// i64.
+    /// Positions along the axis, i64.
     pub(crate) index: View,
-    /// Result.
     pub(crate) y: View,
 }
 
@@ -42,13 +40,11 @@ impl LoweredStep for GatherStep {
 /// `y[i...] = x[i... with index[i...] along axis]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GatherElementsStep {
-    /// Operand.
     pub(crate) x: View,
     /// i64, of the result's shape.
     pub(crate) index: View,
-    /// Result.
     pub(crate) y: View,
-    /// Axis indexed.
+    /// Axis of `x` that the index points into.
     pub(crate) axis: usize,
 }
 
@@ -78,13 +74,11 @@ impl LoweredStep for GatherElementsStep {
 /// index axes, then what remains of `x`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GatherNdStep {
-    /// Operand.
     pub(crate) x: View,
-    /// i64.
+    /// Tuples of positions, i64.
     pub(crate) index: View,
-    /// Result.
     pub(crate) y: View,
-    /// Leading axes shared.
+    /// Leading axes that `x` and `index` share.
     pub(crate) batch_dims: usize,
 }
 
@@ -113,13 +107,13 @@ impl LoweredStep for GatherNdStep {
 /// Writes `updates` into `y`, which already holds the operand.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScatterElementsStep {
-    /// i64.
+    /// Positions along the axis, i64.
     pub(crate) index: View,
     /// Same shape as `index`.
     pub(crate) updates: View,
-    /// Written in place.
+    /// The operand, which updates are written into.
     pub(crate) y: View,
-    /// Axis indexed.
+    /// Axis of `y` that the index points into.
     pub(crate) axis: usize,
     /// How an update meets what is there.
     pub(crate) reduction: ScatterReduction,
@@ -150,11 +144,11 @@ impl LoweredStep for ScatterElementsStep {
 /// Writes blocks of `updates` into `y`, which already holds the operand; see ONNX ScatterND.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScatterNdStep {
-    /// i64.
+    /// Tuples of positions, i64.
     pub(crate) index: View,
-    /// Blocks.
+    /// Blocks, one per tuple of `index`.
     pub(crate) updates: View,
-    /// Written in place.
+    /// The operand, which updates are written into.
     pub(crate) y: View,
     /// How an update meets what is there.
     pub(crate) reduction: ScatterReduction,

@@ -9,13 +9,11 @@ use crate::plan::weights::Weights;
 /// `y` `[m, n]`, both with unit stride along the last axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LinearStep {
-    /// Rows.
     pub(crate) x: View,
-    /// Result.
     pub(crate) y: View,
     /// One tap, one group.
     pub(crate) weights: Weights,
-    /// After the product.
+    /// What happens to results before they are stored.
     pub(crate) epilogue: Epilogue,
 }
 
@@ -62,11 +60,8 @@ impl LoweredStep for LinearStep {
 /// already broadcast.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MatMulStep {
-    /// First operand.
     pub(crate) a: View,
-    /// Second operand.
     pub(crate) b: View,
-    /// Result.
     pub(crate) y: View,
     /// Factor of the product.
     pub(crate) scale: f32,

@@ -6,7 +6,6 @@ use crate::plan::view::View;
 /// Softmax over the last axis of rows `[rows, width]` with unit stride along it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SoftmaxStep {
-    /// Operand.
     pub(crate) x: View,
     /// Result; may be the very view of the operand.
     pub(crate) y: View,
@@ -37,9 +36,9 @@ impl LoweredStep for SoftmaxStep {
 /// Which statistics a normalisation uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NormKind {
-    /// Mean and variance.
+    /// Mean and variance: layer normalisation.
     MeanVariance,
-    /// Mean square only.
+    /// Mean square alone: root-mean-square normalisation.
     MeanSquare,
 }
 
@@ -50,11 +49,10 @@ pub(crate) struct NormStep {
     pub(crate) x: View,
     /// Result, unit stride along the width.
     pub(crate) y: View,
-    /// `[width]`, row-major.
+    /// Factor of every element of a row, `[width]`, row-major.
     pub(crate) scale: Option<View>,
-    /// `[width]`, row-major.
+    /// Added to every element of a row, `[width]`, row-major.
     pub(crate) bias: Option<View>,
-    /// Statistics.
     pub(crate) kind: NormKind,
     /// Added to the variance or mean square.
     pub(crate) epsilon: f32,
@@ -86,13 +84,11 @@ impl LoweredStep for NormStep {
 /// `* scale + bias`. `x` and `y` have any strides.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GroupNormStep {
-    /// Operand.
     pub(crate) x: View,
-    /// Result.
     pub(crate) y: View,
-    /// `[c]`.
+    /// Factor of every channel, `[c]`.
     pub(crate) scale: View,
-    /// `[c]`.
+    /// Added to every channel, `[c]`.
     pub(crate) bias: View,
     /// Groups; as many as channels for instance normalisation.
     pub(crate) groups: usize,

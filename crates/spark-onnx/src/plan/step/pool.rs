@@ -8,13 +8,10 @@ use crate::plan::view::View;
 /// Windowed maximum or average of `[n, c, h, w]` with unit channel stride.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PoolStep {
-    /// Image.
     pub(crate) x: View,
-    /// Result.
     pub(crate) y: View,
-    /// Maximum or average.
+    /// Whether windows give their maximum or their average.
     pub(crate) kind: PoolKind,
-    /// Geometry.
     pub(crate) window: Window,
     /// Border after the last row and column, which counts in averages that count padding.
     pub(crate) pad_end: [usize; 2],

@@ -36,9 +36,8 @@ pub(crate) struct RecurrentStep {
     pub(crate) gates: View,
     /// Recurrent product of one time step, `[batch, gates * hidden]`, scratch.
     pub(crate) recurrent: View,
-    /// Cell.
     pub(crate) cell: Cell,
-    /// Forward or reverse.
+    /// Forward or reverse; two steps make a bidirectional network.
     pub(crate) direction: Direction,
     /// Activations of this direction in ONNX's order.
     pub(crate) activations: [Unary; 3],

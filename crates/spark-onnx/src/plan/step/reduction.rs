@@ -8,11 +8,10 @@ use crate::plan::view::View;
 /// Reduction over some axes of `x`; `y` has those axes with extent 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ReduceStep {
-    /// Operand.
     pub(crate) x: View,
     /// Result, of the same rank.
     pub(crate) y: View,
-    /// What is taken.
+    /// What is taken over the reduced axes.
     pub(crate) kind: ReduceKind,
 }
 
@@ -41,7 +40,6 @@ impl LoweredStep for ReduceStep {
 /// Position of the extreme value along an axis; `y` is i64 with that axis of extent 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ArgReduceStep {
-    /// Operand.
     pub(crate) x: View,
     /// Result, of the same rank.
     pub(crate) y: View,
@@ -74,15 +72,12 @@ impl LoweredStep for ArgReduceStep {
 /// Running sum along an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CumSumStep {
-    /// Operand.
     pub(crate) x: View,
-    /// Result.
     pub(crate) y: View,
-    /// The axis.
     pub(crate) axis: usize,
     /// Leave the element itself out.
     pub(crate) exclusive: bool,
-    /// From the end.
+    /// Whether sums run from the end of the axis.
     pub(crate) reverse: bool,
 }
 
@@ -111,15 +106,13 @@ impl LoweredStep for CumSumStep {
 /// The `k` extreme values along an axis, ordered, first positions winning ties.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TopKStep {
-    /// Operand.
     pub(crate) x: View,
-    /// Values, if wanted.
+    /// The values themselves, if they are wanted.
     pub(crate) values: Option<View>,
     /// i64 positions, if wanted.
     pub(crate) indices: Option<View>,
-    /// The axis.
     pub(crate) axis: usize,
-    /// Largest or smallest.
+    /// Whether the largest values are taken, or the smallest.
     pub(crate) largest: bool,
 }
 

@@ -12,15 +12,14 @@ use crate::plan::view::View;
 /// Interpolation, padding by reflection or edge, and nearest-neighbour resizing are all this.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResampleStep {
-    /// Operand.
     pub(crate) x: View,
     /// Result; equal to `x` in every other axis.
     pub(crate) y: View,
-    /// The axis.
+    /// Axis that is resampled.
     pub(crate) axis: usize,
-    /// Positions per result.
+    /// Positions of `x` per position of `y`.
     pub(crate) taps: usize,
-    /// `[extent of y][taps]`.
+    /// Positions of `x`, `[extent of y][taps]`.
     pub(crate) index: Arc<Vec<u32>>,
     /// `[extent of y][taps]`; `None` means all ones with one tap (a plain copy).
     pub(crate) weight: Option<Arc<Vec<f32>>>,
@@ -57,15 +56,12 @@ impl LoweredStep for ResampleStep {
 /// Samples `[n, c, h, w]` at `grid` `[n, oh, ow, 2]` (x then y, in -1..1).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GridSampleStep {
-    /// Image.
     pub(crate) x: View,
-    /// Coordinates.
     pub(crate) grid: View,
-    /// Result.
     pub(crate) y: View,
-    /// Interpolation.
+    /// How samples between elements are made.
     pub(crate) mode: Interpolation,
-    /// What lies outside.
+    /// What positions outside of `x` give.
     pub(crate) padding: GridPadding,
     /// Whether -1 and 1 are corner centres.
     pub(crate) align_corners: bool,

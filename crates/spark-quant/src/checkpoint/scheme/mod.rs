@@ -41,7 +41,7 @@ impl Scheme {
         }
     }
 
-    /// Reads ModelOpt's `hf_quant_config.json`.
+    /// Reads the `hf_quant_config.json` that ModelOpt writes.
     pub(super) fn parse_hf_quant_config(config: &Value) -> Result<Self, QuantError> {
         modelopt::parse_hf(config)
     }

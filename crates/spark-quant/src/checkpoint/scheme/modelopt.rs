@@ -126,7 +126,7 @@ fn scheme(fields: &Fields<'_>, list: &'static str) -> Result<Scheme, QuantError>
     })
 }
 
-/// `quantization_config` of config.json.
+/// Reads the `quantization_config` of a config.json.
 pub(super) fn parse(config: &Value) -> Result<Scheme, QuantError> {
     let fields = Fields::new(METHOD, "", config)?;
     fields.only(&[
@@ -180,7 +180,7 @@ fn check_groups(fields: &Fields<'_>, scheme: &Scheme) -> Result<(), QuantError> 
     Ok(())
 }
 
-/// `hf_quant_config.json`.
+/// Reads a whole `hf_quant_config.json`.
 pub(super) fn parse_hf(config: &Value) -> Result<Scheme, QuantError> {
     let fields = Fields::new(METHOD, "", config)?;
     fields.only(&["producer", "quantization"])?;

@@ -84,7 +84,7 @@ impl Pattern {
         Self { text, kind }
     }
 
-    /// Every module.
+    /// Every module: configurations name the class `Linear` for it.
     pub(super) fn all() -> Self {
         let (text, kind) = ("Linear".to_owned(), Kind::Class);
         Self { text, kind }

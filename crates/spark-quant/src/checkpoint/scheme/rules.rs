@@ -10,7 +10,7 @@ use crate::packed::{PackedFormat, Scales};
 pub(in crate::checkpoint) enum Grid {
     /// Blocks that the number format fixes.
     OfFormat,
-    /// All of them.
+    /// All values of the tensor.
     Tensor,
     /// Those of a row.
     Row,
@@ -134,7 +134,7 @@ pub(super) struct Group {
     pub(super) weights: Option<Expected>,
 }
 
-/// A configuration, understood.
+/// A configuration that was understood: which modules are quantized, and how.
 #[derive(Debug, Clone)]
 pub(in crate::checkpoint) struct Scheme {
     pub(in crate::checkpoint) layout: Layout,
