@@ -15,7 +15,7 @@ pub struct Collision {
     pub actor_idx: usize,
 }
 
-/// What one scenario's drive amounts to. [`CATALOGUE`] says which way is better.
+/// What one scenario's drive amounts to. [`CATALOGUE`](super::CATALOGUE) says which way is better.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Metrics {
     /// Number of steps driven until the end or a collision.
