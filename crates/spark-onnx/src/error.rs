@@ -215,12 +215,6 @@ pub enum ModelError {
         /// Why there is none, as half a sentence.
         reason: &'static str,
     },
-    /// A device that is not spelled `auto`, `cpu`, `cuda` or `cuda:N`.
-    #[error("device `{got}` is not one of auto, cpu, cuda, cuda:N")]
-    UnknownDevice {
-        /// The text as it was given.
-        got: String,
-    },
     /// An instruction set that is not there.
     #[error("instruction set `{name}` is not available: {reason}; available: {available}")]
     IsaUnavailable {
