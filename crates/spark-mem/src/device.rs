@@ -43,7 +43,7 @@ pub use crate::backend::info::{DeviceInfo, DeviceKind};
 ///
 /// let options = DeviceOptions::new().with_device(DeviceChoice::Cpu).with_budget_bytes(1 << 20);
 /// let device = Device::open_with(options)?; // whatever the environment says
-/// assert!(device.alloc::<f32>(1 << 20, device.shared_kind()).is_err()); // 4 MiB
+/// assert!(device.shared::<f32>(1 << 20).is_err()); // 4 MiB
 /// # Ok::<(), spark_mem::MemError>(())
 /// ```
 #[derive(Debug, Clone)]
