@@ -12,3 +12,6 @@ mod simd;
 
 pub use scalar::Scalar;
 pub use simd::Simd;
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,15 @@
 //! Choosing the widest vector unit of this CPU at run time.
 //!
 //! ```text
-//! kernel.run::<L>()   L = Pair<F32x16> | F32x16 | F32x8 | F32x4 | f32, inlined into a function
+//! kernel.run::<L>()   L = Pair<Vector<Avx512>> | Vector<S> | f32, inlined into a function
 //!                     compiled for that instruction set
 //! ```
 
 use super::number::Lanes;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::vector::Vector;
 #[cfg(target_arch = "x86_64")]
-use spark_simd::Avx512;
+use spark_simd::{Avx2, Avx512};
 use spark_simd::{Isa, Proof};
 
 /// Work written once for any number of lanes.
@@ -64,7 +66,7 @@ impl Element for f32 {
     fn dispatch_pairs<K: Kernel<Elem = f32>>(n_lanes: usize, kernel: K) -> K::Output {
         let isa = Isa::detect();
         #[cfg(target_arch = "x86_64")]
-        if n_lanes > super::avx512::F32x16::N
+        if n_lanes > Vector::<Avx512>::N
             && let Proof::Avx512(avx512) = isa.proof()
         {
             return run_avx512_pairs(avx512, kernel);
@@ -94,7 +96,7 @@ pub(crate) fn dispatch_at<K: Kernel<Elem = f32>>(isa: Isa, kernel: K) -> K::Outp
             unsafe { run_avx2(kernel) }
         }
         #[cfg(target_arch = "aarch64")]
-        Proof::Neon(_) => kernel.run::<super::neon::F32x4>(),
+        Proof::Neon(_) => kernel.run::<Vector<spark_simd::Neon>>(),
         Proof::Scalar => kernel.run::<f32>(),
     }
 }
@@ -121,7 +123,7 @@ impl AlignedFrame {
 spark_simd::features! { compile Avx512
     fn run_avx512<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
         AlignedFrame(std::mem::MaybeUninit::uninit()).hold();
-        kernel.run::<super::avx512::F32x16>()
+        kernel.run::<Vector<Avx512>>()
     }
 }
 
@@ -129,7 +131,7 @@ spark_simd::features! { compile Avx512
 spark_simd::features! { compile Avx2
     fn run_avx2<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
         AlignedFrame(std::mem::MaybeUninit::uninit()).hold();
-        kernel.run::<super::avx2::F32x8>()
+        kernel.run::<Vector<Avx2>>()
     }
 }
 
@@ -139,7 +141,7 @@ pub(super) fn run_avx512_pairs<K: Kernel<Elem = f32>>(_proof: Avx512, kernel: K)
     spark_simd::features! { compile Avx512
         fn inner<K: Kernel<Elem = f32>>(kernel: K) -> K::Output {
             AlignedFrame(std::mem::MaybeUninit::uninit()).hold();
-            kernel.run::<super::pair::Pair<super::avx512::F32x16>>()
+            kernel.run::<super::pair::Pair<Vector<Avx512>>>()
         }
     }
     // SAFETY: the token proves that this CPU has the features of `Avx512`.

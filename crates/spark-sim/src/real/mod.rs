@@ -4,10 +4,8 @@
 //! model code, written once over `R: Real`
 //!    f64      the oracle: elementary functions of the standard library
 //!    f32      one lane, this module's polynomials
-//!    Pair     two registers of sixteen  }
-//!    F32x16   sixteen lanes (AVX-512)   } same operations in the same order,
-//!    F32x8    eight lanes (AVX2)        } so the same bits as one f32 lane
-//!    F32x4    four lanes (NEON)         }
+//!    Vector   the lanes of one register: AVX-512, AVX2, NEON  } same operations in the same order,
+//!    Pair     two registers of AVX-512                       } so the same bits as one f32 lane
 //! ```
 //!
 //! Only additions, multiplications, divisions, square roots, comparisons and
@@ -20,17 +18,11 @@
 
 #![allow(
     unsafe_code,
-    reason = "vector registers are reached through CPU intrinsics behind run-time detection"
+    reason = "vector instructions behind run-time detection, and columns as slices"
 )]
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
 mod column;
 mod dispatch;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod number;
 #[cfg(target_arch = "x86_64")]
 mod pair;
@@ -38,6 +30,8 @@ mod polynomial;
 mod scalar;
 #[cfg(test)]
 mod tests;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod vector;
 
 pub use column::{Column, Tile};
 pub use dispatch::{Element, Kernel};

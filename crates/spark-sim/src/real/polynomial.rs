@@ -16,7 +16,7 @@ pub(super) trait FloatBits: Real {
     fn power_of_two(self) -> Self;
     /// Sine and cosine of `r + q pi/2` from those of `r`. `self` is `q + 1.5 * 2^23`, whose
     /// lowest bits are those of `q`.
-    fn turned(self, sin: Self, cos: Self) -> (Self, Self);
+    fn rotate_quarter_turns(self, sin: Self, cos: Self) -> (Self, Self);
 }
 
 /// Nearest integer for magnitudes below 2^22: adding 1.5 * 2^23 leaves no fraction bits.
@@ -49,7 +49,7 @@ pub(super) fn sin_cos<R: FloatBits>(x: R) -> (R, R) {
         - R::splat(0.5) * z
         + R::one();
 
-    shifted.turned(sin, cos)
+    shifted.rotate_quarter_turns(sin, cos)
 }
 
 #[inline(always)]

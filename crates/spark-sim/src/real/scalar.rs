@@ -112,7 +112,7 @@ impl polynomial::FloatBits for f32 {
         f32::from_bits(((self as i32 + 127) as u32) << 23)
     }
     #[inline(always)]
-    fn turned(self, sin: Self, cos: Self) -> (Self, Self) {
+    fn rotate_quarter_turns(self, sin: Self, cos: Self) -> (Self, Self) {
         let q = self.to_bits();
         let (s, c) = if q & 1 != 0 { (cos, sin) } else { (sin, cos) };
         (

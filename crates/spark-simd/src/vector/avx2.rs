@@ -27,6 +27,7 @@ impl Sealed for Avx2 {}
 // accessed by the hardware.
 unsafe impl Simd for Avx2 {
     type V = __m256;
+    type Mask = __m256;
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
 
@@ -102,6 +103,61 @@ unsafe impl Simd for Avx2 {
         unsafe { _mm256_mul_ps(a, b) }
     }
     #[inline(always)]
+    unsafe fn div(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sqrt(v: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_sqrt_ps(v) }
+    }
+    #[inline(always)]
+    unsafe fn abs(v: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), v) }
+    }
+    #[inline(always)]
+    unsafe fn neg(v: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_xor_ps(v, _mm256_set1_ps(-0.0)) }
+    }
+    #[inline(always)]
+    unsafe fn less(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn less_or_equal(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_cmp_ps::<_CMP_LE_OQ>(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn select(mask: __m256, x: __m256, y: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_blendv_ps(y, x, mask) }
+    }
+    #[inline(always)]
+    unsafe fn and(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_and_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn or(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_or_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn not(mask: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe { _mm256_xor_ps(mask, _mm256_castsi256_ps(_mm256_set1_epi32(-1))) }
+    }
+    #[inline(always)]
+    unsafe fn any(mask: __m256) -> bool {
+        // SAFETY: see above.
+        unsafe { _mm256_movemask_ps(mask) != 0 }
+    }
+    #[inline(always)]
     unsafe fn max(a: __m256, b: __m256) -> __m256 {
         // SAFETY: see above.
         unsafe { _mm256_max_ps(a, b) }
@@ -133,15 +189,36 @@ unsafe impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn select_less(a: __m256, b: __m256, x: __m256, y: __m256) -> __m256 {
-        // SAFETY: see above.
-        unsafe { _mm256_blendv_ps(y, x, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b)) }
-    }
-    #[inline(always)]
     unsafe fn zero_below(v: __m256, bound: __m256, x: __m256) -> __m256 {
         // A blend takes three operations where this takes one.
         // SAFETY: see above.
         unsafe { _mm256_and_ps(_mm256_cmp_ps::<_CMP_NLT_UQ>(v, bound), x) }
+    }
+    #[inline(always)]
+    unsafe fn power_of_two(n: __m256) -> __m256 {
+        // SAFETY: see above.
+        unsafe {
+            let biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
+        }
+    }
+    #[inline(always)]
+    unsafe fn rotate_quarter_turns(q: __m256, sin: __m256, cos: __m256) -> (__m256, __m256) {
+        // Odd quarters exchange the two; bit 1 of `q` is the sign of one, of `q + 1` that of the other.
+        // SAFETY: see above.
+        unsafe {
+            let (one, two) = (_mm256_set1_epi32(1), _mm256_set1_epi32(2));
+            let q = _mm256_castps_si256(q);
+            let odd = _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(q, one), one));
+            let signed = |v, q| {
+                let sign = _mm256_slli_epi32::<30>(_mm256_and_si256(q, two));
+                _mm256_xor_ps(v, _mm256_castsi256_ps(sign))
+            };
+            (
+                signed(_mm256_blendv_ps(sin, cos, odd), q),
+                signed(_mm256_blendv_ps(cos, sin, odd), _mm256_add_epi32(q, one)),
+            )
+        }
     }
     #[inline(always)]
     fn prefetch(p: *const f32) {

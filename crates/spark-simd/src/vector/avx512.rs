@@ -18,6 +18,7 @@ impl Sealed for Avx512 {}
 // accessed by the hardware.
 unsafe impl Simd for Avx512 {
     type V = __m512;
+    type Mask = __mmask16;
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
 
@@ -95,6 +96,57 @@ unsafe impl Simd for Avx512 {
         unsafe { _mm512_mul_ps(a, b) }
     }
     #[inline(always)]
+    unsafe fn div(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sqrt(v: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_sqrt_ps(v) }
+    }
+    #[inline(always)]
+    unsafe fn abs(v: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_abs_ps(v) }
+    }
+    #[inline(always)]
+    unsafe fn neg(v: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_xor_ps(v, _mm512_set1_ps(-0.0)) }
+    }
+    #[inline(always)]
+    unsafe fn less(a: __m512, b: __m512) -> __mmask16 {
+        // SAFETY: see above.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn less_or_equal(a: __m512, b: __m512) -> __mmask16 {
+        // SAFETY: see above.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn select(mask: __mmask16, x: __m512, y: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe { _mm512_mask_blend_ps(mask, y, x) }
+    }
+    #[inline(always)]
+    unsafe fn and(a: __mmask16, b: __mmask16) -> __mmask16 {
+        a & b
+    }
+    #[inline(always)]
+    unsafe fn or(a: __mmask16, b: __mmask16) -> __mmask16 {
+        a | b
+    }
+    #[inline(always)]
+    unsafe fn not(mask: __mmask16) -> __mmask16 {
+        !mask
+    }
+    #[inline(always)]
+    unsafe fn any(mask: __mmask16) -> bool {
+        mask != 0
+    }
+    #[inline(always)]
     unsafe fn max(a: __m512, b: __m512) -> __m512 {
         // SAFETY: see above.
         unsafe { _mm512_max_ps(a, b) }
@@ -120,14 +172,38 @@ unsafe impl Simd for Avx512 {
         unsafe { _mm512_scalef_ps(v, n) }
     }
     #[inline(always)]
-    unsafe fn select_less(a: __m512, b: __m512, x: __m512, y: __m512) -> __m512 {
-        // SAFETY: see above.
-        unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), y, x) }
-    }
-    #[inline(always)]
     unsafe fn zero_below(v: __m512, bound: __m512, x: __m512) -> __m512 {
         // SAFETY: see above.
         unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(v, bound), x) }
+    }
+    #[inline(always)]
+    unsafe fn power_of_two(n: __m512) -> __m512 {
+        // SAFETY: see above.
+        unsafe {
+            let biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
+        }
+    }
+    #[inline(always)]
+    unsafe fn rotate_quarter_turns(q: __m512, sin: __m512, cos: __m512) -> (__m512, __m512) {
+        // Odd quarters exchange the two; bit 1 of `q` is the sign of one, of `q + 1` that of the other.
+        // SAFETY: see above.
+        unsafe {
+            let (one, two) = (_mm512_set1_epi32(1), _mm512_set1_epi32(2));
+            let q = _mm512_castps_si512(q);
+            let odd = _mm512_test_epi32_mask(q, one);
+            let signed = |v, q| {
+                let sign = _mm512_slli_epi32::<30>(_mm512_and_si512(q, two));
+                _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(v), sign))
+            };
+            (
+                signed(_mm512_mask_blend_ps(odd, sin, cos), q),
+                signed(
+                    _mm512_mask_blend_ps(odd, cos, sin),
+                    _mm512_add_epi32(q, one),
+                ),
+            )
+        }
     }
     #[inline(always)]
     fn prefetch(p: *const f32) {

@@ -17,6 +17,7 @@ impl Sealed for Neon {}
 // callers pass pointers valid for the lanes touched.
 unsafe impl Simd for Neon {
     type V = float32x4_t;
+    type Mask = uint32x4_t;
     const LANES: usize = 4;
     const REGISTERS: usize = 32;
 
@@ -92,6 +93,61 @@ unsafe impl Simd for Neon {
         unsafe { vmulq_f32(a, b) }
     }
     #[inline(always)]
+    unsafe fn div(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vdivq_f32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sqrt(v: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vsqrtq_f32(v) }
+    }
+    #[inline(always)]
+    unsafe fn abs(v: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vabsq_f32(v) }
+    }
+    #[inline(always)]
+    unsafe fn neg(v: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vnegq_f32(v) }
+    }
+    #[inline(always)]
+    unsafe fn less(a: float32x4_t, b: float32x4_t) -> uint32x4_t {
+        // SAFETY: see above.
+        unsafe { vcltq_f32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn less_or_equal(a: float32x4_t, b: float32x4_t) -> uint32x4_t {
+        // SAFETY: see above.
+        unsafe { vcleq_f32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn select(mask: uint32x4_t, x: float32x4_t, y: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe { vbslq_f32(mask, x, y) }
+    }
+    #[inline(always)]
+    unsafe fn and(a: uint32x4_t, b: uint32x4_t) -> uint32x4_t {
+        // SAFETY: see above.
+        unsafe { vandq_u32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn or(a: uint32x4_t, b: uint32x4_t) -> uint32x4_t {
+        // SAFETY: see above.
+        unsafe { vorrq_u32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn not(mask: uint32x4_t) -> uint32x4_t {
+        // SAFETY: see above.
+        unsafe { vmvnq_u32(mask) }
+    }
+    #[inline(always)]
+    unsafe fn any(mask: uint32x4_t) -> bool {
+        // SAFETY: see above.
+        unsafe { vmaxvq_u32(mask) != 0 }
+    }
+    #[inline(always)]
     unsafe fn max(a: float32x4_t, b: float32x4_t) -> float32x4_t {
         // A compare and select, because FMAX returns NaN where this trait promises `b`.
         // SAFETY: see above.
@@ -123,21 +179,41 @@ unsafe impl Simd for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn select_less(
-        a: float32x4_t,
-        b: float32x4_t,
-        x: float32x4_t,
-        y: float32x4_t,
-    ) -> float32x4_t {
-        // SAFETY: see above.
-        unsafe { vbslq_f32(vcltq_f32(a, b), x, y) }
-    }
-    #[inline(always)]
     unsafe fn zero_below(v: float32x4_t, bound: float32x4_t, x: float32x4_t) -> float32x4_t {
         // SAFETY: see above.
         unsafe {
             let kept = vbicq_u32(vreinterpretq_u32_f32(x), vcltq_f32(v, bound));
             vreinterpretq_f32_u32(kept)
+        }
+    }
+    #[inline(always)]
+    unsafe fn power_of_two(n: float32x4_t) -> float32x4_t {
+        // SAFETY: see above.
+        unsafe {
+            let biased = vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127));
+            vreinterpretq_f32_s32(vshlq_n_s32::<23>(biased))
+        }
+    }
+    #[inline(always)]
+    unsafe fn rotate_quarter_turns(
+        q: float32x4_t,
+        sin: float32x4_t,
+        cos: float32x4_t,
+    ) -> (float32x4_t, float32x4_t) {
+        // Odd quarters exchange the two; bit 1 of `q` is the sign of one, of `q + 1` that of the other.
+        // SAFETY: see above.
+        unsafe {
+            let (one, two) = (vdupq_n_u32(1), vdupq_n_u32(2));
+            let q = vreinterpretq_u32_f32(q);
+            let odd = vtstq_u32(q, one);
+            let signed = |v, q| {
+                let sign = vshlq_n_u32::<30>(vandq_u32(q, two));
+                vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(v), sign))
+            };
+            (
+                signed(vbslq_f32(odd, cos, sin), q),
+                signed(vbslq_f32(odd, sin, cos), vaddq_u32(q, one)),
+            )
         }
     }
     #[inline(always)]

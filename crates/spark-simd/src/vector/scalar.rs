@@ -17,6 +17,7 @@ impl Sealed for Scalar {}
 // SAFETY: for the implementation and every block in it: callers pass pointers valid for the lanes touched.
 unsafe impl Simd for Scalar {
     type V = [f32; 4];
+    type Mask = [bool; 4];
     const LANES: usize = 4;
     const REGISTERS: usize = 16;
 
@@ -75,6 +76,50 @@ unsafe impl Simd for Scalar {
         std::array::from_fn(|i| a[i] * b[i])
     }
     #[inline(always)]
+    unsafe fn div(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] / b[i])
+    }
+    #[inline(always)]
+    unsafe fn sqrt(v: [f32; 4]) -> [f32; 4] {
+        v.map(f32::sqrt)
+    }
+    #[inline(always)]
+    unsafe fn abs(v: [f32; 4]) -> [f32; 4] {
+        v.map(f32::abs)
+    }
+    #[inline(always)]
+    unsafe fn neg(v: [f32; 4]) -> [f32; 4] {
+        v.map(|x| -x)
+    }
+    #[inline(always)]
+    unsafe fn less(a: [f32; 4], b: [f32; 4]) -> [bool; 4] {
+        std::array::from_fn(|i| a[i] < b[i])
+    }
+    #[inline(always)]
+    unsafe fn less_or_equal(a: [f32; 4], b: [f32; 4]) -> [bool; 4] {
+        std::array::from_fn(|i| a[i] <= b[i])
+    }
+    #[inline(always)]
+    unsafe fn select(mask: [bool; 4], x: [f32; 4], y: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| if mask[i] { x[i] } else { y[i] })
+    }
+    #[inline(always)]
+    unsafe fn and(a: [bool; 4], b: [bool; 4]) -> [bool; 4] {
+        std::array::from_fn(|i| a[i] & b[i])
+    }
+    #[inline(always)]
+    unsafe fn or(a: [bool; 4], b: [bool; 4]) -> [bool; 4] {
+        std::array::from_fn(|i| a[i] | b[i])
+    }
+    #[inline(always)]
+    unsafe fn not(mask: [bool; 4]) -> [bool; 4] {
+        mask.map(|lane| !lane)
+    }
+    #[inline(always)]
+    unsafe fn any(mask: [bool; 4]) -> bool {
+        mask.contains(&true)
+    }
+    #[inline(always)]
     unsafe fn max(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
         std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
     }
@@ -101,12 +146,28 @@ unsafe impl Simd for Scalar {
         })
     }
     #[inline(always)]
-    unsafe fn select_less(a: [f32; 4], b: [f32; 4], x: [f32; 4], y: [f32; 4]) -> [f32; 4] {
-        std::array::from_fn(|i| if a[i] < b[i] { x[i] } else { y[i] })
-    }
-    #[inline(always)]
     unsafe fn zero_below(v: [f32; 4], bound: [f32; 4], x: [f32; 4]) -> [f32; 4] {
         std::array::from_fn(|i| if v[i] < bound[i] { 0.0 } else { x[i] })
+    }
+    #[inline(always)]
+    unsafe fn power_of_two(n: [f32; 4]) -> [f32; 4] {
+        n.map(|n| f32::from_bits(((n as i32).wrapping_add(127) as u32) << 23))
+    }
+    #[inline(always)]
+    unsafe fn rotate_quarter_turns(
+        q: [f32; 4],
+        sin: [f32; 4],
+        cos: [f32; 4],
+    ) -> ([f32; 4], [f32; 4]) {
+        let signed = |v: f32, q: u32| f32::from_bits(v.to_bits() ^ ((q & 2) << 30));
+        let odd = q.map(|q| q.to_bits() & 1 != 0);
+        (
+            std::array::from_fn(|i| signed(if odd[i] { cos[i] } else { sin[i] }, q[i].to_bits())),
+            std::array::from_fn(|i| {
+                let next = q[i].to_bits().wrapping_add(1);
+                signed(if odd[i] { sin[i] } else { cos[i] }, next)
+            }),
+        )
     }
     #[inline(always)]
     fn prefetch(_: *const f32) {}

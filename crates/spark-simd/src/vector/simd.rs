@@ -30,7 +30,9 @@ use super::sealed::Sealed;
 )]
 pub unsafe trait Simd: Copy + Sealed {
     /// A register of [`Simd::LANES`] f32.
-    type V: Copy;
+    type V: Copy + std::fmt::Debug + 'static;
+    /// The answer of a comparison for each lane.
+    type Mask: Copy + 'static;
     /// f32 elements in one register.
     const LANES: usize;
     /// Vector registers there are for a kernel's accumulators and operands.
@@ -57,6 +59,14 @@ pub unsafe trait Simd: Copy + Sealed {
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
     /// `a * b`, lane by lane.
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    /// `a / b`, lane by lane, correctly rounded.
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
+    /// The square root, correctly rounded.
+    unsafe fn sqrt(v: Self::V) -> Self::V;
+    /// The absolute value.
+    unsafe fn abs(v: Self::V) -> Self::V;
+    /// The other sign, of zeros and NaN too.
+    unsafe fn neg(v: Self::V) -> Self::V;
     /// The greater; `b` where either is NaN.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// The smaller; `b` where either is NaN.
@@ -65,10 +75,33 @@ pub unsafe trait Simd: Copy + Sealed {
     unsafe fn reciprocal(v: Self::V) -> Self::V;
     /// `v * 2^n` for whole `n` in -253..=254; NaN where `n` is.
     unsafe fn scale(v: Self::V, n: Self::V) -> Self::V;
+    /// `a < b`; false where either is NaN.
+    unsafe fn less(a: Self::V, b: Self::V) -> Self::Mask;
+    /// `a <= b`; false where either is NaN.
+    unsafe fn less_or_equal(a: Self::V, b: Self::V) -> Self::Mask;
+    /// `x` in the lanes of the mask, `y` in the others.
+    unsafe fn select(mask: Self::Mask, x: Self::V, y: Self::V) -> Self::V;
+    /// Lanes of both masks.
+    unsafe fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask;
+    /// Lanes of either mask.
+    unsafe fn or(a: Self::Mask, b: Self::Mask) -> Self::Mask;
+    /// The lanes that the mask has not.
+    unsafe fn not(mask: Self::Mask) -> Self::Mask;
+    /// Whether the mask has any lane.
+    unsafe fn any(mask: Self::Mask) -> bool;
     /// `a < b ? x : y`, lane by lane; `y` where either is NaN.
-    unsafe fn select_less(a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
+    #[inline(always)]
+    unsafe fn select_less(a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V {
+        // SAFETY: as for this method.
+        unsafe { Self::select(Self::less(a, b), x, y) }
+    }
     /// `v < bound ? 0 : x`, lane by lane; `x` where either is NaN.
     unsafe fn zero_below(v: Self::V, bound: Self::V, x: Self::V) -> Self::V;
+    /// `2^n` for whole `n` in -126..=127; any value for others.
+    unsafe fn power_of_two(n: Self::V) -> Self::V;
+    /// Sine and cosine of `r + q pi/2` from those of `r`. `q` is given as `q + 1.5 * 2^23`, a float whose
+    /// lowest bits are those of `q`.
+    unsafe fn rotate_quarter_turns(q: Self::V, sin: Self::V, cos: Self::V) -> (Self::V, Self::V);
     /// Prefetches the cache line at `p`, which need not be readable, into L2; does nothing where there
     /// is no such instruction.
     fn prefetch(p: *const f32);
