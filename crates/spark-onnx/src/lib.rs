@@ -2,24 +2,19 @@
 
 pub mod cpu;
 pub mod file;
-pub mod graph;
 pub mod precision;
-pub mod reference;
-pub mod tensor;
 
-mod budget;
-mod dtype;
-mod error;
-mod operators;
 mod plan;
 mod runner;
 mod tensor_view;
 
-pub use error::ModelError;
 pub use precision::Precision;
 pub use runner::{ModelRunner, RunOptions, RunnerMemory, Span, StepInfo, parse_device};
-pub use tensor::{DType, Tensor, TensorData};
+pub use spark_onnx_graph::{DType, ModelError, Tensor, TensorData};
+pub use spark_onnx_graph::{graph, reference, tensor};
 pub use tensor_view::{Elements, TensorView};
+
+use spark_onnx_graph::budget;
 
 #[cfg(doctest)]
 mod sealed;

@@ -48,9 +48,9 @@ use rounding::Runs;
 use spark_quant::QuantError;
 use workspace::{Scratch, WorkspaceSize};
 
-pub use crate::error::ViewOutside;
 pub use simd::Isa;
 pub use spark_gemm::Roofline as Peaks;
+pub use spark_onnx_graph::ViewOutside;
 
 /// Products of small blocks, which are `spark-gemm`'s.
 pub mod product {
@@ -61,7 +61,7 @@ pub mod product {
 pub(crate) use spark_parallel::Pool;
 
 use crate::budget::Budget;
-use crate::graph::infer::DIVIDED_BY_ZERO;
+use crate::graph::DIVIDED_BY_ZERO;
 use crate::plan::{Plan, PlannedStep, Step, Storage};
 use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision};
