@@ -51,6 +51,7 @@ use workspace::{Scratch, WorkspaceSize};
 pub use simd::Isa;
 pub use spark_gemm::Roofline as Peaks;
 pub use spark_onnx_graph::ViewOutside;
+pub use spark_simd::IsaUnavailable;
 
 /// Products of small blocks, which are `spark-gemm`'s.
 pub mod product {

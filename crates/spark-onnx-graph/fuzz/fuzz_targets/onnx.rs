@@ -10,7 +10,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use spark_onnx::file;
+use spark_onnx_graph::file;
 
 fuzz_target!(
     init: write_seeds(),
