@@ -1,20 +1,30 @@
 //! ONNX networks: read, check, lower to one plan, run.
+//!
+//! ```text
+//! ModelRunner    load(path) ─> graph::Graph ─> bind ─> plan ─> cpu      inputs in, outputs out
+//! ```
+//!
+//! What a network is and means is `spark-onnx-graph`'s: [`graph`], [`file`](mod@file), [`reference`](mod@reference) and
+//! [`tensor`] hand it on. Here is what runs it.
 
 pub mod cpu;
 pub mod file;
+pub mod graph;
 pub mod precision;
+pub mod reference;
+pub mod tensor;
 
+mod budget;
+mod error;
 mod plan;
 mod runner;
 mod tensor_view;
 
+pub use error::ModelError;
 pub use precision::Precision;
 pub use runner::{ModelRunner, RunOptions, RunnerMemory, Span, StepInfo, parse_device};
-pub use spark_onnx_graph::{DType, ModelError, Tensor, TensorData};
-pub use spark_onnx_graph::{graph, reference, tensor};
+pub use tensor::{DType, Tensor, TensorData};
 pub use tensor_view::{Elements, TensorView};
-
-use spark_onnx_graph::budget;
 
 #[cfg(doctest)]
 mod sealed;

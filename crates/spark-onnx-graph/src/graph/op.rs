@@ -6,13 +6,26 @@
 //! Source: ONNX operator specification; where versions differ, the newest form.
 //! Axes may be negative, counting from the end, as in ONNX.
 
-use super::kinds::{
+pub(crate) use super::kinds::{
     AspectRatio, Binary, Cell, CoordinateTransform, Direction, GridPadding, Interpolation,
     NearestRounding, PadMode, Padding, PoolKind, ReduceKind, ScatterReduction, Unary, Variadic,
 };
 use crate::tensor::{DType, Tensor};
 
 /// What a node computes: one struct of parameters per operator, of its name.
+///
+/// It is exhaustive, so that an engine that lacks an operator does not compile; see
+/// [`each_operator!`](crate::each_operator).
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::graph::{Flatten, Op, Unary};
+///
+/// let op = Op::from(Flatten { axis: 1 }); // a struct converts into its variant
+/// assert_eq!(op.name(), "Flatten");
+/// assert_eq!(Op::Unary(Unary::HardSwish).name(), "HardSwish"); // small ones are a choice
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
     /// `y = f(x)`, element by element.
@@ -149,25 +162,43 @@ pub enum Op {
     DequantizeLinear(DequantizeLinear),
 }
 
-/// The list of all operators, for what is said of each by its own type.
+/// The list of all operators, for what is said of each by its own type: a match with the same arm for
+/// every one.
 ///
-/// ```text
-/// each_operator!(match op, it => Operator::name(it))   a match with that arm for every operator
-/// each_operator!(list Operator::IMPORTS)                [<Unary as Operator>::IMPORTS, ...]
+/// A variant of [`Op`](crate::graph::Op) that the list lacks is one that the match does not cover, and a
+/// name in the list for which a trait is not implemented is an error in every use of the trait. So an
+/// engine that says something of every operator is told by the compiler where it says nothing.
+///
+/// # Examples
+///
 /// ```
+/// use spark_onnx_graph::each_operator;
+/// use spark_onnx_graph::graph::{Flatten, Op, Unary};
 ///
-/// A variant of [`Op`] that the list lacks is one that the first form does not cover, and a
-/// name in the list for which a trait is not implemented is an error in every use of the trait.
-#[macro_export]
+/// trait Cost {
+///     fn cost(&self) -> u64;
+/// }
+/// impl<T> Cost for T {
+///     fn cost(&self) -> u64 {
+///         size_of::<T>() as u64 // an engine has one `impl` for each
+///     }
+/// }
+///
+/// let op = Op::Flatten(Flatten { axis: 1 });
+/// let cost = each_operator!(match &op, it => Cost::cost(it));
+/// assert_eq!(cost, 8);
+/// ```
+#[macro_export(local_inner_macros)]
 macro_rules! each_operator {
     (match $op:expr, $it:ident => $result:expr) => {
-        $crate::each_operator!(@names [@match $op, $it, $result])
+        each_operator!(@names [@match $op, $it, $result])
     };
+    // The other forms are this crate's.
     (list $of:ident :: $constant:ident) => {
-        $crate::each_operator!(@names [@list $of, $constant])
+        each_operator!(@names [@list $of, $constant])
     };
     (@names [$($then:tt)*]) => {
-        $crate::each_operator! {
+        each_operator! {
             $($then)*;
             Unary Binary Variadic Where Clip Cast
             CastLike Conv ConvTranspose Pool GlobalPool Gemm
@@ -194,15 +225,17 @@ macro_rules! each_operator {
         })*
     };
     (@list $of:ident, $constant:ident; $($name:ident)*) => {
-        [$(<$crate::graph::$name as $of>::$constant),*]
+        [$(<$crate::graph::op::$name as $of>::$constant),*]
     };
 }
+pub(crate) use each_operator;
 
 each_operator! { @names [@from] }
 
 impl Op {
     /// Whether results of these shapes take no computing: none has an element, however long its
-    /// other axes are. Operators that look indices up still have those to check.
+    /// other axes are. Operators that look indices up still have those to check, so that they are never
+    /// among them.
     pub fn computes_nothing<'s>(&self, mut results: impl Iterator<Item = &'s [usize]>) -> bool {
         let looks_up = matches!(
             self,

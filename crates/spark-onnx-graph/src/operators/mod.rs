@@ -5,7 +5,7 @@
 //! ```
 //!
 //! What a value is computed with stands elsewhere: `crate::reference` has the meaning, plainly,
-//! and `crate::plan::lower` the steps.
+//! and an engine the steps.
 //!
 //! Source: ONNX operator specification; where versions differ, the newest form.
 //!
@@ -26,10 +26,10 @@ mod reduction;
 mod resampling;
 mod shapes;
 
-use crate::each_operator;
 use crate::file::export::nodes::NodeExport;
 use crate::file::import::call::Translator;
 use crate::graph::infer::{Operands, check_size, op_error};
+use crate::graph::op::each_operator;
 use crate::graph::{Op, OpError, Operand, TensorType};
 use crate::tensor::{DType, Tensor};
 use operator::{KnownDType, OPERATOR_SET, Operator};
@@ -62,6 +62,19 @@ pub(crate) fn microsoft() -> impl Iterator<Item = &'static Translator> {
 /// operand, shapes that do not go together, an axis out of range, a window that
 /// does not fit, a shape operand that is not constant, or a result of more than
 /// [`MAX_ELEMENTS`](crate::tensor::MAX_ELEMENTS) elements.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::DType;
+/// use spark_onnx_graph::graph::{MatMul, Op, Operand, infer};
+///
+/// let of = |shape| Some(Operand { dtype: DType::F32, shape, constant: None });
+/// let types = infer(&Op::MatMul(MatMul), &[of(&[5, 2, 3]), of(&[3, 4])], 1)?;
+/// assert_eq!(types[0].shape, [5, 2, 4]);
+/// assert!(infer(&Op::MatMul(MatMul), &[of(&[2, 3]), of(&[2, 3])], 1).is_err());
+/// # Ok::<(), spark_onnx_graph::graph::OpError>(())
+/// ```
 pub fn infer(
     op: &Op,
     inputs: &[Option<Operand<'_>>],

@@ -8,7 +8,7 @@
 
 use super::operator::{Evaluate, Inputs, Working};
 use crate::budget;
-use crate::each_operator;
+use crate::graph::op::each_operator;
 use crate::graph::{Op, OpError, Operand, TensorType, infer};
 use crate::tensor::{Tensor, checked_elements};
 
@@ -43,6 +43,19 @@ impl From<OpError> for Unevaluated {
 /// [`OpError`] where [`infer`] refuses the operands; also for an index or a
 /// sequence length out of range and an integer division by zero, and if evaluating takes more than
 /// 64 times the bytes of the operands plus 1 GiB, or than the system has.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::graph::{Concat, Op};
+/// use spark_onnx_graph::{Tensor, reference};
+///
+/// let a = Tensor::from_f32([1, 2], vec![1.0, 2.0])?;
+/// let b = Tensor::from_f32([1, 1], vec![3.0])?;
+/// let joined = reference::evaluate(&Op::Concat(Concat { axis: -1 }), &[Some(&a), Some(&b)], 1)?;
+/// assert_eq!(joined[0].to_f32(), [1.0, 2.0, 3.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn evaluate(
     op: &Op,
     inputs: &[Option<&Tensor>],

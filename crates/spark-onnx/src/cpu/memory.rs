@@ -12,8 +12,8 @@ use spark_gemm::take_pages;
 
 use crate::ModelError;
 use crate::budget::Asker;
+use crate::error::ViewOutside;
 use crate::plan::{BufferId, ConstantData, Place, Plan, Storage, View};
-use spark_onnx_graph::ViewOutside;
 
 /// The arena and where every buffer of the plan starts.
 pub(crate) struct Memory {

@@ -48,9 +48,9 @@ use rounding::Runs;
 use spark_quant::QuantError;
 use workspace::{Scratch, WorkspaceSize};
 
+pub use crate::error::ViewOutside;
 pub use simd::Isa;
 pub use spark_gemm::Roofline as Peaks;
-pub use spark_onnx_graph::ViewOutside;
 pub use spark_simd::IsaUnavailable;
 
 /// Products of small blocks, which are `spark-gemm`'s.
