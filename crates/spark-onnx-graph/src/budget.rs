@@ -4,8 +4,8 @@
 //! default  the smaller of  half of what the process can still get (control groups included)
 //!                     and  64 x (bytes of the file) + 1 GiB
 //!                          a graph without a file counts its constants instead
-//! held against it          folded constants; a plan's constants, packed weights, arena, scratch
-//!                          and outputs; every value the reference interpreter holds
+//! held against it          folded constants; every value the reference interpreter holds; in an engine
+//!                          a plan's constants, packed weights, arena, scratch and outputs
 //! ```
 //!
 //! Small files can ask for gigabytes (`ConstantOfShape`, `Expand`, ...), and a failed allocation
@@ -27,14 +27,15 @@ const BASE_BYTES: usize = 1 << 30;
 /// Below this the system is not asked beforehand.
 const ASKED_BYTES: usize = 16 << 20;
 
-/// The budget of a model from a file of so many bytes, where nobody set one.
+/// The budget of a model from a file of so many bytes, where nobody set one: what
+/// [`Graph::source_bytes`](crate::graph::Graph::source_bytes) says of its network.
 pub fn default_bytes(file_bytes: usize) -> usize {
     let by_file = by_file(file_bytes);
     half_of_available().map_or(by_file, |half| half.min(by_file))
 }
 
 /// What a file of so many bytes may take, however much memory there is.
-pub fn by_file(file_bytes: usize) -> usize {
+pub(crate) fn by_file(file_bytes: usize) -> usize {
     file_bytes
         .saturating_mul(PER_FILE_BYTE)
         .saturating_add(BASE_BYTES)
@@ -71,6 +72,19 @@ impl Asker<'_> {
 }
 
 /// Bytes allowed and bytes taken.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::budget::{Asker, Budget};
+///
+/// let asker = Asker { node: "conv1", op: "Conv", what: "its weights" };
+/// let mut budget = Budget::new(1000);
+/// budget.take(asker, 600)?;
+/// assert_eq!(budget.left(), 400);
+/// assert!(budget.check(asker, 500).is_err()); // names the node, what was asked and what is taken
+/// # Ok::<(), spark_onnx_graph::ModelError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     bytes: usize,
@@ -78,7 +92,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Nothing of `bytes` is taken.
+    /// A budget of `bytes`, of which nothing is taken.
     pub fn new(bytes: usize) -> Self {
         Self { bytes, held: 0 }
     }

@@ -1,11 +1,12 @@
 //! The types that elements of tensors can have.
 
-/// The type of a tensor's elements.
+/// The type of a tensor's elements. It is exhaustive, so that an engine finds every place that a new
+/// one needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
     /// IEEE 754 binary32, 4 bytes.
     F32,
-    /// IEEE 754 binary64, 8 bytes; the executor computes it in f32.
+    /// IEEE 754 binary64, 8 bytes; `spark-onnx` computes it in f32.
     F64,
     /// IEEE 754 binary16, 2 bytes: largest finite value 65504.
     F16,

@@ -5,6 +5,8 @@ use spark_onnx_proto::ProtoError;
 use crate::dtype::DType;
 
 /// Why a model was refused or could not run. No variant means "try again".
+///
+/// An engine raises the same errors, and some that are its alone: precisions, devices, views.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -46,7 +48,7 @@ pub enum ModelError {
         /// Shape declared, symbols by name.
         want: String,
     },
-    /// The executor computes f64 models in f32, where this number would be an infinity.
+    /// An executor that computes f64 models in f32 would make this number an infinity.
     #[error(
         "{what} `{name}` holds {value:e}; f64 values are computed in f32, which ends at 3.4e38"
     )]
@@ -93,7 +95,7 @@ pub enum ModelError {
         limit: usize,
     },
     /// A node, or all of them together, would take more memory than the budget, which
-    /// [`RunOptions::memory_budget`](crate::RunOptions::memory_budget) sets.
+    /// [`bind_within`](crate::graph::bind_within) takes and `RunOptions::memory_budget` of `spark-onnx` sets.
     #[error(
         "node `{node}` ({op}): {what} takes {wanted} bytes, of the budget of {budget} bytes {held} are taken"
     )]
@@ -184,7 +186,7 @@ pub enum ModelError {
     Quantise {
         /// Name of the node.
         node: String,
-        /// What the quantiser found wrong.
+        /// What the quantiser found wrong, in an error type of its own.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// No mixed plan keeps to the error asked for.

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A scalar has the empty shape and one element. These tensors carry constants,
-//! inputs, outputs and everything the reference interpreter touches; the
-//! executors keep their own arena and never allocate one of these while running.
+//! inputs, outputs and everything the reference interpreter touches; an
+//! executor keeps an arena of its own and allocates none of these while running.
 //!
 //! Deliberately absent: strides, views, devices and arithmetic.
 
@@ -20,7 +20,7 @@ use crate::budget;
 pub use crate::dtype::DType;
 pub use spark_onnx_proto::{MAX_ELEMENTS, checked_elements};
 
-/// A tensor's elements in row-major order.
+/// A tensor's elements in row-major order. It is exhaustive, as [`DType`] is.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "each variant holds the type it is named after")]
 pub enum TensorData {
@@ -313,7 +313,8 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// The first finite number that is an infinity as f32. Only f64 has such numbers.
+    /// The first finite number that is an infinity as f32, for whoever computes f64 in f32. Only f64
+    /// has such numbers.
     pub fn first_beyond_f32(&self) -> Option<f64> {
         let TensorData::F64(values) = &self.data else {
             return None;
@@ -322,7 +323,8 @@ impl Tensor {
         values.iter().copied().find(is_beyond)
     }
 
-    /// Writes elements `range` as [`Tensor::to_f32`] gives them.
+    /// Writes elements `range`, positions in row-major order, as [`Tensor::to_f32`] gives them: a part of
+    /// a large constant without a copy of the whole.
     ///
     /// # Panics
     ///

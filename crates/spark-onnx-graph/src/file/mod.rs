@@ -64,6 +64,15 @@ pub fn load_with_hint(path: &Path, hint: fn(&[u8])) -> Result<Graph, ModelError>
 /// [`ModelError::Onnx`] if the bytes are no model this crate can read, saying where and
 /// why; [`ModelError::Operator`] if a node's operands or parameters are not its
 /// operator's.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::{ModelError, file};
+///
+/// let refused = file::parse(b"no model", None);
+/// assert!(matches!(refused, Err(ModelError::Onnx(_))));
+/// ```
 pub fn parse(bytes: &[u8], folder: Option<&Path>) -> Result<Graph, ModelError> {
     parse_with_hint(bytes, folder, |_| ())
 }

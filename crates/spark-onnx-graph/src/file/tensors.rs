@@ -1,7 +1,7 @@
 //! Constants between their form in a file and [`Tensor`].
 //!
-//! `spark-onnx-proto` reads the numbers and holds them against the shape; here they become the
-//! engine's tensors, without a copy, and are written.
+//! `spark-onnx-proto` reads the numbers and holds them against the shape; here they become
+//! tensors, without a copy, and are written.
 
 use std::collections::BTreeMap;
 

@@ -59,6 +59,24 @@ const MAX_FOLDING_WORK: usize = 1 << 28;
 /// [`Graph`]; [`ModelError::Operator`] where [`infer`] refuses a node;
 /// [`ModelError::Declaration`] where a value is declared otherwise than it is inferred;
 /// [`ModelError::GraphTooLarge`] if all values together exceed 16 GiB.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::DType;
+/// use spark_onnx_graph::graph::{Dim, Graph, Op, Unary, bind};
+///
+/// let mut graph = Graph::default();
+/// let x = graph.add_input("x", DType::F32, vec![Dim::Symbol("batch".to_owned()), Dim::Known(3)]);
+/// let y = graph.add_node("y", Op::Unary(Unary::Relu), &[Some(x)]);
+/// graph.outputs.push(y);
+///
+/// let bound = bind(&graph, &[("x", vec![8, 3])])?;
+/// assert_eq!(bound.value(y).ty.shape, [8, 3]);
+/// let open = bind(&graph, &[]).unwrap_err();
+/// assert_eq!(open.to_string(), "input `x` is declared [batch, 3]: give its shape");
+/// # Ok::<(), spark_onnx_graph::ModelError>(())
+/// ```
 pub fn bind(graph: &Graph, input_shapes: &[(&str, Vec<usize>)]) -> Result<StaticGraph, ModelError> {
     bind_within(
         graph,
@@ -86,8 +104,16 @@ pub fn bind_within(
     bind_with(graph, constants, input_shapes, budget_bytes)
 }
 
-/// [`bind`] for the shapes that the inputs declare, with the constants taken out of `graph`: each
-/// goes as soon as nothing reads it any more, such as one of f16 that was converted to f32.
+/// [`bind_within`] for the shapes that the inputs declare, with the constants taken out of `graph`: each
+/// goes as soon as nothing reads it any more, such as one of f16 that was converted to f32. So a network
+/// with fixed shapes takes little more memory than its weights while it is made ready.
+///
+/// `graph` keeps its nodes and declarations, for [`check_input_shapes`], but cannot be bound again; so it
+/// is after an error too.
+///
+/// # Errors
+///
+/// As [`bind`].
 pub fn bind_taking(graph: &mut Graph, budget_bytes: usize) -> Result<StaticGraph, ModelError> {
     let values = graph.values.iter_mut();
     let constants = values.map(|v| v.constant.take()).collect();
@@ -118,11 +144,18 @@ fn bind_with(
     Ok(binder.finish())
 }
 
-/// Refuses shapes that the inputs of `graph`, which is one, do not admit.
+/// Refuses shapes that the inputs of `graph` do not admit, without binding it: equal symbols must get
+/// equal extents, and an input that is not listed must have a declared shape that is fixed or follows
+/// from the symbols of the others.
+///
+/// # Panics
+///
+/// If an input is no value of the graph, which [`check_graph`](super::check_graph) would have refused.
 ///
 /// # Errors
 ///
-/// [`ModelError::InputUnknown`], [`ModelError::InputShape`] or [`ModelError::InputUndeclared`].
+/// [`ModelError::InputUnknown`], [`ModelError::InputShape`], [`ModelError::InputUndeclared`] or
+/// [`ModelError::InputOpen`].
 pub fn check_input_shapes(
     graph: &Graph,
     input_shapes: &[(&str, Vec<usize>)],

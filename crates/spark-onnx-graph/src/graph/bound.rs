@@ -1,7 +1,7 @@
 //! A graph whose every value has an element type and a fixed shape.
 //!
 //! ```text
-//! Graph (symbols) + shapes of the inputs --bind--> StaticGraph --optimise--> StaticGraph --lower--> Plan
+//! Graph (symbols) + shapes of the inputs --bind--> StaticGraph --simplify--> StaticGraph
 //! ```
 //!
 //! Constants are folded while shapes are inferred, since shapes often hang on
@@ -35,7 +35,9 @@ pub struct StaticValue {
 /// A network for one set of input shapes, checked: what lowering and the interpreter stand on.
 ///
 /// Only [`bind`](super::bind) makes one, and nobody outside this crate changes it: edit the
-/// [`Graph`](super::Graph) and bind it again.
+/// [`Graph`](super::Graph) and bind it again. [`simplify`](crate::simplify) takes one and gives one.
+///
+/// # Examples
 ///
 /// ```
 /// use spark_onnx_graph::DType;

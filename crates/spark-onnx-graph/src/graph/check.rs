@@ -15,7 +15,9 @@ use std::collections::BTreeSet;
 use super::{Graph, Node, ValueId};
 use crate::ModelError;
 
-/// Checks `graph` as it is.
+/// Checks that `graph` is one: numbers of values in range, nodes in order, every value made once, names of
+/// inputs unique, outputs made. Types, shapes and parameters are [`bind`](super::bind)'s, which begins with
+/// this.
 ///
 /// # Errors
 ///

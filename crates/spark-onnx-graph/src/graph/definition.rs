@@ -97,7 +97,8 @@ impl Graph {
         &self.values[id.0]
     }
 
-    /// Bytes of the file it was read from, or of its constants.
+    /// Bytes of the file it was read from, or of its constants where it was made otherwise: what the
+    /// default budget of memory follows from.
     pub fn source_bytes(&self) -> usize {
         self.file_bytes.unwrap_or_else(|| {
             let constants = self.values.iter().filter_map(|v| v.constant.as_ref());

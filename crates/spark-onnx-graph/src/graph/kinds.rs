@@ -2,7 +2,7 @@
 //!
 //! Source: ONNX operator specification, which has most of them as texts or as operators of their own.
 
-/// Element-wise functions of one operand.
+/// Element-wise functions of one operand, exhaustive as [`Op`](super::Op) is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[allow(missing_docs, reason = "each is the ONNX operator of that name")]
 pub enum Unary {
@@ -78,7 +78,7 @@ pub enum Unary {
     },
 }
 
-/// Element-wise functions of two operands.
+/// Element-wise functions of two operands, exhaustive as [`Op`](super::Op) is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the ONNX operator of that name")]
 pub enum Binary {

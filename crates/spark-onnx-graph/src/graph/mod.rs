@@ -11,8 +11,7 @@
 //! importer knows what an operator-set version is.
 //!
 //! An operator is one struct of parameters (`op.rs`); what is said of it stands elsewhere, one trait
-//! per subject: `crate::operators` (ONNX), `crate::reference` (its meaning), `crate::plan::lower`
-//! (its steps).
+//! per subject: `crate::operators` (ONNX), `crate::reference` (its meaning), and in an engine its steps.
 //!
 //! Names and semantics: ONNX operator specification, <https://onnx.ai/onnx/operators/>.
 //!
@@ -24,7 +23,7 @@ mod check;
 mod definition;
 pub(crate) mod infer;
 mod kinds;
-mod op;
+pub(crate) mod op;
 
 pub use crate::operators::infer;
 pub use bind::{bind, bind_taking, bind_within, check_input_shapes};

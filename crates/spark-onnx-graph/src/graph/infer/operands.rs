@@ -5,8 +5,8 @@
 use crate::graph::{OpError, TensorType};
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData, checked_elements};
 
-/// What becomes of integers: one has no quotient and no remainder by zero, and zero no negative
-/// power.
+/// The reason of the error where integers meet zero, for whoever evaluates an operator: none has a
+/// quotient or remainder by zero, and zero no negative power.
 pub const DIVIDED_BY_ZERO: &str = "integer division by zero";
 
 /// An [`OpError`] from a format string.
