@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use spark_onnx_graph::graph::{Graph, Value};
 use spark_onnx_graph::{DType, ModelError, Tensor, file};
@@ -192,4 +193,22 @@ fn large_elements_beside_the_model_are_read() {
     assert_eq!(constant, Some(&want));
     // A folder that stays behind harms nothing.
     let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_hint_gets_the_memory_of_constants_before_it_is_read() {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    fn hint(memory: &[u8]) {
+        assert!(memory.iter().all(|byte| *byte == 0), "not read yet");
+        SEEN.fetch_add(memory.len(), Ordering::Relaxed);
+    }
+    let (scratch, bytes) = (Scratch::new("hinted"), sample());
+    std::fs::write(&scratch.0, &bytes).expect("a writable folder");
+    let check = |hinted| {
+        let seen = SEEN.swap(0, Ordering::Relaxed);
+        assert!(seen > 4 * 60_001, "{seen} bytes");
+        check_same(hinted, file::parse(&bytes, None));
+    };
+    check(file::load_with_hint(&scratch.0, hint));
+    check(file::parse_with_hint(&bytes, None, hint));
 }
