@@ -40,7 +40,7 @@ pub(crate) fn load(criterion: &mut Criterion) {
 pub(crate) fn run(criterion: &mut Criterion) {
     for model in ZooModel::ALL {
         for threads in thread_counts() {
-            let mut runner = runner(model.build(0), &RunOptions::new().threads(threads));
+            let mut runner = runner(model.build(0), &RunOptions::new().with_threads(threads));
             let checked = inputs(model);
             assert!(
                 run_once(&mut runner, &checked) < MAX_REL,
@@ -74,7 +74,7 @@ pub(crate) fn real(criterion: &mut Criterion) {
         outputs: tensors["case0/out64/outputs"].clone(),
     };
     for threads in thread_counts() {
-        let options = RunOptions::new().threads(threads);
+        let options = RunOptions::new().with_threads(threads);
         let path = models.join(format!("{name}.onnx"));
         let mut runner = ModelRunner::load(&path, &options).expect("a trained model");
         assert!(run_once(&mut runner, &checked) < MAX_REL, "{name}");

@@ -77,7 +77,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE.html")]
     html: Option<PathBuf>,
     /// Where to run: auto, cpu, cuda, cuda:N; SPARK_DEVICE by default
-    #[arg(long, value_parser = sparkpilot::onnx::parse_device)]
+    #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceChoice>,
     /// Timed runs per model
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = count(1, MOST_RUNS))]
@@ -195,29 +195,29 @@ fn write_zoo(folder: &Path, seed: u64) -> Result<ExitCode, Box<dyn Error>> {
 
 impl Arguments {
     fn into_options(self) -> BenchOptions {
-        BenchOptions {
-            models: self.model,
-            models_dir: self.models_dir,
-            precisions: self.precision.map_or_else(Vec::new, |list| list.0),
-            mix: self.mix,
-            activations: match self.exact_activations {
-                true => Activations::Exact,
-                false => Activations::Quantised,
-            },
-            bf16_products: self.bf16,
-            fp16_products: self.fp16,
-            explain: self.explain,
-            profile: self.profile,
-            trace: self.trace,
-            drive_frames: if self.html.is_some() { PICTURES } else { 0 },
-            device: self.device,
-            runs: self.runs,
-            warmup: self.warmup,
-            threads: self.threads,
-            inputs: self.inputs,
-            dump_outputs: self.dump_outputs,
-            compare: self.compare,
-            seed: self.seed,
-        }
+        let mut options = BenchOptions::default();
+        options.models = self.model;
+        options.models_dir = self.models_dir;
+        options.precisions = self.precision.map_or_else(Vec::new, |list| list.0);
+        options.mix = self.mix;
+        options.activations = match self.exact_activations {
+            true => Activations::Exact,
+            false => Activations::Quantised,
+        };
+        options.bf16_products = self.bf16;
+        options.fp16_products = self.fp16;
+        options.explain = self.explain;
+        options.profile = self.profile;
+        options.trace = self.trace;
+        options.drive_frames = if self.html.is_some() { PICTURES } else { 0 };
+        options.device = self.device;
+        options.runs = self.runs;
+        options.warmup = self.warmup;
+        options.threads = self.threads;
+        options.inputs = self.inputs;
+        options.dump_outputs = self.dump_outputs;
+        options.compare = self.compare;
+        options.seed = self.seed;
+        options
     }
 }

@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
 use clap::Parser;
+use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::sim::compare::{CompareOptions, Comparison, Decision, compare};
 use sparkpilot::sim::control::{AlgorithmFactory, LateralPid, LateralPidConfig, Table, named};
 use sparkpilot::sim::metric::{CATALOGUE, MetricInfo, Role};
@@ -80,17 +81,11 @@ fn check(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             scenario
         })
         .collect();
-    let simulator = Simulator::new(RunOptions {
-        use_gpu: Some(false),
-        ..RunOptions::default()
-    })?;
+    let simulator = Simulator::new(RunOptions::default().with_device(DeviceChoice::Cpu))?;
     let same = pid(1.0);
     let noisy = |n: usize, k: u64| simulator.run(&with_noise(&suite[..n], k), &same);
     let all = suite.len();
-    let options = |seed: u64| CompareOptions {
-        seed,
-        ..CompareOptions::default()
-    };
+    let options = |seed: u64| CompareOptions::default().with_seed(seed);
 
     let n = arguments.comparisons;
     let mut decisions = BTreeMap::<&str, u64>::new();

@@ -34,10 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn copy() -> Result<(), Box<dyn Error>> {
-    let options = DeviceOptions {
-        use_unified_memory: false,
-        ..DeviceOptions::default()
-    };
+    let options = DeviceOptions::default().with_unified_memory(false);
     let mut device = Device::open_with(options)?;
     if device.info().kind == DeviceKind::Host {
         println!("emulated      a card, as no GPU is used here (DEBUG=1 says why)");

@@ -17,7 +17,7 @@ use clap::{Parser, ValueEnum};
 use spark_program::{Usage, number, output, place, postponed, printable};
 use sparkpilot::quant::analysis::plan::Pick;
 use sparkpilot::quant::analysis::{
-    Budget, Candidate, Kept, Layer, NamedWeight, ParetoPoint, PrecisionPlan, Sensitivity, plot,
+    Candidate, Kept, Layer, NamedWeight, ParetoPoint, PlanBudget, PrecisionPlan, Sensitivity, plot,
 };
 use sparkpilot::quant::checkpoint::Layout;
 use sparkpilot::quant::{Cpu, QuantError, Quantizer, Recipe};
@@ -175,7 +175,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         // Only auto is no recipe.
         None => {
             let bytes = (n_values as f64 * arguments.bits.unwrap_or(DEFAULT_BITS) / 8.0) as usize;
-            sensitivity.plan(Budget::Bytes(bytes))?
+            sensitivity.plan(PlanBudget::Bytes(bytes))?
         }
     };
     // Files before the table: whoever reads only its first lines closes the pipe.

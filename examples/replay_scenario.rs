@@ -47,10 +47,7 @@ fn replay(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
             Longitudinal::new(LongitudinalConfig::default()),
         )
     });
-    let simulator = Simulator::new(RunOptions {
-        record_interval_s: Some(0.1),
-        ..RunOptions::default()
-    })?;
+    let simulator = Simulator::new(RunOptions::default().with_record_interval_s(0.1))?;
     let mut report = simulator.run(std::slice::from_ref(&scenario), &controller);
     let result = report.results.remove(0);
     let trace = result.trace.ok_or("nothing was recorded")?;

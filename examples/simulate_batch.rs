@@ -55,10 +55,7 @@ fn simulate(n_scenarios: u64, folder: &Path) -> Result<(), Box<dyn std::error::E
     });
 
     let scenarios: Vec<Scenario> = Fuzzer::new(1).iter(n_scenarios).collect();
-    let simulator = Simulator::new(RunOptions {
-        chunk_size: 512,
-        ..RunOptions::default()
-    })?;
+    let simulator = Simulator::new(RunOptions::default().with_chunk_size(512))?;
     let bar = spark_program::progress(Some(2 * n_scenarios));
     let progress = |n: usize| bar.set_position(n as u64);
     let baseline = simulator.run_with_progress(&scenarios, &pid, progress);
@@ -75,10 +72,7 @@ fn simulate(n_scenarios: u64, folder: &Path) -> Result<(), Box<dyn std::error::E
         }
     }
     let again: Vec<Scenario> = worst.iter().map(|&i| scenarios[i].clone()).collect();
-    let recorder = Simulator::new(RunOptions {
-        record_interval_s: Some(0.05),
-        ..RunOptions::default()
-    })?;
+    let recorder = Simulator::new(RunOptions::default().with_record_interval_s(0.05))?;
     let (before, after) = (recorder.run(&again, &pid), recorder.run(&again, &torque));
     let replays: Vec<Replay<'_>> = again
         .iter()

@@ -60,10 +60,7 @@ fn search(out: &Path) -> Result<(), Box<dyn std::error::Error>> {
         seed: 1,
     };
     let driver = named("planner", || PerfectTracking);
-    let simulator = Simulator::new(RunOptions {
-        record_interval_s: Some(0.05),
-        ..RunOptions::default()
-    })?;
+    let simulator = Simulator::new(RunOptions::default().with_record_interval_s(0.05))?;
     // Hitting hard is worst; short of that, a short time to collision.
     let found = search.run(&simulator, &driver, |metrics| match metrics.collision {
         Some(collision) => 100.0 + collision.closing_speed,

@@ -37,7 +37,7 @@ fn the_largest_e4m3_is_448() {
 
 #[test]
 fn a_policy_runs_to_finite_outputs_of_its_shape() {
-    let options = RunOptions::new().threads(1);
+    let options = RunOptions::new().with_threads(1);
     let mut runner = ModelRunner::from_graph(zoo::driving_policy(0), &options).unwrap();
     let desire = Tensor::zeros(DType::F32, [1, 25, 8]).unwrap();
     let traffic = Tensor::from_f32([1, 2], vec![1.0, 0.0]).unwrap();

@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn equal_outputs_are_no_distance_apart_and_nan_is_seen() {
-        let options = RunOptions::new().precision(Precision::Fp32);
+        let options = RunOptions::new().with_precision(Precision::Fp32);
         let load = |graph| ModelRunner::from_graph(graph, &options).expect("fp32");
         let (vision, policy) = (load(zoo::driving_vision(0)), load(zoo::driving_policy(0)));
         let mut pipeline = DrivingPipeline::new(vision, policy).expect("openpilot's pair");

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use spark_hal::Precision;
+use spark_hal::UnknownPrecision;
 use spark_hal::config::{DeviceChoice, PrecisionChoice};
 use spark_onnx::precision::{Activations, Bf16Products, Fp16Products};
 
@@ -17,15 +18,14 @@ use crate::error::BenchError;
 /// use spark_bench::BenchOptions;
 /// use spark_onnx::Precision;
 ///
-/// let options = BenchOptions {
-///     models: vec!["driving_vision.onnx".into()],
-///     precisions: vec![Precision::Fp32, Precision::Bf16],
-///     runs: 50,
-///     ..BenchOptions::default()
-/// };
+/// let options = BenchOptions::default()
+///     .with_models(["driving_vision.onnx".into()])
+///     .with_precisions([Precision::Fp32, Precision::Bf16])
+///     .with_runs(50);
 /// assert!(options.models_dir.is_none());
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct BenchOptions {
     /// ONNX files; with `models_dir` also empty, the zoo.
     pub models: Vec<PathBuf>,
@@ -97,6 +97,62 @@ impl Default for BenchOptions {
 }
 
 impl BenchOptions {
+    /// With these ONNX files.
+    #[must_use]
+    pub fn with_models(mut self, models: impl Into<Vec<PathBuf>>) -> Self {
+        self.models = models.into();
+        self
+    }
+
+    /// With openpilot's models in this folder.
+    #[must_use]
+    pub fn with_models_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.models_dir = Some(folder.into());
+        self
+    }
+
+    /// With these number formats, each measured on its own.
+    #[must_use]
+    pub fn with_precisions(mut self, precisions: impl Into<Vec<Precision>>) -> Self {
+        self.precisions = precisions.into();
+        self
+    }
+
+    /// With this many pictures driven through vision and policy; 0 for none.
+    #[must_use]
+    pub fn with_drive_frames(mut self, drive_frames: usize) -> Self {
+        self.drive_frames = drive_frames;
+        self
+    }
+
+    /// With this many timed runs per model.
+    #[must_use]
+    pub fn with_runs(mut self, runs: usize) -> Self {
+        self.runs = runs;
+        self
+    }
+
+    /// With this many runs before those that are timed.
+    #[must_use]
+    pub fn with_warmup(mut self, warmup: usize) -> Self {
+        self.warmup = warmup;
+        self
+    }
+
+    /// With this many threads.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// With this seed of the zoo's weights and of made-up inputs.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
     /// Checks what no single option can check.
     ///
     /// # Errors
@@ -197,8 +253,13 @@ pub(crate) fn settings(options: &BenchOptions) -> Vec<Setting> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrecisionList(pub Vec<Precision>);
 
+/// A word in a list that names no precision.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}; or all")]
+pub struct UnknownPrecisionList(#[source] pub UnknownPrecision);
+
 impl FromStr for PrecisionList {
-    type Err = String;
+    type Err = UnknownPrecisionList;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.trim() == "all" {
@@ -206,10 +267,7 @@ impl FromStr for PrecisionList {
         }
         let mut list = Vec::new();
         for word in text.split(',') {
-            let precision: Precision = word
-                .trim()
-                .parse()
-                .map_err(|error| format!("{error}; or all"))?;
+            let precision: Precision = word.parse().map_err(UnknownPrecisionList)?;
             if !list.contains(&precision) {
                 list.push(precision);
             }
@@ -229,7 +287,7 @@ mod tests {
         let two = vec![Precision::Fp16, Precision::Fp4];
         assert_eq!(parse("fp16, nvfp4,fp16"), Ok(two));
         assert_eq!(parse("all"), Ok(Precision::ALL.to_vec()));
-        let error = parse("fp32,fp12").unwrap_err();
+        let error = parse("fp32,fp12").unwrap_err().to_string();
         assert!(error.contains("fp12") && error.contains("bf16"), "{error}");
         assert!(parse("").is_err());
     }
@@ -240,7 +298,7 @@ mod tests {
         assert_eq!(ways[0], Ok(Bf16Products::Fastest));
         assert_eq!(ways[3], Ok(Bf16Products::MultiplyAdd));
         assert!(ways.iter().all(Result::is_ok));
-        let error = "native".parse::<Bf16Products>().unwrap_err();
+        let error = "native".parse::<Bf16Products>().unwrap_err().to_string();
         assert!(
             error.contains("native") && error.contains("weights"),
             "{error}"
@@ -248,7 +306,7 @@ mod tests {
         let ways = ["fastest", "both", "weights"].map(str::parse::<Fp16Products>);
         assert_eq!(ways[1], Ok(Fp16Products::BothSides));
         assert!(ways.iter().all(Result::is_ok));
-        let error = "dot".parse::<Fp16Products>().unwrap_err();
+        let error = "dot".parse::<Fp16Products>().unwrap_err().to_string();
         assert!(error.contains("dot") && error.contains("both"), "{error}");
     }
 

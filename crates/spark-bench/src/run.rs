@@ -191,10 +191,10 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn run_options(&self, precision: Precision) -> RunOptions {
         let mut options = RunOptions::new()
-            .precision(precision)
-            .activations(self.options.activations)
-            .bf16_products(self.options.bf16_products)
-            .fp16_products(self.options.fp16_products);
+            .with_precision(precision)
+            .with_activations(self.options.activations)
+            .with_bf16_products(self.options.bf16_products)
+            .with_fp16_products(self.options.fp16_products);
         options.device = self.options.device;
         options.threads = self.options.threads;
         options
@@ -242,7 +242,7 @@ impl Bench<'_> {
             kept(Precision::Fp32),
             mixed.sqnr_db
         )]);
-        Ok(options.by_step(mixed.by_step))
+        Ok(options.with_by_step(mixed.by_step))
     }
 
     fn one_setting(&mut self, setting: Setting, progress: &mut dyn FnMut(Progress<'_>)) {

@@ -120,8 +120,8 @@ pub(crate) fn effective(base: &Base, factors: &Factors) -> Result<(Tensor, Merge
         None => v,
         Some(m) => {
             let norms = factors.row_norms(|| Ok(base.clone()))?;
-            let gains = magnitude::gains(&values(Some(m))?, &norms);
-            weights::scale(&mut v, Some(&gains), depth);
+            let dora_scales = magnitude::dora_scales(&values(Some(m))?, &norms);
+            weights::scale(&mut v, Some(&dora_scales), depth);
             v
         }
     };

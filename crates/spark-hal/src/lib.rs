@@ -69,7 +69,7 @@ pub use machine::{
     Machine, Sources, best_gpu, is_dgx_spark, is_nvidia_available, machine, nvidia_gpus,
     recommended_precision,
 };
-pub use memory::{Budget, Memory};
+pub use memory::{Memory, MemoryBudget};
 pub use network::Network;
 pub use platform::{Platform, PlatformKind};
 pub use precision::{Precision, UnknownPrecision};

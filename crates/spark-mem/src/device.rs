@@ -34,27 +34,81 @@ use crate::stats::{Counters, TransferStats};
 pub use crate::backend::info::{DeviceInfo, DeviceKind};
 
 /// How a device is opened.
+///
+/// # Examples
+///
+/// ```
+/// use spark_mem::{Device, DeviceOptions};
+/// use spark_hal::config::DeviceChoice;
+///
+/// let options = DeviceOptions::new().with_device(DeviceChoice::Cpu).with_budget_bytes(1 << 20);
+/// let device = Device::open_with(options)?; // whatever the environment says
+/// assert!(device.shared::<f32>(1 << 20).is_err()); // 4 MiB
+/// # Ok::<(), spark_mem::MemError>(())
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct DeviceOptions {
+    /// Which device; `None` takes what `SPARK_DEVICE` and `CUDA` say.
+    pub device: Option<DeviceChoice>,
     /// Whether memory shared by CPU and GPU may be made use of; `false` acts as on a
     /// discrete card.
     pub use_unified_memory: bool,
-    /// Limit on what is allocated; `None` for the device's memory.
+    /// Limit on what is allocated; `None` for the device's memory, or none on the CPU.
     pub budget_bytes: Option<u64>,
     /// Where compiled kernels are kept; `None` keeps none.
     pub cache_dir: Option<PathBuf>,
 }
 
 impl DeviceOptions {
+    /// Shared memory where the device has it, no limit of its own, no kept kernels.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            device: None,
+            use_unified_memory: true,
+            budget_bytes: None,
+            cache_dir: None,
+        }
+    }
+
     /// What the environment says: `OPENPILOT_DGX_ENABLED`, `OPENPILOT_DISABLE_DGX` and
     /// `SPARK_CACHE_DIR`.
     #[must_use]
     pub fn from_config(config: &Config) -> Self {
         Self {
             use_unified_memory: config.dgx_features_allowed(),
-            budget_bytes: None,
             cache_dir: config.cache_dir.clone(),
+            ..Self::new()
         }
+    }
+
+    /// With this device, whatever the environment says; one that cannot be had is an error.
+    #[must_use]
+    pub fn with_device(mut self, device: DeviceChoice) -> Self {
+        self.device = Some(device);
+        self
+    }
+
+    /// With or without use of memory that CPU and GPU share.
+    #[must_use]
+    pub fn with_unified_memory(mut self, use_it: bool) -> Self {
+        self.use_unified_memory = use_it;
+        self
+    }
+
+    /// With at most so many bytes allocated at a time.
+    #[must_use]
+    pub fn with_budget_bytes(mut self, bytes: u64) -> Self {
+        self.budget_bytes = Some(bytes);
+        self
+    }
+
+    /// With compiled kernels kept in this folder.
+    #[must_use]
+    pub fn with_cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache_dir = Some(folder.into());
+        self
     }
 }
 
@@ -123,11 +177,13 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// As [`Device::open`].
+    /// As [`Device::open`]; also if [`DeviceOptions::device`] names a GPU that cannot be had.
     pub fn open_with(options: DeviceOptions) -> Result<Self, MemError> {
         let config = config();
-        let choice = match (config.device, config.cuda) {
-            (DeviceChoice::Auto, CudaUse::Require) => DeviceChoice::Cuda(None),
+        let choice = match (options.device.unwrap_or(config.device), config.cuda) {
+            (DeviceChoice::Auto, CudaUse::Require) if options.device.is_none() => {
+                DeviceChoice::Cuda(None)
+            }
             (DeviceChoice::Auto, CudaUse::Never) => {
                 tracing::info!("using the CPU: {}", CudaUnavailable::Disabled);
                 DeviceChoice::Cpu
@@ -135,15 +191,15 @@ impl Device {
             (choice, _) => choice,
         };
         match choice {
-            DeviceChoice::Cpu => Ok(Self::host()),
+            DeviceChoice::Cpu => Ok(host(&options)),
             DeviceChoice::Cuda(ordinal) => {
                 Self::cuda(ordinal.unwrap_or_else(best_ordinal), options)
             }
-            DeviceChoice::Auto => match Self::cuda(best_ordinal(), options) {
+            DeviceChoice::Auto => match Self::cuda(best_ordinal(), options.clone()) {
                 Ok(device) => Ok(device),
                 Err(why) => {
                     tracing::info!("using the CPU: {why}");
-                    Ok(Self::host())
+                    Ok(host(&options))
                 }
             },
         }
@@ -357,6 +413,11 @@ fn is_sticky(code: i32) -> bool {
         code,
         46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721
     )
+}
+
+/// The CPU, with the limit of the options.
+fn host(options: &DeviceOptions) -> Device {
+    Device::host_with(options.budget_bytes.unwrap_or(u64::MAX))
 }
 
 /// CUDA's number of the best GPU, 0 if nobody knows.

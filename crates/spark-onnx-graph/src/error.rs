@@ -217,12 +217,6 @@ pub enum ModelError {
         /// Why there is none, as half a sentence.
         reason: &'static str,
     },
-    /// A device that is not spelled `auto`, `cpu`, `cuda` or `cuda:N`.
-    #[error("device `{got}` is not one of auto, cpu, cuda, cuda:N")]
-    UnknownDevice {
-        /// The text as it was given.
-        got: String,
-    },
     /// A graph that was put together wrongly; a file gives [`ModelError::Onnx`] instead.
     #[error("the graph contradicts itself: {reason}")]
     Graph {

@@ -22,7 +22,7 @@ mod tensor_view;
 
 pub use error::ModelError;
 pub use precision::Precision;
-pub use runner::{ModelRunner, RunOptions, RunnerMemory, Span, StepInfo, parse_device};
+pub use runner::{ModelRunner, RunOptions, RunnerMemory, Span, StepInfo};
 pub use tensor::{DType, Tensor, TensorData};
 pub use tensor_view::{Elements, TensorView};
 

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,7 +32,7 @@ const MAX_PLANS: usize = 8;
 /// ```
 /// use spark_onnx::{Precision, RunOptions};
 ///
-/// let options = RunOptions::new().precision(Precision::Fp16).threads(4).memory_budget(1 << 30);
+/// let options = RunOptions::new().with_precision(Precision::Fp16).with_threads(4).with_memory_budget(1 << 30);
 /// assert_eq!(options.precision, Some(Precision::Fp16));
 /// assert_eq!(options.device, None); // `SPARK_DEVICE` and `CUDA` say where
 /// ```
@@ -76,28 +75,28 @@ impl RunOptions {
     /// With at most so many bytes for folded constants, packed weights, intermediate results,
     /// scratch and outputs of all plans together; a model that takes more is refused.
     #[must_use]
-    pub fn memory_budget(mut self, bytes: usize) -> Self {
+    pub fn with_memory_budget(mut self, bytes: usize) -> Self {
         self.memory_budget = Some(bytes);
         self
     }
 
     /// Computes in this precision, whatever the environment says.
     #[must_use]
-    pub fn precision(mut self, precision: Precision) -> Self {
+    pub fn with_precision(mut self, precision: Precision) -> Self {
         self.precision = Some(precision);
         self
     }
 
     /// Runs on this device, whatever the environment says; one that cannot be had is an error.
     #[must_use]
-    pub fn device(mut self, device: DeviceChoice) -> Self {
+    pub fn with_device(mut self, device: DeviceChoice) -> Self {
         self.device = Some(device);
         self
     }
 
     /// Runs on this many threads of the CPU; 0 is taken as 1.
     #[must_use]
-    pub fn threads(mut self, threads: usize) -> Self {
+    pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
     }
@@ -105,35 +104,35 @@ impl RunOptions {
     /// With this instruction set; [`Isa::named`] finds one by name and refuses what this processor
     /// lacks.
     #[must_use]
-    pub fn isa(mut self, isa: Isa) -> Self {
+    pub fn with_isa(mut self, isa: Isa) -> Self {
         self.isa = Some(isa);
         self
     }
 
     /// Computes GEMM and convolutions of bf16 this way.
     #[must_use]
-    pub fn bf16_products(mut self, products: Bf16Products) -> Self {
+    pub fn with_bf16_products(mut self, products: Bf16Products) -> Self {
         self.arithmetic.bf16_products = products;
         self
     }
 
     /// Computes GEMM and convolutions of fp16 this way.
     #[must_use]
-    pub fn fp16_products(mut self, products: Fp16Products) -> Self {
+    pub fn with_fp16_products(mut self, products: Fp16Products) -> Self {
         self.arithmetic.fp16_products = products;
         self
     }
 
     /// Takes the activations of GEMM and convolutions in fp8 and fp4 this way: quantised, or exact.
     #[must_use]
-    pub fn activations(mut self, activations: Activations) -> Self {
+    pub fn with_activations(mut self, activations: Activations) -> Self {
         self.arithmetic.activations = activations;
         self
     }
 
     /// Computes single steps, by name, in formats of their own, as a mixed plan gives them.
     #[must_use]
-    pub fn by_step(mut self, by_step: BTreeMap<String, Precision>) -> Self {
+    pub fn with_by_step(mut self, by_step: BTreeMap<String, Precision>) -> Self {
         self.by_step = by_step;
         self
     }
@@ -159,26 +158,6 @@ impl RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// `auto`, `cpu`, `cuda` or `cuda:N`, as `SPARK_DEVICE` takes it.
-///
-/// # Errors
-///
-/// [`ModelError::UnknownDevice`] for anything else.
-pub fn parse_device(text: &str) -> Result<DeviceChoice, ModelError> {
-    let lower = text.trim().to_ascii_lowercase();
-    match lower.as_str() {
-        "auto" => Ok(DeviceChoice::Auto),
-        "cpu" => Ok(DeviceChoice::Cpu),
-        "cuda" => Ok(DeviceChoice::Cuda(None)),
-        other => match other.strip_prefix("cuda:").map(u32::from_str) {
-            Some(Ok(number)) => Ok(DeviceChoice::Cuda(Some(number))),
-            _ => Err(ModelError::UnknownDevice {
-                got: text.to_owned(),
-            }),
-        },
     }
 }
 

@@ -168,7 +168,7 @@ mod tests {
         let state = graph.add_input("state", DType::F32, dims);
         let y = graph.add_node("y", Op::Binary(Binary::Add), &[Some(x), Some(state)]);
         graph.outputs.push(y);
-        let options = RunOptions::new().precision(spark_onnx::Precision::Fp32);
+        let options = RunOptions::new().with_precision(spark_onnx::Precision::Fp32);
         ModelRunner::from_graph(graph, &options).expect("fp32")
     }
 

@@ -123,7 +123,7 @@ pub enum SimError {
         reason: String,
     },
     /// A GPU does not do this.
-    #[error("{what} exists on the CPU only; leave `use_gpu` unset or set it to false")]
+    #[error("{what} exists on the CPU only; leave `device` unset or set it to the CPU")]
     CpuOnly {
         /// What was asked for.
         what: &'static str,

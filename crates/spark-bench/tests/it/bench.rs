@@ -55,12 +55,10 @@ fn row(values: [f32; 3]) -> Tensor {
 }
 
 fn options(model: &Path) -> BenchOptions {
-    BenchOptions {
-        models: vec![model.to_owned()],
-        runs: 3,
-        warmup: 1,
-        ..BenchOptions::default()
-    }
+    BenchOptions::default()
+        .with_models([model.to_owned()])
+        .with_runs(3)
+        .with_warmup(1)
 }
 
 fn run(options: &BenchOptions) -> Result<BenchReport, BenchError> {
@@ -281,13 +279,11 @@ fn vision_and_policy_are_also_measured_as_a_chain() {
         graph.metadata.remove(zoo::WEIGHTS_KEY);
         file::save(&graph, &folder.file(name)).expect("a writable folder");
     }
-    let options = BenchOptions {
-        models_dir: Some(folder.0.clone()),
-        precisions: vec![Precision::Fp32],
-        runs: 4,
-        warmup: 1,
-        ..BenchOptions::default()
-    };
+    let options = BenchOptions::default()
+        .with_models_dir(folder.0.clone())
+        .with_precisions([Precision::Fp32])
+        .with_runs(4)
+        .with_warmup(1);
     let report = run(&options).expect("openpilot's interfaces");
     assert_eq!(report.runs.len(), 2);
     let combined = report.combined.as_ref().expect("both are there");
@@ -487,17 +483,15 @@ fn driving_in_a_precision_is_compared_with_fp32() {
     let folder = Folder::new("drive");
     let dir = folder.file("models");
     zoo::write_all(&dir, 0).expect("a writable folder");
-    let mut options = BenchOptions {
-        models: vec![
+    let mut options = BenchOptions::default()
+        .with_models([
             dir.join("driving_vision.onnx"),
             dir.join("driving_policy.onnx"),
-        ],
-        precisions: vec![Precision::Bf16],
-        drive_frames: 3,
-        runs: 1,
-        warmup: 0,
-        ..BenchOptions::default()
-    };
+        ])
+        .with_precisions([Precision::Bf16])
+        .with_drive_frames(3)
+        .with_runs(1)
+        .with_warmup(0);
     options.threads = Some(2);
     let report = run(&options).expect("sound networks");
     let names: Vec<&str> = report.runs.iter().map(|run| run.precision).collect();

@@ -48,10 +48,10 @@ fn sixteen_bits_keep_every_slice_of_the_built_in_networks() {
     for model in ZooModel::ALL {
         let graph = model.build(0);
         let inputs = made_up_inputs(model.name(), &graph, 0).expect("declared").0;
-        let fp32 = RunOptions::new().precision(Precision::Fp32);
+        let fp32 = RunOptions::new().with_precision(Precision::Fp32);
         let want = run(&graph, &fp32, &inputs);
         for (precision, bar) in [(Precision::Bf16, 0.999), (Precision::Fp16, 0.999_99)] {
-            let options = RunOptions::new().precision(precision);
+            let options = RunOptions::new().with_precision(precision);
             let got = run(&graph, &options, &inputs);
             let cosine = smallest_cosine(&graph, &got, &want);
             assert!(cosine >= bar, "{} in {precision}: {cosine}", model.name());
@@ -72,8 +72,8 @@ fn golden_cosine(model: &str, products: Bf16Products, bar: f64) {
     };
     let graph = file::load(Path::new(&file)).expect("loads");
     let options = RunOptions::new()
-        .precision(Precision::Bf16)
-        .bf16_products(products);
+        .with_precision(Precision::Bf16)
+        .with_bf16_products(products);
     if let Err(ModelError::PrecisionUnavailable { .. }) =
         ModelRunner::from_graph(graph.clone(), &options)
     {
@@ -126,8 +126,8 @@ fn dot_products_agree_with_f32_arithmetic_on_the_same_operands() {
     let graph = model.build(0);
     let inputs = made_up_inputs(model.name(), &graph, 0).expect("declared").0;
     let options = |products| {
-        let options = RunOptions::new().precision(Precision::Bf16);
-        options.bf16_products(products)
+        let options = RunOptions::new().with_precision(Precision::Bf16);
+        options.with_bf16_products(products)
     };
     let want = run(&graph, &options(Bf16Products::MultiplyAdd), &inputs);
     match ModelRunner::from_graph(graph.clone(), &options(Bf16Products::DotProduct)) {
@@ -154,12 +154,16 @@ fn fewer_bits_are_farther_from_f32_and_smaller() {
     let graph = model.build(0);
     let inputs = made_up_inputs(model.name(), &graph, 0).expect("declared").0;
     let options = RunOptions::new();
-    let want = run(&graph, &options.clone().precision(Precision::Fp32), &inputs);
+    let want = run(
+        &graph,
+        &options.clone().with_precision(Precision::Fp32),
+        &inputs,
+    );
     let quality = |precision, activations| {
         let options = options
             .clone()
-            .precision(precision)
-            .activations(activations);
+            .with_precision(precision)
+            .with_activations(activations);
         let got = run(&graph, &options, &inputs);
         let runner = ModelRunner::from_graph(graph.clone(), &options).expect("available");
         let sqnr = Accuracy::of(&got[0].1.to_f64(), &want[0].1.to_f64()).sqnr_db;
@@ -180,7 +184,7 @@ fn a_mixed_plan_keeps_the_error_asked_for_in_fewer_bytes() {
     let graph = model.build(0);
     let inputs = made_up_inputs(model.name(), &graph, 0).expect("declared").0;
     let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
-    let options = RunOptions::new().precision(Precision::Fp32);
+    let options = RunOptions::new().with_precision(Precision::Fp32);
     let mut steps = Vec::new();
     let layout = OutputLayout::of(&graph).expect("a sound layout");
     let parts = layout.as_ref().map(OutputLayout::output_parts);
@@ -195,7 +199,7 @@ fn a_mixed_plan_keeps_the_error_asked_for_in_fewer_bytes() {
 
     let runner = ModelRunner::from_graph(graph.clone(), &options).expect("fp32");
     let all = runner.memory().weight_bytes;
-    let options = options.by_step(mixed.by_step.clone());
+    let options = options.with_by_step(mixed.by_step.clone());
     let runner = ModelRunner::from_graph(graph.clone(), &options).expect("every format");
     assert!(runner.memory().weight_bytes < all / 2);
     for step in runner.steps() {

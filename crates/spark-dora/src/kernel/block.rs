@@ -72,25 +72,25 @@ impl<T: Real> Block<T> {
         &mut self.as_mut_slice()[k * width..][..columns]
     }
 
-    /// Fills row `k` with `source[k * stride..]`, times `gain[k]`.
+    /// Fills row `k` with `source[k * stride..]`, times `dora_scale[k]`.
     pub(crate) fn fill_rows(
         &mut self,
         rows: usize,
         columns: usize,
         source: &[T],
         stride: usize,
-        gain: Option<&[T]>,
+        dora_scale: Option<&[T]>,
     ) {
         self.reset(rows, columns);
         for k in 0..rows {
             let from = &source[k * stride..][..columns];
             let to = self.row_mut(k);
-            match gain {
+            match dora_scale {
                 None => to.copy_from_slice(from),
-                Some(gain) => {
-                    let gain = gain[k];
+                Some(dora_scale) => {
+                    let dora_scale = dora_scale[k];
                     for (to, &from) in to.iter_mut().zip(from) {
-                        *to = from * gain;
+                        *to = from * dora_scale;
                     }
                 }
             }

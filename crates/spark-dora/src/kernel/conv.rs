@@ -82,12 +82,12 @@ pub(crate) fn forward<T: Real>(
                 mid.multiply(b, (tile.as_mut_slice(), width), here, true);
             }
             for r in 0..here {
-                let (gain, bias) = rows.at(row + r);
+                let (dora_scale, bias) = rows.at(row + r);
                 let results = tile.row(r);
                 for run in &runs {
                     let to = &mut y[covered(&window, run, group.output, row + r)];
                     for (to, &v) in to.iter_mut().zip(&results[run.column..]) {
-                        *to = v * gain + bias;
+                        *to = v * dora_scale + bias;
                     }
                 }
             }
@@ -102,7 +102,7 @@ pub(crate) fn backward<T: Real>(
     (x, dy, h): (&[T], &[T], &[T]),
     group: Group<'_, T>,
     low: LowRank<'_, T>,
-    gain: Option<&[T]>,
+    dora_scale: Option<&[T]>,
     gradients: &mut Gradients<T>,
 ) {
     let window = window.flattened();
@@ -121,7 +121,15 @@ pub(crate) fn backward<T: Real>(
     let mut right = Block::new();
     for (first, count) in panels::<T>(columns) {
         let runs = window.runs(first, count);
-        gather(&window, dy, group.results(), gain, &runs, &mut g, count);
+        gather(
+            &window,
+            dy,
+            group.results(),
+            dora_scale,
+            &runs,
+            &mut g,
+            count,
+        );
         if rank > 0 {
             q.reset(rank, count);
             let width = q.width();
@@ -184,7 +192,7 @@ pub(crate) fn backward_effective<T: Real>(
     (x, dy): (&[T], &[T]),
     group: Group<'_, T>,
     low: LowRank<'_, T>,
-    gain: Option<&[T]>,
+    dora_scale: Option<&[T]>,
     gradients: &mut Gradients<T>,
 ) {
     let window = window.flattened();
@@ -194,7 +202,7 @@ pub(crate) fn backward_effective<T: Real>(
         true => flipped(group.weight, outputs, depth),
         false => Vec::new(),
     };
-    let row_factor = |j: usize| low.scaling * gain.map_or(T::one(), |g| g[j]);
+    let row_factor = |j: usize| low.scaling * dora_scale.map_or(T::one(), |g| g[j]);
     let mut b_columns = flipped(low.b, outputs, rank);
     for row in b_columns.chunks_mut(outputs.max(1)) {
         for (j, b) in row.iter_mut().enumerate() {

@@ -27,24 +27,24 @@ pub(crate) fn updated<T: Real>(weight: &[T], low: LowRank<'_, T>, depth: usize) 
     v
 }
 
-/// Multiplies the rows of `v` by the DoRA scale `gain`.
-pub(crate) fn scale<T: Real>(v: &mut [T], gain: Option<&[T]>, depth: usize) {
-    if let Some(gain) = gain {
-        for (row, &gain) in v.chunks_mut(depth.max(1)).zip(gain) {
-            row.iter_mut().for_each(|v| *v *= gain);
+/// Multiplies the rows of `v` by the DoRA scale `dora_scale`.
+pub(crate) fn scale<T: Real>(v: &mut [T], dora_scale: Option<&[T]>, depth: usize) {
+    if let Some(dora_scale) = dora_scale {
+        for (row, &dora_scale) in v.chunks_mut(depth.max(1)).zip(dora_scale) {
+            row.iter_mut().for_each(|v| *v *= dora_scale);
         }
     }
 }
 
-/// The effective weight `W' = g V`, `[out, depth]`; no `gain` is a `g` of 1.
+/// The effective weight `W' = g V`, `[out, depth]`; no `dora_scale` is a `g` of 1.
 pub(crate) fn weight<T: Real>(
     weight: &[T],
     low: LowRank<'_, T>,
-    gain: Option<&[T]>,
+    dora_scale: Option<&[T]>,
     depth: usize,
 ) -> Vec<T> {
     let mut v = updated(weight, low, depth);
-    scale(&mut v, gain, depth);
+    scale(&mut v, dora_scale, depth);
     v
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn weight<T: Real>(
 pub(crate) fn factor_gradients<T: Real>(
     dw: &[T],
     low: LowRank<'_, T>,
-    gain: Option<&[T]>,
+    dora_scale: Option<&[T]>,
     depth: usize,
 ) -> (Vec<T>, Vec<T>) {
     let mut da = vec![T::zero(); low.a.len()];
@@ -61,7 +61,7 @@ pub(crate) fn factor_gradients<T: Real>(
         return (da, db);
     }
     for (j, dw) in dw.chunks(depth.max(1)).enumerate() {
-        let factor = low.scaling * gain.map_or(T::one(), |g| g[j]);
+        let factor = low.scaling * dora_scale.map_or(T::one(), |g| g[j]);
         for l in 0..low.rank {
             let a = &low.a[l * depth..][..depth];
             let weight = factor * low.b[j * low.rank + l];

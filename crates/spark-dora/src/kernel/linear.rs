@@ -9,7 +9,7 @@
 //! change of A or B the same reading serves the norms.
 
 use super::block::{Block, panels, transpose};
-use super::magnitude::gain;
+use super::magnitude::dora_scale;
 use super::norm::row_norm;
 use super::{Gradients, LowRank, ROWS_AT_ONCE, Real, Rows};
 use crate::base::WeightRows;
@@ -31,12 +31,12 @@ pub(crate) struct Shape {
 }
 
 /// DoRA scale of every row.
-pub(crate) enum Gains<'a, T> {
+pub(crate) enum DoraScales<'a, T> {
     /// LoRA: the scale of every row is 1.
     None,
     /// Known before the pass, one per row.
     Known(&'a [T]),
-    /// Found on the way: A's rows are multiplied along with the tokens. Only where [`finds_gains`].
+    /// Found on the way: A's rows are multiplied along with the tokens. Only where [`finds_dora_scales`].
     Found(Finding<'a, T>),
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct Finding<'a, T> {
     pub(crate) squares: &'a [f64],
     /// Norms of the rows of `W + s B A`.
     pub(crate) norms: &'a mut Vec<f64>,
-    pub(crate) gains: &'a mut Vec<T>,
+    pub(crate) dora_scales: &'a mut Vec<T>,
 }
 
 /// Whether tokens and A's rows fit one block, so that one reading of the weight serves both.
-pub(crate) fn finds_gains<T: Real>(shape: Shape, rank: usize) -> bool {
+pub(crate) fn finds_dora_scales<T: Real>(shape: Shape, rank: usize) -> bool {
     rank > 0 && shape.tokens > 0 && shape.tokens + rank <= T::widest()
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn forward<T: Real>(
     x: &[T],
     weight: &dyn WeightRows<T>,
     low: LowRank<'_, T>,
-    mut gains: Gains<'_, T>,
+    mut dora_scales: DoraScales<'_, T>,
     bias: Option<&[T]>,
 ) -> (Vec<T>, Vec<T>) {
     let Shape {
@@ -75,8 +75,8 @@ pub(crate) fn forward<T: Real>(
         outputs,
     } = shape;
     let rank = low.rank;
-    let extra = match gains {
-        Gains::Found(_) => rank,
+    let extra = match dora_scales {
+        DoraScales::Found(_) => rank,
         _ => 0,
     };
     let mut y = vec![T::zero(); tokens * outputs];
@@ -113,27 +113,30 @@ pub(crate) fn forward<T: Real>(
                     let b = &low.b[output * rank..];
                     mid.multiply((b, rank), (y_tile, width), here, true);
                 }
-                if let Gains::Found(find) = &mut gains {
+                if let DoraScales::Found(find) = &mut dora_scales {
                     for r in 0..here {
                         let j = output + r;
                         let w = &w[(row + r) * inputs..][..inputs];
                         let sums = &tile.row(r)[count..];
                         let norm = row_norm((j, find.squares[j]), w, sums, low);
                         find.norms.push(norm);
-                        find.gains.push(gain(find.magnitude[j], norm));
+                        find.dora_scales.push(dora_scale(find.magnitude[j], norm));
                     }
                 }
-                let gains = match &gains {
-                    Gains::None => None,
-                    Gains::Known(gains) => Some(*gains),
-                    Gains::Found(find) => Some(find.gains.as_slice()),
+                let dora_scales = match &dora_scales {
+                    DoraScales::None => None,
+                    DoraScales::Known(dora_scales) => Some(*dora_scales),
+                    DoraScales::Found(find) => Some(find.dora_scales.as_slice()),
                 };
-                let rows = Rows { gain: gains, bias };
+                let rows = Rows {
+                    dora_scale: dora_scales,
+                    bias,
+                };
                 for r in 0..here {
-                    let (gain, bias) = rows.at(output + r);
+                    let (dora_scale, bias) = rows.at(output + r);
                     tile.row_mut(r)[..count]
                         .iter_mut()
-                        .for_each(|v| *v = *v * gain + bias);
+                        .for_each(|v| *v = *v * dora_scale + bias);
                 }
                 let to = &mut y[first * outputs + output..];
                 let from = tile.as_slice();
@@ -150,7 +153,7 @@ pub(crate) fn backward<T: Real>(
     (x, dy, h): (&[T], &[T], &[T]),
     weight: &dyn WeightRows<T>,
     low: LowRank<'_, T>,
-    gain: Option<&[T]>,
+    dora_scale: Option<&[T]>,
     wants_x: bool,
 ) -> Gradients<T> {
     let Shape {
@@ -160,7 +163,7 @@ pub(crate) fn backward<T: Real>(
     } = shape;
     let rank = low.rank;
     let mut block = Block::new();
-    let q = low_gradient(shape, dy, low, gain);
+    let q = low_gradient(shape, dy, low, dora_scale);
     let mut dx = wants_x.then(|| vec![T::zero(); tokens * inputs]);
     if let Some(dx) = &mut dx {
         // Pieces of W whose rows are few enough for their pages to be at hand, and results that stay
@@ -171,8 +174,8 @@ pub(crate) fn backward<T: Real>(
         // scale costs W about a quarter more.
         let scales_results = tokens * inputs.div_ceil(group) < inputs / 4;
         let (of_weight, of_results) = match scales_results {
-            true => (None, gain),
-            false => (gain, None),
+            true => (None, dora_scale),
+            false => (dora_scale, None),
         };
         let mut scaled = Vec::new();
         weight.for_each(&mut |first_row, n_rows, w| {
@@ -183,20 +186,20 @@ pub(crate) fn backward<T: Real>(
                     let output = first_row + row;
                     let dy = match of_results {
                         None => (&dy[output..], outputs),
-                        Some(gain) => {
+                        Some(dora_scale) => {
                             scaled.clear();
                             for dy in dy.chunks(outputs) {
                                 let dy = dy[output..][..here].iter();
-                                scaled.extend(dy.zip(&gain[output..]).map(|(&d, &g)| d * g));
+                                scaled.extend(dy.zip(&dora_scale[output..]).map(|(&d, &g)| d * g));
                             }
                             (scaled.as_slice(), here)
                         }
                     };
-                    let gain = of_weight.map(|g| &g[output..]);
+                    let dora_scale = of_weight.map(|g| &g[output..]);
                     for (column, count) in panels::<T>(in_group) {
                         let first = group_first + column;
                         let from = &w[row * inputs + first..];
-                        block.fill_rows(here, count, from, inputs, gain);
+                        block.fill_rows(here, count, from, inputs, dora_scale);
                         let to = (&mut dx[first..], inputs);
                         block.multiply(dy, to, tokens, output > 0);
                     }
@@ -227,8 +230,8 @@ pub(crate) fn backward<T: Real>(
             block.multiply((h, tokens), (tile.as_mut_slice(), width), rank, false);
             for l in 0..rank {
                 for (j, &value) in tile.row(l).iter().enumerate() {
-                    let gain = gain.map_or(T::one(), |g| g[first + j]);
-                    db[(first + j) * rank + l] = value * gain;
+                    let dora_scale = dora_scale.map_or(T::one(), |g| g[first + j]);
+                    db[(first + j) * rank + l] = value * dora_scale;
                 }
             }
         }
@@ -245,13 +248,13 @@ fn low_gradient<T: Real>(
     shape: Shape,
     dy: &[T],
     low: LowRank<'_, T>,
-    gain: Option<&[T]>,
+    dora_scale: Option<&[T]>,
 ) -> Vec<T> {
     let (tokens, outputs, rank) = (shape.tokens, shape.outputs, low.rank);
     let mut q = vec![T::zero(); tokens * rank];
     let mut block = Block::new();
     for (first, count) in panels::<T>(rank) {
-        block.fill_rows(outputs, count, &low.b[first..], rank, gain);
+        block.fill_rows(outputs, count, &low.b[first..], rank, dora_scale);
         let scaling = low.scaling;
         block.as_mut_slice().iter_mut().for_each(|b| *b *= scaling);
         block.multiply((dy, outputs), (&mut q[first..], rank), tokens, false);

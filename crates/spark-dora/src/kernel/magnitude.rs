@@ -14,13 +14,13 @@
 use super::Real;
 
 /// DoRA scale of every row, from magnitudes and norms.
-pub(crate) fn gains<T: Real>(magnitude: &[T], norms: &[f64]) -> Vec<T> {
+pub(crate) fn dora_scales<T: Real>(magnitude: &[T], norms: &[f64]) -> Vec<T> {
     let rows = magnitude.iter().zip(norms);
-    rows.map(|(&m, &norm)| gain(m, norm)).collect()
+    rows.map(|(&m, &norm)| dora_scale(m, norm)).collect()
 }
 
 /// DoRA scale of one row.
-pub(crate) fn gain<T: Real>(magnitude: T, norm: f64) -> T {
+pub(crate) fn dora_scale<T: Real>(magnitude: T, norm: f64) -> T {
     // In `T`, so that a magnitude that was set to the norm gives exactly 1.
     let norm = T::from_f64(norm);
     if norm == T::zero() {

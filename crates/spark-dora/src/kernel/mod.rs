@@ -47,7 +47,7 @@ pub(crate) struct LowRank<'a, T> {
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a, T> {
     /// DoRA scale `g`, `[out]`; absent where it is 1.
-    pub(crate) gain: Option<&'a [T]>,
+    pub(crate) dora_scale: Option<&'a [T]>,
     /// Bias `b`, `[out]`; absent where it is 0.
     pub(crate) bias: Option<&'a [T]>,
 }
@@ -56,7 +56,7 @@ impl<T: Real> Rows<'_, T> {
     /// `(g, b)` of one row.
     pub(crate) fn at(&self, row: usize) -> (T, T) {
         (
-            self.gain.map_or(T::one(), |g| g[row]),
+            self.dora_scale.map_or(T::one(), |g| g[row]),
             self.bias.map_or(T::zero(), |b| b[row]),
         )
     }

@@ -226,24 +226,24 @@ pub(super) fn covered(
     start..start + run.len
 }
 
-/// Fills `block` with `gain * dy` of the columns of `runs`, one row per output channel.
+/// Fills `block` with `dora_scale * dy` of the columns of `runs`, one row per output channel.
 pub(super) fn gather<T: Real>(
     window: &Window,
     dy: &[T],
     (from, outputs): (Channels, usize),
-    gain: Option<&[T]>,
+    dora_scale: Option<&[T]>,
     runs: &[Run],
     block: &mut Block<T>,
     count: usize,
 ) {
     block.reset(outputs, count);
     for o in 0..outputs {
-        let gain = gain.map_or(T::one(), |g| g[o]);
+        let dora_scale = dora_scale.map_or(T::one(), |g| g[o]);
         let row = block.row_mut(o);
         for run in runs {
             let from = &dy[covered(window, run, from, o)];
             for (to, &v) in row[run.column..].iter_mut().zip(from) {
-                *to = v * gain;
+                *to = v * dora_scale;
             }
         }
     }

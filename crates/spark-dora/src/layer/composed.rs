@@ -23,7 +23,7 @@ fn wide(dtype: DType) -> DType {
 }
 
 /// `g`, `[out]`, with the norm as a constant.
-pub(crate) fn gain(
+pub(crate) fn dora_scale(
     factors: &Factors,
     rows: impl FnOnce() -> crate::error::Result<crate::base::Base>,
     dtype: DType,
@@ -44,13 +44,15 @@ pub(crate) fn gain(
     let safe = Tensor::new(safe, &Device::Cpu)?
         .to_dtype(dtype)?
         .to_device(device)?;
-    let gain = (magnitude / safe)?;
+    let dora_scale = (magnitude / safe)?;
     if !any_zero {
-        return Ok(Some(gain));
+        return Ok(Some(dora_scale));
     }
     // A row of length zero has no direction and is passed as it is.
     let zero = Tensor::new(zero, device)?;
-    Ok(Some(zero.where_cond(&gain.ones_like()?, &gain)?))
+    Ok(Some(
+        zero.where_cond(&dora_scale.ones_like()?, &dora_scale)?,
+    ))
 }
 
 /// A linear layer by candle's own operations, for types and devices without kernels here.
@@ -65,18 +67,18 @@ pub(crate) fn linear(core: &Core, x: &Tensor) -> Result<Tensor> {
         None => base,
     };
     let mut y = with_bias.to_dtype(dtype)?;
-    let gain = gain(&core.factors, || Ok(core.base.clone()), dtype, x.device())?;
+    let dora_scale = dora_scale(&core.factors, || Ok(core.base.clone()), dtype, x.device())?;
     if let (Some(a), Some(b)) = (core.factors.a(), core.factors.b()) {
         let (a, b) = (a.to_dtype(dtype)?, b.to_dtype(dtype)?);
         let h = x.to_dtype(dtype)?.contiguous()?.broadcast_matmul(&a.t()?)?;
         let update = (h.broadcast_matmul(&b.t()?)? * core.factors.scaling())?;
-        y = match &gain {
-            Some(gain) => (y + update.broadcast_mul(gain)?)?,
+        y = match &dora_scale {
+            Some(dora_scale) => (y + update.broadcast_mul(dora_scale)?)?,
             None => (y + update)?,
         };
     }
-    if let Some(gain) = &gain {
-        y = (y + unbiased.broadcast_mul(&(gain - 1.0)?)?)?;
+    if let Some(dora_scale) = &dora_scale {
+        y = (y + unbiased.broadcast_mul(&(dora_scale - 1.0)?)?)?;
     }
     y.to_dtype(own)
 }
@@ -106,8 +108,10 @@ pub(crate) fn conv(
             .reshape((channels, core.factors.rank()))?;
         change = (change + (b.matmul(&a)? * core.factors.scaling())?)?;
     }
-    if let Some(gain) = gain(&core.factors, || Ok(core.base.clone()), dtype, x.device())? {
-        change = change.broadcast_mul(&gain.unsqueeze(1)?)?;
+    if let Some(dora_scale) =
+        dora_scale(&core.factors, || Ok(core.base.clone()), dtype, x.device())?
+    {
+        change = change.broadcast_mul(&dora_scale.unsqueeze(1)?)?;
     }
     let change = (change - frozen)?.reshape(weight.dims())?;
     let biased = match &core.bias {

@@ -141,8 +141,8 @@ impl Module for DoraEmbedding {
             y = (y + (update * self.factors.scaling())?)?;
         }
         let rows = || rows(&self.weight);
-        if let Some(gain) = composed::gain(&self.factors, rows, dtype, ids.device())? {
-            y = y.broadcast_mul(&gain)?;
+        if let Some(dora_scale) = composed::dora_scale(&self.factors, rows, dtype, ids.device())? {
+            y = y.broadcast_mul(&dora_scale)?;
         }
         y.to_dtype(own)?.reshape(shape)
     }

@@ -14,8 +14,8 @@ use candle_core::{CpuStorage, CustomOp2, Layout, Shape, Tensor};
 
 use crate::base::{Base, WeightRows};
 use crate::kernel::conv::{Channels, Group, Window, prefers_effective};
-use crate::kernel::linear::{Finding, Gains, finds_gains};
-use crate::kernel::magnitude::{RowSums, gains};
+use crate::kernel::linear::{DoraScales, Finding, finds_dora_scales};
+use crate::kernel::magnitude::{RowSums, dora_scales};
 use crate::kernel::{Gradients, LowRank, Real, Rows, conv, effective, linear, magnitude};
 use crate::slice::{contiguous, with_slice};
 
@@ -46,13 +46,13 @@ pub(crate) struct Adapted<T> {
     norms: Arc<NormCache>,
     /// Shape of the result.
     result: Shape,
-    kept: Mutex<Option<Kept<T>>>,
+    saved: Mutex<Option<Saved<T>>>,
 }
 
 /// From the forward pass for the backward pass.
-struct Kept<T> {
+struct Saved<T> {
     h: Vec<T>,
-    gains: Option<Vec<T>>,
+    dora_scales: Option<Vec<T>>,
     norms: Arc<[f64]>,
 }
 
@@ -89,7 +89,7 @@ impl<T: Real> Adapted<T> {
             has_magnitude: factors.magnitude().is_some(),
             norms: factors.cache().clone(),
             result,
-            kept: Mutex::new(None),
+            saved: Mutex::new(None),
         })
     }
 
@@ -117,8 +117,8 @@ impl<T: Real> Adapted<T> {
 
     fn forward(&self, x: &[T], flat: &[T]) -> candle_core::Result<Vec<T>> {
         let variables = self.split(flat);
-        let (y, kept) = match (self.form, variables.magnitude) {
-            (Form::Linear(shape), Some(m)) if finds_gains::<T>(shape, self.rank) => {
+        let (y, saved) = match (self.form, variables.magnitude) {
+            (Form::Linear(shape), Some(m)) if finds_dora_scales::<T>(shape, self.rank) => {
                 match self.norms.find(variables.low) {
                     Some(norms) => self.forward_with(x, &variables, Some(norms))?,
                     None => self.forward_finding(shape, x, &variables, m)?,
@@ -130,7 +130,7 @@ impl<T: Real> Adapted<T> {
             }
             (_, None) => self.forward_with(x, &variables, None)?,
         };
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+        *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = Some(saved);
         Ok(y)
     }
 
@@ -140,23 +140,30 @@ impl<T: Real> Adapted<T> {
         x: &[T],
         variables: &Variables<'_, T>,
         norms: Option<Arc<[f64]>>,
-    ) -> candle_core::Result<(Vec<T>, Kept<T>)> {
-        let gains = match (variables.magnitude, &norms) {
-            (Some(m), Some(norms)) => Some(gains(m, norms)),
+    ) -> candle_core::Result<(Vec<T>, Saved<T>)> {
+        let dora_scales = match (variables.magnitude, &norms) {
+            (Some(m), Some(norms)) => Some(dora_scales(m, norms)),
             _ => None,
         };
-        let gain = gains.as_deref();
+        let dora_scale = dora_scales.as_deref();
         let (y, h) = self.base.with_rows(|weight| match self.form {
             Form::Linear(shape) => {
-                let gain = gain.map_or(Gains::None, Gains::Known);
-                linear::forward(shape, x, weight, variables.low, gain, variables.bias)
+                let dora_scale = dora_scale.map_or(DoraScales::None, DoraScales::Known);
+                linear::forward(shape, x, weight, variables.low, dora_scale, variables.bias)
             }
             Form::Conv { window, groups } => {
-                self.conv_forward((window, groups), x, weight, variables, gain)
+                self.conv_forward((window, groups), x, weight, variables, dora_scale)
             }
         })?;
         let norms = norms.unwrap_or_default();
-        Ok((y, Kept { h, gains, norms }))
+        Ok((
+            y,
+            Saved {
+                h,
+                dora_scales,
+                norms,
+            },
+        ))
     }
 
     /// With norms found on the way.
@@ -166,25 +173,25 @@ impl<T: Real> Adapted<T> {
         x: &[T],
         variables: &Variables<'_, T>,
         magnitude: &[T],
-    ) -> candle_core::Result<(Vec<T>, Kept<T>)> {
+    ) -> candle_core::Result<(Vec<T>, Saved<T>)> {
         let squares = self.norms.squares::<T>(&self.base)?;
         let mut norms = Vec::with_capacity(self.outputs);
-        let mut gains = Vec::with_capacity(self.outputs);
-        let finding = Gains::Found(Finding {
+        let mut dora_scales = Vec::with_capacity(self.outputs);
+        let finding = DoraScales::Found(Finding {
             magnitude,
             squares: &squares,
             norms: &mut norms,
-            gains: &mut gains,
+            dora_scales: &mut dora_scales,
         });
         let (y, h) = self.base.with_rows(|weight| {
             linear::forward(shape, x, weight, variables.low, finding, variables.bias)
         })?;
-        let kept = Kept {
+        let saved = Saved {
             h,
-            gains: Some(gains),
+            dora_scales: Some(dora_scales),
             norms: self.norms.keep(variables.low, norms),
         };
-        Ok((y, kept))
+        Ok((y, saved))
     }
 
     /// Whether a convolution goes through the effective weight.
@@ -198,7 +205,7 @@ impl<T: Real> Adapted<T> {
         x: &[T],
         weight: &dyn WeightRows<T>,
         variables: &Variables<'_, T>,
-        gain: Option<&[T]>,
+        dora_scale: Option<&[T]>,
     ) -> (Vec<T>, Vec<T>) {
         let (low, bias) = (variables.low, variables.bias);
         let mut y = vec![T::zero(); self.result.elem_count()];
@@ -206,14 +213,14 @@ impl<T: Real> Adapted<T> {
         weight.for_each(&mut |_, _, w| {
             if !self.by_effective_weight(&window, groups) {
                 let group = self.group(&window, groups, 0, w);
-                h = conv::forward(window, x, group, low, Rows { gain, bias }, &mut y);
+                h = conv::forward(window, x, group, low, Rows { dora_scale, bias }, &mut y);
                 return;
             }
-            let effective = self.effective(w, low, gain);
+            let effective = self.effective(w, low, dora_scale);
             for index in 0..groups {
                 let group = self.group(&window, groups, index, &effective);
                 let rows = Rows {
-                    gain: None,
+                    dora_scale: None,
                     bias: bias.map(|b| &b[group.output.first..]),
                 };
                 conv::forward(window, x, group, none(), rows, &mut y);
@@ -223,10 +230,15 @@ impl<T: Real> Adapted<T> {
     }
 
     /// The effective weight; the base itself where nothing is adapted.
-    fn effective<'a>(&self, w: &'a [T], low: LowRank<'_, T>, gain: Option<&[T]>) -> Cow<'a, [T]> {
-        match (low.rank, gain) {
+    fn effective<'a>(
+        &self,
+        w: &'a [T],
+        low: LowRank<'_, T>,
+        dora_scale: Option<&[T]>,
+    ) -> Cow<'a, [T]> {
+        match (low.rank, dora_scale) {
             (0, None) => Cow::Borrowed(w),
-            _ => Cow::Owned(effective::weight(w, low, gain, self.depth)),
+            _ => Cow::Owned(effective::weight(w, low, dora_scale, self.depth)),
         }
     }
 
@@ -260,8 +272,8 @@ impl<T: Real> Adapted<T> {
         (y, dy): (&[T], &[T]),
         wants_x: bool,
     ) -> candle_core::Result<(Option<Vec<T>>, Vec<T>)> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(kept) = kept.as_ref() else {
+        let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(saved) = saved.as_ref() else {
             candle_core::bail!("backward before forward")
         };
         let variables = self.split(flat);
@@ -271,7 +283,7 @@ impl<T: Real> Adapted<T> {
             y,
             dy,
             variables: &variables,
-            kept,
+            saved,
         };
         let (gradients, dm, sums) = self.base.with_rows(|weight| match self.form {
             Form::Linear(shape) => pass.linear(shape, weight, wants_x),
@@ -310,17 +322,17 @@ struct Pass<'a, T> {
     y: &'a [T],
     dy: &'a [T],
     variables: &'a Variables<'a, T>,
-    kept: &'a Kept<T>,
+    saved: &'a Saved<T>,
 }
 
 type Parts<T> = (Gradients<T>, Vec<f64>, Vec<RowSums>);
 
 impl<T: Real> Pass<'_, T> {
     fn linear(&self, shape: linear::Shape, weight: &dyn WeightRows<T>, wants_x: bool) -> Parts<T> {
-        let gain = self.kept.gains.as_deref();
+        let dora_scale = self.saved.dora_scales.as_deref();
         let low = self.variables.low;
-        let data = (self.x, self.dy, self.kept.h.as_slice());
-        let gradients = linear::backward(shape, data, weight, low, gain, wants_x);
+        let data = (self.x, self.dy, self.saved.h.as_slice());
+        let gradients = linear::backward(shape, data, weight, low, dora_scale, wants_x);
         if !self.needs_sums() {
             return (gradients, Vec::new(), Vec::new());
         }
@@ -343,18 +355,18 @@ impl<T: Real> Pass<'_, T> {
     fn conv(&self, window: Window, weight: &dyn WeightRows<T>, wants_x: bool) -> Parts<T> {
         let op = self.op;
         let low = self.variables.low;
-        let gain = self.kept.gains.as_deref();
+        let dora_scale = self.saved.dora_scales.as_deref();
         let mut gradients = self.empty(wants_x);
-        let data = (self.x, self.dy, self.kept.h.as_slice());
+        let data = (self.x, self.dy, self.saved.h.as_slice());
         weight.for_each(&mut |_, _, w| {
             if op.by_effective_weight(&window, 1) {
-                let effective = op.effective(w, low, gain);
+                let effective = op.effective(w, low, dora_scale);
                 let group = op.group(&window, 1, 0, &effective);
                 let data = (self.x, self.dy);
-                conv::backward_effective(window, data, group, low, gain, &mut gradients);
+                conv::backward_effective(window, data, group, low, dora_scale, &mut gradients);
             } else {
                 let group = op.group(&window, 1, 0, w);
-                conv::backward(window, data, group, low, gain, &mut gradients);
+                conv::backward(window, data, group, low, dora_scale, &mut gradients);
             }
         });
         if !self.needs_sums() {
@@ -385,13 +397,13 @@ impl<T: Real> Pass<'_, T> {
         let op = self.op;
         let depth = op.depth;
         let low = self.variables.low;
-        let gain = self.kept.gains.as_deref();
+        let dora_scale = self.saved.dora_scales.as_deref();
         let mut gradients = self.empty(wants_x);
         let mut dm = Vec::new();
         weight.for_each(&mut |_, _, w| {
             let v = effective::updated(w, low, depth);
             let mut effective = v.clone();
-            effective::scale(&mut effective, gain, depth);
+            effective::scale(&mut effective, dora_scale, depth);
             let mut dw = Vec::with_capacity(v.len());
             for index in 0..groups {
                 let group = op.group(&window, groups, index, &effective);
@@ -407,9 +419,9 @@ impl<T: Real> Pass<'_, T> {
                     gradients.x = of_group.x;
                 }
             }
-            (gradients.a, gradients.b) = effective::factor_gradients(&dw, low, gain, depth);
+            (gradients.a, gradients.b) = effective::factor_gradients(&dw, low, dora_scale, depth);
             if op.has_magnitude {
-                dm = effective::magnitude_gradient(&dw, &v, &self.kept.norms, depth);
+                dm = effective::magnitude_gradient(&dw, &v, &self.saved.norms, depth);
             }
         });
         let pixels = window.out[0] * window.out[1];
@@ -443,7 +455,7 @@ impl<T: Real> Pass<'_, T> {
         let Some(magnitude) = self.variables.magnitude else {
             return Vec::new();
         };
-        let norms = &self.kept.norms;
+        let norms = &self.saved.norms;
         let bias = |j: usize| self.variables.bias.map_or(T::zero(), |b| b[j]);
         let from_sums = |j: usize| sums[j].magnitude_gradient(magnitude[j], norms[j], bias(j));
         let mut dm: Vec<Option<f64>> = (0..sums.len()).map(from_sums).collect();

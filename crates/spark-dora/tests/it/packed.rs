@@ -1,4 +1,4 @@
-//! QDoRA: packed bases give what their widened weights give, and everything trains on top.
+//! QDoRA: packed bases give what their weights converted to f32 give, and everything trains on top.
 
 use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::{Linear, Module, VarBuilder, VarMap};
@@ -24,7 +24,7 @@ fn packed(recipe: Recipe, shape: &[usize], axis: usize) -> PackedTensor {
         .expect("finite weights")
 }
 
-/// NVFP4, FP8, INT8 and MXFP4, of more rows than are widened at once.
+/// NVFP4, FP8, INT8 and MXFP4, of more rows than are converted at once.
 fn recipes() -> Vec<(&'static str, Recipe)> {
     vec![
         ("nvfp4", Recipe::NVFP4),

@@ -86,7 +86,7 @@ pub enum Bound {
 /// Bytes that may be allocated now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Budget {
+pub struct MemoryBudget {
     /// Bytes that may be allocated.
     pub bytes: u64,
     /// The tightest of the bounds, which set `bytes`.
@@ -97,7 +97,7 @@ pub struct Budget {
 
 const LARGEST_RESERVE_BYTES: u64 = 8 << 30;
 
-impl Budget {
+impl MemoryBudget {
     /// Whether an allocation of this size fits.
     #[must_use]
     pub fn allows(&self, bytes: u64) -> bool {
@@ -111,7 +111,7 @@ impl Memory {
     /// Look at memory again before every large allocation: the figures are those of the
     /// moment this value was read.
     #[must_use]
-    pub fn budget(&self, purpose: Purpose, policy: &BudgetPolicy) -> Reading<Budget> {
+    pub fn budget(&self, purpose: Purpose, policy: &BudgetPolicy) -> Reading<MemoryBudget> {
         let info = &self.meminfo;
         let swap = info
             .swap_free_bytes
@@ -144,7 +144,7 @@ impl Memory {
                     .into_iter()
                     .min_by_key(|(bytes, _)| *bytes)
                     .unwrap_or(bounds[0]);
-                Budget {
+                MemoryBudget {
                     bytes,
                     bound,
                     reserve_bytes,

@@ -18,7 +18,7 @@ mod meminfo;
 mod pressure;
 mod state;
 
-pub use budget::{Bound, Budget, BudgetPolicy, Purpose};
+pub use budget::{Bound, BudgetPolicy, MemoryBudget, Purpose};
 pub use meminfo::Meminfo;
 pub use pressure::{Pressure, Stall};
 pub use state::{Memory, NvidiaEstimate};

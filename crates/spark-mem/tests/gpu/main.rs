@@ -22,10 +22,7 @@ use spark_testing::settings::require_gpu;
 fn with_gpu(name: &str, test: fn(&Device)) {
     let mut n_tested = 0;
     for use_unified_memory in [true, false] {
-        let options = DeviceOptions {
-            use_unified_memory,
-            ..DeviceOptions::from_config(config())
-        };
+        let options = DeviceOptions::from_config(config()).with_unified_memory(use_unified_memory);
         match Device::cuda(0, options) {
             Ok(device) => {
                 test(&device);

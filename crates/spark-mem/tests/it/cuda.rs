@@ -91,10 +91,8 @@ fn on_a_card_copies_are_explicit_counted_and_warned_of() {
 fn a_spark_that_is_disabled_copies_and_says_so() {
     let set = |name: &str| (name == "OPENPILOT_DGX_ENABLED").then(|| "0".into());
     let (config, _) = Config::read(set);
-    let disabled = DeviceOptions {
-        cache_dir: None,
-        ..DeviceOptions::from_config(&config)
-    };
+    let mut disabled = DeviceOptions::from_config(&config);
+    disabled.cache_dir = None;
     let driver = driver().pose(Persona::Spark);
     let (up, down, log) = copies_and_log(&driver, disabled);
     assert_eq!((up, down), (5, 5));
@@ -177,10 +175,7 @@ fn a_write_past_the_end_is_noticed() {
 
 impl CacheDir {
     fn options(&self) -> DeviceOptions {
-        DeviceOptions {
-            cache_dir: Some(self.0.clone()),
-            ..options()
-        }
+        options().with_cache_dir(self.0.clone())
     }
 
     /// Opens a device, makes a kernel ready and tells how often something was compiled.
@@ -411,10 +406,7 @@ fn the_environment_chooses_the_gpu_that_is_there() {
 #[test]
 fn a_budget_is_held_on_a_card() {
     let driver = driver().pose(Persona::Card);
-    let limited = DeviceOptions {
-        budget_bytes: Some(10_000),
-        ..options()
-    };
+    let limited = options().with_budget_bytes(10_000);
     let device = Device::cuda(0, limited).unwrap();
     let before = driver.n_calls();
     let refused = device.buffer::<u8>(BufferKind::Device, 10_001);

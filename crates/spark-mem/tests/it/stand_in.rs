@@ -38,11 +38,7 @@ pub(crate) fn driver() -> &'static StandInDriver {
 
 /// Options that do not depend on the environment; no cache on disk.
 pub(crate) fn options() -> DeviceOptions {
-    DeviceOptions {
-        use_unified_memory: true,
-        budget_bytes: None,
-        cache_dir: None,
-    }
+    DeviceOptions::new()
 }
 
 pub(crate) fn device() -> Device {

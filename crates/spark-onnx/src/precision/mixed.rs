@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use spark_quant::analysis::{Budget, Choice, ErrorMeasure, Layer, PrecisionPlan, Sensitivity};
+use spark_quant::analysis::{Choice, ErrorMeasure, Layer, PlanBudget, PrecisionPlan, Sensitivity};
 
 use super::{OutputParts, StepPrecision, Wanted, can_be_narrow};
 use crate::cpu::{Executor, Pool};
@@ -82,7 +82,7 @@ pub fn choose(
     };
     let (mut limit, mut best) = (wanted, f64::INFINITY);
     for _ in 0..TRIES {
-        let Ok(plan) = sensitivity.plan(Budget::Cost(limit)) else {
+        let Ok(plan) = sensitivity.plan(PlanBudget::Cost(limit)) else {
             return Err(refuse(best));
         };
         let by_step = plan

@@ -41,6 +41,16 @@ pub enum Activations {
     Exact,
 }
 
+/// A word that names no way to compute GEMM and convolutions of 16 bits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{got}` is not one of {expected}")]
+pub struct UnknownProducts {
+    /// The word as given.
+    pub got: String,
+    /// The words that would do, joined by commas.
+    pub expected: &'static str,
+}
+
 /// How GEMM and convolutions of bf16 are computed on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Bf16Products {
@@ -61,17 +71,19 @@ pub enum Bf16Products {
 }
 
 impl FromStr for Bf16Products {
-    type Err = String;
+    type Err = UnknownProducts;
 
+    /// Accepts `fastest`, `dot`, `weights` and `both`.
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         match word {
             "fastest" => Ok(Self::Fastest),
             "dot" => Ok(Self::DotProduct),
             "weights" => Ok(Self::WeightsOnly),
             "both" => Ok(Self::MultiplyAdd),
-            _ => Err(format!(
-                "`{word}` is not one of fastest, dot, weights, both"
-            )),
+            _ => Err(UnknownProducts {
+                got: word.to_owned(),
+                expected: "fastest, dot, weights, both",
+            }),
         }
     }
 }
@@ -92,14 +104,18 @@ pub enum Fp16Products {
 }
 
 impl FromStr for Fp16Products {
-    type Err = String;
+    type Err = UnknownProducts;
 
+    /// Accepts `fastest`, `both` and `weights`.
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         match word {
             "fastest" => Ok(Self::Fastest),
             "both" => Ok(Self::BothSides),
             "weights" => Ok(Self::WeightsOnly),
-            _ => Err(format!("`{word}` is not one of fastest, both, weights")),
+            _ => Err(UnknownProducts {
+                got: word.to_owned(),
+                expected: "fastest, both, weights",
+            }),
         }
     }
 }

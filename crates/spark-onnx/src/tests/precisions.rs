@@ -69,9 +69,9 @@ fn operands_that_fit_sixteen_bits_give_the_bits_of_f32() {
         .flat_map(|isa| [(isa, 5, [7, 9]), (isa, 32, [16, 17])])
     {
         let options = |precision| {
-            let options = RunOptions::new().precision(precision).isa(isa);
-            let options = options.bf16_products(Bf16Products::MultiplyAdd);
-            options.fp16_products(Fp16Products::WeightsOnly)
+            let options = RunOptions::new().with_precision(precision).with_isa(isa);
+            let options = options.with_bf16_products(Bf16Products::MultiplyAdd);
+            options.with_fp16_products(Fp16Products::WeightsOnly)
         };
         for precision in [Precision::Bf16, Precision::Fp16] {
             let (graph, inputs) =
@@ -98,8 +98,8 @@ fn operands_that_fit_sixteen_bits_give_the_bits_of_f32() {
 #[test]
 fn convolutions_by_dot_products_match_the_reference() {
     let (graph, inputs) = convolution([5, 20], [7, 9], |v| bf16::from_f32(v).to_f32());
-    let options = RunOptions::new().precision(Precision::Bf16);
-    let dot = options.bf16_products(Bf16Products::DotProduct);
+    let options = RunOptions::new().with_precision(Precision::Bf16);
+    let dot = options.with_bf16_products(Bf16Products::DotProduct);
     if ModelRunner::from_graph(graph.clone(), &dot).is_err() {
         eprintln!("skipped: this processor has no dot products of bf16");
         return;
@@ -162,8 +162,8 @@ fn quantised_convolution(
     let channels = 32;
     let (graph, inputs) = convolution([channels, 20], [7, 9], |v| v);
     let options = RunOptions::new()
-        .precision(precision)
-        .activations(activations);
+        .with_precision(precision)
+        .with_activations(activations);
     let got = run(&graph, &options, &inputs);
 
     let mut graph = graph;
@@ -206,7 +206,7 @@ fn eight_and_four_bits_compute_with_the_operands_of_tensor_cores() {
 fn an_activation_that_is_not_finite_is_an_error_in_fp4() {
     let (graph, _) = convolution([16, 20], [7, 9], |v| v);
     let x = Tensor::from_f32([1, 16, 7, 9], vec![f32::NAN; 16 * 63]).expect("fits");
-    let options = RunOptions::new().precision(Precision::Fp4);
+    let options = RunOptions::new().with_precision(Precision::Fp4);
     let mut runner = ModelRunner::from_graph(graph, &options).expect("available");
     let error = runner.run(&[("x", &x)]).expect_err("NaN has no code");
     assert!(matches!(error, ModelError::Quantise { .. }), "{error}");
@@ -231,7 +231,9 @@ fn rows_product(rows: usize, round: fn(f32) -> f32) -> (Graph, Named) {
 fn weights_that_are_halves_take_two_bytes_and_change_no_bit() {
     let half = |v| f16::from_f32(v).to_f32();
     for isa in Isa::available() {
-        let options = RunOptions::new().precision(Precision::Fp32).isa(isa);
+        let options = RunOptions::new()
+            .with_precision(Precision::Fp32)
+            .with_isa(isa);
         let step = |graph: &Graph| {
             let runner = ModelRunner::from_graph(graph.clone(), &options).expect("available");
             runner.steps()[0].clone()

@@ -65,7 +65,10 @@ fn the_networks_have_the_steps_of_driving_models() {
             (Precision::Fp8, vec![("conv", fp8), ("linear", fp8)]),
             (Precision::Fp4, vec![("conv", fp4), ("linear", fp4)]),
         ] {
-            let options = RunOptions::new().precision(precision).isa(isa).threads(1);
+            let options = RunOptions::new()
+                .with_precision(precision)
+                .with_isa(isa)
+                .with_threads(1);
             let steps = networks().into_iter().flat_map(|(_, graph)| {
                 let runner = ModelRunner::from_graph(graph, &options).expect("available");
                 runner.steps()
@@ -155,8 +158,8 @@ fn a_batch_gives_the_bits_of_its_pictures_one_by_one() {
     };
     for threads in [1, 2] {
         let options = RunOptions::new()
-            .precision(spark_onnx::Precision::Fp32)
-            .threads(threads);
+            .with_precision(spark_onnx::Precision::Fp32)
+            .with_threads(threads);
         let mut runner = ModelRunner::from_graph(open_batch(), &options).expect("fp32");
         let mut run = |x: Tensor| -> Vec<u32> {
             let outputs = runner.run(&[("x", &x)]).expect("any batch");

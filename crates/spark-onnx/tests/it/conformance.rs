@@ -350,7 +350,7 @@ fn evaluate<'t>(
 
 /// Runs a graph on the executor.
 fn execute(graph: Graph, given: &Given<'_>) -> Result<Vec<(String, Tensor)>, ModelError> {
-    let mut runner = ModelRunner::from_graph(graph, &RunOptions::new().threads(1))?;
+    let mut runner = ModelRunner::from_graph(graph, &RunOptions::new().with_threads(1))?;
     runner.run(given)
 }
 

@@ -85,7 +85,7 @@ fn check(model: &str, golden: &str, bar: f64, options: &RunOptions) {
 #[test]
 fn trained_monitoring_models_reproduce_their_goldens() {
     for isa in Isa::available() {
-        let options = RunOptions::new().threads(1).isa(isa);
+        let options = RunOptions::new().with_threads(1).with_isa(isa);
         check(
             "dmonitoring_0_8_9.onnx",
             "dmonitoring_0_8_9.safetensors",
@@ -104,6 +104,6 @@ fn trained_monitoring_models_reproduce_their_goldens() {
 #[test]
 fn the_fp16_supercombo_reproduces_its_goldens() {
     let golden = "supercombo_0_7_4_random_fp16.safetensors";
-    let options = RunOptions::new().threads(2);
+    let options = RunOptions::new().with_threads(2);
     check("supercombo_0_7_4_random_fp16.onnx", golden, 1e-3, &options);
 }

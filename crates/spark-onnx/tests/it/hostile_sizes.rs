@@ -130,7 +130,7 @@ fn check(name: &str, graph: &Graph) {
         .map(|inputs| inputs.iter().map(|(n, t)| (n.as_str(), t)).collect());
     timed("read", &|| as_file(graph).map(drop));
     timed("runner", &|| {
-        let options = RunOptions::new().threads(1);
+        let options = RunOptions::new().with_threads(1);
         let mut runner = ModelRunner::from_graph(graph.clone(), &options)?;
         match &given {
             Some(given) => runner.run(given).map(drop),
@@ -757,7 +757,7 @@ fn one_hot_of_nothing_is_empty_however_deep() {
 #[test]
 fn tables_are_part_of_the_budget() {
     let refused = |graph: Graph, budget: usize| {
-        let options = RunOptions::new().threads(1).memory_budget(budget);
+        let options = RunOptions::new().with_threads(1).with_memory_budget(budget);
         let watch = Watch::start();
         let error = ModelRunner::from_graph(graph, &options).map(drop);
         let peak = watch.peak();

@@ -65,7 +65,7 @@ fn outcomes(op: Binary, a: &Tensor, b: &Tensor, b_is_constant: bool) -> [Outcome
     }
     let first = |outputs: Vec<(String, Tensor)>| outputs.into_iter().next().expect("one").1;
     let interpreted = bind(&graph, &[]).and_then(|bound| reference::run(&bound, &given));
-    let executed = ModelRunner::from_graph(graph.clone(), &RunOptions::new().threads(2))
+    let executed = ModelRunner::from_graph(graph.clone(), &RunOptions::new().with_threads(2))
         .and_then(|mut runner| runner.run(&given));
     let mut constant = graph;
     for (name, tensor) in given {

@@ -119,7 +119,7 @@ impl Case {
         let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (*n, t)).collect();
         let bound = bind(&graph, &[]).expect("fixed shapes");
         let want = reference::run(&bound, &given).expect("runs");
-        let options = RunOptions::new().threads(1).precision(precision);
+        let options = RunOptions::new().with_threads(1).with_precision(precision);
         let mut runner = ModelRunner::from_graph(graph, &options).expect("prepares");
         let got = runner.run(&given).expect("runs");
         let joined = runner.steps().iter().any(|step| step.kind == "attention");

@@ -190,7 +190,7 @@ fn small_files_that_ask_for_gigabytes_are_errors_of_the_runner() {
         let graph = read_again(name, &graph);
         let inputs = inputs_of(&graph);
         let error = error_of(name, || {
-            let mut runner = ModelRunner::from_graph(graph, &RunOptions::new().threads(1))?;
+            let mut runner = ModelRunner::from_graph(graph, &RunOptions::new().with_threads(1))?;
             let given: Vec<_> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
             runner.run(&given)
         });
@@ -284,7 +284,7 @@ fn plans_for_other_shapes_make_room_for_a_new_one() {
     let y = graph.add_node("y", Op::Unary(Unary::Relu), &[Some(x)]);
     graph.outputs.push(y);
     let budget = 32 << 20;
-    let options = RunOptions::new().threads(1).memory_budget(budget);
+    let options = RunOptions::new().with_threads(1).with_memory_budget(budget);
     let mut runner = ModelRunner::from_graph(graph, &options).expect("open");
     // Each takes a quarter of a MiB a row for the input, the result and its tensor.
     for n in [20, 21, 22, 23, 20, 24] {

@@ -12,10 +12,10 @@ use spark_testing::numbers;
 /// Both sides of every product in `precision`, on the first set of the processor.
 fn both_sides(precision: Precision) -> RunOptions {
     RunOptions::new()
-        .precision(precision)
-        .isa(Isa::detect())
-        .bf16_products(Bf16Products::DotProduct)
-        .fp16_products(Fp16Products::BothSides)
+        .with_precision(precision)
+        .with_isa(Isa::detect())
+        .with_bf16_products(Bf16Products::DotProduct)
+        .with_fp16_products(Fp16Products::BothSides)
 }
 
 /// Values below 1 that `precision` holds.
@@ -57,7 +57,7 @@ fn check(op: Op, x: &[usize], w: &[usize], depth: usize, precision: Precision) {
     let mut runner = match ModelRunner::from_graph(graph.clone(), &options) {
         Ok(runner) => runner,
         Err(ModelError::PrecisionUnavailable { .. }) => {
-            let fastest = RunOptions::new().precision(precision);
+            let fastest = RunOptions::new().with_precision(precision);
             let runner = ModelRunner::from_graph(graph, &fastest).expect("another way");
             let kernel = &runner.steps()[0].kernel;
             assert!(kernel.contains("-f32"), "{kernel}");
@@ -123,8 +123,11 @@ fn fp16_weights_give_the_bits_of_f32_for_every_number_of_rows() {
             for (k, n) in [(7, 12), (64, 33), (37, 130)] {
                 let (graph, input) = network(Op::MatMul(MatMul), &[m, k], &[k, n], Precision::Fp16);
                 let run = |precision| {
-                    let options = RunOptions::new().precision(precision).isa(isa).threads(2);
-                    let options = options.fp16_products(Fp16Products::WeightsOnly);
+                    let options = RunOptions::new()
+                        .with_precision(precision)
+                        .with_isa(isa)
+                        .with_threads(2);
+                    let options = options.with_fp16_products(Fp16Products::WeightsOnly);
                     let runner = ModelRunner::from_graph(graph.clone(), &options);
                     let mut runner = runner.expect("f32 arithmetic is everywhere");
                     let outputs = runner.run(&[("x", &input)]).expect("runs");
@@ -149,7 +152,7 @@ fn sixteen_bit_products_do_not_depend_on_the_number_of_threads() {
         ] {
             let (graph, input) = network(op, &x, &w, precision);
             let run = |threads| {
-                let options = both_sides(precision).threads(threads);
+                let options = both_sides(precision).with_threads(threads);
                 let runner = ModelRunner::from_graph(graph.clone(), &options);
                 let outputs = runner.map(|mut runner| runner.run(&[("x", &input)]));
                 outputs.map(|outputs| outputs.expect("runs"))

@@ -63,7 +63,7 @@ fn runner(build: Build, threads: usize) -> ModelRunner {
     let mut graph = Graph::default();
     let x = graph.add_input("x", DType::F32, SHAPE.map(Dim::Known).to_vec());
     graph.outputs = build(&mut graph, Some(x));
-    ModelRunner::from_graph(graph, &RunOptions::new().threads(threads)).expect("fixed shapes")
+    ModelRunner::from_graph(graph, &RunOptions::new().with_threads(threads)).expect("fixed shapes")
 }
 
 /// Element at an index of [`SHAPE`].

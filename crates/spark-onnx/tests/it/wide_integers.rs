@@ -65,7 +65,8 @@ impl Made {
             return false;
         };
         let want = reference::run(&bound, &given).expect("interprets");
-        let runner = ModelRunner::from_graph(self.graph.clone(), &RunOptions::new().threads(1));
+        let runner =
+            ModelRunner::from_graph(self.graph.clone(), &RunOptions::new().with_threads(1));
         match runner.and_then(|mut runner| runner.run(&given)) {
             Ok(got) => {
                 assert_eq!(got[0].1, want[0].1, "{what}");

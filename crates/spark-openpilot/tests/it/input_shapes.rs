@@ -26,16 +26,16 @@ fn run(runner: &mut ModelRunner, inputs: &[(String, Tensor)]) -> Result<(), Mode
 #[test]
 fn a_shape_that_the_model_does_not_admit_is_named_and_harms_nothing() {
     let need = {
-        let options = RunOptions::new().threads(1);
+        let options = RunOptions::new().with_threads(1);
         let runner = ModelRunner::from_graph(zoo::driving_policy(0), &options).expect("loads");
         let memory = runner.memory();
         memory.arena_bytes + memory.weight_bytes
     };
     // With room for one plan and without a bound, as the plan that is there cannot be made again.
     for budget in [None, Some(need + need / 4)] {
-        let options = RunOptions::new().threads(1);
+        let options = RunOptions::new().with_threads(1);
         let options = match budget {
-            Some(bytes) => options.memory_budget(bytes),
+            Some(bytes) => options.with_memory_budget(bytes),
             None => options,
         };
         let mut runner = ModelRunner::from_graph(zoo::driving_policy(0), &options).expect("loads");

@@ -67,7 +67,7 @@ fn ones(input: &Value) -> (String, Tensor) {
 /// should. Kernels that run for the first time become pages of the process too; they are left out.
 fn measured(file: &Path) -> Option<(usize, usize)> {
     let before = Held::now()?;
-    let options = RunOptions::new().threads(1);
+    let options = RunOptions::new().with_threads(1);
     let mut runner = ModelRunner::load(file, &options).expect("a sound file");
     let graph = runner.graph();
     let inputs: Vec<(String, Tensor)> = graph

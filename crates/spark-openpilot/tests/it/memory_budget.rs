@@ -6,7 +6,7 @@ use spark_openpilot::zoo;
 #[test]
 fn the_budget_that_is_set_decides() {
     let run = |budget: usize| {
-        let options = RunOptions::new().threads(1).memory_budget(budget);
+        let options = RunOptions::new().with_threads(1).with_memory_budget(budget);
         ModelRunner::from_graph(zoo::driving_policy(0), &options)
     };
     let memory = run(1 << 30).expect("fits").memory();

@@ -260,7 +260,7 @@ fn the_state_of_an_old_supercombo_goes_round() {
     let Some(file) = test_data("data/models/supercombo_0_7_4_random_fp16.onnx") else {
         return;
     };
-    let options = RunOptions::new().precision(spark_onnx::Precision::Fp32);
+    let options = RunOptions::new().with_precision(spark_onnx::Precision::Fp32);
     let load = || ModelRunner::load(&file, &options).expect("loads");
     let (output, input) = STATE_0_7_4;
     let mut network = RecurrentNetwork::new(load(), &[(output, input)]).expect("it has both");

@@ -8,8 +8,10 @@ use spark_openpilot::zoo::{Stream, ZooModel};
 
 #[test]
 fn steps_say_what_computes_them_and_why() {
-    let options = RunOptions::new().precision(Precision::Bf16);
-    let both = options.clone().bf16_products(Bf16Products::MultiplyAdd);
+    let options = RunOptions::new().with_precision(Precision::Bf16);
+    let both = options
+        .clone()
+        .with_bf16_products(Bf16Products::MultiplyAdd);
     let runner = ModelRunner::from_graph(ZooModel::ALL[0].build(0), &both).expect("bf16");
     let steps = runner.steps();
     let of = |kind: &str| steps.iter().find(|s| s.kind == kind).expect(kind);
@@ -19,7 +21,7 @@ fn steps_say_what_computes_them_and_why() {
     assert!(of("depthwise").reason.contains("depthwise"));
     assert!(steps.iter().all(|step| !step.reason.is_empty()));
 
-    let weights = options.bf16_products(Bf16Products::WeightsOnly);
+    let weights = options.with_bf16_products(Bf16Products::WeightsOnly);
     let runner = ModelRunner::from_graph(ZooModel::ALL[0].build(0), &weights).expect("bf16");
     for step in runner.steps() {
         let is_product = matches!(step.kind, "linear" | "conv");
@@ -68,17 +70,17 @@ fn no_precision_depends_on_the_number_of_threads() {
     for model in ZooModel::ALL {
         let graph = model.build(1);
         for precision in Precision::ALL {
-            let weights_only = RunOptions::new().precision(precision);
+            let weights_only = RunOptions::new().with_precision(precision);
             let both_sides = weights_only
                 .clone()
-                .bf16_products(Bf16Products::MultiplyAdd);
+                .with_bf16_products(Bf16Products::MultiplyAdd);
             let ways = [weights_only, both_sides];
             let differ = usize::from(precision == Precision::Bf16);
             for options in ways.into_iter().take(1 + differ) {
-                let want = bits(&graph, &options.clone().threads(1));
+                let want = bits(&graph, &options.clone().with_threads(1));
                 assert!(want.iter().any(|&bits| bits != 0));
                 for threads in [2, 3, 7] {
-                    let got = bits(&graph, &options.clone().threads(threads));
+                    let got = bits(&graph, &options.clone().with_threads(threads));
                     assert!(got == want, "{} in {precision} on {threads}", model.name());
                 }
             }

@@ -34,7 +34,10 @@ fn a_run_takes_memory_for_its_outputs_alone() {
         let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
         for isa in Isa::available() {
             for precision in Precision::ALL {
-                let options = RunOptions::new().precision(precision).isa(isa).threads(1);
+                let options = RunOptions::new()
+                    .with_precision(precision)
+                    .with_isa(isa)
+                    .with_threads(1);
                 let runner = ModelRunner::from_graph(graph.clone(), &options);
                 let mut runner = runner.expect("available");
                 let watch = Watch::start();
@@ -63,8 +66,8 @@ fn bits_do_not_depend_on_the_number_of_threads() {
         let inputs = inputs(&graph);
         let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
         let outputs = |threads| -> Vec<Vec<u32>> {
-            let options = RunOptions::new().precision(Precision::Fp32);
-            let runner = ModelRunner::from_graph(graph.clone(), &options.threads(threads));
+            let options = RunOptions::new().with_precision(Precision::Fp32);
+            let runner = ModelRunner::from_graph(graph.clone(), &options.with_threads(threads));
             let outputs = runner.expect("fp32").run(&given).expect("runs");
             let bits = |tensor: &Tensor| tensor.to_f32().iter().map(|v| v.to_bits()).collect();
             outputs.iter().map(|(_, tensor)| bits(tensor)).collect()

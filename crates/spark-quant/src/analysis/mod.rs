@@ -15,7 +15,7 @@ pub mod plot;
 pub mod sensitivity;
 
 pub use measure::ErrorMeasure;
-pub use plan::{Budget, ParetoPoint, PrecisionPlan};
+pub use plan::{ParetoPoint, PlanBudget, PrecisionPlan};
 pub use sensitivity::{Candidate, Choice, Kept, Layer, NamedWeight, Sensitivity};
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::simd::Cpu;
 
 /// What a plan must keep to.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Budget {
+pub enum PlanBudget {
     /// At most this many bytes; as little cost as possible.
     Bytes(usize),
     /// At most this much cost, summed over weights; as few bytes as possible.
@@ -110,11 +110,11 @@ impl Sensitivity {
     ///
     /// [`QuantError::Budget`] if even the cheapest, or the most exact, choices everywhere do not keep to
     /// it; [`QuantError::Unsupported`] if a weight has no choice with a cost that is a number.
-    pub fn plan(&self, budget: Budget) -> Result<PrecisionPlan, QuantError> {
+    pub fn plan(&self, budget: PlanBudget) -> Result<PrecisionPlan, QuantError> {
         let (mut state, steps) = self.steps()?;
         let mut stopped = vec![false; self.layers.len()];
         let (mut bytes, mut cost) = self.totals(&state);
-        if let Budget::Bytes(limit) = budget
+        if let PlanBudget::Bytes(limit) = budget
             && bytes > limit
         {
             return Err(QuantError::Budget {
@@ -125,8 +125,8 @@ impl Sensitivity {
         }
         for step in steps {
             let fits = match budget {
-                Budget::Bytes(limit) => bytes + step.bytes <= limit,
-                Budget::Cost(limit) => cost > limit,
+                PlanBudget::Bytes(limit) => bytes + step.bytes <= limit,
+                PlanBudget::Cost(limit) => cost > limit,
             };
             if stopped[step.layer] || !fits {
                 stopped[step.layer] = true;
@@ -138,7 +138,7 @@ impl Sensitivity {
             cost = self.totals(&state).1;
         }
         match budget {
-            Budget::Cost(limit) if cost.is_nan() || cost > limit => Err(QuantError::Budget {
+            PlanBudget::Cost(limit) if cost.is_nan() || cost > limit => Err(QuantError::Budget {
                 budget: limit,
                 best: cost,
                 unit: "cost",

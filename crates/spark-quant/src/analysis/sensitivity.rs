@@ -171,14 +171,14 @@ pub struct Layer {
 /// # Examples
 ///
 /// ```
-/// use spark_quant::analysis::{Budget, Candidate, Kept, NamedWeight, Sensitivity};
+/// use spark_quant::analysis::{Candidate, Kept, NamedWeight, PlanBudget, Sensitivity};
 /// use spark_quant::{Cpu, Quantizer, Recipe};
 ///
 /// let values = (0..64).map(|i| (i as f32 * 0.7).sin()).collect();
 /// let weights = [NamedWeight { name: "fc.weight".to_owned(), shape: vec![2, 32], values }];
 /// let candidates = [Candidate::Keep(Kept::F16), Candidate::Quantize(Quantizer::new(Recipe::NVFP4))];
 /// let sensitivity = Sensitivity::of_weights(Cpu::detect(), &weights, &candidates, |_done| {})?;
-/// let plan = sensitivity.plan(Budget::Bytes(64))?; // f16 would take 128
+/// let plan = sensitivity.plan(PlanBudget::Bytes(64))?; // f16 would take 128
 /// assert_eq!((plan.picks[0].candidate, plan.bytes), (1, 40));
 /// # Ok::<(), spark_quant::QuantError>(())
 /// ```

@@ -102,7 +102,7 @@ fn plans_along_the_hull_are_the_best_of_all() {
     );
     for point in points {
         let plan = sensitivity
-            .plan(Budget::Bytes(point.bytes))
+            .plan(PlanBudget::Bytes(point.bytes))
             .expect("reachable");
         let best = best_cost(&sensitivity, point.bytes).expect("reachable");
         assert!(plan.bytes <= point.bytes);
@@ -121,7 +121,9 @@ fn plans_between_corners_keep_to_the_budget() {
     let points = sensitivity.pareto().expect("choices everywhere");
     let (least, most) = (points[0].bytes, points[points.len() - 1].bytes);
     for limit in (least..most + 100).step_by(37) {
-        let plan = sensitivity.plan(Budget::Bytes(limit)).expect("reachable");
+        let plan = sensitivity
+            .plan(PlanBudget::Bytes(limit))
+            .expect("reachable");
         assert!(plan.bytes <= limit);
         let corner = points
             .iter()
@@ -130,19 +132,19 @@ fn plans_between_corners_keep_to_the_budget() {
             .expect("the cheapest fits");
         assert!(plan.cost <= corner.cost * (1.0 + 1e-9) + 1e-12);
         let by_cost = sensitivity
-            .plan(Budget::Cost(plan.cost * (1.0 + 1e-9) + 1e-12))
+            .plan(PlanBudget::Cost(plan.cost * (1.0 + 1e-9) + 1e-12))
             .expect("just reached");
         assert!(by_cost.cost <= plan.cost * (1.0 + 1e-9) + 1e-12);
     }
     let error = sensitivity
-        .plan(Budget::Bytes(least - 1))
+        .plan(PlanBudget::Bytes(least - 1))
         .expect_err("too small");
     assert!(
         matches!(error, QuantError::Budget { best, .. } if best == least as f64),
         "{error}"
     );
     assert!(matches!(
-        sensitivity.plan(Budget::Cost(0.0)),
+        sensitivity.plan(PlanBudget::Cost(0.0)),
         Err(QuantError::Budget { unit: "cost", .. })
     ));
 }
@@ -151,7 +153,9 @@ fn plans_between_corners_keep_to_the_budget() {
 fn a_plan_becomes_a_checkpoint_of_the_planned_size() {
     let (weights, candidates) = (weights(), candidates());
     let sensitivity = sensitivity();
-    let plan = sensitivity.plan(Budget::Bytes(8000)).expect("reachable");
+    let plan = sensitivity
+        .plan(PlanBudget::Bytes(8000))
+        .expect("reachable");
     let checkpoint = plan
         .apply(Cpu::detect(), &weights, &candidates)
         .expect("finite");
@@ -192,7 +196,7 @@ fn the_callers_cost_decides_and_its_error_stops() {
         .filter_map(|l| l.choices.iter().map(|c| c.bytes).min())
         .sum();
     let plan = found
-        .plan(Budget::Bytes(least + 10_000))
+        .plan(PlanBudget::Bytes(least + 10_000))
         .expect("reachable");
     assert_eq!(plan.picks[2].label, "bf16");
     assert!(

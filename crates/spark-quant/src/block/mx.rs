@@ -18,7 +18,9 @@ use crate::scalar::lanes::{decode, encode_finite};
 use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::slice::for_format;
 use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
-use crate::simd::{AHEAD_BYTES, Cpu, Kernel, LINE_BYTES, PIECES, Simd, Sink, array, woven};
+use crate::simd::{
+    Cpu, Kernel, LINE_BYTES, PAGES_AHEAD_BYTES, PIECES, Simd, Sink, array, page_interleaved,
+};
 use crate::threads::{Granule2, zip_parts_2};
 
 use super::buffers::Buffers;
@@ -99,7 +101,7 @@ impl<F: MiniFloat> Kernel for Quantize<'_, F> {
         let rule = self.rule;
         let mut largest = part_of_group::<F, S>(s, values_lead, rule, codes_lead, scales_lead);
         for step in 0..groups.len() {
-            let idx = woven::<{ PIECES / 8 }>(step, groups.len());
+            let idx = page_interleaved::<{ PIECES / 8 }>(step, groups.len());
             let (group, scales) = (&groups[idx], &mut scales[idx]);
             let codes = &mut codes[idx * group_bytes..][..group_bytes];
             let bits = if stream {
@@ -183,7 +185,7 @@ fn quantize_group<F: MiniFloat, S: Simd>(
     } else {
         let vector_bytes = 2 * F::SPEC.bits() as usize;
         for (i, codes) in codes.chunks_exact_mut(vector_bytes).enumerate() {
-            s.prefetch(&vectors[i], AHEAD_BYTES);
+            s.prefetch(&vectors[i], PAGES_AHEAD_BYTES);
             let scaled = s.mul(s.load(&vectors[i]), s.splat(factors[i / 2]));
             store_codes::<F, S>(s, encode_finite::<F, S>(s, scaled), codes);
         }
@@ -204,7 +206,7 @@ fn encode_lines<S: Simd>(
         for (i, scaled) in scaled.iter_mut().enumerate() {
             let idx = 8 * line + i;
             // Here and not with the first loads: requests spread over the arithmetic find room.
-            s.prefetch(&vectors[idx], AHEAD_BYTES);
+            s.prefetch(&vectors[idx], PAGES_AHEAD_BYTES);
             *scaled = s.mul(s.load(&vectors[idx]), s.splat(factors[idx / 2]));
         }
         s.encode_e2m1_line(&scaled, &scaled, codes);

@@ -18,8 +18,8 @@ use crate::scalar::lanes::decode;
 use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::{E4m3, MiniFormat};
 use crate::simd::{
-    AHEAD_BYTES, Cpu, Kernel, LINE_BYTES, PIECE, PIECES, Simd, Sink, WINDOW, array,
-    values_before_line, woven,
+    Cpu, Kernel, LINE_BYTES, PAGES_AHEAD_BYTES, PIECE, PIECES, Simd, Sink, WINDOW, array,
+    page_interleaved, values_before_line,
 };
 use crate::threads::{Granule2, map_parts, zip_parts_2};
 
@@ -115,10 +115,10 @@ impl Kernel for MaxBits<'_> {
         let (pieces, rest) = self.0.as_chunks::<PIECE>();
         let mut largest = [s.splat_u(0); 4];
         for step in 0..pieces.len() {
-            let piece = &pieces[woven::<PIECES>(step, pieces.len())];
+            let piece = &pieces[page_interleaved::<PIECES>(step, pieces.len())];
             let (vectors, _) = piece.as_chunks::<16>();
             for i in 0..4 {
-                s.prefetch(&vectors[i], AHEAD_BYTES);
+                s.prefetch(&vectors[i], PAGES_AHEAD_BYTES);
                 largest[i] = s.max_i(largest[i], s.and(s.to_bits(s.load(&vectors[i])), mask));
             }
         }
@@ -211,7 +211,7 @@ fn visit(step: usize, n: usize) -> usize {
         return n - n_partial + step;
     }
     let step = step - n_partial;
-    let inside = woven::<{ PIECES / 4 }>(step % PER_WINDOW, PER_WINDOW);
+    let inside = page_interleaved::<{ PIECES / 4 }>(step % PER_WINDOW, PER_WINDOW);
     (n / PER_WINDOW - 1 - step / PER_WINDOW) * PER_WINDOW + inside
 }
 
@@ -443,8 +443,8 @@ fn encode_lines<S: Simd, const TWICE: bool>(
             let idx = 8 * line + i;
             // Windows are visited from the last to the first. Requests spread over the arithmetic find
             // room, and those for memory need a longer distance than those for L2.
-            s.prefetch(&blocks[idx], -AHEAD_BYTES);
-            s.prefetch_far(&blocks[idx], -2 * AHEAD_BYTES);
+            s.prefetch(&blocks[idx], -PAGES_AHEAD_BYTES);
+            s.prefetch_far(&blocks[idx], -2 * PAGES_AHEAD_BYTES);
             values[i] = s.load(&blocks[idx]);
             let high = s.splat(factors.high[idx]);
             scaled[i] = if TWICE {

@@ -12,7 +12,7 @@ use crate::packed::Scales;
 use crate::scalar::lanes::{decode, encode_finite};
 use crate::scalar::slice::for_format;
 use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
-use crate::simd::{AHEAD_BYTES, Cpu, Kernel, PIECE, PIECES, Simd, Sink, woven};
+use crate::simd::{Cpu, Kernel, PAGES_AHEAD_BYTES, PIECE, PIECES, Simd, Sink, page_interleaved};
 use crate::threads::{Granule2, zip_parts_2};
 
 use super::buffers::Buffers;
@@ -255,7 +255,7 @@ impl Encode<'_> {
         let (pieces, values) = self.values.as_chunks::<PIECE>();
         let (code_pieces, codes) = self.codes.as_chunks_mut::<PIECE>();
         for step in 0..pieces.len() {
-            let idx = woven::<PIECES>(step, pieces.len());
+            let idx = page_interleaved::<PIECES>(step, pieces.len());
             encode_vectors::<C, S>(s, &pieces[idx], scale, &mut code_pieces[idx]);
         }
         encode_vectors::<C, S>(s, values, scale, codes);
@@ -268,7 +268,7 @@ fn encode_vectors<C: ByteCode, S: Simd>(s: S, values: &[f32], scale: S::F, codes
     let (vectors, rest) = values.as_chunks::<16>();
     let (codes, codes_rest) = codes.as_chunks_mut::<16>();
     for (vector, codes) in vectors.iter().zip(codes) {
-        s.prefetch(vector, AHEAD_BYTES);
+        s.prefetch(vector, PAGES_AHEAD_BYTES);
         s.store_u8(C::encode(s, s.div(s.load(vector), scale)), codes);
     }
     if !rest.is_empty() {

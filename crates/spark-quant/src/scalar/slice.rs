@@ -12,7 +12,8 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 use super::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat, NanCode, Overflow, lanes};
 use crate::error::QuantError;
 use crate::simd::{
-    AHEAD_BYTES, Code, Cpu, Kernel, PIECE, PIECES, Simd, Sink, values_before_line, woven,
+    Code, Cpu, Kernel, PAGES_AHEAD_BYTES, PIECE, PIECES, Simd, Sink, page_interleaved,
+    values_before_line,
 };
 use crate::threads::{Granule, zip_parts};
 
@@ -81,7 +82,7 @@ impl<C: Convert> Kernel for Loop<'_, C> {
         let (pieces, src) = src.as_chunks::<PIECE>();
         let (dst_pieces, dst) = dst.as_chunks_mut::<PIECE>();
         for step in 0..pieces.len() {
-            let idx = woven::<PIECES>(step, pieces.len());
+            let idx = page_interleaved::<PIECES>(step, pieces.len());
             if lead.is_some() {
                 let mut codes = [C::Out::default(); PIECE];
                 convert_vectors(s, self.convert, &pieces[idx], &mut codes);
@@ -103,7 +104,7 @@ fn convert_vectors<C: Convert, S: Simd>(s: S, convert: C, src: &[C::In], dst: &m
     let (src, src_tail) = src.as_chunks::<16>();
     let (dst, dst_tail) = dst.as_chunks_mut::<16>();
     for (src, dst) in src.iter().zip(dst) {
-        s.prefetch(src, AHEAD_BYTES);
+        s.prefetch(src, PAGES_AHEAD_BYTES);
         convert.convert(s, src, dst);
     }
     if !src_tail.is_empty() {

@@ -46,14 +46,14 @@ mod cpu;
 mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod page_interleave;
 mod scalar;
 mod stream;
-mod weave;
 
 pub use cpu::{Cpu, Level};
 pub(crate) use lanes::{Code, E2M1_TIMES_2_PLUS_12, Kernel, Simd};
+pub(crate) use page_interleave::{PAGES_AHEAD_BYTES, PIECE, PIECES, WINDOW, page_interleaved};
 pub(crate) use stream::{LINE_BYTES, Sink, values_before_line};
-pub(crate) use weave::{AHEAD_BYTES, PIECE, PIECES, WINDOW, woven};
 
 #[cfg(test)]
 mod tests;

@@ -87,11 +87,7 @@ fn the_kernels_on_the_stand_in_driver() {
     let driver = StandInDriver::load(&build).expect("the stand-in driver builds");
     for persona in [Persona::Spark, Persona::Card] {
         let posed = driver.pose(persona);
-        let options = DeviceOptions {
-            use_unified_memory: true,
-            budget_bytes: None,
-            cache_dir: None,
-        };
+        let options = DeviceOptions::new();
         let device = Device::cuda(0, options).expect("the stand-in driver has a device");
         all(&device);
         drop(device);

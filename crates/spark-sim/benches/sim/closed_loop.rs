@@ -98,11 +98,9 @@ fn drive(n_threads: usize, block_size: usize, scenarios: &[Scenario]) -> RunRepo
             Longitudinal::new(LongitudinalConfig::default()),
         )
     });
-    let options = RunOptions {
-        n_threads: Some(n_threads),
-        block_size,
-        ..RunOptions::default()
-    };
+    let options = RunOptions::default()
+        .with_threads(n_threads)
+        .with_block_size(block_size);
     Simulator::new(options)
         .expect("valid options")
         .run(scenarios, &factory)

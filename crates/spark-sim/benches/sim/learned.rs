@@ -23,7 +23,9 @@ pub(crate) fn run(timing: &Timing) {
         if !timing.wants(name) {
             continue;
         }
-        let options = RunOptions::new().threads(n_threads).precision(precision);
+        let options = RunOptions::new()
+            .with_threads(n_threads)
+            .with_precision(precision);
         let mut model =
             ModelDynamics::from_graph(random_dynamics(1), &options).expect("a valid network");
         let inputs = Inputs::random();

@@ -23,6 +23,7 @@ pub enum NewEvents {
 
 /// How to compare. All of it is to be chosen before the runs.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CompareOptions {
     /// Probability of a false finding, below 0.5. Intervals are at `1 - alpha`, two-sided.
     pub alpha: f64,
@@ -57,5 +58,56 @@ impl Default for CompareOptions {
             n_flips: 9999,
             seed: 0,
         }
+    }
+}
+
+impl CompareOptions {
+    /// With this probability of a false finding.
+    #[must_use]
+    pub fn with_alpha(mut self, alpha: f64) -> Self {
+        self.alpha = alpha;
+        self
+    }
+
+    /// With a margin of the metric of this name, instead of the catalogue's.
+    #[must_use]
+    pub fn with_margin(mut self, metric: impl Into<String>, margin: Margin) -> Self {
+        self.margins.push((metric.into(), margin));
+        self
+    }
+
+    /// With this meaning of a new severe event.
+    #[must_use]
+    pub fn with_new_events(mut self, new_events: NewEvents) -> Self {
+        self.new_events = new_events;
+        self
+    }
+
+    /// With this meaning of a new near miss.
+    #[must_use]
+    pub fn with_new_near_misses(mut self, new_near_misses: NewEvents) -> Self {
+        self.new_near_misses = new_near_misses;
+        self
+    }
+
+    /// With this least share of scenarios, and of measured pairs, that makes a comparison.
+    #[must_use]
+    pub fn with_least_compared(mut self, share: f64) -> Self {
+        self.least_compared = share;
+        self
+    }
+
+    /// With this many sign flips where not all can be tried.
+    #[must_use]
+    pub fn with_n_flips(mut self, n_flips: usize) -> Self {
+        self.n_flips = n_flips;
+        self
+    }
+
+    /// With this seed of the sign flips.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
     }
 }

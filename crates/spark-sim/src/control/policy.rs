@@ -102,7 +102,7 @@ impl Policy {
             config,
             input: graph.value(input).name.clone(),
             graph,
-            options: options.clone().threads(1),
+            options: options.clone().with_threads(1),
             idle: Mutex::new(Vec::new()),
         });
         let runner = shared.runner().map_err(refused)?;

@@ -282,7 +282,9 @@ mod tests {
         let states = Tensor::from_f32([n, 20, 4], numbers(n * 80)).unwrap();
         let tokens = (0..n as i64 * 20).map(|i| (i * 389) % 1024).collect();
         let tokens = Tensor::from_i64([n, 20], tokens).unwrap();
-        let exact = RunOptions::new().threads(1).precision(Precision::Fp32);
+        let exact = RunOptions::new()
+            .with_threads(1)
+            .with_precision(Precision::Fp32);
         let mut runner = ModelRunner::from_graph(graph, &exact).unwrap();
         let inputs = [("states", &states), ("tokens", &tokens)];
         let outputs = runner.run(&inputs).unwrap();

@@ -20,6 +20,7 @@ use crate::metric::Metrics;
 use crate::real::Isa;
 use crate::scenario::Scenario;
 use crate::vehicle::VehicleModel;
+use spark_hal::config::DeviceChoice;
 use spark_simd::InstructionSet;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,21 +28,33 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Where, on how many threads and how closely watched scenarios are run.
+///
+/// # Examples
+///
+/// ```
+/// use spark_sim::run::{RunOptions, Simulator};
+///
+/// let options = RunOptions::default().with_threads(2).with_record_interval_s(0.1);
+/// let simulator = Simulator::new(options)?; // keeps a row of every drive each tenth of a second
+/// # Ok::<(), spark_sim::SimError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct RunOptions {
     /// Threads at most, of those that the process shares ([`spark_parallel::shared`]); all cores this
     /// process may use when absent.
-    pub n_threads: Option<usize>,
+    pub threads: Option<usize>,
     /// Scenarios per block, 1 to 4096.
     pub block_size: usize,
     /// Scenarios in memory at a time.
     pub chunk_size: usize,
     /// Between the world and the controller.
     pub planner: PlannerConfig,
-    /// `Some(true)`: on a GPU, and what cannot run there fails. `Some(false)`: on the CPU.
-    /// `None`: on a GPU what can, where there is one; the rest on the CPU. With the feature `cuda`, a
-    /// GPU that the environment asks for and that cannot be had is then an error.
-    pub use_gpu: Option<bool>,
+    /// `Some(Cuda(..))`: on that GPU, and what cannot run there fails. `Some(Cpu)`: on the CPU.
+    /// `Some(Auto)`: on a GPU what can, where there is one; the rest on the CPU. `None`: as `Auto`,
+    /// but a GPU that the environment asks for (`SPARK_DEVICE=cuda`, `CUDA=1`) and that cannot be had
+    /// is an error, with the feature `cuda`, and `SPARK_DEVICE=cpu` keeps all on the CPU.
+    pub device: Option<DeviceChoice>,
     /// Longest wall-clock time of one update, per scenario in the block; exceeding it fails the block's scenarios.
     pub deadline: Option<Duration>,
     /// Whether to time every update. Times differ from run to run; results do not.
@@ -53,15 +66,78 @@ pub struct RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         Self {
-            n_threads: None,
+            threads: None,
             block_size: 64,
             chunk_size: 4096,
             planner: PlannerConfig::default(),
-            use_gpu: None,
+            device: None,
             deadline: None,
             measure_latency: false,
             record_interval_s: None,
         }
+    }
+}
+
+impl RunOptions {
+    /// With at most this many threads.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// With this many scenarios per block; results do not depend on it.
+    #[must_use]
+    pub fn with_block_size(mut self, block_size: usize) -> Self {
+        self.block_size = block_size;
+        self
+    }
+
+    /// With this many scenarios in memory at a time; results do not depend on it.
+    #[must_use]
+    pub fn with_chunk_size(mut self, chunk_size: usize) -> Self {
+        self.chunk_size = chunk_size;
+        self
+    }
+
+    /// With this planner between the world and the controller.
+    #[must_use]
+    pub fn with_planner(mut self, planner: PlannerConfig) -> Self {
+        self.planner = planner;
+        self
+    }
+
+    /// On this device, whatever the environment says.
+    #[must_use]
+    pub fn with_device(mut self, device: DeviceChoice) -> Self {
+        self.device = Some(device);
+        self
+    }
+
+    /// With this longest wall-clock time of one update, per scenario in the block.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// With every update timed.
+    #[must_use]
+    pub fn with_measured_latency(mut self) -> Self {
+        self.measure_latency = true;
+        self
+    }
+
+    /// With a trace of every scenario, one row per this many seconds.
+    #[must_use]
+    pub fn with_record_interval_s(mut self, interval_s: f64) -> Self {
+        self.record_interval_s = Some(interval_s);
+        self
+    }
+
+    /// Whether only a GPU will do.
+    fn needs_gpu(&self) -> bool {
+        matches!(self.device, Some(DeviceChoice::Cuda(_)))
     }
 }
 
@@ -181,29 +257,29 @@ impl Simulator {
     ///
     /// # Errors
     ///
-    /// [`SimError::NoGpu`] if a GPU was asked for and cannot be had: by [`RunOptions::use_gpu`], or,
+    /// [`SimError::NoGpu`] if a GPU was asked for and cannot be had: by [`RunOptions::device`], or,
     /// where that is `None`, by the environment (`SPARK_DEVICE=cuda`, `CUDA=1`);
-    /// [`SimError::CpuOnly`] if `use_gpu` asks for one together with what it does not do;
+    /// [`SimError::CpuOnly`] if `device` asks for one together with what it does not do;
     /// [`SimError::OutOfRange`] for a
     /// block or chunk size of 0, no thread, an interval that is not positive, or a planner's figure
     /// outside [`PlannerConfig::check`](crate::control::planner::PlannerConfig::check).
     pub fn new(options: RunOptions) -> Result<Self, SimError> {
         #[cfg_attr(not(feature = "cuda"), allow(unused_mut, reason = "no GPU to add"))]
         let mut simulator = Self::on_cpu(options)?;
-        if options.use_gpu == Some(true) {
+        if options.needs_gpu() {
             refuse_cpu_only(&options)?;
         }
         #[cfg(feature = "cuda")]
-        match (options.use_gpu, cpu_only(&options)) {
-            (Some(false), _) => {}
-            (None, Some(what)) => {
+        match (options.device, cpu_only(&options)) {
+            (Some(DeviceChoice::Cpu), _) => {}
+            (None | Some(DeviceChoice::Auto), Some(what)) => {
                 say_once_why_on_the_cpu(&format!("{what} exists there only"));
             }
-            (asked, _) => match Gpu::open().map_err(|reason| SimError::NoGpu { reason })? {
+            (asked, _) => match Gpu::open(asked).map_err(|reason| SimError::NoGpu { reason })? {
                 Some(gpu) => simulator.gpu = Some(gpu),
                 None => {
                     let reason = "no GPU can be used here".to_owned();
-                    if asked == Some(true) {
+                    if options.needs_gpu() {
                         return Err(SimError::NoGpu { reason });
                     }
                     say_once_why_on_the_cpu(&reason);
@@ -211,9 +287,9 @@ impl Simulator {
             },
         }
         #[cfg(not(feature = "cuda"))]
-        if options.use_gpu != Some(false) {
+        if options.device != Some(DeviceChoice::Cpu) {
             let reason = "this program was built without the feature `cuda`".to_owned();
-            if options.use_gpu == Some(true) {
+            if options.needs_gpu() {
                 return Err(SimError::NoGpu { reason });
             }
             say_once_why_on_the_cpu(&reason);
@@ -242,7 +318,7 @@ impl Simulator {
 
     fn on_cpu(options: RunOptions) -> Result<Self, SimError> {
         let available = || spark_parallel::usable_threads().get();
-        let n_threads = options.n_threads.unwrap_or_else(available);
+        let n_threads = options.threads.unwrap_or_else(available);
         let sizes = [
             ("threads", n_threads, 1..=4096, "between 1 and 4096"),
             (
@@ -427,7 +503,7 @@ impl Simulator {
             let group = self.run_on_gpu(group, factory, &mut slots, &mut report.n_on_gpu);
             left.push(group);
         }
-        if self.options.use_gpu == Some(true) {
+        if self.options.needs_gpu() {
             for (place, lane) in left.into_iter().flatten() {
                 let reason = not_on_gpu(&lane, factory);
                 slots[place] = Some((Err(ScenarioError::NotOnDevice { reason }), None));
@@ -479,7 +555,7 @@ impl Simulator {
                     slots[place] = Some(outcome);
                 }
             }
-            Err(message) if self.options.use_gpu == Some(true) => {
+            Err(message) if self.options.needs_gpu() => {
                 for place in places {
                     let message = message.clone();
                     slots[place] = Some((Err(ScenarioError::Gpu { message }), None));

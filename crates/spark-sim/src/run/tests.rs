@@ -113,7 +113,7 @@ fn results_have_the_same_bits_for_any_threads_and_blocks() {
             .collect::<Vec<_>>()
     };
     let one_by_one = bits(RunOptions {
-        n_threads: Some(1),
+        threads: Some(1),
         block_size: 1,
         ..RunOptions::default()
     });
@@ -121,7 +121,7 @@ fn results_have_the_same_bits_for_any_threads_and_blocks() {
         [(1, 64, 4096), (3, 7, 4096), (2, 17, 40), (4, 4096, 1)]
     {
         let other = bits(RunOptions {
-            n_threads: Some(n_threads),
+            threads: Some(n_threads),
             block_size,
             chunk_size,
             ..RunOptions::default()
@@ -407,7 +407,7 @@ fn an_empty_batch_has_no_results() {
 #[test]
 fn a_gpu_is_refused_by_a_program_built_without_one() {
     let options = RunOptions {
-        use_gpu: Some(true),
+        device: Some(spark_hal::config::DeviceChoice::Cuda(None)),
         ..RunOptions::default()
     };
     assert!(matches!(

@@ -13,6 +13,7 @@
 mod device_cases;
 
 use spark_hal::config;
+use spark_hal::config::DeviceChoice;
 use spark_mem::{Device, DeviceOptions};
 use spark_sim::run::{RunOptions, Simulator};
 use spark_sim::scenario::{Fuzzer, Scenario};
@@ -54,19 +55,10 @@ fn many_scenarios_agree_and_are_timed() {
         for scenario in &mut scenarios {
             scenario.actors.clear();
         }
-        let options = RunOptions {
-            chunk_size: 32_768,
-            ..RunOptions::default()
-        };
-        let cpu = Simulator::new(RunOptions {
-            use_gpu: Some(false),
-            ..options
-        });
+        let options = RunOptions::default().with_chunk_size(32_768);
+        let cpu = Simulator::new(options.with_device(DeviceChoice::Cpu));
         let gpu = Simulator::on_device(
-            RunOptions {
-                use_gpu: Some(true),
-                ..options
-            },
+            options.with_device(DeviceChoice::Cuda(None)),
             device.clone(),
         );
         let (cpu, gpu) = (cpu.expect("valid options"), gpu.expect("valid options"));

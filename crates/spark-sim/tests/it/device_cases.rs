@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code, reason = "vouches for a snippet of CUDA C")]
 
+use spark_hal::config::DeviceChoice;
 use spark_mem::Device;
 use spark_sim::control::{
     Action, AlgorithmFactory, Combined, CudaControl, LaneAlgorithm, LaneSetup, LateralPid,
@@ -80,20 +81,14 @@ pub(crate) fn pid_and_long() -> impl AlgorithmFactory {
     .with_cuda(control)
 }
 
-pub(crate) fn on(device: &Device, use_gpu: Option<bool>) -> Simulator {
-    let options = RunOptions {
-        use_gpu,
-        chunk_size: 50,
-        ..RunOptions::default()
-    };
+pub(crate) fn on(device: &Device, asked: Option<DeviceChoice>) -> Simulator {
+    let mut options = RunOptions::default().with_chunk_size(50);
+    options.device = asked;
     Simulator::on_device(options, device.clone()).expect("valid options")
 }
 
 pub(crate) fn on_cpu() -> Simulator {
-    let options = RunOptions {
-        use_gpu: Some(false),
-        ..RunOptions::default()
-    };
+    let options = RunOptions::default().with_device(DeviceChoice::Cpu);
     Simulator::new(options).expect("valid options")
 }
 
@@ -141,7 +136,7 @@ pub(crate) fn outcomes(report: &RunReport) -> Vec<String> {
 #[track_caller]
 fn check_same_bits(device: &Device, factory: &dyn AlgorithmFactory, scenarios: &[Scenario]) {
     let cpu = on_cpu().run(scenarios, factory);
-    let gpu = on(device, Some(true)).run(scenarios, factory);
+    let gpu = on(device, Some(DeviceChoice::Cuda(None))).run(scenarios, factory);
     assert_eq!(gpu.n_on_gpu, scenarios.len());
     assert_eq!(cpu.n_on_gpu, 0);
     for (g, c) in outcomes(&gpu).iter().zip(outcomes(&cpu)) {
@@ -185,7 +180,7 @@ pub(crate) fn a_snippet_drives_like_its_twin_and_fails_like_it(device: &Device) 
     let scenarios = scenarios();
     check_same_bits(device, &own([1e-3, 1e-5, 100.0]), &scenarios);
     check_same_bits(device, &own([1e-3, 1e-5, 6.0]), &scenarios);
-    let gpu = on(device, Some(true)).run(&scenarios, &own([1e-3, 1e-5, 6.0]));
+    let gpu = on(device, Some(DeviceChoice::Cuda(None))).run(&scenarios, &own([1e-3, 1e-5, 6.0]));
     let failed = gpu.results.iter().filter(|r| {
         let outcome = r.outcome.as_ref();
         matches!(outcome, Err(ScenarioError::ActionNotFinite { step_idx, .. }) if *step_idx >= 600)

@@ -1,16 +1,14 @@
 //! The gate on the simulator itself: same against same, and known changes. The rates at full
 //! length are printed by the example `check_gate`.
 
+use spark_hal::config::DeviceChoice;
 use spark_sim::compare::{CompareOptions, Comparison, Decision, NewEvents, Verdict, compare};
 use spark_sim::control::{AlgorithmFactory, LateralPid, LateralPidConfig, Table, named};
 use spark_sim::run::{RunOptions, RunReport, Simulator};
 use spark_sim::scenario::{Axis, Fuzzer, Parameter, Scenario, Sweep};
 
 fn simulator() -> Simulator {
-    let options = RunOptions {
-        use_gpu: Some(false),
-        ..RunOptions::default()
-    };
+    let options = RunOptions::default().with_device(DeviceChoice::Cpu);
     Simulator::new(options).expect("valid options")
 }
 
@@ -123,11 +121,11 @@ fn replicates_have_noise_of_their_own_and_keep_their_place() {
         assert_ne!(metrics(&thrice, 3 * i + 2), metrics(&thrice, 3 * i + 1));
     }
     // Small chunks change nothing.
-    let chunked = Simulator::new(RunOptions {
-        chunk_size: 4,
-        use_gpu: Some(false),
-        ..RunOptions::default()
-    });
+    let chunked = Simulator::new(
+        RunOptions::default()
+            .with_chunk_size(4)
+            .with_device(DeviceChoice::Cpu),
+    );
     let again = chunked.expect("valid").run_replicates(&suite, 3, &pid(1.0));
     for i in 0..18 {
         assert_eq!(metrics(&again, i), metrics(&thrice, i));
@@ -238,10 +236,7 @@ fn a_controller_that_fails_where_the_other_did_not_fails_the_gate() {
     let (simulator, suite) = (simulator(), suite(12, 2.0));
     let baseline = simulator.run(&suite, &pid(1.0));
     let candidate = simulator.run(&suite, &broken);
-    let options = CompareOptions {
-        new_events: NewEvents::Test,
-        ..CompareOptions::default()
-    };
+    let options = CompareOptions::default().with_new_events(NewEvents::Test);
     let found = compare(&baseline, &candidate, &options).expect("comparable");
     assert!(fails(&found), "{:?}", found.decision);
     // The other way round nothing is left to compare, so nothing passes.

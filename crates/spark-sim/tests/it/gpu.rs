@@ -45,11 +45,7 @@ fn driver() -> &'static StandInDriver {
 #[track_caller]
 fn with_gpu(persona: Persona, test: impl FnOnce(&Posed<'_>, &Device)) {
     let posed = driver().pose(persona);
-    let options = DeviceOptions {
-        use_unified_memory: true,
-        budget_bytes: None,
-        cache_dir: None,
-    };
+    let options = DeviceOptions::new();
     let device = Device::cuda(0, options).expect("the stand-in driver has a device");
     test(&posed, &device);
     drop(device);
@@ -91,7 +87,7 @@ fn what_a_gpu_does_not_drive_runs_on_the_cpu_or_fails_by_name() {
         assert!(mixed.n_on_gpu > 0 && mixed.n_on_gpu < scenarios.len());
         assert!(mixed.n_on_gpu <= n_plain);
 
-        let strict = on(device, Some(true)).run(&scenarios, &pid_and_long());
+        let strict = on(device, Some(DeviceChoice::Cuda(None))).run(&scenarios, &pid_and_long());
         for (result, scenario) in strict.results.iter().zip(&scenarios) {
             let refused = matches!(result.outcome, Err(ScenarioError::NotOnDevice { .. }));
             let invalid = matches!(result.outcome, Err(ScenarioError::Invalid(_)));
@@ -130,7 +126,7 @@ fn a_gpu_that_fails_is_named_or_replaced() {
     let scenarios = &scenarios()[..10];
     with_gpu(Persona::Card, |posed, device| {
         posed.fail_allocation(1);
-        let report = on(device, Some(true)).run(scenarios, &pid_and_long());
+        let report = on(device, Some(DeviceChoice::Cuda(None))).run(scenarios, &pid_and_long());
         let failed = |r: &&spark_sim::run::ScenarioResult| {
             matches!(r.outcome, Err(ScenarioError::Gpu { .. }))
         };
@@ -147,7 +143,7 @@ fn a_gpu_that_fails_is_named_or_replaced() {
         let control = unsafe { CudaControl::new(broken, Vec::new(), None, false) };
         let control = control.expect("some text");
         let factory = cuda_only("broken", control);
-        let report = on(device, Some(true)).run(scenarios, &factory);
+        let report = on(device, Some(DeviceChoice::Cuda(None))).run(scenarios, &factory);
         for result in &report.results {
             let said = format!("{}", result.outcome.as_ref().expect_err("does not compile"));
             assert!(
@@ -165,10 +161,7 @@ fn a_gpu_that_the_environment_names_and_that_is_not_there_is_an_error() {
     if spark_hal::config().device == DeviceChoice::Cuda(named) {
         let opened = Simulator::new(RunOptions::default()).map(|simulator| simulator.device());
         assert!(matches!(opened, Err(SimError::NoGpu { .. })), "{opened:?}");
-        let on_the_cpu = RunOptions {
-            use_gpu: Some(false),
-            ..RunOptions::default()
-        };
+        let on_the_cpu = RunOptions::default().with_device(DeviceChoice::Cpu);
         assert!(
             Simulator::new(on_the_cpu).is_ok(),
             "the program's own word counts more"
@@ -191,10 +184,7 @@ fn a_gpu_that_the_environment_names_and_that_is_not_there_is_an_error() {
 #[test]
 fn options_that_no_gpu_has_are_refused_with_it() {
     with_gpu(Persona::Spark, |_, device| {
-        let options = RunOptions {
-            record_interval_s: Some(0.1),
-            ..RunOptions::default()
-        };
+        let options = RunOptions::default().with_record_interval_s(0.1);
         let refused = Simulator::on_device(options, device.clone());
         assert!(matches!(refused, Err(SimError::CpuOnly { .. })));
     });

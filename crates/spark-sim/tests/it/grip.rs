@@ -1,5 +1,6 @@
 //! No car turns or brakes beyond the grip of its tyres, and none has impossible figures, unnoticed.
 
+use spark_hal::config::DeviceChoice;
 use spark_sim::control::{AlgorithmFactory, LateralPid, LateralPidConfig, PerfectTracking, named};
 use spark_sim::metric::Metrics;
 use spark_sim::road::Segment;
@@ -9,10 +10,7 @@ use spark_sim::vehicle::{ActuatorParameters, VehicleModel, VehicleParameters, Ve
 use spark_sim::{Profile, SimError, integrate::Integrator};
 
 fn drive(scenario: &Scenario, factory: &dyn AlgorithmFactory) -> Metrics {
-    let options = RunOptions {
-        use_gpu: Some(false),
-        ..RunOptions::default()
-    };
+    let options = RunOptions::default().with_device(DeviceChoice::Cpu);
     let simulator = Simulator::new(options).expect("valid options");
     let mut report = simulator.run(std::slice::from_ref(scenario), factory);
     report.results.remove(0).outcome.expect("a finished drive")

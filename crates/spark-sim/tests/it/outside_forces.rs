@@ -1,5 +1,6 @@
 //! Wind, bank and the limits that follow from them: each acts, in its direction and size.
 
+use spark_hal::config::DeviceChoice;
 use spark_sim::Profile;
 use spark_sim::control::{DoNothing, PerfectTracking, named};
 use spark_sim::metric::Metrics;
@@ -10,11 +11,9 @@ use spark_sim::vehicle::VehicleModel;
 
 /// Drives one scenario with the wheel held straight, or with perfect tracking.
 fn drive(scenario: Scenario, is_steered: bool) -> (Metrics, Vec<TraceRow>) {
-    let options = RunOptions {
-        use_gpu: Some(false),
-        record_interval_s: Some(0.01),
-        ..RunOptions::default()
-    };
+    let options = RunOptions::default()
+        .with_device(DeviceChoice::Cpu)
+        .with_record_interval_s(0.01);
     let simulator = Simulator::new(options).expect("valid options");
     let mut report = if is_steered {
         simulator.run(&[scenario], &named("perfect", || PerfectTracking))

@@ -13,6 +13,7 @@
 //! until they have grown, and the car passes the middle. Torque goes little beyond friction, from side to side takes 8 s.
 
 use crate::steering::{QUIET, lateral_acceleration, torque_controller, traces_with};
+use spark_hal::config::DeviceChoice;
 use spark_sim::control::planner::PlannerConfig;
 use spark_sim::control::{
     AlgorithmFactory, LateralPid, LateralPidConfig, Lqr, LqrConfig, PerfectTracking, PurePursuit,
@@ -271,19 +272,15 @@ fn a_planner_that_leads_nowhere_is_refused() {
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e30] {
             let mut planner = PlannerConfig::default();
             set(&mut planner, value);
-            let options = RunOptions {
-                planner,
-                use_gpu: Some(false),
-                ..RunOptions::default()
-            };
+            let options = RunOptions::default()
+                .with_planner(planner)
+                .with_device(DeviceChoice::Cpu);
             let refused = Simulator::new(options).expect_err("refused").to_string();
             assert!(refused.contains(name), "{name} {value}: {refused}");
         }
     }
-    let options = RunOptions {
-        planner: PlannerConfig::default(),
-        use_gpu: Some(false),
-        ..RunOptions::default()
-    };
+    let options = RunOptions::default()
+        .with_planner(PlannerConfig::default())
+        .with_device(DeviceChoice::Cpu);
     assert!(Simulator::new(options).is_ok());
 }

@@ -1,5 +1,6 @@
 //! Steering by torque: the plant's figures act, and no controller of this crate keeps swinging in it.
 
+use spark_hal::config::DeviceChoice;
 use spark_sim::Profile;
 use spark_sim::control::planner::PlannerConfig;
 use spark_sim::control::{
@@ -65,13 +66,11 @@ pub(crate) fn traces_with(
     factory: &dyn AlgorithmFactory,
     mut look: impl FnMut(&str, &[TraceRow]),
 ) {
-    let options = RunOptions {
-        planner,
-        use_gpu: Some(false),
-        record_interval_s: Some(0.02),
-        chunk_size: 128,
-        ..RunOptions::default()
-    };
+    let options = RunOptions::default()
+        .with_planner(planner)
+        .with_device(DeviceChoice::Cpu)
+        .with_record_interval_s(0.02)
+        .with_chunk_size(128);
     let simulator = Simulator::new(options).expect("valid options");
     let on_result = |result: spark_sim::run::ScenarioResult| {
         if let Err(error) = &result.outcome {
@@ -339,11 +338,9 @@ fn give(
     torque: fn(f32) -> f32,
 ) -> (Metrics, Vec<TraceRow>) {
     let scenario = with_actuators(Scenario::straight("given", speed, 10.0), actuators);
-    let options = RunOptions {
-        use_gpu: Some(false),
-        record_interval_s: Some(0.01),
-        ..RunOptions::default()
-    };
+    let options = RunOptions::default()
+        .with_device(DeviceChoice::Cpu)
+        .with_record_interval_s(0.01);
     let factory = named("give", move || {
         PerLane::new(Some(SteerInterface::Torque), false, move || Give(torque))
     });

@@ -445,7 +445,7 @@ mod tests {
         for shape in [[2, 5, 12], [1, 16, 35], [3, 37, 18], [1, 64, 3]] {
             let x = drawn(&shape, 3);
             for isa in Isa::available() {
-                let options = RunOptions::new().isa(isa).threads(2);
+                let options = RunOptions::new().with_isa(isa).with_threads(2);
                 let graph = network(op.clone(), shape, true);
                 let apart = transposed(&x, shape);
                 let want = run(&graph, &options, &apart, "-f32-group-norm");
@@ -476,7 +476,7 @@ mod tests {
                 .to_f32();
             for isa in Isa::available() {
                 let on = |threads| {
-                    let options = RunOptions::new().isa(isa).threads(threads);
+                    let options = RunOptions::new().with_isa(isa).with_threads(threads);
                     run(&graph, &options, &x, "-f32-group-norm-channels-last")
                 };
                 let got = on(1);

@@ -4,6 +4,7 @@ use super::*;
 use crate::control::{Action, LaneAlgorithm, PerLane, State, named};
 use crate::run::{RunOptions as SimOptions, RunReport, ScenarioError, Simulator};
 use crate::scenario::{Fuzzer, Scenario};
+use spark_hal::config::DeviceChoice;
 use spark_onnx::DType;
 use spark_onnx::graph::{Binary, Dim, MatMul, Op};
 
@@ -66,9 +67,9 @@ fn scenarios() -> Vec<Scenario> {
 
 fn run(policy: &dyn AlgorithmFactory, n_threads: usize, block_size: usize) -> RunReport {
     let options = SimOptions {
-        n_threads: Some(n_threads),
+        threads: Some(n_threads),
         block_size,
-        use_gpu: Some(false),
+        device: Some(DeviceChoice::Cpu),
         ..SimOptions::default()
     };
     let simulator = Simulator::new(options).expect("valid options");

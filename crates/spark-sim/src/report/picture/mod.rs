@@ -21,6 +21,7 @@ use canvas::{Canvas, Colour, PALETTE};
 
 /// Size and scale of pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct PictureOptions {
     /// Pixels, 64 to 4096.
     pub width: u16,
@@ -37,6 +38,22 @@ impl Default for PictureOptions {
             height: 540,
             pixels_per_metre: 7.0,
         }
+    }
+}
+
+impl PictureOptions {
+    /// With this width and height in pixels.
+    #[must_use]
+    pub fn with_size(mut self, width: u16, height: u16) -> Self {
+        (self.width, self.height) = (width, height);
+        self
+    }
+
+    /// With a map of this scale.
+    #[must_use]
+    pub fn with_pixels_per_metre(mut self, pixels: f64) -> Self {
+        self.pixels_per_metre = pixels;
+        self
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::control::{PerfectTracking, named};
 use crate::run::{RunOptions, Simulator};
 use crate::scenario::Fuzzer;
+use spark_hal::config::DeviceChoice;
 
 fn recorded() -> (Scenario, Trace) {
     let fuzzer = Fuzzer::new(5);
@@ -14,7 +15,7 @@ fn recorded() -> (Scenario, Trace) {
     scenario.duration_s = 4.0;
     let options = RunOptions {
         record_interval_s: Some(0.1),
-        use_gpu: Some(false),
+        device: Some(DeviceChoice::Cpu),
         ..RunOptions::default()
     };
     let simulator = Simulator::new(options).expect("valid options");

@@ -25,8 +25,10 @@ use crate::control::CudaControl;
 use crate::metric::{Extreme, Totals};
 use crate::scenario::ChannelNoise;
 use lanes::{Tables, settings};
+use spark_hal::config::DeviceChoice;
 use spark_mem::{
-    Buffer, Device, Element, KernelSource, LaunchShape, MemError, Read, Stream, Write,
+    Buffer, Device, DeviceOptions, Element, KernelSource, LaunchShape, MemError, Read, Stream,
+    Write,
 };
 
 pub use source::rollout_source;
@@ -74,10 +76,12 @@ impl Gpu {
         Self { device }
     }
 
-    /// The GPU that can be used here, if one can, or why the one that the environment asks for
-    /// cannot be had.
-    pub(super) fn open() -> Result<Option<Self>, String> {
-        let device = Device::open().map_err(|error| error.to_string())?;
+    /// The GPU that can be used here, if one can, or why the one that is asked for, by name or by the
+    /// environment, cannot be had.
+    pub(super) fn open(asked: Option<DeviceChoice>) -> Result<Option<Self>, String> {
+        let mut options = DeviceOptions::default();
+        options.device = asked;
+        let device = Device::open_with(options).map_err(|error| error.to_string())?;
         let is_gpu = matches!(device.info().kind, spark_mem::DeviceKind::Cuda(_));
         Ok(is_gpu.then_some(Self { device }))
     }

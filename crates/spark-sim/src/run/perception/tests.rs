@@ -13,6 +13,7 @@ use crate::run::{RunOptions, Simulator};
 use crate::scenario::{Fuzzer, PresenceNoise, SensorNoise};
 use crate::traffic::{Actor, Lateral, Longitudinal as Speed, Shape};
 use crate::vehicle::SteerInterface;
+use spark_hal::config::DeviceChoice;
 
 /// Bends with banks, behind a car whose speed changes all the time.
 fn winding(seed: u64) -> Scenario {
@@ -63,7 +64,7 @@ fn listener() -> impl AlgorithmFactory {
 
 fn drive_all(scenarios: &[Scenario], factory: &dyn AlgorithmFactory) -> Vec<Metrics> {
     let options = RunOptions {
-        use_gpu: Some(false),
+        device: Some(DeviceChoice::Cpu),
         ..RunOptions::default()
     };
     let report = Simulator::new(options)

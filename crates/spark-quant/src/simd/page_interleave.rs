@@ -17,7 +17,7 @@ const PAGES: usize = 4;
 /// The smallest page of the supported systems; on larger ones the order does no harm.
 const PAGE_BYTES: usize = 4096;
 /// How far on the next visit to the same place of a page is.
-pub(crate) const AHEAD_BYTES: isize = (PAGES * PAGE_BYTES) as isize;
+pub(crate) const PAGES_AHEAD_BYTES: isize = (PAGES * PAGE_BYTES) as isize;
 /// Values of the smallest piece: four cache lines.
 pub(crate) const PIECE: usize = 64;
 /// Smallest pieces of a page.
@@ -28,7 +28,7 @@ pub(crate) const WINDOW: usize = PAGES * PAGE_BYTES / size_of::<f32>();
 /// The piece to visit at `step` out of `n`, where a page holds `PER_PAGE` pieces. Each piece is visited
 /// once; what does not fill four pages comes last and in order.
 #[inline(always)]
-pub(crate) fn woven<const PER_PAGE: usize>(step: usize, n: usize) -> usize {
+pub(crate) fn page_interleaved<const PER_PAGE: usize>(step: usize, n: usize) -> usize {
     let window = PAGES * PER_PAGE;
     let begin = step / window * window;
     if begin + window > n {
@@ -47,7 +47,7 @@ mod tests {
         for n in 0..100 {
             let mut visits = vec![0; n];
             for step in 0..n {
-                visits[woven::<PER_PAGE>(step, n)] += 1;
+                visits[page_interleaved::<PER_PAGE>(step, n)] += 1;
             }
             assert!(visits.iter().all(|visits| *visits == 1), "{n}: {visits:?}");
         }
@@ -58,7 +58,9 @@ mod tests {
         check::<1>();
         check::<2>();
         check::<4>();
-        let order: Vec<usize> = (0..18).map(|step| woven::<4>(step, 18)).collect();
+        let order: Vec<usize> = (0..18)
+            .map(|step| page_interleaved::<4>(step, 18))
+            .collect();
         assert_eq!(
             order,
             [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 16, 17]
