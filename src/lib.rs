@@ -5,6 +5,7 @@
 //! sparkpilot::mem        buffers, streams and kernels on the CPU or a GPU
 //! sparkpilot::quant      FP8, FP4 and their relatives
 //! sparkpilot::onnx       ONNX models: load and run
+//! sparkpilot::onnx_graph ONNX networks without an engine: shapes, meaning, files
 //! sparkpilot::onnx_proto ONNX files without an engine: their messages
 //! sparkpilot::openpilot  driving models: pictures in, plans out
 //! sparkpilot::zoo        networks of openpilot's shapes with random weights
@@ -41,6 +42,7 @@ pub use spark_dora as dora;
 pub use spark_hal as hal;
 pub use spark_mem as mem;
 pub use spark_onnx as onnx;
+pub use spark_onnx_graph as onnx_graph;
 pub use spark_onnx_proto as onnx_proto;
 pub use spark_openpilot as openpilot;
 pub use spark_openpilot::zoo;

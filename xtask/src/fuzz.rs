@@ -37,7 +37,7 @@ const FLAGS: &str = "-Cpasses=sancov-module \
 /// One fuzz target: a binary of a crate's `fuzz` folder.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
-    /// The folder of its package, such as `crates/spark-onnx/fuzz`.
+    /// The folder of its package, such as `crates/spark-onnx-graph/fuzz`.
     folder: String,
     name: String,
 }

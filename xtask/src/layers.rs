@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! files <- hal <- { simd, parallel } <- { gemm, mem } <- quant <- onnx <- { dora, openpilot <- { sim, bench } } <- facade
-//! files <- onnx-proto <- onnx
+//! files <- onnx-proto; { hal, onnx-proto } <- onnx-graph <- onnx
 //! hal, files, parallel <- data <- { dora, sim }
 //! drawing              <- { quant, sim, bench, xtask }
 //! testing, program     reachable as a dev-dependency only: by tests, by examples
@@ -38,6 +38,10 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("spark-onnx-proto", &["spark-files"]),
     (
+        "spark-onnx-graph",
+        &["spark-files", "spark-hal", "spark-onnx-proto"],
+    ),
+    (
         "spark-onnx",
         &[
             "spark-files",
@@ -48,6 +52,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-mem",
             "spark-quant",
             "spark-onnx-proto",
+            "spark-onnx-graph",
         ],
     ),
     (
@@ -61,6 +66,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-mem",
             "spark-quant",
             "spark-onnx-proto",
+            "spark-onnx-graph",
             "spark-onnx",
         ],
     ),
@@ -76,6 +82,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-mem",
             "spark-quant",
             "spark-onnx-proto",
+            "spark-onnx-graph",
             "spark-onnx",
             "spark-openpilot",
         ],
@@ -95,6 +102,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-mem",
             "spark-quant",
             "spark-onnx-proto",
+            "spark-onnx-graph",
             "spark-onnx",
             "spark-data",
         ],
@@ -111,6 +119,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-mem",
             "spark-quant",
             "spark-onnx-proto",
+            "spark-onnx-graph",
             "spark-onnx",
             "spark-openpilot",
             "spark-data",
@@ -136,6 +145,7 @@ const EVERY_LIBRARY: &[&str] = &[
     "spark-mem",
     "spark-quant",
     "spark-onnx-proto",
+    "spark-onnx-graph",
     "spark-onnx",
     "spark-openpilot",
     "spark-bench",

@@ -93,14 +93,13 @@ pub fn write(path: &Path, tensors: &TensorMap) -> Result<(), BenchError> {
         path: path.to_owned(),
         reason,
     };
-    let bytes = tensors
+    let bytes: Vec<_> = tensors
         .iter()
         .map(|(name, tensor)| {
-            let (dtype, bytes) = bytes_of(tensor)
-                .ok_or_else(|| refused(format!("it has no element type for {}", tensor.dtype())))?;
-            Ok((name.as_str(), dtype, tensor.shape(), bytes))
+            let (dtype, bytes) = bytes_of(tensor);
+            (name.as_str(), dtype, tensor.shape(), bytes)
         })
-        .collect::<Result<Vec<_>, BenchError>>()?;
+        .collect();
     let views = bytes
         .iter()
         .map(|(name, dtype, shape, bytes)| {
@@ -112,12 +111,12 @@ pub fn write(path: &Path, tensors: &TensorMap) -> Result<(), BenchError> {
     write_file(path, &file)
 }
 
-/// Elements in the file's order; nothing for a type that the file has none for.
-fn bytes_of(tensor: &Tensor) -> Option<(Dtype, Vec<u8>)> {
+/// Elements in the file's order, and what the file calls their type.
+fn bytes_of(tensor: &Tensor) -> (Dtype, Vec<u8>) {
     fn joined<const N: usize, T: Copy>(values: &[T], convert: impl Fn(T) -> [u8; N]) -> Vec<u8> {
         values.iter().flat_map(|&v| convert(v)).collect()
     }
-    Some(match tensor.data() {
+    match tensor.data() {
         TensorData::F64(v) => (Dtype::F64, joined(v, f64::to_le_bytes)),
         TensorData::F32(v) => (Dtype::F32, joined(v, f32::to_le_bytes)),
         TensorData::F16(v) => (Dtype::F16, joined(v, f16::to_le_bytes)),
@@ -131,8 +130,7 @@ fn bytes_of(tensor: &Tensor) -> Option<(Dtype, Vec<u8>)> {
         TensorData::U32(v) => (Dtype::U32, joined(v, u32::to_le_bytes)),
         TensorData::U64(v) => (Dtype::U64, joined(v, u64::to_le_bytes)),
         TensorData::Bool(v) => (Dtype::BOOL, v.iter().map(|&b| u8::from(b)).collect()),
-        _ => return None,
-    })
+    }
 }
 
 /// `tensor` as the element type a model wants.

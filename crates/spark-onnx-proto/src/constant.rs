@@ -70,7 +70,7 @@ impl Constant {
         &self.shape
     }
 
-    /// The elements.
+    /// The elements in row-major order, as many as the shape holds.
     pub fn numbers(&self) -> &Numbers {
         &self.numbers
     }

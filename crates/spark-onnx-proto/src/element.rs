@@ -89,29 +89,29 @@ macro_rules! element_types {
 }
 
 element_types! {
-    /// IEEE 754 binary32.
+    /// IEEE 754 binary32, 4 bytes.
     F32 FLOAT 4 "f32",
-    /// IEEE 754 binary64.
+    /// IEEE 754 binary64, 8 bytes.
     F64 DOUBLE 8 "f64",
-    /// IEEE 754 binary16.
+    /// IEEE 754 binary16, 2 bytes: largest finite value 65504.
     F16 FLOAT16 2 "f16",
-    /// bfloat16.
+    /// bfloat16, 2 bytes: the upper half of an f32.
     BF16 BFLOAT16 2 "bf16",
-    /// Signed 8-bit integer.
+    /// Signed integer of 8 bits, -128..=127.
     I8 INT8 1 "i8",
-    /// Signed 16-bit integer.
+    /// Signed integer of 16 bits, two's complement.
     I16 INT16 2 "i16",
-    /// Signed 32-bit integer.
+    /// Signed integer of 32 bits, two's complement.
     I32 INT32 4 "i32",
-    /// Signed 64-bit integer.
+    /// Signed integer of 64 bits, two's complement; ONNX's type of shapes and indices.
     I64 INT64 8 "i64",
-    /// Unsigned 8-bit integer.
+    /// Unsigned integer of 8 bits, 0..=255.
     U8 UINT8 1 "u8",
-    /// Unsigned 16-bit integer.
+    /// Unsigned integer of 16 bits, 0..=65535.
     U16 UINT16 2 "u16",
-    /// Unsigned 32-bit integer.
+    /// Unsigned integer of 32 bits, 0..=2^32 - 1.
     U32 UINT32 4 "u32",
-    /// Unsigned 64-bit integer.
+    /// Unsigned integer of 64 bits, 0..=2^64 - 1.
     U64 UINT64 8 "u64",
     /// Boolean, one byte each.
     Bool BOOL 1 "bool",

@@ -27,7 +27,7 @@ pub enum ProtoError {
     TooLarge {
         /// What is too large.
         what: &'static str,
-        /// Its size.
+        /// Its size, in the unit of the limit.
         got: u64,
         /// The largest size accepted.
         limit: u64,
@@ -40,9 +40,9 @@ pub enum ProtoError {
     IrVersion {
         /// Version in the file.
         got: i64,
-        /// Oldest version read.
+        /// Oldest version that this crate reads.
         min: i64,
-        /// Newest version read.
+        /// Newest version that this crate reads.
         max: i64,
     },
     /// The version of an operator set is unknown.
@@ -52,9 +52,9 @@ pub enum ProtoError {
         domain: String,
         /// Version in the file.
         got: i64,
-        /// Oldest version read.
+        /// Oldest version that this crate reads.
         min: i64,
-        /// Newest version read.
+        /// Newest version that this crate reads.
         max: i64,
     },
     /// A node is of a domain whose operator-set version the model does not state.
@@ -62,7 +62,7 @@ pub enum ProtoError {
     OperatorSetMissing {
         /// Name of the node.
         node: String,
-        /// `domain::operator`.
+        /// Its operator, with the domain in front: `com.example::Scale`.
         op: String,
     },
     /// A name is given to two things.
@@ -70,7 +70,7 @@ pub enum ProtoError {
     Duplicate {
         /// Kind of the thing.
         what: &'static str,
-        /// The name.
+        /// Name that both things have.
         name: String,
     },
     /// A name leads nowhere.
@@ -78,7 +78,7 @@ pub enum ProtoError {
     Dangling {
         /// Who uses the name.
         user: String,
-        /// The name.
+        /// Name that nothing in the model has.
         name: String,
     },
     /// Nodes need each other's results.
@@ -92,7 +92,7 @@ pub enum ProtoError {
     FunctionDepth {
         /// Name of the function.
         function: String,
-        /// Most levels accepted.
+        /// Levels of calls within calls that are accepted.
         limit: usize,
     },
     /// A constant is malformed.
@@ -110,13 +110,13 @@ pub enum ProtoError {
         name: String,
         /// Path in the model.
         location: String,
-        /// What is wrong.
+        /// What is wrong with that file, or with what the model says of it.
         reason: String,
     },
     /// A file could not be read.
     #[error("cannot access `{path}`: {source}")]
     Io {
-        /// The file.
+        /// Path of the model's file, as it was given.
         path: PathBuf,
         /// What the operating system said.
         source: std::io::Error,
@@ -136,9 +136,9 @@ pub enum WireProblem {
     /// A length points beyond the end of what it is in.
     #[error("a field of {length} bytes does not fit the {left} bytes left")]
     Length {
-        /// Length stated.
+        /// Length that stands in front of the field.
         length: u64,
-        /// Bytes there are.
+        /// Bytes left in the message that the field is in.
         left: usize,
     },
     /// Groups, a form of nesting ONNX never uses, or a wire type that does not exist.

@@ -44,17 +44,18 @@ const STANDARD_VERSIONS: (i64, i64) = (1, 28);
 /// A node with no function call left in it.
 #[derive(Debug)]
 pub struct FlatNode<'m> {
-    /// Name, never empty.
+    /// Name of the node, made of operator and position where the file has none, with the names of the
+    /// calls that it stands in before it: `call/Relu_3`. Never empty.
     pub name: String,
     /// Domain of the operator; empty for the standard one.
     pub domain: &'m str,
-    /// Operator.
+    /// Name of the operator within its domain.
     pub op_type: &'m str,
     /// Operands; empty where left out.
     pub inputs: Vec<Cow<'m, str>>,
     /// Results; empty where not wanted.
     pub outputs: Vec<Cow<'m, str>>,
-    /// Parameters by name.
+    /// Parameters of the operator by name; those of a function's call stand in their places.
     pub attributes: Vec<(&'m str, &'m AttributeProto<'m>)>,
     /// Version of the operator set.
     pub opset: i64,

@@ -15,8 +15,8 @@
 //! messages are nested at most 100 deep, calls of functions at most 32, and constants outside the model stay
 //! inside its folder. What is refused is a [`ProtoError`].
 //!
-//! Deliberately absent: what an operator means, types and shapes that are not stated, and running
-//! anything: those are the engine's, `spark-onnx`. Training information is dropped when read.
+//! Deliberately absent: what an operator means, and types and shapes that are not stated, which are
+//! `spark-onnx-graph`'s, and running anything, which is the engine's, `spark-onnx`. Training information is dropped when read.
 
 mod constant;
 mod edit;

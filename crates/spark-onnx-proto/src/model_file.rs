@@ -61,7 +61,7 @@ pub struct ModelFile {
     bytes: Vec<u8>,
     /// Bytes before this were read or left out.
     position: usize,
-    /// Ascending.
+    /// Bytes of the file that were not read, in ascending order.
     left_out: Vec<Range<usize>>,
     /// Where the file is no message any more, and why; nothing behind it was read.
     malformed: Option<(usize, WireProblem)>,
@@ -228,21 +228,21 @@ impl<'f> LeftOut<'f> {
 /// The bytes of a constant's elements.
 #[derive(Clone, Copy)]
 pub(crate) enum Elements<'a> {
-    /// In memory.
+    /// They were read with the model, or handed over with it.
     Memory(&'a [u8]),
     /// In a file, which is long enough for all anyone knows.
     File {
-        /// The file.
+        /// File that they are read from.
         file: &'a File,
-        /// The first byte.
+        /// Position of the first of them in that file.
         start: u64,
-        /// How many.
+        /// Number of bytes from there on.
         n_bytes: usize,
     },
 }
 
 impl Elements<'_> {
-    /// How many bytes.
+    /// Number of bytes, wherever they are.
     pub(crate) fn n_bytes(&self) -> usize {
         match self {
             Self::Memory(bytes) => bytes.len(),

@@ -59,25 +59,25 @@ macro_rules! message {
 }
 
 message! {
-    /// A whole file.
+    /// A whole file: one network, the operator sets that it is written in, its own functions.
     ModelProto {
         /// Version of the file format.
         1 ir_version: Option<i64>,
         /// Program that wrote the file.
         2 producer_name: Option<Text<'a>>,
-        /// Its version.
+        /// Version of that program, in its own words.
         3 producer_version: Option<Text<'a>>,
         /// Reverse domain name of the model.
         4 domain: Option<Text<'a>>,
         /// Version of the model.
         5 model_version: Option<i64>,
-        /// Documentation.
+        /// Text for people about the model; nothing depends on it.
         6 doc_string: Option<Text<'a>>,
-        /// The network.
+        /// The network itself; [`flatten`](crate::flatten) refuses a model without one.
         7 graph: Option<Box<GraphProto<'a>>>,
         /// Which version of which operators the nodes mean.
         8 opset_import: Vec<OperatorSetIdProto<'a>>,
-        /// Free key-value pairs.
+        /// Key-value pairs that programs add for themselves; `onnx.proto` gives none a meaning.
         14 metadata_props: Vec<StringStringEntryProto<'a>>,
         /// Operators defined by the model itself.
         25 functions: Vec<FunctionProto<'a>>,
@@ -87,9 +87,9 @@ message! {
 message! {
     /// A key and a value.
     StringStringEntryProto {
-        /// Key.
+        /// What the value is called; readers look entries up by it.
         1 key: Option<Text<'a>>,
-        /// Value.
+        /// What stands under the key, as text whatever it means.
         2 value: Option<Text<'a>>,
     }
 }
@@ -99,7 +99,7 @@ message! {
     OperatorSetIdProto {
         /// Domain; empty and `ai.onnx` both mean the standard operators.
         1 domain: Option<Text<'a>>,
-        /// Version.
+        /// Number of the operator set; it decides which form of each operator nodes have.
         2 version: Option<i64>,
     }
 }
@@ -109,11 +109,11 @@ message! {
     GraphProto {
         /// Operators, in execution order.
         1 node: Vec<NodeProto<'a>>,
-        /// Name.
+        /// Name of the network, for people; nothing refers to it.
         2 name: Option<Text<'a>>,
-        /// Named constants.
+        /// Constants, such as weights, that nodes read by their names.
         5 initializer: Vec<TensorProto<'a>>,
-        /// Documentation.
+        /// Text for people about the network; nothing depends on it.
         10 doc_string: Option<Text<'a>>,
         /// What the caller gives; before IR version 4 all constants too.
         11 input: Vec<ValueInfoProto<'a>>,
@@ -125,7 +125,7 @@ message! {
         14 quantization_annotation: Vec<TensorAnnotation<'a>>,
         /// Named constants, most elements of which are zero.
         15 sparse_initializer: Vec<SparseTensorProto<'a>>,
-        /// Free key-value pairs.
+        /// Key-value pairs that programs add for themselves; `onnx.proto` gives none a meaning.
         16 metadata_props: Vec<StringStringEntryProto<'a>>,
     }
 }
@@ -133,7 +133,7 @@ message! {
 message! {
     /// Quantisation parameters of a tensor, by name.
     TensorAnnotation {
-        /// The tensor.
+        /// Name of the value that the parameters belong to.
         1 tensor_name: Option<Text<'a>>,
         /// `SCALE_TENSOR` and `ZERO_POINT_TENSOR` with the names that hold them.
         2 quant_parameter_tensor_names: Vec<StringStringEntryProto<'a>>,
@@ -141,7 +141,7 @@ message! {
 }
 
 message! {
-    /// One operator.
+    /// One step of the network: an operator, its operands and results by name, its parameters.
     NodeProto {
         /// Names of the operands; empty where one is left out.
         1 input: Vec<Text<'a>>,
@@ -149,17 +149,17 @@ message! {
         2 output: Vec<Text<'a>>,
         /// Name; may be missing.
         3 name: Option<Text<'a>>,
-        /// Operator.
+        /// Name of the operator, or of a function of the model, within its domain.
         4 op_type: Option<Text<'a>>,
-        /// Parameters.
+        /// Parameters of the operator; one that is left out has its default.
         5 attribute: Vec<AttributeProto<'a>>,
-        /// Documentation.
+        /// Text for people about the node; nothing depends on it.
         6 doc_string: Option<Text<'a>>,
         /// Domain of the operator.
         7 domain: Option<Text<'a>>,
         /// Which function of that name.
         8 overload: Option<Text<'a>>,
-        /// Free key-value pairs.
+        /// Key-value pairs that programs add for themselves; `onnx.proto` gives none a meaning.
         9 metadata_props: Vec<StringStringEntryProto<'a>>,
     }
 }
@@ -167,46 +167,46 @@ message! {
 message! {
     /// A parameter of an operator. Which field holds it is told by `type`.
     AttributeProto {
-        /// Name.
+        /// Name of the parameter in the definition of its operator.
         1 name: Option<Text<'a>>,
-        /// A number.
+        /// The value, where `type` is `FLOAT`.
         2 f: Option<f32>,
-        /// An integer.
+        /// The value, where `type` is `INT`; booleans are 0 and 1.
         3 i: Option<i64>,
-        /// Text, or any bytes.
+        /// The value, where `type` is `STRING`: text, or any bytes.
         4 s: Option<Bytes<'a>>,
-        /// A tensor.
+        /// The value, where `type` is `TENSOR`.
         5 t: Option<Box<TensorProto<'a>>>,
-        /// A graph.
+        /// The value, where `type` is `GRAPH`: a branch or the body of a loop.
         6 g: Option<Box<GraphProto<'a>>>,
-        /// Numbers.
+        /// The values, where `type` is `FLOATS`.
         7 floats: Vec<f32>,
-        /// Integers.
+        /// The values, where `type` is `INTS`.
         8 ints: Vec<i64>,
-        /// Texts.
+        /// The values, where `type` is `STRINGS`.
         9 strings: Vec<Bytes<'a>>,
-        /// Tensors.
+        /// The values, where `type` is `TENSORS`.
         10 tensors: Vec<TensorProto<'a>>,
-        /// Graphs.
+        /// The values, where `type` is `GRAPHS`.
         11 graphs: Vec<GraphProto<'a>>,
-        /// Documentation.
+        /// Text for people about the parameter; nothing depends on it.
         13 doc_string: Option<Text<'a>>,
-        /// A type.
+        /// The value, where `type` is `TYPE_PROTO`.
         14 tp: Option<Box<TypeProto<'a>>>,
-        /// Types.
+        /// The values, where `type` is `TYPE_PROTOS`.
         15 type_protos: Vec<TypeProto<'a>>,
         /// One of the constants in [`attribute_type`].
         20 r#type: Option<i32>,
         /// Attribute of the enclosing function whose value this takes.
         21 ref_attr_name: Option<Text<'a>>,
-        /// A tensor, most elements of which are zero.
+        /// The value, where `type` is `SPARSE_TENSOR`.
         22 sparse_tensor: Option<Box<SparseTensorProto<'a>>>,
-        /// Such tensors.
+        /// The values, where `type` is `SPARSE_TENSORS`.
         23 sparse_tensors: Vec<SparseTensorProto<'a>>,
     }
 }
 
-/// Values of [`AttributeProto::type`].
+/// Values of [`AttributeProto::type`], which say which of its fields holds the parameter.
 #[allow(missing_docs, reason = "each is the kind of that name in onnx.proto")]
 pub mod attribute_type {
     pub const FLOAT: i32 = 1;
@@ -228,35 +228,35 @@ pub mod attribute_type {
 message! {
     /// A constant. Its elements are in exactly one of the data fields, or in another file.
     TensorProto {
-        /// Extents.
+        /// Extent of every axis; none for a scalar.
         1 dims: Vec<i64>,
         /// One of the constants in [`data_type`].
         2 data_type: Option<i32>,
         /// Which part of a tensor this is, as bytes: tensors in pieces are refused.
         3 segment: Option<Bytes<'a>>,
-        /// f32.
+        /// Elements of f32, where they are not in `raw_data`.
         4 float_data: Packed<f32>,
         /// All integers up to 32 bits, booleans, and the bits of f16 and bf16.
         5 int32_data: Packed<i32>,
-        /// Texts.
+        /// Elements that are texts, which [`read_constant`](crate::read_constant) refuses.
         6 string_data: Vec<Bytes<'a>>,
-        /// i64.
+        /// Elements of i64, where they are not in `raw_data`.
         7 int64_data: Packed<i64>,
-        /// Name.
+        /// Name that nodes read an initializer by; parameters of operators need none.
         8 name: Option<Text<'a>>,
         /// Elements of any type, little-endian.
         9 raw_data: Option<Bytes<'a>>,
-        /// f64.
+        /// Elements of f64, where they are not in `raw_data`.
         10 double_data: Packed<f64>,
-        /// u32 and u64.
+        /// Elements of u32 and u64, where they are not in `raw_data`.
         11 uint64_data: Packed<u64>,
-        /// Documentation.
+        /// Text for people about the constant; nothing depends on it.
         12 doc_string: Option<Text<'a>>,
         /// `location`, `offset`, `length` and `checksum` of elements in another file.
         13 external_data: Vec<StringStringEntryProto<'a>>,
         /// 1 where the elements are in another file.
         14 data_location: Option<i32>,
-        /// Free key-value pairs.
+        /// Key-value pairs that programs add for themselves; `onnx.proto` gives none a meaning.
         16 metadata_props: Vec<StringStringEntryProto<'a>>,
     }
 }
@@ -288,7 +288,7 @@ message! {
         1 values: Option<Box<TensorProto<'a>>>,
         /// Where they stand: flat positions `[n]`, or coordinates `[n, rank]`.
         2 indices: Option<Box<TensorProto<'a>>>,
-        /// Extents.
+        /// Extent of every axis of the whole tensor, zeros included.
         3 dims: Vec<i64>,
     }
 }
@@ -296,13 +296,13 @@ message! {
 message! {
     /// A value and its type.
     ValueInfoProto {
-        /// Name.
+        /// Name of the value, by which nodes read or make it.
         1 name: Option<Text<'a>>,
-        /// Type.
+        /// Element type and shape, as far as the file states them.
         2 r#type: Option<Box<TypeProto<'a>>>,
-        /// Documentation.
+        /// Text for people about the value; nothing depends on it.
         3 doc_string: Option<Text<'a>>,
-        /// Free key-value pairs.
+        /// Key-value pairs that programs add for themselves; `onnx.proto` gives none a meaning.
         4 metadata_props: Vec<StringStringEntryProto<'a>>,
     }
 }
@@ -310,7 +310,7 @@ message! {
 message! {
     /// The type of a value; one field is set.
     TypeProto {
-        /// A tensor.
+        /// Set for a dense tensor: its element type and shape.
         1 tensor_type: Option<Box<TensorTypeProto<'a>>>,
         /// A sequence; what of is kept as bytes, for sequences are refused.
         4 sequence_type: Option<Bytes<'a>>,
@@ -336,9 +336,9 @@ message! {
 }
 
 message! {
-    /// A shape.
+    /// The shape of a tensor: its number of axes, and what is known of each.
     TensorShapeProto {
-        /// Axes.
+        /// One entry for every axis, outermost first; none for a scalar.
         1 dim: Vec<DimensionProto<'a>>,
     }
 }
@@ -346,9 +346,9 @@ message! {
 message! {
     /// One axis: an extent, a name, or nothing.
     DimensionProto {
-        /// Extent.
+        /// The extent, where it is fixed.
         1 dim_value: Option<i64>,
-        /// Name.
+        /// Name of an extent that is open, such as `batch`; equal names mean equal extents.
         2 dim_param: Option<Text<'a>>,
         /// What the axis means, for example `DATA_BATCH`.
         3 denotation: Option<Text<'a>>,
@@ -366,13 +366,13 @@ message! {
         5 output: Vec<Text<'a>>,
         /// Names of the parameters a call must give.
         6 attribute: Vec<Text<'a>>,
-        /// Body.
+        /// What a call stands for: nodes between the formal operands and results.
         7 node: Vec<NodeProto<'a>>,
-        /// Documentation.
+        /// Text for people about the function; nothing depends on it.
         8 doc_string: Option<Text<'a>>,
         /// Which version of which operators the body means.
         9 opset_import: Vec<OperatorSetIdProto<'a>>,
-        /// Domain.
+        /// Domain that nodes call the function by, beside its name.
         10 domain: Option<Text<'a>>,
         /// Parameters with a default value.
         11 attribute_proto: Vec<AttributeProto<'a>>,
@@ -380,7 +380,7 @@ message! {
         12 value_info: Vec<ValueInfoProto<'a>>,
         /// Which function of that name.
         13 overload: Option<Text<'a>>,
-        /// Free key-value pairs.
+        /// Key-value pairs that programs add for themselves; `onnx.proto` gives none a meaning.
         14 metadata_props: Vec<StringStringEntryProto<'a>>,
     }
 }
@@ -404,7 +404,7 @@ impl<'a> ModelProto<'a> {
         Ok(model)
     }
 
-    /// Writes the model.
+    /// The bytes of a file that holds this model; fields are written in ascending order.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.encoded_len());
         self.write(&mut out);

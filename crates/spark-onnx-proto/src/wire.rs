@@ -76,20 +76,20 @@ pub(crate) struct Field<'a> {
     pub(crate) number: u32,
     /// Position in the file of the value, behind key and length.
     pub(crate) offset: usize,
-    /// The value.
+    /// What stands behind the key, not yet as the type of the message.
     pub(crate) value: WireValue<'a>,
 }
 
 /// The value of a field, by wire type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WireValue<'a> {
-    /// Wire type 0.
+    /// Wire type 0: an integer of up to 64 bits.
     Varint(u64),
-    /// Wire type 1.
+    /// Wire type 1: eight bytes, little-endian.
     Fixed64([u8; 8]),
-    /// Wire type 2.
+    /// Wire type 2: as many bytes as a length in front of them says.
     Bytes(&'a [u8]),
-    /// Wire type 5.
+    /// Wire type 5: four bytes, little-endian.
     Fixed32([u8; 4]),
 }
 

@@ -1,4 +1,11 @@
 //! ONNX networks: read, check, lower to one plan, run.
+//!
+//! ```text
+//! ModelRunner    load(path) ─> graph::Graph ─> bind ─> plan ─> cpu      inputs in, outputs out
+//! ```
+//!
+//! What a network is and means is `spark-onnx-graph`'s: [`graph`], [`file`](mod@file), [`reference`](mod@reference) and
+//! [`tensor`] hand it on. Here is what runs it.
 
 pub mod cpu;
 pub mod file;
@@ -8,9 +15,7 @@ pub mod reference;
 pub mod tensor;
 
 mod budget;
-mod dtype;
 mod error;
-mod operators;
 mod plan;
 mod runner;
 mod tensor_view;

@@ -13,8 +13,7 @@
 use half::{bf16, f16};
 
 use crate::ModelError;
-use crate::dtype::DType;
-use crate::tensor::{Tensor, TensorData, checked_elements};
+use crate::tensor::{DType, Tensor, TensorData, checked_elements};
 
 /// A borrowed slice of elements of one type.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{Conv2d, Conv2dConfig, Linear};
 use spark_dora::{Adapter, DoraConfig, SizeReport};
-use spark_onnx::graph::{Graph, MatMul, Op, ValueId};
-use spark_onnx::tensor::DType as ModelType;
+use spark_onnx_graph::graph::{Graph, MatMul, Op, ValueId};
+use spark_onnx_graph::tensor::DType as ModelType;
 use spark_testing::test_data;
 
 /// An adapter should take less than this part of its base.
@@ -102,7 +102,7 @@ fn size(layers: &[Layer], rank: usize, wanted: &[&str]) -> SizeReport {
 /// Checks the default, rank 16 on every layer that admits it; gives the rank that fits.
 fn check(model: &str, n_layers: usize) -> Option<Option<usize>> {
     let path = test_data(&format!("data/models/{model}"))?;
-    let graph = spark_onnx::file::load(&path).unwrap();
+    let graph = spark_onnx_graph::file::load(&path).unwrap();
     let layers = layers(&graph);
     assert_eq!(layers.len(), n_layers, "{model}");
     let large = |l: &&Layer| l.sides().iter().all(|side| *side >= 16);
@@ -150,7 +150,7 @@ fn check_largest(model: &str, rank: Option<usize>) {
     let Some(path) = test_data(&format!("data/models/{model}")) else {
         return;
     };
-    let layers = layers(&spark_onnx::file::load(&path).unwrap());
+    let layers = layers(&spark_onnx_graph::file::load(&path).unwrap());
     let weights = |l: &&Layer| l.sides().iter().product::<usize>();
     let largest = layers.iter().max_by_key(weights).unwrap();
     let names = [largest.name.as_str()];

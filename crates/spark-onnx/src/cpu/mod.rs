@@ -51,6 +51,7 @@ use workspace::{Scratch, WorkspaceSize};
 pub use crate::error::ViewOutside;
 pub use simd::Isa;
 pub use spark_gemm::Roofline as Peaks;
+pub use spark_simd::IsaUnavailable;
 
 /// Products of small blocks, which are `spark-gemm`'s.
 pub mod product {
@@ -61,7 +62,7 @@ pub mod product {
 pub(crate) use spark_parallel::Pool;
 
 use crate::budget::Budget;
-use crate::graph::infer::DIVIDED_BY_ZERO;
+use crate::graph::DIVIDED_BY_ZERO;
 use crate::plan::{Plan, PlannedStep, Step, Storage};
 use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision};

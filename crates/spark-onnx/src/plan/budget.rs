@@ -39,7 +39,7 @@ pub(super) fn check_node(
     let wanted = constants
         .saturating_add(constant_bytes(graph, node))
         .saturating_add(table_bytes);
-    Budget::new(graph.budget_bytes).check(asker, wanted)
+    Budget::new(graph.budget_bytes()).check(asker, wanted)
 }
 
 impl Plan {

@@ -17,8 +17,8 @@ use spark_onnx::graph::{StaticGraph, bind};
 use spark_onnx::plan::lower;
 use spark_onnx::{Tensor, file, reference};
 
-use super::onnx_damage::Seeds;
-use spark_testing::Watch;
+use spark_onnx_graph::samples::{DamagedFiles, every_operator};
+use spark_testing::{Watch, test_data};
 
 /// No single request, and no sum of what is held at once, may pass this.
 const MAX_BYTES: usize = 2 << 30;
@@ -53,7 +53,7 @@ fn try_mutant(bytes: &[u8]) -> Outcome {
         return Outcome::Bound;
     }
     let inputs: Vec<(&str, Tensor)> = bound
-        .inputs
+        .inputs()
         .iter()
         .filter_map(|&id| {
             let value = bound.value(id);
@@ -93,7 +93,7 @@ fn execute(bound: &StaticGraph, inputs: &[(&str, &Tensor)]) {
 
 fn is_small(graph: &StaticGraph) -> bool {
     let elements = graph
-        .values
+        .values()
         .iter()
         .map(|v| v.ty.shape.iter().product::<usize>());
     elements.sum::<usize>() <= MAX_RUN_ELEMENTS
@@ -108,8 +108,8 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 /// Runs one mutant and holds it against its limits.
-fn check(seeds: &Seeds, number: u64) -> Outcome {
-    let bytes = seeds.mutant(number);
+fn check(files: &DamagedFiles, number: u64) -> Outcome {
+    let bytes = files.mutant(number);
     let start = Instant::now();
     let watch = Watch::start();
     let outcome = catch_unwind(AssertUnwindSafe(|| try_mutant(&bytes)));
@@ -130,18 +130,32 @@ fn check(seeds: &Seeds, number: u64) -> Outcome {
     outcome
 }
 
+/// Files of every operator, and the real models if they are there.
+fn damaged_files() -> DamagedFiles {
+    let real = [
+        "dmonitoring_0_8_5.onnx",
+        "dmonitoring_0_8_9.onnx",
+        "supercombo_0_7_4_random_fp16.onnx",
+    ];
+    let real = real
+        .iter()
+        .filter_map(|file| test_data(&format!("data/models/{file}")))
+        .map(|path| std::fs::read(path).expect("readable"));
+    DamagedFiles::new(&every_operator(), real.collect())
+}
+
 #[test]
 fn damaged_files_are_refused_or_load() {
-    let seeds = Seeds::new();
+    let files = damaged_files();
     if let Some(number) = setting("SPARK_MUTATION") {
-        check(&seeds, number);
+        check(&files, number);
         return;
     }
     let n_mutants = setting("SPARK_MUTATIONS").unwrap_or(400);
     let mut counts = [0usize; 4];
     let start = Instant::now();
     for number in 0..n_mutants {
-        counts[check(&seeds, number) as usize] += 1;
+        counts[check(&files, number) as usize] += 1;
     }
     let [refused, loaded, bound, ran] = counts;
     eprintln!(

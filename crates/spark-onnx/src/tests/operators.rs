@@ -13,7 +13,7 @@ use spark_onnx::{DType, ModelError, Tensor, reference};
 use spark_testing::numbers;
 use std::sync::Arc;
 
-use super::onnx_samples::every_operator;
+use spark_onnx_graph::samples::every_operator;
 
 /// Samples no step exists for: what the name ends with, and the reason in the error.
 const REFUSED: &[(&str, &str)] = &[

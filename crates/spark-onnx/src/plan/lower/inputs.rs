@@ -8,15 +8,15 @@
 use super::lowering::{Lower, Lowered, Lowering};
 use crate::ModelError;
 use crate::graph::StaticGraph;
-use crate::graph::op::each_operator;
 use crate::plan::{MAX_RANK, Port, Storage};
 use crate::tensor::DType;
+use spark_onnx_graph::each_operator;
 
 impl Lowering<'_> {
     /// Makes a port and a buffer for every input of the graph.
     pub(super) fn inputs(&mut self) -> Result<(), ModelError> {
         let leads_to_pictures = leads_to_pictures(self.graph);
-        for &id in &self.graph.inputs {
+        for &id in self.graph.inputs() {
             let value = self.graph.value(id);
             if value.ty.shape.len() > MAX_RANK {
                 return Err(ModelError::Operator {
@@ -48,8 +48,8 @@ impl Lowering<'_> {
 
 /// By value: whether a step that works on pictures is computed from it.
 fn leads_to_pictures(graph: &StaticGraph) -> Vec<bool> {
-    let mut leads = vec![false; graph.values.len()];
-    for node in graph.nodes.iter().rev() {
+    let mut leads = vec![false; graph.values().len()];
+    for node in graph.nodes().iter().rev() {
         let on_images = each_operator!(match &node.op, it => Lower::works_on_images(it));
         if on_images || node.outputs.iter().flatten().any(|id| leads[id.0]) {
             for id in node.inputs.iter().flatten() {

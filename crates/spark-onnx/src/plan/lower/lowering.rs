@@ -84,17 +84,17 @@ pub(super) fn fail<T>(reason: impl Into<String>) -> Result<T, OpError> {
 
 impl<'g> Lowering<'g> {
     pub(super) fn new(graph: &'g StaticGraph) -> Self {
-        let mut readers = vec![0; graph.values.len()];
-        for id in graph.nodes.iter().flat_map(|n| n.inputs.iter().flatten()) {
+        let mut readers = vec![0; graph.values().len()];
+        for id in graph.nodes().iter().flat_map(|n| n.inputs.iter().flatten()) {
             readers[id.0] += 1;
         }
-        for id in &graph.outputs {
+        for id in graph.outputs() {
             readers[id.0] += 1;
         }
         Self {
             graph,
             plan: Plan::default(),
-            values: vec![Lowered::Nothing; graph.values.len()],
+            values: vec![Lowered::Nothing; graph.values().len()],
             readers,
             producer: HashMap::new(),
             constant_bytes: 0,

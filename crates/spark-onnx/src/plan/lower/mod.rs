@@ -32,9 +32,9 @@ use lowering::{
 use super::pointwise::{Expression, RegisterKind};
 use super::*;
 use crate::ModelError;
-use crate::graph::op::each_operator;
 use crate::graph::{Node, OpError, StaticGraph, ValueId};
 use crate::tensor::Tensor;
+use spark_onnx_graph::{each_operator, simplify};
 
 /// Lowers a graph whose shapes are fixed.
 ///
@@ -46,13 +46,11 @@ use crate::tensor::Tensor;
 /// constants and outputs, or a table made on the way, take more than the graph's budget or the
 /// system has. [`ModelError::BeyondF32`] for constants that would become infinities.
 pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
-    let mut graph = graph.clone();
-    super::patterns::join(&mut graph);
-    super::subsample::subsample(&mut graph);
+    let graph = simplify(graph.clone());
     let mut lowering = Lowering::new(&graph);
     lowering.inputs()?;
     lowering.constants_fit_f32()?;
-    for node in &graph.nodes {
+    for node in graph.nodes() {
         if lowering.nothing(node) {
             continue;
         }
@@ -84,7 +82,7 @@ pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
         }
     }
     plan.arena_bytes = arena.bytes;
-    plan.budget_bytes = graph.budget_bytes;
+    plan.budget_bytes = graph.budget_bytes();
     plan.take_budget()?;
     Ok(plan)
 }
@@ -100,7 +98,7 @@ fn table_bytes(graph: &StaticGraph, node: &Node) -> usize {
 impl Lowering<'_> {
     /// Constants that nodes read; what folding left behind is not computed with.
     fn constants_fit_f32(&self) -> Result<(), ModelError> {
-        for (value, &readers) in self.graph.values.iter().zip(&self.readers) {
+        for (value, &readers) in self.graph.values().iter().zip(&self.readers) {
             let constant = value.constant.as_ref().filter(|_| readers > 0);
             if let Some(beyond) = constant.and_then(|c| c.first_beyond_f32()) {
                 return Err(ModelError::BeyondF32 {
@@ -114,7 +112,7 @@ impl Lowering<'_> {
     }
 
     fn outputs(&mut self) -> Result<(), ModelError> {
-        for &id in &self.graph.outputs {
+        for &id in self.graph.outputs() {
             let view = self.view(id).map_err(|e| ModelError::Operator {
                 node: self.graph.value(id).name.clone(),
                 op: "output".to_owned(),

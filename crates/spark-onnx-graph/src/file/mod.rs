@@ -1,0 +1,101 @@
+//! ONNX files: read, checked, translated to [`Graph`], and written again.
+//!
+//! ```text
+//! bytes --spark-onnx-proto--> ModelProto --import--> Graph --export--> ModelProto --> bytes
+//! ```
+//!
+//! Reads the formats of IR versions 3 to 14 and the standard operators of versions 7 to
+//! 28, as PyTorch (both exporters), tf2onnx, keras2onnx, onnxconverter-common and
+//! onnxruntime's optimiser write them.
+//!
+//! Files come from strangers: every count is held against what backs it before memory is
+//! taken, names and paths are checked, and a load takes at most the file, the constants
+//! themselves and a fixed amount for the rest.
+//!
+//! Deliberately absent: control flow, sequences, texts, training information, and
+//! elements below 8 bits.
+
+mod error;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod tensors;
+
+use std::path::Path;
+
+pub use error::OnnxError;
+pub use export::{save, save_bytes, to_bytes};
+pub use import::supported_operators;
+pub use spark_onnx_proto::{ProtoError, WireProblem};
+pub use tensors::replace_constants;
+
+use crate::ModelError;
+use crate::graph::Graph;
+use spark_onnx_proto::{ConstantSource, ModelFile, ModelProto};
+
+/// Reads a model from a file.
+///
+/// # Errors
+///
+/// [`ModelError::Io`] if the file cannot be read or is no regular file;
+/// [`ProtoError::TooLarge`] beyond 2 GiB; otherwise as [`parse`].
+pub fn load(path: &Path) -> Result<Graph, ModelError> {
+    load_with_hint(path, |_| ())
+}
+
+/// [`load`], which calls `hint` with the memory of every constant before it is read: for hints to the
+/// system about its pages, where a network is large.
+///
+/// # Errors
+///
+/// As [`load`].
+pub fn load_with_hint(path: &Path, hint: fn(&[u8])) -> Result<Graph, ModelError> {
+    let file = ModelFile::open(path)?;
+    import_model(
+        file.model()?,
+        ConstantSource::of_file(&file).with_hint(hint),
+    )
+}
+
+/// Reads a model from memory. `folder` is where constants outside the model are looked
+/// for; without it such constants are an error.
+///
+/// # Errors
+///
+/// [`ModelError::Onnx`] if the bytes are no model this crate can read, saying where and
+/// why; [`ModelError::Operator`] if a node's operands or parameters are not its
+/// operator's.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::{ModelError, file};
+///
+/// let refused = file::parse(b"no model", None);
+/// assert!(matches!(refused, Err(ModelError::Onnx(_))));
+/// ```
+pub fn parse(bytes: &[u8], folder: Option<&Path>) -> Result<Graph, ModelError> {
+    parse_with_hint(bytes, folder, |_| ())
+}
+
+/// [`parse`] with a hint as of [`load_with_hint`].
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn parse_with_hint(
+    bytes: &[u8],
+    folder: Option<&Path>,
+    hint: fn(&[u8]),
+) -> Result<Graph, ModelError> {
+    let source = ConstantSource::of_bytes(bytes, folder).with_hint(hint);
+    import_model(ModelProto::decode(bytes)?, source)
+}
+
+fn import_model(
+    model: ModelProto<'_>,
+    mut source: ConstantSource<'_>,
+) -> Result<Graph, ModelError> {
+    let mut graph = import::import(model, &mut source)?;
+    graph.file_bytes = Some(source.n_file_bytes());
+    Ok(graph)
+}

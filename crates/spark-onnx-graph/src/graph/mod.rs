@@ -1,0 +1,39 @@
+//! Networks as graphs of typed operators.
+//!
+//! ```text
+//! Graph   values: [v0 "img", v1 "conv1.weight" = constant, v2 "conv1.out", ...]
+//!         nodes:  [Conv(v0, v1) -> v2, Relu(v2) -> v3, ...]     in execution order
+//!         inputs: [v0]      outputs: [vN]
+//! ```
+//!
+//! Operators are in one normal form, that of the newest ONNX operator set this
+//! crate knows; the importer translates older ones. So nothing below the
+//! importer knows what an operator-set version is.
+//!
+//! An operator is one struct of parameters (`op.rs`); what is said of it stands elsewhere, one trait
+//! per subject: `crate::operators` (ONNX), `crate::reference` (its meaning), and in an engine its steps.
+//!
+//! Names and semantics: ONNX operator specification, <https://onnx.ai/onnx/operators/>.
+//!
+//! Deliberately absent: subgraphs (If, Loop, Scan), sequences, strings and training.
+
+mod bind;
+mod bound;
+mod check;
+mod definition;
+pub(crate) mod infer;
+mod kinds;
+pub(crate) mod op;
+
+pub use crate::operators::infer;
+pub use bind::{bind, bind_taking, bind_within, check_input_shapes};
+pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
+pub use check::check_graph;
+pub use definition::{Dim, Graph, Node, Value, ValueId};
+pub use infer::{
+    DIVIDED_BY_ZERO, EinsumLabels, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis,
+    broadcast_shapes, conv_transpose_windows, conv_windows, nearest_sources, parse_einsum,
+    pool_windows, resolve_axes, resolve_axis, resolve_pads, resolve_resize, resolve_slice,
+};
+pub use kinds::*;
+pub use op::*;

@@ -1,0 +1,58 @@
+//! ONNX networks: read, checked, evaluated plainly, written again. No executor.
+//!
+//! ```text
+//! file ──file::load──> Graph ──graph::bind──> StaticGraph ──reference::run──> outputs
+//!        <─file::save──            ▲                │
+//!                   edited freely ─┘                └── what an engine lowers: shapes known, constants folded
+//! ```
+//!
+//! [`graph`] is the network: values, nodes, one struct of parameters per operator in the form of its
+//! newest ONNX version. [`file`](mod@file) translates from every older form and back. [`graph::bind`] fixes the
+//! shapes, checks every operator and folds constants. [`reference`](mod@reference) is what operators mean, in f64 and plain
+//! loops: the oracle of whatever computes them fast.
+//!
+//! Files come from strangers: what is not understood is refused with the node's name, sizes are held
+//! against a [`budget`] before memory is taken. No unsafe code.
+//!
+//! Deliberately absent: kernels, plans, threads, devices, which are an engine's (`spark-onnx`), and
+//! the messages of files, which are `spark-onnx-proto`'s.
+
+#![forbid(unsafe_code)]
+
+pub mod budget;
+pub mod file;
+pub mod graph;
+pub mod reference;
+pub mod tensor;
+
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;
+
+mod dtype;
+mod error;
+mod operators;
+mod simplify;
+
+pub use error::{ModelError, ViewOutside};
+pub use simplify::simplify;
+pub use tensor::{DType, Tensor, TensorData};
+
+#[cfg(doctest)]
+mod sealed;
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+// Tests that were written from outside keep their paths.
+#[cfg(test)]
+extern crate self as spark_onnx_graph;
+
+#[cfg(test)]
+mod tests;
+
+/// What tests of memory watch.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: spark_testing::Measuring = spark_testing::Measuring;

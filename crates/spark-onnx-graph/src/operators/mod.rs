@@ -1,0 +1,133 @@
+//! The operators as ONNX defines them, by family: one `impl Operator` each.
+//!
+//! ```text
+//! graph::Op ──each_operator!──> impl Operator for Conv     names, import, types, export
+//! ```
+//!
+//! What a value is computed with stands elsewhere: `crate::reference` has the meaning, plainly,
+//! and an engine the steps.
+//!
+//! Source: ONNX operator specification; where versions differ, the newest form.
+//!
+//! Deliberately absent: symbolic extents (see [`crate::graph::bind`]) and guesses.
+
+mod attention;
+mod convolution;
+mod creation;
+mod elementwise;
+mod indexing;
+mod microsoft;
+mod normalization;
+mod operator;
+mod products;
+mod quantization;
+mod recurrent;
+mod reduction;
+mod resampling;
+mod shapes;
+
+use crate::file::export::nodes::NodeExport;
+use crate::file::import::call::Translator;
+use crate::graph::infer::{Operands, check_size, op_error};
+use crate::graph::op::each_operator;
+use crate::graph::{Op, OpError, Operand, TensorType};
+use crate::tensor::{DType, Tensor};
+use operator::{KnownDType, OPERATOR_SET, Operator};
+
+/// Operators of the standard domain that a file may hold, with the functions that take them.
+pub(crate) fn standard() -> impl Iterator<Item = &'static Translator> {
+    let own = each_operator!(list Operator::IMPORTS);
+    let spelled_out = [
+        attention::OPERATORS,
+        creation::SPELLED_OUT,
+        elementwise::SPELLED_OUT,
+        normalization::SPELLED_OUT,
+    ];
+    own.into_iter().chain(spelled_out).flatten()
+}
+
+/// Operators of the domain `com.microsoft` that a file may hold.
+pub(crate) fn microsoft() -> impl Iterator<Item = &'static Translator> {
+    microsoft::OPERATORS.iter()
+}
+
+/// Types of `op`'s results, `n_outputs` of them.
+///
+/// Trailing operands may be missing or `None`. Results that the node does not
+/// want still count in `n_outputs` if a later one is wanted.
+///
+/// # Errors
+///
+/// [`OpError`] saying what is wrong: a missing, superfluous or wrongly typed
+/// operand, shapes that do not go together, an axis out of range, a window that
+/// does not fit, a shape operand that is not constant, or a result of more than
+/// [`MAX_ELEMENTS`](crate::tensor::MAX_ELEMENTS) elements.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::DType;
+/// use spark_onnx_graph::graph::{MatMul, Op, Operand, infer};
+///
+/// let of = |shape| Some(Operand { dtype: DType::F32, shape, constant: None });
+/// let types = infer(&Op::MatMul(MatMul), &[of(&[5, 2, 3]), of(&[3, 4])], 1)?;
+/// assert_eq!(types[0].shape, [5, 2, 4]);
+/// assert!(infer(&Op::MatMul(MatMul), &[of(&[2, 3]), of(&[2, 3])], 1).is_err());
+/// # Ok::<(), spark_onnx_graph::graph::OpError>(())
+/// ```
+pub fn infer(
+    op: &Op,
+    inputs: &[Option<Operand<'_>>],
+    n_outputs: usize,
+) -> Result<Vec<TensorType>, OpError> {
+    for operand in inputs.iter().flatten() {
+        check_size(operand.shape)?;
+        let differs = |c: &Tensor| c.dtype() != operand.dtype || c.shape() != operand.shape;
+        if operand.constant.is_some_and(differs) {
+            return Err(op_error!(
+                "an operand's elements are not of its type and shape"
+            ));
+        }
+    }
+    let operands = Operands {
+        list: inputs,
+        n_outputs,
+    };
+    let inferred = each_operator!(match op, it => Operator::infer(it, &operands));
+    let types = inferred?;
+    for ty in &types {
+        check_size(&ty.shape)?;
+    }
+    debug_assert_eq!(types.len(), n_outputs);
+    Ok(types)
+}
+
+impl Op {
+    /// The operator's name in the ONNX specification.
+    pub fn name(&self) -> &'static str {
+        each_operator!(match self, it => Operator::name(it))
+    }
+}
+
+/// Element type of a result, from those of the operands.
+pub(crate) fn result_dtype(op: &Op, output: usize, operand: KnownDType<'_>) -> Option<DType> {
+    each_operator!(match op, it => Operator::result_dtype(it, output, operand))
+}
+
+/// The operator set of a file that holds `ops`.
+pub(crate) fn operator_set<'o>(ops: impl Iterator<Item = &'o Op>) -> i64 {
+    let versions = ops.map(|op| each_operator!(match op, it => Operator::operator_set(it)));
+    versions.fold(OPERATOR_SET, i64::max)
+}
+
+/// Writes the node of `op`, or the nodes it is spelled out in.
+///
+/// # Errors
+///
+/// Why ONNX cannot express it.
+pub(crate) fn export<'g>(op: &'g Op, node: &mut NodeExport<'_, 'g>) -> Result<(), String> {
+    each_operator!(match op, it => Operator::export(it, node))
+}
+
+#[cfg(test)]
+mod tests;
