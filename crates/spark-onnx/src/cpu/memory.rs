@@ -13,7 +13,11 @@ use spark_gemm::take_pages;
 use crate::ModelError;
 use crate::budget::Asker;
 use crate::error::ViewOutside;
-use crate::plan::{BufferId, ConstantData, Place, Plan, Storage, View};
+use crate::plan::{ArenaLayout, BufferId, ConstantData, Place, Plan, Storage, View};
+
+/// Every buffer of the arena starts at a multiple of this many bytes: one cache line, one AVX-512
+/// vector.
+pub(crate) const ALIGNMENT: usize = 64;
 
 /// The arena and where every buffer of the plan starts.
 pub(crate) struct Memory {
@@ -32,28 +36,30 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Takes memory for `plan` after checking all of its views.
+    /// Takes memory for `plan`, laid out as `layout` says, after checking all of its views.
     ///
     /// # Errors
     ///
     /// [`ModelError::View`] for a view outside its buffer, [`ModelError::OutOfMemory`].
-    pub(crate) fn new(plan: &Plan) -> Result<Self, ModelError> {
+    pub(crate) fn new(plan: &Plan, layout: &ArenaLayout) -> Result<Self, ModelError> {
         check_views(plan)?;
         let asker = Asker {
             node: "all",
             op: "plan",
             what: "the arena of all steps",
         };
-        let mut arena = AlignedF32::try_zeros(plan.arena_bytes.div_ceil(4))
-            .ok_or_else(|| asker.refused(plan.arena_bytes))?;
+        let mut arena = AlignedF32::try_zeros(layout.bytes.div_ceil(4))
+            .ok_or_else(|| asker.refused(layout.bytes))?;
         take_pages(arena.as_slice());
         let base = arena.as_mut_slice().as_mut_ptr().cast::<u8>();
         let mut constants = Vec::new();
         let pointers = plan
             .buffers
             .iter()
-            .map(|buffer| match &buffer.place {
-                Place::Arena { offset_bytes } => base.wrapping_add(*offset_bytes),
+            .zip(&layout.offsets)
+            .map(|(buffer, offset)| match &buffer.place {
+                // No view of a buffer that has no offset is ever read or written.
+                Place::Arena => base.wrapping_add(offset.unwrap_or(0)),
                 Place::Constant(data) => {
                     constants.push(data.clone());
                     match data {

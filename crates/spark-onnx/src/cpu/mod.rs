@@ -62,7 +62,7 @@ pub(crate) use spark_parallel::Pool;
 
 use crate::budget::Budget;
 use crate::graph::infer::DIVIDED_BY_ZERO;
-use crate::plan::{Plan, PlannedStep, Step, Storage};
+use crate::plan::{ArenaLayout, Plan, PlannedStep, Step, Storage};
 use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision};
 
@@ -183,12 +183,13 @@ impl Executor {
         arithmetic: Arithmetic,
     ) -> Result<Self, ModelError> {
         assert_eq!(precisions.len(), plan.steps.len(), "one format per step");
+        let layout = ArenaLayout::of(&plan, memory::ALIGNMENT, |step| plan.expands(step));
+        let mut budget = plan.take_budget(layout.bytes)?;
         let products =
             SixteenBitMatmuls::resolve(isa, arithmetic, precisions).map_err(matmuls_unavailable)?;
         let precisions = formats::without_idle_bf16(&plan, precisions, products.bf16);
         let inputs = formats::round_constants(&mut plan, &precisions, products.bf16);
         let formats = formats::choose(&plan, &precisions, products);
-        let mut budget = plan.take_budget()?;
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (format, wanted)) in formats.into_iter().zip(&precisions).enumerate() {
             let planned = &plan.steps[index];
@@ -223,7 +224,7 @@ impl Executor {
         }
         let mut workspace = Workspace::empty();
         workspace.grow(cpu, &plan, &steps, &mut budget)?;
-        let memory = Memory::new(&plan)?;
+        let memory = Memory::new(&plan, &layout)?;
         Ok(Self {
             steps,
             input_rounds,

@@ -1,7 +1,7 @@
-//! The lowered plan: what an executor runs, step by step, in one arena.
+//! The lowered plan: what an executor runs, step by step.
 //!
 //! ```text
-//! buffers  b0 input | b1 conv1 | b2 conv2 | ...     each with a place in the arena, reused when dead
+//! buffers  b0 input | b1 conv1 | b2 conv2 | ...     constants, and what an executor puts in its arena
 //! views    (buffer, offset, [(extent, stride)...])  reshapes, slices, transposes cost nothing
 //! steps    Conv(b0 -> b1), Pointwise(b1, b2 -> b3), ...     no step allocates
 //! ```
@@ -12,7 +12,8 @@
 //! elements lie, so most operators that move data lower to a view.
 //!
 //! The plan knows no processor: it says where in the model's constants the weights of a product
-//! are, and an executor puts them in order for itself.
+//! are, and an executor packs them for itself; it says which buffers there are, and an executor
+//! lays out its memory for them ([`ArenaLayout`]).
 //!
 //! Deliberately absent: arithmetic (`crate::cpu`), control flow, dynamic shapes.
 
@@ -32,7 +33,7 @@ mod traffic;
 mod view;
 mod weights;
 
-pub(crate) use arena::Arena;
+pub(crate) use arena::ArenaLayout;
 pub(crate) use definition::{Buffer, ConstantData, Place, Plan, PlannedStep, Port};
 pub(crate) use lower::lower;
 pub(crate) use pointwise::{Instruction, PointOp, RegisterKind};

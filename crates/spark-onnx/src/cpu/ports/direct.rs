@@ -53,7 +53,7 @@ fn is_held_as_declared(plan: &Plan, port: &Port) -> bool {
         (buffer.storage, port.dtype),
         (Storage::F32, DType::F32) | (Storage::I64, DType::I64)
     );
-    is_same_type && matches!(buffer.place, Place::Arena { .. }) && is_whole(&port.view, buffer.len)
+    is_same_type && matches!(buffer.place, Place::Arena) && is_whole(&port.view, buffer.len)
 }
 
 /// Whether `view` is all of a buffer of `len` elements, each of them once.

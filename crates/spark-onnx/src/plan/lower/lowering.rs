@@ -145,7 +145,7 @@ impl<'g> Lowering<'g> {
         self.plan.buffers.push(Buffer {
             storage,
             len,
-            place: Place::Arena { offset_bytes: 0 },
+            place: Place::Arena,
         });
         BufferId(self.plan.buffers.len() - 1)
     }

@@ -42,9 +42,9 @@ use crate::tensor::Tensor;
 ///
 /// [`ModelError::Operator`] for an operator or form of it no step exists for, naming
 /// the node: more than 8 axes, convolutions over three spatial axes, shapes that
-/// depend on values. [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if its arena,
-/// constants and outputs, or a table made on the way, take more than the graph's budget or the
-/// system has. [`ModelError::BeyondF32`] for constants that would become infinities.
+/// depend on values. [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if a table or a copy
+/// of constants made on the way takes more than the graph's budget or the system has; what running
+/// the plan takes is for its executor to ask ([`Plan::take_budget`]). [`ModelError::BeyondF32`] for constants that would become infinities.
 pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
     let mut graph = graph.clone();
     super::patterns::join(&mut graph);
@@ -77,15 +77,7 @@ pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
             reason: "no kernel for integers of 16 bits and more".to_owned(),
         });
     }
-    let arena = Arena::of(&plan);
-    for (buffer, offset) in plan.buffers.iter_mut().zip(arena.offsets) {
-        if let (Place::Arena { offset_bytes }, Some(offset)) = (&mut buffer.place, offset) {
-            *offset_bytes = offset;
-        }
-    }
-    plan.arena_bytes = arena.bytes;
     plan.budget_bytes = graph.budget_bytes;
-    plan.take_budget()?;
     Ok(plan)
 }
 

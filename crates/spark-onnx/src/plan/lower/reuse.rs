@@ -39,7 +39,7 @@ pub(super) fn write_in_place(plan: &mut Plan) {
                 && whole(x, b)
                 && whole(&y, y_buffer)
                 && b.storage == y_buffer.storage
-                && matches!(b.place, Place::Arena { .. })
+                && matches!(b.place, Place::Arena)
                 && last_touch.get(&x.buffer.0) == Some(&i)
                 && candidates.iter().filter(|c| c.buffer == x.buffer).count() == 1
         };
