@@ -14,17 +14,14 @@
 //! Where activations enter products as bf16, a tensor is rounded by whatever writes it: products
 //! do it while they store, other steps are followed by a pass (`rounding`).
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use half::bf16;
 use spark_gemm::{MAX_ROWS, PackedLayout};
 
 use super::conv::winograd_shape as winograd;
 use super::matmul::format::MatmulFormat;
 use super::simd::Isa;
 use crate::Precision;
-use crate::plan::{BufferId, ConstantData, Place, Plan, Step};
+use crate::plan::{Plan, Step};
+use crate::precision::sixteen_bits::SixteenBitBuffers;
 use crate::precision::{
     Arithmetic, Bf16Products, Fp16Products, MANY_ROWS, NO_WEIGHTS, StepPrecision,
 };
@@ -130,19 +127,20 @@ fn is_winograd(step: &Step) -> bool {
     matches!(step, Step::Conv(s) if winograd::has_shape(s))
 }
 
-/// The format of every product of `plan`; other steps only say whether their result is rounded.
+/// The format of every GEMM of `plan`, where the buffers `rounded` hold bf16; other steps only say
+/// whether their result is rounded.
 pub(crate) fn choose(
     plan: &Plan,
     precisions: &[StepPrecision],
     products: SixteenBitMatmuls,
+    rounded: &SixteenBitBuffers,
 ) -> Vec<MatmulFormat> {
-    let rounded = rounded_buffers(plan, precisions, products.bf16);
     let steps = plan.steps.iter().zip(precisions);
     steps
         .map(|(planned, wanted)| {
             let written = planned.step.views_written();
             MatmulFormat {
-                rounds_result: written.iter().any(|view| rounded.contains(&view.buffer)),
+                rounds_result: written.iter().any(|view| rounded.contains(view)),
                 ..of_step(&planned.step, wanted.precision, products)
             }
         })
@@ -184,47 +182,14 @@ fn are_halves(isa: Isa, step: &Step) -> bool {
     matches!(step, Step::Linear(s) if few && s.weights.are_halves())
 }
 
-/// Buffers that a product of bf16 reads as bf16.
-fn rounded_buffers(
+/// The buffers that hold values of bf16: none where weights alone are rounded.
+pub(crate) fn bf16_buffers(
     plan: &Plan,
     precisions: &[StepPrecision],
-    products: Bf16Products,
-) -> BTreeSet<BufferId> {
-    let mut buffers = BTreeSet::new();
-    if products == Bf16Products::WeightsOnly {
-        return buffers;
+    products: SixteenBitMatmuls,
+) -> SixteenBitBuffers {
+    match products.bf16 {
+        Bf16Products::WeightsOnly => SixteenBitBuffers::none(Precision::Bf16),
+        _ => SixteenBitBuffers::of(plan, precisions, Precision::Bf16),
     }
-    for (planned, wanted) in plan.steps.iter().zip(precisions) {
-        if wanted.precision != Precision::Bf16 {
-            continue;
-        }
-        match &planned.step {
-            Step::Conv(s) => _ = buffers.insert(s.x.buffer),
-            Step::Linear(s) => _ = buffers.insert(s.x.buffer),
-            Step::MatMul(s) => buffers.extend([s.a.buffer, s.b.buffer]),
-            Step::Attention(s) => buffers.extend([s.q.buffer, s.k.buffer, s.v.buffer]),
-            _ => {}
-        }
-    }
-    buffers
-}
-
-/// Rounds the constants that products of bf16 read as bf16, and says which inputs of the plan they
-/// read so.
-pub(crate) fn round_constants(
-    plan: &mut Plan,
-    precisions: &[StepPrecision],
-    products: Bf16Products,
-) -> Vec<bool> {
-    let rounded = rounded_buffers(plan, precisions, products);
-    for &BufferId(index) in &rounded {
-        if let Place::Constant(ConstantData::F32(values)) = &mut plan.buffers[index].place {
-            let narrow = values.iter().map(|&v| bf16::from_f32(v).to_f32());
-            *values = Arc::new(narrow.collect());
-        }
-    }
-    let inputs = plan.inputs.iter();
-    inputs
-        .map(|port| rounded.contains(&port.view.buffer))
-        .collect()
 }

@@ -1,7 +1,7 @@
 //! The executor's memory: one aligned arena, and a pointer to every buffer.
 //!
-//! Everything is taken at load; running allocates nothing. Every view of a plan is
-//! checked once, here, to lie inside its buffer. That check is what the kernels'
+//! Everything is taken at load; running allocates nothing. No memory is made for a plan whose views
+//! do not all lie inside their buffers ([`Plan::check_views`]). That check is what the kernels'
 //! unsafe blocks stand on: a pointer made by [`Memory::f32`] or [`Memory::i64`] may
 //! be moved by any in-range index of its view.
 
@@ -12,8 +12,7 @@ use spark_gemm::take_pages;
 
 use crate::ModelError;
 use crate::budget::Asker;
-use crate::error::ViewOutside;
-use crate::plan::{ArenaLayout, BufferId, ConstantData, Place, Plan, Storage, View};
+use crate::plan::{ArenaLayout, BufferId, ConstantData, Place, Plan, View};
 
 /// Every buffer of the arena starts at a multiple of this many bytes: one cache line, one AVX-512
 /// vector.
@@ -42,7 +41,7 @@ impl Memory {
     ///
     /// [`ModelError::View`] for a view outside its buffer, [`ModelError::OutOfMemory`].
     pub(crate) fn new(plan: &Plan, layout: &ArenaLayout) -> Result<Self, ModelError> {
-        check_views(plan)?;
+        plan.check_views()?;
         let asker = Asker {
             node: "all",
             op: "plan",
@@ -114,44 +113,4 @@ impl Memory {
             .cast::<i64>()
             .wrapping_add(view.offset)
     }
-}
-
-fn check_views(plan: &Plan) -> Result<(), ViewOutside> {
-    let check = |step: &str, view: &View| {
-        if view.is_empty() {
-            return Ok(());
-        }
-        let (mut low, mut high) = (view.offset as isize, view.offset as isize);
-        for axis in &view.axes {
-            let reach = (axis.extent as isize - 1) * axis.stride;
-            low += reach.min(0);
-            high += reach.max(0);
-        }
-        let len = plan.buffers[view.buffer.0].len;
-        if low < 0 || high >= len as isize {
-            return Err(ViewOutside {
-                step: step.to_owned(),
-                needed: high + 1,
-                len,
-            });
-        }
-        Ok(())
-    };
-    for planned in &plan.steps {
-        for view in planned.step.views_read() {
-            check(&planned.name, view)?;
-        }
-        for view in planned.step.views_written() {
-            check(&planned.name, view)?;
-        }
-    }
-    for port in plan.inputs.iter().chain(&plan.outputs) {
-        check(&port.name, &port.view)?;
-    }
-    Ok(())
-}
-
-/// Storage of a view's buffer.
-pub(crate) fn storage(plan: &Plan, view: &View) -> Storage {
-    plan.buffers[view.buffer.0].storage
 }

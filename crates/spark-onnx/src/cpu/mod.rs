@@ -42,7 +42,6 @@ use std::time::{Duration, Instant};
 use formats::SixteenBitMatmuls;
 use matmul::format::MatmulFormat;
 use memory::{AlignedF32, Memory};
-use ports::direct::DirectPorts;
 use prepared::{Context, Cpu, PreparedStep, Problem, StepError};
 use rounding::Runs;
 use spark_quant::QuantError;
@@ -62,6 +61,7 @@ pub(crate) use spark_parallel::Pool;
 
 use crate::budget::Budget;
 use crate::graph::infer::DIVIDED_BY_ZERO;
+use crate::plan::ports::DirectPorts;
 use crate::plan::{ArenaLayout, Plan, PlannedStep, Step, Storage};
 use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision};
@@ -188,8 +188,9 @@ impl Executor {
         let products =
             SixteenBitMatmuls::resolve(isa, arithmetic, precisions).map_err(matmuls_unavailable)?;
         let precisions = formats::without_idle_bf16(&plan, precisions, products.bf16);
-        let inputs = formats::round_constants(&mut plan, &precisions, products.bf16);
-        let formats = formats::choose(&plan, &precisions, products);
+        let rounded = formats::bf16_buffers(&plan, &precisions, products);
+        rounded.round_constants(&mut plan);
+        let formats = formats::choose(&plan, &precisions, products, &rounded);
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (format, wanted)) in formats.into_iter().zip(&precisions).enumerate() {
             let planned = &plan.steps[index];
@@ -213,11 +214,11 @@ impl Executor {
             // The packed copy serves from here on; both at once would be the most memory of all.
             plan.steps[index].step.forget_weights();
         }
-        let ports = plan.inputs.iter().zip(inputs);
-        let input_rounds: Vec<_> = ports
-            .map(|(port, rounded)| rounded.then(|| Runs::of(&port.view)))
+        let inputs = plan.inputs.iter();
+        let input_rounds: Vec<_> = inputs
+            .map(|port| rounded.contains(&port.view).then(|| Runs::of(&port.view)))
             .collect();
-        let direct_ports = DirectPorts::of(&plan, &input_rounds);
+        let direct_ports = DirectPorts::of(&plan, |input| input_rounds[input].is_some());
         let cpu = Cpu { isa, pool: &pool };
         for index in 0..steps.len() {
             steps[index].is_fused_into_next = is_fused_into_next(cpu, &plan, &steps, index);
@@ -485,7 +486,7 @@ fn rounds_after(plan: &Plan, step: &Step, format: MatmulFormat, in_kernel: bool)
     }
     let written = step.views_written().into_iter();
     written
-        .filter(|view| memory::storage(plan, view) == Storage::F32)
+        .filter(|view| plan.storage(view) == Storage::F32)
         .map(Runs::of)
         .collect()
 }

@@ -73,6 +73,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// How the elements of `view` are held.
+    pub(crate) fn storage(&self, view: &View) -> Storage {
+        self.buffers[view.buffer.0].storage
+    }
+
     /// Bytes of all constants, weights included, in the storage steps read them from.
     pub(crate) fn constant_bytes(&self) -> usize {
         let buffers = self.buffers.iter().map(|b| match b.place {

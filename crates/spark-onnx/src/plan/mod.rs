@@ -19,6 +19,7 @@
 
 mod arena;
 mod attention;
+mod bounds;
 mod budget;
 mod definition;
 mod expand;
@@ -26,6 +27,7 @@ mod held;
 mod lower;
 mod patterns;
 mod pointwise;
+pub(crate) mod ports;
 mod step;
 mod storage;
 mod subsample;

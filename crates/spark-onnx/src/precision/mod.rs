@@ -19,6 +19,8 @@
 
 pub mod mixed;
 mod parts;
+pub(crate) mod recipes;
+pub(crate) mod sixteen_bits;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

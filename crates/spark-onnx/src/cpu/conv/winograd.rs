@@ -44,6 +44,7 @@ use crate::cpu::workspace::Scratch;
 use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::LoweredStep;
 use crate::plan::{ConvStep, Weights};
+use crate::precision::sixteen_bits::round_values;
 
 /// Positions of a transformed tile.
 const POSITIONS: usize = 16;
@@ -319,7 +320,7 @@ fn transformed(isa: Isa, weights: &Weights, format: MatmulFormat, pool: &Pool) -
         let columns = panel.column..n.min(panel.column + width);
         let mut taps = vec![0.0_f32; TAPS * depth * width];
         weights.write(0, columns, &mut taps, width);
-        format.round_weights(&mut taps);
+        round_values(format.precision, &mut taps);
         for channel in 0..depth {
             let of_channel: [&[f32]; TAPS] =
                 std::array::from_fn(|tap| &taps[(tap * depth + channel) * width..][..width]);

@@ -11,7 +11,7 @@
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use crate::cpu::memory::{Memory, storage};
+use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::plan::{CopyStep, FillStep, MAX_RANK, Plan, Storage, View};
 
@@ -286,7 +286,7 @@ pub(crate) fn run_copy(plan: &Plan, nest: &Nest, x: &View, y: &View, memory: &Me
     // SAFETY: views were checked at load, a step's views do not overlap, and a written view has
     // no element twice.
     unsafe {
-        match storage(plan, y) {
+        match plan.storage(y) {
             Storage::F32 => {
                 let (from, to) = (memory.f32(x).cast_const(), memory.f32(y));
                 nest.copy_shared(from, to, |v| v, pool);
@@ -309,7 +309,7 @@ pub(crate) fn fill_nest(y: &View) -> Nest {
 pub(crate) fn run_fill(plan: &Plan, nest: &Nest, y: &View, value: f64, memory: &Memory) {
     // SAFETY: the view was checked at load; the source is one value read again and again.
     unsafe {
-        match storage(plan, y) {
+        match plan.storage(y) {
             Storage::F32 => {
                 let value = value as f32;
                 nest.copy(&raw const value, memory.f32(y), |v| v);

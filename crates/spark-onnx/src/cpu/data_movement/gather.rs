@@ -5,7 +5,7 @@
 
 use spark_quant::QuantError;
 
-use crate::cpu::memory::{Memory, storage};
+use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::reduction::reduce::Walk;
 use crate::graph::ScatterReduction;
@@ -50,7 +50,7 @@ unsafe fn copy_one(
 
 /// Runs a gather along one axis of `[outer, extent, inner]`.
 pub(crate) fn run(plan: &Plan, step: &GatherStep, memory: &Memory) -> Result<(), StepError> {
-    let wide = storage(plan, &step.x) == Storage::I64;
+    let wide = plan.storage(&step.x) == Storage::I64;
     let [outer, count, inner] = [0, 1, 2].map(|a| step.y.axes[a].extent);
     let [xo, xc, xi] = [0, 1, 2].map(|a| step.x.axes[a].stride);
     let [yo, yc, yi] = [0, 1, 2].map(|a| step.y.axes[a].stride);
@@ -81,7 +81,7 @@ pub(crate) fn run_elements(
     step: &GatherElementsStep,
     memory: &Memory,
 ) -> Result<(), StepError> {
-    let wide = storage(plan, &step.x) == Storage::I64;
+    let wide = plan.storage(&step.x) == Storage::I64;
     let rank = step.y.rank();
     let walk = Walk::new(&step.y, &step.index, 0..rank);
     // Positions in `x`: the index's own, but along `axis`.
@@ -130,7 +130,7 @@ fn tuple_offset(
 
 /// Runs a gather by index tuples.
 pub(crate) fn run_nd(plan: &Plan, step: &GatherNdStep, memory: &Memory) -> Result<(), StepError> {
-    let wide = storage(plan, &step.x) == Storage::I64;
+    let wide = plan.storage(&step.x) == Storage::I64;
     let tuples = step.index.rank() - 1;
     let depth = step.index.axes[tuples].extent;
     let batch = step.batch_dims;
@@ -197,7 +197,7 @@ pub(crate) fn run_scatter_elements(
     step: &ScatterElementsStep,
     memory: &Memory,
 ) -> Result<(), StepError> {
-    let wide = storage(plan, &step.y) == Storage::I64;
+    let wide = plan.storage(&step.y) == Storage::I64;
     let axis = step.axis;
     let others = || (0..step.index.rank()).filter(|&a| a != axis);
     let to_updates = Walk::new(&step.index, &step.updates, others());
@@ -233,7 +233,7 @@ pub(crate) fn run_scatter_nd(
     step: &ScatterNdStep,
     memory: &Memory,
 ) -> Result<(), StepError> {
-    let wide = storage(plan, &step.y) == Storage::I64;
+    let wide = plan.storage(&step.y) == Storage::I64;
     let tuples = step.index.rank() - 1;
     let depth = step.index.axes[tuples].extent;
     let blocks = Walk::tails(&step.updates, tuples, &step.y, depth);

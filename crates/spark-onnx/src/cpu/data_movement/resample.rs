@@ -7,7 +7,7 @@ use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::copy::{Nest, strides};
-use crate::cpu::memory::{Memory, storage};
+use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::reduction::reduce::Walk;
 use crate::graph::{GridPadding, Interpolation};
@@ -23,7 +23,7 @@ pub(crate) fn nest(step: &ResampleStep) -> Nest {
 /// Runs a resampling step along its prepared nest.
 pub(crate) fn run(plan: &Plan, nest: &Nest, step: &ResampleStep, memory: &Memory, pool: &Pool) {
     let axis = step.axis;
-    let wide = storage(plan, &step.x) == Storage::I64;
+    let wide = plan.storage(&step.x) == Storage::I64;
     let others = &Walk::new(&step.y, &step.x, (0..step.y.rank()).filter(|&a| a != axis));
     pool.run(step.y.axes[axis].extent, |o| {
         let to = o as isize * step.y.axes[axis].stride;

@@ -13,7 +13,7 @@
 
 use spark_parallel::Pool;
 
-use crate::cpu::memory::{Memory, storage};
+use crate::cpu::memory::Memory;
 use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::plan::{Plan, PointOp, PointwiseStep, RegisterKind, Storage};
 
@@ -70,7 +70,7 @@ impl Pair {
         let views = [&step.y, &step.inputs[inputs[0]], &step.inputs[inputs[1]]];
         if last.kind != RegisterKind::F32
             || first.to == second.to
-            || views.iter().any(|v| storage(plan, v) != Storage::F32)
+            || views.iter().any(|v| plan.storage(v) != Storage::F32)
         {
             return None;
         }

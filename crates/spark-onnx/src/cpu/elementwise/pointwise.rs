@@ -18,7 +18,7 @@ use spark_quant::QuantError;
 
 use super::pair::Pair;
 use crate::cpu::math;
-use crate::cpu::memory::{Memory, storage};
+use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
 pub(crate) use crate::cpu::workspace::Scratch;
@@ -83,7 +83,7 @@ impl PreparedPointwise {
         }
         let wide = views
             .iter()
-            .map(|v| storage(plan, v) == Storage::I64)
+            .map(|v| plan.storage(v) == Storage::I64)
             .collect();
         let pair = Pair::new(plan, step, &extents, &strides);
         Self {

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use half::{bf16, f16};
 use spark_gemm::{AlignedF32, PackedLayout, WeightShape};
 use spark_parallel::Pool;
 
 use crate::Precision;
 use crate::cpu::simd::Isa;
 use crate::plan::Weights;
+use crate::precision::sixteen_bits::round_values;
 
 /// How the weights of a product are held, and what becomes of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,19 +32,6 @@ impl MatmulFormat {
         rounds_result: false,
     };
 
-    /// Takes every weight to the nearest value of the format, for columns that hold f32.
-    pub(crate) fn round_weights(self, values: &mut [f32]) {
-        match self.precision {
-            Precision::Bf16 => values
-                .iter_mut()
-                .for_each(|v| *v = bf16::from_f32(*v).to_f32()),
-            Precision::Fp16 => values
-                .iter_mut()
-                .for_each(|v| *v = f16::from_f32(*v).to_f32()),
-            _ => {}
-        }
-    }
-
     /// Packs columns `range` of every group of `weights`, as [`PackedLayout::pack`] does.
     pub(crate) fn pack(
         self,
@@ -63,7 +50,7 @@ impl MatmulFormat {
         let write = |group, columns, to: &mut [f32], width| {
             weights.write(group, columns, to, width);
             if rounds {
-                self.round_weights(to);
+                round_values(self.precision, to);
             }
         };
         self.layout.pack(isa, shape, range, write, pool)

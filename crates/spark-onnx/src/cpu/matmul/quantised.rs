@@ -24,8 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use spark_gemm::{Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, panels, panels_of_part};
 use spark_parallel::Pool;
-use spark_quant::block::{Granularity, RoundTrip};
-use spark_quant::scalar::MiniFormat;
+use spark_quant::block::RoundTrip;
 use spark_quant::{Cpu, QuantError, Quantizer, Recipe};
 
 use super::gemm::TASKS_PER_THREAD;
@@ -36,6 +35,7 @@ use crate::cpu::simd::Isa;
 use crate::cpu::workspace::Scratch;
 use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
 use crate::precision::Activations;
+use crate::precision::recipes::GemmRecipes;
 use panels::CodedPanels;
 
 /// Elements of a task's rows: a part of a core's own cache.
@@ -70,18 +70,6 @@ pub(crate) struct QuantisedWorkspace<'a> {
     pub(crate) activations: *mut f32,
 }
 
-/// Recipes of weights and activations.
-fn recipes(precision: Precision) -> (Recipe, Recipe) {
-    let fp8 = |granularity| Recipe::Fp8 {
-        format: MiniFormat::E4m3,
-        granularity,
-    };
-    match precision {
-        Precision::Fp4 => (Recipe::NVFP4_SWEEP, Recipe::NVFP4),
-        _ => (fp8(Granularity::Row), fp8(Granularity::Tensor)),
-    }
-}
-
 impl PreparedQuantised {
     /// Packs the weights of `step`, if it is one that can be computed here.
     ///
@@ -96,29 +84,25 @@ impl PreparedQuantised {
         rounds_result: bool,
         threads: usize,
     ) -> Option<Result<Self, QuantError>> {
-        if !matches!(precision, Precision::Fp8 | Precision::Fp4) {
-            return None;
-        }
+        let recipes = GemmRecipes::of(precision, activations)?;
         let (geometry, weights, epilogue) = match step {
             Step::Conv(s) => (Geometry::of_conv(s), &s.weights, &s.epilogue),
             Step::Linear(s) => (Geometry::of_linear(s), &s.weights, &s.epilogue),
             _ => return None,
         };
-        let (of_weights, of_activations) = recipes(precision);
-        let coded = match coded(isa, weights, of_weights, precision.bits(), threads) {
+        let coded = match coded(isa, weights, recipes.weights, precision.bits(), threads) {
             Ok(coded) => coded,
             Err(error) => return Some(Err(error)),
         };
         let columns = weights.out_per_group.next_multiple_of(isa.lanes());
         let bias = epilogue.bias.as_ref();
-        let activations = (activations == Activations::Quantised).then_some(of_activations);
         Some(Ok(Self {
             weights: coded,
             bias: bias.map(|bias| AlignedF32::padded(bias, columns)),
-            activations,
+            activations: recipes.activations,
             rounds_result,
             cpu: Cpu::one_thread(),
-            gathers: !geometry.is_rows_as_they_are(activations.is_some()),
+            gathers: !geometry.is_rows_as_they_are(recipes.activations.is_some()),
             geometry,
         }))
     }

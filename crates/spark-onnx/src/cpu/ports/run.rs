@@ -9,11 +9,11 @@
 //!
 //! Deliberately absent: results in memory of the caller's, and state that stays between runs.
 
-use super::direct::lies_as;
-use super::transfer::{check_input, output_refused, read_output, write_input};
+use super::transfer::{read_output, write_input};
 use crate::ModelError;
 use crate::cpu::Executor;
 use crate::plan::Storage;
+use crate::plan::ports::{check_input, has_layout_of, output_refused};
 use crate::tensor::{Tensor, TensorData};
 use crate::tensor_view::{Elements, TensorView};
 
@@ -87,7 +87,7 @@ impl Executor {
         let bound = Bound(self);
         for (index, tensor) in inputs.iter().enumerate() {
             let port = &bound.0.plan.inputs[index];
-            if !bound.0.direct_ports.inputs[index] || !lies_as(tensor, &port.view) {
+            if !bound.0.direct_ports.inputs[index] || !has_layout_of(tensor, &port.view) {
                 bound.0.convert_input(index, tensor);
                 continue;
             }

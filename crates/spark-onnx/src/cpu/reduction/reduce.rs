@@ -10,7 +10,7 @@
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use crate::cpu::memory::{Memory, storage};
+use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::graph::ReduceKind;
@@ -127,7 +127,7 @@ pub(crate) fn run(isa: Isa, plan: &Plan, step: &ReduceStep, memory: &Memory, poo
         (0..rank).filter(|&a| !reduced(a) && Some(a) != inner),
     );
     let blocks = width.div_ceil(BLOCK);
-    let wide = storage(plan, &step.x) == Storage::I64;
+    let wide = plan.storage(&step.x) == Storage::I64;
     pool.run(kept.len() * blocks, |task| {
         let (x, y) = kept.offsets(task / blocks);
         let start = task % blocks * BLOCK;
@@ -408,7 +408,7 @@ unsafe fn key(memory: &Memory, view: &View, wide: bool, offset: isize, nan: i64)
 /// Runs an arg-reduction.
 pub(crate) fn run_arg(plan: &Plan, step: &ArgReduceStep, memory: &Memory, pool: &Pool) {
     let axis = step.params.axis as usize;
-    let wide = storage(plan, &step.x) == Storage::I64;
+    let wide = plan.storage(&step.x) == Storage::I64;
     let kept = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
     let along = step.x.axes[axis];
     pool.run(kept.len(), |task| {
@@ -435,7 +435,7 @@ pub(crate) fn run_arg(plan: &Plan, step: &ArgReduceStep, memory: &Memory, pool: 
 
 /// Runs a running sum.
 pub(crate) fn run_cum_sum(plan: &Plan, step: &CumSumStep, memory: &Memory, pool: &Pool) {
-    let wide = storage(plan, &step.x) == Storage::I64;
+    let wide = plan.storage(&step.x) == Storage::I64;
     let axis = step.axis;
     let kept = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
     let (xa, ya) = (step.x.axes[axis], step.y.axes[axis]);
@@ -470,7 +470,7 @@ pub(crate) fn run_top_k(plan: &Plan, step: &TopKStep, memory: &Memory, pool: &Po
     let Some(result) = step.values.as_ref().or(step.indices.as_ref()) else {
         return;
     };
-    let wide = storage(plan, &step.x) == Storage::I64;
+    let wide = plan.storage(&step.x) == Storage::I64;
     let k = result.axes[axis].extent;
     let lines = || (0..step.x.rank()).filter(|&a| a != axis);
     let of = |v: &Option<View>| v.as_ref().map(|v| Walk::new(&step.x, v, lines()));
