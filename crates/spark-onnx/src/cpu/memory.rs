@@ -12,7 +12,7 @@ use spark_gemm::take_pages;
 
 use crate::ModelError;
 use crate::budget::Asker;
-use crate::plan::{ArenaLayout, BufferId, ConstantData, Place, Plan, View};
+use crate::plan::{ArenaLayout, BufferId, ConstantData, Place, Plan, Storage, View};
 
 /// Every buffer of the arena starts at a multiple of this many bytes: one cache line, one AVX-512
 /// vector.
@@ -21,7 +21,10 @@ pub(crate) const ALIGNMENT: usize = 64;
 /// The arena and where every buffer of the plan starts.
 pub(crate) struct Memory {
     arena: AlignedF32,
+    /// By buffer of the plan.
     pointers: Vec<*mut u8>,
+    /// By buffer of the plan, how its elements are held.
+    storages: Vec<Storage>,
     /// Buffers that stand in the caller's memory, and where they are at other times.
     bound: Vec<(usize, *mut u8)>,
     /// Keeps constants alive for as long as their pointers.
@@ -71,6 +74,7 @@ impl Memory {
         Ok(Self {
             arena,
             pointers,
+            storages: plan.buffers.iter().map(|buffer| buffer.storage).collect(),
             bound: Vec::new(),
             _constants: constants,
         })
@@ -98,6 +102,11 @@ impl Memory {
         for (buffer, own) in self.bound.drain(..).rev() {
             self.pointers[buffer] = own;
         }
+    }
+
+    /// How the elements of `view` are held, which says which pointer to take.
+    pub(crate) fn storage(&self, view: &View) -> Storage {
+        self.storages[view.buffer.0]
     }
 
     /// Pointer to the first element of a view of f32.

@@ -29,6 +29,7 @@ mod memory;
 mod normalization;
 mod ports;
 mod prepared;
+mod processor;
 mod recurrent;
 mod reduction;
 mod rounding;
@@ -41,11 +42,11 @@ use std::time::{Duration, Instant};
 
 use formats::SixteenBitMatmuls;
 use matmul::format::MatmulFormat;
-use memory::{AlignedF32, Memory};
+use memory::Memory;
 use prepared::{Context, Cpu, PreparedStep, Problem, StepError};
 use rounding::Runs;
 use spark_quant::QuantError;
-use workspace::{Scratch, WorkspaceSize};
+use workspace::{Workspace, WorkspaceSize};
 
 pub use crate::error::ViewOutside;
 pub use simd::Isa;
@@ -66,9 +67,8 @@ use crate::plan::{ArenaLayout, Plan, PlannedStep, Step, Storage};
 use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision};
 
-/// What memory is for, in errors.
+/// What the memory of packing is for, in errors.
 const PACKED: &str = "packing its weights";
-const SCRATCH: &str = "its scratch on every thread";
 
 /// One step, ready to run.
 struct ReadyStep {
@@ -82,62 +82,6 @@ struct ReadyStep {
     reason: &'static str,
     /// Whether the next step computes it, a tile at a time.
     is_fused_into_next: bool,
-}
-
-/// The memory that steps run in, one after the other.
-struct Workspace {
-    scratch: AlignedF32,
-    /// Elements of each thread's part of it.
-    scratch_stride: usize,
-    /// Shared by all threads.
-    activations: AlignedF32,
-}
-
-impl Workspace {
-    /// No memory.
-    fn empty() -> Self {
-        Self {
-            scratch: AlignedF32::zeros(0),
-            scratch_stride: 0,
-            activations: AlignedF32::zeros(0),
-        }
-    }
-
-    /// Takes from `budget` what `steps` need beyond what there is.
-    fn grow(
-        &mut self,
-        cpu: Cpu<'_>,
-        plan: &Plan,
-        steps: &[ReadyStep],
-        budget: &mut Budget,
-    ) -> Result<(), ModelError> {
-        let threads = cpu.pool.threads();
-        // As much as the step that needs most, which is the one an error names.
-        let (mut scratch, mut activations) = ((0, 0), (0, 0));
-        for (index, ready) in steps.iter().enumerate() {
-            let needs = match ready.is_fused_into_next {
-                true => {
-                    WorkspaceSize::scratch(conv::fused::scratch_len(cpu.isa, plan, index, threads))
-                }
-                false => ready.prepared.workspace_size(cpu),
-            };
-            scratch = scratch.max((needs.scratch.next_multiple_of(16), index));
-            activations = activations.max((needs.activations, index));
-        }
-        if activations.0 > self.activations.len() {
-            let asker = workspace::asker(&plan.steps[activations.1], "its activations");
-            budget.give_back(4 * self.activations.len());
-            self.activations = workspace::take(budget, asker, activations.0)?;
-        }
-        if scratch.0 > self.scratch_stride {
-            let asker = workspace::asker(&plan.steps[scratch.1], SCRATCH);
-            budget.give_back(4 * self.scratch.len());
-            let len = scratch.0.saturating_mul(threads);
-            self.scratch = workspace::take(budget, asker, len)?;
-            self.scratch_stride = scratch.0;
-        }
-        Ok(())
-    }
 }
 
 /// A plan ready to run on this processor.
@@ -191,18 +135,19 @@ impl Executor {
         let rounded = formats::bf16_buffers(&plan, &precisions, products);
         rounded.round_constants(&mut plan);
         let formats = formats::choose(&plan, &precisions, products, &rounded);
+        let cpu = Cpu { isa, pool: &pool };
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (format, wanted)) in formats.into_iter().zip(&precisions).enumerate() {
             let planned = &plan.steps[index];
-            let asker = workspace::asker(planned, PACKED);
-            let packing = workspace::packing_bytes(isa, &planned.step, format, pool.threads());
-            budget.check(asker, packing)?;
-            let cpu = Cpu { isa, pool: &pool };
-            let prepared = prepare(cpu, &plan, &planned.step, format, arithmetic);
-            let (algorithm, prepared) =
-                prepared.map_err(|source| quantise_error(&planned.name, source))?;
-            debug_assert!(prepared.weight_bytes() <= packing, "a bound");
-            budget.take(asker, prepared.weight_bytes())?;
+            let problem = Problem {
+                cpu,
+                plan: &plan,
+                step: &planned.step,
+                whole: &planned.step,
+                format,
+                arithmetic,
+            };
+            let (algorithm, prepared) = prepare(&problem, planned, &mut budget, 0)?;
             steps.push(ReadyStep {
                 rounds: rounds_after(&plan, &planned.step, format, prepared.rounds_results()),
                 algorithm,
@@ -219,12 +164,12 @@ impl Executor {
             .map(|port| rounded.contains(&port.view).then(|| Runs::of(&port.view)))
             .collect();
         let direct_ports = DirectPorts::of(&plan, |input| input_rounds[input].is_some());
-        let cpu = Cpu { isa, pool: &pool };
         for index in 0..steps.len() {
             steps[index].is_fused_into_next = is_fused_into_next(cpu, &plan, &steps, index);
         }
         let mut workspace = Workspace::empty();
-        workspace.grow(cpu, &plan, &steps, &mut budget)?;
+        let sizes = plan.steps.iter().zip(workspace_sizes(cpu, &steps));
+        workspace.grow(pool.threads(), sizes, &mut budget)?;
         let memory = Memory::new(&plan, &layout)?;
         Ok(Self {
             steps,
@@ -251,8 +196,7 @@ impl Executor {
 
     /// Bytes of intermediate results and scratch.
     pub(crate) fn arena_bytes(&self) -> usize {
-        self.memory.arena_bytes()
-            + 4 * (self.workspace.scratch.len() + self.workspace.activations.len())
+        self.memory.arena_bytes() + self.workspace.size_bytes()
     }
 
     /// Bytes of packed weights and other constants.
@@ -294,19 +238,21 @@ impl Executor {
             ..formats::of_step(step, wanted.precision, products)
         };
         let planned = &self.plan.steps[index];
-        let asker = workspace::asker(planned, PACKED);
-        let packing = workspace::packing_bytes(self.isa, step, format, self.pool.threads());
-        self.budget.check(asker, packing)?;
+        // As `cpu` gives it, but of two fields, so that the others can change.
         let cpu = Cpu {
             isa: self.isa,
             pool: &self.pool,
         };
-        let prepared = prepare(cpu, &self.plan, step, format, arithmetic);
-        let (algorithm, prepared) =
-            prepared.map_err(|source| quantise_error(&planned.name, source))?;
-        self.budget
-            .give_back(self.steps[index].prepared.weight_bytes());
-        self.budget.take(asker, prepared.weight_bytes())?;
+        let problem = Problem {
+            cpu,
+            plan: &self.plan,
+            step,
+            whole: step,
+            format,
+            arithmetic,
+        };
+        let before = self.steps[index].prepared.weight_bytes();
+        let (algorithm, prepared) = prepare(&problem, planned, &mut self.budget, before)?;
         self.steps[index].algorithm = algorithm;
         self.steps[index].prepared = prepared;
         self.steps[index].format = format;
@@ -315,18 +261,32 @@ impl Executor {
             self.steps[at].is_fused_into_next =
                 is_fused_into_next(cpu, &self.plan, &self.steps, at);
         }
+        let sizes = workspace_sizes(cpu, &self.steps);
+        let sizes = self.plan.steps.iter().zip(sizes);
         self.workspace
-            .grow(cpu, &self.plan, &self.steps, &mut self.budget)
+            .grow(self.pool.threads(), sizes, &mut self.budget)
+    }
+
+    /// What computes.
+    fn cpu(&self) -> Cpu<'_> {
+        Cpu {
+            isa: self.isa,
+            pool: &self.pool,
+        }
     }
 
     /// Format of the operands of step `index`, the name of its kernel, and why in this format.
     pub(crate) fn format(&self, index: usize) -> (Precision, String, &'static str) {
         let step = &self.steps[index];
-        let is_fused = step.is_fused_into_next
-            || index
-                .checked_sub(1)
-                .is_some_and(|before| self.steps[before].is_fused_into_next);
-        let kernel = select::kernel_name(self.isa, step.algorithm, &*step.prepared, is_fused);
+        // The step that reads the feature map, if this step is one of such a pair.
+        let reader = match index.checked_sub(1) {
+            _ if step.is_fused_into_next => self.steps.get(index + 1),
+            Some(before) if self.steps[before].is_fused_into_next => Some(step),
+            _ => None,
+        };
+        let fused = reader.and_then(|reader| reader.prepared.feature_map_reader());
+        let fused = fused.map(|reader| reader.fused_algorithm());
+        let kernel = select::kernel_name(self.isa, step.algorithm, &*step.prepared, fused);
         (step.format.precision, kernel, step.reason)
     }
 
@@ -377,23 +337,17 @@ impl Executor {
         if ready.is_fused_into_next {
             return Ok(());
         }
-        let scratch = Scratch {
-            base: self.workspace.scratch.as_mut_slice().as_mut_ptr(),
-            stride: self.workspace.scratch_stride,
-        };
         let context = Context {
             isa: self.isa,
             pool: &self.pool,
             memory: &self.memory,
-            plan: &self.plan,
-            scratch: &scratch,
-            activations: self.workspace.activations.as_mut_slice().as_mut_ptr(),
+            scratch: &self.workspace.scratch(),
         };
         let before = index.checked_sub(1).map(|before| &self.steps[before]);
         let source = before
             .filter(|before| before.is_fused_into_next)
-            .and_then(|before| before.prepared.map_source());
-        let done = match (source, ready.prepared.map_reader()) {
+            .and_then(|before| before.prepared.feature_map_source());
+        let done = match (source, ready.prepared.feature_map_reader()) {
             (Some(source), Some(reader)) => {
                 reader.run_fused(source, &context);
                 Ok(())
@@ -402,37 +356,54 @@ impl Executor {
         };
         done.map_err(|error| step_error(&self.plan.steps[index], error))?;
         for runs in &ready.rounds {
-            runs.round(context.isa, context.memory, context.pool);
+            runs.round(context.cpu(), context.memory);
         }
         Ok(())
     }
 }
 
-/// Prepares `step`, which has its weights, for the kernel that computes it.
+/// Prepares the step of `problem`, which is `planned` with its weights, for the kernel that computes
+/// it, and takes its packed weights from `budget`, to which it gives `replaced` bytes back.
 fn prepare(
-    cpu: Cpu<'_>,
-    plan: &Plan,
-    step: &Step,
-    format: MatmulFormat,
-    arithmetic: Arithmetic,
-) -> select::Prepared {
-    select::prepare(&Problem {
-        cpu,
-        plan,
-        step,
-        whole: step,
-        format,
-        arithmetic,
-    })
+    problem: &Problem<'_, Step>,
+    planned: &PlannedStep,
+    budget: &mut Budget,
+    replaced: usize,
+) -> Result<(&'static str, Box<dyn PreparedStep>), ModelError> {
+    let asker = workspace::asker(planned, PACKED);
+    let selected = select::select(problem);
+    budget.check(asker, selected.packing_bytes)?;
+    let prepared = (selected.prepare)();
+    let prepared = prepared.map_err(|source| quantise_error(&planned.name, source))?;
+    debug_assert!(prepared.weight_bytes() <= selected.packing_bytes, "a bound");
+    budget.give_back(replaced);
+    budget.take(asker, prepared.weight_bytes())?;
+    Ok((selected.algorithm, prepared))
 }
 
-/// Whether step `index` is computed by the next one, as both are prepared now.
+/// Whether step `index` is computed by the next one, as both are prepared now: a block of the
+/// feature map between them at a time.
 fn is_fused_into_next(cpu: Cpu<'_>, plan: &Plan, steps: &[ReadyStep], index: usize) -> bool {
     let [Some(source), Some(reader)] = [index, index + 1].map(|at| steps.get(at)) else {
         return false;
     };
+    let reader = reader.prepared.feature_map_reader();
     source.rounds.is_empty()
-        && select::are_fused(cpu, plan, index, &*source.prepared, &*reader.prepared)
+        && source.prepared.feature_map_source().is_some()
+        && reader.is_some_and(|reader| reader.is_fusion_profitable(cpu))
+        && plan.expands(index)
+}
+
+/// By step, what it runs in; the first of two that run as one stands for both.
+fn workspace_sizes(cpu: Cpu<'_>, steps: &[ReadyStep]) -> impl Iterator<Item = WorkspaceSize> {
+    steps.iter().enumerate().map(move |(index, ready)| {
+        let next = steps.get(index + 1);
+        let reader = next.and_then(|next| next.prepared.feature_map_reader());
+        match reader.filter(|_| ready.is_fused_into_next) {
+            Some(reader) => reader.fused_workspace_size(cpu),
+            None => ready.prepared.workspace_size(cpu),
+        }
+    })
 }
 
 /// `error` of `planned`, with the node it is about.

@@ -8,10 +8,9 @@
 //! one pass over what it wrote.
 
 use spark_gemm::round_rows;
-use spark_parallel::Pool;
 
 use super::memory::Memory;
-use super::simd::Isa;
+use super::processor::Cpu;
 use crate::plan::View;
 
 /// Elements below which a second thread does not pay.
@@ -53,7 +52,7 @@ impl Runs {
     }
 
     /// Rounds every element.
-    pub(crate) fn round(&self, isa: Isa, memory: &Memory, pool: &Pool) {
+    pub(crate) fn round(&self, Cpu { isa, pool }: Cpu<'_>, memory: &Memory) {
         let base = Base(memory.f32(&self.view));
         let n_runs: usize = self.outer.iter().map(|(extent, _)| extent).product();
         // One long run is cut, many short ones are shared out.

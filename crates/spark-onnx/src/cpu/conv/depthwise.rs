@@ -16,12 +16,11 @@
 //! 4. A tap left or right of the image reads zeros; tap rows above or below are skipped.
 //! 5. The last tile of a row reaches back over the one before it; both give the same bits.
 
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use crate::cpu::math;
-use crate::cpu::memory::{AlignedF32, Memory};
-use crate::cpu::prepared::{Context, Kernel, MapReader, PreparedStep, Problem, StepError};
+use crate::cpu::memory::AlignedF32;
+use crate::cpu::prepared::{Context, FeatureMapReader, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::plan::LoweredStep;
 use crate::plan::{Activation, ConvStep, View, Window};
@@ -48,7 +47,7 @@ pub(crate) struct PreparedDepthwise {
 
 impl PreparedDepthwise {
     /// Turns the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &ConvStep) -> Self {
+    fn new(isa: Isa, step: &ConvStep) -> Self {
         let (channels, taps, lanes) = (step.weights.groups, step.weights.taps, isa.lanes());
         let padded = channels.next_multiple_of(lanes);
         let mut weights = AlignedF32::zeros(taps * padded);
@@ -65,12 +64,15 @@ impl PreparedDepthwise {
     }
 
     /// Bytes of turned weights.
-    pub(crate) fn weight_bytes(&self) -> usize {
+    fn weight_bytes(&self) -> usize {
         4 * (self.weights.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
     }
 
     /// Runs the step.
-    pub(crate) fn run(&self, isa: Isa, step: &ConvStep, memory: &Memory, pool: &Pool) {
+    fn run(&self, step: &ConvStep, c: &Context<'_>) {
+        let Context {
+            isa, memory, pool, ..
+        } = *c;
         let axes = &step.x.axes;
         let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
         let rows = rows_per_task(isa, step, pool.threads());
@@ -90,7 +92,7 @@ impl PreparedDepthwise {
             };
             // SAFETY: views were checked at load, channel strides are 1 by the step's contract, and
             // every task writes its own rows.
-            unsafe { self.run_part(isa, step, memory, image, part) };
+            unsafe { self.run_part(step, c, image, part) };
         });
     }
 
@@ -102,9 +104,8 @@ impl PreparedDepthwise {
     /// elsewhere; both have unit stride along the channels, and the first channel begins a vector.
     pub(crate) unsafe fn run_part(
         &self,
-        isa: Isa,
         step: &ConvStep,
-        memory: &Memory,
+        &Context { isa, memory, .. }: &Context<'_>,
         image: ImageRows,
         part: Part,
     ) {
@@ -163,7 +164,7 @@ pub(crate) struct ImageRows {
 }
 
 /// Rows of the result per task: what they read fits the L1 cache, and every thread has work.
-pub(crate) fn rows_per_task(isa: Isa, step: &ConvStep, threads: usize) -> usize {
+fn rows_per_task(isa: Isa, step: &ConvStep, threads: usize) -> usize {
     let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
     let near = NEAR_ELEMENTS / (step.x.axes[3].extent * isa.lanes()).max(1);
     let reach = (step.window.kernel[0] - 1) * step.window.dilation[0];
@@ -571,6 +572,12 @@ impl Kernel<ConvStep> for Depthwise {
         problem.step.is_depthwise()
     }
 
+    fn packing_bytes(problem: &Problem<'_, ConvStep>) -> usize {
+        let weights = &problem.step.weights;
+        let padded = weights.groups.next_multiple_of(problem.cpu.isa.lanes());
+        padded.saturating_mul(8 * weights.taps + 8)
+    }
+
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
         let cpu = problem.cpu;
         let prepared = PreparedDepthwise::new(cpu.isa, problem.step);
@@ -582,7 +589,7 @@ impl Kernel<ConvStep> for Depthwise {
 
 impl PreparedStep for Depthwise {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        self.prepared.run(c.isa, &self.step, c.memory, c.pool);
+        self.prepared.run(&self.step, c);
         Ok(())
     }
 
@@ -590,7 +597,7 @@ impl PreparedStep for Depthwise {
         self.prepared.weight_bytes()
     }
 
-    fn map_reader(&self) -> Option<&dyn MapReader> {
+    fn feature_map_reader(&self) -> Option<&dyn FeatureMapReader> {
         Some(self)
     }
 }

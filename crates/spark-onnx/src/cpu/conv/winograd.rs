@@ -31,16 +31,14 @@ use spark_gemm::{
     Gemm, PackedLayout, TileEpilogue, TileOutput, apply_epilogue_and_store, gemm_panel,
     init_accumulators, packed_len, panels,
 };
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::winograd_shape::{LEAST_TILES, has_shape, tiles};
 use crate::cpu::math;
 use crate::cpu::matmul::format::MatmulFormat;
-use crate::cpu::memory::{AlignedF32, Memory};
+use crate::cpu::memory::AlignedF32;
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
-use crate::cpu::workspace::Scratch;
 use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::LoweredStep;
 use crate::plan::{ConvStep, Weights};
@@ -67,7 +65,7 @@ fn tiles_per_block(step: &ConvStep, threads: usize) -> usize {
 
 /// Elements of scratch a thread needs if the step is ever computed here: `V`, `M`, and a row for
 /// results beyond the image.
-pub(super) fn scratch_len(isa: Isa, step: &ConvStep, threads: usize) -> usize {
+fn scratch_len(isa: Isa, step: &ConvStep, threads: usize) -> usize {
     if !has_shape(step) {
         return 0;
     }
@@ -84,7 +82,7 @@ fn apart(len: usize) -> usize {
 }
 
 /// A convolution step with its weights transformed.
-pub(super) struct PreparedWinograd {
+struct PreparedWinograd {
     /// 16 packed matrices, one after the other.
     weights: AlignedF32,
     /// Padded to whole vectors.
@@ -96,12 +94,13 @@ pub(super) struct PreparedWinograd {
 
 impl PreparedWinograd {
     /// Transforms the weights of `step`, which [`Winograd`] can implement.
-    pub(super) fn new(isa: Isa, step: &ConvStep, format: MatmulFormat, pool: &Pool) -> Self {
+    fn new(cpu: Cpu<'_>, step: &ConvStep, format: MatmulFormat) -> Self {
+        let isa = cpu.isa;
         let (depth, n) = (step.weights.in_per_group, step.weights.out_per_group);
         let bias = step.epilogue.bias.as_ref();
         let bias = bias.map(|bias| AlignedF32::padded(bias, n.next_multiple_of(isa.lanes())));
         Self {
-            weights: transformed(isa, &step.weights, format, pool),
+            weights: transformed(cpu, &step.weights, format),
             format,
             bias,
             zeros: AlignedF32::zeros(depth),
@@ -109,19 +108,18 @@ impl PreparedWinograd {
     }
 
     /// Bytes of transformed weights.
-    pub(super) fn weight_bytes(&self) -> usize {
+    fn weight_bytes(&self) -> usize {
         4 * (self.weights.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
     }
 
-    /// Runs the step; every thread takes a part of `scratch`.
-    pub(super) fn run(
-        &self,
-        isa: Isa,
-        step: &ConvStep,
-        memory: &Memory,
-        pool: &Pool,
-        scratch: &Scratch,
-    ) {
+    /// Runs the step; every thread takes [`scratch_len`] elements of the scratch.
+    fn run(&self, step: &ConvStep, c: &Context<'_>) {
+        let Context {
+            isa,
+            memory,
+            pool,
+            scratch,
+        } = *c;
         let residual = step.epilogue.residual.as_ref();
         let image = Image {
             step,
@@ -295,7 +293,8 @@ impl Image<'_> {
 }
 
 /// `G w G'` of every pair of channels, packed as 16 matrices; sums in f64, rounded once.
-fn transformed(isa: Isa, weights: &Weights, format: MatmulFormat, pool: &Pool) -> AlignedF32 {
+fn transformed(cpu: Cpu<'_>, weights: &Weights, format: MatmulFormat) -> AlignedF32 {
+    let Cpu { isa, pool } = cpu;
     let (depth, n) = (weights.in_per_group, weights.out_per_group);
     let matrix = packed_len(isa, depth, n);
     let mut packed = AlignedF32::zeros(POSITIONS * matrix);
@@ -545,9 +544,13 @@ impl Kernel<ConvStep> for Winograd {
         problem.format.layout == PackedLayout::F32 && has_shape(problem.step)
     }
 
+    fn packing_bytes(problem: &Problem<'_, ConvStep>) -> usize {
+        let weights = &problem.step.weights;
+        problem.format.packing_bytes(problem.cpu, weights)
+    }
+
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
-        let cpu = problem.cpu;
-        let prepared = PreparedWinograd::new(cpu.isa, problem.step, problem.format, cpu.pool);
+        let prepared = PreparedWinograd::new(problem.cpu, problem.step, problem.format);
         let mut step = problem.step.clone();
         step.forget_weights();
         Ok(Self { step, prepared })
@@ -556,8 +559,7 @@ impl Kernel<ConvStep> for Winograd {
 
 impl PreparedStep for Winograd {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        self.prepared
-            .run(c.isa, &self.step, c.memory, c.pool, c.scratch);
+        self.prepared.run(&self.step, c);
         Ok(())
     }
 

@@ -11,10 +11,8 @@
 //!
 //! Deliberately absent: operands gathered with a stride, integers.
 
-use spark_parallel::Pool;
-
-use crate::cpu::memory::Memory;
-use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::prepared::Context;
+use crate::cpu::simd::{Simd, dispatch};
 use crate::plan::{Plan, PointOp, PointwiseStep, RegisterKind, Storage};
 
 /// Elements below which a second thread does not pay.
@@ -93,7 +91,10 @@ impl Pair {
     }
 
     /// Runs the step.
-    pub(crate) fn run(&self, isa: Isa, step: &PointwiseStep, memory: &Memory, pool: &Pool) {
+    pub(crate) fn run(&self, step: &PointwiseStep, c: &Context<'_>) {
+        let Context {
+            isa, memory, pool, ..
+        } = *c;
         let planes: usize = self.outer.iter().product();
         let total = planes * self.rows * self.width;
         let parts = (total / MIN_PER_TASK)

@@ -2,13 +2,21 @@
 
 use std::ops::Range;
 
-use spark_gemm::{AlignedF32, PackedLayout, WeightShape};
-use spark_parallel::Pool;
+use spark_gemm::{AlignedF32, PackedLayout, WeightShape, max_panel};
 
 use crate::Precision;
+use crate::cpu::processor::Cpu;
 use crate::cpu::simd::Isa;
 use crate::plan::Weights;
 use crate::precision::sixteen_bits::round_values;
+
+/// Channels that the widest block of a format holds.
+const BLOCK: usize = 64;
+
+/// Bytes that packing a bias of `len` values takes at most.
+pub(crate) fn bias_packing_bytes(isa: Isa, len: usize) -> usize {
+    len.next_multiple_of(isa.lanes()).saturating_mul(8)
+}
 
 /// How the weights of a product are held, and what becomes of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +43,9 @@ impl MatmulFormat {
     /// Packs columns `range` of every group of `weights`, as [`PackedLayout::pack`] does.
     pub(crate) fn pack(
         self,
-        isa: Isa,
+        Cpu { isa, pool }: Cpu<'_>,
         weights: &Weights,
         range: Range<usize>,
-        pool: &Pool,
     ) -> AlignedF32 {
         let shape = WeightShape {
             groups: weights.groups,
@@ -54,6 +61,32 @@ impl MatmulFormat {
             }
         };
         self.layout.pack(isa, shape, range, write, pool)
+    }
+
+    /// Bytes that packing `weights` with a bias per column takes at most, the packed ones included:
+    /// panels with columns padded to whole vectors, and copies made on the way.
+    pub(crate) fn packing_bytes(self, cpu: Cpu<'_>, weights: &Weights) -> usize {
+        let biases = bias_packing_bytes(cpu.isa, weights.out_per_group);
+        self.weights_packing_bytes(cpu, weights)
+            .saturating_add(biases.saturating_mul(weights.groups))
+    }
+
+    /// [`MatmulFormat::packing_bytes`] without a bias.
+    pub(crate) fn weights_packing_bytes(self, cpu: Cpu<'_>, weights: &Weights) -> usize {
+        let columns = weights.out_per_group.next_multiple_of(cpu.isa.lanes());
+        let depth = weights.in_per_group.next_multiple_of(BLOCK);
+        let rows = weights.taps.saturating_mul(depth);
+        let dense = rows
+            .saturating_mul(columns)
+            .saturating_mul(weights.groups)
+            .saturating_mul(size_of::<f32>());
+        // Winograd's transform makes 16 matrices of 9; few bits are reached by way of two copies.
+        let copies = if self.precision.bits() <= 8 { 4 } else { 2 };
+        let panel = max_panel(cpu.isa) * cpu.isa.lanes();
+        let buffers = rows.saturating_mul(panel).saturating_mul(8);
+        dense
+            .saturating_mul(copies)
+            .saturating_add(buffers.saturating_mul(cpu.pool.threads()))
     }
 
     /// Types of the operands, for the kernel's name: `bf16` if both sides are, `f32xbf16` if the

@@ -23,16 +23,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use spark_gemm::{Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, panels, panels_of_part};
-use spark_parallel::Pool;
 use spark_quant::block::RoundTrip;
 use spark_quant::{Cpu, QuantError, Quantizer, Recipe};
 
+use super::format::MatmulFormat;
 use super::gemm::TASKS_PER_THREAD;
-use crate::Precision;
 use crate::cpu::math;
-use crate::cpu::memory::{AlignedF32, Memory};
+use crate::cpu::memory::AlignedF32;
+use crate::cpu::prepared::{self, Context};
 use crate::cpu::simd::Isa;
-use crate::cpu::workspace::Scratch;
 use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
 use crate::precision::Activations;
 use crate::precision::recipes::GemmRecipes;
@@ -62,14 +61,6 @@ pub(crate) struct PreparedQuantised {
     gathers: bool,
 }
 
-/// Memory of one run.
-pub(crate) struct QuantisedWorkspace<'a> {
-    /// Per thread, [`PreparedQuantised::scratch_len`] elements.
-    pub(crate) scratch: &'a Scratch,
-    /// For quantised activations, [`PreparedQuantised::activations_len`] elements.
-    pub(crate) activations: *mut f32,
-}
-
 impl PreparedQuantised {
     /// Packs the weights of `step`, if it is one that can be computed here.
     ///
@@ -77,20 +68,19 @@ impl PreparedQuantised {
     ///
     /// As [`Quantizer::quantize`].
     pub(crate) fn new(
-        isa: Isa,
+        executor: prepared::Cpu<'_>,
         step: &Step,
-        precision: Precision,
+        format: MatmulFormat,
         activations: Activations,
-        rounds_result: bool,
-        threads: usize,
     ) -> Option<Result<Self, QuantError>> {
-        let recipes = GemmRecipes::of(precision, activations)?;
+        let isa = executor.isa;
+        let recipes = GemmRecipes::of(format.precision, activations)?;
         let (geometry, weights, epilogue) = match step {
             Step::Conv(s) => (Geometry::of_conv(s), &s.weights, &s.epilogue),
             Step::Linear(s) => (Geometry::of_linear(s), &s.weights, &s.epilogue),
             _ => return None,
         };
-        let coded = match coded(isa, weights, recipes.weights, precision.bits(), threads) {
+        let coded = match coded(executor, weights, recipes.weights, format.precision.bits()) {
             Ok(coded) => coded,
             Err(error) => return Some(Err(error)),
         };
@@ -100,7 +90,7 @@ impl PreparedQuantised {
             weights: coded,
             bias: bias.map(|bias| AlignedF32::padded(bias, columns)),
             activations: recipes.activations,
-            rounds_result,
+            rounds_result: format.rounds_result,
             cpu: Cpu::one_thread(),
             gathers: !geometry.is_rows_as_they_are(recipes.activations.is_some()),
             geometry,
@@ -149,14 +139,8 @@ impl PreparedQuantised {
     /// # Errors
     ///
     /// [`QuantError::NotFinite`] if an activation to be quantised is not.
-    pub(crate) fn run(
-        &self,
-        isa: Isa,
-        step: &Step,
-        memory: &Memory,
-        pool: &Pool,
-        workspace: &QuantisedWorkspace<'_>,
-    ) -> Result<(), QuantError> {
+    pub(crate) fn run(&self, step: &Step, context: &Context<'_>) -> Result<(), QuantError> {
+        let memory = context.memory;
         let (x, y, epilogue, strides): (_, _, _, fn(&View) -> [isize; 3]) = match step {
             Step::Conv(s) => (&s.x, &s.y, &s.epilogue, |v| {
                 [0, 2, 3].map(|a| v.axes[a].stride)
@@ -169,11 +153,11 @@ impl PreparedQuantised {
             strides: strides(x),
         };
         let x = match self.activations {
-            Some(recipe) => self.quantise(recipe, &x, workspace.activations, pool)?,
+            Some(recipe) => self.quantise(recipe, &x, context)?,
             None => x,
         };
         let job = Job {
-            isa,
+            isa: context.isa,
             prepared: self,
             x,
             y: Place {
@@ -186,18 +170,19 @@ impl PreparedQuantised {
             }),
             epilogue,
         };
-        job.run(pool, workspace.scratch);
+        job.run(context);
         Ok(())
     }
 
-    /// The left side as it enters the products, `[pixel][channels]` at `to`.
+    /// The left side as it enters the products, `[pixel][channels]` in the workspace that all
+    /// threads share.
     fn quantise(
         &self,
         recipe: Recipe,
         x: &Place,
-        to: *mut f32,
-        pool: &Pool,
+        context: &Context<'_>,
     ) -> Result<Place, QuantError> {
+        let (to, pool) = (context.scratch.shared, context.pool);
         let (pixels, channels) = (self.geometry.pixels(), self.geometry.channels);
         let parts = (pixels * channels / LEAST_ACTIVATIONS)
             .clamp(1, TASKS_PER_THREAD * pool.threads())
@@ -264,11 +249,10 @@ fn keep_first(kept: &Mutex<Option<(usize, QuantError)>>, start: usize, error: Qu
 
 /// Quantises `weights`, which have one group, along the input channels of a tap.
 fn coded(
-    isa: Isa,
+    executor: prepared::Cpu<'_>,
     weights: &Weights,
     recipe: Recipe,
     bits: u32,
-    threads: usize,
 ) -> Result<CodedPanels, QuantError> {
     let (taps, depth, n) = (weights.taps, weights.in_per_group, weights.out_per_group);
     let padded = CodedPanels::padded(bits, depth);
@@ -282,9 +266,10 @@ fn coded(
         }
     }
     drop(values);
+    let threads = executor.pool.threads();
     let cpu = Cpu::detect().with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
     let packed = Quantizer::new(recipe).quantize(cpu, &rows, &[n, taps * padded], 1)?;
-    CodedPanels::new(isa, &packed, [taps, depth])
+    CodedPanels::new(executor.isa, &packed, [taps, depth])
 }
 
 /// Shapes of one product; a matrix product is a convolution over `[1, rows, 1]`.
@@ -443,7 +428,8 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn run(&self, pool: &Pool, scratch: &Scratch) {
+    fn run(&self, context: &Context<'_>) {
+        let (pool, scratch) = (context.pool, context.scratch);
         let (isa, prepared) = (self.isa, self.prepared);
         let m = prepared.geometry.rows();
         let n_panels = panels(isa, prepared.weights.n()).count();

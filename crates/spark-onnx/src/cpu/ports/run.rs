@@ -148,10 +148,9 @@ impl Executor {
     }
 
     fn convert_input(&self, index: usize, tensor: &TensorView<'_>) {
-        let (plan, memory, pool) = (&self.plan, &self.memory, &self.pool);
-        write_input(&plan.inputs[index], tensor, plan, memory, pool);
+        write_input(&self.plan.inputs[index], tensor, &self.memory, &self.pool);
         if let Some(runs) = &self.input_rounds[index] {
-            runs.round(self.isa, memory, pool);
+            runs.round(self.cpu(), &self.memory);
         }
     }
 
@@ -160,7 +159,7 @@ impl Executor {
         let ports = self.plan.outputs.iter().zip(&self.direct_ports.outputs);
         ports
             .map(|(port, &is_direct)| {
-                let storage = self.plan.buffers[port.view.buffer.0].storage;
+                let storage = self.memory.storage(&port.view);
                 let refused = || output_refused(port, &self.plan);
                 is_direct
                     .then(|| Fresh::with_room(storage, port.view.len()).ok_or_else(refused))

@@ -12,13 +12,7 @@ use crate::tensor::{Tensor, checked_elements};
 use crate::tensor_view::{TensorView, for_each_slice, row_major};
 
 /// Writes `tensor`, which [`crate::plan::ports::check_input`] let pass, where `port` is held.
-pub(crate) fn write_input(
-    port: &Port,
-    tensor: &TensorView<'_>,
-    plan: &Plan,
-    memory: &Memory,
-    pool: &Pool,
-) {
+pub(crate) fn write_input(port: &Port, tensor: &TensorView<'_>, memory: &Memory, pool: &Pool) {
     if tensor.is_empty() {
         return;
     }
@@ -27,7 +21,7 @@ pub(crate) fn write_input(
         &signed(&tensor.strides()),
         &strides(&port.view),
     );
-    let wide = plan.storage(&port.view) == Storage::I64;
+    let wide = memory.storage(&port.view) == Storage::I64;
     for_each_slice!(tensor.elements(), values => {
         // SAFETY: every index of the view lies inside its slice and its shape is the port's; the
         // port's view was checked at load and has no element twice.
@@ -70,7 +64,7 @@ pub(crate) fn read_output(
         &strides(&port.view),
         &signed(&row_major(&port.shape)),
     );
-    if plan.storage(&port.view) == Storage::I64 {
+    if memory.storage(&port.view) == Storage::I64 {
         let mut values = budget::zeros::<i64>(len).ok_or_else(refused)?;
         if len > 0 {
             // SAFETY: `values` holds the port's elements; the view was checked at load.

@@ -7,16 +7,13 @@
 //!
 //! Sums are accumulated in f64; sums over evenly spaced rows first take sixteen of them in f32.
 
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::graph::ReduceKind;
-use crate::plan::{
-    ArgReduceStep, Axis, CumSumStep, MAX_RANK, Plan, ReduceStep, Storage, TopKStep, View,
-};
+use crate::plan::{ArgReduceStep, Axis, CumSumStep, MAX_RANK, ReduceStep, Storage, TopKStep, View};
 
 /// Accumulators kept at once.
 const BLOCK: usize = 64;
@@ -111,7 +108,10 @@ impl Walk {
 }
 
 /// Runs a reduction.
-pub(crate) fn run(isa: Isa, plan: &Plan, step: &ReduceStep, memory: &Memory, pool: &Pool) {
+fn run(step: &ReduceStep, c: &Context<'_>) {
+    let Context {
+        isa, memory, pool, ..
+    } = *c;
     let rank = step.x.rank();
     let reduced = |a: usize| step.y.axes[a].extent == 1 && step.x.axes[a].extent != 1;
     let over = Walk::new(&step.x, &step.y, (0..rank).filter(|&a| reduced(a)));
@@ -127,7 +127,7 @@ pub(crate) fn run(isa: Isa, plan: &Plan, step: &ReduceStep, memory: &Memory, poo
         (0..rank).filter(|&a| !reduced(a) && Some(a) != inner),
     );
     let blocks = width.div_ceil(BLOCK);
-    let wide = plan.storage(&step.x) == Storage::I64;
+    let wide = memory.storage(&step.x) == Storage::I64;
     pool.run(kept.len() * blocks, |task| {
         let (x, y) = kept.offsets(task / blocks);
         let start = task % blocks * BLOCK;
@@ -406,9 +406,10 @@ unsafe fn key(memory: &Memory, view: &View, wide: bool, offset: isize, nan: i64)
 }
 
 /// Runs an arg-reduction.
-pub(crate) fn run_arg(plan: &Plan, step: &ArgReduceStep, memory: &Memory, pool: &Pool) {
+fn run_arg(step: &ArgReduceStep, c: &Context<'_>) {
+    let (memory, pool) = (c.memory, c.pool);
     let axis = step.params.axis as usize;
-    let wide = plan.storage(&step.x) == Storage::I64;
+    let wide = memory.storage(&step.x) == Storage::I64;
     let kept = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
     let along = step.x.axes[axis];
     pool.run(kept.len(), |task| {
@@ -434,8 +435,9 @@ pub(crate) fn run_arg(plan: &Plan, step: &ArgReduceStep, memory: &Memory, pool: 
 }
 
 /// Runs a running sum.
-pub(crate) fn run_cum_sum(plan: &Plan, step: &CumSumStep, memory: &Memory, pool: &Pool) {
-    let wide = plan.storage(&step.x) == Storage::I64;
+fn run_cum_sum(step: &CumSumStep, c: &Context<'_>) {
+    let (memory, pool) = (c.memory, c.pool);
+    let wide = memory.storage(&step.x) == Storage::I64;
     let axis = step.axis;
     let kept = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
     let (xa, ya) = (step.x.axes[axis], step.y.axes[axis]);
@@ -465,12 +467,13 @@ pub(crate) fn run_cum_sum(plan: &Plan, step: &CumSumStep, memory: &Memory, pool:
 }
 
 /// Runs a top-k by repeated selection: `k` passes over the axis, no memory taken.
-pub(crate) fn run_top_k(plan: &Plan, step: &TopKStep, memory: &Memory, pool: &Pool) {
+fn run_top_k(step: &TopKStep, c: &Context<'_>) {
+    let (memory, pool) = (c.memory, c.pool);
     let axis = step.axis;
     let Some(result) = step.values.as_ref().or(step.indices.as_ref()) else {
         return;
     };
-    let wide = plan.storage(&step.x) == Storage::I64;
+    let wide = memory.storage(&step.x) == Storage::I64;
     let k = result.axes[axis].extent;
     let lines = || (0..step.x.rank()).filter(|&a| a != axis);
     let of = |v: &Option<View>| v.as_ref().map(|v| Walk::new(&step.x, v, lines()));
@@ -526,7 +529,7 @@ impl Kernel<ReduceStep> for Reduce {
 
 impl PreparedStep for Reduce {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run(c.isa, c.plan, &self.0, c.memory, c.pool);
+        run(&self.0, c);
         Ok(())
     }
 }
@@ -542,7 +545,7 @@ impl Kernel<ArgReduceStep> for ArgReduce {
 
 impl PreparedStep for ArgReduce {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_arg(c.plan, &self.0, c.memory, c.pool);
+        run_arg(&self.0, c);
         Ok(())
     }
 }
@@ -558,7 +561,7 @@ impl Kernel<CumSumStep> for CumSum {
 
 impl PreparedStep for CumSum {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_cum_sum(c.plan, &self.0, c.memory, c.pool);
+        run_cum_sum(&self.0, c);
         Ok(())
     }
 }
@@ -574,7 +577,7 @@ impl Kernel<TopKStep> for TopK {
 
 impl PreparedStep for TopK {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_top_k(c.plan, &self.0, c.memory, c.pool);
+        run_top_k(&self.0, c);
         Ok(())
     }
 }
