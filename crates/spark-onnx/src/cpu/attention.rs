@@ -16,7 +16,7 @@
 //! Tasks are runs of such tiles, so that few heads still occupy many threads. Every row is
 //! computed alone and in the same order whoever does it.
 //!
-//! In bf16 on both sides the powers are rounded before the second product, their sum is not.
+//! In bf16 on both sides the powers are rounded before the second GEMM, their sum is not.
 //!
 //! Deliberately absent: cutting the keys. A row of scores is whole; models that drive have hundreds
 //! of tokens, not tens of thousands.

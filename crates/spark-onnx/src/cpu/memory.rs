@@ -80,7 +80,7 @@ impl Memory {
         })
     }
 
-    /// Bytes of the arena.
+    /// Bytes of the arena, as they were taken; constants are not counted.
     pub(crate) fn arena_bytes(&self) -> usize {
         self.arena.len() * 4
     }

@@ -1,7 +1,7 @@
 //! The CPU executor: a plan, prepared for one instruction set, run on a pool of threads.
 //!
 //! ```text
-//! Plan --prepare--> weights packed, loops collapsed, arena and scratch taken
+//! Plan --prepare--> arena laid out, weights packed, loops collapsed, arena and workspace taken
 //!      --run------> one kernel per step; nothing is allocated
 //! ```
 //!
@@ -52,7 +52,7 @@ pub use crate::error::ViewOutside;
 pub use simd::Isa;
 pub use spark_gemm::Roofline as Peaks;
 
-/// Products of small blocks, which are `spark-gemm`'s.
+/// GEMM of small blocks, which are `spark-gemm`'s.
 pub mod product {
     pub use spark_gemm::block::{
         BlockMatmul as BlockProduct, matmul as multiply, max_columns as widest, row_len as width,
@@ -116,7 +116,7 @@ impl Executor {
     /// # Errors
     ///
     /// [`ModelError::View`] if the plan contradicts itself; [`ModelError::PrecisionUnavailable`] if
-    /// dot products of bf16 or products of fp16 are asked for and the processor has none;
+    /// dot products of bf16 or GEMM of fp16 on both sides are wanted and the processor has none;
     /// [`ModelError::Quantise`] if weights cannot be quantised; [`ModelError::OverBudget`] or
     /// [`ModelError::OutOfMemory`] if it takes more memory than the plan's budget or the system has.
     pub(crate) fn with_precisions(
@@ -127,7 +127,8 @@ impl Executor {
         arithmetic: Arithmetic,
     ) -> Result<Self, ModelError> {
         assert_eq!(precisions.len(), plan.steps.len(), "one format per step");
-        let layout = ArenaLayout::of(&plan, memory::ALIGNMENT, |step| plan.expands(step));
+        let may_run_with_next = |step| plan.can_fuse_with_depthwise(step);
+        let layout = ArenaLayout::of(&plan, memory::ALIGNMENT, may_run_with_next);
         let mut budget = plan.take_budget(layout.bytes)?;
         let products =
             SixteenBitMatmuls::resolve(isa, arithmetic, precisions).map_err(matmuls_unavailable)?;
@@ -184,7 +185,7 @@ impl Executor {
         })
     }
 
-    /// The plan; products hold no weights any more.
+    /// The plan; its steps hold no weights any more.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -215,7 +216,7 @@ impl Executor {
     /// # Errors
     ///
     /// [`ModelError::PrecisionUnavailable`] for bf16, which takes part of other steps as well, and
-    /// for products of fp16 that the processor does not have;
+    /// for GEMM of fp16 on both sides that the processor does not have;
     /// [`ModelError::Quantise`] if its weights cannot be quantised.
     pub(crate) fn set_precision(
         &mut self,
@@ -391,7 +392,7 @@ fn is_fused_into_next(cpu: Cpu<'_>, plan: &Plan, steps: &[ReadyStep], index: usi
     source.rounds.is_empty()
         && source.prepared.feature_map_source().is_some()
         && reader.is_some_and(|reader| reader.is_fusion_profitable(cpu))
-        && plan.expands(index)
+        && plan.can_fuse_with_depthwise(index)
 }
 
 /// By step, what it runs in; the first of two that run as one stands for both.
@@ -423,7 +424,7 @@ fn step_error(planned: &PlannedStep, error: StepError) -> ModelError {
     }
 }
 
-/// Products of 16 bits that were asked for by name, where the processor has none.
+/// GEMM of 16 bits that were asked for by name, where the processor has none.
 fn matmuls_unavailable(precision: Precision) -> ModelError {
     let (device, available) = match precision {
         Precision::Bf16 => (
@@ -449,7 +450,7 @@ fn quantise_error(node: &str, source: QuantError) -> ModelError {
     }
 }
 
-/// What is left to round after `step`: the written views of f32 that products of bf16 read,
+/// What is left to round after `step`: the written views of f32 that GEMM of bf16 read,
 /// unless the step's kernel rounds while it stores.
 fn rounds_after(plan: &Plan, step: &Step, format: MatmulFormat, in_kernel: bool) -> Vec<Runs> {
     if !format.rounds_result || in_kernel {

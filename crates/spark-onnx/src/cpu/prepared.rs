@@ -61,7 +61,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Why a step stopped.
+/// Why a step stopped while it ran: a value that is known only then.
 #[derive(Debug)]
 pub(crate) enum StepError {
     /// An index computed by the model is not in the axis it points into.
@@ -123,7 +123,7 @@ pub(crate) trait PreparedStep: Send + Sync {
 pub(crate) struct FeatureMapBlock {
     /// Which image of the batch.
     pub(crate) batch: usize,
-    /// Which channels.
+    /// Which channels, as a panel of packed weights.
     pub(crate) panel: Panel,
     /// Pixels of one image of the feature map.
     pub(crate) image: usize,
@@ -165,7 +165,7 @@ pub(crate) trait FeatureMapReader {
     fn run_fused(&self, source: &dyn FeatureMapSource, context: &Context<'_>);
 }
 
-/// What selection asks of a kernel for steps `S`.
+/// What selection needs to know of a kernel for steps `S`.
 pub(crate) trait Kernel<S>: PreparedStep + Sized + 'static {
     /// Whether it computes such a step at all.
     fn can_implement(_problem: &Problem<'_, S>) -> bool {

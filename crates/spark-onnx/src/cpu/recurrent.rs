@@ -1,7 +1,7 @@
 //! RNN, GRU and LSTM cells, one time step after the other.
 //!
 //! ```text
-//! gates = x W + wb                      all time steps in one product
+//! gates = x W + wb                      all time steps in one GEMM
 //! for t:  recurrent = h R + rb;  gates, recurrent -> new h (and c)
 //! ```
 //!
@@ -20,13 +20,13 @@ use crate::graph::{Cell, Direction, Unary};
 use crate::plan::LoweredStep;
 use crate::plan::{Axis, RecurrentStep, View};
 
-/// States are fed back, so errors would add up: products are f32.
+/// States are fed back, so errors would add up: GEMM are f32.
 const F32: MatmulFormat = MatmulFormat::F32;
 
 /// A recurrent step with its weights packed.
 struct PreparedRecurrent {
     w: PackedWeights,
-    /// All gates; of a GRU that resets before the product, the first two.
+    /// All gates; of a GRU that resets before the GEMM, the first two.
     r: PackedWeights,
     /// The third gate of such a GRU.
     r_hidden: Option<PackedWeights>,

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The first that accepts the problem is taken, by shapes, format and instruction set alone, never by a
-//! stopwatch. The last of a list computes every step of its kind. What a fast product of 16 bits is
+//! stopwatch. The last of a list computes every step of its kind. How a GEMM of 16 bits is fastest
 //! on this processor was measured before, once, by `formats`, and is part of the problem.
 //!
 //! A kernel is shown to users as `{isa}-{types}-{algorithm}`, such as `avx2-f32xbf16-direct`. The
@@ -47,7 +47,7 @@ type Boxed = Result<Box<dyn PreparedStep>, QuantError>;
 pub(super) struct Selected<'p> {
     /// The last part of the kernel's name.
     pub(super) algorithm: &'static str,
-    /// [`Kernel::packing_bytes`] of it.
+    /// Bytes that preparing it takes at most, as [`Kernel::packing_bytes`] says.
     pub(super) packing_bytes: usize,
     /// Packs the step's weights and orders its loops, as [`Kernel::prepare`] does.
     pub(super) prepare: Box<dyn FnOnce() -> Boxed + 'p>,

@@ -91,7 +91,7 @@ impl Workspace {
         }
     }
 
-    /// Bytes of the whole.
+    /// Bytes of the scratch of all threads and of what they share.
     pub(crate) fn size_bytes(&self) -> usize {
         4 * (self.scratch.len() + self.shared.len())
     }

@@ -116,3 +116,38 @@ fn lives(plan: &Plan, may_run_with_next: impl Fn(usize) -> bool) -> Vec<Option<L
     }
     lives
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::bind;
+    use crate::plan::lower;
+    use crate::tests::networks::attentive;
+
+    fn plan() -> Plan {
+        lower(&bind(&attentive(), &[]).expect("fixed shapes")).expect("lowers")
+    }
+
+    #[test]
+    fn buffers_start_at_multiples_of_the_alignment() {
+        let plan = plan();
+        for alignment in [64, 256, 4096] {
+            let arena = ArenaLayout::of(&plan, alignment, |_| false);
+            let starts: Vec<usize> = arena.offsets.iter().flatten().copied().collect();
+            assert!(starts.len() > 1);
+            assert!(starts.iter().all(|start| start % alignment == 0));
+            assert_eq!(arena.bytes % alignment, 0);
+        }
+    }
+
+    #[test]
+    fn operands_of_a_step_that_may_run_with_the_next_live_until_that_one_ends() {
+        let plan = plan();
+        let last_of = |may_run_with_next: bool, buffer: usize| {
+            lives(&plan, |_| may_run_with_next)[buffer].map(|life| life.last)
+        };
+        let input = plan.inputs[0].view.buffer.0;
+        let alone = last_of(false, input).expect("read by a step");
+        assert_eq!(last_of(true, input), Some(alone + 1));
+    }
+}

@@ -7,13 +7,22 @@
 //! ```
 //!
 //! Images are stored channels-last (NHWC): a pointwise convolution is then a
-//! matrix product, depthwise kernels vectorise over channels, and it is what
+//! GEMM, depthwise kernels vectorise over channels, and it is what
 //! tensor cores want. Shapes stay in ONNX order; only strides say where
 //! elements lie, so most operators that move data lower to a view.
 //!
-//! The plan knows no processor: it says where in the model's constants the weights of a product
+//! The plan knows no processor: it says where in the model's constants the weights of a GEMM
 //! are, and an executor packs them for itself; it says which buffers there are, and an executor
-//! lays out its memory for them ([`ArenaLayout`]).
+//! lays out its memory for them ([`ArenaLayout`]). What an executor does with a plan, in this order:
+//!
+//! ```text
+//! ArenaLayout::of, Plan::take_budget    its arena, held against the budget before anything is taken
+//! precision::sixteen_bits               constants rounded that GEMM read in 16 bits
+//! its kernels, precision::recipes       weights packed step by step, each step's own then dropped
+//! ports::DirectPorts                    which inputs and outputs need no copy
+//! Plan::check_views                     views in their buffers, before a pointer is made of one
+//! run                                   inputs in (`ports`), steps in their order, outputs out
+//! ```
 //!
 //! Deliberately absent: arithmetic (`crate::cpu`), control flow, dynamic shapes.
 
@@ -22,7 +31,7 @@ mod attention;
 mod bounds;
 mod budget;
 mod definition;
-mod expand;
+mod depthwise_fusion;
 mod held;
 mod lower;
 mod patterns;

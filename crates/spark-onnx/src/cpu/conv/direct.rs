@@ -8,7 +8,7 @@
 //!
 //! Where the result has few channels, segments of a row are computed instead (`register_tiled`).
 //!
-//! A transposed convolution is the same product over the taps whose stride lands on a
+//! A transposed convolution is the same sum over the taps whose stride lands on a
 //! source pixel; the others read zeros.
 
 use spark_gemm::{

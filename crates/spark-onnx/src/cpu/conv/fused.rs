@@ -1,19 +1,19 @@
-//! A product or convolution and the depthwise convolution behind it, a block of the map between
-//! them at a time.
+//! The fused depthwise tile: a GEMM or convolution and the depthwise convolution behind it, a block
+//! of the feature map between them at a time.
 //!
 //! ```text
 //! for each tile of result rows, for each panel of channels:
-//!     block = rows of the map under the tile's windows, the panel's channels of them
+//!     block = rows of the feature map under the tile's windows, the panel's channels of them
 //!                                                     their kernel, into scratch
 //!     tile and panel of y                             the depthwise kernel, from there
 //! ```
 //!
-//! The map between the two is several times what goes in and comes out. In blocks it stays in the
-//! L1 and L2 caches of the thread that computes it. Rows under the windows of two tiles are
-//! computed twice. Each element is computed by the kernels that compute it otherwise, so results
+//! The feature map between the two is several times what goes in and comes out. In blocks it stays
+//! in the L1 and L2 caches of the thread that computes it. The halo, rows under the windows of two
+//! tiles, is computed twice. Each element is computed by the kernels that compute it otherwise, so results
 //! are the same bits.
 //!
-//! Which steps can go together is the plan's to say (`Plan::expands`).
+//! Which steps can go together is the plan's to say (`Plan::can_fuse_with_depthwise`).
 
 use spark_gemm::{Panel, panels};
 
@@ -23,10 +23,10 @@ use crate::cpu::simd::Isa;
 use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::ConvStep;
 
-/// Elements of a block of the map, unless a row has more: 768 KB of a core's L2 cache.
+/// Elements of a block of the feature map, unless a row has more: 768 KB of a core's L2 cache.
 const BLOCK_ELEMENTS: usize = 192 << 10;
-/// Rows of the map that are computed, in percent of those that would be: on wide maps a tile has
-/// few rows, and most are computed for two or three tiles.
+/// Rows of the feature map that are computed, in percent of those that would be: on a wide one a tile
+/// has few rows, and most are halo, computed for two or three tiles.
 const MOST_COMPUTED: usize = 125;
 /// Blocks per thread at least, so that one slow thread does not hold up the others.
 const BLOCKS_PER_THREAD: usize = 4;
@@ -37,14 +37,14 @@ fn panel_width(isa: Isa, step: &ConvStep) -> usize {
     panels.map(|p| p.vectors * isa.lanes()).max().unwrap_or(0)
 }
 
-/// How many rows of the result a tile has, and the most rows of the map under it.
+/// How many rows of the result a tile has, and the most rows of the feature map under it.
 fn tile_rows(Cpu { isa, pool }: Cpu<'_>, step: &ConvStep) -> (usize, usize) {
     let threads = pool.threads();
     let window = &step.window;
     let row_len = panel_width(isa, step) * step.x.axes[3].extent;
     let reach = (window.kernel[0] - 1) * window.dilation[0] + 1;
-    let map_rows = BLOCK_ELEMENTS / row_len.max(1);
-    let rows = map_rows.saturating_sub(reach) / window.stride[0] + 1;
+    let block_rows = BLOCK_ELEMENTS / row_len.max(1);
+    let rows = block_rows.saturating_sub(reach) / window.stride[0] + 1;
     let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
     let panels = panels(isa, step.x.axes[1].extent).count();
     let tiles = match threads {
@@ -127,7 +127,7 @@ fn run(
     });
 }
 
-/// Computes the part of the map under `part` of the result of `step`, which has the channels of
+/// Computes the part of the feature map under `part` of the result of `step`, which has the channels of
 /// `panel`.
 ///
 /// # Safety

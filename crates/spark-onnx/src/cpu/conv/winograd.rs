@@ -5,7 +5,7 @@
 //!
 //! U[p] = (G w G')[p]            16 matrices [in, out], at load, in f64, of rounded weights
 //! V[p] = (B' d B)[p]            16 matrices [tiles, in], for a block of tiles
-//! M[p] = V[p] U[p]              16 matrix products on the micro-kernel
+//! M[p] = V[p] U[p]              16 GEMM on the micro-kernel
 //! y    = epilogue(A' M A)       2x2 results of every tile
 //!
 //!      | 1   0   0  |        | 1  0 -1  0 |
@@ -17,13 +17,13 @@
 //! The transforms of this size only add, and halve weights, so that results are held to the bound
 //! of the sum over taps in the tests. Larger tiles save more products and lose digits.
 //!
-//! A block's `V` and `M` stay in a core's own cache; the order of additions is that of the
+//! A block's `V` and `M` stay in a core's L2 cache; the order of additions is that of the
 //! micro-kernel, so no result depends on its block or on the number of threads.
 //!
 //! Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016,
 //! F(2x2, 3x3).
 //!
-//! Deliberately absent: steps and dilation, groups, columns of 16 bits.
+//! Deliberately absent: strides and dilation, groups, weights packed in 16 bits.
 
 use std::sync::Mutex;
 
@@ -48,7 +48,7 @@ use crate::precision::sixteen_bits::round_values;
 const POSITIONS: usize = 16;
 /// Positions of the window.
 const TAPS: usize = 9;
-/// Elements of a block's `V` and `M`: half a core's second cache.
+/// Elements of a block's `V` and `M`: half an L2 cache.
 const BLOCK_ELEMENTS: usize = 256 << 10;
 /// Most tiles of a block.
 const MOST_TILES: usize = 96;
@@ -420,9 +420,9 @@ unsafe fn transform_image<S: Simd>(
             let mut t = d;
             for x in 0..4 {
                 let column = [d[x], d[4 + x], d[8 + x], d[12 + x]];
-                let turned = image_line::<S>(column);
+                let transposed = image_line::<S>(column);
                 for y in 0..4 {
-                    t[4 * y + x] = turned[y];
+                    t[4 * y + x] = transposed[y];
                 }
             }
             for y in 0..4 {

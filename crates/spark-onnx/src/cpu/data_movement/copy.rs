@@ -17,7 +17,7 @@ use crate::plan::{CopyStep, FillStep, MAX_RANK, Storage, View};
 
 /// Side of a transposing tile: one cache line of f32.
 const TILE: usize = 16;
-/// Elements below which a second thread does not pay.
+/// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 32 * 1024;
 
 /// A loop nest over two operands, outermost first, axes of extent 1 left out.
@@ -323,7 +323,7 @@ fn run_fill(nest: &Nest, y: &View, value: f64, memory: &Memory) {
     }
 }
 
-/// Element by element from one view to another.
+/// The kernel that copies one view to another of the same shape, element by element.
 pub(crate) struct CopyNest {
     step: CopyStep,
     nest: Nest,
@@ -346,7 +346,7 @@ impl PreparedStep for CopyNest {
     }
 }
 
-/// One value everywhere.
+/// The kernel that writes one value to every element of a view.
 pub(crate) struct FillNest {
     step: FillStep,
     nest: Nest,

@@ -245,7 +245,7 @@ fn run_scatter_nd(step: &ScatterNdStep, memory: &Memory) -> Result<(), StepError
     Ok(())
 }
 
-/// Indexing along one axis.
+/// The kernel of a gather along one axis.
 pub(crate) struct Gather(GatherStep);
 
 impl Kernel<GatherStep> for Gather {
@@ -260,7 +260,7 @@ impl PreparedStep for Gather {
     }
 }
 
-/// Element-wise gather.
+/// The kernel of a gather with an index per element of the result.
 pub(crate) struct GatherElements(GatherElementsStep);
 
 impl Kernel<GatherElementsStep> for GatherElements {
@@ -275,7 +275,7 @@ impl PreparedStep for GatherElements {
     }
 }
 
-/// Gather by index tuples.
+/// The kernel of a gather by index tuples.
 pub(crate) struct GatherNd(GatherNdStep);
 
 impl Kernel<GatherNdStep> for GatherNd {
@@ -290,7 +290,7 @@ impl PreparedStep for GatherNd {
     }
 }
 
-/// Element-wise scatter.
+/// The kernel of a scatter with an index per update.
 pub(crate) struct ScatterElements(ScatterElementsStep);
 
 impl Kernel<ScatterElementsStep> for ScatterElements {
@@ -305,7 +305,7 @@ impl PreparedStep for ScatterElements {
     }
 }
 
-/// Scatter by index tuples.
+/// The kernel of a scatter by index tuples.
 pub(crate) struct ScatterNd(ScatterNdStep);
 
 impl Kernel<ScatterNdStep> for ScatterNd {

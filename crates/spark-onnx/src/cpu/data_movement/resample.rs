@@ -188,7 +188,7 @@ fn inside(padding: GridPadding, align_corners: bool, x: f64, extent: usize) -> O
     }
 }
 
-/// Weighted sums of positions along one axis.
+/// The kernel of weighted sums of positions along one axis.
 pub(crate) struct Resample {
     step: ResampleStep,
     nest: Nest,
@@ -211,7 +211,7 @@ impl PreparedStep for Resample {
     }
 }
 
-/// Sampling at a grid.
+/// The kernel that samples an image at the coordinates of a grid.
 pub(crate) struct GridSample(GridSampleStep);
 
 impl Kernel<GridSampleStep> for GridSample {

@@ -15,7 +15,7 @@ use crate::cpu::prepared::Context;
 use crate::cpu::simd::{Simd, dispatch};
 use crate::plan::{Plan, PointOp, PointwiseStep, RegisterKind, Storage};
 
-/// Elements below which a second thread does not pay.
+/// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 16 * 1024;
 
 /// The operation.
@@ -90,7 +90,7 @@ impl Pair {
         })
     }
 
-    /// Runs the step.
+    /// Computes `step`, for which it was made, on all threads.
     pub(crate) fn run(&self, step: &PointwiseStep, c: &Context<'_>) {
         let Context {
             isa, memory, pool, ..

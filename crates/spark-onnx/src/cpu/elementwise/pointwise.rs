@@ -27,7 +27,7 @@ use crate::plan::{
 
 /// Elements of one block.
 const BLOCK: usize = 256;
-/// Elements below which a second thread does not pay.
+/// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 16 * 1024;
 
 /// Loop nest of one step: extents outermost first, and every operand's strides in it; the
@@ -358,7 +358,7 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
             PointOp::Equal => zip2(x, y(), to, |a, b| truth(a == b)),
             PointOp::Less => zip2(x, y(), to, |a, b| truth(a < b)),
             PointOp::LessOrEqual => zip2(x, y(), to, |a, b| truth(a <= b)),
-            // NaN in either is kept: the sum carries it.
+            // NaN in either stays: the sum carries it.
             PointOp::Max => zip2(x, y(), to, |a, b| {
                 let m = if a > b { a } else { b };
                 if a.is_nan() { a } else { m }

@@ -1,4 +1,4 @@
-//! Products of eight and four bits as a prepared step, for linear steps and convolutions alike.
+//! GEMM of eight and four bits as a prepared step, for linear steps and convolutions alike.
 
 use spark_quant::QuantError;
 

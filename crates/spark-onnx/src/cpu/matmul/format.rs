@@ -1,4 +1,4 @@
-//! How the weights of one matrix product are held, and what becomes of its operands.
+//! The packed weight layout of one GEMM, and what becomes of its operands.
 
 use std::ops::Range;
 
@@ -18,10 +18,10 @@ pub(crate) fn bias_packing_bytes(isa: Isa, len: usize) -> usize {
     len.next_multiple_of(isa.lanes()).saturating_mul(8)
 }
 
-/// How the weights of a product are held, and what becomes of its result.
+/// The packed weight layout of a GEMM, and what becomes of its operands and result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MatmulFormat {
-    /// Format of the operands.
+    /// The number format that the step computes in.
     pub(crate) precision: Precision,
     /// Layout of packed weights and kernel.
     pub(crate) layout: PackedLayout,
@@ -32,7 +32,7 @@ pub(crate) struct MatmulFormat {
 }
 
 impl MatmulFormat {
-    /// f32 throughout.
+    /// f32 weights, operands and results.
     pub(crate) const F32: Self = Self {
         precision: Precision::Fp32,
         layout: PackedLayout::F32,
@@ -71,7 +71,7 @@ impl MatmulFormat {
             .saturating_add(biases.saturating_mul(weights.groups))
     }
 
-    /// [`MatmulFormat::packing_bytes`] without a bias.
+    /// Bytes that packing `weights` takes at most if there is no bias.
     pub(crate) fn weights_packing_bytes(self, cpu: Cpu<'_>, weights: &Weights) -> usize {
         let columns = weights.out_per_group.next_multiple_of(cpu.isa.lanes());
         let depth = weights.in_per_group.next_multiple_of(BLOCK);
@@ -102,7 +102,7 @@ impl MatmulFormat {
         }
     }
 
-    /// The instruction of 16 bits that computes the products, if it is one, or `wide` where weights
+    /// The instruction of 16 bits that multiplies, if it is one, or `wide` where weights
     /// of 16 bits are held as f32.
     pub(crate) fn variant(self) -> &'static str {
         match (self.precision, self.layout) {

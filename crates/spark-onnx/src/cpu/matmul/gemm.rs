@@ -1,4 +1,4 @@
-//! Matrix products over rows: by packed weights, and of two computed operands.
+//! GEMM over rows: by packed weights, and of two computed operands.
 //!
 //! Both are the micro-kernel of `spark-gemm`; a computed right operand is packed first, from
 //! whatever strides it has, into scratch that was planned at load.
@@ -27,11 +27,11 @@ use crate::plan::{LinearStep, MatMulStep, Weights};
 
 /// Rows of one thread's share.
 pub(crate) const ROWS_PER_TASK: usize = 96;
-/// Shares of the columns, or of many rows or small products, per thread, so that one slow thread
+/// Shares of the columns, or of many rows or small GEMM, per thread, so that one slow thread
 /// does not hold up the others.
 pub(crate) const TASKS_PER_THREAD: usize = 4;
 
-/// A product that several threads read.
+/// A GEMM that several threads read.
 pub(crate) struct Shared<'a>(pub(crate) &'a Gemm);
 
 // SAFETY: tasks write disjoint rows or columns, or to memory of their own.
@@ -118,7 +118,7 @@ impl PackedWeights {
         }
     }
 
-    /// Packs the whole matrix.
+    /// Packs all columns of a one-tap, one-group matrix.
     pub(crate) fn new(cpu: Cpu<'_>, weights: &Weights, format: MatmulFormat) -> Self {
         Self::columns(cpu, weights, 0..weights.out_per_group, format)
     }
@@ -149,7 +149,7 @@ impl PreparedLinear {
         4 * (self.weights.data.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
     }
 
-    /// f32 elements of scratch a thread needs: a panel, where f16 columns serve several tiles.
+    /// f32 elements of scratch a thread needs: a panel, where weights packed in f16 serve several tiles.
     fn scratch_len(&self, isa: Isa, step: &LinearStep) -> usize {
         match self.weights.layout == PackedLayout::F16 && step.y.axes[0].extent > 1 {
             true => converted_len(isa, self.weights.k, self.weights.n),
@@ -208,7 +208,7 @@ fn scratch_len(isa: Isa, step: &MatMulStep) -> usize {
     )
 }
 
-/// Runs a product of two computed operands; `rounded` if its result is to be bf16.
+/// Runs a GEMM of two computed operands for every batch; `rounded` if its result is to be bf16.
 fn run(step: &MatMulStep, rounded: bool, c: &Context<'_>) {
     let Context {
         isa,
@@ -281,7 +281,7 @@ fn run(step: &MatMulStep, rounded: bool, c: &Context<'_>) {
     });
 }
 
-/// A product by packed weights.
+/// The kernel of a GEMM whose right operand is weights, packed at load.
 pub(crate) struct Linear {
     /// Without its weights.
     step: LinearStep,
@@ -356,7 +356,7 @@ impl FeatureMapSource for Linear {
     }
 }
 
-/// A product of two computed operands.
+/// The kernel of a GEMM whose operands are both computed; the right one is packed at every run.
 pub(crate) struct MatMul {
     step: MatMulStep,
     format: MatmulFormat,

@@ -1,10 +1,10 @@
-//! Products whose weights have eight or four bits.
+//! GEMM whose weights have eight or four bits.
 //!
 //! ```text
 //! weights      [out][tap][channels]  -> E4M3, one scale per output channel, or NVFP4     at load
 //! activations  [pixel][channels]     -> quantised and back (or left alone)               per run
 //! task         some rows: patches [row][tap][channels], unless rows lie as they are needed
-//!              for panel: codes -> f32 columns (`panels`), rows times columns (`gemm`)
+//!              for panel: codes -> f32 panel (`panels`), rows times panel (`gemm`)
 //! ```
 //!
 //! Both sides hold exactly the values a tensor core would be given: E4M3 activations share one
@@ -12,8 +12,8 @@
 //! sides are `spark-quant`'s, to the last bit. Products and sums are f32 in the order of the
 //! micro-kernel, where a tensor core has an order of its own.
 //!
-//! A panel is widened once for all rows of a task, so that weights take few bytes and the products
-//! the time of f32. Deliberately absent: groups and transposed convolutions.
+//! A panel is converted to f32 once for all rows of a task, so that weights take few bytes and the
+//! GEMM the time of f32. Deliberately absent: groups and transposed convolutions.
 
 mod panels;
 
@@ -37,9 +37,9 @@ use crate::precision::Activations;
 use crate::precision::recipes::GemmRecipes;
 use panels::CodedPanels;
 
-/// Elements of a task's rows: a part of a core's own cache.
+/// Elements of a task's rows: a part of an L2 cache.
 const ROW_ELEMENTS: usize = 96 << 10;
-/// Fewest rows of a task: a panel widened for fewer would cost as much as its products.
+/// Fewest rows of a task: a panel converted for fewer would cost as much as its products.
 const LEAST_ROWS: usize = 64;
 /// Most rows of a task.
 const MOST_ROWS: usize = 512;
@@ -118,10 +118,10 @@ impl PreparedQuantised {
             true => self.rows_per_task().min(self.geometry.rows()) * self.weights.k(),
             false => 0,
         };
-        self.weights.widest(isa) + patches
+        self.weights.max_panel_len(isa) + patches
     }
 
-    /// Elements of quantised activations.
+    /// Elements of the workspace that all threads share: the whole operand, where it is quantised.
     pub(crate) fn activations_len(&self) -> usize {
         match self.activations {
             Some(_) => self.geometry.pixels() * self.geometry.channels,
@@ -174,7 +174,7 @@ impl PreparedQuantised {
         Ok(())
     }
 
-    /// The left side as it enters the products, `[pixel][channels]` in the workspace that all
+    /// The left side as it enters the GEMM, `[pixel][channels]` in the workspace that all
     /// threads share.
     fn quantise(
         &self,
@@ -204,7 +204,7 @@ impl PreparedQuantised {
             for pixel in pixels.clone() {
                 let from = x.at(index_of(pixel, self.geometry.input));
                 // SAFETY: the pixel lies inside a view checked at load, whose channels have unit
-                // stride by the step's contract; `to` has room for all pixels.
+                // stride by the step's contract; `to` is as long as all pixels.
                 unsafe {
                     let to = copied.start.add(pixel * channels);
                     std::ptr::copy_nonoverlapping(from.cast_const(), to, channels);
@@ -215,7 +215,7 @@ impl PreparedQuantised {
             match RoundTrip::largest(cpu, values) {
                 // Magnitudes are in the order of their bits.
                 Ok(value) => _ = largest.fetch_max(value.to_bits(), Ordering::Relaxed),
-                Err(error) => keep_first(&failure, pixels.start, error),
+                Err(error) => save_first(&failure, pixels.start, error),
             }
         });
         if let Ok(Some((_, error))) = failure.into_inner() {
@@ -228,7 +228,7 @@ impl PreparedQuantised {
             // SAFETY: written above; tasks have pixels of their own.
             let values = unsafe { places.1.pixels(&pixels, channels) };
             if let Err(error) = trip.apply(cpu, values, channels) {
-                keep_first(&failure, pixels.start, error);
+                save_first(&failure, pixels.start, error);
             }
         });
         match failure.into_inner() {
@@ -238,12 +238,12 @@ impl PreparedQuantised {
     }
 }
 
-/// Keeps the error of the part that begins first, whichever thread comes first.
-fn keep_first(kept: &Mutex<Option<(usize, QuantError)>>, start: usize, error: QuantError) {
-    if let Ok(mut kept) = kept.lock()
-        && kept.as_ref().is_none_or(|(first, _)| start < *first)
+/// Saves the error of the part that begins first, whichever thread comes first.
+fn save_first(saved: &Mutex<Option<(usize, QuantError)>>, start: usize, error: QuantError) {
+    if let Ok(mut saved) = saved.lock()
+        && saved.as_ref().is_none_or(|(first, _)| start < *first)
     {
-        *kept = Some((start, error));
+        *saved = Some((start, error));
     }
 }
 
@@ -272,7 +272,7 @@ fn coded(
     CodedPanels::new(executor.isa, &packed, [taps, depth])
 }
 
-/// Shapes of one product; a matrix product is a convolution over `[1, rows, 1]`.
+/// Shapes of one GEMM; that of a linear step is a convolution over `[1, rows, 1]`.
 struct Geometry {
     /// Samples, height and width read.
     input: [usize; 3],
@@ -321,7 +321,7 @@ impl Geometry {
         self.input.iter().product()
     }
 
-    /// Whether a row of the product is a pixel, and pixels are `copied` or evenly spaced anyway.
+    /// Whether a row of the GEMM is a pixel, and pixels are `copied` or evenly spaced anyway.
     fn is_rows_as_they_are(&self, copied: bool) -> bool {
         let window = &self.window;
         window.kernel == [1, 1]
@@ -459,10 +459,10 @@ impl Job<'_> {
         let PreparedQuantised {
             weights, geometry, ..
         } = self.prepared;
-        let (k, widest) = (weights.k(), weights.widest(self.isa));
+        let (k, panel_len) = (weights.k(), weights.max_panel_len(self.isa));
         // SAFETY: as long as the caller says.
-        let widened = unsafe { std::slice::from_raw_parts_mut(scratch, widest) };
-        let patches = scratch.wrapping_add(widest);
+        let converted = unsafe { std::slice::from_raw_parts_mut(scratch, panel_len) };
+        let patches = scratch.wrapping_add(panel_len);
         if self.prepared.gathers {
             for (i, row) in rows.clone().enumerate() {
                 // SAFETY: as above; `x` is where the operand is.
@@ -473,7 +473,7 @@ impl Job<'_> {
             }
         }
         for panel in panels_of_part(self.isa, weights.n(), share) {
-            weights.widen(self.isa, panel, widened);
+            weights.convert(self.isa, panel, converted);
             let mut first = rows.start;
             while first < rows.end {
                 let last = self.run_end(first, rows.end);
@@ -483,7 +483,7 @@ impl Job<'_> {
                 };
                 // SAFETY: rows exist in views checked at load, or were just gathered; results
                 // have unit channel stride by the step's contract.
-                unsafe { self.gemm(x, first..last, panel, widened) };
+                unsafe { self.gemm(x, first..last, panel, converted) };
                 first = last;
             }
         }
@@ -506,7 +506,7 @@ impl Job<'_> {
         (place.at(index_of(first, output)), stride)
     }
 
-    /// A run of rows times one widened panel.
+    /// A run of rows times one panel converted to f32.
     ///
     /// # Safety
     ///
@@ -516,7 +516,7 @@ impl Job<'_> {
         (x, x_stride): (*mut f32, isize),
         rows: Range<usize>,
         panel: Panel,
-        widened: &[f32],
+        converted: &[f32],
     ) {
         let prepared = self.prepared;
         let from = |(start, stride): (*mut f32, isize)| (start.wrapping_add(panel.column), stride);
@@ -547,7 +547,15 @@ impl Job<'_> {
             },
         };
         let alone = Panel { column: 0, ..panel };
-        // SAFETY: guaranteed by the caller; the panel was widened for this instruction set.
-        unsafe { gemm_panel(self.isa, &product, widened.as_ptr(), alone, (0, rows.len())) };
+        // SAFETY: guaranteed by the caller; the panel was converted for this instruction set.
+        unsafe {
+            gemm_panel(
+                self.isa,
+                &product,
+                converted.as_ptr(),
+                alone,
+                (0, rows.len()),
+            )
+        };
     }
 }

@@ -246,7 +246,7 @@ fn run_channels_last(step: &GroupNormStep, context: &Context<'_>) {
         };
         let last = c.min(first + block);
         // SAFETY: views were checked at load and channels have stride 1 in both, as
-        // `can_implement` asks; each task has its own sample and channels; `isa` names a set this
+        // `can_implement` requires; each task has its own sample and channels; `isa` names a set this
         // processor has.
         unsafe {
             dispatch!(isa, norm_groups(sample: Sample, first: usize, last: usize) => (sample, first, last));

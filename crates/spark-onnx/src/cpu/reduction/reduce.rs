@@ -1,7 +1,7 @@
 //! Reductions, extreme positions, running sums and sorted prefixes.
 //!
 //! ```text
-//! for every kept position but the innermost kept axis of unit stride (a block of it):
+//! for every position of the remaining axes but the innermost of unit stride (a block of it):
 //!     acc[block] = start;  for every reduced position: acc = combine(acc, x)
 //! ```
 //!
@@ -15,7 +15,7 @@ use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::graph::ReduceKind;
 use crate::plan::{ArgReduceStep, Axis, CumSumStep, MAX_RANK, ReduceStep, Storage, TopKStep, View};
 
-/// Accumulators kept at once.
+/// Accumulators at once.
 const BLOCK: usize = 64;
 
 /// An odometer over up to eight axes.
@@ -57,7 +57,7 @@ impl Walk {
         }
     }
 
-    /// Number of positions.
+    /// Number of positions that the walk visits.
     pub(crate) fn len(&self) -> usize {
         self.extents[..self.rank].iter().product()
     }
@@ -116,20 +116,20 @@ fn run(step: &ReduceStep, c: &Context<'_>) {
     let reduced = |a: usize| step.y.axes[a].extent == 1 && step.x.axes[a].extent != 1;
     let over = Walk::new(&step.x, &step.y, (0..rank).filter(|&a| reduced(a)));
     let empty = step.x.is_empty();
-    // The innermost kept axis, if its elements lie side by side.
+    // The innermost remaining axis, if its elements lie side by side.
     let inner =
         (0..rank).find(|&a| !reduced(a) && step.x.axes[a].extent > 1 && step.x.axes[a].stride == 1);
     let width = inner.map_or(1, |a| step.x.axes[a].extent);
     let y_stride = inner.map_or(0, |a| step.y.axes[a].stride);
-    let kept = Walk::new(
+    let remaining = Walk::new(
         &step.x,
         &step.y,
         (0..rank).filter(|&a| !reduced(a) && Some(a) != inner),
     );
     let blocks = width.div_ceil(BLOCK);
     let wide = memory.storage(&step.x) == Storage::I64;
-    pool.run(kept.len() * blocks, |task| {
-        let (x, y) = kept.offsets(task / blocks);
+    pool.run(remaining.len() * blocks, |task| {
+        let (x, y) = remaining.offsets(task / blocks);
         let start = task % blocks * BLOCK;
         let len = BLOCK.min(width - start);
         let at = start as isize;
@@ -410,10 +410,10 @@ fn run_arg(step: &ArgReduceStep, c: &Context<'_>) {
     let (memory, pool) = (c.memory, c.pool);
     let axis = step.params.axis as usize;
     let wide = memory.storage(&step.x) == Storage::I64;
-    let kept = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
+    let remaining = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
     let along = step.x.axes[axis];
-    pool.run(kept.len(), |task| {
-        let (x, y) = kept.offsets(task);
+    pool.run(remaining.len(), |task| {
+        let (x, y) = remaining.offsets(task);
         // NaN is the extreme of either kind.
         let nan = if step.params.max { i64::MAX } else { i64::MIN };
         let mut best = (0, 0);
@@ -439,10 +439,10 @@ fn run_cum_sum(step: &CumSumStep, c: &Context<'_>) {
     let (memory, pool) = (c.memory, c.pool);
     let wide = memory.storage(&step.x) == Storage::I64;
     let axis = step.axis;
-    let kept = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
+    let remaining = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
     let (xa, ya) = (step.x.axes[axis], step.y.axes[axis]);
-    pool.run(kept.len(), |task| {
-        let (x0, y0) = kept.offsets(task);
+    pool.run(remaining.len(), |task| {
+        let (x0, y0) = remaining.offsets(task);
         let (mut sum, mut whole) = (0.0f64, 0i64);
         for i in 0..xa.extent {
             let i = if step.reverse { xa.extent - 1 - i } else { i } as isize;
@@ -478,10 +478,10 @@ fn run_top_k(step: &TopKStep, c: &Context<'_>) {
     let lines = || (0..step.x.rank()).filter(|&a| a != axis);
     let of = |v: &Option<View>| v.as_ref().map(|v| Walk::new(&step.x, v, lines()));
     let (values, indices) = (of(&step.values), of(&step.indices));
-    let kept = Walk::new(&step.x, result, lines());
+    let remaining = Walk::new(&step.x, result, lines());
     let along = step.x.axes[axis];
-    pool.run(kept.len(), |task| {
-        let (x, _) = kept.offsets(task);
+    pool.run(remaining.len(), |task| {
+        let (x, _) = remaining.offsets(task);
         let nan = i64::MAX;
         let mut last: Option<(i64, usize)> = None;
         for rank in 0..k {
@@ -489,7 +489,7 @@ fn run_top_k(step: &TopKStep, c: &Context<'_>) {
             for i in 0..along.extent {
                 // SAFETY: the view was checked at load.
                 let v = unsafe { key(memory, &step.x, wide, x + i as isize * along.stride, nan) };
-                // The complement turns the order round and has no overflow.
+                // The complement reverses the order and has no overflow.
                 let v = if step.largest { v } else { !v };
                 let after = last.is_none_or(|(lv, li)| v < lv || (v == lv && i > li));
                 if after && best.is_none_or(|(bv, _)| v > bv) {
@@ -518,7 +518,7 @@ fn run_top_k(step: &TopKStep, c: &Context<'_>) {
     });
 }
 
-/// Reduction over any axes.
+/// The kernel of a reduction over any axes.
 pub(crate) struct Reduce(ReduceStep);
 
 impl Kernel<ReduceStep> for Reduce {
@@ -534,7 +534,7 @@ impl PreparedStep for Reduce {
     }
 }
 
-/// Position of an extreme.
+/// The kernel of the position of an extreme along one axis.
 pub(crate) struct ArgReduce(ArgReduceStep);
 
 impl Kernel<ArgReduceStep> for ArgReduce {
@@ -550,7 +550,7 @@ impl PreparedStep for ArgReduce {
     }
 }
 
-/// Running sum.
+/// The kernel of a running sum along one axis.
 pub(crate) struct CumSum(CumSumStep);
 
 impl Kernel<CumSumStep> for CumSum {
@@ -566,7 +566,7 @@ impl PreparedStep for CumSum {
     }
 }
 
-/// The greatest or least few.
+/// The kernel of the greatest or least few along one axis.
 pub(crate) struct TopK(TopKStep);
 
 impl Kernel<TopKStep> for TopK {

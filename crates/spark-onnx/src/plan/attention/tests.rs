@@ -205,7 +205,7 @@ fn what_something_else_reads_or_another_order_stays_apart() {
 
 #[test]
 fn operands_live_until_the_step_ends() {
-    // In the arena the scores take no room.
+    // In the arena the scores take no memory.
     let plan = plan(Spelling::ScaledQueries);
     let operands = HEADS * (QUERIES + 2 * KEYS + QUERIES) * WIDTH * 4;
     let arena = ArenaLayout::of(&plan, 64, |_| false);

@@ -3,12 +3,12 @@
 //! ```text
 //! for node in graph:
 //!     data movement     -> a view where strides can say it, else Copy steps
-//!     element-wise      -> folded into the product before it (bias, scale, activation, residual),
+//!     element-wise      -> folded into the GEMM before it (bias, scale, activation, residual),
 //!                          else deferred and joined with the element-wise nodes around it
-//!     everything else   -> one step, its operands brought into the layout the step asks for
+//!     everything else   -> one step, its operands brought into the layout the step requires
 //! ```
 //!
-//! A batch normalisation, a layer scale or a bias after a product is a scale and a
+//! A batch normalisation, a layer scale or a bias after a GEMM is a scale and a
 //! shift per channel, and both fold into the weights by the same two rules.
 
 mod conv;

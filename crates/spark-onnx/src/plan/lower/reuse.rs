@@ -1,7 +1,7 @@
 //! Results written over operands that nothing reads again.
 //!
 //! A pointwise or softmax step whose operand lies exactly as its result and dies there
-//! writes in place: less memory, and the lines are in the nearest cache already. Inputs in
+//! writes in place: less memory, and the lines are in the L1 cache already. Inputs in
 //! row-major order stay as they are: the caller's memory can stand in for them only if nothing
 //! writes there.
 
