@@ -44,6 +44,7 @@ impl Memory {
     ///
     /// [`ModelError::View`] for a view outside its buffer, [`ModelError::OutOfMemory`].
     pub(crate) fn new(plan: &Plan, layout: &ArenaLayout) -> Result<Self, ModelError> {
+        assert_eq!(layout.offsets.len(), plan.buffers.len(), "of this plan");
         plan.check_views()?;
         let asker = Asker {
             node: "all",
