@@ -24,13 +24,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use spark_gemm::{Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, panels, panels_of_part};
 use spark_quant::block::RoundTrip;
-use spark_quant::{Cpu, QuantError, Quantizer, Recipe};
+use spark_quant::{Cpu as QuantCpu, QuantError, Quantizer, Recipe};
 
 use super::format::MatmulFormat;
 use super::gemm::TASKS_PER_THREAD;
 use crate::cpu::math;
 use crate::cpu::memory::AlignedF32;
-use crate::cpu::prepared::{self, Context};
+use crate::cpu::prepared::{Context, Cpu};
 use crate::cpu::simd::Isa;
 use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
 use crate::precision::Activations;
@@ -55,7 +55,7 @@ pub(crate) struct PreparedQuantised {
     activations: Option<Recipe>,
     rounds_result: bool,
     /// Found at load, as finding it takes memory.
-    cpu: Cpu,
+    cpu: QuantCpu,
     geometry: Geometry,
     /// Whether patches are gathered, or rows are used where they lie.
     gathers: bool,
@@ -68,19 +68,19 @@ impl PreparedQuantised {
     ///
     /// As [`Quantizer::quantize`].
     pub(crate) fn new(
-        executor: prepared::Cpu<'_>,
+        cpu: Cpu<'_>,
         step: &Step,
         format: MatmulFormat,
         activations: Activations,
     ) -> Option<Result<Self, QuantError>> {
-        let isa = executor.isa;
+        let isa = cpu.isa;
         let recipes = GemmRecipes::of(format.precision, activations)?;
         let (geometry, weights, epilogue) = match step {
             Step::Conv(s) => (Geometry::of_conv(s), &s.weights, &s.epilogue),
             Step::Linear(s) => (Geometry::of_linear(s), &s.weights, &s.epilogue),
             _ => return None,
         };
-        let coded = match coded(executor, weights, recipes.weights, format.precision.bits()) {
+        let coded = match coded(cpu, weights, recipes.weights, format.precision.bits()) {
             Ok(coded) => coded,
             Err(error) => return Some(Err(error)),
         };
@@ -91,7 +91,7 @@ impl PreparedQuantised {
             bias: bias.map(|bias| AlignedF32::padded(bias, columns)),
             activations: recipes.activations,
             rounds_result: format.rounds_result,
-            cpu: Cpu::one_thread(),
+            cpu: QuantCpu::one_thread(),
             gathers: !geometry.is_rows_as_they_are(recipes.activations.is_some()),
             geometry,
         }))
@@ -249,7 +249,7 @@ fn save_first(saved: &Mutex<Option<(usize, QuantError)>>, start: usize, error: Q
 
 /// Quantises `weights`, which have one group, along the input channels of a tap.
 fn coded(
-    executor: prepared::Cpu<'_>,
+    cpu: Cpu<'_>,
     weights: &Weights,
     recipe: Recipe,
     bits: u32,
@@ -266,10 +266,11 @@ fn coded(
         }
     }
     drop(values);
-    let threads = executor.pool.threads();
-    let cpu = Cpu::detect().with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
-    let packed = Quantizer::new(recipe).quantize(cpu, &rows, &[n, taps * padded], 1)?;
-    CodedPanels::new(executor.isa, &packed, [taps, depth])
+    let threads = cpu.pool.threads();
+    let quant_cpu =
+        QuantCpu::detect().with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
+    let packed = Quantizer::new(recipe).quantize(quant_cpu, &rows, &[n, taps * padded], 1)?;
+    CodedPanels::new(cpu.isa, &packed, [taps, depth])
 }
 
 /// Shapes of one GEMM; that of a linear step is a convolution over `[1, rows, 1]`.
