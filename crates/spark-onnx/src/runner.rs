@@ -520,14 +520,14 @@ impl ModelRunner {
             Some(at) => self.sessions.remove(at),
             None => {
                 let shapes: Vec<Vec<usize>> = inputs.iter().map(|t| t.shape().to_vec()).collect();
-                // Before anything makes room: a plan whose constants are gone cannot be made again.
+                // Before anything is evicted: a plan whose constants are gone cannot be made again.
                 check_input_shapes(&self.graph, &self.named(&shapes))?;
                 if self.sessions.len() == MAX_PLANS {
                     self.sessions.remove(0);
                 }
                 let executor = loop {
                     match self.plan(&shapes).and_then(|plan| self.executor(plan)) {
-                        // Plans for other shapes make room.
+                        // Plans for other shapes give their memory back.
                         Err(ModelError::OverBudget { .. }) if !self.sessions.is_empty() => {
                             self.sessions.remove(0);
                         }

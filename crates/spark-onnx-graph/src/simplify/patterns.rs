@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Exporters of older operator sets write these out. One operator folds into the
-//! epilogue of the product before it, where the spelled-out form needs a pass of its own.
+//! epilogue of the GEMM before it, where the spelled-out form needs a pass of its own.
 //! A pattern is taken only if nothing else reads its inner values.
 
 use std::collections::HashMap;

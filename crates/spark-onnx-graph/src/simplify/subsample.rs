@@ -34,7 +34,7 @@ pub(super) fn subsample(graph: &mut StaticGraph) {
         return;
     }
     let mut rewrite = Rewrite::of(graph);
-    // Last first: a pointwise convolution that takes a stride over asks its own operand for less.
+    // Last first: a pointwise convolution that takes a stride over reads less of its own operand.
     while let Some(value) = wanted.pop() {
         wanted.extend(rewrite.try_value(value));
     }
@@ -139,7 +139,7 @@ impl<'g> Rewrite<'g> {
         makes_images && node.outputs.len() == 1 && ty.shape.len() == 4 && ty.dtype == DType::F32
     }
 
-    /// Leaves out the pixels of `value` between those `stride` asks for; gives what
+    /// Leaves out the pixels of `value` between those `stride` visits; gives what
     /// [`Rewrite::try_value`] gives.
     fn make_less(&mut self, value: ValueId, stride: [usize; 2]) -> Option<ValueId> {
         let full = self.graph.value(value).ty.shape.clone();

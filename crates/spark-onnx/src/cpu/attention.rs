@@ -16,7 +16,7 @@
 //! Tasks are runs of such tiles, so that few heads still occupy many threads. Every row is
 //! computed alone and in the same order whoever does it.
 //!
-//! In bf16 on both sides the powers are rounded before the second product, their sum is not.
+//! In bf16 on both sides the powers are rounded before the second GEMM, their sum is not.
 //!
 //! Deliberately absent: cutting the keys. A row of scores is whole; models that drive have hundreds
 //! of tokens, not tens of thousands.
@@ -24,7 +24,6 @@
 use spark_gemm::{
     Gemm, PackedLayout, TileEpilogue, gemm_panel, pack, packed_len, panels, round_rows,
 };
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::math;
@@ -36,7 +35,6 @@ use super::normalization::rows::{LANES, load_or, partial_vectors};
 use super::normalization::softmax::{all_hidden, exp_row, row_max};
 use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use super::simd::{Isa, Simd, dispatch};
-use super::workspace::Scratch;
 use super::workspace::WorkspaceSize;
 use crate::plan::{AttentionStep, Mask, View};
 
@@ -51,7 +49,7 @@ fn tiles(m: usize) -> usize {
 }
 
 /// f32 elements of scratch one task of `step` needs.
-pub(crate) fn scratch_len(isa: Isa, step: &AttentionStep) -> usize {
+fn scratch_len(isa: Isa, step: &AttentionStep) -> usize {
     let [m, n, d, e] = step.extents();
     let scores = m.min(MOST_ROWS) * n.next_multiple_of(isa.lanes());
     packed_len(isa, d, n) + packed_len(isa, n, e) + scores
@@ -74,13 +72,8 @@ fn matrix_strides(view: &View) -> (isize, isize) {
 }
 
 /// Runs the step.
-pub(crate) fn run(
-    isa: Isa,
-    step: &AttentionStep,
-    memory: &Memory,
-    pool: &Pool,
-    (scratch, format): (&Scratch, MatmulFormat),
-) {
+fn run(step: &AttentionStep, format: MatmulFormat, c: &Context<'_>) {
+    let pool = c.pool;
     let [m, _, _, e] = step.extents();
     let (per_head, heads) = (tiles(m), step.batches());
     if m * e == 0 {
@@ -94,7 +87,7 @@ pub(crate) fn run(
         false => total.min(shares),
     };
     pool.run_in_slots(tasks, |slot, task| {
-        let mut head = Head::new(isa, step, memory, format, scratch.part(slot));
+        let mut head = Head::new(step, format, c, c.scratch.part(slot));
         for tile in total * task / tasks..total * (task + 1) / tasks {
             // SAFETY: views were checked at load and slots are as long as planned; tiles have
             // rows of their own.
@@ -116,10 +109,9 @@ struct Head<'a> {
 
 impl<'a> Head<'a> {
     fn new(
-        isa: Isa,
         step: &'a AttentionStep,
-        memory: &'a Memory,
         format: MatmulFormat,
+        &Context { isa, memory, .. }: &Context<'a>,
         scratch: *mut f32,
     ) -> Self {
         let [_, n, d, e] = step.extents();
@@ -356,13 +348,7 @@ impl Kernel<AttentionStep> for Attention {
 
 impl PreparedStep for Attention {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run(
-            c.isa,
-            &self.step,
-            c.memory,
-            c.pool,
-            (c.scratch, self.format),
-        );
+        run(&self.step, self.format, c);
         Ok(())
     }
 

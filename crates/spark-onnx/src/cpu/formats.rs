@@ -1,49 +1,46 @@
 //! From the format a step is to compute in to the kernel that does it here.
 //!
 //! ```text
-//! fp32                        f32 columns
-//!        few rows             f16 columns if that loses nothing, as where the file holds halves
-//! fp16   products of it pay   f16 columns, both sides rounded to it
-//!        else, few rows       f16 columns, widened in the kernel
-//!        many rows            f32 columns of the same values: widening would cost more than it saves
-//! bf16   dot products pay     bf16 columns, dot products
+//! fp32                        f32 layout
+//!        few rows             f16 layout if that loses nothing, as where the file holds halves
+//! fp16   profitable in fp16   f16 layout, both sides rounded to it
+//!        else, few rows       f16 layout, converted to f32 in the kernel
+//!        many rows            f32 layout of the same values: converting would cost more than it saves
+//! bf16   profitable as dot    bf16 layout, dot products
 //!        else                 as fp16; activations are rounded as well if asked for
 //! fp8, fp4                    packed by spark-quant (`quantised`)
 //! ```
 //!
-//! Where activations enter products as bf16, a tensor is rounded by whatever writes it: products
-//! do it while they store, other steps are followed by a pass (`rounding`).
+//! Where activations enter a GEMM as bf16, a tensor is rounded by whatever writes it: GEMM and
+//! convolutions do it while they store, other steps are followed by a pass (`rounding`).
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use half::bf16;
 use spark_gemm::{MAX_ROWS, PackedLayout};
 
 use super::conv::winograd_shape as winograd;
 use super::matmul::format::MatmulFormat;
 use super::simd::Isa;
 use crate::Precision;
-use crate::plan::{BufferId, ConstantData, Place, Plan, Step};
+use crate::plan::{Plan, Step};
+use crate::precision::sixteen_bits::SixteenBitBuffers;
 use crate::precision::{
     Arithmetic, Bf16Products, Fp16Products, MANY_ROWS, NO_WEIGHTS, StepPrecision,
 };
 
-/// Rows up to which 16-bit columns are widened in the kernel. A weight saves two bytes of
-/// memory traffic once and costs part of an instruction per tile of rows.
+/// Rows up to which weights packed in 16 bits are converted to f32 in the kernel. A weight saves two
+/// bytes of memory traffic once and costs part of an instruction per tile of rows.
 const FEW_ROWS: usize = 128;
 
-/// Rows up to which f32 weights that are halves are held so: a tile or two, as more would not gain
-/// what widening them again costs.
+/// Rows up to which f32 weights that are halves are packed in f16: a tile or two, as more would not
+/// save what converting them again costs.
 const FEW_TILES: usize = MAX_ROWS;
 
-/// How products of 16 bits are computed on this processor: nothing is left to choose.
+/// How GEMM of 16 bits are computed on this processor: nothing is left to choose.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SixteenBitMatmuls {
     isa: Isa,
-    /// Never [`Bf16Products::Fastest`].
+    /// How those of bf16 are computed; never [`Bf16Products::Fastest`].
     pub(crate) bf16: Bf16Products,
-    /// Never [`Fp16Products::Fastest`].
+    /// How those of fp16 are computed; never [`Fp16Products::Fastest`].
     fp16: Fp16Products,
 }
 
@@ -83,13 +80,13 @@ impl SixteenBitMatmuls {
     }
 }
 
-/// Whether dot products of bf16 pay on this processor, if it has any for `isa`.
+/// Whether dot products of bf16 are profitable on this processor, if it has any for `isa`.
 fn dot_is_profitable(isa: Isa) -> bool {
     PackedLayout::bf16_dot(isa).is_some_and(|layout| layout.is_profitable(isa))
 }
 
 /// The same formats without bf16 where only weights are rounded and doing so saves nothing:
-/// attention products have none, and many rows want theirs as f32.
+/// attention has none, and many rows want theirs as f32.
 pub(crate) fn without_idle_bf16(
     plan: &Plan,
     precisions: &[StepPrecision],
@@ -105,13 +102,13 @@ pub(crate) fn without_idle_bf16(
             _ if products != Bf16Products::WeightsOnly => wanted,
             _ if wanted.precision != Precision::Bf16 => wanted,
             Step::MatMul(_) | Step::Attention(_) => fp32(NO_WEIGHTS),
-            _ if !is_held_narrow(&planned.step) => fp32(MANY_ROWS),
+            _ if !is_packed_narrow(&planned.step) => fp32(MANY_ROWS),
             _ => wanted,
         })
         .collect()
 }
 
-/// Rows that every weight of a product serves.
+/// Rows of the GEMM, each of which reads every weight.
 fn rows(step: &Step) -> usize {
     match step {
         Step::Conv(s) => s.y.len() / s.y.axes[1].extent.max(1),
@@ -120,9 +117,10 @@ fn rows(step: &Step) -> usize {
     }
 }
 
-/// Whether 16-bit columns of the step are widened in the kernel. Where Winograd's transform saves
-/// multiplications, as it does only where rows are not few, its weights are f32.
-fn is_held_narrow(step: &Step) -> bool {
+/// Whether the weights of the step are packed in 16 bits and converted to f32 in the kernel. Where
+/// Winograd's transform saves multiplications, as it does only where rows are not few, its weights
+/// are f32.
+fn is_packed_narrow(step: &Step) -> bool {
     rows(step) <= FEW_ROWS && !is_winograd(step)
 }
 
@@ -130,19 +128,20 @@ fn is_winograd(step: &Step) -> bool {
     matches!(step, Step::Conv(s) if winograd::has_shape(s))
 }
 
-/// The format of every product of `plan`; other steps only say whether their result is rounded.
+/// The format of every GEMM of `plan`, where the buffers `rounded` hold bf16; other steps only say
+/// whether their result is rounded.
 pub(crate) fn choose(
     plan: &Plan,
     precisions: &[StepPrecision],
     products: SixteenBitMatmuls,
+    rounded: &SixteenBitBuffers,
 ) -> Vec<MatmulFormat> {
-    let rounded = rounded_buffers(plan, precisions, products.bf16);
     let steps = plan.steps.iter().zip(precisions);
     steps
         .map(|(planned, wanted)| {
             let written = planned.step.views_written();
             MatmulFormat {
-                rounds_result: written.iter().any(|view| rounded.contains(&view.buffer)),
+                rounds_result: written.iter().any(|view| rounded.contains(view)),
                 ..of_step(&planned.step, wanted.precision, products)
             }
         })
@@ -163,9 +162,9 @@ pub(crate) fn of_step(
     let both_f16 = products.fp16 == Fp16Products::BothSides && has_weights;
     let layout = match (precision, dot) {
         (Precision::Bf16, Some(layout)) => layout,
-        (Precision::Bf16, None) if is_held_narrow(step) => PackedLayout::Bf16,
+        (Precision::Bf16, None) if is_packed_narrow(step) => PackedLayout::Bf16,
         (Precision::Fp16, _) if both_f16 && !is_winograd(step) => PackedLayout::F16Fmlal,
-        (Precision::Fp16, _) if is_held_narrow(step) => PackedLayout::F16,
+        (Precision::Fp16, _) if is_packed_narrow(step) => PackedLayout::F16,
         (Precision::Fp32, _) if are_halves(products.isa, step) => PackedLayout::F16,
         _ => PackedLayout::F32,
     };
@@ -177,54 +176,21 @@ pub(crate) fn of_step(
     }
 }
 
-/// Whether the weights of a matrix product with few rows lose nothing as f16, and widening them is
+/// Whether the weights of a GEMM with few rows lose nothing as f16, and converting them to f32 is
 /// one instruction.
 fn are_halves(isa: Isa, step: &Step) -> bool {
     let few = rows(step) <= FEW_TILES && isa != Isa::portable();
     matches!(step, Step::Linear(s) if few && s.weights.are_halves())
 }
 
-/// Buffers that a product of bf16 reads as bf16.
-fn rounded_buffers(
+/// The buffers that hold values of bf16: none where weights alone are rounded.
+pub(crate) fn bf16_buffers(
     plan: &Plan,
     precisions: &[StepPrecision],
-    products: Bf16Products,
-) -> BTreeSet<BufferId> {
-    let mut buffers = BTreeSet::new();
-    if products == Bf16Products::WeightsOnly {
-        return buffers;
+    products: SixteenBitMatmuls,
+) -> SixteenBitBuffers {
+    match products.bf16 {
+        Bf16Products::WeightsOnly => SixteenBitBuffers::none(Precision::Bf16),
+        _ => SixteenBitBuffers::of(plan, precisions, Precision::Bf16),
     }
-    for (planned, wanted) in plan.steps.iter().zip(precisions) {
-        if wanted.precision != Precision::Bf16 {
-            continue;
-        }
-        match &planned.step {
-            Step::Conv(s) => _ = buffers.insert(s.x.buffer),
-            Step::Linear(s) => _ = buffers.insert(s.x.buffer),
-            Step::MatMul(s) => buffers.extend([s.a.buffer, s.b.buffer]),
-            Step::Attention(s) => buffers.extend([s.q.buffer, s.k.buffer, s.v.buffer]),
-            _ => {}
-        }
-    }
-    buffers
-}
-
-/// Rounds the constants that products of bf16 read as bf16, and says which inputs of the plan they
-/// read so.
-pub(crate) fn round_constants(
-    plan: &mut Plan,
-    precisions: &[StepPrecision],
-    products: Bf16Products,
-) -> Vec<bool> {
-    let rounded = rounded_buffers(plan, precisions, products);
-    for &BufferId(index) in &rounded {
-        if let Place::Constant(ConstantData::F32(values)) = &mut plan.buffers[index].place {
-            let narrow = values.iter().map(|&v| bf16::from_f32(v).to_f32());
-            *values = Arc::new(narrow.collect());
-        }
-    }
-    let inputs = plan.inputs.iter();
-    inputs
-        .map(|port| rounded.contains(&port.view.buffer))
-        .collect()
 }

@@ -1,4 +1,4 @@
-//! Element functions of operators over rows: behind a product's tile, or over a whole tensor.
+//! Element functions of operators over rows: behind a GEMM's tile, or over a whole tensor.
 //!
 //! ```text
 //! for every row:   v v v v v | rest        a vector at a time, the rest in part of one
@@ -168,7 +168,7 @@ pub(crate) fn row_function(op: Unary) -> RowFunction {
     }
 }
 
-/// What follows a product, for its epilogue.
+/// The activation of a GEMM's epilogue, as `spark-gemm` takes it.
 pub(crate) fn activation(activation: plan::Activation) -> Activation {
     match activation {
         plan::Activation::None => Activation::None,

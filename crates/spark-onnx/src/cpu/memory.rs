@@ -1,7 +1,7 @@
 //! The executor's memory: one aligned arena, and a pointer to every buffer.
 //!
-//! Everything is taken at load; running allocates nothing. Every view of a plan is
-//! checked once, here, to lie inside its buffer. That check is what the kernels'
+//! Everything is taken at load; running allocates nothing. No memory is made for a plan whose views
+//! do not all lie inside their buffers ([`Plan::check_views`]). That check is what the kernels'
 //! unsafe blocks stand on: a pointer made by [`Memory::f32`] or [`Memory::i64`] may
 //! be moved by any in-range index of its view.
 
@@ -12,13 +12,19 @@ use spark_gemm::take_pages;
 
 use crate::ModelError;
 use crate::budget::Asker;
-use crate::error::ViewOutside;
-use crate::plan::{BufferId, ConstantData, Place, Plan, Storage, View};
+use crate::plan::{ArenaLayout, BufferId, ConstantData, Place, Plan, Storage, View};
+
+/// Every buffer of the arena starts at a multiple of this many bytes: one cache line, one AVX-512
+/// vector.
+pub(crate) const ALIGNMENT: usize = 64;
 
 /// The arena and where every buffer of the plan starts.
 pub(crate) struct Memory {
     arena: AlignedF32,
+    /// By buffer of the plan.
     pointers: Vec<*mut u8>,
+    /// By buffer of the plan, how its elements are held.
+    storages: Vec<Storage>,
     /// Buffers that stand in the caller's memory, and where they are at other times.
     bound: Vec<(usize, *mut u8)>,
     /// Keeps constants alive for as long as their pointers.
@@ -32,28 +38,31 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Takes memory for `plan` after checking all of its views.
+    /// Takes memory for `plan`, laid out as `layout` says, after checking all of its views.
     ///
     /// # Errors
     ///
     /// [`ModelError::View`] for a view outside its buffer, [`ModelError::OutOfMemory`].
-    pub(crate) fn new(plan: &Plan) -> Result<Self, ModelError> {
-        check_views(plan)?;
+    pub(crate) fn new(plan: &Plan, layout: &ArenaLayout) -> Result<Self, ModelError> {
+        assert_eq!(layout.offsets.len(), plan.buffers.len(), "of this plan");
+        plan.check_views()?;
         let asker = Asker {
             node: "all",
             op: "plan",
             what: "the arena of all steps",
         };
-        let mut arena = AlignedF32::try_zeros(plan.arena_bytes.div_ceil(4))
-            .ok_or_else(|| asker.refused(plan.arena_bytes))?;
+        let mut arena = AlignedF32::try_zeros(layout.bytes.div_ceil(4))
+            .ok_or_else(|| asker.refused(layout.bytes))?;
         take_pages(arena.as_slice());
         let base = arena.as_mut_slice().as_mut_ptr().cast::<u8>();
         let mut constants = Vec::new();
         let pointers = plan
             .buffers
             .iter()
-            .map(|buffer| match &buffer.place {
-                Place::Arena { offset_bytes } => base.wrapping_add(*offset_bytes),
+            .zip(&layout.offsets)
+            .map(|(buffer, offset)| match &buffer.place {
+                // No view of a buffer that has no offset is ever read or written.
+                Place::Arena => base.wrapping_add(offset.unwrap_or(0)),
                 Place::Constant(data) => {
                     constants.push(data.clone());
                     match data {
@@ -66,12 +75,13 @@ impl Memory {
         Ok(Self {
             arena,
             pointers,
+            storages: plan.buffers.iter().map(|buffer| buffer.storage).collect(),
             bound: Vec::new(),
             _constants: constants,
         })
     }
 
-    /// Bytes of the arena.
+    /// Bytes of the arena, as they were taken; constants are not counted.
     pub(crate) fn arena_bytes(&self) -> usize {
         self.arena.len() * 4
     }
@@ -95,6 +105,11 @@ impl Memory {
         }
     }
 
+    /// How the elements of `view` are held, which says which pointer to take.
+    pub(crate) fn storage(&self, view: &View) -> Storage {
+        self.storages[view.buffer.0]
+    }
+
     /// Pointer to the first element of a view of f32.
     pub(crate) fn f32(&self, view: &View) -> *mut f32 {
         self.pointers[view.buffer.0]
@@ -108,44 +123,4 @@ impl Memory {
             .cast::<i64>()
             .wrapping_add(view.offset)
     }
-}
-
-fn check_views(plan: &Plan) -> Result<(), ViewOutside> {
-    let check = |step: &str, view: &View| {
-        if view.is_empty() {
-            return Ok(());
-        }
-        let (mut low, mut high) = (view.offset as isize, view.offset as isize);
-        for axis in &view.axes {
-            let reach = (axis.extent as isize - 1) * axis.stride;
-            low += reach.min(0);
-            high += reach.max(0);
-        }
-        let len = plan.buffers[view.buffer.0].len;
-        if low < 0 || high >= len as isize {
-            return Err(ViewOutside {
-                step: step.to_owned(),
-                needed: high + 1,
-                len,
-            });
-        }
-        Ok(())
-    };
-    for planned in &plan.steps {
-        for view in planned.step.views_read() {
-            check(&planned.name, view)?;
-        }
-        for view in planned.step.views_written() {
-            check(&planned.name, view)?;
-        }
-    }
-    for port in plan.inputs.iter().chain(&plan.outputs) {
-        check(&port.name, &port.view)?;
-    }
-    Ok(())
-}
-
-/// Storage of a view's buffer.
-pub(crate) fn storage(plan: &Plan, view: &View) -> Storage {
-    plan.buffers[view.buffer.0].storage
 }

@@ -1,7 +1,7 @@
 //! The CPU executor: a plan, prepared for one instruction set, run on a pool of threads.
 //!
 //! ```text
-//! Plan --prepare--> weights packed, loops collapsed, arena and scratch taken
+//! Plan --prepare--> arena laid out, weights packed, loops collapsed, arena and workspace taken
 //!      --run------> one kernel per step; nothing is allocated
 //! ```
 //!
@@ -29,6 +29,7 @@ mod memory;
 mod normalization;
 mod ports;
 mod prepared;
+mod processor;
 mod recurrent;
 mod reduction;
 mod rounding;
@@ -41,19 +42,18 @@ use std::time::{Duration, Instant};
 
 use formats::SixteenBitMatmuls;
 use matmul::format::MatmulFormat;
-use memory::{AlignedF32, Memory};
-use ports::direct::DirectPorts;
+use memory::Memory;
 use prepared::{Context, Cpu, PreparedStep, Problem, StepError};
 use rounding::Runs;
 use spark_quant::QuantError;
-use workspace::{Scratch, WorkspaceSize};
+use workspace::{Workspace, WorkspaceSize};
 
 pub use crate::error::ViewOutside;
 pub use simd::Isa;
 pub use spark_gemm::Roofline as Peaks;
 pub use spark_simd::IsaUnavailable;
 
-/// Products of small blocks, which are `spark-gemm`'s.
+/// GEMM of small blocks, which are `spark-gemm`'s.
 pub mod product {
     pub use spark_gemm::block::{
         BlockMatmul as BlockProduct, matmul as multiply, max_columns as widest, row_len as width,
@@ -63,13 +63,13 @@ pub(crate) use spark_parallel::Pool;
 
 use crate::budget::Budget;
 use crate::graph::DIVIDED_BY_ZERO;
-use crate::plan::{Plan, PlannedStep, Step, Storage};
+use crate::plan::ports::DirectPorts;
+use crate::plan::{ArenaLayout, Plan, PlannedStep, Step, Storage};
 use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision};
 
-/// What memory is for, in errors.
+/// What the memory of packing is for, in errors.
 const PACKED: &str = "packing its weights";
-const SCRATCH: &str = "its scratch on every thread";
 
 /// One step, ready to run.
 struct ReadyStep {
@@ -83,62 +83,6 @@ struct ReadyStep {
     reason: &'static str,
     /// Whether the next step computes it, a tile at a time.
     is_fused_into_next: bool,
-}
-
-/// The memory that steps run in, one after the other.
-struct Workspace {
-    scratch: AlignedF32,
-    /// Elements of each thread's part of it.
-    scratch_stride: usize,
-    /// Shared by all threads.
-    activations: AlignedF32,
-}
-
-impl Workspace {
-    /// No memory.
-    fn empty() -> Self {
-        Self {
-            scratch: AlignedF32::zeros(0),
-            scratch_stride: 0,
-            activations: AlignedF32::zeros(0),
-        }
-    }
-
-    /// Takes from `budget` what `steps` need beyond what there is.
-    fn grow(
-        &mut self,
-        cpu: Cpu<'_>,
-        plan: &Plan,
-        steps: &[ReadyStep],
-        budget: &mut Budget,
-    ) -> Result<(), ModelError> {
-        let threads = cpu.pool.threads();
-        // As much as the step that needs most, which is the one an error names.
-        let (mut scratch, mut activations) = ((0, 0), (0, 0));
-        for (index, ready) in steps.iter().enumerate() {
-            let needs = match ready.is_fused_into_next {
-                true => {
-                    WorkspaceSize::scratch(conv::fused::scratch_len(cpu.isa, plan, index, threads))
-                }
-                false => ready.prepared.workspace_size(cpu),
-            };
-            scratch = scratch.max((needs.scratch.next_multiple_of(16), index));
-            activations = activations.max((needs.activations, index));
-        }
-        if activations.0 > self.activations.len() {
-            let asker = workspace::asker(&plan.steps[activations.1], "its activations");
-            budget.give_back(4 * self.activations.len());
-            self.activations = workspace::take(budget, asker, activations.0)?;
-        }
-        if scratch.0 > self.scratch_stride {
-            let asker = workspace::asker(&plan.steps[scratch.1], SCRATCH);
-            budget.give_back(4 * self.scratch.len());
-            let len = scratch.0.saturating_mul(threads);
-            self.scratch = workspace::take(budget, asker, len)?;
-            self.scratch_stride = scratch.0;
-        }
-        Ok(())
-    }
 }
 
 /// A plan ready to run on this processor.
@@ -173,7 +117,7 @@ impl Executor {
     /// # Errors
     ///
     /// [`ModelError::View`] if the plan contradicts itself; [`ModelError::PrecisionUnavailable`] if
-    /// dot products of bf16 or products of fp16 are asked for and the processor has none;
+    /// dot products of bf16 or GEMM of fp16 on both sides are wanted and the processor has none;
     /// [`ModelError::Quantise`] if weights cannot be quantised; [`ModelError::OverBudget`] or
     /// [`ModelError::OutOfMemory`] if it takes more memory than the plan's budget or the system has.
     pub(crate) fn with_precisions(
@@ -184,24 +128,28 @@ impl Executor {
         arithmetic: Arithmetic,
     ) -> Result<Self, ModelError> {
         assert_eq!(precisions.len(), plan.steps.len(), "one format per step");
+        let may_run_with_next = |step| plan.can_fuse_with_depthwise(step);
+        let layout = ArenaLayout::of(&plan, memory::ALIGNMENT, may_run_with_next);
+        let mut budget = plan.take_budget(layout.bytes)?;
         let products =
             SixteenBitMatmuls::resolve(isa, arithmetic, precisions).map_err(matmuls_unavailable)?;
         let precisions = formats::without_idle_bf16(&plan, precisions, products.bf16);
-        let inputs = formats::round_constants(&mut plan, &precisions, products.bf16);
-        let formats = formats::choose(&plan, &precisions, products);
-        let mut budget = plan.take_budget()?;
+        let rounded = formats::bf16_buffers(&plan, &precisions, products);
+        rounded.round_constants(&mut plan);
+        let formats = formats::choose(&plan, &precisions, products, &rounded);
+        let cpu = Cpu { isa, pool: &pool };
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (format, wanted)) in formats.into_iter().zip(&precisions).enumerate() {
             let planned = &plan.steps[index];
-            let asker = workspace::asker(planned, PACKED);
-            let packing = workspace::packing_bytes(isa, &planned.step, format, pool.threads());
-            budget.check(asker, packing)?;
-            let cpu = Cpu { isa, pool: &pool };
-            let prepared = prepare(cpu, &plan, &planned.step, format, arithmetic);
-            let (algorithm, prepared) =
-                prepared.map_err(|source| quantise_error(&planned.name, source))?;
-            debug_assert!(prepared.weight_bytes() <= packing, "a bound");
-            budget.take(asker, prepared.weight_bytes())?;
+            let problem = Problem {
+                cpu,
+                plan: &plan,
+                step: &planned.step,
+                whole: &planned.step,
+                format,
+                arithmetic,
+            };
+            let (algorithm, prepared) = prepare(&problem, planned, &mut budget, 0)?;
             steps.push(ReadyStep {
                 rounds: rounds_after(&plan, &planned.step, format, prepared.rounds_results()),
                 algorithm,
@@ -213,18 +161,18 @@ impl Executor {
             // The packed copy serves from here on; both at once would be the most memory of all.
             plan.steps[index].step.forget_weights();
         }
-        let ports = plan.inputs.iter().zip(inputs);
-        let input_rounds: Vec<_> = ports
-            .map(|(port, rounded)| rounded.then(|| Runs::of(&port.view)))
+        let inputs = plan.inputs.iter();
+        let input_rounds: Vec<_> = inputs
+            .map(|port| rounded.contains(&port.view).then(|| Runs::of(&port.view)))
             .collect();
-        let direct_ports = DirectPorts::of(&plan, &input_rounds);
-        let cpu = Cpu { isa, pool: &pool };
+        let direct_ports = DirectPorts::of(&plan, |input| input_rounds[input].is_some());
         for index in 0..steps.len() {
             steps[index].is_fused_into_next = is_fused_into_next(cpu, &plan, &steps, index);
         }
         let mut workspace = Workspace::empty();
-        workspace.grow(cpu, &plan, &steps, &mut budget)?;
-        let memory = Memory::new(&plan)?;
+        let sizes = plan.steps.iter().zip(workspace_sizes(cpu, &steps));
+        workspace.grow(pool.threads(), sizes, &mut budget)?;
+        let memory = Memory::new(&plan, &layout)?;
         Ok(Self {
             steps,
             input_rounds,
@@ -238,7 +186,7 @@ impl Executor {
         })
     }
 
-    /// The plan; products hold no weights any more.
+    /// The plan; its steps hold no weights any more.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -250,8 +198,7 @@ impl Executor {
 
     /// Bytes of intermediate results and scratch.
     pub(crate) fn arena_bytes(&self) -> usize {
-        self.memory.arena_bytes()
-            + 4 * (self.workspace.scratch.len() + self.workspace.activations.len())
+        self.memory.arena_bytes() + self.workspace.size_bytes()
     }
 
     /// Bytes of packed weights and other constants.
@@ -270,7 +217,7 @@ impl Executor {
     /// # Errors
     ///
     /// [`ModelError::PrecisionUnavailable`] for bf16, which takes part of other steps as well, and
-    /// for products of fp16 that the processor does not have;
+    /// for GEMM of fp16 on both sides that the processor does not have;
     /// [`ModelError::Quantise`] if its weights cannot be quantised.
     pub(crate) fn set_precision(
         &mut self,
@@ -293,19 +240,21 @@ impl Executor {
             ..formats::of_step(step, wanted.precision, products)
         };
         let planned = &self.plan.steps[index];
-        let asker = workspace::asker(planned, PACKED);
-        let packing = workspace::packing_bytes(self.isa, step, format, self.pool.threads());
-        self.budget.check(asker, packing)?;
+        // As `cpu` gives it, but of two fields, so that the others can change.
         let cpu = Cpu {
             isa: self.isa,
             pool: &self.pool,
         };
-        let prepared = prepare(cpu, &self.plan, step, format, arithmetic);
-        let (algorithm, prepared) =
-            prepared.map_err(|source| quantise_error(&planned.name, source))?;
-        self.budget
-            .give_back(self.steps[index].prepared.weight_bytes());
-        self.budget.take(asker, prepared.weight_bytes())?;
+        let problem = Problem {
+            cpu,
+            plan: &self.plan,
+            step,
+            whole: step,
+            format,
+            arithmetic,
+        };
+        let before = self.steps[index].prepared.weight_bytes();
+        let (algorithm, prepared) = prepare(&problem, planned, &mut self.budget, before)?;
         self.steps[index].algorithm = algorithm;
         self.steps[index].prepared = prepared;
         self.steps[index].format = format;
@@ -314,18 +263,32 @@ impl Executor {
             self.steps[at].is_fused_into_next =
                 is_fused_into_next(cpu, &self.plan, &self.steps, at);
         }
+        let sizes = workspace_sizes(cpu, &self.steps);
+        let sizes = self.plan.steps.iter().zip(sizes);
         self.workspace
-            .grow(cpu, &self.plan, &self.steps, &mut self.budget)
+            .grow(self.pool.threads(), sizes, &mut self.budget)
+    }
+
+    /// What computes.
+    fn cpu(&self) -> Cpu<'_> {
+        Cpu {
+            isa: self.isa,
+            pool: &self.pool,
+        }
     }
 
     /// Format of the operands of step `index`, the name of its kernel, and why in this format.
     pub(crate) fn format(&self, index: usize) -> (Precision, String, &'static str) {
         let step = &self.steps[index];
-        let is_fused = step.is_fused_into_next
-            || index
-                .checked_sub(1)
-                .is_some_and(|before| self.steps[before].is_fused_into_next);
-        let kernel = select::kernel_name(self.isa, step.algorithm, &*step.prepared, is_fused);
+        // The step that reads the feature map, if this step is one of such a pair.
+        let reader = match index.checked_sub(1) {
+            _ if step.is_fused_into_next => self.steps.get(index + 1),
+            Some(before) if self.steps[before].is_fused_into_next => Some(step),
+            _ => None,
+        };
+        let fused = reader.and_then(|reader| reader.prepared.feature_map_reader());
+        let fused = fused.map(|reader| reader.fused_algorithm());
+        let kernel = select::kernel_name(self.isa, step.algorithm, &*step.prepared, fused);
         (step.format.precision, kernel, step.reason)
     }
 
@@ -376,23 +339,17 @@ impl Executor {
         if ready.is_fused_into_next {
             return Ok(());
         }
-        let scratch = Scratch {
-            base: self.workspace.scratch.as_mut_slice().as_mut_ptr(),
-            stride: self.workspace.scratch_stride,
-        };
         let context = Context {
             isa: self.isa,
             pool: &self.pool,
             memory: &self.memory,
-            plan: &self.plan,
-            scratch: &scratch,
-            activations: self.workspace.activations.as_mut_slice().as_mut_ptr(),
+            scratch: &self.workspace.scratch(),
         };
         let before = index.checked_sub(1).map(|before| &self.steps[before]);
         let source = before
             .filter(|before| before.is_fused_into_next)
-            .and_then(|before| before.prepared.map_source());
-        let done = match (source, ready.prepared.map_reader()) {
+            .and_then(|before| before.prepared.feature_map_source());
+        let done = match (source, ready.prepared.feature_map_reader()) {
             (Some(source), Some(reader)) => {
                 reader.run_fused(source, &context);
                 Ok(())
@@ -401,37 +358,54 @@ impl Executor {
         };
         done.map_err(|error| step_error(&self.plan.steps[index], error))?;
         for runs in &ready.rounds {
-            runs.round(context.isa, context.memory, context.pool);
+            runs.round(context.cpu(), context.memory);
         }
         Ok(())
     }
 }
 
-/// Prepares `step`, which has its weights, for the kernel that computes it.
+/// Prepares the step of `problem`, which is `planned` with its weights, for the kernel that computes
+/// it, and takes its packed weights from `budget`, to which it gives `replaced` bytes back.
 fn prepare(
-    cpu: Cpu<'_>,
-    plan: &Plan,
-    step: &Step,
-    format: MatmulFormat,
-    arithmetic: Arithmetic,
-) -> select::Prepared {
-    select::prepare(&Problem {
-        cpu,
-        plan,
-        step,
-        whole: step,
-        format,
-        arithmetic,
-    })
+    problem: &Problem<'_, Step>,
+    planned: &PlannedStep,
+    budget: &mut Budget,
+    replaced: usize,
+) -> Result<(&'static str, Box<dyn PreparedStep>), ModelError> {
+    let asker = workspace::asker(planned, PACKED);
+    let selected = select::select(problem);
+    budget.check(asker, selected.packing_bytes)?;
+    let prepared = (selected.prepare)();
+    let prepared = prepared.map_err(|source| quantise_error(&planned.name, source))?;
+    debug_assert!(prepared.weight_bytes() <= selected.packing_bytes, "a bound");
+    budget.give_back(replaced);
+    budget.take(asker, prepared.weight_bytes())?;
+    Ok((selected.algorithm, prepared))
 }
 
-/// Whether step `index` is computed by the next one, as both are prepared now.
+/// Whether step `index` is computed by the next one, as both are prepared now: a block of the
+/// feature map between them at a time.
 fn is_fused_into_next(cpu: Cpu<'_>, plan: &Plan, steps: &[ReadyStep], index: usize) -> bool {
     let [Some(source), Some(reader)] = [index, index + 1].map(|at| steps.get(at)) else {
         return false;
     };
+    let reader = reader.prepared.feature_map_reader();
     source.rounds.is_empty()
-        && select::are_fused(cpu, plan, index, &*source.prepared, &*reader.prepared)
+        && source.prepared.feature_map_source().is_some()
+        && reader.is_some_and(|reader| reader.is_fusion_profitable(cpu))
+        && plan.can_fuse_with_depthwise(index)
+}
+
+/// By step, what it runs in; the first of two that run as one stands for both.
+fn workspace_sizes(cpu: Cpu<'_>, steps: &[ReadyStep]) -> impl Iterator<Item = WorkspaceSize> {
+    steps.iter().enumerate().map(move |(index, ready)| {
+        let next = steps.get(index + 1);
+        let reader = next.and_then(|next| next.prepared.feature_map_reader());
+        match reader.filter(|_| ready.is_fused_into_next) {
+            Some(reader) => reader.fused_workspace_size(cpu),
+            None => ready.prepared.workspace_size(cpu),
+        }
+    })
 }
 
 /// `error` of `planned`, with the node it is about.
@@ -451,7 +425,7 @@ fn step_error(planned: &PlannedStep, error: StepError) -> ModelError {
     }
 }
 
-/// Products of 16 bits that were asked for by name, where the processor has none.
+/// GEMM of 16 bits that were asked for by name, where the processor has none.
 fn matmuls_unavailable(precision: Precision) -> ModelError {
     let (device, available) = match precision {
         Precision::Bf16 => (
@@ -477,7 +451,7 @@ fn quantise_error(node: &str, source: QuantError) -> ModelError {
     }
 }
 
-/// What is left to round after `step`: the written views of f32 that products of bf16 read,
+/// What is left to round after `step`: the written views of f32 that GEMM of bf16 read,
 /// unless the step's kernel rounds while it stores.
 fn rounds_after(plan: &Plan, step: &Step, format: MatmulFormat, in_kernel: bool) -> Vec<Runs> {
     if !format.rounds_result || in_kernel {
@@ -485,7 +459,7 @@ fn rounds_after(plan: &Plan, step: &Step, format: MatmulFormat, in_kernel: bool)
     }
     let written = step.views_written().into_iter();
     written
-        .filter(|view| memory::storage(plan, view) == Storage::F32)
+        .filter(|view| plan.storage(view) == Storage::F32)
         .map(Runs::of)
         .collect()
 }

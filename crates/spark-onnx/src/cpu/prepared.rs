@@ -1,58 +1,67 @@
 //! What the executor knows of a kernel, and what a kernel is given.
 //!
 //! ```text
-//! Problem  --Kernel::can_implement, is_profitable, prepare-->  PreparedStep      once, at load
-//! Context  --PreparedStep::run-->  results in memory                             every run
+//! Problem  --Kernel::can_implement, is_profitable, packing_bytes, prepare-->  PreparedStep   once, at load
+//! Context  --PreparedStep::run-->  results in memory                                         every run
 //! ```
 //!
 //! A kernel is a struct in the file of its code that implements both traits; `select` lists it, and
-//! nothing else names it.
+//! nothing else names it. Two kernels can be run as one where the first is a [`FeatureMapSource`]
+//! and the second a [`FeatureMapReader`], which says whether that is profitable, what it is called
+//! and what memory it takes.
 
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::matmul::format::MatmulFormat;
 use super::memory::Memory;
+pub(crate) use super::processor::Cpu;
 use super::simd::Isa;
 use super::workspace::{Scratch, WorkspaceSize};
 use crate::plan::{Plan, Step};
 use crate::precision::Arithmetic;
 use spark_gemm::Panel;
 
-/// What computes: an instruction set and threads.
-#[derive(Clone, Copy)]
-pub(crate) struct Cpu<'a> {
-    pub(crate) isa: Isa,
-    pub(crate) pool: &'a Pool,
-}
-
 /// What is to be computed, and how exactly.
 pub(crate) struct Problem<'a, S> {
+    /// What it will be computed on.
     pub(crate) cpu: Cpu<'a>,
+    /// The plan that the step belongs to, which says how its views are held.
     pub(crate) plan: &'a Plan,
-    /// With its weights.
+    /// The step, with its weights.
     pub(crate) step: &'a S,
     /// The same step as a plan holds it.
     pub(crate) whole: &'a Step,
+    /// How its weights are to be packed and its result rounded.
     pub(crate) format: MatmulFormat,
+    /// How reduced precisions are computed.
     pub(crate) arithmetic: Arithmetic,
 }
 
 /// What a kernel runs with.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
+    /// The instruction set that the step was prepared for.
     pub(crate) isa: Isa,
+    /// The pool that the step was prepared for.
     pub(crate) pool: &'a Pool,
+    /// Where every buffer is and how it is held.
     pub(crate) memory: &'a Memory,
-    /// How the buffers are held.
-    pub(crate) plan: &'a Plan,
-    /// Per thread, at least what the step's [`WorkspaceSize`] asks for.
+    /// At least what the step's [`WorkspaceSize`] asks for.
     pub(crate) scratch: &'a Scratch,
-    /// Shared by all threads, at least what the step's [`WorkspaceSize`] asks for.
-    pub(crate) activations: *mut f32,
 }
 
-/// Why a step stopped.
+impl<'a> Context<'a> {
+    /// What computes, for functions that need no memory.
+    pub(crate) fn cpu(&self) -> Cpu<'a> {
+        Cpu {
+            isa: self.isa,
+            pool: self.pool,
+        }
+    }
+}
+
+/// Why a step stopped while it ran: a value that is known only then.
 #[derive(Debug)]
 pub(crate) enum StepError {
     /// An index computed by the model is not in the axis it points into.
@@ -83,12 +92,12 @@ pub(crate) trait PreparedStep: Send + Sync {
         ""
     }
 
-    /// Bytes of packed weights.
+    /// Bytes of the packed weights and biases that it holds.
     fn weight_bytes(&self) -> usize {
         0
     }
 
-    /// Memory it runs in.
+    /// Memory that it runs in beside its views; the executor takes as much at load.
     fn workspace_size(&self, _cpu: Cpu<'_>) -> WorkspaceSize {
         WorkspaceSize::default()
     }
@@ -99,45 +108,64 @@ pub(crate) trait PreparedStep: Send + Sync {
     }
 
     /// The step as what computes any block of a feature map, if it can.
-    fn map_source(&self) -> Option<&dyn MapSource> {
+    fn feature_map_source(&self) -> Option<&dyn FeatureMapSource> {
         None
     }
 
     /// The step as what reads a feature map block by block, if it can.
-    fn map_reader(&self) -> Option<&dyn MapReader> {
+    fn feature_map_reader(&self) -> Option<&dyn FeatureMapReader> {
         None
     }
 }
 
 /// A block of a feature map: the pixels `first..last` of one image, the channels of one panel.
 #[derive(Clone, Copy)]
-pub(crate) struct MapBlock {
+pub(crate) struct FeatureMapBlock {
+    /// Which image of the batch.
     pub(crate) batch: usize,
+    /// Which channels, as a panel of packed weights.
     pub(crate) panel: Panel,
-    /// Pixels of one image of the map.
+    /// Pixels of one image of the feature map.
     pub(crate) image: usize,
+    /// First pixel, counted row by row.
     pub(crate) first: usize,
+    /// The pixel after the last.
     pub(crate) last: usize,
 }
 
 /// A kernel that computes any block of its result alone.
-pub(crate) trait MapSource: Sync {
+pub(crate) trait FeatureMapSource: Sync {
     /// Computes `block` and puts it at `to`, a pixel every `pixel_len` elements.
     ///
     /// # Safety
     ///
     /// The step must have one group and no residual, the pixels and channels exist, and `to` be
     /// writable for them.
-    unsafe fn block(&self, context: &Context<'_>, block: MapBlock, to: *mut f32, pixel_len: usize);
+    unsafe fn block(
+        &self,
+        context: &Context<'_>,
+        block: FeatureMapBlock,
+        to: *mut f32,
+        pixel_len: usize,
+    );
 }
 
 /// A kernel that can read its operand while another one computes it.
-pub(crate) trait MapReader {
-    /// Runs both steps; the map between them is not stored.
-    fn run_fused(&self, source: &dyn MapSource, context: &Context<'_>);
+pub(crate) trait FeatureMapReader {
+    /// The last part of the name of both kernels while they run as one.
+    fn fused_algorithm(&self) -> &'static str;
+
+    /// Whether both as one are faster than one after the other, by the shapes of the step.
+    fn is_fusion_profitable(&self, cpu: Cpu<'_>) -> bool;
+
+    /// Memory that both run in as one, in place of what each takes alone.
+    fn fused_workspace_size(&self, cpu: Cpu<'_>) -> WorkspaceSize;
+
+    /// Runs both steps; the feature map between them is not stored.
+    fn run_fused(&self, source: &dyn FeatureMapSource, context: &Context<'_>);
 }
 
-/// What selection asks of a kernel for steps `S`.
+/// What selection needs to know of a kernel for steps `S`.
 pub(crate) trait Kernel<S>: PreparedStep + Sized + 'static {
     /// Whether it computes such a step at all.
     fn can_implement(_problem: &Problem<'_, S>) -> bool {
@@ -147,6 +175,12 @@ pub(crate) trait Kernel<S>: PreparedStep + Sized + 'static {
     /// Whether it is the way to compute it, by shapes alone.
     fn is_profitable(_problem: &Problem<'_, S>) -> bool {
         true
+    }
+
+    /// Bytes that [`Kernel::prepare`] takes at most while it packs the weights, the packed ones
+    /// included. They are held against the budget, and asked of the system, before it is called.
+    fn packing_bytes(_problem: &Problem<'_, S>) -> usize {
+        0
     }
 
     /// Packs weights and orders loops.

@@ -1,7 +1,7 @@
 //! RNN, GRU and LSTM cells, one time step after the other.
 //!
 //! ```text
-//! gates = x W + wb                      all time steps in one product
+//! gates = x W + wb                      all time steps in one GEMM
 //! for t:  recurrent = h R + rb;  gates, recurrent -> new h (and c)
 //! ```
 //!
@@ -9,26 +9,24 @@
 //! (i, o, f, c), RNN-14.
 
 use spark_gemm::{Gemm, TileEpilogue};
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::math;
-use super::matmul::format::MatmulFormat;
+use super::matmul::format::{MatmulFormat, bias_packing_bytes};
 use super::matmul::gemm::{PackedWeights, run_gemm};
 use super::memory::{AlignedF32, Memory};
-use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use super::simd::Isa;
+use super::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::graph::{Cell, Direction, Unary};
 use crate::plan::LoweredStep;
 use crate::plan::{Axis, RecurrentStep, View};
 
-/// States are fed back, so errors would add up: products are f32.
+/// States are fed back, so errors would add up: GEMM are f32.
 const F32: MatmulFormat = MatmulFormat::F32;
 
 /// A recurrent step with its weights packed.
-pub(crate) struct PreparedRecurrent {
+struct PreparedRecurrent {
     w: PackedWeights,
-    /// All gates; of a GRU that resets before the product, the first two.
+    /// All gates; of a GRU that resets before the GEMM, the first two.
     r: PackedWeights,
     /// The third gate of such a GRU.
     r_hidden: Option<PackedWeights>,
@@ -38,7 +36,8 @@ pub(crate) struct PreparedRecurrent {
 
 impl PreparedRecurrent {
     /// Packs the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &RecurrentStep, pool: &Pool) -> Self {
+    fn new(cpu: Cpu<'_>, step: &RecurrentStep) -> Self {
+        let isa = cpu.isa;
         let width = step.w.out_per_group;
         let hidden = step.h.axes[1].extent;
         let padded = |values: &[f32]| {
@@ -54,23 +53,24 @@ impl PreparedRecurrent {
         );
         let split = if resets_first { 2 * hidden } else { width };
         Self {
-            w: PackedWeights::new(isa, &step.w, F32, pool),
-            r: PackedWeights::columns(isa, &step.r, 0..split, F32, pool),
+            w: PackedWeights::new(cpu, &step.w, F32),
+            r: PackedWeights::columns(cpu, &step.r, 0..split, F32),
             r_hidden: resets_first
-                .then(|| PackedWeights::columns(isa, &step.r, split..split + hidden, F32, pool)),
+                .then(|| PackedWeights::columns(cpu, &step.r, split..split + hidden, F32)),
             w_bias: padded(&step.w_bias),
             r_bias: padded(&step.r_bias),
         }
     }
 
     /// Bytes of packed weights.
-    pub(crate) fn weight_bytes(&self) -> usize {
+    fn weight_bytes(&self) -> usize {
         let r_hidden = self.r_hidden.as_ref().map_or(0, |r| r.data.len());
         4 * (self.w.data.len() + self.r.data.len() + r_hidden)
     }
 
     /// Runs the step.
-    pub(crate) fn run(&self, isa: Isa, step: &RecurrentStep, memory: &Memory, pool: &Pool) {
+    fn run(&self, step: &RecurrentStep, context: &Context<'_>) {
+        let (cpu, memory) = (context.cpu(), context.memory);
         let (time, batch) = (step.x.axes[0].extent, step.x.axes[1].extent);
         let hidden = step.h.axes[1].extent;
         let width = step.w.out_per_group;
@@ -90,13 +90,7 @@ impl PreparedRecurrent {
                     .wrapping_offset(t as isize * step.x.axes[0].stride);
                 let rows = (x.cast_const(), step.x.axes[1].stride);
                 let to = gates.add(t * batch * width);
-                gemm(
-                    isa,
-                    rows,
-                    (to, width),
-                    (batch, &self.w, bias(&self.w_bias)),
-                    pool,
-                );
+                gemm(cpu, rows, (to, width), (batch, &self.w, bias(&self.w_bias)));
             }
             for t in 0..time {
                 let t = match step.direction {
@@ -105,7 +99,7 @@ impl PreparedRecurrent {
                 };
                 let rows = (h.cast_const(), hidden as isize);
                 let to = (recurrent, width);
-                gemm(isa, rows, to, (batch, &self.r, bias(&self.r_bias)), pool);
+                gemm(cpu, rows, to, (batch, &self.r, bias(&self.r_bias)));
                 let gates = gates.add(t * batch * width);
                 for b in 0..batch {
                     let row = Row {
@@ -117,7 +111,7 @@ impl PreparedRecurrent {
                             std::slice::from_raw_parts_mut(c, hidden)
                         }),
                     };
-                    self.advance(isa, step, row, pool);
+                    self.advance(cpu, step, row);
                 }
                 if let Some(y) = &step.y {
                     let to = memory.f32(y).offset(t as isize * y.axes[0].stride);
@@ -132,10 +126,10 @@ impl PreparedRecurrent {
     /// # Safety
     ///
     /// The slices must be as long as the step's widths.
-    unsafe fn advance(&self, isa: Isa, step: &RecurrentStep, row: Row<'_>, pool: &Pool) {
+    unsafe fn advance(&self, cpu: Cpu<'_>, step: &RecurrentStep, row: Row<'_>) {
         let n = row.h.len();
         let [f, g, out] = step.activations;
-        let apply = |op: Unary, x: &mut [f32]| math::apply(isa, op, x);
+        let apply = |op: Unary, x: &mut [f32]| math::apply(cpu.isa, op, x);
         match step.cell {
             Cell::Rnn => {
                 add(row.gates, row.recurrent);
@@ -162,7 +156,7 @@ impl PreparedRecurrent {
                     let to = (row.recurrent[2 * n..].as_mut_ptr(), n);
                     let from = (r.as_ptr(), n as isize);
                     // SAFETY: `r` and the third part of `recurrent` hold `n` elements.
-                    unsafe { gemm(isa, from, to, (1, weights, std::ptr::null()), pool) };
+                    unsafe { gemm(cpu, from, to, (1, weights, std::ptr::null())) };
                     for (i, c) in candidate.iter_mut().enumerate() {
                         // SAFETY: the recurrent bias holds 3 n elements.
                         *c += row.recurrent[2 * n + i] + unsafe { *bias.add(i) };
@@ -268,11 +262,10 @@ unsafe fn copy_rows(x: *const f32, y: *mut f32, (rows, width): (usize, usize), a
 ///
 /// Pointers must be valid for the shapes; `bias` null or padded to whole vectors.
 unsafe fn gemm(
-    isa: Isa,
+    cpu: Cpu<'_>,
     (x, x_stride): (*const f32, isize),
     (y, y_stride): (*mut f32, usize),
     (m, weights, bias): (usize, &PackedWeights, *const f32),
-    pool: &Pool,
 ) {
     let product = Gemm {
         x,
@@ -287,11 +280,11 @@ unsafe fn gemm(
         layout: weights.layout,
         epilogue: TileEpilogue {
             bias,
-            ..TileEpilogue::none(isa)
+            ..TileEpilogue::none(cpu.isa)
         },
     };
     // SAFETY: guaranteed by the caller.
-    unsafe { run_gemm(isa, &product, weights.data.as_slice(), pool) }
+    unsafe { run_gemm(cpu, &product, weights.data.as_slice()) }
 }
 
 /// A recurrent network, one time step after the other.
@@ -302,9 +295,18 @@ pub(crate) struct Recurrent {
 }
 
 impl Kernel<RecurrentStep> for Recurrent {
+    fn packing_bytes(problem: &Problem<'_, RecurrentStep>) -> usize {
+        let (cpu, step) = (problem.cpu, problem.step);
+        F32.weights_packing_bytes(cpu, &step.w)
+            .saturating_add(F32.weights_packing_bytes(cpu, &step.r))
+            .saturating_add(bias_packing_bytes(
+                cpu.isa,
+                step.w_bias.len() + step.r_bias.len(),
+            ))
+    }
+
     fn prepare(problem: &Problem<'_, RecurrentStep>) -> Result<Self, QuantError> {
-        let cpu = problem.cpu;
-        let prepared = PreparedRecurrent::new(cpu.isa, problem.step, cpu.pool);
+        let prepared = PreparedRecurrent::new(problem.cpu, problem.step);
         let mut step = problem.step.clone();
         step.forget_weights();
         Ok(Self { step, prepared })
@@ -313,7 +315,7 @@ impl Kernel<RecurrentStep> for Recurrent {
 
 impl PreparedStep for Recurrent {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        self.prepared.run(c.isa, &self.step, c.memory, c.pool);
+        self.prepared.run(&self.step, c);
         Ok(())
     }
 

@@ -1,20 +1,19 @@
-//! Rounding to bf16 in place: what a tensor goes through when a product of bf16 reads it.
+//! Rounding to bf16 in place: what a tensor goes through when a GEMM of bf16 reads it.
 //!
 //! ```text
 //! v -> the nearest f32 whose low 16 bits are zero, ties to even; NaN stays NaN
 //! ```
 //!
-//! Products round while they store. Everything else that writes such a tensor is followed by
-//! one pass over what it wrote.
+//! GEMM and convolutions round while they store. Everything else that writes such a tensor is
+//! followed by one pass over what it wrote.
 
 use spark_gemm::round_rows;
-use spark_parallel::Pool;
 
 use super::memory::Memory;
-use super::simd::Isa;
+use super::processor::Cpu;
 use crate::plan::View;
 
-/// Elements below which a second thread does not pay.
+/// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 16 * 1024;
 
 /// The elements of a view as runs side by side in memory.
@@ -28,7 +27,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// The runs of `view`.
+    /// The elements of `view`, each once, in as few runs as they lie in.
     pub(crate) fn of(view: &View) -> Self {
         let order = view.memory_order();
         let axes = order.into_iter().map(|axis| view.axes[axis]);
@@ -52,8 +51,8 @@ impl Runs {
         }
     }
 
-    /// Rounds every element.
-    pub(crate) fn round(&self, isa: Isa, memory: &Memory, pool: &Pool) {
+    /// Rounds every element of the view to the nearest bf16, on all threads of `cpu`.
+    pub(crate) fn round(&self, Cpu { isa, pool }: Cpu<'_>, memory: &Memory) {
         let base = Base(memory.f32(&self.view));
         let n_runs: usize = self.outer.iter().map(|(extent, _)| extent).product();
         // One long run is cut, many short ones are shared out.

@@ -1,11 +1,12 @@
 //! Which kernel computes a step: one ordered list per kind of step.
 //!
 //! ```text
-//! for kernel in list:  can_implement(problem) and is_profitable(problem)?  -> prepare it
+//! for kernel in list:  can_implement(problem) and is_profitable(problem)?  -> selected
+//! selected:            packing_bytes, held against the budget; then prepare
 //! ```
 //!
-//! The first that suits is taken, by shapes, format and instruction set alone, never by a
-//! stopwatch. The last of a list computes every step of its kind. What a fast product of 16 bits is
+//! The first that accepts the problem is taken, by shapes, format and instruction set alone, never by a
+//! stopwatch. The last of a list computes every step of its kind. How a GEMM of 16 bits is fastest
 //! on this processor was measured before, once, by `formats`, and is part of the problem.
 //!
 //! A kernel is shown to users as `{isa}-{types}-{algorithm}`, such as `avx2-f32xbf16-direct`. The
@@ -16,7 +17,6 @@ use spark_quant::QuantError;
 use super::attention::Attention;
 use super::conv::depthwise::Depthwise;
 use super::conv::direct::DirectConv;
-use super::conv::fused;
 use super::conv::winograd::Winograd;
 use super::data_movement::copy::{CopyNest, FillNest};
 use super::data_movement::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
@@ -26,33 +26,39 @@ use super::matmul::few_bits::Quantised;
 use super::matmul::gemm::{Linear, MatMul};
 use super::normalization::norm::{ChannelsLastGroupNorm, GroupNorm, RowNorm};
 use super::normalization::softmax::Softmax;
-use super::prepared::{Cpu, Kernel, PreparedStep, Problem};
+use super::prepared::{Kernel, PreparedStep, Problem};
 use super::recurrent::Recurrent;
 use super::reduction::pool2d::Pool2d;
 use super::reduction::reduce::{ArgReduce, CumSum, Reduce, TopK};
 use super::simd::Isa;
-use crate::plan::{ConvStep, GroupNormStep, LinearStep, Plan, Step};
+use crate::plan::{ConvStep, GroupNormStep, LinearStep, Step};
 
 /// A kernel for steps `S`, with the last part of its name.
 struct Candidate<S> {
     algorithm: &'static str,
     accepts: fn(&Problem<'_, S>) -> bool,
+    packing_bytes: fn(&Problem<'_, S>) -> usize,
     prepare: fn(&Problem<'_, S>) -> Boxed,
 }
 
 type Boxed = Result<Box<dyn PreparedStep>, QuantError>;
 
-/// A step as the kernel chosen for it holds it, and the algorithm's name.
-pub(super) type Prepared = Result<(&'static str, Box<dyn PreparedStep>), QuantError>;
-
-/// The algorithm of two steps that are computed together.
-const FUSED: &str = "fused-depthwise";
+/// The kernel chosen for a step, not yet prepared.
+pub(super) struct Selected<'p> {
+    /// The last part of the kernel's name.
+    pub(super) algorithm: &'static str,
+    /// Bytes that preparing it takes at most, as [`Kernel::packing_bytes`] says.
+    pub(super) packing_bytes: usize,
+    /// Packs the step's weights and orders its loops, as [`Kernel::prepare`] does.
+    pub(super) prepare: Box<dyn FnOnce() -> Boxed + 'p>,
+}
 
 impl<S> Candidate<S> {
     const fn of<K: Kernel<S>>(algorithm: &'static str) -> Self {
         Self {
             algorithm,
             accepts: |problem| K::can_implement(problem) && K::is_profitable(problem),
+            packing_bytes: K::packing_bytes,
             prepare: boxed::<S, K>,
         }
     }
@@ -77,12 +83,8 @@ const GROUP_NORM: &[Candidate<GroupNormStep>] = &[
     Candidate::of::<GroupNorm>("group-norm"),
 ];
 
-/// Prepares the step of `problem` for the kernel that computes it.
-///
-/// # Errors
-///
-/// [`QuantError`] if weights cannot be quantised.
-pub(super) fn prepare(problem: &Problem<'_, Step>) -> Prepared {
+/// Chooses the kernel that computes the step of `problem`.
+pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
     match problem.whole {
         Step::Conv(step) => first(CONV, problem, step),
         Step::Linear(step) => first(LINEAR, problem, step),
@@ -130,8 +132,9 @@ pub(super) fn prepare(problem: &Problem<'_, Step>) -> Prepared {
     }
 }
 
-/// Prepares the first kernel of `list` that suits; the last one suits everything.
-fn first<S>(list: &[Candidate<S>], problem: &Problem<'_, Step>, step: &S) -> Prepared {
+/// The first kernel of `list` that accepts the problem; the last one can implement every step of
+/// its kind.
+fn first<'p, S>(list: &[Candidate<S>], problem: &Problem<'p, Step>, step: &'p S) -> Selected<'p> {
     let problem = Problem {
         cpu: problem.cpu,
         plan: problem.plan,
@@ -142,34 +145,26 @@ fn first<S>(list: &[Candidate<S>], problem: &Problem<'_, Step>, step: &S) -> Pre
     };
     let accepts = |candidate: &&Candidate<S>| (candidate.accepts)(&problem);
     let found = list.iter().find(accepts).unwrap_or(&list[list.len() - 1]);
-    Ok((found.algorithm, (found.prepare)(&problem)?))
+    let prepare = found.prepare;
+    Selected {
+        algorithm: found.algorithm,
+        packing_bytes: (found.packing_bytes)(&problem),
+        prepare: Box::new(move || prepare(&problem)),
+    }
 }
 
-/// The stable name `{isa}-{types}-{algorithm}` of what computes `step`, prepared by `algorithm`.
+/// The stable name `{isa}-{types}-{algorithm}` of what computes `step`, prepared by `algorithm`, or
+/// by `fused_algorithm` together with a step beside it.
 pub(super) fn kernel_name(
     isa: Isa,
     algorithm: &str,
     step: &dyn PreparedStep,
-    is_fused: bool,
+    fused_algorithm: Option<&'static str>,
 ) -> String {
     let operands = step.operands();
-    match step.variant() {
-        _ if is_fused => format!("{isa}-{operands}-{FUSED}"),
-        "" => format!("{isa}-{operands}-{algorithm}"),
-        variant => format!("{isa}-{operands}-{algorithm}-{variant}"),
+    match (fused_algorithm, step.variant()) {
+        (Some(fused), _) => format!("{isa}-{operands}-{fused}"),
+        (None, "") => format!("{isa}-{operands}-{algorithm}"),
+        (None, variant) => format!("{isa}-{operands}-{algorithm}-{variant}"),
     }
-}
-
-/// Whether the steps at `index`, prepared as `source`, and behind it, as `reader`, are computed
-/// together, a block of the feature map between them at a time.
-pub(super) fn are_fused(
-    cpu: Cpu<'_>,
-    plan: &Plan,
-    index: usize,
-    source: &dyn PreparedStep,
-    reader: &dyn PreparedStep,
-) -> bool {
-    source.map_source().is_some()
-        && reader.map_reader().is_some()
-        && fused::is_profitable(cpu.isa, plan, index, cpu.pool.threads())
 }

@@ -1,26 +1,22 @@
 //! Memory that running takes beyond the arena: how much, and taking it.
 //!
 //! ```text
-//! packing    weights in panels, columns padded to whole vectors, and copies made on the way
 //! scratch    per thread, as much as the step that needs most
+//! shared     by all threads, as much as the step that needs most
 //! ```
 //!
-//! What packing takes is a bound: it is held against the budget, and asked of the system, before
-//! any of it is taken.
+//! Deliberately absent: what packing weights takes, which each kernel knows
+//! ([`super::prepared::Kernel::packing_bytes`]).
 
-use spark_gemm::max_panel;
-
-use super::matmul::format::MatmulFormat;
 use super::memory::AlignedF32;
-use super::simd::Isa;
 use crate::ModelError;
 use crate::budget::{Asker, Budget};
-use crate::plan::{PlannedStep, Step, Weights};
+use crate::plan::PlannedStep;
 
-/// Channels that the widest block of a format holds.
-const BLOCK: usize = 64;
+/// What the memory of all threads is for, in errors.
+const SCRATCH: &str = "its scratch on every thread";
 
-/// `planned` as what asks for memory.
+/// `planned` as the one that wants memory, for errors.
 pub(crate) fn asker<'a>(planned: &'a PlannedStep, what: &'static str) -> Asker<'a> {
     Asker {
         node: &planned.name,
@@ -30,11 +26,7 @@ pub(crate) fn asker<'a>(planned: &'a PlannedStep, what: &'static str) -> Asker<'
 }
 
 /// `len` zeros, taken from `budget`.
-pub(crate) fn take(
-    budget: &mut Budget,
-    asker: Asker<'_>,
-    len: usize,
-) -> Result<AlignedF32, ModelError> {
+fn take(budget: &mut Budget, asker: Asker<'_>, len: usize) -> Result<AlignedF32, ModelError> {
     let bytes = len.saturating_mul(size_of::<f32>());
     budget.take(asker, bytes)?;
     AlignedF32::try_zeros(len).ok_or_else(|| asker.refused(bytes))
@@ -46,7 +38,7 @@ pub(crate) struct WorkspaceSize {
     /// f32 elements on every thread.
     pub(crate) scratch: usize,
     /// f32 elements that all threads share: quantised activations.
-    pub(crate) activations: usize,
+    pub(crate) shared: usize,
 }
 
 impl WorkspaceSize {
@@ -54,62 +46,102 @@ impl WorkspaceSize {
     pub(crate) fn scratch(len: usize) -> Self {
         Self {
             scratch: len,
-            activations: 0,
+            shared: 0,
         }
     }
 }
 
-/// Scratch of all threads, side by side.
+/// Memory of one run of a step, as its kernel sees it.
 pub(crate) struct Scratch {
-    pub(crate) base: *mut f32,
-    pub(crate) stride: usize,
+    base: *mut f32,
+    /// Elements of each thread's part.
+    stride: usize,
+    /// What all threads share, at least [`WorkspaceSize::shared`] elements. The kernel says which of
+    /// its tasks touches which of them.
+    pub(crate) shared: *mut f32,
 }
 
-// SAFETY: every task uses its own part.
+// SAFETY: every task uses its own part; a kernel's tasks write disjoint elements of what is shared.
 unsafe impl Sync for Scratch {}
 
 impl Scratch {
-    /// The part of task `task`.
+    /// The part of task or slot `task`, at least [`WorkspaceSize::scratch`] elements, which no other
+    /// task that runs at the same time may touch.
     pub(crate) fn part(&self, task: usize) -> *mut f32 {
         self.base.wrapping_add(task * self.stride)
     }
 }
 
-/// Bytes that packing the weights of `step` takes at most, the packed ones included.
-pub(crate) fn packing_bytes(isa: Isa, step: &Step, format: MatmulFormat, threads: usize) -> usize {
-    let of = |weights: &Weights| weights_bytes(isa, weights, format, threads);
-    let bias = |len: usize| len.next_multiple_of(isa.lanes()).saturating_mul(8);
-    match step {
-        Step::Conv(s) if s.is_depthwise() => {
-            let padded = s.weights.groups.next_multiple_of(isa.lanes());
-            padded.saturating_mul(8 * s.weights.taps + 8)
-        }
-        Step::Conv(s) => {
-            let biases = bias(s.weights.out_per_group).saturating_mul(s.weights.groups);
-            of(&s.weights).saturating_add(biases)
-        }
-        Step::Linear(s) => of(&s.weights).saturating_add(bias(s.weights.out_per_group)),
-        Step::Recurrent(s) => of(&s.w)
-            .saturating_add(of(&s.r))
-            .saturating_add(bias(s.w_bias.len() + s.r_bias.len())),
-        _ => 0,
-    }
+/// The memory that steps run in, one after the other.
+pub(crate) struct Workspace {
+    scratch: AlignedF32,
+    /// Elements of each thread's part of it.
+    scratch_stride: usize,
+    /// Shared by all threads.
+    shared: AlignedF32,
 }
 
-fn weights_bytes(isa: Isa, w: &Weights, format: MatmulFormat, threads: usize) -> usize {
-    let columns = w.out_per_group.next_multiple_of(isa.lanes());
-    let rows = w
-        .taps
-        .saturating_mul(w.in_per_group.next_multiple_of(BLOCK));
-    let dense = rows
-        .saturating_mul(columns)
-        .saturating_mul(w.groups)
-        .saturating_mul(size_of::<f32>());
-    // Winograd's transform makes 16 matrices of 9; few bits are reached by way of two copies.
-    let copies = if format.precision.bits() <= 8 { 4 } else { 2 };
-    let panel = max_panel(isa) * isa.lanes();
-    let buffers = rows.saturating_mul(panel).saturating_mul(8);
-    dense
-        .saturating_mul(copies)
-        .saturating_add(buffers.saturating_mul(threads))
+impl Workspace {
+    /// A workspace without memory, enough for no step.
+    pub(crate) fn empty() -> Self {
+        Self {
+            scratch: AlignedF32::zeros(0),
+            scratch_stride: 0,
+            shared: AlignedF32::zeros(0),
+        }
+    }
+
+    /// Bytes of the scratch of all threads and of what they share.
+    pub(crate) fn size_bytes(&self) -> usize {
+        4 * (self.scratch.len() + self.shared.len())
+    }
+
+    /// Takes from `budget` what `steps` need on `threads` threads beyond what there is.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`], naming the step that needs most.
+    pub(crate) fn grow<'p>(
+        &mut self,
+        threads: usize,
+        steps: impl Iterator<Item = (&'p PlannedStep, WorkspaceSize)>,
+        budget: &mut Budget,
+    ) -> Result<(), ModelError> {
+        let (mut scratch, mut shared) = ((0, None), (0, None));
+        for (planned, size) in steps {
+            // Of equal sizes the last one's step is named.
+            let len = size.scratch.next_multiple_of(16);
+            if len >= scratch.0 {
+                scratch = (len, Some(planned));
+            }
+            if size.shared >= shared.0 {
+                shared = (size.shared, Some(planned));
+            }
+        }
+        if let (len, Some(planned)) = shared
+            && len > self.shared.len()
+        {
+            let asker = asker(planned, "its activations");
+            budget.give_back(4 * self.shared.len());
+            self.shared = take(budget, asker, len)?;
+        }
+        if let (stride, Some(planned)) = scratch
+            && stride > self.scratch_stride
+        {
+            let asker = asker(planned, SCRATCH);
+            budget.give_back(4 * self.scratch.len());
+            self.scratch = take(budget, asker, stride.saturating_mul(threads))?;
+            self.scratch_stride = stride;
+        }
+        Ok(())
+    }
+
+    /// The memory for one run of a step.
+    pub(crate) fn scratch(&mut self) -> Scratch {
+        Scratch {
+            base: self.scratch.as_mut_slice().as_mut_ptr(),
+            stride: self.scratch_stride,
+            shared: self.shared.as_mut_slice().as_mut_ptr(),
+        }
+    }
 }

@@ -1,5 +1,10 @@
 //! Places buffers in one arena so that those alive at the same time do not overlap.
 //!
+//! Lowering leaves this to executors, since only they know what their memory is. Each calls
+//! [`ArenaLayout::of`] once, when it is made, with the alignment that its device wants and with the
+//! steps that it may run together with the next one; holds [`ArenaLayout::bytes`] against the plan's
+//! budget ([`Plan::take_budget`]) before it takes anything; and gives every buffer its offset.
+//!
 //! ```text
 //! offset ^   +-----+
 //!        |   |  b3 |  +----+
@@ -13,9 +18,6 @@
 
 use super::{Place, Plan};
 
-/// Every buffer starts at a multiple of this many bytes: one cache line, one AVX-512 vector.
-const ALIGNMENT: usize = 64;
-
 /// First and last step a buffer is alive in, both inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Life {
@@ -23,28 +25,35 @@ struct Life {
     last: usize,
 }
 
-/// Result of planning: where each arena buffer starts, and how long the arena is.
+/// Where each buffer of a plan that is no constant starts in an executor's arena, and how long the
+/// arena is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Arena {
-    /// Per buffer of the plan; `None` for constants and buffers nothing touches.
+pub(crate) struct ArenaLayout {
+    /// In bytes, by buffer of the plan; `None` for constants and for buffers that nothing touches,
+    /// which are never read or written.
     pub(crate) offsets: Vec<Option<usize>>,
-    /// Bytes of the whole.
+    /// Bytes of the whole arena; `usize::MAX`, which no budget allows, if they cannot be counted.
     pub(crate) bytes: usize,
 }
 
-impl Arena {
-    /// Places all arena buffers of `plan`.
+impl ArenaLayout {
+    /// Places all buffers of `plan` that are no constants, each at a multiple of `alignment` bytes.
     ///
-    /// Inputs are alive from the start to their last reader, outputs to the end.
-    pub(crate) fn of(plan: &Plan) -> Self {
-        let lives = lives(plan);
+    /// Inputs are alive from the start to their last reader, outputs to the end. Where
+    /// `may_run_with_next` says that a step's work may be done while the next step runs, its
+    /// operands stay alive until that one ends.
+    pub(crate) fn of(
+        plan: &Plan,
+        alignment: usize,
+        may_run_with_next: impl Fn(usize) -> bool,
+    ) -> Self {
+        let lives = lives(plan, may_run_with_next);
         let mut order: Vec<usize> = (0..lives.len()).filter(|&b| lives[b].is_some()).collect();
-        // What is between two steps may be larger than any value of the graph: an arena that cannot
-        // be counted has `usize::MAX` bytes, which no budget allows.
+        // What is between two steps may be larger than any value of the graph.
         let bytes_of = |b: usize| {
             let buffer = &plan.buffers[b];
             let bytes = buffer.len.checked_mul(buffer.storage.size_bytes());
-            let whole = bytes.and_then(|bytes| bytes.checked_next_multiple_of(ALIGNMENT));
+            let whole = bytes.and_then(|bytes| bytes.checked_next_multiple_of(alignment));
             whole.unwrap_or(usize::MAX)
         };
         order.sort_by_key(|&b| (std::cmp::Reverse(bytes_of(b)), b));
@@ -77,7 +86,7 @@ impl Arena {
     }
 }
 
-fn lives(plan: &Plan) -> Vec<Option<Life>> {
+fn lives(plan: &Plan, may_run_with_next: impl Fn(usize) -> bool) -> Vec<Option<Life>> {
     let mut lives: Vec<Option<Life>> = vec![None; plan.buffers.len()];
     let mut touch = |buffer: usize, step: usize| {
         if matches!(plan.buffers[buffer].place, Place::Constant(_)) {
@@ -95,8 +104,7 @@ fn lives(plan: &Plan) -> Vec<Option<Life>> {
     }
     for (i, planned) in plan.steps.iter().enumerate() {
         for view in planned.step.views_read() {
-            // What a product reads that runs together with the next step lives until then.
-            let last = if plan.expands(i) { i + 2 } else { i + 1 };
+            let last = if may_run_with_next(i) { i + 2 } else { i + 1 };
             touch(view.buffer.0, last);
         }
         for view in planned.step.views_written() {
@@ -107,4 +115,39 @@ fn lives(plan: &Plan) -> Vec<Option<Life>> {
         touch(port.view.buffer.0, plan.steps.len() + 1);
     }
     lives
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::bind;
+    use crate::plan::lower;
+    use crate::tests::networks::attentive;
+
+    fn plan() -> Plan {
+        lower(&bind(&attentive(), &[]).expect("fixed shapes")).expect("lowers")
+    }
+
+    #[test]
+    fn buffers_start_at_multiples_of_the_alignment() {
+        let plan = plan();
+        for alignment in [64, 256, 4096] {
+            let arena = ArenaLayout::of(&plan, alignment, |_| false);
+            let starts: Vec<usize> = arena.offsets.iter().flatten().copied().collect();
+            assert!(starts.len() > 1);
+            assert!(starts.iter().all(|start| start % alignment == 0));
+            assert_eq!(arena.bytes % alignment, 0);
+        }
+    }
+
+    #[test]
+    fn operands_of_a_step_that_may_run_with_the_next_live_until_that_one_ends() {
+        let plan = plan();
+        let last_of = |may_run_with_next: bool, buffer: usize| {
+            lives(&plan, |_| may_run_with_next)[buffer].map(|life| life.last)
+        };
+        let input = plan.inputs[0].view.buffer.0;
+        let alone = last_of(false, input).expect("read by a step");
+        assert_eq!(last_of(true, input), Some(alone + 1));
+    }
 }

@@ -1,4 +1,4 @@
-//! Attention as one step: products, scale, mask and softmax put back together.
+//! Attention as one step: GEMM, scale, mask and softmax put back together.
 //!
 //! ```text
 //! scores = MatMul(q, k')  ->  Pointwise: * scale, + mask  ->  Softmax  ->  MatMul(., v)  ->  Copy
@@ -109,7 +109,7 @@ impl Group {
     }
 }
 
-/// The product that makes the scores which the step at `at` reads as `x`, its result, and what
+/// The matmul that makes the scores which the step at `at` reads as `x`, its result, and what
 /// happens to them in between. Steps passed are added to `all`.
 fn scores_of(
     plan: &Plan,
@@ -123,7 +123,7 @@ fn scores_of(
     match &plan.steps[maker].step {
         Step::MatMul(s) if is_whole(&s.y) => Some((s.y.clone(), maker, Effect::default())),
         Step::Pointwise(s) if is_whole(&s.y) => {
-            // The operand that a product wrote; the other is a mask.
+            // The operand that a matmul wrote; the other is a mask.
             s.inputs.iter().enumerate().find_map(|(operand, view)| {
                 let made = sole_writer(plan, view.buffer, maker)?;
                 let Step::MatMul(product) = &plan.steps[made].step else {
@@ -239,7 +239,7 @@ fn result_of(program: &Program, scores: usize, inputs: &[View]) -> Held {
 }
 
 /// `view` before it was multiplied by a constant, which goes to `scale` instead, if the step at
-/// `reader` alone reads the product; else `view`.
+/// `reader` alone reads the matmul; else `view`.
 fn without_factor(
     plan: &Plan,
     view: &View,

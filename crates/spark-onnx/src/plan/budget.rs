@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! before a node is lowered   tables and copies of constants that lowering makes of it
-//! after the last             arena + constants + tables + outputs
+//! by an executor, at once    arena + constants + tables + outputs
 //! ```
+//!
+//! An executor calls [`Plan::take_budget`] before it takes any memory for a plan.
 //!
 //! Views of what is repeated (`Expand`, `Tile`) take nothing; an output made of one does.
 //!
@@ -43,18 +45,19 @@ pub(super) fn check_node(
 }
 
 impl Plan {
-    /// Takes arena, constants, tables and outputs from a new budget.
+    /// Takes an executor's arena of `arena_bytes`, and the plan's constants, tables and outputs, from
+    /// a new budget of [`Plan::budget_bytes`]; the executor takes what else it needs from what is left.
     ///
     /// # Errors
     ///
     /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`], naming the step with the largest
     /// result or the output.
-    pub(crate) fn take_budget(&self) -> Result<Budget, ModelError> {
+    pub(crate) fn take_budget(&self, arena_bytes: usize) -> Result<Budget, ModelError> {
         let mut budget = Budget::new(self.budget_bytes);
-        budget.take(self.largest("the arena of all steps"), self.arena_bytes)?;
+        budget.take(self.largest("the arena of all steps"), arena_bytes)?;
         let constants = self.buffers.iter().map(|buffer| match buffer.place {
             Place::Constant(_) => buffer.len.saturating_mul(buffer.storage.size_bytes()),
-            Place::Arena { .. } => 0,
+            Place::Arena => 0,
         });
         let constants = constants.fold(0, usize::saturating_add);
         budget.take(self.largest("the constants of all steps"), constants)?;
@@ -94,7 +97,7 @@ impl Plan {
         let size = |buffer: usize| {
             let buffer = &self.buffers[buffer];
             match buffer.place {
-                Place::Arena { .. } => buffer.len.saturating_mul(buffer.storage.size_bytes()),
+                Place::Arena => buffer.len.saturating_mul(buffer.storage.size_bytes()),
                 Place::Constant(_) => 0,
             }
         };

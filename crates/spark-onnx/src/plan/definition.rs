@@ -19,11 +19,8 @@ pub(crate) enum ConstantData {
 /// Where a buffer's elements are.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Place {
-    /// In the arena, `offset_bytes` from its start; a multiple of 64.
-    Arena {
-        /// Bytes from the start of the arena.
-        offset_bytes: usize,
-    },
+    /// Set or computed by every run: in the executor's arena, where its [`super::ArenaLayout`] says.
+    Arena,
     /// Known at load, outside of the arena.
     Constant(ConstantData),
 }
@@ -71,18 +68,21 @@ pub(crate) struct Plan {
     pub(crate) inputs: Vec<Port>,
     /// What the caller gets.
     pub(crate) outputs: Vec<Port>,
-    /// Bytes of the arena.
-    pub(crate) arena_bytes: usize,
     /// Bytes that running it may take in all.
     pub(crate) budget_bytes: usize,
 }
 
 impl Plan {
+    /// How the elements of `view` are held.
+    pub(crate) fn storage(&self, view: &View) -> Storage {
+        self.buffers[view.buffer.0].storage
+    }
+
     /// Bytes of all constants, weights included, in the storage steps read them from.
     pub(crate) fn constant_bytes(&self) -> usize {
         let buffers = self.buffers.iter().map(|b| match b.place {
             Place::Constant(_) => b.len * b.storage.size_bytes(),
-            Place::Arena { .. } => 0,
+            Place::Arena => 0,
         });
         let weights = self.steps.iter().map(|s| s.step.weight_bytes());
         buffers.sum::<usize>() + weights.sum::<usize>()

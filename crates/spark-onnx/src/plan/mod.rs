@@ -1,36 +1,48 @@
-//! The lowered plan: what an executor runs, step by step, in one arena.
+//! The lowered plan: what an executor runs, step by step.
 //!
 //! ```text
-//! buffers  b0 input | b1 conv1 | b2 conv2 | ...     each with a place in the arena, reused when dead
+//! buffers  b0 input | b1 conv1 | b2 conv2 | ...     constants, and what an executor puts in its arena
 //! views    (buffer, offset, [(extent, stride)...])  reshapes, slices, transposes cost nothing
 //! steps    Conv(b0 -> b1), Pointwise(b1, b2 -> b3), ...     no step allocates
 //! ```
 //!
 //! Images are stored channels-last (NHWC): a pointwise convolution is then a
-//! matrix product, depthwise kernels vectorise over channels, and it is what
+//! GEMM, depthwise kernels vectorise over channels, and it is what
 //! tensor cores want. Shapes stay in ONNX order; only strides say where
 //! elements lie, so most operators that move data lower to a view.
 //!
-//! The plan knows no processor: it says where in the model's constants the weights of a product
-//! are, and an executor puts them in order for itself.
+//! The plan knows no processor: it says where in the model's constants the weights of a GEMM
+//! are, and an executor packs them for itself; it says which buffers there are, and an executor
+//! lays out its memory for them ([`ArenaLayout`]). What an executor does with a plan, in this order:
+//!
+//! ```text
+//! ArenaLayout::of, Plan::take_budget    its arena, held against the budget before anything is taken
+//! precision::sixteen_bits               constants rounded that GEMM read in 16 bits
+//! its kernels, precision::recipes       weights packed step by step, each step's own then dropped
+//! ports::DirectPorts                    which inputs and outputs need no copy
+//! Plan::check_views                     views in their buffers, before a pointer is made of one
+//! run                                   inputs in (`ports`), steps in their order, outputs out
+//! ```
 //!
 //! Deliberately absent: arithmetic (`crate::cpu`), control flow, dynamic shapes.
 
 mod arena;
 mod attention;
+mod bounds;
 mod budget;
 mod definition;
-mod expand;
+mod depthwise_fusion;
 mod held;
 mod lower;
 mod pointwise;
+pub(crate) mod ports;
 mod step;
 mod storage;
 mod traffic;
 mod view;
 mod weights;
 
-pub(crate) use arena::Arena;
+pub(crate) use arena::ArenaLayout;
 pub(crate) use definition::{Buffer, ConstantData, Place, Plan, PlannedStep, Port};
 pub(crate) use lower::lower;
 pub(crate) use pointwise::{Instruction, PointOp, RegisterKind};

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A chain of element-wise nodes becomes one program, so intermediate results stay
-//! in the nearest cache. A register holds a block of elements, all f32 or all i64.
+//! in the L1 cache. A register holds a block of elements, all f32 or all i64.
 //! Booleans are 0 and 1 in f32 registers.
 
 use crate::graph::Unary;

@@ -44,7 +44,7 @@ mod tests {
             super::Step::Linear(l) if l.epilogue.residual.is_none() => Some((i, l)),
             _ => None,
         });
-        let (index, step) = linear.next().expect("it has products");
+        let (index, step) = linear.next().expect("it has linear steps");
         let want = 4 * (step.x.len() + step.y.len());
         assert_eq!(plan.step_bytes(index), want as u64);
     }

@@ -1,4 +1,4 @@
-//! Weights of a product, as the constant of the model they stand in and the factors they take.
+//! Weights of a GEMM or convolution, as the constant of the model they stand in and the factors they take.
 //!
 //! ```text
 //! constant   a dense part of a tensor, [group][out][in][tap] or [group][in][out][tap]
@@ -21,12 +21,12 @@ use half::slice::HalfFloatSliceExt;
 
 use crate::tensor::{Tensor, TensorData};
 
-/// Elements put in order at a time: source and result stay in the nearest cache.
+/// Elements put in order at a time: source and result stay in the L1 cache.
 const BLOCK: usize = 4096;
-/// Columns turned together, so that their elements are stored side by side.
+/// Columns transposed together, so that their elements are stored side by side.
 const TOGETHER: usize = 8;
 
-/// Which way round a constant holds the weights of one group.
+/// In which order a constant holds the weights of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WeightOrder {
     /// `[out][in][tap]`: convolutions, transposed matrices.
@@ -197,20 +197,20 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Elements `range` of the constant as f32, through `widened` unless they are that already.
-    fn elements<'b>(&'b self, range: Range<usize>, widened: &'b mut Vec<f32>) -> &'b [f32] {
+    /// Elements `range` of the constant as f32, through `converted` unless they are that already.
+    fn elements<'b>(&'b self, range: Range<usize>, converted: &'b mut Vec<f32>) -> &'b [f32] {
         let range = self.source.start + range.start..self.source.start + range.end;
         match self.source.constant.as_f32() {
             Some(values) => &values[range],
             None => {
-                widened.resize(range.len(), 0.0);
-                self.source.constant.write_f32(range, widened);
-                widened
+                converted.resize(range.len(), 0.0);
+                self.source.constant.write_f32(range, converted);
+                converted
             }
         }
     }
 
-    /// Turns `[out][in][tap]`, a few input channels at a time.
+    /// Transposes `[out][in][tap]`, a few input channels at a time.
     fn turn_outputs_first(&self, to: &mut [f32], stride: usize) {
         let Weights {
             taps,
@@ -223,7 +223,7 @@ impl Part<'_> {
         }
         let first = self.group * self.weights.group_len();
         let per_block = (BLOCK / (taps * n)).max(16usize.div_ceil(taps));
-        let mut widened: [Vec<f32>; TOGETHER] = Default::default();
+        let mut converted: [Vec<f32>; TOGETHER] = Default::default();
         for channel in (0..depth).step_by(per_block) {
             let channels = channel..depth.min(channel + per_block);
             let run = |column: usize| {
@@ -234,7 +234,7 @@ impl Part<'_> {
             while column < self.columns.end {
                 let at = channel * stride + column - self.columns.start;
                 if column + TOGETHER <= self.columns.end {
-                    let [a, b, c, d, e, f, g, h] = &mut widened;
+                    let [a, b, c, d, e, f, g, h] = &mut converted;
                     let runs = [
                         self.elements(run(column), a),
                         self.elements(run(column + 1), b),
@@ -248,7 +248,7 @@ impl Part<'_> {
                     turn(&runs, taps, &mut to[at..], (stride, depth * stride));
                     column += TOGETHER;
                 } else {
-                    let runs = [self.elements(run(column), &mut widened[0])];
+                    let runs = [self.elements(run(column), &mut converted[0])];
                     turn(&runs, taps, &mut to[at..], (stride, depth * stride));
                     column += 1;
                 }
@@ -270,10 +270,10 @@ impl Part<'_> {
         } = *self.weights;
         let n = self.columns.len();
         let first = self.group * self.weights.group_len();
-        let mut widened = Vec::new();
+        let mut converted = Vec::new();
         for channel in 0..depth {
             let start = first + (channel * out_per_group + self.columns.start) * taps;
-            let run = self.elements(start..start + n * taps, &mut widened);
+            let run = self.elements(start..start + n * taps, &mut converted);
             for tap in 0..taps {
                 let row = &mut to[(tap * depth + channel) * stride..][..n];
                 match taps {

@@ -1,7 +1,7 @@
 //! Which number format each step of a plan computes in, and why.
 //!
 //! ```text
-//! wanted   linear, convolution      attention products    depthwise, grouped, recurrent, the rest
+//! wanted   linear, convolution      matmul, attention     depthwise, grouped, recurrent, the rest
 //! fp32     fp32                     fp32                  fp32
 //! fp16     fp16 weights, and by     fp32                  fp32
 //!          option activations
@@ -11,7 +11,7 @@
 //! fp4      NVFP4 both sides         fp32                  fp32
 //! ```
 //!
-//! Every product accumulates in f32, and what is no product computes in f32: normalisation,
+//! Every GEMM accumulates in f32, and what is none computes in f32: normalisation,
 //! softmax, reductions, activations. A weight the format cannot hold keeps its layer in fp32.
 //! Nothing is decided silently: each step carries its reason, which `--explain` prints.
 //!
@@ -19,6 +19,8 @@
 
 pub mod mixed;
 mod parts;
+pub(crate) mod recipes;
+pub(crate) mod sixteen_bits;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -62,8 +64,8 @@ pub enum Bf16Products {
     /// AVX512_BF16 or Arm's FEAT_BF16.
     DotProduct,
     /// f32 arithmetic on weights rounded to bf16; activations stay f32, for arithmetic that takes
-    /// f32 anyway gains nothing from fewer digits. Attention products, which have no weights, are
-    /// those of fp32.
+    /// f32 anyway gains nothing from fewer digits. Attention, which has no weights, is
+    /// that of fp32.
     WeightsOnly,
     /// f32 arithmetic on both sides rounded to bf16: the operands that a bf16 unit is given, for
     /// judging its accuracy on a processor without one.

@@ -16,12 +16,11 @@
 //! 4. A tap left or right of the image reads zeros; tap rows above or below are skipped.
 //! 5. The last tile of a row reaches back over the one before it; both give the same bits.
 
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use crate::cpu::math;
-use crate::cpu::memory::{AlignedF32, Memory};
-use crate::cpu::prepared::{Context, Kernel, MapReader, PreparedStep, Problem, StepError};
+use crate::cpu::memory::AlignedF32;
+use crate::cpu::prepared::{Context, FeatureMapReader, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::plan::LoweredStep;
 use crate::plan::{Activation, ConvStep, View, Window};
@@ -33,30 +32,30 @@ const MOST: usize = 2 * TX;
 /// Most neighbours under a tile's row: a window of seven, a step of two.
 const NEIGHBOURS: usize = 2 * (TX - 1) + 7;
 /// Image elements under a task's rows, per vector of channels: half an L1 cache.
-const NEAR_ELEMENTS: usize = 6 * 1024;
+const L1_ELEMENTS: usize = 6 * 1024;
 /// Tasks per thread, so that one slow thread does not hold up the others.
 const TASKS_PER_THREAD: usize = 4;
 
 /// What a tap outside the image reads.
 static ZEROS: [f32; 16] = [0.0; 16];
 
-/// A depthwise step with its weights turned to `[vector of channels][tap][lane]`.
+/// A depthwise step with its weights packed as `[vector of channels][tap][lane]`.
 pub(crate) struct PreparedDepthwise {
     weights: AlignedF32,
     bias: Option<AlignedF32>,
 }
 
 impl PreparedDepthwise {
-    /// Turns the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &ConvStep) -> Self {
+    /// Packs the weights of `step`.
+    fn new(isa: Isa, step: &ConvStep) -> Self {
         let (channels, taps, lanes) = (step.weights.groups, step.weights.taps, isa.lanes());
         let padded = channels.next_multiple_of(lanes);
         let mut weights = AlignedF32::zeros(taps * padded);
-        let turned = weights.as_mut_slice();
+        let packed = weights.as_mut_slice();
         for (c, row) in step.weights.values().chunks_exact(taps.max(1)).enumerate() {
             let start = c / lanes * taps * lanes + c % lanes;
             for (tap, &w) in row.iter().enumerate() {
-                turned[start + tap * lanes] = w;
+                packed[start + tap * lanes] = w;
             }
         }
         let bias = step.epilogue.bias.as_ref();
@@ -64,13 +63,16 @@ impl PreparedDepthwise {
         Self { weights, bias }
     }
 
-    /// Bytes of turned weights.
-    pub(crate) fn weight_bytes(&self) -> usize {
+    /// Bytes of the packed weights and of the bias.
+    fn weight_bytes(&self) -> usize {
         4 * (self.weights.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
     }
 
     /// Runs the step.
-    pub(crate) fn run(&self, isa: Isa, step: &ConvStep, memory: &Memory, pool: &Pool) {
+    fn run(&self, step: &ConvStep, c: &Context<'_>) {
+        let Context {
+            isa, memory, pool, ..
+        } = *c;
         let axes = &step.x.axes;
         let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
         let rows = rows_per_task(isa, step, pool.threads());
@@ -90,7 +92,7 @@ impl PreparedDepthwise {
             };
             // SAFETY: views were checked at load, channel strides are 1 by the step's contract, and
             // every task writes its own rows.
-            unsafe { self.run_part(isa, step, memory, image, part) };
+            unsafe { self.run_part(step, c, image, part) };
         });
     }
 
@@ -102,9 +104,8 @@ impl PreparedDepthwise {
     /// elsewhere; both have unit stride along the channels, and the first channel begins a vector.
     pub(crate) unsafe fn run_part(
         &self,
-        isa: Isa,
         step: &ConvStep,
-        memory: &Memory,
+        &Context { isa, memory, .. }: &Context<'_>,
         image: ImageRows,
         part: Part,
     ) {
@@ -163,11 +164,11 @@ pub(crate) struct ImageRows {
 }
 
 /// Rows of the result per task: what they read fits the L1 cache, and every thread has work.
-pub(crate) fn rows_per_task(isa: Isa, step: &ConvStep, threads: usize) -> usize {
+fn rows_per_task(isa: Isa, step: &ConvStep, threads: usize) -> usize {
     let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
-    let near = NEAR_ELEMENTS / (step.x.axes[3].extent * isa.lanes()).max(1);
+    let in_l1 = L1_ELEMENTS / (step.x.axes[3].extent * isa.lanes()).max(1);
     let reach = (step.window.kernel[0] - 1) * step.window.dilation[0];
-    let rows = (near.saturating_sub(reach) / step.window.stride[0]).max(1);
+    let rows = (in_l1.saturating_sub(reach) / step.window.stride[0]).max(1);
     let shared = match threads {
         1 => height,
         _ => (n * height).div_ceil(TASKS_PER_THREAD * threads),
@@ -203,8 +204,8 @@ impl Block {
     fn tap_rows(&self, origin: isize) -> (usize, usize) {
         let d = self.window.dilation[0] as isize;
         let first = if origin < 0 { (-origin + d - 1) / d } else { 0 };
-        let room = self.extent[0] - origin;
-        let last = if room <= 0 { 0 } else { (room + d - 1) / d };
+        let below = self.extent[0] - origin;
+        let last = if below <= 0 { 0 } else { (below + d - 1) / d };
         let last = last.min(self.window.kernel[0] as isize);
         (first.min(last) as usize, last as usize)
     }
@@ -357,7 +358,7 @@ unsafe fn tile<S: Simd, const R: usize, const KW: usize, const SX: usize, const 
     let end = (block.extent[0] - line.origin).min(((R - 1) * step + height) as isize);
     // SAFETY: rows are inside the image, columns too or replaced by zeros.
     unsafe {
-        let mut acc = [[start::<S>(line); TX]; R];
+        let mut acc = [[init_accumulator::<S>(line); TX]; R];
         for y in begin..end {
             let row = line
                 .x
@@ -379,13 +380,13 @@ unsafe fn tile<S: Simd, const R: usize, const KW: usize, const SX: usize, const 
                 }
             }
         }
-        finish::<S, R, TX, true>(lines, ox, acc);
+        apply_epilogue_and_store::<S, R, TX, true>(lines, ox, acc);
     }
 }
 
 /// The bias of a line.
 #[inline(always)]
-unsafe fn start<S: Simd>(line: &Line<'_>) -> S::V {
+unsafe fn init_accumulator<S: Simd>(line: &Line<'_>) -> S::V {
     // SAFETY: the bias, if any, is padded to whole vectors.
     unsafe {
         match line.bias.is_null() {
@@ -425,14 +426,14 @@ unsafe fn load<S: Simd, const WHOLE: bool>(p: *const f32, lanes: usize) -> S::V 
 /// `N` pixels from `ox` on.
 #[inline(always)]
 unsafe fn run<S: Simd, const N: usize, const WHOLE: bool>(line: &Line<'_>, ox: usize) {
-    // SAFETY: forwarded. Whether a tap can lie outside is settled here, not at every tap.
+    // SAFETY: forwarded. Whether a tap can lie outside is decided here, not at every tap.
     unsafe {
-        let mut acc = [start::<S>(line); N];
+        let mut acc = [init_accumulator::<S>(line); N];
         match line.block.is_inside(ox, N) {
             true => add_taps::<S, N, WHOLE, false>(line, ox, &mut acc),
             false => add_taps::<S, N, WHOLE, true>(line, ox, &mut acc),
         }
-        finish::<S, 1, N, WHOLE>(&[*line], ox, [acc]);
+        apply_epilogue_and_store::<S, 1, N, WHOLE>(&[*line], ox, [acc]);
     }
 }
 
@@ -486,7 +487,7 @@ unsafe fn add_taps<S: Simd, const N: usize, const WHOLE: bool, const BORDER: boo
     clippy::needless_range_loop,
     reason = "constant bounds unroll, iterators may not"
 )]
-unsafe fn finish<S: Simd, const R: usize, const N: usize, const WHOLE: bool>(
+unsafe fn apply_epilogue_and_store<S: Simd, const R: usize, const N: usize, const WHOLE: bool>(
     lines: &[Line<'_>; R],
     ox: usize,
     mut acc: [[S::V; N]; R],
@@ -559,16 +560,24 @@ unsafe fn finish<S: Simd, const R: usize, const N: usize, const WHOLE: bool>(
     }
 }
 
-/// Depthwise convolution.
+/// The kernel of a convolution in which every channel sees only itself; it can also read its operand
+/// while another kernel computes it (`fused`).
 pub(crate) struct Depthwise {
-    /// Without its weights.
+    /// The step without its weights.
     pub(super) step: ConvStep,
+    /// Its packed weights and bias.
     pub(super) prepared: PreparedDepthwise,
 }
 
 impl Kernel<ConvStep> for Depthwise {
     fn can_implement(problem: &Problem<'_, ConvStep>) -> bool {
         problem.step.is_depthwise()
+    }
+
+    fn packing_bytes(problem: &Problem<'_, ConvStep>) -> usize {
+        let weights = &problem.step.weights;
+        let padded = weights.groups.next_multiple_of(problem.cpu.isa.lanes());
+        padded.saturating_mul(8 * weights.taps + 8)
     }
 
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
@@ -582,7 +591,7 @@ impl Kernel<ConvStep> for Depthwise {
 
 impl PreparedStep for Depthwise {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        self.prepared.run(c.isa, &self.step, c.memory, c.pool);
+        self.prepared.run(&self.step, c);
         Ok(())
     }
 
@@ -590,7 +599,7 @@ impl PreparedStep for Depthwise {
         self.prepared.weight_bytes()
     }
 
-    fn map_reader(&self) -> Option<&dyn MapReader> {
+    fn feature_map_reader(&self) -> Option<&dyn FeatureMapReader> {
         Some(self)
     }
 }

@@ -8,14 +8,13 @@
 //!
 //! Where the result has few channels, segments of a row are computed instead (`register_tiled`).
 //!
-//! A transposed convolution is the same product over the taps whose stride lands on a
+//! A transposed convolution is the same sum over the taps whose stride lands on a
 //! source pixel; the others read zeros.
 
 use spark_gemm::{
     MAX_ROWS, PackedLayout, Panel, Prefetch, TapRows, Tile, TileEpilogue, TileOutput, TileShape,
     next_rows, panel_offset, panels, panels_of_part,
 };
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::register_tiled::{self, Segment};
@@ -24,7 +23,7 @@ use crate::cpu::matmul::format::MatmulFormat;
 use crate::cpu::matmul::gemm::TASKS_PER_THREAD;
 use crate::cpu::memory::{AlignedF32, Memory};
 use crate::cpu::prepared::{
-    Context, Kernel, MapBlock, MapSource, PreparedStep, Problem, StepError,
+    Context, Cpu, FeatureMapBlock, FeatureMapSource, Kernel, PreparedStep, Problem, StepError,
 };
 use crate::cpu::simd::Isa;
 use crate::plan::LoweredStep;
@@ -34,7 +33,7 @@ use crate::plan::{ConvStep, Window};
 const ROWS_PER_TASK: usize = 192;
 
 /// A convolution step with its weights packed.
-pub(crate) struct PreparedConv {
+struct PreparedConv {
     format: MatmulFormat,
     /// One packed matrix per group, one after the other.
     weights: AlignedF32,
@@ -54,12 +53,13 @@ pub(crate) struct PreparedConv {
 
 impl PreparedConv {
     /// Packs the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &ConvStep, format: MatmulFormat, pool: &Pool) -> Self {
+    fn new(cpu: Cpu<'_>, step: &ConvStep, format: MatmulFormat) -> Self {
+        let isa = cpu.isa;
         let w = &step.weights;
         let group_len = format
             .layout
             .packed_len(isa, w.taps, w.in_per_group, w.out_per_group);
-        let weights = format.pack(isa, w, 0..w.out_per_group, pool);
+        let weights = format.pack(cpu, w, 0..w.out_per_group);
         let bias_stride = w.out_per_group.next_multiple_of(isa.lanes());
         let bias = step.epilogue.bias.as_ref().map(|bias| {
             let mut padded = AlignedF32::zeros(bias_stride * w.groups);
@@ -102,12 +102,15 @@ impl PreparedConv {
     }
 
     /// Bytes of packed weights.
-    pub(crate) fn weight_bytes(&self) -> usize {
+    fn weight_bytes(&self) -> usize {
         4 * (self.weights.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
     }
 
     /// Runs the step.
-    pub(crate) fn run(&self, isa: Isa, step: &ConvStep, memory: &Memory, pool: &Pool) {
+    fn run(&self, step: &ConvStep, c: &Context<'_>) {
+        let Context {
+            isa, memory, pool, ..
+        } = *c;
         let w = &step.weights;
         let [n, _, oh, ow] = std::array::from_fn(|a| step.y.axes[a].extent);
         let pixels = oh * ow;
@@ -141,20 +144,25 @@ impl PreparedConv {
         });
     }
 
-    /// Computes pixels `first..last` of image `batch` and the columns of `panel`, and puts them at
-    /// `to`, a pixel every `pixel_len` elements.
+    /// Computes `block` of the result and puts it at `to`, a pixel every `pixel_len` elements.
     ///
     /// # Safety
     ///
     /// The step must have one group and no residual, and `to` be writable for the pixels.
-    pub(super) unsafe fn run_block(
+    unsafe fn run_block(
         &self,
-        isa: Isa,
-        (step, memory): (&ConvStep, &Memory),
-        (batch, panel): (usize, Panel),
-        (first, last): (usize, usize),
+        step: &ConvStep,
+        &Context { isa, memory, .. }: &Context<'_>,
+        block: FeatureMapBlock,
         (to, pixel_len): (*mut f32, usize),
     ) {
+        let FeatureMapBlock {
+            batch,
+            panel,
+            first,
+            last,
+            ..
+        } = block;
         let image = self.image(step, memory);
         let row_len = image.width * pixel_len;
         let image = Image {
@@ -350,7 +358,7 @@ impl Job<'_> {
     unsafe fn run(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
         if self.is_register_tiled {
             // SAFETY: forwarded.
-            return unsafe { self.slide(isa, vectors, first, last) };
+            return unsafe { self.segments(isa, vectors, first, last) };
         }
         let steps = self.shape.taps * self.layout.words(self.shape.depth);
         let panel_len = steps * vectors * isa.lanes();
@@ -368,7 +376,7 @@ impl Job<'_> {
     /// # Safety
     ///
     /// As [`Job::run`]; [`register_tiled::can_implement`] must hold for the step.
-    unsafe fn slide(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
+    unsafe fn segments(&self, isa: Isa, vectors: usize, first: usize, last: usize) {
         let image = self.image;
         let window = &image.window;
         let mut m = first;
@@ -496,9 +504,13 @@ pub(crate) struct DirectConv {
 }
 
 impl Kernel<ConvStep> for DirectConv {
+    fn packing_bytes(problem: &Problem<'_, ConvStep>) -> usize {
+        let weights = &problem.step.weights;
+        problem.format.packing_bytes(problem.cpu, weights)
+    }
+
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
-        let cpu = problem.cpu;
-        let prepared = PreparedConv::new(cpu.isa, problem.step, problem.format, cpu.pool);
+        let prepared = PreparedConv::new(problem.cpu, problem.step, problem.format);
         let mut step = problem.step.clone();
         step.forget_weights();
         Ok(Self { step, prepared })
@@ -507,7 +519,7 @@ impl Kernel<ConvStep> for DirectConv {
 
 impl PreparedStep for DirectConv {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        self.prepared.run(c.isa, &self.step, c.memory, c.pool);
+        self.prepared.run(&self.step, c);
         Ok(())
     }
 
@@ -534,22 +546,23 @@ impl PreparedStep for DirectConv {
         true
     }
 
-    fn map_source(&self) -> Option<&dyn MapSource> {
+    fn feature_map_source(&self) -> Option<&dyn FeatureMapSource> {
         Some(self)
     }
 }
 
-impl MapSource for DirectConv {
-    unsafe fn block(&self, c: &Context<'_>, block: MapBlock, to: *mut f32, pixel_len: usize) {
+impl FeatureMapSource for DirectConv {
+    unsafe fn block(
+        &self,
+        c: &Context<'_>,
+        block: FeatureMapBlock,
+        to: *mut f32,
+        pixel_len: usize,
+    ) {
         // SAFETY: forwarded.
         unsafe {
-            self.prepared.run_block(
-                c.isa,
-                (&self.step, c.memory),
-                (block.batch, block.panel),
-                (block.first, block.last),
-                (to, pixel_len),
-            );
+            self.prepared
+                .run_block(&self.step, c, block, (to, pixel_len));
         }
     }
 }

@@ -1,31 +1,32 @@
-//! A product or convolution and the depthwise convolution behind it, a block of the map between
-//! them at a time.
+//! The fused depthwise tile: a GEMM or convolution and the depthwise convolution behind it, a block
+//! of the feature map between them at a time.
 //!
 //! ```text
 //! for each tile of result rows, for each panel of channels:
-//!     block = rows of the map under the tile's windows, the panel's channels of them
+//!     block = rows of the feature map under the tile's windows, the panel's channels of them
 //!                                                     their kernel, into scratch
 //!     tile and panel of y                             the depthwise kernel, from there
 //! ```
 //!
-//! The map between the two is several times what goes in and comes out. In blocks it stays in the
-//! L1 and L2 caches of the thread that computes it. Rows under the windows of two tiles are
-//! computed twice. Each element is computed by the kernels that compute it otherwise, so results
+//! The feature map between the two is several times what goes in and comes out. In blocks it stays
+//! in the L1 and L2 caches of the thread that computes it. The halo, rows under the windows of two
+//! tiles, is computed twice. Each element is computed by the kernels that compute it otherwise, so results
 //! are the same bits.
 //!
-//! Which steps can go together is the plan's to say ([`Plan::expands`]).
+//! Which steps can go together is the plan's to say (`Plan::can_fuse_with_depthwise`).
 
 use spark_gemm::{Panel, panels};
 
 use super::depthwise::{Depthwise, ImageRows, Part, PreparedDepthwise};
-use crate::cpu::prepared::{Context, MapBlock, MapReader, MapSource};
+use crate::cpu::prepared::{Context, Cpu, FeatureMapBlock, FeatureMapReader, FeatureMapSource};
 use crate::cpu::simd::Isa;
-use crate::plan::{ConvStep, Plan, Step};
+use crate::cpu::workspace::WorkspaceSize;
+use crate::plan::ConvStep;
 
-/// Elements of a block of the map, unless a row has more: 768 KB of a core's L2 cache.
+/// Elements of a block of the feature map, unless a row has more: 768 KB of a core's L2 cache.
 const BLOCK_ELEMENTS: usize = 192 << 10;
-/// Rows of the map that are computed, in percent of those that would be: on wide maps a tile has
-/// few rows, and most are computed for two or three tiles.
+/// Rows of the feature map that are computed, in percent of those that would be: on a wide one a tile
+/// has few rows, and most are halo, computed for two or three tiles.
 const MOST_COMPUTED: usize = 125;
 /// Blocks per thread at least, so that one slow thread does not hold up the others.
 const BLOCKS_PER_THREAD: usize = 4;
@@ -36,13 +37,14 @@ fn panel_width(isa: Isa, step: &ConvStep) -> usize {
     panels.map(|p| p.vectors * isa.lanes()).max().unwrap_or(0)
 }
 
-/// How many rows of the result a tile has, and the most rows of the map under it.
-fn tile_rows(isa: Isa, step: &ConvStep, threads: usize) -> (usize, usize) {
+/// How many rows of the result a tile has, and the most rows of the feature map under it.
+fn tile_rows(Cpu { isa, pool }: Cpu<'_>, step: &ConvStep) -> (usize, usize) {
+    let threads = pool.threads();
     let window = &step.window;
     let row_len = panel_width(isa, step) * step.x.axes[3].extent;
     let reach = (window.kernel[0] - 1) * window.dilation[0] + 1;
-    let map_rows = BLOCK_ELEMENTS / row_len.max(1);
-    let rows = map_rows.saturating_sub(reach) / window.stride[0] + 1;
+    let block_rows = BLOCK_ELEMENTS / row_len.max(1);
+    let rows = block_rows.saturating_sub(reach) / window.stride[0] + 1;
     let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
     let panels = panels(isa, step.x.axes[1].extent).count();
     let tiles = match threads {
@@ -56,49 +58,48 @@ fn tile_rows(isa: Isa, step: &ConvStep, threads: usize) -> (usize, usize) {
     (rows, under.min(step.x.axes[2].extent))
 }
 
-/// Whether steps `index` and `index + 1` of `plan` are a pair that gains by tiles.
-pub(crate) fn is_profitable(isa: Isa, plan: &Plan, index: usize, threads: usize) -> bool {
-    let Some(Step::Conv(step)) = plan.steps.get(index + 1).map(|planned| &planned.step) else {
-        return false;
-    };
-    let (rows, under) = tile_rows(isa, step, threads);
-    let computed = step.y.axes[2].extent.div_ceil(rows) * under;
-    computed * 100 <= step.x.axes[2].extent * MOST_COMPUTED && plan.expands(index)
-}
-
-/// Elements of scratch a thread needs for step `index` of `plan`, if it begins such a pair.
-pub(crate) fn scratch_len(isa: Isa, plan: &Plan, index: usize, threads: usize) -> usize {
-    match plan.steps.get(index + 1).map(|planned| &planned.step) {
-        Some(Step::Conv(step)) if is_profitable(isa, plan, index, threads) => {
-            tile_rows(isa, step, threads).1 * step.x.axes[3].extent * panel_width(isa, step)
-        }
-        _ => 0,
+impl FeatureMapReader for Depthwise {
+    fn fused_algorithm(&self) -> &'static str {
+        "fused-depthwise"
     }
-}
 
-impl MapReader for Depthwise {
-    fn run_fused(&self, source: &dyn MapSource, context: &Context<'_>) {
+    fn is_fusion_profitable(&self, cpu: Cpu<'_>) -> bool {
+        let step = &self.step;
+        let (rows, under) = tile_rows(cpu, step);
+        let computed = step.y.axes[2].extent.div_ceil(rows) * under;
+        computed * 100 <= step.x.axes[2].extent * MOST_COMPUTED
+    }
+
+    fn fused_workspace_size(&self, cpu: Cpu<'_>) -> WorkspaceSize {
+        WorkspaceSize::scratch(scratch_len(cpu, &self.step))
+    }
+
+    fn run_fused(&self, source: &dyn FeatureMapSource, context: &Context<'_>) {
         run(source, (&self.step, &self.prepared), context);
     }
+}
+
+/// Elements of scratch a thread needs: the most rows of the feature map under a tile, of the widest
+/// panel.
+fn scratch_len(cpu: Cpu<'_>, step: &ConvStep) -> usize {
+    tile_rows(cpu, step).1 * step.x.axes[3].extent * panel_width(cpu.isa, step)
 }
 
 /// Runs `source` and the convolution that reads its result; every thread takes a part of the
 /// context's scratch.
 fn run(
-    source: &dyn MapSource,
+    source: &dyn FeatureMapSource,
     (step, depthwise): (&ConvStep, &PreparedDepthwise),
     context: &Context<'_>,
 ) {
     let Context { isa, pool, .. } = *context;
-    let shared = &Shared { source, context };
-    let (rows, _) = tile_rows(isa, step, pool.threads());
+    let (rows, _) = tile_rows(context.cpu(), step);
     let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
     let tiles = height.div_ceil(rows);
     let channels = step.x.axes[1].extent;
     let panels = panels(isa, channels);
     let n_panels = panels.clone().count();
     pool.run_in_slots(n * tiles * n_panels, |slot, index| {
-        let Shared { source, context } = *shared;
         let (tile, panel) = (index / n_panels, index % n_panels);
         let Some(panel) = panels.clone().nth(panel) else {
             return;
@@ -121,29 +122,19 @@ fn run(
                 part,
                 context.scratch.part(slot),
             );
-            depthwise.run_part(isa, step, context.memory, block, part);
+            depthwise.run_part(step, context, block, part);
         }
     });
 }
 
-/// What the threads share.
-struct Shared<'a> {
-    source: &'a dyn MapSource,
-    context: &'a Context<'a>,
-}
-
-// SAFETY: a `MapSource` is `Sync`; the context's memory and scratch are, and nothing here touches its
-// pointer to activations.
-unsafe impl Sync for Shared<'_> {}
-
-/// Computes the part of the map under `part` of the result of `step`, which has the channels of
+/// Computes the part of the feature map under `part` of the result of `step`, which has the channels of
 /// `panel`.
 ///
 /// # Safety
 ///
 /// `to` must be writable for [`scratch_len`] elements.
 unsafe fn block(
-    source: &dyn MapSource,
+    source: &dyn FeatureMapSource,
     step: &ConvStep,
     context: &Context<'_>,
     panel: Panel,
@@ -158,7 +149,7 @@ unsafe fn block(
         .saturating_sub(window.pad[0])
         .min(height);
     let pixel_len = panel.vectors * context.isa.lanes();
-    let block = MapBlock {
+    let block = FeatureMapBlock {
         batch: part.batch,
         panel,
         image: height * width,

@@ -18,7 +18,7 @@
 //! of its segment, so it does not depend on how work is split. Pixels beyond the image are zeros
 //! in a copy of the segment; window rows beyond it are left out.
 //!
-//! Deliberately absent: dilated and transposed windows, columns of 16 bits, instruction sets of
+//! Deliberately absent: dilated and transposed windows, weights packed in 16 bits, instruction sets of
 //! 16 registers, whose tiles are as wide as these.
 
 use std::mem::MaybeUninit;
@@ -77,25 +77,25 @@ pub(super) struct Segment<'a> {
     pub(super) rows: Range<usize>,
     /// Column of the image under the first result's first tap; may lie outside.
     pub(super) first: isize,
-    /// Columns of the image.
+    /// Columns of the image; taps in others read zeros.
     pub(super) width: isize,
-    /// Channels.
+    /// Channels of the image, which lie side by side.
     pub(super) depth: usize,
     /// The panel's packed columns, `[taps][depth][vectors * LANES]`.
     pub(super) w: *const f32,
-    /// First result.
+    /// Where the first result goes, at the first column.
     pub(super) y: *mut f32,
-    /// From result to result.
+    /// Elements from one result to the next.
     pub(super) y_stride: isize,
     /// What is added to the first result; may be null.
     pub(super) residual: *const f32,
     /// From one to the next.
     pub(super) residual_stride: isize,
-    /// TileOutput; at most [`Segment::most`].
+    /// Results of the segment; at most [`Segment::most`].
     pub(super) len: usize,
     /// Columns of the panel that exist.
     pub(super) columns: usize,
-    /// After the product.
+    /// What happens to results before they are stored.
     pub(super) epilogue: &'a TileEpilogue,
 }
 

@@ -5,7 +5,7 @@
 //!
 //! U[p] = (G w G')[p]            16 matrices [in, out], at load, in f64, of rounded weights
 //! V[p] = (B' d B)[p]            16 matrices [tiles, in], for a block of tiles
-//! M[p] = V[p] U[p]              16 matrix products on the micro-kernel
+//! M[p] = V[p] U[p]              16 GEMM on the micro-kernel
 //! y    = epilogue(A' M A)       2x2 results of every tile
 //!
 //!      | 1   0   0  |        | 1  0 -1  0 |
@@ -17,13 +17,13 @@
 //! The transforms of this size only add, and halve weights, so that results are held to the bound
 //! of the sum over taps in the tests. Larger tiles save more products and lose digits.
 //!
-//! A block's `V` and `M` stay in a core's own cache; the order of additions is that of the
+//! A block's `V` and `M` stay in a core's L2 cache; the order of additions is that of the
 //! micro-kernel, so no result depends on its block or on the number of threads.
 //!
 //! Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016,
 //! F(2x2, 3x3).
 //!
-//! Deliberately absent: steps and dilation, groups, columns of 16 bits.
+//! Deliberately absent: strides and dilation, groups, weights packed in 16 bits.
 
 use std::sync::Mutex;
 
@@ -31,25 +31,24 @@ use spark_gemm::{
     Gemm, PackedLayout, TileEpilogue, TileOutput, apply_epilogue_and_store, gemm_panel,
     init_accumulators, packed_len, panels,
 };
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::winograd_shape::{LEAST_TILES, has_shape, tiles};
 use crate::cpu::math;
 use crate::cpu::matmul::format::MatmulFormat;
-use crate::cpu::memory::{AlignedF32, Memory};
+use crate::cpu::memory::AlignedF32;
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
-use crate::cpu::workspace::Scratch;
 use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::LoweredStep;
 use crate::plan::{ConvStep, Weights};
+use crate::precision::sixteen_bits::round_values;
 
 /// Positions of a transformed tile.
 const POSITIONS: usize = 16;
 /// Positions of the window.
 const TAPS: usize = 9;
-/// Elements of a block's `V` and `M`: half a core's second cache.
+/// Elements of a block's `V` and `M`: half an L2 cache.
 const BLOCK_ELEMENTS: usize = 256 << 10;
 /// Most tiles of a block.
 const MOST_TILES: usize = 96;
@@ -66,7 +65,7 @@ fn tiles_per_block(step: &ConvStep, threads: usize) -> usize {
 
 /// Elements of scratch a thread needs if the step is ever computed here: `V`, `M`, and a row for
 /// results beyond the image.
-pub(super) fn scratch_len(isa: Isa, step: &ConvStep, threads: usize) -> usize {
+fn scratch_len(isa: Isa, step: &ConvStep, threads: usize) -> usize {
     if !has_shape(step) {
         return 0;
     }
@@ -83,7 +82,7 @@ fn apart(len: usize) -> usize {
 }
 
 /// A convolution step with its weights transformed.
-pub(super) struct PreparedWinograd {
+struct PreparedWinograd {
     /// 16 packed matrices, one after the other.
     weights: AlignedF32,
     /// Padded to whole vectors.
@@ -95,12 +94,13 @@ pub(super) struct PreparedWinograd {
 
 impl PreparedWinograd {
     /// Transforms the weights of `step`, which [`Winograd`] can implement.
-    pub(super) fn new(isa: Isa, step: &ConvStep, format: MatmulFormat, pool: &Pool) -> Self {
+    fn new(cpu: Cpu<'_>, step: &ConvStep, format: MatmulFormat) -> Self {
+        let isa = cpu.isa;
         let (depth, n) = (step.weights.in_per_group, step.weights.out_per_group);
         let bias = step.epilogue.bias.as_ref();
         let bias = bias.map(|bias| AlignedF32::padded(bias, n.next_multiple_of(isa.lanes())));
         Self {
-            weights: transformed(isa, &step.weights, format, pool),
+            weights: transformed(cpu, &step.weights, format),
             format,
             bias,
             zeros: AlignedF32::zeros(depth),
@@ -108,19 +108,18 @@ impl PreparedWinograd {
     }
 
     /// Bytes of transformed weights.
-    pub(super) fn weight_bytes(&self) -> usize {
+    fn weight_bytes(&self) -> usize {
         4 * (self.weights.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
     }
 
-    /// Runs the step; every thread takes a part of `scratch`.
-    pub(super) fn run(
-        &self,
-        isa: Isa,
-        step: &ConvStep,
-        memory: &Memory,
-        pool: &Pool,
-        scratch: &Scratch,
-    ) {
+    /// Runs the step; every thread takes [`scratch_len`] elements of the scratch.
+    fn run(&self, step: &ConvStep, c: &Context<'_>) {
+        let Context {
+            isa,
+            memory,
+            pool,
+            scratch,
+        } = *c;
         let residual = step.epilogue.residual.as_ref();
         let image = Image {
             step,
@@ -294,7 +293,8 @@ impl Image<'_> {
 }
 
 /// `G w G'` of every pair of channels, packed as 16 matrices; sums in f64, rounded once.
-fn transformed(isa: Isa, weights: &Weights, format: MatmulFormat, pool: &Pool) -> AlignedF32 {
+fn transformed(cpu: Cpu<'_>, weights: &Weights, format: MatmulFormat) -> AlignedF32 {
+    let Cpu { isa, pool } = cpu;
     let (depth, n) = (weights.in_per_group, weights.out_per_group);
     let matrix = packed_len(isa, depth, n);
     let mut packed = AlignedF32::zeros(POSITIONS * matrix);
@@ -319,7 +319,7 @@ fn transformed(isa: Isa, weights: &Weights, format: MatmulFormat, pool: &Pool) -
         let columns = panel.column..n.min(panel.column + width);
         let mut taps = vec![0.0_f32; TAPS * depth * width];
         weights.write(0, columns, &mut taps, width);
-        format.round_weights(&mut taps);
+        round_values(format.precision, &mut taps);
         for channel in 0..depth {
             let of_channel: [&[f32]; TAPS] =
                 std::array::from_fn(|tap| &taps[(tap * depth + channel) * width..][..width]);
@@ -420,9 +420,9 @@ unsafe fn transform_image<S: Simd>(
             let mut t = d;
             for x in 0..4 {
                 let column = [d[x], d[4 + x], d[8 + x], d[12 + x]];
-                let turned = image_line::<S>(column);
+                let transposed = image_line::<S>(column);
                 for y in 0..4 {
-                    t[4 * y + x] = turned[y];
+                    t[4 * y + x] = transposed[y];
                 }
             }
             for y in 0..4 {
@@ -544,9 +544,13 @@ impl Kernel<ConvStep> for Winograd {
         problem.format.layout == PackedLayout::F32 && has_shape(problem.step)
     }
 
+    fn packing_bytes(problem: &Problem<'_, ConvStep>) -> usize {
+        let weights = &problem.step.weights;
+        problem.format.packing_bytes(problem.cpu, weights)
+    }
+
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
-        let cpu = problem.cpu;
-        let prepared = PreparedWinograd::new(cpu.isa, problem.step, problem.format, cpu.pool);
+        let prepared = PreparedWinograd::new(problem.cpu, problem.step, problem.format);
         let mut step = problem.step.clone();
         step.forget_weights();
         Ok(Self { step, prepared })
@@ -555,8 +559,7 @@ impl Kernel<ConvStep> for Winograd {
 
 impl PreparedStep for Winograd {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        self.prepared
-            .run(c.isa, &self.step, c.memory, c.pool, c.scratch);
+        self.prepared.run(&self.step, c);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Which convolutions Winograd's transform computes in f32: by the shapes of one image alone.
 //!
-//! The choice of a format asks this as well, since transformed weights are f32.
+//! The choice of a format needs this as well, since transformed weights are f32.
 
 use crate::plan::ConvStep;
 
@@ -10,7 +10,8 @@ const LEAST_CHANNELS: usize = 32;
 /// ones, take longer to come from memory than the products they save.
 pub(crate) const LEAST_TILES: usize = 32;
 
-/// Whether this is the way to compute such a step in f32, by the shapes of one image alone.
+/// Whether the transform can compute such a step and is the fastest way in f32, by the shapes of one
+/// image alone.
 pub(crate) fn has_shape(step: &ConvStep) -> bool {
     let (window, weights) = (&step.window, &step.weights);
     window.kernel == [3, 3]

@@ -11,13 +11,13 @@
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use crate::cpu::memory::{Memory, storage};
+use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use crate::plan::{CopyStep, FillStep, MAX_RANK, Plan, Storage, View};
+use crate::plan::{CopyStep, FillStep, MAX_RANK, Storage, View};
 
 /// Side of a transposing tile: one cache line of f32.
 const TILE: usize = 16;
-/// Elements below which a second thread does not pay.
+/// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 32 * 1024;
 
 /// A loop nest over two operands, outermost first, axes of extent 1 left out.
@@ -268,7 +268,7 @@ pub(crate) fn strides(view: &View) -> Vec<isize> {
 }
 
 /// The nest that copies one view to another of the same shape.
-pub(crate) fn copy_nest(x: &View, y: &View) -> Nest {
+fn copy_nest(x: &View, y: &View) -> Nest {
     Nest::new(&y.shape(), &strides(x), &strides(y))
 }
 
@@ -282,11 +282,12 @@ struct Pointers<A, B> {
 unsafe impl<A, B> Sync for Pointers<A, B> {}
 
 /// Copies along a prepared nest.
-pub(crate) fn run_copy(plan: &Plan, nest: &Nest, x: &View, y: &View, memory: &Memory, pool: &Pool) {
+fn run_copy(nest: &Nest, x: &View, y: &View, c: &Context<'_>) {
+    let (memory, pool) = (c.memory, c.pool);
     // SAFETY: views were checked at load, a step's views do not overlap, and a written view has
     // no element twice.
     unsafe {
-        match storage(plan, y) {
+        match memory.storage(y) {
             Storage::F32 => {
                 let (from, to) = (memory.f32(x).cast_const(), memory.f32(y));
                 nest.copy_shared(from, to, |v| v, pool);
@@ -300,16 +301,16 @@ pub(crate) fn run_copy(plan: &Plan, nest: &Nest, x: &View, y: &View, memory: &Me
 }
 
 /// The nest that reads one value again and again.
-pub(crate) fn fill_nest(y: &View) -> Nest {
+fn fill_nest(y: &View) -> Nest {
     let zeros = [0; MAX_RANK];
     Nest::new(&y.shape(), &zeros[..y.rank()], &strides(y))
 }
 
 /// Writes one value everywhere along a prepared nest.
-pub(crate) fn run_fill(plan: &Plan, nest: &Nest, y: &View, value: f64, memory: &Memory) {
+fn run_fill(nest: &Nest, y: &View, value: f64, memory: &Memory) {
     // SAFETY: the view was checked at load; the source is one value read again and again.
     unsafe {
-        match storage(plan, y) {
+        match memory.storage(y) {
             Storage::F32 => {
                 let value = value as f32;
                 nest.copy(&raw const value, memory.f32(y), |v| v);
@@ -322,7 +323,7 @@ pub(crate) fn run_fill(plan: &Plan, nest: &Nest, y: &View, value: f64, memory: &
     }
 }
 
-/// Element by element from one view to another.
+/// The kernel that copies one view to another of the same shape, element by element.
 pub(crate) struct CopyNest {
     step: CopyStep,
     nest: Nest,
@@ -340,19 +341,12 @@ impl Kernel<CopyStep> for CopyNest {
 
 impl PreparedStep for CopyNest {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_copy(
-            c.plan,
-            &self.nest,
-            &self.step.x,
-            &self.step.y,
-            c.memory,
-            c.pool,
-        );
+        run_copy(&self.nest, &self.step.x, &self.step.y, c);
         Ok(())
     }
 }
 
-/// One value everywhere.
+/// The kernel that writes one value to every element of a view.
 pub(crate) struct FillNest {
     step: FillStep,
     nest: Nest,
@@ -370,7 +364,7 @@ impl Kernel<FillStep> for FillNest {
 
 impl PreparedStep for FillNest {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_fill(c.plan, &self.nest, &self.step.y, self.step.value, c.memory);
+        run_fill(&self.nest, &self.step.y, self.step.value, c.memory);
         Ok(())
     }
 }

@@ -5,13 +5,12 @@
 
 use spark_quant::QuantError;
 
-use crate::cpu::memory::{Memory, storage};
+use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::reduction::reduce::Walk;
 use crate::graph::ScatterReduction;
 use crate::plan::{
-    GatherElementsStep, GatherNdStep, GatherStep, Plan, ScatterElementsStep, ScatterNdStep,
-    Storage, View,
+    GatherElementsStep, GatherNdStep, GatherStep, ScatterElementsStep, ScatterNdStep, Storage, View,
 };
 
 /// A possibly negative index as a position.
@@ -49,8 +48,8 @@ unsafe fn copy_one(
 }
 
 /// Runs a gather along one axis of `[outer, extent, inner]`.
-pub(crate) fn run(plan: &Plan, step: &GatherStep, memory: &Memory) -> Result<(), StepError> {
-    let wide = storage(plan, &step.x) == Storage::I64;
+fn run(step: &GatherStep, memory: &Memory) -> Result<(), StepError> {
+    let wide = memory.storage(&step.x) == Storage::I64;
     let [outer, count, inner] = [0, 1, 2].map(|a| step.y.axes[a].extent);
     let [xo, xc, xi] = [0, 1, 2].map(|a| step.x.axes[a].stride);
     let [yo, yc, yi] = [0, 1, 2].map(|a| step.y.axes[a].stride);
@@ -76,12 +75,8 @@ pub(crate) fn run(plan: &Plan, step: &GatherStep, memory: &Memory) -> Result<(),
 }
 
 /// Runs an element-wise gather.
-pub(crate) fn run_elements(
-    plan: &Plan,
-    step: &GatherElementsStep,
-    memory: &Memory,
-) -> Result<(), StepError> {
-    let wide = storage(plan, &step.x) == Storage::I64;
+fn run_elements(step: &GatherElementsStep, memory: &Memory) -> Result<(), StepError> {
+    let wide = memory.storage(&step.x) == Storage::I64;
     let rank = step.y.rank();
     let walk = Walk::new(&step.y, &step.index, 0..rank);
     // Positions in `x`: the index's own, but along `axis`.
@@ -129,8 +124,8 @@ fn tuple_offset(
 }
 
 /// Runs a gather by index tuples.
-pub(crate) fn run_nd(plan: &Plan, step: &GatherNdStep, memory: &Memory) -> Result<(), StepError> {
-    let wide = storage(plan, &step.x) == Storage::I64;
+fn run_nd(step: &GatherNdStep, memory: &Memory) -> Result<(), StepError> {
+    let wide = memory.storage(&step.x) == Storage::I64;
     let tuples = step.index.rank() - 1;
     let depth = step.index.axes[tuples].extent;
     let batch = step.batch_dims;
@@ -192,12 +187,8 @@ unsafe fn scatter_one(
 }
 
 /// Runs an element-wise scatter.
-pub(crate) fn run_scatter_elements(
-    plan: &Plan,
-    step: &ScatterElementsStep,
-    memory: &Memory,
-) -> Result<(), StepError> {
-    let wide = storage(plan, &step.y) == Storage::I64;
+fn run_scatter_elements(step: &ScatterElementsStep, memory: &Memory) -> Result<(), StepError> {
+    let wide = memory.storage(&step.y) == Storage::I64;
     let axis = step.axis;
     let others = || (0..step.index.rank()).filter(|&a| a != axis);
     let to_updates = Walk::new(&step.index, &step.updates, others());
@@ -228,12 +219,8 @@ pub(crate) fn run_scatter_elements(
 }
 
 /// Runs a scatter by index tuples.
-pub(crate) fn run_scatter_nd(
-    plan: &Plan,
-    step: &ScatterNdStep,
-    memory: &Memory,
-) -> Result<(), StepError> {
-    let wide = storage(plan, &step.y) == Storage::I64;
+fn run_scatter_nd(step: &ScatterNdStep, memory: &Memory) -> Result<(), StepError> {
+    let wide = memory.storage(&step.y) == Storage::I64;
     let tuples = step.index.rank() - 1;
     let depth = step.index.axes[tuples].extent;
     let blocks = Walk::tails(&step.updates, tuples, &step.y, depth);
@@ -258,7 +245,7 @@ pub(crate) fn run_scatter_nd(
     Ok(())
 }
 
-/// Indexing along one axis.
+/// The kernel of a gather along one axis.
 pub(crate) struct Gather(GatherStep);
 
 impl Kernel<GatherStep> for Gather {
@@ -269,11 +256,11 @@ impl Kernel<GatherStep> for Gather {
 
 impl PreparedStep for Gather {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run(c.plan, &self.0, c.memory)
+        run(&self.0, c.memory)
     }
 }
 
-/// Element-wise gather.
+/// The kernel of a gather with an index per element of the result.
 pub(crate) struct GatherElements(GatherElementsStep);
 
 impl Kernel<GatherElementsStep> for GatherElements {
@@ -284,11 +271,11 @@ impl Kernel<GatherElementsStep> for GatherElements {
 
 impl PreparedStep for GatherElements {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_elements(c.plan, &self.0, c.memory)
+        run_elements(&self.0, c.memory)
     }
 }
 
-/// Gather by index tuples.
+/// The kernel of a gather by index tuples.
 pub(crate) struct GatherNd(GatherNdStep);
 
 impl Kernel<GatherNdStep> for GatherNd {
@@ -299,11 +286,11 @@ impl Kernel<GatherNdStep> for GatherNd {
 
 impl PreparedStep for GatherNd {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_nd(c.plan, &self.0, c.memory)
+        run_nd(&self.0, c.memory)
     }
 }
 
-/// Element-wise scatter.
+/// The kernel of a scatter with an index per update.
 pub(crate) struct ScatterElements(ScatterElementsStep);
 
 impl Kernel<ScatterElementsStep> for ScatterElements {
@@ -314,11 +301,11 @@ impl Kernel<ScatterElementsStep> for ScatterElements {
 
 impl PreparedStep for ScatterElements {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_scatter_elements(c.plan, &self.0, c.memory)
+        run_scatter_elements(&self.0, c.memory)
     }
 }
 
-/// Scatter by index tuples.
+/// The kernel of a scatter by index tuples.
 pub(crate) struct ScatterNd(ScatterNdStep);
 
 impl Kernel<ScatterNdStep> for ScatterNd {
@@ -329,6 +316,6 @@ impl Kernel<ScatterNdStep> for ScatterNd {
 
 impl PreparedStep for ScatterNd {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_scatter_nd(c.plan, &self.0, c.memory)
+        run_scatter_nd(&self.0, c.memory)
     }
 }

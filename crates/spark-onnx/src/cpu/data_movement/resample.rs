@@ -3,27 +3,26 @@
 //! One kernel serves interpolation, nearest-neighbour resizing and padding by index:
 //! the tables were made when the plan was lowered.
 
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::copy::{Nest, strides};
-use crate::cpu::memory::{Memory, storage};
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::reduction::reduce::Walk;
 use crate::graph::{GridPadding, Interpolation};
-use crate::plan::{GridSampleStep, Plan, ResampleStep, Storage};
+use crate::plan::{GridSampleStep, ResampleStep, Storage};
 
 /// The nest over all axes but the resampled one.
-pub(crate) fn nest(step: &ResampleStep) -> Nest {
+fn nest(step: &ResampleStep) -> Nest {
     let mut extents = step.y.shape();
     extents[step.axis] = 1;
     Nest::new(&extents, &strides(&step.x), &strides(&step.y))
 }
 
 /// Runs a resampling step along its prepared nest.
-pub(crate) fn run(plan: &Plan, nest: &Nest, step: &ResampleStep, memory: &Memory, pool: &Pool) {
+fn run(nest: &Nest, step: &ResampleStep, c: &Context<'_>) {
+    let (memory, pool) = (c.memory, c.pool);
     let axis = step.axis;
-    let wide = storage(plan, &step.x) == Storage::I64;
+    let wide = memory.storage(&step.x) == Storage::I64;
     let others = &Walk::new(&step.y, &step.x, (0..step.y.rank()).filter(|&a| a != axis));
     pool.run(step.y.axes[axis].extent, |o| {
         let to = o as isize * step.y.axes[axis].stride;
@@ -63,7 +62,8 @@ pub(crate) fn run(plan: &Plan, nest: &Nest, step: &ResampleStep, memory: &Memory
 /// Runs a grid sampling.
 ///
 /// Source: ONNX operator specification, GridSample-20; the cubic coefficient is -0.75.
-pub(crate) fn run_grid(step: &GridSampleStep, memory: &Memory, pool: &Pool) {
+fn run_grid(step: &GridSampleStep, c: &Context<'_>) {
+    let (memory, pool) = (c.memory, c.pool);
     let [n, c, oh, ow] = [0, 1, 2, 3].map(|a| step.y.axes[a].extent);
     let [h, w] = [step.x.axes[2].extent, step.x.axes[3].extent];
     pool.run(n * oh, |task| {
@@ -188,7 +188,7 @@ fn inside(padding: GridPadding, align_corners: bool, x: f64, extent: usize) -> O
     }
 }
 
-/// Weighted sums of positions along one axis.
+/// The kernel of weighted sums of positions along one axis.
 pub(crate) struct Resample {
     step: ResampleStep,
     nest: Nest,
@@ -206,12 +206,12 @@ impl Kernel<ResampleStep> for Resample {
 
 impl PreparedStep for Resample {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run(c.plan, &self.nest, &self.step, c.memory, c.pool);
+        run(&self.nest, &self.step, c);
         Ok(())
     }
 }
 
-/// Sampling at a grid.
+/// The kernel that samples an image at the coordinates of a grid.
 pub(crate) struct GridSample(GridSampleStep);
 
 impl Kernel<GridSampleStep> for GridSample {
@@ -222,7 +222,7 @@ impl Kernel<GridSampleStep> for GridSample {
 
 impl PreparedStep for GridSample {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_grid(&self.0, c.memory, c.pool);
+        run_grid(&self.0, c);
         Ok(())
     }
 }

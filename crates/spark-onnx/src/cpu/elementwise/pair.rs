@@ -11,13 +11,11 @@
 //!
 //! Deliberately absent: operands gathered with a stride, integers.
 
-use spark_parallel::Pool;
-
-use crate::cpu::memory::{Memory, storage};
-use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::prepared::Context;
+use crate::cpu::simd::{Simd, dispatch};
 use crate::plan::{Plan, PointOp, PointwiseStep, RegisterKind, Storage};
 
-/// Elements below which a second thread does not pay.
+/// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 16 * 1024;
 
 /// The operation.
@@ -70,7 +68,7 @@ impl Pair {
         let views = [&step.y, &step.inputs[inputs[0]], &step.inputs[inputs[1]]];
         if last.kind != RegisterKind::F32
             || first.to == second.to
-            || views.iter().any(|v| storage(plan, v) != Storage::F32)
+            || views.iter().any(|v| plan.storage(v) != Storage::F32)
         {
             return None;
         }
@@ -92,8 +90,11 @@ impl Pair {
         })
     }
 
-    /// Runs the step.
-    pub(crate) fn run(&self, isa: Isa, step: &PointwiseStep, memory: &Memory, pool: &Pool) {
+    /// Computes `step`, for which it was made, on all threads.
+    pub(crate) fn run(&self, step: &PointwiseStep, c: &Context<'_>) {
+        let Context {
+            isa, memory, pool, ..
+        } = *c;
         let planes: usize = self.outer.iter().product();
         let total = planes * self.rows * self.width;
         let parts = (total / MIN_PER_TASK)

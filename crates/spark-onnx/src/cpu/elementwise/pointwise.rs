@@ -13,15 +13,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::pair::Pair;
 use crate::cpu::math;
-use crate::cpu::memory::{Memory, storage};
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
-pub(crate) use crate::cpu::workspace::Scratch;
 use crate::cpu::workspace::WorkspaceSize;
 use crate::graph::Unary;
 use crate::plan::{
@@ -30,7 +27,7 @@ use crate::plan::{
 
 /// Elements of one block.
 const BLOCK: usize = 256;
-/// Elements below which a second thread does not pay.
+/// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 16 * 1024;
 
 /// Loop nest of one step: extents outermost first, and every operand's strides in it; the
@@ -83,7 +80,7 @@ impl PreparedPointwise {
         }
         let wide = views
             .iter()
-            .map(|v| storage(plan, v) == Storage::I64)
+            .map(|v| plan.storage(v) == Storage::I64)
             .collect();
         let pair = Pair::new(plan, step, &extents, &strides);
         Self {
@@ -100,21 +97,14 @@ impl PreparedPointwise {
         step.program.n_registers * BLOCK * 2
     }
 
-    /// Runs the step; `scratch` gives each task its own registers.
-    pub(crate) fn run(
-        &self,
-        isa: Isa,
-        step: &PointwiseStep,
-        memory: &Memory,
-        pool: &Pool,
-        scratch: &Scratch,
-    ) -> Result<(), DividedByZero> {
+    /// Runs the step; each task has its own registers in its part of the scratch.
+    fn run(&self, step: &PointwiseStep, c: &Context<'_>) -> Result<(), DividedByZero> {
         let total: usize = self.extents.iter().product();
         if total == 0 {
             return Ok(());
         }
         if let Some(pair) = &self.pair {
-            pair.run(isa, step, memory, pool);
+            pair.run(step, c);
             return Ok(());
         }
         // The first instruction of the program that met a zero, whichever task finds it first.
@@ -123,17 +113,17 @@ impl PreparedPointwise {
         let rows = total / inner;
         let blocks_per_row = inner.div_ceil(BLOCK);
         let blocks = rows * blocks_per_row;
-        let tasks = (total / MIN_PER_TASK).clamp(1, pool.threads());
-        pool.run(tasks, |task| {
+        let tasks = (total / MIN_PER_TASK).clamp(1, c.pool.threads());
+        c.pool.run(tasks, |task| {
             let (first, last) = (blocks * task / tasks, blocks * (task + 1) / tasks);
-            let registers = scratch.part(task);
+            let registers = c.scratch.part(task);
             for block in first..last {
                 let (row, part) = (block / blocks_per_row, block % blocks_per_row);
                 let start = part * BLOCK;
                 let len = BLOCK.min(inner - start);
                 // SAFETY: positions are within the extents, views were checked at load, tasks store
                 // disjoint blocks, and each has its own registers.
-                let done = unsafe { self.block(isa, step, memory, registers, row, start, len) };
+                let done = unsafe { self.block(step, c, registers, row, start, len) };
                 if let Err(DividedByZero { instruction }) = done {
                     stopped.fetch_min(instruction, Ordering::Relaxed);
                     return;
@@ -165,9 +155,8 @@ impl PreparedPointwise {
     #[allow(clippy::too_many_arguments, reason = "the position is three numbers")]
     unsafe fn block(
         &self,
-        isa: Isa,
         step: &PointwiseStep,
-        memory: &Memory,
+        &Context { isa, memory, .. }: &Context<'_>,
         registers: *mut f32,
         row: usize,
         start: usize,
@@ -369,7 +358,7 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
             PointOp::Equal => zip2(x, y(), to, |a, b| truth(a == b)),
             PointOp::Less => zip2(x, y(), to, |a, b| truth(a < b)),
             PointOp::LessOrEqual => zip2(x, y(), to, |a, b| truth(a <= b)),
-            // NaN in either is kept: the sum carries it.
+            // NaN in either stays: the sum carries it.
             PointOp::Max => zip2(x, y(), to, |a, b| {
                 let m = if a > b { a } else { b };
                 if a.is_nan() { a } else { m }
@@ -565,9 +554,7 @@ impl Kernel<PointwiseStep> for Pointwise {
 
 impl PreparedStep for Pointwise {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        let done = self
-            .prepared
-            .run(c.isa, &self.step, c.memory, c.pool, c.scratch);
+        let done = self.prepared.run(&self.step, c);
         done.map_err(|zero| {
             let mut divisions = self.step.program.divisions.iter();
             let of_node = divisions.find(|d| usize::from(d.instruction) == zero.instruction);

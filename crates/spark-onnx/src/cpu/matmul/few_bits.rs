@@ -1,9 +1,9 @@
-//! Products of eight and four bits as a prepared step, for linear steps and convolutions alike.
+//! GEMM of eight and four bits as a prepared step, for linear steps and convolutions alike.
 
 use spark_quant::QuantError;
 
 use super::format::MatmulFormat;
-use super::quantised::{PreparedQuantised, QuantisedWorkspace};
+use super::quantised::PreparedQuantised;
 use crate::Precision;
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::workspace::WorkspaceSize;
@@ -23,15 +23,19 @@ impl<S> Kernel<S> for Quantised {
             && matches!(problem.whole, Step::Conv(_) | Step::Linear(_))
     }
 
+    fn packing_bytes(problem: &Problem<'_, S>) -> usize {
+        let weights = match problem.whole {
+            Step::Conv(step) => &step.weights,
+            Step::Linear(step) => &step.weights,
+            _ => return 0,
+        };
+        problem.format.packing_bytes(problem.cpu, weights)
+    }
+
     fn prepare(problem: &Problem<'_, S>) -> Result<Self, QuantError> {
-        let prepared = PreparedQuantised::new(
-            problem.cpu.isa,
-            problem.whole,
-            problem.format.precision,
-            problem.arithmetic.activations,
-            problem.format.rounds_result,
-            problem.cpu.pool.threads(),
-        );
+        let activations = problem.arithmetic.activations;
+        let prepared =
+            PreparedQuantised::new(problem.cpu, problem.whole, problem.format, activations);
         let mut step = problem.whole.clone();
         step.forget_weights();
         match prepared {
@@ -46,17 +50,7 @@ impl<S> Kernel<S> for Quantised {
 
 impl PreparedStep for Quantised {
     fn run(&self, context: &Context<'_>) -> Result<(), StepError> {
-        let workspace = QuantisedWorkspace {
-            scratch: context.scratch,
-            activations: context.activations,
-        };
-        let done = self.prepared.run(
-            context.isa,
-            &self.step,
-            context.memory,
-            context.pool,
-            &workspace,
-        );
+        let done = self.prepared.run(&self.step, context);
         done.map_err(StepError::Quantise)
     }
 
@@ -71,7 +65,7 @@ impl PreparedStep for Quantised {
     fn workspace_size(&self, cpu: Cpu<'_>) -> WorkspaceSize {
         WorkspaceSize {
             scratch: self.prepared.scratch_len(cpu.isa),
-            activations: self.prepared.activations_len(),
+            shared: self.prepared.activations_len(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Matrix products over rows: by packed weights, and of two computed operands.
+//! GEMM over rows: by packed weights, and of two computed operands.
 //!
 //! Both are the micro-kernel of `spark-gemm`; a computed right operand is packed first, from
 //! whatever strides it has, into scratch that was planned at load.
@@ -15,9 +15,9 @@ use spark_quant::QuantError;
 use super::format::MatmulFormat;
 use crate::Precision;
 use crate::cpu::math;
-use crate::cpu::memory::{AlignedF32, Memory};
+use crate::cpu::memory::AlignedF32;
 use crate::cpu::prepared::{
-    Context, Cpu, Kernel, MapBlock, MapSource, PreparedStep, Problem, StepError,
+    Context, Cpu, FeatureMapBlock, FeatureMapSource, Kernel, PreparedStep, Problem, StepError,
 };
 use crate::cpu::simd::Isa;
 use crate::cpu::workspace::Scratch;
@@ -27,11 +27,11 @@ use crate::plan::{LinearStep, MatMulStep, Weights};
 
 /// Rows of one thread's share.
 pub(crate) const ROWS_PER_TASK: usize = 96;
-/// Shares of the columns, or of many rows or small products, per thread, so that one slow thread
+/// Shares of the columns, or of many rows or small GEMM, per thread, so that one slow thread
 /// does not hold up the others.
 pub(crate) const TASKS_PER_THREAD: usize = 4;
 
-/// A product that several threads read.
+/// A GEMM that several threads read.
 pub(crate) struct Shared<'a>(pub(crate) &'a Gemm);
 
 // SAFETY: tasks write disjoint rows or columns, or to memory of their own.
@@ -43,9 +43,9 @@ unsafe impl Sync for Shared<'_> {}
 /// # Safety
 ///
 /// The pointers of `product` must be valid for its shape and `w` packed for it.
-pub(crate) unsafe fn run_gemm(isa: Isa, product: &Gemm, w: &[f32], pool: &Pool) {
+pub(crate) unsafe fn run_gemm(cpu: Cpu<'_>, product: &Gemm, w: &[f32]) {
     // SAFETY: forwarded.
-    unsafe { run_gemm_converting(isa, product, w, pool, None) }
+    unsafe { run_gemm_converting(cpu, product, w, None) }
 }
 
 /// The same; f16 weights are converted once for all tiles where threads have a `workspace` for a panel.
@@ -54,10 +54,9 @@ pub(crate) unsafe fn run_gemm(isa: Isa, product: &Gemm, w: &[f32], pool: &Pool) 
 ///
 /// As [`run_gemm`]; `workspace` must have [`converted_len`] elements per thread.
 unsafe fn run_gemm_converting(
-    isa: Isa,
+    Cpu { isa, pool }: Cpu<'_>,
     product: &Gemm,
     w: &[f32],
-    pool: &Pool,
     workspace: Option<&Scratch>,
 ) {
     // As many rows for every thread, or one of them waits.
@@ -106,28 +105,27 @@ pub(crate) struct PackedWeights {
 impl PackedWeights {
     /// Packs columns `range` of a one-tap, one-group matrix.
     pub(crate) fn columns(
-        isa: Isa,
+        cpu: Cpu<'_>,
         weights: &Weights,
         range: Range<usize>,
         format: MatmulFormat,
-        pool: &Pool,
     ) -> Self {
         Self {
             n: range.len(),
-            data: format.pack(isa, weights, range, pool),
+            data: format.pack(cpu, weights, range),
             layout: format.layout,
             k: weights.in_per_group,
         }
     }
 
-    /// Packs the whole matrix.
-    pub(crate) fn new(isa: Isa, weights: &Weights, format: MatmulFormat, pool: &Pool) -> Self {
-        Self::columns(isa, weights, 0..weights.out_per_group, format, pool)
+    /// Packs all columns of a one-tap, one-group matrix.
+    pub(crate) fn new(cpu: Cpu<'_>, weights: &Weights, format: MatmulFormat) -> Self {
+        Self::columns(cpu, weights, 0..weights.out_per_group, format)
     }
 }
 
 /// A linear step with its weights packed.
-pub(crate) struct PreparedLinear {
+struct PreparedLinear {
     format: MatmulFormat,
     weights: PackedWeights,
     bias: Option<AlignedF32>,
@@ -135,52 +133,45 @@ pub(crate) struct PreparedLinear {
 
 impl PreparedLinear {
     /// Packs the weights of `step`.
-    pub(crate) fn new(isa: Isa, step: &LinearStep, format: MatmulFormat, pool: &Pool) -> Self {
+    fn new(cpu: Cpu<'_>, step: &LinearStep, format: MatmulFormat) -> Self {
         let bias = step.epilogue.bias.as_ref();
-        let whole = step.weights.out_per_group.next_multiple_of(isa.lanes());
+        let whole = step.weights.out_per_group.next_multiple_of(cpu.isa.lanes());
         let bias = bias.map(|bias| AlignedF32::padded(bias, whole));
         Self {
             format,
-            weights: PackedWeights::new(isa, &step.weights, format, pool),
+            weights: PackedWeights::new(cpu, &step.weights, format),
             bias,
         }
     }
 
     /// Bytes of packed weights.
-    pub(crate) fn weight_bytes(&self) -> usize {
+    fn weight_bytes(&self) -> usize {
         4 * (self.weights.data.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
     }
 
-    /// f32 elements of scratch a thread needs: a panel, where f16 columns serve several tiles.
-    pub(crate) fn scratch_len(&self, isa: Isa, step: &LinearStep) -> usize {
+    /// f32 elements of scratch a thread needs: a panel, where weights packed in f16 serve several tiles.
+    fn scratch_len(&self, isa: Isa, step: &LinearStep) -> usize {
         match self.weights.layout == PackedLayout::F16 && step.y.axes[0].extent > 1 {
             true => converted_len(isa, self.weights.k, self.weights.n),
             false => 0,
         }
     }
 
-    /// Runs the step; every thread takes a part of `scratch`, of [`PreparedLinear::scratch_len`].
-    pub(crate) fn run(
-        &self,
-        isa: Isa,
-        step: &LinearStep,
-        memory: &Memory,
-        pool: &Pool,
-        scratch: &Scratch,
-    ) {
-        let product = self.gemm(isa, step, memory);
-        let workspace = (self.scratch_len(isa, step) > 0).then_some(scratch);
+    /// Runs the step; every thread takes [`PreparedLinear::scratch_len`] elements of the scratch.
+    fn run(&self, step: &LinearStep, c: &Context<'_>) {
+        let product = self.gemm(step, c);
+        let workspace = (self.scratch_len(c.isa, step) > 0).then_some(c.scratch);
         // SAFETY: views were checked at load, and innermost strides are 1 by the step's contract.
-        unsafe { run_gemm_converting(isa, &product, self.packed(), pool, workspace) };
+        unsafe { run_gemm_converting(c.cpu(), &product, self.packed(), workspace) };
     }
 
     /// The packed weights.
-    pub(crate) fn packed(&self) -> &[f32] {
+    fn packed(&self) -> &[f32] {
         self.weights.data.as_slice()
     }
 
     /// What [`PreparedLinear::run`] computes.
-    pub(crate) fn gemm(&self, isa: Isa, step: &LinearStep, memory: &Memory) -> Gemm {
+    fn gemm(&self, step: &LinearStep, &Context { isa, memory, .. }: &Context<'_>) -> Gemm {
         let residual = step.epilogue.residual.as_ref();
         Gemm {
             x: memory.f32(&step.x),
@@ -208,7 +199,7 @@ impl PreparedLinear {
 }
 
 /// f32 elements of scratch one task of `step` needs.
-pub(crate) fn scratch_len(isa: Isa, step: &MatMulStep) -> usize {
+fn scratch_len(isa: Isa, step: &MatMulStep) -> usize {
     let rank = step.b.rank();
     packed_len(
         isa,
@@ -217,14 +208,14 @@ pub(crate) fn scratch_len(isa: Isa, step: &MatMulStep) -> usize {
     )
 }
 
-/// Runs a product of two computed operands; `rounded` if its result is to be bf16.
-pub(crate) fn run(
-    isa: Isa,
-    step: &MatMulStep,
-    memory: &Memory,
-    pool: &Pool,
-    (scratch, rounded): (&Scratch, bool),
-) {
+/// Runs a GEMM of two computed operands for every batch; `rounded` if its result is to be bf16.
+fn run(step: &MatMulStep, rounded: bool, c: &Context<'_>) {
+    let Context {
+        isa,
+        memory,
+        scratch,
+        ..
+    } = *c;
     let rank = step.y.rank();
     let (m, n) = (step.y.axes[rank - 2].extent, step.y.axes[rank - 1].extent);
     let k = step.a.axes[rank - 1].extent;
@@ -269,7 +260,7 @@ pub(crate) fn run(
                 },
             };
             match pool {
-                Some(pool) => run_gemm(isa, &product, packed, pool),
+                Some(pool) => run_gemm(Cpu { isa, pool }, &product, packed),
                 None => {
                     for panel in panels(isa, n) {
                         gemm_panel(isa, &product, packed.as_ptr(), panel, (0, m));
@@ -278,19 +269,19 @@ pub(crate) fn run(
             }
         }
     };
-    if batches < pool.threads() {
-        (0..batches).for_each(|batch| one(batch, 0, Some(pool)));
+    if batches < c.pool.threads() {
+        (0..batches).for_each(|batch| one(batch, 0, Some(c.pool)));
         return;
     }
-    let tasks = batches.min(TASKS_PER_THREAD * pool.threads());
-    pool.run_in_slots(tasks, |slot, task| {
+    let tasks = batches.min(TASKS_PER_THREAD * c.pool.threads());
+    c.pool.run_in_slots(tasks, |slot, task| {
         for batch in batches * task / tasks..batches * (task + 1) / tasks {
             one(batch, slot, None);
         }
     });
 }
 
-/// A product by packed weights.
+/// The kernel of a GEMM whose right operand is weights, packed at load.
 pub(crate) struct Linear {
     /// Without its weights.
     step: LinearStep,
@@ -298,9 +289,13 @@ pub(crate) struct Linear {
 }
 
 impl Kernel<LinearStep> for Linear {
+    fn packing_bytes(problem: &Problem<'_, LinearStep>) -> usize {
+        let weights = &problem.step.weights;
+        problem.format.packing_bytes(problem.cpu, weights)
+    }
+
     fn prepare(problem: &Problem<'_, LinearStep>) -> Result<Self, QuantError> {
-        let cpu = problem.cpu;
-        let prepared = PreparedLinear::new(cpu.isa, problem.step, problem.format, cpu.pool);
+        let prepared = PreparedLinear::new(problem.cpu, problem.step, problem.format);
         let mut step = problem.step.clone();
         step.forget_weights();
         Ok(Self { step, prepared })
@@ -309,8 +304,7 @@ impl Kernel<LinearStep> for Linear {
 
 impl PreparedStep for Linear {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        self.prepared
-            .run(c.isa, &self.step, c.memory, c.pool, c.scratch);
+        self.prepared.run(&self.step, c);
         Ok(())
     }
 
@@ -334,14 +328,20 @@ impl PreparedStep for Linear {
         true
     }
 
-    fn map_source(&self) -> Option<&dyn MapSource> {
+    fn feature_map_source(&self) -> Option<&dyn FeatureMapSource> {
         Some(self)
     }
 }
 
-impl MapSource for Linear {
-    unsafe fn block(&self, c: &Context<'_>, block: MapBlock, to: *mut f32, pixel_len: usize) {
-        let product = self.prepared.gemm(c.isa, &self.step, c.memory);
+impl FeatureMapSource for Linear {
+    unsafe fn block(
+        &self,
+        c: &Context<'_>,
+        block: FeatureMapBlock,
+        to: *mut f32,
+        pixel_len: usize,
+    ) {
+        let product = self.prepared.gemm(&self.step, c);
         let skipped = (block.batch * block.image + block.first) as isize;
         let rows = Gemm {
             x: product.x.wrapping_offset(skipped * product.x_stride),
@@ -356,7 +356,7 @@ impl MapSource for Linear {
     }
 }
 
-/// A product of two computed operands.
+/// The kernel of a GEMM whose operands are both computed; the right one is packed at every run.
 pub(crate) struct MatMul {
     step: MatMulStep,
     format: MatmulFormat,
@@ -373,8 +373,7 @@ impl Kernel<MatMulStep> for MatMul {
 
 impl PreparedStep for MatMul {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        let rounded = self.format.rounds_result;
-        run(c.isa, &self.step, c.memory, c.pool, (c.scratch, rounded));
+        run(&self.step, self.format.rounds_result, c);
         Ok(())
     }
 

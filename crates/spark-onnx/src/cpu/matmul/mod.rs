@@ -1,4 +1,4 @@
-//! Matrix products: how weights are packed, products of 32 and 16 bits, and of eight and four.
+//! GEMM: how weights are packed, those of 32 and 16 bits, and those of eight and four.
 
 pub(crate) mod few_bits;
 pub(crate) mod format;

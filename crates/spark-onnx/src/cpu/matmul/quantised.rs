@@ -1,10 +1,10 @@
-//! Products whose weights have eight or four bits.
+//! GEMM whose weights have eight or four bits.
 //!
 //! ```text
 //! weights      [out][tap][channels]  -> E4M3, one scale per output channel, or NVFP4     at load
 //! activations  [pixel][channels]     -> quantised and back (or left alone)               per run
 //! task         some rows: patches [row][tap][channels], unless rows lie as they are needed
-//!              for panel: codes -> f32 columns (`panels`), rows times columns (`gemm`)
+//!              for panel: codes -> f32 panel (`panels`), rows times panel (`gemm`)
 //! ```
 //!
 //! Both sides hold exactly the values a tensor core would be given: E4M3 activations share one
@@ -12,8 +12,8 @@
 //! sides are `spark-quant`'s, to the last bit. Products and sums are f32 in the order of the
 //! micro-kernel, where a tensor core has an order of its own.
 //!
-//! A panel is widened once for all rows of a task, so that weights take few bytes and the products
-//! the time of f32. Deliberately absent: groups and transposed convolutions.
+//! A panel is converted to f32 once for all rows of a task, so that weights take few bytes and the
+//! GEMM the time of f32. Deliberately absent: groups and transposed convolutions.
 
 mod panels;
 
@@ -23,24 +23,23 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use spark_gemm::{Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, panels, panels_of_part};
-use spark_parallel::Pool;
-use spark_quant::block::{Granularity, RoundTrip};
-use spark_quant::scalar::MiniFormat;
-use spark_quant::{Cpu, QuantError, Quantizer, Recipe};
+use spark_quant::block::RoundTrip;
+use spark_quant::{Cpu as QuantCpu, QuantError, Quantizer, Recipe};
 
+use super::format::MatmulFormat;
 use super::gemm::TASKS_PER_THREAD;
-use crate::Precision;
 use crate::cpu::math;
-use crate::cpu::memory::{AlignedF32, Memory};
+use crate::cpu::memory::AlignedF32;
+use crate::cpu::prepared::{Context, Cpu};
 use crate::cpu::simd::Isa;
-use crate::cpu::workspace::Scratch;
 use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
 use crate::precision::Activations;
+use crate::precision::recipes::GemmRecipes;
 use panels::CodedPanels;
 
-/// Elements of a task's rows: a part of a core's own cache.
+/// Elements of a task's rows: a part of an L2 cache.
 const ROW_ELEMENTS: usize = 96 << 10;
-/// Fewest rows of a task: a panel widened for fewer would cost as much as its products.
+/// Fewest rows of a task: a panel converted for fewer would cost as much as its products.
 const LEAST_ROWS: usize = 64;
 /// Most rows of a task.
 const MOST_ROWS: usize = 512;
@@ -56,30 +55,10 @@ pub(crate) struct PreparedQuantised {
     activations: Option<Recipe>,
     rounds_result: bool,
     /// Found at load, as finding it takes memory.
-    cpu: Cpu,
+    cpu: QuantCpu,
     geometry: Geometry,
     /// Whether patches are gathered, or rows are used where they lie.
     gathers: bool,
-}
-
-/// Memory of one run.
-pub(crate) struct QuantisedWorkspace<'a> {
-    /// Per thread, [`PreparedQuantised::scratch_len`] elements.
-    pub(crate) scratch: &'a Scratch,
-    /// For quantised activations, [`PreparedQuantised::activations_len`] elements.
-    pub(crate) activations: *mut f32,
-}
-
-/// Recipes of weights and activations.
-fn recipes(precision: Precision) -> (Recipe, Recipe) {
-    let fp8 = |granularity| Recipe::Fp8 {
-        format: MiniFormat::E4m3,
-        granularity,
-    };
-    match precision {
-        Precision::Fp4 => (Recipe::NVFP4_SWEEP, Recipe::NVFP4),
-        _ => (fp8(Granularity::Row), fp8(Granularity::Tensor)),
-    }
 }
 
 impl PreparedQuantised {
@@ -89,36 +68,31 @@ impl PreparedQuantised {
     ///
     /// As [`Quantizer::quantize`].
     pub(crate) fn new(
-        isa: Isa,
+        cpu: Cpu<'_>,
         step: &Step,
-        precision: Precision,
+        format: MatmulFormat,
         activations: Activations,
-        rounds_result: bool,
-        threads: usize,
     ) -> Option<Result<Self, QuantError>> {
-        if !matches!(precision, Precision::Fp8 | Precision::Fp4) {
-            return None;
-        }
+        let isa = cpu.isa;
+        let recipes = GemmRecipes::of(format.precision, activations)?;
         let (geometry, weights, epilogue) = match step {
             Step::Conv(s) => (Geometry::of_conv(s), &s.weights, &s.epilogue),
             Step::Linear(s) => (Geometry::of_linear(s), &s.weights, &s.epilogue),
             _ => return None,
         };
-        let (of_weights, of_activations) = recipes(precision);
-        let coded = match coded(isa, weights, of_weights, precision.bits(), threads) {
+        let coded = match coded(cpu, weights, recipes.weights, format.precision.bits()) {
             Ok(coded) => coded,
             Err(error) => return Some(Err(error)),
         };
         let columns = weights.out_per_group.next_multiple_of(isa.lanes());
         let bias = epilogue.bias.as_ref();
-        let activations = (activations == Activations::Quantised).then_some(of_activations);
         Some(Ok(Self {
             weights: coded,
             bias: bias.map(|bias| AlignedF32::padded(bias, columns)),
-            activations,
-            rounds_result,
-            cpu: Cpu::one_thread(),
-            gathers: !geometry.is_rows_as_they_are(activations.is_some()),
+            activations: recipes.activations,
+            rounds_result: format.rounds_result,
+            cpu: QuantCpu::one_thread(),
+            gathers: !geometry.is_rows_as_they_are(recipes.activations.is_some()),
             geometry,
         }))
     }
@@ -144,10 +118,10 @@ impl PreparedQuantised {
             true => self.rows_per_task().min(self.geometry.rows()) * self.weights.k(),
             false => 0,
         };
-        self.weights.widest(isa) + patches
+        self.weights.max_panel_len(isa) + patches
     }
 
-    /// Elements of quantised activations.
+    /// Elements of the workspace that all threads share: the whole operand, where it is quantised.
     pub(crate) fn activations_len(&self) -> usize {
         match self.activations {
             Some(_) => self.geometry.pixels() * self.geometry.channels,
@@ -165,14 +139,8 @@ impl PreparedQuantised {
     /// # Errors
     ///
     /// [`QuantError::NotFinite`] if an activation to be quantised is not.
-    pub(crate) fn run(
-        &self,
-        isa: Isa,
-        step: &Step,
-        memory: &Memory,
-        pool: &Pool,
-        workspace: &QuantisedWorkspace<'_>,
-    ) -> Result<(), QuantError> {
+    pub(crate) fn run(&self, step: &Step, context: &Context<'_>) -> Result<(), QuantError> {
+        let memory = context.memory;
         let (x, y, epilogue, strides): (_, _, _, fn(&View) -> [isize; 3]) = match step {
             Step::Conv(s) => (&s.x, &s.y, &s.epilogue, |v| {
                 [0, 2, 3].map(|a| v.axes[a].stride)
@@ -185,11 +153,11 @@ impl PreparedQuantised {
             strides: strides(x),
         };
         let x = match self.activations {
-            Some(recipe) => self.quantise(recipe, &x, workspace.activations, pool)?,
+            Some(recipe) => self.quantise(recipe, &x, context)?,
             None => x,
         };
         let job = Job {
-            isa,
+            isa: context.isa,
             prepared: self,
             x,
             y: Place {
@@ -202,18 +170,19 @@ impl PreparedQuantised {
             }),
             epilogue,
         };
-        job.run(pool, workspace.scratch);
+        job.run(context);
         Ok(())
     }
 
-    /// The left side as it enters the products, `[pixel][channels]` at `to`.
+    /// The left side as it enters the GEMM, `[pixel][channels]` in the workspace that all
+    /// threads share.
     fn quantise(
         &self,
         recipe: Recipe,
         x: &Place,
-        to: *mut f32,
-        pool: &Pool,
+        context: &Context<'_>,
     ) -> Result<Place, QuantError> {
+        let (to, pool) = (context.scratch.shared, context.pool);
         let (pixels, channels) = (self.geometry.pixels(), self.geometry.channels);
         let parts = (pixels * channels / LEAST_ACTIVATIONS)
             .clamp(1, TASKS_PER_THREAD * pool.threads())
@@ -235,7 +204,7 @@ impl PreparedQuantised {
             for pixel in pixels.clone() {
                 let from = x.at(index_of(pixel, self.geometry.input));
                 // SAFETY: the pixel lies inside a view checked at load, whose channels have unit
-                // stride by the step's contract; `to` has room for all pixels.
+                // stride by the step's contract; `to` is as long as all pixels.
                 unsafe {
                     let to = copied.start.add(pixel * channels);
                     std::ptr::copy_nonoverlapping(from.cast_const(), to, channels);
@@ -246,7 +215,7 @@ impl PreparedQuantised {
             match RoundTrip::largest(cpu, values) {
                 // Magnitudes are in the order of their bits.
                 Ok(value) => _ = largest.fetch_max(value.to_bits(), Ordering::Relaxed),
-                Err(error) => keep_first(&failure, pixels.start, error),
+                Err(error) => save_first(&failure, pixels.start, error),
             }
         });
         if let Ok(Some((_, error))) = failure.into_inner() {
@@ -259,7 +228,7 @@ impl PreparedQuantised {
             // SAFETY: written above; tasks have pixels of their own.
             let values = unsafe { places.1.pixels(&pixels, channels) };
             if let Err(error) = trip.apply(cpu, values, channels) {
-                keep_first(&failure, pixels.start, error);
+                save_first(&failure, pixels.start, error);
             }
         });
         match failure.into_inner() {
@@ -269,22 +238,21 @@ impl PreparedQuantised {
     }
 }
 
-/// Keeps the error of the part that begins first, whichever thread comes first.
-fn keep_first(kept: &Mutex<Option<(usize, QuantError)>>, start: usize, error: QuantError) {
-    if let Ok(mut kept) = kept.lock()
-        && kept.as_ref().is_none_or(|(first, _)| start < *first)
+/// Saves the error of the part that begins first, whichever thread comes first.
+fn save_first(saved: &Mutex<Option<(usize, QuantError)>>, start: usize, error: QuantError) {
+    if let Ok(mut saved) = saved.lock()
+        && saved.as_ref().is_none_or(|(first, _)| start < *first)
     {
-        *kept = Some((start, error));
+        *saved = Some((start, error));
     }
 }
 
 /// Quantises `weights`, which have one group, along the input channels of a tap.
 fn coded(
-    isa: Isa,
+    cpu: Cpu<'_>,
     weights: &Weights,
     recipe: Recipe,
     bits: u32,
-    threads: usize,
 ) -> Result<CodedPanels, QuantError> {
     let (taps, depth, n) = (weights.taps, weights.in_per_group, weights.out_per_group);
     let padded = CodedPanels::padded(bits, depth);
@@ -298,12 +266,14 @@ fn coded(
         }
     }
     drop(values);
-    let cpu = Cpu::detect().with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
-    let packed = Quantizer::new(recipe).quantize(cpu, &rows, &[n, taps * padded], 1)?;
-    CodedPanels::new(isa, &packed, [taps, depth])
+    let threads = cpu.pool.threads();
+    let quant_cpu =
+        QuantCpu::detect().with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
+    let packed = Quantizer::new(recipe).quantize(quant_cpu, &rows, &[n, taps * padded], 1)?;
+    CodedPanels::new(cpu.isa, &packed, [taps, depth])
 }
 
-/// Shapes of one product; a matrix product is a convolution over `[1, rows, 1]`.
+/// Shapes of one GEMM; that of a linear step is a convolution over `[1, rows, 1]`.
 struct Geometry {
     /// Samples, height and width read.
     input: [usize; 3],
@@ -352,7 +322,7 @@ impl Geometry {
         self.input.iter().product()
     }
 
-    /// Whether a row of the product is a pixel, and pixels are `copied` or evenly spaced anyway.
+    /// Whether a row of the GEMM is a pixel, and pixels are `copied` or evenly spaced anyway.
     fn is_rows_as_they_are(&self, copied: bool) -> bool {
         let window = &self.window;
         window.kernel == [1, 1]
@@ -459,7 +429,8 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn run(&self, pool: &Pool, scratch: &Scratch) {
+    fn run(&self, context: &Context<'_>) {
+        let (pool, scratch) = (context.pool, context.scratch);
         let (isa, prepared) = (self.isa, self.prepared);
         let m = prepared.geometry.rows();
         let n_panels = panels(isa, prepared.weights.n()).count();
@@ -489,10 +460,10 @@ impl Job<'_> {
         let PreparedQuantised {
             weights, geometry, ..
         } = self.prepared;
-        let (k, widest) = (weights.k(), weights.widest(self.isa));
+        let (k, panel_len) = (weights.k(), weights.max_panel_len(self.isa));
         // SAFETY: as long as the caller says.
-        let widened = unsafe { std::slice::from_raw_parts_mut(scratch, widest) };
-        let patches = scratch.wrapping_add(widest);
+        let converted = unsafe { std::slice::from_raw_parts_mut(scratch, panel_len) };
+        let patches = scratch.wrapping_add(panel_len);
         if self.prepared.gathers {
             for (i, row) in rows.clone().enumerate() {
                 // SAFETY: as above; `x` is where the operand is.
@@ -503,7 +474,7 @@ impl Job<'_> {
             }
         }
         for panel in panels_of_part(self.isa, weights.n(), share) {
-            weights.widen(self.isa, panel, widened);
+            weights.convert(self.isa, panel, converted);
             let mut first = rows.start;
             while first < rows.end {
                 let last = self.run_end(first, rows.end);
@@ -513,7 +484,7 @@ impl Job<'_> {
                 };
                 // SAFETY: rows exist in views checked at load, or were just gathered; results
                 // have unit channel stride by the step's contract.
-                unsafe { self.gemm(x, first..last, panel, widened) };
+                unsafe { self.gemm(x, first..last, panel, converted) };
                 first = last;
             }
         }
@@ -536,7 +507,7 @@ impl Job<'_> {
         (place.at(index_of(first, output)), stride)
     }
 
-    /// A run of rows times one widened panel.
+    /// A run of rows times one panel converted to f32.
     ///
     /// # Safety
     ///
@@ -546,7 +517,7 @@ impl Job<'_> {
         (x, x_stride): (*mut f32, isize),
         rows: Range<usize>,
         panel: Panel,
-        widened: &[f32],
+        converted: &[f32],
     ) {
         let prepared = self.prepared;
         let from = |(start, stride): (*mut f32, isize)| (start.wrapping_add(panel.column), stride);
@@ -577,7 +548,15 @@ impl Job<'_> {
             },
         };
         let alone = Panel { column: 0, ..panel };
-        // SAFETY: guaranteed by the caller; the panel was widened for this instruction set.
-        unsafe { gemm_panel(self.isa, &product, widened.as_ptr(), alone, (0, rows.len())) };
+        // SAFETY: guaranteed by the caller; the panel was converted for this instruction set.
+        unsafe {
+            gemm_panel(
+                self.isa,
+                &product,
+                converted.as_ptr(),
+                alone,
+                (0, rows.len()),
+            )
+        };
     }
 }

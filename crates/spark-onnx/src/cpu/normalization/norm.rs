@@ -10,13 +10,11 @@
 
 use std::ops::Range;
 
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use super::rows::{LANES, RowPair, lanes_of, load_or, partial_vectors, sum_of};
-use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::simd::{Simd, dispatch};
 use crate::plan::{GroupNormStep, NormKind, NormStep, View};
 
 /// What every row of a normalisation shares.
@@ -34,7 +32,10 @@ struct Norm {
 unsafe impl Sync for Norm {}
 
 /// Runs a layer or root-mean-square normalisation.
-pub(crate) fn run_norm(isa: Isa, step: &NormStep, memory: &Memory, pool: &Pool) {
+fn run_norm(step: &NormStep, c: &Context<'_>) {
+    let Context {
+        isa, memory, pool, ..
+    } = *c;
     let pair = &RowPair::new(&step.x, &step.y, memory);
     let vector = |view: &Option<View>| match view {
         Some(view) => memory.f32(view).cast_const(),
@@ -115,7 +116,8 @@ unsafe fn at_or<S: Simd>(vector: *const f32, at: usize, n: usize, neutral: f32) 
 }
 
 /// Runs an instance or group normalisation.
-pub(crate) fn run_group_norm(step: &GroupNormStep, memory: &Memory, pool: &Pool) {
+fn run_group_norm(step: &GroupNormStep, context: &Context<'_>) {
+    let (memory, pool) = (context.memory, context.pool);
     let [n, c, p] = [0, 1, 2].map(|a| step.x.axes[a].extent);
     let per_group = c / step.groups.max(1);
     let xs = [0, 1, 2].map(|a| step.x.axes[a].stride);
@@ -169,7 +171,7 @@ impl Kernel<NormStep> for RowNorm {
 
 impl PreparedStep for RowNorm {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_norm(c.isa, &self.0, c.memory, c.pool);
+        run_norm(&self.0, c);
         Ok(())
     }
 }
@@ -185,7 +187,7 @@ impl Kernel<GroupNormStep> for GroupNorm {
 
 impl PreparedStep for GroupNorm {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_group_norm(&self.0, c.memory, c.pool);
+        run_group_norm(&self.0, c);
         Ok(())
     }
 }
@@ -211,7 +213,10 @@ struct Sample {
 }
 
 /// Runs an instance or group normalisation of channels that lie side by side.
-fn run_channels_last(isa: Isa, step: &GroupNormStep, memory: &Memory, pool: &Pool) {
+fn run_channels_last(step: &GroupNormStep, context: &Context<'_>) {
+    let Context {
+        isa, memory, pool, ..
+    } = *context;
     let [n, c, positions] = [0, 1, 2].map(|a| step.x.axes[a].extent);
     let per_group = c / step.groups.max(1);
     if per_group == 0 {
@@ -241,7 +246,7 @@ fn run_channels_last(isa: Isa, step: &GroupNormStep, memory: &Memory, pool: &Poo
         };
         let last = c.min(first + block);
         // SAFETY: views were checked at load and channels have stride 1 in both, as
-        // `can_implement` asks; each task has its own sample and channels; `isa` names a set this
+        // `can_implement` requires; each task has its own sample and channels; `isa` names a set this
         // processor has.
         unsafe {
             dispatch!(isa, norm_groups(sample: Sample, first: usize, last: usize) => (sample, first, last));
@@ -372,14 +377,14 @@ impl Kernel<GroupNormStep> for ChannelsLastGroupNorm {
 
 impl PreparedStep for ChannelsLastGroupNorm {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_channels_last(c.isa, &self.0, c.memory, c.pool);
+        run_channels_last(&self.0, c);
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::cpu::simd::Isa;
     use crate::graph::{
         Dim, Graph, GroupNormalization, InstanceNormalization, Op, Transpose, bind,
     };

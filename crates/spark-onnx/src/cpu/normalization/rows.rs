@@ -17,7 +17,7 @@ use crate::plan::View;
 
 /// Partial results of one row.
 pub(crate) const LANES: usize = 16;
-/// Elements below which a second thread does not pay.
+/// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 8 * 1024;
 
 /// The sum of partial sums.
@@ -101,7 +101,7 @@ pub(crate) unsafe fn load_or<S: Simd>(x: *const f32, n: usize, fill: f32) -> S::
 pub(crate) unsafe fn lanes_of<S: Simd>(parts: [S::V; 4]) -> [f32; LANES] {
     let mut lanes = [0.0; LANES];
     for (to, part) in lanes.chunks_exact_mut(S::LANES).zip(parts) {
-        // SAFETY: a chunk has room for a vector; the caller has the instruction set.
+        // SAFETY: a chunk is as long as a vector; the caller has the instruction set.
         unsafe { S::store(to.as_mut_ptr(), part) };
     }
     lanes
@@ -122,6 +122,7 @@ pub(crate) struct RowPair {
 unsafe impl Sync for RowPair {}
 
 impl RowPair {
+    /// The rows of `x` and `y`, which have the same two extents and unit stride along the second.
     pub(crate) fn new(x: &View, y: &View, memory: &Memory) -> Self {
         Self {
             x: memory.f32(x),
@@ -133,6 +134,7 @@ impl RowPair {
         }
     }
 
+    /// Into how many tasks the rows are split: as many as are worth a thread each.
     pub(crate) fn tasks(&self, pool: &Pool) -> usize {
         (self.rows * self.width / MIN_PER_TASK)
             .clamp(1, TASKS_PER_THREAD * pool.threads())

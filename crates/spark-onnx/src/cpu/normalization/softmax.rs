@@ -13,16 +13,14 @@
 
 use std::ops::Range;
 
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use spark_simd::math::{negate, polynomial};
 
 use super::rows::{LANES, RowPair, greatest_of, lanes_of, load_or, partial_vectors, sum_of};
 use crate::cpu::math;
-use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::simd::{Simd, dispatch};
 use crate::plan::SoftmaxStep;
 
 /// The greatest element; NaN is passed over.
@@ -96,7 +94,10 @@ pub(crate) unsafe fn exp_row<S: Simd>(x: &mut [f32], shift: f32, scale: f32) -> 
 }
 
 /// Runs a softmax step.
-pub(crate) fn run_softmax(isa: Isa, step: &SoftmaxStep, memory: &Memory, pool: &Pool) {
+fn run_softmax(step: &SoftmaxStep, c: &Context<'_>) {
+    let Context {
+        isa, memory, pool, ..
+    } = *c;
     let pair = &RowPair::new(&step.x, &step.y, memory);
     let tasks = pair.tasks(pool);
     pool.run(tasks, |task| {
@@ -173,7 +174,7 @@ impl Kernel<SoftmaxStep> for Softmax {
 
 impl PreparedStep for Softmax {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_softmax(c.isa, &self.0, c.memory, c.pool);
+        run_softmax(&self.0, c);
         Ok(())
     }
 }
@@ -181,6 +182,7 @@ impl PreparedStep for Softmax {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::simd::Isa;
 
     fn run(isa: Isa, values: &mut [f32], kind: Kind) {
         // SAFETY: `isa` is one of those that this processor has.

@@ -9,11 +9,11 @@
 //!
 //! Deliberately absent: results in memory of the caller's, and state that stays between runs.
 
-use super::direct::lies_as;
-use super::transfer::{check_input, output_refused, read_output, write_input};
+use super::transfer::{read_output, write_input};
 use crate::ModelError;
 use crate::cpu::Executor;
 use crate::plan::Storage;
+use crate::plan::ports::{check_input, has_layout_of, output_refused};
 use crate::tensor::{Tensor, TensorData};
 use crate::tensor_view::{Elements, TensorView};
 
@@ -24,16 +24,16 @@ enum Fresh {
 }
 
 impl Fresh {
-    /// Room for `len` elements, or nothing where the system refuses.
-    fn with_room(storage: Storage, len: usize) -> Option<Self> {
-        fn room<T>(len: usize) -> Option<Vec<T>> {
+    /// Memory for `len` elements, or nothing where the system refuses.
+    fn with_capacity(storage: Storage, len: usize) -> Option<Self> {
+        fn reserved<T>(len: usize) -> Option<Vec<T>> {
             let mut values = Vec::new();
             values.try_reserve_exact(len).ok()?;
             Some(values)
         }
         Some(match storage {
-            Storage::F32 => Self::F32(room(len)?),
-            Storage::I64 => Self::I64(room(len)?),
+            Storage::F32 => Self::F32(reserved(len)?),
+            Storage::I64 => Self::I64(reserved(len)?),
         })
     }
 
@@ -49,10 +49,10 @@ impl Fresh {
     /// # Safety
     ///
     /// The first `len` elements from [`Fresh::start`] must have been written.
-    unsafe fn finished(self, len: usize) -> TensorData {
+    unsafe fn into_data(self, len: usize) -> TensorData {
         match self {
             Self::F32(mut values) => {
-                // SAFETY: guaranteed by the caller; there was room for as many.
+                // SAFETY: guaranteed by the caller; memory for as many was reserved.
                 unsafe { values.set_len(len) };
                 TensorData::F32(values)
             }
@@ -87,7 +87,7 @@ impl Executor {
         let bound = Bound(self);
         for (index, tensor) in inputs.iter().enumerate() {
             let port = &bound.0.plan.inputs[index];
-            if !bound.0.direct_ports.inputs[index] || !lies_as(tensor, &port.view) {
+            if !bound.0.direct_ports.inputs[index] || !has_layout_of(tensor, &port.view) {
                 bound.0.convert_input(index, tensor);
                 continue;
             }
@@ -105,7 +105,7 @@ impl Executor {
         let mut outputs = bound.0.fresh_outputs()?;
         for (port, fresh) in bound.0.plan.outputs.iter().zip(&mut outputs) {
             if let Some(fresh) = fresh {
-                // SAFETY: there is room for the whole buffer, used by nothing else until the run has
+                // SAFETY: there is memory for the whole buffer, used by nothing else until the run has
                 // ended; `DirectPorts` found that a step writes all of it before any step reads it.
                 unsafe { bound.0.memory.bind(port.view.buffer, fresh.start()) };
             }
@@ -116,7 +116,7 @@ impl Executor {
             .map(|(port, fresh)| match fresh {
                 // SAFETY: the run has written every element, as `DirectPorts` found.
                 Some(fresh) => Tensor::new(port.shape.clone(), unsafe {
-                    fresh.finished(port.view.len())
+                    fresh.into_data(port.view.len())
                 }),
                 None => read_output(port, &bound.0.plan, &bound.0.memory, &bound.0.pool),
             })
@@ -148,22 +148,21 @@ impl Executor {
     }
 
     fn convert_input(&self, index: usize, tensor: &TensorView<'_>) {
-        let (plan, memory, pool) = (&self.plan, &self.memory, &self.pool);
-        write_input(&plan.inputs[index], tensor, plan, memory, pool);
+        write_input(&self.plan.inputs[index], tensor, &self.memory, &self.pool);
         if let Some(runs) = &self.input_rounds[index] {
-            runs.round(self.isa, memory, pool);
+            runs.round(self.cpu(), &self.memory);
         }
     }
 
-    /// Room for every output that a step writes directly.
+    /// Memory for every output that a step writes directly.
     fn fresh_outputs(&self) -> Result<Vec<Option<Fresh>>, ModelError> {
         let ports = self.plan.outputs.iter().zip(&self.direct_ports.outputs);
         ports
             .map(|(port, &is_direct)| {
-                let storage = self.plan.buffers[port.view.buffer.0].storage;
+                let storage = self.memory.storage(&port.view);
                 let refused = || output_refused(port, &self.plan);
                 is_direct
-                    .then(|| Fresh::with_room(storage, port.view.len()).ok_or_else(refused))
+                    .then(|| Fresh::with_capacity(storage, port.view.len()).ok_or_else(refused))
                     .transpose()
             })
             .collect()

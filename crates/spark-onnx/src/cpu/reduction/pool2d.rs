@@ -4,17 +4,19 @@
 //! read; an average divides by the elements inside, or by all of them if padding counts
 //! (ONNX: then also the padding, but not what rounding the size up adds beyond it).
 
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
 use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::simd::{Simd, dispatch};
 use crate::graph::PoolKind;
 use crate::plan::PoolStep;
 
 /// Runs the step.
-pub(crate) fn run(isa: Isa, step: &PoolStep, memory: &Memory, pool: &Pool) {
+fn run(step: &PoolStep, c: &Context<'_>) {
+    let Context {
+        isa, memory, pool, ..
+    } = *c;
     let (n, oh) = (step.y.axes[0].extent, step.y.axes[2].extent);
     pool.run(n * oh, |task| {
         let (batch, row) = (task / oh, task % oh);
@@ -142,7 +144,7 @@ impl Kernel<PoolStep> for Pool2d {
 
 impl PreparedStep for Pool2d {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run(c.isa, &self.0, c.memory, c.pool);
+        run(&self.0, c);
         Ok(())
     }
 }

@@ -1,24 +1,21 @@
 //! Reductions, extreme positions, running sums and sorted prefixes.
 //!
 //! ```text
-//! for every kept position but the innermost kept axis of unit stride (a block of it):
+//! for every position of the remaining axes but the innermost of unit stride (a block of it):
 //!     acc[block] = start;  for every reduced position: acc = combine(acc, x)
 //! ```
 //!
 //! Sums are accumulated in f64; sums over evenly spaced rows first take sixteen of them in f32.
 
-use spark_parallel::Pool;
 use spark_quant::QuantError;
 
-use crate::cpu::memory::{Memory, storage};
+use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::graph::ReduceKind;
-use crate::plan::{
-    ArgReduceStep, Axis, CumSumStep, MAX_RANK, Plan, ReduceStep, Storage, TopKStep, View,
-};
+use crate::plan::{ArgReduceStep, Axis, CumSumStep, MAX_RANK, ReduceStep, Storage, TopKStep, View};
 
-/// Accumulators kept at once.
+/// Accumulators at once.
 const BLOCK: usize = 64;
 
 /// An odometer over up to eight axes.
@@ -60,7 +57,7 @@ impl Walk {
         }
     }
 
-    /// Number of positions.
+    /// Number of positions that the walk visits.
     pub(crate) fn len(&self) -> usize {
         self.extents[..self.rank].iter().product()
     }
@@ -111,25 +108,28 @@ impl Walk {
 }
 
 /// Runs a reduction.
-pub(crate) fn run(isa: Isa, plan: &Plan, step: &ReduceStep, memory: &Memory, pool: &Pool) {
+fn run(step: &ReduceStep, c: &Context<'_>) {
+    let Context {
+        isa, memory, pool, ..
+    } = *c;
     let rank = step.x.rank();
     let reduced = |a: usize| step.y.axes[a].extent == 1 && step.x.axes[a].extent != 1;
     let over = Walk::new(&step.x, &step.y, (0..rank).filter(|&a| reduced(a)));
     let empty = step.x.is_empty();
-    // The innermost kept axis, if its elements lie side by side.
+    // The innermost remaining axis, if its elements lie side by side.
     let inner =
         (0..rank).find(|&a| !reduced(a) && step.x.axes[a].extent > 1 && step.x.axes[a].stride == 1);
     let width = inner.map_or(1, |a| step.x.axes[a].extent);
     let y_stride = inner.map_or(0, |a| step.y.axes[a].stride);
-    let kept = Walk::new(
+    let remaining = Walk::new(
         &step.x,
         &step.y,
         (0..rank).filter(|&a| !reduced(a) && Some(a) != inner),
     );
     let blocks = width.div_ceil(BLOCK);
-    let wide = storage(plan, &step.x) == Storage::I64;
-    pool.run(kept.len() * blocks, |task| {
-        let (x, y) = kept.offsets(task / blocks);
+    let wide = memory.storage(&step.x) == Storage::I64;
+    pool.run(remaining.len() * blocks, |task| {
+        let (x, y) = remaining.offsets(task / blocks);
         let start = task % blocks * BLOCK;
         let len = BLOCK.min(width - start);
         let at = start as isize;
@@ -406,13 +406,14 @@ unsafe fn key(memory: &Memory, view: &View, wide: bool, offset: isize, nan: i64)
 }
 
 /// Runs an arg-reduction.
-pub(crate) fn run_arg(plan: &Plan, step: &ArgReduceStep, memory: &Memory, pool: &Pool) {
+fn run_arg(step: &ArgReduceStep, c: &Context<'_>) {
+    let (memory, pool) = (c.memory, c.pool);
     let axis = step.params.axis as usize;
-    let wide = storage(plan, &step.x) == Storage::I64;
-    let kept = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
+    let wide = memory.storage(&step.x) == Storage::I64;
+    let remaining = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
     let along = step.x.axes[axis];
-    pool.run(kept.len(), |task| {
-        let (x, y) = kept.offsets(task);
+    pool.run(remaining.len(), |task| {
+        let (x, y) = remaining.offsets(task);
         // NaN is the extreme of either kind.
         let nan = if step.params.max { i64::MAX } else { i64::MIN };
         let mut best = (0, 0);
@@ -434,13 +435,14 @@ pub(crate) fn run_arg(plan: &Plan, step: &ArgReduceStep, memory: &Memory, pool: 
 }
 
 /// Runs a running sum.
-pub(crate) fn run_cum_sum(plan: &Plan, step: &CumSumStep, memory: &Memory, pool: &Pool) {
-    let wide = storage(plan, &step.x) == Storage::I64;
+fn run_cum_sum(step: &CumSumStep, c: &Context<'_>) {
+    let (memory, pool) = (c.memory, c.pool);
+    let wide = memory.storage(&step.x) == Storage::I64;
     let axis = step.axis;
-    let kept = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
+    let remaining = Walk::new(&step.x, &step.y, (0..step.x.rank()).filter(|&a| a != axis));
     let (xa, ya) = (step.x.axes[axis], step.y.axes[axis]);
-    pool.run(kept.len(), |task| {
-        let (x0, y0) = kept.offsets(task);
+    pool.run(remaining.len(), |task| {
+        let (x0, y0) = remaining.offsets(task);
         let (mut sum, mut whole) = (0.0f64, 0i64);
         for i in 0..xa.extent {
             let i = if step.reverse { xa.extent - 1 - i } else { i } as isize;
@@ -465,20 +467,21 @@ pub(crate) fn run_cum_sum(plan: &Plan, step: &CumSumStep, memory: &Memory, pool:
 }
 
 /// Runs a top-k by repeated selection: `k` passes over the axis, no memory taken.
-pub(crate) fn run_top_k(plan: &Plan, step: &TopKStep, memory: &Memory, pool: &Pool) {
+fn run_top_k(step: &TopKStep, c: &Context<'_>) {
+    let (memory, pool) = (c.memory, c.pool);
     let axis = step.axis;
     let Some(result) = step.values.as_ref().or(step.indices.as_ref()) else {
         return;
     };
-    let wide = storage(plan, &step.x) == Storage::I64;
+    let wide = memory.storage(&step.x) == Storage::I64;
     let k = result.axes[axis].extent;
     let lines = || (0..step.x.rank()).filter(|&a| a != axis);
     let of = |v: &Option<View>| v.as_ref().map(|v| Walk::new(&step.x, v, lines()));
     let (values, indices) = (of(&step.values), of(&step.indices));
-    let kept = Walk::new(&step.x, result, lines());
+    let remaining = Walk::new(&step.x, result, lines());
     let along = step.x.axes[axis];
-    pool.run(kept.len(), |task| {
-        let (x, _) = kept.offsets(task);
+    pool.run(remaining.len(), |task| {
+        let (x, _) = remaining.offsets(task);
         let nan = i64::MAX;
         let mut last: Option<(i64, usize)> = None;
         for rank in 0..k {
@@ -486,7 +489,7 @@ pub(crate) fn run_top_k(plan: &Plan, step: &TopKStep, memory: &Memory, pool: &Po
             for i in 0..along.extent {
                 // SAFETY: the view was checked at load.
                 let v = unsafe { key(memory, &step.x, wide, x + i as isize * along.stride, nan) };
-                // The complement turns the order round and has no overflow.
+                // The complement reverses the order and has no overflow.
                 let v = if step.largest { v } else { !v };
                 let after = last.is_none_or(|(lv, li)| v < lv || (v == lv && i > li));
                 if after && best.is_none_or(|(bv, _)| v > bv) {
@@ -515,7 +518,7 @@ pub(crate) fn run_top_k(plan: &Plan, step: &TopKStep, memory: &Memory, pool: &Po
     });
 }
 
-/// Reduction over any axes.
+/// The kernel of a reduction over any axes.
 pub(crate) struct Reduce(ReduceStep);
 
 impl Kernel<ReduceStep> for Reduce {
@@ -526,12 +529,12 @@ impl Kernel<ReduceStep> for Reduce {
 
 impl PreparedStep for Reduce {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run(c.isa, c.plan, &self.0, c.memory, c.pool);
+        run(&self.0, c);
         Ok(())
     }
 }
 
-/// Position of an extreme.
+/// The kernel of the position of an extreme along one axis.
 pub(crate) struct ArgReduce(ArgReduceStep);
 
 impl Kernel<ArgReduceStep> for ArgReduce {
@@ -542,12 +545,12 @@ impl Kernel<ArgReduceStep> for ArgReduce {
 
 impl PreparedStep for ArgReduce {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_arg(c.plan, &self.0, c.memory, c.pool);
+        run_arg(&self.0, c);
         Ok(())
     }
 }
 
-/// Running sum.
+/// The kernel of a running sum along one axis.
 pub(crate) struct CumSum(CumSumStep);
 
 impl Kernel<CumSumStep> for CumSum {
@@ -558,12 +561,12 @@ impl Kernel<CumSumStep> for CumSum {
 
 impl PreparedStep for CumSum {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_cum_sum(c.plan, &self.0, c.memory, c.pool);
+        run_cum_sum(&self.0, c);
         Ok(())
     }
 }
 
-/// The greatest or least few.
+/// The kernel of the greatest or least few along one axis.
 pub(crate) struct TopK(TopKStep);
 
 impl Kernel<TopKStep> for TopK {
@@ -574,7 +577,7 @@ impl Kernel<TopKStep> for TopK {
 
 impl PreparedStep for TopK {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
-        run_top_k(c.plan, &self.0, c.memory, c.pool);
+        run_top_k(&self.0, c);
         Ok(())
     }
 }

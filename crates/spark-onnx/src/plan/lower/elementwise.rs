@@ -1,4 +1,4 @@
-//! Element-wise nodes: folded into a product, or joined into pointwise programs.
+//! Element-wise nodes: folded into a GEMM or convolution, or joined into pointwise programs.
 //!
 //! ```text
 //! deferred(out) = expression over views; a reader that is element-wise and of the same

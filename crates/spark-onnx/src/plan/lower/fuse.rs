@@ -1,4 +1,4 @@
-//! Element-wise nodes folded backwards into the product that made their operand.
+//! Element-wise nodes folded backwards into the GEMM or convolution that made their operand.
 //!
 //! ```text
 //! y = conv(x) * s[c] + t[c]      weights *= s per output channel; bias = bias * s + t
@@ -6,7 +6,7 @@
 //! y = conv(x) + z                epilogue.residual = z, if z is made before the convolution runs
 //! ```
 //!
-//! Only a product all of whose results go to this one node is touched.
+//! Only one all of whose results go to this one node is touched.
 
 use std::sync::Arc;
 
@@ -14,19 +14,20 @@ use super::*;
 use crate::graph::Unary;
 
 impl Lowering<'_> {
-    /// The product step that made `id`, if nothing else reads `id`.
+    /// The GEMM or convolution that made `id`, if nothing else reads `id`.
     fn sole_producer(&self, id: ValueId) -> Option<usize> {
         let producer = (self.readers[id.0] == 1).then(|| self.producer.get(&id))?;
         producer.map(|p| p.step)
     }
 
-    /// Whether nothing follows the bias of the product step yet.
+    /// Whether nothing follows the bias of the step yet.
     fn is_affine(&self, step: usize) -> bool {
-        self.product(step)
+        self.gemm_of(step)
             .is_some_and(|(_, e)| e.residual.is_none() && e.activation == Activation::None)
     }
 
-    fn product(&self, step: usize) -> Option<(&Weights, &Epilogue)> {
+    /// Weights and epilogue of the GEMM or convolution that `step` is, if it is one.
+    fn gemm_of(&self, step: usize) -> Option<(&Weights, &Epilogue)> {
         match &self.plan.steps[step].step {
             Step::Conv(s) => Some((&s.weights, &s.epilogue)),
             Step::Linear(s) => Some((&s.weights, &s.epilogue)),
@@ -34,7 +35,8 @@ impl Lowering<'_> {
         }
     }
 
-    fn product_mut(&mut self, step: usize) -> Option<(&mut Weights, &mut Epilogue)> {
+    /// The same, to be changed.
+    fn gemm_of_mut(&mut self, step: usize) -> Option<(&mut Weights, &mut Epilogue)> {
         match &mut self.plan.steps[step].step {
             Step::Conv(s) => Some((&mut s.weights, &mut s.epilogue)),
             Step::Linear(s) => Some((&mut s.weights, &mut s.epilogue)),
@@ -42,7 +44,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The output of the product now belongs to value `to`.
+    /// The output of the step now belongs to value `to`.
     fn take_over(&mut self, name: &str, from: ValueId, to: ValueId, step: usize) {
         self.values[to.0] = self.values[from.0].clone();
         if let Some(&producer) = self.producer.get(&from) {
@@ -51,7 +53,7 @@ impl Lowering<'_> {
         self.plan.steps[step].name = name.to_owned();
     }
 
-    /// Values of constant `id` per channel of a result of shape `shape` whose product
+    /// Values of constant `id` per channel of a result of shape `shape` whose
     /// channels lie along `axis`; `None` if it varies along another axis.
     fn per_channel(&self, id: ValueId, shape: &[usize], axis: usize) -> Option<Vec<f64>> {
         let tensor = self.constant(id)?;
@@ -70,7 +72,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// The channel axis of `id` if a product nothing else reads made it.
+    /// The channel axis of `id` if a GEMM or convolution that nothing else reads made it.
     pub(super) fn sole_channel_axis(&self, id: ValueId) -> Option<usize> {
         self.sole_producer(id)?;
         self.producer.get(&id).map(|p| p.channel_axis)
@@ -88,7 +90,7 @@ impl Lowering<'_> {
         let Some(step) = self.sole_producer(from).filter(|&s| self.is_affine(s)) else {
             return false;
         };
-        let Some((weights, epilogue)) = self.product_mut(step) else {
+        let Some((weights, epilogue)) = self.gemm_of_mut(step) else {
             return false;
         };
         let n = weights.groups * weights.out_per_group;
@@ -110,7 +112,7 @@ impl Lowering<'_> {
         true
     }
 
-    /// Folds `to = from op constant` into the product behind `from`.
+    /// Folds `to = from op constant` into the step that made `from`.
     pub(super) fn fuse_constant(
         &mut self,
         name: &str,
@@ -143,7 +145,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Folds `to = activation(from)` into the product behind `from`.
+    /// Folds `to = activation(from)` into the step that made `from`.
     pub(super) fn fuse_activation(
         &mut self,
         name: &str,
@@ -154,7 +156,7 @@ impl Lowering<'_> {
         let Some(step) = self.sole_producer(from) else {
             return false;
         };
-        let Some((_, epilogue)) = self.product_mut(step) else {
+        let Some((_, epilogue)) = self.gemm_of_mut(step) else {
             return false;
         };
         if epilogue.activation != Activation::None {
@@ -166,7 +168,7 @@ impl Lowering<'_> {
         true
     }
 
-    /// Folds `to = a + b` into the product behind the later of the two.
+    /// Folds `to = a + b` into the step that made the later of the two.
     pub(super) fn fuse_residual(
         &mut self,
         name: &str,
@@ -198,7 +200,7 @@ impl Lowering<'_> {
             return false;
         }
         if self
-            .product(step)
+            .gemm_of(step)
             .is_none_or(|(_, epilogue)| epilogue.residual.is_some())
         {
             return false;
@@ -213,7 +215,7 @@ impl Lowering<'_> {
                 copied
             }
         };
-        let Some((_, epilogue)) = self.product_mut(step) else {
+        let Some((_, epilogue)) = self.gemm_of_mut(step) else {
             return false;
         };
         epilogue.residual_first = epilogue.activation == Activation::None;

@@ -66,7 +66,7 @@ pub(super) struct Lowering<'g> {
     pub(super) values: Vec<Lowered>,
     /// Readers of every value, the caller counted as one.
     pub(super) readers: Vec<usize>,
-    /// The product a value comes from, while its epilogue may still grow.
+    /// The GEMM or convolution a value comes from, while its epilogue may still grow.
     pub(super) producer: HashMap<ValueId, Producer>,
     /// Bytes of the constants made so far.
     pub(super) constant_bytes: usize,
@@ -145,7 +145,7 @@ impl<'g> Lowering<'g> {
         self.plan.buffers.push(Buffer {
             storage,
             len,
-            place: Place::Arena { offset_bytes: 0 },
+            place: Place::Arena,
         });
         BufferId(self.plan.buffers.len() - 1)
     }

@@ -1,4 +1,4 @@
-//! Matrix products: one operand constant (`Linear`), or both computed (`MatMul`).
+//! GEMM: one operand constant (`Linear`), or both computed (`MatMul`).
 //!
 //! ```text
 //! x [.., k] * W [k, n]      Linear, x flattened to rows
@@ -223,7 +223,7 @@ impl Lowering<'_> {
         self.emit(name, Step::Linear(step))
     }
 
-    /// Emits a product of two computed operands; returns the row-major result.
+    /// Emits a matmul of two computed operands; returns the row-major result.
     pub(super) fn dynamic(
         &mut self,
         name: &str,

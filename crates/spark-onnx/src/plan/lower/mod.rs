@@ -3,12 +3,12 @@
 //! ```text
 //! for node in graph:
 //!     data movement     -> a view where strides can say it, else Copy steps
-//!     element-wise      -> folded into the product before it (bias, scale, activation, residual),
+//!     element-wise      -> folded into the GEMM before it (bias, scale, activation, residual),
 //!                          else deferred and joined with the element-wise nodes around it
-//!     everything else   -> one step, its operands brought into the layout the step asks for
+//!     everything else   -> one step, its operands brought into the layout the step requires
 //! ```
 //!
-//! A batch normalisation, a layer scale or a bias after a product is a scale and a
+//! A batch normalisation, a layer scale or a bias after a GEMM is a scale and a
 //! shift per channel, and both fold into the weights by the same two rules.
 
 mod conv;
@@ -42,9 +42,9 @@ use spark_onnx_graph::{each_operator, simplify};
 ///
 /// [`ModelError::Operator`] for an operator or form of it no step exists for, naming
 /// the node: more than 8 axes, convolutions over three spatial axes, shapes that
-/// depend on values. [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if its arena,
-/// constants and outputs, or a table made on the way, take more than the graph's budget or the
-/// system has. [`ModelError::BeyondF32`] for constants that would become infinities.
+/// depend on values. [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if a table or a copy
+/// of constants made on the way takes more than the graph's budget or the system has; what running
+/// the plan takes is for its executor to ask ([`Plan::take_budget`]). [`ModelError::BeyondF32`] for constants that would become infinities.
 pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
     let graph = simplify(graph.clone());
     let mut lowering = Lowering::new(&graph);
@@ -75,15 +75,7 @@ pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
             reason: "no kernel for integers of 16 bits and more".to_owned(),
         });
     }
-    let arena = Arena::of(&plan);
-    for (buffer, offset) in plan.buffers.iter_mut().zip(arena.offsets) {
-        if let (Place::Arena { offset_bytes }, Some(offset)) = (&mut buffer.place, offset) {
-            *offset_bytes = offset;
-        }
-    }
-    plan.arena_bytes = arena.bytes;
     plan.budget_bytes = graph.budget_bytes();
-    plan.take_budget()?;
     Ok(plan)
 }
 

@@ -190,7 +190,7 @@ pub(super) fn exact_in_f32(dtype: DType, n_terms: usize) -> Result<(), OpError> 
     }
 }
 
-/// `view` without the axes marked, unless they are to be kept.
+/// `view` without the axes marked, unless they are to remain.
 fn without_axes(view: View, marked: &[bool], keep: bool) -> View {
     if keep {
         return view;

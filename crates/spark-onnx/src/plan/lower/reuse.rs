@@ -1,7 +1,7 @@
 //! Results written over operands that nothing reads again.
 //!
 //! A pointwise or softmax step whose operand lies exactly as its result and dies there
-//! writes in place: less memory, and the lines are in the nearest cache already. Inputs in
+//! writes in place: less memory, and the lines are in the L1 cache already. Inputs in
 //! row-major order stay as they are: the caller's memory can stand in for them only if nothing
 //! writes there.
 
@@ -39,7 +39,7 @@ pub(super) fn write_in_place(plan: &mut Plan) {
                 && whole(x, b)
                 && whole(&y, y_buffer)
                 && b.storage == y_buffer.storage
-                && matches!(b.place, Place::Arena { .. })
+                && matches!(b.place, Place::Arena)
                 && last_touch.get(&x.buffer.0) == Some(&i)
                 && candidates.iter().filter(|c| c.buffer == x.buffer).count() == 1
         };

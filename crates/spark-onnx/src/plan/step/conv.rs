@@ -28,7 +28,7 @@ pub(crate) struct ConvStep {
     /// Weights, taps in row-major order of the window.
     pub(crate) weights: Weights,
     pub(crate) window: Window,
-    /// Whether the window is turned round (transposed convolution).
+    /// Whether it is a transposed convolution.
     pub(crate) transposed: bool,
     /// What happens to results before they are stored.
     pub(crate) epilogue: Epilogue,

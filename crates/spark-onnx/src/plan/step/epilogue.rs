@@ -1,7 +1,7 @@
-//! What happens to the results of a product before they are stored.
+//! What happens to the results of a GEMM or convolution before they are stored.
 //!
 //! ```text
-//! y = activation(product + bias + residual)     or     activation(product + bias) + residual
+//! y = activation(sum + bias + residual)     or     activation(sum + bias) + residual
 //! ```
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::graph::Unary;
 use crate::plan::view::View;
 
-/// A function applied to every result of a product before it is stored.
+/// A function applied to every result of a GEMM or convolution before it is stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Activation {
     /// Results stay as they are.
@@ -25,8 +25,8 @@ pub(crate) enum Activation {
     Function(Unary),
 }
 
-/// What happens to a product's results before they are stored:
-/// `activation(product + bias + residual)` or `activation(product + bias) + residual`.
+/// What happens to the results of a GEMM or convolution before they are stored:
+/// `activation(sum + bias + residual)` or `activation(sum + bias) + residual`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Epilogue {
     /// One value per output channel.

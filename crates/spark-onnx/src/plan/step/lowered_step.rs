@@ -3,7 +3,7 @@
 //! ```text
 //! views     read, written, to be changed        lives of buffers, checks, rewrites
 //! storage   how its kernel takes them to be     f32 ... -> f32 unless it says otherwise
-//! costs     products, weights, tables           profiles and budgets
+//! costs     operations, weights, tables           profiles and budgets
 //! ```
 //!
 //! A kernel that reads f32 where i64 lie gives garbage, and one that reads i64 where f32 lie reads
@@ -32,7 +32,7 @@ pub(crate) trait LoweredStep {
         views.all(|view| storage(view) == Storage::F32)
     }
 
-    /// Multiply-accumulate operations of its products.
+    /// Multiply-accumulate operations of its GEMM, convolution or attention.
     fn macs(&self) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! Matrix products: by weights known at load, and of two computed operands.
+//! GEMM: by weights known at load, and of two computed operands.
 
 use super::epilogue::Epilogue;
 use super::lowered_step::{LoweredStep, shape};

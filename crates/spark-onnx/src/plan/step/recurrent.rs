@@ -34,7 +34,7 @@ pub(crate) struct RecurrentStep {
     pub(crate) c: Option<View>,
     /// Gates of every time step, `[time * batch, gates * hidden]`, scratch.
     pub(crate) gates: View,
-    /// Recurrent product of one time step, `[batch, gates * hidden]`, scratch.
+    /// `h R` of one time step, `[batch, gates * hidden]`, scratch.
     pub(crate) recurrent: View,
     pub(crate) cell: Cell,
     /// Forward or reverse; two steps make a bidirectional network.

@@ -1,11 +1,11 @@
-//! Weights of eight and four bits in the order a product reads them, widened panel by panel.
+//! Weights of eight and four bits in the order a GEMM reads them, converted to f32 panel by panel.
 //!
 //! ```text
 //! a panel of L columns, tap after tap
 //!   E4M3    [depth][L] codes                          one scale per column of the matrix
 //!   NVFP4   [blocks of 16][L scales, 8 x L pairs]     value 2i in the low bits, 2i + 1 in the high
 //!
-//! widened   [taps][depth][L] f32 = code * scale, for the micro-kernel of `spark-gemm`
+//! converted [taps][depth][L] f32 = code * scale, for the micro-kernel of `spark-gemm`
 //! ```
 //!
 //! A code becomes a half of IEEE 754 by shifting its bits, as its exponent fits, and a half
@@ -148,23 +148,23 @@ impl CodedPanels {
         self.taps * self.depth
     }
 
-    /// Columns.
+    /// Columns of the matrix: output channels.
     pub(super) fn n(&self) -> usize {
         self.n
     }
 
-    /// Values of the widest panel.
-    pub(super) fn widest(&self, isa: Isa) -> usize {
+    /// Values of the widest panel: as many as [`CodedPanels::convert`] writes at most.
+    pub(super) fn max_panel_len(&self, isa: Isa) -> usize {
         let vectors = panels(isa, self.n).map(|panel| panel.vectors).max();
         self.k() * vectors.unwrap_or(0) * isa.lanes()
     }
 
-    /// Widens `panel` into the first `k * vectors * lanes` elements of `to`.
+    /// Decodes `panel` into the first `k * vectors * lanes` elements of `to`.
     ///
     /// # Panics
     ///
     /// If `to` is shorter.
-    pub(super) fn widen(&self, isa: Isa, panel: Panel, to: &mut [f32]) {
+    pub(super) fn convert(&self, isa: Isa, panel: Panel, to: &mut [f32]) {
         let width = panel.vectors * isa.lanes();
         let to = &mut to[..self.k() * width];
         let columns = self.n.next_multiple_of(isa.lanes());
@@ -284,13 +284,13 @@ unsafe fn nvfp4<S: Simd, const NV: usize>(
             for (to, coded) in pairs {
                 for v in 0..NV {
                     let coded = &coded[v * S::LANES..];
-                    let widened = |value| S::mul(S::mul(value, S::splat(E2M1_BIAS)), scale[v]);
-                    let low = widened(halves::<S>(coded, bits_of_e2m1));
+                    let converted = |value| S::mul(S::mul(value, S::splat(E2M1_BIAS)), scale[v]);
+                    let low = converted(halves::<S>(coded, bits_of_e2m1));
                     S::store(to[v * S::LANES..][..S::LANES].as_mut_ptr(), low);
                     if let Some(to) = to.get_mut(width + v * S::LANES..)
                         && !to.is_empty()
                     {
-                        let high = widened(halves::<S>(coded, |pair| bits_of_e2m1(pair >> 4)));
+                        let high = converted(halves::<S>(coded, |pair| bits_of_e2m1(pair >> 4)));
                         S::store(to[..S::LANES].as_mut_ptr(), high);
                     }
                 }
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn widened_panels_hold_the_values_of_the_packed_tensor() {
+    fn converted_panels_hold_the_values_of_the_packed_tensor() {
         let cpu = Cpu::one_thread();
         for recipe in [Recipe::FP8, Recipe::NVFP4_SWEEP] {
             for (taps, depth, n) in [(1, 16, 5), (9, 24, 37), (3, 19, 130), (1, 1, 1)] {
@@ -325,15 +325,15 @@ mod tests {
                 let want = packed.dequantize(cpu).expect("ours");
                 for isa in Isa::available() {
                     let coded = CodedPanels::new(isa, &packed, [taps, depth]).expect("supported");
-                    let mut widened = vec![f32::NAN; coded.widest(isa)];
+                    let mut converted = vec![f32::NAN; coded.max_panel_len(isa)];
                     for panel in panels(isa, n) {
-                        coded.widen(isa, panel, &mut widened);
+                        coded.convert(isa, panel, &mut converted);
                         let width = panel.vectors * isa.lanes();
                         for column in 0..width.min(n - panel.column) {
                             for k in 0..taps * depth {
                                 let row = panel.column + column;
                                 let at = row * taps * padded + k / depth * padded + k % depth;
-                                let got = widened[k * width + column];
+                                let got = converted[k * width + column];
                                 assert_eq!(got.to_bits(), want[at].to_bits(), "{isa:?} {at}");
                             }
                         }
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_widens_to_its_value() {
+    fn every_code_converts_to_its_value() {
         let codes: Vec<u8> = (0..=255).collect();
         let mut want = [0.0; 256];
         spark_quant::scalar::slice::decode(

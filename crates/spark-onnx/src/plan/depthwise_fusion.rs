@@ -1,24 +1,24 @@
-//! Which products and convolutions are computed together with the depthwise one behind them.
+//! Which GEMM and convolutions can be fused with the depthwise convolution behind them.
 //!
 //! ```text
 //! x [h w, k] --Linear or Conv--> [h w, c], c several times k --depthwise--> y
 //! ```
 //!
-//! The map between the two is the largest of a mobile network and is read once. An executor
-//! computes a block of it at a time and never stores the whole. Then `x` has to live as long as
-//! the second convolution runs, which [`super::arena`] sees to.
+//! The feature map between the two is the largest of a mobile network and is read once. An executor
+//! may compute a block of it at a time and never store the whole. Then `x` has to live as long as
+//! the second convolution runs: such an executor says so to [`super::ArenaLayout::of`].
 //!
 //! Deliberately absent: the projection behind the convolution.
 
 use super::{Plan, Step, View};
 
-/// Elements below which a map is not worth it: what the nearest cache holds.
+/// Elements of a feature map below which fusing is not profitable: what an L1 cache holds.
 const SMALL: usize = 8 << 10;
 
 impl Plan {
-    /// Whether step `index` is a product or convolution whose result nothing but the depthwise
-    /// convolution at `index + 1` reads, and is more than the nearest cache holds.
-    pub(crate) fn expands(&self, index: usize) -> bool {
+    /// Whether step `index` is a GEMM or convolution whose result nothing but the depthwise
+    /// convolution at `index + 1` reads, and is more than an L1 cache holds.
+    pub(crate) fn can_fuse_with_depthwise(&self, index: usize) -> bool {
         let (Some(expand), Some(next)) = (self.steps.get(index), self.steps.get(index + 1)) else {
             return false;
         };
@@ -58,14 +58,18 @@ impl Plan {
             && self.is_read_once(y.buffer.0, index)
     }
 
-    /// Whether buffer `map` is written by step `index` and read by the next one only.
-    fn is_read_once(&self, map: usize, index: usize) -> bool {
+    /// Whether buffer `feature_map` is written by step `index` and read by the next one only.
+    fn is_read_once(&self, feature_map: usize, index: usize) -> bool {
         let elsewhere = self.steps.iter().enumerate().any(|(at, planned)| {
-            let touches = |views: Vec<&super::View>| views.iter().any(|v| v.buffer.0 == map);
+            let touches =
+                |views: Vec<&super::View>| views.iter().any(|v| v.buffer.0 == feature_map);
             (at != index + 1 && touches(planned.step.views_read()))
                 || (at != index && touches(planned.step.views_written()))
         });
         let ports = self.inputs.iter().chain(&self.outputs);
-        !elsewhere && ports.into_iter().all(|port| port.view.buffer.0 != map)
+        !elsewhere
+            && ports
+                .into_iter()
+                .all(|port| port.view.buffer.0 != feature_map)
     }
 }

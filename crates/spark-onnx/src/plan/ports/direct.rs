@@ -4,29 +4,35 @@
 //! input   in the model's own type, and no step writes it
 //! output  in the model's own type, row-major, and one step writes all of it before any reads it
 //! ```
+//!
+//! What an executor must do with it: decide once, when it is made ([`DirectPorts::of`]); at every run
+//! use the caller's memory for an input only if its bit is set and the tensor has the layout of the
+//! port's view ([`has_layout_of`]), and for the length of the run only; convert every other port.
+//! Memory for an output need not be set before the run, as a step writes all of it first.
 
 use crate::DType;
-use crate::cpu::rounding::Runs;
 use crate::plan::{Place, Plan, Port, Storage, View};
 use crate::tensor_view::TensorView;
 
 /// Which ports of a plan the caller's memory can stand in for.
 #[derive(Debug)]
 pub(crate) struct DirectPorts {
-    /// By input.
+    /// By input: whether a run may read it from the caller's memory.
     pub(crate) inputs: Vec<bool>,
-    /// By output.
+    /// By output: whether a run may write it to a new tensor's memory.
     pub(crate) outputs: Vec<bool>,
 }
 
 impl DirectPorts {
-    /// Decided once, when the plan is prepared; `rounds` says which inputs are rounded after they
-    /// are set, which writes them.
-    pub(crate) fn of(plan: &Plan, rounds: &[Option<Runs>]) -> Self {
-        let inputs = plan.inputs.iter().zip(rounds);
+    /// Finds them for `plan`; `changes_input` says of each input, by its number, whether the executor
+    /// changes its elements after they are set, as rounding them does.
+    pub(crate) fn of(plan: &Plan, changes_input: impl Fn(usize) -> bool) -> Self {
+        let inputs = plan.inputs.iter().enumerate();
         let inputs = inputs
-            .map(|(port, rounds)| {
-                rounds.is_none() && is_held_as_declared(plan, port) && !is_written(plan, &port.view)
+            .map(|(index, port)| {
+                !changes_input(index)
+                    && is_held_as_declared(plan, port)
+                    && !is_written(plan, &port.view)
             })
             .collect();
         let outputs = plan.outputs.iter().enumerate();
@@ -53,7 +59,7 @@ fn is_held_as_declared(plan: &Plan, port: &Port) -> bool {
         (buffer.storage, port.dtype),
         (Storage::F32, DType::F32) | (Storage::I64, DType::I64)
     );
-    is_same_type && matches!(buffer.place, Place::Arena { .. }) && is_whole(&port.view, buffer.len)
+    is_same_type && matches!(buffer.place, Place::Arena) && is_whole(&port.view, buffer.len)
 }
 
 /// Whether `view` is all of a buffer of `len` elements, each of them once.
@@ -87,8 +93,8 @@ fn is_written_whole_first(plan: &Plan, view: &View) -> bool {
     false
 }
 
-/// Whether `tensor` lies in memory as `view` does.
-pub(crate) fn lies_as(tensor: &TensorView<'_>, view: &View) -> bool {
+/// Whether each element of `tensor`, which has the shape of `view`, lies where `view` says.
+pub(crate) fn has_layout_of(tensor: &TensorView<'_>, view: &View) -> bool {
     let axes = view.axes.iter().zip(tensor.strides());
     axes.into_iter().all(|(axis, stride)| {
         axis.extent == 1 || usize::try_from(axis.stride).is_ok_and(|own| own == stride)
