@@ -20,7 +20,7 @@ use sparkpilot::quant::analysis::{
     Candidate, Kept, Layer, NamedWeight, ParetoPoint, PlanBudget, PrecisionPlan, Sensitivity, plot,
 };
 use sparkpilot::quant::checkpoint::Layout;
-use sparkpilot::quant::{Cpu, QuantError, Quantizer, Recipe};
+use sparkpilot::quant::{ExecutionPolicy, QuantError, Quantizer, Recipe};
 
 use weights::Found;
 
@@ -155,9 +155,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let candidates: Vec<Candidate> = quantizers.chain([Candidate::Keep(Kept::Bf16)]).collect();
 
     let bar = spark_program::progress(Some(weights.len() as u64));
-    let mut sensitivity = Sensitivity::of_weights(Cpu::detect(), &weights, &candidates, |n| {
-        bar.set_position(n as u64)
-    })?;
+    let mut sensitivity =
+        Sensitivity::of_weights(ExecutionPolicy::detect(), &weights, &candidates, |n| {
+            bar.set_position(n as u64)
+        })?;
     bar.finish_and_clear();
     let is_excluded = |name: &str| arguments.exclude.iter().any(|text| name.contains(text));
     let excluded = |layer: &&mut Layer| is_excluded(&layer.name);
@@ -180,7 +181,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     };
     // Files before the table: whoever reads only its first lines closes the pipe.
     if let Some(folder) = &arguments.output {
-        let mut checkpoint = plan.apply(Cpu::detect(), &weights, &candidates)?;
+        let mut checkpoint = plan.apply(ExecutionPolicy::detect(), &weights, &candidates)?;
         checkpoint.entries.extend(others);
         output::folder(folder)?;
         postponed(|| checkpoint.write_folder(folder, layout, None))?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use spark_quant::packed::Scales;
-use spark_quant::{Cpu, PackedTensor};
+use spark_quant::{ExecutionPolicy, PackedTensor};
 
 use crate::error::{DoraError, Result};
 use crate::finite;
@@ -47,7 +47,7 @@ impl<T: Real> WeightRows<T> for PackedRows<'_> {
         for piece in self.0 {
             let mut values = vec![0.0f32; piece.n_values()];
             piece
-                .dequantize_into(Cpu::detect(), &mut values)
+                .dequantize_into(ExecutionPolicy::detect(), &mut values)
                 .expect("the buffer has the length of the piece");
             f(first, piece.n_rows(), &T::from_f32s(values));
             first += piece.n_rows();
@@ -174,7 +174,7 @@ impl Base {
             Self::Packed(packed) => {
                 let mut values = Vec::with_capacity(packed.shape.iter().product());
                 for piece in &packed.pieces {
-                    values.extend(piece.dequantize(Cpu::detect())?);
+                    values.extend(piece.dequantize(ExecutionPolicy::detect())?);
                 }
                 Ok(Tensor::from_vec(values, &packed.shape, &packed.device)?)
             }

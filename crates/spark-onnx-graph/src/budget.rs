@@ -76,22 +76,22 @@ impl Asker<'_> {
 /// # Examples
 ///
 /// ```
-/// use spark_onnx_graph::budget::{Asker, Budget};
+/// use spark_onnx_graph::budget::{Asker, ModelBudget};
 ///
 /// let asker = Asker { node: "conv1", op: "Conv", what: "its weights" };
-/// let mut budget = Budget::new(1000);
+/// let mut budget = ModelBudget::new(1000);
 /// budget.take(asker, 600)?;
 /// assert_eq!(budget.left(), 400);
 /// assert!(budget.check(asker, 500).is_err()); // names the node, what was asked and what is taken
 /// # Ok::<(), spark_onnx_graph::ModelError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Budget {
+pub struct ModelBudget {
     bytes: usize,
     held: usize,
 }
 
-impl Budget {
+impl ModelBudget {
     /// A budget of `bytes`, of which nothing is taken.
     pub fn new(bytes: usize) -> Self {
         Self { bytes, held: 0 }
@@ -128,7 +128,7 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// As [`Budget::check`].
+    /// As [`ModelBudget::check`].
     pub fn take(&mut self, asker: Asker<'_>, wanted: usize) -> Result<(), ModelError> {
         self.check(asker, wanted)?;
         self.held = self.held.saturating_add(wanted);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_beyond_the_budget_is_refused_with_its_numbers() {
-        let mut budget = Budget::new(1000);
+        let mut budget = ModelBudget::new(1000);
         budget.take(ASKER, 600).expect("fits");
         let error = budget.take(ASKER, 600).unwrap_err();
         assert_eq!(
@@ -190,7 +190,9 @@ mod tests {
         // More than any address space.
         let bytes = usize::MAX / 4;
         assert!(!can_get(bytes) && zeros::<f32>(bytes / 4).is_none());
-        let error = Budget::new(usize::MAX).check(ASKER, bytes).unwrap_err();
+        let error = ModelBudget::new(usize::MAX)
+            .check(ASKER, bytes)
+            .unwrap_err();
         assert!(matches!(error, ModelError::OutOfMemory { .. }), "{error}");
     }
 }

@@ -22,7 +22,7 @@ use crate::error::ProtoError;
 use crate::model_file::Elements;
 use crate::proto::{SparseTensorProto, TensorProto, text};
 use crate::source::ConstantSource;
-use crate::wire::Budget;
+use crate::wire::ReadBudget;
 
 /// The elements of a constant in row-major order.
 #[derive(Debug, Clone, PartialEq)]
@@ -219,7 +219,7 @@ fn from_lists(
     dtype: ElementType,
     proto: TensorProto<'_>,
     count: usize,
-    budget: &mut Budget,
+    budget: &mut ReadBudget,
 ) -> Result<Result<Numbers, String>, ProtoError> {
     let got = match dtype {
         ElementType::F32 => proto.float_data.0.len(),

@@ -17,7 +17,7 @@ use crate::element::ElementType;
 use crate::error::ProtoError;
 use crate::proto::{AttributeProto, NodeProto, TensorProto, text};
 use crate::source::CONSTANT_BYTES;
-use crate::wire::{Budget, Field, Message, Reader, WireValue, write_bytes};
+use crate::wire::{Field, Message, ReadBudget, Reader, WireValue, write_bytes};
 
 /// Field numbers on the way to a constant.
 const MODEL_GRAPH: u32 = 7;
@@ -42,7 +42,7 @@ pub fn replace_constants<'r, T>(
         replacements,
         write,
         done: BTreeSet::new(),
-        budget: Budget::new(bytes.len().saturating_add(CONSTANT_BYTES)),
+        budget: ReadBudget::new(bytes.len().saturating_add(CONSTANT_BYTES)),
     };
     let mut out = Vec::with_capacity(bytes.len());
     copy_fields(bytes, 0, &mut out, |field, content, out| {
@@ -92,7 +92,7 @@ struct Edit<'r, T, W> {
     replacements: &'r BTreeMap<String, T>,
     write: W,
     done: BTreeSet<&'r str>,
-    budget: Budget,
+    budget: ReadBudget,
 }
 
 impl<'r, T, W: Fn(&'r str, &'r T) -> TensorProto<'r>> Edit<'r, T, W> {

@@ -21,7 +21,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::ProtoError;
 use crate::model_file::Elements;
 use crate::proto::{StringStringEntryProto, TensorProto, text};
-use crate::wire::Budget;
+use crate::wire::ReadBudget;
 
 /// The files beside one model.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl<'f> ExternalFiles<'f> {
         tensor: &str,
         entries: &[StringStringEntryProto<'_>],
         n_bytes: usize,
-        budget: &mut Budget,
+        budget: &mut ReadBudget,
     ) -> Result<Elements<'_>, ProtoError> {
         let entry = |key: &str| {
             entries

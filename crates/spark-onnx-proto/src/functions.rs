@@ -21,7 +21,7 @@ use crate::error::ProtoError;
 use crate::proto::{
     AttributeProto, FunctionProto, ModelProto, NodeProto, OperatorSetIdProto, attribute_type, text,
 };
-use crate::wire::Budget;
+use crate::wire::ReadBudget;
 
 /// Most nodes of a network once functions are replaced, with their operands and results.
 const MAX_STEPS: usize = 2 << 20;
@@ -138,7 +138,7 @@ pub fn flatten<'m>(model: &'m ModelProto<'m>) -> Result<Vec<FlatNode<'m>>, Proto
         functions,
         taken,
         nodes: Vec::new(),
-        names: Budget::new(NAME_BYTES),
+        names: ReadBudget::new(NAME_BYTES),
         n_steps: 0,
     };
     let versions = versions_of(&model.opset_import)?;
@@ -197,7 +197,7 @@ struct Flattener<'m> {
     functions: HashMap<FunctionKey<'m>, &'m FunctionProto<'m>>,
     taken: HashSet<Cow<'m, str>>,
     nodes: Vec<FlatNode<'m>>,
-    names: Budget,
+    names: ReadBudget,
     n_steps: usize,
 }
 

@@ -18,7 +18,7 @@
 //! Deliberately absent, hence dropped: training information, device configurations.
 
 use crate::error::ProtoError;
-use crate::wire::{Budget, Bytes, Field, FieldType, Message, Packed, Text};
+use crate::wire::{Bytes, Field, FieldType, Message, Packed, ReadBudget, Text};
 
 /// Defines a message, its reader and its writer from one table of fields.
 macro_rules! message {
@@ -38,7 +38,7 @@ macro_rules! message {
             fn merge_field(
                 &mut self,
                 field: &Field<'a>,
-                budget: &mut Budget,
+                budget: &mut ReadBudget,
                 depth: usize,
             ) -> Result<(), ProtoError> {
                 match field.number {
@@ -398,7 +398,7 @@ impl<'a> ModelProto<'a> {
     /// [`ProtoError::Wire`] if `bytes` are not a model; [`ProtoError::Memory`] if it
     /// unfolds to far more than its size.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, ProtoError> {
-        let mut budget = Budget::new(bytes.len().saturating_add(UNFOLD_BYTES));
+        let mut budget = ReadBudget::new(bytes.len().saturating_add(UNFOLD_BYTES));
         let mut model = Self::default();
         model.merge(bytes, 0, &mut budget, 0)?;
         Ok(model)

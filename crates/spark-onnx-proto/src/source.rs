@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::error::ProtoError;
 use crate::external::ExternalFiles;
 use crate::model_file::{LeftOut, ModelFile};
-use crate::wire::Budget;
+use crate::wire::ReadBudget;
 
 /// What constants may take beyond the files they come from: lists of small integers
 /// and sparse tensors grow when read.
@@ -23,7 +23,7 @@ pub struct ConstantSource<'f> {
     /// Elements of the model itself that were not read with it.
     pub(crate) left_out: Option<LeftOut<'f>>,
     pub(crate) external: ExternalFiles<'f>,
-    pub(crate) budget: Budget,
+    pub(crate) budget: ReadBudget,
     pub(crate) before_reading: fn(&[u8]),
     n_model_bytes: usize,
 }
@@ -44,7 +44,7 @@ impl<'f> ConstantSource<'f> {
         Self {
             left_out,
             external: ExternalFiles::new(folder),
-            budget: Budget::new(n_model_bytes.saturating_add(CONSTANT_BYTES)),
+            budget: ReadBudget::new(n_model_bytes.saturating_add(CONSTANT_BYTES)),
             before_reading: |_| (),
             n_model_bytes,
         }

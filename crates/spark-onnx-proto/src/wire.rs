@@ -33,12 +33,12 @@ pub type Bytes<'a> = Cow<'a, [u8]>;
 
 /// Memory that reading may still take beyond the file itself.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct ReadBudget {
     left: usize,
     limit: usize,
 }
 
-impl Budget {
+impl ReadBudget {
     /// A budget of `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { left: limit, limit }
@@ -219,7 +219,7 @@ pub(crate) trait Message<'a>: Default {
     fn merge_field(
         &mut self,
         field: &Field<'a>,
-        budget: &mut Budget,
+        budget: &mut ReadBudget,
         depth: usize,
     ) -> Result<(), ProtoError>;
 
@@ -238,7 +238,7 @@ pub(crate) trait Message<'a>: Default {
         &mut self,
         bytes: &'a [u8],
         base: usize,
-        budget: &mut Budget,
+        budget: &mut ReadBudget,
         depth: usize,
     ) -> Result<(), ProtoError> {
         if depth >= MAX_DEPTH {
@@ -265,7 +265,7 @@ pub(crate) trait FieldType<'a> {
     fn read(
         &mut self,
         field: &Field<'a>,
-        budget: &mut Budget,
+        budget: &mut ReadBudget,
         depth: usize,
     ) -> Result<(), ProtoError>;
 
@@ -396,7 +396,7 @@ fixed_scalar!(f64, Fixed64, 1);
 fn read_numbers<T: Scalar>(
     into: &mut Vec<T>,
     field: &Field<'_>,
-    budget: &mut Budget,
+    budget: &mut ReadBudget,
 ) -> Result<(), ProtoError> {
     if let WireValue::Bytes(bytes) = field.value {
         let count = T::unpacked_count(bytes).ok_or_else(|| field.wrong_type())?;
@@ -413,7 +413,7 @@ fn read_numbers<T: Scalar>(
 macro_rules! number_fields {
     ($($type:ty),*) => {$(
         impl<'a> FieldType<'a> for Option<$type> {
-            fn read(&mut self, field: &Field<'a>, _: &mut Budget, _: usize) -> Result<(), ProtoError> {
+            fn read(&mut self, field: &Field<'a>, _: &mut ReadBudget, _: usize) -> Result<(), ProtoError> {
                 *self = Some(<$type>::from_wire(field.value).ok_or_else(|| field.wrong_type())?);
                 Ok(())
             }
@@ -428,7 +428,7 @@ macro_rules! number_fields {
             }
         }
         impl<'a> FieldType<'a> for Vec<$type> {
-            fn read(&mut self, field: &Field<'a>, budget: &mut Budget, _: usize) -> Result<(), ProtoError> {
+            fn read(&mut self, field: &Field<'a>, budget: &mut ReadBudget, _: usize) -> Result<(), ProtoError> {
                 read_numbers(self, field, budget)
             }
             fn encoded_len(&self, number: u32) -> usize {
@@ -442,7 +442,7 @@ macro_rules! number_fields {
             }
         }
         impl<'a> FieldType<'a> for Packed<$type> {
-            fn read(&mut self, field: &Field<'a>, budget: &mut Budget, _: usize) -> Result<(), ProtoError> {
+            fn read(&mut self, field: &Field<'a>, budget: &mut ReadBudget, _: usize) -> Result<(), ProtoError> {
                 read_numbers(&mut self.0, field, budget)
             }
             fn encoded_len(&self, number: u32) -> usize {
@@ -487,7 +487,7 @@ macro_rules! blob_fields {
             fn read(
                 &mut self,
                 field: &Field<'a>,
-                _: &mut Budget,
+                _: &mut ReadBudget,
                 _: usize,
             ) -> Result<(), ProtoError> {
                 *self = Some($parse(field)?);
@@ -506,7 +506,7 @@ macro_rules! blob_fields {
             fn read(
                 &mut self,
                 field: &Field<'a>,
-                budget: &mut Budget,
+                budget: &mut ReadBudget,
                 _: usize,
             ) -> Result<(), ProtoError> {
                 budget.charge("a list of names", size_of::<$type<'a>>())?;
@@ -531,7 +531,7 @@ impl<'a, M: Message<'a>> FieldType<'a> for Option<Box<M>> {
     fn read(
         &mut self,
         field: &Field<'a>,
-        budget: &mut Budget,
+        budget: &mut ReadBudget,
         depth: usize,
     ) -> Result<(), ProtoError> {
         let WireValue::Bytes(bytes) = field.value else {
@@ -560,7 +560,7 @@ impl<'a, M: Message<'a>> FieldType<'a> for Vec<M> {
     fn read(
         &mut self,
         field: &Field<'a>,
-        budget: &mut Budget,
+        budget: &mut ReadBudget,
         depth: usize,
     ) -> Result<(), ProtoError> {
         let WireValue::Bytes(bytes) = field.value else {

@@ -31,7 +31,7 @@ mod threads;
 pub use block::{Quantizer, Recipe};
 pub use error::QuantError;
 pub use packed::{PackedFormat, PackedTensor};
-pub use simd::{Cpu, Level};
+pub use simd::{ExecutionPolicy, Level};
 
 /// The README's example, so that it is compiled and run with the others.
 #[cfg(doctest)]

@@ -7,24 +7,24 @@
 //!
 //! Each part is an independent call of the same function, so the bits written do not depend on the
 //! number of parts, nor on who runs them: the pool that the process shares, as many threads at a time
-//! as there are parts. A [`Cpu`] holds no pool, so that it stays a plain value and two of them are no
-//! more threads than one. A caller with its own pool passes a one-thread [`Cpu`] and splits rows itself.
+//! as there are parts. A [`ExecutionPolicy`] holds no pool, so that it stays a plain value and two of them are no
+//! more threads than one. A caller with its own pool passes a one-thread [`ExecutionPolicy`] and splits rows itself.
 
 use spark_parallel::shared;
 
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 /// Calls `work` on parts of `dst`, each with the index of its first granule; `work_bytes` is what the
 /// whole call reads and writes.
 pub(crate) fn for_parts<B: Send>(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     dst: &mut [B],
     granule: usize,
     work_bytes: usize,
     work: impl Fn(usize, &mut [B]) + Sync,
 ) {
     let n_granules = dst.len().div_ceil(granule);
-    let parts = n_parts(cpu, n_granules, work_bytes);
+    let parts = n_parts(policy, n_granules, work_bytes);
     if parts == 1 {
         return work(0, dst);
     }
@@ -44,8 +44,9 @@ pub(crate) struct Granule {
 }
 
 /// Number of parts for `n_granules` granules over `src_bytes` bytes in total.
-fn n_parts(cpu: Cpu, n_granules: usize, src_bytes: usize) -> usize {
-    cpu.threads()
+fn n_parts(policy: ExecutionPolicy, n_granules: usize, src_bytes: usize) -> usize {
+    policy
+        .threads()
         .min(src_bytes / MIN_BYTES_PER_THREAD)
         .min(n_granules)
         .max(1)
@@ -53,14 +54,14 @@ fn n_parts(cpu: Cpu, n_granules: usize, src_bytes: usize) -> usize {
 
 /// Calls `work` on matching parts of `src` and `dst`.
 pub(crate) fn zip_parts<A: Sync, B: Send>(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     src: &[A],
     dst: &mut [B],
     granule: Granule,
     work: impl Fn(&[A], &mut [B]) + Sync,
 ) {
     let n_granules = src.len().div_ceil(granule.src);
-    let parts = n_parts(cpu, n_granules, size_of_val(src).max(size_of_val(dst)));
+    let parts = n_parts(policy, n_granules, size_of_val(src).max(size_of_val(dst)));
     if parts == 1 {
         return work(src, dst);
     }
@@ -79,7 +80,7 @@ pub(crate) struct Granule2 {
 
 /// Calls `work` on matching parts of `src`, `dst_a` and `dst_b`.
 pub(crate) fn zip_parts_2<A: Sync, B: Send, C: Send>(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     src: &[A],
     dst_a: &mut [B],
     dst_b: &mut [C],
@@ -87,7 +88,7 @@ pub(crate) fn zip_parts_2<A: Sync, B: Send, C: Send>(
     work: impl Fn(&[A], &mut [B], &mut [C]) + Sync,
 ) {
     let n_granules = src.len().div_ceil(granule.src);
-    let parts = n_parts(cpu, n_granules, size_of_val(src));
+    let parts = n_parts(policy, n_granules, size_of_val(src));
     if parts == 1 {
         return work(src, dst_a, dst_b);
     }
@@ -101,7 +102,7 @@ pub(crate) fn zip_parts_2<A: Sync, B: Send, C: Send>(
 
 /// Calls `work` on matching parts of two inputs and one output.
 pub(crate) fn zip_parts_from_2<A: Sync, B: Sync, C: Send>(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     src_a: &[A],
     src_b: &[B],
     dst: &mut [C],
@@ -109,7 +110,7 @@ pub(crate) fn zip_parts_from_2<A: Sync, B: Sync, C: Send>(
     work: impl Fn(&[A], &[B], &mut [C]) + Sync,
 ) {
     let n_granules = dst.len().div_ceil(granule.src);
-    let parts = n_parts(cpu, n_granules, size_of_val(dst));
+    let parts = n_parts(policy, n_granules, size_of_val(dst));
     if parts == 1 {
         return work(src_a, src_b, dst);
     }
@@ -123,13 +124,13 @@ pub(crate) fn zip_parts_from_2<A: Sync, B: Sync, C: Send>(
 
 /// Calls `work` on parts of `src` and returns what each gave, in order.
 pub(crate) fn map_parts<A: Sync, R: Send>(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     src: &[A],
     granule: usize,
     work: impl Fn(&[A]) -> R + Sync,
 ) -> Vec<R> {
     let n_granules = src.len().div_ceil(granule);
-    let parts = n_parts(cpu, n_granules, size_of_val(src));
+    let parts = n_parts(policy, n_granules, size_of_val(src));
     if parts == 1 {
         return vec![work(src)];
     }

@@ -4,7 +4,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::{Conv2d, Conv2dConfig, Embedding, Linear, VarBuilder, VarMap};
 use spark_dora::{Adapter, DoraConfig, DoraError, DoraLinear, LayerConfig, Targets};
 use spark_quant::packed::Scales;
-use spark_quant::{Cpu, PackedTensor, Quantizer, Recipe};
+use spark_quant::{ExecutionPolicy, PackedTensor, Quantizer, Recipe};
 
 const BAD: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
 
@@ -64,7 +64,7 @@ fn packed_weights_that_are_no_numbers_are_named() {
     let weight = vec![1.0f32; 16 * 32];
     let quantizer = Quantizer::new(Recipe::FP8);
     let packed = quantizer
-        .quantize(Cpu::detect(), &weight, &[16, 32], 1)
+        .quantize(ExecutionPolicy::detect(), &weight, &[16, 32], 1)
         .unwrap();
     let Scales::F32 { mut values, block } = packed.scales().clone() else {
         panic!("scales of f32")
@@ -74,7 +74,7 @@ fn packed_weights_that_are_no_numbers_are_named() {
     let scales = Scales::F32 { values, block };
     let codes = packed.codes().to_vec();
     let bad = PackedTensor::from_parts(&[16, 32], 1, packed.format(), codes, scales).unwrap();
-    let wide = bad.dequantize(Cpu::detect()).unwrap();
+    let wide = bad.dequantize(ExecutionPolicy::detect()).unwrap();
     let first = wide.iter().position(|v| !v.is_finite()).unwrap();
     match adapter().packed_linear("q", &bad, None).err() {
         Some(DoraError::NotFinite { name, index }) => {

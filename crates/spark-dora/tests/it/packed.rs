@@ -3,7 +3,7 @@
 use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::{Linear, Module, VarBuilder, VarMap};
 use spark_dora::{Adapter, DoraConfig, DoraError, DoraLinear, Init, LayerConfig};
-use spark_quant::{Cpu, PackedTensor, Quantizer, Recipe};
+use spark_quant::{ExecutionPolicy, PackedTensor, Quantizer, Recipe};
 
 use crate::data::{assert_close, noise, values};
 
@@ -20,7 +20,7 @@ fn packed(recipe: Recipe, shape: &[usize], axis: usize) -> PackedTensor {
         .unwrap();
     let quantizer = Quantizer::new(recipe);
     quantizer
-        .quantize(Cpu::detect(), &weight, shape, axis)
+        .quantize(ExecutionPolicy::detect(), &weight, shape, axis)
         .expect("finite weights")
 }
 
@@ -39,7 +39,7 @@ fn packed_bases_give_the_results_and_gradients_of_their_widened_weights() {
     for (name, recipe) in recipes() {
         let shape = [600, 72];
         let packed = packed(recipe, &shape, 1);
-        let wide = packed.dequantize(Cpu::detect()).unwrap();
+        let wide = packed.dequantize(ExecutionPolicy::detect()).unwrap();
         let wide = Tensor::from_vec(wide, &shape, &Device::Cpu).unwrap();
         let bias = tensor(&[600], 2);
         let config = LayerConfig {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::evaluate::{Unevaluated, evaluate_within};
 use crate::ModelError;
-use crate::budget::{Asker, Budget};
+use crate::budget::{Asker, ModelBudget};
 use crate::graph::{Cast, CastLike, Node, Op, StaticGraph, StaticValue, TensorType, ValueId};
 use crate::tensor::{DType, Tensor};
 
@@ -44,7 +44,7 @@ pub fn run_wide(
 /// What is known so far, and what it takes.
 struct Values {
     list: Vec<Option<Arc<Tensor>>>,
-    budget: Budget,
+    budget: ModelBudget,
 }
 
 impl Values {
@@ -84,7 +84,7 @@ impl Interpreter<'_> {
         let graph = self.graph;
         let mut values = Values {
             list: vec![None; graph.values.len()],
-            budget: Budget::new(graph.budget_bytes),
+            budget: ModelBudget::new(graph.budget_bytes),
         };
         for (name, _) in inputs {
             if !graph.inputs.iter().any(|&id| graph.value(id).name == *name) {

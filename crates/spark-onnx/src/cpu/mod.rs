@@ -61,7 +61,7 @@ pub mod product {
 }
 pub(crate) use spark_parallel::Pool;
 
-use crate::budget::Budget;
+use crate::budget::ModelBudget;
 use crate::graph::DIVIDED_BY_ZERO;
 use crate::plan::ports::DirectPorts;
 use crate::plan::{ArenaLayout, Plan, PlannedStep, Step, Storage};
@@ -96,7 +96,7 @@ pub(crate) struct Executor {
     memory: Memory,
     workspace: Workspace,
     /// What is left of the plan's bytes.
-    budget: Budget,
+    budget: ModelBudget,
     isa: Isa,
     pool: Arc<Pool>,
 }
@@ -369,7 +369,7 @@ impl Executor {
 fn prepare(
     problem: &Problem<'_, Step>,
     planned: &PlannedStep,
-    budget: &mut Budget,
+    budget: &mut ModelBudget,
     replaced: usize,
 ) -> Result<(&'static str, Box<dyn PreparedStep>), ModelError> {
     let asker = workspace::asker(planned, PACKED);

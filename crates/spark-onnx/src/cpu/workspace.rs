@@ -10,7 +10,7 @@
 
 use super::memory::AlignedF32;
 use crate::ModelError;
-use crate::budget::{Asker, Budget};
+use crate::budget::{Asker, ModelBudget};
 use crate::plan::PlannedStep;
 
 /// What the memory of all threads is for, in errors.
@@ -26,7 +26,7 @@ pub(crate) fn asker<'a>(planned: &'a PlannedStep, what: &'static str) -> Asker<'
 }
 
 /// `len` zeros, taken from `budget`.
-fn take(budget: &mut Budget, asker: Asker<'_>, len: usize) -> Result<AlignedF32, ModelError> {
+fn take(budget: &mut ModelBudget, asker: Asker<'_>, len: usize) -> Result<AlignedF32, ModelError> {
     let bytes = len.saturating_mul(size_of::<f32>());
     budget.take(asker, bytes)?;
     AlignedF32::try_zeros(len).ok_or_else(|| asker.refused(bytes))
@@ -105,7 +105,7 @@ impl Workspace {
         &mut self,
         threads: usize,
         steps: impl Iterator<Item = (&'p PlannedStep, WorkspaceSize)>,
-        budget: &mut Budget,
+        budget: &mut ModelBudget,
     ) -> Result<(), ModelError> {
         let (mut scratch, mut shared) = ((0, None), (0, None));
         for (planned, size) in steps {

@@ -13,7 +13,7 @@
 
 use super::{Place, Plan, Port, Storage};
 use crate::ModelError;
-use crate::budget::{Asker, Budget};
+use crate::budget::{Asker, ModelBudget};
 use crate::graph::{Node, StaticGraph};
 
 /// Bytes that the constants among the operands of `node` take as wide numbers.
@@ -41,7 +41,7 @@ pub(super) fn check_node(
     let wanted = constants
         .saturating_add(constant_bytes(graph, node))
         .saturating_add(table_bytes);
-    Budget::new(graph.budget_bytes()).check(asker, wanted)
+    ModelBudget::new(graph.budget_bytes()).check(asker, wanted)
 }
 
 impl Plan {
@@ -52,8 +52,8 @@ impl Plan {
     ///
     /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`], naming the step with the largest
     /// result or the output.
-    pub(crate) fn take_budget(&self, arena_bytes: usize) -> Result<Budget, ModelError> {
-        let mut budget = Budget::new(self.budget_bytes);
+    pub(crate) fn take_budget(&self, arena_bytes: usize) -> Result<ModelBudget, ModelError> {
+        let mut budget = ModelBudget::new(self.budget_bytes);
         budget.take(self.largest("the arena of all steps"), arena_bytes)?;
         let constants = self.buffers.iter().map(|buffer| match buffer.place {
             Place::Constant(_) => buffer.len.saturating_mul(buffer.storage.size_bytes()),

@@ -10,7 +10,7 @@ use spark_onnx::cpu::Isa;
 use spark_onnx::graph::{Conv, Dim, Graph, MatMul, Op, Padding, bind};
 use spark_onnx::precision::{Activations, Bf16Products, Fp16Products};
 use spark_onnx::{DType, ModelError, ModelRunner, Precision, RunOptions, Tensor};
-use spark_quant::{Cpu, Quantizer, Recipe};
+use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 use spark_testing::numbers;
 
 type Named = Vec<(String, Tensor)>;
@@ -138,7 +138,7 @@ fn through(
     let quantizer = Quantizer::new(recipe);
     let shape_of_rows = [values.len() / depth, depth];
     let back = quantizer
-        .round_trip(Cpu::one_thread(), &rows, &shape_of_rows, 1)
+        .round_trip(ExecutionPolicy::one_thread(), &rows, &shape_of_rows, 1)
         .expect("finite");
     let mut result = values;
     for o in 0..outer {

@@ -11,7 +11,7 @@ use spark_quant::block::stochastic::philox;
 use spark_quant::block::{Nvfp4Formula, Quantizer, Recipe, ScaleSearch};
 use spark_quant::gemm::{Epilogue, Input, InputMode};
 use spark_quant::scalar::{MiniFormat, NanCode, Overflow, half as software, slice};
-use spark_quant::{Cpu, PackedTensor, reference};
+use spark_quant::{ExecutionPolicy, PackedTensor, reference};
 
 use crate::memory;
 
@@ -95,7 +95,7 @@ pub(crate) fn all(n: usize) -> Vec<Case> {
     let memory = Rc::new(Memory::new(n));
     let layer = Rc::new(Memory::new(N_LAYER.min(n)));
     let small = Rc::new(Memory::new(N_SMALL.min(n)));
-    let one = Cpu::one_thread();
+    let one = ExecutionPolicy::one_thread();
     let mut cases = bandwidth(&memory);
     cases.extend(scalars(&memory));
     for (memory, suffix, place, repeats) in [
@@ -118,10 +118,10 @@ pub(crate) fn all(n: usize) -> Vec<Case> {
         }));
     }
     for threads in [1, 2] {
-        let cpu =
-            Cpu::detect().with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
-        cases.extend(blocks(&memory, cpu, threads));
-        cases.extend(products(&memory, cpu, threads));
+        let policy = ExecutionPolicy::detect()
+            .with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
+        cases.extend(blocks(&memory, policy, threads));
+        cases.extend(products(&memory, policy, threads));
     }
     cases
 }
@@ -178,14 +178,14 @@ fn bandwidth(memory: &Rc<Memory>) -> Vec<Case> {
 
 fn scalars(memory: &Rc<Memory>) -> Vec<Case> {
     let n = memory.values.len();
-    let cpu = Cpu::one_thread();
+    let policy = ExecutionPolicy::one_thread();
     let mut cases = Vec::new();
     for format in [MiniFormat::E4m3, MiniFormat::E5m2] {
         let name = format.spec().name.to_lowercase();
         let encode = move |memory: &Memory| {
             let (overflow, nan) = (Overflow::Saturate, NanCode::default());
             slice::encode(
-                cpu,
+                policy,
                 format,
                 overflow,
                 nan,
@@ -196,7 +196,7 @@ fn scalars(memory: &Rc<Memory>) -> Vec<Case> {
         };
         let decode = move |memory: &Memory| {
             slice::decode(
-                cpu,
+                policy,
                 format,
                 &memory.bytes.borrow(),
                 &mut memory.out.borrow_mut(),
@@ -236,16 +236,17 @@ fn scalars(memory: &Rc<Memory>) -> Vec<Case> {
         ));
     }
     let to_f16 = move |m: &Memory| {
-        slice::f32_to_f16(cpu, &m.values, &mut m.f16s.borrow_mut()).expect("equal lengths")
+        slice::f32_to_f16(policy, &m.values, &mut m.f16s.borrow_mut()).expect("equal lengths")
     };
     let from_f16 = move |m: &Memory| {
-        slice::f16_to_f32(cpu, &m.f16s.borrow(), &mut m.out.borrow_mut()).expect("equal lengths")
+        slice::f16_to_f32(policy, &m.f16s.borrow(), &mut m.out.borrow_mut()).expect("equal lengths")
     };
     let to_bf16 = move |m: &Memory| {
-        slice::f32_to_bf16(cpu, &m.values, &mut m.bf16s.borrow_mut()).expect("equal lengths")
+        slice::f32_to_bf16(policy, &m.values, &mut m.bf16s.borrow_mut()).expect("equal lengths")
     };
     let from_bf16 = move |m: &Memory| {
-        slice::bf16_to_f32(cpu, &m.bf16s.borrow(), &mut m.out.borrow_mut()).expect("equal lengths")
+        slice::bf16_to_f32(policy, &m.bf16s.borrow(), &mut m.out.borrow_mut())
+            .expect("equal lengths")
     };
     let check_f16 = move |m: &Memory| {
         to_f16(m);
@@ -312,7 +313,12 @@ fn scalars(memory: &Rc<Memory>) -> Vec<Case> {
 fn check_packed(packed: &PackedTensor, recipe: Recipe, values: &[f32], back: &[f32]) {
     let n = N_CHECKED.min(values.len());
     let head = Quantizer::new(recipe)
-        .quantize(Cpu::one_thread(), &values[..n], &[n / ROW, ROW], 1)
+        .quantize(
+            ExecutionPolicy::one_thread(),
+            &values[..n],
+            &[n / ROW, ROW],
+            1,
+        )
         .expect("finite");
     let (codes, scales) = reference::quantize(recipe, &values[..n], n / ROW, ROW);
     assert_eq!(head.scales(), &scales);
@@ -329,7 +335,7 @@ fn check_packed(packed: &PackedTensor, recipe: Recipe, values: &[f32], back: &[f
     );
 }
 
-fn blocks(memory: &Rc<Memory>, cpu: Cpu, threads: usize) -> Vec<Case> {
+fn blocks(memory: &Rc<Memory>, policy: ExecutionPolicy, threads: usize) -> Vec<Case> {
     let n = memory.values.len();
     let shape = [n / ROW, ROW];
     let formula = Nvfp4Formula::ModelOpt;
@@ -371,8 +377,8 @@ fn blocks(memory: &Rc<Memory>, cpu: Cpu, threads: usize) -> Vec<Case> {
         let pack = move || {
             let old: Option<PackedTensor> = slot.borrow_mut().take();
             let new = match old {
-                Some(old) => quantizer.quantize_reusing(cpu, &m.values, &shape, 1, old),
-                None => quantizer.quantize(cpu, &m.values, &shape, 1),
+                Some(old) => quantizer.quantize_reusing(policy, &m.values, &shape, 1, old),
+                None => quantizer.quantize(policy, &m.values, &shape, 1),
             };
             *slot.borrow_mut() = Some(new.expect("finite values"));
         };
@@ -381,7 +387,7 @@ fn blocks(memory: &Rc<Memory>, cpu: Cpu, threads: usize) -> Vec<Case> {
             let packed = slot.borrow();
             let packed = packed.as_ref().expect("packed before");
             packed
-                .dequantize_into(cpu, &mut m.out.borrow_mut())
+                .dequantize_into(policy, &mut m.out.borrow_mut())
                 .expect("equal lengths");
         };
         let (m, slot) = (memory.clone(), packed.clone());
@@ -392,9 +398,9 @@ fn blocks(memory: &Rc<Memory>, cpu: Cpu, threads: usize) -> Vec<Case> {
             // Half a gigabyte of naive values is too slow; a small tensor stands for the format.
             let n = N_CHECKED;
             let small = quantizer
-                .quantize(cpu, &m.values[..n], &[n / ROW, ROW], 1)
+                .quantize(policy, &m.values[..n], &[n / ROW, ROW], 1)
                 .expect("finite values");
-            let back = small.dequantize(cpu).expect("whole");
+            let back = small.dequantize(policy).expect("whole");
             check_packed(&small, recipe, &m.values[..n], &back);
             let packed = slot.borrow();
             assert_eq!(
@@ -423,7 +429,7 @@ fn blocks(memory: &Rc<Memory>, cpu: Cpu, threads: usize) -> Vec<Case> {
 }
 
 /// GEMM in cache (1 Mi weights), in a last-level cache and from memory.
-fn products(memory: &Memory, cpu: Cpu, threads: usize) -> Vec<Case> {
+fn products(memory: &Memory, policy: ExecutionPolicy, threads: usize) -> Vec<Case> {
     let n_large = memory.values.len();
     let mut cases = Vec::new();
     let small = [512, 2048];
@@ -463,13 +469,13 @@ fn products(memory: &Memory, cpu: Cpu, threads: usize) -> Vec<Case> {
                 None => Cow::Owned(weights(n)),
             };
             let packed = Quantizer::new(recipe)
-                .quantize(cpu, &values, &shape, 1)
+                .quantize(policy, &values, &shape, 1)
                 .expect("finite values");
             let packed = Rc::new(packed);
             let x: Rc<Vec<f32>> = Rc::new(weights(shape[1]).iter().map(|x| x * 50.0).collect());
             for &(input, mode) in modes {
                 let prepared = packed
-                    .prepare(cpu, Input::F32(&x), 1, mode)
+                    .prepare(policy, Input::F32(&x), 1, mode)
                     .expect("supported");
                 let mut out = vec![0.0; shape[0]];
                 let (weights, inputs) = (packed.clone(), x.clone());
@@ -477,7 +483,7 @@ fn products(memory: &Memory, cpu: Cpu, threads: usize) -> Vec<Case> {
                 let weights = packed.clone();
                 let work = move || {
                     weights
-                        .gemm_prepared(cpu, black_box(&prepared), Epilogue::default(), &mut out)
+                        .gemm_prepared(policy, black_box(&prepared), Epilogue::default(), &mut out)
                         .expect("fits");
                     black_box(&mut out);
                 };
@@ -502,20 +508,20 @@ fn products(memory: &Memory, cpu: Cpu, threads: usize) -> Vec<Case> {
 
 /// The first rows against the naive definition.
 fn check_product(weights: &PackedTensor, x: &[f32], mode: InputMode, recipe: Recipe) {
-    let cpu = Cpu::one_thread();
+    let policy = ExecutionPolicy::one_thread();
     let mut out = vec![0.0; weights.n_rows()];
     weights
-        .gemv(cpu, x, mode, Epilogue::default(), &mut out)
+        .gemv(policy, x, mode, Epilogue::default(), &mut out)
         .expect("supported");
     let depth = weights.depth();
     let n_rows = 5.min(weights.n_rows());
     // A tensor of the first rows alone has another tensor scale, so it is compared on its own.
-    let values = weights.dequantize(cpu).expect("whole");
+    let values = weights.dequantize(policy).expect("whole");
     let head = Quantizer::new(recipe)
-        .quantize(cpu, &values[..n_rows * depth], &[n_rows, depth], 1)
+        .quantize(policy, &values[..n_rows * depth], &[n_rows, depth], 1)
         .expect("finite");
     let mut got = vec![0.0; n_rows];
-    head.gemv(cpu, x, mode, Epilogue::default(), &mut got)
+    head.gemv(policy, x, mode, Epilogue::default(), &mut got)
         .expect("supported");
     assert_eq!(got, reference::gemm(&head, x, 1, mode));
     for (row, got) in out.iter().enumerate().take(n_rows) {

@@ -80,12 +80,12 @@ fn run(case: &mut Case) -> Run {
     if case.place != Place::Memory {
         (case.work)();
     }
-    let (clock, cpu) = (Instant::now(), thread_seconds());
+    let (clock, policy) = (Instant::now(), thread_seconds());
     for _ in 0..case.repeats {
         (case.work)();
     }
     let wall = clock.elapsed().as_secs_f64();
-    let processor = cpu
+    let processor = policy
         .zip(thread_seconds())
         .map(|(before, after)| after - before);
     let counted = processor

@@ -6,14 +6,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use spark_quant::Cpu;
+use spark_quant::ExecutionPolicy;
 use spark_quant::checkpoint::{Checkpoint, Entry};
 
 fuzz_target!(init: write_seeds(), |bytes: &[u8]| {
     let Ok((checkpoint, layout)) = Checkpoint::from_bytes(bytes) else { return };
     for entry in checkpoint.entries.values() {
         if let Entry::Quantized(weight) = entry {
-            let values = weight.packed.dequantize(Cpu::one_thread()).expect("consistent sizes");
+            let values = weight.packed.dequantize(ExecutionPolicy::one_thread()).expect("consistent sizes");
             assert!(values.iter().all(|x| !x.is_nan()));
         }
     }

@@ -12,7 +12,7 @@
 use super::sensitivity::{Candidate, Layer, NamedWeight, Sensitivity};
 use crate::checkpoint::Checkpoint;
 use crate::error::QuantError;
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 /// What a plan must keep to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -271,7 +271,7 @@ impl PrecisionPlan {
     /// [`QuantError::LengthMismatch`] if they are not; otherwise as [`Candidate::store`].
     pub fn apply(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         weights: &[NamedWeight],
         candidates: &[Candidate],
     ) -> Result<Checkpoint, QuantError> {
@@ -286,7 +286,7 @@ impl PrecisionPlan {
                     want: pick.candidate + 1,
                 })?;
             let (entry, _) = candidate
-                .store(cpu, weight)
+                .store(policy, weight)
                 .map_err(|error| error.in_tensor(&weight.name))?;
             checkpoint.entries.insert(weight.name.clone(), entry);
         }

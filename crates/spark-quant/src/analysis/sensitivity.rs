@@ -19,7 +19,7 @@ use crate::block::Quantizer;
 use crate::checkpoint::{Entry, Inputs, Plain, Weight};
 use crate::error::QuantError;
 use crate::scalar::slice;
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 /// A weight to be quantized: `shape[0]` rows, the other axes flattened are the depth.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,7 +92,11 @@ impl Candidate {
     /// # Errors
     ///
     /// As [`Quantizer::quantize`].
-    pub fn store(&self, cpu: Cpu, weight: &NamedWeight) -> Result<(Entry, Vec<f32>), QuantError> {
+    pub fn store(
+        &self,
+        policy: ExecutionPolicy,
+        weight: &NamedWeight,
+    ) -> Result<(Entry, Vec<f32>), QuantError> {
         let (values, shape) = (&weight.values, &weight.shape);
         let plain = |dtype, data| {
             Entry::Plain(Plain {
@@ -109,7 +113,7 @@ impl Candidate {
             }
             Self::Keep(Kept::F16) => {
                 let mut narrow = vec![f16::ZERO; values.len()];
-                slice::f32_to_f16(cpu, values, &mut narrow)?;
+                slice::f32_to_f16(policy, values, &mut narrow)?;
                 Ok((
                     plain(Dtype::F16, bytes(narrow.reinterpret_cast())),
                     narrow.to_f32_vec(),
@@ -117,15 +121,15 @@ impl Candidate {
             }
             Self::Keep(Kept::Bf16) => {
                 let mut narrow = vec![bf16::ZERO; values.len()];
-                slice::f32_to_bf16(cpu, values, &mut narrow)?;
+                slice::f32_to_bf16(policy, values, &mut narrow)?;
                 Ok((
                     plain(Dtype::BF16, bytes(narrow.reinterpret_cast())),
                     narrow.to_f32_vec(),
                 ))
             }
             Self::Quantize(quantizer) => {
-                let packed = quantizer.quantize(cpu, values, &weight.matrix(), 1)?;
-                let back = packed.dequantize(cpu)?;
+                let packed = quantizer.quantize(policy, values, &weight.matrix(), 1)?;
+                let back = packed.dequantize(policy)?;
                 Ok((
                     Entry::Quantized(Weight {
                         packed,
@@ -172,12 +176,12 @@ pub struct Layer {
 ///
 /// ```
 /// use spark_quant::analysis::{Candidate, Kept, NamedWeight, PlanBudget, Sensitivity};
-/// use spark_quant::{Cpu, Quantizer, Recipe};
+/// use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 ///
 /// let values = (0..64).map(|i| (i as f32 * 0.7).sin()).collect();
 /// let weights = [NamedWeight { name: "fc.weight".to_owned(), shape: vec![2, 32], values }];
 /// let candidates = [Candidate::Keep(Kept::F16), Candidate::Quantize(Quantizer::new(Recipe::NVFP4))];
-/// let sensitivity = Sensitivity::of_weights(Cpu::detect(), &weights, &candidates, |_done| {})?;
+/// let sensitivity = Sensitivity::of_weights(ExecutionPolicy::detect(), &weights, &candidates, |_done| {})?;
 /// let plan = sensitivity.plan(PlanBudget::Bytes(64))?; // f16 would take 128
 /// assert_eq!((plan.picks[0].candidate, plan.bytes), (1, 40));
 /// # Ok::<(), spark_quant::QuantError>(())
@@ -196,7 +200,7 @@ impl Sensitivity {
     ///
     /// As [`Quantizer::quantize`], with the name of the weight.
     pub fn of_weights(
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         weights: &[NamedWeight],
         candidates: &[Candidate],
         progress: impl FnMut(usize),
@@ -208,7 +212,7 @@ impl Sensitivity {
                 measure.noise / measure.signal
             })
         };
-        match Self::with(cpu, weights, candidates, cost, progress)? {
+        match Self::with(policy, weights, candidates, cost, progress)? {
             Ok(sensitivity) => Ok(sensitivity),
             Err(never) => match never {},
         }
@@ -221,7 +225,7 @@ impl Sensitivity {
     ///
     /// Outer: as [`Quantizer::quantize`], with the name of the weight. Inner: the caller's own.
     pub fn with<E>(
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         weights: &[NamedWeight],
         candidates: &[Candidate],
         mut cost: impl FnMut(&NamedWeight, &[f32], &ErrorMeasure) -> Result<f64, E>,
@@ -235,7 +239,7 @@ impl Sensitivity {
                     continue;
                 }
                 let (entry, back) = candidate
-                    .store(cpu, weight)
+                    .store(policy, weight)
                     .map_err(|error| error.in_tensor(&weight.name))?;
                 let measure = ErrorMeasure::between(&weight.values, &back)?;
                 // Codes of values near the top of f32 may stand for more than f32 holds.

@@ -5,7 +5,7 @@ use crate::block::stochastic::philox;
 use crate::block::{Quantizer, Recipe};
 use crate::checkpoint::{Checkpoint, Entry, Layout};
 use crate::error::QuantError;
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 fn weights() -> Vec<NamedWeight> {
     let shapes: [&[usize]; 5] = [&[8, 64], &[16, 32, 3, 3], &[4, 128], &[10, 30], &[32, 32]];
@@ -45,7 +45,7 @@ fn candidates() -> Vec<Candidate> {
 }
 
 fn sensitivity() -> Sensitivity {
-    Sensitivity::of_weights(Cpu::detect(), &weights(), &candidates(), |_| ())
+    Sensitivity::of_weights(ExecutionPolicy::detect(), &weights(), &candidates(), |_| ())
         .expect("finite weights")
 }
 
@@ -157,7 +157,7 @@ fn a_plan_becomes_a_checkpoint_of_the_planned_size() {
         .plan(PlanBudget::Bytes(8000))
         .expect("reachable");
     let checkpoint = plan
-        .apply(Cpu::detect(), &weights, &candidates)
+        .apply(ExecutionPolicy::detect(), &weights, &candidates)
         .expect("finite");
     assert_eq!(checkpoint.size_bytes(), plan.bytes);
     let bytes = checkpoint
@@ -185,7 +185,13 @@ fn the_callers_cost_decides_and_its_error_stops() {
             })
         };
     let mut done = Vec::new();
-    let found = Sensitivity::with(Cpu::detect(), &weights, &candidates, cost, |n| done.push(n));
+    let found = Sensitivity::with(
+        ExecutionPolicy::detect(),
+        &weights,
+        &candidates,
+        cost,
+        |n| done.push(n),
+    );
     let found = found
         .expect("finite weights")
         .expect("no error of the caller");
@@ -206,7 +212,7 @@ fn the_callers_cost_decides_and_its_error_stops() {
             .all(|pick| pick.bytes < 10_000)
     );
     let failed = Sensitivity::with(
-        Cpu::detect(),
+        ExecutionPolicy::detect(),
         &weights,
         &candidates,
         |_, _, _| Err("no network"),
@@ -258,7 +264,7 @@ fn a_choice_that_reads_back_as_infinity_is_none() {
             shape: vec![2, 32],
             values: values.collect(),
         };
-        Sensitivity::of_weights(Cpu::detect(), &[weight], &candidates(), |_| ())
+        Sensitivity::of_weights(ExecutionPolicy::detect(), &[weight], &candidates(), |_| ())
             .expect("finite weights")
     };
     let labels = |sensitivity: &Sensitivity| -> Vec<usize> {
@@ -303,7 +309,12 @@ fn shapes_that_no_values_fill_are_refused() {
             values: vec![1.0; 4],
         };
         let candidates = [Candidate::Quantize(Quantizer::new(Recipe::FP8))];
-        let refused = Sensitivity::of_weights(Cpu::one_thread(), &[weight], &candidates, |_| {});
+        let refused = Sensitivity::of_weights(
+            ExecutionPolicy::one_thread(),
+            &[weight],
+            &candidates,
+            |_| {},
+        );
         assert!(refused.is_err() || refused.is_ok_and(|s| s.layers[0].choices.is_empty()));
     }
 }

@@ -11,7 +11,7 @@
 //! heavy tails: measure before using it.
 
 use crate::error::QuantError;
-use crate::simd::{Cpu, Kernel, Simd};
+use crate::simd::{ExecutionPolicy, Kernel, Simd};
 use crate::threads::for_parts;
 
 use super::stochastic::philox;
@@ -60,40 +60,42 @@ impl Rotation {
     }
 
     /// Rotates every run of `values` in place; the length is a multiple of [`Rotation::size`].
-    pub fn apply(self, cpu: Cpu, values: &mut [f32]) {
-        self.run(cpu, values, false);
+    pub fn apply(self, policy: ExecutionPolicy, values: &mut [f32]) {
+        self.run(policy, values, false);
     }
 
     /// Undoes [`Rotation::apply`] up to f32 rounding.
-    pub fn undo(self, cpu: Cpu, values: &mut [f32]) {
-        self.run(cpu, values, true);
+    pub fn undo(self, policy: ExecutionPolicy, values: &mut [f32]) {
+        self.run(policy, values, true);
     }
 
-    fn run(self, cpu: Cpu, values: &mut [f32], inverse: bool) {
+    fn run(self, policy: ExecutionPolicy, values: &mut [f32], inverse: bool) {
         debug_assert!(values.len().is_multiple_of(self.size), "whole runs");
         let signs = &self.signs();
         let bytes = size_of_val(values);
-        for_parts(cpu, values, self.size, bytes, |_, values| match self.size {
-            16 => cpu.run(Rotate::<16> {
-                values,
-                signs,
-                inverse,
-            }),
-            32 => cpu.run(Rotate::<32> {
-                values,
-                signs,
-                inverse,
-            }),
-            64 => cpu.run(Rotate::<64> {
-                values,
-                signs,
-                inverse,
-            }),
-            _ => cpu.run(Rotate::<128> {
-                values,
-                signs,
-                inverse,
-            }),
+        for_parts(policy, values, self.size, bytes, |_, values| {
+            match self.size {
+                16 => policy.run(Rotate::<16> {
+                    values,
+                    signs,
+                    inverse,
+                }),
+                32 => policy.run(Rotate::<32> {
+                    values,
+                    signs,
+                    inverse,
+                }),
+                64 => policy.run(Rotate::<64> {
+                    values,
+                    signs,
+                    inverse,
+                }),
+                _ => policy.run(Rotate::<128> {
+                    values,
+                    signs,
+                    inverse,
+                }),
+            }
         });
     }
 }

@@ -19,7 +19,8 @@ use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::slice::for_format;
 use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
 use crate::simd::{
-    Cpu, Kernel, LINE_BYTES, PAGES_AHEAD_BYTES, PIECES, Simd, Sink, array, page_interleaved,
+    ExecutionPolicy, Kernel, LINE_BYTES, PAGES_AHEAD_BYTES, PIECES, Simd, Sink, array,
+    page_interleaved,
 };
 use crate::threads::{Granule2, zip_parts_2};
 
@@ -37,7 +38,7 @@ pub(crate) const fn code_bytes(format: MiniFormat, n_values: usize) -> usize {
 
 /// Codes and scales of whole blocks in the memory of `old`; nothing if a value is not finite.
 pub(crate) fn quantize(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     values: &[f32],
     format: MiniFormat,
     rule: MxScale,
@@ -54,14 +55,14 @@ pub(crate) fn quantize(
         dst,
     };
     zip_parts_2(
-        cpu,
+        policy,
         values,
         &mut codes,
         &mut scales,
         granule,
         |values, codes, scales| {
             let bits = for_format!(format, F => {
-                cpu.run(Quantize::<F> { values, codes, scales, rule, stream, format: std::marker::PhantomData })
+                policy.run(Quantize::<F> { values, codes, scales, rule, stream, format: std::marker::PhantomData })
             });
             largest.fetch_max(bits, std::sync::atomic::Ordering::Relaxed);
         },

@@ -18,8 +18,8 @@ use crate::scalar::lanes::decode;
 use crate::scalar::slice::STREAM_BYTES;
 use crate::scalar::{E4m3, MiniFormat};
 use crate::simd::{
-    Cpu, Kernel, LINE_BYTES, PAGES_AHEAD_BYTES, PIECE, PIECES, Simd, Sink, WINDOW, array,
-    page_interleaved, values_before_line,
+    ExecutionPolicy, Kernel, LINE_BYTES, PAGES_AHEAD_BYTES, PIECE, PIECES, Simd, Sink, WINDOW,
+    array, page_interleaved, values_before_line,
 };
 use crate::threads::{Granule2, map_parts, zip_parts_2};
 
@@ -59,13 +59,13 @@ pub(crate) fn scale_limits(formula: Nvfp4Formula) -> (f32, u8) {
 
 /// Codes and scales of whole blocks in the memory of `old`; nothing if a value is not finite.
 pub(crate) fn quantize(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     values: &[f32],
     formula: Nvfp4Formula,
     search: ScaleSearch,
     old: Buffers,
 ) -> Option<(Vec<u8>, Scales)> {
-    let amax = amax(cpu, values)?;
+    let amax = amax(policy, values)?;
     let tensor = tensor_scale(amax, search);
     let (mut codes, mut block) = (old.codes, old.scales);
     codes.resize(values.len() / 2, 0);
@@ -76,13 +76,13 @@ pub(crate) fn quantize(
         dst: [BLOCK / 2 * GROUP, GROUP],
     };
     zip_parts_2(
-        cpu,
+        policy,
         values,
         &mut codes,
         &mut block,
         granule,
         |values, codes, scales| {
-            cpu.run(Quantize {
+            policy.run(Quantize {
                 values,
                 codes,
                 scales,
@@ -97,8 +97,8 @@ pub(crate) fn quantize(
 }
 
 /// Largest magnitude, or nothing if a value is NaN or infinite.
-pub(crate) fn amax(cpu: Cpu, values: &[f32]) -> Option<f32> {
-    let parts = map_parts(cpu, values, 16, |part| cpu.run(MaxBits(part)));
+pub(crate) fn amax(policy: ExecutionPolicy, values: &[f32]) -> Option<f32> {
+    let parts = map_parts(policy, values, 16, |part| policy.run(MaxBits(part)));
     let bits = parts.into_iter().max().unwrap_or(0);
     (bits < 0x7F80_0000).then_some(f32::from_bits(bits))
 }
@@ -609,6 +609,6 @@ mod tests {
     /// Quotients never fall as values rise, so those next to a boundary speak for all.
     #[test]
     fn no_boundary_tells_the_two_step_quotient_from_division() {
-        assert_eq!(Cpu::one_thread().run(WrongSides), 0);
+        assert_eq!(ExecutionPolicy::one_thread().run(WrongSides), 0);
     }
 }

@@ -12,7 +12,9 @@ use crate::packed::Scales;
 use crate::scalar::lanes::{decode, encode_finite};
 use crate::scalar::slice::for_format;
 use crate::scalar::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat};
-use crate::simd::{Cpu, Kernel, PAGES_AHEAD_BYTES, PIECE, PIECES, Simd, Sink, page_interleaved};
+use crate::simd::{
+    ExecutionPolicy, Kernel, PAGES_AHEAD_BYTES, PIECE, PIECES, Simd, Sink, page_interleaved,
+};
 use crate::threads::{Granule2, zip_parts_2};
 
 use super::buffers::Buffers;
@@ -65,7 +67,7 @@ pub(crate) fn rectangle(granularity: Granularity, shape: RowShape) -> [usize; 2]
 
 /// Codes and scales of rows in the memory of `old`; nothing if a value is not finite.
 pub(crate) fn quantize(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     values: &[f32],
     shape: RowShape,
     element: Element,
@@ -78,15 +80,15 @@ pub(crate) fn quantize(
     codes.resize(values.len(), 0);
     let mut scales = vec![0.0; shape.n_rows.div_ceil(block[0]) * n_across];
     if granularity == Granularity::Tensor {
-        let scale = element.scale(amax(cpu, values)?);
+        let scale = element.scale(amax(policy, values)?);
         scales.fill(scale);
         crate::threads::zip_parts(
-            cpu,
+            policy,
             values,
             &mut codes,
             crate::threads::Granule { src: 16, dst: 16 },
             |values, codes| {
-                encode(cpu, values, codes, scale, element);
+                encode(policy, values, codes, scale, element);
             },
         );
         return Some((
@@ -113,7 +115,7 @@ pub(crate) fn quantize(
         dst: [band, n_across],
     };
     zip_parts_2(
-        cpu,
+        policy,
         values,
         &mut codes,
         &mut scales,
@@ -124,8 +126,15 @@ pub(crate) fn quantize(
                 .zip(codes.chunks_mut(band))
                 .zip(scales.chunks_mut(n_across));
             for ((values, codes), scales) in bands {
-                let bits =
-                    quantize_band(cpu, values, shape.depth, block[1], element, codes, scales);
+                let bits = quantize_band(
+                    policy,
+                    values,
+                    shape.depth,
+                    block[1],
+                    element,
+                    codes,
+                    scales,
+                );
                 largest.fetch_max(bits, std::sync::atomic::Ordering::Relaxed);
             }
         },
@@ -141,7 +150,7 @@ pub(crate) fn quantize(
 
 /// One band of rectangles; returns the largest magnitude as bits.
 fn quantize_band(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     values: &[f32],
     depth: usize,
     width: usize,
@@ -154,7 +163,7 @@ fn quantize_band(
         let range = column * width..((column + 1) * width).min(depth);
         let bits = values
             .chunks_exact(depth)
-            .map(|row| cpu.run(MaxBits(&row[range.clone()])))
+            .map(|row| policy.run(MaxBits(&row[range.clone()])))
             .max()
             .unwrap_or(0);
         largest = largest.max(bits);
@@ -166,7 +175,7 @@ fn quantize_band(
             .chunks_exact(depth)
             .zip(codes.chunks_exact_mut(depth))
         {
-            cpu.run(Encode {
+            policy.run(Encode {
                 values: &row[range.clone()],
                 codes: &mut codes[range.clone()],
                 scale: *scale,
@@ -178,8 +187,14 @@ fn quantize_band(
 }
 
 /// Codes of finite `values` under one scale.
-pub(crate) fn encode(cpu: Cpu, values: &[f32], codes: &mut [u8], scale: f32, element: Element) {
-    cpu.run(Encode {
+pub(crate) fn encode(
+    policy: ExecutionPolicy,
+    values: &[f32],
+    codes: &mut [u8],
+    scale: f32,
+    element: Element,
+) {
+    policy.run(Encode {
         values,
         codes,
         scale,

@@ -7,7 +7,7 @@ use super::recipe::{Granularity, Recipe, Rounding};
 use super::{mx, nvfp4, plain, rows, stochastic};
 use crate::error::QuantError;
 use crate::packed::{PackedTensor, Scales};
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 /// The memory of a tensor that is no longer needed.
 fn buffers_of(old: PackedTensor) -> Buffers {
@@ -25,9 +25,9 @@ fn buffers_of(old: PackedTensor) -> Buffers {
 /// # Examples
 ///
 /// ```
-/// use spark_quant::{Cpu, Quantizer, Recipe};
+/// use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 /// let weights: Vec<f32> = (0..64).map(|i| (i as f32 * 0.7).sin()).collect();
-/// let packed = Quantizer::new(Recipe::NVFP4).quantize(Cpu::detect(), &weights, &[2, 32], 1)?;
+/// let packed = Quantizer::new(Recipe::NVFP4).quantize(ExecutionPolicy::detect(), &weights, &[2, 32], 1)?;
 /// assert_eq!(packed.size_bytes(), 64 * 9 / 16 + 4); // 4.5 bits per weight and the tensor scale
 /// # Ok::<(), spark_quant::QuantError>(())
 /// ```
@@ -69,12 +69,12 @@ impl Quantizer {
     /// [`QuantError::Unsupported`] for FP8 of a format that has no eight bits, or empty rectangles.
     pub fn quantize(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         values: &[f32],
         shape: &[usize],
         axis: usize,
     ) -> Result<PackedTensor, QuantError> {
-        self.pack_tensor(cpu, values, shape, axis, Buffers::default())
+        self.pack_tensor(policy, values, shape, axis, Buffers::default())
     }
 
     /// The same in the memory of a tensor that is no longer needed, so that packing one tensor after
@@ -85,18 +85,18 @@ impl Quantizer {
     /// As [`Quantizer::quantize`]; `old` is gone either way.
     pub fn quantize_reusing(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         values: &[f32],
         shape: &[usize],
         axis: usize,
         old: PackedTensor,
     ) -> Result<PackedTensor, QuantError> {
-        self.pack_tensor(cpu, values, shape, axis, buffers_of(old))
+        self.pack_tensor(policy, values, shape, axis, buffers_of(old))
     }
 
     fn pack_tensor(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         values: &[f32],
         shape: &[usize],
         axis: usize,
@@ -110,15 +110,15 @@ impl Quantizer {
         let mut rows = rows::gather(values, &extent, padded_depth)?;
         if let Some(rotation) = self.rotation {
             QuantError::check_multiple("axis length", extent.depth, rotation.size())?;
-            rotation.apply(cpu, rows.to_mut());
+            rotation.apply(policy, rows.to_mut());
         }
         let shape_of_rows = plain::RowShape {
             n_rows: extent.n_rows(),
             depth: padded_depth,
         };
-        let (codes, scales) = match self.pack(cpu, &rows, shape_of_rows, old) {
+        let (codes, scales) = match self.pack(policy, &rows, shape_of_rows, old) {
             Some(packed) => packed,
-            None => self.pack_non_finite(cpu, rows.to_mut(), shape_of_rows, &extent)?,
+            None => self.pack_non_finite(policy, rows.to_mut(), shape_of_rows, &extent)?,
         };
         Ok(PackedTensor::assemble(
             shape,
@@ -137,12 +137,13 @@ impl Quantizer {
     /// As [`Quantizer::quantize`].
     pub fn round_trip(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         values: &[f32],
         shape: &[usize],
         axis: usize,
     ) -> Result<Vec<f32>, QuantError> {
-        self.quantize(cpu, values, shape, axis)?.dequantize(cpu)
+        self.quantize(policy, values, shape, axis)?
+            .dequantize(policy)
     }
 
     /// The same in place.
@@ -152,13 +153,13 @@ impl Quantizer {
     /// As [`Quantizer::quantize`]; `values` is then untouched.
     pub fn round_trip_in_place(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         values: &mut [f32],
         shape: &[usize],
         axis: usize,
     ) -> Result<(), QuantError> {
-        self.quantize(cpu, values, shape, axis)?
-            .dequantize_into(cpu, values)
+        self.quantize(policy, values, shape, axis)?
+            .dequantize_into(policy, values)
     }
 
     fn check_recipe(&self, extent: &rows::Extent) -> Result<(), QuantError> {
@@ -186,22 +187,31 @@ impl Quantizer {
     /// Codes and scales of rows of whole blocks, or nothing if a value is not finite.
     fn pack(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         rows: &[f32],
         shape: plain::RowShape,
         old: Buffers,
     ) -> Option<(Vec<u8>, Scales)> {
         use plain::Element;
         let (mut codes, scales) = match self.recipe {
-            Recipe::Nvfp4 { formula, search } => nvfp4::quantize(cpu, rows, formula, search, old)?,
-            Recipe::Mx { format, scale } => mx::quantize(cpu, rows, format, scale, old)?,
+            Recipe::Nvfp4 { formula, search } => {
+                nvfp4::quantize(policy, rows, formula, search, old)?
+            }
+            Recipe::Mx { format, scale } => mx::quantize(policy, rows, format, scale, old)?,
             Recipe::Int8 { granularity } => {
-                plain::quantize(cpu, rows, shape, Element::Int8, granularity, old)?
+                plain::quantize(policy, rows, shape, Element::Int8, granularity, old)?
             }
             Recipe::Fp8 {
                 format,
                 granularity,
-            } => plain::quantize(cpu, rows, shape, Element::Float(format), granularity, old)?,
+            } => plain::quantize(
+                policy,
+                rows,
+                shape,
+                Element::Float(format),
+                granularity,
+                old,
+            )?,
         };
         if let Rounding::Stochastic { seed } = self.rounding {
             stochastic::recode(self.recipe, rows, shape, &scales, seed, &mut codes);
@@ -212,7 +222,7 @@ impl Quantizer {
     /// Applies the policy for values that are not finite.
     fn pack_non_finite(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         rows: &mut [f32],
         shape: plain::RowShape,
         extent: &rows::Extent,
@@ -230,7 +240,7 @@ impl Quantizer {
             (NonFinite::Pass, _) => policy::zero(rows, &bad),
             (NonFinite::Error, None) => {}
         }
-        let Some((codes, mut scales)) = self.pack(cpu, rows, shape, Buffers::default()) else {
+        let Some((codes, mut scales)) = self.pack(policy, rows, shape, Buffers::default()) else {
             unreachable!("every value was made finite above");
         };
         if self.non_finite == NonFinite::Pass {

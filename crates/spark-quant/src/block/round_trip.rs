@@ -12,7 +12,7 @@
 //! Deliberately absent: scales of rows and rectangles, MX, INT8, searches, rotation.
 
 use crate::error::QuantError;
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 use super::nvfp4::{self, BLOCK, MaxBits};
 use super::plain::{self, Element};
@@ -27,11 +27,11 @@ const PIECE: usize = 4096;
 ///
 /// ```
 /// use spark_quant::block::RoundTrip;
-/// use spark_quant::{Cpu, Quantizer, Recipe};
+/// use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 /// let mut values: Vec<f32> = (0..64).map(|i| (i as f32 * 0.7).sin()).collect();
-/// let want = Quantizer::new(Recipe::NVFP4).round_trip(Cpu::detect(), &values, &[2, 32], 1)?;
-/// let largest = RoundTrip::largest(Cpu::detect(), &values)?;
-/// RoundTrip::new(Recipe::NVFP4, largest)?.apply(Cpu::detect(), &mut values, 32)?;
+/// let want = Quantizer::new(Recipe::NVFP4).round_trip(ExecutionPolicy::detect(), &values, &[2, 32], 1)?;
+/// let largest = RoundTrip::largest(ExecutionPolicy::detect(), &values)?;
+/// RoundTrip::new(Recipe::NVFP4, largest)?.apply(ExecutionPolicy::detect(), &mut values, 32)?;
 /// assert_eq!(values, want);
 /// # Ok::<(), spark_quant::QuantError>(())
 /// ```
@@ -54,8 +54,8 @@ impl RoundTrip {
     /// # Errors
     ///
     /// [`QuantError::NotFinite`] with the position in `values` of the first that is not.
-    pub fn largest(cpu: Cpu, values: &[f32]) -> Result<f32, QuantError> {
-        let bits = cpu.run(MaxBits(values));
+    pub fn largest(policy: ExecutionPolicy, values: &[f32]) -> Result<f32, QuantError> {
+        let bits = policy.run(MaxBits(values));
         let largest = f32::from_bits(bits);
         if largest.is_finite() {
             return Ok(largest);
@@ -112,7 +112,12 @@ impl RoundTrip {
     ///
     /// [`QuantError::NotAMultiple`] unless `rows` is whole rows; it is then untouched. A magnitude
     /// beyond the largest one is the caller's mistake and becomes the format's largest.
-    pub fn apply(&self, cpu: Cpu, rows: &mut [f32], depth: usize) -> Result<(), QuantError> {
+    pub fn apply(
+        &self,
+        policy: ExecutionPolicy,
+        rows: &mut [f32],
+        depth: usize,
+    ) -> Result<(), QuantError> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -125,15 +130,15 @@ impl RoundTrip {
         }
         match self.kind {
             Kind::Nvfp4(formula) if depth.is_multiple_of(BLOCK) => {
-                self.blocks(cpu, formula, rows);
+                self.blocks(policy, formula, rows);
             }
             Kind::Nvfp4(formula) => {
                 for row in rows.chunks_exact_mut(depth) {
                     let (whole, rest) = row.split_at_mut(depth / BLOCK * BLOCK);
-                    self.blocks(cpu, formula, whole);
+                    self.blocks(policy, formula, whole);
                     let mut padded = [0.0; BLOCK];
                     padded[..rest.len()].copy_from_slice(rest);
-                    self.blocks(cpu, formula, &mut padded);
+                    self.blocks(policy, formula, &mut padded);
                     rest.copy_from_slice(&padded[..rest.len()]);
                 }
             }
@@ -141,8 +146,8 @@ impl RoundTrip {
                 let mut codes = [0; PIECE];
                 for values in rows.chunks_mut(PIECE) {
                     let codes = &mut codes[..values.len()];
-                    plain::encode(cpu, values, codes, self.tensor, element);
-                    cpu.run(plain::Dequantize {
+                    plain::encode(policy, values, codes, self.tensor, element);
+                    policy.run(plain::Dequantize {
                         codes,
                         values,
                         scale: self.tensor,
@@ -156,12 +161,12 @@ impl RoundTrip {
     }
 
     /// Values of whole blocks, a piece at a time.
-    fn blocks(&self, cpu: Cpu, formula: Nvfp4Formula, values: &mut [f32]) {
+    fn blocks(&self, policy: ExecutionPolicy, formula: Nvfp4Formula, values: &mut [f32]) {
         let (mut codes, mut scales) = ([0; PIECE / 2], [0; PIECE / BLOCK]);
         for values in values.chunks_mut(PIECE) {
             let codes = &mut codes[..values.len() / 2];
             let scales = &mut scales[..values.len() / BLOCK];
-            cpu.run(nvfp4::Quantize {
+            policy.run(nvfp4::Quantize {
                 values,
                 codes,
                 scales,
@@ -170,7 +175,7 @@ impl RoundTrip {
                 search: ScaleSearch::Amax,
                 stream: false,
             });
-            cpu.run(nvfp4::Dequantize {
+            policy.run(nvfp4::Dequantize {
                 codes,
                 scales,
                 tensor: self.tensor,
@@ -215,22 +220,26 @@ mod tests {
             formula,
             search: ScaleSearch::Amax,
         });
-        for cpu in Cpu::every_level() {
+        for policy in ExecutionPolicy::every_level() {
             for recipe in [nvfp4[0], nvfp4[1], E4M3] {
                 for (n_rows, depth) in [(3, 16), (5, 7), (9, 40), (70, 256), (3, 5000), (2, 1)] {
                     let values = drawn(n_rows, depth);
                     let shape = [n_rows, depth];
-                    let want = Quantizer::new(recipe).round_trip(cpu, &values, &shape, 1);
-                    let largest = RoundTrip::largest(cpu, &values).expect("finite");
+                    let want = Quantizer::new(recipe).round_trip(policy, &values, &shape, 1);
+                    let largest = RoundTrip::largest(policy, &values).expect("finite");
                     let trip = RoundTrip::new(recipe, largest).expect("supported");
                     let mut got = values;
                     // In two parts, as two threads would.
                     let (first, second) = got.split_at_mut(n_rows / 2 * depth);
-                    trip.apply(cpu, second, depth).expect("whole rows");
-                    trip.apply(cpu, first, depth).expect("whole rows");
+                    trip.apply(policy, second, depth).expect("whole rows");
+                    trip.apply(policy, first, depth).expect("whole rows");
                     let bits = |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
                     let want = bits(&want.expect("finite"));
-                    assert!(bits(&got) == want, "{recipe:?} {shape:?} {:?}", cpu.level());
+                    assert!(
+                        bits(&got) == want,
+                        "{recipe:?} {shape:?} {:?}",
+                        policy.level()
+                    );
                 }
             }
         }
@@ -238,20 +247,20 @@ mod tests {
 
     #[test]
     fn zeros_alone_stay_zeros() {
-        let cpu = Cpu::one_thread();
+        let policy = ExecutionPolicy::one_thread();
         for recipe in [Recipe::NVFP4, E4M3] {
             let mut values = [0.0; 48];
-            let largest = RoundTrip::largest(cpu, &values).expect("finite");
+            let largest = RoundTrip::largest(policy, &values).expect("finite");
             let trip = RoundTrip::new(recipe, largest).expect("supported");
-            trip.apply(cpu, &mut values, 24).expect("whole rows");
+            trip.apply(policy, &mut values, 24).expect("whole rows");
             assert_eq!(values, [0.0; 48]);
         }
     }
 
     #[test]
     fn what_cannot_be_done_is_refused() {
-        let cpu = Cpu::one_thread();
-        let error = RoundTrip::largest(cpu, &[1.0, f32::NEG_INFINITY, f32::NAN]);
+        let policy = ExecutionPolicy::one_thread();
+        let error = RoundTrip::largest(policy, &[1.0, f32::NEG_INFINITY, f32::NAN]);
         let is_second =
             |e: &QuantError| matches!(e, QuantError::NotFinite { index: 1, value } if *value < 0.0);
         assert!(error.as_ref().is_err_and(is_second), "{error:?}");
@@ -260,8 +269,8 @@ mod tests {
         assert!(RoundTrip::new(Recipe::NVFP4, f32::INFINITY).is_err());
         let trip = RoundTrip::new(Recipe::NVFP4, 1.0).expect("supported");
         let mut values = [0.3; 17];
-        assert!(trip.apply(cpu, &mut values, 16).is_err());
-        assert!(trip.apply(cpu, &mut values, 0).is_err());
+        assert!(trip.apply(policy, &mut values, 16).is_err());
+        assert!(trip.apply(policy, &mut values, 0).is_err());
         assert_eq!(values, [0.3; 17]);
     }
 }

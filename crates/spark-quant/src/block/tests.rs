@@ -7,7 +7,7 @@ use crate::error::QuantError;
 use crate::packed::{PackedTensor, Scales};
 use crate::reference;
 use crate::scalar::MiniFormat;
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 /// Every recipe with every choice.
 fn all_recipes() -> Vec<Recipe> {
@@ -63,11 +63,11 @@ fn check(recipe: Recipe, values: &[f32], shape: &[usize], axis: usize) {
     let extent = rows::Extent::new(shape, axis).expect("small");
     let padded = extent.depth.next_multiple_of(recipe.format().block());
     let (codes, scales) = naive(recipe, values, &extent);
-    for cpu in Cpu::every_level() {
+    for policy in ExecutionPolicy::every_level() {
         let packed = Quantizer::new(recipe)
-            .quantize(cpu, values, shape, axis)
+            .quantize(policy, values, shape, axis)
             .expect("finite values");
-        let name = cpu.level().name();
+        let name = policy.level().name();
         assert_eq!(packed.scales(), &scales, "scales of {recipe:?} on {name}");
         for row in 0..packed.n_rows() {
             let want = &codes[row * padded..row * padded + extent.depth];
@@ -77,7 +77,7 @@ fn check(recipe: Recipe, values: &[f32], shape: &[usize], axis: usize) {
                 "row {row} of {recipe:?} on {name}"
             );
         }
-        let values = packed.dequantize(cpu).expect("whole tensor");
+        let values = packed.dequantize(policy).expect("whole tensor");
         let got = rows::gather(&values, &extent, extent.depth).expect("small");
         let want = reference::dequantize(&packed);
         assert!(
@@ -168,9 +168,9 @@ proptest! {
             .filter(|recipe| matches!(recipe, Recipe::Mx { scale: MxScale::Floor | MxScale::RoundUp, .. }))
             .collect();
         let quantizer = Quantizer::new(recipes[which % recipes.len()]);
-        let cpu = Cpu::one_thread();
-        let once = quantizer.round_trip(cpu, &mixed_values(320, value_seed), &[5, 64], 1).expect("finite");
-        let twice = quantizer.round_trip(cpu, &once, &[5, 64], 1).expect("finite");
+        let policy = ExecutionPolicy::one_thread();
+        let once = quantizer.round_trip(policy, &mixed_values(320, value_seed), &[5, 64], 1).expect("finite");
+        let twice = quantizer.round_trip(policy, &once, &[5, 64], 1).expect("finite");
         prop_assert_eq!(once, twice);
     }
 }
@@ -178,7 +178,8 @@ proptest! {
 #[test]
 fn threads_change_nothing() {
     let values = mixed_values(640 * 1030, 5);
-    let many = Cpu::detect().with_threads(std::num::NonZeroUsize::new(5).expect("not zero"));
+    let many =
+        ExecutionPolicy::detect().with_threads(std::num::NonZeroUsize::new(5).expect("not zero"));
     for recipe in [
         Recipe::NVFP4,
         Recipe::MXFP4,
@@ -188,14 +189,15 @@ fn threads_change_nothing() {
     ] {
         let quantizer = Quantizer::new(recipe);
         let one = quantizer
-            .quantize(Cpu::one_thread(), &values, &[1030, 640], 1)
+            .quantize(ExecutionPolicy::one_thread(), &values, &[1030, 640], 1)
             .expect("finite");
         let five = quantizer
             .quantize(many, &values, &[1030, 640], 1)
             .expect("finite");
         assert_eq!(one, five, "{recipe:?}");
         assert_eq!(
-            one.dequantize(Cpu::one_thread()).expect("whole"),
+            one.dequantize(ExecutionPolicy::one_thread())
+                .expect("whole"),
             one.dequantize(many).expect("whole")
         );
     }
@@ -203,21 +205,21 @@ fn threads_change_nothing() {
 
 #[test]
 fn memory_of_another_tensor_is_overwritten_completely() {
-    let cpu = Cpu::detect();
+    let policy = ExecutionPolicy::detect();
     let (first, second) = (mixed_values(8 * 96, 12), mixed_values(5 * 64, 13));
     for old in all_recipes() {
         for recipe in [Recipe::NVFP4, Recipe::MXFP6, Recipe::INT8] {
             let old = Quantizer::new(old)
-                .quantize(cpu, &first, &[8, 96], 1)
+                .quantize(policy, &first, &[8, 96], 1)
                 .expect("finite");
             let quantizer = Quantizer::new(recipe);
             let reused = quantizer
-                .quantize_reusing(cpu, &second, &[5, 64], 1, old)
+                .quantize_reusing(policy, &second, &[5, 64], 1, old)
                 .expect("finite");
             assert_eq!(
                 reused,
                 quantizer
-                    .quantize(cpu, &second, &[5, 64], 1)
+                    .quantize(policy, &second, &[5, 64], 1)
                     .expect("finite")
             );
         }
@@ -226,21 +228,21 @@ fn memory_of_another_tensor_is_overwritten_completely() {
 
 #[test]
 fn a_round_trip_in_place_is_the_same_and_all_or_nothing() {
-    let (cpu, shape) = (Cpu::detect(), [3, 40, 2]);
+    let (policy, shape) = (ExecutionPolicy::detect(), [3, 40, 2]);
     let mut values = mixed_values(240, 14);
     let quantizer = Quantizer::new(Recipe::NVFP4);
     let want = quantizer
-        .round_trip(cpu, &values, &shape, 1)
+        .round_trip(policy, &values, &shape, 1)
         .expect("finite");
     quantizer
-        .round_trip_in_place(cpu, &mut values, &shape, 1)
+        .round_trip_in_place(policy, &mut values, &shape, 1)
         .expect("finite");
     assert_eq!(values, want);
     values[100] = f32::INFINITY;
     let before = values.clone();
     assert!(
         quantizer
-            .round_trip_in_place(cpu, &mut values, &shape, 1)
+            .round_trip_in_place(policy, &mut values, &shape, 1)
             .is_err()
     );
     assert_eq!(values, before);
@@ -253,7 +255,7 @@ fn nan_and_infinity_are_refused_where_they_stand() {
             let mut values = mixed_values(120, 6);
             values[at] = bad;
             let error = Quantizer::new(recipe)
-                .quantize(Cpu::detect(), &values, &[4, 30], 0)
+                .quantize(ExecutionPolicy::detect(), &values, &[4, 30], 0)
                 .expect_err("not finite");
             assert!(
                 matches!(error, QuantError::NotFinite { index, value } if index == at && value.to_bits() == bad.to_bits()),
@@ -273,7 +275,7 @@ fn passed_nan_poisons_its_block_and_no_other() {
             ..Quantizer::new(recipe)
         };
         let back = quantizer
-            .round_trip(Cpu::detect(), &values, &[2, 64], 1)
+            .round_trip(ExecutionPolicy::detect(), &values, &[2, 64], 1)
             .expect("passed");
         let block = recipe
             .format()
@@ -297,7 +299,7 @@ fn clamped_infinity_becomes_the_largest_finite_value() {
         ..Quantizer::new(Recipe::INT8)
     };
     let back = quantizer
-        .round_trip(Cpu::detect(), &values, &[6], 0)
+        .round_trip(ExecutionPolicy::detect(), &values, &[6], 0)
         .expect("clamped");
     assert_eq!(
         [back[1], back[2], back[4]],
@@ -308,17 +310,17 @@ fn clamped_infinity_becomes_the_largest_finite_value() {
 #[test]
 fn impossible_requests_are_named() {
     let quantizer = Quantizer::new(Recipe::NVFP4);
-    let cpu = Cpu::detect();
+    let policy = ExecutionPolicy::detect();
     let error = |result: Result<PackedTensor, QuantError>| result.expect_err("refused").to_string();
     assert_eq!(
-        error(quantizer.quantize(cpu, &[0.0; 4], &[4], 1)),
+        error(quantizer.quantize(policy, &[0.0; 4], &[4], 1)),
         "axis 1 of a tensor with 1 dimensions"
     );
     assert_eq!(
-        error(quantizer.quantize(cpu, &[0.0; 4], &[5], 0)),
+        error(quantizer.quantize(policy, &[0.0; 4], &[5], 0)),
         "`values` holds 4 elements, expected 5"
     );
-    let huge = error(quantizer.quantize(cpu, &[], &[usize::MAX, 2, 0], 2));
+    let huge = error(quantizer.quantize(policy, &[], &[usize::MAX, 2, 0], 2));
     assert!(
         huge.contains("more elements than this machine can address"),
         "{huge}"
@@ -328,14 +330,14 @@ fn impossible_requests_are_named() {
         ..quantizer
     };
     assert_eq!(
-        error(rotated.quantize(cpu, &[0.0; 48], &[48], 0)),
+        error(rotated.quantize(policy, &[0.0; 48], &[48], 0)),
         "`axis length` is 48, expected a multiple of 64"
     );
     let fp8 = Quantizer::new(Recipe::Fp8 {
         format: MiniFormat::E2m1,
         granularity: Granularity::Row,
     });
-    assert!(error(fp8.quantize(cpu, &[0.0; 4], &[4], 0)).contains("E2M1"));
+    assert!(error(fp8.quantize(policy, &[0.0; 4], &[4], 0)).contains("E2M1"));
     assert!(Rotation::new(48, 0).is_err());
 }
 
@@ -354,29 +356,29 @@ fn stochastic_codes_bracket_the_value_and_repeat_with_the_seed() {
             rounding: Rounding::Stochastic { seed },
             ..Quantizer::new(recipe)
         };
-        let pack = |seed, cpu| {
+        let pack = |seed, policy| {
             with(seed)
-                .quantize(cpu, &values, &[4, 96], 1)
+                .quantize(policy, &values, &[4, 96], 1)
                 .expect("finite")
         };
-        let first = pack(1, Cpu::one_thread());
-        for cpu in Cpu::every_level() {
-            assert_eq!(first, pack(1, cpu), "{recipe:?}");
+        let first = pack(1, ExecutionPolicy::one_thread());
+        for policy in ExecutionPolicy::every_level() {
+            assert_eq!(first, pack(1, policy), "{recipe:?}");
         }
         assert_ne!(
             first.codes(),
-            pack(2, Cpu::one_thread()).codes(),
+            pack(2, ExecutionPolicy::one_thread()).codes(),
             "{recipe:?}"
         );
         let nearest = Quantizer::new(recipe)
-            .quantize(Cpu::one_thread(), &values, &[4, 96], 1)
+            .quantize(ExecutionPolicy::one_thread(), &values, &[4, 96], 1)
             .expect("finite");
         assert_eq!(first.scales(), nearest.scales());
         let n = 600;
         let mut mean = vec![0f64; values.len()];
         for seed in 0..n {
             let back = with(seed)
-                .round_trip(Cpu::one_thread(), &values, &[4, 96], 1)
+                .round_trip(ExecutionPolicy::one_thread(), &values, &[4, 96], 1)
                 .expect("finite");
             mean.iter_mut()
                 .zip(back)
@@ -389,7 +391,9 @@ fn stochastic_codes_bracket_the_value_and_repeat_with_the_seed() {
                 .sum();
             sum.sqrt()
         };
-        let nearest = nearest.dequantize(Cpu::one_thread()).expect("whole");
+        let nearest = nearest
+            .dequantize(ExecutionPolicy::one_thread())
+            .expect("whole");
         if !matches!(
             recipe,
             Recipe::Mx {
@@ -412,10 +416,10 @@ fn a_rotation_comes_back_and_keeps_dot_products() {
         let original = mixed_values(256, 10);
         let other = mixed_values(256, 11);
         let mut bits = Vec::new();
-        for cpu in Cpu::every_level() {
+        for policy in ExecutionPolicy::every_level() {
             let (mut a, mut b) = (original.clone(), other.clone());
-            rotation.apply(cpu, &mut a);
-            rotation.apply(cpu, &mut b);
+            rotation.apply(policy, &mut a);
+            rotation.apply(policy, &mut b);
             let dot = |a: &[f32], b: &[f32]| {
                 a.iter()
                     .zip(b)
@@ -428,7 +432,7 @@ fn a_rotation_comes_back_and_keeps_dot_products() {
             );
             assert!((dot(&a, &b) - want).abs() <= 1e-5 * norm, "size {size}");
             bits.push(a.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
-            rotation.undo(cpu, &mut a);
+            rotation.undo(policy, &mut a);
             let error = a
                 .iter()
                 .zip(&original)
@@ -447,12 +451,12 @@ fn a_rotation_comes_back_and_keeps_dot_products() {
 fn streamed_codes_are_the_same() {
     const N: usize = 64 * 160;
     let values: Vec<f32> = (0..N).map(|i| (i as f32 * 0.37).sin() * 0.05).collect();
-    for cpu in Cpu::every_level() {
+    for policy in ExecutionPolicy::every_level() {
         for (offset, n) in (0..80).step_by(4).zip([0, 32, 96, 4096, N].repeat(4)) {
             let values = &values[..n];
             let nvfp4 = |stream| {
                 let (mut codes, mut scales) = (vec![0xA5; offset + n / 2 + 9], vec![0; n / 16]);
-                cpu.run(nvfp4::Quantize {
+                policy.run(nvfp4::Quantize {
                     values,
                     codes: &mut codes[offset..][..n / 2],
                     scales: &mut scales,
@@ -466,7 +470,7 @@ fn streamed_codes_are_the_same() {
             assert_eq!(nvfp4(true), nvfp4(false), "{n} values at {offset}");
             let mx = |stream| {
                 let (mut codes, mut scales) = (vec![0xA5; offset + n + 9], vec![0; n / 32]);
-                let largest = cpu.run(mx::Quantize::<crate::scalar::E4m3> {
+                let largest = policy.run(mx::Quantize::<crate::scalar::E4m3> {
                     values,
                     codes: &mut codes[offset..][..n],
                     scales: &mut scales,

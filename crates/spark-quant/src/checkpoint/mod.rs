@@ -62,9 +62,9 @@ use scheme::{Grid, Scheme};
 ///
 /// ```
 /// use spark_quant::checkpoint::{Checkpoint, Entry, Inputs, Layout, Weight};
-/// use spark_quant::{Cpu, Quantizer, Recipe};
+/// use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 ///
-/// let packed = Quantizer::new(Recipe::NVFP4).quantize(Cpu::detect(), &[0.5; 64], &[2, 32], 1)?;
+/// let packed = Quantizer::new(Recipe::NVFP4).quantize(ExecutionPolicy::detect(), &[0.5; 64], &[2, 32], 1)?;
 /// let weight = Weight { packed, shape: vec![2, 32], inputs: Inputs::Dynamic };
 /// let mut checkpoint = Checkpoint::default();
 /// checkpoint.entries.insert("fc.weight".to_owned(), Entry::Quantized(weight));

@@ -8,7 +8,7 @@ use crate::block::stochastic::philox;
 use crate::block::{Granularity, Quantizer, Recipe, Rotation};
 use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::MiniFormat;
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 fn values(n: usize, seed: u64) -> Vec<f32> {
     (0..n)
@@ -19,7 +19,7 @@ fn values(n: usize, seed: u64) -> Vec<f32> {
 fn weight(recipe: Recipe, shape: &[usize], seed: u64) -> Weight {
     let (rows, depth) = (shape[0], shape[1..].iter().product());
     let packed = Quantizer::new(recipe).quantize(
-        Cpu::detect(),
+        ExecutionPolicy::detect(),
         &values(rows * depth, seed),
         &[rows, depth],
         1,
@@ -143,7 +143,7 @@ fn tensor_scales_survive_the_reciprocal() {
             .map(|x| x * (1.0 + i as f32 * 0.013))
             .collect();
         weight.packed = Quantizer::new(Recipe::NVFP4)
-            .quantize(Cpu::detect(), &scaled, &[160, 192], 1)
+            .quantize(ExecutionPolicy::detect(), &scaled, &[160, 192], 1)
             .expect("finite");
         let bytes = original
             .to_bytes(Layout::CompressedTensors)
@@ -350,7 +350,7 @@ fn what_a_layout_cannot_say_is_refused() {
         ..Quantizer::new(Recipe::NVFP4)
     };
     let packed = rotated
-        .quantize(Cpu::detect(), &values(128, 1), &[4, 32], 1)
+        .quantize(ExecutionPolicy::detect(), &values(128, 1), &[4, 32], 1)
         .expect("finite");
     let rotated = Weight {
         packed,
@@ -458,7 +458,10 @@ fn a_file_made_by_hand_reads_as_its_layout_says() {
     let Some(Entry::Quantized(weight)) = checkpoint.entries.get("x.weight") else {
         panic!("quantized")
     };
-    let values = weight.packed.dequantize(Cpu::detect()).expect("whole");
+    let values = weight
+        .packed
+        .dequantize(ExecutionPolicy::detect())
+        .expect("whole");
     // Codes 1, 2 are 0.5 and 1; the low nibble comes first; scales 1, 2, 0.5 and 0 times one half.
     let want: Vec<f32> = [0.5, 1.0, 0.25, 0.0]
         .iter()
@@ -568,7 +571,10 @@ fn gguf_nibbles_are_put_in_order() {
     let file = gguf::read(&bytes).expect("valid");
     assert_eq!(file.skipped, [("q.weight".to_owned(), 2)]);
     let dequantized = |name: &str| match &file.checkpoint.entries[name] {
-        Entry::Quantized(weight) => weight.packed.dequantize(Cpu::detect()).expect("whole"),
+        Entry::Quantized(weight) => weight
+            .packed
+            .dequantize(ExecutionPolicy::detect())
+            .expect("whole"),
         Entry::Plain(_) => panic!("{name} is quantized"),
     };
     let code = |i: usize| MiniFormat::E2m1.decode((i % 16) as u8);
@@ -615,7 +621,7 @@ fn survive(bytes: &[u8]) {
             if let Entry::Quantized(weight) = entry {
                 let values = weight
                     .packed
-                    .dequantize(Cpu::one_thread())
+                    .dequantize(ExecutionPolicy::one_thread())
                     .expect("consistent");
                 assert!(values.iter().all(|x| !x.is_nan()));
             }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::block::{Granularity, Quantizer, Recipe};
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 const LAYOUTS: [Layout; 4] = [
     Layout::ModelOpt,
@@ -15,7 +15,8 @@ const LAYOUTS: [Layout; 4] = [
 
 fn weight(recipe: Recipe) -> Weight {
     let values: Vec<f32> = (0..4 * 192).map(|i| i as f32 - 300.0).collect();
-    let packed = Quantizer::new(recipe).quantize(Cpu::one_thread(), &values, &[4, 192], 1);
+    let packed =
+        Quantizer::new(recipe).quantize(ExecutionPolicy::one_thread(), &values, &[4, 192], 1);
     Weight {
         packed: packed.expect("finite"),
         shape: vec![4, 192],

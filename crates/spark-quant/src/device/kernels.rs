@@ -6,7 +6,7 @@ use spark_mem::{KernelSource, LaunchShape, Read, Write};
 use crate::block::{MxScale, Nvfp4Formula, ScaleSearch, mx, nvfp4};
 use crate::packed::swizzle;
 use crate::scalar::{E2m1, E4m3, MiniFormat};
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 const FILE: &str = "blocks.cu";
 const SOURCE: &str = include_str!("../../kernels/blocks.cu");
@@ -27,7 +27,7 @@ pub(super) type Swizzle = (Write<u8>, Read<u8>, u32, u32, u64);
 pub(super) const LARGEST: KernelSource<Largest> =
     KernelSource::new(FILE, SOURCE, "largest_magnitude_f32").with_host(
         |_: LaunchShape, (largest, values, _)| {
-            largest[0] = largest[0].max(Cpu::one_thread().run(nvfp4::MaxBits(values)));
+            largest[0] = largest[0].max(ExecutionPolicy::one_thread().run(nvfp4::MaxBits(values)));
         },
     );
 
@@ -38,7 +38,7 @@ pub(super) const TO_NVFP4: KernelSource<ToNvfp4> =
                 return;
             }
             let search = ScaleSearch::Amax;
-            Cpu::one_thread().run(nvfp4::Quantize {
+            ExecutionPolicy::one_thread().run(nvfp4::Quantize {
                 values,
                 codes,
                 scales,
@@ -53,7 +53,7 @@ pub(super) const TO_NVFP4: KernelSource<ToNvfp4> =
 pub(super) const FROM_NVFP4: KernelSource<FromNvfp4> =
     KernelSource::new(FILE, SOURCE, "f32_from_nvfp4").with_host(
         |_: LaunchShape, (values, codes, scales, tensor, _)| {
-            Cpu::one_thread().run(nvfp4::Dequantize {
+            ExecutionPolicy::one_thread().run(nvfp4::Dequantize {
                 codes,
                 scales,
                 tensor,
@@ -67,7 +67,7 @@ macro_rules! mx {
     ($to:ident $to_entry:literal, $from:ident $from_entry:literal, $element:ty, $format:ident) => {
         pub(super) const $to: KernelSource<ToMx> = KernelSource::new(FILE, SOURCE, $to_entry)
             .with_host(|_: LaunchShape, (codes, scales, values, _)| {
-                Cpu::one_thread().run(mx::Quantize::<$element> {
+                ExecutionPolicy::one_thread().run(mx::Quantize::<$element> {
                     values,
                     codes,
                     scales,
@@ -78,7 +78,7 @@ macro_rules! mx {
             });
         pub(super) const $from: KernelSource<FromMx> = KernelSource::new(FILE, SOURCE, $from_entry)
             .with_host(|_: LaunchShape, (values, codes, scales, _)| {
-                Cpu::one_thread().run(mx::Dequantize {
+                ExecutionPolicy::one_thread().run(mx::Dequantize {
                     codes,
                     scales,
                     values,

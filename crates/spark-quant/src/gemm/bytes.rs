@@ -17,7 +17,7 @@ use crate::packed::bits::unpack_sixes;
 use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::lanes::decode;
 use crate::scalar::{E2m3, E3m2, E5m2, MiniFloat, MiniFormat, e8m0};
-use crate::simd::{Cpu, Kernel, Simd, array};
+use crate::simd::{ExecutionPolicy, Kernel, Simd, array};
 
 /// Rows of weights in one register tile.
 const ROWS: usize = 4;
@@ -77,25 +77,25 @@ impl Weight for Int8 {
 
 /// Rows `first..` of `weights` times all inputs, `[rows, inputs]`.
 pub(super) fn dot_rows(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     weights: &PackedTensor,
     x: &PreparedInput,
     first: usize,
     out: &mut [f32],
 ) {
     match (&x.layout, weights.format()) {
-        (Layout::Bytes { .. }, _) => cpu.run(Integer {
+        (Layout::Bytes { .. }, _) => policy.run(Integer {
             weights,
             x,
             first,
             out,
         }),
-        (_, PackedFormat::Int8) => exact::<Int8>(cpu, weights, x, first, out),
+        (_, PackedFormat::Int8) => exact::<Int8>(policy, weights, x, first, out),
         (_, PackedFormat::Mx(format) | PackedFormat::Fp8(format)) => match format {
-            MiniFormat::E4m3 => exact::<FiniteE4m3>(cpu, weights, x, first, out),
-            MiniFormat::E5m2 => exact::<Float<E5m2>>(cpu, weights, x, first, out),
-            MiniFormat::E2m3 => exact::<Float<E2m3>>(cpu, weights, x, first, out),
-            MiniFormat::E3m2 => exact::<Float<E3m2>>(cpu, weights, x, first, out),
+            MiniFormat::E4m3 => exact::<FiniteE4m3>(policy, weights, x, first, out),
+            MiniFormat::E5m2 => exact::<Float<E5m2>>(policy, weights, x, first, out),
+            MiniFormat::E2m3 => exact::<Float<E2m3>>(policy, weights, x, first, out),
+            MiniFormat::E3m2 => exact::<Float<E3m2>>(policy, weights, x, first, out),
             MiniFormat::E2m1 => unreachable!("four-bit weights have their own kernels"),
         },
         (_, PackedFormat::Nvfp4) => unreachable!("four-bit weights have their own kernels"),
@@ -103,7 +103,7 @@ pub(super) fn dot_rows(
 }
 
 fn exact<W: Weight>(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     weights: &PackedTensor,
     x: &PreparedInput,
     first: usize,
@@ -130,7 +130,7 @@ fn exact<W: Weight>(
         row_bytes,
         decoder: std::marker::PhantomData,
     };
-    cpu.run(kernel);
+    policy.run(kernel);
 }
 
 struct Exact<'a, W> {

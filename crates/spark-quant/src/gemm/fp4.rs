@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use super::prepare::{GROUP, LaneBytes, LaneInput, Layout, PreparedInput};
 use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::MiniFormat;
-use crate::simd::{Cpu, Kernel, Simd};
+use crate::simd::{ExecutionPolicy, Kernel, Simd};
 
 /// Rows of weights in one register tile.
 const ROWS: usize = 4;
@@ -67,7 +67,7 @@ impl LaneScales for Mxfp4 {
 
 /// Rows `first..` of `weights` times all inputs, `[rows, inputs]`.
 pub(super) fn dot_rows(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     weights: &PackedTensor,
     x: &PreparedInput,
     first: usize,
@@ -87,7 +87,7 @@ pub(super) fn dot_rows(
     };
     let n_inputs = x.n_inputs();
     match (&x.layout, weights.format()) {
-        (Layout::Lanes(x), PackedFormat::Nvfp4) => cpu.run(Exact::<Nvfp4> {
+        (Layout::Lanes(x), PackedFormat::Nvfp4) => policy.run(Exact::<Nvfp4> {
             rows,
             x,
             first,
@@ -96,7 +96,7 @@ pub(super) fn dot_rows(
             out,
             scales: PhantomData,
         }),
-        (Layout::Lanes(x), _) => cpu.run(Exact::<Mxfp4> {
+        (Layout::Lanes(x), _) => policy.run(Exact::<Mxfp4> {
             rows,
             x,
             first,
@@ -106,7 +106,7 @@ pub(super) fn dot_rows(
             scales: PhantomData,
         }),
         (Layout::LaneBytes(x), PackedFormat::Nvfp4) => {
-            cpu.run(Bytes::<Nvfp4> {
+            policy.run(Bytes::<Nvfp4> {
                 rows,
                 x,
                 first,
@@ -116,7 +116,7 @@ pub(super) fn dot_rows(
                 scales: PhantomData,
             });
         }
-        (Layout::LaneBytes(x), _) => cpu.run(Bytes::<Mxfp4> {
+        (Layout::LaneBytes(x), _) => policy.run(Bytes::<Mxfp4> {
             rows,
             x,
             first,

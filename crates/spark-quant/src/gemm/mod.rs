@@ -39,7 +39,7 @@ mod tests;
 
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, PackedTensor, Scales};
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 use crate::threads::for_parts;
 
 pub use input::{Input, InputMode};
@@ -115,17 +115,17 @@ impl PackedTensor {
     ///
     /// ```
     /// use spark_quant::gemm::{Epilogue, Input, InputMode};
-    /// use spark_quant::{Cpu, Quantizer, Recipe};
-    /// let cpu = Cpu::detect();
-    /// let weights = Quantizer::new(Recipe::NVFP4).quantize(cpu, &[0.5; 2 * 32], &[2, 32], 1)?;
+    /// use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
+    /// let policy = ExecutionPolicy::detect();
+    /// let weights = Quantizer::new(Recipe::NVFP4).quantize(policy, &[0.5; 2 * 32], &[2, 32], 1)?;
     /// let mut out = [0.0; 2];
-    /// weights.gemm(cpu, Input::F32(&[2.0; 32]), 1, InputMode::Exact, Epilogue::default(), &mut out)?;
+    /// weights.gemm(policy, Input::F32(&[2.0; 32]), 1, InputMode::Exact, Epilogue::default(), &mut out)?;
     /// assert!((out[0] - 32.0).abs() < 1e-4);
     /// # Ok::<(), spark_quant::QuantError>(())
     /// ```
     pub fn gemm(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         x: Input<'_>,
         n_inputs: usize,
         mode: InputMode,
@@ -133,8 +133,8 @@ impl PackedTensor {
         out: &mut [f32],
     ) -> Result<(), QuantError> {
         QuantError::check_length("out", out.len(), n_inputs.saturating_mul(self.n_rows()))?;
-        let prepared = self.prepare(cpu, x, n_inputs, mode)?;
-        self.gemm_prepared(cpu, &prepared, epilogue, out)
+        let prepared = self.prepare(policy, x, n_inputs, mode)?;
+        self.gemm_prepared(policy, &prepared, epilogue, out)
     }
 
     /// [`PackedTensor::gemm`] for one input.
@@ -144,13 +144,13 @@ impl PackedTensor {
     /// As [`PackedTensor::gemm`].
     pub fn gemv(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         x: &[f32],
         mode: InputMode,
         epilogue: Epilogue<'_>,
         out: &mut [f32],
     ) -> Result<(), QuantError> {
-        self.gemm(cpu, Input::F32(x), 1, mode, epilogue, out)
+        self.gemm(policy, Input::F32(x), 1, mode, epilogue, out)
     }
 
     /// Arranges (and under some modes quantizes) inputs once, for this tensor or for any other of the
@@ -161,12 +161,12 @@ impl PackedTensor {
     /// As [`PackedTensor::gemm`].
     pub fn prepare(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         x: Input<'_>,
         n_inputs: usize,
         mode: InputMode,
     ) -> Result<PreparedInput, QuantError> {
-        PreparedInput::new(cpu, self, x, n_inputs, mode)
+        PreparedInput::new(policy, self, x, n_inputs, mode)
     }
 
     /// [`PackedTensor::gemm`] with inputs already prepared.
@@ -178,7 +178,7 @@ impl PackedTensor {
     /// [`QuantError::Scale`] if a weight scale is NaN.
     pub fn gemm_prepared(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         x: &PreparedInput,
         epilogue: Epilogue<'_>,
         out: &mut [f32],
@@ -186,10 +186,10 @@ impl PackedTensor {
         let (n_rows, n_inputs) = (self.n_rows(), x.n_inputs());
         QuantError::check_length("out", out.len(), n_rows.saturating_mul(n_inputs))?;
         if n_inputs == 1 {
-            return self.gemm_rows(cpu, x, 0, epilogue, out);
+            return self.gemm_rows(policy, x, 0, epilogue, out);
         }
         let mut by_row = vec![0.0; out.len()];
-        self.gemm_rows(cpu, x, 0, epilogue, &mut by_row)?;
+        self.gemm_rows(policy, x, 0, epilogue, &mut by_row)?;
         for (row, values) in by_row.chunks_exact(n_inputs.max(1)).enumerate() {
             for (input, &value) in values.iter().enumerate() {
                 out[input * n_rows + row] = value;
@@ -206,7 +206,7 @@ impl PackedTensor {
     /// As [`PackedTensor::gemm_prepared`].
     pub fn gemm_rows(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         x: &PreparedInput,
         first_row: usize,
         epilogue: Epilogue<'_>,
@@ -235,9 +235,9 @@ impl PackedTensor {
             });
         }
         let bytes = n_rows * (self.row_bytes() + 4) * n_inputs.min(4);
-        for_parts(cpu, out, n_inputs, bytes, |first, out| {
+        for_parts(policy, out, n_inputs, bytes, |first, out| {
             let first = first_row + first;
-            self.dot_rows(cpu, x, first, out);
+            self.dot_rows(policy, x, first, out);
             for (row, values) in out.chunks_exact_mut(n_inputs).enumerate() {
                 let bias = epilogue.bias.map_or(0.0, |bias| bias[first + row]);
                 if epilogue.bias.is_some() || epilogue.activation != Activation::None {
@@ -255,12 +255,12 @@ impl PackedTensor {
     }
 
     /// Sums of rows `first..`, `[rows, n_inputs]`, without the epilogue.
-    fn dot_rows(&self, cpu: Cpu, x: &PreparedInput, first: usize, out: &mut [f32]) {
+    fn dot_rows(&self, policy: ExecutionPolicy, x: &PreparedInput, first: usize, out: &mut [f32]) {
         match (self.format(), self.scales()) {
             (PackedFormat::Nvfp4 | PackedFormat::Mx(crate::scalar::MiniFormat::E2m1), _) => {
-                fp4::dot_rows(cpu, self, x, first, out);
+                fp4::dot_rows(policy, self, x, first, out);
             }
-            (_, Scales::Mx(_) | Scales::F32 { .. }) => bytes::dot_rows(cpu, self, x, first, out),
+            (_, Scales::Mx(_) | Scales::F32 { .. }) => bytes::dot_rows(policy, self, x, first, out),
             (_, Scales::Nvfp4 { .. }) => unreachable!("NVFP4 scales belong to NVFP4"),
         }
     }

@@ -14,7 +14,7 @@ use crate::block::{Granularity, Quantizer, Recipe, Rotation};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::MiniFormat;
-use crate::simd::{Cpu, E2M1_TIMES_2_PLUS_12};
+use crate::simd::{E2M1_TIMES_2_PLUS_12, ExecutionPolicy};
 
 /// Values per group of the four-bit kernels.
 pub(super) const GROUP: usize = 128;
@@ -84,7 +84,7 @@ fn is_four_bit(format: PackedFormat) -> bool {
 
 impl PreparedInput {
     pub(super) fn new(
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         weights: &PackedTensor,
         x: Input<'_>,
         n_inputs: usize,
@@ -103,7 +103,7 @@ impl PreparedInput {
             }
         };
         if let Some(rotation) = weights.rotation() {
-            rotation.apply(cpu, values.to_mut());
+            rotation.apply(policy, values.to_mut());
         }
         let shape = [n_inputs, depth];
         let four_bit = is_four_bit(weights.format());
@@ -117,7 +117,7 @@ impl PreparedInput {
                     depth: block,
                 };
                 let packed = Quantizer::new(Recipe::Int8 { granularity })
-                    .quantize(cpu, &values, &shape, 1)?;
+                    .quantize(policy, &values, &shape, 1)?;
                 lane_bytes(&packed, block)
             }
             InputMode::WeightFormat if four_bit => {
@@ -126,7 +126,7 @@ impl PreparedInput {
                 } else {
                     Recipe::MXFP4
                 };
-                let packed = Quantizer::new(recipe).quantize(cpu, &values, &shape, 1)?;
+                let packed = Quantizer::new(recipe).quantize(policy, &values, &shape, 1)?;
                 lane_bytes(&packed, weights.format().block())
             }
             InputMode::Int8 | InputMode::WeightFormat if weights.format() == PackedFormat::Int8 => {
@@ -139,7 +139,7 @@ impl PreparedInput {
                         format,
                     });
                 }
-                let packed = Quantizer::new(Recipe::INT8).quantize(cpu, &values, &shape, 1)?;
+                let packed = Quantizer::new(Recipe::INT8).quantize(policy, &values, &shape, 1)?;
                 bytes(&packed, depth)
             }
             InputMode::Int8 => {
@@ -161,7 +161,7 @@ impl PreparedInput {
                     PackedFormat::Nvfp4 | PackedFormat::Int8 => unreachable!("handled above"),
                 };
                 plain(
-                    &Quantizer::new(recipe).round_trip(cpu, &values, &shape, 1)?,
+                    &Quantizer::new(recipe).round_trip(policy, &values, &shape, 1)?,
                     depth,
                 )
             }

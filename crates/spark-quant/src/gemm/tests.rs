@@ -50,16 +50,16 @@ fn exists(weights: &PackedTensor, mode: InputMode) -> bool {
 
 #[track_caller]
 fn check(recipe: Recipe, n_rows: usize, depth: usize, n_inputs: usize, mode: InputMode) {
-    let cpu = Cpu::one_thread();
+    let policy = ExecutionPolicy::one_thread();
     let original = values(n_rows * depth, 3);
     let weights = Quantizer::new(recipe)
-        .quantize(cpu, &original, &[n_rows, depth], 1)
+        .quantize(policy, &original, &[n_rows, depth], 1)
         .expect("finite");
     let x = values(n_inputs * depth, 4);
     let mut out = vec![0.0; n_inputs * n_rows];
     if !exists(&weights, mode) {
         let result = weights.gemm(
-            cpu,
+            policy,
             Input::F32(&x),
             n_inputs,
             mode,
@@ -73,10 +73,10 @@ fn check(recipe: Recipe, n_rows: usize, depth: usize, n_inputs: usize, mode: Inp
         return;
     }
     let want = reference::gemm(&weights, &x, n_inputs, mode);
-    for cpu in Cpu::every_level() {
+    for policy in ExecutionPolicy::every_level() {
         weights
             .gemm(
-                cpu,
+                policy,
                 Input::F32(&x),
                 n_inputs,
                 mode,
@@ -87,7 +87,7 @@ fn check(recipe: Recipe, n_rows: usize, depth: usize, n_inputs: usize, mode: Inp
         for (i, (got, want)) in out.iter().zip(&want).enumerate() {
             let what = format!(
                 "{recipe:?} {mode:?} {n_rows}x{depth} x{n_inputs} on {}",
-                cpu.level().name()
+                policy.level().name()
             );
             assert_eq!(
                 got.to_bits(),
@@ -98,7 +98,7 @@ fn check(recipe: Recipe, n_rows: usize, depth: usize, n_inputs: usize, mode: Inp
     }
     // The definition itself against plain f64 sums: six standard deviations of the rounding
     // error, which is a tenth of a term for one bit of mantissa and a twentieth for two.
-    let dequantized = weights.dequantize(cpu).expect("whole");
+    let dequantized = weights.dequantize(policy).expect("whole");
     let tolerance = match (mode, recipe.format().code_bits()) {
         (InputMode::Exact, _) => 1e-5,
         (InputMode::WeightFormat, 4) => 0.6,
@@ -165,7 +165,8 @@ proptest! {
 #[test]
 fn threads_and_row_ranges_change_nothing() {
     let (n_rows, depth) = (1030, 1024);
-    let many = Cpu::detect().with_threads(std::num::NonZeroUsize::new(3).expect("not zero"));
+    let many =
+        ExecutionPolicy::detect().with_threads(std::num::NonZeroUsize::new(3).expect("not zero"));
     let weights = Quantizer::new(Recipe::NVFP4)
         .quantize(many, &values(n_rows * depth, 1), &[n_rows, depth], 1)
         .expect("finite");
@@ -174,7 +175,7 @@ fn threads_and_row_ranges_change_nothing() {
         let mut one = vec![0.0; 2 * n_rows];
         weights
             .gemm(
-                Cpu::one_thread(),
+                ExecutionPolicy::one_thread(),
                 Input::F32(&x),
                 2,
                 mode,
@@ -218,9 +219,9 @@ fn threads_and_row_ranges_change_nothing() {
 
 #[test]
 fn bias_and_activation_follow_the_sum() {
-    let cpu = Cpu::detect();
+    let policy = ExecutionPolicy::detect();
     let weights = Quantizer::new(Recipe::INT8)
-        .quantize(cpu, &values(6 * 40, 1), &[6, 40], 1)
+        .quantize(policy, &values(6 * 40, 1), &[6, 40], 1)
         .expect("finite");
     let x = values(2 * 40, 2);
     let plain = reference::gemm(&weights, &x, 2, InputMode::Exact);
@@ -238,7 +239,14 @@ fn bias_and_activation_follow_the_sum() {
             activation,
         };
         weights
-            .gemm(cpu, Input::F32(&x), 2, InputMode::Exact, epilogue, &mut out)
+            .gemm(
+                policy,
+                Input::F32(&x),
+                2,
+                InputMode::Exact,
+                epilogue,
+                &mut out,
+            )
             .expect("supported");
         for (i, got) in out.iter().enumerate() {
             assert_eq!(
@@ -255,16 +263,16 @@ fn bias_and_activation_follow_the_sum() {
 
 #[test]
 fn bf16_inputs_are_widened_exactly() {
-    let cpu = Cpu::detect();
+    let policy = ExecutionPolicy::detect();
     let weights = Quantizer::new(Recipe::MXFP8)
-        .quantize(cpu, &values(4 * 64, 1), &[4, 64], 1)
+        .quantize(policy, &values(4 * 64, 1), &[4, 64], 1)
         .expect("finite");
     let narrow: Vec<bf16> = values(64, 2).into_iter().map(bf16::from_f32).collect();
     let wide: Vec<f32> = narrow.iter().map(|x| x.to_f32()).collect();
     let (mut from_narrow, mut from_wide) = (vec![0.0; 4], vec![0.0; 4]);
     weights
         .gemm(
-            cpu,
+            policy,
             Input::Bf16(&narrow),
             1,
             InputMode::Exact,
@@ -274,7 +282,7 @@ fn bf16_inputs_are_widened_exactly() {
         .expect("supported");
     weights
         .gemm(
-            cpu,
+            policy,
             Input::F32(&wide),
             1,
             InputMode::Exact,
@@ -287,7 +295,7 @@ fn bf16_inputs_are_widened_exactly() {
 
 #[test]
 fn rotated_weights_meet_rotated_inputs() {
-    let cpu = Cpu::detect();
+    let policy = ExecutionPolicy::detect();
     let original = values(8 * 256, 1);
     let rotation = Some(Rotation::new(64, 5).expect("a size"));
     let quantizer = Quantizer {
@@ -295,12 +303,12 @@ fn rotated_weights_meet_rotated_inputs() {
         ..Quantizer::new(Recipe::INT8)
     };
     let weights = quantizer
-        .quantize(cpu, &original, &[8, 256], 1)
+        .quantize(policy, &original, &[8, 256], 1)
         .expect("finite");
     let x = values(256, 2);
     let mut out = vec![0.0; 8];
     weights
-        .gemv(cpu, &x, InputMode::Exact, Epilogue::default(), &mut out)
+        .gemv(policy, &x, InputMode::Exact, Epilogue::default(), &mut out)
         .expect("supported");
     for (row, got) in out.iter().enumerate() {
         let want: f64 = (0..256)
@@ -312,38 +320,38 @@ fn rotated_weights_meet_rotated_inputs() {
 
 #[test]
 fn inputs_prepared_for_other_weights_are_refused() {
-    let cpu = Cpu::detect();
+    let policy = ExecutionPolicy::detect();
     let pack = |recipe| {
         Quantizer::new(recipe)
-            .quantize(cpu, &values(2 * 64, 1), &[2, 64], 1)
+            .quantize(policy, &values(2 * 64, 1), &[2, 64], 1)
             .expect("finite")
     };
     let (nvfp4, int8) = (pack(Recipe::NVFP4), pack(Recipe::INT8));
     let x = values(64, 2);
     let prepared = nvfp4
-        .prepare(cpu, Input::F32(&x), 1, InputMode::Exact)
+        .prepare(policy, Input::F32(&x), 1, InputMode::Exact)
         .expect("supported");
     let mut out = [7.0; 2];
     let error = int8
-        .gemm_prepared(cpu, &prepared, Epilogue::default(), &mut out)
+        .gemm_prepared(policy, &prepared, Epilogue::default(), &mut out)
         .expect_err("another layout");
     assert!(error.to_string().contains("int8"), "{error}");
     let bytes = nvfp4
-        .prepare(cpu, Input::F32(&x), 1, InputMode::Int8)
+        .prepare(policy, Input::F32(&x), 1, InputMode::Int8)
         .expect("supported");
     assert!(
         pack(Recipe::MXFP4)
-            .gemm_prepared(cpu, &bytes, Epilogue::default(), &mut out)
+            .gemm_prepared(policy, &bytes, Epilogue::default(), &mut out)
             .is_err()
     );
     assert!(
         nvfp4
-            .prepare(cpu, Input::F32(&x[..63]), 1, InputMode::Exact)
+            .prepare(policy, Input::F32(&x[..63]), 1, InputMode::Exact)
             .is_err()
     );
     let infinite = vec![f32::INFINITY; 64];
     assert!(matches!(
-        nvfp4.prepare(cpu, Input::F32(&infinite), 1, InputMode::Int8),
+        nvfp4.prepare(policy, Input::F32(&infinite), 1, InputMode::Int8),
         Err(QuantError::NotFinite { index: 0, .. })
     ));
     assert_eq!(out, [7.0; 2]);
@@ -351,7 +359,7 @@ fn inputs_prepared_for_other_weights_are_refused() {
 
 #[test]
 fn a_poisoned_scale_stops_the_product() {
-    let cpu = Cpu::detect();
+    let policy = ExecutionPolicy::detect();
     let mut original = values(2 * 64, 1);
     original[100] = f32::NAN;
     for recipe in [Recipe::NVFP4, Recipe::MXFP8, Recipe::FP8] {
@@ -360,10 +368,10 @@ fn a_poisoned_scale_stops_the_product() {
             ..Quantizer::new(recipe)
         };
         let weights = quantizer
-            .quantize(cpu, &original, &[2, 64], 1)
+            .quantize(policy, &original, &[2, 64], 1)
             .expect("passed");
         let result = weights.gemv(
-            cpu,
+            policy,
             &[1.0; 64],
             InputMode::Exact,
             Epilogue::default(),

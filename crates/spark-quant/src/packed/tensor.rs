@@ -8,7 +8,7 @@ use crate::block::rows::{Extent, scatter};
 use crate::block::{Rotation, mx, nvfp4};
 use crate::error::QuantError;
 use crate::scalar::slice::STREAM_BYTES;
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 use crate::threads::{Granule2, for_parts, zip_parts_from_2};
 
 /// A quantized tensor: shape, axis, codes, scales.
@@ -16,14 +16,14 @@ use crate::threads::{Granule2, for_parts, zip_parts_from_2};
 /// # Examples
 ///
 /// ```
-/// use spark_quant::{Cpu, PackedFormat, Quantizer, Recipe};
+/// use spark_quant::{ExecutionPolicy, PackedFormat, Quantizer, Recipe};
 ///
 /// let weights = [0.25; 3 * 32];
-/// let packed = Quantizer::new(Recipe::NVFP4).quantize(Cpu::detect(), &weights, &[3, 32], 1)?;
+/// let packed = Quantizer::new(Recipe::NVFP4).quantize(ExecutionPolicy::detect(), &weights, &[3, 32], 1)?;
 /// assert_eq!(packed.format(), PackedFormat::Nvfp4);
 /// assert_eq!((packed.n_rows(), packed.depth()), (3, 32));
 /// assert_eq!(packed.codes().len(), 3 * 32 / 2); // four bits each
-/// let back = packed.dequantize(Cpu::detect())?;
+/// let back = packed.dequantize(ExecutionPolicy::detect())?;
 /// assert!(back.iter().all(|value| (value - 0.25).abs() < 1e-3));
 /// # Ok::<(), spark_quant::QuantError>(())
 /// ```
@@ -244,9 +244,9 @@ impl PackedTensor {
     /// # Errors
     ///
     /// Does not fail for tensors of this crate; the type leaves room for storage that can.
-    pub fn dequantize(&self, cpu: Cpu) -> Result<Vec<f32>, QuantError> {
+    pub fn dequantize(&self, policy: ExecutionPolicy) -> Result<Vec<f32>, QuantError> {
         let mut values = vec![0.0; self.n_values()];
-        self.dequantize_into(cpu, &mut values)?;
+        self.dequantize_into(policy, &mut values)?;
         Ok(values)
     }
 
@@ -260,22 +260,26 @@ impl PackedTensor {
     /// # Errors
     ///
     /// [`QuantError::LengthMismatch`] if `values` has another length; it is then untouched.
-    pub fn dequantize_into(&self, cpu: Cpu, values: &mut [f32]) -> Result<(), QuantError> {
+    pub fn dequantize_into(
+        &self,
+        policy: ExecutionPolicy,
+        values: &mut [f32],
+    ) -> Result<(), QuantError> {
         let extent = self.extent();
         QuantError::check_length("values", values.len(), extent.n_values())?;
         let padded = self.padded_depth();
         if extent.is_contiguous(padded) {
-            self.dequantize_rows(cpu, values);
+            self.dequantize_rows(policy, values);
         } else {
             let mut rows = vec![0.0; extent.n_rows() * padded];
-            self.dequantize_rows(cpu, &mut rows);
+            self.dequantize_rows(policy, &mut rows);
             scatter(&rows, &extent, padded, values);
         }
         Ok(())
     }
 
     /// Rows of whole blocks, rotation undone.
-    fn dequantize_rows(&self, cpu: Cpu, rows: &mut [f32]) {
+    fn dequantize_rows(&self, policy: ExecutionPolicy, rows: &mut [f32]) {
         let stream = size_of_val(rows) > STREAM_BYTES && self.rotation.is_none();
         match &self.scales {
             Scales::Nvfp4 { block, tensor } => {
@@ -284,13 +288,13 @@ impl PackedTensor {
                     dst: [128, 16],
                 };
                 zip_parts_from_2(
-                    cpu,
+                    policy,
                     &self.codes,
                     block,
                     rows,
                     granule,
                     |codes, scales, values| {
-                        cpu.run(nvfp4::Dequantize {
+                        policy.run(nvfp4::Dequantize {
                             codes,
                             scales,
                             tensor: *tensor,
@@ -309,13 +313,13 @@ impl PackedTensor {
                     dst: [mx::code_bytes(format, mx::BLOCK), 1],
                 };
                 zip_parts_from_2(
-                    cpu,
+                    policy,
                     &self.codes,
                     scales,
                     rows,
                     granule,
                     |codes, scales, values| {
-                        cpu.run(mx::Dequantize {
+                        policy.run(mx::Dequantize {
                             format,
                             codes,
                             scales,
@@ -328,16 +332,16 @@ impl PackedTensor {
             Scales::F32 {
                 values: scales,
                 block,
-            } => self.dequantize_plain(cpu, scales, *block, rows, stream),
+            } => self.dequantize_plain(policy, scales, *block, rows, stream),
         }
         if let Some(rotation) = self.rotation {
-            rotation.undo(cpu, rows);
+            rotation.undo(policy, rows);
         }
     }
 
     fn dequantize_plain(
         &self,
-        cpu: Cpu,
+        policy: ExecutionPolicy,
         scales: &[f32],
         block: [usize; 2],
         rows: &mut [f32],
@@ -353,7 +357,7 @@ impl PackedTensor {
         };
         let n_across = depth.div_ceil(block[1]);
         let bytes = size_of_val(rows);
-        for_parts(cpu, rows, depth, bytes, |first_row, rows| {
+        for_parts(policy, rows, depth, bytes, |first_row, rows| {
             for (i, values) in rows.chunks_exact_mut(depth).enumerate() {
                 let row = first_row + i;
                 let codes = &self.codes[row * depth..(row + 1) * depth];
@@ -363,7 +367,7 @@ impl PackedTensor {
                     .zip(values.chunks_mut(block[1]))
                     .zip(scales);
                 for ((codes, values), &scale) in runs {
-                    cpu.run(plain::Dequantize {
+                    policy.run(plain::Dequantize {
                         codes,
                         values,
                         scale,

@@ -12,7 +12,7 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 use super::{E2m1, E2m3, E3m2, E4m3, E5m2, MiniFloat, MiniFormat, NanCode, Overflow, lanes};
 use crate::error::QuantError;
 use crate::simd::{
-    Code, Cpu, Kernel, PAGES_AHEAD_BYTES, PIECE, PIECES, Simd, Sink, page_interleaved,
+    Code, ExecutionPolicy, Kernel, PAGES_AHEAD_BYTES, PIECE, PIECES, Simd, Sink, page_interleaved,
     values_before_line,
 };
 use crate::threads::{Granule, zip_parts};
@@ -117,15 +117,15 @@ fn convert_vectors<C: Convert, S: Simd>(s: S, convert: C, src: &[C::In], dst: &m
 }
 
 fn convert_slice<C: Convert>(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     convert: C,
     src: &[C::In],
     dst: &mut [C::Out],
 ) -> Result<(), QuantError> {
     QuantError::check_length("dst", dst.len(), src.len())?;
     let stream = size_of_val(dst) > STREAM_BYTES;
-    zip_parts(cpu, src, dst, SIXTEEN, |src, dst| {
-        cpu.run(Loop {
+    zip_parts(policy, src, dst, SIXTEEN, |src, dst| {
+        policy.run(Loop {
             convert,
             src,
             dst,
@@ -170,15 +170,15 @@ impl<C: Widen> Kernel for WidenLoop<'_, C> {
 }
 
 fn widen_slice<C: Widen>(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     convert: C,
     src: &[C::In],
     dst: &mut [f32],
 ) -> Result<(), QuantError> {
     QuantError::check_length("dst", dst.len(), src.len())?;
     let stream = size_of_val(dst) > STREAM_BYTES;
-    zip_parts(cpu, src, dst, SIXTEEN, |src, dst| {
-        cpu.run(WidenLoop {
+    zip_parts(policy, src, dst, SIXTEEN, |src, dst| {
+        policy.run(WidenLoop {
             convert,
             src,
             dst,
@@ -267,7 +267,7 @@ sixteen_bit_conversions! {
 ///
 /// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
 pub fn encode(
-    cpu: Cpu,
+    policy: ExecutionPolicy,
     format: MiniFormat,
     overflow: Overflow,
     nan: NanCode,
@@ -275,7 +275,7 @@ pub fn encode(
     dst: &mut [u8],
 ) -> Result<(), QuantError> {
     for_format!(format, F => {
-        convert_slice(cpu, Encode::<F> { format: std::marker::PhantomData, overflow, nan }, src, dst)
+        convert_slice(policy, Encode::<F> { format: std::marker::PhantomData, overflow, nan }, src, dst)
     })
 }
 
@@ -284,8 +284,13 @@ pub fn encode(
 /// # Errors
 ///
 /// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
-pub fn decode(cpu: Cpu, format: MiniFormat, src: &[u8], dst: &mut [f32]) -> Result<(), QuantError> {
-    for_format!(format, F => widen_slice(cpu, Decode::<F>(std::marker::PhantomData), src, dst))
+pub fn decode(
+    policy: ExecutionPolicy,
+    format: MiniFormat,
+    src: &[u8],
+    dst: &mut [f32],
+) -> Result<(), QuantError> {
+    for_format!(format, F => widen_slice(policy, Decode::<F>(std::marker::PhantomData), src, dst))
 }
 
 /// f16 of `src`: nearest even, overflow to infinity, subnormals kept, NaN quieted.
@@ -293,8 +298,8 @@ pub fn decode(cpu: Cpu, format: MiniFormat, src: &[u8], dst: &mut [f32]) -> Resu
 /// # Errors
 ///
 /// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
-pub fn f32_to_f16(cpu: Cpu, src: &[f32], dst: &mut [f16]) -> Result<(), QuantError> {
-    convert_slice(cpu, ToF16, src, dst.reinterpret_cast_mut())
+pub fn f32_to_f16(policy: ExecutionPolicy, src: &[f32], dst: &mut [f16]) -> Result<(), QuantError> {
+    convert_slice(policy, ToF16, src, dst.reinterpret_cast_mut())
 }
 
 /// Values of f16; exact, NaN quieted.
@@ -302,8 +307,8 @@ pub fn f32_to_f16(cpu: Cpu, src: &[f32], dst: &mut [f16]) -> Result<(), QuantErr
 /// # Errors
 ///
 /// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
-pub fn f16_to_f32(cpu: Cpu, src: &[f16], dst: &mut [f32]) -> Result<(), QuantError> {
-    widen_slice(cpu, FromF16, src.reinterpret_cast(), dst)
+pub fn f16_to_f32(policy: ExecutionPolicy, src: &[f16], dst: &mut [f32]) -> Result<(), QuantError> {
+    widen_slice(policy, FromF16, src.reinterpret_cast(), dst)
 }
 
 /// bf16 of `src`: nearest even, overflow to infinity, subnormals kept, NaN quieted.
@@ -311,8 +316,12 @@ pub fn f16_to_f32(cpu: Cpu, src: &[f16], dst: &mut [f32]) -> Result<(), QuantErr
 /// # Errors
 ///
 /// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
-pub fn f32_to_bf16(cpu: Cpu, src: &[f32], dst: &mut [bf16]) -> Result<(), QuantError> {
-    convert_slice(cpu, ToBf16, src, dst.reinterpret_cast_mut())
+pub fn f32_to_bf16(
+    policy: ExecutionPolicy,
+    src: &[f32],
+    dst: &mut [bf16],
+) -> Result<(), QuantError> {
+    convert_slice(policy, ToBf16, src, dst.reinterpret_cast_mut())
 }
 
 /// Values of bf16; exact, signalling NaN stays as it is.
@@ -320,8 +329,12 @@ pub fn f32_to_bf16(cpu: Cpu, src: &[f32], dst: &mut [bf16]) -> Result<(), QuantE
 /// # Errors
 ///
 /// [`QuantError::LengthMismatch`] if the slices differ in length; `dst` is then untouched.
-pub fn bf16_to_f32(cpu: Cpu, src: &[bf16], dst: &mut [f32]) -> Result<(), QuantError> {
-    widen_slice(cpu, FromBf16, src.reinterpret_cast(), dst)
+pub fn bf16_to_f32(
+    policy: ExecutionPolicy,
+    src: &[bf16],
+    dst: &mut [f32],
+) -> Result<(), QuantError> {
+    widen_slice(policy, FromBf16, src.reinterpret_cast(), dst)
 }
 
 #[cfg(test)]
@@ -331,12 +344,12 @@ mod tests {
     #[test]
     fn streamed_codes_are_the_same() {
         let values: Vec<f32> = (0..9000).map(|i| (i as f32 * 0.37).sin()).collect();
-        for cpu in Cpu::every_level() {
+        for policy in ExecutionPolicy::every_level() {
             for offset in 0..33 {
                 for n in [0, 1, 15, 63, 64, 65, 4096, 9000] {
                     let convert = |stream| {
                         let mut codes = vec![0xA5A5; offset + n + 9];
-                        cpu.run(Loop {
+                        policy.run(Loop {
                             convert: ToF16,
                             src: &values[..n],
                             dst: &mut codes[offset..][..n],

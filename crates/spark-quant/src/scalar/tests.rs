@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::reference;
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 const OVERFLOWS: [Overflow; 2] = [Overflow::Saturate, Overflow::NonFinite];
 const NANS: [NanCode; 3] = [
@@ -54,15 +54,15 @@ fn every_midpoint_and_its_neighbours_round_as_the_definition_says() {
                     .map(|&x| format.encode(x, overflow, nan))
                     .collect();
                 assert_eq!(single, want, "{format} {overflow:?} {nan:?}");
-                for cpu in Cpu::every_level() {
+                for policy in ExecutionPolicy::every_level() {
                     let mut got = vec![0; points.len()];
-                    slice::encode(cpu, format, overflow, nan, &points, &mut got)
+                    slice::encode(policy, format, overflow, nan, &points, &mut got)
                         .expect("equal lengths");
                     assert_eq!(
                         got,
                         want,
                         "{format} {overflow:?} {nan:?} {}",
-                        cpu.level().name()
+                        policy.level().name()
                     );
                 }
             }
@@ -95,11 +95,11 @@ fn slices_decode_as_the_tables_do_on_every_level() {
             .iter()
             .map(|&code| format.table()[usize::from(code)].to_bits())
             .collect();
-        for cpu in Cpu::every_level() {
+        for policy in ExecutionPolicy::every_level() {
             let mut got = vec![0.0; codes.len()];
-            slice::decode(cpu, format, &codes, &mut got).expect("equal lengths");
+            slice::decode(policy, format, &codes, &mut got).expect("equal lengths");
             let got: Vec<u32> = got.into_iter().map(f32::to_bits).collect();
-            assert_eq!(got, want, "{format} {}", cpu.level().name());
+            assert_eq!(got, want, "{format} {}", policy.level().name());
         }
     }
 }
@@ -122,18 +122,18 @@ fn sixteen_bit_slices_equal_the_software_definitions() {
         .flat_map(|b| [b, b.wrapping_add(1), b.wrapping_sub(1)])
         .map(f32::from_bits)
         .collect();
-    for cpu in Cpu::every_level() {
+    for policy in ExecutionPolicy::every_level() {
         let mut halves = vec![::half::f16::ZERO; floats.len()];
-        slice::f32_to_f16(cpu, &floats, &mut halves).expect("equal lengths");
+        slice::f32_to_f16(policy, &floats, &mut halves).expect("equal lengths");
         let mut bfloats = vec![::half::bf16::ZERO; floats.len()];
-        slice::f32_to_bf16(cpu, &floats, &mut bfloats).expect("equal lengths");
+        slice::f32_to_bf16(policy, &floats, &mut bfloats).expect("equal lengths");
         for (i, &x) in floats.iter().enumerate() {
             assert_eq!(
                 halves[i].to_bits(),
                 half::f32_to_f16_bits(x),
                 "{:#x} {}",
                 x.to_bits(),
-                cpu.level().name()
+                policy.level().name()
             );
             assert_eq!(
                 bfloats[i].to_bits(),
@@ -144,17 +144,17 @@ fn sixteen_bit_slices_equal_the_software_definitions() {
         }
         let src: Vec<::half::f16> = bits.iter().map(|&b| ::half::f16::from_bits(b)).collect();
         let mut back = vec![0.0; src.len()];
-        slice::f16_to_f32(cpu, &src, &mut back).expect("equal lengths");
+        slice::f16_to_f32(policy, &src, &mut back).expect("equal lengths");
         for (value, &b) in back.iter().zip(&bits) {
             assert_eq!(
                 value.to_bits(),
                 half::f16_bits_to_f32(b).to_bits(),
                 "{b:#x} {}",
-                cpu.level().name()
+                policy.level().name()
             );
         }
         let src: Vec<::half::bf16> = bits.iter().map(|&b| ::half::bf16::from_bits(b)).collect();
-        slice::bf16_to_f32(cpu, &src, &mut back).expect("equal lengths");
+        slice::bf16_to_f32(policy, &src, &mut back).expect("equal lengths");
         assert!(
             back.iter()
                 .zip(&bits)
@@ -190,7 +190,7 @@ fn the_half_crate_agrees_with_the_software_definitions() {
 fn slices_of_different_lengths_are_refused() {
     let mut short = [0xAA; 3];
     let error = slice::encode(
-        Cpu::detect(),
+        ExecutionPolicy::detect(),
         MiniFormat::E4m3,
         Overflow::Saturate,
         NanCode::Zero,

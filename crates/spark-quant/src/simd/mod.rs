@@ -42,17 +42,17 @@ pub(crate) use array;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod cpu;
 mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod page_interleave;
+mod policy;
 mod scalar;
 mod stream;
 
-pub use cpu::{Cpu, Level};
 pub(crate) use lanes::{Code, E2M1_TIMES_2_PLUS_12, Kernel, Simd};
 pub(crate) use page_interleave::{PAGES_AHEAD_BYTES, PIECE, PIECES, WINDOW, page_interleaved};
+pub use policy::{ExecutionPolicy, Level};
 pub(crate) use stream::{LINE_BYTES, Sink, values_before_line};
 
 #[cfg(test)]

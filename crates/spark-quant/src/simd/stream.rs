@@ -87,7 +87,7 @@ impl<'a, S: Simd> Sink<'a, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{Cpu, Kernel};
+    use crate::simd::{ExecutionPolicy, Kernel};
 
     struct Count<'a>(&'a mut [f32], bool);
 
@@ -111,12 +111,12 @@ mod tests {
 
     #[test]
     fn every_value_arrives_at_every_alignment() {
-        for cpu in Cpu::every_level() {
+        for policy in ExecutionPolicy::every_level() {
             for stream in [false, true] {
                 for offset in 0..17 {
                     for n in [0, 1, 15, 16, 17, 31, 32, 33, 64, 250] {
                         let mut memory = vec![-1.0; offset + n + 3];
-                        cpu.run(Count(&mut memory[offset..offset + n], stream));
+                        policy.run(Count(&mut memory[offset..offset + n], stream));
                         let inside = memory[offset..offset + n]
                             .iter()
                             .enumerate()
@@ -128,7 +128,7 @@ mod tests {
                         assert!(
                             inside && outside,
                             "{n} values at offset {offset} on {}",
-                            cpu.level().name()
+                            policy.level().name()
                         );
                     }
                 }

@@ -158,9 +158,9 @@ fn every_level_equals_the_plain_arrays() {
             signed: &signed,
         };
         let want = work().run(Scalar);
-        for cpu in Cpu::every_level() {
-            for (got, want) in cpu.run(work()).iter().zip(&want) {
-                assert_eq!(got, want, "{} on {}", want.0, cpu.level().name());
+        for policy in ExecutionPolicy::every_level() {
+            for (got, want) in policy.run(work()).iter().zip(&want) {
+                assert_eq!(got, want, "{} on {}", want.0, policy.level().name());
             }
         }
     }
@@ -208,9 +208,9 @@ fn a_line_of_codes_is_exact_at_every_boundary() {
     for values in values.as_chunks::<128>().0 {
         let rows: [[f32; 16]; 8] =
             std::array::from_fn(|row| std::array::from_fn(|i| values[16 * row + i]));
-        for cpu in Cpu::every_level() {
-            let [line, single] = cpu.run(Line(&rows));
-            assert_eq!(line, single, "{rows:?} on {}", cpu.level().name());
+        for policy in ExecutionPolicy::every_level() {
+            let [line, single] = policy.run(Line(&rows));
+            assert_eq!(line, single, "{rows:?} on {}", policy.level().name());
             for (i, value) in values.iter().enumerate() {
                 let code = crate::scalar::MiniFormat::E2m1.encode(
                     *value,
@@ -221,7 +221,7 @@ fn a_line_of_codes_is_exact_at_every_boundary() {
                     line[i / 2] >> (4 * (i % 2)) & 15,
                     code,
                     "{value} on {}",
-                    cpu.level().name()
+                    policy.level().name()
                 );
             }
         }
@@ -235,7 +235,7 @@ fn a_missing_level_is_refused_by_name() {
     } else {
         Level::Avx2
     };
-    let error = Cpu::one_thread()
+    let error = ExecutionPolicy::one_thread()
         .with_level(absent)
         .expect_err("not on this processor");
     assert!(error.to_string().contains(absent.name()));
@@ -246,5 +246,8 @@ fn a_missing_level_is_refused_by_name() {
 #[test]
 fn neon_is_used_where_the_dot_product_exists() {
     let has_dot_product = std::arch::is_aarch64_feature_detected!("dotprod");
-    assert_eq!(Cpu::detect().level() == Level::Neon, has_dot_product);
+    assert_eq!(
+        ExecutionPolicy::detect().level() == Level::Neon,
+        has_dot_product
+    );
 }

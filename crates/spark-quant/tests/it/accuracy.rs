@@ -4,7 +4,7 @@ use spark_quant::analysis::ErrorMeasure;
 use spark_quant::block::stochastic::philox;
 use spark_quant::block::{Granularity, Quantizer, Recipe, ScaleSearch};
 use spark_quant::scalar::MiniFormat;
-use spark_quant::{Cpu, block};
+use spark_quant::{ExecutionPolicy, block};
 
 /// Independent normal values by Box and Muller.
 fn gaussian(n: usize, std: f64) -> Vec<f32> {
@@ -25,7 +25,7 @@ fn gaussian(n: usize, std: f64) -> Vec<f32> {
 fn sqnr_db(recipe: Recipe, values: &[f32]) -> f64 {
     let shape = [values.len() / 1024, 1024];
     let back = Quantizer::new(recipe)
-        .round_trip(Cpu::detect(), values, &shape, 1)
+        .round_trip(ExecutionPolicy::detect(), values, &shape, 1)
         .expect("finite values");
     ErrorMeasure::between(values, &back)
         .expect("equal lengths")

@@ -4,19 +4,19 @@ use safetensors::SafeTensors;
 use spark_quant::block::{MxScale, Nvfp4Formula, Quantizer, Recipe, ScaleSearch};
 use spark_quant::packed::{Scales, swizzle};
 use spark_quant::scalar::MiniFormat;
-use spark_quant::{Cpu, PackedTensor};
+use spark_quant::{ExecutionPolicy, PackedTensor};
 
 use crate::data::{truth_bytes, truth_f32};
 
 const SHAPE: [usize; 2] = [130, 80];
 
-fn nvfp4(formula: Nvfp4Formula, cpu: Cpu, values: &[f32]) -> PackedTensor {
+fn nvfp4(formula: Nvfp4Formula, policy: ExecutionPolicy, values: &[f32]) -> PackedTensor {
     let quantizer = Quantizer::new(Recipe::Nvfp4 {
         formula,
         search: ScaleSearch::Amax,
     });
     quantizer
-        .quantize(cpu, values, &SHAPE, 1)
+        .quantize(policy, values, &SHAPE, 1)
         .expect("finite values")
 }
 
@@ -39,12 +39,12 @@ fn nvfp4_equals_torchao_byte_for_byte() {
     ) else {
         return;
     };
-    for cpu in Cpu::every_level() {
-        let packed = nvfp4(Nvfp4Formula::TorchAo, cpu, &values);
+    for policy in ExecutionPolicy::every_level() {
+        let packed = nvfp4(Nvfp4Formula::TorchAo, policy, &values);
         let (block, tensor) = block_scales(&packed);
         assert_eq!(tensor.to_bits(), (3.0f32 / 2688.0).to_bits());
-        assert_eq!(block, scales, "{}", cpu.level().name());
-        assert_eq!(packed.codes(), codes, "{}", cpu.level().name());
+        assert_eq!(block, scales, "{}", policy.level().name());
+        assert_eq!(packed.codes(), codes, "{}", policy.level().name());
         assert_eq!(packed.swizzled_scales().expect("block scales"), swizzled);
     }
     assert_eq!(
@@ -61,8 +61,8 @@ fn modelopt_differs_from_torchao_only_in_the_zero_and_the_tiny_block() {
     let Some(scales) = truth_bytes("nvfp4_scale_130x5_e4m3.bin") else {
         return;
     };
-    for cpu in Cpu::every_level() {
-        let packed = nvfp4(Nvfp4Formula::ModelOpt, cpu, &values);
+    for policy in ExecutionPolicy::every_level() {
+        let packed = nvfp4(Nvfp4Formula::ModelOpt, policy, &values);
         let (block, _) = block_scales(&packed);
         let different: Vec<_> = (0..scales.len())
             .filter(|&i| block[i] != scales[i])
@@ -93,10 +93,10 @@ fn mx_equals_torchao_for_every_format_and_rule() {
                 tensor(&format!("{folder}/scale")),
                 tensor(&format!("{folder}/code")),
             );
-            for cpu in Cpu::every_level() {
+            for policy in ExecutionPolicy::every_level() {
                 let quantizer = Quantizer::new(Recipe::Mx { format, scale });
                 let packed = quantizer
-                    .quantize(cpu, &values, &[40, 96], 1)
+                    .quantize(policy, &values, &[40, 96], 1)
                     .expect("finite values");
                 let Scales::Mx(scales) = packed.scales() else {
                     panic!("MX scales")
@@ -105,19 +105,19 @@ fn mx_equals_torchao_for_every_format_and_rule() {
                     scales,
                     want_scale.data(),
                     "{folder} on {}",
-                    cpu.level().name()
+                    policy.level().name()
                 );
                 for (row, want) in want_code.data().chunks_exact(96).enumerate() {
                     assert_eq!(
                         &*packed.row_codes(row),
                         want,
                         "{folder} row {row} on {}",
-                        cpu.level().name()
+                        policy.level().name()
                     );
                 }
                 n_checked += 1;
             }
         }
     }
-    assert_eq!(n_checked, 15 * Cpu::every_level().len());
+    assert_eq!(n_checked, 15 * ExecutionPolicy::every_level().len());
 }

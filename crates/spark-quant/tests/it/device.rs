@@ -4,7 +4,7 @@
 use spark_mem::{Device, KernelSource, LaunchShape, Write};
 use spark_quant::device::DeviceQuantizer;
 use spark_quant::scalar::MiniFormat;
-use spark_quant::{Cpu, PackedFormat};
+use spark_quant::{ExecutionPolicy, PackedFormat};
 
 use crate::device_cases::{bad_input_is_refused, equals_the_host, every_code_is_decoded};
 
@@ -66,7 +66,10 @@ fn another_kernel_of_the_same_text_and_entry_does_not_stand_in_for_ours() {
         "values that are borrowed for reading changed"
     );
     let tensor = tensor.download(&stream).unwrap();
-    assert_eq!(tensor.dequantize(Cpu::one_thread()).unwrap(), [1.0; 64]);
+    assert_eq!(
+        tensor.dequantize(ExecutionPolicy::one_thread()).unwrap(),
+        [1.0; 64]
+    );
 }
 
 #[cfg(feature = "cuda")]

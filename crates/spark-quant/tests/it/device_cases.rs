@@ -5,7 +5,7 @@ use spark_quant::block::MxScale;
 use spark_quant::device::DeviceQuantizer;
 use spark_quant::packed::Scales;
 use spark_quant::scalar::MiniFormat;
-use spark_quant::{Cpu, PackedFormat, PackedTensor, QuantError, Quantizer, Recipe};
+use spark_quant::{ExecutionPolicy, PackedFormat, PackedTensor, QuantError, Quantizer, Recipe};
 
 /// Every format with the recipe that the device follows.
 const FORMATS: [(PackedFormat, Recipe); 3] = [
@@ -70,7 +70,7 @@ pub(crate) fn equals_the_host(device: &Device) {
         device.new_stream().unwrap(),
         DeviceQuantizer::new(device).unwrap(),
     );
-    let cpu = Cpu::one_thread();
+    let policy = ExecutionPolicy::one_thread();
     for (format, recipe) in FORMATS {
         for (seed, shape) in [[1, 32], [3, 64], [5, 96], [130, 160], [0, 32]]
             .into_iter()
@@ -82,13 +82,13 @@ pub(crate) fn equals_the_host(device: &Device) {
                 let own = upload(device, &stream, &values);
                 let tensor = quantizer.quantize(&stream, &own, shape, format).unwrap();
                 let host = Quantizer::new(recipe)
-                    .quantize(cpu, &values, &shape, 1)
+                    .quantize(policy, &values, &shape, 1)
                     .unwrap();
                 assert_eq!(tensor.download(&stream).unwrap(), host, "{context}");
 
                 let mut back = device.shared::<f32>(values.len()).unwrap();
                 quantizer.dequantize(&stream, &tensor, &mut back).unwrap();
-                let wanted = host.dequantize(cpu).unwrap();
+                let wanted = host.dequantize(policy).unwrap();
                 let back = back.read(&stream).unwrap();
                 let same = back
                     .iter()
@@ -148,7 +148,7 @@ pub(crate) fn every_code_is_decoded(device: &Device) {
         let tensor = quantizer.upload(&stream, &host).unwrap();
         let mut values = device.shared::<f32>(n_scales * depth).unwrap();
         quantizer.dequantize(&stream, &tensor, &mut values).unwrap();
-        let wanted = host.dequantize(Cpu::one_thread()).unwrap();
+        let wanted = host.dequantize(ExecutionPolicy::one_thread()).unwrap();
         for (idx, (got, wanted)) in values
             .read(&stream)
             .unwrap()

@@ -1,7 +1,7 @@
 //! All 2^32 f32 inputs against the SHA-256 of the CUDA headers' host code.
 
 use sha2::{Digest, Sha256};
-use spark_quant::Cpu;
+use spark_quant::ExecutionPolicy;
 use spark_quant::scalar::{NanCode, e8m0, slice};
 
 use crate::scalar_truth::{E8M0_MODES, MODES};
@@ -67,13 +67,13 @@ fn hash_all_inputs(mut convert: impl FnMut(&[f32], &mut [u8])) -> String {
 }
 
 fn check_every_f32() {
-    let cpu = Cpu::one_thread();
+    let policy = ExecutionPolicy::one_thread();
     for (mode, want) in HASHES {
         let got = if let Some((_, format, overflow)) =
             MODES.into_iter().find(|(name, ..)| *name == mode)
         {
             hash_all_inputs(|src, dst| {
-                slice::encode(cpu, format, overflow, NanCode::default(), src, dst)
+                slice::encode(policy, format, overflow, NanCode::default(), src, dst)
                     .expect("equal lengths")
             })
         } else {

@@ -1,7 +1,7 @@
 //! Scalar conversions against the CUDA headers' host code and ml_dtypes.
 
 use half::{bf16, f16};
-use spark_quant::Cpu;
+use spark_quant::ExecutionPolicy;
 use spark_quant::scalar::{MiniFormat, NanCode, Overflow, e8m0, slice};
 
 use crate::data::{truth, truth_bytes};
@@ -62,15 +62,22 @@ fn every_16_bit_input_converts_as_the_gpu_does() {
             let Some(want) = truth_bytes(&format!("{source}_to_{mode}.bin")) else {
                 return;
             };
-            for cpu in Cpu::every_level() {
+            for policy in ExecutionPolicy::every_level() {
                 let mut got = vec![0; inputs.len()];
-                slice::encode(cpu, format, overflow, NanCode::default(), &inputs, &mut got)
-                    .expect("equal lengths");
+                slice::encode(
+                    policy,
+                    format,
+                    overflow,
+                    NanCode::default(),
+                    &inputs,
+                    &mut got,
+                )
+                .expect("equal lengths");
                 check(
                     &got,
                     &want,
                     &inputs,
-                    &format!("{source} to {mode} on {}", cpu.level().name()),
+                    &format!("{source} to {mode} on {}", policy.level().name()),
                 );
             }
         }

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use spark_gemm::{Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, panels, panels_of_part};
 use spark_quant::block::RoundTrip;
-use spark_quant::{Cpu as QuantCpu, QuantError, Quantizer, Recipe};
+use spark_quant::{ExecutionPolicy, QuantError, Quantizer, Recipe};
 
 use super::format::MatmulFormat;
 use super::gemm::TASKS_PER_THREAD;
@@ -55,7 +55,7 @@ pub(crate) struct PreparedQuantised {
     activations: Option<Recipe>,
     rounds_result: bool,
     /// Found at load, as finding it takes memory.
-    cpu: QuantCpu,
+    cpu: ExecutionPolicy,
     geometry: Geometry,
     /// Whether patches are gathered, or rows are used where they lie.
     gathers: bool,
@@ -91,7 +91,7 @@ impl PreparedQuantised {
             bias: bias.map(|bias| AlignedF32::padded(bias, columns)),
             activations: recipes.activations,
             rounds_result: format.rounds_result,
-            cpu: QuantCpu::one_thread(),
+            cpu: ExecutionPolicy::one_thread(),
             gathers: !geometry.is_rows_as_they_are(recipes.activations.is_some()),
             geometry,
         }))
@@ -267,8 +267,8 @@ fn coded(
     }
     drop(values);
     let threads = cpu.pool.threads();
-    let quant_cpu =
-        QuantCpu::detect().with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
+    let quant_cpu = ExecutionPolicy::detect()
+        .with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
     let packed = Quantizer::new(recipe).quantize(quant_cpu, &rows, &[n, taps * padded], 1)?;
     CodedPanels::new(cpu.isa, &packed, [taps, depth])
 }

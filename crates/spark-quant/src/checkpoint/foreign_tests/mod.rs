@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::packed::{PackedFormat, Scales};
 use crate::scalar::MiniFormat;
-use crate::simd::Cpu;
+use crate::simd::ExecutionPolicy;
 
 /// A folder that is removed at the end of its test.
 struct Folder(PathBuf);
@@ -120,7 +120,10 @@ fn weight<'a>(checkpoint: &'a Checkpoint, name: &str) -> &'a Weight {
 fn check_values(checkpoint: &Checkpoint, name: &str, want: impl Fn(usize, usize) -> f32) {
     let weight = weight(checkpoint, name);
     let depth = weight.packed.depth();
-    let values = weight.packed.dequantize(Cpu::one_thread()).expect("whole");
+    let values = weight
+        .packed
+        .dequantize(ExecutionPolicy::one_thread())
+        .expect("whole");
     for (i, value) in values.iter().enumerate() {
         let want = want(i / depth, i % depth);
         assert_eq!(

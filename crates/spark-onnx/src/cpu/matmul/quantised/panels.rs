@@ -301,13 +301,13 @@ unsafe fn nvfp4<S: Simd, const NV: usize>(
 
 #[cfg(test)]
 mod tests {
-    use spark_quant::{Cpu, Quantizer, Recipe};
+    use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 
     use super::*;
 
     #[test]
     fn converted_panels_hold_the_values_of_the_packed_tensor() {
-        let cpu = Cpu::one_thread();
+        let cpu = ExecutionPolicy::one_thread();
         for recipe in [Recipe::FP8, Recipe::NVFP4_SWEEP] {
             for (taps, depth, n) in [(1, 16, 5), (9, 24, 37), (3, 19, 130), (1, 1, 1)] {
                 let bits = if recipe == Recipe::FP8 { 8 } else { 4 };
@@ -348,7 +348,7 @@ mod tests {
         let codes: Vec<u8> = (0..=255).collect();
         let mut want = [0.0; 256];
         spark_quant::scalar::slice::decode(
-            Cpu::one_thread(),
+            ExecutionPolicy::one_thread(),
             spark_quant::scalar::MiniFormat::E4m3,
             &codes,
             &mut want,

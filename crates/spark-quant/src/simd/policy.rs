@@ -13,7 +13,7 @@ use super::scalar::Scalar;
 use crate::error::QuantError;
 
 /// A set of vector instructions. Here AVX-512 needs its instructions on bytes as well, and NEON its dot
-/// products: [`Cpu::with_level`] says what this processor has.
+/// products: [`ExecutionPolicy::with_level`] says what this processor has.
 pub use spark_simd::InstructionSet as Level;
 
 #[derive(Debug, Clone, Copy)]
@@ -73,28 +73,29 @@ macro_rules! enter {
     }};
 }
 
-/// Where conversions run: an instruction set this processor is known to have, and a thread count.
+/// How conversions and GEMM are executed: with an instruction set that this processor is known to have,
+/// on how many threads.
 ///
 /// Results never depend on either.
 ///
 /// # Examples
 ///
 /// ```
-/// use spark_quant::{Cpu, Level};
+/// use spark_quant::{ExecutionPolicy, Level};
 ///
-/// let cpu = Cpu::detect(); // the best instructions and every thread
-/// assert_eq!(Cpu::one_thread().threads(), 1);
-/// assert!(Cpu::every_level().iter().any(|one| one.level() == cpu.level()));
-/// assert_eq!(cpu.with_level(Level::Scalar)?.level(), Level::Scalar);
+/// let policy = ExecutionPolicy::detect(); // the best instructions and every thread
+/// assert_eq!(ExecutionPolicy::one_thread().threads(), 1);
+/// assert!(ExecutionPolicy::every_level().iter().any(|one| one.level() == policy.level()));
+/// assert_eq!(policy.with_level(Level::Scalar)?.level(), Level::Scalar);
 /// # Ok::<(), spark_quant::QuantError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Cpu {
+pub struct ExecutionPolicy {
     backend: Backend,
     threads: NonZeroUsize,
 }
 
-impl Cpu {
+impl ExecutionPolicy {
     /// The best instructions of this processor, on as many threads as the process may use.
     pub fn detect() -> Self {
         let backend = Level::ALL.into_iter().rev().find_map(Backend::of);
@@ -162,7 +163,7 @@ impl Cpu {
     }
 }
 
-impl Default for Cpu {
+impl Default for ExecutionPolicy {
     fn default() -> Self {
         Self::detect()
     }
