@@ -12,6 +12,13 @@ use super::simd::Simd;
 #[derive(Debug, Clone, Copy)]
 pub struct Scalar;
 
+/// One value per lane. Written out: closures of `array::from_fn` and `map` may stay functions of their own,
+/// called lane by lane.
+#[inline(always)]
+fn lanes<T>(value: impl Fn(usize) -> T) -> [T; 4] {
+    [value(0), value(1), value(2), value(3)]
+}
+
 impl Sealed for Scalar {}
 
 // SAFETY: for the implementation and every block in it: callers pass pointers valid for the lanes touched.
@@ -44,7 +51,7 @@ unsafe impl Simd for Scalar {
     #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> [f32; 4] {
         // SAFETY: only the first `n` elements are read.
-        std::array::from_fn(|i| if i < n { unsafe { *p.add(i) } } else { 0.0 })
+        lanes(|i| if i < n { unsafe { *p.add(i) } } else { 0.0 })
     }
     #[inline(always)]
     unsafe fn store(p: *mut f32, v: [f32; 4]) {
@@ -61,59 +68,59 @@ unsafe impl Simd for Scalar {
     #[inline(always)]
     unsafe fn fma(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
         // Rounded twice: without hardware, a fused multiply-add is a library call.
-        std::array::from_fn(|i| a[i] * b[i] + c[i])
+        lanes(|i| a[i] * b[i] + c[i])
     }
     #[inline(always)]
     unsafe fn add(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
-        std::array::from_fn(|i| a[i] + b[i])
+        lanes(|i| a[i] + b[i])
     }
     #[inline(always)]
     unsafe fn sub(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
-        std::array::from_fn(|i| a[i] - b[i])
+        lanes(|i| a[i] - b[i])
     }
     #[inline(always)]
     unsafe fn mul(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
-        std::array::from_fn(|i| a[i] * b[i])
+        lanes(|i| a[i] * b[i])
     }
     #[inline(always)]
     unsafe fn div(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
-        std::array::from_fn(|i| a[i] / b[i])
+        lanes(|i| a[i] / b[i])
     }
     #[inline(always)]
     unsafe fn sqrt(v: [f32; 4]) -> [f32; 4] {
-        v.map(f32::sqrt)
+        lanes(|i| v[i].sqrt())
     }
     #[inline(always)]
     unsafe fn abs(v: [f32; 4]) -> [f32; 4] {
-        v.map(f32::abs)
+        lanes(|i| v[i].abs())
     }
     #[inline(always)]
     unsafe fn neg(v: [f32; 4]) -> [f32; 4] {
-        v.map(|x| -x)
+        lanes(|i| -v[i])
     }
     #[inline(always)]
     unsafe fn less(a: [f32; 4], b: [f32; 4]) -> [bool; 4] {
-        std::array::from_fn(|i| a[i] < b[i])
+        lanes(|i| a[i] < b[i])
     }
     #[inline(always)]
     unsafe fn less_or_equal(a: [f32; 4], b: [f32; 4]) -> [bool; 4] {
-        std::array::from_fn(|i| a[i] <= b[i])
+        lanes(|i| a[i] <= b[i])
     }
     #[inline(always)]
     unsafe fn select(mask: [bool; 4], x: [f32; 4], y: [f32; 4]) -> [f32; 4] {
-        std::array::from_fn(|i| if mask[i] { x[i] } else { y[i] })
+        lanes(|i| if mask[i] { x[i] } else { y[i] })
     }
     #[inline(always)]
     unsafe fn and(a: [bool; 4], b: [bool; 4]) -> [bool; 4] {
-        std::array::from_fn(|i| a[i] & b[i])
+        lanes(|i| a[i] & b[i])
     }
     #[inline(always)]
     unsafe fn or(a: [bool; 4], b: [bool; 4]) -> [bool; 4] {
-        std::array::from_fn(|i| a[i] | b[i])
+        lanes(|i| a[i] | b[i])
     }
     #[inline(always)]
     unsafe fn not(mask: [bool; 4]) -> [bool; 4] {
-        mask.map(|lane| !lane)
+        lanes(|i| !mask[i])
     }
     #[inline(always)]
     unsafe fn any(mask: [bool; 4]) -> bool {
@@ -121,20 +128,20 @@ unsafe impl Simd for Scalar {
     }
     #[inline(always)]
     unsafe fn max(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
-        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+        lanes(|i| if a[i] > b[i] { a[i] } else { b[i] })
     }
     #[inline(always)]
     unsafe fn min(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
-        std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
+        lanes(|i| if a[i] < b[i] { a[i] } else { b[i] })
     }
     #[inline(always)]
     unsafe fn reciprocal(v: [f32; 4]) -> [f32; 4] {
-        v.map(|x| 1.0 / x)
+        lanes(|i| 1.0 / v[i])
     }
     #[inline(always)]
     unsafe fn scale(v: [f32; 4], n: [f32; 4]) -> [f32; 4] {
         // Two factors, so that results below the normal range round once, at the end.
-        std::array::from_fn(|i| {
+        lanes(|i| {
             let whole = n[i] as i32;
             let half = whole >> 1;
             let power = |e: i32| f32::from_bits((e.wrapping_add(127) as u32) << 23);
@@ -147,11 +154,11 @@ unsafe impl Simd for Scalar {
     }
     #[inline(always)]
     unsafe fn zero_below(v: [f32; 4], bound: [f32; 4], x: [f32; 4]) -> [f32; 4] {
-        std::array::from_fn(|i| if v[i] < bound[i] { 0.0 } else { x[i] })
+        lanes(|i| if v[i] < bound[i] { 0.0 } else { x[i] })
     }
     #[inline(always)]
     unsafe fn power_of_two(n: [f32; 4]) -> [f32; 4] {
-        n.map(|n| f32::from_bits(((n as i32).wrapping_add(127) as u32) << 23))
+        lanes(|i| f32::from_bits(((n[i] as i32).wrapping_add(127) as u32) << 23))
     }
     #[inline(always)]
     unsafe fn rotate_quarter_turns(
@@ -160,10 +167,10 @@ unsafe impl Simd for Scalar {
         cos: [f32; 4],
     ) -> ([f32; 4], [f32; 4]) {
         let signed = |v: f32, q: u32| f32::from_bits(v.to_bits() ^ ((q & 2) << 30));
-        let odd = q.map(|q| q.to_bits() & 1 != 0);
+        let odd = lanes(|i| q[i].to_bits() & 1 != 0);
         (
-            std::array::from_fn(|i| signed(if odd[i] { cos[i] } else { sin[i] }, q[i].to_bits())),
-            std::array::from_fn(|i| {
+            lanes(|i| signed(if odd[i] { cos[i] } else { sin[i] }, q[i].to_bits())),
+            lanes(|i| {
                 let next = q[i].to_bits().wrapping_add(1);
                 signed(if odd[i] { sin[i] } else { cos[i] }, next)
             }),
@@ -174,21 +181,21 @@ unsafe impl Simd for Scalar {
     #[inline(always)]
     unsafe fn load_f16(p: *const u16) -> [f32; 4] {
         // SAFETY: see above.
-        std::array::from_fn(|i| half::f16::from_bits(unsafe { *p.add(i) }).to_f32())
+        lanes(|i| half::f16::from_bits(unsafe { *p.add(i) }).to_f32())
     }
     #[inline(always)]
     unsafe fn load_low_bf16(p: *const f32) -> [f32; 4] {
         // SAFETY: see above.
-        std::array::from_fn(|i| f32::from_bits(unsafe { *p.add(i) }.to_bits() << 16))
+        lanes(|i| f32::from_bits(unsafe { *p.add(i) }.to_bits() << 16))
     }
     #[inline(always)]
     unsafe fn load_high_bf16(p: *const f32) -> [f32; 4] {
         // SAFETY: see above.
-        std::array::from_fn(|i| f32::from_bits(unsafe { *p.add(i) }.to_bits() & 0xffff_0000))
+        lanes(|i| f32::from_bits(unsafe { *p.add(i) }.to_bits() & 0xffff_0000))
     }
     #[inline(always)]
     unsafe fn round_bf16(v: [f32; 4]) -> [f32; 4] {
-        v.map(|v| half::bf16::from_f32(v).to_f32())
+        lanes(|i| half::bf16::from_f32(v[i]).to_f32())
     }
     #[inline(always)]
     fn fma_one(a: f32, b: f32, c: f32) -> f32 {

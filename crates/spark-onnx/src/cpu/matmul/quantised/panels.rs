@@ -241,12 +241,10 @@ unsafe fn e4m3<S: Simd, const NV: usize>(codes: &[u8], scales: &[f32], to: &mut 
     // SAFETY: rows of codes and results have `width` elements; the processor has the set.
     unsafe {
         // A scale is at most 2^128 / 448, so that the product does not overflow.
-        let scale: [S::V; NV] = std::array::from_fn(|v| {
-            S::mul(
-                S::load(scales[v * S::LANES..].as_ptr()),
-                S::splat(E4M3_BIAS),
-            )
-        });
+        let mut scale = [S::splat(E4M3_BIAS); NV];
+        for (v, scale) in scale.iter_mut().enumerate() {
+            *scale = S::mul(S::load(scales[v * S::LANES..].as_ptr()), *scale);
+        }
         for (to, codes) in to.chunks_exact_mut(width).zip(codes.chunks_exact(width)) {
             for v in 0..NV {
                 let value = halves::<S>(&codes[v * S::LANES..], bits_of_e4m3);
@@ -276,10 +274,12 @@ unsafe fn nvfp4<S: Simd, const NV: usize>(
         let (scales, coded) = coded.split_at(width);
         // SAFETY: rows of codes and results have `width` elements; the processor has the set.
         unsafe {
-            let scale: [S::V; NV] = std::array::from_fn(|v| {
-                let scale = halves::<S>(&scales[v * S::LANES..], bits_of_e4m3);
-                S::mul(S::mul(scale, S::splat(E4M3_BIAS)), S::splat(tensor))
-            });
+            // A loop: a closure of `from_fn` may stay a function, compiled without the instruction set.
+            let mut scale = [S::splat(tensor); NV];
+            for (v, scale) in scale.iter_mut().enumerate() {
+                let of_block = halves::<S>(&scales[v * S::LANES..], bits_of_e4m3);
+                *scale = S::mul(S::mul(of_block, S::splat(E4M3_BIAS)), *scale);
+            }
             let pairs = to.chunks_mut(2 * width).zip(coded.chunks_exact(width));
             for (to, coded) in pairs {
                 for v in 0..NV {
