@@ -14,6 +14,7 @@
 /// use spark_drawing::markdown::cell;
 /// assert_eq!(cell("cut in | `fast`\n2"), "cut in \\| \\`fast\\` 2");
 /// assert_eq!(cell("lateral_error_rmse"), "lateral_error_rmse");
+/// assert_eq!(cell("-20.65 %"), "-20.65 %");
 /// ```
 ///
 /// # Source
@@ -39,7 +40,8 @@ pub fn cell(text: &str) -> String {
         let is_escaped = match c {
             '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '#' => true,
             '_' => !(before.is_alphanumeric() && rest.peek().is_some_and(|c| c.is_alphanumeric())),
-            '-' | '+' | '=' => safe.is_empty(),
+            // The sign of a number begins no list.
+            '-' | '+' | '=' => safe.is_empty() && rest.peek().is_none_or(|c| !c.is_ascii_digit()),
             '.' | ')' => {
                 is_number && !safe.is_empty() && rest.peek().is_none_or(|c| c.is_whitespace())
             }
