@@ -9,6 +9,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -144,6 +145,19 @@ fn csv_files(given: &[PathBuf]) -> Result<Vec<PathBuf>, Box<dyn Error>> {
         inside.sort();
         files.extend(inside);
     }
+    let mut seen = BTreeSet::new();
+    files.retain(|file| {
+        // What cannot be found is reported when it is read.
+        let place = file.canonicalize().unwrap_or_else(|_| file.clone());
+        let is_new = seen.insert(place);
+        if !is_new {
+            tell(format!(
+                "`{}` is given more than once and counts once",
+                file.display()
+            ));
+        }
+        is_new
+    });
     Ok(files)
 }
 

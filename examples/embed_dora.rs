@@ -1,15 +1,17 @@
 //! DoRA in somebody else's training loop: a network of plain candle layers is trained, frozen, adapted
 //! to a changed task, merged again, and saved as PEFT reads it.
 //!
-//! Run: `cargo run --release --features dora --example embed_dora`
+//! Run: `cargo run --release --features dora --example embed_dora -- target/adapter`
 
 #![allow(clippy::print_stdout, reason = "an example says what it does")]
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW, conv2d, linear};
 use candle_nn::{Conv2d, Conv2dConfig, Linear, Module, VarBuilder, VarMap};
+use spark_program::place;
 use sparkpilot::dora::optim::{self, LoraPlus, Schedule, clip_by_norm};
 use sparkpilot::dora::{Adapter, DoraConfig, equivalence};
 
@@ -51,15 +53,23 @@ fn loss(net: &impl Module, mirrored: bool) -> Result<Tensor> {
 #[command(
     name = "embed_dora",
     after_help = "Example:\n  \
-        embed_dora"
+        embed_dora\n  \
+        embed_dora my_adapter"
 )]
-struct Arguments {}
-
-fn main() -> ExitCode {
-    spark_program::run(|_: Arguments| train_and_adapt())
+struct Arguments {
+    /// Folder for the adapter; one that is there is replaced
+    #[arg(default_value = "target/adapter")]
+    folder: PathBuf,
 }
 
-fn train_and_adapt() -> std::result::Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    spark_program::run(|arguments: Arguments| {
+        place::folder(&arguments.folder)?;
+        train_and_adapt(&arguments.folder)
+    })
+}
+
+fn train_and_adapt(folder: &Path) -> std::result::Result<(), Box<dyn std::error::Error>> {
     // Their network and their training.
     let weights = VarMap::new();
     let vb = VarBuilder::from_varmap(&weights, DType::F32, &Device::Cpu);
@@ -129,8 +139,7 @@ fn train_and_adapt() -> std::result::Result<(), Box<dyn std::error::Error>> {
         "fc1 merged into a plain layer: {:.1e} relative apart",
         apart.relative
     );
-    let folder = std::env::temp_dir().join("embed_dora_adapter");
-    spark_program::postponed(|| adapter.save(&folder))?;
+    spark_program::postponed(|| adapter.save(folder))?;
     println!("saved as PEFT reads it: {}", folder.display());
     if last < 0.01 {
         Ok(())

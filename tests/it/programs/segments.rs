@@ -48,6 +48,24 @@ fn a_folder_is_its_files_and_a_file_is_seeded_by_its_name_wherever_it_lies() {
 }
 
 #[test]
+fn a_file_that_is_given_twice_counts_once_and_says_so() {
+    let folder = Folder::new();
+    let file = folder.write("00000.csv", segment(0.0));
+    let (file, all) = (file.to_string_lossy(), folder.0.to_string_lossy());
+    let once = costs(&[&file]);
+    for twice in [[&*file, &*file], [&*file, &*all]] {
+        let outcome = Program::new("controls_challenge").args(twice).run();
+        assert_eq!((outcome.code, &outcome.stdout), (Some(0), &once));
+        let lines = outcome.stderr.lines().count();
+        assert!(
+            lines == 1 && outcome.stderr.contains("counts once"),
+            "{}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
 fn a_bad_file_is_reported_and_the_others_are_driven() {
     let folder = Folder::new();
     let good = folder

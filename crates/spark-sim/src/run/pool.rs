@@ -287,7 +287,7 @@ impl Simulator {
             },
         }
         #[cfg(not(feature = "cuda"))]
-        if options.device != Some(DeviceChoice::Cpu) {
+        if options.device.unwrap_or(spark_hal::config().device) != DeviceChoice::Cpu {
             let reason = "this program was built without the feature `cuda`".to_owned();
             if options.needs_gpu() {
                 return Err(SimError::NoGpu { reason });
