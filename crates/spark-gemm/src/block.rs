@@ -30,8 +30,15 @@ pub const fn max_columns(isa: Isa) -> usize {
 }
 
 /// Floats from one row of a block of `n` columns to the next.
+///
+/// # Panics
+///
+/// If that is no `usize`.
 pub const fn row_len(isa: Isa, n: usize) -> usize {
-    n.next_multiple_of(isa.lanes())
+    match n.checked_next_multiple_of(isa.lanes()) {
+        Some(len) => len,
+        None => panic!("a row of more columns than there are addresses"),
+    }
 }
 
 /// The operands of [`matmul`].

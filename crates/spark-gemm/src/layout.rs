@@ -61,8 +61,13 @@ impl PackedLayout {
     }
 
     /// Words of a whole packed matrix of `taps` times `depth` rows and `n` columns.
+    ///
+    /// # Panics
+    ///
+    /// If that is no `usize`.
     pub fn packed_len(self, isa: Isa, taps: usize, depth: usize, n: usize) -> usize {
-        packed_len(isa, taps * self.words(depth), n)
+        let rows = taps.checked_mul(self.words(depth));
+        packed_len(isa, rows.expect("the size of a packed matrix"), n)
     }
 
     /// The layout that dot products of bf16 take on this processor, if it has any for `isa`.

@@ -26,7 +26,8 @@ impl AlignedF32 {
     ///
     /// If the system refuses them.
     pub fn zeros(len: usize) -> Self {
-        Self::around(vec![0.0_f32; len + LINE - 1], len)
+        // More than there can be is refused by the allocation.
+        Self::around(vec![0.0_f32; len.saturating_add(LINE - 1)], len)
     }
 
     /// `len` zeros, or nothing where the system refuses.

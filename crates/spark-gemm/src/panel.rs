@@ -43,6 +43,10 @@ pub fn panels(isa: Isa, n: usize) -> impl Iterator<Item = Panel> + Clone {
 
 /// Part `part` of `parts` of the panels of `n` columns: neighbours, because each prefetches the next
 /// one's weights.
+///
+/// # Panics
+///
+/// If `parts` is zero.
 #[inline]
 pub fn panels_of_part(
     isa: Isa,
@@ -55,9 +59,15 @@ pub fn panels_of_part(
 }
 
 /// Elements a packed `[depth, n]` matrix takes.
+///
+/// # Panics
+///
+/// If that is no `usize`.
 #[inline]
 pub fn packed_len(isa: Isa, depth: usize, n: usize) -> usize {
-    depth * n.next_multiple_of(isa.lanes())
+    let columns = n.checked_next_multiple_of(isa.lanes());
+    let len = columns.and_then(|columns| depth.checked_mul(columns));
+    len.expect("the size of a packed matrix")
 }
 
 /// Start of a panel in a packed matrix.
@@ -106,5 +116,17 @@ mod tests {
                 assert_eq!(column, n.next_multiple_of(isa.lanes()));
             }
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "the size of a packed matrix")]
+    fn a_size_beyond_addresses_is_no_small_one() {
+        packed_len(Isa::detect(), usize::MAX, usize::MAX);
+    }
+
+    #[test]
+    #[should_panic(expected = "the size of a packed matrix")]
+    fn columns_up_to_the_last_address_are_no_few() {
+        packed_len(Isa::detect(), 1, usize::MAX);
     }
 }

@@ -11,7 +11,7 @@ use spark_simd::Isa;
 use crate::layout::PackedLayout;
 use crate::memory::AlignedF32;
 use crate::pages::take_pages;
-use crate::panel::panels;
+use crate::panel::{packed_len, panels};
 
 /// The extents of weights, but for their columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,11 @@ impl PackedLayout {
         } = shape;
         let n = range.len();
         let group_len = self.packed_len(isa, taps, depth, n);
-        let mut packed = AlignedF32::zeros(group_len * groups);
+        // What `write` fills before it is rounded takes no more columns, but whole values.
+        let fits = packed_len(isa, depth, n).checked_mul(taps).is_some();
+        let ends = range.end.checked_next_multiple_of(isa.lanes()).is_some();
+        let len = group_len.checked_mul(groups).filter(|_| fits && ends);
+        let mut packed = AlignedF32::zeros(len.expect("the size of packed weights"));
         let mut jobs = Vec::new();
         let mut rest = packed.as_mut_slice();
         for group in 0..groups {

@@ -41,6 +41,10 @@ use std::thread::JoinHandle;
 /// between two steps of a network.
 const SPINS: u32 = 20_000;
 
+/// As much as a program's first thread usually has: code without optimisation takes several megabytes where
+/// kernels of many values are inlined into one frame. Only what is touched becomes memory.
+const STACK_BYTES: usize = 8 << 20;
+
 /// Indices dealt out at most; more are done in groups of neighbours.
 const MAX_INDICES: usize = u16::MAX as usize;
 
@@ -169,7 +173,9 @@ impl Pool {
         let mut workers = Vec::new();
         for i in 1..threads {
             let shared = Arc::clone(&shared);
-            let builder = std::thread::Builder::new().name(format!("spark-{i}"));
+            let builder = std::thread::Builder::new()
+                .name(format!("spark-{i}"))
+                .stack_size(STACK_BYTES);
             match builder.spawn(move || shared.work(i)) {
                 Ok(worker) => workers.push(worker),
                 Err(error) => {
@@ -193,8 +199,9 @@ impl Pool {
     /// Calls `f` once with every index below `count`, on all threads; returns when all calls have.
     ///
     /// Calls must not wait for each other: how many run at a time is not promised. On a thread that runs
-    /// an index of this or another pool, everything is done by that thread, in order; so are the
-    /// first ones while another caller has the pool.
+    /// an index shared out between threads, of this or another pool, everything is done by that thread, in
+    /// order; so are the first ones while another caller has the pool. A call of one index is not shared
+    /// out, so that what is called inside it may be.
     ///
     /// # Panics
     ///
@@ -225,7 +232,8 @@ impl Pool {
 
     /// Calls `f` with a slot and every index below `count`. A slot is below [`Pool::threads`], and
     /// no two calls of one run have the same slot at a time, so that it may stand for memory. Inside an
-    /// index of a pool no smaller than this one, the slot is that of this index.
+    /// index that was shared out between threads, by a pool no smaller than this one, the slot is that of this
+    /// index; other calls inside calls have slots of their own, so memory of a slot belongs to one call alone.
     ///
     /// # Panics
     ///

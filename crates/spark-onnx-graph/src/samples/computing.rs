@@ -255,6 +255,11 @@ fn products(samples: &mut Samples) {
         Op::MatMul(MatMul),
         &[Given(float(&[2, 1, 3, 4])), Given(float(&[5, 4, 2]))],
     );
+    // Sums of nothing.
+    samples.add(
+        Op::MatMul(MatMul),
+        &[Given(float(&[2, 3, 0])), Fixed(float(&[0, 4]))],
+    );
     let equation = "bij,bjk->bik".to_owned();
     samples.add(
         Op::Einsum(Einsum { equation }),

@@ -145,8 +145,14 @@ fn indexing(samples: &mut Samples) {
         &[
             Given(ints(&[0, 3, -1])),
             Fixed(int_scalar(4)),
-            Fixed(values),
+            Fixed(values.clone()),
         ],
+    );
+    // Fractions are cut off, those above -1 become 0.
+    let fractions = Tensor::from_f32([5], vec![1.0, 1.5, -0.5, -1.5, 3.9]).expect("a list");
+    samples.add(
+        Op::OneHot(OneHot { axis: -1 }),
+        &[Given(fractions), Fixed(int_scalar(4)), Fixed(values)],
     );
     samples.add(Op::NonZero(NonZero), &[Fixed(boolean(&[2, 5]))]);
 }

@@ -176,3 +176,26 @@ fn a_worker_that_has_slept_through_all_epochs_sees_the_end() {
     *lock(&pool.turn) = u32::MAX;
     drop(pool);
 }
+
+#[test]
+fn a_worker_has_the_stack_that_a_first_thread_has() {
+    /// Touches that many arrays of 64 KiB, one in each frame.
+    #[inline(never)]
+    fn deep(frames: usize) -> u64 {
+        let array = std::hint::black_box([1_u8; 1 << 16]);
+        let below = if frames == 0 { 0 } else { deep(frames - 1) };
+        below + u64::from(std::hint::black_box(&array)[frames])
+    }
+    let on_a_worker = AtomicBool::new(false);
+    Pool::new(2).run_in_slots(2, |slot, _| {
+        if slot == 0 {
+            // The worker does the other index.
+            while !on_a_worker.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+        } else {
+            assert_eq!(deep(80), 81, "5 MiB");
+            on_a_worker.store(true, Ordering::Relaxed);
+        }
+    });
+}

@@ -59,18 +59,31 @@ impl Rotation {
             .collect()
     }
 
-    /// Rotates every run of `values` in place; the length is a multiple of [`Rotation::size`].
+    /// Rotates every run of `values` in place.
+    ///
+    /// # Panics
+    ///
+    /// If the length is no multiple of [`Rotation::size`].
     pub fn apply(self, policy: ExecutionPolicy, values: &mut [f32]) {
         self.run(policy, values, false);
     }
 
     /// Undoes [`Rotation::apply`] up to f32 rounding.
+    ///
+    /// # Panics
+    ///
+    /// As [`Rotation::apply`].
     pub fn undo(self, policy: ExecutionPolicy, values: &mut [f32]) {
         self.run(policy, values, true);
     }
 
     fn run(self, policy: ExecutionPolicy, values: &mut [f32], inverse: bool) {
-        debug_assert!(values.len().is_multiple_of(self.size), "whole runs");
+        assert!(
+            values.len().is_multiple_of(self.size),
+            "{} values are no whole runs of {}",
+            values.len(),
+            self.size
+        );
         let signs = &self.signs();
         let bytes = size_of_val(values);
         for_parts(policy, values, self.size, bytes, |_, values| {

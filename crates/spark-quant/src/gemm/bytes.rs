@@ -318,9 +318,11 @@ impl Integer<'_> {
             }
         }
         for r in 0..R {
-            let scale = scales[(self.first + row + r) / block[0]];
+            // Rows of no values have no scales either; their sums are zero.
+            let scale = scales.get((self.first + row + r) / block[0]).copied();
+            let factor = factors.get(input).copied();
             self.out[(row + r) * self.x.n_inputs() + input] =
-                s.sum(sums[r]) * (scale * factors[input]);
+                s.sum(sums[r]) * (scale.unwrap_or(0.0) * factor.unwrap_or(0.0));
         }
     }
 }

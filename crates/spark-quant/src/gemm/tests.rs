@@ -135,6 +135,7 @@ fn products_equal_the_definition_for_every_format_and_mode() {
             check(recipe, 9, 384, 1, mode);
             check(recipe, 3, 272, 6, mode);
             check(recipe, 5, 37, 2, mode);
+            check(recipe, 2, 0, 5, mode);
         }
     }
 }

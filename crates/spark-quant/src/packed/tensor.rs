@@ -385,6 +385,7 @@ impl PackedTensor {
     ///
     /// If there is no such row.
     pub fn row_codes(&self, row: usize) -> Cow<'_, [u8]> {
+        assert!(row < self.n_rows(), "row {row} of {}", self.n_rows());
         let row_bytes = self.padded_depth() * self.format.code_bits() / 8;
         let bytes = &self.codes[row * row_bytes..(row + 1) * row_bytes];
         match self.format.code_bits() {

@@ -87,6 +87,13 @@ struct LaneInputs {
 }
 
 fn lane_inputs(format: PackedFormat, x: &[f32], tensor_amax: f32, mode: InputMode) -> LaneInputs {
+    if x.is_empty() {
+        return LaneInputs {
+            values: Vec::new(),
+            scales: Vec::new(),
+            factor: 1.0,
+        };
+    }
     let block = format.block();
     let mut padded = x.to_vec();
     padded.resize(x.len().next_multiple_of(block), 0.0);
@@ -223,6 +230,10 @@ fn runs(weights: &PackedTensor, row: usize, codes: &[u8], x: &[f32]) -> f32 {
 }
 
 fn int8_bytes(weights: &PackedTensor, row: usize, codes: &[u8], x: &[f32]) -> f32 {
+    // Rows of no values have no scales.
+    if x.is_empty() {
+        return 0.0;
+    }
     let (x_codes, x_scales) = super::quantize(Recipe::INT8, x, 1, x.len());
     let (
         Scales::F32 {

@@ -419,6 +419,7 @@ impl Lowering<'_> {
         }
         let mut index = self.view(indices)?;
         let wide = self.storage(&index) == Storage::I64;
+        let fractional = self.ty(indices).dtype.is_float();
         index.axes.insert(
             axis,
             Axis {
@@ -434,9 +435,13 @@ impl Lowering<'_> {
         let (off, on) = (values.sliced(0, 0, 1, 1), values.sliced(0, 1, 1, 1));
         let views = vec![index, positions, off, on];
         self.defer_views(&node.name, out, views, &mut |e, x| {
-            let index = match wide {
-                true => e.push(PointOp::ToF32, &[x[0]]),
+            let whole = match fractional {
+                true => e.push(PointOp::ToI64, &[x[0]]),
                 false => x[0],
+            };
+            let index = match wide || fractional {
+                true => e.push(PointOp::ToF32, &[whole]),
+                false => whole,
             };
             // A negative index counts from the end; anything else outside matches nothing.
             let zero = e.push(PointOp::ConstantF32(0.0), &[]);

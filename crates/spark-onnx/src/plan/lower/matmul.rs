@@ -160,7 +160,8 @@ impl Lowering<'_> {
         let shape = self.ty(out).shape.clone();
         let (k, n) = (weights.shape()[0], weights.shape()[1]);
         let view = self.view(a)?;
-        let rows = view.len() / k.max(1);
+        // Not from the number of elements, of which there are none where `k` is zero.
+        let rows = shape[..shape.len() - 1].iter().product();
         let x = self.rows(&node.name, view, rows, k);
         let y = self.row_major_buffer(Storage::F32, &[rows, n]);
         let matrix = matrix_of(weights, false, 1.0);
