@@ -34,12 +34,19 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Words `spark-…` that could name a crate: lower-case letters after the dash.
+/// Words `spark-…` that could name a crate: lower-case letters in parts after dashes.
 fn crate_names(line: &str) -> impl Iterator<Item = &str> {
-    line.split(|c: char| !(c.is_alphanumeric() || c == '-' || c == '_'))
+    // Names of other people's repositories and of files are whole words with more in them.
+    line.split(|c: char| !(c.is_alphanumeric() || "-_/.".contains(c)))
+        .map(|word| word.trim_end_matches(['.', '/']))
+        .map(|word| match word.strip_prefix("crates/") {
+            Some(path) => path.split('/').next().unwrap_or(path),
+            None => word,
+        })
         .filter(|word| {
             word.strip_prefix("spark-").is_some_and(|rest| {
-                !rest.is_empty() && rest.chars().all(|c| c.is_ascii_lowercase())
+                rest.split('-')
+                    .all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase()))
             })
         })
 }
@@ -76,5 +83,8 @@ mod tests {
     #[test]
     fn a_crate_that_does_not_exist_is_found() {
         finds("`spark-hal` and `spark-warp`\n", 1);
+        finds("`spark-hal` and `spark-hal-engine`\n", 1);
+        finds("`spark-hal` in crates/spark-warp/src\n", 1);
+        finds("`spark-hal` beside somebody/spark-tools.\n", 0);
     }
 }

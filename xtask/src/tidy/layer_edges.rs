@@ -3,7 +3,7 @@
 
 use super::tree::{Finding, Tree};
 use crate::circles::circles;
-use crate::layers::{ALLOWED, DEV_ONLY};
+use crate::layers::{ALLOWED, ALLOWED_IN_TESTS, DEV_ONLY};
 
 const RULE: &str = "layer";
 
@@ -23,7 +23,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         };
         for dependency in &package.dependencies {
             let name = dependency.name.as_str();
-            let is_test_helper = dependency.is_dev && DEV_ONLY.contains(&name);
+            let edge = (package.name.as_str(), name);
+            let is_test_helper =
+                dependency.is_dev && (DEV_ONLY.contains(&name) || ALLOWED_IN_TESTS.contains(&edge));
             if !is_member(name) || is_test_helper || allowed.contains(&name) {
                 continue;
             }

@@ -11,12 +11,20 @@ const RULE: &str = "unsafe";
 /// Put together, so that this file does not ask for a permission itself.
 const LINT: &str = concat!("unsafe", "_code");
 
+/// The lint that asks for a SAFETY comment.
+const UNDOCUMENTED: &str = concat!("undocumented_", "unsafe_blocks");
+
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
         let mut n_permissions = 0;
         for (start, attribute) in attributes(&file.text) {
             let gives = attribute.contains("allow(") || attribute.contains("expect(");
+            if gives && attribute.contains(UNDOCUMENTED) {
+                let line = file.text[..start].matches('\n').count() + 1;
+                let message = "unsafe blocks without their facts are allowed nowhere";
+                findings.push(Finding::new(RULE, &file.path, line, message));
+            }
             if !gives || !names_lint(attribute) {
                 continue;
             }
@@ -122,6 +130,17 @@ mod tests {
     fn a_permission_for_one_item_is_found() {
         finds(
             "    #[allow(unsafe_code, reason = \"simd\")]\n    fn f() {}\n",
+            1,
+        );
+    }
+
+    #[test]
+    fn a_permission_to_leave_the_facts_out_is_found() {
+        finds(
+            concat!(
+                "#![allow(clippy::undocumented_",
+                "unsafe_blocks, reason = \"x\")]\n"
+            ),
             1,
         );
     }

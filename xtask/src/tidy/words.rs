@@ -11,6 +11,9 @@ const RULE: &str = "words";
 /// Folders that exist on somebody's machine.
 const MACHINE_PATHS: [&str; 2] = [concat!("/", "work"), concat!("/", "root")];
 
+/// Folders of people. `user` is nobody's name: examples and fuzzed trees say that.
+const HOMES: [&str; 2] = [concat!("/", "home/"), concat!("/", "Users/")];
+
 /// Fine in a document's example, wrong in shipped code: `std::env::temp_dir` knows better.
 const SCRATCH_PATH: &str = concat!("/", "tmp");
 
@@ -30,6 +33,20 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             for path in MACHINE_PATHS {
                 if names_path(text, path) {
                     found(line, format!("`{path}` is a folder of one machine"));
+                }
+            }
+            for home in HOMES {
+                let mut people = text.split(home).skip(1);
+                let names_somebody = |rest: &str| {
+                    let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_'));
+                    let name = &rest[..end.unwrap_or(rest.len())];
+                    !name.is_empty() && name != "user"
+                };
+                if people.any(names_somebody) {
+                    found(
+                        line,
+                        format!("`{home}` of somebody is a folder of one machine"),
+                    );
                 }
             }
             if !file.is_markdown() && names_path(text, SCRATCH_PATH) {
@@ -136,6 +153,8 @@ mod tests {
     fn machine_paths_are_found_outside_tests() {
         finds("src/a.rs", "let path = \"/work/shared\";\n", 1);
         finds("docs/a.md", "see /root/notes\n", 1);
+        finds("docs/a.md", concat!("see /", "home/alice/models\n"), 1);
+        finds("docs/a.md", concat!("see /", "home/user/models\n"), 0);
         finds("src/a.rs", "let path = \"/tmp/x\";\n", 1);
         finds("tests/it/main.rs", "let path = \"/root/x\";\n", 0);
     }
