@@ -54,7 +54,7 @@ pub enum ScenarioError {
         message: String,
     },
     /// The controller took too long.
-    #[error("the controller took {took_s:.6} s at step {step_idx}, allowed are {allowed_s:.6} s")]
+    #[error("the controller took {took_s:.3e} s at step {step_idx}, allowed are {allowed_s:.3e} s")]
     DeadlineMissed {
         /// Number of the step, from 0.
         step_idx: usize,
