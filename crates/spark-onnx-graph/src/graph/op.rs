@@ -166,7 +166,7 @@ pub enum Op {
 /// every one.
 ///
 /// A variant of [`Op`](crate::graph::Op) that the list lacks is one that the match does not cover, and a
-/// name in the list for which a trait is not implemented is an error in every use of the trait. So an
+/// name in the list whose struct lacks a trait is an error in every use of the trait. So an
 /// engine that says something of every operator is told by the compiler where it says nothing.
 ///
 /// # Examples

@@ -265,6 +265,32 @@ fn convolutions() {
 }
 
 #[test]
+fn products_by_constants_of_no_elements() {
+    for huge in HUGE.map(|v| v as usize) {
+        // Huge in every place that a zero beside it leaves without elements.
+        for (shape, weights) in [
+            ([0, 0], [0, huge]),
+            ([3, 0], [0, huge]),
+            ([0, huge], [huge, 0]),
+            ([huge, 0], [0, 4]),
+            ([huge, 0], [0, 0]),
+        ] {
+            // A tensor itself has no axis of 2^32 and more.
+            let can_be = Tensor::from_f32(weights, vec![]).is_ok();
+            assert_eq!(can_be, weights.iter().all(|&n| n <= u32::MAX as usize));
+            if !can_be {
+                continue;
+            }
+            let mut graph = Graph::default();
+            let x = input(&mut graph, &shape);
+            let w = floats(&mut graph, "w", &weights);
+            let product = output(graph, Op::MatMul(MatMul), &[x, w]);
+            check(&format!("MatMul of {shape:?} by {weights:?}"), &product);
+        }
+    }
+}
+
+#[test]
 fn sizes_of_normalisations() {
     for huge in HUGE.map(|v| v as usize) {
         for shape in [&[1, 3, 4, 4][..], &[1, 1 << 28, 0, 4], &[1, 0, 4, 4]] {
