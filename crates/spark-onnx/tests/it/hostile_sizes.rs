@@ -22,7 +22,7 @@ const MOST_TIME: Duration = Duration::from_secs(5);
 
 const HUGE: [i64; 6] = [1 << 29, 1 << 31, 1 << 33, 1 << 40, 1 << 62, i64::MAX];
 
-fn floats(graph: &mut Graph, name: &str, shape: &[usize]) -> Option<ValueId> {
+pub(super) fn floats(graph: &mut Graph, name: &str, shape: &[usize]) -> Option<ValueId> {
     let n = shape.iter().product();
     let tensor = Tensor::from_f32(shape, vec![0.5; n]).expect("fits");
     Some(graph.add_constant(name, tensor))
@@ -34,7 +34,7 @@ fn input(graph: &mut Graph, shape: &[usize]) -> Option<ValueId> {
 }
 
 /// `op` of an input of `shape` and lists of whole numbers.
-fn of_lists(op: Op, shape: &[usize], lists: &[&[i64]]) -> Graph {
+pub(super) fn of_lists(op: Op, shape: &[usize], lists: &[&[i64]]) -> Graph {
     let mut graph = Graph::default();
     let mut inputs = vec![input(&mut graph, shape)];
     for (i, values) in lists.iter().enumerate() {
@@ -43,13 +43,13 @@ fn of_lists(op: Op, shape: &[usize], lists: &[&[i64]]) -> Graph {
     output(graph, op, &inputs)
 }
 
-fn output(mut graph: Graph, op: Op, inputs: &[Option<ValueId>]) -> Graph {
+pub(super) fn output(mut graph: Graph, op: Op, inputs: &[Option<ValueId>]) -> Graph {
     let y = graph.add_node("y", op, inputs);
     graph.outputs.push(y);
     graph
 }
 
-fn pool(kind: PoolKind, kernel: &[usize]) -> Pool {
+pub(super) fn pool(kind: PoolKind, kernel: &[usize]) -> Pool {
     Pool {
         kind,
         kernel: kernel.to_vec(),
@@ -680,102 +680,6 @@ fn inputs_nobody_reads() {
             ModelRunner::from_graph(graph, &RunOptions::new())
                 .map(drop)
                 .expect_err("too long");
-        }
-    }
-}
-
-/// Results of runner and interpreter.
-fn both(graph: &Graph, x: &Tensor) -> [Tensor; 2] {
-    let given = [("x", x)];
-    let bound = bind(graph, &[]).expect("binds");
-    let interpreted = reference::run(&bound, &given).expect("interpreted");
-    let mut runner = ModelRunner::from_graph(graph.clone(), &RunOptions::new()).expect("loads");
-    let executed = runner.run(&given).expect("executed");
-    [interpreted, executed].map(|mut outputs| outputs.remove(0).1)
-}
-
-fn counted(shape: &[usize]) -> Tensor {
-    let n: usize = shape.iter().product();
-    Tensor::from_f32(shape, (0..n).map(|i| i as f32).collect()).expect("fits")
-}
-
-#[test]
-fn a_window_wider_than_the_image_holds_all_of_it() {
-    let x = counted(&[1, 2, 4, 4]);
-    for (kind, want) in [
-        (PoolKind::Average, [7.5, 23.5]),
-        (PoolKind::Max, [15.0, 31.0]),
-    ] {
-        for huge in [8, 1 << 28, 1 << 31] {
-            let pool = Pool {
-                padding: Padding::SameUpper,
-                strides: vec![4, 4],
-                ..pool(kind, &[huge, huge])
-            };
-            let graph = of_lists(Op::Pool(pool), x.shape(), &[]);
-            for got in both(&graph, &x) {
-                assert_eq!(got.to_f64(), want, "{kind:?} of {huge}");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_response_is_normalised_over_no_more_channels_than_there_are() {
-    let x = counted(&[1, 3, 1, 2]);
-    for huge in [1 << 24, 1 << 33, i64::MAX as usize] {
-        let op = Op::Lrn(Lrn {
-            alpha: huge as f32,
-            beta: 1.0,
-            bias: 1.0,
-            size: huge,
-        });
-        // `alpha / size` is one: 0 + 4 + 16 and 1 + 9 + 25.
-        let want = [
-            0.0,
-            1.0 / 36.0,
-            2.0 / 21.0,
-            3.0 / 36.0,
-            4.0 / 21.0,
-            5.0 / 36.0,
-        ];
-        for got in both(&of_lists(op, x.shape(), &[]), &x) {
-            for (got, want) in got.to_f64().into_iter().zip(want) {
-                assert!((got - want).abs() < 1e-6, "{huge}: {got}, wanted {want}");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_step_beyond_the_axis_takes_one_element() {
-    let x = counted(&[4, 2]);
-    for (start, end, step, want) in [
-        (1, i64::MAX, 1 << 62, [2.0, 3.0]),
-        (1, i64::MAX, i64::MAX, [2.0, 3.0]),
-        (-1, i64::MIN, -(1 << 62), [6.0, 7.0]),
-        (-1, i64::MIN, i64::MIN, [6.0, 7.0]),
-    ] {
-        let lists = [&[start][..], &[end], &[0], &[step]];
-        for got in both(&of_lists(Op::Slice(Slice), x.shape(), &lists), &x) {
-            assert_eq!(got.shape(), [1, 2]);
-            assert_eq!(got.to_f64(), want, "step {step}");
-        }
-    }
-}
-
-#[test]
-fn one_hot_of_nothing_is_empty_however_deep() {
-    for axis in [0, -1] {
-        let mut graph = Graph::default();
-        let x = Some(graph.add_input("x", DType::I64, vec![Dim::Known(0)]));
-        let depth = scalar(&mut graph, "depth", 1 << 31);
-        let values = floats(&mut graph, "values", &[2]);
-        let graph = output(graph, Op::OneHot(OneHot { axis }), &[x, depth, values]);
-        let x = Tensor::from_i64([0], vec![]).expect("nothing");
-        for got in both(&graph, &x) {
-            assert_eq!(got.len(), 0);
-            assert_eq!(got.shape()[usize::from(axis == -1)], 1 << 31);
         }
     }
 }

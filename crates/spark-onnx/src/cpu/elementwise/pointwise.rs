@@ -4,12 +4,16 @@
 //! collapse axes all operands step through alike
 //! for block of at most 256 elements along the innermost axis:
 //!     for instruction in program: registers[to] = op(registers[args])    all in the L1 cache
-//!     store registers[result]
+//!
+//!              a load of unit stride    the last instruction          any other
+//! register     the operand itself       the result itself, if it      scratch
+//!                                       is dense, in no operand's
+//!                                       buffer
 //! ```
 //!
-//! An operand is loaded by its stride: unit (copy), zero (one value repeated) or any
-//! (gathered). A result may be the very view of an operand: a block is loaded whole
-//! before it is stored.
+//! An operand is loaded by its stride: unit (read where it is), zero (one value repeated) or
+//! any (gathered). A result may be the very view of an operand: then a block is computed in
+//! scratch before it is stored.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,6 +31,10 @@ use crate::plan::{
 
 /// Elements of one block.
 const BLOCK: usize = 256;
+/// f32 elements of a register, which is as wide as i64, so that both kinds fit.
+const WIDTH: usize = 2 * BLOCK;
+/// f32 elements that a pointer takes.
+const PLACE: usize = size_of::<*mut f32>().div_ceil(size_of::<f32>());
 /// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 16 * 1024;
 
@@ -37,6 +45,9 @@ pub(crate) struct PreparedPointwise {
     /// `[operand][axis]`.
     strides: Vec<Vec<isize>>,
     wide: Vec<bool>,
+    /// Whether the last instruction may write where the result goes: along the innermost axis it
+    /// is dense, and no operand lies in its buffer.
+    direct: bool,
     /// A quicker way, where there is one.
     pair: Option<Pair>,
 }
@@ -83,18 +94,20 @@ impl PreparedPointwise {
             .map(|v| plan.storage(v) == Storage::I64)
             .collect();
         let pair = Pair::new(plan, step, &extents, &strides);
+        let dense = strides[0].last() == Some(&1);
+        let direct = dense && step.inputs.iter().all(|x| x.buffer != step.y.buffer);
         Self {
             extents,
             strides,
             wide,
+            direct,
             pair,
         }
     }
 
     /// f32 elements of scratch one thread needs.
     pub(crate) fn scratch_len(step: &PointwiseStep) -> usize {
-        // Registers are as wide as i64, so that both kinds fit.
-        step.program.n_registers * BLOCK * 2
+        step.program.n_registers * (WIDTH + PLACE)
     }
 
     /// Runs the step; each task has its own registers in its part of the scratch.
@@ -116,14 +129,23 @@ impl PreparedPointwise {
         let tasks = (total / MIN_PER_TASK).clamp(1, c.pool.threads());
         c.pool.run(tasks, |task| {
             let (first, last) = (blocks * task / tasks, blocks * (task + 1) / tasks);
-            let registers = c.scratch.part(task);
+            let scratch = c.scratch.part(task);
+            let registers = Registers {
+                scratch,
+                // SAFETY: `scratch_len` counts a pointer for every register behind them all.
+                places: unsafe { scratch.add(step.program.n_registers * WIDTH).cast() },
+                len: 0,
+            };
             for block in first..last {
                 let (row, part) = (block / blocks_per_row, block % blocks_per_row);
                 let start = part * BLOCK;
                 let len = BLOCK.min(inner - start);
                 // SAFETY: positions are within the extents, views were checked at load, tasks store
                 // disjoint blocks, and each has its own registers.
-                let done = unsafe { self.block(step, c, registers, row, start, len) };
+                let done = unsafe {
+                    let registers = Registers { len, ..registers };
+                    self.block(step, c, registers, row, start)
+                };
                 if let Err(DividedByZero { instruction }) = done {
                     stopped.fetch_min(instruction, Ordering::Relaxed);
                     return;
@@ -149,66 +171,71 @@ impl PreparedPointwise {
         offset
     }
 
+    /// Computes `registers.len` elements from the position `(row, start)` on.
+    ///
     /// # Safety
     ///
-    /// The position must be within the extents and `registers` large enough.
-    #[allow(clippy::too_many_arguments, reason = "the position is three numbers")]
+    /// They must be within the extents and `registers` large enough.
     unsafe fn block(
         &self,
         step: &PointwiseStep,
         &Context { isa, memory, .. }: &Context<'_>,
-        registers: *mut f32,
+        registers: Registers,
         row: usize,
         start: usize,
-        len: usize,
     ) -> Result<(), DividedByZero> {
         let inner = self.extents.len() - 1;
+        let offset = self.offset(0, row, start);
+        let (result, stride) = (step.program.result, self.strides[0][inner]);
+        let last = step.program.instructions.len().wrapping_sub(1);
         // SAFETY: register numbers are below `n_registers`; operands and result lie inside their
-        // views for `len` elements from the position on.
+        // views for `len` elements from the position on. A register is scratch, an operand that
+        // nothing writes, or the result that only the last instruction writes: no operand of it is
+        // in the result's buffer.
         unsafe {
-            for (position, instruction) in step.program.instructions.iter().enumerate() {
+            let y = match self.wide[0] {
+                true => memory.i64(&step.y).offset(offset).cast::<f32>(),
+                false => memory.f32(&step.y).offset(offset),
+            };
+            for (position, &instruction) in step.program.instructions.iter().enumerate() {
+                let direct = self.direct && position == last;
+                let home = registers.home(instruction.to);
+                registers.place(instruction.to, if direct { y } else { home });
                 if let PointOp::Load(input) = instruction.op {
                     let operand = input as usize + 1;
                     let offset = self.offset(operand, row, start);
                     let stride = self.strides[operand][inner];
                     let view = &step.inputs[input as usize];
-                    let to = registers.add(instruction.to as usize * BLOCK * 2);
-                    if self.wide[operand] {
-                        load(memory.i64(view).offset(offset), stride, to.cast(), len);
-                    } else {
-                        load(memory.f32(view).offset(offset), stride, to, len);
-                    }
-                } else {
-                    let file = Registers {
-                        base: registers,
-                        len,
+                    let from = match self.wide[operand] {
+                        true => memory.i64(view).offset(offset).cast::<f32>(),
+                        false => memory.f32(view).offset(offset),
                     };
-                    let instruction = *instruction;
-                    if instruction.kind == RegisterKind::I64 {
-                        execute_i64(instruction, file).map_err(|Zero| DividedByZero {
-                            instruction: position,
-                        })?;
-                        continue;
+                    if stride == 1 && !direct {
+                        registers.place(instruction.to, from);
+                    } else if self.wide[operand] {
+                        load(from.cast::<i64>(), stride, registers.write(instruction.to));
+                    } else {
+                        load(from, stride, registers.write(instruction.to));
                     }
+                } else if instruction.kind == RegisterKind::I64 {
+                    execute_i64(instruction, registers).map_err(|Zero| DividedByZero {
+                        instruction: position,
+                    })?;
+                } else {
                     dispatch!(
                         isa,
-                        execute_f32(instruction: Instruction, file: Registers, isa: Isa)
-                            => (instruction, file, isa)
+                        execute_f32(instruction: Instruction, registers: Registers, isa: Isa)
+                            => (instruction, registers, isa)
                     );
                 }
             }
-            let offset = self.offset(0, row, start);
-            let stride = self.strides[0][inner];
-            let from = registers.add(step.program.result as usize * BLOCK * 2);
+            if self.direct {
+                return Ok(());
+            }
             if self.wide[0] {
-                store(
-                    from.cast::<i64>(),
-                    memory.i64(&step.y).offset(offset),
-                    stride,
-                    len,
-                );
+                store(registers.read::<i64>(result), y.cast(), stride);
             } else {
-                store(from, memory.f32(&step.y).offset(offset), stride, len);
+                store(registers.read::<f32>(result), y, stride);
             }
         }
         Ok(())
@@ -225,51 +252,74 @@ pub(crate) struct DividedByZero {
 /// As [`DividedByZero`], by an instruction that does not know its position.
 struct Zero;
 
-unsafe fn load<T: Copy>(from: *const T, stride: isize, to: *mut T, len: usize) {
-    // SAFETY: the caller vouches for `len` elements `stride` apart, and for `to`.
+unsafe fn load<T: Copy>(from: *const T, stride: isize, to: &mut [T]) {
+    // SAFETY: the caller vouches for as many elements as `to` has, `stride` apart.
     unsafe {
         match stride {
-            1 => std::ptr::copy_nonoverlapping(from, to, len),
-            0 => std::slice::from_raw_parts_mut(to, len).fill(*from),
+            1 => std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()),
+            0 => to.fill(*from),
             _ => {
-                for i in 0..len {
-                    *to.add(i) = *from.offset(i as isize * stride);
+                for (i, to) in to.iter_mut().enumerate() {
+                    *to = *from.offset(i as isize * stride);
                 }
             }
         }
     }
 }
 
-unsafe fn store<T: Copy>(from: *const T, to: *mut T, stride: isize, len: usize) {
-    // SAFETY: the caller vouches for `len` elements `stride` apart, and for `from`.
+/// `from` may be the very elements of `to`, where those are dense.
+unsafe fn store<T: Copy>(from: &[T], to: *mut T, stride: isize) {
+    // SAFETY: the caller vouches for as many elements as `from` has, `stride` apart.
     unsafe {
-        if stride == 1 || len == 1 {
-            std::ptr::copy_nonoverlapping(from, to, len);
+        if stride == 1 || from.len() == 1 {
+            std::ptr::copy(from.as_ptr(), to, from.len());
         } else {
-            for i in 0..len {
-                *to.offset(i as isize * stride) = *from.add(i);
+            for (i, &from) in from.iter().enumerate() {
+                *to.offset(i as isize * stride) = from;
             }
         }
     }
 }
 
-/// The registers of one task, each `2 * BLOCK` f32 wide, `len` elements in use.
+/// The registers of one task, of which `len` elements are in use.
 #[derive(Clone, Copy)]
 struct Registers {
-    base: *mut f32,
+    /// Room of [`WIDTH`] for every register.
+    scratch: *mut f32,
+    /// Where every register is at the moment: in its room, or in an operand or the result.
+    places: *mut *mut f32,
     len: usize,
 }
 
 impl Registers {
+    /// The room of a register in scratch.
+    ///
+    /// # Safety
+    ///
+    /// The register must exist.
+    unsafe fn home(&self, register: u16) -> *mut f32 {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.scratch.add(register as usize * WIDTH) }
+    }
+
+    /// # Safety
+    ///
+    /// The register must exist, and `place` hold `len` elements of what is read or written there.
+    unsafe fn place(&self, register: u16, place: *mut f32) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { *self.places.add(register as usize) = place }
+    }
+
     /// # Safety
     ///
     /// The register must exist, hold `len` elements of `T`, and not be written meanwhile.
     #[inline(always)]
     unsafe fn read<T>(&self, register: u16) -> &[T] {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: guaranteed by the caller; a register that is read was placed by the instruction
+        // that made it.
         unsafe {
-            let p = self.base.add(register as usize * BLOCK * 2);
-            std::slice::from_raw_parts(p.cast(), self.len)
+            let place = *self.places.add(register as usize);
+            std::slice::from_raw_parts(place.cast(), self.len)
         }
     }
 
@@ -285,8 +335,8 @@ impl Registers {
     unsafe fn write<T>(&self, register: u16) -> &mut [T] {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let p = self.base.add(register as usize * BLOCK * 2);
-            std::slice::from_raw_parts_mut(p.cast(), self.len)
+            let place = *self.places.add(register as usize);
+            std::slice::from_raw_parts_mut(place.cast(), self.len)
         }
     }
 }
@@ -323,11 +373,8 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
     // SAFETY: guaranteed by the caller.
     unsafe {
         let to: &mut [f32] = file.write(instruction.to);
-        let x: &[f32] = if a == instruction.to {
-            &[]
-        } else {
-            file.read(a)
-        };
+        // What an instruction does not have is not looked at: it may be of another type.
+        let x = || -> &[f32] { file.read(a) };
         let y = || -> &[f32] { file.read(b) };
         match instruction.op {
             PointOp::Load(_)
@@ -337,52 +384,52 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
             | PointOp::Saturate { .. } => {}
             PointOp::ConstantF32(value) => to.fill(value),
             PointOp::Unary(op) => {
-                to.copy_from_slice(x);
+                to.copy_from_slice(x());
                 math::apply(isa, op, to);
             }
-            PointOp::Add => zip2(x, y(), to, |a, b| a + b),
-            PointOp::Sub => zip2(x, y(), to, |a, b| a - b),
-            PointOp::Mul => zip2(x, y(), to, |a, b| a * b),
-            PointOp::Div => zip2(x, y(), to, |a, b| a / b),
-            PointOp::Pow => power(x, y(), to),
-            PointOp::RemainderTruncated => zip2(x, y(), to, |a, b| a % b),
-            PointOp::RemainderFloored => zip2(x, y(), to, |a, b| match a % b {
+            PointOp::Add => zip2(x(), y(), to, |a, b| a + b),
+            PointOp::Sub => zip2(x(), y(), to, |a, b| a - b),
+            PointOp::Mul => zip2(x(), y(), to, |a, b| a * b),
+            PointOp::Div => zip2(x(), y(), to, |a, b| a / b),
+            PointOp::Pow => power(x(), y(), to),
+            PointOp::RemainderTruncated => zip2(x(), y(), to, |a, b| a % b),
+            PointOp::RemainderFloored => zip2(x(), y(), to, |a, b| match a % b {
                 0.0 => 0f32.copysign(b),
                 r if (r < 0.0) != (b < 0.0) => r + b,
                 r => r,
             }),
-            PointOp::PRelu => zip2(x, y(), to, |a, b| if a < 0.0 { a * b } else { a }),
-            PointOp::And => zip2(x, y(), to, |a, b| truth(a != 0.0 && b != 0.0)),
-            PointOp::Or => zip2(x, y(), to, |a, b| truth(a != 0.0 || b != 0.0)),
-            PointOp::Xor => zip2(x, y(), to, |a, b| truth((a != 0.0) != (b != 0.0))),
-            PointOp::Equal => zip2(x, y(), to, |a, b| truth(a == b)),
-            PointOp::Less => zip2(x, y(), to, |a, b| truth(a < b)),
-            PointOp::LessOrEqual => zip2(x, y(), to, |a, b| truth(a <= b)),
+            PointOp::PRelu => zip2(x(), y(), to, |a, b| if a < 0.0 { a * b } else { a }),
+            PointOp::And => zip2(x(), y(), to, |a, b| truth(a != 0.0 && b != 0.0)),
+            PointOp::Or => zip2(x(), y(), to, |a, b| truth(a != 0.0 || b != 0.0)),
+            PointOp::Xor => zip2(x(), y(), to, |a, b| truth((a != 0.0) != (b != 0.0))),
+            PointOp::Equal => zip2(x(), y(), to, |a, b| truth(a == b)),
+            PointOp::Less => zip2(x(), y(), to, |a, b| truth(a < b)),
+            PointOp::LessOrEqual => zip2(x(), y(), to, |a, b| truth(a <= b)),
             // NaN in either stays: the sum carries it.
-            PointOp::Max => zip2(x, y(), to, |a, b| {
+            PointOp::Max => zip2(x(), y(), to, |a, b| {
                 let m = if a > b { a } else { b };
                 if a.is_nan() { a } else { m }
             }),
-            PointOp::Min => zip2(x, y(), to, |a, b| {
+            PointOp::Min => zip2(x(), y(), to, |a, b| {
                 let m = if a < b { a } else { b };
                 if a.is_nan() { a } else { m }
             }),
-            PointOp::Clamp { low, high } => map(x, to, |v| math::clamp(v, low, high)),
+            PointOp::Clamp { low, high } => map(x(), to, |v| math::clamp(v, low, high)),
             PointOp::Select => {
-                let (yes, no): (&[f32], &[f32]) = (y(), file.read(c));
+                let (x, yes, no): (_, _, &[f32]) = (x(), y(), file.read(c));
                 for (i, to) in to.iter_mut().enumerate() {
                     *to = if x[i] != 0.0 { yes[i] } else { no[i] };
                 }
             }
-            PointOp::ToI64 => map(x, file.write::<i64>(instruction.to), |v| v as i64),
+            PointOp::ToI64 => map(x(), file.write::<i64>(instruction.to), |v| v as i64),
             PointOp::ToU64 => {
-                map(x, file.write::<i64>(instruction.to), |v| v as u64 as i64);
+                map(x(), file.write::<i64>(instruction.to), |v| v as u64 as i64);
             }
-            PointOp::ToBool => map(x, to, |v| truth(v != 0.0)),
-            PointOp::RoundF16 => map(x, to, |v| half::f16::from_f32(v).to_f32()),
-            PointOp::RoundBf16 => map(x, to, |v| half::bf16::from_f32(v).to_f32()),
+            PointOp::ToBool => map(x(), to, |v| truth(v != 0.0)),
+            PointOp::RoundF16 => map(x(), to, |v| half::f16::from_f32(v).to_f32()),
+            PointOp::RoundBf16 => map(x(), to, |v| half::bf16::from_f32(v).to_f32()),
             PointOp::Wrap { bits, signed } => {
-                map(x, to, |v| wrap(v as i64, bits, signed) as f32);
+                map(x(), to, |v| wrap(v as i64, bits, signed) as f32);
             }
         }
     }
@@ -409,34 +456,28 @@ unsafe fn execute_i64(instruction: Instruction, file: Registers) -> Result<(), Z
     let [a, b, c] = instruction.args;
     // SAFETY: guaranteed by the caller; comparisons write f32 into a register no operand uses.
     unsafe {
-        let to: &mut [i64] = file.write(instruction.to);
-        let x: &[i64] = if a == instruction.to {
-            &[]
-        } else {
-            file.read(a)
-        };
+        // As above: results and operands of other types are half as long.
+        let to = || -> &mut [i64] { file.write(instruction.to) };
+        let x = || -> &[i64] { file.read(a) };
         let y = || -> &[i64] { file.read(b) };
         let bits = |f: fn(i64, i64) -> bool| {
-            zip2(
-                x,
-                file.read::<i64>(b),
-                file.write::<f32>(instruction.to),
-                |a, b| truth(f(a, b)),
-            );
+            zip2(x(), y(), file.write::<f32>(instruction.to), |a, b| {
+                truth(f(a, b))
+            });
         };
         match instruction.op {
-            PointOp::ConstantI64(value) => to.fill(value),
-            PointOp::Unary(Unary::Abs) => map(x, to, i64::wrapping_abs),
-            PointOp::Unary(Unary::Neg) => map(x, to, i64::wrapping_neg),
-            PointOp::Unary(Unary::Sign) => map(x, to, i64::signum),
-            PointOp::Unary(Unary::Relu) => map(x, to, |v| v.max(0)),
-            PointOp::Add => zip2(x, y(), to, i64::wrapping_add),
-            PointOp::Sub => zip2(x, y(), to, i64::wrapping_sub),
-            PointOp::Mul => zip2(x, y(), to, i64::wrapping_mul),
-            PointOp::Div => try_zip2(x, y(), to, divided)?,
-            PointOp::Pow => try_zip2(x, y(), to, whole_power)?,
-            PointOp::RemainderTruncated => try_zip2(x, y(), to, remainder)?,
-            PointOp::RemainderFloored => try_zip2(x, y(), to, |a, b| {
+            PointOp::ConstantI64(value) => to().fill(value),
+            PointOp::Unary(Unary::Abs) => map(x(), to(), i64::wrapping_abs),
+            PointOp::Unary(Unary::Neg) => map(x(), to(), i64::wrapping_neg),
+            PointOp::Unary(Unary::Sign) => map(x(), to(), i64::signum),
+            PointOp::Unary(Unary::Relu) => map(x(), to(), |v| v.max(0)),
+            PointOp::Add => zip2(x(), y(), to(), i64::wrapping_add),
+            PointOp::Sub => zip2(x(), y(), to(), i64::wrapping_sub),
+            PointOp::Mul => zip2(x(), y(), to(), i64::wrapping_mul),
+            PointOp::Div => try_zip2(x(), y(), to(), divided)?,
+            PointOp::Pow => try_zip2(x(), y(), to(), whole_power)?,
+            PointOp::RemainderTruncated => try_zip2(x(), y(), to(), remainder)?,
+            PointOp::RemainderFloored => try_zip2(x(), y(), to(), |a, b| {
                 let r = remainder(a, b)?;
                 Some(if r != 0 && (r < 0) != (b < 0) {
                     r + b
@@ -444,36 +485,41 @@ unsafe fn execute_i64(instruction: Instruction, file: Registers) -> Result<(), Z
                     r
                 })
             })?,
-            PointOp::PRelu => zip2(x, y(), to, |a, b| if a < 0 { a.wrapping_mul(b) } else { a }),
+            PointOp::PRelu => zip2(
+                x(),
+                y(),
+                to(),
+                |a, b| if a < 0 { a.wrapping_mul(b) } else { a },
+            ),
             PointOp::Equal => bits(|a, b| a == b),
             PointOp::Less => bits(|a, b| a < b),
             PointOp::LessOrEqual => bits(|a, b| a <= b),
-            PointOp::Max => zip2(x, y(), to, i64::max),
-            PointOp::Min => zip2(x, y(), to, i64::min),
+            PointOp::Max => zip2(x(), y(), to(), i64::max),
+            PointOp::Min => zip2(x(), y(), to(), i64::min),
             PointOp::Select => {
                 let condition: &[f32] = file.read(a);
                 let (yes, no): (&[i64], &[i64]) = (y(), file.read(c));
-                for (i, to) in to.iter_mut().enumerate() {
+                for (i, to) in to().iter_mut().enumerate() {
                     *to = if condition[i] != 0.0 { yes[i] } else { no[i] };
                 }
             }
-            PointOp::ToF32 => map(x, file.write::<f32>(instruction.to), |v| v as f32),
+            PointOp::ToF32 => map(x(), file.write::<f32>(instruction.to), |v| v as f32),
             PointOp::U64ToF32 => {
-                map(x, file.write::<f32>(instruction.to), |v| v as u64 as f32);
+                map(x(), file.write::<f32>(instruction.to), |v| v as u64 as f32);
             }
             PointOp::ToBool => {
-                map(x, file.write::<f32>(instruction.to), |v| truth(v != 0));
+                map(x(), file.write::<f32>(instruction.to), |v| truth(v != 0));
             }
-            PointOp::Wrap { bits, signed } => map(x, to, |v| wrap(v, bits, signed)),
+            PointOp::Wrap { bits, signed } => map(x(), to(), |v| wrap(v, bits, signed)),
             PointOp::Saturate { bits, signed } => {
                 let (least, greatest) = match signed {
                     true => (-1 << (bits - 1), (1 << (bits - 1)) - 1),
                     false => (0, (1 << bits) - 1),
                 };
-                map(x, to, |v| v.clamp(least, greatest));
+                map(x(), to(), |v| v.clamp(least, greatest));
             }
             // Identity, and what lowering never emits for integers.
-            _ => to.copy_from_slice(x),
+            _ => to().copy_from_slice(x()),
         }
     }
     Ok(())
