@@ -50,66 +50,41 @@ pub(super) fn whole_numbers(tensor: &Tensor) -> Option<Vec<i128>> {
     }
 }
 
+/// Elements of a type from `$values`: `as` for floats of 32 bits and more and for integers, halves
+/// through an f32 rounded to odd, booleans `value != $zero`.
+macro_rules! elements {
+    ($dtype:expr, $values:expr, $to_odd:path, $zero:literal) => {
+        match $dtype {
+            DType::F64 => TensorData::F64($values.map(|v| v as f64).collect()),
+            DType::F32 => TensorData::F32($values.map(|v| v as f32).collect()),
+            DType::F16 => TensorData::F16($values.map(|v| f16::from_f32($to_odd(v))).collect()),
+            DType::BF16 => TensorData::BF16($values.map(|v| bf16::from_f32($to_odd(v))).collect()),
+            DType::I8 => TensorData::I8($values.map(|v| v as i8).collect()),
+            DType::I16 => TensorData::I16($values.map(|v| v as i16).collect()),
+            DType::I32 => TensorData::I32($values.map(|v| v as i32).collect()),
+            DType::I64 => TensorData::I64($values.map(|v| v as i64).collect()),
+            DType::U8 => TensorData::U8($values.map(|v| v as u8).collect()),
+            DType::U16 => TensorData::U16($values.map(|v| v as u16).collect()),
+            DType::U32 => TensorData::U32($values.map(|v| v as u32).collect()),
+            DType::U64 => TensorData::U64($values.map(|v| v as u64).collect()),
+            DType::Bool => TensorData::Bool($values.map(|v| v != $zero).collect()),
+        }
+    };
+}
+
 /// A tensor of the inferred type from f64: floats round to nearest even, integers
 /// truncate and saturate, booleans are `value != 0`.
 pub(super) fn from_floats(ty: &TensorType, values: Vec<f64>) -> Result<Tensor, OpError> {
-    let data = match ty.dtype {
-        DType::F64 => TensorData::F64(values),
-        DType::F32 => TensorData::F32(values.iter().map(|&v| v as f32).collect()),
-        DType::F16 => TensorData::F16(
-            values
-                .iter()
-                .map(|&v| f16::from_f32(round_to_odd(v)))
-                .collect(),
-        ),
-        DType::BF16 => TensorData::BF16(
-            values
-                .iter()
-                .map(|&v| bf16::from_f32(round_to_odd(v)))
-                .collect(),
-        ),
-        DType::I8 => TensorData::I8(values.iter().map(|&v| v as i8).collect()),
-        DType::I16 => TensorData::I16(values.iter().map(|&v| v as i16).collect()),
-        DType::I32 => TensorData::I32(values.iter().map(|&v| v as i32).collect()),
-        DType::I64 => TensorData::I64(values.iter().map(|&v| v as i64).collect()),
-        DType::U8 => TensorData::U8(values.iter().map(|&v| v as u8).collect()),
-        DType::U16 => TensorData::U16(values.iter().map(|&v| v as u16).collect()),
-        DType::U32 => TensorData::U32(values.iter().map(|&v| v as u32).collect()),
-        DType::U64 => TensorData::U64(values.iter().map(|&v| v as u64).collect()),
-        DType::Bool => TensorData::Bool(values.iter().map(|&v| v != 0.0).collect()),
-    };
-    make(ty, data)
+    make(
+        ty,
+        elements!(ty.dtype, values.into_iter(), round_to_odd, 0.0),
+    )
 }
 
 /// A tensor of the inferred type from whole numbers: integers wrap, floats round
 /// to nearest even, booleans are `value != 0`.
 pub(super) fn from_whole(ty: &TensorType, values: Vec<i128>) -> Result<Tensor, OpError> {
-    let data = match ty.dtype {
-        DType::F64 => TensorData::F64(values.iter().map(|&v| v as f64).collect()),
-        DType::F32 => TensorData::F32(values.iter().map(|&v| v as f32).collect()),
-        DType::F16 => TensorData::F16(
-            values
-                .iter()
-                .map(|&v| f16::from_f32(whole_to_odd(v)))
-                .collect(),
-        ),
-        DType::BF16 => TensorData::BF16(
-            values
-                .iter()
-                .map(|&v| bf16::from_f32(whole_to_odd(v)))
-                .collect(),
-        ),
-        DType::I8 => TensorData::I8(values.iter().map(|&v| v as i8).collect()),
-        DType::I16 => TensorData::I16(values.iter().map(|&v| v as i16).collect()),
-        DType::I32 => TensorData::I32(values.iter().map(|&v| v as i32).collect()),
-        DType::I64 => TensorData::I64(values.iter().map(|&v| v as i64).collect()),
-        DType::U8 => TensorData::U8(values.iter().map(|&v| v as u8).collect()),
-        DType::U16 => TensorData::U16(values.iter().map(|&v| v as u16).collect()),
-        DType::U32 => TensorData::U32(values.iter().map(|&v| v as u32).collect()),
-        DType::U64 => TensorData::U64(values.iter().map(|&v| v as u64).collect()),
-        DType::Bool => TensorData::Bool(values.iter().map(|&v| v != 0).collect()),
-    };
-    make(ty, data)
+    make(ty, elements!(ty.dtype, values.into_iter(), whole_to_odd, 0))
 }
 
 /// A tensor of the inferred type.
