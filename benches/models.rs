@@ -59,7 +59,10 @@ pub(crate) fn run(criterion: &mut Criterion) {
 
 /// The trained driver-monitoring network, where the reference data are there.
 pub(crate) fn real(criterion: &mut Criterion) {
-    let Some(data) = std::env::var_os("SPARK_TEST_DATA").map(PathBuf::from) else {
+    let Some(data) = std::env::var_os("SPARK_TEST_DATA")
+        .filter(|data| !data.is_empty())
+        .map(PathBuf::from)
+    else {
         eprintln!("skipped: SPARK_TEST_DATA is not set, so there is no trained model");
         return;
     };

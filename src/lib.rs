@@ -1,4 +1,4 @@
-//! Run, tune and test openpilot driving models: one name for every crate of the workspace.
+//! Run, tune and test openpilot driving models: one name for the crates that people call.
 //!
 //! ```text
 //! sparkpilot::hal        what machine this is: GPUs, memory, what is wrong with it

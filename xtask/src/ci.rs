@@ -122,6 +122,11 @@ const FEW: Effort = Effort {
     n_warm_up: 1,
 };
 
+/// Whether a variable is set, and not to nothing.
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
 /// Runs every step whose name is not in `skipped`.
 ///
 /// # Errors
@@ -136,7 +141,7 @@ pub(crate) fn run(workspace: &Workspace, skipped: &[String]) -> Result<(), Error
             names.join(", ")
         )));
     }
-    let is_automatic = std::env::var_os("CI").is_some();
+    let is_automatic = is_set("CI");
     let mut summary = Summary::default();
     for step in &STEPS {
         if skipped.iter().any(|name| name == step.name) {
@@ -264,7 +269,7 @@ fn test_release(workspace: &Workspace) -> Result<(), Error> {
 
 fn example(workspace: &Workspace) -> Result<LeftOut, Error> {
     supercombo::zoo(workspace, FEW, None)?;
-    let Some(data) = std::env::var_os("SPARK_TEST_DATA") else {
+    let Some(data) = std::env::var_os("SPARK_TEST_DATA").filter(|data| !data.is_empty()) else {
         return Ok(vec![
             "the real models: SPARK_TEST_DATA is not set".to_owned(),
         ]);

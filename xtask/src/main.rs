@@ -13,7 +13,7 @@
 //!                 └─> bench           run, record, compare, plot
 //! ```
 //!
-//! It depends on little, so that it compiles in seconds, and never on the crates it checks.
+//! It depends on little, so that it compiles in seconds, of the crates it checks on `spark-drawing` alone.
 
 #![allow(
     clippy::print_stdout,

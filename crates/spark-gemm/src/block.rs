@@ -64,8 +64,8 @@ pub struct BlockMatmul<'a> {
     pub accumulate: bool,
 }
 
-/// Multiplies one block: `y = x block`, or `y += x block`. Each result is one chain of fused multiply-adds over
-/// `k`, to which `y` is added last.
+/// Multiplies one block: `y = x block`, or `y += x block`. Each result is one chain of multiply-adds over
+/// `k`, fused but in portable code, to which `y` is added last.
 ///
 /// # Panics
 ///

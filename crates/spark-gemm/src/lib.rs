@@ -23,7 +23,7 @@
 //! Who has raw pointers calls `unsafe` functions, whose contracts say what must be valid; whoever has
 //! slices takes [`block`], which checks them. Nothing else in the crate can reach memory that it was not lent.
 //!
-//! Deliberately absent: threads (callers share out panels and rows), transposed operands, eight and four
+//! Deliberately absent: threads in a matmul (callers share out panels and rows; packing and measuring take a pool), transposed operands, eight and four
 //! bits, networks.
 
 pub mod block;

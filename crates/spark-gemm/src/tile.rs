@@ -1,6 +1,6 @@
 //! One tile: rows of the left operand, a panel of packed weights, and where the results go.
 
-#![allow(unsafe_code, reason = "reads an offset per tap without a bounds check")]
+#![allow(unsafe_code, reason = "a trait that promises where its pointers lead")]
 
 use crate::epilogue::TileOutput;
 use crate::layout::PackedLayout;
@@ -52,12 +52,11 @@ pub struct Tile<'a> {
 impl Tile<'_> {
     /// Pointers to the rows at tap `tap`.
     #[inline(always)]
-    pub(crate) unsafe fn rows_at(&self, tap: usize) -> [*const f32; MAX_ROWS] {
+    pub(crate) fn rows_at(&self, tap: usize) -> [*const f32; MAX_ROWS] {
         match self.border {
             Some(border) => border_rows(border, tap),
             None => {
-                // SAFETY: there is an offset for every tap.
-                let offset = unsafe { *self.offsets.get_unchecked(tap) };
+                let offset = self.offsets[tap];
                 self.x.map(|row| row.wrapping_offset(offset))
             }
         }

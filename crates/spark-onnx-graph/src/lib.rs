@@ -7,7 +7,8 @@
 //! ```
 //!
 //! [`graph`] is the network: values, nodes, one struct of parameters per operator in the form of its
-//! newest ONNX version. [`file`](mod@file) translates from every older form and back. [`graph::bind`] fixes the
+//! newest ONNX version. [`file`](mod@file) translates from operator sets 7 to 28, and back
+//! into 21 or 24. [`graph::bind`] fixes the
 //! shapes, checks every operator and folds constants. [`reference`](mod@reference) is what operators mean, in f64 and plain
 //! loops: the oracle of whatever computes them fast.
 //!

@@ -1,4 +1,4 @@
-//! One pool of threads for everything that runs on the CPU.
+//! One type of thread pool for everything that runs on the CPU.
 //!
 //! ```text
 //! Pool      a fixed set of threads; `run` borrows from the caller's stack and costs about a microsecond
@@ -12,7 +12,7 @@
 //! ([`Pool::run_on`]) and no reason to start any.
 //!
 //! A call never waits for another one. Where a second thread calls while the pool is busy, it works
-//! alone until the pool is free; a task that calls again does that work itself. Nothing can therefore
+//! alone until the pool is free; a task that was shared out and calls again does that work itself. Nothing can therefore
 //! wait in a circle, whatever locks the tasks and their callers hold.
 //!
 //! Safe code cannot break it: see `tests/safe_use.rs`. Deliberately absent: futures, priorities, tasks

@@ -22,8 +22,8 @@
 //! Which thread takes which index is left to chance in the end; results may not depend on it,
 //! so every index must write its own part of the output.
 //!
-//! Deliberately absent: nesting (an index that calls `run` again, of whatever pool, runs inline) and
-//! priorities.
+//! Deliberately absent: nesting (an index that was shared out and calls `run` again, of whatever pool, runs
+//! inline) and priorities.
 
 #![allow(
     unsafe_code,

@@ -61,7 +61,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<Vec<Case>,
     } else {
         vec![1, n_processors]
     };
-    let real_models = match std::env::var_os("SPARK_TEST_DATA") {
+    let real_models = match std::env::var_os("SPARK_TEST_DATA").filter(|data| !data.is_empty()) {
         Some(data) => real_models(Path::new(&data))?,
         None => {
             println!("SPARK_TEST_DATA is not set: the real models are left out");

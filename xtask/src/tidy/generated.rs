@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `cargo xtask tidy --write` rewrites both. The environment page is made and compared by a
-//! test of `spark-hal`, because `xtask` depends on no crate it checks; here that test is only
+//! test of `spark-hal`, because `xtask` does not depend on the crates that declare them; here that test is only
 //! started.
 
 use std::process::Command;

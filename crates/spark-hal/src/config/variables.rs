@@ -39,7 +39,7 @@ pub const CUDA: Declaration = Declaration {
     default: "",
     default_meaning: "not set: CUDA is used if it is there",
     doc: "`0` never uses CUDA; `1` requires it: a program that cannot have it, or that works on the \
-          CPU only, ends with an error. `detect`, `doctor` and `gpu_monitor`, which say what is wrong \
+          CPU only, ends with an error, unless `SPARK_DEVICE=cpu` says otherwise. `detect`, `doctor` and `gpu_monitor`, which say what is wrong \
           with CUDA, run all the same.",
 };
 

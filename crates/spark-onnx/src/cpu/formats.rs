@@ -3,7 +3,7 @@
 //! ```text
 //! fp32                        f32 layout
 //!        few rows             f16 layout if that loses nothing, as where the file holds halves
-//! fp16   profitable in fp16   f16 layout, both sides rounded to it
+//! fp16   profitable in fp16   f16 layout, both sides rounded to it, but of Winograd's convolutions
 //!        else, few rows       f16 layout, converted to f32 in the kernel
 //!        many rows            f32 layout of the same values: converting would cost more than it saves
 //! bf16   profitable as dot    bf16 layout, dot products

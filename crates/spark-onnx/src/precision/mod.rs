@@ -3,12 +3,14 @@
 //! ```text
 //! wanted   linear, convolution      matmul, attention     depthwise, grouped, recurrent, the rest
 //! fp32     fp32                     fp32                  fp32
-//! fp16     fp16 weights, and by     fp32                  fp32
-//!          option activations
-//! bf16     bf16 weights, and by     by option bf16        fp32
-//!          option activations
+//! fp16     fp16 weights, and        fp32                  fp32
+//!          activations (1)
+//! bf16     bf16 weights, and        bf16 (1)              fp32
+//!          activations (1)
 //! fp8      E4M3 both sides          fp32                  fp32
 //! fp4      NVFP4 both sides         fp32                  fp32
+//!
+//! (1) where the processor's instructions are faster, as measured, or by option
 //! ```
 //!
 //! Every GEMM accumulates in f32, and what is none computes in f32: normalisation,

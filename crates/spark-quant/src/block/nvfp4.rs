@@ -1,7 +1,7 @@
 //! NVFP4: sixteen E2M1 codes share an E4M3 scale, all blocks share an f32 scale.
 //!
 //! ```text
-//! ts    = amax(tensor) / 2688                        2688 = 6 * 448
+//! ts    = amax(tensor) / 2688                        2688 = 6 * 448; four-over-six: 1536 = 6 * 256
 //! s[b]  = e4m3(amax(block b) / (6 ts))
 //! code  = e2m1(w / (s ts))                           value = e2m1 * (s * ts)
 //! ```

@@ -11,7 +11,7 @@
 //! any     X.input_scale F32 [], if inputs were calibrated
 //! ```
 //!
-//! `weight_scale_2` is `amax / 2688`, a multiplier. Source: ModelOpt 0.47, `torch/export/quant_utils.py`
+//! `weight_scale_2` is a multiplier, `amax / 2688` (`amax / 1536` after four-over-six). Source: ModelOpt 0.47, `torch/export/quant_utils.py`
 //! and `torch/quantization/qtensor`. Deliberately absent: smoothed inputs (`pre_quant_scale`), low-rank
 //! parts, stacked experts.
 

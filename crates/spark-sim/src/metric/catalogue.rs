@@ -1,8 +1,8 @@
 //! Every metric's name, unit, direction, margin and cap, in the order of reports; and the events.
 //!
 //! A margin of non-inferiority says how much worse a metric may become before anybody minds. It is
-//! a judgement, written down before a comparison is run: a tenth of a published limit or the
-//! accuracy of test equipment, whichever is larger; [`MetricInfo::margin_source`] names which.
+//! a judgement, written down before a comparison is run, mostly a tenth of a published limit or the
+//! accuracy of test equipment; [`MetricInfo::margin_source`] says of what.
 //! `CompareOptions::margins` sets others.
 //!
 //! A cap bounds what one drive can do to a mean: a car far off the road counts as 5 m beside its

@@ -1,7 +1,7 @@
 //! Recordings as Parquet files.
 //!
 //! ```text
-//! 28 columns (ground truth optional, the others required) + key "scenario_metadata" = JSON
+//! 28 columns, four of them required (`COLUMNS`), + key "scenario_metadata" = JSON
 //! ```
 //!
 //! Columns are found by name, in any order; unknown ones are passed over with a warning.

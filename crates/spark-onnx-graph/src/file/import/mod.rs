@@ -7,7 +7,7 @@
 //! One small function per operator or few of them, in `crate::operators`, takes a node of
 //! any operator-set version from 7 on to the form of the newest: parameters that later
 //! became operands become constants here, and operators that are short for others are
-//! spelled out. Nothing behind this module knows a version. Before 7 an operator is taken
+//! spelled out. But for writing, nothing behind this module knows a version. Before 7 an operator is taken
 //! if its form is that of 7 already.
 //!
 //! A constant that is listed among the inputs too, as all are before IR version 4 and

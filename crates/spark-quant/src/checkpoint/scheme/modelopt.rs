@@ -3,7 +3,7 @@
 //! ```text
 //! quant_algo                              weight is
 //! NVFP4, W4A16_NVFP4, W4A8_NVFP4_FP8      NVFP4
-//! mxfp4, W4A8_MXFP4_FP8                   MXFP4
+//! mxfp4, W4A16_MXFP4, W4A8_MXFP4_FP8      MXFP4
 //! MXFP8                                   MXFP8, E4M3
 //! FP8                                     FP8; scales as their shape says
 //! FP8_PER_CHANNEL_PER_TOKEN, fp8_pc_pt    FP8, a scale per row
@@ -58,7 +58,7 @@ fn expected(fields: &Fields<'_>) -> Result<Expected, QuantError> {
         "W8A16" => (PackedFormat::Int8, Grid::Row, InputRule::Unquantized),
         "W8A8_SQ_PER_CHANNEL" => (PackedFormat::Int8, Grid::Row, otherwise(dynamic)),
         _ => {
-            let want = "NVFP4, W4A16_NVFP4, W4A8_NVFP4_FP8, mxfp4, W4A8_MXFP4_FP8, MXFP8, FP8, \
+            let want = "NVFP4, W4A16_NVFP4, W4A8_NVFP4_FP8, mxfp4, W4A16_MXFP4, W4A8_MXFP4_FP8, MXFP8, FP8, \
                         FP8_PER_CHANNEL_PER_TOKEN, fp8_pb_wo, fp8_pb_real, W8A16 or \
                         W8A8_SQ_PER_CHANNEL";
             return Err(fields.refuse("quant_algo", want));

@@ -51,15 +51,7 @@ const ARGUMENTS: &str =
 /// Whether there are kernels for this.
 pub(super) fn has_kernel(model: VehicleModel, integrator: Integrator) -> bool {
     let rules = RULES.map(|rule| rule.0);
-    MODELS.iter().any(|known| known.0 == model) && rules.contains(&rule_of(integrator))
-}
-
-/// The closed loop steps with Euler's rule where the exact arc, which knows no road, was asked for.
-fn rule_of(integrator: Integrator) -> Integrator {
-    match integrator {
-        Integrator::ExactArc => Integrator::Euler,
-        other => other,
-    }
+    MODELS.iter().any(|known| known.0 == model) && rules.contains(&integrator)
 }
 
 /// File name, text and entry of a controller's rollout.
@@ -76,7 +68,7 @@ pub(super) fn source(
     integrator: Integrator,
 ) -> Option<Source> {
     let model = MODELS.iter().find(|known| known.0 == model)?.1;
-    let rule = RULES.iter().find(|known| known.0 == rule_of(integrator))?.1;
+    let rule = RULES.iter().find(|known| known.0 == integrator)?.1;
     let tag = &control.tag;
     Some(Source {
         file: keep(format!("rollout_{tag}.cu")),
