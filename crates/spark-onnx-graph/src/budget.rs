@@ -97,6 +97,11 @@ impl ModelBudget {
         Self { bytes, held: 0 }
     }
 
+    /// A budget of `bytes`, of which `taken` are.
+    pub fn with_taken(bytes: usize, taken: usize) -> Self {
+        Self { bytes, held: taken }
+    }
+
     /// Bytes that are left.
     pub fn left(&self) -> usize {
         self.bytes.saturating_sub(self.held)

@@ -145,6 +145,35 @@ pub enum ModelError {
         /// Name of the input.
         name: String,
     },
+    /// An output that is asked for is not one of the model's.
+    #[error("the model has no output `{name}`")]
+    OutputUnknown {
+        /// Name that was asked for.
+        name: String,
+    },
+    /// An output is asked for more than once, or is the next value of two inputs.
+    #[error("output `{name}` is asked for twice")]
+    OutputTwice {
+        /// Name of the output.
+        name: String,
+    },
+    /// The memory for an output has another type or shape than the output.
+    #[error("output `{name}` is {want} of shape {want_shape:?}, its memory {got} of {got_shape:?}")]
+    OutputMemory {
+        /// Name of the output.
+        name: String,
+        /// Element type of the output.
+        want: DType,
+        /// Shape of the output.
+        want_shape: Vec<usize>,
+        /// Element type of the memory that was given.
+        got: DType,
+        /// Shape of the memory that was given.
+        got_shape: Vec<usize>,
+    },
+    /// The caller ended a run before its last step.
+    #[error("the run was cancelled")]
+    Cancelled,
     /// Strides that do not belong to a shape, or lead outside the elements.
     #[error("a view of shape {shape:?} and strides {strides:?} does not lie in {len} elements")]
     ViewStrides {

@@ -30,13 +30,14 @@ pub mod tensor;
 pub mod samples;
 
 mod dtype;
+mod elements_mut;
 mod error;
 mod operators;
 mod simplify;
 
 pub use error::{ModelError, ViewOutside};
 pub use simplify::simplify;
-pub use tensor::{DType, Tensor, TensorData};
+pub use tensor::{DType, ElementsMut, Tensor, TensorData};
 
 #[cfg(doctest)]
 mod sealed;

@@ -18,6 +18,7 @@ use half::{bf16, f16};
 use crate::ModelError;
 use crate::budget;
 pub use crate::dtype::DType;
+pub use crate::elements_mut::ElementsMut;
 pub use spark_onnx_proto::{MAX_ELEMENTS, checked_elements};
 
 /// A tensor's elements in row-major order. It is exhaustive, as [`DType`] is.
@@ -143,6 +144,19 @@ impl Tensor {
     /// As [`Tensor::new`].
     pub fn from_i64(shape: impl Into<Vec<usize>>, values: Vec<i64>) -> Result<Self, ModelError> {
         Self::new(shape.into(), TensorData::I64(values))
+    }
+
+    /// Extent of every axis, and the elements in row-major order, to write them.
+    pub fn shape_and_elements_mut(&mut self) -> (&[usize], ElementsMut<'_>) {
+        macro_rules! each {
+            ($($variant:ident)*) => {
+                match &mut self.data {
+                    $(TensorData::$variant(values) => ElementsMut::$variant(values),)*
+                }
+            };
+        }
+        let elements = each!(F32 F64 F16 BF16 I8 I16 I32 I64 U8 U16 U32 U64 Bool);
+        (&self.shape, elements)
     }
 
     /// `values` converted to `dtype`: floats round to nearest even, integers

@@ -1,7 +1,9 @@
 //! ONNX networks: read, check, lower to one plan, run.
 //!
 //! ```text
-//! ModelRunner    load(path) ─> graph::Graph ─> bind ─> plan ─> cpu      inputs in, outputs out
+//! ModelRunner    a Model and a Session                                   inputs in, outputs out
+//! Session        memory for one thread, state from frame to frame        run, run_into, carry
+//! Model          load(path) ─> graph::Graph ─> bind ─> plan ─> cpu       weights packed once, shared
 //! ```
 //!
 //! What a network is and means is `spark-onnx-graph`'s: [`graph`], [`file`](mod@file), [`reference`](mod@reference) and
@@ -16,15 +18,26 @@ pub mod tensor;
 
 mod budget;
 mod error;
+mod model;
+mod options;
 mod plan;
 mod runner;
+mod session;
+mod step_info;
 mod tensor_view;
+mod tensor_view_mut;
 
+pub use cpu::PortTraffic;
 pub use error::ModelError;
+pub use model::{Model, ModelMemory};
+pub use options::{RunOptions, SharedPool};
 pub use precision::Precision;
-pub use runner::{ModelRunner, RunOptions, RunnerMemory, Span, StepInfo};
-pub use tensor::{DType, Tensor, TensorData};
+pub use runner::{ModelRunner, RunnerMemory};
+pub use session::{Canceller, Session};
+pub use step_info::{Span, StepInfo};
+pub use tensor::{DType, ElementsMut, Tensor, TensorData};
 pub use tensor_view::{Elements, TensorView};
+pub use tensor_view_mut::TensorViewMut;
 
 #[cfg(doctest)]
 mod sealed;

@@ -213,6 +213,14 @@ impl<'a> TensorView<'a> {
         self.elements
     }
 
+    /// Elements from one position of axis `axis` to the next.
+    pub(crate) fn stride(&self, axis: usize) -> usize {
+        match self.strides {
+            Some(strides) => strides[axis],
+            None => self.shape[axis + 1..].iter().product(),
+        }
+    }
+
     /// Elements from one position of an axis to the next, for every axis.
     pub fn strides(&self) -> Vec<usize> {
         match self.strides {

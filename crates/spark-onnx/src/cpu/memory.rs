@@ -76,7 +76,8 @@ impl Memory {
             arena,
             pointers,
             storages: plan.buffers.iter().map(|buffer| buffer.storage).collect(),
-            bound: Vec::new(),
+            // So that binding takes no memory.
+            bound: Vec::with_capacity(plan.inputs.len() + plan.outputs.len()),
             _constants: constants,
         })
     }

@@ -10,6 +10,9 @@
 //! and the second a [`FeatureMapReader`], which says whether that is profitable, what it is called
 //! and what memory it takes.
 
+use std::cell::Cell;
+use std::ops::Range;
+
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
@@ -17,8 +20,9 @@ use super::matmul::format::MatmulFormat;
 use super::memory::Memory;
 pub(crate) use super::processor::Cpu;
 use super::simd::Isa;
+use super::weight_store::{Packed, PackedBytes, PackedKey, WeightStore};
 use super::workspace::{Scratch, WorkspaceSize};
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, Step, Weights};
 use crate::precision::Arithmetic;
 use spark_gemm::Panel;
 
@@ -36,6 +40,66 @@ pub(crate) struct Problem<'a, S> {
     pub(crate) format: MatmulFormat,
     /// How reduced precisions are computed.
     pub(crate) arithmetic: Arithmetic,
+    /// Where packed weights are, and go.
+    pub(crate) packing: &'a Packing<'a>,
+}
+
+/// Where a step's packed weights come from, and how much of them there was already.
+pub(crate) struct Packing<'a> {
+    store: &'a WeightStore,
+    /// Bytes of all weights packed for the step.
+    bytes: Cell<usize>,
+    /// Bytes of those that another plan had packed before.
+    reused_bytes: Cell<usize>,
+}
+
+impl<'a> Packing<'a> {
+    /// For one step of a plan of the model whose packed weights are in `store`.
+    pub(crate) fn into(store: &'a WeightStore) -> Self {
+        Self {
+            store,
+            bytes: Cell::new(0),
+            reused_bytes: Cell::new(0),
+        }
+    }
+
+    /// Bytes of all weights that were packed or found.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
+    /// Bytes of the weights that were found.
+    pub(crate) fn reused_bytes(&self) -> usize {
+        self.reused_bytes.get()
+    }
+
+    /// `columns` of every group of `weights` as `kernel` reads them in `format`: packed now, unless
+    /// another plan of the model has done so.
+    ///
+    /// # Errors
+    ///
+    /// Those of `pack`.
+    pub(crate) fn packed<T: PackedBytes>(
+        &self,
+        kernel: &'static str,
+        weights: &Weights,
+        (format, columns): (MatmulFormat, Range<usize>),
+        pack: impl FnOnce() -> Result<T, QuantError>,
+    ) -> Result<Packed<T>, QuantError> {
+        let key = PackedKey {
+            kernel,
+            precision: format.precision,
+            layout: format.layout,
+            columns,
+        };
+        let (packed, is_reused) = self.store.packed(weights, key, pack)?;
+        let bytes = packed.packed_bytes();
+        self.bytes.set(self.bytes.get() + bytes);
+        if is_reused {
+            self.reused_bytes.set(self.reused_bytes.get() + bytes);
+        }
+        Ok(packed)
+    }
 }
 
 /// What a kernel runs with.

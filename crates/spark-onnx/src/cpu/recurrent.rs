@@ -36,8 +36,8 @@ struct PreparedRecurrent {
 
 impl PreparedRecurrent {
     /// Packs the weights of `step`.
-    fn new(cpu: Cpu<'_>, step: &RecurrentStep) -> Self {
-        let isa = cpu.isa;
+    fn new(problem: &Problem<'_, RecurrentStep>) -> Result<Self, QuantError> {
+        let (isa, step) = (problem.cpu.isa, problem.step);
         let width = step.w.out_per_group;
         let hidden = step.h.axes[1].extent;
         let padded = |values: &[f32]| {
@@ -52,14 +52,16 @@ impl PreparedRecurrent {
             }
         );
         let split = if resets_first { 2 * hidden } else { width };
-        Self {
-            w: PackedWeights::new(cpu, &step.w, F32),
-            r: PackedWeights::columns(cpu, &step.r, 0..split, F32),
+        let of_r = |columns| PackedWeights::columns(problem, &step.r, columns, F32);
+        Ok(Self {
+            w: PackedWeights::new(problem, &step.w, F32)?,
+            r: of_r(0..split)?,
             r_hidden: resets_first
-                .then(|| PackedWeights::columns(cpu, &step.r, split..split + hidden, F32)),
+                .then(|| of_r(split..split + hidden))
+                .transpose()?,
             w_bias: padded(&step.w_bias),
             r_bias: padded(&step.r_bias),
-        }
+        })
     }
 
     /// Bytes of packed weights.
@@ -306,7 +308,7 @@ impl Kernel<RecurrentStep> for Recurrent {
     }
 
     fn prepare(problem: &Problem<'_, RecurrentStep>) -> Result<Self, QuantError> {
-        let prepared = PreparedRecurrent::new(problem.cpu, problem.step);
+        let prepared = PreparedRecurrent::new(problem)?;
         let mut step = problem.step.clone();
         step.forget_weights();
         Ok(Self { step, prepared })

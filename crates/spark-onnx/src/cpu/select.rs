@@ -142,6 +142,7 @@ fn first<'p, S>(list: &[Candidate<S>], problem: &Problem<'p, Step>, step: &'p S)
         whole: problem.whole,
         format: problem.format,
         arithmetic: problem.arithmetic,
+        packing: problem.packing,
     };
     let accepts = |candidate: &&Candidate<S>| (candidate.accepts)(&problem);
     let found = list.iter().find(accepts).unwrap_or(&list[list.len() - 1]);

@@ -3,7 +3,7 @@
 //! Lowering leaves this to executors, since only they know what their memory is. Each calls
 //! [`ArenaLayout::of`] once, when it is made, with the alignment that its device wants and with the
 //! steps that it may run together with the next one; holds [`ArenaLayout::bytes`] against the plan's
-//! budget ([`Plan::take_budget`]) before it takes anything; and gives every buffer its offset.
+//! budget ([`Plan::take_for_a_run`]) before it takes anything; and gives every buffer its offset.
 //!
 //! ```text
 //! offset ^   +-----+

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! before a node is lowered   tables and copies of constants that lowering makes of it
-//! by an executor, at once    arena + constants + tables + outputs
+//! when it is made ready      constants + tables, which all executors read
+//! by each executor           arena + outputs
 //! ```
 //!
-//! An executor calls [`Plan::take_budget`] before it takes any memory for a plan.
+//! Both ask before they take any memory for a plan.
 //!
 //! Views of what is repeated (`Expand`, `Tile`) take nothing; an output made of one does.
 //!
@@ -45,34 +46,48 @@ pub(super) fn check_node(
 }
 
 impl Plan {
-    /// Takes an executor's arena of `arena_bytes`, and the plan's constants, tables and outputs, from
-    /// a new budget of [`Plan::budget_bytes`]; the executor takes what else it needs from what is left.
+    /// Takes what one executor of the plan needs besides scratch from `budget`: its arena of `arena_bytes`,
+    /// and the outputs that it makes.
     ///
     /// # Errors
     ///
     /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`], naming the step with the largest
     /// result or the output.
-    pub(crate) fn take_budget(&self, arena_bytes: usize) -> Result<ModelBudget, ModelError> {
-        let mut budget = ModelBudget::new(self.budget_bytes);
+    pub(crate) fn take_for_a_run(
+        &self,
+        arena_bytes: usize,
+        budget: &mut ModelBudget,
+    ) -> Result<(), ModelError> {
         budget.take(self.largest("the arena of all steps"), arena_bytes)?;
+        self.outputs.iter().try_for_each(|port| {
+            let asker = Asker {
+                node: &port.name,
+                op: "output",
+                what: "its tensor",
+            };
+            budget.take(asker, self.output_bytes(port))
+        })
+    }
+
+    /// Takes the plan's constants and tables, which all executors read, from `budget`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::take_for_a_run`].
+    pub(crate) fn take_constants(&self, budget: &mut ModelBudget) -> Result<(), ModelError> {
         let constants = self.buffers.iter().map(|buffer| match buffer.place {
             Place::Constant(_) => buffer.len.saturating_mul(buffer.storage.size_bytes()),
             Place::Arena => 0,
         });
         let constants = constants.fold(0, usize::saturating_add);
         budget.take(self.largest("the constants of all steps"), constants)?;
+        budget.take(self.largest("the tables of all steps"), self.table_bytes())
+    }
+
+    /// Bytes of the tables of all steps.
+    pub(crate) fn table_bytes(&self) -> usize {
         let tables = self.steps.iter().map(|planned| planned.step.table_bytes());
-        let tables = tables.fold(0, usize::saturating_add);
-        budget.take(self.largest("the tables of all steps"), tables)?;
-        for port in &self.outputs {
-            let asker = Asker {
-                node: &port.name,
-                op: "output",
-                what: "its tensor",
-            };
-            budget.take(asker, self.output_bytes(port))?;
-        }
-        Ok(budget)
+        tables.fold(0, usize::saturating_add)
     }
 
     /// Bytes that reading an output takes: as it is held, wide, and as the model declares it.

@@ -49,4 +49,4 @@ pub(crate) use pointwise::{Instruction, PointOp, RegisterKind};
 pub(crate) use step::*;
 pub(crate) use storage::Storage;
 pub(crate) use view::{Axis, BufferId, MAX_RANK, View};
-pub(crate) use weights::{WeightOrder, Weights};
+pub(crate) use weights::{WeightIdentity, WeightOrder, Weights};

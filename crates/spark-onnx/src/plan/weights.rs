@@ -14,7 +14,7 @@
 //! Deliberately absent: how an executor packs its columns, and formats narrower than f32.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -61,7 +61,48 @@ struct Source {
     factors: Vec<Vec<f64>>,
 }
 
+/// Which weights these are: two that are equal have equal elements.
+///
+/// It does not keep the constant's elements, but its address, which no other constant gets while an
+/// identity is there.
+#[derive(Debug, Clone)]
+pub(crate) struct WeightIdentity {
+    constant: Weak<Tensor>,
+    start: usize,
+    order: WeightOrder,
+    extents: [usize; 4],
+    factors: Vec<Vec<f64>>,
+}
+
+impl PartialEq for WeightIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        let bits = |factors: &[f64]| factors.iter().map(|f| f.to_bits()).collect::<Vec<_>>();
+        let mut pairs = self.factors.iter().zip(&other.factors);
+        Weak::ptr_eq(&self.constant, &other.constant)
+            && (self.start, self.order, self.extents) == (other.start, other.order, other.extents)
+            && self.factors.len() == other.factors.len()
+            && pairs.all(|(a, b)| bits(a) == bits(b))
+    }
+}
+
 impl Weights {
+    /// Which weights these are; `None` once they are forgotten.
+    pub(crate) fn identity(&self) -> Option<WeightIdentity> {
+        let source = self.source.as_ref()?;
+        Some(WeightIdentity {
+            constant: Arc::downgrade(&source.constant),
+            start: source.start,
+            order: source.order,
+            extents: [
+                self.groups,
+                self.taps,
+                self.in_per_group,
+                self.out_per_group,
+            ],
+            factors: source.factors.clone(),
+        })
+    }
+
     /// The weights that stand in `constant` from element `start` on: `extents` are groups, taps,
     /// input and output channels of one group.
     ///

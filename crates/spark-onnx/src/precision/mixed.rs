@@ -19,8 +19,8 @@ use spark_quant::analysis::{Choice, ErrorMeasure, Layer, PlanBudget, PrecisionPl
 use super::{OutputParts, StepPrecision, Wanted, can_be_narrow};
 use crate::cpu::{Executor, Pool};
 use crate::graph::{Graph, bind_within};
+use crate::options::RunOptions;
 use crate::plan::{Plan, lower};
-use crate::runner::RunOptions;
 use crate::{ModelError, Precision, Tensor};
 
 /// Formats a mixed plan chooses from, cheapest first.
@@ -153,8 +153,7 @@ impl<'a> Trial<'a> {
             }
         });
         let parts = parts.collect();
-        let (isa, threads) = options.isa_and_threads();
-        let pool = Arc::new(Pool::new(threads));
+        let (isa, pool) = options.isa_and_pool();
         let executor = Executor::new(plan.clone(), isa, Arc::clone(&pool))?;
         let mut trial = Self {
             plan,
@@ -232,7 +231,7 @@ impl<'a> Trial<'a> {
             by_step: by_step.clone(),
         };
         let precisions = wanted.assign(&self.plan);
-        let (isa, _) = self.options.isa_and_threads();
+        let isa = self.executor.isa();
         let (plan, pool) = (self.plan.clone(), Arc::clone(&self.pool));
         let arithmetic = self.options.arithmetic;
         let mut executor = Executor::with_precisions(plan, isa, pool, &precisions, arithmetic)?;

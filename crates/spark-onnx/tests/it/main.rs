@@ -10,6 +10,7 @@ mod integer_division;
 mod masked_attention;
 mod memory_budget;
 mod scatter_integers;
+mod sessions;
 mod sixteen_bits;
 mod special_values;
 mod tensor_views;

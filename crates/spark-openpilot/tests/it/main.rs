@@ -6,6 +6,7 @@ mod memory_budget;
 mod pipeline;
 mod precisions;
 mod running;
+mod sessions;
 mod zoo;
 
 /// What tests of memory watch.

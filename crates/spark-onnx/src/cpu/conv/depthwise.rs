@@ -19,11 +19,13 @@
 use spark_quant::QuantError;
 
 use crate::cpu::math;
+use crate::cpu::matmul::format::MatmulFormat;
 use crate::cpu::memory::AlignedF32;
 use crate::cpu::prepared::{Context, FeatureMapReader, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::weight_store::Packed;
 use crate::plan::LoweredStep;
-use crate::plan::{Activation, ConvStep, View, Window};
+use crate::plan::{Activation, ConvStep, View, Weights, Window};
 
 /// Pixels of a tile's row.
 const TX: usize = 4;
@@ -39,28 +41,40 @@ const TASKS_PER_THREAD: usize = 4;
 /// What a tap outside the image reads.
 static ZEROS: [f32; 16] = [0.0; 16];
 
+/// `weights` as `[vector of channels][tap][lane]`.
+fn interleaved(weights: &Weights, lanes: usize) -> AlignedF32 {
+    let taps = weights.taps;
+    let mut packed = AlignedF32::zeros(taps * weights.groups.next_multiple_of(lanes));
+    let to = packed.as_mut_slice();
+    for (c, row) in weights.values().chunks_exact(taps.max(1)).enumerate() {
+        let start = c / lanes * taps * lanes + c % lanes;
+        for (tap, &w) in row.iter().enumerate() {
+            to[start + tap * lanes] = w;
+        }
+    }
+    packed
+}
+
 /// A depthwise step with its weights packed as `[vector of channels][tap][lane]`.
 pub(crate) struct PreparedDepthwise {
-    weights: AlignedF32,
+    weights: Packed<AlignedF32>,
     bias: Option<AlignedF32>,
 }
 
 impl PreparedDepthwise {
     /// Packs the weights of `step`.
-    fn new(isa: Isa, step: &ConvStep) -> Self {
-        let (channels, taps, lanes) = (step.weights.groups, step.weights.taps, isa.lanes());
-        let padded = channels.next_multiple_of(lanes);
-        let mut weights = AlignedF32::zeros(taps * padded);
-        let packed = weights.as_mut_slice();
-        for (c, row) in step.weights.values().chunks_exact(taps.max(1)).enumerate() {
-            let start = c / lanes * taps * lanes + c % lanes;
-            for (tap, &w) in row.iter().enumerate() {
-                packed[start + tap * lanes] = w;
-            }
-        }
+    fn new(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
+        let (lanes, step) = (problem.cpu.isa.lanes(), problem.step);
+        let padded = step.weights.groups.next_multiple_of(lanes);
+        let form = (MatmulFormat::F32, 0..step.weights.out_per_group);
+        let weights = problem
+            .packing
+            .packed("depthwise", &step.weights, form, || {
+                Ok(interleaved(&step.weights, lanes))
+            })?;
         let bias = step.epilogue.bias.as_ref();
         let bias = bias.map(|bias| AlignedF32::padded(bias, padded));
-        Self { weights, bias }
+        Ok(Self { weights, bias })
     }
 
     /// Bytes of the packed weights and of the bias.
@@ -581,8 +595,7 @@ impl Kernel<ConvStep> for Depthwise {
     }
 
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
-        let cpu = problem.cpu;
-        let prepared = PreparedDepthwise::new(cpu.isa, problem.step);
+        let prepared = PreparedDepthwise::new(problem)?;
         let mut step = problem.step.clone();
         step.forget_weights();
         Ok(Self { step, prepared })

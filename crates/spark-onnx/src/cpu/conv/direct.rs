@@ -23,9 +23,10 @@ use crate::cpu::matmul::format::MatmulFormat;
 use crate::cpu::matmul::gemm::TASKS_PER_THREAD;
 use crate::cpu::memory::{AlignedF32, Memory};
 use crate::cpu::prepared::{
-    Context, Cpu, FeatureMapBlock, FeatureMapSource, Kernel, PreparedStep, Problem, StepError,
+    Context, FeatureMapBlock, FeatureMapSource, Kernel, PreparedStep, Problem, StepError,
 };
 use crate::cpu::simd::Isa;
+use crate::cpu::weight_store::Packed;
 use crate::plan::LoweredStep;
 use crate::plan::{ConvStep, Window};
 
@@ -36,7 +37,7 @@ const ROWS_PER_TASK: usize = 192;
 struct PreparedConv {
     format: MatmulFormat,
     /// One packed matrix per group, one after the other.
-    weights: AlignedF32,
+    weights: Packed<AlignedF32>,
     group_len: usize,
     /// Per group, padded to whole vectors.
     bias: Option<AlignedF32>,
@@ -53,13 +54,19 @@ struct PreparedConv {
 
 impl PreparedConv {
     /// Packs the weights of `step`.
-    fn new(cpu: Cpu<'_>, step: &ConvStep, format: MatmulFormat) -> Self {
+    fn new(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
+        let (cpu, step, format) = (problem.cpu, problem.step, problem.format);
         let isa = cpu.isa;
         let w = &step.weights;
         let group_len = format
             .layout
             .packed_len(isa, w.taps, w.in_per_group, w.out_per_group);
-        let weights = format.pack(cpu, w, 0..w.out_per_group);
+        let columns = 0..w.out_per_group;
+        let weights = problem
+            .packing
+            .packed("direct", w, (format, columns.clone()), || {
+                Ok(format.pack(cpu, w, columns))
+            })?;
         let bias_stride = w.out_per_group.next_multiple_of(isa.lanes());
         let bias = step.epilogue.bias.as_ref().map(|bias| {
             let mut padded = AlignedF32::zeros(bias_stride * w.groups);
@@ -88,7 +95,7 @@ impl PreparedConv {
             }
             false => Vec::new(),
         };
-        Self {
+        Ok(Self {
             format,
             weights,
             group_len,
@@ -98,7 +105,7 @@ impl PreparedConv {
             tap_offsets,
             row_offsets,
             is_register_tiled: register_tiled::can_implement(isa, step, format.layout),
-        }
+        })
     }
 
     /// Bytes of packed weights.
@@ -510,7 +517,7 @@ impl Kernel<ConvStep> for DirectConv {
     }
 
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
-        let prepared = PreparedConv::new(problem.cpu, problem.step, problem.format);
+        let prepared = PreparedConv::new(problem)?;
         let mut step = problem.step.clone();
         step.forget_weights();
         Ok(Self { step, prepared })

@@ -39,6 +39,7 @@ use crate::cpu::matmul::format::MatmulFormat;
 use crate::cpu::memory::AlignedF32;
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::weight_store::Packed;
 use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::LoweredStep;
 use crate::plan::{ConvStep, Weights};
@@ -84,7 +85,7 @@ fn apart(len: usize) -> usize {
 /// A convolution step with its weights transformed.
 struct PreparedWinograd {
     /// 16 packed matrices, one after the other.
-    weights: AlignedF32,
+    weights: Packed<AlignedF32>,
     /// Padded to whole vectors.
     bias: Option<AlignedF32>,
     /// A pixel outside the image.
@@ -94,17 +95,24 @@ struct PreparedWinograd {
 
 impl PreparedWinograd {
     /// Transforms the weights of `step`, which [`Winograd`] can implement.
-    fn new(cpu: Cpu<'_>, step: &ConvStep, format: MatmulFormat) -> Self {
+    fn new(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
+        let (cpu, step, format) = (problem.cpu, problem.step, problem.format);
         let isa = cpu.isa;
         let (depth, n) = (step.weights.in_per_group, step.weights.out_per_group);
         let bias = step.epilogue.bias.as_ref();
         let bias = bias.map(|bias| AlignedF32::padded(bias, n.next_multiple_of(isa.lanes())));
-        Self {
-            weights: transformed(cpu, &step.weights, format),
+        let weights = &step.weights;
+        let weights = problem
+            .packing
+            .packed("winograd2x3", weights, (format, 0..n), || {
+                Ok(transformed(cpu, weights, format))
+            })?;
+        Ok(Self {
+            weights,
             format,
             bias,
             zeros: AlignedF32::zeros(depth),
-        }
+        })
     }
 
     /// Bytes of transformed weights.
@@ -550,7 +558,7 @@ impl Kernel<ConvStep> for Winograd {
     }
 
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {
-        let prepared = PreparedWinograd::new(problem.cpu, problem.step, problem.format);
+        let prepared = PreparedWinograd::new(problem)?;
         let mut step = problem.step.clone();
         step.forget_weights();
         Ok(Self { step, prepared })

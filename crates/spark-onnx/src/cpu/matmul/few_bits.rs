@@ -33,9 +33,7 @@ impl<S> Kernel<S> for Quantised {
     }
 
     fn prepare(problem: &Problem<'_, S>) -> Result<Self, QuantError> {
-        let activations = problem.arithmetic.activations;
-        let prepared =
-            PreparedQuantised::new(problem.cpu, problem.whole, problem.format, activations);
+        let prepared = PreparedQuantised::new(problem);
         let mut step = problem.whole.clone();
         step.forget_weights();
         match prepared {

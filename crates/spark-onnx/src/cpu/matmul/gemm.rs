@@ -20,6 +20,7 @@ use crate::cpu::prepared::{
     Context, Cpu, FeatureMapBlock, FeatureMapSource, Kernel, PreparedStep, Problem, StepError,
 };
 use crate::cpu::simd::Isa;
+use crate::cpu::weight_store::Packed;
 use crate::cpu::workspace::Scratch;
 use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::LoweredStep;
@@ -96,31 +97,48 @@ fn converted_len(isa: Isa, k: usize, n: usize) -> usize {
 
 /// A weight matrix packed for one instruction set.
 pub(crate) struct PackedWeights {
-    pub(crate) data: AlignedF32,
+    pub(crate) data: Packed<AlignedF32>,
     pub(crate) layout: PackedLayout,
     pub(crate) k: usize,
     pub(crate) n: usize,
 }
 
 impl PackedWeights {
-    /// Packs columns `range` of a one-tap, one-group matrix.
-    pub(crate) fn columns(
-        cpu: Cpu<'_>,
+    /// Packs columns `range` of a one-tap, one-group matrix, unless another plan has done so.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    pub(crate) fn columns<S>(
+        problem: &Problem<'_, S>,
         weights: &Weights,
         range: Range<usize>,
         format: MatmulFormat,
-    ) -> Self {
-        Self {
-            n: range.len(),
-            data: format.pack(cpu, weights, range),
+    ) -> Result<Self, QuantError> {
+        let n = range.len();
+        let form = (format, range.clone());
+        let data = problem.packing.packed("gemm", weights, form, || {
+            Ok(format.pack(problem.cpu, weights, range))
+        })?;
+        Ok(Self {
+            n,
+            data,
             layout: format.layout,
             k: weights.in_per_group,
-        }
+        })
     }
 
-    /// Packs all columns of a one-tap, one-group matrix.
-    pub(crate) fn new(cpu: Cpu<'_>, weights: &Weights, format: MatmulFormat) -> Self {
-        Self::columns(cpu, weights, 0..weights.out_per_group, format)
+    /// Packs all columns of a one-tap, one-group matrix, unless another plan has done so.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    pub(crate) fn new<S>(
+        problem: &Problem<'_, S>,
+        weights: &Weights,
+        format: MatmulFormat,
+    ) -> Result<Self, QuantError> {
+        Self::columns(problem, weights, 0..weights.out_per_group, format)
     }
 }
 
@@ -133,15 +151,16 @@ struct PreparedLinear {
 
 impl PreparedLinear {
     /// Packs the weights of `step`.
-    fn new(cpu: Cpu<'_>, step: &LinearStep, format: MatmulFormat) -> Self {
+    fn new(problem: &Problem<'_, LinearStep>) -> Result<Self, QuantError> {
+        let (cpu, step, format) = (problem.cpu, problem.step, problem.format);
         let bias = step.epilogue.bias.as_ref();
         let whole = step.weights.out_per_group.next_multiple_of(cpu.isa.lanes());
         let bias = bias.map(|bias| AlignedF32::padded(bias, whole));
-        Self {
+        Ok(Self {
             format,
-            weights: PackedWeights::new(cpu, &step.weights, format),
+            weights: PackedWeights::new(problem, &step.weights, format)?,
             bias,
-        }
+        })
     }
 
     /// Bytes of packed weights.
@@ -295,7 +314,7 @@ impl Kernel<LinearStep> for Linear {
     }
 
     fn prepare(problem: &Problem<'_, LinearStep>) -> Result<Self, QuantError> {
-        let prepared = PreparedLinear::new(problem.cpu, problem.step, problem.format);
+        let prepared = PreparedLinear::new(problem)?;
         let mut step = problem.step.clone();
         step.forget_weights();
         Ok(Self { step, prepared })

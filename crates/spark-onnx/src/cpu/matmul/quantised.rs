@@ -26,14 +26,13 @@ use spark_gemm::{Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, panels, pa
 use spark_quant::block::RoundTrip;
 use spark_quant::{ExecutionPolicy, QuantError, Quantizer, Recipe};
 
-use super::format::MatmulFormat;
 use super::gemm::TASKS_PER_THREAD;
 use crate::cpu::math;
 use crate::cpu::memory::AlignedF32;
-use crate::cpu::prepared::{Context, Cpu};
+use crate::cpu::prepared::{Context, Cpu, Problem};
 use crate::cpu::simd::Isa;
+use crate::cpu::weight_store::Packed;
 use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
-use crate::precision::Activations;
 use crate::precision::recipes::GemmRecipes;
 use panels::CodedPanels;
 
@@ -48,7 +47,7 @@ const LEAST_ACTIVATIONS: usize = 16 * 1024;
 
 /// A linear or convolution step with packed weights.
 pub(crate) struct PreparedQuantised {
-    weights: CodedPanels,
+    weights: Packed<CodedPanels>,
     /// Padded to whole vectors.
     bias: Option<AlignedF32>,
     /// What activations go through.
@@ -67,20 +66,20 @@ impl PreparedQuantised {
     /// # Errors
     ///
     /// As [`Quantizer::quantize`].
-    pub(crate) fn new(
-        cpu: Cpu<'_>,
-        step: &Step,
-        format: MatmulFormat,
-        activations: Activations,
-    ) -> Option<Result<Self, QuantError>> {
+    pub(crate) fn new<S>(problem: &Problem<'_, S>) -> Option<Result<Self, QuantError>> {
+        let (cpu, format) = (problem.cpu, problem.format);
         let isa = cpu.isa;
-        let recipes = GemmRecipes::of(format.precision, activations)?;
-        let (geometry, weights, epilogue) = match step {
+        let recipes = GemmRecipes::of(format.precision, problem.arithmetic.activations)?;
+        let (geometry, weights, epilogue) = match problem.whole {
             Step::Conv(s) => (Geometry::of_conv(s), &s.weights, &s.epilogue),
             Step::Linear(s) => (Geometry::of_linear(s), &s.weights, &s.epilogue),
             _ => return None,
         };
-        let coded = match coded(cpu, weights, recipes.weights, format.precision.bits()) {
+        let form = (format, 0..weights.out_per_group);
+        let coded = problem.packing.packed("panels", weights, form, || {
+            coded(cpu, weights, recipes.weights, format.precision.bits())
+        });
+        let coded = match coded {
             Ok(coded) => coded,
             Err(error) => return Some(Err(error)),
         };

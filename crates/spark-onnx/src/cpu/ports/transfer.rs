@@ -6,10 +6,12 @@ use crate::ModelError;
 use crate::budget;
 use crate::cpu::data_movement::copy::{Nest, strides};
 use crate::cpu::memory::Memory;
-use crate::plan::ports::{Held, HeldValues, output_refused, tensor_of};
+use crate::plan::ports::{Declared, Held, HeldValues, output_refused, tensor_of};
 use crate::plan::{Plan, Port, Storage};
 use crate::tensor::{Tensor, checked_elements};
 use crate::tensor_view::{TensorView, for_each_slice, row_major};
+use crate::tensor_view_mut::for_each_slice_mut;
+use spark_onnx_graph::tensor::ElementsMut;
 
 /// Writes `tensor`, which [`crate::plan::ports::check_input`] let pass, where `port` is held.
 pub(crate) fn write_input(port: &Port, tensor: &TensorView<'_>, memory: &Memory, pool: &Pool) {
@@ -40,6 +42,31 @@ pub(crate) fn write_input(port: &Port, tensor: &TensorView<'_>, memory: &Memory,
 fn signed(strides: &[usize]) -> Vec<isize> {
     let signed = strides.iter().map(|&s| isize::try_from(s).unwrap_or(0));
     signed.collect()
+}
+
+/// Writes what is held at `port` to `elements`, as many as the port has, in row-major order.
+pub(crate) fn copy_output(port: &Port, elements: ElementsMut<'_>, memory: &Memory, pool: &Pool) {
+    if elements.is_empty() {
+        return;
+    }
+    let nest = Nest::new(
+        &port.shape,
+        &strides(&port.view),
+        &signed(&row_major(&port.shape)),
+    );
+    let wide = memory.storage(&port.view) == Storage::I64;
+    for_each_slice_mut!(elements, values => {
+        // SAFETY: `values` holds the port's elements; the view was checked at load.
+        unsafe {
+            if wide {
+                let from = memory.i64(&port.view).cast_const();
+                nest.copy_shared(from, values.as_mut_ptr(), Declared::of_i64, pool);
+            } else {
+                let from = memory.f32(&port.view).cast_const();
+                nest.copy_shared(from, values.as_mut_ptr(), Declared::of_f32, pool);
+            }
+        }
+    });
 }
 
 /// The tensor held at `port`.

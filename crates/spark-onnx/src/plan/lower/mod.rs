@@ -44,7 +44,7 @@ use spark_onnx_graph::{each_operator, simplify};
 /// the node: more than 8 axes, convolutions over three spatial axes, shapes that
 /// depend on values. [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if a table or a copy
 /// of constants made on the way takes more than the graph's budget or the system has; what running
-/// the plan takes is for its executor to ask ([`Plan::take_budget`]). [`ModelError::BeyondF32`] for constants that would become infinities.
+/// the plan takes is for its executor to ask ([`Plan::take_for_a_run`]). [`ModelError::BeyondF32`] for constants that would become infinities.
 pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
     let graph = simplify(graph.clone());
     let mut lowering = Lowering::new(&graph);

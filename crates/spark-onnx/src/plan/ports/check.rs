@@ -1,9 +1,10 @@
-//! Whether a tensor is what a port was made for, and the error for an output without memory.
+//! Whether a tensor, or memory for one, is what a port was made for, and the error for an output without memory.
 
 use crate::ModelError;
 use crate::budget::Asker;
 use crate::plan::{Plan, Port};
 use crate::tensor_view::TensorView;
+use crate::tensor_view_mut::TensorViewMut;
 
 /// Refuses a tensor that is not what `port` was made for.
 ///
@@ -32,6 +33,24 @@ pub(crate) fn check_input(port: &Port, tensor: &TensorView<'_>) -> Result<(), Mo
             value,
         }),
         None => Ok(()),
+    }
+}
+
+/// Refuses memory that the output of `port` does not fit.
+///
+/// # Errors
+///
+/// [`ModelError::OutputMemory`].
+pub(crate) fn check_output(port: &Port, memory: &TensorViewMut<'_>) -> Result<(), ModelError> {
+    match memory.dtype() == port.dtype && memory.shape() == port.shape {
+        true => Ok(()),
+        false => Err(ModelError::OutputMemory {
+            name: port.name.clone(),
+            want: port.dtype,
+            want_shape: port.shape.clone(),
+            got: memory.dtype(),
+            got_shape: memory.shape().to_vec(),
+        }),
     }
 }
 

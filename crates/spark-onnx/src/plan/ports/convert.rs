@@ -54,6 +54,51 @@ impl Held for half::bf16 {
     }
 }
 
+/// What an element of an output becomes in a caller's memory, as [`tensor_of`] makes it.
+pub(crate) trait Declared: Copy {
+    /// From a buffer of f32.
+    fn of_f32(value: f32) -> Self;
+    /// From a buffer of i64.
+    fn of_i64(value: i64) -> Self;
+}
+
+macro_rules! declared {
+    ($($t:ty),*) => {$(
+        impl Declared for $t {
+            fn of_f32(value: f32) -> Self { value as $t }
+            fn of_i64(value: i64) -> Self { value as $t }
+        }
+    )*};
+}
+declared!(f32, f64, i8, i16, i32, i64, u8, u16, u32, u64);
+
+impl Declared for bool {
+    fn of_f32(value: f32) -> Self {
+        value != 0.0
+    }
+    fn of_i64(value: i64) -> Self {
+        value != 0
+    }
+}
+
+impl Declared for half::f16 {
+    fn of_f32(value: f32) -> Self {
+        Self::from_f32(value)
+    }
+    fn of_i64(value: i64) -> Self {
+        Self::from_f64(value as f64)
+    }
+}
+
+impl Declared for half::bf16 {
+    fn of_f32(value: f32) -> Self {
+        Self::from_f32(value)
+    }
+    fn of_i64(value: i64) -> Self {
+        Self::from_f64(value as f64)
+    }
+}
+
 /// All elements of an output in row-major order, as its buffer holds them.
 pub(crate) enum HeldValues {
     F32(Vec<f32>),

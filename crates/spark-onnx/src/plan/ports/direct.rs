@@ -95,8 +95,9 @@ fn is_written_whole_first(plan: &Plan, view: &View) -> bool {
 
 /// Whether each element of `tensor`, which has the shape of `view`, lies where `view` says.
 pub(crate) fn has_layout_of(tensor: &TensorView<'_>, view: &View) -> bool {
-    let axes = view.axes.iter().zip(tensor.strides());
-    axes.into_iter().all(|(axis, stride)| {
+    let mut axes = view.axes.iter().enumerate();
+    axes.all(|(index, axis)| {
+        let stride = tensor.stride(index);
         axis.extent == 1 || usize::try_from(axis.stride).is_ok_and(|own| own == stride)
     })
 }

@@ -16,6 +16,6 @@ mod check;
 mod convert;
 mod direct;
 
-pub(crate) use check::{check_input, output_refused};
-pub(crate) use convert::{Held, HeldValues, tensor_of};
+pub(crate) use check::{check_input, check_output, output_refused};
+pub(crate) use convert::{Declared, Held, HeldValues, tensor_of};
 pub(crate) use direct::{DirectPorts, has_layout_of};

@@ -19,6 +19,7 @@ use spark_quant::packed::Scales;
 use spark_quant::{PackedTensor, QuantError};
 
 use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::weight_store::PackedBytes;
 
 /// Values that share a scale in NVFP4.
 pub(super) const BLOCK: usize = 16;
@@ -46,6 +47,12 @@ enum ColumnScales {
     Columns(Vec<f32>),
     /// Of NVFP4: the tensor's.
     Tensor(f32),
+}
+
+impl PackedBytes for CodedPanels {
+    fn packed_bytes(&self) -> usize {
+        self.size_bytes()
+    }
 }
 
 impl CodedPanels {

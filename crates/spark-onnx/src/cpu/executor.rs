@@ -1,0 +1,256 @@
+//! What runs a prepared plan: an arena, a workspace, and the loop over the steps.
+//!
+//! ```text
+//! for step in plan:  kernel reads and writes the arena;  nothing is allocated
+//! ```
+//!
+//! Results are the same bits whatever the number of threads: work is split so that
+//! each element is computed by one thread in an order that the shapes alone decide.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use spark_parallel::Pool;
+
+use super::memory::Memory;
+use super::prepared::{Context, StepError};
+use super::prepared_plan::{PreparedPlan, Target, quantise_error};
+use super::simd::Isa;
+use super::workspace::Workspace;
+use crate::budget::ModelBudget;
+use crate::graph::DIVIDED_BY_ZERO;
+use crate::plan::{Plan, PlannedStep, Step};
+use crate::precision::{Arithmetic, StepPrecision, Wanted};
+use crate::{ModelError, Precision};
+
+/// A prepared plan with memory to run in.
+pub(crate) struct Executor {
+    pub(super) prepared: Arc<PreparedPlan>,
+    pub(super) memory: Memory,
+    workspace: Workspace,
+    /// What is left for this executor.
+    budget: ModelBudget,
+    /// Bytes that it took.
+    own_bytes: usize,
+}
+
+impl Executor {
+    /// Packs the weights of `plan` and takes all memory it runs in; everything computes in f32.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::with_precisions`].
+    pub(crate) fn new(plan: Plan, isa: Isa, pool: Arc<Pool>) -> Result<Self, ModelError> {
+        let precisions = Wanted::from(Precision::Fp32).assign(&plan);
+        Self::with_precisions(plan, isa, pool, &precisions, Arithmetic::default())
+    }
+
+    /// The same with a format per step, as [`Wanted::assign`] gives them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PreparedPlan::new`] and [`Executor::on`].
+    pub(crate) fn with_precisions(
+        plan: Plan,
+        isa: Isa,
+        pool: Arc<Pool>,
+        precisions: &[StepPrecision],
+        arithmetic: Arithmetic,
+    ) -> Result<Self, ModelError> {
+        let target = Target {
+            isa,
+            pool,
+            weights: Arc::default(),
+        };
+        let budget_bytes = plan.budget_bytes;
+        let prepared = PreparedPlan::new(plan, target, precisions, arithmetic)?;
+        let held = prepared.own_bytes() + prepared.target.weights.bytes();
+        let budget = ModelBudget::with_taken(budget_bytes, held);
+        Self::on(Arc::new(prepared), budget)
+    }
+
+    /// Takes what a run of `prepared` needs from `budget`: arena, scratch, outputs.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::View`] if the plan contradicts itself; [`ModelError::OverBudget`] or
+    /// [`ModelError::OutOfMemory`] if it takes more memory than there is.
+    pub(crate) fn on(
+        prepared: Arc<PreparedPlan>,
+        mut budget: ModelBudget,
+    ) -> Result<Self, ModelError> {
+        let before = budget.left();
+        prepared
+            .plan
+            .take_for_a_run(prepared.layout.bytes, &mut budget)?;
+        let mut workspace = Workspace::empty();
+        let threads = prepared.target.pool.threads();
+        workspace.grow(threads, prepared.workspace_sizes(), &mut budget)?;
+        let memory = Memory::new(&prepared.plan, &prepared.layout)?;
+        Ok(Self {
+            memory,
+            workspace,
+            own_bytes: before - budget.left(),
+            budget,
+            prepared,
+        })
+    }
+
+    /// The instruction set of its kernels.
+    pub(crate) fn isa(&self) -> Isa {
+        self.prepared.target.isa
+    }
+
+    /// What it runs.
+    pub(crate) fn prepared(&self) -> &Arc<PreparedPlan> {
+        &self.prepared
+    }
+
+    /// The plan; its steps hold no weights any more.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.prepared.plan
+    }
+
+    /// Bytes that it took: arena, scratch and outputs.
+    pub(crate) fn own_bytes(&self) -> usize {
+        self.own_bytes
+    }
+
+    /// Bytes of intermediate results and scratch.
+    pub(crate) fn arena_bytes(&self) -> usize {
+        self.memory.arena_bytes() + self.workspace.size_bytes()
+    }
+
+    /// Bytes of the packed weights of step `index`.
+    pub(crate) fn step_weight_bytes(&self, index: usize) -> usize {
+        self.prepared.step_weight_bytes(index)
+    }
+
+    /// Packs step `index` anew in another format; `step` is the plan's own, with its weights.
+    ///
+    /// # Errors
+    ///
+    /// As [`PreparedPlan::set_precision`].
+    ///
+    /// # Panics
+    ///
+    /// If another executor runs the same plan.
+    pub(crate) fn set_precision(
+        &mut self,
+        index: usize,
+        step: &Step,
+        wanted: StepPrecision,
+        arithmetic: Arithmetic,
+    ) -> Result<(), ModelError> {
+        let Some(prepared) = Arc::get_mut(&mut self.prepared) else {
+            panic!("a plan of several executors is changed");
+        };
+        prepared.set_precision(index, step, wanted, arithmetic, &mut self.budget)?;
+        let threads = prepared.target.pool.threads();
+        self.workspace
+            .grow(threads, prepared.workspace_sizes(), &mut self.budget)
+    }
+
+    /// Runs every step.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::IndexOutside`] if an index computed by the model points outside its axis;
+    /// [`ModelError::Operator`] if it divides an integer by zero; [`ModelError::Quantise`] if an activation to be quantised is not finite.
+    pub(crate) fn run(&mut self) -> Result<(), ModelError> {
+        (0..self.prepared.steps.len()).try_for_each(|i| self.step(i))
+    }
+
+    /// [`Executor::run`] until `stop` is set; looked at between steps.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::run`], and [`ModelError::Cancelled`].
+    pub(crate) fn run_until(&mut self, stop: &AtomicBool) -> Result<(), ModelError> {
+        (0..self.prepared.steps.len()).try_for_each(|i| match stop.load(Ordering::Relaxed) {
+            true => Err(ModelError::Cancelled),
+            false => self.step(i),
+        })
+    }
+
+    /// Runs every step and adds the time each took to `times`, which must have one entry per step.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::run`].
+    pub(crate) fn run_timed(&mut self, times: &mut [Duration]) -> Result<(), ModelError> {
+        let n_steps = self.prepared.steps.len();
+        for (i, time) in times.iter_mut().enumerate().take(n_steps) {
+            let start = Instant::now();
+            self.step(i)?;
+            *time += start.elapsed();
+        }
+        Ok(())
+    }
+
+    /// Runs every step and calls `done` after each with its number and when it began; it ends at
+    /// the call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::run`].
+    pub(crate) fn run_spans(
+        &mut self,
+        mut done: impl FnMut(usize, Instant),
+    ) -> Result<(), ModelError> {
+        for i in 0..self.prepared.steps.len() {
+            let start = Instant::now();
+            self.step(i)?;
+            done(i, start);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, index: usize) -> Result<(), ModelError> {
+        let prepared = &*self.prepared;
+        let ready = &prepared.steps[index];
+        if ready.is_fused_into_next {
+            return Ok(());
+        }
+        let context = Context {
+            isa: prepared.target.isa,
+            pool: &prepared.target.pool,
+            memory: &self.memory,
+            scratch: &self.workspace.scratch(),
+        };
+        let before = index.checked_sub(1).map(|before| &prepared.steps[before]);
+        let source = before
+            .filter(|before| before.is_fused_into_next)
+            .and_then(|before| before.prepared.feature_map_source());
+        let done = match (source, ready.prepared.feature_map_reader()) {
+            (Some(source), Some(reader)) => {
+                reader.run_fused(source, &context);
+                Ok(())
+            }
+            _ => ready.prepared.run(&context),
+        };
+        done.map_err(|error| step_error(&prepared.plan.steps[index], error))?;
+        for runs in &ready.rounds {
+            runs.round(context.cpu(), context.memory);
+        }
+        Ok(())
+    }
+}
+
+/// `error` of `planned`, with the node it is about.
+fn step_error(planned: &PlannedStep, error: StepError) -> ModelError {
+    match error {
+        StepError::IndexOutside { index, extent } => ModelError::IndexOutside {
+            node: planned.name.clone(),
+            index,
+            extent,
+        },
+        StepError::DividedByZero { node, op } => ModelError::Operator {
+            node: node.unwrap_or_else(|| planned.name.clone()),
+            op,
+            reason: DIVIDED_BY_ZERO.to_owned(),
+        },
+        StepError::Quantise(source) => quantise_error(&planned.name, source),
+    }
+}

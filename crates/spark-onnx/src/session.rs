@@ -1,0 +1,534 @@
+//! One thread's run of a model: an arena per set of input shapes, and state that goes from frame to frame.
+//!
+//! ```text
+//! run        inputs by name ──> new tensors
+//! run_into   inputs by name ──> memory of the caller's, some outputs or all
+//!
+//! carry("h", "h0"):   frame 1   h0 = A   h -> B
+//!                     frame 2   h0 = B   h -> A       two tensors that change places, no copy
+//! ```
+//!
+//! A session that runs shapes it has met takes no memory, but for the tensors that [`Session::run`]
+//! hands out and for outputs that are converted ([`Session::last_traffic`]).
+//!
+//! Deliberately absent: what sessions share, which is the model's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::cpu::{Executor, PortTraffic};
+use crate::model::{Model, Reservation};
+use crate::step_info::{Span, StepInfo};
+use crate::tensor_view::TensorView;
+use crate::tensor_view_mut::TensorViewMut;
+use crate::{ModelError, Tensor};
+
+/// Ends a run of a session from another thread, between two steps.
+#[derive(Debug, Clone)]
+pub struct Canceller(Arc<AtomicBool>);
+
+impl Canceller {
+    /// The run in progress, unless its last step has begun, or else the next one ends with
+    /// [`ModelError::Cancelled`].
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Memory for one set of input shapes.
+struct Shaped {
+    shapes: Vec<Vec<usize>>,
+    executor: Executor,
+    _reservation: Reservation,
+}
+
+/// An output that is the next run's input.
+struct State {
+    /// Number of the input, and of the output, in the model.
+    input: usize,
+    output: usize,
+    /// What the next run reads.
+    now: Tensor,
+    /// What it writes.
+    next: Tensor,
+}
+
+/// What runs a model on one thread.
+///
+/// # Examples
+///
+/// A sum over all frames, kept in the session:
+///
+/// ```
+/// use spark_onnx::graph::{Binary, Dim, Graph, Op};
+/// use spark_onnx::{DType, Model, RunOptions, Tensor, TensorView, TensorViewMut};
+///
+/// let mut graph = Graph::default();
+/// let x = graph.add_input("x", DType::F32, vec![Dim::Known(2)]);
+/// let before = graph.add_input("before", DType::F32, vec![Dim::Known(2)]);
+/// let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[Some(x), Some(before)]);
+/// graph.outputs.push(sum);
+///
+/// let mut session = Model::from_graph(graph, &RunOptions::new())?.session();
+/// session.carry("sum", "before", Tensor::from_f32([2], vec![10.0, 20.0])?)?;
+/// let frame = [1.0f32, 2.0];
+/// for _ in 0..3 {
+///     session.run_into(&[("x", TensorView::new(&frame[..], &[2])?)], &mut [])?;
+/// }
+/// assert_eq!(session.state("before").map(Tensor::to_f32), Some(vec![13.0, 26.0]));
+/// # Ok::<(), spark_onnx::ModelError>(())
+/// ```
+pub struct Session {
+    model: Model,
+    /// Most recently used last.
+    shaped: Vec<Shaped>,
+    states: Vec<State>,
+    stop: Arc<AtomicBool>,
+    traffic: PortTraffic,
+}
+
+impl Model {
+    /// A session, which takes its memory when it first runs.
+    pub fn session(&self) -> Session {
+        Session {
+            model: self.clone(),
+            shaped: Vec::new(),
+            states: Vec::new(),
+            stop: Arc::default(),
+            traffic: PortTraffic::default(),
+        }
+    }
+}
+
+impl Session {
+    /// The model it runs.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What ends a run of this session from another thread.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(Arc::clone(&self.stop))
+    }
+
+    /// Bytes that the last run copied or converted at its edge.
+    pub fn last_traffic(&self) -> PortTraffic {
+        self.traffic
+    }
+
+    /// Bytes of intermediate results and scratch, for all shapes that it keeps.
+    pub fn arena_bytes(&self) -> usize {
+        let arenas = self.shaped.iter().map(|s| s.executor.arena_bytes());
+        arenas.sum()
+    }
+
+    /// Takes the memory for inputs of the declared shapes now, where none is open, so that the first run
+    /// does not have to.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`].
+    pub fn warm_up(&mut self) -> Result<(), ModelError> {
+        match self.model.fixed_shapes() {
+            Some(shapes) if self.shaped.is_empty() => self.make(shapes),
+            _ => Ok(()),
+        }
+    }
+
+    /// From now on `output` of each run is `input` of the next, and the caller gives neither; `initial` is the
+    /// first.
+    ///
+    /// Two tensors change places from run to run. Where the plan reads and writes them as they lie, row-major
+    /// and in the model's type, nothing is copied; [`Session::last_traffic`] tells. A run that fails leaves
+    /// the state as it was.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::InputUnknown`], [`ModelError::OutputUnknown`]; [`ModelError::InputTwice`] or
+    /// [`ModelError::OutputTwice`] if either is carried already. Whether shapes and types agree, the runs say.
+    pub fn carry(&mut self, output: &str, input: &str, initial: Tensor) -> Result<(), ModelError> {
+        let graph = self.model.graph();
+        let number_of = |ids: &[crate::graph::ValueId], name: &str| {
+            ids.iter().position(|&id| graph.value(id).name == name)
+        };
+        let Some(input_number) = number_of(&graph.inputs, input) else {
+            return Err(ModelError::InputUnknown {
+                name: input.to_owned(),
+            });
+        };
+        let Some(output_number) = number_of(&graph.outputs, output) else {
+            return Err(ModelError::OutputUnknown {
+                name: output.to_owned(),
+            });
+        };
+        if self.states.iter().any(|state| state.input == input_number) {
+            return Err(ModelError::InputTwice {
+                name: input.to_owned(),
+            });
+        }
+        if self.states.iter().any(|s| s.output == output_number) {
+            return Err(ModelError::OutputTwice {
+                name: output.to_owned(),
+            });
+        }
+        self.states.push(State {
+            input: input_number,
+            output: output_number,
+            next: initial.clone(),
+            now: initial,
+        });
+        Ok(())
+    }
+
+    /// What the next run reads as `input`, if that is carried.
+    pub fn state(&self, input: &str) -> Option<&Tensor> {
+        let graph = self.model.graph();
+        let name = |state: &State| &graph.value(graph.inputs[state.input]).name;
+        let found = self.states.iter().find(|state| name(state) == input);
+        found.map(|state| &state.now)
+    }
+
+    /// Replaces what the next run reads as `input`: a new drive begins.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::InputUnknown`] unless that input is carried.
+    pub fn set_state(&mut self, input: &str, state: Tensor) -> Result<(), ModelError> {
+        let graph = self.model.graph();
+        let mut states = self.states.iter_mut();
+        match states.find(|s| graph.value(graph.inputs[s.input]).name == input) {
+            Some(found) => {
+                found.next = state.clone();
+                found.now = state;
+                Ok(())
+            }
+            None => Err(ModelError::InputUnknown {
+                name: input.to_owned(),
+            }),
+        }
+    }
+
+    /// Runs the model once.
+    ///
+    /// Inputs are named, in any order; results come in the model's order. Shapes may be any the
+    /// model admits; a plan is made for each new set of them.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::InputMissing`], [`ModelError::InputUnknown`], [`ModelError::InputTwice`],
+    /// [`ModelError::InputType`] or [`ModelError::InputShape`] for inputs that do not fit; [`ModelError::IndexOutside`] if the
+    /// model computes such an index; [`ModelError::Cancelled`]; any error of planning for new shapes.
+    pub fn run(&mut self, inputs: &[(&str, &Tensor)]) -> Result<Vec<(String, Tensor)>, ModelError> {
+        self.run_views(&as_views(inputs))
+    }
+
+    /// [`Session::run`] on elements that the caller keeps, in the caller's layout.
+    ///
+    /// An input whose elements lie as the plan holds them is read where it is: row-major ones, unless
+    /// convolutions, pooling or resizing follow, for which channels-last ones are. All others are
+    /// converted. Outputs that are carried are not among the results.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::run`].
+    pub fn run_views(
+        &mut self,
+        inputs: &[(&str, TensorView<'_>)],
+    ) -> Result<Vec<(String, Tensor)>, ModelError> {
+        self.check_inputs(inputs)?;
+        self.with_memory_for(inputs)?;
+        let Self {
+            model,
+            shaped,
+            states,
+            stop,
+            ..
+        } = self;
+        let executor = &mut last(shaped).executor;
+        let graph = model.graph();
+        let numbers = 0..graph.inputs.len();
+        let tensors: Vec<_> = numbers
+            .filter_map(|number| given(model, states, inputs, number))
+            .collect();
+        let outputs = executor.run_on(&tensors, stop);
+        stop.store(false, Ordering::Relaxed);
+        let (outputs, traffic) = outputs?;
+        self.traffic = traffic;
+        let mut results = Vec::with_capacity(outputs.len());
+        for (number, (&id, tensor)) in graph.outputs.iter().zip(outputs).enumerate() {
+            match states.iter_mut().find(|state| state.output == number) {
+                Some(state) => state.now = tensor,
+                None => results.push((graph.value(id).name.clone(), tensor)),
+            }
+        }
+        Ok(results)
+    }
+
+    /// Runs the model once, its outputs into memory of the caller's: some of them or all, in any order. The
+    /// others are not converted, nor handed out.
+    ///
+    /// With shapes that it has met, it takes no memory but for outputs that must be converted. Where it
+    /// fails, the memory of outputs holds old elements, new ones, or some of each.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::run`], and [`ModelError::OutputUnknown`], [`ModelError::OutputTwice`] or
+    /// [`ModelError::OutputMemory`] for memory that does not fit.
+    pub fn run_into(
+        &mut self,
+        inputs: &[(&str, TensorView<'_>)],
+        outputs: &mut [(&str, TensorViewMut<'_>)],
+    ) -> Result<(), ModelError> {
+        self.check_inputs(inputs)?;
+        self.check_outputs(outputs)?;
+        self.with_memory_for(inputs)?;
+        let Self {
+            model,
+            shaped,
+            states,
+            stop,
+            ..
+        } = self;
+        let graph = model.graph();
+        let mut frame = last(shaped).executor.frame();
+        for (number, &id) in graph.inputs.iter().enumerate() {
+            let name = &graph.value(id).name;
+            if let Some((_, tensor)) = inputs.iter().find(|(given, _)| given == name) {
+                frame.input(number, *tensor)?;
+            }
+        }
+        for state in states.iter_mut() {
+            frame.input(state.input, (&state.now).into())?;
+            frame.output(state.output, (&mut state.next).into())?;
+        }
+        for (name, memory) in outputs.iter_mut() {
+            let mut ids = graph.outputs.iter();
+            if let Some(number) = ids.position(|&id| graph.value(id).name == *name) {
+                frame.output(number, memory.reborrow())?;
+            }
+        }
+        let done = frame.run(stop);
+        stop.store(false, Ordering::Relaxed);
+        self.traffic = done?;
+        for state in &mut self.states {
+            std::mem::swap(&mut state.now, &mut state.next);
+        }
+        Ok(())
+    }
+
+    /// The steps of the plan used last; empty before the first plan.
+    pub fn steps(&self) -> Vec<StepInfo> {
+        let Some(shaped) = self.shaped.last() else {
+            return Vec::new();
+        };
+        let prepared = shaped.executor.prepared();
+        let steps = prepared.plan().steps.iter().enumerate();
+        steps
+            .map(|(index, planned)| {
+                let (precision, kernel, reason) = prepared.format(index);
+                let weight_bytes = prepared.step_weight_bytes(index);
+                StepInfo {
+                    name: planned.name.clone(),
+                    kind: planned.step.kind(),
+                    detail: planned.step.describe(),
+                    precision,
+                    kernel,
+                    reason,
+                    weight_bytes,
+                    device: self.model.device(),
+                    macs: planned.step.macs(),
+                    bytes: prepared.plan().step_bytes(index) + weight_bytes as u64,
+                    mean: None,
+                }
+            })
+            .collect()
+    }
+
+    /// Runs the model `runs` times and tells the mean time of every step.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::run`].
+    pub fn profile(
+        &mut self,
+        inputs: &[(&str, &Tensor)],
+        runs: u32,
+    ) -> Result<Vec<StepInfo>, ModelError> {
+        let executor = self.prepared(inputs)?;
+        let mut times = vec![Duration::ZERO; executor.plan().steps.len()];
+        for _ in 0..runs {
+            executor.run_timed(&mut times)?;
+        }
+        let mut steps = self.steps();
+        for (step, time) in steps.iter_mut().zip(times) {
+            step.mean = (runs > 0).then(|| time / runs.max(1));
+        }
+        Ok(steps)
+    }
+
+    /// Runs the model `runs` times and tells when every step ran.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::run`].
+    pub fn spans(
+        &mut self,
+        inputs: &[(&str, &Tensor)],
+        runs: usize,
+    ) -> Result<Vec<Span>, ModelError> {
+        let executor = self.prepared(inputs)?;
+        let mut spans = Vec::new();
+        let begin = Instant::now();
+        for _ in 0..runs {
+            executor.run_spans(|step, start| {
+                spans.push(Span {
+                    step,
+                    start: start.duration_since(begin),
+                    duration: start.elapsed(),
+                });
+            })?;
+        }
+        Ok(spans)
+    }
+
+    /// The executor for `inputs`, with them written into it.
+    fn prepared(&mut self, inputs: &[(&str, &Tensor)]) -> Result<&mut Executor, ModelError> {
+        let views = as_views(inputs);
+        self.check_inputs(&views)?;
+        self.with_memory_for(&views)?;
+        let Self {
+            model,
+            shaped,
+            states,
+            ..
+        } = self;
+        let executor = &mut last(shaped).executor;
+        for number in 0..model.graph().inputs.len() {
+            if let Some(tensor) = given(model, states, &views, number) {
+                executor.set_input(number, tensor)?;
+            }
+        }
+        Ok(executor)
+    }
+
+    /// Each input once, by the caller or from the run before.
+    fn check_inputs(&self, inputs: &[(&str, TensorView<'_>)]) -> Result<(), ModelError> {
+        let graph = self.model.graph();
+        let is_carried = |number| self.states.iter().any(|state| state.input == number);
+        for (index, (name, _)) in inputs.iter().enumerate() {
+            let owned = || (*name).to_owned();
+            let mut ids = graph.inputs.iter();
+            let Some(number) = ids.position(|&id| graph.value(id).name == *name) else {
+                return Err(ModelError::InputUnknown { name: owned() });
+            };
+            if is_carried(number) || inputs[..index].iter().any(|(before, _)| before == name) {
+                return Err(ModelError::InputTwice { name: owned() });
+            }
+        }
+        for (number, &id) in graph.inputs.iter().enumerate() {
+            let name = &graph.value(id).name;
+            if !is_carried(number) && !inputs.iter().any(|(given, _)| given == name) {
+                return Err(ModelError::InputMissing { name: name.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Each output at most once.
+    fn check_outputs(&self, outputs: &[(&str, TensorViewMut<'_>)]) -> Result<(), ModelError> {
+        let graph = self.model.graph();
+        for (index, (name, _)) in outputs.iter().enumerate() {
+            let owned = || (*name).to_owned();
+            let mut ids = graph.outputs.iter();
+            let Some(number) = ids.position(|&id| graph.value(id).name == *name) else {
+                return Err(ModelError::OutputUnknown { name: owned() });
+            };
+            let is_carried = self.states.iter().any(|state| state.output == number);
+            if is_carried || outputs[..index].iter().any(|(before, _)| before == name) {
+                return Err(ModelError::OutputTwice { name: owned() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the memory for the shapes of `inputs` last, made if need be.
+    fn with_memory_for(&mut self, inputs: &[(&str, TensorView<'_>)]) -> Result<(), ModelError> {
+        let Self {
+            model,
+            shaped,
+            states,
+            ..
+        } = self;
+        let n_inputs = model.graph().inputs.len();
+        let shape_of = |number| given(model, states, inputs, number).map(|tensor| tensor.shape());
+        let is_for = |kept: &Shaped| {
+            let mut numbers = 0..n_inputs;
+            numbers.all(|number| shape_of(number) == Some(&kept.shapes[number][..]))
+        };
+        if let Some(at) = shaped.iter().position(is_for) {
+            shaped[at..].rotate_left(1);
+            return Ok(());
+        }
+        let shapes: Vec<Vec<usize>> = (0..n_inputs)
+            .filter_map(|number| shape_of(number).map(<[usize]>::to_vec))
+            .collect();
+        self.make(shapes)
+    }
+
+    /// Memory for inputs of `shapes`, put last. Memory for the shapes that were used least recently goes
+    /// where there is too much of it.
+    fn make(&mut self, shapes: Vec<Vec<usize>>) -> Result<(), ModelError> {
+        loop {
+            let plan = self.model.plan_for(&shapes);
+            let made = plan.and_then(|plan| self.model.executor(&plan));
+            match made {
+                Err(ModelError::OverBudget { .. }) if !self.shaped.is_empty() => {
+                    self.shaped.remove(0);
+                }
+                made => {
+                    let (executor, reservation) = made?;
+                    if self.shaped.len() >= self.model.max_plans() {
+                        self.shaped.remove(0);
+                    }
+                    self.shaped.push(Shaped {
+                        shapes,
+                        executor,
+                        _reservation: reservation,
+                    });
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// The memory that was put last.
+fn last(shaped: &mut [Shaped]) -> &mut Shaped {
+    match shaped.last_mut() {
+        Some(last) => last,
+        None => unreachable!("memory was just put there"),
+    }
+}
+
+/// Input number `number`, by the caller or from the run before.
+fn given<'t>(
+    model: &Model,
+    states: &'t [State],
+    inputs: &[(&str, TensorView<'t>)],
+    number: usize,
+) -> Option<TensorView<'t>> {
+    if let Some(state) = states.iter().find(|state| state.input == number) {
+        return Some((&state.now).into());
+    }
+    let graph = model.graph();
+    let name = &graph.value(graph.inputs[number]).name;
+    let found = inputs.iter().find(|(given, _)| given == name);
+    found.map(|(_, tensor)| *tensor)
+}
+
+/// Named tensors as views of them.
+fn as_views<'a>(inputs: &[(&'a str, &'a Tensor)]) -> Vec<(&'a str, TensorView<'a>)> {
+    let views = inputs.iter();
+    views.map(|&(name, tensor)| (name, tensor.into())).collect()
+}

@@ -1,0 +1,400 @@
+//! One model, several sessions: weights once, the same bits on every thread, memory of the caller's, state from
+//! frame to frame, runs that are ended.
+
+use std::time::Duration;
+
+use spark_onnx::graph::{Binary, Cast, Conv, Dim, Graph, MatMul, Op, Padding, Unary, ValueId};
+use spark_onnx::{
+    DType, Model, ModelError, ModelRunner, PortTraffic, Precision, RunOptions, SharedPool, Tensor,
+    TensorView, TensorViewMut,
+};
+use spark_testing::{Watch, numbers};
+
+fn drawn(seed: u64, shape: &[usize]) -> Tensor {
+    let n = shape.iter().product();
+    Tensor::from_f32(shape, numbers(n, seed)).expect("fits")
+}
+
+fn options() -> RunOptions {
+    RunOptions::new()
+        .with_precision(Precision::Fp32)
+        .with_threads(1)
+}
+
+/// Convolutions of all kinds and a product, for any batch of pictures.
+fn open_batch() -> Graph {
+    let mut graph = Graph::default();
+    let dims = vec![
+        Dim::Symbol("batch".to_owned()),
+        Dim::Known(32),
+        Dim::Known(16),
+        Dim::Known(16),
+    ];
+    let mut x = graph.add_input("x", DType::F32, dims);
+    for (i, (shape, groups)) in [
+        ([64, 32, 3, 3], 1),
+        ([64, 1, 3, 3], 64),
+        ([64, 64, 1, 1], 1),
+        ([16, 64, 16, 16], 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let w = graph.add_constant(format!("w{i}"), drawn(i as u64, &shape));
+        let conv = Conv {
+            strides: vec![],
+            dilations: vec![],
+            padding: Padding::Explicit(match shape[2] {
+                3 => vec![1; 4],
+                _ => vec![0; 4],
+            }),
+            groups,
+        };
+        x = graph.add_node(format!("conv{i}"), Op::Conv(conv), &[Some(x), Some(w)]);
+    }
+    graph.outputs.push(x);
+    graph
+}
+
+/// `h = tanh(x A + before B)`, `y = h C`.
+fn recurrent() -> Graph {
+    let mut graph = Graph::default();
+    let dims = |n| vec![Dim::Known(1), Dim::Known(n)];
+    let x = graph.add_input("x", DType::F32, dims(24));
+    let before = graph.add_input("before", DType::F32, dims(48));
+    let product = |graph: &mut Graph, name: &str, x: ValueId, shape: [usize; 2]| {
+        let w = drawn(name.len() as u64, &shape);
+        let w = graph.add_constant(format!("{name}.w"), w);
+        graph.add_node(name, Op::MatMul(MatMul), &[Some(x), Some(w)])
+    };
+    let a = product(&mut graph, "a", x, [24, 48]);
+    let b = product(&mut graph, "bb", before, [48, 48]);
+    let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[Some(a), Some(b)]);
+    let h = graph.add_node("h", Op::Unary(Unary::Tanh), &[Some(sum)]);
+    let y = product(&mut graph, "y", h, [48, 8]);
+    graph.outputs.extend([y, h]);
+    graph
+}
+
+#[test]
+fn eight_shapes_and_eight_sessions_hold_one_set_of_weights() {
+    for precision in [
+        Precision::Fp32,
+        Precision::Bf16,
+        Precision::Fp8,
+        Precision::Fp4,
+    ] {
+        let options = options().with_precision(precision);
+        let model = Model::from_graph(open_batch(), &options).expect("any batch");
+        model.prepare(&[("x", vec![1, 32, 16, 16])]).expect("fits");
+        let of_one = model.memory();
+        let mut sessions: Vec<_> = (0..8).map(|_| model.session()).collect();
+        let mut arenas = Vec::new();
+        for batch in 1..=8 {
+            let x = drawn(9, &[batch, 32, 16, 16]);
+            for session in &mut sessions {
+                session.run(&[("x", &x)]).expect("runs");
+            }
+            arenas.push(model.memory().session_bytes);
+        }
+        let of_all = model.memory();
+        assert_eq!((of_one.plans, of_all.plans), (1, 8));
+        assert_eq!(of_all.weight_bytes, of_one.weight_bytes, "{precision}");
+        assert!(arenas.is_sorted_by(|a, b| a < b), "{arenas:?}");
+        drop(sessions);
+        assert_eq!(model.memory().session_bytes, 0);
+    }
+}
+
+#[test]
+fn weights_go_with_the_last_plan_that_reads_them() {
+    let model = Model::from_graph(open_batch(), &options().with_max_plans(1)).expect("any batch");
+    let run = |batch| {
+        let mut session = model.session();
+        let x = drawn(9, &[batch, 32, 16, 16]);
+        session.run(&[("x", &x)]).expect("runs");
+        session
+    };
+    let first = run(1);
+    let bytes = model.memory().weight_bytes;
+    let second = run(2);
+    assert_eq!(model.memory().plans, 1, "a model keeps no more than it may");
+    assert_eq!(model.memory().weight_bytes, bytes);
+    drop((first, second));
+    assert_eq!(model.memory().weight_bytes, bytes);
+}
+
+#[test]
+fn eight_threads_get_the_bits_of_one() {
+    let pool = SharedPool::new(2);
+    let model = Model::from_graph(open_batch(), &options().with_pool(pool)).expect("any batch");
+    let x = drawn(5, &[3, 32, 16, 16]);
+    let want = model.session().run(&[("x", &x)]).expect("runs");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut session = model.session();
+                for _ in 0..20 {
+                    assert!(session.run(&[("x", &x)]).expect("runs") == want);
+                }
+            });
+        }
+    });
+    assert_eq!(model.memory().plans, 1);
+}
+
+#[test]
+fn plans_can_be_made_beforehand() {
+    let model = Model::from_graph(open_batch(), &options()).expect("any batch");
+    model.prepare(&[("x", vec![4, 32, 16, 16])]).expect("fits");
+    assert_eq!(model.memory().plans, 1);
+    let refused = |shapes: &[(&str, Vec<usize>)]| model.prepare(shapes).expect_err("refused");
+    assert_eq!(
+        refused(&[("x", vec![4, 31, 16, 16])]).to_string(),
+        "input `x` has shape [4, 31, 16, 16], the model wants [batch, 32, 16, 16] with batch = 4"
+    );
+    assert!(matches!(refused(&[]), ModelError::InputOpen { .. }));
+    assert!(matches!(
+        refused(&[("z", vec![])]),
+        ModelError::InputUnknown { .. }
+    ));
+    assert_eq!(model.memory().plans, 1);
+}
+
+#[test]
+fn state_goes_from_frame_to_frame_without_a_copy_or_memory() {
+    let frames: Vec<Tensor> = (0..20).map(|i| drawn(i, &[1, 24])).collect();
+    let initial = drawn(77, &[1, 48]);
+    // By hand: what came out goes in.
+    let mut runner = ModelRunner::from_graph(recurrent(), &options()).expect("fits");
+    let mut before = initial.clone();
+    let by_hand = frames.iter().map(|x| {
+        let mut outputs = runner.run(&[("x", x), ("before", &before)]).expect("runs");
+        before = outputs.pop().expect("two").1;
+        outputs.remove(0).1.to_f32()
+    });
+    let by_hand: Vec<_> = by_hand.collect();
+    // In the session.
+    let model = runner.model();
+    let mut session = model.session();
+    session
+        .carry("h", "before", initial.clone())
+        .expect("both are there");
+    session.warm_up().expect("fits");
+    for _drive in 0..2 {
+        let mut y = [0.0f32; 8];
+        for (x, want) in frames.iter().zip(&by_hand) {
+            let watch = Watch::start();
+            let memory = TensorViewMut::new(&mut y[..], &[1, 8]).expect("fits");
+            session
+                .run_into(&[("x", x.into())], &mut [("y", memory)])
+                .expect("runs");
+            assert_eq!(watch.requests(), 0, "memory is taken between frames");
+            assert_eq!(session.last_traffic(), PortTraffic::default());
+            assert_eq!(y[..], want[..]);
+        }
+        let last = session.state("before").expect("carried");
+        assert_eq!(*last, before, "the state is what came out last");
+        session
+            .set_state("before", initial.clone())
+            .expect("carried");
+    }
+    // The same by way of new tensors, which the state is not among.
+    for (x, want) in frames.iter().zip(&by_hand) {
+        let outputs = session.run(&[("x", x)]).expect("runs");
+        assert_eq!(outputs.len(), 1);
+        assert_eq!((&*outputs[0].0, outputs[0].1.to_f32()), ("y", want.clone()));
+    }
+}
+
+#[test]
+fn what_is_carried_is_not_given() {
+    let model = Model::from_graph(recurrent(), &options()).expect("fits");
+    let mut session = model.session();
+    let (x, state) = (drawn(1, &[1, 24]), drawn(2, &[1, 48]));
+    let name = |error: ModelError| error.to_string();
+    let refused = session.carry("z", "before", state.clone()).map_err(name);
+    assert_eq!(refused, Err("the model has no output `z`".to_owned()));
+    let refused = session.carry("h", "z", state.clone()).map_err(name);
+    assert_eq!(refused, Err("the model has no input `z`".to_owned()));
+    session.carry("h", "before", state.clone()).expect("there");
+    let refused = session.carry("y", "before", state.clone()).map_err(name);
+    assert_eq!(refused, Err("input `before` is given twice".to_owned()));
+    let refused = session.carry("h", "x", state.clone()).map_err(name);
+    assert_eq!(refused, Err("output `h` is asked for twice".to_owned()));
+    let refused = session.run(&[("x", &x), ("before", &state)]).map_err(name);
+    assert_eq!(
+        refused.map(drop),
+        Err("input `before` is given twice".to_owned())
+    );
+    let mut h = state.clone();
+    let refused = session.run_into(&[("x", (&x).into())], &mut [("h", (&mut h).into())]);
+    assert_eq!(
+        refused.map_err(name),
+        Err("output `h` is asked for twice".to_owned())
+    );
+    assert!(session.set_state("x", x).is_err());
+    // A state of another shape is refused by the run, and stays.
+    let mut session = model.session();
+    let short = drawn(3, &[1, 47]);
+    session.carry("h", "before", short.clone()).expect("there");
+    let x = drawn(1, &[1, 24]);
+    assert!(session.run_into(&[("x", (&x).into())], &mut []).is_err());
+    assert_eq!(session.state("before"), Some(&short));
+}
+
+/// `y = relu6(x)`, handed out as another type.
+fn casting(to: DType) -> Graph {
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(3), Dim::Known(5)]);
+    let y = graph.add_node("y", Op::Unary(Unary::Abs), &[Some(x)]);
+    let z = graph.add_node("z", Op::Cast(Cast { to }), &[Some(y)]);
+    graph.outputs.extend([y, z]);
+    graph
+}
+
+#[test]
+fn memory_of_the_caller_s_gets_what_new_tensors_do() {
+    let values = (0..15).map(|i| i as f32 * 37.3 - 250.0).collect();
+    let x = Tensor::from_f32([3, 5], values).expect("fits");
+    for to in [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::BF16,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+        DType::Bool,
+    ] {
+        let mut session = Model::from_graph(casting(to), &options())
+            .expect("fits")
+            .session();
+        let want = session.run(&[("x", &x)]).expect("runs");
+        let mut z = Tensor::zeros(to, [3, 5]).expect("fits");
+        let mut y = Tensor::zeros(DType::F32, [3, 5]).expect("fits");
+        let inputs: [(&str, TensorView<'_>); 1] = [("x", (&x).into())];
+        let mut both = [("z", (&mut z).into()), ("y", (&mut y).into())];
+        session.run_into(&inputs, &mut both).expect("runs");
+        assert_eq!([&y, &z], [&want[0].1, &want[1].1], "{to:?}");
+        // One of the two.
+        let mut alone = Tensor::zeros(to, [3, 5]).expect("fits");
+        session
+            .run_into(&inputs, &mut [("z", (&mut alone).into())])
+            .expect("runs");
+        assert_eq!(alone, z, "{to:?}");
+        session.run_into(&inputs, &mut []).expect("runs");
+    }
+}
+
+#[test]
+fn memory_that_does_not_fit_is_refused_before_anything_runs() {
+    let mut session = Model::from_graph(casting(DType::I8), &options())
+        .expect("fits")
+        .session();
+    let x = drawn(1, &[3, 5]);
+    let mut refused = |name: &'static str, dtype, shape: &[usize]| {
+        let mut memory = Tensor::zeros(dtype, shape).expect("fits");
+        let mut outputs = [(name, TensorViewMut::from(&mut memory))];
+        let error = session.run_into(&[("x", (&x).into())], &mut outputs);
+        error.expect_err("does not fit").to_string()
+    };
+    assert_eq!(
+        refused("z", DType::U8, &[3, 5]),
+        "output `z` is i8 of shape [3, 5], its memory u8 of [3, 5]"
+    );
+    assert_eq!(
+        refused("z", DType::I8, &[5, 3]),
+        "output `z` is i8 of shape [3, 5], its memory i8 of [5, 3]"
+    );
+    assert_eq!(
+        refused("x", DType::F32, &[3, 5]),
+        "the model has no output `x`"
+    );
+    let mut short = [0.0f32; 14];
+    assert!(TensorViewMut::new(&mut short[..], &[3, 5]).is_err());
+}
+
+#[test]
+fn a_run_ends_between_two_steps_and_the_next_one_runs() {
+    let model = Model::from_graph(open_batch(), &options()).expect("any batch");
+    let mut session = model.session();
+    let x = drawn(5, &[32, 32, 16, 16]);
+    let want = session.run(&[("x", &x)]).expect("runs");
+    let canceller = session.canceller();
+    canceller.cancel();
+    let error = session.run(&[("x", &x)]).expect_err("was ended");
+    assert!(matches!(error, ModelError::Cancelled), "{error}");
+    assert!(session.run(&[("x", &x)]).expect("runs again") == want);
+    // While it runs: it ends, or had ended already; then nothing is left over after one more run.
+    let (mut ended, mut done) = (0, 0);
+    for micros in 0..40 {
+        std::thread::scope(|scope| {
+            let canceller = session.canceller();
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_micros(100 * micros));
+                canceller.cancel();
+            });
+            match session.run(&[("x", &x)]) {
+                Ok(got) => {
+                    assert!(got == want);
+                    done += 1;
+                }
+                Err(ModelError::Cancelled) => ended += 1,
+                Err(other) => panic!("{other}"),
+            }
+        });
+        let _ = session.run(&[("x", &x)]);
+        assert!(session.run(&[("x", &x)]).expect("runs") == want);
+    }
+    assert!(ended > 0, "{ended} ended, {done} done");
+}
+
+#[test]
+fn a_run_that_is_ended_leaves_the_state_as_it_was() {
+    let mut session = Model::from_graph(recurrent(), &options())
+        .expect("fits")
+        .session();
+    let state = drawn(2, &[1, 48]);
+    session.carry("h", "before", state.clone()).expect("there");
+    let x = drawn(1, &[1, 24]);
+    session.canceller().cancel();
+    assert!(session.run_into(&[("x", (&x).into())], &mut []).is_err());
+    assert_eq!(session.state("before"), Some(&state));
+    session
+        .run_into(&[("x", (&x).into())], &mut [])
+        .expect("runs");
+    assert_ne!(session.state("before"), Some(&state));
+}
+
+#[test]
+fn sessions_share_the_budget_and_give_it_back() {
+    let probe = Model::from_graph(open_batch(), &options()).expect("any batch");
+    let x = drawn(5, &[4, 32, 16, 16]);
+    let mut session = probe.session();
+    session.run(&[("x", &x)]).expect("runs");
+    let (weights, each) = (probe.memory().weight_bytes, probe.memory().session_bytes);
+    // Room for packing, for a few sessions, not for all.
+    let budget = weights * 9 + each * 2;
+    let model = Model::from_graph(open_batch(), &options().with_memory_budget(budget));
+    let model = model.expect("any batch");
+    let mut sessions: Vec<_> = (0..64).map(|_| model.session()).collect();
+    let mut held = 0;
+    let error = loop {
+        match sessions[held].run(&[("x", &x)]) {
+            Ok(_) => held += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, ModelError::OverBudget { .. }), "{error}");
+    assert!(held >= 2, "{held}: {error}");
+    assert!(model.memory().session_bytes + weights <= budget);
+    drop(sessions.drain(..1));
+    let last = sessions.len() - 1;
+    sessions[last].run(&[("x", &x)]).expect("room again");
+}
