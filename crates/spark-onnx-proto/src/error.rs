@@ -32,6 +32,9 @@ pub enum ProtoError {
         /// The largest size accepted.
         limit: u64,
     },
+    /// A pointer that Git LFS leaves where it did not fetch the file.
+    #[error("this is a pointer of Git LFS and not the model: fetch the file with `git lfs pull`")]
+    LfsPointer,
     /// The model has no graph: an empty file, or not a model at all.
     #[error("the model has no graph")]
     NoGraph,

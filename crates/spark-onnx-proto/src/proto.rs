@@ -395,9 +395,12 @@ impl<'a> ModelProto<'a> {
     ///
     /// # Errors
     ///
-    /// [`ProtoError::Wire`] if `bytes` are not a model; [`ProtoError::Memory`] if it
-    /// unfolds to far more than its size.
+    /// [`ProtoError::Wire`] if `bytes` are not a model; [`ProtoError::LfsPointer`] if they only say
+    /// where it is; [`ProtoError::Memory`] if it unfolds to far more than its size.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, ProtoError> {
+        if bytes.starts_with(LFS_POINTER) {
+            return Err(ProtoError::LfsPointer);
+        }
         let mut budget = ReadBudget::new(bytes.len().saturating_add(UNFOLD_BYTES));
         let mut model = Self::default();
         model.merge(bytes, 0, &mut budget, 0)?;
@@ -412,6 +415,8 @@ impl<'a> ModelProto<'a> {
     }
 }
 
+/// How a pointer of Git LFS begins (git-lfs, docs/spec.md).
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 /// What the messages of a file may take beyond the file's size. 100,000 nodes with
 /// their attributes take that much; growing lists may briefly hold three times it.
 const UNFOLD_BYTES: usize = 256 << 20;

@@ -144,6 +144,14 @@ fn packed_floats_end_within_a_number() {
 }
 
 #[test]
+fn a_pointer_of_git_lfs_is_named_as_such() {
+    let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    let error = ModelProto::decode(pointer).expect_err("no model");
+    assert!(matches!(error, ProtoError::LfsPointer));
+    assert!(error.to_string().contains("git lfs pull"));
+}
+
+#[test]
 fn unknown_fields_are_skipped() {
     let mut bytes = sound().encode();
     // Field 1000 in each wire type there is.

@@ -13,7 +13,8 @@ pub enum OnnxError {
     Proto(#[from] ProtoError),
     /// An operator this crate does not know.
     #[error(
-        "node `{node}`: operator {op} of operator set {opset} is not supported{hint}; supported are {supported}"
+        "node `{node}`: operator {op} of operator set {opset} is not supported{hint}; the nearest names are {}; `file::supported_operators` lists all",
+        nearest.join(", ")
     )]
     UnknownOperator {
         /// Name of the node.
@@ -24,8 +25,8 @@ pub enum OnnxError {
         opset: i64,
         /// Why, where there is more to say; starts with a space and is in brackets.
         hint: &'static str,
-        /// All operators that are.
-        supported: String,
+        /// Operators that are, by names most like this one.
+        nearest: Vec<String>,
     },
     /// An input, output or declared value is malformed.
     #[error("{what} `{name}`: {reason}")]

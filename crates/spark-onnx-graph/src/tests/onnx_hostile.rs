@@ -117,10 +117,20 @@ fn unknown_operator_names_node_operator_version_and_alternatives() {
             "`odd`",
             "ai.onnx::Frobnicate",
             "operator set 13",
-            "Conv",
-            "com.microsoft::Gelu",
+            "`file::supported_operators`",
         ],
     );
+    // Misspelt, or of the other domain.
+    for (name, nearest) in [
+        (
+            "BatchNormalisation",
+            "nearest names are BatchNormalization,",
+        ),
+        ("matmul", "nearest names are MatMul,"),
+        ("FusedMatmul", "com.microsoft::FusedMatMul"),
+    ] {
+        check(&spoiled(|g| g.node[0].op_type = text(name)), &[nearest]);
+    }
     let mut model = sound();
     model.opset_import.push(operator_set("my.domain", 3));
     let graph = model.graph.as_deref_mut().expect("it has a graph");

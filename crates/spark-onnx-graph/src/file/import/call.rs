@@ -396,11 +396,11 @@ pub(crate) fn names_of(nodes: &[FlatNode<'_>]) -> HashSet<String> {
     names.map(ToString::to_string).collect()
 }
 
-/// Refuses what holds graphs, with the reason.
+/// Refuses an operator that is not known, with the reason where there is one.
 pub(crate) fn unsupported(
     node: &FlatNode<'_>,
     hint: &'static str,
-    supported: String,
+    nearest: Vec<String>,
 ) -> ModelError {
     OnnxError::UnknownOperator {
         node: node.name.clone(),
@@ -410,7 +410,7 @@ pub(crate) fn unsupported(
         },
         opset: node.opset,
         hint,
-        supported,
+        nearest,
     }
     .into()
 }

@@ -45,6 +45,23 @@ pub fn supported_operators() -> Vec<String> {
     names
 }
 
+/// The operators whose names are most like `name`, the most like first.
+fn nearest_names(name: &str) -> Vec<String> {
+    /// More would be read by nobody.
+    const NAMED: usize = 3;
+    let lower = name.to_lowercase();
+    let mut ranked: Vec<(f64, String)> = supported_operators()
+        .into_iter()
+        .map(|known| {
+            let bare = known.rsplit("::").next().unwrap_or(&known).to_lowercase();
+            (strsim::jaro_winkler(&lower, &bare), known)
+        })
+        .collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    ranked.truncate(NAMED);
+    ranked.into_iter().map(|(_, known)| known).collect()
+}
+
 fn translator_of(node: &FlatNode<'_>) -> Option<fn(&mut Call<'_, '_>) -> Translated> {
     let is_named = |(name, _): &&Translator| *name == node.op_type;
     let found = match node.domain {
@@ -131,11 +148,7 @@ fn translate(
         } else {
             ""
         };
-        return Err(call::unsupported(
-            node,
-            hint,
-            supported_operators().join(", "),
-        ));
+        return Err(call::unsupported(node, hint, nearest_names(node.op_type)));
     };
     let mut call = Call::new(builder, node, source);
     translator(&mut call)?;
