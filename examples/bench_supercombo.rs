@@ -94,7 +94,8 @@ struct Arguments {
     /// Write inputs and outputs of one run per model
     #[arg(long, value_name = "FILE.safetensors")]
     dump_outputs: Option<PathBuf>,
-    /// Run the cases of a golden file and report the error; needs exactly one --model
+    /// Run the cases of a golden file (caseN/in/X, caseN/out/X, or in.X, out.X) and report the error;
+    /// needs exactly one --model
     #[arg(long, value_name = "FILE.safetensors")]
     compare: Option<PathBuf>,
     /// Write the report as JSON (schema spark-bench/1)

@@ -6,7 +6,7 @@
 //! { gemm, quant } <- dora <- facade
 //! hal, files, parallel <- data <- { dora, sim }
 //! drawing              <- { quant, sim, bench, xtask }
-//! testing, program     reachable as a dev-dependency only: by tests, by examples
+//! testing, program     reachable as a dev-dependency only: by tests, benches, examples
 //! ```
 //!
 //! A crate may use every crate that stands below it on its way down, not only the next one.

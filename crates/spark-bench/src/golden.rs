@@ -4,6 +4,8 @@
 //! caseN/in/<input>       what to feed; f16 is converted where the model wants f32
 //! caseN/out64/<output>   the same network evaluated in f64: the reference, where present
 //! caseN/out/<output>     what another engine gave in f32: the reference otherwise
+//!
+//! in.<input>  out.<output>   one case, as a few lines of Python write it
 //! ```
 //!
 //! Every input and every output of the model must be there, and nothing of another
@@ -44,16 +46,19 @@ pub(crate) fn read(path: &Path, model: &str, graph: &Graph) -> Result<Vec<Case>,
     };
     let mut by_case: BTreeMap<usize, TensorMap> = BTreeMap::new();
     for (name, tensor) in tensor_file::read(path)? {
-        let case = name
-            .strip_prefix("case")
-            .and_then(|rest| rest.split_once('/'));
-        let Some((number, rest)) = case.and_then(|(n, rest)| Some((n.parse().ok()?, rest))) else {
-            return Err(misfit(format!("tensor `{name}` is not named caseN/...")));
+        let Some((number, rest)) = place(&name) else {
+            return Err(misfit(format!(
+                "tensor `{name}` is named neither caseN/in/..., caseN/out/... nor in..., out..."
+            )));
         };
-        by_case
+        if by_case
             .entry(number)
             .or_default()
-            .insert(rest.to_owned(), tensor);
+            .insert(rest, tensor)
+            .is_some()
+        {
+            return Err(misfit(format!("tensor `{name}` is there in both forms")));
+        }
     }
     if by_case.is_empty() {
         return Err(misfit("it holds no case".to_owned()));
@@ -62,6 +67,17 @@ pub(crate) fn read(path: &Path, model: &str, graph: &Graph) -> Result<Vec<Case>,
         .into_iter()
         .map(|(number, tensors)| case(path, number, tensors, graph, &misfit))
         .collect()
+}
+
+/// The case that a tensor belongs to and its name there; the form without cases is case 0.
+fn place(name: &str) -> Option<(usize, String)> {
+    if let Some(rest) = name.strip_prefix("case") {
+        let (number, rest) = rest.split_once('/')?;
+        return Some((number.parse().ok()?, rest.to_owned()));
+    }
+    let (kind, port) = name.split_once('.')?;
+    let is_kind = matches!(kind, "in" | "out" | "out64");
+    is_kind.then(|| (0, format!("{kind}/{port}")))
 }
 
 fn case(

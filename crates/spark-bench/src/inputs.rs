@@ -135,8 +135,8 @@ fn one_hot(shape: &[usize], n: usize, stream: Stream) -> Vec<f64> {
     values
 }
 
-/// The inputs of `graph` from `tensors`, found as `NAME`, `case0/in/NAME` or, for files that
-/// serve several models, `MODEL/NAME`.
+/// The inputs of `graph` from `tensors`, found as `NAME`, `in.NAME`, `case0/in/NAME` or, for files
+/// that serve several models, `MODEL/NAME`.
 ///
 /// # Errors
 ///
@@ -152,6 +152,7 @@ pub(crate) fn from_file(
         let keys = [
             format!("{model}/{name}"),
             name.to_owned(),
+            format!("in.{name}"),
             format!("case0/in/{name}"),
         ];
         keys.into_iter().find_map(|key| tensors.get(&key))

@@ -7,8 +7,9 @@
 //!   └──> Session
 //! ```
 //!
-//! A plan is made when a session first meets its shapes, or by [`Model::prepare`]. Plans for several
-//! shapes read the same packed weights. All bytes are held against one budget.
+//! A plan is made when a session first meets its shapes, or by [`Model::prepare`]; at load, where all shapes
+//! are fixed. Plans for several shapes read the same packed weights, as far as they choose the same kernels.
+//! Plans and arenas are held against one budget.
 //!
 //! Deliberately absent: what is written while running, which is a session's.
 
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::budget::ModelBudget;
 use crate::cpu::{Executor, Isa, Peaks, PreparedPlan, Target};
-use crate::graph::{Dim, Graph, bind_taking, bind_within, check_graph, check_input_shapes};
+use crate::graph::{self, Dim, Graph, bind_taking, bind_within, check_graph, check_input_shapes};
 use crate::options::RunOptions;
 use crate::plan::{Plan, lower};
 use crate::precision::{Arithmetic, Wanted};
@@ -28,8 +29,8 @@ use crate::{ModelError, Precision, file};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ModelMemory {
-    /// Packed weights, biases and other constants, each counted once. Where an input shape is open, the
-    /// model's own constants are there besides.
+    /// Packed weights, each counted once, with biases and other constants of every plan that is kept.
+    /// Where an input shape is open, the model's own constants are there besides; so are tables of steps.
     pub weight_bytes: usize,
     /// Intermediate results, scratch and outputs of all sessions.
     pub session_bytes: usize,
@@ -182,27 +183,13 @@ impl Model {
     }
 
     /// Makes the plan for inputs of these shapes now, so that no run has to; inputs that are not listed
-    /// take their declared shape.
+    /// take their declared shape, which must be fixed or follow from the symbols of the others.
     ///
     /// # Errors
     ///
     /// Those of binding and lowering, and of memory, as for [`Model::from_graph`].
     pub fn prepare(&self, input_shapes: &[(&str, Vec<usize>)]) -> Result<(), ModelError> {
-        let graph = &self.0.graph;
-        check_input_shapes(graph, input_shapes)?;
-        let shapes = graph.inputs.iter().map(|&id| {
-            let value = graph.value(id);
-            let given = input_shapes.iter().find(|(name, _)| *name == value.name);
-            match given {
-                Some((_, shape)) => Ok(shape.clone()),
-                None => {
-                    declared_shape(value.shape.as_deref()).ok_or_else(|| ModelError::InputMissing {
-                        name: value.name.clone(),
-                    })
-                }
-            }
-        });
-        let shapes = shapes.collect::<Result<Vec<_>, _>>()?;
+        let shapes = graph::input_shapes(&self.0.graph, input_shapes)?;
         self.plan_for(&shapes).map(drop)
     }
 
@@ -234,7 +221,7 @@ impl Model {
         self.0.target.pool.threads()
     }
 
-    /// Bytes held now by the model and all of its sessions.
+    /// Bytes held now by the model and all of its sessions, but for states that are carried.
     pub fn memory(&self) -> ModelMemory {
         let plans = self.0.plans();
         let own = plans.iter().map(|plan| plan.prepared.own_weight_bytes());

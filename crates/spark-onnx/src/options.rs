@@ -130,7 +130,7 @@ impl RunOptions {
     }
 
     /// With at most so many bytes for folded constants, packed weights, intermediate results,
-    /// scratch and outputs of all plans together; a model that takes more is refused.
+    /// scratch and outputs of all plans and sessions together; a model that takes more is refused.
     #[must_use]
     pub fn with_memory_budget(mut self, bytes: usize) -> Self {
         self.memory_budget = Some(bytes);

@@ -108,7 +108,7 @@ impl ModelRunner {
         self.model().threads()
     }
 
-    /// Bytes held by all plans made so far.
+    /// Bytes held by the plans that are kept.
     pub fn memory(&self) -> RunnerMemory {
         RunnerMemory {
             arena_bytes: self.session.arena_bytes(),

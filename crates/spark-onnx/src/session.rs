@@ -8,8 +8,8 @@
 //!                     frame 2   h0 = B   h -> A       two tensors that change places, no copy
 //! ```
 //!
-//! A session that runs shapes it has met takes no memory, but for the tensors that [`Session::run`]
-//! hands out and for outputs that are converted ([`Session::last_traffic`]).
+//! [`Session::run_into`] takes no memory for shapes that it has met, but a little for each input or output
+//! that is converted ([`Session::last_traffic`]); [`Session::run`] takes its results and their names.
 //!
 //! Deliberately absent: what sessions share, which is the model's.
 
@@ -29,8 +29,9 @@ use crate::{ModelError, Tensor};
 pub struct Canceller(Arc<AtomicBool>);
 
 impl Canceller {
-    /// The run in progress, unless its last step has begun, or else the next one ends with
-    /// [`ModelError::Cancelled`].
+    /// Ends the run in progress with [`ModelError::Cancelled`] at its next step; one whose last step has
+    /// begun ends as usual, and nothing is left over. Where none is in progress, the next run ends.
+    /// [`Session::profile`] and [`Session::spans`] are not ended.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -112,7 +113,7 @@ impl Session {
         Canceller(Arc::clone(&self.stop))
     }
 
-    /// Bytes that the last run copied or converted at its edge.
+    /// Bytes that the last run which ended well copied or converted at its edge.
     pub fn last_traffic(&self) -> PortTraffic {
         self.traffic
     }
@@ -139,9 +140,10 @@ impl Session {
     /// From now on `output` of each run is `input` of the next, and the caller gives neither; `initial` is the
     /// first.
     ///
-    /// Two tensors change places from run to run. Where the plan reads and writes them as they lie, row-major
-    /// and in the model's type, nothing is copied; [`Session::last_traffic`] tells. A run that fails leaves
-    /// the state as it was.
+    /// With [`Session::run_into`] two tensors change places from run to run; [`Session::run`] makes a new one
+    /// each time. Where the plan reads and writes them as they lie, row-major and in the model's type, nothing
+    /// is copied; [`Session::last_traffic`] tells. A run that fails leaves the state as it was. The budget of
+    /// memory does not count these tensors, which are the caller's.
     ///
     /// # Errors
     ///
@@ -217,8 +219,10 @@ impl Session {
     /// # Errors
     ///
     /// [`ModelError::InputMissing`], [`ModelError::InputUnknown`], [`ModelError::InputTwice`],
-    /// [`ModelError::InputType`] or [`ModelError::InputShape`] for inputs that do not fit; [`ModelError::IndexOutside`] if the
-    /// model computes such an index; [`ModelError::Cancelled`]; any error of planning for new shapes.
+    /// [`ModelError::InputType`], [`ModelError::InputShape`] or [`ModelError::BeyondF32`] for inputs that do not fit;
+    /// [`ModelError::IndexOutside`], [`ModelError::Operator`] or [`ModelError::Quantise`] where the model computes an index
+    /// outside its axis, a division of integers by zero, or an activation to be quantised that is not finite;
+    /// [`ModelError::Cancelled`]; [`ModelError::OutOfMemory`]; any error of planning for new shapes.
     pub fn run(&mut self, inputs: &[(&str, &Tensor)]) -> Result<Vec<(String, Tensor)>, ModelError> {
         self.run_views(&as_views(inputs))
     }
@@ -268,8 +272,8 @@ impl Session {
     /// Runs the model once, its outputs into memory of the caller's: some of them or all, in any order. The
     /// others are not converted, nor handed out.
     ///
-    /// With shapes that it has met, it takes no memory but for outputs that must be converted. Where it
-    /// fails, the memory of outputs holds old elements, new ones, or some of each.
+    /// With shapes that it has met, it takes no memory, but a little for each input or output that must be
+    /// converted. Where it fails, the memory of outputs holds old elements, new ones, or some of each.
     ///
     /// # Errors
     ///

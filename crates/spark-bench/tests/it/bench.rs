@@ -227,12 +227,24 @@ fn the_double_reference_is_preferred_and_errors_are_measured() {
     ]);
     bench::write_tensors(&golden, &tensors).expect("a writable folder");
     let mut options = options(&model);
-    options.compare = Some(golden);
+    options.compare = Some(golden.clone());
     let report = run(&options).expect("a golden of this model");
     // The model gives 2, 2, 4: off by 0.5 in a tensor whose largest value is 3.5.
     let measured = report.runs[0].golden.expect("it was compared");
     assert_eq!(measured.max_abs, 0.5);
     assert!((measured.max_rel - 0.5 / 3.5).abs() < 1e-12);
+    // The same as one case without a number.
+    let plain = tensors.into_iter().map(|(name, tensor)| {
+        let name = name.trim_start_matches("case0/").replace('/', ".");
+        (name, tensor)
+    });
+    bench::write_tensors(&golden, &plain.collect()).expect("a writable folder");
+    let report = run(&options).expect("a golden of this model");
+    let plain = report.runs[0].golden.expect("it was compared");
+    assert_eq!(
+        (plain.max_abs, plain.max_rel),
+        (measured.max_abs, measured.max_rel)
+    );
 }
 
 #[test]
@@ -263,7 +275,11 @@ fn goldens_of_another_model_or_with_nan_are_refused() {
         &[("case0/in/x", row([f32::INFINITY; 3])), y()],
         "3 values that are not finite",
     );
-    check(&[("x", row([0.0; 3]))], "is not named caseN/");
+    check(&[("x", row([0.0; 3]))], "is named neither caseN/in/...");
+    check(&[("img.x", row([0.0; 3]))], "is named neither caseN/in/...");
+    let both = [x(), ("in.x", row([0.0; 3])), y()];
+    check(&both, "is there in both forms");
+    check(&[("in.x", row([1.0; 3]))], "has no output `y`");
     check(&[], "holds no case");
     let wide = Tensor::from_f32([1, 4], vec![0.0; 4]).expect("four");
     check(&[x(), ("case0/out/y", wide)], "has shape [1, 4]");

@@ -43,13 +43,13 @@ const MAX_FOLDING_WORK: usize = 1 << 28;
 /// `graph` for inputs of the given shapes.
 ///
 /// Equal symbols become equal extents. Inputs not listed take their declared
-/// shape, which must then be fixed. Everything else is inferred: an element type that
+/// shape, which must be fixed or follow from the symbols of the others. Everything else is inferred: an element type that
 /// is declared for another value must agree, and so must the fixed extents declared for an
 /// output. Shapes declared for values in between are passed over.
 ///
 /// Nodes whose operands are all constant are evaluated by the reference
 /// interpreter and disappear, unless that would take more than 256 MiB beyond
-/// the graph's own constants, more than the budget of [`bind_within`], or long; then they stay.
+/// twice the graph's own constants, more than the budget of [`bind_within`], or long; then they stay.
 ///
 /// # Errors
 ///
@@ -161,6 +161,24 @@ pub fn check_input_shapes(
     input_shapes: &[(&str, Vec<usize>)],
 ) -> Result<(), ModelError> {
     bind_inputs(graph, input_shapes).map(drop)
+}
+
+/// The shape of every input of `graph` where those listed have these: an input that is not listed has its
+/// declared shape, which must be fixed or follow from the symbols of the others.
+///
+/// # Panics
+///
+/// As [`check_input_shapes`].
+///
+/// # Errors
+///
+/// As [`check_input_shapes`].
+pub fn input_shapes(
+    graph: &Graph,
+    given: &[(&str, Vec<usize>)],
+) -> Result<Vec<Vec<usize>>, ModelError> {
+    let types = bind_inputs(graph, given)?;
+    Ok(types.into_iter().map(|ty| ty.shape).collect())
 }
 
 /// The fixed type of every input.

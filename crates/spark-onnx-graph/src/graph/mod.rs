@@ -26,7 +26,7 @@ mod kinds;
 pub(crate) mod op;
 
 pub use crate::operators::infer;
-pub use bind::{bind, bind_taking, bind_within, check_input_shapes};
+pub use bind::{bind, bind_taking, bind_within, check_input_shapes, input_shapes};
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub use check::check_graph;
 pub use definition::{Dim, Graph, Node, Value, ValueId};

@@ -1,6 +1,6 @@
 //! The executor's memory: one aligned arena, and a pointer to every buffer.
 //!
-//! Everything is taken at load; running allocates nothing. No memory is made for a plan whose views
+//! Everything is taken when it is made; running allocates nothing. No memory is made for a plan whose views
 //! do not all lie inside their buffers ([`Plan::check_views`]). That check is what the kernels'
 //! unsafe blocks stand on: a pointer made by [`Memory::f32`] or [`Memory::i64`] may
 //! be moved by any in-range index of its view.

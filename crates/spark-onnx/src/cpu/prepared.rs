@@ -161,7 +161,7 @@ pub(crate) trait PreparedStep: Send + Sync {
         0
     }
 
-    /// Memory that it runs in beside its views; the executor takes as much at load.
+    /// Memory that it runs in beside its views; an executor takes as much when it is made.
     fn workspace_size(&self, _cpu: Cpu<'_>) -> WorkspaceSize {
         WorkspaceSize::default()
     }
@@ -219,7 +219,8 @@ pub(crate) trait FeatureMapReader {
     /// The last part of the name of both kernels while they run as one.
     fn fused_algorithm(&self) -> &'static str;
 
-    /// Whether both as one are faster than one after the other, by the shapes of the step.
+    /// Whether both as one are faster than one after the other, by the shapes of the step and the number of
+    /// threads.
     fn is_fusion_profitable(&self, cpu: Cpu<'_>) -> bool;
 
     /// Memory that both run in as one, in place of what each takes alone.

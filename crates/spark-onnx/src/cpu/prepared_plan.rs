@@ -7,7 +7,8 @@
 //!              └──> Executor
 //! ```
 //!
-//! Packed weights are the model's ([`WeightStore`]): plans for other shapes read the same.
+//! Packed weights are the model's ([`WeightStore`]): plans for other shapes read the same, where the same kernel
+//! computes them in the same format.
 //!
 //! Deliberately absent: memory that a run writes, which is an executor's.
 
@@ -81,8 +82,8 @@ impl PreparedPlan {
     ///
     /// [`ModelError::PrecisionUnavailable`] if dot products of bf16 or GEMM of fp16 on both sides are wanted
     /// and the processor has none; [`ModelError::Quantise`] if weights cannot be quantised;
-    /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if the plan, with one executor, takes more
-    /// memory than its budget or the system has.
+    /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if the plan, with arena and outputs
+    /// of one run, takes more memory than its budget or the system has.
     pub(crate) fn new(
         mut plan: Plan,
         target: Target,
@@ -183,7 +184,8 @@ impl PreparedPlan {
     ///
     /// [`ModelError::PrecisionUnavailable`] for bf16, which takes part of other steps as well, and
     /// for GEMM of fp16 on both sides that the processor does not have;
-    /// [`ModelError::Quantise`] if its weights cannot be quantised.
+    /// [`ModelError::Quantise`] if its weights cannot be quantised; [`ModelError::OverBudget`] or
+    /// [`ModelError::OutOfMemory`].
     pub(super) fn set_precision(
         &mut self,
         index: usize,

@@ -67,7 +67,8 @@ impl PreparedRecurrent {
     /// Bytes of packed weights.
     fn weight_bytes(&self) -> usize {
         let r_hidden = self.r_hidden.as_ref().map_or(0, |r| r.data.len());
-        4 * (self.w.data.len() + self.r.data.len() + r_hidden)
+        let biases = self.w_bias.len() + self.r_bias.len();
+        4 * (self.w.data.len() + self.r.data.len() + r_hidden + biases)
     }
 
     /// Runs the step.

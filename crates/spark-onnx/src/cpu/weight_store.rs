@@ -1,4 +1,4 @@
-//! Packed weights, each set once per model: plans for several shapes read the same copy.
+//! Packed weights, each set once per model, kernel and format: plans for several shapes read the same copy.
 //!
 //! ```text
 //! plan of shapes A ──┐

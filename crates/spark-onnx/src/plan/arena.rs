@@ -1,7 +1,7 @@
 //! Places buffers in one arena so that those alive at the same time do not overlap.
 //!
 //! Lowering leaves this to executors, since only they know what their memory is. Each calls
-//! [`ArenaLayout::of`] once, when it is made, with the alignment that its device wants and with the
+//! [`ArenaLayout::of`] once, when a plan is made ready, with the alignment that its device wants and with the
 //! steps that it may run together with the next one; holds [`ArenaLayout::bytes`] against the plan's
 //! budget ([`Plan::take_for_a_run`]) before it takes anything; and gives every buffer its offset.
 //!

@@ -6,7 +6,7 @@
 //! by each executor           arena + outputs
 //! ```
 //!
-//! Both ask before they take any memory for a plan.
+//! Whoever takes memory asks first.
 //!
 //! Views of what is repeated (`Expand`, `Tile`) take nothing; an output made of one does.
 //!

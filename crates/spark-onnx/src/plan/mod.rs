@@ -16,7 +16,8 @@
 //! lays out its memory for them ([`ArenaLayout`]). What an executor does with a plan, in this order:
 //!
 //! ```text
-//! ArenaLayout::of, Plan::take_budget    its arena, held against the budget before anything is taken
+//! ArenaLayout::of, take_for_a_run,      its arena and constants, held against the budget before anything
+//! take_constants                        is taken
 //! precision::sixteen_bits               constants rounded that GEMM read in 16 bits
 //! its kernels, precision::recipes       weights packed step by step, each step's own then dropped
 //! ports::DirectPorts                    which inputs and outputs need no copy

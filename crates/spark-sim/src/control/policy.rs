@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The network always sees 64 rows: a product may round differently for other numbers of rows,
-//! and results must not depend on how scenarios are split into blocks. Every block has a runner
-//! of its own with one thread, since blocks run side by side; runners are kept and used again.
+//! and results must not depend on how scenarios are split into blocks. Every block has a
+//! session of its own on one thread, since blocks run side by side, and all read the same weights; sessions
+//! are kept and used again.
 //!
 //! Deliberately absent: networks with memory of their own. What a policy wants to remember it
 //! can only see if it is a signal.
@@ -16,7 +17,7 @@ use super::{ActionBatch, Algorithm, AlgorithmFactory, LaneSetup, StateBatch};
 use crate::SimError;
 use crate::vehicle::SteerInterface;
 use spark_onnx::graph::Graph;
-use spark_onnx::{ModelError, ModelRunner, RunOptions, Tensor};
+use spark_onnx::{Model, ModelError, RunOptions, Session, Tensor};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,10 +60,9 @@ pub struct Policy {
 
 struct Shared {
     config: PolicyConfig,
-    graph: Graph,
-    options: RunOptions,
+    model: Model,
     input: String,
-    idle: Mutex<Vec<ModelRunner>>,
+    idle: Mutex<Vec<Session>>,
 }
 
 impl Policy {
@@ -77,7 +77,7 @@ impl Policy {
     }
 
     /// Takes a network with one input `[batch, n_signals]` and asks it one question to see
-    /// whether it answers `[batch, n_answers]`. The number of threads in `options` is not used.
+    /// whether it answers `[batch, n_answers]`. Threads and pool in `options` are not used.
     ///
     /// # Errors
     ///
@@ -98,16 +98,16 @@ impl Policy {
                 "a policy needs a signal and something to control".to_owned(),
             ));
         }
+        let mut options = options.clone().with_threads(1);
+        options.pool = None;
         let shared = Arc::new(Shared {
             config,
             input: graph.value(input).name.clone(),
-            graph,
-            options: options.clone().with_threads(1),
+            model: Model::from_graph(graph, &options).map_err(refused)?,
             idle: Mutex::new(Vec::new()),
         });
-        let runner = shared.runner().map_err(refused)?;
         let mut driver = PolicyDriver {
-            runner: Some(runner),
+            session: Some(shared.session()),
             shared: Arc::clone(&shared),
         };
         let zeros = vec![0.0; ROWS * shared.config.signals.len()];
@@ -129,16 +129,9 @@ fn refused(error: ModelError) -> SimError {
 
 impl Shared {
     /// One that nobody uses, or a new one.
-    fn runner(&self) -> Result<ModelRunner, ModelError> {
-        let kept = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        match kept {
-            Some(runner) => Ok(runner),
-            None => ModelRunner::from_graph(self.graph.clone(), &self.options),
-        }
+    fn session(&self) -> Session {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.pop().unwrap_or_else(|| self.model.session())
     }
 }
 
@@ -147,14 +140,9 @@ impl AlgorithmFactory for Policy {
         &self.shared.config.name
     }
 
-    /// Panics, which fails the scenarios of the block, if no further runner fits into memory.
     fn create(&self) -> Option<Box<dyn Algorithm>> {
-        let runner = match self.shared.runner() {
-            Ok(runner) => runner,
-            Err(error) => panic!("the network cannot be loaded again: {error}"),
-        };
         Some(Box::new(PolicyDriver {
-            runner: Some(runner),
+            session: Some(self.shared.session()),
             shared: Arc::clone(&self.shared),
         }))
     }
@@ -163,17 +151,17 @@ impl AlgorithmFactory for Policy {
 /// The network of one block.
 struct PolicyDriver {
     /// There until it is dropped.
-    runner: Option<ModelRunner>,
+    session: Option<Session>,
     shared: Arc<Shared>,
 }
 
 impl Drop for PolicyDriver {
     fn drop(&mut self) {
-        if let Some(runner) = self.runner.take() {
+        if let Some(session) = self.session.take() {
             let mut idle = self.shared.idle.lock();
             idle.as_mut()
                 .unwrap_or_else(|poisoned| poisoned.get_mut())
-                .push(runner);
+                .push(session);
         }
     }
 }
@@ -184,8 +172,8 @@ impl PolicyDriver {
         let config = &self.shared.config;
         let text = |error: ModelError| error.to_string();
         let rows = Tensor::from_f32([ROWS, config.signals.len()], rows).map_err(text)?;
-        let runner = self.runner.as_mut().expect("there until it is dropped");
-        let outputs = runner.run(&[(self.shared.input.as_str(), &rows)]);
+        let session = self.session.as_mut().expect("there until it is dropped");
+        let outputs = session.run(&[(self.shared.input.as_str(), &rows)]);
         let outputs = outputs.map_err(text)?;
         let Some((_, answer)) = outputs.first() else {
             return Err("the network has no output".to_owned());

@@ -5,7 +5,7 @@
 //! output  in the model's own type, row-major, and one step writes all of it before any reads it
 //! ```
 //!
-//! What an executor must do with it: decide once, when it is made ([`DirectPorts::of`]); at every run
+//! What an executor must do with it: decide once, when a plan is made ready ([`DirectPorts::of`]); at every run
 //! use the caller's memory for an input only if its bit is set and the tensor has the layout of the
 //! port's view ([`has_layout_of`]), and for the length of the run only; convert every other port.
 //! Memory for an output need not be set before the run, as a step writes all of it first.
@@ -19,7 +19,7 @@ use crate::tensor_view::TensorView;
 pub(crate) struct DirectPorts {
     /// By input: whether a run may read it from the caller's memory.
     pub(crate) inputs: Vec<bool>,
-    /// By output: whether a run may write it to a new tensor's memory.
+    /// By output: whether a run may write it to a new tensor's memory, or the caller's.
     pub(crate) outputs: Vec<bool>,
 }
 
