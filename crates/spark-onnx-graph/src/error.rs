@@ -151,7 +151,7 @@ pub enum ModelError {
         /// Name that was asked for.
         name: String,
     },
-    /// An output is asked for more than once, or is the next value of two inputs.
+    /// An output is asked for more than once.
     #[error("output `{name}` is asked for twice")]
     OutputTwice {
         /// Name of the output.
@@ -171,7 +171,25 @@ pub enum ModelError {
         /// Shape of the memory that was given.
         got_shape: Vec<usize>,
     },
-    /// The caller ended a run before its last step.
+    /// An input is given, or carried, that the run before gives already.
+    #[error("input `{name}` is carried from run to run: it is not given")]
+    InputCarried {
+        /// Name of the input.
+        name: String,
+    },
+    /// An output is asked for, or carried, that goes to the next run already.
+    #[error("output `{name}` is carried to the next run: it is not handed out")]
+    OutputCarried {
+        /// Name of the output.
+        name: String,
+    },
+    /// A state is set of an input that no output is carried to.
+    #[error("no output is carried to input `{name}`")]
+    NotCarried {
+        /// Name of the input.
+        name: String,
+    },
+    /// The caller ended a run.
     #[error("the run was cancelled")]
     Cancelled,
     /// Strides that do not belong to a shape, or lead outside the elements.

@@ -13,6 +13,7 @@
 //!
 //! Deliberately absent: what is written while running, which is a session's.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,22 +30,28 @@ use crate::{ModelError, Precision, file};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ModelMemory {
-    /// Packed weights, each counted once, with biases and other constants of every plan that is kept.
-    /// Where an input shape is open, the model's own constants are there besides; so are tables of steps.
+    /// Packed weights, each counted once, with biases, other constants and tables of every plan that the
+    /// model or a session keeps. Where an input shape is open, the model's own constants are there besides.
     pub weight_bytes: usize,
     /// Intermediate results, scratch and outputs of all sessions.
     pub session_bytes: usize,
-    /// Plans that are kept.
+    /// Plans that the model keeps; sessions may have others still.
     pub plans: usize,
 }
 
 /// A plan for one set of input shapes.
 pub(crate) struct ShapedPlan {
-    /// By input of the model.
     shapes: Vec<Vec<usize>>,
     prepared: Arc<PreparedPlan>,
-    /// Of what it holds besides packed weights.
+    /// Goes with the last session that keeps the plan. Of what it holds besides packed weights.
     _reservation: Reservation,
+}
+
+impl ShapedPlan {
+    /// By input of the model.
+    pub(crate) fn shapes(&self) -> &[Vec<usize>] {
+        &self.shapes
+    }
 }
 
 /// Bytes held for as long as it is there.
@@ -121,6 +128,16 @@ struct Shared {
 /// ```
 #[derive(Clone)]
 pub struct Model(Arc<Shared>);
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model")
+            .field("name", &self.0.graph.name)
+            .field("precision", &self.precision())
+            .field("memory", &self.memory())
+            .finish_non_exhaustive()
+    }
+}
 
 impl Model {
     /// Reads an ONNX file and makes it ready; where all input shapes are fixed, its plan is made
@@ -223,12 +240,11 @@ impl Model {
 
     /// Bytes held now by the model and all of its sessions, but for states that are carried.
     pub fn memory(&self) -> ModelMemory {
-        let plans = self.0.plans();
-        let own = plans.iter().map(|plan| plan.prepared.own_weight_bytes());
+        let own = self.0.plan_bytes.load(Ordering::Relaxed);
         ModelMemory {
-            weight_bytes: own.sum::<usize>() + self.0.target.weights.bytes(),
+            weight_bytes: own + self.0.target.weights.bytes(),
             session_bytes: self.0.session_bytes.load(Ordering::Relaxed),
-            plans: plans.len(),
+            plans: self.0.plans().len(),
         }
     }
 
@@ -262,17 +278,22 @@ impl Model {
         }
         // Before anything is evicted: a plan whose constants are gone cannot be made again.
         check_input_shapes(&shared.graph, &shared.named(shapes))?;
-        if plans.len() >= shared.max_plans {
+        while plans.len() >= shared.max_plans {
             plans.remove(0);
         }
+        let mut may_fit = false;
         let plan = loop {
             let left = shared.left();
-            let made = bind_within(&shared.graph, &shared.named(shapes), left)
-                .and_then(|bound| lower(&bound))
+            let made = shared
+                .lowered(shapes, left)
                 .and_then(|plan| shared.shaped(shapes.to_vec(), plan));
-            match made {
-                // Plans for other shapes give their memory back.
+            match made.map_err(|error| of_whole_budget(error, shared.budget_bytes)) {
+                // Plans for other shapes give their memory back, unless that would not do.
                 Err(ModelError::OverBudget { .. }) if !plans.is_empty() => {
+                    if !may_fit {
+                        shared.check_alone(shapes)?;
+                        may_fit = true;
+                    }
                     plans.remove(0);
                 }
                 made => break made?,
@@ -280,6 +301,11 @@ impl Model {
         };
         plans.push(Arc::clone(&plan));
         Ok(plan)
+    }
+
+    /// Refuses shapes whose plan would take more than the budget even if nothing else did.
+    pub(crate) fn check_alone(&self, shapes: &[Vec<usize>]) -> Result<(), ModelError> {
+        self.0.check_alone(shapes)
     }
 
     /// Memory to run `plan` in, and the bytes of it held against the budget.
@@ -311,6 +337,19 @@ impl Shared {
         self.budget_bytes.saturating_sub(held)
     }
 
+    fn lowered(&self, shapes: &[Vec<usize>], budget_bytes: usize) -> Result<Plan, ModelError> {
+        lower(&bind_within(
+            &self.graph,
+            &self.named(shapes),
+            budget_bytes,
+        )?)
+    }
+
+    fn check_alone(&self, shapes: &[Vec<usize>]) -> Result<(), ModelError> {
+        let plan = self.lowered(shapes, self.budget_bytes)?;
+        PreparedPlan::check_alone(&plan)
+    }
+
     fn shaped(&self, shapes: Vec<Vec<usize>>, plan: Plan) -> Result<Arc<ShapedPlan>, ModelError> {
         let precisions = self.wanted.assign(&plan);
         let target = self.target.clone();
@@ -335,6 +374,15 @@ impl Shared {
         ids.map(|(&id, shape)| (self.graph.value(id).name.as_str(), shape.clone()))
             .collect()
     }
+}
+
+/// An error about what was left of a budget of `bytes`, as one about all of it.
+fn of_whole_budget(mut error: ModelError, bytes: usize) -> ModelError {
+    if let ModelError::OverBudget { held, budget, .. } = &mut error {
+        *held += bytes.saturating_sub(*budget);
+        *budget = bytes;
+    }
+    error
 }
 
 /// A declared shape without open extents.

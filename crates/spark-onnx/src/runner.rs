@@ -52,6 +52,7 @@ pub struct RunnerMemory {
 /// assert_eq!(outputs[0].1.to_f32(), [41.0, 52.0, 63.0]);
 /// # Ok::<(), spark_onnx::ModelError>(())
 /// ```
+#[derive(Debug)]
 pub struct ModelRunner {
     session: Session,
 }

@@ -13,25 +13,26 @@
 //!
 //! Deliberately absent: what sessions share, which is the model's.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::cpu::{Executor, PortTraffic};
-use crate::model::{Model, Reservation};
+use crate::graph::{Graph, ValueId};
+use crate::model::{Model, Reservation, ShapedPlan};
 use crate::step_info::{Span, StepInfo};
 use crate::tensor_view::TensorView;
 use crate::tensor_view_mut::TensorViewMut;
-use crate::{ModelError, Tensor};
+use crate::{DType, ModelError, Tensor};
 
-/// Ends a run of a session from another thread, between two steps.
+/// Ends a run of a session from another thread.
 #[derive(Debug, Clone)]
 pub struct Canceller(Arc<AtomicBool>);
 
 impl Canceller {
-    /// Ends the run in progress with [`ModelError::Cancelled`] at its next step; one whose last step has
-    /// begun ends as usual, and nothing is left over. Where none is in progress, the next run ends.
-    /// [`Session::profile`] and [`Session::spans`] are not ended.
+    /// Ends one run with [`ModelError::Cancelled`]: the one in progress, after the step that it is at, or
+    /// else the next one. [`Session::profile`] and [`Session::spans`] are not ended.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -39,7 +40,7 @@ impl Canceller {
 
 /// Memory for one set of input shapes.
 struct Shaped {
-    shapes: Vec<Vec<usize>>,
+    plan: Arc<ShapedPlan>,
     executor: Executor,
     _reservation: Reservation,
 }
@@ -87,6 +88,16 @@ pub struct Session {
     states: Vec<State>,
     stop: Arc<AtomicBool>,
     traffic: PortTraffic,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shapes: Vec<_> = self.shaped.iter().map(|kept| kept.plan.shapes()).collect();
+        f.debug_struct("Session")
+            .field("model", &self.model)
+            .field("shapes", &shapes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Model {
@@ -142,18 +153,18 @@ impl Session {
     ///
     /// With [`Session::run_into`] two tensors change places from run to run; [`Session::run`] makes a new one
     /// each time. Where the plan reads and writes them as they lie, row-major and in the model's type, nothing
-    /// is copied; [`Session::last_traffic`] tells. A run that fails leaves the state as it was. The budget of
+    /// is copied; [`Session::last_traffic`] tells. A state may have another shape from run to run. A run that fails leaves the state as it was. The budget of
     /// memory does not count these tensors, which are the caller's.
     ///
     /// # Errors
     ///
-    /// [`ModelError::InputUnknown`], [`ModelError::OutputUnknown`]; [`ModelError::InputTwice`] or
-    /// [`ModelError::OutputTwice`] if either is carried already. Whether shapes and types agree, the runs say.
+    /// [`ModelError::InputUnknown`], [`ModelError::OutputUnknown`]; [`ModelError::InputCarried`] or
+    /// [`ModelError::OutputCarried`] if either is carried already; [`ModelError::InputType`] if `initial` is not of
+    /// the input's type. Whether the output is, and what shapes they have, the runs say.
     pub fn carry(&mut self, output: &str, input: &str, initial: Tensor) -> Result<(), ModelError> {
         let graph = self.model.graph();
-        let number_of = |ids: &[crate::graph::ValueId], name: &str| {
-            ids.iter().position(|&id| graph.value(id).name == name)
-        };
+        let number_of =
+            |ids: &[ValueId], name: &str| ids.iter().position(|&id| graph.value(id).name == name);
         let Some(input_number) = number_of(&graph.inputs, input) else {
             return Err(ModelError::InputUnknown {
                 name: input.to_owned(),
@@ -165,15 +176,16 @@ impl Session {
             });
         };
         if self.states.iter().any(|state| state.input == input_number) {
-            return Err(ModelError::InputTwice {
+            return Err(ModelError::InputCarried {
                 name: input.to_owned(),
             });
         }
         if self.states.iter().any(|s| s.output == output_number) {
-            return Err(ModelError::OutputTwice {
+            return Err(ModelError::OutputCarried {
                 name: output.to_owned(),
             });
         }
+        check_dtype(graph, graph.inputs[input_number], initial.dtype())?;
         self.states.push(State {
             input: input_number,
             output: output_number,
@@ -195,17 +207,17 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`ModelError::InputUnknown`] unless that input is carried.
+    /// [`ModelError::NotCarried`] unless that input is carried; [`ModelError::InputType`].
     pub fn set_state(&mut self, input: &str, state: Tensor) -> Result<(), ModelError> {
         let graph = self.model.graph();
         let mut states = self.states.iter_mut();
         match states.find(|s| graph.value(graph.inputs[s.input]).name == input) {
             Some(found) => {
-                found.next = state.clone();
+                check_dtype(graph, graph.inputs[found.input], state.dtype())?;
                 found.now = state;
                 Ok(())
             }
-            None => Err(ModelError::InputUnknown {
+            None => Err(ModelError::NotCarried {
                 name: input.to_owned(),
             }),
         }
@@ -250,13 +262,13 @@ impl Session {
             ..
         } = self;
         let executor = &mut last(shaped).executor;
+        fit_states(executor, states)?;
         let graph = model.graph();
         let numbers = 0..graph.inputs.len();
         let tensors: Vec<_> = numbers
             .filter_map(|number| given(model, states, inputs, number))
             .collect();
         let outputs = executor.run_on(&tensors, stop);
-        stop.store(false, Ordering::Relaxed);
         let (outputs, traffic) = outputs?;
         self.traffic = traffic;
         let mut results = Vec::with_capacity(outputs.len());
@@ -295,7 +307,9 @@ impl Session {
             ..
         } = self;
         let graph = model.graph();
-        let mut frame = last(shaped).executor.frame();
+        let executor = &mut last(shaped).executor;
+        fit_states(executor, states)?;
+        let mut frame = executor.frame();
         for (number, &id) in graph.inputs.iter().enumerate() {
             let name = &graph.value(id).name;
             if let Some((_, tensor)) = inputs.iter().find(|(given, _)| given == name) {
@@ -313,7 +327,6 @@ impl Session {
             }
         }
         let done = frame.run(stop);
-        stop.store(false, Ordering::Relaxed);
         self.traffic = done?;
         for state in &mut self.states {
             std::mem::swap(&mut state.now, &mut state.next);
@@ -420,15 +433,19 @@ impl Session {
     fn check_inputs(&self, inputs: &[(&str, TensorView<'_>)]) -> Result<(), ModelError> {
         let graph = self.model.graph();
         let is_carried = |number| self.states.iter().any(|state| state.input == number);
-        for (index, (name, _)) in inputs.iter().enumerate() {
+        for (index, (name, tensor)) in inputs.iter().enumerate() {
             let owned = || (*name).to_owned();
             let mut ids = graph.inputs.iter();
             let Some(number) = ids.position(|&id| graph.value(id).name == *name) else {
                 return Err(ModelError::InputUnknown { name: owned() });
             };
-            if is_carried(number) || inputs[..index].iter().any(|(before, _)| before == name) {
+            if is_carried(number) {
+                return Err(ModelError::InputCarried { name: owned() });
+            }
+            if inputs[..index].iter().any(|(before, _)| before == name) {
                 return Err(ModelError::InputTwice { name: owned() });
             }
+            check_dtype(graph, graph.inputs[number], tensor.dtype())?;
         }
         for (number, &id) in graph.inputs.iter().enumerate() {
             let name = &graph.value(id).name;
@@ -448,8 +465,10 @@ impl Session {
             let Some(number) = ids.position(|&id| graph.value(id).name == *name) else {
                 return Err(ModelError::OutputUnknown { name: owned() });
             };
-            let is_carried = self.states.iter().any(|state| state.output == number);
-            if is_carried || outputs[..index].iter().any(|(before, _)| before == name) {
+            if self.states.iter().any(|state| state.output == number) {
+                return Err(ModelError::OutputCarried { name: owned() });
+            }
+            if outputs[..index].iter().any(|(before, _)| before == name) {
                 return Err(ModelError::OutputTwice { name: owned() });
             }
         }
@@ -468,7 +487,7 @@ impl Session {
         let shape_of = |number| given(model, states, inputs, number).map(|tensor| tensor.shape());
         let is_for = |kept: &Shaped| {
             let mut numbers = 0..n_inputs;
-            numbers.all(|number| shape_of(number) == Some(&kept.shapes[number][..]))
+            numbers.all(|number| shape_of(number) == Some(&kept.plan.shapes()[number][..]))
         };
         if let Some(at) = shaped.iter().position(is_for) {
             shaped[at..].rotate_left(1);
@@ -483,28 +502,67 @@ impl Session {
     /// Memory for inputs of `shapes`, put last. Memory for the shapes that were used least recently goes
     /// where there is too much of it.
     fn make(&mut self, shapes: Vec<Vec<usize>>) -> Result<(), ModelError> {
-        loop {
+        if self.shaped.len() >= self.model.max_plans() {
+            self.shaped.remove(0);
+        }
+        let mut may_fit = false;
+        let made = loop {
             let plan = self.model.plan_for(&shapes);
-            let made = plan.and_then(|plan| self.model.executor(&plan));
+            let made = plan.and_then(|plan| {
+                let (executor, reservation) = self.model.executor(&plan)?;
+                Ok(Shaped {
+                    plan,
+                    executor,
+                    _reservation: reservation,
+                })
+            });
             match made {
                 Err(ModelError::OverBudget { .. }) if !self.shaped.is_empty() => {
+                    if !may_fit {
+                        self.model.check_alone(&shapes)?;
+                        may_fit = true;
+                    }
                     self.shaped.remove(0);
                 }
-                made => {
-                    let (executor, reservation) = made?;
-                    if self.shaped.len() >= self.model.max_plans() {
-                        self.shaped.remove(0);
-                    }
-                    self.shaped.push(Shaped {
-                        shapes,
-                        executor,
-                        _reservation: reservation,
-                    });
-                    return Ok(());
-                }
+                made => break made?,
             }
+        };
+        self.shaped.push(made);
+        Ok(())
+    }
+}
+
+/// Refuses a tensor for an input that is declared of another type.
+fn check_dtype(graph: &Graph, id: ValueId, got: DType) -> Result<(), ModelError> {
+    let value = graph.value(id);
+    match value.dtype {
+        Some(want) if want != got => Err(ModelError::InputType {
+            name: value.name.clone(),
+            got,
+            want,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses outputs that are carried to inputs of another type, and makes memory for those whose shape was
+/// another one at the run before.
+fn fit_states(executor: &Executor, states: &mut [State]) -> Result<(), ModelError> {
+    let plan = executor.plan();
+    for state in states {
+        let (from, to) = (&plan.outputs[state.output], &plan.inputs[state.input]);
+        if from.dtype != to.dtype {
+            return Err(ModelError::InputType {
+                name: to.name.clone(),
+                got: from.dtype,
+                want: to.dtype,
+            });
+        }
+        if state.next.shape() != from.shape || state.next.dtype() != from.dtype {
+            state.next = Tensor::zeros(from.dtype, from.shape.clone())?;
         }
     }
+    Ok(())
 }
 
 /// The memory that was put last.

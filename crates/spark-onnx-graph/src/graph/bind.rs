@@ -186,7 +186,15 @@ fn bind_inputs(
     graph: &Graph,
     input_shapes: &[(&str, Vec<usize>)],
 ) -> Result<Vec<TensorType>, ModelError> {
-    for (name, _) in input_shapes {
+    for (index, (name, _)) in input_shapes.iter().enumerate() {
+        if input_shapes[..index]
+            .iter()
+            .any(|(before, _)| before == name)
+        {
+            return Err(ModelError::InputTwice {
+                name: (*name).to_owned(),
+            });
+        }
         if !graph.inputs.iter().any(|&id| graph.value(id).name == *name) {
             return Err(ModelError::InputUnknown {
                 name: (*name).to_owned(),

@@ -162,16 +162,22 @@ impl Executor {
         (0..self.prepared.steps.len()).try_for_each(|i| self.step(i))
     }
 
-    /// [`Executor::run`] until `stop` is set; looked at between steps.
+    /// [`Executor::run`] until `stop` is set, which unsets it; looked at before every step and after the
+    /// last.
     ///
     /// # Errors
     ///
     /// As [`Executor::run`], and [`ModelError::Cancelled`].
     pub(crate) fn run_until(&mut self, stop: &AtomicBool) -> Result<(), ModelError> {
-        (0..self.prepared.steps.len()).try_for_each(|i| match stop.load(Ordering::Relaxed) {
+        let go_on = || match stop.load(Ordering::Relaxed) && stop.swap(false, Ordering::Relaxed) {
             true => Err(ModelError::Cancelled),
-            false => self.step(i),
-        })
+            false => Ok(()),
+        };
+        for i in 0..self.prepared.steps.len() {
+            go_on()?;
+            self.step(i)?;
+        }
+        go_on()
     }
 
     /// Runs every step and adds the time each took to `times`, which must have one entry per step.

@@ -141,6 +141,19 @@ impl PreparedPlan {
         Ok(prepared)
     }
 
+    /// Refuses a plan whose arena, outputs, constants and tables alone take more than its budget.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`].
+    pub(crate) fn check_alone(plan: &Plan) -> Result<(), ModelError> {
+        let may_run_with_next = |step| plan.can_fuse_with_depthwise(step);
+        let layout = ArenaLayout::of(plan, memory::ALIGNMENT, may_run_with_next);
+        let mut budget = ModelBudget::new(plan.budget_bytes);
+        plan.take_for_a_run(layout.bytes, &mut budget)?;
+        plan.take_constants(&mut budget)
+    }
+
     /// The plan; its steps hold no weights any more.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
@@ -166,11 +179,6 @@ impl PreparedPlan {
             })
             .sum();
         biases + self.plan.constant_bytes() + self.plan.table_bytes()
-    }
-
-    /// Bytes of weights, biases and other constants that no other plan reads.
-    pub(crate) fn own_weight_bytes(&self) -> usize {
-        self.own_bytes() - self.plan.table_bytes()
     }
 
     /// Bytes of the packed weights of step `index`.

@@ -218,22 +218,25 @@ fn what_is_carried_is_not_given() {
     let refused = session.carry("h", "z", state.clone()).map_err(name);
     assert_eq!(refused, Err("the model has no input `z`".to_owned()));
     session.carry("h", "before", state.clone()).expect("there");
+    let carried_in = Err("input `before` is carried from run to run: it is not given".to_owned());
+    let carried_out = Err("output `h` is carried to the next run: it is not handed out".to_owned());
     let refused = session.carry("y", "before", state.clone()).map_err(name);
-    assert_eq!(refused, Err("input `before` is given twice".to_owned()));
+    assert_eq!(refused, carried_in);
     let refused = session.carry("h", "x", state.clone()).map_err(name);
-    assert_eq!(refused, Err("output `h` is asked for twice".to_owned()));
+    assert_eq!(refused, carried_out);
     let refused = session.run(&[("x", &x), ("before", &state)]).map_err(name);
-    assert_eq!(
-        refused.map(drop),
-        Err("input `before` is given twice".to_owned())
-    );
+    assert_eq!(refused.map(drop), carried_in);
     let mut h = state.clone();
     let refused = session.run_into(&[("x", (&x).into())], &mut [("h", (&mut h).into())]);
+    assert_eq!(refused.map_err(name), carried_out);
+    let refused = session.set_state("x", x).map_err(name);
+    assert_eq!(refused, Err("no output is carried to input `x`".to_owned()));
+    let whole = Tensor::from_i64([1, 48], vec![0; 48]).expect("fits");
+    let refused = session.set_state("before", whole).map_err(name);
     assert_eq!(
-        refused.map_err(name),
-        Err("output `h` is asked for twice".to_owned())
+        refused,
+        Err("input `before` is i64, the model wants f32".to_owned())
     );
-    assert!(session.set_state("x", x).is_err());
     // A state of another shape is refused by the run, and stays.
     let mut session = model.session();
     let short = drawn(3, &[1, 47]);
@@ -397,4 +400,141 @@ fn sessions_share_the_budget_and_give_it_back() {
     drop(sessions.drain(..1));
     let last = sessions.len() - 1;
     sessions[last].run(&[("x", &x)]).expect("room again");
+}
+
+/// `y = x + h` of any number of rows.
+fn sum_of_rows(second: DType) -> Graph {
+    let mut graph = Graph::default();
+    let dims = |name: &str| vec![Dim::Symbol(name.to_owned()), Dim::Known(2)];
+    let x = graph.add_input("x", DType::F32, dims("b"));
+    let h = graph.add_input("h", DType::F32, dims("c"));
+    let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[Some(x), Some(h)]);
+    let y = graph.add_node("y", Op::Cast(Cast { to: second }), &[Some(sum)]);
+    graph.outputs.push(y);
+    graph
+}
+
+#[test]
+fn a_state_may_grow() {
+    let x = drawn(1, &[3, 2]);
+    let model = Model::from_graph(sum_of_rows(DType::F32), &options()).expect("any rows");
+    let zero = Tensor::zeros(DType::F32, [1, 2]).expect("fits");
+    let mut by_run = model.session();
+    let mut by_run_into = model.session();
+    for session in [&mut by_run, &mut by_run_into] {
+        session.carry("y", "h", zero.clone()).expect("there");
+    }
+    for _ in 0..3 {
+        by_run.run(&[("x", &x)]).expect("runs");
+        by_run_into
+            .run_into(&[("x", (&x).into())], &mut [])
+            .expect("runs");
+        assert_eq!(by_run.state("h"), by_run_into.state("h"));
+    }
+    assert_eq!(by_run.state("h").map(Tensor::shape), Some(&[3, 2][..]));
+}
+
+#[test]
+fn a_state_of_another_type_is_refused_and_stays() {
+    let x = drawn(1, &[3, 2]);
+    let model = Model::from_graph(sum_of_rows(DType::F16), &options()).expect("any rows");
+    let mut session = model.session();
+    let state = drawn(2, &[3, 2]);
+    session.carry("y", "h", state.clone()).expect("there");
+    for _ in 0..2 {
+        let error = session.run(&[("x", &x)]).expect_err("f16 is no f32");
+        assert_eq!(error.to_string(), "input `h` is f16, the model wants f32");
+        let refused = session.run_into(&[("x", (&x).into())], &mut []);
+        assert!(refused.is_err());
+        assert_eq!(session.state("h"), Some(&state));
+    }
+}
+
+#[test]
+fn every_cancel_ends_one_run() {
+    // No step at all: the output is the input.
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(2)]);
+    graph.outputs.push(x);
+    let mut session = Model::from_graph(graph, &options())
+        .expect("fits")
+        .session();
+    let x = drawn(1, &[2]);
+    session.canceller().cancel();
+    assert!(session.run(&[("x", &x)]).is_err());
+    assert!(session.run(&[("x", &x)]).is_ok());
+    // One step that takes a while: one that is under way ends as well.
+    let model = Model::from_graph(open_batch(), &options()).expect("any batch");
+    let mut session = model.session();
+    let x = drawn(5, &[16, 32, 16, 16]);
+    session.run(&[("x", &x)]).expect("runs");
+    for micros in 0..60 {
+        let canceller = session.canceller();
+        let waiting = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(60 * micros));
+            canceller.cancel();
+        });
+        let first = session.run(&[("x", &x)]).is_err();
+        waiting.join().expect("cancels");
+        let second = session.run(&[("x", &x)]).is_err();
+        assert!(first != second, "{first}, {second} after {micros}");
+    }
+}
+
+/// 16 MB of constants that are not packed, so that each plan has its own.
+fn table() -> Graph {
+    let mut graph = Graph::default();
+    let i = graph.add_input("i", DType::I64, vec![Dim::Symbol("n".to_owned())]);
+    let rows = Tensor::zeros(DType::F32, [4 << 20]).expect("fits");
+    let rows = graph.add_constant("rows", rows);
+    let gather = Op::Gather(spark_onnx::graph::Gather { axis: 0 });
+    let y = graph.add_node("y", gather, &[Some(rows), Some(i)]);
+    graph.outputs.push(y);
+    graph
+}
+
+#[test]
+fn plans_that_sessions_keep_count_after_the_model_has_given_them_up() {
+    let indices = |n: usize| Tensor::from_i64([n], vec![0; n]).expect("fits");
+    for max_plans in [1, 40] {
+        let budget = 90 << 20;
+        let options = options()
+            .with_memory_budget(budget)
+            .with_max_plans(max_plans);
+        let watch = Watch::start();
+        let model = Model::from_graph(table(), &options).expect("any number");
+        let constants = watch.held_now();
+        // One session gives the memory of old shapes back.
+        let mut session = model.session();
+        for n in 1..=12 {
+            session.run(&[("i", &indices(n))]).expect("runs");
+            assert!(watch.held_now() - constants <= budget, "{n} shapes");
+        }
+        drop(session);
+        // Many sessions are refused at the limit.
+        let mut sessions: Vec<_> = (0..20).map(|_| model.session()).collect();
+        let runs = sessions.iter_mut().enumerate();
+        let refused = runs.map(|(n, session)| {
+            let refused = session.run(&[("i", &indices(n + 1))]).is_err();
+            assert!(watch.held_now() - constants <= budget);
+            usize::from(refused)
+        });
+        assert!(refused.sum::<usize>() > 0);
+    }
+}
+
+#[test]
+fn what_can_never_fit_takes_nothing_from_what_does() {
+    let options = options().with_memory_budget(64 << 20);
+    let model = Model::from_graph(open_batch(), &options).expect("any batch");
+    let x = drawn(5, &[2, 32, 16, 16]);
+    let mut session = model.session();
+    session.run(&[("x", &x)]).expect("runs");
+    let before = (model.memory(), session.arena_bytes());
+    let error = model.prepare(&[("x", vec![40_000, 32, 16, 16])]);
+    let error = error.expect_err("too much").to_string();
+    assert!(error.contains("of the budget of 67108864 bytes"), "{error}");
+    let ints = Tensor::from_i64([1, 32, 16, 16], vec![0; 8192]).expect("fits");
+    assert!(session.run(&[("x", &ints)]).is_err());
+    assert_eq!((model.memory(), session.arena_bytes()), before);
 }
