@@ -122,6 +122,7 @@ fn elementwise(samples: &mut Samples) {
     for function in [Binary::And, Binary::Or, Binary::Xor] {
         samples.add(Op::Binary(function), &[p.clone(), q.clone()]);
     }
+    bits(samples);
     for function in [Variadic::Sum, Variadic::Mean, Variadic::Max, Variadic::Min] {
         let operands = [a.clone(), b.clone(), Given(float(&[4]))];
         samples.add(Op::Variadic(function), &operands);
@@ -151,6 +152,30 @@ fn elementwise(samples: &mut Samples) {
     }
     let half = Tensor::new(vec![1], TensorData::F16(vec![f16::ONE])).expect("one value");
     samples.add(Op::CastLike(CastLike), &[a, Fixed(half)]);
+}
+
+/// Integers that are held as f32 while running, and those that are not.
+fn bits(samples: &mut Samples) {
+    for (dtype, values) in [
+        (DType::I8, [-128.0, -7.0, 0.0, 5.0, 90.0, 127.0]),
+        (DType::U8, [0.0, 1.0, 37.0, 128.0, 200.0, 255.0]),
+        (DType::I32, [-2e9, -1.0, 0.0, 3.0, 77.0, 2e9]),
+        (DType::U32, [0.0, 1.0, 9.0, 77.0, 3e9, 4e9]),
+        (DType::I64, [-4e18, -1.0, 0.0, 3.0, 77.0, 4e18]),
+        (DType::U64, [0.0, 1.0, 9.0, 77.0, 3e9, 1.6e19]),
+    ] {
+        let x = Given(tensor(dtype, &[2, 3], values.to_vec()));
+        let pattern = Fixed(tensor(dtype, &[3], vec![12.0, 85.0, 127.0]));
+        samples.add(Op::Unary(Unary::BitwiseNot), from_ref(&x));
+        for function in [Binary::BitwiseAnd, Binary::BitwiseOr, Binary::BitwiseXor] {
+            samples.add(Op::Binary(function), &[x.clone(), pattern.clone()]);
+        }
+        let distances = Fixed(tensor(dtype, &[3], vec![1.0, 7.0, 64.0]));
+        for right in [false, true] {
+            let shift = Op::Binary(Binary::BitShift { right });
+            samples.add(shift, &[x.clone(), distances.clone()]);
+        }
+    }
 }
 
 fn windows(samples: &mut Samples) {

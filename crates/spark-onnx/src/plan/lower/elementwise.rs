@@ -129,6 +129,12 @@ impl Lowering<'_> {
             return self.alias(x, out);
         }
         let dtype = self.ty(x).dtype;
+        if op == Unary::BitwiseNot {
+            return self.defer(&node.name, out, &[x], &mut |e, x| {
+                let ones = e.push(PointOp::ConstantI64(-1), &[]);
+                bit_nodes(e, PointOp::BitXor, [x[0], ones], dtype)
+            });
+        }
         if dtype.is_float() {
             if let Some(activation) = Self::activation_of(op)
                 && self.fuse_activation(&node.name, x, out, activation)
@@ -152,6 +158,11 @@ impl Lowering<'_> {
     fn binary(&mut self, node: &Node, op: Binary, out: ValueId) -> Result<(), OpError> {
         let (a, b) = (self.operand(node, 0)?, self.operand(node, 1)?);
         let (dtype, b_dtype) = (self.ty(a).dtype, self.ty(b).dtype);
+        if let Some(point) = on_bits(op, dtype) {
+            return self.defer(&node.name, out, &[a, b], &mut |e, x| {
+                bit_nodes(e, point, [x[0], x[1]], dtype)
+            });
+        }
         if dtype == DType::U64 {
             return fail("u64 arithmetic is not supported");
         }
@@ -558,6 +569,35 @@ pub(super) fn wrapped(e: &mut Expression, y: u16, dtype: DType) -> u16 {
     e.push(PointOp::Wrap { bits, signed }, &[y])
 }
 
+/// What works on the bits of integers, those of 64 unsigned ones too.
+fn on_bits(op: Binary, dtype: DType) -> Option<PointOp> {
+    Some(match op {
+        Binary::BitwiseAnd => PointOp::BitAnd,
+        Binary::BitwiseOr => PointOp::BitOr,
+        Binary::BitwiseXor => PointOp::BitXor,
+        Binary::BitShift { right: false } => PointOp::ShiftLeft,
+        Binary::BitShift { right: true } => PointOp::ShiftRight {
+            logical: dtype == DType::U64,
+        },
+        _ => return None,
+    })
+}
+
+/// `op` of the bits of two integers; 8 of them are held as f32, which has none.
+fn bit_nodes(e: &mut Expression, op: PointOp, operands: [u16; 2], dtype: DType) -> u16 {
+    let is_narrow = Storage::of(dtype) == Storage::F32;
+    let [a, b] = operands.map(|x| match e.nodes[x as usize].kind {
+        RegisterKind::I64 => x,
+        RegisterKind::F32 => e.push(PointOp::ToI64, &[x]),
+    });
+    let y = e.push(op, &[a, b]);
+    let y = wrapped(e, y, dtype);
+    if is_narrow {
+        return e.push(PointOp::ToF32, &[y]);
+    }
+    y
+}
+
 /// `op` of two integers of which the first, and the result unless it is a truth, is `dtype`.
 /// Divisions and powers are of i64, also where 8 bits are held as f32.
 fn whole_nodes(e: &mut Expression, op: Binary, [a, b]: [u16; 2], dtype: DType, node: &Node) -> u16 {
@@ -619,6 +659,8 @@ fn binary_nodes(e: &mut Expression, op: Binary, a: u16, b: u16, dtype: DType) ->
         Binary::And => e.push(PointOp::And, &[a, b]),
         Binary::Or => e.push(PointOp::Or, &[a, b]),
         Binary::Xor => e.push(PointOp::Xor, &[a, b]),
+        // Lowered before, from `on_bits`.
+        Binary::BitwiseAnd | Binary::BitwiseOr | Binary::BitwiseXor | Binary::BitShift { .. } => a,
         Binary::Equal => e.push(PointOp::Equal, &[a, b]),
         Binary::Less => e.push(PointOp::Less, &[a, b]),
         Binary::LessOrEqual => e.push(PointOp::LessOrEqual, &[a, b]),
