@@ -9,10 +9,13 @@ use crate::graph::infer::{
     op_error,
 };
 use crate::graph::{
-    Conv, ConvTranspose, GlobalPool, Op, OpError, Operand, Padding, Pool, PoolKind, WindowAxis,
-    conv_transpose_windows, conv_windows, pool_windows,
+    Binary, Conv, ConvTranspose, GlobalPool, Op, OpError, Operand, Padding, Pool, PoolKind, Unary,
+    WindowAxis, conv_transpose_windows, conv_windows, pool_windows,
 };
 use crate::tensor::DType;
+
+/// Operators of a file that are short for others, or for a constant.
+pub(super) const SPELLED_OUT: &[Translator] = &[("LpPool", lp_pool)];
 
 impl Operator for Conv {
     const IMPORTS: &'static [Translator] = &[("Conv", conv)];
@@ -272,6 +275,53 @@ fn pool(call: &mut Call<'_, '_>) -> Translated {
         count_include_pad,
         ceil_mode,
     }))
+}
+
+/// `(sum |x|^p)^(1/p)` over windows: the average over elements and padding times their number.
+fn lp_pool(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    let x = call.required(0)?;
+    let p = call.count("p", 2)?;
+    let conv = Conv {
+        strides: steps(call, "strides")?,
+        dilations: steps(call, "dilations")?,
+        padding: padding(call)?,
+        groups: 1,
+    };
+    let kernel = steps(call, "kernel_shape")?;
+    if kernel.is_empty() {
+        return Err(call.error("attribute `kernel_shape` is missing"));
+    }
+    same_rank(call, &conv, &[("kernel_shape", kernel.len())])?;
+    // The last windows would lie outside the padding, and average over fewer elements.
+    if call.flag("ceil_mode", false)? {
+        return Err(call.error("attribute `ceil_mode` is not supported"));
+    }
+    let n_taps: f64 = kernel.iter().map(|&k| k as f64).product();
+    let average = Op::Pool(Pool {
+        kind: PoolKind::Average,
+        kernel,
+        strides: conv.strides,
+        dilations: conv.dilations,
+        padding: conv.padding,
+        count_include_pad: true,
+        ceil_mode: false,
+    });
+    let n_taps = call.scalar_like("taps", n_taps, x)?;
+    let magnitude = call.step(Op::Unary(Unary::Abs), &[Some(x)])?;
+    if p == 1 {
+        let mean = call.step(average, &[Some(magnitude)])?;
+        return call.finish(Op::Binary(Binary::Mul), vec![Some(mean), Some(n_taps)]);
+    }
+    let exponent = call.scalar_like("p", p as f64, x)?;
+    let powers = call.binary_step(Binary::Pow, magnitude, exponent)?;
+    let mean = call.step(average, &[Some(powers)])?;
+    let sum = call.binary_step(Binary::Mul, mean, n_taps)?;
+    if p == 2 {
+        return call.finish(Op::Unary(Unary::Sqrt), vec![Some(sum)]);
+    }
+    let root = call.scalar_like("root", 1.0 / p as f64, x)?;
+    call.finish(Op::Binary(Binary::Pow), vec![Some(sum), Some(root)])
 }
 
 fn global_pool(call: &mut Call<'_, '_>) -> Translated {
