@@ -357,11 +357,19 @@ impl Lowering<'_> {
         let x = self.operand(node, 0)?;
         let ids = [1, 2, 3, 4].map(|i| self.operand(node, i));
         let [gamma, beta, mean, variance] = ids;
+        let ids = [gamma?, beta?, mean?, variance?];
         let mut vectors = Vec::with_capacity(4);
-        for id in [gamma?, beta?, mean?, variance?] {
+        for id in ids {
             match self.constant(id) {
                 Some(t) => vectors.push(t.to_f64()),
-                None => return fail("statistics that are not constant are not supported"),
+                None => {
+                    return self.computed_batch_norm(
+                        node,
+                        [x, ids[0], ids[1], ids[2], ids[3]],
+                        epsilon,
+                        out,
+                    );
+                }
             }
         }
         let scale: Vec<f64> = (0..vectors[0].len())
@@ -387,6 +395,36 @@ impl Lowering<'_> {
         self.defer_views(&node.name, out, views, &mut |e, x| {
             let y = e.push(PointOp::Mul, &[x[0], x[1]]);
             e.push(PointOp::Add, &[y, x[2]])
+        })
+    }
+
+    /// A batch normalisation by statistics that are themselves computed, as where weights are
+    /// standardised: `(x - mean) / sqrt(variance + epsilon) * scale + bias`.
+    fn computed_batch_norm(
+        &mut self,
+        node: &Node,
+        ids: [ValueId; 5],
+        epsilon: f32,
+        out: ValueId,
+    ) -> Result<(), OpError> {
+        let mut views = vec![self.view(ids[0])?];
+        let mut shape = vec![1; views[0].rank().saturating_sub(1)];
+        for &id in &ids[1..] {
+            let vector = self.view(id)?;
+            if let Some(first) = shape.first_mut() {
+                *first = vector.len();
+            }
+            views.push(self.reshaped(&node.name, vector, &shape));
+        }
+        self.defer_views(&node.name, out, views, &mut |e, x| {
+            let [x, scale, bias, mean, variance] = [x[0], x[1], x[2], x[3], x[4]];
+            let centred = e.push(PointOp::Sub, &[x, mean]);
+            let epsilon = e.push(PointOp::ConstantF32(epsilon), &[]);
+            let above_zero = e.push(PointOp::Add, &[variance, epsilon]);
+            let deviation = e.push(PointOp::Unary(Unary::Sqrt), &[above_zero]);
+            let normal = e.push(PointOp::Div, &[centred, deviation]);
+            let scaled = e.push(PointOp::Mul, &[normal, scale]);
+            e.push(PointOp::Add, &[scaled, bias])
         })
     }
 
