@@ -20,6 +20,7 @@ pub(super) fn add(samples: &mut Samples) {
     unary(samples);
     elementwise(samples);
     windows(samples);
+    volumes(samples);
     products(samples);
     normalizations(samples);
     recurrent(samples);
@@ -229,6 +230,55 @@ fn windows(samples: &mut Samples) {
     pools(samples, &x, explicit);
 }
 
+/// Three spatial axes.
+fn volumes(samples: &mut Samples) {
+    let x = Given(float(&[2, 4, 5, 6, 4]));
+    let explicit = Padding::Explicit(vec![1, 0, 1, 2, 1, 0]);
+    for (groups, strides, dilations, padding) in [
+        (1, vec![], vec![], Padding::Explicit(vec![])),
+        (2, vec![2, 1, 2], vec![], explicit.clone()),
+        (1, vec![1, 2, 1], vec![2, 1, 1], Padding::SameUpper),
+        (4, vec![3, 1, 1], vec![], explicit.clone()),
+    ] {
+        let conv = Conv {
+            strides,
+            dilations,
+            padding,
+            groups,
+        };
+        let weights = Fixed(float(&[8, 4 / groups, 3, 2, 3]));
+        samples.add(Op::Conv(conv), &[x.clone(), weights, Fixed(float(&[8]))]);
+    }
+    let pointwise = Conv {
+        strides: vec![],
+        dilations: vec![],
+        padding: Padding::Valid,
+        groups: 1,
+    };
+    let weights = Fixed(float(&[3, 4, 1, 1, 1]));
+    samples.add(Op::Conv(pointwise), &[x.clone(), weights]);
+    for (kind, padding, count_include_pad, ceil_mode) in [
+        (PoolKind::Max, explicit.clone(), false, false),
+        (PoolKind::Max, Padding::SameLower, false, false),
+        (PoolKind::Average, explicit.clone(), false, false),
+        (PoolKind::Average, explicit, true, true),
+    ] {
+        let pool = Pool {
+            kind,
+            kernel: vec![2, 2, 3],
+            strides: vec![2, 1, 2],
+            dilations: vec![],
+            padding: match padding {
+                Padding::Explicit(_) => Padding::Explicit(vec![1, 0, 1, 0, 1, 2]),
+                other => other,
+            },
+            count_include_pad,
+            ceil_mode,
+        };
+        samples.add(Op::Pool(pool), from_ref(&x));
+    }
+}
+
 fn pools(samples: &mut Samples, x: &Operand, explicit: Padding) {
     for (kind, padding, count_include_pad, ceil_mode, dilations) in [
         (PoolKind::Max, explicit.clone(), false, false, vec![1, 2]),
@@ -306,6 +356,12 @@ fn normalizations(samples: &mut Samples) {
             bias.clone(),
             channels.clone(),
         ],
+    );
+    // Statistics that are not known before the rest.
+    let (scale, statistics) = (Given(positive(&[4])), Given(float(&[4])));
+    samples.add(
+        Op::BatchNormalization(BatchNormalization { epsilon }),
+        &[x.clone(), scale.clone(), bias.clone(), statistics, scale],
     );
     let (scale, shift) = (Fixed(positive(&[5, 3])), Fixed(float(&[5, 3])));
     samples.add(
