@@ -10,7 +10,10 @@ use crate::graph::infer::{
     DIVIDED_BY_ZERO, Operands, check_bool, check_broadcasts_to, check_float, check_numeric,
     check_same_dtype, check_scalar, check_whole, one, op_error,
 };
-use crate::graph::{Binary, Cast, CastLike, Clip, Op, Unary, Variadic, Where, broadcast_shapes};
+use crate::graph::{
+    Binary, Cast, CastLike, Clip, ConstantOfShape, Op, Shape, Unary, Variadic, Where,
+    broadcast_shapes,
+};
 use crate::tensor::{DType, Tensor};
 
 /// Operators of a file that are short for others, or for a constant.
@@ -581,9 +584,22 @@ fn dropout(call: &mut Call<'_, '_>) -> Translated {
         }
     }
     if call.wants(1) {
-        return Err(call.error("its mask is asked for, which is not supported"));
+        let whole = Shape {
+            start: 0,
+            end: None,
+        };
+        let shape = call.step(Op::Shape(whole), &[Some(x)])?;
+        let value = Tensor::from_f64(DType::Bool, [1], vec![1.0])?;
+        let ones = Op::ConstantOfShape(ConstantOfShape { value });
+        // Before operator set 10 the mask had the element type of the data.
+        if call.opset() >= 10 {
+            call.finish_result(1, ones, vec![Some(shape)])?;
+        } else {
+            let ones = call.step(ones, &[Some(shape)])?;
+            call.finish_result(1, Op::CastLike(CastLike), vec![Some(ones), Some(x)])?;
+        }
     }
-    call.finish(Op::Unary(Unary::Identity), vec![Some(x)])
+    call.finish_value(0, x)
 }
 
 fn unary_attributes(function: Unary) -> Attributes<'static> {
