@@ -94,6 +94,20 @@ fn windows() -> Vec<Case> {
     };
     let hamming = 4.0 / 46.0;
     vec![
+        with_nodes(
+            "columns_added_up_to_an_image",
+            18,
+            vec![node(
+                "Col2Im",
+                &["x", "image", "block"],
+                &["y"],
+                vec![ints("pads", &[0, 1, 0, 0]), ints("strides", &[1, 2])],
+            )],
+            &[("image", i64s(&[1, 4])), ("block", i64s(&[1, 2]))],
+            &counting(&[1, 2, 2]),
+            // Blocks begin at -1 and 1: the first has 1 in the padding and 3, the second 2 and 4.
+            (&[1, 1, 1, 4], &[3.0, 2.0, 4.0, 0.0]),
+        ),
         window("hann_periodic", "HannWindow", 1, &[0.0, 0.5, 1.0, 0.5]),
         window("hann_symmetric", "HannWindow", 0, &[0.0, 0.75, 0.75, 0.0]),
         window(
