@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use crate::graph::{
     AffineGrid, ArgReduce, AspectRatio, BatchNormalization, Binary, Cast, CastLike, Cell, Clip,
-    Conv, ConvTranspose, CoordinateTransform, CumSum, Direction, Einsum, Gemm, GlobalPool,
+    Conv, ConvTranspose, CoordinateTransform, CumProd, CumSum, Direction, Einsum, Gemm, GlobalPool,
     GridPadding, GridSample, GroupNormalization, InstanceNormalization, Interpolation,
     LayerNormalization, LpNormalization, Lrn, MatMul, NearestRounding, Op, Padding, Pool, PoolKind,
     Recurrent, Reduce, ReduceKind, Resize, RmsNormalization, Softmax, TopK, Unary, Variadic, Where,
@@ -525,6 +525,14 @@ fn reductions(samples: &mut Samples) {
     for (exclusive, reverse) in [(false, false), (true, false), (false, true)] {
         let op = Op::CumSum(CumSum { exclusive, reverse });
         samples.add(op, &[x.clone(), Fixed(int_scalar(1))]);
+        let op = Op::CumProd(CumProd { exclusive, reverse });
+        samples.add(op.clone(), &[x.clone(), Fixed(int_scalar(-1))]);
+        let whole = Given(tensor(
+            DType::I32,
+            &[4],
+            vec![-70_000.0, 3.0, 50_000.0, 9.0],
+        ));
+        samples.add(op, &[whole, Fixed(int_scalar(0))]);
     }
 }
 
