@@ -125,8 +125,8 @@ fn heads_per_key(
     q_heads: usize,
     kv_heads: usize,
 ) -> Result<usize, ModelError> {
-    if kv_heads != 0 {
-        return Ok(q_heads / kv_heads);
+    if let Some(shared) = q_heads.checked_div(kv_heads) {
+        return Ok(shared);
     }
     let heads = |index| {
         let value = call.builder.graph.value(call.input(index)?);

@@ -9,9 +9,8 @@ use crate::graph::infer::{
     op_error,
 };
 use crate::graph::{
-    Binary, CastLike, Concat, Conv, ConvTranspose, GlobalPool, Op, OpError, Operand, Padding, Pool,
-    PoolKind, Reshape, Shape, Unary, WindowAxis, conv_transpose_windows, conv_windows,
-    pool_windows,
+    Binary, Concat, Conv, ConvTranspose, GlobalPool, Op, OpError, Operand, Padding, Pool, PoolKind,
+    Reshape, Shape, Unary, WindowAxis, conv_transpose_windows, conv_windows, pool_windows,
 };
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
 
@@ -325,8 +324,11 @@ fn columns_to_image(call: &mut Call<'_, '_>) -> Translated {
     let mut taps = vec![0.0; n_taps * n_taps];
     taps.iter_mut().step_by(n_taps + 1).for_each(|w| *w = 1.0);
     let shape = [&[n_taps, 1], &kernel[..]].concat();
-    let taps = call.new_constant("taps", Tensor::from_f32(shape, taps)?)?;
-    let taps = call.step(Op::CastLike(CastLike), &[Some(taps), Some(x)])?;
+    // Weights have to be constant, so that their element type is that of `x` from the start.
+    let Some(dtype) = call.builder.dtype(x) else {
+        return Err(call.error("the element type of its operand is not known"));
+    };
+    let taps = call.new_constant("taps", Tensor::from_f64(dtype, shape, taps)?)?;
     let laid = Op::ConvTranspose(ConvTranspose {
         conv: Conv {
             strides,

@@ -392,9 +392,12 @@ fn hardmax(call: &mut Call<'_, '_>) -> Translated {
         end: axis.checked_add(1).filter(|&end| end != 0),
     });
     let depth = call.step(extent, &[Some(rows)])?;
-    let values = Tensor::from_f32([2], vec![0.0, 1.0])?;
-    let values = call.new_constant("off_and_on", values)?;
-    let values = call.step(Op::CastLike(CastLike), &[Some(values), Some(x)])?;
+    let dtype = call.builder.dtype(x);
+    let values = Tensor::from_f64(dtype.unwrap_or(DType::F32), [2], vec![0.0, 1.0])?;
+    let mut values = call.new_constant("off_and_on", values)?;
+    if dtype.is_none() {
+        values = call.step(Op::CastLike(CastLike), &[Some(values), Some(x)])?;
+    }
     let one_hot = Op::OneHot(OneHot { axis });
     let operands = vec![Some(largest), Some(depth), Some(values)];
     if flat.is_none() {

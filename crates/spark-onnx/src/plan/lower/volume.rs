@@ -45,6 +45,11 @@ impl Lowering<'_> {
         let flat = [height, width];
         let slices = joined(&x.permuted(&SLICES), &[n * d, h, w, c])?.permuted(&[0, 3, 1, 2]);
         let shape = [n * d, c, height.output, width.output];
+        if elements(&shape) > MAX_ELEMENTS {
+            return fail(format!(
+                "{shape:?} elements between two windows are too many"
+            ));
+        }
         let pooled = self.dense_buffer(Storage::F32, &shape, &image_order(4));
         let step = PoolStep {
             x: slices,
