@@ -31,6 +31,8 @@ pub enum Unary {
     Atanh,
     Erf,
     Not,
+    /// Every bit of an integer the other way.
+    BitwiseNot,
     IsNaN,
     /// True for infinities of either sign.
     IsInf,
@@ -97,6 +99,15 @@ pub enum Binary {
     And,
     Or,
     Xor,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    /// `a` by `b` bits. By a negative number of them, or by all and more, nothing of `a` is left but
+    /// copies of its sign, and those only to the right.
+    BitShift {
+        /// Towards the lowest bit instead of the highest.
+        right: bool,
+    },
     Equal,
     Less,
     LessOrEqual,

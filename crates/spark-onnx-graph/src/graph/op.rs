@@ -92,6 +92,8 @@ pub enum Op {
     TopK(TopK),
     /// `(x, axis)`: running sums along a scalar axis.
     CumSum(CumSum),
+    /// `(x, axis)`: running products along a scalar axis.
+    CumProd(CumProd),
 
     /// `(x, roi?, scales?, sizes?)`.
     Resize(Resize),
@@ -204,7 +206,7 @@ macro_rules! each_operator {
             CastLike Conv ConvTranspose Pool GlobalPool Gemm
             MatMul Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
             GroupNormalization LpNormalization Lrn Softmax MaskedSoftmax Recurrent
-            Reduce ArgReduce TopK CumSum Resize GridSample AffineGrid
+            Reduce ArgReduce TopK CumSum CumProd Resize GridSample AffineGrid
             Reshape Flatten Squeeze Unsqueeze Transpose Concat
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size
@@ -495,6 +497,15 @@ pub struct CumSum {
     /// Leave the element itself out.
     pub exclusive: bool,
     /// Sums run from the end of the axis.
+    pub reverse: bool,
+}
+
+/// Parameters of [`Op::CumProd`], whose axis is an operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CumProd {
+    /// Leave the element itself out.
+    pub exclusive: bool,
+    /// Products run from the end of the axis.
     pub reverse: bool,
 }
 

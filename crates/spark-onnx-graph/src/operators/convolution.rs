@@ -9,10 +9,13 @@ use crate::graph::infer::{
     op_error,
 };
 use crate::graph::{
-    Conv, ConvTranspose, GlobalPool, Op, OpError, Operand, Padding, Pool, PoolKind, WindowAxis,
-    conv_transpose_windows, conv_windows, pool_windows,
+    Binary, Concat, Conv, ConvTranspose, GlobalPool, Op, OpError, Operand, Padding, Pool, PoolKind,
+    Reshape, Shape, Unary, WindowAxis, conv_transpose_windows, conv_windows, pool_windows,
 };
-use crate::tensor::DType;
+use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
+
+/// Operators of a file that are short for others, or for a constant.
+pub(super) const SPELLED_OUT: &[Translator] = &[("Col2Im", columns_to_image), ("LpPool", lp_pool)];
 
 impl Operator for Conv {
     const IMPORTS: &'static [Translator] = &[("Conv", conv)];
@@ -272,6 +275,146 @@ fn pool(call: &mut Call<'_, '_>) -> Translated {
         count_include_pad,
         ceil_mode,
     }))
+}
+
+/// Windows laid over one another and added up: a transposed convolution whose every filter has one tap.
+fn columns_to_image(call: &mut Call<'_, '_>) -> Translated {
+    /// A filter per tap, so that their weights are this number squared.
+    const MAX_TAPS: usize = 1024;
+    call.operands(3, 3)?;
+    let x = call.required(0)?;
+    let image = constant_extents(call, 1, "image_shape")?;
+    let kernel = constant_extents(call, 2, "block_shape")?;
+    let rank = image.len();
+    let list = |call: &Call<'_, '_>, name, n: usize, default| {
+        let given = call.extents(name)?.unwrap_or_default();
+        match given.len() {
+            0 => Ok(vec![default; n]),
+            len if len == n => Ok(given),
+            len => Err(call.error(format!("attribute `{name}` has {len} elements, {n} wanted"))),
+        }
+    };
+    let strides = list(call, "strides", rank, 1)?;
+    let dilations = list(call, "dilations", rank, 1)?;
+    let pads = list(call, "pads", 2 * rank, 0)?;
+    let n_taps = kernel.iter().fold(1, |n: usize, &k| n.saturating_mul(k));
+    if rank == 0 || kernel.len() != rank || n_taps == 0 || n_taps > MAX_TAPS {
+        let reason = format!("blocks of {kernel:?} for an image of {image:?}");
+        return Err(call.error(reason));
+    }
+    let mut blocks = Vec::with_capacity(rank);
+    let mut beyond = Vec::with_capacity(rank);
+    for axis in 0..rank {
+        let reach = (kernel[axis] - 1).checked_mul(dilations[axis]);
+        let padded = pads[axis]
+            .checked_add(pads[rank + axis])
+            .and_then(|pads| pads.checked_add(image[axis]));
+        let room = padded.and_then(|padded| padded.checked_sub(reach?)?.checked_sub(1));
+        let Some(room) = room.filter(|_| strides[axis] > 0 && dilations[axis] > 0) else {
+            let reason = format!("blocks of {kernel:?} do not fit an image of {image:?}");
+            return Err(call.error(reason));
+        };
+        blocks.push((room / strides[axis]) as i64 + 1);
+        beyond.push(room % strides[axis]);
+    }
+    let planes = [&[-1, n_taps as i64], &blocks[..]].concat();
+    let planes = call.new_ints("planes", &planes)?;
+    let reshape = Op::Reshape(Reshape { allow_zero: false });
+    let columns = call.step(reshape.clone(), &[Some(x), Some(planes)])?;
+    let mut taps = vec![0.0; n_taps * n_taps];
+    taps.iter_mut().step_by(n_taps + 1).for_each(|w| *w = 1.0);
+    let shape = [&[n_taps, 1], &kernel[..]].concat();
+    // Weights have to be constant, so that their element type is that of `x` from the start.
+    let Some(dtype) = call.builder.dtype(x) else {
+        return Err(call.error("the element type of its operand is not known"));
+    };
+    let taps = call.new_constant("taps", Tensor::from_f64(dtype, shape, taps)?)?;
+    let laid = Op::ConvTranspose(ConvTranspose {
+        conv: Conv {
+            strides,
+            dilations,
+            padding: Padding::Explicit(pads),
+            groups: 1,
+        },
+        output_padding: beyond,
+        output_shape: None,
+    });
+    let laid = call.step(laid, &[Some(columns), Some(taps)])?;
+    let batch = Op::Shape(Shape {
+        start: 0,
+        end: Some(1),
+    });
+    let batch = call.step(batch, &[Some(x)])?;
+    let rest: Vec<i64> = std::iter::once(-1)
+        .chain(image.iter().map(|&d| d as i64))
+        .collect();
+    let rest = call.new_ints("image", &rest)?;
+    let concat = Op::Concat(Concat { axis: 0 });
+    let shape = call.step(concat, &[Some(batch), Some(rest)])?;
+    call.finish(reshape, vec![Some(laid), Some(shape)])
+}
+
+/// An operand that is a constant list of extents.
+fn constant_extents(
+    call: &Call<'_, '_>,
+    index: usize,
+    what: &str,
+) -> Result<Vec<usize>, ModelError> {
+    let Some(TensorData::I64(values)) = call.constant(index).map(Tensor::data) else {
+        return Err(call.error(format!("`{what}` is no constant list of i64")));
+    };
+    let extent = |&v: &i64| {
+        let extent = usize::try_from(v).ok().filter(|&v| v <= MAX_ELEMENTS);
+        extent.ok_or_else(|| call.error(format!("`{what}` holds {v}")))
+    };
+    values.iter().map(extent).collect()
+}
+
+/// `(sum |x|^p)^(1/p)` over windows: the average over elements and padding times their number.
+fn lp_pool(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    let x = call.required(0)?;
+    let p = call.count("p", 2)?;
+    let conv = Conv {
+        strides: steps(call, "strides")?,
+        dilations: steps(call, "dilations")?,
+        padding: padding(call)?,
+        groups: 1,
+    };
+    let kernel = steps(call, "kernel_shape")?;
+    if kernel.is_empty() {
+        return Err(call.error("attribute `kernel_shape` is missing"));
+    }
+    same_rank(call, &conv, &[("kernel_shape", kernel.len())])?;
+    // The last windows would lie outside the padding, and average over fewer elements.
+    if call.flag("ceil_mode", false)? {
+        return Err(call.error("attribute `ceil_mode` is not supported"));
+    }
+    let n_taps: f64 = kernel.iter().map(|&k| k as f64).product();
+    let average = Op::Pool(Pool {
+        kind: PoolKind::Average,
+        kernel,
+        strides: conv.strides,
+        dilations: conv.dilations,
+        padding: conv.padding,
+        count_include_pad: true,
+        ceil_mode: false,
+    });
+    let n_taps = call.scalar_like("taps", n_taps, x)?;
+    let magnitude = call.step(Op::Unary(Unary::Abs), &[Some(x)])?;
+    if p == 1 {
+        let mean = call.step(average, &[Some(magnitude)])?;
+        return call.finish(Op::Binary(Binary::Mul), vec![Some(mean), Some(n_taps)]);
+    }
+    let exponent = call.scalar_like("p", p as f64, x)?;
+    let powers = call.binary_step(Binary::Pow, magnitude, exponent)?;
+    let mean = call.step(average, &[Some(powers)])?;
+    let sum = call.binary_step(Binary::Mul, mean, n_taps)?;
+    if p == 2 {
+        return call.finish(Op::Unary(Unary::Sqrt), vec![Some(sum)]);
+    }
+    let root = call.scalar_like("root", 1.0 / p as f64, x)?;
+    call.finish(Op::Binary(Binary::Pow), vec![Some(sum), Some(root)])
 }
 
 fn global_pool(call: &mut Call<'_, '_>) -> Translated {

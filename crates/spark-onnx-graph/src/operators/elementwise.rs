@@ -8,9 +8,12 @@ use crate::file::import::call::{Call, Translated, Translator};
 use crate::file::tensors::{dtype_of, number_of};
 use crate::graph::infer::{
     DIVIDED_BY_ZERO, Operands, check_bool, check_broadcasts_to, check_float, check_numeric,
-    check_same_dtype, check_scalar, one, op_error,
+    check_same_dtype, check_scalar, check_whole, one, op_error,
 };
-use crate::graph::{Binary, Cast, CastLike, Clip, Op, Unary, Variadic, Where, broadcast_shapes};
+use crate::graph::{
+    Binary, Cast, CastLike, Clip, ConstantOfShape, Op, Shape, Unary, Variadic, Where,
+    broadcast_shapes,
+};
 use crate::tensor::{DType, Tensor};
 
 /// Operators of a file that are short for others, or for a constant.
@@ -25,6 +28,7 @@ impl Operator for Unary {
         ("Asinh", unary),
         ("Atan", unary),
         ("Atanh", unary),
+        ("BitwiseNot", unary),
         ("Ceil", unary),
         ("Cos", unary),
         ("Cosh", unary),
@@ -72,6 +76,7 @@ impl Operator for Unary {
         match *self {
             Unary::Identity => {}
             Unary::Not => check_bool("x", &x)?,
+            Unary::BitwiseNot => check_whole("x", &x)?,
             Unary::Abs | Unary::Sign | Unary::Relu => check_numeric("x", &x)?,
             Unary::Neg => {
                 check_numeric("x", &x)?;
@@ -111,6 +116,10 @@ impl Operator for Binary {
     const IMPORTS: &'static [Translator] = &[
         ("Add", binary),
         ("And", binary),
+        ("BitShift", binary),
+        ("BitwiseAnd", binary),
+        ("BitwiseOr", binary),
+        ("BitwiseXor", binary),
         ("Div", binary),
         ("Equal", binary),
         ("Greater", binary),
@@ -137,6 +146,10 @@ impl Operator for Binary {
         match *self {
             Binary::And | Binary::Or | Binary::Xor => check_bool("a", &a)?,
             Binary::Equal => {}
+            Binary::BitwiseAnd
+            | Binary::BitwiseOr
+            | Binary::BitwiseXor
+            | Binary::BitShift { .. } => check_whole("a", &a)?,
             _ => check_numeric("a", &a)?,
         }
         match *self {
@@ -179,6 +192,10 @@ impl Operator for Binary {
     fn attributes(&self) -> Exported<'_> {
         Ok(match *self {
             Self::Mod { fmod } => Attributes::default().flag("fmod", fmod),
+            Self::BitShift { right } => {
+                let direction = if right { "RIGHT" } else { "LEFT" };
+                Attributes::default().text("direction", direction)
+            }
             _ => Attributes::default(),
         })
     }
@@ -333,6 +350,7 @@ fn plain_unary(name: &str) -> Option<Unary> {
         "Asinh" => Unary::Asinh,
         "Atan" => Unary::Atan,
         "Atanh" => Unary::Atanh,
+        "BitwiseNot" => Unary::BitwiseNot,
         "Ceil" => Unary::Ceil,
         "Cos" => Unary::Cos,
         "Cosh" => Unary::Cosh,
@@ -428,6 +446,9 @@ fn is_inf(call: &mut Call<'_, '_>) -> Translated {
     call.finish(Op::Binary(Binary::Equal), vec![Some(x), Some(infinity)])
 }
 
+/// Whether the bits of a shift go to the right.
+const DIRECTIONS: &[(&str, Option<bool>)] = &[("LEFT", Some(false)), ("RIGHT", Some(true))];
+
 /// Before operator set 7 a parameter said whether the second operand is broadcast, which follows
 /// from the shapes; the one that said from which axis on is refused.
 fn binary(call: &mut Call<'_, '_>) -> Translated {
@@ -441,6 +462,13 @@ fn binary(call: &mut Call<'_, '_>) -> Translated {
     let function = match call.op_type() {
         "Add" => Binary::Add,
         "And" => Binary::And,
+        "BitShift" => match call.choice("direction", None, DIRECTIONS)? {
+            Some(right) => Binary::BitShift { right },
+            None => return Err(call.error("attribute `direction` is missing")),
+        },
+        "BitwiseAnd" => Binary::BitwiseAnd,
+        "BitwiseOr" => Binary::BitwiseOr,
+        "BitwiseXor" => Binary::BitwiseXor,
         "Div" => Binary::Div,
         "Equal" => Binary::Equal,
         "Greater" => Binary::Greater,
@@ -556,9 +584,22 @@ fn dropout(call: &mut Call<'_, '_>) -> Translated {
         }
     }
     if call.wants(1) {
-        return Err(call.error("its mask is asked for, which is not supported"));
+        let whole = Shape {
+            start: 0,
+            end: None,
+        };
+        let shape = call.step(Op::Shape(whole), &[Some(x)])?;
+        let value = Tensor::from_f64(DType::Bool, [1], vec![1.0])?;
+        let ones = Op::ConstantOfShape(ConstantOfShape { value });
+        // Before operator set 10 the mask had the element type of the data.
+        if call.opset() >= 10 {
+            call.finish_result(1, ones, vec![Some(shape)])?;
+        } else {
+            let ones = call.step(ones, &[Some(shape)])?;
+            call.finish_result(1, Op::CastLike(CastLike), vec![Some(ones), Some(x)])?;
+        }
     }
-    call.finish(Op::Unary(Unary::Identity), vec![Some(x)])
+    call.finish_value(0, x)
 }
 
 fn unary_attributes(function: Unary) -> Attributes<'static> {
@@ -605,6 +646,7 @@ impl Unary {
             Self::Atanh => "Atanh",
             Self::Erf => "Erf",
             Self::Not => "Not",
+            Self::BitwiseNot => "BitwiseNot",
             Self::IsNaN => "IsNaN",
             Self::IsInf => "IsInf",
             Self::Relu => "Relu",
@@ -641,6 +683,10 @@ impl Binary {
             Self::And => "And",
             Self::Or => "Or",
             Self::Xor => "Xor",
+            Self::BitwiseAnd => "BitwiseAnd",
+            Self::BitwiseOr => "BitwiseOr",
+            Self::BitwiseXor => "BitwiseXor",
+            Self::BitShift { .. } => "BitShift",
             Self::Equal => "Equal",
             Self::Less => "Less",
             Self::LessOrEqual => "LessOrEqual",

@@ -9,10 +9,14 @@ use crate::graph::infer::{
     check_shape, one, op_error,
 };
 use crate::graph::{
-    Gather, GatherElements, GatherNd, OneHot, Op, OpError, Operand, ScatterElements, ScatterNd,
-    ScatterReduction, resolve_axis,
+    Binary, Cast, Concat, Expand, Gather, GatherElements, GatherNd, OneHot, Op, OpError, Operand,
+    Range, Reshape, ScatterElements, ScatterNd, ScatterReduction, Shape, Unsqueeze, Where,
+    resolve_axis,
 };
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
+
+/// Operators of a file that are short for others, or for a constant.
+pub(super) const SPELLED_OUT: &[Translator] = &[("ReverseSequence", reverse_sequence)];
 
 impl Operator for Gather {
     const IMPORTS: &'static [Translator] = &[("Gather", gather)];
@@ -230,6 +234,64 @@ fn one_hot(call: &mut Call<'_, '_>) -> Translated {
     call.operands(3, 3)?;
     let axis = call.int_or("axis", -1)?;
     call.finish_as_is(Op::OneHot(OneHot { axis }))
+}
+
+/// The first `lengths[b]` steps of every sample in the opposite order:
+///
+/// ```text
+/// y[t, b] = x[t < lengths[b] ? lengths[b] - 1 - t : t, b]        or with both axes swapped
+/// ```
+fn reverse_sequence(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    let x = call.required(0)?;
+    let lengths = call.required(1)?;
+    let time_first = match (call.int_or("time_axis", 0)?, call.int_or("batch_axis", 1)?) {
+        (0, 1) => true,
+        (1, 0) => false,
+        (time, batch) => {
+            let reason = format!("time axis {time} and batch axis {batch}, not 0 and 1 or 1 and 0");
+            return Err(call.error(reason));
+        }
+    };
+    let leading = Op::Shape(Shape {
+        start: 0,
+        end: Some(2),
+    });
+    let extents = call.step(leading, &[Some(x)])?;
+    let zero = call.new_constant("zero", Tensor::from_i64([], vec![0])?)?;
+    let one = call.new_constant("one", Tensor::from_i64([], vec![1])?)?;
+    // Positions along the first axis as a column, those along the second as a row.
+    let mut positions = [zero; 2];
+    for (axis, position) in [0, 1].into_iter().zip(&mut positions) {
+        let axis = call.new_constant("axis", Tensor::from_i64([], vec![axis])?)?;
+        let extent = call.step(Op::Gather(Gather { axis: 0 }), &[Some(extents), Some(axis)])?;
+        let range = [Some(zero), Some(extent), Some(one)];
+        *position = call.step(Op::Range(Range), &range)?;
+    }
+    let column = call.new_ints("column", &[-1, 1])?;
+    let reshape = Op::Reshape(Reshape { allow_zero: false });
+    positions[0] = call.step(reshape.clone(), &[Some(positions[0]), Some(column)])?;
+    let mut lengths = call.step(Op::Cast(Cast { to: DType::I64 }), &[Some(lengths)])?;
+    if !time_first {
+        lengths = call.step(reshape, &[Some(lengths), Some(column)])?;
+    }
+    let time = positions[usize::from(!time_first)];
+    let inside = call.binary_step(Binary::Less, time, lengths)?;
+    let last = call.binary_step(Binary::Sub, lengths, one)?;
+    let mirrored = call.binary_step(Binary::Sub, last, time)?;
+    positions[usize::from(!time_first)] = call.step(
+        Op::Where(Where),
+        &[Some(inside), Some(mirrored), Some(time)],
+    )?;
+    let behind = call.new_ints("behind", &[-1])?;
+    for position in &mut positions {
+        let wide = call.step(Op::Expand(Expand), &[Some(*position), Some(extents)])?;
+        *position = call.step(Op::Unsqueeze(Unsqueeze), &[Some(wide), Some(behind)])?;
+    }
+    let pairs = Op::Concat(Concat { axis: -1 });
+    let pairs = call.step(pairs, &positions.map(Some))?;
+    let gather = Op::GatherNd(GatherNd { batch_dims: 0 });
+    call.finish(gather, vec![Some(x), Some(pairs)])
 }
 
 fn check_scatter_dtype(x: &Operand<'_>, reduction: ScatterReduction) -> Result<(), OpError> {

@@ -25,6 +25,7 @@ mod recurrent;
 mod reduction;
 mod resampling;
 mod shapes;
+mod signal;
 
 use crate::file::export::nodes::NodeExport;
 use crate::file::import::call::Translator;
@@ -39,9 +40,13 @@ pub(crate) fn standard() -> impl Iterator<Item = &'static Translator> {
     let own = each_operator!(list Operator::IMPORTS);
     let spelled_out = [
         attention::OPERATORS,
+        convolution::SPELLED_OUT,
         creation::SPELLED_OUT,
         elementwise::SPELLED_OUT,
+        indexing::SPELLED_OUT,
         normalization::SPELLED_OUT,
+        shapes::SPELLED_OUT,
+        signal::SPELLED_OUT,
     ];
     own.into_iter().chain(spelled_out).flatten()
 }

@@ -1,6 +1,7 @@
 //! Normalisations and softmax.
 
 use super::operator::{Exported, Inferred, Operator};
+use crate::ModelError;
 use crate::file::export::attributes::Attributes;
 use crate::file::export::nodes::NodeExport;
 use crate::file::import::call::{Call, Translated, Translator};
@@ -9,14 +10,18 @@ use crate::graph::infer::{
     one, op_error,
 };
 use crate::graph::{
-    BatchNormalization, Binary, GroupNormalization, InstanceNormalization, LayerNormalization,
-    LpNormalization, Lrn, MaskedSoftmax, Op, OpError, Reduce, ReduceKind, Reshape,
-    RmsNormalization, Shape, Softmax, Unary, resolve_axis,
+    ArgReduce, BatchNormalization, Binary, Cast, CastLike, Flatten, GroupNormalization,
+    InstanceNormalization, LayerNormalization, LpNormalization, Lrn, MaskedSoftmax, OneHot, Op,
+    OpError, Range, Reduce, ReduceKind, Reshape, RmsNormalization, Shape, Size, Softmax, Unary,
+    ValueId, resolve_axis,
 };
-use crate::tensor::DType;
+use crate::tensor::{DType, Tensor};
 
 /// Operators of a file that are short for others, or for a constant.
-pub(super) const SPELLED_OUT: &[Translator] = &[("MeanVarianceNormalization", mean_variance)];
+pub(super) const SPELLED_OUT: &[Translator] = &[
+    ("Hardmax", hardmax),
+    ("MeanVarianceNormalization", mean_variance),
+];
 
 impl Operator for BatchNormalization {
     const IMPORTS: &'static [Translator] = &[("BatchNormalization", batch)];
@@ -306,12 +311,106 @@ fn batch(call: &mut Call<'_, '_>) -> Translated {
 
 pub(super) fn layer(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 3)?;
-    call.only_results(1)?;
+    call.only_results(3)?;
     // The type of the two further results and of sums; ours are never narrower than f32.
-    call.ignore(&["stash_type"]);
+    let stash = call.int_or("stash_type", 1)?;
     let axis = call.int_or("axis", -1)?;
     let epsilon = call.float_or("epsilon", EPSILON)?;
-    call.finish_as_is(Op::LayerNormalization(LayerNormalization { axis, epsilon }))
+    let op = Op::LayerNormalization(LayerNormalization { axis, epsilon });
+    if !call.wants(1) && !call.wants(2) {
+        return call.finish_as_is(op);
+    }
+    if stash != 1 {
+        return Err(call.error(format!(
+            "statistics of element type {stash} are not supported"
+        )));
+    }
+    let x = call.required(0)?;
+    let wide = call.step(Op::Cast(Cast { to: DType::F32 }), &[Some(x)])?;
+    let axes = axes_from(call, x, axis)?;
+    let mean_op = Op::Reduce(Reduce {
+        kind: ReduceKind::Mean,
+        keep_dims: true,
+        noop_with_empty_axes: false,
+    });
+    let mean = call.step(mean_op.clone(), &[Some(wide), Some(axes)])?;
+    let centred = call.binary_step(Binary::Sub, wide, mean)?;
+    let squares = call.binary_step(Binary::Mul, centred, centred)?;
+    let variance = call.step(mean_op, &[Some(squares), Some(axes)])?;
+    let small = Tensor::from_f32([], vec![epsilon])?;
+    let small = call.new_constant("epsilon", small)?;
+    let above_zero = call.binary_step(Binary::Add, variance, small)?;
+    let deviation = call.step(Op::Unary(Unary::Sqrt), &[Some(above_zero)])?;
+    call.finish_value(1, mean)?;
+    call.finish_result(2, Op::Unary(Unary::Reciprocal), vec![Some(deviation)])?;
+    let inputs = call.inputs();
+    call.finish_result(0, op, inputs)
+}
+
+/// All axes of `x` from `axis` on.
+fn axes_from(call: &mut Call<'_, '_>, x: ValueId, axis: i64) -> Result<ValueId, ModelError> {
+    /// No value has as many axes.
+    const MANY: i64 = 1 << 10;
+    if (-MANY..0).contains(&axis) {
+        return call.new_ints("axes", &(axis..0).collect::<Vec<_>>());
+    }
+    let whole = Shape {
+        start: 0,
+        end: None,
+    };
+    let shape = call.step(Op::Shape(whole), &[Some(x)])?;
+    let rank = call.step(Op::Size(Size), &[Some(shape)])?;
+    let first = call.new_constant("first_axis", Tensor::from_i64([], vec![axis])?)?;
+    let one = call.new_constant("one", Tensor::from_i64([], vec![1])?)?;
+    call.step(Op::Range(Range), &[Some(first), Some(rank), Some(one)])
+}
+
+/// One at the first of the largest elements along an axis, zero elsewhere. Before operator set 13
+/// all axes from `axis` on count as one.
+fn hardmax(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    let x = call.required(0)?;
+    let old = call.opset() < 13;
+    let mut axis = call.int_or("axis", if old { 1 } else { -1 })?;
+    let flat = if old && axis != -1 {
+        let flat = call.step(Op::Flatten(Flatten { axis }), &[Some(x)])?;
+        axis = -1;
+        Some(flat)
+    } else {
+        None
+    };
+    let rows = flat.unwrap_or(x);
+    let largest = Op::ArgReduce(ArgReduce {
+        max: true,
+        axis,
+        keep_dims: false,
+        select_last: false,
+    });
+    let largest = call.step(largest, &[Some(rows)])?;
+    let extent = Op::Shape(Shape {
+        start: axis,
+        end: axis.checked_add(1).filter(|&end| end != 0),
+    });
+    let depth = call.step(extent, &[Some(rows)])?;
+    let dtype = call.builder.dtype(x);
+    let values = Tensor::from_f64(dtype.unwrap_or(DType::F32), [2], vec![0.0, 1.0])?;
+    let mut values = call.new_constant("off_and_on", values)?;
+    if dtype.is_none() {
+        values = call.step(Op::CastLike(CastLike), &[Some(values), Some(x)])?;
+    }
+    let one_hot = Op::OneHot(OneHot { axis });
+    let operands = vec![Some(largest), Some(depth), Some(values)];
+    if flat.is_none() {
+        return call.finish(one_hot, operands);
+    }
+    let hot = call.step(one_hot, &operands)?;
+    let whole = Shape {
+        start: 0,
+        end: None,
+    };
+    let shape = call.step(Op::Shape(whole), &[Some(x)])?;
+    let reshape = Op::Reshape(Reshape { allow_zero: true });
+    call.finish(reshape, vec![Some(hot), Some(shape)])
 }
 
 pub(super) fn rms(call: &mut Call<'_, '_>) -> Translated {

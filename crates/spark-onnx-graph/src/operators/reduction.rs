@@ -8,7 +8,8 @@ use crate::graph::infer::{
     one, op_error,
 };
 use crate::graph::{
-    ArgReduce, CumSum, Op, Reduce, ReduceKind, TensorType, TopK, resolve_axes, resolve_axis,
+    ArgReduce, CumProd, CumSum, Op, Reduce, ReduceKind, TensorType, TopK, resolve_axes,
+    resolve_axis,
 };
 use crate::tensor::{DType, Tensor};
 
@@ -149,16 +150,7 @@ impl Operator for CumSum {
     }
 
     fn infer(&self, operands: &Operands<'_>) -> Inferred {
-        operands.expect(2, 2, 1)?;
-        let x = operands.required(0, "x")?;
-        check_numeric("x", &x)?;
-        let axis = operands.required(1, "axis")?;
-        check_index("axis", &axis)?;
-        check_scalar("axis", &axis)?;
-        if axis.constant.is_some() {
-            resolve_axis(constant_int("axis", &axis)?, x.rank())?;
-        }
-        one(x.dtype, x.shape)
+        infer_running(operands)
     }
 
     fn attributes(&self) -> Exported<'_> {
@@ -166,6 +158,42 @@ impl Operator for CumSum {
             .flag("exclusive", self.exclusive)
             .flag("reverse", self.reverse))
     }
+}
+
+impl Operator for CumProd {
+    const IMPORTS: &'static [Translator] = &[("CumProd", cumulative_product)];
+
+    fn name(&self) -> &'static str {
+        "CumProd"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        infer_running(operands)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default()
+            .flag("exclusive", self.exclusive)
+            .flag("reverse", self.reverse))
+    }
+
+    fn operator_set(&self) -> i64 {
+        26
+    }
+}
+
+/// Of running sums and products.
+fn infer_running(operands: &Operands<'_>) -> Inferred {
+    operands.expect(2, 2, 1)?;
+    let x = operands.required(0, "x")?;
+    check_numeric("x", &x)?;
+    let axis = operands.required(1, "axis")?;
+    check_index("axis", &axis)?;
+    check_scalar("axis", &axis)?;
+    if axis.constant.is_some() {
+        resolve_axis(constant_int("axis", &axis)?, x.rank())?;
+    }
+    one(x.dtype, x.shape)
 }
 
 /// Axes are a parameter before operator set 18, of ReduceSum before 13.
@@ -236,6 +264,15 @@ fn top_k(call: &mut Call<'_, '_>) -> Translated {
 fn cumulative_sum(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
     let op = Op::CumSum(CumSum {
+        exclusive: call.flag("exclusive", false)?,
+        reverse: call.flag("reverse", false)?,
+    });
+    call.finish_as_is(op)
+}
+
+fn cumulative_product(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    let op = Op::CumProd(CumProd {
         exclusive: call.flag("exclusive", false)?,
         reverse: call.flag("reverse", false)?,
     });

@@ -9,11 +9,14 @@ use crate::graph::infer::{
     constant_extents, constant_ints, one, op_error,
 };
 use crate::graph::{
-    Concat, DepthToSpace, Expand, Flatten, Op, Pad, PadAxis, PadMode, Reshape, Slice, SpaceToDepth,
-    Split, Squeeze, TensorType, Tile, Transpose, Trilu, Unsqueeze, broadcast_shapes, resolve_axes,
-    resolve_axis, resolve_pads, resolve_slice,
+    Binary, Cast, Concat, DepthToSpace, Expand, Flatten, Gather, Op, Pad, PadAxis, PadMode,
+    Reshape, Shape, Slice, SpaceToDepth, Split, Squeeze, TensorType, Tile, Transpose, Trilu,
+    Unsqueeze, Variadic, broadcast_shapes, resolve_axes, resolve_axis, resolve_pads, resolve_slice,
 };
-use crate::tensor::MAX_ELEMENTS;
+use crate::tensor::{DType, MAX_ELEMENTS};
+
+/// Operators of a file that are short for others, or for a constant.
+pub(super) const SPELLED_OUT: &[Translator] = &[("CenterCropPad", center)];
 
 impl Operator for Reshape {
     const IMPORTS: &'static [Translator] = &[("Reshape", reshape)];
@@ -642,4 +645,50 @@ fn pad_mode(mode: PadMode) -> &'static str {
         PadMode::Edge => "edge",
         PadMode::Wrap => "wrap",
     }
+}
+
+/// The middle of `x` where an axis is to be shorter, zeros around `x` where it is to be longer; what
+/// is odd is cut, or added, at the end.
+fn center(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    let x = call.required(0)?;
+    let shape = call.required(1)?;
+    let axes = match call.ints("axes")? {
+        Some(axes) => Some(call.new_ints("axes", axes)?),
+        None => None,
+    };
+    let wanted = call.step(Op::Cast(Cast { to: DType::I64 }), &[Some(shape)])?;
+    let whole = Shape {
+        start: 0,
+        end: None,
+    };
+    let mut extents = call.step(Op::Shape(whole), &[Some(x)])?;
+    if axes.is_some() {
+        extents = call.step(Op::Gather(Gather { axis: 0 }), &[Some(extents), axes])?;
+    }
+    let zero = call.new_ints("zero", &[0])?;
+    let two = call.new_ints("two", &[2])?;
+    let (least, most) = (Op::Variadic(Variadic::Min), Op::Variadic(Variadic::Max));
+    let surplus = call.binary_step(Binary::Sub, extents, wanted)?;
+    let surplus = call.step(most.clone(), &[Some(surplus), Some(zero)])?;
+    let starts = call.binary_step(Binary::Div, surplus, two)?;
+    let lengths = call.step(least, &[Some(extents), Some(wanted)])?;
+    let ends = call.binary_step(Binary::Add, starts, lengths)?;
+    let mut operands = vec![Some(x), Some(starts), Some(ends)];
+    operands.extend(axes.map(Some));
+    let middle = call.step(Op::Slice(Slice), &operands)?;
+    let missing = call.binary_step(Binary::Sub, wanted, extents)?;
+    let missing = call.step(most, &[Some(missing), Some(zero)])?;
+    let before = call.binary_step(Binary::Div, missing, two)?;
+    let behind = call.binary_step(Binary::Sub, missing, before)?;
+    let concat = Op::Concat(Concat { axis: 0 });
+    let widths = call.step(concat, &[Some(before), Some(behind)])?;
+    let mut operands = vec![Some(middle), Some(widths)];
+    if axes.is_some() {
+        operands.extend([None, axes]);
+    }
+    let pad = Op::Pad(Pad {
+        mode: PadMode::Constant,
+    });
+    call.finish(pad, operands)
 }

@@ -75,6 +75,9 @@ fn on_floats(f: Binary, a: f64, b: f64) -> f64 {
         Binary::And => truth(a != 0.0 && b != 0.0),
         Binary::Or => truth(a != 0.0 || b != 0.0),
         Binary::Xor => truth((a != 0.0) != (b != 0.0)),
+        Binary::BitwiseAnd | Binary::BitwiseOr | Binary::BitwiseXor | Binary::BitShift { .. } => {
+            f64::NAN
+        }
         Binary::Equal => truth(a == b),
         Binary::Less => truth(a < b),
         Binary::LessOrEqual => truth(a <= b),
@@ -109,9 +112,13 @@ fn on_whole(f: Binary, a: i128, b: i128) -> Result<i128, OpError> {
                 a
             }
         }
-        Binary::And => a & b,
-        Binary::Or => a | b,
-        Binary::Xor => a ^ b,
+        Binary::And | Binary::BitwiseAnd => a & b,
+        Binary::Or | Binary::BitwiseOr => a | b,
+        Binary::Xor | Binary::BitwiseXor => a ^ b,
+        // No integer has more than 64 bits, so that no shift is longer than this.
+        Binary::BitShift { right: true } => a >> if (0..64).contains(&b) { b } else { 127 },
+        Binary::BitShift { right: false } if (0..64).contains(&b) => a << b,
+        Binary::BitShift { right: false } => 0,
         Binary::Equal => i128::from(a == b),
         Binary::Less => i128::from(a < b),
         Binary::LessOrEqual => i128::from(a <= b),

@@ -1,11 +1,13 @@
 //! Reductions over axes and running sums along one.
 
 use super::index::{Lines, for_each_position, offset, strides};
-use super::numbers::{Numbers, from_floats, from_whole, whole_numbers};
+use super::numbers::{Numbers, from_floats, from_numbers, from_whole, whole_numbers};
 use super::operator::{Evaluate, Evaluated, Inputs, Working, one, times};
 use super::unary::{larger, smaller};
 use crate::graph::infer::op_error;
-use crate::graph::{CumSum, OpError, Reduce, ReduceKind, TensorType, resolve_axes, resolve_axis};
+use crate::graph::{
+    CumProd, CumSum, OpError, Reduce, ReduceKind, TensorType, resolve_axes, resolve_axis,
+};
 use crate::tensor::{DType, Tensor};
 
 impl Evaluate for Reduce {
@@ -134,7 +136,10 @@ fn whole_range(dtype: DType) -> (i128, i128) {
 impl Evaluate for CumSum {
     fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
         one(types, |ty| {
-            cum_sum(self.exclusive, self.reverse, inputs, ty)
+            running(inputs, ty, |x, line| match x {
+                Numbers::Float(x) => over_line(x, line, *self, 0.0, |a, b| a + b),
+                Numbers::Whole(x) => over_line(x, line, *self, 0, |a, b| a + b),
+            })
         })
     }
 
@@ -143,45 +148,59 @@ impl Evaluate for CumSum {
     }
 }
 
-fn cum_sum(
-    exclusive: bool,
-    reverse: bool,
+impl Evaluate for CumProd {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        let order = CumSum {
+            exclusive: self.exclusive,
+            reverse: self.reverse,
+        };
+        one(types, |ty| {
+            running(inputs, ty, |x, line| match x {
+                Numbers::Float(x) => over_line(x, line, order, 1.0, |a, b| a * b),
+                // The low bits are kept, as the result wraps to at most 64 of them.
+                Numbers::Whole(x) => over_line(x, line, order, 1, i128::wrapping_mul),
+            })
+        })
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed()
+    }
+}
+
+/// `over` of every line along the axis that the second operand says.
+fn running(
     inputs: Inputs<'_>,
     ty: &TensorType,
+    over: impl Fn(&mut Numbers, &[usize]),
 ) -> Result<Tensor, OpError> {
     let axis = inputs.get(1).map(whole_numbers)?;
     let axis = axis
         .and_then(|a| a.first().copied())
         .ok_or_else(|| op_error!("no axis"))?;
     let lines = Lines::new(&ty.shape, resolve_axis(axis as i64, ty.shape.len())?);
-    match Numbers::of(inputs.get(0)?) {
-        Numbers::Float(mut x) => {
-            lines.for_each(|line| running_sum(&mut x, line, exclusive, reverse, |a, b| a + b));
-            from_floats(ty, x)
-        }
-        Numbers::Whole(mut x) => {
-            lines.for_each(|line| running_sum(&mut x, line, exclusive, reverse, |a, b| a + b));
-            from_whole(ty, x)
-        }
-    }
+    let mut x = Numbers::of(inputs.get(0)?);
+    lines.for_each(|line| over(&mut x, line));
+    from_numbers(ty, x)
 }
 
-fn running_sum<T: Copy + Default>(
+/// Joins one element after another to those before it, beginning with `none`.
+fn over_line<T: Copy>(
     x: &mut [T],
     line: &[usize],
-    exclusive: bool,
-    reverse: bool,
-    add: impl Fn(T, T) -> T,
+    order: CumSum,
+    none: T,
+    join: impl Fn(T, T) -> T,
 ) {
-    let mut sum = T::default();
+    let mut joined = none;
     for step in 0..line.len() {
-        let at = if reverse {
+        let at = if order.reverse {
             line[line.len() - 1 - step]
         } else {
             line[step]
         };
-        let with_own = add(sum, x[at]);
-        x[at] = if exclusive { sum } else { with_own };
-        sum = with_own;
+        let with_own = join(joined, x[at]);
+        x[at] = if order.exclusive { joined } else { with_own };
+        joined = with_own;
     }
 }

@@ -41,6 +41,7 @@ fn on_whole(f: Unary, x: i128) -> Result<i128, OpError> {
         Unary::Sign => Ok(x.signum()),
         Unary::Relu => Ok(x.max(0)),
         Unary::Not => Ok(i128::from(x == 0)),
+        Unary::BitwiseNot => Ok(!x),
         _ => Err(OpError {
             reason: format!("{} has no integer form", f.name()),
         }),
@@ -75,6 +76,7 @@ pub(super) fn on_float(f: Unary, x: f64) -> f64 {
         Unary::Atanh => x.atanh(),
         Unary::Erf => libm::erf(x),
         Unary::Not => truth(x == 0.0),
+        Unary::BitwiseNot => f64::NAN,
         Unary::IsNaN => truth(x.is_nan()),
         Unary::IsInf => truth(x.is_infinite()),
         Unary::Relu => larger(x, 0.0),

@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use crate::graph::{
     AffineGrid, ArgReduce, AspectRatio, BatchNormalization, Binary, Cast, CastLike, Cell, Clip,
-    Conv, ConvTranspose, CoordinateTransform, CumSum, Direction, Einsum, Gemm, GlobalPool,
+    Conv, ConvTranspose, CoordinateTransform, CumProd, CumSum, Direction, Einsum, Gemm, GlobalPool,
     GridPadding, GridSample, GroupNormalization, InstanceNormalization, Interpolation,
     LayerNormalization, LpNormalization, Lrn, MatMul, NearestRounding, Op, Padding, Pool, PoolKind,
     Recurrent, Reduce, ReduceKind, Resize, RmsNormalization, Softmax, TopK, Unary, Variadic, Where,
@@ -20,6 +20,7 @@ pub(super) fn add(samples: &mut Samples) {
     unary(samples);
     elementwise(samples);
     windows(samples);
+    volumes(samples);
     products(samples);
     normalizations(samples);
     recurrent(samples);
@@ -122,6 +123,7 @@ fn elementwise(samples: &mut Samples) {
     for function in [Binary::And, Binary::Or, Binary::Xor] {
         samples.add(Op::Binary(function), &[p.clone(), q.clone()]);
     }
+    bits(samples);
     for function in [Variadic::Sum, Variadic::Mean, Variadic::Max, Variadic::Min] {
         let operands = [a.clone(), b.clone(), Given(float(&[4]))];
         samples.add(Op::Variadic(function), &operands);
@@ -151,6 +153,30 @@ fn elementwise(samples: &mut Samples) {
     }
     let half = Tensor::new(vec![1], TensorData::F16(vec![f16::ONE])).expect("one value");
     samples.add(Op::CastLike(CastLike), &[a, Fixed(half)]);
+}
+
+/// Integers that are held as f32 while running, and those that are not.
+fn bits(samples: &mut Samples) {
+    for (dtype, values) in [
+        (DType::I8, [-128.0, -7.0, 0.0, 5.0, 90.0, 127.0]),
+        (DType::U8, [0.0, 1.0, 37.0, 128.0, 200.0, 255.0]),
+        (DType::I32, [-2e9, -1.0, 0.0, 3.0, 77.0, 2e9]),
+        (DType::U32, [0.0, 1.0, 9.0, 77.0, 3e9, 4e9]),
+        (DType::I64, [-4e18, -1.0, 0.0, 3.0, 77.0, 4e18]),
+        (DType::U64, [0.0, 1.0, 9.0, 77.0, 3e9, 1.6e19]),
+    ] {
+        let x = Given(tensor(dtype, &[2, 3], values.to_vec()));
+        let pattern = Fixed(tensor(dtype, &[3], vec![12.0, 85.0, 127.0]));
+        samples.add(Op::Unary(Unary::BitwiseNot), from_ref(&x));
+        for function in [Binary::BitwiseAnd, Binary::BitwiseOr, Binary::BitwiseXor] {
+            samples.add(Op::Binary(function), &[x.clone(), pattern.clone()]);
+        }
+        let distances = Fixed(tensor(dtype, &[3], vec![1.0, 7.0, 64.0]));
+        for right in [false, true] {
+            let shift = Op::Binary(Binary::BitShift { right });
+            samples.add(shift, &[x.clone(), distances.clone()]);
+        }
+    }
 }
 
 fn windows(samples: &mut Samples) {
@@ -202,6 +228,55 @@ fn windows(samples: &mut Samples) {
         &[x.clone(), kernel],
     );
     pools(samples, &x, explicit);
+}
+
+/// Three spatial axes.
+fn volumes(samples: &mut Samples) {
+    let x = Given(float(&[2, 4, 5, 6, 4]));
+    let explicit = Padding::Explicit(vec![1, 0, 1, 2, 1, 0]);
+    for (groups, strides, dilations, padding) in [
+        (1, vec![], vec![], Padding::Explicit(vec![])),
+        (2, vec![2, 1, 2], vec![], explicit.clone()),
+        (1, vec![1, 2, 1], vec![2, 1, 1], Padding::SameUpper),
+        (4, vec![3, 1, 1], vec![], explicit.clone()),
+    ] {
+        let conv = Conv {
+            strides,
+            dilations,
+            padding,
+            groups,
+        };
+        let weights = Fixed(float(&[8, 4 / groups, 3, 2, 3]));
+        samples.add(Op::Conv(conv), &[x.clone(), weights, Fixed(float(&[8]))]);
+    }
+    let pointwise = Conv {
+        strides: vec![],
+        dilations: vec![],
+        padding: Padding::Valid,
+        groups: 1,
+    };
+    let weights = Fixed(float(&[3, 4, 1, 1, 1]));
+    samples.add(Op::Conv(pointwise), &[x.clone(), weights]);
+    for (kind, padding, count_include_pad, ceil_mode) in [
+        (PoolKind::Max, explicit.clone(), false, false),
+        (PoolKind::Max, Padding::SameLower, false, false),
+        (PoolKind::Average, explicit.clone(), false, false),
+        (PoolKind::Average, explicit, true, true),
+    ] {
+        let pool = Pool {
+            kind,
+            kernel: vec![2, 2, 3],
+            strides: vec![2, 1, 2],
+            dilations: vec![],
+            padding: match padding {
+                Padding::Explicit(_) => Padding::Explicit(vec![1, 0, 1, 0, 1, 2]),
+                other => other,
+            },
+            count_include_pad,
+            ceil_mode,
+        };
+        samples.add(Op::Pool(pool), from_ref(&x));
+    }
 }
 
 fn pools(samples: &mut Samples, x: &Operand, explicit: Padding) {
@@ -281,6 +356,12 @@ fn normalizations(samples: &mut Samples) {
             bias.clone(),
             channels.clone(),
         ],
+    );
+    // Statistics that are not known before the rest.
+    let (scale, statistics) = (Given(positive(&[4])), Given(float(&[4])));
+    samples.add(
+        Op::BatchNormalization(BatchNormalization { epsilon }),
+        &[x.clone(), scale.clone(), bias.clone(), statistics, scale],
     );
     let (scale, shift) = (Fixed(positive(&[5, 3])), Fixed(float(&[5, 3])));
     samples.add(
@@ -444,6 +525,14 @@ fn reductions(samples: &mut Samples) {
     for (exclusive, reverse) in [(false, false), (true, false), (false, true)] {
         let op = Op::CumSum(CumSum { exclusive, reverse });
         samples.add(op, &[x.clone(), Fixed(int_scalar(1))]);
+        let op = Op::CumProd(CumProd { exclusive, reverse });
+        samples.add(op.clone(), &[x.clone(), Fixed(int_scalar(-1))]);
+        let whole = Given(tensor(
+            DType::I32,
+            &[4],
+            vec![-70_000.0, 3.0, 50_000.0, 9.0],
+        ));
+        samples.add(op, &[whole, Fixed(int_scalar(0))]);
     }
 }
 

@@ -18,7 +18,7 @@ use spark_onnx_proto::{
 };
 
 use super::sample::Sample;
-use super::versions::cases;
+use super::{spelled_out, versions};
 
 /// Splitmix64: small, and the same on every machine.
 struct Random(u64);
@@ -136,10 +136,11 @@ impl DamagedFiles {
     ///
     /// If a large file is no ONNX model.
     pub fn new(samples: &[Sample], large: Vec<Vec<u8>>) -> Self {
+        let cases = versions::cases().into_iter().chain(spelled_out::cases());
         let small = samples
             .iter()
             .map(|sample| Seed::new(file::to_bytes(&sample.graph).expect("writes")))
-            .chain(cases().iter().map(|case| Seed::new(case.model.encode())))
+            .chain(cases.map(|case| Seed::new(case.model.encode())))
             .collect();
         let large = large.into_iter().map(Seed::new).collect();
         Self { small, large }

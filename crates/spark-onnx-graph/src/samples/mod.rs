@@ -14,6 +14,7 @@ mod damage;
 pub(crate) mod messages;
 mod moving;
 mod sample;
+pub(crate) mod spelled_out;
 pub(crate) mod versions;
 
 pub use damage::DamagedFiles;

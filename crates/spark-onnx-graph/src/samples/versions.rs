@@ -1,5 +1,5 @@
-//! Models with old forms of operators, and with operators that are spelled out, and what they compute
-//! by their own version of the specification. Expected values are worked out by hand.
+//! Models with old forms of operators, and what they compute by their own version of the
+//! specification. Expected values are worked out by hand.
 
 use crate::tensor::Tensor;
 use spark_onnx_proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
@@ -26,12 +26,12 @@ pub(crate) fn f32s(shape: &[usize], values: &[f32]) -> Tensor {
     Tensor::from_f32(shape, values.to_vec()).expect("values fill their shape")
 }
 
-fn i64s(values: &[i64]) -> Tensor {
+pub(super) fn i64s(values: &[i64]) -> Tensor {
     Tensor::from_i64([values.len()], values.to_vec()).expect("a list")
 }
 
 /// `x` is 1, 2, 3, ... in the given shape.
-fn counting(shape: &[usize]) -> Tensor {
+pub(super) fn counting(shape: &[usize]) -> Tensor {
     let n: usize = shape.iter().product();
     f32s(shape, &(1..=n).map(|v| v as f32).collect::<Vec<_>>())
 }
@@ -40,7 +40,7 @@ fn extents(x: &Tensor) -> Vec<i64> {
     x.shape().iter().map(|&d| d as i64).collect()
 }
 
-fn case(
+pub(super) fn case(
     name: &'static str,
     opset: i64,
     op_type: &'static str,
@@ -52,7 +52,7 @@ fn case(
     with_nodes(name, opset, nodes, &[], x, (shape, y))
 }
 
-fn with_nodes(
+pub(super) fn with_nodes(
     name: &'static str,
     opset: i64,
     nodes: Vec<NodeProto<'static>>,

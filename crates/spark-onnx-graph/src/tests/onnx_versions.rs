@@ -6,11 +6,12 @@ use spark_onnx_graph::{Tensor, file, reference};
 use spark_onnx_proto::{AttributeProto, GraphProto, NodeProto};
 
 use crate::samples::messages::{constant, graph, int, ints, model, node};
+use crate::samples::spelled_out;
 use crate::samples::versions::{cases, constants, f32s};
 
 #[test]
 fn every_form_computes_what_its_version_says() {
-    for case in cases() {
+    for case in cases().into_iter().chain(spelled_out::cases()) {
         let name = case.name;
         let graph =
             file::parse(&case.model.encode(), None).unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -63,7 +63,8 @@ macro_rules! map_elements {
 macro_rules! match_function {
     ($op:ident; $($pattern:pat, [$($parameter:ident),*] => $map:ident $v:ident: $f:expr;)*) => {
         match $op {
-            Unary::Identity => {
+            // The bits of an integer are never held in these rows.
+            Unary::Identity | Unary::BitwiseNot => {
                 unsafe fn kernel(_: Isa, _: [f32; 2], _: &[*mut f32], _: usize) {}
                 // SAFETY: it touches nothing.
                 unsafe { RowFunction::new(kernel, [0.0; 2]) }

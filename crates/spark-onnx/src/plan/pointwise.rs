@@ -44,6 +44,17 @@ pub(crate) enum PointOp {
     And,
     Or,
     Xor,
+    /// Of the bits of i64, as the next three.
+    BitAnd,
+    BitOr,
+    BitXor,
+    /// Nothing is left beyond 0 to 63 bits.
+    ShiftLeft,
+    /// Beyond 0 to 63 bits nothing is left but copies of the sign.
+    ShiftRight {
+        /// Zeros come in at the highest bit instead of copies of it.
+        logical: bool,
+    },
     /// 0 or 1 in an f32 register, as the other comparisons.
     Equal,
     Less,

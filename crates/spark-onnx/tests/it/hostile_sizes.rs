@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 50 << 20;
 /// And time, which is milliseconds without optimisation; the rest is for machines that do other work.
 const MOST_TIME: Duration = Duration::from_secs(5);
 
-const HUGE: [i64; 6] = [1 << 29, 1 << 31, 1 << 33, 1 << 40, 1 << 62, i64::MAX];
+pub(super) const HUGE: [i64; 6] = [1 << 29, 1 << 31, 1 << 33, 1 << 40, 1 << 62, i64::MAX];
 
 pub(super) fn floats(graph: &mut Graph, name: &str, shape: &[usize]) -> Option<ValueId> {
     let n = shape.iter().product();
@@ -28,7 +28,7 @@ pub(super) fn floats(graph: &mut Graph, name: &str, shape: &[usize]) -> Option<V
     Some(graph.add_constant(name, tensor))
 }
 
-fn input(graph: &mut Graph, shape: &[usize]) -> Option<ValueId> {
+pub(super) fn input(graph: &mut Graph, shape: &[usize]) -> Option<ValueId> {
     let dims = shape.iter().map(|&n| Dim::Known(n)).collect();
     Some(graph.add_input("x", DType::F32, dims))
 }
@@ -116,7 +116,7 @@ fn zeros(graph: &Graph) -> Option<Vec<(String, Tensor)>> {
 
 /// What runner and interpreter say of `graph`, from memory and as a file; soon and in little memory.
 #[track_caller]
-fn check(name: &str, graph: &Graph) {
+pub(super) fn check(name: &str, graph: &Graph) {
     let timed = |how: &str, run: &dyn Fn() -> Result<(), ModelError>| {
         let (start, watch) = (Instant::now(), Watch::start());
         let result = run();

@@ -5,6 +5,7 @@ mod conformance;
 mod double_range;
 mod goldens;
 mod hostile_sizes;
+mod hostile_volumes;
 mod input_shapes;
 mod integer_division;
 mod masked_attention;

@@ -11,7 +11,7 @@ use super::builder::Builder;
 use crate::ModelError;
 use crate::file::error::OnnxError;
 use crate::file::tensors::read_tensor;
-use crate::graph::{Binary, CastLike, Node, Op, Value, ValueId};
+use crate::graph::{Binary, CastLike, Node, Op, Unary, Value, ValueId};
 use crate::tensor::{DType, Tensor};
 use spark_onnx_proto::{AttributeProto, ConstantSource, FlatNode, attribute_type as kind};
 
@@ -368,6 +368,38 @@ impl<'c, 'f> Call<'c, 'f> {
             outputs,
         });
         Ok(())
+    }
+
+    /// A last node of several: it makes result `output` of the node in the file, where that is asked for.
+    pub(crate) fn finish_result(
+        &mut self,
+        output: usize,
+        op: Op,
+        inputs: Vec<Option<ValueId>>,
+    ) -> Translated {
+        if !self.wants(output) {
+            return Ok(());
+        }
+        let name = &self.node.outputs[output];
+        let n_bytes = size_of::<Node>() + size_of::<Value>() + 3 * name.len();
+        self.source.charge("a node", n_bytes)?;
+        let result = self.builder.result(name);
+        self.builder.node(Node {
+            name: match output {
+                0 => self.node.name.clone(),
+                _ => format!("{}/{name}", self.node.name),
+            },
+            op,
+            inputs,
+            outputs: vec![Some(result)],
+        });
+        Ok(())
+    }
+
+    /// [`Self::finish_result`] of a value that is there already.
+    pub(crate) fn finish_value(&mut self, output: usize, value: ValueId) -> Translated {
+        let same = Op::Unary(Unary::Identity);
+        self.finish_result(output, same, vec![Some(value)])
     }
 
     /// The operator on the node's own operands.

@@ -18,8 +18,8 @@ pub use einsum::{EinsumLabels, parse_einsum};
 pub use operands::{DIVIDED_BY_ZERO, Operand, broadcast_shapes, resolve_axes, resolve_axis};
 pub(crate) use operands::{
     Operands, check_bool, check_broadcasts_to, check_float, check_index, check_numeric, check_rank,
-    check_rank_at_least, check_same_dtype, check_scalar, check_shape, check_size, constant_extents,
-    constant_int, constant_ints, one, op_error,
+    check_rank_at_least, check_same_dtype, check_scalar, check_shape, check_size, check_whole,
+    constant_extents, constant_int, constant_ints, one, op_error,
 };
 pub use resample::{ResizeAxis, nearest_sources, resolve_resize};
 pub(crate) use slices::shape_part;

@@ -257,6 +257,16 @@ pub(crate) fn check_bool(what: &str, operand: &Operand<'_>) -> Result<(), OpErro
     Err(op_error!("`{what}` is {}, wanted bool", operand.dtype))
 }
 
+pub(crate) fn check_whole(what: &str, operand: &Operand<'_>) -> Result<(), OpError> {
+    if operand.dtype.is_float() || operand.dtype == DType::Bool {
+        return Err(op_error!(
+            "`{what}` is {}, wanted an integer type",
+            operand.dtype
+        ));
+    }
+    Ok(())
+}
+
 /// i32 or i64, as ONNX wants of index operands.
 pub(crate) fn check_index(what: &str, operand: &Operand<'_>) -> Result<(), OpError> {
     if matches!(operand.dtype, DType::I32 | DType::I64) {

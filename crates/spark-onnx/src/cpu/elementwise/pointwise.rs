@@ -381,6 +381,11 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
             | PointOp::ConstantI64(_)
             | PointOp::ToF32
             | PointOp::U64ToF32
+            | PointOp::BitAnd
+            | PointOp::BitOr
+            | PointOp::BitXor
+            | PointOp::ShiftLeft
+            | PointOp::ShiftRight { .. }
             | PointOp::Saturate { .. } => {}
             PointOp::ConstantF32(value) => to.fill(value),
             PointOp::Unary(op) => {
@@ -491,6 +496,21 @@ unsafe fn execute_i64(instruction: Instruction, file: Registers) -> Result<(), Z
                 to(),
                 |a, b| if a < 0 { a.wrapping_mul(b) } else { a },
             ),
+            PointOp::BitAnd => zip2(x(), y(), to(), |a, b| a & b),
+            PointOp::BitOr => zip2(x(), y(), to(), |a, b| a | b),
+            PointOp::BitXor => zip2(x(), y(), to(), |a, b| a ^ b),
+            PointOp::ShiftLeft => zip2(x(), y(), to(), |a, b| match b {
+                0..64 => a << b,
+                _ => 0,
+            }),
+            PointOp::ShiftRight { logical: false } => zip2(x(), y(), to(), |a, b| match b {
+                0..64 => a >> b,
+                _ => a >> 63,
+            }),
+            PointOp::ShiftRight { logical: true } => zip2(x(), y(), to(), |a, b| match b {
+                0..64 => (a as u64 >> b) as i64,
+                _ => 0,
+            }),
             PointOp::Equal => bits(|a, b| a == b),
             PointOp::Less => bits(|a, b| a < b),
             PointOp::LessOrEqual => bits(|a, b| a <= b),

@@ -443,7 +443,12 @@ fn run_cum_sum(step: &CumSumStep, c: &Context<'_>) {
     let (xa, ya) = (step.x.axes[axis], step.y.axes[axis]);
     pool.run(remaining.len(), |task| {
         let (x0, y0) = remaining.offsets(task);
-        let (mut sum, mut whole) = (0.0f64, 0i64);
+        let product = step.product;
+        // What a sum or product of nothing is.
+        let (mut sum, mut whole) = match product {
+            true => (1.0f64, 1i64),
+            false => (0.0, 0),
+        };
         for i in 0..xa.extent {
             let i = if step.reverse { xa.extent - 1 - i } else { i } as isize;
             let (x, y) = (x0 + i * xa.stride, y0 + i * ya.stride);
@@ -451,12 +456,15 @@ fn run_cum_sum(step: &CumSumStep, c: &Context<'_>) {
             unsafe {
                 if wide {
                     let v = *memory.i64(&step.x).offset(x);
-                    let next = whole.wrapping_add(v);
+                    let next = match product {
+                        true => whole.wrapping_mul(v),
+                        false => whole.wrapping_add(v),
+                    };
                     *memory.i64(&step.y).offset(y) = if step.exclusive { whole } else { next };
                     whole = next;
                 } else {
                     let v = f64::from(*memory.f32(&step.x).offset(x));
-                    let next = sum + v;
+                    let next = if product { sum * v } else { sum + v };
                     let out = if step.exclusive { sum } else { next };
                     *memory.f32(&step.y).offset(y) = out as f32;
                     sum = next;

@@ -1,4 +1,4 @@
-//! Convolutions and pooling over one or two spatial axes.
+//! Convolutions and pooling over one or two spatial axes; those over three are in `volume`.
 //!
 //! One spatial axis is lowered as two, the first of extent 1. Weights go from
 //! ONNX's `[m, c / groups, kh, kw]` to `[groups][taps][c / groups][m / groups]`.
@@ -9,10 +9,10 @@ use super::*;
 use crate::graph::{Conv, ConvTranspose, GlobalPool, Padding, Pool, PoolKind, ReduceKind};
 
 /// Constant weights as the file holds them, one spatial axis made two.
-struct Filters {
-    constant: Arc<Tensor>,
-    shape: Vec<usize>,
-    bias: Option<Arc<Vec<f32>>>,
+pub(super) struct Filters {
+    pub(super) constant: Arc<Tensor>,
+    pub(super) shape: Vec<usize>,
+    pub(super) bias: Option<Arc<Vec<f32>>>,
 }
 
 impl Lower for Conv {
@@ -87,7 +87,7 @@ impl Lowering<'_> {
     }
 
     /// Every channel of an image `times` over, side by side.
-    fn repeated_channels(&mut self, name: &str, x: &View, times: usize) -> View {
+    pub(super) fn repeated_channels(&mut self, name: &str, x: &View, times: usize) -> View {
         let mut shape = x.shape();
         let mut wide = x.clone();
         wide.axes.insert(
@@ -102,7 +102,7 @@ impl Lowering<'_> {
         View::dense(copy.buffer, &shape, &image_order(4))
     }
 
-    fn weights_and_bias(&mut self, node: &Node) -> Result<Filters, OpError> {
+    pub(super) fn weights_and_bias(&mut self, node: &Node) -> Result<Filters, OpError> {
         let w = self.operand(node, 1)?;
         let Some(weights) = self.constant(w) else {
             return fail("weights that are not constant are not supported");
@@ -130,6 +130,9 @@ impl Lowering<'_> {
             return Ok(());
         };
         let x_id = self.operand(node, 0)?;
+        if self.ty(x_id).shape.len() == 5 {
+            return self.conv_volume(node, params, out);
+        }
         let mut x = self.image(&node.name, x_id)?;
         let filters = self.weights_and_bias(node)?;
         let [m, per_group, kh, kw] = filters.shape[..] else {
@@ -152,8 +155,23 @@ impl Lowering<'_> {
         )?;
         let extents = [groups, kh * kw, per_group, m / groups];
         let weights = Weights::new(filters.constant, 0, WeightOrder::OutputsFirst, extents);
-        let step = match pixels_as_rows(&window, &weights, &x, &y) {
-            Some((x, y)) => self.linear(&node.name, x, y, weights, filters.bias),
+        let step = self.convolve(&node.name, [x, y], window, weights, filters.bias);
+        let channel_axis = 1;
+        self.producer.insert(out, Producer { step, channel_axis });
+        Ok(())
+    }
+
+    /// The step of a convolution of pictures, `[n, c, h, w]` both; its number.
+    pub(super) fn convolve(
+        &mut self,
+        name: &str,
+        [x, y]: [View; 2],
+        window: Window,
+        weights: Weights,
+        bias: Option<Arc<Vec<f32>>>,
+    ) -> usize {
+        match pixels_as_rows(&window, &weights, &x, &y) {
+            Some((x, y)) => self.linear(name, x, y, weights, bias),
             None => {
                 let step = ConvStep {
                     x,
@@ -162,16 +180,13 @@ impl Lowering<'_> {
                     window,
                     transposed: false,
                     epilogue: Epilogue {
-                        bias: filters.bias,
+                        bias,
                         ..Epilogue::default()
                     },
                 };
-                self.emit(&node.name, Step::Conv(step))
+                self.emit(name, Step::Conv(step))
             }
-        };
-        let channel_axis = 1;
-        self.producer.insert(out, Producer { step, channel_axis });
-        Ok(())
+        }
     }
 
     fn conv_transpose(&mut self, node: &Node, params: &ConvTranspose) -> Result<(), OpError> {
@@ -219,6 +234,9 @@ impl Lowering<'_> {
             return fail("the indices of a maximum pool are not supported");
         }
         let x_id = self.operand(node, 0)?;
+        if self.ty(x_id).shape.len() == 5 {
+            return self.pool_volume(node, params, out);
+        }
         let x = self.image(&node.name, x_id)?;
         let y = self.image_result(out);
         let kernel = pair(&params.kernel)?;

@@ -129,6 +129,12 @@ impl Lowering<'_> {
             return self.alias(x, out);
         }
         let dtype = self.ty(x).dtype;
+        if op == Unary::BitwiseNot {
+            return self.defer(&node.name, out, &[x], &mut |e, x| {
+                let ones = e.push(PointOp::ConstantI64(-1), &[]);
+                bit_nodes(e, PointOp::BitXor, [x[0], ones], dtype)
+            });
+        }
         if dtype.is_float() {
             if let Some(activation) = Self::activation_of(op)
                 && self.fuse_activation(&node.name, x, out, activation)
@@ -152,6 +158,11 @@ impl Lowering<'_> {
     fn binary(&mut self, node: &Node, op: Binary, out: ValueId) -> Result<(), OpError> {
         let (a, b) = (self.operand(node, 0)?, self.operand(node, 1)?);
         let (dtype, b_dtype) = (self.ty(a).dtype, self.ty(b).dtype);
+        if let Some(point) = on_bits(op, dtype) {
+            return self.defer(&node.name, out, &[a, b], &mut |e, x| {
+                bit_nodes(e, point, [x[0], x[1]], dtype)
+            });
+        }
         if dtype == DType::U64 {
             return fail("u64 arithmetic is not supported");
         }
@@ -346,11 +357,19 @@ impl Lowering<'_> {
         let x = self.operand(node, 0)?;
         let ids = [1, 2, 3, 4].map(|i| self.operand(node, i));
         let [gamma, beta, mean, variance] = ids;
+        let ids = [gamma?, beta?, mean?, variance?];
         let mut vectors = Vec::with_capacity(4);
-        for id in [gamma?, beta?, mean?, variance?] {
+        for id in ids {
             match self.constant(id) {
                 Some(t) => vectors.push(t.to_f64()),
-                None => return fail("statistics that are not constant are not supported"),
+                None => {
+                    return self.computed_batch_norm(
+                        node,
+                        [x, ids[0], ids[1], ids[2], ids[3]],
+                        epsilon,
+                        out,
+                    );
+                }
             }
         }
         let scale: Vec<f64> = (0..vectors[0].len())
@@ -376,6 +395,36 @@ impl Lowering<'_> {
         self.defer_views(&node.name, out, views, &mut |e, x| {
             let y = e.push(PointOp::Mul, &[x[0], x[1]]);
             e.push(PointOp::Add, &[y, x[2]])
+        })
+    }
+
+    /// A batch normalisation by statistics that are themselves computed, as where weights are
+    /// standardised: `(x - mean) / sqrt(variance + epsilon) * scale + bias`.
+    fn computed_batch_norm(
+        &mut self,
+        node: &Node,
+        ids: [ValueId; 5],
+        epsilon: f32,
+        out: ValueId,
+    ) -> Result<(), OpError> {
+        let mut views = vec![self.view(ids[0])?];
+        let mut shape = vec![1; views[0].rank().saturating_sub(1)];
+        for &id in &ids[1..] {
+            let vector = self.view(id)?;
+            if let Some(first) = shape.first_mut() {
+                *first = vector.len();
+            }
+            views.push(self.reshaped(&node.name, vector, &shape));
+        }
+        self.defer_views(&node.name, out, views, &mut |e, x| {
+            let [x, scale, bias, mean, variance] = [x[0], x[1], x[2], x[3], x[4]];
+            let centred = e.push(PointOp::Sub, &[x, mean]);
+            let epsilon = e.push(PointOp::ConstantF32(epsilon), &[]);
+            let above_zero = e.push(PointOp::Add, &[variance, epsilon]);
+            let deviation = e.push(PointOp::Unary(Unary::Sqrt), &[above_zero]);
+            let normal = e.push(PointOp::Div, &[centred, deviation]);
+            let scaled = e.push(PointOp::Mul, &[normal, scale]);
+            e.push(PointOp::Add, &[scaled, bias])
         })
     }
 
@@ -558,6 +607,35 @@ pub(super) fn wrapped(e: &mut Expression, y: u16, dtype: DType) -> u16 {
     e.push(PointOp::Wrap { bits, signed }, &[y])
 }
 
+/// What works on the bits of integers, those of 64 unsigned ones too.
+fn on_bits(op: Binary, dtype: DType) -> Option<PointOp> {
+    Some(match op {
+        Binary::BitwiseAnd => PointOp::BitAnd,
+        Binary::BitwiseOr => PointOp::BitOr,
+        Binary::BitwiseXor => PointOp::BitXor,
+        Binary::BitShift { right: false } => PointOp::ShiftLeft,
+        Binary::BitShift { right: true } => PointOp::ShiftRight {
+            logical: dtype == DType::U64,
+        },
+        _ => return None,
+    })
+}
+
+/// `op` of the bits of two integers; 8 of them are held as f32, which has none.
+fn bit_nodes(e: &mut Expression, op: PointOp, operands: [u16; 2], dtype: DType) -> u16 {
+    let is_narrow = Storage::of(dtype) == Storage::F32;
+    let [a, b] = operands.map(|x| match e.nodes[x as usize].kind {
+        RegisterKind::I64 => x,
+        RegisterKind::F32 => e.push(PointOp::ToI64, &[x]),
+    });
+    let y = e.push(op, &[a, b]);
+    let y = wrapped(e, y, dtype);
+    if is_narrow {
+        return e.push(PointOp::ToF32, &[y]);
+    }
+    y
+}
+
 /// `op` of two integers of which the first, and the result unless it is a truth, is `dtype`.
 /// Divisions and powers are of i64, also where 8 bits are held as f32.
 fn whole_nodes(e: &mut Expression, op: Binary, [a, b]: [u16; 2], dtype: DType, node: &Node) -> u16 {
@@ -619,6 +697,8 @@ fn binary_nodes(e: &mut Expression, op: Binary, a: u16, b: u16, dtype: DType) ->
         Binary::And => e.push(PointOp::And, &[a, b]),
         Binary::Or => e.push(PointOp::Or, &[a, b]),
         Binary::Xor => e.push(PointOp::Xor, &[a, b]),
+        // Lowered before, from `on_bits`.
+        Binary::BitwiseAnd | Binary::BitwiseOr | Binary::BitwiseXor | Binary::BitShift { .. } => a,
         Binary::Equal => e.push(PointOp::Equal, &[a, b]),
         Binary::Less => e.push(PointOp::Less, &[a, b]),
         Binary::LessOrEqual => e.push(PointOp::LessOrEqual, &[a, b]),

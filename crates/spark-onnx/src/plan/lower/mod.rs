@@ -23,6 +23,7 @@ mod recurrent;
 mod reduce;
 mod resize;
 mod reuse;
+mod volume;
 
 use lowering::{
     Deferred, Lower, Lowered, Lowering, Producer, axis_index, constant_data, elements, fail,
@@ -41,7 +42,7 @@ use spark_onnx_graph::{each_operator, simplify};
 /// # Errors
 ///
 /// [`ModelError::Operator`] for an operator or form of it no step exists for, naming
-/// the node: more than 8 axes, convolutions over three spatial axes, shapes that
+/// the node: more than 8 axes, transposed convolutions over three spatial axes, shapes that
 /// depend on values. [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if a table or a copy
 /// of constants made on the way takes more than the graph's budget or the system has; what running
 /// the plan takes is for its executor to ask ([`Plan::take_for_a_run`]). [`ModelError::BeyondF32`] for constants that would become infinities.

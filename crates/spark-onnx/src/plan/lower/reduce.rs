@@ -1,7 +1,7 @@
 //! Reductions, extreme positions, sorted prefixes and running sums.
 
 use super::*;
-use crate::graph::{ArgReduce, CumSum, Reduce, ReduceKind, TopK};
+use crate::graph::{ArgReduce, CumProd, CumSum, Reduce, ReduceKind, TopK};
 use crate::tensor::DType;
 
 impl Lower for Reduce {
@@ -24,7 +24,17 @@ impl Lower for TopK {
 
 impl Lower for CumSum {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.cum_sum(node, self.exclusive, self.reverse)
+        lowering.running(node, *self, false)
+    }
+}
+
+impl Lower for CumProd {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        let order = CumSum {
+            exclusive: self.exclusive,
+            reverse: self.reverse,
+        };
+        lowering.running(node, order, true)
     }
 }
 
@@ -156,7 +166,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn cum_sum(&mut self, node: &Node, exclusive: bool, reverse: bool) -> Result<(), OpError> {
+    /// Running sums in the order given, or products.
+    fn running(&mut self, node: &Node, order: CumSum, product: bool) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
@@ -166,14 +177,20 @@ impl Lowering<'_> {
             [axis] => axis_index(axis, x.rank())?,
             _ => return fail("the axis must be one number"),
         };
-        exact_in_f32(self.ty(x_id).dtype, x.axes[axis].extent)?;
+        let n_terms = if product {
+            usize::MAX
+        } else {
+            x.axes[axis].extent
+        };
+        exact_in_f32(self.ty(x_id).dtype, n_terms)?;
         let y = self.dense_buffer(self.storage(&x), &x.shape(), &x.memory_order());
         let step = CumSumStep {
             x,
             y: y.clone(),
             axis,
-            exclusive,
-            reverse,
+            exclusive: order.exclusive,
+            reverse: order.reverse,
+            product,
         };
         self.emit(&node.name, Step::CumSum(step));
         self.set_wrapped(node, out, y)

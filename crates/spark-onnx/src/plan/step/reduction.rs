@@ -69,7 +69,7 @@ impl LoweredStep for ArgReduceStep {
     }
 }
 
-/// Running sum along an axis.
+/// Running sum or product along an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CumSumStep {
     pub(crate) x: View,
@@ -77,8 +77,10 @@ pub(crate) struct CumSumStep {
     pub(crate) axis: usize,
     /// Leave the element itself out.
     pub(crate) exclusive: bool,
-    /// Whether sums run from the end of the axis.
+    /// Whether they run from the end of the axis.
     pub(crate) reverse: bool,
+    /// Products instead of sums.
+    pub(crate) product: bool,
 }
 
 impl LoweredStep for CumSumStep {
