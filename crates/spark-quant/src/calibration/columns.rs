@@ -9,8 +9,8 @@
 //! low      += p - ((p + M) - M)        below 2^(2 top + 2 h - 54), in multiples of 2^(2 top - 2 S - 46): 53 bits
 //! ```
 //!
-//! Values below `2^(top - S)` are left to a further pass with `top - S`, which most matrices do not need. The sums are plain f64
-//! for at most 256 rows; then they are added to the exact ones.
+//! Values below `2^(top - S)` are left to a further pass with `top - S`, which most matrices do not need.
+//! The sums are plain f64 for at most 256 rows; then they are added to the exact ones.
 
 use crate::simd::{Kernel, Simd};
 
@@ -23,7 +23,7 @@ pub(super) const LANES: usize = 16;
 pub(super) const MAX_ROWS: usize = 256;
 
 /// What is known about one column.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Column {
     pub(super) sum: ExactSum,
     pub(super) absolute: ExactSum,
@@ -50,6 +50,15 @@ impl Column {
         // Zero is added so that zeros of both signs are one.
         self.min = self.min.min(value) + 0.0;
         self.max = self.max.max(value) + 0.0;
+    }
+
+    /// Adds what another column holds.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.sum.merge(&other.sum);
+        self.absolute.merge(&other.absolute);
+        self.square.merge(&other.square);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
     }
 }
 
@@ -149,7 +158,8 @@ impl Partial {
     }
 }
 
-/// Sums the first sixteen columns of `rows`, every `width` values; if `MASKED`, of magnitudes in `[lower, upper)` only.
+/// Sums the first sixteen columns of `rows`, every `width` values; if `MASKED`, of magnitudes in `[lower,
+/// upper)` only.
 #[inline(always)]
 fn pass<const MASKED: bool>(
     rows: &[f32],
@@ -169,8 +179,7 @@ fn pass<const MASKED: bool>(
         let Some(values) = row.first_chunk::<LANES>() else {
             break;
         };
-        for i in 0..LANES {
-            let value = values[i];
+        for (i, &value) in values.iter().enumerate() {
             partial.min[i] = if value < partial.min[i] {
                 value
             } else {

@@ -6,11 +6,13 @@
 //! i   from 128 to all: the last with the smallest divergence  sum P ln(P / Q),  both normalised
 //! ```
 //!
-//! The first bin is given the count of the second, and exact zeros do not count, so that a peak at zero does not decide.
-//! 128 groups are the magnitudes of a signed byte: for FP8, whose steps grow with the magnitude, this clips too early.
+//! The first bin is given the count of the second, and exact zeros do not count, so that a peak at zero
+//! does not decide. 128 groups are the magnitudes of a signed byte: for FP8, whose steps grow with the
+//! magnitude, this clips too early.
 //!
-//! Source: Migacz, *8-bit Inference with TensorRT* (GTC 2017); `_compute_amax_entropy` of NVIDIA ModelOpt, which takes its bins up to
-//! the first batch's largest magnitude, where those here go up to a power of two.
+//! Source: Migacz, *8-bit Inference with TensorRT* (GTC 2017); `_compute_amax_entropy` of NVIDIA ModelOpt,
+//! which takes its bins up to the first batch's largest magnitude, where those here go up to a power of
+//! two.
 
 use super::histogram::N_BINS;
 

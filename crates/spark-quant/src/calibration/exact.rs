@@ -6,11 +6,11 @@
 //!                                                          ^ square of the smallest f32
 //! ```
 //!
-//! Additions of integers are associative, so the sum does not depend on the order of its terms, on how they are cut into
-//! chunks, or on which accumulators are merged. It is rounded once, when it is read.
+//! Additions of integers are associative, so the sum does not depend on the order of its terms, on how they
+//! are cut into chunks, or on which accumulators are merged. It is rounded once, when it is read.
 //!
-//! Source: Kulisch and Miranker, *The Arithmetic of the Digital Computer* (1986); Neal, *Fast exact summation using small
-//! and large superaccumulators* (arXiv 1505.05571).
+//! Source: Kulisch and Miranker, *The Arithmetic of the Digital Computer* (1986); Neal, *Fast exact
+//! summation using small and large superaccumulators* (arXiv 1505.05571).
 
 /// Limbs of 64 bits.
 const LIMBS: usize = 10;

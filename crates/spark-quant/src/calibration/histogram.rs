@@ -8,12 +8,14 @@
 //! |-----|-----|-----|-----|-----|-----|-----|-----|       neighbours are added, the width doubles
 //! ```
 //!
-//! `floor(floor(x / w) / 2) = floor(x / 2w)`: the counts after a doubling are those that the wide bins would have had from
-//! the start. So they depend on the values alone, not on their order, chunks or merges. The largest magnitude lies in the
-//! upper half of its sign's bins, so that at least 2048 of them are in use, as many as TensorRT's calibrator has. Exact zeros are counted
-//! on their own: half of what a ReLU gives is no evidence about the first bin.
+//! `floor(floor(x / w) / 2) = floor(x / 2w)`: the counts after a doubling are those that the wide bins
+//! would have had from the start. So they depend on the values alone, not on their order, chunks or merges.
+//! The largest magnitude lies in the upper half of its sign's bins, so that at least 2048 of them are in
+//! use, as many as TensorRT's calibrator has. Exact zeros are counted on their own: half of what a ReLU
+//! gives is no evidence about the first bin.
 //!
-//! Source: PyTorch's `HistogramObserver` and TensorRT's calibrators, which grow their ranges too, but not to powers of two.
+//! Source: PyTorch's `HistogramObserver` and TensorRT's calibrators, which grow their ranges too, but not
+//! to powers of two.
 
 use crate::error::QuantError;
 use crate::simd::{ExecutionPolicy, Kernel, Simd};

@@ -1,7 +1,7 @@
 //! Static scales for activations, from what was seen of them while a network ran.
 //!
 //! ```text
-//! activations --Observer--> counts, extremes, exact sums, histogram           any order, chunks, threads, merges: the same bits
+//! activations --Observer--> counts, extremes, exact sums, histogram     the same bits in any order
 //!                              |
 //!        ScaleMethod           |  MaxAbs, Percentile, MeanSquaredError, Entropy
 //!                              v
@@ -10,16 +10,18 @@
 //! means per channel, weights --scale_weights--> pre_quant_scale, weights          AWQ
 //! ```
 //!
-//! A scale that follows each tensor's largest magnitude needs a pass over the tensor before the one that converts it, and
-//! lets one outlier take the resolution of all others. A static one is chosen once, on inputs that are typical. [`Observer`] takes
-//! in what a network computes, [`ScaleMethod`] chooses, [`StaticScale`] says what error is to be expected, which ranks
-//! layers for plans of mixed precision ([`analysis`](crate::analysis)).
+//! A scale that follows each tensor's largest magnitude needs a pass over the tensor before the one that
+//! converts it, and lets one outlier take the resolution of all others. A static one is chosen once, on
+//! inputs that are typical. [`Observer`] takes in what a network computes, [`ScaleMethod`] chooses,
+//! [`StaticScale`] says what error is to be expected, which ranks layers for plans of mixed precision
+//! ([`analysis`](crate::analysis)).
 //!
-//! Sources: NVIDIA ModelOpt (`torch/quantization/calib`, `model_calib.py`); Migacz, *8-bit Inference with TensorRT* (GTC 2017); PyTorch's
-//! `HistogramObserver`; onnxruntime's `quant_utils.py`; Lin et al., *AWQ* (arXiv 2306.00978).
+//! Sources: NVIDIA ModelOpt (`torch/quantization/calib`, `model_calib.py`); Migacz, *8-bit Inference with
+//! TensorRT* (GTC 2017); PyTorch's `HistogramObserver`; onnxruntime's `quant_utils.py`; Lin et al., *AWQ*
+//! (arXiv 2306.00978).
 //!
-//! Deliberately absent: histograms per channel (activations of GEMM have one scale per tensor), running a network, changing it, and
-//! scales for MX formats, which have none outside of their blocks.
+//! Deliberately absent: histograms per channel (activations of GEMM have one scale per tensor), running a
+//! network, changing it, and scales for MX formats, which have none outside of their blocks.
 
 mod columns;
 mod entropy;

@@ -1,18 +1,19 @@
 //! Expected squared error of a format with a static scale, from a histogram alone.
 //!
 //! ```text
-//! prefix sums   n(x), s(x), q(x): count, sum and sum of squares of magnitudes below x; inside a bin values are evenly spread
-//! level v_i     stands for magnitudes from (v_{i-1} + v_i) / 2 to (v_i + v_{i+1}) / 2, the last one for all that is above
-//! error         sum over i of  dq - 2 v_i ds + v_i^2 dn
+//! n(x) s(x) q(x)  count, sum and sum of squares of magnitudes below x; inside a bin they are evenly spread
+//! level v_i       stands for magnitudes from (v_{i-1} + v_i) / 2 to (v_i + v_{i+1}) / 2, the last for all above
+//! error           sum over i of  dq - 2 v_i ds + v_i^2 dn
 //! ```
 //!
-//! That is the error at the centres of ever finer bins, without their aliasing where a format's steps are narrower than a
-//! bin. Which way ties round changes nothing, as no value counts for itself.
+//! That is the error at the centres of ever finer bins, without their aliasing where a format's steps are
+//! narrower than a bin. Which way ties round changes nothing, as no value counts for itself.
 //!
-//! NVFP4 has a scale per block of 16 besides that of the tensor. Its error is the expectation over blocks whose values are drawn
-//! independently: for each bin, the probability that a block's largest magnitude lies there, the scale that E4M3 then gives
-//! the block, the error of the largest, and fifteen times the mean error of what is below. Values of real tensors that lie side by side are
-//! alike, which makes their blocks narrower and the error smaller than this.
+//! NVFP4 has a scale per block of 16 besides that of the tensor. Its error is the expectation over blocks
+//! whose values are drawn independently: for each bin, the probability that a block's largest magnitude
+//! lies there, the scale that E4M3 then gives the block, the error of the largest, and fifteen times the
+//! mean error of what is below. Values of real tensors that lie side by side are alike, which makes their
+//! blocks narrower and the error smaller than this.
 
 use crate::block::Nvfp4Formula;
 use crate::block::nvfp4::{BLOCK, scale_limits};
@@ -88,7 +89,8 @@ impl Cumulative {
         bin as f64 + ((count - low) / (high - low)).clamp(0.0, 1.0)
     }
 
-    /// Sum of the squared errors of magnitudes up to `limit`, each of which becomes the nearest of rising levels from 0 on.
+    /// Sum of the squared errors of magnitudes up to `limit`, each of which becomes the nearest of rising
+    /// levels from 0 on.
     fn error(&self, levels: impl Iterator<Item = f64>, limit: f64) -> f64 {
         let mut levels = levels.peekable();
         let (mut start, mut sum) = (self.below(0.0), 0.0);

@@ -6,8 +6,10 @@
 //! a.observe(x); a.observe(y)  ==  a.observe(x then y)  ==  a.observe(x); b.observe(y); a.merge(b)      bit for bit
 //! ```
 //!
-//! Everything that is kept is a count, an exact sum, or an extreme, so that order, chunks, threads and merges leave no trace.
-//! Values that are not finite are counted per channel and enter nothing else.
+//! Everything that is kept is a count, an exact sum, or an extreme, so that order, chunks, threads and
+//! merges leave no trace. Values that are not finite are counted per channel and enter nothing else.
+
+use std::borrow::Cow;
 
 use crate::error::QuantError;
 use crate::simd::ExecutionPolicy;
@@ -19,6 +21,11 @@ use super::histogram::Histogram;
 
 /// Values that are taken through all steps while they are in the L2 cache.
 const PIECE_VALUES: usize = 1 << 16;
+
+/// Rows of columns side by side below which values are added one by one.
+const FEWEST_ROWS: usize = 4;
+/// Most values that a file may claim: merging any number of files that exist then overflows no count.
+const MOST_VALUES: u64 = 1 << 48;
 
 /// Counts, extremes and moments of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,16 +61,12 @@ impl Statistics {
 }
 
 /// What is kept of one channel.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Channel {
     n_values: u64,
     n_nan: u64,
     n_infinite: u64,
-    /// Smallest and largest value, if there is any.
-    range: Option<[f32; 2]>,
-    sum: ExactSum,
-    absolute: ExactSum,
-    square: ExactSum,
+    values: Column,
 }
 
 impl Channel {
@@ -71,62 +74,54 @@ impl Channel {
         n_values: 0,
         n_nan: 0,
         n_infinite: 0,
-        range: None,
-        sum: ExactSum::ZERO,
-        absolute: ExactSum::ZERO,
-        square: ExactSum::ZERO,
+        values: Column::EMPTY,
     };
+
+    fn add(&mut self, value: f32) {
+        if value.is_finite() {
+            self.n_values = self.n_values.saturating_add(1);
+            self.values.add(value);
+        } else if value.is_nan() {
+            self.n_nan = self.n_nan.saturating_add(1);
+        } else {
+            self.n_infinite = self.n_infinite.saturating_add(1);
+        }
+    }
 
     fn merge(&mut self, other: &Self) {
         self.n_values = self.n_values.saturating_add(other.n_values);
         self.n_nan = self.n_nan.saturating_add(other.n_nan);
         self.n_infinite = self.n_infinite.saturating_add(other.n_infinite);
-        self.range = match (self.range, other.range) {
-            (Some([min, max]), Some([other_min, other_max])) => {
-                Some([min.min(other_min), max.max(other_max)])
-            }
-            (one, other) => one.or(other),
-        };
-        self.sum.merge(&other.sum);
-        self.absolute.merge(&other.absolute);
-        self.square.merge(&other.square);
-    }
-
-    fn add_column(&mut self, column: &Column, n_values: u64) {
-        let range = (n_values > 0).then_some([column.min, column.max]);
-        self.merge(&Self {
-            n_values,
-            range,
-            sum: column.sum,
-            absolute: column.absolute,
-            square: column.square,
-            ..Self::EMPTY
-        });
+        self.values.merge(&other.values);
     }
 
     fn statistics(&self) -> Statistics {
-        let [min, max] = self.range.unwrap_or_default();
-        let mean = |sum: &ExactSum| match self.n_values {
-            0 => 0.0,
-            n => sum.value() / n as f64,
+        let is_empty = self.n_values == 0;
+        let mean = |sum: &ExactSum| {
+            if is_empty {
+                0.0
+            } else {
+                sum.value() / self.n_values as f64
+            }
         };
         Statistics {
             n_values: self.n_values,
             n_nan: self.n_nan,
             n_infinite: self.n_infinite,
-            min,
-            max,
-            mean: mean(&self.sum),
-            mean_magnitude: mean(&self.absolute),
-            mean_square: mean(&self.square),
+            min: if is_empty { 0.0 } else { self.values.min },
+            max: if is_empty { 0.0 } else { self.values.max },
+            mean: mean(&self.values.sum),
+            mean_magnitude: mean(&self.values.absolute),
+            mean_square: mean(&self.values.square),
         }
     }
 }
 
 /// Statistics of a tensor's activations over any number of runs.
 ///
-/// Memory is 64 KiB and some 270 bytes per channel. Two observers are equal if and only if they saw the same values per channel
-/// as far as counts, sums, extremes and histogram can tell. They can be written and read with serde; what is read is checked.
+/// Memory is 64 KiB and some 270 bytes per channel. Two observers are equal if and only if they saw the
+/// same values per channel as far as counts, sums, extremes and histogram can tell. They can be written and
+/// read with serde; what is read is checked.
 ///
 /// # Examples
 ///
@@ -167,10 +162,12 @@ impl Observer {
     ///
     /// # Shapes
     ///
-    /// `rows` is `[n, channels]`, row-major, with any `n`. The channel of a value is its position modulo the number of channels.
-    /// The result does not depend on how a tensor is cut into calls, nor on `policy`.
+    /// `rows` is `[n, channels]`, row-major, with any `n`. The channel of a value is its position modulo
+    /// the number of channels. The result does not depend on how a tensor is cut into calls, nor on
+    /// `policy`.
     ///
-    /// NaN and infinities are counted in their channel ([`Statistics::n_nan`], [`Statistics::n_infinite`]) and enter nothing else.
+    /// NaN and infinities are counted in their channel ([`Statistics::n_nan`], [`Statistics::n_infinite`])
+    /// and enter nothing else.
     ///
     /// # Errors
     ///
@@ -188,12 +185,11 @@ impl Observer {
             });
         }
         QuantError::check_multiple("rows", rows.len(), n_channels)?;
-        let granule = n_channels.saturating_mul(LANES);
         if policy.threads() == 1 || rows.len() < 4 * PIECE_VALUES {
             self.add(policy, rows);
             return Ok(());
         }
-        let parts = map_parts(policy, rows, granule, |rows| {
+        let parts = map_parts(policy, rows, n_channels * LANES, |rows| {
             let mut part = Self::new(n_channels);
             part.add(policy, rows);
             part
@@ -253,69 +249,56 @@ impl Observer {
         let n_channels = self.channels.len();
         let side_by_side = LANES >> n_channels.trailing_zeros().min(LANES.trailing_zeros());
         let width = n_channels * side_by_side;
+        let (whole, rest) = rows.split_at(match rows.len() / width {
+            // What the columns take to set up is more than they save.
+            0..FEWEST_ROWS => 0,
+            n => n * width,
+        });
+        self.add_one_by_one(policy, rest);
+        if whole.is_empty() {
+            return;
+        }
         let n_rows = (PIECE_VALUES / width).clamp(1, MAX_ROWS);
         let mut columns = vec![Column::EMPTY; width];
-        let mut n_whole = 0;
-        for piece in rows.chunks(n_rows * width) {
-            let extremes = policy.run(Extremes(piece));
+        let mut n_added = 0;
+        for rows in whole.chunks(n_rows * width) {
+            let extremes = policy.run(Extremes(rows));
             if extremes[0] >= f32::INFINITY.to_bits() {
-                self.add_one_by_one(policy, piece);
+                self.add_one_by_one(policy, rows);
                 continue;
             }
             self.histogram.make_room(extremes[0]);
-            self.histogram.count(policy, piece);
-            let (whole, rest) = piece.split_at(piece.len() / width * width);
-            if !whole.is_empty() {
-                n_whole += (whole.len() / width) as u64;
-                policy.run(AddRows {
-                    rows: whole,
-                    extremes,
-                    columns: &mut columns,
-                });
-            }
-            if !rest.is_empty() {
-                // Zeros change no sum, and the columns that have nothing else are left out.
-                let mut row = rest.to_vec();
-                row.resize(width, 0.0);
-                let mut last = vec![Column::EMPTY; width];
-                policy.run(AddRows {
-                    rows: &row,
-                    extremes,
-                    columns: &mut last,
-                });
-                self.add_columns(&last[..rest.len()], 1);
-            }
+            self.histogram.count(policy, rows);
+            n_added += (rows.len() / width) as u64;
+            policy.run(AddRows {
+                rows,
+                extremes,
+                columns: &mut columns,
+            });
         }
-        if n_whole > 0 {
-            self.add_columns(&columns, n_whole);
-        }
-    }
-
-    /// Columns of `n_rows` values each; they lie as channels do, over and over.
-    fn add_columns(&mut self, columns: &[Column], n_rows: u64) {
-        for columns in columns.chunks(self.channels.len()) {
-            for (channel, column) in self.channels.iter_mut().zip(columns) {
-                channel.add_column(column, n_rows);
+        // Columns lie as channels do, over and over.
+        for columns in columns.chunks_exact(n_channels) {
+            for (channel, &values) in self.channels.iter_mut().zip(columns) {
+                channel.merge(&Channel {
+                    n_values: n_added,
+                    values,
+                    ..Channel::EMPTY
+                });
             }
         }
     }
 
-    /// Rows some of whose values are not finite.
+    /// Few rows, or rows some of whose values are not finite.
     fn add_one_by_one(&mut self, policy: ExecutionPolicy, rows: &[f32]) {
-        let mut finite = Vec::with_capacity(rows.len());
-        for row in rows.chunks(self.channels.len()) {
-            for (channel, &value) in self.channels.iter_mut().zip(row) {
-                if value.is_finite() {
-                    let mut column = Column::EMPTY;
-                    column.add(value);
-                    channel.add_column(&column, 1);
-                    finite.push(value);
-                } else if value.is_nan() {
-                    channel.n_nan = channel.n_nan.saturating_add(1);
-                } else {
-                    channel.n_infinite = channel.n_infinite.saturating_add(1);
-                }
-            }
+        for row in rows.chunks_exact(self.channels.len()) {
+            self.channels
+                .iter_mut()
+                .zip(row)
+                .for_each(|(channel, &value)| channel.add(value));
+        }
+        let mut finite = Cow::Borrowed(rows);
+        if policy.run(Extremes(rows))[0] >= f32::INFINITY.to_bits() {
+            finite.to_mut().retain(|value| value.is_finite());
         }
         let [largest, _] = policy.run(Extremes(&finite));
         self.histogram.make_room(largest);
@@ -326,19 +309,59 @@ impl Observer {
 /// An observer as a file has it.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 struct Parts {
-    channels: Vec<Channel>,
+    channels: Vec<ChannelParts>,
     top: i32,
     /// Positive values, negative values, zeros.
     counts: Vec<u64>,
 }
 
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+struct ChannelParts {
+    n_values: u64,
+    n_nan: u64,
+    n_infinite: u64,
+    /// Smallest and largest value, if there is any.
+    range: Option<[f32; 2]>,
+    sum: ExactSum,
+    absolute: ExactSum,
+    square: ExactSum,
+}
+
 impl From<Observer> for Parts {
     fn from(observer: Observer) -> Self {
         let (top, counts) = observer.histogram.parts();
+        let channels = observer.channels.iter().map(|channel| ChannelParts {
+            n_values: channel.n_values,
+            n_nan: channel.n_nan,
+            n_infinite: channel.n_infinite,
+            range: (channel.n_values > 0).then_some([channel.values.min, channel.values.max]),
+            sum: channel.values.sum,
+            absolute: channel.values.absolute,
+            square: channel.values.square,
+        });
         Self {
             top,
             counts: counts.to_vec(),
-            channels: observer.channels,
+            channels: channels.collect(),
+        }
+    }
+}
+
+impl From<ChannelParts> for Channel {
+    fn from(parts: ChannelParts) -> Self {
+        let [min, max] = parts.range.unwrap_or([f32::INFINITY, f32::NEG_INFINITY]);
+        let (sum, absolute, square) = (parts.sum, parts.absolute, parts.square);
+        Self {
+            n_values: parts.n_values,
+            n_nan: parts.n_nan,
+            n_infinite: parts.n_infinite,
+            values: Column {
+                sum,
+                absolute,
+                square,
+                min,
+                max,
+            },
         }
     }
 }
@@ -346,43 +369,54 @@ impl From<Observer> for Parts {
 impl TryFrom<Parts> for Observer {
     type Error = QuantError;
 
+    /// Refuses numbers that no values give, so that whoever reads them need not look again.
     fn try_from(parts: Parts) -> Result<Self, QuantError> {
         let wrong = |what, got, want| Err(QuantError::Calibration { what, got, want });
         let histogram = Histogram::from_parts(parts.top, parts.counts)?;
+        let channels: Vec<Channel> = parts.channels.into_iter().map(Channel::from).collect();
         let mut n_values = Some(0u64);
-        for channel in &parts.channels {
+        for channel in &channels {
             n_values = n_values.and_then(|n| n.checked_add(channel.n_values));
-            let is_empty = channel.n_values == 0;
-            match channel.range {
-                None if is_empty => {}
-                Some([min, max])
-                    if !is_empty && min <= max && f64::from(max.max(-min)) < histogram.range() => {}
-                Some([_, max]) => {
+            let seen = channel.statistics();
+            if seen.n_values == 0 {
+                if channel.values != Column::EMPTY {
                     return wrong(
-                        "largest value of a channel",
-                        f64::from(max),
-                        "one of its values",
+                        "number of values of a channel",
+                        0.0,
+                        "as many as its sums have",
                     );
                 }
-                None => {
-                    let n_values = channel.n_values as f64;
-                    return wrong("number of values without a range", n_values, "0");
-                }
+                continue;
             }
-        }
-        match (histogram.total(), n_values) {
-            (Some(counted), Some(n_values)) if counted == n_values => {}
-            (counted, _) => {
-                let counted = counted.map_or(f64::INFINITY, |n| n as f64);
+            let largest = f64::from(seen.max_abs());
+            // The means are rounded.
+            let at_most = |mean: f64, bound: f64| mean <= bound * (1.0 + 1e-12);
+            if !(seen.min <= seen.max && largest < histogram.range()) {
+                return wrong("largest value of a channel", largest, "one of its values");
+            }
+            if !(at_most(seen.mean_magnitude, largest)
+                && at_most(seen.mean.abs(), seen.mean_magnitude)
+                && at_most(seen.mean_square, largest * largest)
+                && at_most(seen.mean_magnitude * seen.mean_magnitude, seen.mean_square))
+            {
                 return wrong(
-                    "values in the histogram",
-                    counted,
-                    "as many as in the channels",
+                    "mean square of a channel",
+                    seen.mean_square,
+                    "that of its values",
                 );
             }
         }
+        let counted = histogram.total();
+        if counted != n_values || counted.is_none_or(|counted| counted > MOST_VALUES) {
+            let counted = counted.map_or(f64::INFINITY, |n| n as f64);
+            return wrong(
+                "number of values in the histogram",
+                counted,
+                "as many as the channels have",
+            );
+        }
         Ok(Self {
-            channels: parts.channels,
+            channels,
             histogram,
         })
     }

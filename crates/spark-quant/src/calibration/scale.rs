@@ -4,13 +4,15 @@
 //! Observer --ScaleMethod--> clipping range [low, high] --StaticFormat--> scale, zero point
 //!                                                     \----------------> expected error, SQNR
 //!
-//! E4M3, E5M2, INT8  scale = clip / 448, 57344, 127          value = code * scale
+//! E4M3, E5M2, INT8  scale = clip / 448, 57344, 127              value = code * scale
 //! NVFP4             scale = clip / (6 * 448), of the tensor; each block of 16 has its own besides
-//! asymmetric bytes  scale = (high - low) / 255, zero point = round(lowest code - low / scale)   value = (code - zero point) * scale
+//! asymmetric bytes  scale = (high - low) / 255                  value = (code - zero point) * scale
+//!                   zero point = round(lowest code - low / scale)
 //! ```
 //!
-//! Formulas: NVIDIA ModelOpt (`amax / maxbound`, `amax / (6 * 448)`), onnxruntime's `compute_scale_zp`; both divide in such a way that zero
-//! is a code. The searches look at 64 clipping magnitudes per octave, 1.1 % apart, down to 1/4096 of the largest one; for NVFP4 at 8 per octave.
+//! Formulas: NVIDIA ModelOpt (`amax / maxbound`, `amax / (6 * 448)`), onnxruntime's `compute_scale_zp`;
+//! both divide in such a way that zero is a code. The searches look at 64 clipping magnitudes per octave,
+//! 1.1 % apart, down to 1/4096 of the largest one; for NVFP4 at 8 per octave.
 
 use crate::block::ScaleSearch;
 use crate::block::nvfp4::tensor_scale;
@@ -49,12 +51,14 @@ pub enum StaticFormat {
 pub enum ScaleMethod {
     /// Nothing is clipped.
     MaxAbs,
-    /// So many percent of the magnitudes are not clipped, from above 0 to 100; 99.99 is a usual choice. Of an asymmetric format, half of the rest
-    /// is cut off at either end, as onnxruntime does. Exact to a bin, at most 1/2048 of the largest magnitude.
+    /// So many percent of the magnitudes are not clipped, from above 0 to 100; 99.99 is a usual choice. Of
+    /// an asymmetric format, half of the rest is cut off at either end, as onnxruntime does. Exact to a
+    /// bin, at most 1/2048 of the largest magnitude.
     Percentile(f64),
     /// The range with the smallest expected squared error.
     MeanSquaredError,
-    /// TensorRT's choice for eight-bit integers: the smallest divergence between the values and themselves in 128 steps.
+    /// TensorRT's choice for eight-bit integers: the smallest divergence between the values and themselves
+    /// in 128 steps.
     Entropy,
 }
 
@@ -91,8 +95,9 @@ impl StaticScale {
     ///
     /// # Conversion
     ///
-    /// To nearest, ties to the even code; beyond the largest code the largest; NaN as the format has it, which is NaN for FP8 and the zero
-    /// point for integers. For [`StaticFormat::Nvfp4`], whose values are not converted one by one, a block that holds this value alone.
+    /// To nearest, ties to the even code; beyond the largest code the largest; NaN as the format has it,
+    /// which is NaN for FP8 and the zero point for integers. For [`StaticFormat::Nvfp4`], whose values are
+    /// not converted one by one, a block that holds this value alone.
     pub fn round_trip(&self, value: f32) -> f32 {
         let float = |format: MiniFormat, scale: f32| {
             let code = format.encode(value / scale, Overflow::Saturate, NanCode::default());
@@ -150,9 +155,9 @@ impl StaticFormat {
 
     /// Scale and zero point for a range.
     ///
-    /// The range is widened to hold zero; symmetric formats take the larger of its magnitudes. A range of nothing but zero has scale 1. The scale
-    /// is never zero: at least the smallest normal f32 (`2^-112` for NVFP4; asymmetric formats then have scale 1 and zero point 0, as
-    /// onnxruntime has it).
+    /// The range is widened to hold zero; symmetric formats take the larger of its magnitudes. A range of
+    /// nothing but zero has scale 1. The scale is never zero: at least the smallest normal f32 (`2^-112`
+    /// for NVFP4; asymmetric formats then have scale 1 and zero point 0, as onnxruntime has it).
     ///
     /// # Errors
     ///
@@ -190,7 +195,8 @@ impl ScaleMethod {
     ///
     /// # Errors
     ///
-    /// [`QuantError::Calibration`] if no finite value was observed, or for a percentile that is not above 0 and at most 100.
+    /// [`QuantError::Calibration`] if no finite value was observed, or for a percentile that is not above 0
+    /// and at most 100.
     ///
     /// # Examples
     ///
@@ -230,7 +236,8 @@ impl StaticScale {
     ///
     /// # Errors
     ///
-    /// [`QuantError::Calibration`] if no finite value was observed, [`QuantError::NotFinite`] if an end of the range is not.
+    /// [`QuantError::Calibration`] if no finite value was observed, [`QuantError::NotFinite`] if an end of
+    /// the range is not.
     pub fn of_range(
         observer: &Observer,
         format: StaticFormat,

@@ -7,13 +7,16 @@
 //! error(alpha)    = sum over o, i of  E[x[i]^2] (W[o, i] - Q(W diag(s))[o, i] / s[i])^2
 //! ```
 //!
-//! The error is that of the outputs if inputs of different channels are not correlated; the search needs no samples then, only what
-//! an [`Observer`](super::Observer) keeps. It counts the rounding of weights, not of inputs. Exponents are 0 to 1 in steps of 1/20; 0 leaves the weights as they are, so
-//! that the result is never worse than that.
+//! The error is that of the outputs if inputs of different channels are not correlated; the search needs no
+//! samples then, only what an [`Observer`](super::Observer) keeps. It counts the rounding of weights, not
+//! of inputs. Exponents are 0 to 1 in steps of 1/20; 0 leaves the weights as they are, so that the result
+//! is never worse than that.
 //!
-//! Sources: Lin et al., *AWQ* (arXiv 2306.00978), equations 4 and 5; NVIDIA ModelOpt, `awq_lite`, for `pre_quant_scale` (multiplied with the
-//! input; `weight / pre_quant_scale` is quantized), the bounds 1e-4 and 1e4 and the normalisation. ModelOpt's scale has `mean|w|^(1 - alpha)` below the line
-//! besides, so that its exponent 0 is not the unscaled weight. Deliberately absent: clipping of weights (`awq_clip`), groups of layers that share a scale.
+//! Sources: Lin et al., *AWQ* (arXiv 2306.00978), equations 4 and 5; NVIDIA ModelOpt, `awq_lite`, for
+//! `pre_quant_scale` (multiplied with the input; `weight / pre_quant_scale` is quantized), the bounds 1e-4
+//! and 1e4 and the normalisation. ModelOpt's scale has `mean|w|^(1 - alpha)` below the line besides, so
+//! that its exponent 0 is not the unscaled weight. Deliberately absent: clipping of weights (`awq_clip`),
+//! groups of layers that share a scale.
 
 use crate::error::QuantError;
 
@@ -41,15 +44,16 @@ pub struct ScaledWeights {
 ///
 /// # Shapes
 ///
-/// `weights` is `[out, in]`, row-major; `mean_magnitude` and `mean_square` are `[in]`, of the inputs as they are
-/// ([`Statistics`](super::Statistics) has both per channel). `round_trip` takes scaled weights `[out, in]` and gives what they are after quantizing and dequantizing; it is
-/// called 21 times.
+/// `weights` is `[out, in]`, row-major; `mean_magnitude` and `mean_square` are `[in]`, of the inputs as
+/// they are ([`Statistics`](super::Statistics) has both per channel). `round_trip` takes scaled weights
+/// `[out, in]` and gives what they are after quantizing and dequantizing; it is called 21 times.
 ///
 /// # Errors
 ///
-/// [`QuantError::LengthMismatch`] if the two means differ in length or `round_trip` gives another number of weights;
-/// [`QuantError::NotAMultiple`] unless `weights` is whole rows; [`QuantError::NotFinite`] for weights that are not;
-/// [`QuantError::Calibration`] for means that are negative or not finite; what `round_trip` returns.
+/// [`QuantError::LengthMismatch`] if the two means differ in length or `round_trip` gives another number of
+/// weights; [`QuantError::NotAMultiple`] unless `weights` is whole rows; [`QuantError::NotFinite`] for
+/// weights that are not; [`QuantError::Calibration`] for means that are negative or not finite; what
+/// `round_trip` returns.
 ///
 /// # Examples
 ///

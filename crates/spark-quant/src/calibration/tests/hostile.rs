@@ -169,4 +169,14 @@ fn files_that_contradict_themselves_are_refused() {
     refused(&|file| file["channels"][0]["range"] = serde_json::json!([-1.0, 1e30]));
     refused(&|file| file["channels"][1]["n_values"] = 0.into());
     refused(&|file| file["channels"][1]["n_values"] = u64::MAX.into());
+    for sum in ["sum", "absolute", "square"] {
+        for limb in [4, 9] {
+            refused(&|file| file["channels"][1][sum][limb] = u64::MAX.into());
+        }
+    }
+    let mut empty = serde_json::to_value(Observer::new(1)).expect("numbers");
+    assert!(serde_json::from_value::<Observer>(empty.clone()).is_ok());
+    empty["channels"][0]["square"][3] = 1.into();
+    assert!(serde_json::from_value::<Observer>(empty).is_err());
+    assert!(serde_json::from_value::<Observer>(text).is_ok());
 }
