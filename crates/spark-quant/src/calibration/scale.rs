@@ -10,9 +10,10 @@
 //!                   zero point = round(lowest code - low / scale)
 //! ```
 //!
-//! Formulas: NVIDIA ModelOpt (`amax / maxbound`, `amax / (6 * 448)`), onnxruntime's `compute_scale_zp`;
-//! both divide in such a way that zero is a code. The searches look at 64 clipping magnitudes per octave,
-//! 1.1 % apart, down to 1/4096 of the largest one; for NVFP4 at 8 per octave.
+//! Formulas: NVIDIA ModelOpt (`amax / maxbound`, `amax / (6 * 448)`), onnxruntime's `compute_scale_zp`; both
+//! divide in such a way that zero is a code. The search looks at 64 clipping magnitudes per octave, 1.1 % apart,
+//! from the largest down to 1/4096 of it (8 per octave for NVFP4), then at sixteenths of a step around the best. The
+//! two ends of an asymmetric range are searched in turns, at most four times.
 
 use crate::block::ScaleSearch;
 use crate::block::nvfp4::tensor_scale;
@@ -25,7 +26,9 @@ use super::noise::{Cumulative, positive_levels};
 use super::observer::{Observer, Statistics};
 
 /// Octaves below the largest magnitude that searches look at.
-const SEARCHED_OCTAVES: usize = 12;
+const SEARCHED_OCTAVES: i32 = 12;
+/// Parts of a step that are looked at around the best one.
+const FINE_STEPS: i32 = 16;
 /// Rounds in which the two ends of a range are searched in turns.
 const MAX_ROUNDS: usize = 4;
 
@@ -335,49 +338,73 @@ impl<'a> Expectation<'a> {
         }
     }
 
-    /// The range with the smallest expected error; the widest of several.
+    /// The range with the smallest expected error.
     fn search(&self) -> Result<[f32; 2], QuantError> {
         let steps_per_octave = if self.format == StaticFormat::Nvfp4 {
             8
         } else {
             64
         };
-        let factors: Vec<f32> = (0..=SEARCHED_OCTAVES * steps_per_octave)
-            .map(|step| (-(step as f64) / steps_per_octave as f64).exp2() as f32)
+        let power =
+            |step: i32, per_octave: i32| (-f64::from(step) / f64::from(per_octave)).exp2() as f32;
+        let coarse: Vec<f32> = (0..=SEARCHED_OCTAVES * steps_per_octave)
+            .map(|step| power(step, steps_per_octave))
+            .collect();
+        let fine: Vec<f32> = (-FINE_STEPS..=FINE_STEPS)
+            .map(|step| power(step, steps_per_octave * FINE_STEPS))
             .collect();
         let all = self.all();
-        let error = |range: [f32; 2]| {
-            let (scale, zero_point) = self.format.parameters(range)?;
-            Ok::<f64, QuantError>(self.error(scale, zero_point))
-        };
-        let mut best = (error(all)?, all);
+        let mut best = (self.error_of_range(all)?, all);
         let ends: &[[bool; 2]] = if self.format.is_asymmetric() {
             &[[false, true], [true, false]]
         } else {
             &[[true, true]]
         };
-        for _ in 0..MAX_ROUNDS {
+        for _ in 0..if self.format.is_asymmetric() {
+            MAX_ROUNDS
+        } else {
+            1
+        } {
             let before = best.0;
-            for moved in ends {
-                let start = best.1;
-                for factor in &factors {
-                    let mut range = start;
-                    for end in 0..2 {
-                        if moved[end] {
-                            range[end] = all[end] * factor;
-                        }
-                    }
-                    let got = error(range)?;
-                    if got < best.0 {
-                        best = (got, range);
-                    }
-                }
+            for &moved in ends {
+                self.try_factors(&mut best, all, moved, &coarse)?;
             }
-            if !self.format.is_asymmetric() || best.0 >= before {
+            if best.0 >= before {
                 break;
             }
         }
+        for &moved in ends {
+            let around = best.1;
+            self.try_factors(&mut best, around, moved, &fine)?;
+        }
         Ok(best.1)
+    }
+
+    /// Moves the ends that are said to the multiples of `base` that are in the list, and keeps the best range.
+    fn try_factors(
+        &self,
+        best: &mut (f64, [f32; 2]),
+        base: [f32; 2],
+        moved: [bool; 2],
+        factors: &[f32],
+    ) -> Result<(), QuantError> {
+        let (start, all) = (best.1, self.all());
+        for factor in factors {
+            let mut range = start;
+            for end in [0, 1].into_iter().filter(|&end| moved[end]) {
+                range[end] = (base[end] * factor).clamp(all[0], all[1]);
+            }
+            let error = self.error_of_range(range)?;
+            if error < best.0 {
+                *best = (error, range);
+            }
+        }
+        Ok(())
+    }
+
+    fn error_of_range(&self, range: [f32; 2]) -> Result<f64, QuantError> {
+        let (scale, zero_point) = self.format.parameters(range)?;
+        Ok(self.error(scale, zero_point))
     }
 
     /// Expected sum of squared errors, in squares of a bin's width.
