@@ -12,11 +12,11 @@
 //! of inputs. Exponents are 0 to 1 in steps of 1/20; 0 leaves the weights as they are, so that the result
 //! is never worse than that.
 //!
-//! Sources: Lin et al., *AWQ* (arXiv 2306.00978), equations 4 and 5; NVIDIA ModelOpt, `awq_lite`, for
-//! `pre_quant_scale` (multiplied with the input; `weight / pre_quant_scale` is quantized), the bounds 1e-4
-//! and 1e4 and the normalisation. ModelOpt's scale has `mean|w|^(1 - alpha)` below the line besides, so
-//! that its exponent 0 is not the unscaled weight. Deliberately absent: clipping of weights (`awq_clip`),
-//! groups of layers that share a scale.
+//! Sources: Lin et al., *AWQ* (arXiv 2306.00978), section 3.2; NVIDIA ModelOpt, `awq_lite`, for `pre_quant_scale`
+//! (inputs are multiplied by it, `weight / pre_quant_scale` is quantized), the lower bound 1e-4 and the
+//! normalisation. There the scale is divided by a power `1 - alpha` of how large the weights of the channel are in
+//! their blocks, so that exponent 0 is not the unscaled weight; here, as in the paper, it is. Deliberately absent:
+//! clipping of weights (`awq_clip`), groups of layers that share a scale.
 
 use crate::error::QuantError;
 
