@@ -86,6 +86,10 @@ pub struct StaticScale {
 
 impl StaticScale {
     /// Expected signal to noise in decibels; infinite without any error, as when all values are zero.
+    ///
+    /// Within 0.1 dB of what every sample gives where the largest magnitude is up to some hundred times the
+    /// deviation. An outlier beyond that leaves the others in a few bins, and formats seem worse than they are: by 1 dB at
+    /// 3000 times, by 9 to 14 dB at 30,000.
     pub fn sqnr_db(&self) -> f64 {
         if self.noise == 0.0 {
             f64::INFINITY
