@@ -195,6 +195,16 @@ pub enum QuantError {
         /// Unit of both numbers.
         unit: &'static str,
     },
+    /// A setting of a calibration, or a number among its statistics, is out of range.
+    #[error("calibration: {what} is {got}, expected {want}")]
+    Calibration {
+        /// Which number is wrong.
+        what: &'static str,
+        /// What it is.
+        got: f64,
+        /// What it must be.
+        want: &'static str,
+    },
     /// A device refused or failed.
     #[cfg(feature = "device")]
     #[error(transparent)]

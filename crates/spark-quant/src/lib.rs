@@ -7,6 +7,7 @@
 //! gemm        GEMM             straight from packed weights
 //! checkpoint  files            ModelOpt, compressed-tensors, native, GGUF
 //! analysis    what it costs    SQNR, sensitivity, precision plans
+//! calibration activations      statistics, static scales, weights scaled for their inputs
 //! device      the same on GPUs  NVFP4, MX, scale layout (features `device`, `cuda`)
 //! simd        sixteen lanes     AVX-512, AVX2, NEON, plain
 //! reference   naive definitions of all of it
@@ -17,6 +18,7 @@
 
 pub mod analysis;
 pub mod block;
+pub mod calibration;
 pub mod checkpoint;
 #[cfg(feature = "device")]
 pub mod device;

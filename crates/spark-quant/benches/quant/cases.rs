@@ -9,6 +9,7 @@ use std::rc::Rc;
 use half::{bf16, f16};
 use spark_quant::block::stochastic::philox;
 use spark_quant::block::{Nvfp4Formula, Quantizer, Recipe, ScaleSearch};
+use spark_quant::calibration::Observer;
 use spark_quant::gemm::{Epilogue, Input, InputMode};
 use spark_quant::scalar::{MiniFormat, NanCode, Overflow, half as software, slice};
 use spark_quant::{ExecutionPolicy, PackedTensor, reference};
@@ -109,6 +110,7 @@ pub(crate) fn all(n: usize) -> Vec<Case> {
         let placed = references
             .into_iter()
             .chain(scalars(memory))
+            .chain(observing(memory))
             .chain(blocks(memory, one, 1));
         cases.extend(placed.map(|case| Case {
             name: case.name.replace("/1t", &format!("{suffix}/1t")),
@@ -174,6 +176,40 @@ fn bandwidth(memory: &Rc<Memory>) -> Vec<Case> {
             ..case
         })
         .into()
+}
+
+/// One pass of calibration over activations of some numbers of channels, half of the values of `relu` zero.
+fn observing(memory: &Rc<Memory>) -> Vec<Case> {
+    let policy = ExecutionPolicy::one_thread();
+    let kinds = [("tensor", 1), ("relu", 1), ("64", 64), ("1000", 1000)];
+    let cases = kinds.map(|(name, n_channels)| {
+        let clip = move |x: &f32| if name == "relu" { x.max(0.0) } else { *x };
+        let n = memory.values.len() / n_channels * n_channels;
+        let values: Vec<f32> = memory.values[..n].iter().map(clip).collect();
+        let checked = values[..N_CHECKED / n_channels * n_channels].to_vec();
+        let mut observer = Observer::new(n_channels);
+        case(
+            format!("observe_{name}/1t"),
+            n,
+            [4.0, 0.0],
+            move || {
+                let mut observer = Observer::new(n_channels);
+                observer.observe(policy, &checked).expect("whole rows");
+                for (channel, seen) in observer.channels().enumerate() {
+                    let values = checked[channel..].iter().step_by(n_channels);
+                    let square: f64 = values.map(|&x| f64::from(x) * f64::from(x)).sum();
+                    let got = seen.mean_square * seen.n_values as f64;
+                    assert!((got - square).abs() <= 1e-12 * square);
+                }
+            },
+            move || {
+                observer
+                    .observe(policy, black_box(&values))
+                    .expect("whole rows");
+            },
+        )
+    });
+    cases.into()
 }
 
 fn scalars(memory: &Rc<Memory>) -> Vec<Case> {
