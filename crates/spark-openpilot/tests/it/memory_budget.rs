@@ -11,7 +11,7 @@ fn the_budget_that_is_set_decides() {
     };
     let memory = run(1 << 30).expect("fits").memory();
     let needed = memory.arena_bytes + memory.weight_bytes;
-    let error = run(needed / 2).err().expect("half of it is too little");
+    let error = run(needed / 2).expect_err("half of it is too little");
     let ModelError::OverBudget { budget, .. } = error else {
         panic!("{error}");
     };
