@@ -24,7 +24,7 @@ fn a_graph_that_is_none_is_refused_by_the_runner_whatever_its_shapes() {
             let mut graph = graph();
             spoil(&mut graph);
             let error = ModelRunner::from_graph(graph, &RunOptions::new());
-            let error = error.err().expect("refused");
+            let error = error.expect_err("refused");
             assert!(matches!(error, ModelError::Graph { .. }), "{i}: {error}");
         }
         assert!(ModelRunner::from_graph(graph(), &RunOptions::new()).is_ok());

@@ -143,7 +143,7 @@ fn a_product_of_integers_is_no_table_of_positions() {
     let y = made.node(Op::Gather(Gather { axis: 0 }), &[x, flat]);
     made.graph.outputs.extend(y);
     let error = ModelRunner::from_graph(made.graph, &RunOptions::new());
-    let error = error.err().expect("refused");
+    let error = error.expect_err("refused");
     assert!(error.to_string().contains("integers"), "{error}");
 }
 
