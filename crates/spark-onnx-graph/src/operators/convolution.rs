@@ -244,11 +244,8 @@ fn conv_transpose(call: &mut Call<'_, '_>) -> Translated {
     }))
 }
 
-fn pool(call: &mut Call<'_, '_>) -> Translated {
-    call.operands(1, 1)?;
-    call.only_results(1)?;
-    // The order of indices, which are not made.
-    call.ignore(&["storage_order"]);
+/// How windows of a pooling move, and their extents, of which there must be some.
+fn pooling_window(call: &Call<'_, '_>) -> Result<(Conv, Vec<usize>), ModelError> {
     let conv = Conv {
         strides: steps(call, "strides")?,
         dilations: steps(call, "dilations")?,
@@ -260,6 +257,15 @@ fn pool(call: &mut Call<'_, '_>) -> Translated {
         return Err(call.error("attribute `kernel_shape` is missing"));
     }
     same_rank(call, &conv, &[("kernel_shape", kernel.len())])?;
+    Ok((conv, kernel))
+}
+
+fn pool(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    call.only_results(1)?;
+    // The order of indices, which are not made.
+    call.ignore(&["storage_order"]);
+    let (conv, kernel) = pooling_window(call)?;
     let kind = match call.op_type() {
         "MaxPool" => PoolKind::Max,
         _ => PoolKind::Average,
@@ -375,17 +381,7 @@ fn lp_pool(call: &mut Call<'_, '_>) -> Translated {
     call.operands(1, 1)?;
     let x = call.required(0)?;
     let p = call.count("p", 2)?;
-    let conv = Conv {
-        strides: steps(call, "strides")?,
-        dilations: steps(call, "dilations")?,
-        padding: padding(call)?,
-        groups: 1,
-    };
-    let kernel = steps(call, "kernel_shape")?;
-    if kernel.is_empty() {
-        return Err(call.error("attribute `kernel_shape` is missing"));
-    }
-    same_rank(call, &conv, &[("kernel_shape", kernel.len())])?;
+    let (conv, kernel) = pooling_window(call)?;
     // The last windows would lie outside the padding, and average over fewer elements.
     if call.flag("ceil_mode", false)? {
         return Err(call.error("attribute `ceil_mode` is not supported"));
