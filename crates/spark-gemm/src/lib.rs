@@ -1,4 +1,4 @@
-//! GEMM on the CPU: packed weights, micro-kernels for f32, f16 and bf16, and what they reach.
+//! GEMM on the CPU: packed weights, micro-kernels for f32, f16, bf16 and bytes, and what they reach.
 //!
 //! ```text
 //! M rows (pixels)   N columns (output channels)   T taps   K input channels per tap
@@ -10,6 +10,7 @@
 //! weights    known matrices     -> panels in a layout of 32 or 16 bits        PackedLayout::pack
 //! gemm       rows evenly spaced: tile after tile over a panel                   unsafe: Gemm, gemm_panel
 //! tile       rows given by pointers, tap by tap                                  unsafe: Tile::run
+//! int8       the same for bytes, with exact sums in i32                          Int8Matmul for safe code
 //! epilogue   bias, residual, activation, rounding, and storing
 //! select     which layouts a processor implements, and which are profitable
 //! roofline   the most that this processor computes and reads
@@ -23,12 +24,13 @@
 //! Who has raw pointers calls `unsafe` functions, whose contracts say what must be valid; whoever has
 //! slices takes [`block`], which checks them. Nothing else in the crate can reach memory that it was not lent.
 //!
-//! Deliberately absent: threads in a matmul (callers share out panels and rows; packing and measuring take a pool), transposed operands, eight and four
-//! bits, networks.
+//! Deliberately absent: threads in a matmul (callers share out panels and rows; packing and measuring take a pool), transposed operands, floats of eight
+//! and four bits, scales in blocks, networks.
 
 pub mod block;
 mod epilogue;
 mod gemm;
+pub mod int8;
 mod kernel;
 mod layout;
 mod memory;

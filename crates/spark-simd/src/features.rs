@@ -31,9 +31,17 @@ macro_rules! features {
     ($what:ident Avx2 $($item:tt)*) => {
         $crate::features! { @$what is_x86_feature_detected ["avx2" "fma" "f16c"] $($item)* }
     };
+    ($what:ident AvxVnni $($item:tt)*) => {
+        $crate::features! { @$what is_x86_feature_detected ["avx2" "fma" "f16c" "avxvnni"] $($item)* }
+    };
     ($what:ident Avx512 $($item:tt)*) => {
         $crate::features! { @$what is_x86_feature_detected [
             "avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512dq" "avx512vl"
+        ] $($item)* }
+    };
+    ($what:ident Avx512Vnni $($item:tt)*) => {
+        $crate::features! { @$what is_x86_feature_detected [
+            "avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
         ] $($item)* }
     };
     ($what:ident Avx512Bytes $($item:tt)*) => {
@@ -52,6 +60,9 @@ macro_rules! features {
     };
     ($what:ident NeonDot $($item:tt)*) => {
         $crate::features! { @$what is_aarch64_feature_detected ["neon" "dotprod"] $($item)* }
+    };
+    ($what:ident NeonI8mm $($item:tt)*) => {
+        $crate::features! { @$what is_aarch64_feature_detected ["neon" "i8mm"] $($item)* }
     };
     ($what:ident NeonBf16 $($item:tt)*) => {
         $crate::features! { @$what is_aarch64_feature_detected ["neon" "bf16"] $($item)* }

@@ -6,11 +6,14 @@
 //!
 //! token          stands for (features!)                     beyond a set: asked with `of(isa)`
 //! Avx2           AVX2 FMA F16C
+//! AvxVnni        Avx2 + dot products of bytes               Alder Lake, Zen 5
 //! Avx512         Avx2 + F BW DQ VL                          Skylake-X, Zen 4
+//! Avx512Vnni     Avx512 + dot products of bytes             Cascade Lake, Zen 4
 //! Avx512Bytes    Avx512 + VBMI VBMI2 VNNI                   Ice Lake, Zen 4
 //! Avx512Bf16     Avx512 + BF16                              Cooper Lake, Zen 4
 //! Neon           NEON, part of every 64-bit Arm
 //! NeonDot        NEON + dot products of bytes               Armv8.2
+//! NeonI8mm       NEON + matrix products of bytes            Armv8.6
 //! NeonBf16       NEON + BF16                                Armv8.6
 //! NeonFhm        NEON + FP16 FHM                            Armv8.4
 //! ```
@@ -36,7 +39,10 @@ mod token;
 mod vector;
 
 pub use isa::{InstructionSet, Isa, IsaUnavailable};
-pub use token::{Avx2, Avx512, Avx512Bf16, Avx512Bytes, Neon, NeonBf16, NeonDot, NeonFhm, Proof};
+pub use token::{
+    Avx2, Avx512, Avx512Bf16, Avx512Bytes, Avx512Vnni, AvxVnni, Neon, NeonBf16, NeonDot, NeonFhm,
+    NeonI8mm, Proof,
+};
 pub use vector::{Scalar, Simd};
 
 /// The README's example, so that it is compiled and run with the others.

@@ -66,8 +66,17 @@ token! {
     Avx2: Avx2, "x86_64"
 }
 token! {
+    /// Proof of [`Avx2`] and its dot products of bytes.
+    AvxVnni: Avx2, "x86_64"
+}
+token! {
     /// Proof of AVX-512 F, BW, DQ and VL, and of what [`Avx2`] stands for.
     Avx512: Avx512, "x86_64"
+}
+token! {
+    /// Proof of [`Avx512`] and its dot products of bytes, which came before its other instructions on
+    /// bytes.
+    Avx512Vnni: Avx512, "x86_64"
 }
 token! {
     /// Proof of [`Avx512`] and its instructions on bytes: VBMI, VBMI2 and VNNI.
@@ -84,6 +93,10 @@ token! {
 token! {
     /// Proof of NEON and its dot products of bytes.
     NeonDot: Neon, "aarch64"
+}
+token! {
+    /// Proof of NEON and its matrix products of bytes.
+    NeonI8mm: Neon, "aarch64"
 }
 token! {
     /// Proof of NEON and its products of bf16.

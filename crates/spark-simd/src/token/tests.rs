@@ -29,8 +29,9 @@ fn tokens(isa: Isa) -> Vec<(&'static [&'static str], InstructionSet, bool)> {
         };
     }
     list!(
-        Avx2: Avx2, Avx512: Avx512, Avx512Bytes: Avx512, Avx512Bf16: Avx512,
-        Neon: Neon, NeonDot: Neon, NeonBf16: Neon, NeonFhm: Neon
+        Avx2: Avx2, AvxVnni: Avx2, Avx512: Avx512, Avx512Vnni: Avx512, Avx512Bytes: Avx512,
+        Avx512Bf16: Avx512, Neon: Neon, NeonDot: Neon, NeonI8mm: Neon, NeonBf16: Neon,
+        NeonFhm: Neon
     )
 }
 
@@ -51,6 +52,7 @@ fn system_name(feature: &str) -> &str {
         "avx512bf16" => "avx512_bf16",
         "avx512vbmi2" => "avx512_vbmi2",
         "avx512vnni" => "avx512_vnni",
+        "avxvnni" => "avx_vnni",
         "neon" => "asimd",
         "dotprod" => "asimddp",
         "fp16" => "asimdhp",
