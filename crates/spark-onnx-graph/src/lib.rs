@@ -36,7 +36,7 @@ mod operators;
 mod simplify;
 
 pub use error::{ModelError, ViewOutside};
-pub use simplify::simplify;
+pub use simplify::{join_quantised, simplify};
 pub use tensor::{DType, ElementsMut, Tensor, TensorData};
 
 #[cfg(doctest)]

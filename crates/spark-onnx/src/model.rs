@@ -25,6 +25,7 @@ use crate::options::RunOptions;
 use crate::plan::{Plan, lower};
 use crate::precision::{Arithmetic, Wanted};
 use crate::{ModelError, Precision, file};
+use spark_onnx_graph::join_quantised;
 
 /// Bytes that a model and its sessions hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -167,9 +168,10 @@ impl Model {
     /// build or machine cannot do; [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] for a
     /// model that takes more memory than [`RunOptions::memory_budget`] or than there is;
     /// [`ModelError::Quantise`] for weights that cannot be packed; any error of binding or lowering the graph.
-    pub fn from_graph(graph: Graph, options: &RunOptions) -> Result<Self, ModelError> {
+    pub fn from_graph(mut graph: Graph, options: &RunOptions) -> Result<Self, ModelError> {
         options.cpu_or_refuse()?;
         check_graph(&graph)?;
+        join_quantised(&mut graph);
         let (isa, pool) = options.isa_and_pool();
         let budget_bytes = options.budget_bytes(&graph);
         let mut shared = Shared {
@@ -210,7 +212,8 @@ impl Model {
         self.plan_for(&shapes).map(drop)
     }
 
-    /// The model as it was read. Where all input shapes are fixed it has given its constants up,
+    /// The model as it was read, but that products between dequantisation and quantisation are products of
+    /// integers. Where all input shapes are fixed it has given its constants up,
     /// for the only plan holds what it needs of them: they keep name, type and shape, and
     /// [`Value::constant`](crate::graph::Value::constant) is `None`. Where a shape is open they
     /// stay, for the plans to come.

@@ -162,6 +162,18 @@ pub enum Op {
     QuantizeLinear(QuantizeLinear),
     /// `(x, scale, zero_point?)`; per tensor or along `axis`.
     DequantizeLinear(DequantizeLinear),
+    /// `(x, w, x_zero?, w_zero?)`, all of 8-bit integers: [`Op::Conv`] of `x - x_zero` and `w - w_zero`, in
+    /// i32. `w_zero` is one value or one per output channel.
+    ConvInteger(ConvInteger),
+    /// `(a, b, a_zero?, b_zero?)`, all of 8-bit integers: [`Op::MatMul`] of `a - a_zero` and `b - b_zero`, in
+    /// i32. Zero points are one value, or one per row of `a` and per column of `b`.
+    MatMulInteger(MatMulInteger),
+    /// `(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias?)`: the sums of [`Op::ConvInteger`]
+    /// with a bias of i32, as 8-bit integers of scale `y_scale`.
+    QLinearConv(QLinearConv),
+    /// `(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero)`: the sums of [`Op::MatMulInteger`], as
+    /// 8-bit integers of scale `y_scale`.
+    QLinearMatMul(QLinearMatMul),
 }
 
 /// The list of all operators, for what is said of each by its own type: a match with the same arm for
@@ -211,7 +223,8 @@ macro_rules! each_operator {
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size
             ConstantOfShape Range OneHot NonZero DepthToSpace SpaceToDepth
-            Trilu EyeLike QuantizeLinear DequantizeLinear
+            Trilu EyeLike QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
+            QLinearConv QLinearMatMul
         }
     };
     (@match $op:expr, $it:ident, $result:expr; $($name:ident)*) => {
@@ -706,3 +719,25 @@ pub struct DequantizeLinear {
     /// Axis of `scale` where it has one.
     pub axis: i64,
 }
+
+/// Parameters of [`Op::ConvInteger`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConvInteger {
+    /// How the window moves.
+    pub conv: Conv,
+}
+
+/// [`Op::MatMulInteger`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatMulInteger;
+
+/// Parameters of [`Op::QLinearConv`], whose scales and zero points are operands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QLinearConv {
+    /// How the window moves.
+    pub conv: Conv,
+}
+
+/// [`Op::QLinearMatMul`] has no parameters; its scales and zero points are operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QLinearMatMul;

@@ -26,23 +26,9 @@ impl Operator for Conv {
 
     fn infer(&self, operands: &Operands<'_>) -> Inferred {
         let (x, w) = conv_operands(operands)?;
-        let (channels_in, channels_out) = (x.shape[1], w.shape[0]);
-        if self.groups == 0 || !channels_out.is_multiple_of(self.groups) {
-            return Err(op_error!(
-                "{channels_out} output channels do not split into {} groups",
-                self.groups
-            ));
-        }
-        if w.shape[1].checked_mul(self.groups) != Some(channels_in) {
-            return Err(op_error!(
-                "`x` has {channels_in} channels, `w` of shape {:?} in {} groups wants another number",
-                w.shape,
-                self.groups
-            ));
-        }
-        check_bias(operands, x.dtype, channels_out)?;
-        let windows = conv_windows(self, &x.shape[2..], &w.shape[2..])?;
-        one(x.dtype, with_spatial(x.shape[0], channels_out, &windows))
+        let shape = conv_shape(self, &x, &w)?;
+        check_bias(operands, x.dtype, w.shape[0])?;
+        one(x.dtype, shape)
     }
 
     fn attributes(&self) -> Exported<'_> {
@@ -198,10 +184,11 @@ fn parameters(call: &Call<'_, '_>) -> Result<Conv, ModelError> {
     })
 }
 
-/// The extent of the kernel follows from the weights; stated as well, it must agree.
-fn check_kernel(call: &Call<'_, '_>) -> Result<usize, ModelError> {
+/// The extent of the kernel follows from the weights, which are operand `weights`; stated as well, it must
+/// agree.
+fn check_kernel(call: &Call<'_, '_>, weights: usize) -> Result<usize, ModelError> {
     let stated = call.extents("kernel_shape")?.unwrap_or_default();
-    if let Some(weights) = call.constant(1) {
+    if let Some(weights) = call.constant(weights) {
         let real = weights.shape().get(2..).unwrap_or_default();
         if !stated.is_empty() && stated != real {
             return Err(call.error(format!(
@@ -213,17 +200,17 @@ fn check_kernel(call: &Call<'_, '_>) -> Result<usize, ModelError> {
     Ok(stated.len())
 }
 
-/// The parameters of a convolution whose operands are `x, w, bias?`.
-pub(super) fn conv_parameters(call: &Call<'_, '_>) -> Result<Conv, ModelError> {
+/// The parameters of a convolution whose weights are operand `weights`.
+pub(super) fn conv_parameters(call: &Call<'_, '_>, weights: usize) -> Result<Conv, ModelError> {
     let conv = parameters(call)?;
-    let rank = check_kernel(call)?;
+    let rank = check_kernel(call, weights)?;
     same_rank(call, &conv, &[("kernel_shape", rank)])?;
     Ok(conv)
 }
 
 fn conv(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 3)?;
-    let conv = conv_parameters(call)?;
+    let conv = conv_parameters(call, 1)?;
     call.finish_as_is(Op::Conv(conv))
 }
 
@@ -233,7 +220,7 @@ fn conv_transpose(call: &mut Call<'_, '_>) -> Translated {
     let output_padding = call.extents("output_padding")?.unwrap_or_default();
     let output_shape = call.extents("output_shape")?.filter(|s| !s.is_empty());
     let lists = [
-        ("kernel_shape", check_kernel(call)?),
+        ("kernel_shape", check_kernel(call, 1)?),
         ("output_padding", output_padding.len()),
     ];
     same_rank(call, &conv, &lists)?;
@@ -434,6 +421,30 @@ fn conv_operands<'a>(operands: &Operands<'a>) -> Result<(Operand<'a>, Operand<'a
     Ok((x, w))
 }
 
+/// The shape of a convolution's result; `x` and `w` have the same rank, at least 3.
+pub(super) fn conv_shape(
+    conv: &Conv,
+    x: &Operand<'_>,
+    w: &Operand<'_>,
+) -> Result<Vec<usize>, OpError> {
+    let (channels_in, channels_out) = (x.shape[1], w.shape[0]);
+    if conv.groups == 0 || !channels_out.is_multiple_of(conv.groups) {
+        return Err(op_error!(
+            "{channels_out} output channels do not split into {} groups",
+            conv.groups
+        ));
+    }
+    if w.shape[1].checked_mul(conv.groups) != Some(channels_in) {
+        return Err(op_error!(
+            "`x` has {channels_in} channels, `w` of shape {:?} in {} groups wants another number",
+            w.shape,
+            conv.groups
+        ));
+    }
+    let windows = conv_windows(conv, &x.shape[2..], &w.shape[2..])?;
+    Ok(with_spatial(x.shape[0], channels_out, &windows))
+}
+
 fn check_bias(operands: &Operands<'_>, dtype: DType, channels: usize) -> Result<(), OpError> {
     let Some(bias) = operands.optional(2) else {
         return Ok(());
@@ -456,7 +467,7 @@ fn with_spatial(batch: usize, channels: usize, windows: &[WindowAxis]) -> Vec<us
     shape
 }
 
-fn window_attributes(conv: &Conv) -> Attributes<'static> {
+pub(super) fn window_attributes(conv: &Conv) -> Attributes<'static> {
     let attributes = Attributes::default()
         .extents("strides", &conv.strides)
         .extents("dilations", &conv.dilations)

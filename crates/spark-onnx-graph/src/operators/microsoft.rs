@@ -42,7 +42,7 @@ fn quick_gelu(call: &mut Call<'_, '_>) -> Translated {
 /// A convolution, a sum with a fourth operand, and an activation.
 fn fused_conv(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 4)?;
-    let conv = conv_parameters(call)?;
+    let conv = conv_parameters(call, 1)?;
     let parameters = call.floats("activation_params")?.unwrap_or_default();
     let parameter = |index: usize, default: f32| parameters.get(index).copied().unwrap_or(default);
     let activation = match call.text("activation")?.unwrap_or_default() {

@@ -16,6 +16,7 @@ mod convolution;
 mod creation;
 mod elementwise;
 mod indexing;
+mod integers;
 mod microsoft;
 mod normalization;
 mod operator;
@@ -44,6 +45,7 @@ pub(crate) fn standard() -> impl Iterator<Item = &'static Translator> {
         creation::SPELLED_OUT,
         elementwise::SPELLED_OUT,
         indexing::SPELLED_OUT,
+        integers::SPELLED_OUT,
         normalization::SPELLED_OUT,
         shapes::SPELLED_OUT,
         signal::SPELLED_OUT,

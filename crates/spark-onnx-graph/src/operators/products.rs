@@ -78,35 +78,39 @@ impl Operator for MatMul {
         let b = operands.required(1, "b")?;
         check_matrix("a", &a)?;
         check_same_dtype("b", &b, a.dtype)?;
-        let (Some((&k_a, rows)), Some((_, _))) = (a.shape.split_last(), b.shape.split_last())
-        else {
-            return Err(op_error!("scalars have no matrix product"));
-        };
-        let (b_batch, k_b, columns) = match b.shape {
-            [k] => (&[][..], *k, None),
-            [batch @ .., k, n] => (batch, *k, Some(*n)),
-            [] => unreachable!("refused above"),
-        };
-        if k_a != k_b {
-            return Err(op_error!(
-                "shapes {:?} and {:?} do not multiply: depth {k_a} is not {k_b}",
-                a.shape,
-                b.shape
-            ));
-        }
-        let (a_batch, row) = match rows {
-            [] => (&[][..], None),
-            [batch @ .., m] => (batch, Some(*m)),
-        };
-        let mut shape = broadcast_shapes(a_batch, b_batch)?;
-        shape.extend(row);
-        shape.extend(columns);
-        one(a.dtype, shape)
+        one(a.dtype, matmul_shape(&a, &b)?)
     }
 
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default())
     }
+}
+
+/// The shape of NumPy's `matmul`.
+pub(super) fn matmul_shape(a: &Operand<'_>, b: &Operand<'_>) -> Result<Vec<usize>, OpError> {
+    let (Some((&k_a, rows)), Some((_, _))) = (a.shape.split_last(), b.shape.split_last()) else {
+        return Err(op_error!("scalars have no matrix product"));
+    };
+    let (b_batch, k_b, columns) = match b.shape {
+        [k] => (&[][..], *k, None),
+        [batch @ .., k, n] => (batch, *k, Some(*n)),
+        [] => unreachable!("refused above"),
+    };
+    if k_a != k_b {
+        return Err(op_error!(
+            "shapes {:?} and {:?} do not multiply: depth {k_a} is not {k_b}",
+            a.shape,
+            b.shape
+        ));
+    }
+    let (a_batch, row) = match rows {
+        [] => (&[][..], None),
+        [batch @ .., m] => (batch, Some(*m)),
+    };
+    let mut shape = broadcast_shapes(a_batch, b_batch)?;
+    shape.extend(row);
+    shape.extend(columns);
+    Ok(shape)
 }
 
 impl Operator for Einsum {

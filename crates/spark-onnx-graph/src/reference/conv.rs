@@ -34,19 +34,35 @@ impl Evaluate for Conv {
 
 fn conv(conv: &Conv, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let (x, w) = (inputs.get(0)?, inputs.get(1)?);
-    let windows = conv_windows(conv, &x.shape()[2..], &w.shape()[2..])?;
     let bias = inputs.optional(2).map(Tensor::to_f64);
-    let (batch, channels_in) = (x.shape()[0], x.shape()[1]);
-    let (channels_out, group_in) = (w.shape()[0], w.shape()[1]);
+    let (x_values, w_values) = (x.to_f64(), w.to_f64());
+    let y = sums(
+        conv,
+        (x.shape(), &x_values),
+        (w.shape(), &w_values),
+        bias.as_deref(),
+    )?;
+    from_floats(ty, y)
+}
+
+/// The sums of a convolution, not yet rounded: `x` and `w` are shapes with their elements.
+pub(super) fn sums(
+    conv: &Conv,
+    (x_shape, x): (&[usize], &[f64]),
+    (w_shape, w): (&[usize], &[f64]),
+    bias: Option<&[f64]>,
+) -> Result<Vec<f64>, OpError> {
+    let windows = conv_windows(conv, &x_shape[2..], &w_shape[2..])?;
+    let (batch, channels_in) = (x_shape[0], x_shape[1]);
+    let (channels_out, group_in) = (w_shape[0], w_shape[1]);
     let group_out = channels_out / conv.groups;
-    let (x, w_shape, w) = (x.to_f64(), w.shape(), w.to_f64());
     let x_plane = windows.iter().map(|axis| axis.input).product();
     let y_plane: usize = windows.iter().map(|axis| axis.output).product();
     let mut y = Vec::with_capacity(batch * channels_out * y_plane);
     for n in 0..batch {
         for m in 0..channels_out {
             let first_in = m / group_out * group_in;
-            let mut plane = vec![bias.as_ref().map_or(0.0, |bias| bias[m]); y_plane];
+            let mut plane = vec![bias.map_or(0.0, |bias| bias[m]); y_plane];
             let mut taps = w[m * group_in * tap_count(w_shape)..].iter();
             for c in first_in..first_in + group_in {
                 let x = &x[(n * channels_in + c) * x_plane..][..x_plane];
@@ -58,7 +74,7 @@ fn conv(conv: &Conv, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpEr
             y.extend(plane);
         }
     }
-    from_floats(ty, y)
+    Ok(y)
 }
 
 fn tap_count(w_shape: &[usize]) -> usize {

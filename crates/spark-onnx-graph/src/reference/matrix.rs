@@ -64,7 +64,14 @@ impl Evaluate for MatMul {
 }
 
 fn matmul(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
-    let tensors = [inputs.get(0)?, inputs.get(1)?];
+    match product([inputs.get(0)?, inputs.get(1)?])? {
+        Numbers::Float(y) => from_floats(ty, y),
+        Numbers::Whole(y) => from_whole(ty, y),
+    }
+}
+
+/// NumPy's `matmul`, not yet rounded.
+pub(super) fn product(tensors: [&Tensor; 2]) -> Result<Numbers, OpError> {
     // Labels: rows 0, columns 1, depth 2, batch axis b from the end 3 + b.
     let batch = |shape: &[usize]| {
         (3..shape.len().saturating_sub(2) + 3)
@@ -96,10 +103,7 @@ fn matmul(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
         output,
         extents,
     };
-    match contract(&product, &tensors)? {
-        Numbers::Float(y) => from_floats(ty, y),
-        Numbers::Whole(y) => from_whole(ty, y),
-    }
+    contract(&product, &tensors)
 }
 
 impl Evaluate for Gemm {

@@ -26,6 +26,7 @@ mod elementwise;
 mod evaluate;
 mod grid_sample;
 mod index;
+mod integers;
 mod matrix;
 mod movement;
 mod normalise;

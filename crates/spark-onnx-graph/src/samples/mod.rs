@@ -11,6 +11,7 @@
 
 mod computing;
 mod damage;
+mod integers;
 pub(crate) mod messages;
 mod moving;
 mod sample;
@@ -39,5 +40,6 @@ pub fn every_operator() -> Vec<Sample> {
     let mut samples = sample::Samples::default();
     computing::add(&mut samples);
     moving::add(&mut samples);
+    integers::add(&mut samples);
     samples.finish()
 }

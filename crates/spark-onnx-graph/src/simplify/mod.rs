@@ -9,9 +9,12 @@
 //! Deliberately absent: what no shapes are needed for, which binding does, and what depends on kernels.
 
 mod patterns;
+mod quantised;
 mod subsample;
 
 use crate::graph::StaticGraph;
+
+pub use quantised::join_quantised;
 
 /// `graph` with operators that are spelled out in several nodes put together, and without pixels that
 /// nothing reads. Its outputs stay, up to the rounding of values in between.

@@ -2,7 +2,7 @@
 //!
 //! Everything is taken when it is made; running allocates nothing. No memory is made for a plan whose views
 //! do not all lie inside their buffers ([`Plan::check_views`]). That check is what the kernels'
-//! unsafe blocks stand on: a pointer made by [`Memory::f32`] or [`Memory::i64`] may
+//! unsafe blocks stand on: a pointer made by [`Memory::f32`], [`Memory::i64`] or [`Memory::bytes`] may
 //! be moved by any in-range index of its view.
 
 use std::sync::Arc;
@@ -123,5 +123,10 @@ impl Memory {
         self.pointers[view.buffer.0]
             .cast::<i64>()
             .wrapping_add(view.offset)
+    }
+
+    /// Pointer to the first element of a view of bytes.
+    pub(crate) fn bytes(&self, view: &View) -> *mut u8 {
+        self.pointers[view.buffer.0].wrapping_add(view.offset)
     }
 }

@@ -22,6 +22,7 @@ mod data_movement;
 mod elementwise;
 mod executor;
 mod formats;
+mod int8;
 mod math;
 mod matmul;
 mod memory;

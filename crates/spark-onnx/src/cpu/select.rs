@@ -22,6 +22,8 @@ use super::data_movement::copy::{CopyNest, FillNest};
 use super::data_movement::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
 use super::data_movement::resample::{GridSample, Resample};
 use super::elementwise::pointwise::Pointwise;
+use super::int8::depthwise::Int8Depthwise;
+use super::int8::product::Int8Product;
 use super::matmul::few_bits::Quantised;
 use super::matmul::gemm::{Linear, MatMul};
 use super::normalization::norm::{ChannelsLastGroupNorm, GroupNorm, RowNorm};
@@ -31,7 +33,7 @@ use super::recurrent::Recurrent;
 use super::reduction::pool2d::Pool2d;
 use super::reduction::reduce::{ArgReduce, CumSum, Reduce, TopK};
 use super::simd::Isa;
-use crate::plan::{ConvStep, GroupNormStep, LinearStep, Step};
+use crate::plan::{ConvStep, GroupNormStep, Int8Step, LinearStep, Step};
 
 /// A kernel for steps `S`, with the last part of its name.
 struct Candidate<S> {
@@ -78,6 +80,10 @@ const LINEAR: &[Candidate<LinearStep>] = &[
     Candidate::of::<Quantised>("panels"),
     Candidate::of::<Linear>("gemm"),
 ];
+const INT8: &[Candidate<Int8Step>] = &[
+    Candidate::of::<Int8Depthwise>("int8-depthwise"),
+    Candidate::of::<Int8Product>("int8-direct"),
+];
 const GROUP_NORM: &[Candidate<GroupNormStep>] = &[
     Candidate::of::<ChannelsLastGroupNorm>("group-norm-channels-last"),
     Candidate::of::<GroupNorm>("group-norm"),
@@ -94,6 +100,7 @@ pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
             problem,
             step,
         ),
+        Step::Int8(step) => first(INT8, problem, &**step),
         Step::Pool(step) => first(&[Candidate::of::<Pool2d>("pool")], problem, step),
         Step::Pointwise(step) => first(
             &[Candidate::of::<Pointwise>("fused-pointwise")],

@@ -3,11 +3,15 @@
 use crate::tensor::DType;
 
 /// How elements are held while running. Floats, booleans and 8-bit integers are
-/// exact in f32; wider integers are held as i64.
+/// exact in f32; wider integers are held as i64. Between products of 8-bit integers these are bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Storage {
     F32,
     I64,
+    /// No port and no constant is held so.
+    I8,
+    /// As `I8`.
+    U8,
 }
 
 impl Storage {
@@ -30,6 +34,12 @@ impl Storage {
         match self {
             Self::F32 => 4,
             Self::I64 => 8,
+            Self::I8 | Self::U8 => 1,
         }
+    }
+
+    /// Whether elements are bytes.
+    pub(crate) const fn is_byte(self) -> bool {
+        matches!(self, Self::I8 | Self::U8)
     }
 }

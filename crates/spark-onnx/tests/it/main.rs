@@ -4,6 +4,7 @@ mod clipped_sizes;
 mod conformance;
 mod double_range;
 mod goldens;
+mod hostile_integers;
 mod hostile_sizes;
 mod hostile_volumes;
 mod input_shapes;

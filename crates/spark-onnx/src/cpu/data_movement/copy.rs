@@ -287,13 +287,29 @@ fn run_copy(nest: &Nest, x: &View, y: &View, c: &Context<'_>) {
     // SAFETY: views were checked at load, a step's views do not overlap, and a written view has
     // no element twice.
     unsafe {
-        match memory.storage(y) {
-            Storage::F32 => {
+        match (memory.storage(x), memory.storage(y)) {
+            (Storage::I64, _) => {
+                let (from, to) = (memory.i64(x).cast_const(), memory.i64(y));
+                nest.copy_shared(from, to, |v| v, pool);
+            }
+            (Storage::F32, Storage::I8 | Storage::U8) => {
+                let (from, to) = (memory.f32(x).cast_const(), memory.bytes(y));
+                nest.copy_shared(from, to, |v| v as i32 as u8, pool);
+            }
+            (Storage::F32, _) => {
                 let (from, to) = (memory.f32(x).cast_const(), memory.f32(y));
                 nest.copy_shared(from, to, |v| v, pool);
             }
-            Storage::I64 => {
-                let (from, to) = (memory.i64(x).cast_const(), memory.i64(y));
+            (Storage::I8, Storage::F32) => {
+                let (from, to) = (memory.bytes(x).cast_const().cast::<i8>(), memory.f32(y));
+                nest.copy_shared(from, to, f32::from, pool);
+            }
+            (Storage::U8, Storage::F32) => {
+                let (from, to) = (memory.bytes(x).cast_const(), memory.f32(y));
+                nest.copy_shared(from, to, f32::from, pool);
+            }
+            (Storage::I8 | Storage::U8, _) => {
+                let (from, to) = (memory.bytes(x).cast_const(), memory.bytes(y));
                 nest.copy_shared(from, to, |v| v, pool);
             }
         }
@@ -318,6 +334,10 @@ fn run_fill(nest: &Nest, y: &View, value: f64, memory: &Memory) {
             Storage::I64 => {
                 let value = value as i64;
                 nest.copy(&raw const value, memory.i64(y), |v| v);
+            }
+            Storage::I8 | Storage::U8 => {
+                let value = value as i64 as u8;
+                nest.copy(&raw const value, memory.bytes(y), |v| v);
             }
         }
     }

@@ -21,6 +21,7 @@ use spark_quant::QuantError;
 
 use super::pair::Pair;
 use crate::cpu::math;
+use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::cpu::workspace::WorkspaceSize;
@@ -44,7 +45,7 @@ pub(crate) struct PreparedPointwise {
     extents: Vec<usize>,
     /// `[operand][axis]`.
     strides: Vec<Vec<isize>>,
-    wide: Vec<bool>,
+    storages: Vec<Storage>,
     /// Whether the last instruction may write where the result goes: along the innermost axis it
     /// is dense, and no operand lies in its buffer.
     direct: bool,
@@ -89,17 +90,16 @@ impl PreparedPointwise {
             extents.push(1);
             strides.iter_mut().for_each(|s| s.push(0));
         }
-        let wide = views
-            .iter()
-            .map(|v| plan.storage(v) == Storage::I64)
-            .collect();
+        let storages: Vec<Storage> = views.iter().map(|v| plan.storage(v)).collect();
         let pair = Pair::new(plan, step, &extents, &strides);
         let dense = strides[0].last() == Some(&1);
-        let direct = dense && step.inputs.iter().all(|x| x.buffer != step.y.buffer);
+        let direct = dense
+            && !storages[0].is_byte()
+            && step.inputs.iter().all(|x| x.buffer != step.y.buffer);
         Self {
             extents,
             strides,
-            wide,
+            storages,
             direct,
             pair,
         }
@@ -193,10 +193,7 @@ impl PreparedPointwise {
         // nothing writes, or the result that only the last instruction writes: no operand of it is
         // in the result's buffer.
         unsafe {
-            let y = match self.wide[0] {
-                true => memory.i64(&step.y).offset(offset).cast::<f32>(),
-                false => memory.f32(&step.y).offset(offset),
-            };
+            let y = start_of(memory, &step.y, offset);
             for (position, &instruction) in step.program.instructions.iter().enumerate() {
                 let direct = self.direct && position == last;
                 let home = registers.home(instruction.to);
@@ -206,16 +203,18 @@ impl PreparedPointwise {
                     let offset = self.offset(operand, row, start);
                     let stride = self.strides[operand][inner];
                     let view = &step.inputs[input as usize];
-                    let from = match self.wide[operand] {
-                        true => memory.i64(view).offset(offset).cast::<f32>(),
-                        false => memory.f32(view).offset(offset),
-                    };
-                    if stride == 1 && !direct {
-                        registers.place(instruction.to, from);
-                    } else if self.wide[operand] {
-                        load(from.cast::<i64>(), stride, registers.write(instruction.to));
-                    } else {
-                        load(from, stride, registers.write(instruction.to));
+                    let from = start_of(memory, view, offset);
+                    let to = instruction.to;
+                    match self.storages[operand] {
+                        Storage::I8 => {
+                            load_bytes(from.cast::<i8>(), stride, registers.write(to));
+                        }
+                        Storage::U8 => {
+                            load_bytes(from.cast::<u8>(), stride, registers.write(to));
+                        }
+                        _ if stride == 1 && !direct => registers.place(to, from),
+                        Storage::I64 => load(from.cast::<i64>(), stride, registers.write(to)),
+                        Storage::F32 => load(from, stride, registers.write(to)),
                     }
                 } else if instruction.kind == RegisterKind::I64 {
                     execute_i64(instruction, registers).map_err(|Zero| DividedByZero {
@@ -232,10 +231,12 @@ impl PreparedPointwise {
             if self.direct {
                 return Ok(());
             }
-            if self.wide[0] {
-                store(registers.read::<i64>(result), y.cast(), stride);
-            } else {
-                store(registers.read::<f32>(result), y, stride);
+            match self.storages[0] {
+                Storage::I64 => store(registers.read::<i64>(result), y.cast(), stride),
+                Storage::F32 => store(registers.read::<f32>(result), y, stride),
+                Storage::I8 | Storage::U8 => {
+                    store_bytes(registers.read::<f32>(result), y.cast(), stride);
+                }
             }
         }
         Ok(())
@@ -251,6 +252,50 @@ pub(crate) struct DividedByZero {
 
 /// As [`DividedByZero`], by an instruction that does not know its position.
 struct Zero;
+
+/// The element `offset` elements from the first of `view`.
+fn start_of(memory: &Memory, view: &View, offset: isize) -> *mut f32 {
+    match memory.storage(view) {
+        Storage::I64 => memory.i64(view).wrapping_offset(offset).cast(),
+        Storage::F32 => memory.f32(view).wrapping_offset(offset),
+        Storage::I8 | Storage::U8 => memory.bytes(view).wrapping_offset(offset).cast(),
+    }
+}
+
+/// Bytes as floats.
+unsafe fn load_bytes<T: Copy + Into<f32>>(from: *const T, stride: isize, to: &mut [f32]) {
+    // SAFETY: the caller vouches for as many elements as `to` has, `stride` apart.
+    unsafe {
+        match stride {
+            1 => {
+                let from = std::slice::from_raw_parts(from, to.len());
+                map(from, to, Into::into);
+            }
+            _ => {
+                for (i, to) in to.iter_mut().enumerate() {
+                    *to = (*from.offset(i as isize * stride)).into();
+                }
+            }
+        }
+    }
+}
+
+/// Whole floats as bytes; what is no number becomes 0.
+unsafe fn store_bytes(from: &[f32], to: *mut u8, stride: isize) {
+    // SAFETY: the caller vouches for as many elements as `from` has, `stride` apart.
+    unsafe {
+        match stride {
+            1 => map(from, std::slice::from_raw_parts_mut(to, from.len()), |v| {
+                v as i32 as u8
+            }),
+            _ => {
+                for (i, &from) in from.iter().enumerate() {
+                    *to.offset(i as isize * stride) = from as i32 as u8;
+                }
+            }
+        }
+    }
+}
 
 unsafe fn load<T: Copy>(from: *const T, stride: isize, to: &mut [T]) {
     // SAFETY: the caller vouches for as many elements as `to` has, `stride` apart.

@@ -40,6 +40,8 @@ impl Fresh {
         Some(match storage {
             Storage::F32 => Self::F32(reserved(len)?),
             Storage::I64 => Self::I64(reserved(len)?),
+            // No port is held so.
+            Storage::I8 | Storage::U8 => return None,
         })
     }
 

@@ -303,7 +303,7 @@ fn pixels_as_rows(window: &Window, weights: &Weights, x: &View, y: &View) -> Opt
 }
 
 /// `[n, c, w]` as `[n, c, 1, w]`.
-fn with_height(view: &View) -> View {
+pub(super) fn with_height(view: &View) -> View {
     let mut view = view.clone();
     view.axes.insert(
         2,
@@ -334,7 +334,7 @@ fn total_pad(window: &Window, axis: usize, x: usize, y: usize) -> usize {
     (y.saturating_sub(1) * window.stride[axis] + reach).saturating_sub(x)
 }
 
-fn window(
+pub(super) fn window(
     strides: &[usize],
     dilations: &[usize],
     kernel: [usize; 2],

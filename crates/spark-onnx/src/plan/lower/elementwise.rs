@@ -318,30 +318,21 @@ impl Lowering<'_> {
         if !self.ty(x).dtype.is_float() {
             return fail(format!("quantising {} is not supported", self.ty(x).dtype));
         }
-        let rank = self.ty(x).shape.len();
-        let mut views = vec![self.view(x)?, self.along_axis(scale, axis, rank)?];
-        if let Some(zero) = self.optional(node, 2) {
-            views.push(self.along_axis(zero, axis, rank)?);
-        }
-        self.defer_views(&node.name, out, views, &mut |e, x| {
+        let build: Build<'_> = &mut |e, x| {
             let scaled = e.push(PointOp::Div, &[x[0], x[1]]);
             let mut y = e.push(PointOp::Unary(Unary::Round), &[scaled]);
             if let Some(&zero) = x.get(2) {
                 y = e.push(PointOp::Add, &[y, zero]);
             }
             e.push(PointOp::Clamp { low, high }, &[y])
-        })
+        };
+        self.defer_quantised(node, [x, scale], axis, out, build)
     }
 
     fn dequantize(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<(), OpError> {
         let (x, scale) = (self.operand(node, 0)?, self.operand(node, 1)?);
-        let rank = self.ty(x).shape.len();
-        let mut views = vec![self.view(x)?, self.along_axis(scale, axis, rank)?];
-        if let Some(zero) = self.optional(node, 2) {
-            views.push(self.along_axis(zero, axis, rank)?);
-        }
-        let wide = self.storage(&views[0]) == Storage::I64;
-        self.defer_views(&node.name, out, views, &mut |e, x| {
+        let wide = Storage::of(self.ty(x).dtype) == Storage::I64;
+        let build: Build<'_> = &mut |e, x| {
             let mut y = x[0];
             if let Some(&zero) = x.get(2) {
                 y = e.push(PointOp::Sub, &[y, zero]);
@@ -350,7 +341,32 @@ impl Lowering<'_> {
                 y = e.push(PointOp::ToF32, &[y]);
             }
             e.push(PointOp::Mul, &[y, x[1]])
-        })
+        };
+        self.defer_quantised(node, [x, scale], axis, out, build)
+    }
+
+    /// Defers a function of `x`, its scale and its zero point, if it has one. Known and alike for all elements,
+    /// these are part of the program, which may then take over that of `x`.
+    fn defer_quantised(
+        &mut self,
+        node: &Node,
+        [x, scale]: [ValueId; 2],
+        axis: i64,
+        out: ValueId,
+        build: Build<'_>,
+    ) -> Result<(), OpError> {
+        let zero = self.optional(node, 2);
+        let is_one = |id: ValueId| self.constant(id).is_some_and(|t| t.len() == 1);
+        if is_one(scale) && zero.is_none_or(is_one) {
+            let operands: Vec<ValueId> = [x, scale].into_iter().chain(zero).collect();
+            return self.defer(&node.name, out, &operands, build);
+        }
+        let rank = self.ty(x).shape.len();
+        let mut views = vec![self.held(x)?, self.along_axis(scale, axis, rank)?];
+        if let Some(zero) = zero {
+            views.push(self.along_axis(zero, axis, rank)?);
+        }
+        self.defer_views(&node.name, out, views, build)
     }
 
     fn batch_norm(&mut self, node: &Node, epsilon: f32, out: ValueId) -> Result<(), OpError> {
@@ -545,7 +561,7 @@ impl Lowering<'_> {
                     deferred.expression.append(&inner.expression, &inputs)
                 }
                 _ => {
-                    let view = self.view(id)?.broadcast_to(&shape);
+                    let view = self.held(id)?.broadcast_to(&shape);
                     let kind = register_kind(self.storage(&view));
                     let number = input_number(&mut deferred.inputs, view);
                     deferred.expression.load(number, kind)

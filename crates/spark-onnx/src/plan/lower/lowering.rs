@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::graph::{Node, OpError, StaticGraph, TensorType, ValueId};
 use crate::plan::pointwise::{Expression, RegisterKind};
-use crate::plan::step::{CopyStep, PointwiseStep, Step};
+use crate::plan::step::{CopyStep, PointwiseStep, Step, int8_storage};
 use crate::plan::{Buffer, BufferId, ConstantData, Place, Plan, PlannedStep, Storage, View};
 use crate::tensor::{Tensor, TensorData};
 
@@ -64,6 +64,8 @@ pub(super) struct Lowering<'g> {
     pub(super) graph: &'g StaticGraph,
     pub(super) plan: Plan,
     pub(super) values: Vec<Lowered>,
+    /// Values that are there as bytes, perhaps as floats as well.
+    pub(super) bytes: HashMap<ValueId, View>,
     /// Readers of every value, the caller counted as one.
     pub(super) readers: Vec<usize>,
     /// The GEMM or convolution a value comes from, while its epilogue may still grow.
@@ -95,6 +97,7 @@ impl<'g> Lowering<'g> {
             graph,
             plan: Plan::default(),
             values: vec![Lowered::Nothing; graph.values().len()],
+            bytes: HashMap::new(),
             readers,
             producer: HashMap::new(),
             constant_bytes: 0,
@@ -208,6 +211,16 @@ impl<'g> Lowering<'g> {
             self.set(id, view.clone());
             return Ok(view);
         }
+        if let Some(bytes) = self.bytes.get(&id).cloned() {
+            let y = self.dense_buffer(Storage::F32, &bytes.shape(), &bytes.memory_order());
+            let step = CopyStep {
+                x: bytes,
+                y: y.clone(),
+            };
+            self.emit(&self.graph.value(id).name, Step::Copy(step));
+            self.set(id, y.clone());
+            return Ok(y);
+        }
         let Some(tensor) = self.graph.value(id).constant.clone() else {
             return fail(format!(
                 "value `{}` is read before it is made",
@@ -217,6 +230,42 @@ impl<'g> Lowering<'g> {
         let view = self.constant_view(&tensor);
         self.set(id, view.clone());
         Ok(view)
+    }
+
+    /// Value `id`, of 8-bit integers, as bytes; made of floats if it is there as such alone, with the axes in
+    /// `order` then. What is computed only now is computed as bytes, and lies as its operands do.
+    pub(super) fn bytes(&mut self, id: ValueId, order: &[usize]) -> Result<View, OpError> {
+        if let Some(bytes) = self.bytes.get(&id) {
+            return Ok(bytes.clone());
+        }
+        let value = self.graph.value(id);
+        let storage = int8_storage(value.ty.dtype);
+        let bytes = match std::mem::replace(&mut self.values[id.0], Lowered::Nothing) {
+            Lowered::Deferred(deferred) => {
+                self.emit_pointwise_as(deferred, &value.ty.shape, storage)
+            }
+            other => {
+                self.values[id.0] = other;
+                let x = self.view(id)?;
+                let y = self.dense_buffer(storage, &x.shape(), order);
+                let step = CopyStep { x, y: y.clone() };
+                self.emit(&value.name, Step::Copy(step));
+                y
+            }
+        };
+        self.bytes.insert(id, bytes.clone());
+        Ok(bytes)
+    }
+
+    /// Value `id` as bytes if it is there as such, or is of 8-bit integers and computed only now; else as it is
+    /// held otherwise.
+    pub(super) fn held(&mut self, id: ValueId) -> Result<View, OpError> {
+        let is_byte = int8_storage(self.ty(id).dtype).is_byte();
+        let is_deferred = matches!(self.values[id.0], Lowered::Deferred(_));
+        match self.bytes.contains_key(&id) || (is_byte && is_deferred) {
+            true => self.bytes(id, &[]),
+            false => self.view(id),
+        }
     }
 
     pub(super) fn constant_view(&mut self, tensor: &Arc<Tensor>) -> View {
@@ -309,6 +358,11 @@ impl<'g> Lowering<'g> {
             RegisterKind::F32 => Storage::F32,
             RegisterKind::I64 => Storage::I64,
         };
+        self.emit_pointwise_as(deferred, shape, storage)
+    }
+
+    /// The same with its result held as `storage`, into which it fits.
+    fn emit_pointwise_as(&mut self, deferred: Deferred, shape: &[usize], storage: Storage) -> View {
         let full = |v: &&View| v.axes.iter().all(|a| a.extent == 1 || a.stride != 0);
         let order = match deferred.inputs.iter().find(full) {
             Some(view) => view.memory_order(),
@@ -341,7 +395,7 @@ pub(super) fn image_order(rank: usize) -> Vec<usize> {
 
 pub(super) fn constant_data(tensor: &Tensor) -> ConstantData {
     match Storage::of(tensor.dtype()) {
-        Storage::F32 => ConstantData::F32(Arc::new(tensor.to_f32())),
+        Storage::F32 | Storage::I8 | Storage::U8 => ConstantData::F32(Arc::new(tensor.to_f32())),
         Storage::I64 => ConstantData::I64(Arc::new(match tensor.data() {
             TensorData::I64(v) => v.clone(),
             TensorData::U64(v) => v.iter().map(|&x| x as i64).collect(),
@@ -355,6 +409,7 @@ pub(super) fn register_kind(storage: Storage) -> RegisterKind {
     match storage {
         Storage::F32 => RegisterKind::F32,
         Storage::I64 => RegisterKind::I64,
+        Storage::I8 | Storage::U8 => RegisterKind::F32,
     }
 }
 

@@ -15,6 +15,7 @@ mod conv;
 mod elementwise;
 mod fuse;
 mod inputs;
+mod integers;
 mod lowering;
 mod matmul;
 mod movement;

@@ -4,7 +4,8 @@ use super::lowered_step::LoweredStep;
 use crate::plan::storage::Storage;
 use crate::plan::view::View;
 
-/// Element by element from one view to another of the same shape and storage.
+/// Element by element from one view to another of the same shape; of the same storage too, or of floats that
+/// are whole to bytes, or back.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CopyStep {
     pub(crate) x: View,
@@ -29,7 +30,9 @@ impl LoweredStep for CopyStep {
     }
 
     fn is_held_rightly(&self, storage: &dyn Fn(&View) -> Storage) -> bool {
-        storage(&self.x) == storage(&self.y)
+        let (x, y) = (storage(&self.x), storage(&self.y));
+        let converts = (x == Storage::F32 && y.is_byte()) || (x.is_byte() && y == Storage::F32);
+        x == y || converts
     }
 }
 

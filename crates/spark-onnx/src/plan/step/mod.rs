@@ -16,6 +16,7 @@ mod data_movement;
 mod elementwise;
 mod epilogue;
 mod indexing;
+mod int8;
 mod lowered_step;
 mod matmul;
 mod normalization;
@@ -35,6 +36,9 @@ pub(crate) use elementwise::PointwiseStep;
 pub(crate) use epilogue::{Activation, Epilogue};
 pub(crate) use indexing::{
     GatherElementsStep, GatherNdStep, GatherStep, ScatterElementsStep, ScatterNdStep,
+};
+pub(crate) use int8::{
+    ComputedQuantisation, Int8Step, Int8Weights, KnownQuantisation, Quantisation, int8_storage,
 };
 pub(crate) use lowered_step::LoweredStep;
 pub(crate) use matmul::{LinearStep, MatMulStep};
@@ -79,6 +83,7 @@ steps! {
     Linear(LinearStep),
     MatMul(MatMulStep),
     Attention(AttentionStep),
+    Int8(Box<Int8Step>),
     Pool(PoolStep),
     Pointwise(PointwiseStep),
     Reduce(ReduceStep),

@@ -1,0 +1,556 @@
+//! Products between dequantisation and quantisation, as products of integers.
+//!
+//! ```text
+//! x_q ─Dequantize─┐
+//! w_q ─Dequantize─Conv ─(Relu, Clip)─ Quantize─ y_q     becomes     QLinearConv(x_q, w_q, b_q) ── y_q
+//! b_q ─Dequantize─┘
+//!
+//! MatMul     QLinearMatMul
+//! Gemm       Unsqueeze, QLinearConv of one tap, Squeeze
+//! ```
+//!
+//! A product is taken only if all of this holds; else it stays one of floats:
+//!
+//! 1. Scales and zero points are constants; those of activations one value, of weights one value or one per output
+//!    channel.
+//! 2. Nothing else reads what is between the product and its quantisation.
+//! 3. A function in between is one that the range of the result implies: what `Relu` makes zero has no other byte
+//!    than the zero point.
+//! 4. The bias, if there is one, is whole in the scale of the sums.
+//!
+//! Results differ from those of the spelled-out form by one step at most, where the exact quotient is within f32's
+//! rounding of a tie: the products of floats are rounded, those of integers are not.
+//!
+//! On a graph before it is bound, as binding folds dequantised weights into floats.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::graph::{
+    Conv, Gemm, Graph, Node, Op, Padding, QLinearConv, QLinearMatMul, Squeeze, Unary, Unsqueeze,
+    Value, ValueId,
+};
+use crate::tensor::{DType, Tensor, TensorData};
+
+/// How far a bias may be from a whole number of the scale of the sums, relative to that scale.
+const BIAS_TOLERANCE: f64 = 1e-5;
+
+/// `graph` with products of integers in place of products of floats that were made of integers and become
+/// integers again. Names of inputs, outputs and quantised values stay.
+///
+/// Results stay within one step of quantisation: see the notes on numerics.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::graph::{Dim, DequantizeLinear, Graph, MatMul, Op, QuantizeLinear};
+/// use spark_onnx_graph::{DType, Tensor, join_quantised};
+///
+/// let mut graph = Graph::default();
+/// let x = graph.add_input("x", DType::U8, vec![Dim::Known(2), Dim::Known(2)]);
+/// let scale = graph.add_constant("scale", Tensor::from_f32([], vec![0.5])?);
+/// let w = graph.add_constant("w", Tensor::zeros(DType::I8, [2, 3])?);
+/// let dequantize = || Op::from(DequantizeLinear { axis: 1 });
+/// let floats = graph.add_node("floats", dequantize(), &[Some(x), Some(scale)]);
+/// let weights = graph.add_node("weights", dequantize(), &[Some(w), Some(scale)]);
+/// let product = graph.add_node("product", Op::from(MatMul), &[Some(floats), Some(weights)]);
+/// let quantize = Op::from(QuantizeLinear { axis: 1 });
+/// let y = graph.add_node("y", quantize, &[Some(product), Some(scale)]);
+/// graph.outputs.push(y);
+///
+/// join_quantised(&mut graph);
+/// assert_eq!(graph.nodes.len(), 1);
+/// assert_eq!(graph.nodes[0].op.name(), "QLinearMatMul");
+/// # Ok::<(), spark_onnx_graph::ModelError>(())
+/// ```
+pub fn join_quantised(graph: &mut Graph) {
+    let products: Vec<Product> = {
+        let view = Neighbours::of(graph);
+        let nodes = 0..graph.nodes.len();
+        nodes.filter_map(|at| view.product(at)).collect()
+    };
+    if products.is_empty() {
+        return;
+    }
+    let mut joined: HashMap<usize, Vec<Node>> = HashMap::new();
+    let mut gone = vec![false; graph.nodes.len()];
+    let mut names = Names::of(graph);
+    for product in products {
+        product.between.iter().for_each(|&at| gone[at] = true);
+        let nodes = product.write(graph, &mut names);
+        joined.insert(product.quantize, nodes);
+    }
+    let nodes = std::mem::take(&mut graph.nodes).into_iter().enumerate();
+    for (at, node) in nodes {
+        match joined.remove(&at) {
+            Some(nodes) => graph.nodes.extend(nodes),
+            None if gone[at] => {}
+            None => graph.nodes.push(node),
+        }
+    }
+    drop_unread(graph);
+}
+
+/// Drops dequantisations that nothing reads any more.
+fn drop_unread(graph: &mut Graph) {
+    let readers = count_readers(graph);
+    graph.nodes.retain(|node| {
+        let is_read = |id: &ValueId| readers[id.0] > 0;
+        !matches!(node.op, Op::DequantizeLinear(_)) || node.outputs.iter().flatten().any(is_read)
+    });
+}
+
+fn count_readers(graph: &Graph) -> Vec<usize> {
+    let mut readers = vec![0; graph.values.len()];
+    let read = graph.nodes.iter().flat_map(|n| n.inputs.iter().flatten());
+    for id in read.chain(&graph.outputs) {
+        readers[id.0] += 1;
+    }
+    readers
+}
+
+/// Bytes with their scale and zero point.
+#[derive(Clone)]
+struct Quantised {
+    value: ValueId,
+    scale: ValueId,
+    zero: Option<ValueId>,
+    dtype: DType,
+}
+
+/// What a product becomes.
+enum Kind {
+    Conv(Conv),
+    MatMul,
+    /// With the weights of a matrix.
+    Gemm {
+        trans_b: bool,
+    },
+}
+
+/// A product between dequantisation and quantisation.
+struct Product {
+    kind: Kind,
+    /// Of the last node.
+    name: String,
+    x: Quantised,
+    w: Quantised,
+    /// In the scale of the sums.
+    bias: Option<Vec<i32>>,
+    y: Quantised,
+    /// The quantisation, in whose place the product goes, and what goes with it.
+    quantize: usize,
+    between: Vec<usize>,
+}
+
+/// The graph with its edges both ways.
+struct Neighbours<'g> {
+    graph: &'g Graph,
+    made_by: HashMap<ValueId, usize>,
+    read_by: HashMap<ValueId, usize>,
+    readers: Vec<usize>,
+}
+
+impl<'g> Neighbours<'g> {
+    fn of(graph: &'g Graph) -> Self {
+        let (mut made_by, mut read_by) = (HashMap::new(), HashMap::new());
+        for (at, node) in graph.nodes.iter().enumerate() {
+            for id in node.outputs.iter().flatten() {
+                made_by.insert(*id, at);
+            }
+            for id in node.inputs.iter().flatten() {
+                read_by.insert(*id, at);
+            }
+        }
+        Self {
+            graph,
+            made_by,
+            read_by,
+            readers: count_readers(graph),
+        }
+    }
+
+    fn maker(&self, id: ValueId) -> Option<&'g Node> {
+        self.made_by.get(&id).map(|&at| &self.graph.nodes[at])
+    }
+
+    fn constant(&self, id: ValueId) -> Option<&'g Arc<Tensor>> {
+        self.graph.value(id).constant.as_ref()
+    }
+
+    /// The one value of a constant of f32.
+    fn scalar(&self, id: ValueId) -> Option<f32> {
+        match self.constant(id)?.as_f32()? {
+            [value] => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The type of quantised elements: 8 bits, or nothing.
+    fn byte_type(&self, id: ValueId, zero: Option<ValueId>) -> Option<DType> {
+        let of_zero = zero.and_then(|zero| self.graph.value(zero).dtype);
+        let declared = || self.graph.value(id).dtype;
+        let of_constant = || self.constant(id).map(|tensor| tensor.dtype());
+        let made = || match self.maker(id).map(|node| (&node.op, &node.inputs)) {
+            Some((Op::QuantizeLinear(_), inputs)) => match inputs.get(2).copied().flatten() {
+                Some(zero) => self.graph.value(zero).dtype,
+                None => Some(DType::U8),
+            },
+            _ => None,
+        };
+        let dtype = of_zero
+            .or_else(of_constant)
+            .or_else(declared)
+            .or_else(made)?;
+        matches!(dtype, DType::I8 | DType::U8).then_some(dtype)
+    }
+
+    /// Whether scale and zero point are constants of one value, or of as many as `axis` says of a constant.
+    fn is_known(&self, quantised: &Quantised, axis: Option<(i64, usize)>, own: i64) -> bool {
+        let len = |id: ValueId| self.constant(id).map(|tensor| tensor.len());
+        let Some(scales) = self.constant(quantised.scale).and_then(|t| t.as_f32()) else {
+            return false;
+        };
+        let zeros = quantised.zero.map_or(Some(1), len);
+        let fits = match (scales.len(), axis) {
+            (1, _) => true,
+            (n, Some((axis, rank))) => {
+                let extent = |axis: i64| {
+                    let axis = if axis < 0 { axis + rank as i64 } else { axis };
+                    (0..rank as i64).contains(&axis).then_some(axis as usize)
+                };
+                let shape = self.constant(quantised.value).map(|t| t.shape());
+                let at = extent(axis).filter(|_| extent(axis) == extent(own));
+                at.zip(shape).is_some_and(|(at, shape)| shape[at] == n)
+            }
+            _ => false,
+        };
+        let positive = |&s: &f32| s.is_finite() && s > 0.0;
+        fits && scales.iter().all(positive) && zeros.is_some_and(|n| n == 1 || n == scales.len())
+    }
+
+    /// What `id` was before it was dequantised.
+    fn dequantised(&self, id: ValueId) -> Option<(Quantised, i64)> {
+        let node = self.maker(id)?;
+        let Op::DequantizeLinear(parameters) = &node.op else {
+            return None;
+        };
+        let input = |at: usize| node.inputs.get(at).copied().flatten();
+        let (value, scale, zero) = (input(0)?, input(1)?, input(2));
+        let dtype = self.byte_type(value, zero)?;
+        let quantised = Quantised {
+            value,
+            scale,
+            zero,
+            dtype,
+        };
+        Some((quantised, parameters.axis))
+    }
+
+    /// The node at `at` as a product of integers, if it is one.
+    fn product(&self, at: usize) -> Option<Product> {
+        let node = &self.graph.nodes[at];
+        let input = |at: usize| node.inputs.get(at).copied().flatten();
+        let kind = match &node.op {
+            Op::Conv(conv) => Kind::Conv(conv.clone()),
+            Op::MatMul(_) => Kind::MatMul,
+            Op::Gemm(Gemm {
+                alpha: 1.0,
+                beta: 1.0,
+                trans_a: false,
+                trans_b,
+            }) => Kind::Gemm { trans_b: *trans_b },
+            _ => return None,
+        };
+        let (x, _) = self.dequantised(input(0)?)?;
+        let (w, axis) = self.dequantised(input(1)?)?;
+        self.is_known(&x, None, 0).then_some(())?;
+        let weights = self.constant(w.value);
+        // The axis of the output channels.
+        let own = match (&kind, weights.map(|t| t.shape().len())) {
+            (Kind::Conv(_), Some(rank @ 3..=4)) => Some((0, rank)),
+            (Kind::MatMul, Some(rank @ 2..)) => Some((rank as i64 - 1, rank)),
+            (Kind::MatMul, None) => None,
+            (Kind::Gemm { trans_b }, Some(2)) => Some((i64::from(!trans_b), 2)),
+            _ => return None,
+        };
+        self.is_known(&w, own, axis).then_some(())?;
+        let bias = match input(2).filter(|_| !matches!(kind, Kind::MatMul)) {
+            None => None,
+            Some(bias) => {
+                let shape = weights?.shape();
+                let channels = own.map(|(axis, _)| shape[axis as usize])?;
+                Some(self.whole_bias(bias, &x, &w, channels)?)
+            }
+        };
+        let (between, quantize) = self.quantisation_after(at)?;
+        let last = &self.graph.nodes[quantize];
+        let parameter = |at: usize| last.inputs.get(at).copied().flatten();
+        let y = Quantised {
+            value: last.outputs.first().copied().flatten()?,
+            scale: parameter(1)?,
+            zero: parameter(2),
+            dtype: match parameter(2) {
+                Some(zero) => self.byte_type(zero, Some(zero))?,
+                None => DType::U8,
+            },
+        };
+        self.is_known(&y, None, 0).then_some(())?;
+        let implied = between.iter().skip(1).all(|&at| self.is_implied(at, &y));
+        implied.then_some(())?;
+        Some(Product {
+            kind,
+            name: last.name.clone(),
+            x,
+            w,
+            bias,
+            y,
+            quantize,
+            between,
+        })
+    }
+
+    /// The nodes from the product at `at` to the one before its quantisation, and the quantisation.
+    fn quantisation_after(&self, at: usize) -> Option<(Vec<usize>, usize)> {
+        let mut between = vec![at];
+        loop {
+            let last = *between.last()?;
+            let [Some(result)] = self.graph.nodes[last].outputs[..] else {
+                return None;
+            };
+            let next = *self.read_by.get(&result)?;
+            (self.readers[result.0] == 1).then_some(())?;
+            match &self.graph.nodes[next].op {
+                Op::QuantizeLinear(_) if self.graph.nodes[next].inputs[0] == Some(result) => {
+                    return Some((between, next));
+                }
+                Op::Unary(Unary::Relu | Unary::Identity) | Op::Clip(_) if between.len() < 4 => {
+                    between.push(next);
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// Whether the function at `at` changes nothing that the bytes of `y` can tell.
+    fn is_implied(&self, at: usize, y: &Quantised) -> bool {
+        let node = &self.graph.nodes[at];
+        let (least, greatest) = match y.dtype {
+            DType::I8 => (-128.0, 127.0),
+            _ => (0.0, 255.0),
+        };
+        let zero = match y.zero.map(|zero| self.constant(zero)) {
+            None => 0.0,
+            Some(Some(tensor)) => tensor.to_f64()[0],
+            Some(None) => return false,
+        };
+        let Some(scale) = self.scalar(y.scale) else {
+            return false;
+        };
+        let byte = |bound: f32| f64::from((bound / scale).round_ties_even()) + zero;
+        let bound = |index: usize| match node.inputs.get(index).copied().flatten() {
+            None => Some(None),
+            Some(id) => self.scalar(id).map(Some),
+        };
+        match &node.op {
+            Op::Unary(Unary::Identity) => true,
+            Op::Unary(Unary::Relu) => zero <= least,
+            Op::Clip(_) => match (bound(1), bound(2)) {
+                (Some(low), Some(high)) => {
+                    low.is_none_or(|low| byte(low) <= least)
+                        && high.is_none_or(|high| byte(high) >= greatest)
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Bias `id` in the scale of the sums, if it is whole there.
+    fn whole_bias(
+        &self,
+        id: ValueId,
+        x: &Quantised,
+        w: &Quantised,
+        channels: usize,
+    ) -> Option<Vec<i32>> {
+        let x_scale = self.scalar(x.scale)?;
+        let w_scales = self.constant(w.scale)?.as_f32()?;
+        let values: Vec<f64> = match self.constant(id) {
+            Some(bias) => bias.as_f32()?.iter().map(|&b| f64::from(b)).collect(),
+            None => {
+                let node = self.maker(id)?;
+                let Op::DequantizeLinear(_) = &node.op else {
+                    return None;
+                };
+                let input = |at: usize| node.inputs.get(at).copied().flatten();
+                let bias = self.constant(input(0)?)?;
+                let scales = self.constant(input(1)?)?.as_f32()?;
+                let zeros = match input(2) {
+                    Some(zero) => self.constant(zero)?.to_f64(),
+                    None => vec![0.0],
+                };
+                (scales.len() == 1 || scales.len() == bias.len()).then_some(())?;
+                (zeros.len() == 1 || zeros.len() == bias.len()).then_some(())?;
+                let pick = |list: &[f64], at: usize| list[if list.len() == 1 { 0 } else { at }];
+                let scales: Vec<f64> = scales.iter().map(|&s| f64::from(s)).collect();
+                let values = bias.to_f64().into_iter().enumerate();
+                values
+                    .map(|(i, b)| (b - pick(&zeros, i)) * pick(&scales, i))
+                    .collect()
+            }
+        };
+        (values.len() == channels).then_some(())?;
+        let whole = values.into_iter().enumerate().map(|(channel, value)| {
+            let w_scale = w_scales[if w_scales.len() == 1 { 0 } else { channel }];
+            let quotient = value / f64::from(x_scale * w_scale);
+            let whole = quotient.round();
+            // The scale that a file gives a bias is the product, rounded.
+            let room = BIAS_TOLERANCE.max(whole.abs() * 2.0 * f64::from(f32::EPSILON));
+            let is_whole = (quotient - whole).abs() <= room && whole.abs() < 2f64.powi(31);
+            is_whole.then_some(whole as i32)
+        });
+        whole.collect()
+    }
+}
+
+impl Product {
+    /// The nodes it becomes, with the constants they need added to `graph`.
+    fn write(&self, graph: &mut Graph, names: &mut Names) -> Vec<Node> {
+        let mut constant = |graph: &mut Graph, suffix: &str, tensor: Tensor| {
+            graph.add_constant(names.unused(format!("{}/{suffix}", self.name)), tensor)
+        };
+        let mut zero_of = |graph: &mut Graph, quantised: &Quantised, suffix: &str| {
+            let zero = quantised.zero.map(Some);
+            zero.unwrap_or_else(|| {
+                let tensor = Tensor::zeros(quantised.dtype, []).ok()?;
+                Some(constant(graph, suffix, tensor))
+            })
+        };
+        let (x_zero, w_zero, y_zero) = (
+            zero_of(graph, &self.x, "x_zero_point"),
+            zero_of(graph, &self.w, "w_zero_point"),
+            zero_of(graph, &self.y, "y_zero_point"),
+        );
+        let bias = self.bias.as_ref().and_then(|bias| {
+            let tensor = Tensor::new(vec![bias.len()], TensorData::I32(bias.clone())).ok()?;
+            Some(constant(graph, "bias", tensor))
+        });
+        let operands = |x: ValueId, w: ValueId| {
+            let (x, w) = ([x, self.x.scale], [w, self.w.scale]);
+            let mut operands = vec![
+                Some(x[0]),
+                Some(x[1]),
+                x_zero,
+                Some(w[0]),
+                Some(w[1]),
+                w_zero,
+            ];
+            operands.extend([Some(self.y.scale), y_zero]);
+            operands.extend(bias.map(Some));
+            operands
+        };
+        let node = |name: String, op: Op, inputs: Vec<Option<ValueId>>, output: ValueId| Node {
+            name,
+            op,
+            inputs,
+            outputs: vec![Some(output)],
+        };
+        match &self.kind {
+            Kind::Conv(conv) => {
+                let op = Op::QLinearConv(QLinearConv { conv: conv.clone() });
+                let operands = operands(self.x.value, self.w.value);
+                vec![node(self.name.clone(), op, operands, self.y.value)]
+            }
+            Kind::MatMul => {
+                let op = Op::QLinearMatMul(QLinearMatMul);
+                let operands = operands(self.x.value, self.w.value);
+                vec![node(self.name.clone(), op, operands, self.y.value)]
+            }
+            Kind::Gemm { trans_b } => {
+                let Some(weights) = graph.value(self.w.value).constant.clone() else {
+                    return Vec::new();
+                };
+                let Some(filters) = as_filters(&weights, *trans_b) else {
+                    return Vec::new();
+                };
+                let w = constant(graph, "filters", filters);
+                let Ok(axes) = Tensor::from_i64([2], vec![2, 3]) else {
+                    return Vec::new();
+                };
+                let axes = constant(graph, "axes", axes);
+                let mut value = |graph: &mut Graph, suffix: &str| {
+                    let name = names.unused(format!("{}/{suffix}", self.name));
+                    let value = Value {
+                        name: name.clone(),
+                        dtype: None,
+                        shape: None,
+                        constant: None,
+                    };
+                    (name, graph.add_value(value))
+                };
+                let (wide_name, wide) = value(graph, "pixels");
+                let (product_name, product) = value(graph, "product");
+                let conv = Conv {
+                    strides: Vec::new(),
+                    dilations: Vec::new(),
+                    padding: Padding::Explicit(Vec::new()),
+                    groups: 1,
+                };
+                let unsqueeze = Op::Unsqueeze(Unsqueeze);
+                let to_pixels = vec![Some(self.x.value), Some(axes)];
+                let back = vec![Some(product), Some(axes)];
+                vec![
+                    node(wide_name, unsqueeze, to_pixels, wide),
+                    node(
+                        product_name,
+                        Op::QLinearConv(QLinearConv { conv }),
+                        operands(wide, w),
+                        product,
+                    ),
+                    node(self.name.clone(), Op::Squeeze(Squeeze), back, self.y.value),
+                ]
+            }
+        }
+    }
+}
+
+/// The weights of a matrix as filters `[n, k, 1, 1]`.
+fn as_filters(weights: &Tensor, is_transposed: bool) -> Option<Tensor> {
+    let [rows, columns] = *weights.shape() else {
+        return None;
+    };
+    let (n, k) = if is_transposed {
+        (rows, columns)
+    } else {
+        (columns, rows)
+    };
+    let order = |at: usize| match is_transposed {
+        true => at,
+        false => at % k * n + at / k,
+    };
+    let data = match weights.data() {
+        TensorData::I8(values) => TensorData::I8((0..n * k).map(|at| values[order(at)]).collect()),
+        TensorData::U8(values) => TensorData::U8((0..n * k).map(|at| values[order(at)]).collect()),
+        _ => return None,
+    };
+    Tensor::new(vec![n, k, 1, 1], data).ok()
+}
+
+/// Names of values, all different.
+struct Names(HashSet<String>);
+
+impl Names {
+    fn of(graph: &Graph) -> Self {
+        Self(graph.values.iter().map(|v| v.name.clone()).collect())
+    }
+
+    /// One like `base` that no value has.
+    fn unused(&mut self, base: String) -> String {
+        let mut name = base;
+        while !self.0.insert(name.clone()) {
+            name.push('_');
+        }
+        name
+    }
+}
