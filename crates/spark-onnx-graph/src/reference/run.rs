@@ -15,7 +15,7 @@ use crate::tensor::{DType, Tensor};
 ///
 /// [`ModelError::InputMissing`], [`ModelError::InputUnknown`],
 /// [`ModelError::InputType`] or [`ModelError::InputShape`] where `inputs` does not fit
-/// the graph; [`ModelError::Operator`] where [`evaluate`](super::evaluate) refuses a node;
+/// the graph; [`ModelError::InputValue`] where it was bound for other elements of an input; [`ModelError::Operator`] where [`evaluate`](super::evaluate) refuses a node;
 /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if a node and the values held beside
 /// it take more than the graph's budget or the system has.
 pub fn run(
@@ -95,6 +95,12 @@ impl Interpreter<'_> {
         }
         for &id in &graph.inputs {
             let tensor = check_input(graph.value(id), inputs)?;
+            let mut fixed = graph.fixed_inputs.iter();
+            if fixed.any(|(of, want)| *of == id && !want.is_bitwise(tensor)) {
+                return Err(ModelError::InputValue {
+                    name: graph.value(id).name.clone(),
+                });
+            }
             let asker = Asker {
                 node: &graph.value(id).name,
                 op: "input",

@@ -10,6 +10,7 @@
 //! Deliberately absent: whole networks, and tolerances, which are the engine's.
 
 mod computing;
+mod control;
 mod damage;
 pub(crate) mod messages;
 mod moving;
@@ -39,5 +40,6 @@ pub fn every_operator() -> Vec<Sample> {
     let mut samples = sample::Samples::default();
     computing::add(&mut samples);
     moving::add(&mut samples);
+    control::add(&mut samples);
     samples.finish()
 }

@@ -2,6 +2,7 @@
 
 mod clipped_sizes;
 mod conformance;
+mod deciding_inputs;
 mod double_range;
 mod goldens;
 mod hostile_sizes;

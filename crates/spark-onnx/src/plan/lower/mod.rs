@@ -11,6 +11,7 @@
 //! A batch normalisation, a layer scale or a bias after a GEMM is a scale and a
 //! shift per channel, and both fold into the weights by the same two rules.
 
+mod control;
 mod conv;
 mod elementwise;
 mod fuse;
