@@ -16,6 +16,7 @@
 //! Deliberately absent: every other simplification; those need no shapes or
 //! prefer them all known.
 
+mod at_run_time;
 mod control;
 
 use std::collections::{BTreeMap, HashSet};
@@ -395,6 +396,9 @@ struct Binder<'g> {
     depth: usize,
     /// What bodies took so far, about.
     expanded_bytes: usize,
+    /// Bodies, by address, that were found too long to be taken apart: tried again by every loop around
+    /// them, the work would double with each.
+    too_long: HashSet<usize>,
 }
 
 impl<'g> Binder<'g> {
@@ -433,6 +437,7 @@ impl<'g> Binder<'g> {
             bodies: Vec::new(),
             depth: 0,
             expanded_bytes: 0,
+            too_long: HashSet::new(),
         };
         for (id, ty) in constant_types.into_iter().enumerate() {
             if let Some(ty) = ty {

@@ -15,6 +15,10 @@
 //! Deliberately absent: the bodies, which the graph holds
 //! ([`Graph::bodies`](crate::graph::Graph::bodies)); a body has those of its own nodes.
 
+/// Iterations that all loops of a network may take together in one run: a file can ask for more than anybody
+/// waits for.
+pub const MAX_ITERATIONS: usize = 1 << 20;
+
 /// Position of a body in the graph that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BodyId(pub usize);

@@ -16,7 +16,8 @@
 //! Names and semantics: ONNX operator specification, <https://onnx.ai/onnx/operators/>.
 //!
 //! If, Loop and Scan run other graphs ([`Graph::bodies`]), to which what they read is given as operands.
-//! [`bind`] replaces them by what they do where that follows from shapes and constants.
+//! [`bind`] replaces them by what they do where that follows from shapes and constants, and binds their bodies
+//! with fixed shapes where it does not.
 //!
 //! Deliberately absent: sequences, strings and training.
 
@@ -36,7 +37,7 @@ pub use bind::{
 };
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub use check::check_graph;
-pub use control::{BodyId, If, Loop, Scan, ScanAxis};
+pub use control::{BodyId, If, Loop, MAX_ITERATIONS, Scan, ScanAxis};
 pub use deciding::{MAX_DECIDING_ELEMENTS, deciding_inputs};
 pub use definition::{Dim, Graph, Node, Value, ValueId};
 pub use infer::{

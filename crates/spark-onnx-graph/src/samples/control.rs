@@ -1,4 +1,4 @@
-//! The samples of control flow: bodies, and conditions and counts that binding knows.
+//! The samples of control flow: bodies, with conditions and counts that binding knows, and that only a run does.
 
 use std::sync::Arc;
 
@@ -11,12 +11,17 @@ use super::sample::{Samples, float, int_scalar};
 
 /// Adds all samples of this file.
 pub(super) fn add(samples: &mut Samples) {
-    for holds in [true, false] {
-        branch(samples, Some(holds));
+    for holds in [Some(true), Some(false), None] {
+        branch(samples, holds);
     }
-    repeat(samples, Some(3));
-    for is_reversed in [false, true] {
-        scan(samples, 4, is_reversed);
+    // Few iterations, many, and a number that only a run knows.
+    for count in [Some(3), Some(9000), None] {
+        repeat(samples, count);
+    }
+    for columns in [4, 9000] {
+        for is_reversed in [false, true] {
+            scan(samples, columns, is_reversed);
+        }
     }
 }
 

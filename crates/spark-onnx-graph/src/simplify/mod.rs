@@ -11,6 +11,8 @@
 mod patterns;
 mod subsample;
 
+use std::sync::Arc;
+
 use crate::graph::StaticGraph;
 
 /// `graph` with operators that are spelled out in several nodes put together, and without pixels that
@@ -36,5 +38,8 @@ use crate::graph::StaticGraph;
 pub fn simplify(mut graph: StaticGraph) -> StaticGraph {
     patterns::join(&mut graph);
     subsample::subsample(&mut graph);
+    for body in &mut graph.bodies {
+        *body = Arc::new(simplify(StaticGraph::clone(body)));
+    }
     graph
 }

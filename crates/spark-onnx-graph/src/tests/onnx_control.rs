@@ -455,16 +455,11 @@ fn loops(depth: usize, count: i64) -> GraphProto<'static> {
 #[test]
 fn loops_that_multiply_are_not_taken_apart_for_ever() {
     let begin = Instant::now();
-    for (depth, count) in [(1, i64::MAX), (2, 5000), (6, 100), (10, 9)] {
-        let parsed = file::parse(&model(OPSET, loops(depth, count)).encode(), None);
-        // Either it is refused, or some of it stays a loop.
-        match parsed.and_then(|graph| bind(&graph, &[])) {
-            Err(error) => assert!(error.to_string().contains("nodes"), "{error}"),
-            Ok(bound) => {
-                let mut nodes = bound.nodes().iter();
-                assert!(nodes.any(|n| matches!(n.op, Op::Loop(_))));
-            }
-        }
+    for (depth, count) in [(1, i64::MAX), (2, 5000), (6, 100), (10, 9), (15, 5)] {
+        let bound = bind(&parsed(loops(depth, count)), &[]).unwrap_or_else(|e| panic!("{e}"));
+        // Some of it stays a loop.
+        let mut nodes = bound.nodes().iter();
+        assert!(nodes.any(|n| matches!(n.op, Op::Loop(_))), "{depth}");
     }
     assert!(
         begin.elapsed() < Duration::from_secs(60),

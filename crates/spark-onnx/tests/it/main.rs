@@ -2,6 +2,7 @@
 
 mod clipped_sizes;
 mod conformance;
+mod control_flow;
 mod deciding_inputs;
 mod double_range;
 mod goldens;

@@ -10,6 +10,8 @@
 //! sees a plain graph. A condition often hangs on shapes alone, as exporters check ranks and extents;
 //! the branch that is not taken is not looked at.
 //!
+//! What is not known before a run stays a node (`at_run_time`).
+//!
 //! Files come from strangers, and bodies multiply: what is put into a graph is counted
 //! ([`MAX_EXPANDED_BYTES`]), a loop of many nodes is not taken apart ([`MAX_UNROLLED_NODES`]).
 
@@ -34,17 +36,17 @@ const MAX_UNROLLED_NODES: usize = 1 << 13;
 const MAX_EXPANDED_BYTES: usize = 128 << 20;
 
 /// The same for one loop that is taken apart.
-const MAX_UNROLLED_BYTES: usize = 16 << 20;
+const MAX_UNROLLED_BYTES: usize = 8 << 20;
 
 /// What a body is given for one of its inputs, as far as it is known.
 #[derive(Clone)]
 pub(super) struct Given {
-    ty: TensorType,
-    constant: Option<Arc<Tensor>>,
+    pub(super) ty: TensorType,
+    pub(super) constant: Option<Arc<Tensor>>,
 }
 
 impl Given {
-    fn scalar(data: TensorData) -> Result<Self, ModelError> {
+    pub(super) fn scalar(data: TensorData) -> Result<Self, ModelError> {
         let tensor = Tensor::new(Vec::new(), data)?;
         Ok(Self {
             ty: TensorType {
@@ -56,14 +58,14 @@ impl Given {
     }
 
     /// Of the same type, with elements that only a run knows.
-    fn unknown(&self) -> Self {
+    pub(super) fn unknown(&self) -> Self {
         Self {
             ty: self.ty.clone(),
             constant: None,
         }
     }
 
-    fn output(body: &StaticGraph, index: usize) -> Self {
+    pub(super) fn output(body: &StaticGraph, index: usize) -> Self {
         let value = body.value(body.outputs[index]);
         Self {
             ty: value.ty.clone(),
@@ -72,7 +74,7 @@ impl Given {
     }
 }
 
-fn refuse<T>(node: &Node, reason: impl Into<String>) -> Result<T, ModelError> {
+pub(super) fn refuse<T>(node: &Node, reason: impl Into<String>) -> Result<T, ModelError> {
     Err(ModelError::Operator {
         node: node.name.clone(),
         op: node.op.name().to_owned(),
@@ -80,7 +82,7 @@ fn refuse<T>(node: &Node, reason: impl Into<String>) -> Result<T, ModelError> {
     })
 }
 
-fn refused(node: &Node) -> impl Fn(OpError) -> ModelError + '_ {
+pub(super) fn refused(node: &Node) -> impl Fn(OpError) -> ModelError + '_ {
     |OpError { reason }| ModelError::Operator {
         node: node.name.clone(),
         op: node.op.name().to_owned(),
@@ -89,7 +91,7 @@ fn refused(node: &Node) -> impl Fn(OpError) -> ModelError + '_ {
 }
 
 /// The one element of a condition.
-fn truth(node: &Node, given: &Given) -> Result<Option<bool>, ModelError> {
+pub(super) fn truth(node: &Node, given: &Given) -> Result<Option<bool>, ModelError> {
     if given.ty.dtype != DType::Bool || given.ty.shape.iter().any(|&extent| extent != 1) {
         let TensorType { dtype, shape } = &given.ty;
         return refuse(node, format!("its condition is {dtype} of shape {shape:?}"));
@@ -140,6 +142,9 @@ impl Binder<'_> {
             Op::Scan(op) => self.scan(node, op, &inputs)?,
             _ => return refuse(node, "it is no control flow"),
         };
+        let Some(results) = results else {
+            return Ok(());
+        };
         if results.len() < node.outputs.len() {
             let (got, want) = (results.len(), node.outputs.len());
             return refuse(node, format!("makes {got} results, {want} are wanted"));
@@ -151,22 +156,21 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// What the branch that is taken makes; nothing where the node stays.
     fn branch(
         &mut self,
         node: &Node,
         op: If,
         inputs: &[Option<ValueId>],
-    ) -> Result<Vec<ValueId>, ModelError> {
+    ) -> Result<Option<Vec<ValueId>>, ModelError> {
         let ids = present(node, inputs)?;
         let given = self.given(node, &ids)?;
         let ([condition, captured @ ..], [_, ids @ ..]) = (&given[..], &ids[..]) else {
             return refuse(node, "its condition is missing");
         };
         let Some(is_true) = truth(node, condition)? else {
-            return refuse(
-                node,
-                "its condition is not known before it runs, which is not supported",
-            );
+            self.keep_if(node, op, inputs.to_vec(), captured)?;
+            return Ok(None);
         };
         let taken = match is_true {
             true => op.then_branch,
@@ -174,7 +178,7 @@ impl Binder<'_> {
         };
         let bound = self.bind_body(node, taken, captured)?;
         check_makes(node, &bound, node.outputs.len())?;
-        self.put_in_place(node, &node.name, bound, ids)
+        self.put_in_place(node, &node.name, bound, ids).map(Some)
     }
 
     fn repeat(
@@ -182,11 +186,11 @@ impl Binder<'_> {
         node: &Node,
         op: Loop,
         inputs: &[Option<ValueId>],
-    ) -> Result<Vec<ValueId>, ModelError> {
-        let (Some([limit, condition]), Some(ids)) = (inputs.get(..2), inputs.get(2..)) else {
+    ) -> Result<Option<Vec<ValueId>>, ModelError> {
+        let (Some([limit, condition]), Some(rest)) = (inputs.get(..2), inputs.get(2..)) else {
             return refuse(node, "its count and condition are missing");
         };
-        let ids = present(node, ids)?;
+        let ids = present(node, rest)?;
         if ids.len() < op.carried {
             return refuse(
                 node,
@@ -202,21 +206,19 @@ impl Binder<'_> {
             None => Some(true),
             Some(id) => truth(node, &self.known(node, *id)?)?,
         };
-        let (Some(limit), Some(goes_on)) = (limit, goes_on) else {
-            return refuse(
-                node,
-                "its count or condition is not known before it runs, which is not supported",
-            );
+        let limit = match (limit, goes_on) {
+            (_, Some(false)) => Some(0),
+            (limit, _) => limit.map(|limit| limit.max(0) as u64),
         };
-        let limit = if goes_on { limit.max(0) as u64 } else { 0 };
-        let Some(rounds) = self.rounds(node, op, limit, &given)? else {
-            return refuse(
-                node,
-                format!(
-                    "how often it runs is not known before, or it becomes more than \
-                     {MAX_UNROLLED_NODES} nodes, which is not supported"
-                ),
-            );
+        let rounds = match (limit, goes_on) {
+            (Some(limit), Some(_)) => self.rounds(node, op, limit, &given)?,
+            _ => None,
+        };
+        let Some(rounds) = rounds else {
+            let length = limit.filter(|_| goes_on.is_some());
+            let length = length.and_then(|length| usize::try_from(length).ok());
+            self.keep_loop(node, op, inputs.to_vec(), &given, length)?;
+            return Ok(None);
         };
         let (mut carried, captured) = (ids[..op.carried].to_vec(), &ids[op.carried..]);
         let stacked = self
@@ -252,7 +254,7 @@ impl Binder<'_> {
             };
             carried.push(whole);
         }
-        Ok(carried)
+        Ok(Some(carried))
     }
 
     /// The body bound for every iteration, if there are few and how many is known.
@@ -263,12 +265,17 @@ impl Binder<'_> {
         limit: u64,
         given: &[Given],
     ) -> Result<Option<Vec<StaticGraph>>, ModelError> {
+        let address = Arc::as_ptr(&self.body(node, op.body)?) as usize;
+        if self.too_long.contains(&address) {
+            return Ok(None);
+        }
         let most = MAX_UNROLLED_NODES / self.weight(node, op.body)?;
         let before = self.expanded_bytes;
         let (mut carried, captured) = (given[..op.carried].to_vec(), &given[op.carried..]);
         let mut rounds = Vec::new();
         while (rounds.len() as u64) < limit {
             if rounds.len() == most || self.expanded_bytes - before > MAX_UNROLLED_BYTES {
+                self.too_long.insert(address);
                 return Ok(None);
             }
             let number = Given::scalar(TensorData::I64(vec![rounds.len() as i64]))?;
@@ -295,7 +302,7 @@ impl Binder<'_> {
         node: &Node,
         op: &Scan,
         inputs: &[Option<ValueId>],
-    ) -> Result<Vec<ValueId>, ModelError> {
+    ) -> Result<Option<Vec<ValueId>>, ModelError> {
         let ids = present(node, inputs)?;
         let (from, to) = (op.carried, op.carried + op.inputs.len());
         if op.inputs.is_empty() || ids.len() < to {
@@ -305,13 +312,10 @@ impl Binder<'_> {
         let scanned = self.scanned(node, op, &given[from..to])?;
         let length = scanned[0].length;
         if length > MAX_UNROLLED_NODES / self.weight(node, op.body)? {
-            return refuse(
-                node,
-                format!(
-                    "{length} slices, of which it becomes more than {MAX_UNROLLED_NODES} nodes, \
-                     which is not supported"
-                ),
-            );
+            let slices = scanned.into_iter().map(|scanned| scanned.slice);
+            let slices = (slices.collect(), length);
+            self.keep_scan(node, op, inputs.to_vec(), &given, slices)?;
+            return Ok(None);
         }
         let (mut carried, captured) = (ids[..from].to_vec(), &ids[to..]);
         let mut slices = vec![Vec::with_capacity(length); op.outputs.len()];
@@ -349,7 +353,7 @@ impl Binder<'_> {
             };
             carried.push(whole);
         }
-        Ok(carried)
+        Ok(Some(carried))
     }
 
     /// How the scanned operands are taken apart, all into as many slices.
@@ -491,7 +495,7 @@ impl Binder<'_> {
     }
 
     /// A body as a graph of its own, for inputs of which this much is known.
-    fn bind_body(
+    pub(super) fn bind_body(
         &mut self,
         node: &Node,
         id: BodyId,
@@ -536,7 +540,9 @@ impl Binder<'_> {
         binder.total_bytes = binder.total_bytes.saturating_add(self.total_bytes);
         (binder.folded_bytes, binder.folding_limit) = (self.folded_bytes, self.folding_limit);
         (binder.folding_work, binder.work_limit) = (self.folding_work, self.work_limit);
+        binder.too_long = std::mem::take(&mut self.too_long);
         binder.all_nodes()?;
+        self.too_long = std::mem::take(&mut binder.too_long);
         self.expanded_bytes = binder.expanded_bytes;
         self.folded_bytes = binder.folded_bytes;
         self.folding_work = binder.folding_work;
@@ -734,7 +740,7 @@ fn present(node: &Node, ids: &[Option<ValueId>]) -> Result<Vec<ValueId>, ModelEr
 }
 
 /// Refuses a body that makes less than is wanted.
-fn check_makes(node: &Node, bound: &StaticGraph, want: usize) -> Result<(), ModelError> {
+pub(super) fn check_makes(node: &Node, bound: &StaticGraph, want: usize) -> Result<(), ModelError> {
     let got = bound.outputs.len();
     match got >= want {
         true => Ok(()),
