@@ -60,6 +60,18 @@ pub enum ModelError {
         /// The first such number.
         value: f64,
     },
+    /// A graph is run with other elements of an input than those it was bound for.
+    #[error("input `{name}` decides shapes, and the graph is bound for other elements of it")]
+    InputValue {
+        /// Name of the input.
+        name: String,
+    },
+    /// A plan is asked for without the elements of an input that it hangs on.
+    #[error("input `{name}` decides shapes: a plan is made when a run gives its elements")]
+    InputDecides {
+        /// Name of the input.
+        name: String,
+    },
     /// An input's element type is not declared.
     #[error("input `{name}` has no declared element type")]
     InputUndeclared {

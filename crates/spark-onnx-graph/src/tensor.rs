@@ -113,6 +113,25 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// Whether type, shape and the bits of all elements are the same: a NaN is what it is, and 0 is not -0.
+    pub fn is_bitwise(&self, other: &Self) -> bool {
+        macro_rules! floats {
+            ($a:expr, $b:expr) => {
+                $a.iter()
+                    .map(|v| v.to_bits())
+                    .eq($b.iter().map(|v| v.to_bits()))
+            };
+        }
+        self.shape == other.shape
+            && match (&self.data, &other.data) {
+                (TensorData::F32(a), TensorData::F32(b)) => floats!(a, b),
+                (TensorData::F64(a), TensorData::F64(b)) => floats!(a, b),
+                (TensorData::F16(a), TensorData::F16(b)) => floats!(a, b),
+                (TensorData::BF16(a), TensorData::BF16(b)) => floats!(a, b),
+                (a, b) => a == b,
+            }
+    }
+
     /// A tensor of `shape` over `data`.
     ///
     /// # Errors

@@ -98,6 +98,14 @@ pub enum ProtoError {
         /// Levels of calls within calls that are accepted.
         limit: usize,
     },
+    /// Graphs that nodes hold, such as the branches of an If, hold nodes that hold graphs, too deep.
+    #[error("node `{node}`: graphs are nested more than {limit} deep")]
+    GraphDepth {
+        /// Name of the node that holds the first graph too deep.
+        node: String,
+        /// Levels of graphs within graphs that are accepted.
+        limit: usize,
+    },
     /// A constant is malformed.
     #[error("tensor `{name}`: {reason}")]
     Tensor {

@@ -8,6 +8,9 @@
 //!          y = LeakyRelu(call/t) {alpha: 2}
 //! ```
 //!
+//! The graphs that If, Loop and Scan hold are flattened with them: each says which values of the graphs
+//! around it it reads. Names in the main graph stay; those within functions are made unique there too.
+//!
 //! Each resulting node carries the operator-set version its own function (or the
 //! model) imports. Parameters and tensors are borrowed from the file, so a body that
 //! is called a thousand times does not multiply its constants.
@@ -19,7 +22,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::error::ProtoError;
 use crate::proto::{
-    AttributeProto, FunctionProto, ModelProto, NodeProto, OperatorSetIdProto, attribute_type, text,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorProto, ValueInfoProto, attribute_type, text,
 };
 use crate::wire::ReadBudget;
 
@@ -34,6 +38,12 @@ const NAME_BYTES: usize = 256 << 20;
 
 /// Most levels of functions that call functions.
 const MAX_CALL_DEPTH: usize = 32;
+
+/// Most levels of graphs within graphs.
+const MAX_GRAPH_DEPTH: usize = 16;
+
+/// The standard operators whose graphs are flattened with them.
+const CONTROL_FLOW: [&str; 3] = ["If", "Loop", "Scan"];
 
 /// Oldest and newest version of the file format that is read.
 const IR_VERSIONS: (i64, i64) = (3, 14);
@@ -59,6 +69,30 @@ pub struct FlatNode<'m> {
     pub attributes: Vec<(&'m str, &'m AttributeProto<'m>)>,
     /// Version of the operator set.
     pub opset: i64,
+    /// The graphs that If, Loop and Scan hold, by the names of their parameters.
+    pub graphs: Vec<(&'m str, FlatGraph<'m>)>,
+}
+
+/// A graph that a node holds, a branch or the body of a loop, with no function call left in it.
+#[derive(Debug)]
+pub struct FlatGraph<'m> {
+    /// What it is given each time it runs, with what is declared of it.
+    pub inputs: Vec<(Cow<'m, str>, &'m ValueInfoProto<'m>)>,
+    /// What it makes, with what is declared of it.
+    pub outputs: Vec<(Cow<'m, str>, &'m ValueInfoProto<'m>)>,
+    /// Its own constants.
+    pub constants: Vec<(Cow<'m, str>, &'m TensorProto<'m>)>,
+    /// Its nodes, in the order of the file.
+    pub nodes: Vec<FlatNode<'m>>,
+    /// The values of the graphs around it that it reads, each once.
+    pub captures: Vec<Cow<'m, str>>,
+}
+
+impl<'m> FlatNode<'m> {
+    /// The values that its graphs read of those around them; one that several read is there as often.
+    pub fn captures(&self) -> impl Iterator<Item = &Cow<'m, str>> {
+        self.graphs.iter().flat_map(|(_, graph)| &graph.captures)
+    }
 }
 
 impl FlatNode<'_> {
@@ -130,16 +164,14 @@ pub fn flatten<'m>(model: &'m ModelProto<'m>) -> Result<Vec<FlatNode<'m>>, Proto
         }
     }
     let mut taken: HashSet<Cow<'m, str>> = HashSet::new();
-    for node in &graph.node {
-        let names = node.input.iter().chain(&node.output);
-        taken.extend(names.map(|n| Cow::Borrowed(n.as_ref())));
-    }
+    take_names(graph, &mut taken);
     let mut flattener = Flattener {
         functions,
         taken,
         nodes: Vec::new(),
         names: ReadBudget::new(NAME_BYTES),
         n_steps: 0,
+        graph_depth: 0,
     };
     let versions = versions_of(&model.opset_import)?;
     for node in &graph.node {
@@ -151,6 +183,18 @@ pub fn flatten<'m>(model: &'m ModelProto<'m>) -> Result<Vec<FlatNode<'m>>, Proto
         flattener.expand(node, &versions, &call, 0)?;
     }
     Ok(flattener.nodes)
+}
+
+/// Every name that nodes of `graph` and of the graphs within it have. Messages are nested no deeper than
+/// their reader allows.
+fn take_names<'m>(graph: &'m GraphProto<'m>, taken: &mut HashSet<Cow<'m, str>>) {
+    for node in &graph.node {
+        let names = node.input.iter().chain(&node.output);
+        taken.extend(names.map(|n| Cow::Borrowed(n.as_ref())));
+        for inner in node.attribute.iter().filter_map(|a| a.g.as_deref()) {
+            take_names(inner, taken);
+        }
+    }
 }
 
 fn versions_of<'m>(imports: &'m [OperatorSetIdProto<'m>]) -> Result<Versions<'m>, ProtoError> {
@@ -199,6 +243,8 @@ struct Flattener<'m> {
     nodes: Vec<FlatNode<'m>>,
     names: ReadBudget,
     n_steps: usize,
+    /// Levels of graphs within graphs that are being flattened.
+    graph_depth: usize,
 }
 
 impl<'m> Flattener<'m> {
@@ -236,6 +282,7 @@ impl<'m> Flattener<'m> {
             outputs: self.rename(&node.output, call, &name)?,
             attributes: attributes_of(node, &name, call)?,
             opset: 0,
+            graphs: self.graphs(node, &name, (versions, call), depth)?,
             name,
         };
         let key = (domain, op_type, text(&node.overload));
@@ -252,6 +299,108 @@ impl<'m> Flattener<'m> {
         Ok(())
     }
 
+    /// The graphs of a node of control flow. One that a function is given as a parameter is left out, for
+    /// its names are the caller's.
+    fn graphs(
+        &mut self,
+        node: &'m NodeProto<'m>,
+        name: &str,
+        (versions, call): (&Versions<'m>, &Call<'m, '_>),
+        depth: usize,
+    ) -> Result<Vec<(&'m str, FlatGraph<'m>)>, ProtoError> {
+        let is_control =
+            domain_of(text(&node.domain)).is_empty() && CONTROL_FLOW.contains(&text(&node.op_type));
+        let mut graphs = Vec::new();
+        for attribute in node.attribute.iter().filter(|_| is_control) {
+            if let (Some(graph), "") = (attribute.g.as_deref(), text(&attribute.ref_attr_name)) {
+                let flat = self.graph(graph, name, (versions, call), depth)?;
+                graphs.push((text(&attribute.name), flat));
+            }
+        }
+        Ok(graphs)
+    }
+
+    fn graph(
+        &mut self,
+        graph: &'m GraphProto<'m>,
+        holder: &str,
+        (versions, call): (&Versions<'m>, &Call<'m, '_>),
+        depth: usize,
+    ) -> Result<FlatGraph<'m>, ProtoError> {
+        if self.graph_depth == MAX_GRAPH_DEPTH {
+            return Err(ProtoError::GraphDepth {
+                node: holder.to_owned(),
+                limit: MAX_GRAPH_DEPTH,
+            });
+        }
+        self.n_steps += graph.input.len() + graph.output.len() + graph.initializer.len();
+        let own = match call.name {
+            Some(caller) => Some(self.call_within(graph, caller, call)?),
+            None => None,
+        };
+        let call = own.as_ref().unwrap_or(call);
+        let around = std::mem::take(&mut self.nodes);
+        self.graph_depth += 1;
+        for node in &graph.node {
+            self.expand(node, versions, call, depth)?;
+        }
+        self.graph_depth -= 1;
+        let nodes = std::mem::replace(&mut self.nodes, around);
+
+        let mut flat = FlatGraph {
+            inputs: Vec::with_capacity(graph.input.len()),
+            outputs: Vec::with_capacity(graph.output.len()),
+            constants: Vec::with_capacity(graph.initializer.len()),
+            nodes,
+            captures: Vec::new(),
+        };
+        for value in &graph.input {
+            flat.inputs
+                .push((self.renamed(text(&value.name), call, holder)?, value));
+        }
+        for value in &graph.output {
+            flat.outputs
+                .push((self.renamed(text(&value.name), call, holder)?, value));
+        }
+        for tensor in &graph.initializer {
+            flat.constants
+                .push((self.renamed(text(&tensor.name), call, holder)?, tensor));
+        }
+        flat.captures = captures_of(&flat);
+        for name in &flat.captures {
+            self.names
+                .charge("names", size_of::<Cow<'_, str>>() + name.len())?;
+        }
+        Ok(flat)
+    }
+
+    /// `call` with the names of a graph within the function's body, which hide those around it.
+    fn call_within<'c>(
+        &mut self,
+        graph: &'m GraphProto<'m>,
+        caller: &'c str,
+        call: &Call<'m, 'c>,
+    ) -> Result<Call<'m, 'c>, ProtoError> {
+        self.names.charge(
+            "names",
+            2 * call.values.len() * size_of::<(&str, Cow<'_, str>)>(),
+        )?;
+        let mut values = call.values.clone();
+        let given = graph.input.iter().map(|value| text(&value.name));
+        let constants = graph.initializer.iter().map(|tensor| text(&tensor.name));
+        let made = graph.node.iter().flat_map(|n| &n.output);
+        let locals = given.chain(constants).chain(made.map(Cow::as_ref));
+        for local in locals.filter(|local| !local.is_empty()) {
+            let unique = self.unique(&format!("{caller}/{local}"))?;
+            values.insert(local, Cow::Owned(unique));
+        }
+        Ok(Call {
+            name: Some(caller),
+            values,
+            caller: call.caller,
+        })
+    }
+
     /// What names in a body, or in the main graph, stand for outside.
     fn rename(
         &mut self,
@@ -261,27 +410,36 @@ impl<'m> Flattener<'m> {
     ) -> Result<Vec<Cow<'m, str>>, ProtoError> {
         let mut renamed = Vec::with_capacity(names.len());
         for name in names {
-            let outer = match (call.values.get(name.as_ref()), call.name) {
-                (Some(outer), _) => outer.clone(),
-                (None, None) => Cow::Borrowed(name.as_ref()),
-                // A body sees its own values only.
-                (None, Some(_)) => {
-                    return Err(ProtoError::Dangling {
-                        user: format!("node `{user}`"),
-                        name: name.to_string(),
-                    });
-                }
-            };
-            let owned = if matches!(outer, Cow::Owned(_)) {
-                outer.len()
-            } else {
-                0
-            };
-            self.names
-                .charge("names", size_of::<Cow<'_, str>>() + owned)?;
-            renamed.push(outer);
+            renamed.push(self.renamed(name, call, user)?);
         }
         Ok(renamed)
+    }
+
+    fn renamed(
+        &mut self,
+        name: &'m str,
+        call: &Call<'m, '_>,
+        user: &str,
+    ) -> Result<Cow<'m, str>, ProtoError> {
+        let outer = match (call.values.get(name), call.name) {
+            (Some(outer), _) => outer.clone(),
+            (None, None) => Cow::Borrowed(name),
+            // A body sees its own values only.
+            (None, Some(_)) => {
+                return Err(ProtoError::Dangling {
+                    user: format!("node `{user}`"),
+                    name: name.to_owned(),
+                });
+            }
+        };
+        let owned = if matches!(outer, Cow::Owned(_)) {
+            outer.len()
+        } else {
+            0
+        };
+        self.names
+            .charge("names", size_of::<Cow<'_, str>>() + owned)?;
+        Ok(outer)
     }
 
     fn expand_call(
@@ -392,10 +550,34 @@ impl<'m> Flattener<'m> {
                 outputs: vec![actual.clone()],
                 attributes: Vec::new(),
                 opset: STANDARD_VERSIONS.1,
+                graphs: Vec::new(),
             });
         }
         Ok(())
     }
+}
+
+/// What `graph` reads and does not make, in the order in which it is read.
+fn captures_of<'m>(graph: &FlatGraph<'m>) -> Vec<Cow<'m, str>> {
+    let given = graph.inputs.iter().map(|(name, _)| name);
+    let constants = graph.constants.iter().map(|(name, _)| name);
+    let made = graph.nodes.iter().flat_map(|node| &node.outputs);
+    let mut known: HashSet<&str> = given
+        .chain(constants)
+        .chain(made)
+        .map(Cow::as_ref)
+        .collect();
+    known.insert("");
+    let read = graph.nodes.iter();
+    let read = read.flat_map(|node| node.inputs.iter().chain(node.captures()));
+    let handed_out = graph.outputs.iter().map(|(name, _)| name);
+    let mut captures = Vec::new();
+    for name in read.chain(handed_out) {
+        if known.insert(name.as_ref()) {
+            captures.push(name.clone());
+        }
+    }
+    captures
 }
 
 /// The parameters of `node`, those that refer to the enclosing call resolved.

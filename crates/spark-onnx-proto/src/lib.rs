@@ -12,7 +12,7 @@
 //! its large constants, which [`read_constant`] takes from there, one at a time.
 //!
 //! Files come from strangers: every count is held against what backs it before memory is taken,
-//! messages are nested at most 100 deep, calls of functions at most 32, and constants outside the model stay
+//! messages are nested at most 100 deep, calls of functions at most 32, graphs within graphs 16, and constants outside the model stay
 //! inside its folder. What is refused is a [`ProtoError`].
 //!
 //! Deliberately absent: what an operator means, and types and shapes that are not stated, which are
@@ -34,7 +34,7 @@ pub use constant::{Constant, Numbers, read_constant, read_sparse_constant};
 pub use edit::replace_constants;
 pub use element::{ElementProblem, ElementType, MAX_ELEMENTS, MAX_RANK, checked_elements};
 pub use error::{ProtoError, WireProblem};
-pub use functions::{FlatNode, flatten, is_graph};
+pub use functions::{FlatGraph, FlatNode, flatten, is_graph};
 pub use model_file::ModelFile;
 pub use order::execution_order;
 pub use proto::{

@@ -43,7 +43,9 @@ pub fn execution_order(
     let mut in_order = true;
     for (index, node) in nodes.iter().enumerate() {
         let mut own = Vec::new();
-        for input in node.inputs.iter().filter(|i| !i.is_empty()) {
+        // What its graphs read must be there as well as its own operands.
+        let read = node.inputs.iter().chain(node.captures());
+        for input in read.filter(|i| !i.is_empty()) {
             match producers.get(input.as_ref()) {
                 Some(&producer) => {
                     in_order &= producer < index;

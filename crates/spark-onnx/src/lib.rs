@@ -21,6 +21,7 @@ mod error;
 mod model;
 mod options;
 mod plan;
+mod plan_key;
 mod runner;
 mod session;
 mod step_info;

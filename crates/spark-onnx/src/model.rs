@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A plan is made when a session first meets its shapes, or by [`Model::prepare`]; at load, where all shapes
-//! are fixed. Plans for several shapes read the same packed weights, as far as they choose the same kernels.
+//! are fixed. Where the elements of an input decide shapes ([`deciding_inputs`]), such as the `sizes` of a
+//! Resize, a plan is for one value of it, and made when a run brings that value. Plans for several shapes read the same packed weights, as far as they choose the same kernels.
 //! Plans and arenas are held against one budget.
 //!
 //! Deliberately absent: what is written while running, which is a session's.
@@ -20,9 +21,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::budget::ModelBudget;
 use crate::cpu::{Executor, Isa, Peaks, PreparedPlan, Target};
-use crate::graph::{self, Dim, Graph, bind_taking, bind_within, check_graph, check_input_shapes};
+use crate::graph::{
+    self, Dim, Graph, bind_taking, bind_with_values, check_graph, check_input_shapes,
+    deciding_inputs,
+};
 use crate::options::RunOptions;
 use crate::plan::{Plan, lower};
+use crate::plan_key::{PlanKey, may_decide};
 use crate::precision::{Arithmetic, Wanted};
 use crate::{ModelError, Precision, file};
 use spark_onnx_graph::join_quantised;
@@ -40,18 +45,18 @@ pub struct ModelMemory {
     pub plans: usize,
 }
 
-/// A plan for one set of input shapes.
+/// A plan for one set of input shapes, and of elements that decide shapes.
 pub(crate) struct ShapedPlan {
-    shapes: Vec<Vec<usize>>,
+    key: PlanKey,
     prepared: Arc<PreparedPlan>,
     /// Goes with the last session that keeps the plan. Of what it holds besides packed weights.
     _reservation: Reservation,
 }
 
 impl ShapedPlan {
-    /// By input of the model.
-    pub(crate) fn shapes(&self) -> &[Vec<usize>] {
-        &self.shapes
+    /// What it is for.
+    pub(crate) fn key(&self) -> &PlanKey {
+        &self.key
     }
 }
 
@@ -79,6 +84,8 @@ impl Drop for Reservation {
 
 struct Shared {
     graph: Graph,
+    /// Numbers of the inputs whose elements decide shapes.
+    deciding: Vec<usize>,
     wanted: Wanted,
     arithmetic: Arithmetic,
     target: Target,
@@ -175,6 +182,7 @@ impl Model {
         let (isa, pool) = options.isa_and_pool();
         let budget_bytes = options.budget_bytes(&graph);
         let mut shared = Shared {
+            deciding: deciding_inputs(&graph),
             graph,
             wanted: Wanted {
                 precision: options.asked_precision(),
@@ -195,7 +203,7 @@ impl Model {
         if let Some(shapes) = shared.fixed_shapes() {
             // No other plan can be made, so each constant goes when this one has packed it.
             let plan = lower(&bind_taking(&mut shared.graph, budget_bytes)?)?;
-            let plan = shared.shaped(shapes, plan)?;
+            let plan = shared.shaped(PlanKey::of_shapes(shapes), plan)?;
             shared.plans = Mutex::new(vec![plan]);
         }
         Ok(Self(Arc::new(shared)))
@@ -206,14 +214,22 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// Those of binding and lowering, and of memory, as for [`Model::from_graph`].
+    /// Those of binding and lowering, and of memory, as for [`Model::from_graph`];
+    /// [`ModelError::InputDecides`] where the plan hangs on the elements of an input too.
     pub fn prepare(&self, input_shapes: &[(&str, Vec<usize>)]) -> Result<(), ModelError> {
         let shapes = graph::input_shapes(&self.0.graph, input_shapes)?;
-        self.plan_for(&shapes).map(drop)
+        let mut deciding = self.0.deciding.iter();
+        if let Some(&number) = deciding.find(|&&number| may_decide(&shapes[number])) {
+            let id = self.0.graph.inputs[number];
+            return Err(ModelError::InputDecides {
+                name: self.0.graph.value(id).name.clone(),
+            });
+        }
+        self.plan_for(&PlanKey::of_shapes(shapes)).map(drop)
     }
 
     /// The model as it was read, but that products between dequantisation and quantisation are products of
-    /// integers. Where all input shapes are fixed it has given its constants up,
+    /// integers. Where all input shapes are fixed, and the elements of no input decide others, it has given its constants up,
     /// for the only plan holds what it needs of them: they keep name, type and shape, and
     /// [`Value::constant`](crate::graph::Value::constant) is `None`. Where a shape is open they
     /// stay, for the plans to come.
@@ -257,7 +273,12 @@ impl Model {
         Peaks::measure(self.0.target.isa, &self.0.target.pool)
     }
 
-    /// The declared shapes of all inputs, if none is open.
+    /// Numbers of the inputs whose elements decide shapes.
+    pub(crate) fn deciding(&self) -> &[usize] {
+        &self.0.deciding
+    }
+
+    /// The declared shapes of all inputs, if none is open and no elements decide others.
     pub(crate) fn fixed_shapes(&self) -> Option<Vec<Vec<usize>>> {
         self.0.fixed_shapes()
     }
@@ -267,20 +288,20 @@ impl Model {
         self.0.max_plans
     }
 
-    /// The plan for inputs of `shapes`, made if need be, which makes it the most recently used one.
+    /// The plan for `key`, made if need be, which makes it the most recently used one.
     ///
     /// Another one that is used least recently goes where there are too many, or too little memory for
     /// this one.
-    pub(crate) fn plan_for(&self, shapes: &[Vec<usize>]) -> Result<Arc<ShapedPlan>, ModelError> {
+    pub(crate) fn plan_for(&self, key: &PlanKey) -> Result<Arc<ShapedPlan>, ModelError> {
         let shared = &*self.0;
         let mut plans = shared.plans();
-        if let Some(at) = plans.iter().position(|plan| plan.shapes == shapes) {
+        if let Some(at) = plans.iter().position(|plan| plan.key == *key) {
             let plan = plans.remove(at);
             plans.push(Arc::clone(&plan));
             return Ok(plan);
         }
         // Before anything is evicted: a plan whose constants are gone cannot be made again.
-        check_input_shapes(&shared.graph, &shared.named(shapes))?;
+        check_input_shapes(&shared.graph, &shared.named(&key.shapes))?;
         while plans.len() >= shared.max_plans {
             plans.remove(0);
         }
@@ -288,13 +309,13 @@ impl Model {
         let plan = loop {
             let left = shared.left();
             let made = shared
-                .lowered(shapes, left)
-                .and_then(|plan| shared.shaped(shapes.to_vec(), plan));
+                .lowered(key, left)
+                .and_then(|plan| shared.shaped(key.clone(), plan));
             match made.map_err(|error| of_whole_budget(error, shared.budget_bytes)) {
                 // Plans for other shapes give their memory back, unless that would not do.
                 Err(ModelError::OverBudget { .. }) if !plans.is_empty() => {
                     if !may_fit {
-                        shared.check_alone(shapes)?;
+                        shared.check_alone(key)?;
                         may_fit = true;
                     }
                     plans.remove(0);
@@ -306,9 +327,9 @@ impl Model {
         Ok(plan)
     }
 
-    /// Refuses shapes whose plan would take more than the budget even if nothing else did.
-    pub(crate) fn check_alone(&self, shapes: &[Vec<usize>]) -> Result<(), ModelError> {
-        self.0.check_alone(shapes)
+    /// Refuses what a plan for would take more than the budget even if nothing else did.
+    pub(crate) fn check_alone(&self, key: &PlanKey) -> Result<(), ModelError> {
+        self.0.check_alone(key)
     }
 
     /// Memory to run `plan` in, and the bytes of it held against the budget.
@@ -340,32 +361,38 @@ impl Shared {
         self.budget_bytes.saturating_sub(held)
     }
 
-    fn lowered(&self, shapes: &[Vec<usize>], budget_bytes: usize) -> Result<Plan, ModelError> {
-        lower(&bind_within(
-            &self.graph,
-            &self.named(shapes),
-            budget_bytes,
-        )?)
+    fn lowered(&self, key: &PlanKey, budget_bytes: usize) -> Result<Plan, ModelError> {
+        let name_of = |number: usize| self.graph.value(self.graph.inputs[number]).name.as_str();
+        let values = key.values.iter();
+        let values: Vec<_> = values
+            .map(|(number, tensor)| (name_of(*number), Arc::clone(tensor)))
+            .collect();
+        let shapes = self.named(&key.shapes);
+        let bound = bind_with_values(&self.graph, &shapes, &values, budget_bytes)?;
+        lower(&bound)
     }
 
-    fn check_alone(&self, shapes: &[Vec<usize>]) -> Result<(), ModelError> {
-        let plan = self.lowered(shapes, self.budget_bytes)?;
+    fn check_alone(&self, key: &PlanKey) -> Result<(), ModelError> {
+        let plan = self.lowered(key, self.budget_bytes)?;
         PreparedPlan::check_alone(&plan)
     }
 
-    fn shaped(&self, shapes: Vec<Vec<usize>>, plan: Plan) -> Result<Arc<ShapedPlan>, ModelError> {
+    fn shaped(&self, key: PlanKey, plan: Plan) -> Result<Arc<ShapedPlan>, ModelError> {
         let precisions = self.wanted.assign(&plan);
         let target = self.target.clone();
         let prepared = PreparedPlan::new(plan, target, &precisions, self.arithmetic)?;
         Ok(Arc::new(ShapedPlan {
-            shapes,
+            key,
             _reservation: Reservation::of(prepared.own_bytes(), &self.plan_bytes),
             prepared: Arc::new(prepared),
         }))
     }
 
-    /// The shapes of all inputs, if none is open.
+    /// The shapes of all inputs, if none is open and no elements decide others.
     fn fixed_shapes(&self) -> Option<Vec<Vec<usize>>> {
+        if !self.deciding.is_empty() {
+            return None;
+        }
         let ids = self.graph.inputs.iter();
         ids.map(|&id| declared_shape(self.graph.value(id).shape.as_deref()))
             .collect()

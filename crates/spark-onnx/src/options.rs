@@ -92,8 +92,8 @@ pub struct RunOptions {
     /// memory this process can still get, control groups included, and 64 times the bytes of the
     /// file (of the constants, for a graph without a file) plus 1 GiB.
     pub memory_budget: Option<usize>,
-    /// Plans that a model keeps, and a session: one for every set of input shapes. One more takes the
-    /// place of the one that was used least recently; 0 is taken as 1.
+    /// Plans that a model keeps, and a session: one for every set of input shapes, and of elements where an
+    /// input decides shapes. One more takes the place of the one that was used least recently; 0 is taken as 1.
     pub max_plans: usize,
     /// Threads that several models share; `None` makes a pool of [`RunOptions::threads`] for the model.
     pub pool: Option<SharedPool>,
@@ -115,7 +115,7 @@ impl RunOptions {
         }
     }
 
-    /// Keeps plans for so many sets of input shapes.
+    /// Keeps plans for so many sets of input shapes, and of elements that decide shapes.
     #[must_use]
     pub fn with_max_plans(mut self, plans: usize) -> Self {
         self.max_plans = plans;

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use crate::cpu::{Executor, PortTraffic};
 use crate::graph::{Graph, ValueId};
 use crate::model::{Model, Reservation, ShapedPlan};
+use crate::plan_key::PlanKey;
 use crate::step_info::{Span, StepInfo};
 use crate::tensor_view::TensorView;
 use crate::tensor_view_mut::TensorViewMut;
@@ -92,7 +93,11 @@ pub struct Session {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shapes: Vec<_> = self.shaped.iter().map(|kept| kept.plan.shapes()).collect();
+        let shapes: Vec<_> = self
+            .shaped
+            .iter()
+            .map(|kept| &kept.plan.key().shapes)
+            .collect();
         f.debug_struct("Session")
             .field("model", &self.model)
             .field("shapes", &shapes)
@@ -143,7 +148,7 @@ impl Session {
     /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`].
     pub fn warm_up(&mut self) -> Result<(), ModelError> {
         match self.model.fixed_shapes() {
-            Some(shapes) if self.shaped.is_empty() => self.make(shapes),
+            Some(shapes) if self.shaped.is_empty() => self.make(&PlanKey::of_shapes(shapes)),
             _ => Ok(()),
         }
     }
@@ -483,31 +488,26 @@ impl Session {
             states,
             ..
         } = self;
-        let n_inputs = model.graph().inputs.len();
-        let shape_of = |number| given(model, states, inputs, number).map(|tensor| tensor.shape());
-        let is_for = |kept: &Shaped| {
-            let mut numbers = 0..n_inputs;
-            numbers.all(|number| shape_of(number) == Some(&kept.plan.shapes()[number][..]))
-        };
+        let input = |number| given(model, states, inputs, number);
+        let is_for = |kept: &Shaped| kept.plan.key().is_of_inputs(input);
         if let Some(at) = shaped.iter().position(is_for) {
             shaped[at..].rotate_left(1);
             return Ok(());
         }
-        let shapes: Vec<Vec<usize>> = (0..n_inputs)
-            .filter_map(|number| shape_of(number).map(<[usize]>::to_vec))
-            .collect();
-        self.make(shapes)
+        let n_inputs = model.graph().inputs.len();
+        let key = PlanKey::of_inputs(n_inputs, model.deciding(), input)?;
+        self.make(&key)
     }
 
-    /// Memory for inputs of `shapes`, put last. Memory for the shapes that were used least recently goes
+    /// Memory for inputs of `key`, put last. Memory for the one that was used least recently goes
     /// where there is too much of it.
-    fn make(&mut self, shapes: Vec<Vec<usize>>) -> Result<(), ModelError> {
+    fn make(&mut self, key: &PlanKey) -> Result<(), ModelError> {
         if self.shaped.len() >= self.model.max_plans() {
             self.shaped.remove(0);
         }
         let mut may_fit = false;
         let made = loop {
-            let plan = self.model.plan_for(&shapes);
+            let plan = self.model.plan_for(key);
             let made = plan.and_then(|plan| {
                 let (executor, reservation) = self.model.executor(&plan)?;
                 Ok(Shaped {
@@ -519,7 +519,7 @@ impl Session {
             match made {
                 Err(ModelError::OverBudget { .. }) if !self.shaped.is_empty() => {
                     if !may_fit {
-                        self.model.check_alone(&shapes)?;
+                        self.model.check_alone(key)?;
                         may_fit = true;
                     }
                     self.shaped.remove(0);

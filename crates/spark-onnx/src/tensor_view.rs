@@ -76,6 +76,31 @@ macro_rules! elements_of {
             }
         }
 
+        impl TensorView<'_> {
+            /// The elements in row-major order.
+            fn gathered(&self) -> TensorData {
+                match self.elements {
+                    $(Elements::$variant(values) => TensorData::$variant(
+                        (0..self.len()).map(|position| values[self.offset(position)]).collect(),
+                    ),)*
+                }
+            }
+
+            /// Whether type, shape and the bits of all elements are those of `tensor`; takes no memory.
+            pub(crate) fn is_bitwise(&self, tensor: &Tensor) -> bool {
+                self.shape == tensor.shape()
+                    && match (self.elements, tensor.data()) {
+                        $((Elements::$variant(values), TensorData::$variant(others)) => {
+                            let mut others = others.iter().enumerate();
+                            others.all(|(position, other)| {
+                                values[self.offset(position)].bits() == other.bits()
+                            })
+                        })*
+                        _ => false,
+                    }
+            }
+        }
+
         impl<'a> From<&'a TensorData> for Elements<'a> {
             fn from(data: &'a TensorData) -> Self {
                 match data {
@@ -229,6 +254,28 @@ impl<'a> TensorView<'a> {
         }
     }
 
+    /// Where the element at row-major `position` lies.
+    fn offset(&self, position: usize) -> usize {
+        if self.strides.is_none() {
+            return position;
+        }
+        let (mut rest, mut offset) = (position, 0);
+        for (axis, &extent) in self.shape.iter().enumerate().rev() {
+            offset += rest % extent * self.stride(axis);
+            rest /= extent;
+        }
+        offset
+    }
+
+    /// A tensor of the same elements.
+    ///
+    /// # Errors
+    ///
+    /// None for a view, whose elements fill its shape.
+    pub(crate) fn to_tensor(self) -> Result<Tensor, ModelError> {
+        Tensor::new(self.shape.to_vec(), self.gathered())
+    }
+
     /// The first finite number that is an infinity as f32. Only f64 has such numbers.
     pub(crate) fn first_beyond_f32(&self) -> Option<f64> {
         let Elements::F64(values) = self.elements else {
@@ -237,8 +284,8 @@ impl<'a> TensorView<'a> {
         let is_beyond = |v: f64| v.is_finite() && (v as f32).is_infinite();
         match self.strides {
             None => values.iter().copied().find(|&v| is_beyond(v)),
-            Some(strides) => (0..self.len())
-                .map(|position| values[offset(position, self.shape, strides)])
+            Some(_) => (0..self.len())
+                .map(|position| values[self.offset(position)])
                 .find(|&v| is_beyond(v)),
         }
     }
@@ -265,15 +312,26 @@ pub(crate) fn row_major(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// Where the element at row-major `position` lies.
-fn offset(position: usize, shape: &[usize], strides: &[usize]) -> usize {
-    let (mut rest, mut offset) = (position, 0);
-    for (&extent, &stride) in shape.iter().zip(strides).rev() {
-        offset += rest % extent * stride;
-        rest /= extent;
-    }
-    offset
+/// The bits of an element.
+trait Bits {
+    fn bits(&self) -> u64;
 }
+
+macro_rules! bits {
+    ($($whole:ty)*; $($float:ty)*) => {
+        $(impl Bits for $whole {
+            fn bits(&self) -> u64 {
+                *self as u64
+            }
+        })*
+        $(impl Bits for $float {
+            fn bits(&self) -> u64 {
+                self.to_bits().into()
+            }
+        })*
+    };
+}
+bits!(i8 i16 i32 i64 u8 u16 u32 u64 bool; f32 f64 f16 bf16);
 
 #[cfg(test)]
 mod tests {
@@ -299,6 +357,19 @@ mod tests {
         let none: [f32; 0] = [];
         assert!(TensorView::with_strides(&none[..], &[], &[]).is_err());
         assert!(TensorView::new(&values[..], &[3, 5]).is_err());
+    }
+
+    #[test]
+    fn a_view_is_a_tensor_bit_by_bit() {
+        let values = [0.0f32, f32::NAN, -0.0, 3.0];
+        let odd = TensorView::with_strides(&values[1..], &[2], &[2]).expect("inside");
+        let tensor = odd.to_tensor().expect("fills its shape");
+        assert_eq!(tensor.shape(), [2]);
+        assert!(odd.is_bitwise(&tensor), "a NaN is what it is");
+        let of = |v: f32| Tensor::from_f32([1], vec![v]).expect("one");
+        let zero = TensorView::new(&values[..1], &[1]).expect("one");
+        assert!(zero.is_bitwise(&of(0.0)) && !zero.is_bitwise(&of(-0.0)));
+        assert!(!zero.is_bitwise(&Tensor::from_i64([1], vec![0]).expect("one")));
     }
 
     #[test]

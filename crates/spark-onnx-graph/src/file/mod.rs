@@ -12,8 +12,10 @@
 //! taken, names and paths are checked, and a load takes at most the file, the constants
 //! themselves and a fixed amount for the rest.
 //!
-//! Deliberately absent: control flow, sequences, texts, training information, and
-//! elements below 8 bits.
+//! The graphs that If, Loop and Scan hold are read with them, at most 16 within each other; what they see by
+//! name becomes an operand.
+//!
+//! Deliberately absent: sequences, texts, training information, and elements below 8 bits.
 
 mod error;
 pub(crate) mod export;

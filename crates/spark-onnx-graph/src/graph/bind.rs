@@ -6,6 +6,7 @@
 //! for each node:   infer(op, operand types) -> result types
 //!                  Identity: its result becomes another name of its operand
 //!                  Shape, Size, or all operands constant: evaluate now
+//!                  If, Loop, Scan: what they do takes their place (`control`)
 //!                  otherwise keep the node
 //! ```
 //!
@@ -15,14 +16,17 @@
 //! Deliberately absent: every other simplification; those need no shapes or
 //! prefer them all known.
 
-use std::collections::BTreeMap;
+mod at_run_time;
+mod control;
+
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::check::check;
 use super::infer::{Operand, shape_part};
 use super::{
-    Dim, Graph, Node, Op, OpError, Shape, Size, StaticGraph, StaticValue, TensorType, Unary, Value,
-    ValueId,
+    Cast, Dim, Graph, Node, Op, OpError, Shape, Size, StaticGraph, StaticValue, TensorType, Unary,
+    Value, ValueId,
 };
 use crate::ModelError;
 use crate::budget;
@@ -100,8 +104,46 @@ pub fn bind_within(
     input_shapes: &[(&str, Vec<usize>)],
     budget_bytes: usize,
 ) -> Result<StaticGraph, ModelError> {
+    bind_with_values(graph, input_shapes, &[], budget_bytes)
+}
+
+/// [`bind_within`] for inputs of which some have these elements and no others, so that shapes may hang on
+/// them, or branches ([`deciding_inputs`](super::deciding_inputs)). They stay inputs of the network, and
+/// [`reference::run`] refuses to run it with other elements.
+///
+/// # Errors
+///
+/// As [`bind`]; [`ModelError::InputType`] or [`ModelError::InputShape`] if a value is not what its input is.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use spark_onnx_graph::graph::{Dim, Graph, Op, Reshape, bind, bind_with_values};
+/// use spark_onnx_graph::{DType, Tensor};
+///
+/// let mut graph = Graph::default();
+/// let x = graph.add_input("x", DType::F32, vec![Dim::Known(6)]);
+/// let shape = graph.add_input("shape", DType::I64, vec![Dim::Known(2)]);
+/// let reshape = Op::Reshape(Reshape { allow_zero: false });
+/// let y = graph.add_node("y", reshape, &[Some(x), Some(shape)]);
+/// graph.outputs.push(y);
+///
+/// assert!(bind(&graph, &[]).is_err()); // the result's shape depends on `shape`
+/// let three_by_two = Arc::new(Tensor::from_i64([2], vec![3, 2])?);
+/// let bound = bind_with_values(&graph, &[], &[("shape", three_by_two)], 1 << 20)?;
+/// assert_eq!(bound.value(y).ty.shape, [3, 2]);
+/// # Ok::<(), spark_onnx_graph::ModelError>(())
+/// ```
+pub fn bind_with_values(
+    graph: &Graph,
+    input_shapes: &[(&str, Vec<usize>)],
+    values: &[(&str, Arc<Tensor>)],
+    budget_bytes: usize,
+) -> Result<StaticGraph, ModelError> {
     let constants = graph.values.iter().map(|v| v.constant.clone()).collect();
-    bind_with(graph, constants, input_shapes, budget_bytes)
+    bind_with(graph, constants, input_shapes, values, budget_bytes)
 }
 
 /// [`bind_within`] for the shapes that the inputs declare, with the constants taken out of `graph`: each
@@ -117,31 +159,25 @@ pub fn bind_within(
 pub fn bind_taking(graph: &mut Graph, budget_bytes: usize) -> Result<StaticGraph, ModelError> {
     let values = graph.values.iter_mut();
     let constants = values.map(|v| v.constant.take()).collect();
-    bind_with(graph, constants, &[], budget_bytes)
+    bind_with(graph, constants, &[], &[], budget_bytes)
 }
 
 fn bind_with(
     graph: &Graph,
     constants: Vec<Option<Arc<Tensor>>>,
     input_shapes: &[(&str, Vec<usize>)],
+    values: &[(&str, Arc<Tensor>)],
     budget_bytes: usize,
 ) -> Result<StaticGraph, ModelError> {
     let is_constant: Vec<bool> = constants.iter().map(Option::is_some).collect();
     check(graph, &is_constant)?;
     let inputs = bind_inputs(graph, input_shapes)?;
     let mut binder = Binder::new(graph, constants, inputs, budget_bytes)?;
-    for node in &graph.nodes {
-        binder
-            .node(node)
-            .map_err(|OpError { reason }| ModelError::Operator {
-                node: node.name.clone(),
-                op: node.op.name().to_owned(),
-                reason,
-            })?;
-        binder.check_total()?;
-        binder.check_declarations(node)?;
-    }
-    Ok(binder.finish())
+    let fixed = binder.fix_inputs(values)?;
+    binder.all_nodes()?;
+    let mut bound = binder.finish();
+    bound.fixed_inputs = fixed;
+    Ok(bound)
 }
 
 /// Refuses shapes that the inputs of `graph` do not admit, without binding it: equal symbols must get
@@ -351,6 +387,18 @@ struct Binder<'g> {
     work_limit: usize,
     /// Which values the caller gets.
     is_output: Vec<bool>,
+    /// Values that bodies put in place have beyond those of the graph, and all names once there are some.
+    added: Vec<Value>,
+    names: HashSet<String>,
+    /// What nodes that were kept run.
+    bodies: Vec<Arc<StaticGraph>>,
+    /// Levels of bodies around this graph.
+    depth: usize,
+    /// What bodies took so far, about.
+    expanded_bytes: usize,
+    /// Bodies, by address, that were found too long to be taken apart: tried again by every loop around
+    /// them, the work would double with each.
+    too_long: HashSet<usize>,
 }
 
 impl<'g> Binder<'g> {
@@ -384,6 +432,12 @@ impl<'g> Binder<'g> {
             folding_work: 0,
             work_limit: 0,
             is_output: vec![false; n_values],
+            added: Vec::new(),
+            names: HashSet::new(),
+            bodies: Vec::new(),
+            depth: 0,
+            expanded_bytes: 0,
+            too_long: HashSet::new(),
         };
         for (id, ty) in constant_types.into_iter().enumerate() {
             if let Some(ty) = ty {
@@ -411,6 +465,70 @@ impl<'g> Binder<'g> {
         }
         binder.check_total()?;
         Ok(binder)
+    }
+
+    /// The value behind `id`, of the graph or of a body put in place.
+    fn value(&self, ValueId(id): ValueId) -> &Value {
+        let values = &self.graph.values;
+        values
+            .get(id)
+            .unwrap_or_else(|| &self.added[id - values.len()])
+    }
+
+    /// Makes inputs known that have these elements in every run.
+    fn fix_inputs(
+        &mut self,
+        values: &[(&str, Arc<Tensor>)],
+    ) -> Result<Vec<(ValueId, Arc<Tensor>)>, ModelError> {
+        let graph = self.graph;
+        let mut fixed = Vec::with_capacity(values.len());
+        for (name, tensor) in values {
+            let mut inputs = graph.inputs.iter();
+            let Some(&id) = inputs.find(|&&id| graph.value(id).name == *name) else {
+                return Err(ModelError::InputUnknown {
+                    name: (*name).to_owned(),
+                });
+            };
+            let Some(ty) = &self.types[id.0] else {
+                continue;
+            };
+            if ty.dtype != tensor.dtype() {
+                return Err(ModelError::InputType {
+                    name: (*name).to_owned(),
+                    got: tensor.dtype(),
+                    want: ty.dtype,
+                });
+            }
+            if ty.shape != tensor.shape() {
+                return Err(ModelError::InputShape {
+                    name: (*name).to_owned(),
+                    got: tensor.shape().to_vec(),
+                    want: format!("{:?}", ty.shape),
+                });
+            }
+            self.constants[id.0] = Some(Arc::clone(tensor));
+            fixed.push((id, Arc::clone(tensor)));
+        }
+        Ok(fixed)
+    }
+
+    fn all_nodes(&mut self) -> Result<(), ModelError> {
+        let graph = self.graph;
+        for node in &graph.nodes {
+            if node.op.is_control_flow() {
+                self.control(node)?;
+            } else {
+                self.node(node)
+                    .map_err(|OpError { reason }| ModelError::Operator {
+                        node: node.name.clone(),
+                        op: node.op.name().to_owned(),
+                        reason,
+                    })?;
+            }
+            self.check_total()?;
+            self.check_declarations(node)?;
+        }
+        Ok(())
     }
 
     fn declare(&mut self, ValueId(id): ValueId, ty: TensorType) {
@@ -464,7 +582,7 @@ impl<'g> Binder<'g> {
     /// Holds what is declared of a node's results against what was inferred.
     fn check_declarations(&self, node: &Node) -> Result<(), ModelError> {
         for &id in node.outputs.iter().flatten() {
-            let (value, is_output) = (self.graph.value(id), self.is_output[id.0]);
+            let (value, is_output) = (self.value(id), self.is_output[id.0]);
             let Some(ty) = &self.types[id.0] else {
                 continue;
             };
@@ -499,7 +617,7 @@ impl<'g> Binder<'g> {
                 let ty = self.types[id].as_ref().ok_or_else(|| OpError {
                     reason: format!(
                         "operand `{}` comes from nowhere",
-                        self.graph.values[id].name
+                        self.value(ValueId(id)).name
                     ),
                 })?;
                 Ok(Some(Operand {
@@ -521,6 +639,11 @@ impl<'g> Binder<'g> {
         if let Some(tensor) = self.shape_constant(&node.op, inputs) {
             return Ok(Some(vec![Arc::new(tensor)]));
         }
+        // Of the second operand of a CastLike the type alone matters, and that is known.
+        let (op, inputs) = match (&node.op, types) {
+            (Op::CastLike(_), [ty]) => (&Op::Cast(Cast { to: ty.dtype }), &inputs[..1]),
+            (op, _) => (op, inputs),
+        };
         let mut tensors = Vec::with_capacity(inputs.len());
         for id in inputs {
             match id {
@@ -532,12 +655,12 @@ impl<'g> Binder<'g> {
             }
         }
         // Another name of a constant costs nothing.
-        if let (Op::Unary(Unary::Identity), [Some(same)]) = (&node.op, &tensors[..]) {
+        if let (Op::Unary(Unary::Identity), [Some(same)]) = (op, &tensors[..]) {
             return Ok(Some(vec![Arc::clone(same)]));
         }
         let new_bytes: usize = types.iter().map(size_bytes).sum();
         let tensors: Vec<Option<&Tensor>> = tensors.iter().map(Option::as_deref).collect();
-        let work = reference::folding_work(&node.op, &tensors, types);
+        let work = reference::folding_work(op, &tensors, types);
         if self.folded_bytes.saturating_add(new_bytes) > self.folding_limit
             || self.folding_work.saturating_add(work) > self.work_limit
         {
@@ -551,7 +674,7 @@ impl<'g> Binder<'g> {
         }
         self.folding_work += work;
         let left = self.budget_bytes.saturating_sub(self.folded_bytes);
-        match reference::evaluate_within(&node.op, &tensors, node.outputs.len(), left) {
+        match reference::evaluate_within(op, &tensors, node.outputs.len(), left) {
             Ok(results) => Ok(Some(results.into_iter().map(Arc::new).collect())),
             Err(Unevaluated::Memory { bytes }) => {
                 tracing::debug!(node = node.name, bytes, "left unfolded: too much memory");
@@ -610,7 +733,7 @@ impl<'g> Binder<'g> {
     /// Lets the node that makes `x` in `x -> Identity -> output` make `output`
     /// itself, where the caller does not know `x`.
     fn merge_output_identities(&mut self) {
-        let mut made = vec![false; self.graph.values.len()];
+        let mut made = vec![false; self.types.len()];
         for ValueId(id) in self.nodes.iter().flat_map(|n| n.outputs.iter().flatten()) {
             made[*id] = true;
         }
@@ -636,7 +759,7 @@ impl<'g> Binder<'g> {
 
     fn finish(mut self) -> StaticGraph {
         self.merge_output_identities();
-        let values = (self.graph.values.iter().zip(self.types))
+        let values = (self.graph.values.iter().chain(&self.added).zip(self.types))
             .zip(self.constants.into_iter().zip(self.reads_left))
             .map(|((value, ty), (constant, reads_left))| StaticValue {
                 name: value.name.clone(),
@@ -653,6 +776,8 @@ impl<'g> Binder<'g> {
             nodes: self.nodes,
             inputs: self.graph.inputs.clone(),
             outputs: self.graph.outputs.clone(),
+            bodies: self.bodies,
+            fixed_inputs: Vec::new(),
             budget_bytes: self.budget_bytes,
         }
     }

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::{Node, ValueId};
+use super::{BodyId, Node, ValueId};
 use crate::tensor::{DType, Tensor};
 
 /// Element type and fixed shape.
@@ -69,6 +69,10 @@ pub struct StaticGraph {
     pub(crate) nodes: Vec<Node>,
     pub(crate) inputs: Vec<ValueId>,
     pub(crate) outputs: Vec<ValueId>,
+    /// Inputs that have these elements in every run.
+    pub(crate) fixed_inputs: Vec<(ValueId, Arc<Tensor>)>,
+    /// What nodes of control flow run.
+    pub(crate) bodies: Vec<Arc<StaticGraph>>,
     /// Bytes that running it may take.
     pub(crate) budget_bytes: usize,
 }
@@ -97,6 +101,15 @@ impl StaticGraph {
     /// What the caller provides.
     pub fn inputs(&self) -> &[ValueId] {
         &self.inputs
+    }
+
+    /// What a node of control flow runs.
+    ///
+    /// # Panics
+    ///
+    /// If the graph has no such body.
+    pub fn body(&self, id: BodyId) -> &StaticGraph {
+        &self.bodies[id.0]
     }
 
     /// Bytes that running it may take; see [`bind_within`](super::bind_within).

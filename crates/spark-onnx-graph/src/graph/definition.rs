@@ -80,6 +80,9 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// What the caller gets.
     pub outputs: Vec<ValueId>,
+    /// Graphs that nodes of control flow run; a [`BodyId`](super::BodyId) is a position here. Their inputs and
+    /// outputs are the nodes'; only the first level is here, each body holds its own.
+    pub bodies: Vec<Arc<Graph>>,
     /// Key-value pairs of the file (`metadata_props`).
     pub metadata: BTreeMap<String, String>,
     /// Bytes of the file it was read from, constants beside it included; the default budget of

@@ -15,20 +15,30 @@
 //!
 //! Names and semantics: ONNX operator specification, <https://onnx.ai/onnx/operators/>.
 //!
-//! Deliberately absent: subgraphs (If, Loop, Scan), sequences, strings and training.
+//! If, Loop and Scan run other graphs ([`Graph::bodies`]), to which what they read is given as operands.
+//! [`bind`] replaces them by what they do where that follows from shapes and constants, and binds their bodies
+//! with fixed shapes where it does not.
+//!
+//! Deliberately absent: sequences, strings and training.
 
 mod bind;
 mod bound;
 mod check;
+mod control;
+mod deciding;
 mod definition;
 pub(crate) mod infer;
 mod kinds;
 pub(crate) mod op;
 
 pub use crate::operators::infer;
-pub use bind::{bind, bind_taking, bind_within, check_input_shapes, input_shapes};
+pub use bind::{
+    bind, bind_taking, bind_with_values, bind_within, check_input_shapes, input_shapes,
+};
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub use check::check_graph;
+pub use control::{BodyId, If, Loop, MAX_ITERATIONS, Scan, ScanAxis};
+pub use deciding::{MAX_DECIDING_ELEMENTS, deciding_inputs};
 pub use definition::{Dim, Graph, Node, Value, ValueId};
 pub use infer::{
     DIVIDED_BY_ZERO, EinsumLabels, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis,

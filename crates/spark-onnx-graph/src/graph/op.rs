@@ -6,6 +6,7 @@
 //! Source: ONNX operator specification; where versions differ, the newest form.
 //! Axes may be negative, counting from the end, as in ONNX.
 
+pub(crate) use super::control::{BodyId, If, Loop, Scan};
 pub(crate) use super::kinds::{
     AspectRatio, Binary, Cell, CoordinateTransform, Direction, GridPadding, Interpolation,
     NearestRounding, PadMode, Padding, PoolKind, ReduceKind, ScatterReduction, Unary, Variadic,
@@ -174,6 +175,15 @@ pub enum Op {
     /// `(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero)`: the sums of [`Op::MatMulInteger`], as
     /// 8-bit integers of scale `y_scale`.
     QLinearMatMul(QLinearMatMul),
+
+    /// `(condition, captured...)`: the results of one of two bodies.
+    If(If),
+    /// `(count?, condition?, carried..., captured...)` to the carried values after the last iteration,
+    /// and results stacked along a new first axis.
+    Loop(Loop),
+    /// `(carried..., scanned..., captured...)` to the carried values after the last slice, and results
+    /// stacked along an axis.
+    Scan(Scan),
 }
 
 /// The list of all operators, for what is said of each by its own type: a match with the same arm for
@@ -225,6 +235,7 @@ macro_rules! each_operator {
             ConstantOfShape Range OneHot NonZero DepthToSpace SpaceToDepth
             Trilu EyeLike QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
             QLinearConv QLinearMatMul
+            If Loop Scan
         }
     };
     (@match $op:expr, $it:ident, $result:expr; $($name:ident)*) => {
@@ -256,7 +267,32 @@ impl Op {
             self,
             Self::Gather(_) | Self::GatherNd(_) | Self::ScatterElements(_) | Self::ScatterNd(_)
         );
-        !looks_up && results.all(|shape| shape.contains(&0))
+        !looks_up && !self.is_control_flow() && results.all(|shape| shape.contains(&0))
+    }
+
+    /// The bodies that the node runs, in the order of its parameters; none unless it is control flow.
+    pub fn bodies(&self) -> Vec<BodyId> {
+        match self {
+            Self::If(op) => vec![op.then_branch, op.else_branch],
+            Self::Loop(op) => vec![op.body],
+            Self::Scan(op) => vec![op.body],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn bodies_mut(&mut self) -> Vec<&mut BodyId> {
+        match self {
+            Self::If(op) => vec![&mut op.then_branch, &mut op.else_branch],
+            Self::Loop(op) => vec![&mut op.body],
+            Self::Scan(op) => vec![&mut op.body],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the node runs other graphs.
+    pub fn is_control_flow(&self) -> bool {
+        matches!(self, Self::If(_) | Self::Loop(_) | Self::Scan(_))
     }
 }
 

@@ -90,6 +90,10 @@ impl Operator for ConstantOfShape {
         Some(self.value.dtype())
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[0]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default().tensor("value", &self.value))
     }
@@ -137,6 +141,10 @@ impl Operator for Range {
         one(start.dtype, [n as usize])
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[0, 1, 2]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default())
     }
@@ -161,6 +169,10 @@ impl Operator for NonZero {
 
     fn result_dtype(&self, _: usize, _: KnownDType<'_>) -> Option<DType> {
         Some(DType::I64)
+    }
+
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[0]
     }
 
     fn attributes(&self) -> Exported<'_> {

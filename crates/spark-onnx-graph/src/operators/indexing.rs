@@ -174,6 +174,10 @@ impl Operator for OneHot {
         operand(2)
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default().int("axis", self.axis))
     }

@@ -12,6 +12,7 @@
 //! Deliberately absent: symbolic extents (see [`crate::graph::bind`]) and guesses.
 
 mod attention;
+mod control;
 mod convolution;
 mod creation;
 mod elementwise;
@@ -114,6 +115,11 @@ impl Op {
     pub fn name(&self) -> &'static str {
         each_operator!(match self, it => Operator::name(it))
     }
+}
+
+/// Operands of `op` whose elements must be known before it runs.
+pub(crate) fn deciding_operands(op: &Op) -> &'static [usize] {
+    each_operator!(match op, it => Operator::deciding_operands(it))
 }
 
 /// Element type of a result, from those of the operands.

@@ -43,6 +43,11 @@ pub(super) trait Operator {
     /// The types of its results, as many as are wanted.
     fn infer(&self, operands: &Operands<'_>) -> Inferred;
 
+    /// Operands whose elements must be known before it runs, as shapes hang on them, or steps.
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[]
+    }
+
     /// The element type of a result, as far as it follows without shapes.
     fn result_dtype(&self, _output: usize, operand: KnownDType<'_>) -> Option<DType> {
         operand(0)

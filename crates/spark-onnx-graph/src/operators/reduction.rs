@@ -53,6 +53,10 @@ impl Operator for Reduce {
         one(x.dtype, reduced_shape(x.shape, &reduced, self.keep_dims))
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default()
             .flag("keepdims", self.keep_dims)
@@ -134,6 +138,10 @@ impl Operator for TopK {
         }
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default()
             .int("axis", self.axis)
@@ -153,6 +161,10 @@ impl Operator for CumSum {
         infer_running(operands)
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default()
             .flag("exclusive", self.exclusive)
@@ -169,6 +181,10 @@ impl Operator for CumProd {
 
     fn infer(&self, operands: &Operands<'_>) -> Inferred {
         infer_running(operands)
+    }
+
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
     }
 
     fn attributes(&self) -> Exported<'_> {

@@ -38,6 +38,10 @@ impl Operator for Resize {
         one(x.dtype, axes.iter().map(|a| a.output).collect::<Vec<_>>())
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[2, 3]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(resize_attributes(self))
     }
@@ -113,6 +117,10 @@ impl Operator for AffineGrid {
             &[*n, spatial.len(), spatial.len() + 1],
         )?;
         one(theta.dtype, [&[*n], spatial, &[spatial.len()]].concat())
+    }
+
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
     }
 
     fn attributes(&self) -> Exported<'_> {

@@ -63,6 +63,10 @@ impl Operator for Reshape {
         one(x.dtype, shape)
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default().flag("allowzero", self.allow_zero))
     }
@@ -119,6 +123,10 @@ impl Operator for Squeeze {
         one(x.dtype, kept.map(|(&d, _)| d).collect::<Vec<_>>())
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default())
     }
@@ -146,6 +154,10 @@ impl Operator for Unsqueeze {
             .filter_map(|&new| if new { Some(1) } else { old.next().copied() })
             .collect();
         one(x.dtype, shape)
+    }
+
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
     }
 
     fn attributes(&self) -> Exported<'_> {
@@ -258,6 +270,10 @@ impl Operator for Split {
         Ok(parts.into_iter().map(part).collect())
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default().int("axis", self.axis))
     }
@@ -292,6 +308,10 @@ impl Operator for Slice {
         one(x.dtype, slices.iter().map(|s| s.len).collect::<Vec<_>>())
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1, 2, 3, 4]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default())
     }
@@ -309,6 +329,10 @@ impl Operator for Expand {
         let x = operands.required(0, "x")?;
         let target = constant_extents("shape", &operands.required(1, "shape")?)?;
         one(x.dtype, broadcast_shapes(x.shape, &target)?)
+    }
+
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
     }
 
     fn attributes(&self) -> Exported<'_> {
@@ -341,6 +365,10 @@ impl Operator for Tile {
         )
     }
 
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
+    }
+
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default())
     }
@@ -367,6 +395,10 @@ impl Operator for Pad {
             x.dtype,
             x.shape.iter().zip(&pads).map(padded).collect::<Vec<_>>(),
         )
+    }
+
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1, 2, 3]
     }
 
     fn attributes(&self) -> Exported<'_> {
@@ -451,6 +483,10 @@ impl Operator for Trilu {
             check_scalar("k", &k)?;
         }
         one(x.dtype, x.shape)
+    }
+
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[1]
     }
 
     fn attributes(&self) -> Exported<'_> {

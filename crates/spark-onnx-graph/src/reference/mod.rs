@@ -20,6 +20,7 @@
 //! Shapes and operand checks come from `crate::operators`, the one place that knows
 //! them.
 
+mod control;
 mod conv;
 mod create;
 mod elementwise;

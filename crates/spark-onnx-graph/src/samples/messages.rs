@@ -60,9 +60,12 @@ pub(crate) fn string(name: &'static str, value: &'static str) -> AttributeProto<
     not(test),
     expect(dead_code, reason = "this crate's own tests write models with it")
 )]
-pub(crate) fn graph_attribute(name: &'static str) -> AttributeProto<'static> {
+pub(crate) fn graph_attribute(
+    name: &'static str,
+    graph: GraphProto<'static>,
+) -> AttributeProto<'static> {
     AttributeProto {
-        g: Some(Box::default()),
+        g: Some(Box::new(graph)),
         ..attribute(name, kind::GRAPH)
     }
 }

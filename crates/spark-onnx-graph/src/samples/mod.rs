@@ -10,6 +10,7 @@
 //! Deliberately absent: whole networks, and tolerances, which are the engine's.
 
 mod computing;
+mod control;
 mod damage;
 mod integers;
 pub(crate) mod messages;
@@ -41,5 +42,6 @@ pub fn every_operator() -> Vec<Sample> {
     computing::add(&mut samples);
     moving::add(&mut samples);
     integers::add(&mut samples);
+    control::add(&mut samples);
     samples.finish()
 }

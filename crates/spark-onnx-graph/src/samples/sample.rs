@@ -77,11 +77,7 @@ impl Samples {
 
     /// Outputs that are `false` are left out. Their types are found by binding.
     pub(super) fn add_outputs(&mut self, op: Op, operands: &[Operand], outputs: &[bool]) {
-        let name = format!("{:03}_{}", self.0.len(), op.name());
-        let mut graph = Graph {
-            name: name.clone(),
-            ..Graph::default()
-        };
+        let mut graph = Graph::default();
         let mut inputs = Vec::new();
         let operands = operands
             .iter()
@@ -119,6 +115,14 @@ impl Samples {
             inputs: operands,
             outputs: results,
         });
+        self.add_graph(graph, inputs);
+    }
+
+    /// Adds a graph, whose last node it is named after. The types of its outputs are found by binding.
+    pub(super) fn add_graph(&mut self, mut graph: Graph, inputs: Vec<(String, Tensor)>) {
+        let op = graph.nodes.last().map_or("", |node| node.op.name());
+        let name = format!("{:03}_{op}", self.0.len());
+        graph.name.clone_from(&name);
         let bound = bind(&graph, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
         for (id, bound_id) in graph.outputs.clone().into_iter().zip(&bound.outputs) {
             let ty = bound.value(*bound_id).ty.clone();

@@ -12,6 +12,8 @@ mod patterns;
 mod quantised;
 mod subsample;
 
+use std::sync::Arc;
+
 use crate::graph::StaticGraph;
 
 pub use quantised::join_quantised;
@@ -39,5 +41,8 @@ pub use quantised::join_quantised;
 pub fn simplify(mut graph: StaticGraph) -> StaticGraph {
     patterns::join(&mut graph);
     subsample::subsample(&mut graph);
+    for body in &mut graph.bodies {
+        *body = Arc::new(simplify(StaticGraph::clone(body)));
+    }
     graph
 }

@@ -2,6 +2,7 @@
 //!
 //! What the public interface shows is tested in `tests/it`.
 
+mod onnx_control;
 mod onnx_declarations;
 mod onnx_exporters;
 mod onnx_files;

@@ -141,10 +141,11 @@ fn unknown_operator_names_node_operator_version_and_alternatives() {
 #[test]
 fn control_flow_sequences_and_texts_say_so() {
     let bytes = spoiled(|g| {
-        g.node[0].op_type = text("If");
-        g.node[0].attribute.push(graph_attribute("then_branch"));
+        g.node[0].op_type = text("SequenceMap");
+        let body = graph_attribute("body", GraphProto::default());
+        g.node[0].attribute.push(body);
     });
-    check(&bytes, &["ai.onnx::If", "control flow"]);
+    check(&bytes, &["ai.onnx::SequenceMap", "only If, Loop and Scan"]);
     check(
         &spoiled(|g| g.node[0].op_type = text("SequenceConstruct")),
         &["sequences"],

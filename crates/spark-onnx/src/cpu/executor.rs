@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! for step in plan:  kernel reads and writes the arena;  nothing is allocated
+//!                    the next step is the one behind it, or where control flow leads
 //! ```
 //!
 //! Results are the same bits whatever the number of threads: work is split so that
@@ -19,7 +20,7 @@ use super::prepared_plan::{PreparedPlan, Target, quantise_error};
 use super::simd::Isa;
 use super::workspace::Workspace;
 use crate::budget::ModelBudget;
-use crate::graph::DIVIDED_BY_ZERO;
+use crate::graph::{DIVIDED_BY_ZERO, MAX_ITERATIONS};
 use crate::plan::{Plan, PlannedStep, Step};
 use crate::precision::{Arithmetic, StepPrecision, Wanted};
 use crate::{ModelError, Precision};
@@ -159,7 +160,31 @@ impl Executor {
     /// [`ModelError::IndexOutside`] if an index computed by the model points outside its axis;
     /// [`ModelError::Operator`] if it divides an integer by zero; [`ModelError::Quantise`] if an activation to be quantised is not finite.
     pub(crate) fn run(&mut self) -> Result<(), ModelError> {
-        (0..self.prepared.steps.len()).try_for_each(|i| self.step(i))
+        self.each_step(|executor, i| executor.step(i))
+    }
+
+    /// Calls `run` with every step in the order in which control flow runs them; it gives the next.
+    fn each_step(
+        &mut self,
+        mut run: impl FnMut(&mut Self, usize) -> Result<usize, ModelError>,
+    ) -> Result<(), ModelError> {
+        let (mut at, mut iterations) = (0, 0);
+        while at < self.prepared.steps.len() {
+            let next = run(self, at)?;
+            if next <= at {
+                iterations += 1;
+                if iterations == MAX_ITERATIONS {
+                    let planned = &self.prepared.plan.steps[at];
+                    return Err(ModelError::Operator {
+                        node: planned.name.clone(),
+                        op: planned.step.kind().to_owned(),
+                        reason: format!("more than {MAX_ITERATIONS} iterations in one run"),
+                    });
+                }
+            }
+            at = next;
+        }
+        Ok(())
     }
 
     /// [`Executor::run`] until `stop` is set, which unsets it; looked at before every step and after the
@@ -173,10 +198,10 @@ impl Executor {
             true => Err(ModelError::Cancelled),
             false => Ok(()),
         };
-        for i in 0..self.prepared.steps.len() {
+        self.each_step(|executor, i| {
             go_on()?;
-            self.step(i)?;
-        }
+            executor.step(i)
+        })?;
         go_on()
     }
 
@@ -186,13 +211,14 @@ impl Executor {
     ///
     /// As [`Executor::run`].
     pub(crate) fn run_timed(&mut self, times: &mut [Duration]) -> Result<(), ModelError> {
-        let n_steps = self.prepared.steps.len();
-        for (i, time) in times.iter_mut().enumerate().take(n_steps) {
+        self.each_step(|executor, i| {
             let start = Instant::now();
-            self.step(i)?;
-            *time += start.elapsed();
-        }
-        Ok(())
+            let next = executor.step(i)?;
+            if let Some(time) = times.get_mut(i) {
+                *time += start.elapsed();
+            }
+            Ok(next)
+        })
     }
 
     /// Runs every step and calls `done` after each with its number and when it began; it ends at
@@ -205,19 +231,20 @@ impl Executor {
         &mut self,
         mut done: impl FnMut(usize, Instant),
     ) -> Result<(), ModelError> {
-        for i in 0..self.prepared.steps.len() {
+        self.each_step(|executor, i| {
             let start = Instant::now();
-            self.step(i)?;
+            let next = executor.step(i)?;
             done(i, start);
-        }
-        Ok(())
+            Ok(next)
+        })
     }
 
-    fn step(&mut self, index: usize) -> Result<(), ModelError> {
+    /// Runs step `index` and says which one is next.
+    fn step(&mut self, index: usize) -> Result<usize, ModelError> {
         let prepared = &*self.prepared;
         let ready = &prepared.steps[index];
         if ready.is_fused_into_next {
-            return Ok(());
+            return Ok(index + 1);
         }
         let context = Context {
             isa: prepared.target.isa,
@@ -240,7 +267,8 @@ impl Executor {
         for runs in &ready.rounds {
             runs.round(context.cpu(), context.memory);
         }
-        Ok(())
+        let goes_to = ready.prepared.goes_to(&context);
+        Ok(goes_to.map_or(index, |label| prepared.labelled[label]) + 1)
     }
 }
 

@@ -17,6 +17,7 @@
 )]
 
 mod attention;
+mod control;
 mod conv;
 mod data_movement;
 mod elementwise;

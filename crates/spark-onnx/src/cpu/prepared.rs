@@ -145,6 +145,11 @@ pub(crate) trait PreparedStep: Send + Sync {
     /// [`StepError`], for values known only while running.
     fn run(&self, context: &Context<'_>) -> Result<(), StepError>;
 
+    /// The label of the step behind which the run goes on, if that is not the next one; asked when it has run.
+    fn goes_to(&self, _context: &Context<'_>) -> Option<usize> {
+        None
+    }
+
     /// Types of its operands in its kernel's name, such as `f32xbf16` for f32 activations and
     /// weights of bf16; `f32` too where a kernel serves f32 and integers alike.
     fn operands(&self) -> &'static str {

@@ -72,6 +72,8 @@ pub(crate) struct PreparedPlan {
     pub(super) direct_ports: DirectPorts,
     pub(super) layout: ArenaLayout,
     pub(super) target: Target,
+    /// By label, the step that has it.
+    pub(super) labelled: Vec<usize>,
 }
 
 impl PreparedPlan {
@@ -127,11 +129,13 @@ impl PreparedPlan {
             .map(|port| rounded.contains(&port.view).then(|| Runs::of(&port.view)))
             .collect();
         let direct_ports = DirectPorts::of(&plan, |input| input_rounds[input].is_some());
+        let labelled = plan.labelled();
         let mut prepared = Self {
             plan,
             steps,
             input_rounds,
             direct_ports,
+            labelled,
             layout,
             target,
         };

@@ -15,6 +15,7 @@
 use spark_quant::QuantError;
 
 use super::attention::Attention;
+use super::control::Control;
 use super::conv::depthwise::Depthwise;
 use super::conv::direct::DirectConv;
 use super::conv::winograd::Winograd;
@@ -131,6 +132,7 @@ pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
         Step::GridSample(step) => {
             first(&[Candidate::of::<GridSample>("grid-sample")], problem, step)
         }
+        Step::Control(step) => first(&[Candidate::of::<Control>("control")], problem, step),
         Step::CumSum(step) => first(&[Candidate::of::<CumSum>("cumsum")], problem, step),
         Step::TopK(step) => first(&[Candidate::of::<TopK>("top-k")], problem, step),
         Step::Recurrent(step) => {

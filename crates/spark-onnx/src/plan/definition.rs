@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::step::Step;
+use super::step::{ControlStep, Step};
 use super::storage::Storage;
 use super::view::View;
 use crate::tensor::DType;
@@ -73,6 +73,27 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Whether some steps are run again, or left out.
+    pub(crate) fn has_control_flow(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.any(|planned| matches!(planned.step, Step::Control(_)))
+    }
+
+    /// By label, the step that has it.
+    pub(crate) fn labelled(&self) -> Vec<usize> {
+        let mut places = Vec::new();
+        for (index, planned) in self.steps.iter().enumerate() {
+            if let Step::Control(ControlStep {
+                label: Some(label), ..
+            }) = planned.step
+            {
+                places.resize(places.len().max(label + 1), self.steps.len());
+                places[label] = index;
+            }
+        }
+        places
+    }
+
     /// How the elements of `view` are held.
     pub(crate) fn storage(&self, view: &View) -> Storage {
         self.buffers[view.buffer.0].storage

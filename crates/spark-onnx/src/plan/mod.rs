@@ -25,7 +25,11 @@
 //! run                                   inputs in (`ports`), steps in their order, outputs out
 //! ```
 //!
-//! Deliberately absent: arithmetic (`crate::cpu`), control flow, dynamic shapes.
+//! Control flow that only a run decides is in the plan too: bodies among the other steps, and between them
+//! steps that say which one is next (`lower/control.rs`). So everything above holds for bodies; what takes steps
+//! to run one after the other is left out of such plans.
+//!
+//! Deliberately absent: arithmetic (`crate::cpu`), dynamic shapes.
 
 mod arena;
 mod attention;

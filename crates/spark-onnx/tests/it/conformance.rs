@@ -5,7 +5,8 @@
 //! names their folder. Every case is run, and has one of these outcomes:
 //!
 //! ```text
-//! pass                  interpreter and executor give every result of every set
+//! pass                  interpreter and executor give every result of every set, inputs as the case gives them
+//! pass, as constants    they do once inputs are made constants of the graph, and why not before
 //! pass, not executed    the interpreter does; the executor refuses the graph, and says why
 //! refused               no graph comes of the file, or none with fixed shapes; why
 //! wrong                 anything else: an answer that is not the suite's, a model that is read
@@ -20,11 +21,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 use spark_onnx::file::{OnnxError, ProtoError};
-use spark_onnx::graph::{Graph, bind};
+use spark_onnx::graph::{Graph, MAX_DECIDING_ELEMENTS, bind_with_values, deciding_inputs};
 use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, TensorData};
 use spark_onnx::{file, reference};
 
@@ -85,6 +87,7 @@ struct Outcomes {
 }
 
 const PASS: &str = "pass";
+const AS_CONSTANTS: &str = "pass, as constants: ";
 const NOT_EXECUTED: &str = "pass, not executed: ";
 const REFUSED: &str = "refused: ";
 const WRONG: &str = "wrong: ";
@@ -187,14 +190,15 @@ impl Outcomes {
     /// One sentence for people.
     fn totals(&self) -> String {
         let of_suite = self.by_case.keys().filter(|n| !is_random(n)).count();
-        let [passed, not_executed, refused, wrong] =
-            [PASS, NOT_EXECUTED, REFUSED, WRONG].map(|outcome| self.count(false, outcome));
+        let outcomes = [PASS, AS_CONSTANTS, NOT_EXECUTED, REFUSED, WRONG];
+        let [passed, as_constants, not_executed, refused, wrong] =
+            outcomes.map(|outcome| self.count(false, outcome));
         let is_other =
             |(name, outcome): &(&String, &String)| is_random(name) && !outcome.starts_with(PASS);
         let n_others = self.by_case.iter().filter(is_other).count();
         format!(
-            "{of_suite} cases: {passed} pass, of which the executor refuses {not_executed}; \
-             {refused} refused; {wrong} wrong. {} of {} random models pass.",
+            "{of_suite} cases: {passed} pass, of which the executor refuses {not_executed} and \
+             {as_constants} need inputs made constant; {refused} refused; {wrong} wrong. {} of {} random models pass.",
             self.n_random - n_others,
             self.n_random,
         )
@@ -277,14 +281,17 @@ fn outcome(case: &Case, folder: &Path) -> String {
     if let Some(unwritten) = &case.unwritten {
         return format!("{WRONG}it is read, and its values hold {unwritten}");
     }
-    let mut not_executed = None;
+    let (mut as_constants, mut not_executed) = (None, None);
     for set in 0..case.sets {
         let tensors = read_tensors(&folder.join(format!("set_{set}.safetensors")));
-        let (runnable, given) = match evaluate(&graph, &tensors, case) {
+        let evaluated = match evaluate(&graph, &tensors, case) {
             Ok(evaluated) => evaluated,
             Err(outcome) => return outcome,
         };
-        match execute(runnable, &given) {
+        if let Some(error) = &evaluated.refused_at_first {
+            as_constants = Some(reason_of(error));
+        }
+        match execute(evaluated.graph, &evaluated.given) {
             Ok(outputs) => {
                 if let Err(reason) = compare_all(&outputs, &tensors, case) {
                     return format!("{WRONG}executor: {reason}");
@@ -293,22 +300,30 @@ fn outcome(case: &Case, folder: &Path) -> String {
             Err(error) => not_executed = Some(reason_of(&error)),
         }
     }
-    match not_executed {
-        None => PASS.to_owned(),
-        Some(reason) => format!("{NOT_EXECUTED}{reason}"),
+    match (not_executed, as_constants) {
+        (None, None) => PASS.to_owned(),
+        (Some(reason), _) => format!("{NOT_EXECUTED}{reason}"),
+        (None, Some(reason)) => format!("{AS_CONSTANTS}{reason}"),
     }
 }
 
 type Given<'t> = Vec<(&'t str, &'t Tensor)>;
 
-/// Interprets the graph with inputs made constant only as far as result shapes need it: the
-/// suite feeds shapes, axes and the like as inputs. The graph that was run and its inputs, or
-/// the outcome if that is not a pass.
+/// A graph that the interpreter ran, and its inputs.
+struct Evaluated<'t> {
+    graph: Graph,
+    given: Given<'t>,
+    /// Why it did not run with all of its inputs.
+    refused_at_first: Option<ModelError>,
+}
+
+/// Interprets the graph as it is, or else with inputs made constant only as far as result shapes need
+/// it: the suite feeds all kinds of parameters as inputs. Otherwise the outcome, which is not a pass.
 fn evaluate<'t>(
     graph: &Graph,
     tensors: &'t BTreeMap<String, Tensor>,
     case: &Case,
-) -> Result<(Graph, Given<'t>), String> {
+) -> Result<Evaluated<'t>, String> {
     let inputs: Given<'t> = tensors
         .iter()
         .filter_map(|(name, tensor)| Some((name.strip_prefix("in/")?, tensor)))
@@ -316,6 +331,8 @@ fn evaluate<'t>(
     let n_inputs = graph.inputs.len();
     let mut kept = vec![n_inputs, 1, 0];
     kept.retain(|&n| n <= n_inputs);
+    kept.dedup();
+    let mut refused_at_first = None;
     let mut last_error = None;
     for n_kept in kept {
         let graph = with_constants(graph, n_kept, &inputs);
@@ -325,27 +342,50 @@ fn evaluate<'t>(
             .copied()
             .filter(|(n, _)| is_input(n))
             .collect();
-        let shapes: Vec<(&str, Vec<usize>)> = given
-            .iter()
-            .map(|(n, t)| (*n, t.shape().to_vec()))
-            .collect();
-        let evaluated = bind(&graph, &shapes).and_then(|bound| match case.kind.as_str() {
-            LARGE => Ok(None),
-            _ => reference::run(&bound, &given).map(Some),
-        });
+        let evaluated = interpret(&graph, &given, case);
         match evaluated {
-            Ok(Some(outputs)) => {
-                return match compare_all(&outputs, tensors, case) {
-                    Ok(()) => Ok((graph, given)),
-                    Err(reason) => Err(format!("{WRONG}{reason}")),
-                };
+            Ok(outputs) => {
+                let compared = outputs.map_or(Ok(()), |o| compare_all(&o, tensors, case));
+                compared.map_err(|reason| format!("{WRONG}{reason}"))?;
+                return Ok(Evaluated {
+                    graph,
+                    given,
+                    refused_at_first,
+                });
             }
-            Ok(None) => return Ok((graph, given)),
+            Err(error) if refused_at_first.is_none() => refused_at_first = Some(error),
             Err(error) => last_error = Some(error),
         }
     }
-    let error = last_error.expect("at least one attempt");
+    let error = last_error
+        .or(refused_at_first)
+        .expect("at least one attempt");
     Err(format!("{REFUSED}{}", reason_of(&error)))
+}
+
+/// Binds the graph for what is given, as a model does, and interprets it unless that takes minutes.
+fn interpret(
+    graph: &Graph,
+    given: &Given<'_>,
+    case: &Case,
+) -> Result<Option<Vec<(String, Tensor)>>, ModelError> {
+    let shapes: Vec<(&str, Vec<usize>)> = given
+        .iter()
+        .map(|(n, t)| (*n, t.shape().to_vec()))
+        .collect();
+    let deciding = deciding_inputs(graph).into_iter();
+    let names = deciding.map(|number| &graph.value(graph.inputs[number]).name);
+    let values: Vec<(&str, Arc<Tensor>)> = names
+        .filter_map(|name| given.iter().find(|(n, _)| n == name))
+        .filter(|(_, t)| t.shape().len() <= 1 && t.len() <= MAX_DECIDING_ELEMENTS)
+        .map(|(n, t)| (*n, Arc::new((*t).clone())))
+        .collect();
+    let budget = spark_onnx_graph::budget::default_bytes(graph.source_bytes());
+    let bound = bind_with_values(graph, &shapes, &values, budget)?;
+    match case.kind.as_str() {
+        LARGE => Ok(None),
+        _ => reference::run(&bound, given).map(Some),
+    }
 }
 
 /// Runs a graph on the executor.

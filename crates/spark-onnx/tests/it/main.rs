@@ -2,6 +2,8 @@
 
 mod clipped_sizes;
 mod conformance;
+mod control_flow;
+mod deciding_inputs;
 mod double_range;
 mod goldens;
 mod hostile_integers;

@@ -2,7 +2,7 @@
 
 use crate::file::tensors::write_tensor;
 use crate::tensor::Tensor;
-use spark_onnx_proto::{AttributeProto, Bytes, Text, attribute_type as kind};
+use spark_onnx_proto::{AttributeProto, Bytes, GraphProto, Text, attribute_type as kind};
 
 /// Parameters as they stand in a file.
 #[derive(Default)]
@@ -84,6 +84,14 @@ impl<'g> Attributes<'g> {
             ..AttributeProto::default()
         };
         self.with(name, kind::STRINGS, value)
+    }
+
+    pub(crate) fn graph(self, name: &'static str, value: GraphProto<'g>) -> Self {
+        let value = AttributeProto {
+            g: Some(Box::new(value)),
+            ..AttributeProto::default()
+        };
+        self.with(name, kind::GRAPH, value)
     }
 
     pub(crate) fn tensor(self, name: &'static str, value: &'g Tensor) -> Self {

@@ -14,15 +14,14 @@
 
 use std::collections::HashSet;
 
-use super::nodes::NodeExport;
+use super::graph::{Scope, constant_bytes, element_types, operator_set};
 use crate::ModelError;
 use crate::file::error::OnnxError;
 use crate::file::tensors::{number_of, write_tensor};
-use crate::graph::{Dim, Graph, Node, Value, bind};
-use crate::operators;
+use crate::graph::{Dim, Graph, Value, bind};
 use crate::tensor::{DType, Tensor};
 use spark_onnx_proto::{
-    DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
+    DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto,
     TensorProto, TensorShapeProto, TensorTypeProto, Text, TypeProto, ValueInfoProto,
 };
 
@@ -51,12 +50,6 @@ pub fn to_bytes(graph: &Graph) -> Result<Vec<u8>, ModelError> {
     Ok(model.encode())
 }
 
-/// Bytes all constants take.
-pub(super) fn constant_bytes(graph: &Graph) -> usize {
-    let constants = graph.values.iter().filter_map(|v| v.constant.as_deref());
-    constants.map(Tensor::size_bytes).sum()
-}
-
 /// How a constant gets into the file.
 pub(super) type WriteConstant<'w, 'g> =
     dyn FnMut(&'g str, &'g Tensor) -> Result<TensorProto<'g>, ModelError> + 'w;
@@ -73,17 +66,24 @@ pub(super) fn to_model<'g>(
         }),
         ..GraphProto::default()
     };
-    let mut names: HashSet<&str> = graph.values.iter().map(|v| v.name.as_str()).collect();
-    names.insert("");
     for value in &graph.values {
         if let Some(tensor) = &value.constant {
             out.initializer.push(write_constant(&value.name, tensor)?);
         }
     }
-    let dtypes = element_types(graph);
-    for node in &graph.nodes {
-        write_node(graph, node, &dtypes, &names, &mut out.node)?;
-    }
+    let mut taken: HashSet<String> = graph.values.iter().map(|v| v.name.clone()).collect();
+    taken.insert(String::new());
+    let scope = Scope {
+        graph,
+        names: graph
+            .values
+            .iter()
+            .map(|v| Text::Borrowed(&*v.name))
+            .collect(),
+        dtypes: element_types(graph, &[]),
+    };
+    out.node = scope.nodes(&mut taken)?;
+    let dtypes = scope.dtypes;
     for id in &graph.inputs {
         out.input
             .push(value_info(graph.value(*id), dtypes[id.0], "input")?);
@@ -98,7 +98,7 @@ pub(super) fn to_model<'g>(
         }
         out.output.push(info);
     }
-    let version = operators::operator_set(graph.nodes.iter().map(|node| &node.op));
+    let version = operator_set(graph);
     Ok(ModelProto {
         ir_version: Some(IR_VERSION),
         producer_name: text("spark"),
@@ -122,21 +122,6 @@ pub(super) fn to_model<'g>(
 
 fn text(value: &str) -> Option<Text<'_>> {
     Some(Text::Borrowed(value))
-}
-
-/// Element type of every value, declared or following from operators.
-fn element_types(graph: &Graph) -> Vec<Option<DType>> {
-    let mut dtypes: Vec<Option<DType>> = graph.values.iter().map(|v| v.dtype).collect();
-    for node in &graph.nodes {
-        for (index, output) in node.outputs.iter().enumerate() {
-            let Some(id) = output.filter(|id| dtypes[id.0].is_none()) else {
-                continue;
-            };
-            let operand = |i: usize| dtypes[node.inputs.get(i).copied().flatten()?.0];
-            dtypes[id.0] = operators::result_dtype(&node.op, index, &operand);
-        }
-    }
-    dtypes
 }
 
 /// Shapes of the outputs, if some are not declared and all follow from the inputs'.
@@ -205,34 +190,5 @@ fn value_info<'g>(
             ..TypeProto::default()
         })),
         ..ValueInfoProto::default()
-    })
-}
-
-fn write_node<'g>(
-    graph: &'g Graph,
-    node: &'g Node,
-    dtypes: &[Option<DType>],
-    names: &HashSet<&str>,
-    out: &mut Vec<NodeProto<'g>>,
-) -> Result<(), OnnxError> {
-    let name_of = |id: &Option<crate::graph::ValueId>| -> Text<'g> {
-        id.map_or(Text::Borrowed(""), |id| {
-            Text::Borrowed(graph.value(id).name.as_str())
-        })
-    };
-    let inputs: Vec<Text<'g>> = node.inputs.iter().map(name_of).collect();
-    let outputs: Vec<Text<'g>> = node.outputs.iter().map(name_of).collect();
-    let first = node.inputs.first().copied().flatten();
-    let mut export = NodeExport {
-        name: &node.name,
-        first_dtype: first.and_then(|id| dtypes[id.0]),
-        inputs,
-        outputs,
-        names,
-        out,
-    };
-    operators::export(&node.op, &mut export).map_err(|reason| OnnxError::Export {
-        node: node.name.clone(),
-        reason,
     })
 }

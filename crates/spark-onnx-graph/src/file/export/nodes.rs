@@ -16,8 +16,8 @@ pub(crate) struct NodeExport<'w, 'g> {
     pub(crate) inputs: Vec<Text<'g>>,
     /// Results of the node in the graph.
     pub(crate) outputs: Vec<Text<'g>>,
-    /// Names that values of the graph have.
-    pub(crate) names: &'w HashSet<&'w str>,
+    /// Names that values of the file have.
+    pub(crate) names: &'w HashSet<String>,
     /// The nodes of the file so far.
     pub(crate) out: &'w mut Vec<NodeProto<'g>>,
 }

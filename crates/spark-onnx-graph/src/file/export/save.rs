@@ -11,7 +11,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::model::{MAX_INLINE_BYTES, constant_bytes, to_model};
+use super::graph::constant_bytes;
+use super::model::{MAX_INLINE_BYTES, to_model};
 use crate::ModelError;
 use crate::file::error::OnnxError;
 use crate::file::tensors::{number_of, raw_bytes, write_tensor};

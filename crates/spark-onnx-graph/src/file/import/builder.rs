@@ -1,6 +1,7 @@
 //! The graph while it grows: values by name, unique names, element types as far as known.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::graph::{Dim, Graph, Node, Op, Value, ValueId};
 use crate::tensor::{DType, Tensor};
@@ -11,6 +12,8 @@ pub(crate) struct Builder {
     by_name: HashMap<String, ValueId>,
     /// Every name the file uses, so that made names differ from names still to come.
     taken: HashSet<String>,
+    /// Constants of the graphs around a body that it is given.
+    captured: HashMap<ValueId, Arc<Tensor>>,
     /// Element types, declared or following from operators.
     dtypes: Vec<Option<DType>>,
     result_dtype: ResultDType,
@@ -29,6 +32,7 @@ impl Builder {
             },
             by_name: HashMap::new(),
             taken,
+            captured: HashMap::new(),
             dtypes: Vec::new(),
             result_dtype,
         }
@@ -46,7 +50,12 @@ impl Builder {
 
     /// The elements of a value, if it is a constant.
     pub(crate) fn constant_of(&self, id: ValueId) -> Option<&Tensor> {
-        self.graph.value(id).constant.as_deref()
+        self.shared_constant(id).map(Arc::as_ref)
+    }
+
+    fn shared_constant(&self, id: ValueId) -> Option<&Arc<Tensor>> {
+        let own = self.graph.value(id).constant.as_ref();
+        own.or_else(|| self.captured.get(&id))
     }
 
     fn register(&mut self, id: ValueId, dtype: Option<DType>) -> ValueId {
@@ -66,6 +75,33 @@ impl Builder {
         });
         self.graph.inputs.push(id);
         self.register(id, Some(dtype));
+    }
+
+    /// Adds what a body is given each time. Where it stands for a value of the graph `around` it, its type
+    /// and elements are known as far as those are. The caller has checked that the name is new.
+    pub(crate) fn body_input(
+        &mut self,
+        name: &str,
+        dtype: Option<DType>,
+        around: Option<(&Self, ValueId)>,
+    ) {
+        let dtype = dtype.or_else(|| around.and_then(|(outer, id)| outer.dtype(id)));
+        let id = self.graph.add_value(Value {
+            name: name.to_owned(),
+            dtype,
+            shape: None,
+            constant: None,
+        });
+        self.graph.inputs.push(id);
+        if let Some(constant) = around.and_then(|(outer, id)| outer.shared_constant(id)) {
+            self.captured.insert(id, Arc::clone(constant));
+        }
+        self.register(id, dtype);
+    }
+
+    /// Notes the element type of a result that its node does not tell.
+    pub(crate) fn set_dtype(&mut self, id: ValueId, dtype: Option<DType>) {
+        self.dtypes[id.0] = self.dtypes[id.0].or(dtype);
     }
 
     /// Adds a constant under a name of the file, which the caller has checked to be new.

@@ -6,12 +6,13 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::builder::Builder;
 use crate::ModelError;
 use crate::file::error::OnnxError;
 use crate::file::tensors::read_tensor;
-use crate::graph::{Binary, CastLike, Node, Op, Unary, Value, ValueId};
+use crate::graph::{Binary, BodyId, CastLike, Graph, Node, Op, Unary, Value, ValueId};
 use crate::tensor::{DType, Tensor};
 use spark_onnx_proto::{AttributeProto, ConstantSource, FlatNode, attribute_type as kind};
 
@@ -24,6 +25,26 @@ pub(crate) struct Call<'c, 'f> {
     /// Bit per attribute, set once it was read.
     read: Cell<[u64; 4]>,
     n_steps: usize,
+    bodies: Bodies<'c>,
+}
+
+/// The graphs that a node holds, as bodies.
+#[derive(Default)]
+pub(crate) struct Bodies<'c> {
+    /// By the names of their parameters.
+    pub(crate) list: Vec<(&'c str, ImportedBody)>,
+    /// Values of the graph around them that each is given, after those of its own declaration.
+    pub(crate) captured: Vec<ValueId>,
+}
+
+/// A graph that a node holds, once it is imported.
+pub(crate) struct ImportedBody {
+    /// Its inputs are those declared, then the captured values.
+    pub(crate) graph: Graph,
+    /// How many are declared.
+    pub(crate) n_given: usize,
+    /// Element types of what it makes, as far as they are known.
+    pub(crate) dtypes: Vec<Option<DType>>,
 }
 
 /// An operator's name and the function that translates it.
@@ -38,6 +59,7 @@ impl<'c, 'f> Call<'c, 'f> {
         builder: &'c mut Builder,
         node: &'c FlatNode<'c>,
         source: &'c mut ConstantSource<'f>,
+        bodies: Bodies<'c>,
     ) -> Self {
         let find = |name: &str| builder.find(name);
         let mut inputs: Vec<_> = node.inputs.iter().map(|n| find(n)).collect();
@@ -51,6 +73,7 @@ impl<'c, 'f> Call<'c, 'f> {
             inputs,
             read: Cell::new([0; 4]),
             n_steps: 0,
+            bodies,
         }
     }
 
@@ -89,6 +112,13 @@ impl<'c, 'f> Call<'c, 'f> {
     /// All operands, without missing ones at the end.
     pub(crate) fn inputs(&self) -> Vec<Option<ValueId>> {
         self.inputs.clone()
+    }
+
+    /// All operands, missing ones at the end included.
+    pub(crate) fn all_inputs(&self) -> Vec<Option<ValueId>> {
+        let mut inputs = self.inputs.clone();
+        inputs.resize(self.node.inputs.len(), None);
+        inputs
     }
 
     /// An operand that may be left out.
@@ -275,7 +305,42 @@ impl<'c, 'f> Call<'c, 'f> {
         }
     }
 
+    /// The graph of the attribute `name`, which only nodes of control flow have.
+    pub(crate) fn body(&mut self, name: &str) -> Result<ImportedBody, ModelError> {
+        self.typed(name, kind::GRAPH)?;
+        let list = &mut self.bodies.list;
+        match list.iter().position(|(known, _)| *known == name) {
+            Some(at) => Ok(list.swap_remove(at).1),
+            None => Err(self.error(format!("attribute `{name}` holds no graph"))),
+        }
+    }
+
     // What a node becomes.
+
+    /// Adds a body to the graph.
+    pub(crate) fn add_body(&mut self, body: ImportedBody) -> BodyId {
+        let bodies = &mut self.builder.graph.bodies;
+        bodies.push(Arc::new(body.graph));
+        BodyId(bodies.len() - 1)
+    }
+
+    /// [`Self::finish`] of a node of control flow: what its bodies capture are operands too, and the
+    /// element types of its results are `dtypes`.
+    pub(crate) fn finish_control(
+        &mut self,
+        op: Op,
+        mut inputs: Vec<Option<ValueId>>,
+        dtypes: Vec<Option<DType>>,
+    ) -> Translated {
+        inputs.extend(self.bodies.captured.iter().copied().map(Some));
+        self.finish(op, inputs)?;
+        for (name, dtype) in self.node.outputs.iter().zip(dtypes) {
+            if let Some(id) = self.builder.find(name) {
+                self.builder.set_dtype(id, dtype);
+            }
+        }
+        Ok(())
+    }
 
     /// A constant made from parameters; `suffix` tells which.
     pub(crate) fn new_constant(
@@ -422,9 +487,12 @@ impl<'c, 'f> Call<'c, 'f> {
     }
 }
 
-/// Every name that stands in a file, to be avoided by made names.
+/// Every name that stands in a graph of a file, to be avoided by made names.
 pub(crate) fn names_of(nodes: &[FlatNode<'_>]) -> HashSet<String> {
-    let names = nodes.iter().flat_map(|n| n.inputs.iter().chain(&n.outputs));
+    let names = nodes.iter().flat_map(|n| {
+        let own = n.inputs.iter().chain(&n.outputs);
+        own.chain(n.captures())
+    });
     names.map(ToString::to_string).collect()
 }
 

@@ -21,16 +21,16 @@ pub(crate) mod call;
 use std::collections::HashSet;
 
 use builder::Builder;
-use call::{Call, Translated, Translator};
+use call::{Bodies, Call, ImportedBody, Translated, Translator};
 
 use super::error::OnnxError;
 use super::tensors::{dtype_of, read_sparse_tensor, read_tensor};
 use crate::ModelError;
-use crate::graph::{Dim, Graph, ValueId};
+use crate::graph::{Dim, Graph, Value, ValueId};
 use crate::operators;
 use crate::tensor::DType;
 use spark_onnx_proto::{
-    ConstantSource, FlatNode, GraphProto, MAX_RANK, ModelProto, ProtoError, TypeProto,
+    ConstantSource, FlatGraph, FlatNode, GraphProto, MAX_RANK, ModelProto, ProtoError, TypeProto,
     ValueInfoProto, execution_order, flatten, is_graph, text,
 };
 
@@ -140,7 +140,7 @@ fn translate(
 ) -> Result<(), ModelError> {
     let Some(translator) = translator_of(node) else {
         let hint = if node.attributes.iter().any(|(_, a)| is_graph(a)) {
-            " (it holds graphs, and control flow is not)"
+            " (it holds graphs, as only If, Loop and Scan may)"
         } else if node.op_type.contains("Sequence") || node.op_type.starts_with("Optional") {
             " (it works on sequences or optional values, and they are not)"
         } else if node.op_type.starts_with("String") {
@@ -150,9 +150,97 @@ fn translate(
         };
         return Err(call::unsupported(node, hint, nearest_names(node.op_type)));
     };
-    let mut call = Call::new(builder, node, source);
+    let bodies = import_bodies(builder, node, source)?;
+    let mut call = Call::new(builder, node, source, bodies);
     translator(&mut call)?;
     call.all_read()
+}
+
+/// The graphs that `node` holds. What any of them reads of the graph around is an input of all.
+fn import_bodies<'n>(
+    outer: &Builder,
+    node: &'n FlatNode<'n>,
+    source: &mut ConstantSource<'_>,
+) -> Result<Bodies<'n>, ModelError> {
+    let mut bodies = Bodies::default();
+    if node.graphs.is_empty() {
+        return Ok(bodies);
+    }
+    let mut seen = HashSet::new();
+    let names: Vec<&str> = node
+        .captures()
+        .map(AsRef::as_ref)
+        .filter(|name| seen.insert(*name))
+        .collect();
+    for name in &names {
+        bodies
+            .captured
+            .push(outer.find(name).ok_or_else(|| ProtoError::Dangling {
+                user: format!("a graph of node `{}` ({})", node.name, node.qualified()),
+                name: (*name).to_owned(),
+            })?);
+    }
+    for (parameter, flat) in &node.graphs {
+        let captured = names.iter().copied().zip(bodies.captured.iter().copied());
+        let body = import_body(outer, &node.name, flat, captured, source)?;
+        bodies.list.push((parameter, body));
+    }
+    Ok(bodies)
+}
+
+fn import_body<'n>(
+    outer: &Builder,
+    holder: &str,
+    flat: &FlatGraph<'_>,
+    captured: impl Iterator<Item = (&'n str, ValueId)>,
+    source: &mut ConstantSource<'_>,
+) -> Result<ImportedBody, ModelError> {
+    let mut taken = call::names_of(&flat.nodes);
+    taken.extend(flat.constants.iter().map(|(name, _)| name.to_string()));
+    taken.extend(flat.inputs.iter().map(|(name, _)| name.to_string()));
+    let mut builder = Builder::new(holder, taken, operators::result_dtype);
+    for (name, value) in &flat.inputs {
+        let (dtype, _) = declared_type("input", value)?;
+        let name = new_name(&builder, "input", name)?;
+        builder.body_input(&name, dtype, None);
+    }
+    let own: HashSet<&str> = flat.captures.iter().map(AsRef::as_ref).collect();
+    for (name, id) in captured {
+        source.charge("a node", size_of::<Value>() + 3 * name.len())?;
+        // What another body of the node reads may be the name of something else in this one.
+        let name = match own.contains(name) {
+            true => name.to_owned(),
+            false => builder.unique(name),
+        };
+        builder.body_input(&name, None, Some((outer, id)));
+    }
+    for (name, proto) in &flat.constants {
+        let name = new_name(&builder, "constant", name)?;
+        let tensor = read_tensor((*proto).clone(), source)?;
+        builder.named_constant(&name, tensor);
+    }
+    let order = execution_order(&flat.nodes, |name| builder.find(name).is_some())?;
+    for index in order {
+        translate(&mut builder, &flat.nodes[index], source)?;
+    }
+    let mut dtypes = Vec::with_capacity(flat.outputs.len());
+    for (name, value) in &flat.outputs {
+        let Some(id) = builder.find(name) else {
+            return Err(ProtoError::Dangling {
+                user: format!("the list of outputs of a graph of node `{holder}`"),
+                name: name.to_string(),
+            }
+            .into());
+        };
+        let (declared, _) = declared_type("output", value)?;
+        dtypes.push(builder.dtype(id).or(declared));
+        builder.graph.outputs.push(id);
+    }
+    Ok(ImportedBody {
+        n_given: flat.inputs.len(),
+        graph: builder.graph,
+        dtypes,
+    })
 }
 
 fn add_inputs(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), OnnxError> {

@@ -74,6 +74,8 @@ pub(super) struct Lowering<'g> {
     pub(super) constant_bytes: usize,
     /// Bytes of the tables of the steps made so far.
     pub(super) table_bytes: usize,
+    /// Labels of steps that were given out.
+    pub(super) labels: usize,
     /// Constants already given a buffer, by address and storage.
     pub(super) constants: HashMap<(usize, Storage), BufferId>,
 }
@@ -102,6 +104,7 @@ impl<'g> Lowering<'g> {
             producer: HashMap::new(),
             constant_bytes: 0,
             table_bytes: 0,
+            labels: 0,
             constants: HashMap::new(),
         }
     }

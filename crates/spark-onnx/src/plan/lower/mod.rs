@@ -11,6 +11,7 @@
 //! A batch normalisation, a layer scale or a bias after a GEMM is a scale and a
 //! shift per channel, and both fold into the weights by the same two rules.
 
+mod control;
 mod conv;
 mod elementwise;
 mod fuse;
@@ -51,7 +52,7 @@ pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
     let graph = simplify(graph.clone());
     let mut lowering = Lowering::new(&graph);
     lowering.inputs()?;
-    lowering.constants_fit_f32()?;
+    constants_fit_f32(&graph)?;
     for node in graph.nodes() {
         if lowering.nothing(node) {
             continue;
@@ -68,8 +69,11 @@ pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
     }
     lowering.outputs()?;
     let mut plan = lowering.plan;
-    super::attention::join(&mut plan);
-    reuse::write_in_place(&mut plan);
+    // Both take steps to run one after the other.
+    if !plan.has_control_flow() {
+        super::attention::join(&mut plan);
+        reuse::write_in_place(&mut plan);
+    }
     if let Some(planned) = plan.wrongly_held() {
         return Err(ModelError::Operator {
             node: planned.name.clone(),
@@ -89,22 +93,31 @@ fn table_bytes(graph: &StaticGraph, node: &Node) -> usize {
     each_operator!(match &node.op, it => Lower::table_bytes(it, read, written))
 }
 
-impl Lowering<'_> {
-    /// Constants that nodes read; what folding left behind is not computed with.
-    fn constants_fit_f32(&self) -> Result<(), ModelError> {
-        for (value, &readers) in self.graph.values().iter().zip(&self.readers) {
-            let constant = value.constant.as_ref().filter(|_| readers > 0);
-            if let Some(beyond) = constant.and_then(|c| c.first_beyond_f32()) {
-                return Err(ModelError::BeyondF32 {
-                    what: "constant",
-                    name: value.name.clone(),
-                    value: beyond,
-                });
-            }
-        }
-        Ok(())
+/// Refuses constants that nodes read, of a body too; what folding left behind is not computed with.
+fn constants_fit_f32(graph: &StaticGraph) -> Result<(), ModelError> {
+    let mut is_read = vec![false; graph.values().len()];
+    let nodes = graph.nodes().iter();
+    let read = nodes.flat_map(|node| node.inputs.iter().flatten());
+    for id in read.chain(graph.outputs()) {
+        is_read[id.0] = true;
     }
+    for (value, is_read) in graph.values().iter().zip(is_read) {
+        let constant = value.constant.as_ref().filter(|_| is_read);
+        if let Some(beyond) = constant.and_then(|c| c.first_beyond_f32()) {
+            return Err(ModelError::BeyondF32 {
+                what: "constant",
+                name: value.name.clone(),
+                value: beyond,
+            });
+        }
+    }
+    let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
+    bodies
+        .into_iter()
+        .try_for_each(|id| constants_fit_f32(graph.body(id)))
+}
 
+impl Lowering<'_> {
     fn outputs(&mut self) -> Result<(), ModelError> {
         for &id in self.graph.outputs() {
             let view = self.view(id).map_err(|e| ModelError::Operator {

@@ -40,7 +40,9 @@ impl DirectPorts {
             .map(|(index, port)| {
                 let buffer = port.view.buffer;
                 let mut others = plan.outputs.iter().enumerate();
-                is_held_as_declared(plan, port)
+                // Where a step may be left out, it is not for the first of them to say.
+                !plan.has_control_flow()
+                    && is_held_as_declared(plan, port)
                     && port.view.is_row_major()
                     && plan.inputs.iter().all(|input| input.view.buffer != buffer)
                     && others.all(|(i, other)| i == index || other.view.buffer != buffer)

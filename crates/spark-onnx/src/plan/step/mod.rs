@@ -11,6 +11,7 @@
 //! but lowering, which makes them, and an executor's choice of kernels.
 
 mod attention;
+mod control;
 mod conv;
 mod data_movement;
 mod elementwise;
@@ -30,6 +31,7 @@ use std::ops::{Deref, DerefMut};
 use super::view::View;
 
 pub(crate) use attention::{AttentionStep, Mask};
+pub(crate) use control::{Action, ControlStep};
 pub(crate) use conv::{ConvStep, Window};
 pub(crate) use data_movement::{CopyStep, FillStep};
 pub(crate) use elementwise::PointwiseStep;
@@ -103,6 +105,7 @@ steps! {
     CumSum(CumSumStep),
     TopK(TopKStep),
     Recurrent(Box<RecurrentStep>),
+    Control(ControlStep),
 }
 
 impl Step {

@@ -1,0 +1,157 @@
+//! Inputs whose elements must be known before a network can be planned: shapes, axes, counts that the
+//! caller gives.
+//!
+//! ```text
+//! input "shape" --> Cast --> Concat --> Reshape's operand 1      decides a shape
+//! input "cached" (bool) --> If's operand 0                       decides a branch
+//! input "x" --> Shape --> Reshape's operand 1                    does not: its shape does, and that is known
+//! ```
+//!
+//! Whoever plans networks by the shapes of their inputs can plan them by these elements too
+//! ([`super::bind_with_values`]); a plan is then for one value. So only small inputs count, and for a
+//! branch only booleans: anything else may differ from run to run.
+//!
+//! Deliberately absent: values that a body carries from one iteration to the next.
+
+use super::check::check_graph;
+use super::definition::{Dim, Graph, Node, Value, ValueId};
+use super::op::Op;
+use crate::operators::deciding_operands;
+use crate::tensor::DType;
+
+/// Elements that an input may have, along at most one axis, to count among those that decide.
+pub const MAX_DECIDING_ELEMENTS: usize = 64;
+
+/// Levels of bodies that are looked into; more are refused when the graph is bound.
+const MAX_DEPTH: usize = 32;
+
+/// What a value is needed for before a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Need {
+    shape: bool,
+    branch: bool,
+}
+
+impl Need {
+    const SHAPE: Self = Self {
+        shape: true,
+        branch: false,
+    };
+    const BRANCH: Self = Self {
+        shape: false,
+        branch: true,
+    };
+
+    fn add(&mut self, other: Self) {
+        self.shape |= other.shape;
+        self.branch |= other.branch;
+    }
+}
+
+/// Positions among the inputs of `graph` of those whose elements decide shapes, or which branch is taken.
+///
+/// An input that is not listed, or has other elements than few along one axis, leaves what it decides
+/// unknown, which [`bind`](super::bind) then refuses.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::DType;
+/// use spark_onnx_graph::graph::{Dim, Graph, Op, Reshape, deciding_inputs};
+///
+/// let mut graph = Graph::default();
+/// let x = graph.add_input("x", DType::F32, vec![Dim::Known(6)]);
+/// let shape = graph.add_input("shape", DType::I64, vec![Dim::Known(2)]);
+/// let reshape = Op::Reshape(Reshape { allow_zero: false });
+/// let y = graph.add_node("y", reshape, &[Some(x), Some(shape)]);
+/// graph.outputs.push(y);
+/// assert_eq!(deciding_inputs(&graph), [1]);
+/// ```
+pub fn deciding_inputs(graph: &Graph) -> Vec<usize> {
+    let needs = needs_of_inputs(graph, 0);
+    let listed = graph.inputs.iter().zip(needs).enumerate();
+    listed
+        .filter(|(_, (id, need))| {
+            let value = graph.values.get(id.0);
+            value.is_some_and(|value| may_decide(value, *need))
+        })
+        .map(|(index, _)| index)
+        .collect()
+}
+
+fn may_decide(value: &Value, need: Need) -> bool {
+    let is_bool = value.dtype == Some(DType::Bool);
+    let is_small = value.shape.as_deref().is_none_or(|dims| match dims {
+        [] | [Dim::Symbol(_) | Dim::Unknown] => true,
+        [Dim::Known(extent)] => *extent <= MAX_DECIDING_ELEMENTS,
+        _ => false,
+    });
+    is_small && (need.shape || (need.branch && is_bool))
+}
+
+/// What the inputs of `graph` are needed for, in their order; nothing where it is no graph.
+fn needs_of_inputs(graph: &Graph, depth: usize) -> Vec<Need> {
+    let mut needs = vec![Need::default(); graph.values.len()];
+    if depth == MAX_DEPTH || check_graph(graph).is_err() {
+        return vec![Need::default(); graph.inputs.len()];
+    }
+    for node in graph.nodes.iter().rev() {
+        let mut wanted = Need::default();
+        for id in node.outputs.iter().flatten() {
+            wanted.add(needs[id.0]);
+        }
+        let operands = node.inputs.iter().enumerate();
+        for (index, id) in operands.filter_map(|(index, id)| Some((index, (*id)?))) {
+            if makes_results(&node.op, index) {
+                needs[id.0].add(wanted);
+            }
+            if deciding_operands(&node.op).contains(&index) {
+                needs[id.0].add(Need::SHAPE);
+            }
+        }
+        within_bodies(graph, node, &mut needs, depth);
+    }
+    let inputs = graph.inputs.iter();
+    inputs.map(|id| needs[id.0]).collect()
+}
+
+/// Whether the elements of the results hang on those of operand `index`.
+fn makes_results(op: &Op, index: usize) -> bool {
+    match op {
+        Op::Shape(_) | Op::Size(_) | Op::EyeLike(_) => false,
+        Op::CastLike(_) => index == 0,
+        _ => true,
+    }
+}
+
+/// What bodies of `node` need, and which of them runs, and how often.
+fn within_bodies(graph: &Graph, node: &Node, needs: &mut [Need], depth: usize) {
+    let mut need = |index: usize, wanted: Need| {
+        if let Some(&Some(ValueId(id))) = node.inputs.get(index) {
+            needs[id].add(wanted);
+        }
+    };
+    let first = match &node.op {
+        Op::If(_) => {
+            need(0, Need::BRANCH);
+            1
+        }
+        Op::Loop(op) => {
+            let body = graph.bodies.get(op.body.0);
+            // How many there are is the shape of what is stacked.
+            if body.is_some_and(|body| body.outputs.len() > 1 + op.carried) {
+                need(0, Need::SHAPE);
+            }
+            need(1, Need::BRANCH);
+            0
+        }
+        _ => 0,
+    };
+    for body in node.op.bodies() {
+        if let Some(body) = graph.bodies.get(body.0) {
+            for (index, wanted) in needs_of_inputs(body, depth + 1).into_iter().enumerate() {
+                need(first + index, wanted);
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Which step is next: what the bodies of control flow stand between.
+
+use super::lowered_step::LoweredStep;
+use crate::plan::storage::Storage;
+use crate::plan::view::View;
+
+/// A step that computes nothing but which one is next.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ControlStep {
+    /// What others call it; unique in the plan.
+    pub(crate) label: Option<usize>,
+    pub(crate) action: Action,
+    /// What must not be overwritten until here, though no step behind reads it: later iterations do.
+    pub(crate) keeps: Vec<View>,
+}
+
+/// What a [`ControlStep`] does. Going to a label is going to the step behind the one it names.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Action {
+    /// Goes to `otherwise` unless the condition, one f32, holds.
+    Branch { condition: View, otherwise: usize },
+    /// Goes to `to`.
+    Jump { to: usize },
+    /// Nothing; others lead here.
+    Land,
+    /// Sets `number`, one i64, to 0, and goes to `after` unless it is below the count and the condition holds.
+    Begin {
+        number: View,
+        count: Option<View>,
+        condition: Option<View>,
+        after: usize,
+    },
+    /// Counts `number` up, and goes to `begin` if it is below the count and the condition holds.
+    Repeat {
+        number: View,
+        count: Option<View>,
+        condition: Option<View>,
+        begin: usize,
+    },
+}
+
+impl LoweredStep for ControlStep {
+    fn kind(&self) -> &'static str {
+        match self.action {
+            Action::Branch { .. } => "branch",
+            Action::Jump { .. } => "jump",
+            Action::Land => "land",
+            Action::Begin { .. } => "begin",
+            Action::Repeat { .. } => "repeat",
+        }
+    }
+
+    fn views_read(&self) -> Vec<&View> {
+        let mut views: Vec<&View> = self.keeps.iter().collect();
+        match &self.action {
+            Action::Branch { condition, .. } => views.push(condition),
+            Action::Jump { .. } | Action::Land => {}
+            Action::Begin {
+                count, condition, ..
+            } => views.extend(count.iter().chain(condition)),
+            Action::Repeat {
+                number,
+                count,
+                condition,
+                ..
+            } => {
+                views.push(number);
+                views.extend(count.iter().chain(condition));
+            }
+        }
+        views
+    }
+
+    fn views_written(&self) -> Vec<&View> {
+        match &self.action {
+            Action::Begin { number, .. } | Action::Repeat { number, .. } => vec![number],
+            _ => Vec::new(),
+        }
+    }
+
+    fn views_mut(&mut self) -> Vec<&mut View> {
+        let mut views: Vec<&mut View> = self.keeps.iter_mut().collect();
+        match &mut self.action {
+            Action::Branch { condition, .. } => views.push(condition),
+            Action::Jump { .. } | Action::Land => {}
+            Action::Begin {
+                number,
+                count,
+                condition,
+                ..
+            }
+            | Action::Repeat {
+                number,
+                count,
+                condition,
+                ..
+            } => {
+                views.push(number);
+                views.extend(count.iter_mut().chain(condition));
+            }
+        }
+        views
+    }
+
+    fn is_held_rightly(&self, storage: &dyn Fn(&View) -> Storage) -> bool {
+        let is = |view: &View, wanted| view.len() == 1 && storage(view) == wanted;
+        match &self.action {
+            Action::Branch { condition, .. } => is(condition, Storage::F32),
+            Action::Jump { .. } | Action::Land => true,
+            Action::Begin {
+                number,
+                count,
+                condition,
+                ..
+            }
+            | Action::Repeat {
+                number,
+                count,
+                condition,
+                ..
+            } => {
+                let mut whole = std::iter::once(number).chain(count);
+                whole.all(|view| is(view, Storage::I64))
+                    && condition.iter().all(|view| is(view, Storage::F32))
+            }
+        }
+    }
+
+    fn describe(&self) -> String {
+        match &self.action {
+            Action::Branch { otherwise, .. } => format!("else to {otherwise}"),
+            Action::Jump { to } => format!("to {to}"),
+            Action::Land => String::new(),
+            Action::Begin { after, .. } => format!("or to {after}"),
+            Action::Repeat { begin, .. } => format!("to {begin} or on"),
+        }
+    }
+}
