@@ -19,6 +19,9 @@
 /// waits for.
 pub const MAX_ITERATIONS: usize = 1 << 20;
 
+/// Levels of bodies within bodies that are looked into; a graph of more is refused when it is bound.
+pub(crate) const MAX_BODY_DEPTH: usize = 32;
+
 /// Position of a body in the graph that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BodyId(pub usize);

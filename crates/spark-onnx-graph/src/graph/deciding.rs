@@ -14,6 +14,7 @@
 //! Deliberately absent: values that a body carries from one iteration to the next.
 
 use super::check::check_graph;
+use super::control::MAX_BODY_DEPTH;
 use super::definition::{Dim, Graph, Node, Value, ValueId};
 use super::op::Op;
 use crate::operators::deciding_operands;
@@ -21,9 +22,6 @@ use crate::tensor::DType;
 
 /// Elements that an input may have, along at most one axis, to count among those that decide.
 pub const MAX_DECIDING_ELEMENTS: usize = 64;
-
-/// Levels of bodies that are looked into; more are refused when the graph is bound.
-const MAX_DEPTH: usize = 32;
 
 /// What a value is needed for before a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -92,7 +90,7 @@ fn may_decide(value: &Value, need: Need) -> bool {
 /// What the inputs of `graph` are needed for, in their order; nothing where it is no graph.
 fn needs_of_inputs(graph: &Graph, depth: usize) -> Vec<Need> {
     let mut needs = vec![Need::default(); graph.values.len()];
-    if depth == MAX_DEPTH || check_graph(graph).is_err() {
+    if depth == MAX_BODY_DEPTH || check_graph(graph).is_err() {
         return vec![Need::default(); graph.inputs.len()];
     }
     for node in graph.nodes.iter().rev() {

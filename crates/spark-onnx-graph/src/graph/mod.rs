@@ -37,6 +37,7 @@ pub use bind::{
 };
 pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub use check::check_graph;
+pub(crate) use control::MAX_BODY_DEPTH;
 pub use control::{BodyId, If, Loop, MAX_ITERATIONS, Scan, ScanAxis};
 pub use deciding::{MAX_DECIDING_ELEMENTS, deciding_inputs};
 pub use definition::{Dim, Graph, Node, Value, ValueId};

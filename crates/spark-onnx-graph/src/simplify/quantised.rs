@@ -21,14 +21,17 @@
 //! Results differ from those of the spelled-out form by one step at most, where the exact quotient is within f32's
 //! rounding of a tie: the products of floats are rounded, those of integers are not.
 //!
-//! On a graph before it is bound, as binding folds dequantised weights into floats.
+//! On a graph before it is bound, as binding folds dequantised weights into floats; in bodies of control flow too,
+//! each by itself.
+//!
+//! Deliberately absent: products of a body whose scales come from outside of it, which are no constants yet.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::graph::{
-    Conv, Gemm, Graph, Node, Op, Padding, QLinearConv, QLinearMatMul, Squeeze, Unary, Unsqueeze,
-    Value, ValueId,
+    Conv, Gemm, Graph, MAX_BODY_DEPTH, Node, Op, Padding, QLinearConv, QLinearMatMul, Squeeze,
+    Unary, Unsqueeze, Value, ValueId, check_graph,
 };
 use crate::tensor::{DType, Tensor, TensorData};
 
@@ -36,7 +39,8 @@ use crate::tensor::{DType, Tensor, TensorData};
 const BIAS_TOLERANCE: f64 = 1e-5;
 
 /// `graph` with products of integers in place of products of floats that were made of integers and become
-/// integers again. Names of inputs, outputs and quantised values stay.
+/// integers again, in bodies of control flow too. Names of inputs, outputs and quantised values stay; what is no
+/// graph ([`check_graph`]) stays as it is.
 ///
 /// Results stay within one step of quantisation: see the notes on numerics.
 ///
@@ -64,6 +68,41 @@ const BIAS_TOLERANCE: f64 = 1e-5;
 /// # Ok::<(), spark_onnx_graph::ModelError>(())
 /// ```
 pub fn join_quantised(graph: &mut Graph) {
+    Bodies::default().join_all(graph, 0);
+    join(graph);
+}
+
+/// Bodies by the address of what they were, each with what it became; several nodes may share one.
+#[derive(Default)]
+struct Bodies(HashMap<*const Graph, (Arc<Graph>, Arc<Graph>)>);
+
+impl Bodies {
+    /// Joins products in the bodies of `graph`, which is `depth` levels down.
+    fn join_all(&mut self, graph: &mut Graph, depth: usize) {
+        // Deeper ones are refused when the graph is bound.
+        if depth == MAX_BODY_DEPTH {
+            return;
+        }
+        for body in &mut graph.bodies {
+            if let Some((_, joined)) = self.0.get(&Arc::as_ptr(body)) {
+                *body = Arc::clone(joined);
+                continue;
+            }
+            let mut joined = Graph::clone(body);
+            self.join_all(&mut joined, depth + 1);
+            join(&mut joined);
+            let before = std::mem::replace(body, Arc::new(joined));
+            let entry = (Arc::clone(&before), Arc::clone(body));
+            self.0.insert(Arc::as_ptr(&before), entry);
+        }
+    }
+}
+
+/// Joins products of `graph` itself, if it is one.
+fn join(graph: &mut Graph) {
+    if check_graph(graph).is_err() {
+        return;
+    }
     let products: Vec<Product> = {
         let view = Neighbours::of(graph);
         let nodes = 0..graph.nodes.len();

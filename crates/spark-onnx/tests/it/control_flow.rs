@@ -30,7 +30,7 @@ fn value(graph: &mut Graph, name: &str) -> ValueId {
 }
 
 /// A body with inputs of these names.
-fn body<const N: usize>(names: [&str; N]) -> (Graph, [ValueId; N]) {
+pub(super) fn body<const N: usize>(names: [&str; N]) -> (Graph, [ValueId; N]) {
     let mut graph = Graph::default();
     let ids = names.map(|name| {
         let id = value(&mut graph, name);
@@ -45,7 +45,12 @@ fn binary(graph: &mut Graph, name: &str, op: Binary, a: ValueId, b: ValueId) -> 
 }
 
 /// Adds a node with `n` results and makes them the graph's.
-fn results(graph: &mut Graph, op: impl Into<Op>, operands: &[Option<ValueId>], n: usize) {
+pub(super) fn results(
+    graph: &mut Graph,
+    op: impl Into<Op>,
+    operands: &[Option<ValueId>],
+    n: usize,
+) {
     let outputs: Vec<_> = (0..n)
         .map(|i| Some(value(graph, &format!("y{i}"))))
         .collect();
@@ -58,7 +63,7 @@ fn results(graph: &mut Graph, op: impl Into<Op>, operands: &[Option<ValueId>], n
     });
 }
 
-fn options() -> RunOptions {
+pub(super) fn options() -> RunOptions {
     RunOptions::new().with_threads(1)
 }
 

@@ -11,6 +11,7 @@ mod hostile_sizes;
 mod hostile_volumes;
 mod input_shapes;
 mod integer_division;
+mod integers_in_bodies;
 mod masked_attention;
 mod memory_budget;
 mod scatter_integers;

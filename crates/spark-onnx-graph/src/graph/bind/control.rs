@@ -18,6 +18,7 @@
 use std::sync::Arc;
 
 use super::super::check::check;
+use super::super::control::MAX_BODY_DEPTH;
 use super::super::definition::{Graph, Node, Value, ValueId};
 use super::super::infer::resolve_axis;
 use super::super::op::{BodyId, Concat, Gather, If, Loop, Op, Scan, Unary, Unsqueeze};
@@ -25,9 +26,6 @@ use super::Binder;
 use crate::ModelError;
 use crate::graph::{OpError, ScanAxis, StaticGraph, StaticValue, TensorType};
 use crate::tensor::{DType, Tensor, TensorData};
-
-/// Levels of bodies within bodies.
-const MAX_DEPTH: usize = 32;
 
 /// Nodes that a loop may become.
 const MAX_UNROLLED_NODES: usize = 1 << 13;
@@ -501,10 +499,10 @@ impl Binder<'_> {
         id: BodyId,
         given: &[Given],
     ) -> Result<StaticGraph, ModelError> {
-        if self.depth == MAX_DEPTH {
+        if self.depth == MAX_BODY_DEPTH {
             return refuse(
                 node,
-                format!("graphs are nested more than {MAX_DEPTH} deep"),
+                format!("graphs are nested more than {MAX_BODY_DEPTH} deep"),
             );
         }
         let body = self.body(node, id)?;

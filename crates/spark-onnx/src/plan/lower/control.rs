@@ -363,6 +363,7 @@ impl<'g> Lowering<'g> {
         let outer = (
             std::mem::replace(&mut self.graph, body),
             std::mem::replace(&mut self.values, inner.values),
+            std::mem::replace(&mut self.bytes, inner.bytes),
             std::mem::replace(&mut self.readers, inner.readers),
         );
         self.producer.clear();
@@ -390,7 +391,7 @@ impl<'g> Lowering<'g> {
         }
         let outputs = body.outputs().iter();
         let made = outputs.map(|&id| self.view(id)).collect::<Result<_, _>>()?;
-        (self.graph, self.values, self.readers) = outer;
+        (self.graph, self.values, self.bytes, self.readers) = outer;
         self.producer.clear();
         Ok(made)
     }
