@@ -16,7 +16,12 @@
 //! 2. Nothing else reads what is between the product and its quantisation.
 //! 3. A function in between is one that the range of the result implies: what `Relu` makes zero has no other byte
 //!    than the zero point.
-//! 4. The bias, if there is one, is whole in the scale of the sums.
+//! 4. The bias, if there is one, is a value per output channel, whole in the scale of the sums.
+//! 5. Sums fit 32 bits whatever the bytes are: how many products they have is known, and they are at most
+//!    33025; the bias leaves room for them.
+//! 6. A convolution is over one or two spatial axes.
+//!
+//! So what is taken can be planned as integers.
 //!
 //! Results differ from those of the spelled-out form by one step at most, where the exact quotient is within f32's
 //! rounding of a tie: the products of floats are rounded, those of integers are not.
@@ -30,10 +35,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::graph::{
-    Conv, Gemm, Graph, MAX_BODY_DEPTH, Node, Op, Padding, QLinearConv, QLinearMatMul, Squeeze,
+    Conv, Dim, Gemm, Graph, MAX_BODY_DEPTH, Node, Op, Padding, QLinearConv, QLinearMatMul, Squeeze,
     Unary, Unsqueeze, Value, ValueId, check_graph,
 };
 use crate::tensor::{DType, Tensor, TensorData};
+
+/// What a product of two bytes without their zero points is at most.
+const MAX_PRODUCT: i64 = 255 * 255;
 
 /// How far a bias may be from a whole number of the scale of the sums, relative to that scale.
 const BIAS_TOLERANCE: f64 = 1e-5;
@@ -246,11 +254,15 @@ impl<'g> Neighbours<'g> {
 
     /// Whether scale and zero point are constants of one value, or of as many as `axis` says of a constant.
     fn is_known(&self, quantised: &Quantised, axis: Option<(i64, usize)>, own: i64) -> bool {
-        let len = |id: ValueId| self.constant(id).map(|tensor| tensor.len());
+        let shape = |id: ValueId| self.constant(id).map(|tensor| tensor.shape());
         let Some(scales) = self.constant(quantised.scale).and_then(|t| t.as_f32()) else {
             return false;
         };
-        let zeros = quantised.zero.map_or(Some(1), len);
+        // One value is a scalar, or a list of one: quantisers write both, side by side.
+        let list = |id: ValueId| shape(id).filter(|shape| shape.len() <= 1);
+        let len = |shape: &[usize]| shape.first().copied().unwrap_or(1);
+        let of_scale = list(quantised.scale).map(len);
+        let of_zero = quantised.zero.map_or(of_scale, |zero| list(zero).map(len));
         let fits = match (scales.len(), axis) {
             (1, _) => true,
             (n, Some((axis, rank))) => {
@@ -265,7 +277,63 @@ impl<'g> Neighbours<'g> {
             _ => false,
         };
         let positive = |&s: &f32| s.is_finite() && s > 0.0;
-        fits && scales.iter().all(positive) && zeros.is_some_and(|n| n == 1 || n == scales.len())
+        fits && scales.iter().all(positive) && of_scale.is_some() && of_zero == of_scale
+    }
+
+    /// Whether what sums are multiplied by is neither infinite nor so small that it has lost digits.
+    fn has_multipliers(&self, x: &Quantised, w: &Quantised, y: &Quantised) -> bool {
+        let scales = self.constant(w.scale).and_then(|t| t.as_f32());
+        let (Some(x), Some(w), Some(y)) = (self.scalar(x.scale), scales, self.scalar(y.scale))
+        else {
+            return false;
+        };
+        w.iter()
+            .all(|w| (x * w).is_normal() && (x * w / y).is_normal())
+    }
+
+    /// How many products each sum has, as far as constants and declared shapes say so; at least 1.
+    fn depth(&self, kind: &Kind, x: ValueId, w: ValueId) -> Option<usize> {
+        let weights = self.constant(w).map(|tensor| tensor.shape());
+        let extents = match (kind, weights) {
+            (Kind::Conv(_), Some(shape)) => &shape[1..],
+            (Kind::Gemm { trans_b: true }, Some(shape)) => &shape[1..],
+            (Kind::Gemm { trans_b: false }, Some(shape)) => &shape[..1],
+            (Kind::MatMul, Some(shape)) => {
+                let from = shape.len().checked_sub(2)?;
+                &shape[from..=from]
+            }
+            (Kind::MatMul, None) => {
+                let of_x = self.declared(x).and_then(|dims| dims.last().copied());
+                let of_w = || {
+                    let dims = self.declared(w)?;
+                    dims.get(dims.len().saturating_sub(2)).copied()
+                };
+                return of_x.flatten().or_else(|| of_w()?).map(|depth| depth.max(1));
+            }
+            _ => return None,
+        };
+        let extents = extents.iter().map(|&extent| extent.max(1));
+        Some(extents.fold(1, usize::saturating_mul))
+    }
+
+    /// The extents of a value as they are declared, there or where it was quantised.
+    fn declared(&self, id: ValueId) -> Option<Vec<Option<usize>>> {
+        let known = |dim: &Dim| match dim {
+            Dim::Known(extent) => Some(*extent),
+            _ => None,
+        };
+        let shape_of = |id: ValueId| {
+            let value = self.graph.value(id);
+            let constant = value.constant.as_ref().map(|tensor| tensor.shape());
+            match constant {
+                Some(shape) => Some(shape.iter().map(|&extent| Some(extent)).collect()),
+                None => Some(value.shape.as_ref()?.iter().map(known).collect()),
+            }
+        };
+        shape_of(id).or_else(|| match self.maker(id)? {
+            node if matches!(node.op, Op::QuantizeLinear(_)) => shape_of(node.inputs[0]?),
+            _ => None,
+        })
     }
 
     /// What `id` was before it was dequantised.
@@ -314,12 +382,18 @@ impl<'g> Neighbours<'g> {
             _ => return None,
         };
         self.is_known(&w, own, axis).then_some(())?;
+        let depth = self.depth(&kind, x.value, w.value)?;
+        let of_products = i64::try_from(depth).ok()?.checked_mul(MAX_PRODUCT)?;
+        let room = i64::from(i32::MAX).checked_sub(of_products)?;
+        (room >= 0).then_some(())?;
         let bias = match input(2).filter(|_| !matches!(kind, Kind::MatMul)) {
             None => None,
             Some(bias) => {
                 let shape = weights?.shape();
                 let channels = own.map(|(axis, _)| shape[axis as usize])?;
-                Some(self.whole_bias(bias, &x, &w, channels)?)
+                let bias = self.whole_bias(bias, &x, &w, channels)?;
+                let fits = |&b: &i32| i64::from(b).abs() <= room;
+                Some(bias.iter().all(fits).then_some(bias)?)
             }
         };
         let (between, quantize) = self.quantisation_after(at)?;
@@ -335,6 +409,7 @@ impl<'g> Neighbours<'g> {
             },
         };
         self.is_known(&y, None, 0).then_some(())?;
+        self.has_multipliers(&x, &w, &y).then_some(())?;
         let implied = between.iter().skip(1).all(|&at| self.is_implied(at, &y));
         implied.then_some(())?;
         Some(Product {
@@ -415,8 +490,16 @@ impl<'g> Neighbours<'g> {
     ) -> Option<Vec<i32>> {
         let x_scale = self.scalar(x.scale)?;
         let w_scales = self.constant(w.scale)?.as_f32()?;
+        // That of a matrix may be one per row as well.
+        let is_per_channel = |bias: &Tensor| match bias.shape() {
+            [rest @ .., last] => *last == channels && rest.iter().all(|&extent| extent == 1),
+            [] => channels == 1,
+        };
         let values: Vec<f64> = match self.constant(id) {
-            Some(bias) => bias.as_f32()?.iter().map(|&b| f64::from(b)).collect(),
+            Some(bias) => {
+                is_per_channel(bias).then_some(())?;
+                bias.as_f32()?.iter().map(|&b| f64::from(b)).collect()
+            }
             None => {
                 let node = self.maker(id)?;
                 let Op::DequantizeLinear(_) = &node.op else {
@@ -424,6 +507,7 @@ impl<'g> Neighbours<'g> {
                 };
                 let input = |at: usize| node.inputs.get(at).copied().flatten();
                 let bias = self.constant(input(0)?)?;
+                is_per_channel(bias).then_some(())?;
                 let scales = self.constant(input(1)?)?.as_f32()?;
                 let zeros = match input(2) {
                     Some(zero) => self.constant(zero)?.to_f64(),
@@ -439,7 +523,6 @@ impl<'g> Neighbours<'g> {
                     .collect()
             }
         };
-        (values.len() == channels).then_some(())?;
         let whole = values.into_iter().enumerate().map(|(channel, value)| {
             let w_scale = w_scales[if w_scales.len() == 1 { 0 } else { channel }];
             let quotient = value / f64::from(x_scale * w_scale);

@@ -1,12 +1,9 @@
-//! Products of 8-bit integers against the reference interpreter, to the bit; and networks of quantised layers, whose
-//! products are of integers once they are joined, against the same networks spelled out in floats.
+//! Products of 8-bit integers against the reference interpreter, to the bit.
 
 use proptest::prelude::*;
-use spark_onnx::cpu::Isa;
 use spark_onnx::graph::{
-    Binary, Clip, Conv, ConvInteger, DequantizeLinear, Dim, Gemm, GlobalPool, Graph, MatMul,
-    MatMulInteger, Op, Padding, PoolKind, QLinearConv, QLinearMatMul, QuantizeLinear, Reshape,
-    Unary, ValueId, bind,
+    Conv, ConvInteger, Dim, Graph, MatMulInteger, Op, Padding, QLinearConv, QLinearMatMul, ValueId,
+    bind,
 };
 use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, TensorData, reference};
 use spark_testing::numbers;
@@ -14,7 +11,7 @@ use spark_testing::numbers;
 use super::operators::{cases, compare};
 
 /// Bytes all over the range of the type.
-fn bytes(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
+pub(super) fn bytes(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
     let values = numbers(shape.iter().product(), seed);
     let bytes = values.into_iter().map(|v| (v.to_bits() >> 9) as u8);
     let data = match dtype {
@@ -25,7 +22,7 @@ fn bytes(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
 }
 
 /// Positive numbers about `scale`: one, or one per channel.
-fn scales(scale: f32, n: usize, seed: u64) -> Tensor {
+pub(super) fn scales(scale: f32, n: usize, seed: u64) -> Tensor {
     let values = numbers(n, seed)
         .into_iter()
         .map(|v| scale * (1.0 + 0.5 * v));
@@ -201,177 +198,6 @@ proptest! {
             }
         };
         operands.check(op).map_err(TestCaseError::fail)?;
-    }
-}
-
-/// A network of quantised layers, as quantisers of float networks write it.
-struct Quantised {
-    graph: Graph,
-    kind: DType,
-    n: u64,
-}
-
-impl Quantised {
-    fn name(&mut self, what: &str) -> String {
-        self.n += 1;
-        format!("{what}{}", self.n)
-    }
-
-    fn constant(&mut self, what: &str, tensor: Tensor) -> Option<ValueId> {
-        let name = self.name(what);
-        Some(self.graph.add_constant(name, tensor))
-    }
-
-    fn node(&mut self, op: Op, inputs: &[Option<ValueId>]) -> ValueId {
-        let name = self.name(op.name());
-        self.graph.add_node(name, op, inputs)
-    }
-
-    /// `x` quantised with `scale` and dequantised; a result of ReLU has the least byte as its zero.
-    fn through_bytes(&mut self, x: ValueId, scale: f32, is_positive: bool) -> ValueId {
-        let zero = match (self.kind, is_positive) {
-            (DType::I8, true) => -128.0,
-            (DType::I8, false) => 3.0,
-            (_, true) => 0.0,
-            (_, false) => 120.0,
-        };
-        let scale = self.constant("scale", Tensor::from_f32([], vec![scale]).expect("one"));
-        let zero = Tensor::from_f64(self.kind, [], vec![zero]).expect("one");
-        let zero = self.constant("zero", zero);
-        let quantize = Op::QuantizeLinear(QuantizeLinear { axis: 1 });
-        let q = self.node(quantize, &[Some(x), scale, zero]);
-        let dequantize = Op::DequantizeLinear(DequantizeLinear { axis: 1 });
-        self.node(dequantize, &[Some(q), scale, zero])
-    }
-
-    /// Weights of i8 with a scale per channel along `axis`, and a bias in the scale of the sums.
-    fn weights(
-        &mut self,
-        shape: &[usize],
-        axis: usize,
-        x_scale: f32,
-    ) -> (Option<ValueId>, Option<ValueId>) {
-        self.n += 1;
-        let (seed, channels) = (self.n, shape[axis]);
-        let dequantize = |axis: usize| Op::DequantizeLinear(DequantizeLinear { axis: axis as i64 });
-        let w_scales = scales(0.004, channels, seed);
-        let b_scales: Vec<f32> = w_scales.to_f32().iter().map(|s| s * x_scale).collect();
-        let w = self.constant("w", bytes(DType::I8, shape, seed ^ 1));
-        let w_scales = self.constant("w_scale", w_scales);
-        let w = self.node(dequantize(axis), &[w, w_scales]);
-        let bias = numbers(channels, seed ^ 2)
-            .into_iter()
-            .map(|v| (v * 3000.0) as i32);
-        let bias = Tensor::new(vec![channels], TensorData::I32(bias.collect())).expect("fits");
-        let bias = self.constant("bias", bias);
-        let b_scales = Tensor::from_f32([channels], b_scales).expect("fits");
-        let b_scales = self.constant("b_scale", b_scales);
-        let bias = self.node(dequantize(0), &[bias, b_scales]);
-        (Some(w), Some(bias))
-    }
-
-    fn conv(&mut self, x: ValueId, shape: [usize; 4], groups: usize, x_scale: f32) -> ValueId {
-        let (w, bias) = self.weights(&shape, 0, x_scale);
-        let pad = shape[2] / 2;
-        let conv = Conv {
-            strides: vec![1, 1],
-            dilations: vec![1, 1],
-            padding: Padding::Explicit(vec![pad; 4]),
-            groups,
-        };
-        self.node(Op::Conv(conv), &[Some(x), w, bias])
-    }
-}
-
-/// Convolutions of every kind, a sum of two branches, ReLU and its bounded form, matrices.
-fn network(kind: DType) -> Graph {
-    let mut q = Quantised {
-        graph: Graph::default(),
-        kind,
-        n: 0,
-    };
-    let dims = [1, 3, 9, 11].into_iter().map(Dim::Known).collect();
-    let x = q.graph.add_input("x", DType::F32, dims);
-    let x = q.through_bytes(x, 0.02, false);
-    let y = q.conv(x, [24, 3, 3, 3], 1, 0.02);
-    let y = q.node(Op::Unary(Unary::Relu), &[Some(y)]);
-    let trunk = q.through_bytes(y, 0.03, true);
-    let y = q.conv(trunk, [24, 1, 3, 3], 24, 0.03);
-    let (low, high) = (
-        q.constant("low", Tensor::from_f32([], vec![0.0]).expect("one")),
-        q.constant("high", Tensor::from_f32([], vec![6.0]).expect("one")),
-    );
-    let y = q.node(Op::Clip(Clip), &[Some(y), low, high]);
-    let y = q.through_bytes(y, 6.0 / 255.0, true);
-    let y = q.conv(y, [24, 24, 1, 1], 1, 6.0 / 255.0);
-    let y = q.through_bytes(y, 0.05, false);
-    let y = q.node(Op::Binary(Binary::Add), &[Some(y), Some(trunk)]);
-    let y = q.through_bytes(y, 0.06, false);
-    let pool = GlobalPool {
-        kind: PoolKind::Average,
-    };
-    let y = q.node(Op::GlobalPool(pool), &[Some(y)]);
-    let y = q.through_bytes(y, 0.01, false);
-    let shape = Tensor::from_i64([2], vec![1, 24]).expect("two");
-    let shape = q.constant("shape", shape);
-    let y = q.node(
-        Op::Reshape(Reshape { allow_zero: false }),
-        &[Some(y), shape],
-    );
-    let y = q.through_bytes(y, 0.01, false);
-    let gemm = Gemm {
-        alpha: 1.0,
-        beta: 1.0,
-        trans_a: false,
-        trans_b: false,
-    };
-    let (w, bias) = q.weights(&[24, 10], 1, 0.01);
-    let y = q.node(Op::Gemm(gemm), &[Some(y), w, bias]);
-    let y = q.through_bytes(y, 0.02, false);
-    let (w, _) = q.weights(&[10, 7], 1, 0.02);
-    let y = q.node(Op::MatMul(MatMul), &[Some(y), w]);
-    let y = q.through_bytes(y, 0.02, false);
-    q.graph.outputs.push(y);
-    q.graph
-}
-
-#[test]
-fn a_quantised_network_runs_on_integers_and_stays_within_a_step() {
-    let x = Tensor::from_f32([1, 3, 9, 11], numbers(297, 5)).expect("fits");
-    for kind in [DType::U8, DType::I8] {
-        let graph = network(kind);
-        let bound = bind(&graph, &[]).expect("binds");
-        let want = reference::run(&bound, &[("x", &x)]).expect("interprets");
-        let want = want[0].1.to_f32();
-        for isa in Isa::available() {
-            let options = RunOptions::default().with_isa(isa).with_threads(2);
-            let mut runner = ModelRunner::from_graph(graph.clone(), &options).expect("loads");
-            let kinds: Vec<String> = runner.steps().into_iter().map(|s| s.kernel).collect();
-            let n_int8 = kinds
-                .iter()
-                .filter(|kernel| kernel.contains("int8"))
-                .count();
-            assert_eq!(n_int8, 5, "{kinds:?}");
-            assert!(
-                !kinds.iter().any(|kernel| kernel.contains("gemm")),
-                "{kinds:?}"
-            );
-            let got = runner.run(&[("x", &x)]).expect("runs");
-            let got = got[0].1.to_f32();
-            for (i, (got, want)) in got.iter().zip(&want).enumerate() {
-                // One step at the result, and what one step of a layer before makes of it.
-                assert!(
-                    (got - want).abs() <= 2.5 * 0.02,
-                    "{kind} {isa:?} {i}: {got}, {want}"
-                );
-            }
-            let same = got.iter().zip(&want).filter(|(a, b)| a == b).count();
-            assert!(
-                same + 2 >= want.len(),
-                "{kind} {isa:?}: {same} of {}",
-                want.len()
-            );
-        }
     }
 }
 

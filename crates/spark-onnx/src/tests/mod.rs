@@ -8,4 +8,6 @@ mod mutations;
 pub(crate) mod networks;
 mod operators;
 mod precisions;
+mod quantised;
+mod quantised_layers;
 mod running;
