@@ -13,6 +13,9 @@
 //!
 //! Deliberately absent: values that a body carries from one iteration to the next.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use super::check::check_graph;
 use super::control::MAX_BODY_DEPTH;
 use super::definition::{Dim, Graph, Node, Value, ValueId};
@@ -66,7 +69,7 @@ impl Need {
 /// assert_eq!(deciding_inputs(&graph), [1]);
 /// ```
 pub fn deciding_inputs(graph: &Graph) -> Vec<usize> {
-    let needs = needs_of_inputs(graph, 0);
+    let needs = needs_of_inputs(graph, 0, &mut Known::new());
     let listed = graph.inputs.iter().zip(needs).enumerate();
     listed
         .filter(|(_, (id, need))| {
@@ -87,8 +90,11 @@ fn may_decide(value: &Value, need: Need) -> bool {
     is_small && (need.shape || (need.branch && is_bool))
 }
 
+/// What the inputs of bodies are needed for, by address: bodies may be shared.
+type Known = HashMap<*const Graph, Vec<Need>>;
+
 /// What the inputs of `graph` are needed for, in their order; nothing where it is no graph.
-fn needs_of_inputs(graph: &Graph, depth: usize) -> Vec<Need> {
+fn needs_of_inputs(graph: &Graph, depth: usize, known: &mut Known) -> Vec<Need> {
     let mut needs = vec![Need::default(); graph.values.len()];
     if depth == MAX_BODY_DEPTH || check_graph(graph).is_err() {
         return vec![Need::default(); graph.inputs.len()];
@@ -107,7 +113,7 @@ fn needs_of_inputs(graph: &Graph, depth: usize) -> Vec<Need> {
                 needs[id.0].add(Need::SHAPE);
             }
         }
-        within_bodies(graph, node, &mut needs, depth);
+        within_bodies(graph, node, &mut needs, depth, known);
     }
     let inputs = graph.inputs.iter();
     inputs.map(|id| needs[id.0]).collect()
@@ -123,7 +129,7 @@ fn makes_results(op: &Op, index: usize) -> bool {
 }
 
 /// What bodies of `node` need, and which of them runs, and how often.
-fn within_bodies(graph: &Graph, node: &Node, needs: &mut [Need], depth: usize) {
+fn within_bodies(graph: &Graph, node: &Node, needs: &mut [Need], depth: usize, known: &mut Known) {
     let mut need = |index: usize, wanted: Need| {
         if let Some(&Some(ValueId(id))) = node.inputs.get(index) {
             needs[id].add(wanted);
@@ -146,10 +152,16 @@ fn within_bodies(graph: &Graph, node: &Node, needs: &mut [Need], depth: usize) {
         _ => 0,
     };
     for body in node.op.bodies() {
-        if let Some(body) = graph.bodies.get(body.0) {
-            for (index, wanted) in needs_of_inputs(body, depth + 1).into_iter().enumerate() {
-                need(first + index, wanted);
-            }
+        let Some(body) = graph.bodies.get(body.0) else {
+            continue;
+        };
+        let address = Arc::as_ptr(body);
+        if !known.contains_key(&address) {
+            let inner = needs_of_inputs(body, depth + 1, known);
+            known.insert(address, inner);
+        }
+        for (index, wanted) in known[&address].iter().enumerate() {
+            need(first + index, *wanted);
         }
     }
 }

@@ -413,3 +413,49 @@ fn a_condition_that_holds_before_the_first_iteration_alone() {
     assert_eq!(values[..2], [0.75, 0.5]);
     assert!((values[2] - 0.64).abs() < 1e-6, "{}", values[2]);
 }
+
+/// Graphs of which each has the next one in both branches: 31 of them, and 2^31 ways down.
+#[test]
+fn bodies_that_share_bodies_are_not_walked_again_and_again() {
+    let (mut innermost, [_, a]) = body(["c", "a"]);
+    innermost.outputs = vec![a];
+    let mut shared = Arc::new(innermost);
+    for level in 0..30 {
+        let (mut graph, [c, a]) = body(["c", "a"]);
+        graph.bodies = vec![Arc::clone(&shared), shared];
+        let op = If {
+            then_branch: BodyId(0),
+            else_branch: BodyId(1),
+        };
+        results(&mut graph, op, &[Some(c), Some(c), Some(a)], 1);
+        graph.name = format!("{level}");
+        shared = Arc::new(graph);
+    }
+    let begin = Instant::now();
+    // Known before it runs, the condition leaves one way.
+    let mut known = Graph::clone(&shared);
+    for (at, dtype) in [(0, DType::Bool), (1, DType::F32)] {
+        known.values[at].dtype = Some(dtype);
+        known.values[at].shape = Some(Vec::new());
+    }
+    let model = Model::from_graph(known, &options()).expect("ready");
+    let c = Tensor::new(vec![], TensorData::Bool(vec![true])).expect("a scalar");
+    let a = Tensor::from_f32([], vec![7.0]).expect("a scalar");
+    let results_of = model.session().run(&[("c", &c), ("a", &a)]).expect("runs");
+    assert_eq!(results_of[0].1, a);
+    // Computed, it leaves all of them.
+    let mut computed = Graph::default();
+    let a = computed.add_input("a", DType::F32, vec![]);
+    let zero = computed.add_constant("zero", Tensor::from_f32([], vec![0.0]).expect("a scalar"));
+    let c = binary(&mut computed, "c", Binary::Greater, a, zero);
+    computed.bodies = vec![Arc::clone(&shared), shared];
+    let op = If {
+        then_branch: BodyId(0),
+        else_branch: BodyId(1),
+    };
+    results(&mut computed, op, &[Some(c), Some(c), Some(a)], 1);
+    let error = Model::from_graph(computed, &options()).expect_err("too many ways");
+    assert!(error.to_string().contains("bytes"), "{error}");
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}

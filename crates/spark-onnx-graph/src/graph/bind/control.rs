@@ -15,6 +15,7 @@
 //! Files come from strangers, and bodies multiply: what is put into a graph is counted
 //! ([`MAX_EXPANDED_BYTES`]), a loop of many nodes is not taken apart ([`MAX_UNROLLED_NODES`]).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::check::check;
@@ -112,10 +113,19 @@ fn count(node: &Node, given: &Given) -> Result<Option<i64>, ModelError> {
     })
 }
 
-/// Nodes of `graph` and of all bodies in it.
-fn nodes_within(graph: &Graph) -> usize {
-    let inner = graph.bodies.iter().map(|body| nodes_within(body));
-    inner.fold(graph.nodes.len(), usize::saturating_add)
+/// Nodes of `graph` and of all bodies in it; bodies may be shared, so each is counted once and added often.
+fn nodes_within(graph: &Graph, counted: &mut HashMap<*const Graph, usize>) -> usize {
+    let mut nodes = graph.nodes.len();
+    for body in &graph.bodies {
+        let address = Arc::as_ptr(body);
+        let inner = match counted.get(&address) {
+            Some(&inner) => inner,
+            None => nodes_within(body, counted),
+        };
+        counted.insert(address, inner);
+        nodes = nodes.saturating_add(inner);
+    }
+    nodes
 }
 
 /// What binding `graph`, or putting it in place, takes about.
@@ -474,7 +484,8 @@ impl Binder<'_> {
 
     /// Nodes that an iteration of a body becomes, at least 1.
     fn weight(&self, node: &Node, body: BodyId) -> Result<usize, ModelError> {
-        Ok(nodes_within(&*self.body(node, body)?).max(1))
+        let body = self.body(node, body)?;
+        Ok(nodes_within(&body, &mut HashMap::new()).max(1))
     }
 
     fn n_outputs(&self, node: &Node, body: BodyId) -> Result<usize, ModelError> {
