@@ -18,8 +18,7 @@
 //!               whose outputs must agree with their goldens
 //! ```
 //!
-//! `test-release` and `example` share the release build of what other people wrote; crates of this
-//! workspace are built for each, because the example has the default features only.
+//! `onnx-suite` runs what `test` has built, `example` what `test-release` has.
 //!
 //! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
 //! For a person that part is left out, and the summary says so. With `CI` set it fails the step:
@@ -29,7 +28,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::aarch64;
-use crate::bench::supercombo::{self, Effort};
+use crate::bench::supercombo::{self, Build, Effort};
 use crate::build_and_test;
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
@@ -92,7 +91,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         name: "onnx-suite",
-        run: Run::Whole(onnx_suite::run),
+        run: Run::Whole(onnx_suite::run_after_test),
     },
     Step {
         name: "sanitize",
@@ -120,6 +119,7 @@ const STEPS: [Step; 13] = [
 const FEW: Effort = Effort {
     n_runs: 3,
     n_warm_up: 1,
+    build: Build::WithEverything,
 };
 
 /// Whether a variable is set, and not to nothing.

@@ -28,15 +28,27 @@ const EXAMPLE: &str = "bench_supercombo";
 pub(crate) struct Effort {
     pub(crate) n_runs: u32,
     pub(crate) n_warm_up: u32,
+    pub(crate) build: Build,
+}
+
+/// Which build of the example is run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Build {
+    /// As people start it.
+    AsPeopleDo,
+    /// With every feature of every crate, as release tests are built.
+    WithEverything,
 }
 
 const FULL: Effort = Effort {
     n_runs: 100,
     n_warm_up: 20,
+    build: Build::AsPeopleDo,
 };
 const QUICK: Effort = Effort {
     n_runs: 10,
     n_warm_up: 2,
+    build: Build::AsPeopleDo,
 };
 
 /// A real model and the outputs it must give.
@@ -140,7 +152,21 @@ fn example(
         }
         _ => {}
     }
-    let mut run: Command = command::cargo(&["run", "--release", "--example", EXAMPLE, "--"]);
+    let mut run: Command = match effort.build {
+        Build::AsPeopleDo => command::cargo(&["run", "--release", "--example", EXAMPLE, "--"]),
+        Build::WithEverything => {
+            let everything = [
+                "--release",
+                "--workspace",
+                "--all-features",
+                "--example",
+                EXAMPLE,
+            ];
+            let mut build = command::cargo(&["build"]);
+            command::run(build.args(everything).current_dir(&workspace.root))?;
+            Command::new(workspace.target.join("release/examples").join(EXAMPLE))
+        }
+    };
     run.current_dir(&workspace.root)
         .arg("--runs")
         .arg(effort.n_runs.to_string());

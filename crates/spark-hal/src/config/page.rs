@@ -9,8 +9,8 @@ const INTRODUCTION: &str = "\
 # Environment variables
 
 An invalid value logs a warning and the default is used. A variable that is set
-to nothing counts as not set. Every variable is read once, when a program starts
-to use it.
+to nothing counts as not set. Variables are read when a program starts to use them, and
+not again.
 
 ## For users
 

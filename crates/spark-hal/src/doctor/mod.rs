@@ -13,7 +13,7 @@
 //!
 //! A check reads files and what the drivers said; it starts no process and needs no
 //! root. Its id never changes meaning. Every finding has its evidence (where, what it
-//! said), a fix, and a source. Serial numbers and UUIDs are never read, and whatever
+//! said), a fix, and a source. Serial numbers and UUIDs are never kept, and whatever
 //! looks like one is taken out of quoted text; so is the user's home directory.
 //!
 //! The traps are those of DGX Spark; most checks do not apply to other machines and

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use spark_parallel::Pool;
 
+use super::matmul::inputs::ProductInputs;
 use super::memory::Memory;
 use super::prepared::{Context, StepError};
 use super::prepared_plan::{PreparedPlan, Target, quantise_error};
@@ -160,6 +161,21 @@ impl Executor {
     /// [`ModelError::Operator`] if it divides an integer by zero; [`ModelError::Quantise`] if an activation to be quantised is not finite.
     pub(crate) fn run(&mut self) -> Result<(), ModelError> {
         (0..self.prepared.steps.len()).try_for_each(|i| self.step(i))
+    }
+
+    /// Runs the steps before `index`, and lends what its product then gets; nothing if it is no product with weights
+    /// in one group.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::run`].
+    pub(crate) fn run_before(
+        &mut self,
+        index: usize,
+    ) -> Result<Option<ProductInputs<'_>>, ModelError> {
+        (0..index).try_for_each(|i| self.step(i))?;
+        let step = &self.prepared.plan.steps[index].step;
+        Ok(ProductInputs::of(step, &self.memory))
     }
 
     /// [`Executor::run`] until `stop` is set, which unsets it; looked at before every step and after the

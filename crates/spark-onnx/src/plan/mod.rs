@@ -31,6 +31,7 @@ mod arena;
 mod attention;
 mod bounds;
 mod budget;
+mod calibrated;
 mod definition;
 mod depthwise_fusion;
 mod held;
@@ -44,6 +45,7 @@ mod view;
 mod weights;
 
 pub(crate) use arena::ArenaLayout;
+pub(crate) use calibrated::CalibratedWeights;
 pub(crate) use definition::{Buffer, ConstantData, Place, Plan, PlannedStep, Port};
 pub(crate) use lower::lower;
 pub(crate) use pointwise::{Instruction, PointOp, RegisterKind};
