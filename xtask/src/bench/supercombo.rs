@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::options::{Choice, FAMILY, Options};
 use super::record::Case;
 use super::targets;
+use crate::build_and_test::RELEASE;
 use crate::command;
 use crate::error::Error;
 use crate::workspace::Workspace;
@@ -36,8 +37,8 @@ pub(crate) struct Effort {
 pub(crate) enum Build {
     /// As people start it.
     AsPeopleDo,
-    /// With every feature of every crate, as release tests are built.
-    WithEverything,
+    /// As release tests are built.
+    OfReleaseTests,
 }
 
 const FULL: Effort = Effort {
@@ -154,16 +155,9 @@ fn example(
     }
     let mut run: Command = match effort.build {
         Build::AsPeopleDo => command::cargo(&["run", "--release", "--example", EXAMPLE, "--"]),
-        Build::WithEverything => {
-            let everything = [
-                "--release",
-                "--workspace",
-                "--all-features",
-                "--example",
-                EXAMPLE,
-            ];
-            let mut build = command::cargo(&["build"]);
-            command::run(build.args(everything).current_dir(&workspace.root))?;
+        Build::OfReleaseTests => {
+            let mut build = command::cargo(&["build", "--example", EXAMPLE]);
+            command::run(build.args(RELEASE).current_dir(&workspace.root))?;
             Command::new(workspace.target.join("release/examples").join(EXAMPLE))
         }
     };
