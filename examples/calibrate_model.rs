@@ -56,7 +56,7 @@ struct Arguments {
     #[arg(long, value_enum, default_value_t = Format::Fp8, conflicts_with = "mix")]
     precision: Format,
     /// A format per layer: the fewest bytes with at least this ratio of signal to error at the outputs, averaged over
-    /// their parts, on the batches that are not held back
+    /// their parts, on a third of the batches that are not held back, which calibrates nothing
     #[arg(long, value_name = "DB", value_parser = number(0.001, 1000.0))]
     mix: Option<f64>,
     /// How input scales are chosen

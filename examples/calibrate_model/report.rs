@@ -30,7 +30,7 @@ pub(crate) struct Report {
     pub(crate) uncalibrated: Judged,
     pub(crate) calibrated: Judged,
     pub(crate) layers: Vec<LayerError>,
-    /// Layers by format, and the mean over parts on the batches that the mix was chosen on.
+    /// Layers by format, and the mean over parts on the batches that the mix was chosen by.
     pub(crate) mix: Option<(BTreeMap<&'static str, usize>, f64)>,
 }
 
@@ -135,11 +135,15 @@ impl Report {
                 "output_sqnr_db": layer.output_db,
             })
         });
+        let mix = self.mix.as_ref();
+        let mix =
+            mix.map(|(layers, db)| serde_json::json!({ "layers": layers, "mean_sqnr_db": db }));
         serde_json::json!({
             "schema": "spark-calibration/1",
             "model": self.model,
             "batches": self.n_batches,
             "held_back": self.n_held_back,
+            "mix": mix,
             "fp32": judged(&self.exact),
             "uncalibrated": judged(&self.uncalibrated),
             "calibrated": judged(&self.calibrated),

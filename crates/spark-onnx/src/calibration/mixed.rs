@@ -1,11 +1,16 @@
 //! A format per layer, each layer calibrated: as few bytes as an error at the outputs allows.
 //!
 //! ```text
-//! for each layer, for fp4, fp8, fp16:  calibrate that layer alone, run some batches
+//! every third batch judges, the others calibrate
+//! for each layer, for fp4, fp8, fp16:  calibrate that layer alone, run some judging batches
 //!     cost = mean over output parts of (squared error / squared value)
-//! spark-quant chooses:  fewest bytes with a summed cost under the limit
-//! calibrate the choice in turn, run all batches: not as good as asked for? halve the limit, choose again
+//! spark-quant chooses:  fewest bytes with a summed cost under a limit
+//! calibrate the choice in turn, run all judging batches
+//!     not as good as asked for? lower the limit; better? raise it; some tries, and the fewest bytes are taken
 //! ```
+//!
+//! A layer with fewer rows of inputs than it is deep can be rounded such that nothing is lost on these rows: on the
+//! batches that it was calibrated on its error says nothing.
 //!
 //! The same as `precision::mixed` with layers that are calibrated, on many inputs instead of one.
 
@@ -13,6 +18,7 @@ use std::collections::BTreeMap;
 
 use spark_quant::analysis::{Choice, ErrorMeasure, Layer, PlanBudget, PrecisionPlan, Sensitivity};
 
+use super::chosen::refused;
 use super::networks::Networks;
 use super::run::{Calibrated, in_turn};
 use super::settings::CalibrationOptions;
@@ -22,8 +28,14 @@ use crate::precision::mixed::CANDIDATES;
 use crate::precision::{OutputErrors, OutputParts};
 use crate::{ModelError, Precision, Tensor};
 
-/// Times the limit on the cost is halved before giving up.
-const TRIES: usize = 12;
+/// Choices that are calibrated and run as a whole.
+const TRIES: usize = 8;
+/// The most that one try changes the limit by.
+const MOST: f64 = 16.0;
+/// A choice so much better than asked for, as a ratio of costs, is good enough.
+const SLACK: f64 = 0.9;
+/// Of so many batches, one judges.
+const EVERY: usize = 3;
 /// Batches on which a layer alone is judged.
 const TRIAL_BATCHES: usize = 4;
 
@@ -37,20 +49,22 @@ pub struct CalibratedMix {
     pub plan: PrecisionPlan,
     /// What was chosen for the layers in fp8 and fp4, with the formats of all others.
     pub calibrated: Calibrated,
-    /// Signal to error of the whole choice on the batches, averaged in power over the parts of the outputs.
+    /// Signal to error of the whole choice on the batches that judged, averaged in power over the parts of the outputs.
     pub sqnr_db: f64,
 }
 
 /// Chooses formats, and calibrates them, such that the signal-to-error ratio, averaged in power over the parts of the
-/// outputs, is at least `min_sqnr_db` on `batches`. `settings` say how scales and weights are chosen; their formats
-/// are not looked at. `progress` gets layers done and layers in all, first of the trials and then of each choice.
+/// outputs, is at least `min_sqnr_db` on a third of the `batches`, the second, fifth and so on, which only judge.
+/// `settings` say how scales and weights are chosen; their formats are not looked at. `progress` gets layers done and
+/// layers in all, first of the trials and then of each choice.
 ///
 /// `parts` are those of every output that has as many values as they were made for; any other output, and without
 /// `parts` every output, is one part.
 ///
 /// # Errors
 ///
-/// As [`calibrate`](super::calibrate), and [`ModelError::Mix`] if nothing keeps to the bound.
+/// As [`calibrate`](super::calibrate), [`ModelError::Calibration`] for fewer than two batches, and [`ModelError::Mix`] if
+/// nothing that was tried keeps to the bound.
 pub fn calibrate_mixed(
     graph: &Graph,
     batches: &[Vec<(&str, &Tensor)>],
@@ -61,15 +75,19 @@ pub fn calibrate_mixed(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<CalibratedMix, ModelError> {
     let mut networks = Networks::new(graph, batches, options)?;
-    let all = 0..networks.batches.len();
-    let reference: Vec<Vec<Vec<f32>>> = all
-        .map(|batch| networks.exact_outputs(batch))
-        .collect::<Result<_, _>>()?;
+    let judges = networks.hold_back(EVERY);
+    if judges.is_empty() {
+        let why = "one batch cannot both calibrate and judge";
+        return Err(refused(&graph.name, why));
+    }
+    let reference = judges.iter().map(|batch| networks.exact_outputs(batch));
+    let reference: Vec<Vec<Vec<f32>>> = reference.collect::<Result<_, _>>()?;
     let outputs = networks.plan.outputs.iter();
     let lengths = outputs.map(|port| (port.name.as_str(), port.shape.iter().product()));
     let errors = OutputErrors::new(lengths, parts);
     let mut trial = Trial {
         errors,
+        judges,
         reference,
         settings,
     };
@@ -81,36 +99,98 @@ pub fn calibrate_mixed(
     }
     let sensitivity = Sensitivity { layers: measured };
     let wanted = 10f64.powf(-min_sqnr_db / 10.0);
-    let (mut limit, mut best) = (wanted, f64::INFINITY);
+    let mut search = Search::new(wanted);
+    let mut best: Option<CalibratedMix> = None;
+    let mut tried: Vec<(Vec<usize>, f64)> = Vec::new();
     for _ in 0..TRIES {
-        let Ok(plan) = sensitivity.plan(PlanBudget::Cost(limit)) else {
+        let Ok(plan) = sensitivity.plan(PlanBudget::Cost(search.limit)) else {
             break;
         };
-        let picked = plan.picks.iter().map(|pick| CANDIDATES[pick.candidate]);
-        let formats: Vec<(usize, Precision)> = layers.iter().copied().zip(picked).collect();
-        let (calibrated, cost) = trial.whole(&mut networks, &formats, &mut progress)?;
-        best = best.min(cost);
-        if cost <= wanted {
-            return Ok(CalibratedMix {
-                sensitivity,
-                plan,
-                calibrated,
-                sqnr_db: -10.0 * cost.log10(),
-            });
+        let picks: Vec<usize> = plan.picks.iter().map(|pick| pick.candidate).collect();
+        let known = tried.iter().find(|(tried, _)| *tried == picks);
+        let cost = match known {
+            Some(&(_, cost)) => cost,
+            None => {
+                let formats = picks.iter().map(|&pick| CANDIDATES[pick]);
+                let formats: Vec<_> = layers.iter().copied().zip(formats).collect();
+                let (calibrated, cost) = trial.whole(&mut networks, &formats, &mut progress)?;
+                if cost <= wanted
+                    && best
+                        .as_ref()
+                        .is_none_or(|best| plan.bytes < best.plan.bytes)
+                {
+                    best = Some(CalibratedMix {
+                        sensitivity: sensitivity.clone(),
+                        plan,
+                        calibrated,
+                        sqnr_db: -10.0 * cost.log10(),
+                    });
+                }
+                tried.push((picks, cost));
+                cost
+            }
+        };
+        if search.is_done(cost) {
+            break;
         }
-        limit /= 2.0;
     }
-    Err(ModelError::Mix {
+    best.ok_or(ModelError::Mix {
         wanted: min_sqnr_db,
-        best: -10.0 * best.log10(),
+        best: -10.0 * search.least.log10(),
     })
+}
+
+/// The limit on the summed cost of layers alone that makes the cost of all of them together what is wanted.
+struct Search {
+    wanted: f64,
+    /// To be tried next.
+    limit: f64,
+    /// The largest limit that kept to what is wanted, and the smallest that did not.
+    kept: Option<f64>,
+    missed: Option<f64>,
+    /// The smallest cost seen.
+    least: f64,
+}
+
+impl Search {
+    fn new(wanted: f64) -> Self {
+        Self {
+            wanted,
+            limit: wanted,
+            kept: None,
+            missed: None,
+            least: f64::INFINITY,
+        }
+    }
+
+    /// Whether `cost`, of the limit last tried, is what is wanted; if not, chooses the next limit.
+    fn is_done(&mut self, cost: f64) -> bool {
+        self.least = self.least.min(cost);
+        let ratio = self.wanted / cost;
+        if cost <= self.wanted {
+            self.kept = Some(self.limit);
+            if ratio * SLACK <= 1.0 {
+                return true;
+            }
+        } else {
+            self.missed = Some(self.limit);
+        }
+        self.limit = match (self.kept, self.missed) {
+            (Some(kept), Some(missed)) => (kept * missed).sqrt(),
+            // A cost that is no number asks for as little as can be.
+            _ if ratio.is_nan() => self.limit / MOST,
+            _ => self.limit * (ratio * SLACK.sqrt()).clamp(1.0 / MOST, MOST),
+        };
+        !(self.limit > 0.0 && self.limit.is_finite())
+    }
 }
 
 /// What choices are judged by.
 struct Trial<'a> {
     /// Of no run.
     errors: OutputErrors,
-    /// By batch and output.
+    judges: Vec<Vec<&'a Tensor>>,
+    /// By judge and output.
     reference: Vec<Vec<Vec<f32>>>,
     settings: &'a CalibrationOptions,
 }
@@ -181,20 +261,20 @@ impl Trial<'_> {
         Ok((calibrated, cost))
     }
 
-    /// Error of all output values of the first batch, and the mean over parts on up to `n` batches, evenly chosen.
+    /// Error of all output values of the first judge, and the mean over parts on up to `n` judges, evenly chosen.
     fn cost(
         &self,
         networks: &mut Networks<'_>,
         n: usize,
     ) -> Result<(ErrorMeasure, f64), ModelError> {
         let mut errors = self.errors.clone();
-        let n_batches = self.reference.len();
-        let n = n.min(n_batches);
+        let n_judges = self.judges.len();
+        let n = n.min(n_judges);
         let mut first = None;
         for i in 0..n {
-            let batch = i * n_batches / n;
-            let got = networks.rounded_outputs(batch)?;
-            errors.add(&got, &self.reference[batch]);
+            let judge = i * n_judges / n;
+            let got = networks.rounded_outputs(&self.judges[judge])?;
+            errors.add(&got, &self.reference[judge]);
             first.get_or_insert(got);
         }
         let got = first.unwrap_or_default().concat();

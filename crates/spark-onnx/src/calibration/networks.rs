@@ -277,14 +277,30 @@ impl<'a> Networks<'a> {
             .set_precision(index, &planned.step, wanted, self.options.arithmetic)
     }
 
-    /// What the f32 network gives for batch `batch`.
-    pub(super) fn exact_outputs(&mut self, batch: usize) -> Result<Vec<Vec<f32>>, ModelError> {
-        outputs(&mut self.exact, &self.batches[batch])
+    /// Takes every `every`-th batch away, to be judged by, if two or more are there.
+    pub(super) fn hold_back(&mut self, every: usize) -> Vec<Vec<&'a Tensor>> {
+        let (mut kept, mut held_back) = (Vec::new(), Vec::new());
+        for (number, batch) in std::mem::take(&mut self.batches).into_iter().enumerate() {
+            match number % every == 1 {
+                true => held_back.push(batch),
+                false => kept.push(batch),
+            }
+        }
+        self.batches = kept;
+        held_back
     }
 
-    /// What the network as it is now gives for batch `batch`.
-    pub(super) fn rounded_outputs(&mut self, batch: usize) -> Result<Vec<Vec<f32>>, ModelError> {
-        outputs(&mut self.rounded, &self.batches[batch])
+    /// What the f32 network gives for one batch.
+    pub(super) fn exact_outputs(&mut self, batch: &[&Tensor]) -> Result<Vec<Vec<f32>>, ModelError> {
+        outputs(&mut self.exact, batch)
+    }
+
+    /// What the network as it is now gives for one batch.
+    pub(super) fn rounded_outputs(
+        &mut self,
+        batch: &[&Tensor],
+    ) -> Result<Vec<Vec<f32>>, ModelError> {
+        outputs(&mut self.rounded, batch)
     }
 }
 
