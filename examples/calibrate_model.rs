@@ -18,7 +18,7 @@ use clap::{Parser, ValueEnum};
 use spark_program::{Usage, about, count, number, output, place, postponed};
 use sparkpilot::bench::{Inputs, read_batches};
 use sparkpilot::onnx::calibration::{
-    Calibrated, CalibrationOptions, WeightRounding, calibrate, calibrate_mixed,
+    Calibration, CalibrationOptions, WeightRounding, calibrate, calibrate_mixed, layer_errors,
 };
 use sparkpilot::onnx::graph::Graph;
 use sparkpilot::onnx::precision::{Activations, OutputErrors};
@@ -137,23 +137,25 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         bar.set_position(done as u64);
     };
     let borrowed = borrowed(&batches);
-    let (calibrated, mix) = match arguments.mix {
+    let (calibration, mix) = match arguments.mix {
         None => (
             calibrate(&graph, &borrowed, &options, &settings, progress)?,
             None,
         ),
         Some(db) => {
             let mix = calibrate_mixed(&graph, &borrowed, parts, &options, &settings, db, progress)?;
-            (mix.calibrated.clone(), Some(mix))
+            (mix.calibration.clone(), Some(mix))
         }
     };
+    let fresh = self::borrowed(&held_back);
+    let layers = layer_errors(&graph, &fresh, &options, &calibration, progress)?;
     bar.finish_and_clear();
 
     let uncalibrated = match &mix {
         None => options.clone().with_precision(settings.precision),
-        Some(_) => options.clone().with_by_step(formats(&calibrated)),
+        Some(_) => options.clone().with_by_step(formats(&calibration)),
     };
-    let chosen = Arc::new(calibrated.calibration.clone());
+    let chosen = Arc::new(calibration.clone());
     let with_it = options.clone().with_calibration(chosen);
     let exact = options.with_precision(Precision::Fp32);
     let judge = |options: &RunOptions| -> Result<Judged, ModelError> {
@@ -185,12 +187,12 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         exact: judge(&exact)?,
         uncalibrated: judge(&uncalibrated)?,
         calibrated: judge(&with_it)?,
-        layers: calibrated.layers,
+        layers,
         mix: mix.map(|mix| (mix.n_layers(), mix.sqnr_db)),
     };
     // Files before the table: whoever reads only its first lines closes the pipe.
     if let Some(path) = &arguments.output {
-        postponed(|| calibrated.calibration.write(path))?;
+        postponed(|| calibration.write(path))?;
     }
     if let Some(path) = &arguments.json {
         output::write(path, format!("{:#}\n", report.json()))?;
@@ -235,8 +237,8 @@ fn settings(arguments: &Arguments) -> CalibrationOptions {
 }
 
 /// Formats of all layers by name.
-fn formats(calibrated: &Calibrated) -> std::collections::BTreeMap<String, Precision> {
-    let formats = calibrated.calibration.formats();
+fn formats(calibration: &Calibration) -> std::collections::BTreeMap<String, Precision> {
+    let formats = calibration.formats();
     formats
         .map(|(name, precision)| (name.to_owned(), precision))
         .collect()

@@ -1,7 +1,7 @@
 //! What a calibration did, as a table, as JSON, and drawn.
 //!
 //! ```text
-//!            error of inputs, as its scale lets expect     *
+//!            error of rounding its inputs                  *
 //! layer 1    error of outputs, with all layers before it   o
 //! layer 2    ...                                      dB --->
 //! ```
@@ -14,7 +14,7 @@ use sparkpilot::onnx::calibration::LayerError;
 use sparkpilot::onnx::precision::OutputErrors;
 
 use spark_drawing::colour::{BLUE, INK, MUTED, RED};
-use spark_drawing::{Font, Rows, Scale, Svg, axis};
+use spark_drawing::{Font, Rows, Scale, Svg};
 
 /// One way to run the network, judged on what was held back.
 pub(crate) struct Judged {
@@ -162,7 +162,7 @@ impl Report {
             .flat_map(|layer| [layer.input_db, layer.output_db]);
         let values = values.filter(|db| db.is_finite());
         let scale = Scale::from_zero(values, [NAMES, WIDTH - 40.0]);
-        let mut svg = Svg::on_paper(WIDTH, bottom + 40.0);
+        let mut svg = Svg::on_paper(WIDTH, bottom + 20.0);
         svg.text(
             [20.0, 26.0],
             Font::new(15.0, INK),
@@ -171,11 +171,10 @@ impl Report {
         svg.text(
             [20.0, 48.0],
             Font::new(12.0, BLUE),
-            "inputs, as their scale lets expect",
+            "dB of inputs, before and after rounding",
         );
-        let after = "outputs, with the errors of all layers before";
+        let after = "dB of outputs, with the errors of all layers before";
         svg.text([20.0, 66.0], Font::new(12.0, RED), after);
-        axis::below(&mut svg, &scale, 8, [TOP, bottom], "dB");
         let mut rows = Rows::new(&mut svg, scale, TOP, self.layers.len());
         for (row, layer) in self.layers.iter().enumerate() {
             let name = format!("{} {}", layer.name, layer.precision.name());

@@ -107,6 +107,11 @@ impl Calibration {
         self.layers.get(name)?.input_scale
     }
 
+    /// What was chosen for layer `name`.
+    pub(super) fn layer(&self, name: &str) -> Option<Arc<CalibratedWeights>> {
+        self.layers.get(name).cloned()
+    }
+
     /// Bytes of codes and scales.
     pub fn size_bytes(&self) -> usize {
         let layers = self.layers.values();

@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 
 use spark_quant::analysis::{Choice, ErrorMeasure, Layer, PlanBudget, PrecisionPlan, Sensitivity};
 
-use super::chosen::refused;
+use super::chosen::{Calibration, refused};
 use super::networks::Networks;
-use super::run::{Calibrated, in_turn};
+use super::run::in_turn;
 use super::settings::CalibrationOptions;
 use crate::graph::Graph;
 use crate::options::RunOptions;
@@ -37,7 +37,7 @@ const SLACK: f64 = 0.9;
 /// Of so many batches, one judges.
 const EVERY: usize = 3;
 /// Batches on which a layer alone is judged.
-const TRIAL_BATCHES: usize = 4;
+const TRIAL_BATCHES: usize = 64;
 
 /// A mixed plan with its calibration.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub struct CalibratedMix {
     /// Which format each layer gets, with what it costs by the sensitivities.
     pub plan: PrecisionPlan,
     /// What was chosen for the layers in fp8 and fp4, with the formats of all others.
-    pub calibrated: Calibrated,
+    pub calibration: Calibration,
     /// Signal to error of the whole choice on the batches that judged, averaged in power over the parts of the outputs.
     pub sqnr_db: f64,
 }
@@ -113,7 +113,7 @@ pub fn calibrate_mixed(
             None => {
                 let formats = picks.iter().map(|&pick| CANDIDATES[pick]);
                 let formats: Vec<_> = layers.iter().copied().zip(formats).collect();
-                let (calibrated, cost) = trial.whole(&mut networks, &formats, &mut progress)?;
+                let (calibration, cost) = trial.whole(&mut networks, &formats, &mut progress)?;
                 if cost <= wanted
                     && best
                         .as_ref()
@@ -122,7 +122,7 @@ pub fn calibrate_mixed(
                     best = Some(CalibratedMix {
                         sensitivity: sensitivity.clone(),
                         plan,
-                        calibrated,
+                        calibration,
                         sqnr_db: -10.0 * cost.log10(),
                     });
                 }
@@ -208,8 +208,7 @@ impl Trial<'_> {
             }
             let chosen = match precision {
                 Precision::Fp8 | Precision::Fp4 => {
-                    let (chosen, _) = networks.choose(index, &inputs, precision, self.settings)?;
-                    Some(chosen)
+                    Some(networks.choose(index, &inputs, precision, self.settings)?)
                 }
                 _ => None,
             };
@@ -237,7 +236,7 @@ impl Trial<'_> {
         networks: &mut Networks<'_>,
         formats: &[(usize, Precision)],
         progress: &mut impl FnMut(usize, usize),
-    ) -> Result<(Calibrated, f64), ModelError> {
+    ) -> Result<(Calibration, f64), ModelError> {
         let is_narrow = |precision| matches!(precision, Precision::Fp8 | Precision::Fp4);
         let mut narrow = Vec::new();
         for &(index, precision) in formats {
@@ -247,18 +246,18 @@ impl Trial<'_> {
             }
         }
         let n_narrow = narrow.len();
-        let mut calibrated = in_turn(networks, &narrow, self.settings, |done| {
+        let mut calibration = in_turn(networks, &narrow, self.settings, |done| {
             progress(done, n_narrow)
         })?;
         for &(index, precision) in formats.iter().filter(|(_, p)| !is_narrow(*p)) {
             let name = networks.plan.steps[index].name.clone();
-            calibrated.calibration.leave(name, precision);
+            calibration.leave(name, precision);
         }
         let (_, cost) = self.cost(networks, usize::MAX)?;
         for &(index, _) in formats {
             networks.set(index, Precision::Fp32, None)?;
         }
-        Ok((calibrated, cost))
+        Ok((calibration, cost))
     }
 
     /// Error of all output values of the first judge, and the mean over parts on up to `n` judges, evenly chosen.

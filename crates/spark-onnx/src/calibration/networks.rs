@@ -6,46 +6,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use spark_quant::block::RoundTrip;
-use spark_quant::calibration::{InputMoments, Observer, StaticFormat, compensate};
-use spark_quant::{ExecutionPolicy, PackedTensor, QuantError, Quantizer, Recipe};
+use spark_quant::calibration::{Observer, StaticFormat};
+use spark_quant::{ExecutionPolicy, QuantError};
 
 use super::chosen::{refused, weights, weights_mut};
-use super::sample::{Sample, padded};
-use super::settings::{CalibrationOptions, WeightRounding};
+use super::rounding::Rounder;
+use super::sample::Sample;
+use super::settings::CalibrationOptions;
 use crate::cpu::{Executor, ProductInputs};
 use crate::graph::{Graph, bind_within};
 use crate::options::RunOptions;
-use crate::plan::{CalibratedWeights, Plan, Weights, lower};
+use crate::plan::{CalibratedWeights, Plan, lower};
 use crate::precision::recipes::GemmRecipes;
 use crate::precision::{Wanted, can_be_narrow};
 use crate::{ModelError, Precision, Tensor};
 
-/// Rows of a layer's outputs on which its error is measured.
-const ERROR_ROWS: usize = 512;
-
-/// What rounding does to one layer.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct LayerError {
-    /// Name of the step.
-    pub name: String,
-    /// Its format.
-    pub precision: Precision,
-    /// Signal to error of its inputs in decibels, as its scale lets expect; that of layers before it is not in it.
-    pub input_db: f64,
-    /// Signal to error of its outputs in decibels, before bias and activation: against the f32 network, with the
-    /// errors of all layers before it.
-    pub output_db: f64,
-}
-
 /// What a layer gets, on all batches.
 pub(super) struct LayerInputs {
     /// In the f32 network.
-    exact: Sample,
+    pub(super) exact: Sample,
     /// In the other, before its inputs are rounded.
-    rounded: Sample,
+    pub(super) rounded: Sample,
     /// Of all values of the other.
-    observer: Observer,
+    pub(super) observer: Observer,
 }
 
 /// The network in f32, and what has become of it.
@@ -56,8 +39,8 @@ pub(super) struct Networks<'a> {
     pub(super) rounded: Executor,
     /// By batch, in the order of the plan's inputs.
     pub(super) batches: Vec<Vec<&'a Tensor>>,
-    options: &'a RunOptions,
-    policy: ExecutionPolicy,
+    pub(super) options: &'a RunOptions,
+    pub(super) policy: ExecutionPolicy,
 }
 
 impl<'a> Networks<'a> {
@@ -196,7 +179,7 @@ impl<'a> Networks<'a> {
         inputs: &LayerInputs,
         precision: Precision,
         settings: &CalibrationOptions,
-    ) -> Result<(Arc<CalibratedWeights>, LayerError), ModelError> {
+    ) -> Result<Arc<CalibratedWeights>, ModelError> {
         let step = &self.plan.steps[index];
         let no_weights = || refused(&step.name, "the step has no weights in one group");
         let weights = weights(step).ok_or_else(no_weights)?;
@@ -204,8 +187,8 @@ impl<'a> Networks<'a> {
         let recipes = recipes.ok_or_else(no_weights)?;
         let failed = |source| failed(&step.name, source);
         let mut rounded = inputs.rounded.clone();
-        let (input_scale, input_db) = match recipes.activations {
-            None => (None, f64::INFINITY),
+        let input_scale = match recipes.activations {
+            None => None,
             Some(recipe) => {
                 let format = match precision {
                     Precision::Fp4 => StaticFormat::Nvfp4,
@@ -216,49 +199,22 @@ impl<'a> Networks<'a> {
                 let trip = RoundTrip::with_scale(recipe, chosen.scale).map_err(failed)?;
                 trip.apply(self.policy, &mut rounded.rows, weights.in_per_group)
                     .map_err(failed)?;
-                (Some(chosen.scale), chosen.sqnr_db())
+                Some(chosen.scale)
             }
         };
         let samples = (&inputs.exact, &rounded);
-        let how = (recipes.weights, settings.weights);
-        let packed = self
-            .pack(weights, samples, precision, how)
-            .map_err(failed)?;
-        let output_db = output_db(weights, samples, &packed, self.policy).map_err(failed)?;
-        let error = LayerError {
-            name: step.name.clone(),
+        let rounder = Rounder {
+            policy: self.policy,
+            weights,
             precision,
-            input_db,
-            output_db,
+            recipe: recipes.weights,
         };
-        let chosen = CalibratedWeights {
+        let packed = rounder.round(settings.weights, samples, self.batches.len());
+        let packed = packed.map_err(failed)?;
+        Ok(Arc::new(CalibratedWeights {
             packed,
             input_scale,
-        };
-        Ok((Arc::new(chosen), error))
-    }
-
-    fn pack(
-        &self,
-        weights: &Weights,
-        (exact, rounded): (&Sample, &Sample),
-        precision: Precision,
-        (recipe, rounding): (Recipe, WeightRounding),
-    ) -> Result<PackedTensor, QuantError> {
-        let rows = padded_rows(weights, precision);
-        let depth = rows.len() / weights.out_per_group.max(1);
-        match rounding {
-            WeightRounding::Nearest => {
-                let shape = [weights.out_per_group, depth];
-                Quantizer::new(recipe).quantize(self.policy, &rows, &shape, 1)
-            }
-            WeightRounding::Compensated => {
-                let mut moments = InputMoments::new(depth);
-                let (exact, rounded) = (exact.padded(precision), rounded.padded(precision));
-                moments.observe(self.policy, &exact, &rounded)?;
-                Ok(compensate(self.policy, &rows, &moments, recipe)?.packed)
-            }
-        }
+        }))
     }
 
     /// Runs layer `index` in `precision` from here on, with what was chosen for it.
@@ -304,7 +260,7 @@ impl<'a> Networks<'a> {
     }
 }
 
-fn failed(name: &str, source: QuantError) -> ModelError {
+pub(super) fn failed(name: &str, source: QuantError) -> ModelError {
     ModelError::Quantise {
         node: name.to_owned(),
         source: source.into(),
@@ -342,61 +298,4 @@ fn before<'a>(
         executor.set_input(i, *tensor)?;
     }
     executor.run_before(index)
-}
-
-/// `[out][tap, in]`; in four bits, a tap is padded to whole blocks.
-fn padded_rows(weights: &Weights, precision: Precision) -> Vec<f32> {
-    let (n, depth) = (weights.out_per_group, weights.taps * weights.in_per_group);
-    let values = weights.values();
-    let mut rows = vec![0.0; values.len()];
-    for (out, row) in rows.chunks_exact_mut(depth.max(1)).enumerate() {
-        for (k, to) in row.iter_mut().enumerate() {
-            *to = values[k * n + out];
-        }
-    }
-    match precision {
-        Precision::Fp4 => padded(&rows, weights.in_per_group),
-        _ => rows,
-    }
-}
-
-/// Signal to error of a layer's outputs on a part of the rows.
-fn output_db(
-    weights: &Weights,
-    (exact, rounded): (&Sample, &Sample),
-    packed: &PackedTensor,
-    policy: ExecutionPolicy,
-) -> Result<f64, QuantError> {
-    let depth = exact.depth.max(1);
-    let n_rows = exact.rows.len() / depth;
-    let every = n_rows.div_ceil(ERROR_ROWS).max(1);
-    let wanted = padded_rows(weights, Precision::Fp32);
-    let values = packed.dequantize(policy)?;
-    let (taps, channels) = (weights.taps, weights.in_per_group);
-    let padded = values.len() / (weights.out_per_group * taps).max(1);
-    let (mut signal, mut noise) = (0.0, 0.0);
-    for row in (0..n_rows).step_by(every) {
-        let x = &exact.rows[row * depth..][..depth];
-        let rounded = &rounded.rows[row * depth..][..depth];
-        for out in 0..weights.out_per_group {
-            let want = dot(x, &wanted[out * depth..][..depth]);
-            let got: f64 = (0..taps)
-                .map(|tap| {
-                    let values = &values[(out * taps + tap) * padded..][..channels];
-                    dot(&rounded[tap * channels..][..channels], values)
-                })
-                .sum();
-            signal += want * want;
-            noise += (want - got) * (want - got);
-        }
-    }
-    Ok(match noise > 0.0 {
-        true => 10.0 * f64::log10(signal / noise),
-        false => f64::INFINITY,
-    })
-}
-
-fn dot(a: &[f32], b: &[f32]) -> f64 {
-    let products = a.iter().zip(b).map(|(a, b)| f64::from(a * b));
-    products.sum()
 }

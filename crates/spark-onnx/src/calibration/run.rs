@@ -5,33 +5,23 @@
 //!     for each batch:  f32 network up to the layer      -> rows x
 //!                      network with what was chosen     -> rows x^, all values to an observer
 //!     scale  = the method's, of all x^                  x^ = rounded with it
-//!     Q      = weights rounded so that Q x^ ~ W x
+//!     Q      = weights rounded so that Q x^ ~ W x, as `rounding` says
 //!     the layer runs with both from here on
 //! ```
 //!
 //! Each layer runs both networks up to itself again, which takes no memory but time: half of (layers x batches) runs
 //! of either network.
 //!
-//! Deliberately absent: what a layer's rounding does at the outputs (`precision::mixed`).
+//! Deliberately absent: what rounding does to each layer (`layer_errors`) and at the outputs (`mixed`).
 
 use std::sync::Arc;
 
 use super::chosen::Calibration;
-use super::networks::{LayerError, Networks};
+use super::networks::Networks;
 use super::settings::CalibrationOptions;
 use crate::graph::Graph;
 use crate::options::RunOptions;
 use crate::{ModelError, Precision, Tensor};
-
-/// A calibration, and what it does to each layer.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Calibrated {
-    /// What was chosen.
-    pub calibration: Calibration,
-    /// By layer, in the order in which they run.
-    pub layers: Vec<LayerError>,
-}
 
 /// Calibrates a network on `batches`, each of which has all inputs by name, all of the same shapes.
 ///
@@ -47,7 +37,7 @@ pub struct Calibrated {
 /// # Examples
 ///
 /// ```
-/// use spark_onnx::calibration::{CalibrationOptions, calibrate};
+/// use spark_onnx::calibration::{CalibrationOptions, calibrate, layer_errors};
 /// use spark_onnx::graph::{Dim, Graph, MatMul, Op};
 /// use spark_onnx::{DType, Model, Precision, RunOptions, Tensor};
 ///
@@ -62,10 +52,12 @@ pub struct Calibrated {
 /// let frames = [Tensor::from_f32([4, 32], frame(0))?, Tensor::from_f32([4, 32], frame(500))?];
 /// let batches: Vec<_> = frames.iter().map(|frame| vec![("x", frame)]).collect();
 /// let options = RunOptions::new();
-/// let made = calibrate(&graph, &batches, &options, &CalibrationOptions::new(Precision::Fp4), |_, _| ())?;
-/// assert!(made.layers[0].output_db > 15.0);
+/// let (seen, fresh) = batches.split_at(1);
+/// let chosen = calibrate(&graph, seen, &options, &CalibrationOptions::new(Precision::Fp4), |_, _| ())?;
+/// let errors = layer_errors(&graph, fresh, &options, &chosen, |_, _| ())?;
+/// assert!(errors[0].output_db > 12.0, "{errors:?}");
 ///
-/// let model = Model::from_graph(graph, &options.with_calibration(made.calibration))?;
+/// let model = Model::from_graph(graph, &options.with_calibration(chosen))?;
 /// assert_eq!(model.session().steps()[0].precision, Precision::Fp4);
 /// # Ok::<(), spark_onnx::ModelError>(())
 /// ```
@@ -75,7 +67,7 @@ pub fn calibrate(
     options: &RunOptions,
     wanted: &CalibrationOptions,
     mut progress: impl FnMut(usize, usize),
-) -> Result<Calibrated, ModelError> {
+) -> Result<Calibration, ModelError> {
     let mut networks = Networks::new(graph, batches, options)?;
     let layers = networks.layers(wanted)?;
     in_turn(&mut networks, &layers, wanted, |done| {
@@ -89,18 +81,14 @@ pub(super) fn in_turn(
     layers: &[(usize, Precision)],
     wanted: &CalibrationOptions,
     mut done: impl FnMut(usize),
-) -> Result<Calibrated, ModelError> {
-    let mut made = Calibrated {
-        calibration: Calibration::default(),
-        layers: Vec::new(),
-    };
-    for &(index, precision) in layers {
+) -> Result<Calibration, ModelError> {
+    let mut calibration = Calibration::default();
+    for (number, &(index, precision)) in layers.iter().enumerate() {
         let inputs = networks.inputs(index)?;
-        let (chosen, error) = networks.choose(index, &inputs, precision, wanted)?;
+        let chosen = networks.choose(index, &inputs, precision, wanted)?;
         networks.set(index, precision, Some(Arc::clone(&chosen)))?;
-        made.calibration.insert(error.name.clone(), chosen);
-        made.layers.push(error);
-        done(made.layers.len());
+        calibration.insert(networks.plan.steps[index].name.clone(), chosen);
+        done(number + 1);
     }
-    Ok(made)
+    Ok(calibration)
 }

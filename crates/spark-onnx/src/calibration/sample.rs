@@ -49,6 +49,24 @@ impl Sample {
         }
     }
 
+    /// The rows of all but every `every`-th of `n_batches`, and those of the others; of each at least one batch's.
+    pub(super) fn split(&self, n_batches: usize, every: usize) -> (Self, Self) {
+        let parts = || Self {
+            rows: Vec::new(),
+            ..*self
+        };
+        let (mut kept, mut held_back) = (parts(), parts());
+        let batch_len = (self.rows.len() / n_batches.max(1)).max(1);
+        for (number, rows) in self.rows.chunks(batch_len).enumerate() {
+            let to = match number % every == 1 {
+                true => &mut held_back,
+                false => &mut kept,
+            };
+            to.rows.extend_from_slice(rows);
+        }
+        (kept, held_back)
+    }
+
     /// Rows as packed weights in `precision` take them: in four bits, a tap padded to whole blocks.
     pub(super) fn padded(&self, precision: Precision) -> Vec<f32> {
         if precision != Precision::Fp4 || self.channels.is_multiple_of(BLOCK) {
