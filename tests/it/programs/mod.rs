@@ -9,6 +9,7 @@
 
 #[cfg(feature = "dora")]
 mod adapters;
+mod calibrating;
 mod errors;
 mod files;
 mod log;
