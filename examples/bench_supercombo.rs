@@ -52,6 +52,9 @@ struct Arguments {
     /// Also a mix of formats per layer with at least this signal-to-error ratio at the outputs
     #[arg(long, value_name = "DB", value_parser = number(0.001, 1000.0))]
     mix: Option<f64>,
+    /// Also with the scales and weights that calibrate_model chose; needs exactly one --model
+    #[arg(long, value_name = "FILE.safetensors")]
+    calibration: Option<PathBuf>,
     /// Leave activations of fp8 and fp4 as they are; they are quantised by default
     #[arg(long)]
     exact_activations: bool,
@@ -106,7 +109,7 @@ struct Arguments {
     seed: u64,
     /// Write the built-in networks as ONNX files and stop; only --seed goes with it
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "model", "models_dir", "precision", "mix", "exact_activations", "bf16", "fp16", "explain",
+        "model", "models_dir", "precision", "mix", "calibration", "exact_activations", "bf16", "fp16", "explain",
         "profile", "trace", "html", "device", "runs", "warmup", "threads", "inputs", "dump_outputs",
         "compare", "json",
     ])]
@@ -126,7 +129,11 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(folder) = &arguments.write_zoo {
         return write_zoo(folder, arguments.seed);
     }
-    let inputs = [&arguments.inputs, &arguments.compare];
+    let inputs = [
+        &arguments.inputs,
+        &arguments.compare,
+        &arguments.calibration,
+    ];
     let inputs = arguments.model.iter().chain(inputs.into_iter().flatten());
     let outputs = [
         &arguments.json,
@@ -201,6 +208,7 @@ impl Arguments {
         options.models_dir = self.models_dir;
         options.precisions = self.precision.map_or_else(Vec::new, |list| list.0);
         options.mix = self.mix;
+        options.calibration = self.calibration;
         options.activations = match self.exact_activations {
             true => Activations::Exact,
             false => Activations::Quantised,

@@ -35,6 +35,9 @@ const WITHOUT_EXTENSIONS: &str = "cortex-a72";
 /// Unit tests of spark-gemm. The roofline is left out: it would be the emulator's.
 pub(crate) const GEMM_KERNELS: &[&str] = &["--skip", "roofline"];
 
+/// Tests of spark-quant. Folders of checkpoints are left out: what reads them is the same on every processor.
+const CONVERSIONS: &[&str] = &["--skip", "checkpoint"];
+
 /// Unit tests of spark-onnx: its kernels, and every operator once.
 pub(crate) const MODEL_KERNELS: &[&str] = &[
     "cpu::",
@@ -63,7 +66,11 @@ const TESTS: [(&str, &[&str], &[&str]); 9] = [
         &["-p", "spark-gemm", "--lib"],
         GEMM_KERNELS,
     ),
-    (WITH_EVERYTHING, &["-p", "spark-quant", "--tests"], &[]),
+    (
+        WITH_EVERYTHING,
+        &["-p", "spark-quant", "--lib", "--test", "it"],
+        CONVERSIONS,
+    ),
     (
         WITH_EVERYTHING,
         &["-p", "spark-onnx", "--lib"],

@@ -6,20 +6,19 @@
 //! test          the README's test command
 //! doc           rustdoc, no warning
 //! tidy          what compilers cannot check
-//! cuda          the CUDA path on the stand-in driver
+//! cuda          the CUDA path of spark-mem on the stand-in driver
 //! kernels       every kernel through NVIDIA's compiler; needs PyPI the first time
 //! onnx-suite    the ONNX project's tests, every one with its listed outcome; needs PyPI too
 //! sanitize      memory, kernels and threads under address and thread sanitisers
 //! fuzz          every fuzz target builds and runs for a second
 //! aarch64       tests of Arm's vector code under qemu
 //! test-release  the suite again as users build it: optimised, without debug assertions;
-//!               with every feature
+//!               with every feature. Crates of others are optimised less, which takes less long
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
 //! ```
 //!
-//! `test-release` and `example` share the release build of what other people wrote; crates of this
-//! workspace are built for each, because the example has the default features only.
+//! `onnx-suite` runs what `test` has built, `example` what `test-release` has.
 //!
 //! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
 //! For a person that part is left out, and the summary says so. With `CI` set it fails the step:
@@ -29,8 +28,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::aarch64;
-use crate::bench::supercombo::{self, Effort};
-use crate::build_and_test;
+use crate::bench::supercombo::{self, Build, Effort};
+use crate::build_and_test::{self, RELEASE};
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::fuzz;
@@ -92,7 +91,7 @@ const STEPS: [Step; 13] = [
     },
     Step {
         name: "onnx-suite",
-        run: Run::Whole(onnx_suite::run),
+        run: Run::Whole(onnx_suite::run_after_test),
     },
     Step {
         name: "sanitize",
@@ -120,6 +119,7 @@ const STEPS: [Step; 13] = [
 const FEW: Effort = Effort {
     n_runs: 3,
     n_warm_up: 1,
+    build: Build::OfReleaseTests,
 };
 
 /// Whether a variable is set, and not to nothing.
@@ -226,20 +226,10 @@ fn test(workspace: &Workspace) -> Result<(), Error> {
     build_and_test::test(workspace, &[])
 }
 
-/// The default features leave the CUDA path and candle out; debug assertions are on here. One
-/// command, so that what the packages share is compiled once.
+/// The default features leave the CUDA path out; debug assertions are on here. `kernels` and `sanitize` test parts of
+/// the same build. What stands on this path, and candle's tensors, is tested by `test-release`.
 fn cuda(workspace: &Workspace) -> Result<(), Error> {
-    let mut test = cargo(&["test"]);
-    for (package, features) in [
-        ("spark-mem", ["cuda", "candle"].as_slice()),
-        ("spark-quant", &["cuda"]),
-        ("spark-sim", &["cuda", "model"]),
-    ] {
-        test.args(["-p", package]);
-        for feature in features {
-            test.args(["--features", &format!("{package}/{feature}")]);
-        }
-    }
+    let mut test = cargo(&["test", "-p", "spark-mem", "--features", "cuda"]);
     let counts = command::run_tests(test.current_dir(&workspace.root))?;
     println!("{counts}");
     Ok(())
@@ -257,11 +247,10 @@ fn doc(workspace: &Workspace) -> Result<(), Error> {
 /// which `cargo test --examples` would build as tests of their own. Doc tests are left out: each
 /// is a program of its own, and `test` has run them.
 fn test_release(workspace: &Workspace) -> Result<(), Error> {
-    let everything = ["--release", "--workspace", "--all-features"];
     let mut build = cargo(&["build", "--examples"]);
-    command::run(build.args(everything).current_dir(&workspace.root))?;
-    let mut test = cargo(&["test", "--tests"]);
-    test.args(everything);
+    command::run(build.args(RELEASE).current_dir(&workspace.root))?;
+    let mut test = cargo(&["test", "--tests", "--exclude", "xtask"]);
+    test.args(RELEASE);
     let counts = command::run_tests(test.current_dir(&workspace.root))?;
     println!("{counts}");
     Ok(())

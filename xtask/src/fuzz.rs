@@ -50,7 +50,7 @@ struct Target {
 pub(crate) fn run_if_possible(workspace: &Workspace) -> Result<LeftOut, Error> {
     match missing() {
         Some(what) => Ok(vec![what]),
-        None => run(workspace, CI_SECONDS, None).map(|()| LeftOut::new()),
+        None => run_optimised(workspace, CI_SECONDS, None, "1").map(|()| LeftOut::new()),
     }
 }
 
@@ -68,6 +68,16 @@ fn missing() -> Option<String> {
 /// A target that does not build; one that found something; a name that no target has; no C++
 /// compiler.
 pub(crate) fn run(workspace: &Workspace, seconds: u32, only: Option<&str>) -> Result<(), Error> {
+    run_optimised(workspace, seconds, only, "3")
+}
+
+/// The same at a level of optimisation: for a second each, compiling takes longer than all runs.
+fn run_optimised(
+    workspace: &Workspace,
+    seconds: u32,
+    only: Option<&str>,
+    opt_level: &str,
+) -> Result<(), Error> {
     if let Some(what) = missing() {
         return Err(Error::Usage(what));
     }
@@ -86,7 +96,7 @@ pub(crate) fn run(workspace: &Workspace, seconds: u32, only: Option<&str>) -> Re
     }
     let host = command::host_triple()?;
     let out = workspace.target.join("fuzz");
-    build(workspace, &out, &host, only)?;
+    build(workspace, &out, &host, only, opt_level)?;
     for target in chosen {
         let folder = workspace.root.join(&target.folder);
         let program = out.join(&host).join("release").join(&target.name);
@@ -112,7 +122,13 @@ fn targets(files: &[String]) -> Vec<Target> {
 }
 
 /// Builds all targets, or one, in the workspace they share.
-fn build(workspace: &Workspace, out: &Path, host: &str, only: Option<&str>) -> Result<(), Error> {
+fn build(
+    workspace: &Workspace,
+    out: &Path,
+    host: &str,
+    only: Option<&str>,
+    opt_level: &str,
+) -> Result<(), Error> {
     let root = workspace.root.join("fuzz");
     lock(&workspace.root.join("Cargo.lock"), &root.join("Cargo.lock"))?;
     // With a target named, build scripts and macros are built without the flags.
@@ -123,6 +139,7 @@ fn build(workspace: &Workspace, out: &Path, host: &str, only: Option<&str>) -> R
     };
     build.current_dir(root);
     build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", out);
+    build.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", opt_level);
     command::run(&mut build)
 }
 

@@ -23,6 +23,20 @@ const GENERATOR: &str = "benches/rivals/onnx_conformance";
 ///
 /// Whatever ends a command: no Python, no packages, a case with another outcome than the listed one.
 pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
+    run_of(workspace, &["-p", "spark-onnx"])
+}
+
+/// The same where `cargo test` has just built every crate's tests: with features as it has them, nothing is
+/// compiled again.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn run_after_test(workspace: &Workspace) -> Result<(), Error> {
+    run_of(workspace, &[])
+}
+
+fn run_of(workspace: &Workspace, packages_tested: &[&str]) -> Result<(), Error> {
     let folder = workspace.root.join("target/onnx-suite");
     let generator = workspace.root.join(GENERATOR);
     let packages = packages(&folder, &generator.join("requirements.txt"))?;
@@ -34,15 +48,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     let mut generate = Command::new("python3");
     generate.arg(generator.join("generate.py")).arg(&cases);
     command::run(generate.env("PYTHONPATH", &packages))?;
-    let mut test = cargo(&[
-        "test",
-        "-p",
-        "spark-onnx",
-        "--test",
-        "it",
-        "--",
-        "conformance",
-    ]);
+    let mut test = cargo(&["test"]);
+    test.args(packages_tested)
+        .args(["--test", "it", "--", "conformance"]);
     test.env("SPARK_ONNX_CASES", &cases);
     let counts = command::run_tests(test.current_dir(&workspace.root))?;
     println!("{counts}");

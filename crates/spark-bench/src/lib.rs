@@ -27,6 +27,7 @@
 //! figures of a GPU's load, until there is an executor that uses one.
 
 mod accuracy;
+mod batches;
 mod combined;
 mod driving;
 mod error;
@@ -50,6 +51,7 @@ mod tensor_file;
 mod trace;
 
 pub use accuracy::Accuracy;
+pub use batches::read as read_batches;
 pub use driving::{Distance, DrivingReport};
 pub use error::BenchError;
 pub use inputs::{Inputs, made_up as made_up_inputs};

@@ -37,6 +37,8 @@ pub struct BenchOptions {
     /// Also a mix of formats per layer with at least this signal-to-error ratio at the outputs, in
     /// decibels.
     pub mix: Option<f64>,
+    /// Also with what a calibration of the one model chose.
+    pub calibration: Option<PathBuf>,
     /// How activations enter the convolutions and matmuls of fp8 and fp4.
     pub activations: Activations,
     /// How convolutions and matmuls in bf16 are computed.
@@ -77,6 +79,7 @@ impl Default for BenchOptions {
             models_dir: None,
             precisions: Vec::new(),
             mix: None,
+            calibration: None,
             activations: Activations::Quantised,
             bf16_products: Bf16Products::Fastest,
             fp16_products: Fp16Products::Fastest,
@@ -181,6 +184,12 @@ impl BenchOptions {
                 "a golden file belongs to one model, expected exactly one --model",
             );
         }
+        if self.calibration.is_some() && (self.models.len() != 1 || self.models_dir.is_some()) {
+            return usage(
+                "--calibration",
+                "a calibration belongs to one model, expected exactly one --model",
+            );
+        }
         if self.compare.is_some() && self.inputs.is_some() {
             return usage(
                 "--compare",
@@ -191,8 +200,10 @@ impl BenchOptions {
         let measures = |precisions: &[Precision]| {
             settings.iter().any(|setting| match setting {
                 Setting::Uniform(precision) => precisions.contains(precision),
-                // A mix is of these and fp32.
-                Setting::Mixed(_) => precisions.iter().any(|p| *p != Precision::Bf16),
+                // A mix and a calibration are of these and fp32.
+                Setting::Mixed(_) | Setting::Calibrated => {
+                    precisions.iter().any(|p| *p != Precision::Bf16)
+                }
             })
         };
         if self.bf16_products != Bf16Products::Fastest && !measures(&[Precision::Bf16]) {
@@ -210,13 +221,15 @@ impl BenchOptions {
     }
 }
 
-/// What a model is measured in: one format wherever it can be, or a mix.
+/// What a model is measured in: one format wherever it can be, a mix, or a calibration's choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Setting {
     /// One format, in every layer that can have it.
     Uniform(Precision),
     /// A format per layer, with at least so many decibels of signal to error.
     Mixed(f64),
+    /// What a calibration chose.
+    Calibrated,
 }
 
 impl Setting {
@@ -225,6 +238,7 @@ impl Setting {
         match self {
             Self::Uniform(precision) => precision.name(),
             Self::Mixed(_) => "mixed",
+            Self::Calibrated => "calibrated",
         }
     }
 
@@ -246,7 +260,9 @@ pub(crate) fn settings(options: &BenchOptions) -> Vec<Setting> {
     }
     precisions.sort_by_key(|&precision| precision != Precision::Fp32);
     let uniform = precisions.into_iter().map(Setting::Uniform);
-    uniform.chain(options.mix.map(Setting::Mixed)).collect()
+    let mixed = options.mix.map(Setting::Mixed);
+    let calibrated = options.calibration.as_ref().map(|_| Setting::Calibrated);
+    uniform.chain(mixed).chain(calibrated).collect()
 }
 
 /// Precisions as typed: names joined by commas, or `all`. Repeated names count once.
@@ -324,6 +340,7 @@ mod tests {
         check(|o| o.threads = Some(0), "--threads");
         check(|o| o.compare = Some("golden".into()), "--compare");
         check(|o| o.mix = Some(f64::NAN), "--mix");
+        check(|o| o.calibration = Some("chosen".into()), "--calibration");
         check(|o| o.bf16_products = Bf16Products::MultiplyAdd, "--bf16");
         check(|o| o.fp16_products = Fp16Products::BothSides, "--fp16");
         let exact = |o: &mut BenchOptions| o.activations = Activations::Exact;

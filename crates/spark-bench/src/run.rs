@@ -9,8 +9,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use spark_hal::Precision;
+use spark_onnx::calibration::Calibration;
 use spark_onnx::cpu::Peaks;
 use spark_onnx::precision::mixed;
 use spark_onnx::tensor::Tensor;
@@ -68,6 +70,15 @@ pub fn measure(
         Some(path) => Some((path.clone(), tensor_file::read(path)?)),
         None => None,
     };
+    let calibration = options.calibration.as_ref().map(|path| {
+        Calibration::read(path)
+            .map(Arc::new)
+            .map_err(|source| BenchError::Model {
+                model: path.display().to_string(),
+                source,
+            })
+    });
+    let calibration = calibration.transpose()?;
     let measure_options = MeasureOptions {
         runs: options.runs,
         warmup: options.warmup,
@@ -82,6 +93,7 @@ pub fn measure(
         options,
         measure_options,
         candidates: &candidates,
+        calibration,
         references: BTreeMap::new(),
         dumps: Vec::new(),
         trace: Trace::default(),
@@ -145,7 +157,8 @@ impl Measured {
 /// Refuses to write over what is read, and one file over the other.
 fn refuse_clashes(options: &BenchOptions, candidates: &[Candidate]) -> Result<(), BenchError> {
     let models = candidates.iter().filter_map(Candidate::path);
-    let given = [&options.inputs, &options.compare].into_iter().flatten();
+    let given = [&options.inputs, &options.compare, &options.calibration];
+    let given = given.into_iter().flatten();
     let outputs = [&options.trace, &options.dump_outputs]
         .into_iter()
         .flatten();
@@ -177,6 +190,7 @@ struct Bench<'a> {
     options: &'a BenchOptions,
     measure_options: MeasureOptions,
     candidates: &'a [Candidate],
+    calibration: Option<Arc<Calibration>>,
     /// fp32 outputs by model.
     references: BTreeMap<String, Vec<(String, Tensor)>>,
     /// Model, precision and tensors of every run.
@@ -200,6 +214,12 @@ impl Bench<'_> {
         options
     }
 
+    fn calibrated_options(&self) -> RunOptions {
+        let mut options = self.run_options(Precision::Fp32);
+        options.calibration = self.calibration.clone();
+        options
+    }
+
     /// How `candidate` is loaded; a mix is chosen first, on the inputs it will be measured with.
     fn options_for(
         &mut self,
@@ -210,6 +230,7 @@ impl Bench<'_> {
         let db = match setting {
             Setting::Uniform(precision) => return Ok(self.run_options(precision)),
             Setting::Mixed(db) => db,
+            Setting::Calibrated => return Ok(self.calibrated_options()),
         };
         let options = self.run_options(Precision::Fp32);
         let failed = |source| BenchError::Model {

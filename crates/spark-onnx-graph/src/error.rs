@@ -256,6 +256,14 @@ pub enum ModelError {
         /// The most that was found.
         best: f64,
     },
+    /// A calibration does not fit the network, or cannot be made.
+    #[error("calibration of `{step}`: {reason}")]
+    Calibration {
+        /// Name of the step, or of what stands in its place in a file.
+        step: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// A part of an output, as the caller names it, lies outside that output.
     #[error("part `{name}` spans {start}..{end} of an output of {len} values")]
     OutputPart {

@@ -9,6 +9,7 @@
 //! What a network is and means is `spark-onnx-graph`'s: [`graph`], [`file`](mod@file), [`reference`](mod@reference) and
 //! [`tensor`] hand it on. Here is what runs it.
 
+pub mod calibration;
 pub mod cpu;
 pub mod file;
 pub mod graph;

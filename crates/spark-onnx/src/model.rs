@@ -14,12 +14,14 @@
 //!
 //! Deliberately absent: what is written while running, which is a session's.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::budget::ModelBudget;
+use crate::calibration::Calibration;
 use crate::cpu::{Executor, Isa, Peaks, PreparedPlan, Target};
 use crate::graph::{
     self, Dim, Graph, bind_taking, bind_with_values, check_graph, check_input_shapes,
@@ -87,6 +89,8 @@ struct Shared {
     /// Numbers of the inputs whose elements decide shapes.
     deciding: Vec<usize>,
     wanted: Wanted,
+    /// Until no other plan can be made.
+    calibration: Option<Arc<Calibration>>,
     arithmetic: Arithmetic,
     target: Target,
     /// Bytes that all plans and sessions may take together.
@@ -174,7 +178,8 @@ impl Model {
     /// [`ModelError::DeviceUnavailable`] and [`ModelError::PrecisionUnavailable`] for what this
     /// build or machine cannot do; [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] for a
     /// model that takes more memory than [`RunOptions::memory_budget`] or than there is;
-    /// [`ModelError::Quantise`] for weights that cannot be packed; any error of binding or lowering the graph.
+    /// [`ModelError::Quantise`] for weights that cannot be packed; [`ModelError::Calibration`] for a calibration of another
+    /// network; any error of binding or lowering the graph.
     pub fn from_graph(mut graph: Graph, options: &RunOptions) -> Result<Self, ModelError> {
         options.cpu_or_refuse()?;
         check_graph(&graph)?;
@@ -187,7 +192,9 @@ impl Model {
             wanted: Wanted {
                 precision: options.asked_precision(),
                 by_step: options.by_step.clone(),
+                calibrated: formats(options.calibration.as_deref()),
             },
+            calibration: options.calibration.clone(),
             arithmetic: options.arithmetic,
             target: Target {
                 isa,
@@ -203,6 +210,7 @@ impl Model {
         if let Some(shapes) = shared.fixed_shapes() {
             // No other plan can be made, so each constant goes when this one has packed it.
             let plan = lower(&bind_taking(&mut shared.graph, budget_bytes)?)?;
+            let plan = calibrated(plan, shared.calibration.take().as_deref())?;
             let plan = shared.shaped(PlanKey::of_shapes(shapes), plan)?;
             shared.plans = Mutex::new(vec![plan]);
         }
@@ -369,7 +377,7 @@ impl Shared {
             .collect();
         let shapes = self.named(&key.shapes);
         let bound = bind_with_values(&self.graph, &shapes, &values, budget_bytes)?;
-        lower(&bound)
+        calibrated(lower(&bound)?, self.calibration.as_deref())
     }
 
     fn check_alone(&self, key: &PlanKey) -> Result<(), ModelError> {
@@ -404,6 +412,22 @@ impl Shared {
         ids.map(|(&id, shape)| (self.graph.value(id).name.as_str(), shape.clone()))
             .collect()
     }
+}
+
+/// `plan` with what `calibration` chose for its steps.
+fn calibrated(mut plan: Plan, calibration: Option<&Calibration>) -> Result<Plan, ModelError> {
+    if let Some(calibration) = calibration {
+        calibration.apply(&mut plan)?;
+    }
+    Ok(plan)
+}
+
+/// The format of each calibrated step.
+fn formats(calibration: Option<&Calibration>) -> BTreeMap<String, Precision> {
+    let formats = calibration.into_iter().flat_map(Calibration::formats);
+    formats
+        .map(|(name, precision)| (name.to_owned(), precision))
+        .collect()
 }
 
 /// An error about what was left of a budget of `bytes`, as one about all of it.

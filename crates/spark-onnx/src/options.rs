@@ -10,6 +10,7 @@ use std::sync::Arc;
 use spark_hal::config::{CudaUse, DeviceChoice, PrecisionChoice};
 
 use crate::budget;
+use crate::calibration::Calibration;
 use crate::cpu::{Isa, Pool};
 use crate::graph::Graph;
 use crate::precision::{Activations, Arithmetic, Bf16Products, Fp16Products};
@@ -88,6 +89,9 @@ pub struct RunOptions {
     pub arithmetic: Arithmetic,
     /// Formats of single steps by name, as a mixed plan gives them; all others have `precision`.
     pub by_step: BTreeMap<String, Precision>,
+    /// Weights and input scales of single steps, chosen on real inputs; they decide the format of those steps, and
+    /// must fit the network.
+    pub calibration: Option<Arc<Calibration>>,
     /// Bytes that all plans and sessions of a model may take together; `None` takes the smaller of half the
     /// memory this process can still get, control groups included, and 64 times the bytes of the
     /// file (of the constants, for a graph without a file) plus 1 GiB.
@@ -109,6 +113,7 @@ impl RunOptions {
             isa: None,
             arithmetic: Arithmetic::default(),
             by_step: BTreeMap::new(),
+            calibration: None,
             memory_budget: None,
             max_plans: MAX_PLANS,
             pool: None,
@@ -191,6 +196,14 @@ impl RunOptions {
     #[must_use]
     pub fn with_by_step(mut self, by_step: BTreeMap<String, Precision>) -> Self {
         self.by_step = by_step;
+        self
+    }
+
+    /// Computes single steps with the weights and input scales that were chosen for them; all others have
+    /// [`RunOptions::by_step`] and [`RunOptions::precision`].
+    #[must_use]
+    pub fn with_calibration(mut self, calibration: impl Into<Arc<Calibration>>) -> Self {
+        self.calibration = Some(calibration.into());
         self
     }
 }

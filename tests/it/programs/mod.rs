@@ -9,6 +9,7 @@
 
 #[cfg(feature = "dora")]
 mod adapters;
+mod calibrating;
 mod errors;
 mod files;
 mod log;
@@ -27,8 +28,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Every example, and whether this build has it.
-const PROGRAMS: [(&str, bool); 16] = [
+const PROGRAMS: [(&str, bool); 17] = [
     ("bench_supercombo", true),
+    ("calibrate_model", true),
     ("check_gate", true),
     ("controls_challenge", true),
     ("detect", true),

@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::options::{Choice, FAMILY, Options};
 use super::record::Case;
 use super::targets;
+use crate::build_and_test::RELEASE;
 use crate::command;
 use crate::error::Error;
 use crate::workspace::Workspace;
@@ -28,15 +29,27 @@ const EXAMPLE: &str = "bench_supercombo";
 pub(crate) struct Effort {
     pub(crate) n_runs: u32,
     pub(crate) n_warm_up: u32,
+    pub(crate) build: Build,
+}
+
+/// Which build of the example is run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Build {
+    /// As people start it.
+    AsPeopleDo,
+    /// As release tests are built.
+    OfReleaseTests,
 }
 
 const FULL: Effort = Effort {
     n_runs: 100,
     n_warm_up: 20,
+    build: Build::AsPeopleDo,
 };
 const QUICK: Effort = Effort {
     n_runs: 10,
     n_warm_up: 2,
+    build: Build::AsPeopleDo,
 };
 
 /// A real model and the outputs it must give.
@@ -140,7 +153,14 @@ fn example(
         }
         _ => {}
     }
-    let mut run: Command = command::cargo(&["run", "--release", "--example", EXAMPLE, "--"]);
+    let mut run: Command = match effort.build {
+        Build::AsPeopleDo => command::cargo(&["run", "--release", "--example", EXAMPLE, "--"]),
+        Build::OfReleaseTests => {
+            let mut build = command::cargo(&["build", "--example", EXAMPLE]);
+            command::run(build.args(RELEASE).current_dir(&workspace.root))?;
+            Command::new(workspace.target.join("release/examples").join(EXAMPLE))
+        }
+    };
     run.current_dir(&workspace.root)
         .arg("--runs")
         .arg(effort.n_runs.to_string());

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use spark_parallel::Pool;
 
+use super::matmul::inputs::ProductInputs;
 use super::memory::Memory;
 use super::prepared::{Context, StepError};
 use super::prepared_plan::{PreparedPlan, Target, quantise_error};
@@ -185,6 +186,31 @@ impl Executor {
             at = next;
         }
         Ok(())
+    }
+
+    /// Runs until step `index` is next for the first time, and lends what its product then gets; nothing if it is no
+    /// product with weights in one group, or control flow passes it by.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::run`].
+    pub(crate) fn run_before(
+        &mut self,
+        index: usize,
+    ) -> Result<Option<ProductInputs<'_>>, ModelError> {
+        let mut is_reached = false;
+        self.each_step(|executor, i| {
+            is_reached = i == index;
+            match is_reached {
+                true => Ok(usize::MAX),
+                false => executor.step(i),
+            }
+        })?;
+        if !is_reached {
+            return Ok(None);
+        }
+        let step = &self.prepared.plan.steps[index].step;
+        Ok(ProductInputs::of(step, &self.memory))
     }
 
     /// [`Executor::run`] until `stop` is set, which unsets it; looked at before every step and after the

@@ -41,6 +41,7 @@ mod weight_store;
 mod workspace;
 
 pub(crate) use executor::Executor;
+pub(crate) use matmul::inputs::ProductInputs;
 pub use ports::PortTraffic;
 pub(crate) use prepared_plan::{PreparedPlan, Target};
 

@@ -35,6 +35,7 @@ mod arena;
 mod attention;
 mod bounds;
 mod budget;
+mod calibrated;
 mod definition;
 mod depthwise_fusion;
 mod held;
@@ -48,6 +49,7 @@ mod view;
 mod weights;
 
 pub(crate) use arena::ArenaLayout;
+pub(crate) use calibrated::CalibratedWeights;
 pub(crate) use definition::{Buffer, ConstantData, Place, Plan, PlannedStep, Port};
 pub(crate) use lower::lower;
 pub(crate) use pointwise::{Instruction, PointOp, RegisterKind};

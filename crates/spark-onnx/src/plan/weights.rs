@@ -19,6 +19,7 @@ use std::sync::{Arc, Weak};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
+use super::calibrated::CalibratedWeights;
 use crate::tensor::{Tensor, TensorData};
 
 /// Elements put in order at a time: source and result stay in the L1 cache.
@@ -48,6 +49,8 @@ pub(crate) struct Weights {
     pub(crate) out_per_group: usize,
     /// `None` once they are forgotten.
     source: Option<Source>,
+    /// The same rounded to fewer bits by a calibration, for steps in its format.
+    calibrated: Option<Arc<CalibratedWeights>>,
 }
 
 /// Where the elements are.
@@ -72,13 +75,19 @@ pub(crate) struct WeightIdentity {
     order: WeightOrder,
     extents: [usize; 4],
     factors: Vec<Vec<f64>>,
+    calibrated: Option<Weak<CalibratedWeights>>,
 }
 
 impl PartialEq for WeightIdentity {
     fn eq(&self, other: &Self) -> bool {
         let bits = |factors: &[f64]| factors.iter().map(|f| f.to_bits()).collect::<Vec<_>>();
         let mut pairs = self.factors.iter().zip(&other.factors);
+        let calibrated = match (&self.calibrated, &other.calibrated) {
+            (Some(a), Some(b)) => Weak::ptr_eq(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        };
         Weak::ptr_eq(&self.constant, &other.constant)
+            && calibrated
             && (self.start, self.order, self.extents) == (other.start, other.order, other.extents)
             && self.factors.len() == other.factors.len()
             && pairs.all(|(a, b)| bits(a) == bits(b))
@@ -100,7 +109,18 @@ impl Weights {
                 self.out_per_group,
             ],
             factors: source.factors.clone(),
+            calibrated: self.calibrated.as_ref().map(Arc::downgrade),
         })
+    }
+
+    /// What a calibration chose for them.
+    pub(crate) fn calibrated(&self) -> Option<&CalibratedWeights> {
+        self.calibrated.as_deref()
+    }
+
+    /// Takes what a calibration chose for them, until they are forgotten.
+    pub(crate) fn set_calibrated(&mut self, calibrated: Option<Arc<CalibratedWeights>>) {
+        self.calibrated = calibrated;
     }
 
     /// The weights that stand in `constant` from element `start` on: `extents` are groups, taps,
@@ -134,6 +154,7 @@ impl Weights {
             in_per_group,
             out_per_group,
             source: Some(source),
+            calibrated: None,
         }
     }
 
@@ -180,6 +201,7 @@ impl Weights {
     /// Gives the constant up; the extents stay.
     pub(crate) fn forget(&mut self) {
         self.source = None;
+        self.calibrated = None;
     }
 
     /// All of them, `[groups][taps][in_per_group][out_per_group]`; empty once they are forgotten.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use spark_quant::analysis::{Choice, ErrorMeasure, Layer, PlanBudget, PrecisionPlan, Sensitivity};
 
+use super::output_errors::{OutputErrors, decibels};
 use super::{OutputParts, StepPrecision, Wanted, can_be_narrow};
 use crate::cpu::{Executor, Pool};
 use crate::graph::{Graph, bind_within};
@@ -105,10 +106,6 @@ pub fn choose(
     Err(refuse(best))
 }
 
-fn decibels(cost: f64) -> f64 {
-    -10.0 * cost.log10()
-}
-
 /// The network in f32, one layer of which can be something else.
 struct Trial<'a> {
     plan: Plan,
@@ -116,8 +113,8 @@ struct Trial<'a> {
     pool: Arc<Pool>,
     options: &'a RunOptions,
     inputs: Vec<&'a Tensor>,
-    /// By output, where its parts are.
-    parts: Vec<Vec<std::ops::Range<usize>>>,
+    /// Of no run.
+    errors: OutputErrors,
     reference: Vec<Vec<f32>>,
 }
 
@@ -142,17 +139,11 @@ impl<'a> Trial<'a> {
             found.map(|(_, tensor)| *tensor).ok_or_else(missing)
         });
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let parts = plan.outputs.iter().map(|port| {
-            let len = port.shape.iter().product();
-            match parts {
-                Some(parts) if parts.output_len() == len => {
-                    let parts = parts.parts().iter();
-                    parts.map(|(_, range)| range.clone()).collect()
-                }
-                _ => std::iter::once(0..len).collect(),
-            }
-        });
-        let parts = parts.collect();
+        let lengths = plan
+            .outputs
+            .iter()
+            .map(|port| (port.name.as_str(), port.shape.iter().product()));
+        let errors = OutputErrors::new(lengths, parts);
         let (isa, pool) = options.isa_and_pool();
         let executor = Executor::new(plan.clone(), isa, Arc::clone(&pool))?;
         let mut trial = Self {
@@ -161,7 +152,7 @@ impl<'a> Trial<'a> {
             pool,
             options,
             inputs,
-            parts,
+            errors,
             reference: Vec::new(),
         };
         trial.reference = outputs(&mut trial.executor, &trial.inputs)?;
@@ -227,8 +218,8 @@ impl<'a> Trial<'a> {
     /// What a whole plan costs.
     fn cost_of(&self, by_step: &BTreeMap<String, Precision>) -> Result<f64, ModelError> {
         let wanted = Wanted {
-            precision: Precision::Fp32,
             by_step: by_step.clone(),
+            ..Wanted::from(Precision::Fp32)
         };
         let precisions = wanted.assign(&self.plan);
         let isa = self.executor.isa();
@@ -238,24 +229,11 @@ impl<'a> Trial<'a> {
         Ok(self.cost(&outputs(&mut executor, &self.inputs)?))
     }
 
-    /// Mean over parts of the squared error over the squared reference; a part of zeros counts
-    /// by its error alone.
+    /// Mean over parts of the squared error over the squared reference.
     fn cost(&self, got: &[Vec<f32>]) -> f64 {
-        let (mut sum, mut n) = (0.0, 0usize);
-        for ((got, want), parts) in got.iter().zip(&self.reference).zip(&self.parts) {
-            for range in parts {
-                let pairs = got[range.clone()].iter().zip(&want[range.clone()]);
-                let (mut noise, mut signal) = (0.0f64, 0.0f64);
-                for (&g, &w) in pairs {
-                    let (g, w) = (f64::from(g), f64::from(w));
-                    noise += (g - w) * (g - w);
-                    signal += w * w;
-                }
-                sum += if signal > 0.0 { noise / signal } else { noise };
-                n += 1;
-            }
-        }
-        sum / n.max(1) as f64
+        let mut errors = self.errors.clone();
+        errors.add(got, &self.reference);
+        errors.mean_ratio()
     }
 }
 

@@ -20,6 +20,7 @@
 //! Deliberately absent: the arithmetic (`crate::cpu`, `spark_quant`).
 
 pub mod mixed;
+mod output_errors;
 mod parts;
 pub(crate) mod recipes;
 pub(crate) mod sixteen_bits;
@@ -31,6 +32,7 @@ use half::f16;
 
 use crate::plan::{Plan, Step, Weights};
 
+pub use output_errors::OutputErrors;
 pub use parts::OutputParts;
 pub use spark_hal::Precision;
 
@@ -151,6 +153,8 @@ pub(crate) struct Wanted {
     pub(crate) precision: Precision,
     /// By name of the step, as a mixed plan has it.
     pub(crate) by_step: BTreeMap<String, Precision>,
+    /// By name of the step, as a calibration has it.
+    pub(crate) calibrated: BTreeMap<String, Precision>,
 }
 
 impl From<Precision> for Wanted {
@@ -158,18 +162,25 @@ impl From<Precision> for Wanted {
         Self {
             precision,
             by_step: BTreeMap::new(),
+            calibrated: BTreeMap::new(),
         }
     }
 }
 
 impl Wanted {
+    /// The format of one step, by the precision for all.
+    pub(crate) fn assign_one(&self, step: &Step) -> StepPrecision {
+        assign(step, self.precision, "as calibrated")
+    }
+
     /// The format of every step of `plan`, whose weights must still be there.
     pub(crate) fn assign(&self, plan: &Plan) -> Vec<StepPrecision> {
         let steps = plan.steps.iter().map(|planned| {
-            let named = self.by_step.get(&planned.name);
-            match named {
-                Some(&precision) => assign(&planned.step, precision, "as the mixed plan says"),
-                None => assign(&planned.step, self.precision, "as asked for"),
+            let named = |by: &BTreeMap<String, Precision>| by.get(&planned.name).copied();
+            match (named(&self.calibrated), named(&self.by_step)) {
+                (Some(precision), _) => assign(&planned.step, precision, "as calibrated"),
+                (_, Some(precision)) => assign(&planned.step, precision, "as the mixed plan says"),
+                _ => assign(&planned.step, self.precision, "as asked for"),
             }
         });
         steps.collect()

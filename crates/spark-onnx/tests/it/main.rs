@@ -1,5 +1,6 @@
 //! Whole-crate tests, in one binary.
 
+mod calibration;
 mod clipped_sizes;
 mod conformance;
 mod control_flow;

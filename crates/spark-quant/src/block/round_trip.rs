@@ -105,6 +105,31 @@ impl RoundTrip {
         }
     }
 
+    /// The same with a scale that was chosen before: what code 1.0 stands for, of FP8, or the tensor's, of NVFP4.
+    ///
+    /// # Errors
+    ///
+    /// As [`RoundTrip::new`], and [`QuantError::Scale`] for a scale that is not above zero and finite, or of NVFP4
+    /// below `2^-112`.
+    pub fn with_scale(recipe: Recipe, scale: f32) -> Result<Self, QuantError> {
+        let trip = Self::new(recipe, 0.0)?;
+        let least = match trip.kind {
+            Kind::Nvfp4(_) => nvfp4::MIN_TENSOR_SCALE,
+            Kind::Plain(_) => f32::MIN_POSITIVE,
+        };
+        if !(scale >= least && scale.is_finite()) {
+            return Err(QuantError::Scale {
+                index: 0,
+                value: scale,
+                want: "finite scale, not too small for its reciprocal",
+            });
+        }
+        Ok(Self {
+            tensor: scale,
+            ..trip
+        })
+    }
+
     /// Takes `rows`, each of `depth` values, through the format and back. Blocks run along a row; a
     /// last one that is short is treated as padded with zeros.
     ///
@@ -211,6 +236,35 @@ mod tests {
             .collect();
         values[..depth].fill(0.0);
         values
+    }
+
+    #[test]
+    fn a_scale_chosen_before_clips_what_is_beyond_it() {
+        let policy = ExecutionPolicy::detect();
+        for (recipe, least) in [
+            (Recipe::NVFP4, nvfp4::MIN_TENSOR_SCALE),
+            (E4M3, f32::MIN_POSITIVE),
+        ] {
+            let values = drawn(8, 32);
+            let largest = RoundTrip::largest(policy, &values).expect("finite");
+            let trip = RoundTrip::new(recipe, largest).expect("known");
+            let (mut want, mut got) = (values.clone(), values.clone());
+            trip.apply(policy, &mut want, 32).expect("whole rows");
+            let fixed = RoundTrip::with_scale(recipe, trip.tensor).expect("known");
+            fixed.apply(policy, &mut got, 32).expect("whole rows");
+            assert_eq!(got, want);
+            let small = RoundTrip::with_scale(recipe, trip.tensor / 64.0).expect("known");
+            let mut clipped = values;
+            small.apply(policy, &mut clipped, 32).expect("whole rows");
+            let most = clipped.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+            assert!(most <= 1.001 * largest / 64.0, "{most} of {largest}");
+            for bad in [0.0, -1.0, f32::NAN, f32::INFINITY, least / 2.0] {
+                let refused = RoundTrip::with_scale(recipe, bad);
+                assert!(matches!(refused, Err(QuantError::Scale { .. })), "{bad}");
+            }
+        }
+        let unknown = RoundTrip::with_scale(Recipe::INT8, 1.0);
+        assert!(matches!(unknown, Err(QuantError::Unsupported { .. })));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Observers and choices against naive versions that keep every sample.
 
 mod choices;
+mod compensating;
 mod hostile;
 mod observing;
 mod weights;

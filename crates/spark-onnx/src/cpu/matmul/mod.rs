@@ -3,4 +3,6 @@
 pub(crate) mod few_bits;
 pub(crate) mod format;
 pub(crate) mod gemm;
+mod geometry;
+pub(crate) mod inputs;
 pub(crate) mod quantised;

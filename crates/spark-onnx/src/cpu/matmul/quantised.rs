@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Both sides hold exactly the values a tensor core would be given: E4M3 activations share one
-//! scale per tensor, NVFP4 ones have a scale per 16 channels of a pixel and one per tensor; both
-//! sides are `spark-quant`'s, to the last bit. Products and sums are f32 in the order of the
+//! scale per tensor, NVFP4 ones have a scale per 16 channels of a pixel and one per tensor, which follows
+//! the largest magnitude unless a calibration has fixed it; both sides are `spark-quant`'s, to the last bit. Products and sums are f32 in the order of the
 //! micro-kernel, where a tensor core has an order of its own.
 //!
 //! A panel is converted to f32 once for all rows of a task, so that weights take few bytes and the
@@ -27,12 +27,13 @@ use spark_quant::block::RoundTrip;
 use spark_quant::{ExecutionPolicy, QuantError, Quantizer, Recipe};
 
 use super::gemm::TASKS_PER_THREAD;
+use super::geometry::{Geometry, Place, even_stride, index_of};
 use crate::cpu::math;
 use crate::cpu::memory::AlignedF32;
 use crate::cpu::prepared::{Context, Cpu, Problem};
 use crate::cpu::simd::Isa;
 use crate::cpu::weight_store::Packed;
-use crate::plan::{ConvStep, Epilogue, LinearStep, Step, View, Weights, Window};
+use crate::plan::{Epilogue, Step, View, Weights};
 use crate::precision::recipes::GemmRecipes;
 use panels::CodedPanels;
 
@@ -52,6 +53,8 @@ pub(crate) struct PreparedQuantised {
     bias: Option<AlignedF32>,
     /// What activations go through.
     activations: Option<Recipe>,
+    /// The same with a scale that was chosen before.
+    fixed: Option<RoundTrip>,
     rounds_result: bool,
     /// Found at load, as finding it takes memory.
     cpu: ExecutionPolicy,
@@ -76,11 +79,24 @@ impl PreparedQuantised {
             _ => return None,
         };
         let form = (format, 0..weights.out_per_group);
-        let coded = problem.packing.packed("panels", weights, form, || {
-            coded(cpu, weights, recipes.weights, format.precision.bits())
-        });
+        let calibrated = weights.calibrated();
+        let coded = problem
+            .packing
+            .packed("panels", weights, form, || match calibrated {
+                Some(chosen) => CodedPanels::new(isa, &chosen.packed, extents_of(weights)),
+                None => coded(cpu, weights, recipes.weights, format.precision.bits()),
+            });
         let coded = match coded {
             Ok(coded) => coded,
+            Err(error) => return Some(Err(error)),
+        };
+        let scale = calibrated.and_then(|chosen| chosen.input_scale);
+        let fixed = recipes
+            .activations
+            .zip(scale)
+            .map(|(recipe, scale)| RoundTrip::with_scale(recipe, scale));
+        let fixed = match fixed.transpose() {
+            Ok(fixed) => fixed,
             Err(error) => return Some(Err(error)),
         };
         let columns = weights.out_per_group.next_multiple_of(isa.lanes());
@@ -89,6 +105,7 @@ impl PreparedQuantised {
             weights: coded,
             bias: bias.map(|bias| AlignedF32::padded(bias, columns)),
             activations: recipes.activations,
+            fixed,
             rounds_result: format.rounds_result,
             cpu: ExecutionPolicy::one_thread(),
             gathers: !geometry.is_rows_as_they_are(recipes.activations.is_some()),
@@ -211,14 +228,22 @@ impl PreparedQuantised {
             }
             // SAFETY: just written, and by no other task.
             let values = unsafe { copied.pixels(&pixels, channels) };
-            match RoundTrip::largest(cpu, values) {
+            match (RoundTrip::largest(cpu, values), self.fixed) {
+                (Ok(_), Some(trip)) => {
+                    if let Err(error) = trip.apply(cpu, values, channels) {
+                        save_first(&failure, pixels.start, error);
+                    }
+                }
                 // Magnitudes are in the order of their bits.
-                Ok(value) => _ = largest.fetch_max(value.to_bits(), Ordering::Relaxed),
-                Err(error) => save_first(&failure, pixels.start, error),
+                (Ok(value), None) => _ = largest.fetch_max(value.to_bits(), Ordering::Relaxed),
+                (Err(error), _) => save_first(&failure, pixels.start, error),
             }
         });
         if let Ok(Some((_, error))) = failure.into_inner() {
             return Err(error);
+        }
+        if self.fixed.is_some() {
+            return Ok(copied);
         }
         let trip = RoundTrip::new(recipe, f32::from_bits(largest.into_inner()))?;
         let failure = Mutex::new(None);
@@ -246,6 +271,11 @@ fn save_first(saved: &Mutex<Option<(usize, QuantError)>>, start: usize, error: Q
     }
 }
 
+/// Taps, and inputs of a tap.
+fn extents_of(weights: &Weights) -> [usize; 2] {
+    [weights.taps, weights.in_per_group]
+}
+
 /// Quantises `weights`, which have one group, along the input channels of a tap.
 fn coded(
     cpu: Cpu<'_>,
@@ -269,152 +299,7 @@ fn coded(
     let quant_cpu = ExecutionPolicy::detect()
         .with_threads(NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN));
     let packed = Quantizer::new(recipe).quantize(quant_cpu, &rows, &[n, taps * padded], 1)?;
-    CodedPanels::new(cpu.isa, &packed, [taps, depth])
-}
-
-/// Shapes of one GEMM; that of a linear step is a convolution over `[1, rows, 1]`.
-struct Geometry {
-    /// Samples, height and width read.
-    input: [usize; 3],
-    /// Samples, height and width written.
-    output: [usize; 3],
-    /// Channels read.
-    channels: usize,
-    window: Window,
-    /// Whether pixels of the operand lie evenly spaced.
-    is_even: bool,
-}
-
-impl Geometry {
-    fn of_linear(step: &LinearStep) -> Self {
-        Self {
-            input: [1, step.x.axes[0].extent, 1],
-            output: [1, step.y.axes[0].extent, 1],
-            channels: step.x.axes[1].extent,
-            window: Window {
-                kernel: [1, 1],
-                stride: [1, 1],
-                dilation: [1, 1],
-                pad: [0, 0],
-            },
-            is_even: true,
-        }
-    }
-
-    fn of_conv(step: &ConvStep) -> Self {
-        let extents = |view: &View| [0, 2, 3].map(|axis| view.axes[axis].extent);
-        let strides = [0, 2, 3].map(|axis| step.x.axes[axis].stride);
-        Self {
-            input: extents(&step.x),
-            output: extents(&step.y),
-            channels: step.x.axes[1].extent,
-            window: step.window,
-            is_even: even_stride(extents(&step.x), strides).is_some(),
-        }
-    }
-
-    fn rows(&self) -> usize {
-        self.output.iter().product()
-    }
-
-    fn pixels(&self) -> usize {
-        self.input.iter().product()
-    }
-
-    /// Whether a row of the GEMM is a pixel, and pixels are `copied` or evenly spaced anyway.
-    fn is_rows_as_they_are(&self, copied: bool) -> bool {
-        let window = &self.window;
-        window.kernel == [1, 1]
-            && window.stride == [1, 1]
-            && window.pad == [0, 0]
-            && self.input == self.output
-            && (copied || self.is_even)
-    }
-
-    /// The patch under result `row`, `[tap][channels]`; taps outside are zeros.
-    ///
-    /// # Safety
-    ///
-    /// `x` must be where the operand is.
-    unsafe fn gather(&self, x: &Place, row: usize, patch: &mut [f32]) {
-        let [_, h, w] = self.input;
-        let [b, oy, ox] = index_of(row, self.output);
-        for (tap, to) in patch.chunks_exact_mut(self.channels).enumerate() {
-            let (ky, kx) = (tap / self.window.kernel[1], tap % self.window.kernel[1]);
-            let source = |out: usize, tap: usize, axis: usize, extent: usize| {
-                let reach = out * self.window.stride[axis] + tap * self.window.dilation[axis];
-                let at = reach.checked_sub(self.window.pad[axis])?;
-                (at < extent).then_some(at)
-            };
-            match (source(oy, ky, 0, h), source(ox, kx, 1, w)) {
-                (Some(y), Some(x_at)) => {
-                    let from = x.at([b, y, x_at]).cast_const();
-                    // SAFETY: a pixel of the operand, whose channels have unit stride.
-                    to.copy_from_slice(unsafe { std::slice::from_raw_parts(from, self.channels) });
-                }
-                _ => to.fill(0.0),
-            }
-        }
-    }
-}
-
-/// Position in `extents` of element `index`.
-fn index_of(index: usize, [_, height, width]: [usize; 3]) -> [usize; 3] {
-    [
-        index / (height * width),
-        index / width % height,
-        index % width,
-    ]
-}
-
-/// From one element to the next, if they are as far apart everywhere.
-fn even_stride(extents: [usize; 3], strides: [isize; 3]) -> Option<isize> {
-    let (mut stride, mut inner) = (None, 1);
-    for (extent, step) in extents.into_iter().zip(strides).rev() {
-        if extent > 1 {
-            match stride {
-                None => stride = Some(step),
-                Some(stride) if step == stride * inner => {}
-                Some(_) => return None,
-            }
-        }
-        inner *= extent as isize;
-    }
-    Some(stride.unwrap_or(0))
-}
-
-/// Where an operand or result is; strides over samples, rows and columns.
-struct Place {
-    start: *mut f32,
-    strides: [isize; 3],
-}
-
-// SAFETY: the pointers go into buffers that outlive the run; tasks write disjoint parts.
-unsafe impl Sync for Place {}
-
-impl Place {
-    fn at(&self, index: [usize; 3]) -> *mut f32 {
-        let offsets = self.strides.iter().zip(index);
-        let offset = offsets.map(|(stride, i)| stride * i as isize).sum();
-        self.start.wrapping_offset(offset)
-    }
-
-    /// The values of some pixels that lie side by side.
-    ///
-    /// # Safety
-    ///
-    /// They must, and nobody else may use them meanwhile.
-    #[allow(
-        clippy::mut_from_ref,
-        reason = "a place is a pointer; the caller vouches for exclusive use"
-    )]
-    unsafe fn pixels(&self, pixels: &Range<usize>, channels: usize) -> &mut [f32] {
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            let start = self.start.add(pixels.start * channels);
-            std::slice::from_raw_parts_mut(start, pixels.len() * channels)
-        }
-    }
+    CodedPanels::new(cpu.isa, &packed, extents_of(weights))
 }
 
 /// One run of a step.

@@ -1,0 +1,124 @@
+//! What a calibration does to each layer, measured on inputs that it has not seen.
+//!
+//! ```text
+//! for each layer:  x   what it gets in f32         W   its weights
+//!                  x^  what it gets with the layers before it calibrated, rounded as the layer rounds
+//!                  inputs   |x^ before rounding|^2 / |rounding|^2
+//!                  outputs  |W x|^2 / |W x - Q x^|^2
+//! ```
+
+use std::sync::Arc;
+
+use spark_quant::block::RoundTrip;
+
+use super::chosen::{Calibration, refused, weights};
+use super::networks::{LayerInputs, Networks, failed};
+use super::rounding::{decibels, output_db};
+use crate::graph::Graph;
+use crate::options::RunOptions;
+use crate::plan::CalibratedWeights;
+use crate::precision::recipes::GemmRecipes;
+use crate::{ModelError, Precision, Tensor};
+
+/// What rounding does to one layer.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct LayerError {
+    /// Name of the step.
+    pub name: String,
+    /// Its format.
+    pub precision: Precision,
+    /// Signal to error of its inputs in decibels: what rounding them loses; errors of layers before are not in it.
+    pub input_db: f64,
+    /// Signal to error of its outputs in decibels, before bias and activation: against the f32 network, with the
+    /// errors of all layers before it.
+    pub output_db: f64,
+}
+
+/// Measures the layers of `calibration` on `batches`, in the order in which they run. `options` say instruction set,
+/// threads, memory and whether activations are rounded at all; `progress` gets layers done and layers in all.
+///
+/// Give batches that the calibration was not made on: of a layer with fewer rows of inputs than it is deep, rounding
+/// can fit the rows that it has seen without loss. An input scale that follows the inputs is taken from all batches
+/// together.
+///
+/// # Errors
+///
+/// As [`calibrate`](super::calibrate), and [`ModelError::Calibration`] for a calibration of another network.
+pub fn layer_errors(
+    graph: &Graph,
+    batches: &[Vec<(&str, &Tensor)>],
+    options: &RunOptions,
+    calibration: &Calibration,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Vec<LayerError>, ModelError> {
+    let mut networks = Networks::new(graph, batches, options)?;
+    calibration.apply(&mut networks.plan.clone())?;
+    let formats = calibration.formats();
+    let formats: std::collections::BTreeMap<String, Precision> = formats
+        .map(|(name, precision)| (name.to_owned(), precision))
+        .collect();
+    let candidates = networks.candidates().into_iter();
+    let layers: Vec<(usize, String, Precision)> = candidates
+        .filter_map(|index| {
+            let name = &networks.plan.steps[index].name;
+            Some((index, name.clone(), *formats.get(name)?))
+        })
+        .collect();
+    let mut errors = Vec::new();
+    for (done, (index, name, precision)) in layers.iter().enumerate() {
+        let chosen = calibration.layer(name);
+        if let Some(chosen) = &chosen {
+            let inputs = networks.inputs(*index)?;
+            errors.push(error_of(&networks, *index, *precision, &inputs, chosen)?);
+        }
+        networks.set(*index, *precision, chosen)?;
+        progress(done + 1, layers.len());
+    }
+    Ok(errors)
+}
+
+fn error_of(
+    networks: &Networks<'_>,
+    index: usize,
+    precision: Precision,
+    inputs: &LayerInputs,
+    chosen: &Arc<CalibratedWeights>,
+) -> Result<LayerError, ModelError> {
+    let step = &networks.plan.steps[index];
+    let (name, policy) = (&step.name, networks.policy);
+    let no_weights = || refused(name, "the step has no weights in one group");
+    let weights = weights(step).ok_or_else(no_weights)?;
+    let failed = |source| failed(name, source);
+    let recipes = GemmRecipes::of(precision, networks.options.arithmetic.activations);
+    let mut rounded = inputs.rounded.clone();
+    if let Some(recipe) = recipes.ok_or_else(no_weights)?.activations {
+        let trip = match chosen.input_scale {
+            Some(scale) => RoundTrip::with_scale(recipe, scale).map_err(failed)?,
+            None => {
+                let largest = RoundTrip::largest(policy, &rounded.rows).map_err(failed)?;
+                RoundTrip::new(recipe, largest).map_err(failed)?
+            }
+        };
+        let channels = weights.in_per_group;
+        trip.apply(policy, &mut rounded.rows, channels)
+            .map_err(failed)?;
+    }
+    let samples = (&inputs.exact, &rounded);
+    Ok(LayerError {
+        name: name.clone(),
+        precision,
+        input_db: input_db(&inputs.rounded.rows, &rounded.rows),
+        output_db: output_db(weights, samples, &chosen.packed, policy).map_err(failed)?,
+    })
+}
+
+fn input_db(before: &[f32], after: &[f32]) -> f64 {
+    let (mut signal, mut noise) = (0.0, 0.0);
+    for (before, after) in before.iter().zip(after) {
+        let (before, after) = (f64::from(*before), f64::from(*after));
+        signal += before * before;
+        noise += (before - after) * (before - after);
+    }
+    decibels(signal, noise)
+}

@@ -1,0 +1,13 @@
+//! What a calibration chose for the product of one step.
+
+use spark_quant::PackedTensor;
+
+/// Weights rounded to fewer bits, and the scale that inputs are rounded with.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CalibratedWeights {
+    /// `[out][tap, in]`; of four bits, the inputs of a tap are padded with zeros to whole blocks.
+    pub(crate) packed: PackedTensor,
+    /// What code 1.0 of an input stands for (of four bits, the scale of the tensor); `None` where the scale follows
+    /// the largest magnitude of each run.
+    pub(crate) input_scale: Option<f32>,
+}

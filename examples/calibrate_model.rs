@@ -1,0 +1,276 @@
+//! How exact can a network be in eight or four bits, if scales and weights are chosen on real inputs?
+//!
+//! Run: `cargo run --release --example calibrate_model -- MODEL.onnx --batches FILE.safetensors [OPTIONS]`
+//!
+//! Chooses input scales and rounds weights layer by layer on some of the batches, judges the result on others that
+//! were held back, beside what the same formats give without calibration, and writes the choice for
+//! `RunOptions::with_calibration` and `bench_supercombo --calibration`. `--mix DB` chooses the format of each layer
+//! as well. Tables and drawing are `calibrate_model/report.rs`.
+
+#![allow(clippy::print_stdout, reason = "an example's output is its product")]
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Parser, ValueEnum};
+use spark_program::{Usage, about, count, number, output, place, postponed};
+use sparkpilot::bench::{Inputs, read_batches};
+use sparkpilot::onnx::calibration::{
+    Calibration, CalibrationOptions, WeightRounding, calibrate, calibrate_mixed, layer_errors,
+};
+use sparkpilot::onnx::graph::Graph;
+use sparkpilot::onnx::precision::{Activations, OutputErrors};
+use sparkpilot::onnx::{Model, ModelError, Precision, RunOptions, Tensor, file};
+use sparkpilot::openpilot::slices::OutputLayout;
+use sparkpilot::quant::calibration::ScaleMethod;
+
+use report::{Judged, Report};
+
+#[path = "calibrate_model/report.rs"]
+mod report;
+
+/// More threads than any machine of this kind has.
+const MOST_THREADS: u64 = 1024;
+
+/// Choose scales and round weights of a network for eight or four bits, on real inputs
+#[derive(Parser)]
+#[command(
+    name = "calibrate_model",
+    after_help = "Examples:\n  \
+        calibrate_model model.onnx --batches frames.safetensors --precision fp4 --output model.fp4.safetensors\n  \
+        calibrate_model model.onnx --batches frames.safetensors --mix 30 --plot layers.svg\n  \
+        bench_supercombo --model model.onnx --calibration model.fp4.safetensors"
+)]
+struct Arguments {
+    /// ONNX file
+    model: PathBuf,
+    /// Inputs of many frames, caseN/in/<input>; without --held-back every second one is held back
+    #[arg(long, value_name = "FILE.safetensors")]
+    batches: PathBuf,
+    /// Inputs to judge by, in the same form
+    #[arg(long, value_name = "FILE.safetensors")]
+    held_back: Option<PathBuf>,
+    /// Format of every layer that can have it
+    #[arg(long, value_enum, default_value_t = Format::Fp8, conflicts_with = "mix")]
+    precision: Format,
+    /// A format per layer: the fewest bytes with at least this ratio of signal to error at the outputs, averaged over
+    /// their parts, on a third of the batches that are not held back, which calibrates nothing
+    #[arg(long, value_name = "DB", value_parser = number(0.001, 1000.0))]
+    mix: Option<f64>,
+    /// How input scales are chosen
+    #[arg(long, value_enum, default_value_t = Scales::Mse)]
+    scales: Scales,
+    /// Percent of the magnitudes that --scales percentile does not clip
+    #[arg(long, value_name = "P", default_value_t = 99.99, value_parser = number(1.0, 100.0))]
+    percentile: f64,
+    /// Round weights to the nearest, not for their inputs
+    #[arg(long)]
+    nearest: bool,
+    /// Leave activations as they are
+    #[arg(long)]
+    exact_activations: bool,
+    /// Threads; as many as pay off by default
+    #[arg(long, value_name = "N", value_parser = count(1, MOST_THREADS))]
+    threads: Option<usize>,
+    /// Write what was chosen
+    #[arg(long, value_name = "FILE.safetensors")]
+    output: Option<PathBuf>,
+    /// Write tables and figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw the error of every layer
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Format {
+    Fp8,
+    Fp4,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Scales {
+    /// The least squared error
+    Mse,
+    /// Nothing is clipped
+    Max,
+    /// --percentile
+    Percentile,
+    /// TensorRT's choice for eight-bit integers
+    Entropy,
+}
+
+fn main() -> ExitCode {
+    spark_program::run(|arguments: Arguments| run(&arguments))
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let outputs = [&arguments.output, &arguments.json, &arguments.plot];
+    let outputs: Vec<&PathBuf> = outputs.into_iter().flatten().collect();
+    let inputs = [&arguments.model, &arguments.batches];
+    let inputs = inputs.into_iter().chain(&arguments.held_back);
+    output::keep_apart(
+        inputs.map(PathBuf::as_path),
+        outputs.iter().map(|path| path.as_path()),
+    )?;
+    // Asked before the work, not after it.
+    for path in outputs {
+        place::file(path)?;
+    }
+    if arguments.percentile != 99.99 && arguments.scales != Scales::Percentile {
+        let why = "--percentile is for --scales percentile; the other choices have no use for it";
+        return Err(Usage(why.to_owned()).into());
+    }
+    let graph = file::load(&arguments.model).map_err(about(&arguments.model))?;
+    let (batches, held_back) = batches(arguments, &graph)?;
+    let options = options(arguments);
+    let settings = settings(arguments);
+    let layout = OutputLayout::of(&graph)?;
+    let parts = layout.as_ref().map(OutputLayout::output_parts);
+
+    let bar = spark_program::progress(None);
+    let progress = |done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    };
+    let borrowed = borrowed(&batches);
+    let (calibration, mix) = match arguments.mix {
+        None => (
+            calibrate(&graph, &borrowed, &options, &settings, progress)?,
+            None,
+        ),
+        Some(db) => {
+            let mix = calibrate_mixed(&graph, &borrowed, parts, &options, &settings, db, progress)?;
+            (mix.calibration.clone(), Some(mix))
+        }
+    };
+    let fresh = self::borrowed(&held_back);
+    let layers = layer_errors(&graph, &fresh, &options, &calibration, progress)?;
+    bar.finish_and_clear();
+
+    let uncalibrated = match &mix {
+        None => options.clone().with_precision(settings.precision),
+        Some(_) => options.clone().with_by_step(formats(&calibration)),
+    };
+    let chosen = Arc::new(calibration.clone());
+    let with_it = options.clone().with_calibration(chosen);
+    let exact = options.with_precision(Precision::Fp32);
+    let judge = |options: &RunOptions| -> Result<Judged, ModelError> {
+        let model = Model::from_graph(graph.clone(), options)?;
+        let reference = Model::from_graph(graph.clone(), &exact)?;
+        let (mut session, mut exact) = (model.session(), reference.session());
+        let mut errors: Option<OutputErrors> = None;
+        for batch in &held_back {
+            let inputs: Vec<_> = batch.iter().map(|(name, t)| (name.as_str(), t)).collect();
+            let got = session.run(&inputs)?;
+            let want = exact.run(&inputs)?;
+            let lengths = want.iter().map(|(name, t)| (name.as_str(), t.len()));
+            let errors = errors.get_or_insert_with(|| OutputErrors::new(lengths, parts));
+            let flat = |outputs: &[(String, Tensor)]| -> Vec<Vec<f32>> {
+                outputs.iter().map(|(_, tensor)| tensor.to_f32()).collect()
+            };
+            errors.add(&flat(&got), &flat(&want));
+        }
+        let weight_bytes = model.memory().weight_bytes;
+        Ok(Judged {
+            errors: errors.ok_or(ModelError::Cancelled)?,
+            weight_bytes,
+        })
+    };
+    let report = Report {
+        model: arguments.model.display().to_string(),
+        n_batches: batches.len(),
+        n_held_back: held_back.len(),
+        exact: judge(&exact)?,
+        uncalibrated: judge(&uncalibrated)?,
+        calibrated: judge(&with_it)?,
+        layers,
+        mix: mix.map(|mix| (mix.n_layers(), mix.sqnr_db)),
+    };
+    // Files before the table: whoever reads only its first lines closes the pipe.
+    if let Some(path) = &arguments.output {
+        postponed(|| calibration.write(path))?;
+    }
+    if let Some(path) = &arguments.json {
+        output::write(path, format!("{:#}\n", report.json()))?;
+    }
+    if let Some(path) = &arguments.plot {
+        output::write(path, report.drawing())?;
+    }
+    print!("{}", report.text());
+    Ok(())
+}
+
+fn options(arguments: &Arguments) -> RunOptions {
+    let activations = match arguments.exact_activations {
+        true => Activations::Exact,
+        false => Activations::Quantised,
+    };
+    let mut options = RunOptions::new()
+        .with_precision(Precision::Fp32)
+        .with_activations(activations);
+    options.threads = arguments.threads;
+    options
+}
+
+fn settings(arguments: &Arguments) -> CalibrationOptions {
+    let precision = match arguments.precision {
+        Format::Fp8 => Precision::Fp8,
+        Format::Fp4 => Precision::Fp4,
+    };
+    let scales = match arguments.scales {
+        Scales::Mse => ScaleMethod::MeanSquaredError,
+        Scales::Max => ScaleMethod::MaxAbs,
+        Scales::Percentile => ScaleMethod::Percentile(arguments.percentile),
+        Scales::Entropy => ScaleMethod::Entropy,
+    };
+    let weights = match arguments.nearest {
+        true => WeightRounding::Nearest,
+        false => WeightRounding::Compensated,
+    };
+    CalibrationOptions::new(precision)
+        .with_scales(scales)
+        .with_weights(weights)
+}
+
+/// Formats of all layers by name.
+fn formats(calibration: &Calibration) -> std::collections::BTreeMap<String, Precision> {
+    let formats = calibration.formats();
+    formats
+        .map(|(name, precision)| (name.to_owned(), precision))
+        .collect()
+}
+
+/// What is calibrated on, and what is judged by.
+fn batches(
+    arguments: &Arguments,
+    graph: &Graph,
+) -> Result<(Vec<Inputs>, Vec<Inputs>), Box<dyn Error>> {
+    let model = arguments.model.display().to_string();
+    let all = read_batches(&arguments.batches, &model, graph)?;
+    if let Some(path) = &arguments.held_back {
+        return Ok((all, read_batches(path, &model, graph)?));
+    }
+    if all.len() < 2 {
+        let why = "one case cannot both calibrate and judge; give more, or --held-back";
+        return Err(Usage(format!("--batches {}: {why}", arguments.batches.display())).into());
+    }
+    let (mut calibrating, mut held_back) = (Vec::new(), Vec::new());
+    for (number, batch) in all.into_iter().enumerate() {
+        match number % 2 {
+            0 => calibrating.push(batch),
+            _ => held_back.push(batch),
+        }
+    }
+    Ok((calibrating, held_back))
+}
+
+fn borrowed(batches: &[Inputs]) -> Vec<Vec<(&str, &Tensor)>> {
+    let batches = batches.iter();
+    batches
+        .map(|batch| batch.iter().map(|(name, t)| (name.as_str(), t)).collect())
+        .collect()
+}

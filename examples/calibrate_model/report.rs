@@ -1,0 +1,191 @@
+//! What a calibration did, as a table, as JSON, and drawn.
+//!
+//! ```text
+//!            error of rounding its inputs                  *
+//! layer 1    error of outputs, with all layers before it   o
+//! layer 2    ...                                      dB --->
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use spark_program::printable;
+use sparkpilot::onnx::calibration::LayerError;
+use sparkpilot::onnx::precision::OutputErrors;
+
+use spark_drawing::colour::{BLUE, INK, MUTED, RED};
+use spark_drawing::{Font, Rows, Scale, Svg};
+
+/// One way to run the network, judged on what was held back.
+pub(crate) struct Judged {
+    pub(crate) errors: OutputErrors,
+    pub(crate) weight_bytes: usize,
+}
+
+pub(crate) struct Report {
+    pub(crate) model: String,
+    pub(crate) n_batches: usize,
+    pub(crate) n_held_back: usize,
+    pub(crate) exact: Judged,
+    pub(crate) uncalibrated: Judged,
+    pub(crate) calibrated: Judged,
+    pub(crate) layers: Vec<LayerError>,
+    /// Layers by format, and the mean over parts on the batches that the mix was chosen by.
+    pub(crate) mix: Option<(BTreeMap<&'static str, usize>, f64)>,
+}
+
+impl Report {
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_text(&mut text);
+        text
+    }
+
+    fn write_text(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(
+            text,
+            "{}: calibrated on {} batches, judged on {} held back",
+            printable(&self.model),
+            self.n_batches,
+            self.n_held_back
+        )?;
+        if let Some((layers, db)) = &self.mix {
+            let layers: Vec<String> = layers
+                .iter()
+                .map(|(name, n)| format!("{n} in {name}"))
+                .collect();
+            writeln!(
+                text,
+                "layers: {}; {db:.1} dB where chosen",
+                layers.join(", ")
+            )?;
+        }
+        writeln!(
+            text,
+            "{:24}  {:>10}  {:>10}  {:>10}",
+            "", "weights MB", "total dB", "parts dB"
+        )?;
+        for (name, judged) in [
+            ("fp32", &self.exact),
+            ("without calibration", &self.uncalibrated),
+            ("calibrated", &self.calibrated),
+        ] {
+            writeln!(
+                text,
+                "{name:24}  {:>10.3}  {:>10.2}  {:>10.2}",
+                judged.weight_bytes as f64 / 1e6,
+                judged.errors.total_db(),
+                judged.errors.mean_db()
+            )?;
+        }
+        writeln!(
+            text,
+            "\n{:40}  {:>12}  {:>12}",
+            "part of the outputs", "without dB", "with dB"
+        )?;
+        let pairs = self
+            .uncalibrated
+            .errors
+            .by_part()
+            .zip(self.calibrated.errors.by_part());
+        for ((name, before), (_, after)) in pairs {
+            writeln!(
+                text,
+                "{:40.40}  {before:>12.2}  {after:>12.2}",
+                printable(name)
+            )?;
+        }
+        writeln!(
+            text,
+            "\n{:40}  {:>6}  {:>10}  {:>10}",
+            "layer", "format", "inputs dB", "outputs dB"
+        )?;
+        for layer in &self.layers {
+            writeln!(
+                text,
+                "{:40.40}  {:>6}  {:>10.2}  {:>10.2}",
+                printable(&layer.name),
+                layer.precision.name(),
+                layer.input_db,
+                layer.output_db
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let judged = |judged: &Judged| {
+            let parts = judged.errors.by_part();
+            let parts: Vec<_> = parts
+                .map(|(name, db)| serde_json::json!({ "name": name, "sqnr_db": db }))
+                .collect();
+            serde_json::json!({
+                "weight_bytes": judged.weight_bytes,
+                "total_sqnr_db": judged.errors.total_db(),
+                "mean_sqnr_db": judged.errors.mean_db(),
+                "parts": parts,
+            })
+        };
+        let layers = self.layers.iter().map(|layer| {
+            serde_json::json!({
+                "name": layer.name,
+                "precision": layer.precision.name(),
+                "input_sqnr_db": layer.input_db,
+                "output_sqnr_db": layer.output_db,
+            })
+        });
+        let mix = self.mix.as_ref();
+        let mix =
+            mix.map(|(layers, db)| serde_json::json!({ "layers": layers, "mean_sqnr_db": db }));
+        serde_json::json!({
+            "schema": "spark-calibration/1",
+            "model": self.model,
+            "batches": self.n_batches,
+            "held_back": self.n_held_back,
+            "mix": mix,
+            "fp32": judged(&self.exact),
+            "uncalibrated": judged(&self.uncalibrated),
+            "calibrated": judged(&self.calibrated),
+            "layers": layers.collect::<Vec<_>>(),
+        })
+    }
+
+    pub(crate) fn drawing(&self) -> String {
+        const WIDTH: f64 = 900.0;
+        const TOP: f64 = 96.0;
+        const NAMES: f64 = 330.0;
+        let bottom = TOP + Rows::height(self.layers.len());
+        let values = self
+            .layers
+            .iter()
+            .flat_map(|layer| [layer.input_db, layer.output_db]);
+        let values = values.filter(|db| db.is_finite());
+        let scale = Scale::from_zero(values, [NAMES, WIDTH - 40.0]);
+        let mut svg = Svg::on_paper(WIDTH, bottom + 20.0);
+        svg.text(
+            [20.0, 26.0],
+            Font::new(15.0, INK),
+            &format!("Signal to error by layer, {}", self.model),
+        );
+        svg.text(
+            [20.0, 48.0],
+            Font::new(12.0, BLUE),
+            "dB of inputs, before and after rounding",
+        );
+        let after = "dB of outputs, with the errors of all layers before";
+        svg.text([20.0, 66.0], Font::new(12.0, RED), after);
+        let mut rows = Rows::new(&mut svg, scale, TOP, self.layers.len());
+        for (row, layer) in self.layers.iter().enumerate() {
+            let name = format!("{} {}", layer.name, layer.precision.name());
+            rows.named(row, &name, MUTED);
+            if layer.input_db.is_finite() {
+                rows.dot(row, layer.input_db, 0.0, 4.0, BLUE.into());
+            }
+            if layer.output_db.is_finite() {
+                rows.dot(row, layer.output_db, 0.0, 4.0, RED.into());
+            }
+        }
+        svg.finish() + "\n"
+    }
+}
