@@ -43,6 +43,8 @@ pub(crate) const MODEL_KERNELS: &[&str] = &[
     "cpu::",
     "every_operator_agrees",
     "convolutions",
+    "matrices_of_bytes",
+    "quantised_network_has_the_bits",
     "expanding_products",
     "attention_of_any_shape",
     "weights_that_are_halves",
