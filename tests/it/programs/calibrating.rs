@@ -98,7 +98,7 @@ fn what_it_chose_runs_in_the_benchmark() {
                 Path::new("--calibration"),
                 &chosen,
             ])
-            .args(["--runs", "2", "--warm-up", "0", "--explain"])
+            .args(["--runs", "2", "--warmup", "0", "--explain"])
             .run();
         assert_eq!(bench.code, Some(0), "{}", bench.stderr);
         assert!(bench.stdout.contains("as calibrated"), "{}", bench.stdout);
@@ -120,7 +120,7 @@ fn what_does_not_fit_is_said_in_a_sentence_and_leaves_no_file() {
         (&other, &[], 1, "case 0 has no input `x`"),
         (&folder.path("absent"), &[], 1, "absent"),
         (&four, &["--percentile", "99"], 2, "--scales percentile"),
-        (&four, &["--mix", "-3"], 2, "--mix"),
+        (&four, &["--mix=-3"], 2, "--mix"),
         (
             &four,
             &["--mix", "20", "--precision", "fp4"],
