@@ -128,7 +128,6 @@ fn what_does_not_fit_is_said_in_a_sentence_and_leaves_no_file() {
             "--precision",
         ),
         (&four, &["--output", &shown], 2, "four.safetensors"),
-        (&four, &["--mix", "900"], 1, "900"),
     ] {
         let outcome = calibrate(&model, batches, args);
         assert_eq!(outcome.code, Some(code), "{args:?}: {}", outcome.stderr);

@@ -1,7 +1,7 @@
 //! An adapter's two files as one unit: a folder holds one save whole, or the one before it.
 //!
 //! ```text
-//! lock the folder                                     saves and openings take turns
+//! lock the folder                                     a save waits for openings and other saves
 //! write  adapter_model.safetensors.<id>.new           whole and synced before anything else changes
 //! write  adapter_config.json.<id>.new
 //! rename adapter_config.json -> adapter_config.json.<id>.old

@@ -1,6 +1,6 @@
 //! The training pass of a module, beside candle's [`Module`], whose `forward` is evaluation.
 //!
-//! candle's `ModuleT::forward_t` is the same as `forward` for every module, and has no step.
+//! candle's `ModuleT::forward_t` is the same as `forward` for every `Module`, and has no step.
 
 use candle_core::{Result, Tensor};
 use candle_nn::{Conv1d, Conv2d, Embedding, Linear, Module};

@@ -38,9 +38,9 @@ pub const CUDA: Declaration = Declaration {
     accepts: "`0` or `1`",
     default: "",
     default_meaning: "not set: CUDA is used if it is there",
-    doc: "`0` never uses CUDA; `1` requires it: a program that cannot have it, or that works on the \
-          CPU only, ends with an error, unless `SPARK_DEVICE=cpu` says otherwise. `detect`, `doctor` and `gpu_monitor`, which say what is wrong \
-          with CUDA, run all the same.",
+    doc: "`0` never uses CUDA; `1` requires it: a program that cannot have it ends with an error, and \
+          so does one that works on the CPU only, unless `SPARK_DEVICE=cpu` is set. `detect`, `doctor` \
+          and `gpu_monitor`, which say what is wrong with CUDA, run all the same.",
 };
 
 /// `SPARK_DEVICE`: the device that work runs on.
@@ -51,7 +51,8 @@ pub const DEVICE: Declaration = Declaration {
     default_meaning: "",
     doc: "Where work runs: the CPU, the best GPU, or CUDA device number N. A GPU that is asked for \
           here and cannot be had is an error, as with `CUDA=1`: it is not there, `CUDA=0` is set, or \
-          the program works on the CPU only. `auto` logs why it is the CPU.",
+          the program works on the CPU only. `auto` logs why no GPU could be used; that models run on \
+          the CPU anyway is not logged.",
 };
 
 /// `DEBUG`: how much programs log, 0 to 3.
@@ -61,7 +62,7 @@ pub const DEBUG: Declaration = Declaration {
     default: "0",
     default_meaning: "",
     doc: "How much every program logs on stderr: `0` warnings, `1` also information (such as why \
-          work runs on the CPU), `2` also debugging, with the module, `3` everything. The log is \
+          no GPU is used), `2` also debugging, with the module, `3` everything. The log is \
           coloured where stderr is a terminal and `NO_COLOR` is not set.",
 };
 

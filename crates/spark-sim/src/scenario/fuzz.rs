@@ -10,7 +10,7 @@
 //! `held` is [`ActuatorParameters::held_lateral_acceleration`](crate::vehicle::ActuatorParameters), `lag` the wheel's
 //! by torque at this speed, `a'` the change over the shortest clothoid from a bend into the sharpest one the other way. A
 //! bank changes at once where its segment begins, and meets the bend before it there: in one of ten scenarios that asks for more,
-//! in one of thousands for more than `held`.
+//! in one of a thousand for more than `held`.
 
 use super::{Difficulty, Environment, Scenario, ScenarioKind, SensorNoise, Vehicle};
 use crate::random::Philox;
