@@ -1,5 +1,6 @@
 //! Properties that every vehicle model must have, on random cars and states.
 
+use crate::support::worse;
 use proptest::prelude::*;
 use spark_sim::integrate::{Integrator, VehicleBatch};
 use spark_sim::real::padded_len;
@@ -26,10 +27,7 @@ fn drive(model: VehicleModel, rule: Integrator, x: [f64; 5], u: [f64; 2], dt: f6
 }
 
 fn largest_difference(a: &[f64], b: &[f64]) -> f64 {
-    a.iter()
-        .zip(b)
-        .map(|(x, y)| (x - y).abs())
-        .fold(0.0, f64::max)
+    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, worse)
 }
 
 proptest! {

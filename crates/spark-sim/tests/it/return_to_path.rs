@@ -13,6 +13,7 @@
 //! until they have grown, and the car passes the middle. Torque goes little beyond friction, from side to side takes 8 s.
 
 use crate::steering::{QUIET, lateral_acceleration, torque_controller, traces_with};
+use crate::support::worse;
 use spark_hal::config::DeviceChoice;
 use spark_sim::control::planner::PlannerConfig;
 use spark_sim::control::{
@@ -66,7 +67,7 @@ fn beside(preset: VehiclePreset, model: VehicleModel, speed: f64, offset: f64, s
 /// Smallest and largest of some figures.
 fn range(figures: impl Iterator<Item = f64>) -> [f64; 2] {
     figures.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], x| {
-        [low.min(x), high.max(x)]
+        [-worse(-low, -x), worse(high, x)]
     })
 }
 

@@ -1,5 +1,6 @@
 //! Steering by torque: the plant's figures act, and no controller of this crate keeps swinging in it.
 
+use crate::support::worse;
 use spark_hal::config::DeviceChoice;
 use spark_sim::Profile;
 use spark_sim::control::planner::PlannerConfig;
@@ -92,7 +93,7 @@ fn swing(rows: &[TraceRow]) -> f64 {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for row in late {
         let a = lateral_acceleration(row);
-        (low, high) = (low.min(a), high.max(a));
+        (low, high) = (-worse(-low, -a), worse(high, a));
     }
     high - low
 }
@@ -306,7 +307,7 @@ fn a_step_is_followed_in_time_without_much_overshoot_or_a_lasting_error() {
                         after < allowed,
                         "{name}: 63 % after {after} s, allowed {allowed}"
                     );
-                    let most = rows.iter().map(lateral_acceleration).fold(0.0, f64::max);
+                    let most = rows.iter().map(lateral_acceleration).fold(0.0, worse);
                     assert!(most < 1.3 * 0.3, "{name}: {most} m/s^2");
                     let last = lateral_acceleration(rows.last().expect("rows"));
                     // Friction holds what overshot until the integral has undone it.
