@@ -1,7 +1,7 @@
 //! One type of thread pool for everything that runs on the CPU.
 //!
 //! ```text
-//! Pool      a fixed set of threads; `run` borrows from the caller's stack and costs about a microsecond
+//! Pool      a fixed set of threads; `run` borrows from the caller's stack; threads spin between calls
 //! shared()  the pool of this process, made when it is first asked for, never dropped
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! A pool of threads whose hand-over costs about a microsecond (0.7 on two virtual cores).
+//! A pool of threads that spin between calls, so that handing work over costs little.
 //!
 //! ```text
 //! run(n, f):  indices 0..n are dealt out in ranges, one share per thread:

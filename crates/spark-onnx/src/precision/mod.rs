@@ -102,7 +102,7 @@ pub enum Fp16Products {
     #[default]
     Fastest,
     /// The processor's instruction for products of fp16 with sums in f32 (Arm's FEAT_FHM), on both
-    /// sides rounded to fp16. An activation beyond 65504 becomes infinite. Convolutions that
+    /// sides rounded to fp16. An activation from 65520 on becomes infinite. Convolutions that
     /// Winograd's transform makes cheaper stay in f32 arithmetic on fp16 weights.
     BothSides,
     /// f32 arithmetic on weights rounded to fp16; activations stay f32.

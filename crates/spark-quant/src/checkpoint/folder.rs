@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Index and files must agree about every tensor, in both directions. Names in the index are plain file
-//! names: a path that leaves the folder is refused before anything is opened. Source: the folders that
+//! names: a path that leaves the folder is refused before any tensor file is opened. Source: the folders that
 //! Transformers and ModelOpt write.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,7 @@
 //! Speed of the simulator. Run: `cargo bench -p spark-sim --features model --bench sim [-- FILTER]`
 //!
-//! Every case first checks its answer against a slower path, then is timed:
+//! Vehicles, the closed loop and the learned model are first compared with a slower path, other cases checked to be
+//! plausible; then each is timed:
 //! 21 runs of at least 50 ms. Printed as CSV, in units per second:
 //! `case,unit,runs,min,median,max,median_cpu`; the last column divides by the
 //! processor time of the calling thread instead of the wall clock, which is the

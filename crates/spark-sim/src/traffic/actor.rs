@@ -6,8 +6,8 @@
 //!            offset: keep | change lane on a trigger, half a cosine | over time
 //! ```
 //!
-//! Positions are centres of outlines in road coordinates. Actors see each other and
-//! the ego; they do not avoid collisions sideways.
+//! Positions are centres of outlines in road coordinates. Those that follow (IDM, Krauss)
+//! see each other and the ego; actors do not avoid collisions sideways.
 
 use super::{Idm, Krauss};
 use crate::Profile;
