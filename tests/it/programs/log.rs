@@ -176,6 +176,7 @@ fn every_program_that_works_refuses_a_device_that_it_cannot_have() {
             // Without CUDA no machine has it; the two settings contradict each other.
             let args = match name {
                 "merge_adapter" => ["--exchange", "made_up"].as_slice(),
+                "calibrate_model" => &["net.onnx", "--batches", "frames.safetensors"],
                 _ => &[],
             };
             let program = Program::new(name).args(args).env("CUDA", "0");
