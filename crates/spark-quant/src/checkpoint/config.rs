@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::container::write_file;
 use super::folder::{INDEX, read_json};
-use super::scheme::Grid;
+use super::scheme::{Grid, Scheme};
 use super::{Checkpoint, Entry, Inputs, Layout, Weight};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, Scales};
@@ -143,6 +143,30 @@ impl Checkpoint {
         config
     }
 
+    /// Refuses weights of which some have calibrated inputs, which `quant_method: fp8` says once for all.
+    pub(super) fn check_fp8_inputs(&self) -> Result<(), QuantError> {
+        let is_calibrated = |weight: &Weight| matches!(weight.inputs, Inputs::Calibrated(_));
+        let mut weights = self.quantized();
+        let Some((first, first_weight)) = weights.next() else {
+            return Ok(());
+        };
+        let wanted = is_calibrated(first_weight);
+        match weights.find(|(_, weight)| is_calibrated(weight) != wanted) {
+            None => Ok(()),
+            Some((other, _)) => {
+                let (with, without) = if wanted {
+                    (first, other)
+                } else {
+                    (other, first)
+                };
+                Err(QuantError::Unsupported {
+                    operation: "calibrated inputs of some weights in the fp8 layout",
+                    format: format!("`{with}` beside `{without}` without them"),
+                })
+            }
+        }
+    }
+
     /// Rows and depth of the blocks of all weights, which `quant_method: fp8` says once for all;
     /// nothing if every weight has one scale.
     pub(super) fn fp8_block(&self) -> Result<Option<[usize; 2]>, QuantError> {
@@ -203,13 +227,17 @@ impl Checkpoint {
             .enumerate()
             .map(|(i, (weight, modules))| (format!("group_{i}"), group(weight, modules, only)))
             .collect();
-        json!({
+        let mut config = json!({
             "config_groups": config_groups,
             "ignore": self.ignored(),
             "quant_algo": quantization["quantization"]["quant_algo"],
             "producer": quantization["producer"],
             "quant_method": "modelopt",
-        })
+        });
+        if let Some(layers) = quantization["quantization"].get("quantized_layers") {
+            config["quantized_layers"] = layers.clone();
+        }
+        config
     }
 
     /// Weights by what was done to them: one example and the modules of each group.
@@ -333,13 +361,16 @@ impl Checkpoint {
                 want: "a folder without one",
             });
         }
+        let quantization = self.quantization_config(layout);
+        // What reading would refuse is not written.
+        quantization.as_ref().map(Scheme::parse).transpose()?;
         self.write(&folder.join("model.safetensors"), layout)?;
         let write_json = |name: &str, value: &Value| {
             let text = format!("{value:#}\n");
             write_file(&folder.join(name), |file| file.write_all(text.as_bytes()))
         };
         let path = folder.join("config.json");
-        match self.quantization_config(layout) {
+        match quantization {
             Some(quantization) => {
                 let mut config = base
                     .cloned()

@@ -179,6 +179,7 @@ impl Checkpoint {
     fn outgoing(&self, layout: Layout) -> Result<Writable<'_>, QuantError> {
         let (mut tensors, mut metadata) = (Vec::new(), Metadata::default());
         if layout == Layout::Fp8 {
+            self.check_fp8_inputs()?;
             metadata.fp8_block = self.fp8_block()?;
         }
         for (name, entry) in &self.entries {

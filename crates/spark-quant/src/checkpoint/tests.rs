@@ -314,6 +314,31 @@ fn a_folder_is_written_and_checked_when_read() {
 }
 
 #[test]
+fn folders_of_several_formats_are_read_back() {
+    let folder = std::env::temp_dir().join(format!("spark-quant-mixed-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("temporary folder");
+    let mut mixed = checkpoint(&[Recipe::NVFP4, Recipe::FP8, Recipe::NVFP4, Recipe::MXFP8]);
+    for layout in [Layout::ModelOpt, Layout::CompressedTensors] {
+        mixed.write_folder(&folder, layout, None).expect("writable");
+        let back = Checkpoint::read_folder(&folder).expect("our own folder");
+        assert_eq!(back, (mixed.clone(), layout));
+    }
+    // The fp8 layout says once for all weights whether inputs are calibrated.
+    mixed = checkpoint(&[Recipe::FP8, Recipe::FP8]);
+    let Some(Entry::Quantized(weight)) = mixed.entries.get_mut("layer.1.weight") else {
+        panic!("it is there");
+    };
+    weight.inputs = Inputs::Calibrated(0.5);
+    let error = mixed.write_folder(&folder, Layout::Fp8, None);
+    let text = error.expect_err("cannot be said").to_string();
+    assert!(
+        text.contains("`layer.1`") && text.contains("`layer.0`"),
+        "{text}"
+    );
+    std::fs::remove_dir_all(&folder).expect("removable");
+}
+
+#[test]
 fn a_failed_write_leaves_the_old_file() {
     let folder = std::env::temp_dir().join(format!("spark-quant-failed-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("temporary folder");

@@ -59,7 +59,7 @@ fn nvfp4_keeps_its_accuracy_at_every_weight_scale() {
 }
 
 #[test]
-fn other_formats_reach_the_published_figures_on_gaussian_weights() {
+fn other_formats_reach_the_figures_of_reference_implementations_on_gaussian_weights() {
     let values = gaussian(1 << 18, 0.02);
     let mx = |format, scale| Recipe::Mx { format, scale };
     let figures = [
@@ -87,11 +87,11 @@ fn other_formats_reach_the_published_figures_on_gaussian_weights() {
             25.6,
         ),
     ];
-    for (recipe, published) in figures {
+    for (recipe, reference) in figures {
         let got = sqnr_db(recipe, &values);
         assert!(
-            (got - published).abs() <= 0.2,
-            "{recipe:?}: {got:.2} dB, published {published}"
+            (got - reference).abs() <= 0.2,
+            "{recipe:?}: {got:.2} dB, reference {reference}"
         );
     }
 }
