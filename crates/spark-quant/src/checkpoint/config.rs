@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::container::write_file;
 use super::folder::{INDEX, read_json};
-use super::scheme::{Grid, Scheme};
+use super::scheme::Grid;
 use super::{Checkpoint, Entry, Inputs, Layout, Weight};
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, Scales};
@@ -362,9 +362,11 @@ impl Checkpoint {
             });
         }
         let quantization = self.quantization_config(layout);
-        // What reading would refuse is not written.
-        quantization.as_ref().map(Scheme::parse).transpose()?;
-        self.write(&folder.join("model.safetensors"), layout)?;
+        let file = match &quantization {
+            Some(config) => self.outgoing_with(layout, config)?,
+            None => self.outgoing(layout)?,
+        };
+        write_file(&folder.join("model.safetensors"), |out| file.write_to(out))?;
         let write_json = |name: &str, value: &Value| {
             let text = format!("{value:#}\n");
             write_file(&folder.join(name), |file| file.write_all(text.as_bytes()))

@@ -18,7 +18,7 @@
 //! Mixing the two conventions for the tensor scale gives garbage without any other sign, so each layout
 //! has its own module and each reads only its own names. In a folder the configuration's `quant_method`
 //! says which, and tensors that contradict it are refused; a file alone is judged by its own metadata,
-//! then by names that only one layout has. Reading a file that this crate wrote gives the same bits. What
+//! then by names that only one layout has. Reading a file that this crate wrote gives the same weights. What
 //! the layouts cannot say (shapes of more than two dimensions, exact tensor scales behind a reciprocal)
 //! lies in the file's metadata under [`METADATA_KEY`], which other programs ignore.
 //!
@@ -177,6 +177,24 @@ impl Checkpoint {
     }
 
     fn outgoing(&self, layout: Layout) -> Result<Writable<'_>, QuantError> {
+        let (file, metadata) = self.unchecked(layout)?;
+        self.check_reads_back(&file, &metadata, layout)?;
+        Ok(file)
+    }
+
+    /// The same for a folder, whose configuration has to agree with the tensors.
+    fn outgoing_with(
+        &self,
+        layout: Layout,
+        config: &serde_json::Value,
+    ) -> Result<Writable<'_>, QuantError> {
+        let (file, metadata) = self.unchecked(layout)?;
+        let scheme = Scheme::parse(config)?;
+        Self::from_file(&file.as_file(&metadata), scheme.layout, Some(&scheme))?;
+        Ok(file)
+    }
+
+    fn unchecked(&self, layout: Layout) -> Result<(Writable<'_>, Metadata), QuantError> {
         let (mut tensors, mut metadata) = (Vec::new(), Metadata::default());
         if layout == Layout::Fp8 {
             self.check_fp8_inputs()?;
@@ -217,9 +235,7 @@ impl Checkpoint {
                 want,
             });
         }
-        let file = Writable::new(tensors, &metadata)?;
-        self.check_reads_back(&file, &metadata, layout)?;
-        Ok(file)
+        Ok((Writable::new(tensors, &metadata)?, metadata))
     }
 
     /// Refuses what reading would refuse, by reading it: alone, or as the configuration says that goes

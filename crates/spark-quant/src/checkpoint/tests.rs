@@ -323,6 +323,19 @@ fn folders_of_several_formats_are_read_back() {
         let back = Checkpoint::read_folder(&folder).expect("our own folder");
         assert_eq!(back, (mixed.clone(), layout));
     }
+    // ModelOpt's names stand for what lies inside them too: `layer` in the list of what is not quantized
+    // would stand for `layer.0`.
+    let mut nested = checkpoint(&[Recipe::NVFP4]);
+    let plain = Plain::from_f32(&values(6, 97), &[2, 3]).expect("as many values");
+    nested
+        .entries
+        .insert("layer.weight".to_owned(), Entry::Plain(plain));
+    let before = std::fs::read(folder.join("model.safetensors")).expect("written");
+    let error = nested.write_folder(&folder, Layout::ModelOpt, None);
+    let text = error.expect_err("reading refuses it").to_string();
+    assert!(text.contains("layer"), "{text}");
+    let after = std::fs::read(folder.join("model.safetensors")).expect("still there");
+    assert!(before == after, "the old file stays");
     // The fp8 layout says once for all weights whether inputs are calibrated.
     mixed = checkpoint(&[Recipe::FP8, Recipe::FP8]);
     let Some(Entry::Quantized(weight)) = mixed.entries.get_mut("layer.1.weight") else {
