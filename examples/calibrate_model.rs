@@ -124,6 +124,13 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let why = "--percentile is for --scales percentile; the other choices have no use for it";
         return Err(Usage(why.to_owned()).into());
     }
+    if let Some(held_back) = &arguments.held_back
+        && held_back.canonicalize().ok() == arguments.batches.canonicalize().ok()
+        && held_back.exists()
+    {
+        let why = "--held-back is the file of --batches; what calibrates cannot judge";
+        return Err(Usage(why.to_owned()).into());
+    }
     let graph = file::load(&arguments.model).map_err(about(&arguments.model))?;
     let (batches, held_back) = batches(arguments, &graph)?;
     let options = options(arguments);
@@ -175,9 +182,13 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             errors.add(&flat(&got), &flat(&want));
         }
         let weight_bytes = model.memory().weight_bytes;
+        let is_narrow = |precision| matches!(precision, Precision::Fp8 | Precision::Fp4);
+        let steps = session.steps();
+        let narrow = steps.iter().filter(|step| is_narrow(step.precision));
         Ok(Judged {
             errors: errors.ok_or(ModelError::Cancelled)?,
             weight_bytes,
+            narrow: narrow.map(|step| step.name.clone()).collect(),
         })
     };
     let report = Report {

@@ -20,6 +20,8 @@ use spark_drawing::{Font, Rows, Scale, Svg};
 pub(crate) struct Judged {
     pub(crate) errors: OutputErrors,
     pub(crate) weight_bytes: usize,
+    /// Names of the steps in eight or four bits.
+    pub(crate) narrow: Vec<String>,
 }
 
 pub(crate) struct Report {
@@ -79,6 +81,14 @@ impl Report {
                 judged.errors.mean_db()
             )?;
         }
+        let left = self.left_alone();
+        if !left.is_empty() {
+            writeln!(
+                text,
+                "in fp32 only where calibrated, for they share a name or weights, or control flow decides whether they run: {}",
+                printable(&left.join(", "))
+            )?;
+        }
         writeln!(
             text,
             "\n{:40}  {:>12}  {:>12}",
@@ -114,6 +124,18 @@ impl Report {
         Ok(())
     }
 
+    /// Steps that are narrow without calibration and not with it.
+    fn left_alone(&self) -> Vec<&str> {
+        let with = &self.calibrated.narrow;
+        let without = self.uncalibrated.narrow.iter();
+        without
+            .filter(|name| {
+                !with.contains(name) || self.layers.iter().all(|layer| layer.name != **name)
+            })
+            .map(String::as_str)
+            .collect()
+    }
+
     pub(crate) fn json(&self) -> serde_json::Value {
         let judged = |judged: &Judged| {
             let parts = judged.errors.by_part();
@@ -144,6 +166,7 @@ impl Report {
             "batches": self.n_batches,
             "held_back": self.n_held_back,
             "mix": mix,
+            "left_alone": self.left_alone(),
             "fp32": judged(&self.exact),
             "uncalibrated": judged(&self.uncalibrated),
             "calibrated": judged(&self.calibrated),

@@ -264,6 +264,14 @@ pub enum ModelError {
         /// What is wrong.
         reason: String,
     },
+    /// The file of a calibration cannot be read or written.
+    #[error("calibration file `{path}`: {source}")]
+    CalibrationFile {
+        /// The file.
+        path: String,
+        /// What went wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A part of an output, as the caller names it, lies outside that output.
     #[error("part `{name}` spans {start}..{end} of an output of {len} values")]
     OutputPart {

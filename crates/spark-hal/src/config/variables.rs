@@ -38,8 +38,9 @@ pub const CUDA: Declaration = Declaration {
     accepts: "`0` or `1`",
     default: "",
     default_meaning: "not set: CUDA is used if it is there",
-    doc: "`0` never uses CUDA; `1` requires it: a program that cannot have it ends with an error, and \
-          so does one that works on the CPU only, unless `SPARK_DEVICE=cpu` is set. `detect`, `doctor` \
+    doc: "`0` never uses CUDA; `1` requires it: a program on a machine without CUDA ends with an error, \
+          whatever `SPARK_DEVICE` says; where CUDA is there, so does one that works on the CPU only, unless \
+          `SPARK_DEVICE=cpu` is set. `detect`, `doctor` \
           and `gpu_monitor`, which say what is wrong with CUDA, run all the same.",
 };
 

@@ -143,7 +143,7 @@ fn within_bodies(graph: &Graph, node: &Node, needs: &mut [Need], depth: usize, k
         Op::Loop(op) => {
             let body = graph.bodies.get(op.body.0);
             // How many there are is the shape of what is stacked.
-            if body.is_some_and(|body| body.outputs.len() > 1 + op.carried) {
+            if body.is_some_and(|body| body.outputs.len() > op.carried.saturating_add(1)) {
                 need(0, Need::SHAPE);
             }
             need(1, Need::BRANCH);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! NAME.weight        codes and scales, [out][tap, in], in spark-quant's own safetensors layout
-//! NAME.input_scale   f32, one value; absent where the scale follows the inputs
+//! NAME.chosen_for    f32, four values of 16 bits: a digest of the weights that were rounded
+//! NAME.input_scale   f32, one value; absent where inputs are not rounded
 //! NAME.bits          f32, 16 or 32: a layer of a mixed plan whose weights are the network's own, in fp16 or fp32
 //! ```
 
@@ -20,6 +21,7 @@ use crate::{ModelError, Precision};
 
 const WEIGHT: &str = ".weight";
 const INPUT_SCALE: &str = ".input_scale";
+const CHOSEN_FOR: &str = ".chosen_for";
 const BITS: &str = ".bits";
 /// Values that share a scale in four bits.
 const BLOCK: usize = PackedFormat::Nvfp4.block();
@@ -43,14 +45,11 @@ impl Calibration {
     ///
     /// # Errors
     ///
-    /// [`ModelError::Quantise`] if the file cannot be read as a checkpoint; [`ModelError::Calibration`] for a weight of
+    /// [`ModelError::CalibrationFile`] if the file cannot be read as a checkpoint; [`ModelError::Calibration`] for a weight of
     /// another format, an input scale that is not above zero or belongs to no weight, and other tensors.
     pub fn read(path: &Path) -> Result<Self, ModelError> {
         let read = Checkpoint::read(path);
-        let (checkpoint, _) = read.map_err(|source| ModelError::Quantise {
-            node: path.display().to_string(),
-            source: source.into(),
-        })?;
+        let (checkpoint, _) = read.map_err(|source| of_file(path, source))?;
         Self::from_checkpoint(&checkpoint)
     }
 
@@ -58,12 +57,9 @@ impl Calibration {
     ///
     /// # Errors
     ///
-    /// [`ModelError::Quantise`] if writing fails.
+    /// [`ModelError::CalibrationFile`] if writing fails.
     pub fn write(&self, path: &Path) -> Result<(), ModelError> {
-        let refused = |source: spark_quant::QuantError| ModelError::Quantise {
-            node: path.display().to_string(),
-            source: source.into(),
-        };
+        let refused = |source| of_file(path, source);
         let mut checkpoint = Checkpoint::default();
         for (name, layer) in &self.layers {
             let weight = Weight {
@@ -73,6 +69,9 @@ impl Calibration {
             };
             let entries = &mut checkpoint.entries;
             entries.insert(format!("{name}{WEIGHT}"), Entry::Quantized(weight));
+            let parts = [48, 32, 16, 0].map(|shift| (layer.chosen_for >> shift & 0xFFFF) as f32);
+            let digest = Plain::from_f32(&parts, &[4]).map_err(refused)?;
+            entries.insert(format!("{name}{CHOSEN_FOR}"), Entry::Plain(digest));
             if let Some(scale) = layer.input_scale {
                 let scale = Plain::from_f32(&[scale], &[1]).map_err(refused)?;
                 entries.insert(format!("{name}{INPUT_SCALE}"), Entry::Plain(scale));
@@ -101,8 +100,8 @@ impl Calibration {
         self.layers.get(name).map(|layer| &layer.packed)
     }
 
-    /// What code 1.0 of an input of layer `name` stands for, in fp4 the scale of the tensor; `None` where the scale
-    /// follows the inputs.
+    /// What code 1.0 of an input of layer `name` stands for, in fp4 the scale of the tensor; `None` where inputs are not
+    /// rounded.
     pub fn input_scale(&self, name: &str) -> Option<f32> {
         self.layers.get(name)?.input_scale
     }
@@ -144,6 +143,12 @@ impl Calibration {
                     ),
                 ));
             }
+            if layer.chosen_for != weights.digest() {
+                return Err(refused(
+                    name,
+                    "it was made for other weights than the network has",
+                ));
+            }
             weights.set_calibrated(Some(Arc::clone(layer)));
         }
         let is_there = |name: &String| plan.steps.iter().any(|step| step.name == *name);
@@ -163,7 +168,7 @@ impl Calibration {
     }
 
     fn from_checkpoint(checkpoint: &Checkpoint) -> Result<Self, ModelError> {
-        let mut scales = BTreeMap::new();
+        let (mut scales, mut digests) = (BTreeMap::new(), BTreeMap::new());
         let mut layers = BTreeMap::new();
         let mut chosen = Self::default();
         for (name, entry) in &checkpoint.entries {
@@ -174,6 +179,12 @@ impl Calibration {
                     _ => return Err(refused(step, "bits other than 16 and 32")),
                 };
                 chosen.leave(step.to_owned(), precision);
+                continue;
+            }
+            if let (Some(step), Entry::Plain(parts)) = (name.strip_suffix(CHOSEN_FOR), entry) {
+                let digest = digest(parts.to_f32().as_deref());
+                let what = "a digest that is not four numbers of 16 bits";
+                digests.insert(step.to_owned(), digest.ok_or_else(|| refused(step, what))?);
                 continue;
             }
             match (
@@ -201,18 +212,29 @@ impl Calibration {
             }
         }
         for (name, packed) in layers {
-            let input_scale = scales.remove(&name);
+            let chosen_for = digests.remove(&name);
+            let missing = || refused(&name, "no digest of the weights that were rounded");
             let layer = CalibratedWeights {
                 packed,
-                input_scale,
+                chosen_for: chosen_for.ok_or_else(missing)?,
+                input_scale: scales.remove(&name),
             };
             chosen.layers.insert(name, Arc::new(layer));
         }
-        match scales.into_keys().next() {
-            Some(name) => Err(refused(&name, "an input scale without weights")),
+        match scales.into_keys().chain(digests.into_keys()).next() {
+            Some(name) => Err(refused(&name, "an input scale or a digest without weights")),
             None => Ok(chosen),
         }
     }
+}
+
+/// The digest of weights in four parts of 16 bits.
+fn digest(parts: Option<&[f32]>) -> Option<u64> {
+    let parts = parts.filter(|parts| parts.len() == 4)?;
+    parts.iter().try_fold(0, |digest: u64, &part| {
+        let is_whole = (0.0..=65535.0).contains(&part) && part.fract() == 0.0;
+        is_whole.then_some(digest << 16 | part as u64)
+    })
 }
 
 /// The format that runs such weights, if any does.
@@ -252,6 +274,13 @@ pub(super) fn weights_mut(step: &mut PlannedStep) -> Option<&mut Weights> {
         Step::Conv(s) if s.weights.groups == 1 && !s.transposed => Some(&mut s.weights),
         Step::Linear(s) => Some(&mut s.weights),
         _ => None,
+    }
+}
+
+fn of_file(path: &Path, source: spark_quant::QuantError) -> ModelError {
+    ModelError::CalibrationFile {
+        path: path.display().to_string(),
+        source: source.into(),
     }
 }
 

@@ -39,8 +39,7 @@ pub struct LayerError {
 /// threads, memory and whether activations are rounded at all; `progress` gets layers done and layers in all.
 ///
 /// Give batches that the calibration was not made on: of a layer with fewer rows of inputs than it is deep, rounding
-/// can fit the rows that it has seen without loss. An input scale that follows the inputs is taken from all batches
-/// together.
+/// can fit the rows that it has seen without loss.
 ///
 /// # Errors
 ///
@@ -92,14 +91,9 @@ fn error_of(
     let failed = |source| failed(name, source);
     let recipes = GemmRecipes::of(precision, networks.options.arithmetic.activations);
     let mut rounded = inputs.rounded.clone();
-    if let Some(recipe) = recipes.ok_or_else(no_weights)?.activations {
-        let trip = match chosen.input_scale {
-            Some(scale) => RoundTrip::with_scale(recipe, scale).map_err(failed)?,
-            None => {
-                let largest = RoundTrip::largest(policy, &rounded.rows).map_err(failed)?;
-                RoundTrip::new(recipe, largest).map_err(failed)?
-            }
-        };
+    let recipe = recipes.ok_or_else(no_weights)?.activations;
+    if let Some((recipe, scale)) = recipe.zip(chosen.input_scale) {
+        let trip = RoundTrip::with_scale(recipe, scale).map_err(failed)?;
         let channels = weights.in_per_group;
         trip.apply(policy, &mut rounded.rows, channels)
             .map_err(failed)?;

@@ -92,6 +92,12 @@ pub fn calibrate_mixed(
         settings,
     };
     let layers = networks.candidates();
+    if layers.is_empty() {
+        return Err(refused(
+            &graph.name,
+            "no layer with a name and weights of its own can have another format",
+        ));
+    }
     let mut measured = Vec::new();
     for &index in &layers {
         measured.push(trial.layer(&mut networks, index)?);

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the order in which layers are looked at.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use spark_onnx_graph::join_quantised;
@@ -15,11 +15,11 @@ use super::rounding::Rounder;
 use super::sample::Sample;
 use super::settings::CalibrationOptions;
 use crate::cpu::{Executor, ProductInputs};
-use crate::graph::{Graph, bind_within};
+use crate::graph::{Graph, bind_within, deciding_inputs};
 use crate::options::RunOptions;
-use crate::plan::{CalibratedWeights, Plan, lower};
+use crate::plan::{CalibratedWeights, Plan, Weights, lower};
 use crate::precision::recipes::GemmRecipes;
-use crate::precision::{Wanted, can_be_narrow};
+use crate::precision::{Wanted, choosable};
 use crate::{ModelError, Precision, Tensor};
 
 /// What a layer gets, on all batches.
@@ -53,6 +53,18 @@ impl<'a> Networks<'a> {
         let Some(first) = batches.first() else {
             return Err(refused(&graph.name, "there are no inputs to calibrate on"));
         };
+        if let Some(&number) = deciding_inputs(graph).first() {
+            let name = &graph.value(graph.inputs[number]).name;
+            let reason = format!("input `{name}` decides shapes: make it a constant first");
+            return Err(refused(&graph.name, &reason));
+        }
+        let known = |name: &str| graph.inputs.iter().any(|&id| graph.value(id).name == name);
+        let mut names = batches.iter().flatten();
+        if let Some((name, _)) = names.find(|(name, _)| !known(name)) {
+            return Err(ModelError::InputUnknown {
+                name: (*name).to_owned(),
+            });
+        }
         let shapes: Vec<(&str, Vec<usize>)> = first
             .iter()
             .map(|(name, tensor)| (*name, tensor.shape().to_vec()))
@@ -119,26 +131,25 @@ impl<'a> Networks<'a> {
         match layers.is_empty() {
             true => Err(refused(
                 "all",
-                "no layer of the network can be in fp8 or fp4",
+                "no layer with a name and weights of its own can be in fp8 or fp4",
             )),
             false => Ok(layers),
         }
     }
 
-    /// Steps that can be narrow and whose name says which one is meant.
+    /// Steps whose format can be chosen one by one, and whose weights are theirs alone: of those that another step
+    /// reads too, a choice for each would take more memory, not less.
     pub(super) fn candidates(&self) -> Vec<usize> {
         let steps = &self.plan.steps;
-        let (mut seen, mut twice) = (BTreeSet::new(), BTreeSet::new());
-        for step in steps {
-            if !seen.insert(&step.name) {
-                twice.insert(&step.name);
-            }
-        }
-        let steps = steps.iter().enumerate();
-        steps
-            .filter(|(_, step)| can_be_narrow(&step.step) && !twice.contains(&step.name))
-            .map(|(index, _)| index)
-            .collect()
+        let all: Vec<_> = steps
+            .iter()
+            .filter_map(|step| weights(step)?.identity())
+            .collect();
+        let is_alone = |index: &usize| {
+            let own = weights(&steps[*index]).and_then(Weights::identity);
+            own.is_some_and(|own| all.iter().filter(|other| **other == own).count() == 1)
+        };
+        choosable(&self.plan).into_iter().filter(is_alone).collect()
     }
 
     /// Whether layer `index` can be in `precision`.
@@ -224,6 +235,7 @@ impl<'a> Networks<'a> {
         Ok(Arc::new(CalibratedWeights {
             packed,
             input_scale,
+            chosen_for: weights.digest(),
         }))
     }
 

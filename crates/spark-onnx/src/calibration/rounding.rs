@@ -51,8 +51,8 @@ impl Rounder<'_> {
     ) -> Result<PackedTensor, QuantError> {
         let way = match rounding {
             WeightRounding::Nearest => Way::Nearest,
-            // Nothing could judge.
-            WeightRounding::Compensated if n_batches < 2 => Way::Weights,
+            // A single batch is judged by some of its own rows.
+            WeightRounding::Compensated if n_batches < 2 => self.best_way(samples, EVERY)?,
             WeightRounding::Compensated => self.best_way(samples, n_batches)?,
         };
         self.by(way, samples)

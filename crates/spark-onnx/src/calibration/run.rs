@@ -42,14 +42,14 @@ use crate::{ModelError, Precision, Tensor};
 /// use spark_onnx::{DType, Model, Precision, RunOptions, Tensor};
 ///
 /// let mut graph = Graph::default();
-/// let x = graph.add_input("x", DType::F32, vec![Dim::Known(4), Dim::Known(32)]);
+/// let x = graph.add_input("x", DType::F32, vec![Dim::Known(64), Dim::Known(32)]);
 /// let w = Tensor::from_f32([32, 8], (0..256).map(|i| (i as f32 * 0.7).sin()).collect())?;
 /// let w = graph.add_constant("w", w);
 /// let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(w)]);
 /// graph.outputs.push(y);
 ///
-/// let frame = |seed: usize| (0..128).map(|i| ((i + seed) as f32 * 0.3).cos()).collect();
-/// let frames = [Tensor::from_f32([4, 32], frame(0))?, Tensor::from_f32([4, 32], frame(500))?];
+/// let frame = |seed: usize| (0..2048).map(|i| ((i * 7919 + seed) % 997) as f32 / 500.0 - 1.0).collect();
+/// let frames = [Tensor::from_f32([64, 32], frame(0))?, Tensor::from_f32([64, 32], frame(500))?];
 /// let batches: Vec<_> = frames.iter().map(|frame| vec![("x", frame)]).collect();
 /// let options = RunOptions::new();
 /// let (seen, fresh) = batches.split_at(1);
@@ -57,8 +57,9 @@ use crate::{ModelError, Precision, Tensor};
 /// let errors = layer_errors(&graph, fresh, &options, &chosen, |_, _| ())?;
 /// assert!(errors[0].output_db > 12.0, "{errors:?}");
 ///
-/// let model = Model::from_graph(graph, &options.with_calibration(chosen))?;
-/// assert_eq!(model.session().steps()[0].precision, Precision::Fp4);
+/// let mut session = Model::from_graph(graph, &options.with_calibration(chosen))?.session();
+/// session.run(&fresh[0])?;
+/// assert_eq!(session.steps()[0].precision, Precision::Fp4);
 /// # Ok::<(), spark_onnx::ModelError>(())
 /// ```
 pub fn calibrate(

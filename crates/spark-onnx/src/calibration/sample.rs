@@ -56,7 +56,8 @@ impl Sample {
             ..*self
         };
         let (mut kept, mut held_back) = (parts(), parts());
-        let batch_len = (self.rows.len() / n_batches.max(1)).max(1);
+        let n_rows = self.rows.len() / self.depth.max(1);
+        let batch_len = n_rows.div_ceil(n_batches.max(1)).max(1) * self.depth.max(1);
         for (number, rows) in self.rows.chunks(batch_len).enumerate() {
             let to = match number % every == 1 {
                 true => &mut held_back,

@@ -10,8 +10,8 @@ use crate::Precision;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WeightRounding {
     /// For the inputs that they meet, each making up for those before
-    /// ([`compensate`](spark_quant::calibration::compensate)). With two batches or more, every fourth judges whether
-    /// it does so better, and whether making up for the rounding of inputs too does.
+    /// ([`compensate`](spark_quant::calibration::compensate)). Every fourth batch (of a single
+    /// one, a fourth of its rows) judges whether that is better, and whether making up for the rounding of inputs too is.
     #[default]
     Compensated,
     /// To the nearest.

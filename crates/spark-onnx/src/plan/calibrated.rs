@@ -7,7 +7,9 @@ use spark_quant::PackedTensor;
 pub(crate) struct CalibratedWeights {
     /// `[out][tap, in]`; of four bits, the inputs of a tap are padded with zeros to whole blocks.
     pub(crate) packed: PackedTensor,
-    /// What code 1.0 of an input stands for (of four bits, the scale of the tensor); `None` where the scale follows
-    /// the largest magnitude of each run.
+    /// [`Weights::digest`](super::Weights::digest) of the weights that were rounded.
+    pub(crate) chosen_for: u64,
+    /// What code 1.0 of an input stands for (of four bits, the scale of the tensor); `None` where inputs
+    /// are not rounded.
     pub(crate) input_scale: Option<f32>,
 }

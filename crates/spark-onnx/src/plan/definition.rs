@@ -79,6 +79,25 @@ impl Plan {
         steps.any(|planned| matches!(planned.step, Step::Control(_)))
     }
 
+    /// By step, whether every run gets there: no control flow goes past it.
+    pub(crate) fn always_run(&self) -> Vec<bool> {
+        let labelled = self.labelled();
+        let mut always = vec![true; self.steps.len()];
+        for (index, planned) in self.steps.iter().enumerate() {
+            let Step::Control(control) = &planned.step else {
+                continue;
+            };
+            let Some(label) = control.action.goes_to() else {
+                continue;
+            };
+            let end = labelled.get(label).copied().unwrap_or(always.len());
+            if let Some(passed) = always.get_mut(index + 1..end) {
+                passed.fill(false);
+            }
+        }
+        always
+    }
+
     /// By label, the step that has it.
     pub(crate) fn labelled(&self) -> Vec<usize> {
         let mut places = Vec::new();

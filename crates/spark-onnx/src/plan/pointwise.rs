@@ -68,6 +68,13 @@ pub(crate) enum PointOp {
         low: f32,
         high: f32,
     },
+    /// `min(max(x, low), high)`, NaN to 0: what a byte can hold.
+    ToByte {
+        /// The least.
+        low: f32,
+        /// The greatest.
+        high: f32,
+    },
     /// `a != 0 ? b : c`; `a` f32.
     Select,
     /// i64 to f32, rounded to nearest even.

@@ -113,6 +113,14 @@ impl Weights {
         })
     }
 
+    /// A number that other weights hardly have: FNV-1a over the bits of all elements.
+    pub(crate) fn digest(&self) -> u64 {
+        let words = self.values().into_iter().map(f32::to_bits);
+        words.fold(0xCBF2_9CE4_8422_2325, |sum, word| {
+            (sum ^ u64::from(word)).wrapping_mul(0x0100_0000_01B3)
+        })
+    }
+
     /// What a calibration chose for them.
     pub(crate) fn calibrated(&self) -> Option<&CalibratedWeights> {
         self.calibrated.as_deref()

@@ -11,13 +11,14 @@
 //! believed. Deliberately absent: bf16, whose activations belong to a layer's neighbours, so
 //! that no layer can be judged alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use spark_onnx_graph::join_quantised;
 use spark_quant::analysis::{Choice, ErrorMeasure, Layer, PlanBudget, PrecisionPlan, Sensitivity};
 
 use super::output_errors::{OutputErrors, decibels};
-use super::{OutputParts, StepPrecision, Wanted, can_be_narrow};
+use super::{OutputParts, StepPrecision, Wanted, choosable};
 use crate::cpu::{Executor, Pool};
 use crate::graph::{Graph, bind_within};
 use crate::options::RunOptions;
@@ -68,7 +69,7 @@ pub fn choose(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Mixed, ModelError> {
     let mut trial = Trial::new(graph, inputs, parts, options)?;
-    let layers = trial.layers();
+    let layers = choosable(&trial.plan);
     let n_layers = layers.len();
     let mut measured = Vec::new();
     for index in layers {
@@ -130,7 +131,10 @@ impl<'a> Trial<'a> {
             .map(|(name, tensor)| (*name, tensor.shape().to_vec()))
             .collect();
         let budget_bytes = options.budget_bytes(graph);
-        let plan = lower(&bind_within(graph, &shapes, budget_bytes)?)?;
+        // As a model takes it: what is quantised in the file stays so.
+        let mut joined = graph.clone();
+        join_quantised(&mut joined);
+        let plan = lower(&bind_within(&joined, &shapes, budget_bytes)?)?;
         let inputs = plan.inputs.iter().map(|port| {
             let found = given.iter().find(|(name, _)| *name == port.name);
             let missing = || ModelError::InputMissing {
@@ -157,21 +161,6 @@ impl<'a> Trial<'a> {
         };
         trial.reference = outputs(&mut trial.executor, &trial.inputs)?;
         Ok(trial)
-    }
-
-    /// Steps that can be narrow and whose name says which one is meant.
-    fn layers(&self) -> Vec<usize> {
-        let (mut seen, mut twice) = (BTreeSet::new(), BTreeSet::new());
-        for planned in &self.plan.steps {
-            if !seen.insert(&planned.name) {
-                twice.insert(&planned.name);
-            }
-        }
-        let steps = self.plan.steps.iter().enumerate();
-        steps
-            .filter(|(_, p)| can_be_narrow(&p.step) && !twice.contains(&p.name))
-            .map(|(index, _)| index)
-            .collect()
     }
 
     /// Bytes and cost of every format of one layer.

@@ -25,7 +25,7 @@ mod parts;
 pub(crate) mod recipes;
 pub(crate) mod sixteen_bits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use half::f16;
@@ -196,6 +196,22 @@ pub(crate) fn can_be_narrow(step: &Step) -> bool {
     }
 }
 
+/// Steps of `plan` whose format can be chosen one by one: they can be narrow, their name says which one is meant, and every
+/// run gets there.
+pub(crate) fn choosable(plan: &Plan) -> Vec<usize> {
+    let (mut seen, mut twice) = (BTreeSet::new(), BTreeSet::new());
+    for planned in &plan.steps {
+        if !seen.insert(&planned.name) {
+            twice.insert(&planned.name);
+        }
+    }
+    let steps = plan.steps.iter().zip(plan.always_run()).enumerate();
+    steps
+        .filter(|(_, (p, always))| *always && can_be_narrow(&p.step) && !twice.contains(&p.name))
+        .map(|(index, _)| index)
+        .collect()
+}
+
 fn assign(step: &Step, wanted: Precision, asked: &'static str) -> StepPrecision {
     let fp32 = |reason| StepPrecision {
         precision: Precision::Fp32,
@@ -228,6 +244,7 @@ fn assign(step: &Step, wanted: Precision, asked: &'static str) -> StepPrecision 
         }
         Step::MatMul(_) | Step::Attention(_) => return fp32(NO_WEIGHTS),
         Step::Recurrent(_) => return fp32("recurrent: errors would be fed back"),
+        Step::Int8(_) => return fp32("8-bit integers, as the file has it"),
         _ => return fp32(NO_PRODUCT),
     };
     match why_not(weights, wanted) {

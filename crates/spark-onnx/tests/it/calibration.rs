@@ -26,6 +26,11 @@ fn options() -> RunOptions {
 
 /// Two convolutions, one with a window, and a product, for any batch of pictures.
 fn network() -> Graph {
+    trained(0)
+}
+
+/// The same with the weights of another training.
+fn trained(seed: u64) -> Graph {
     let mut graph = Graph::default();
     let dims = [None, Some(CHANNELS), Some(8), Some(8)];
     let dims = dims.map(|dim| dim.map_or(Dim::Symbol("batch".to_owned()), Dim::Known));
@@ -33,7 +38,7 @@ fn network() -> Graph {
     for (i, kernel) in [3, 1].into_iter().enumerate() {
         let w = graph.add_constant(
             format!("w{i}"),
-            drawn(i as u64, &[CHANNELS, CHANNELS, kernel, kernel]),
+            drawn(seed + i as u64, &[CHANNELS, CHANNELS, kernel, kernel]),
         );
         let conv = Conv {
             strides: vec![],
@@ -321,6 +326,49 @@ fn a_mix_keeps_the_error_asked_for_and_says_what_it_chose() {
 }
 
 #[test]
+fn weights_of_another_training_are_not_taken_for_the_same() {
+    let chosen = calibration(&CalibrationOptions::new(Precision::Fp8));
+    let other = trained(100);
+    let model =
+        Model::from_graph(other, &options().with_calibration(chosen)).expect("it has a free batch");
+    let error = model.session().run(&[("x", &picture(1, 1))]);
+    let text = error.expect_err("another network").to_string();
+    assert!(text.contains("other weights"), "{text}");
+}
+
+#[test]
+fn weights_chosen_for_exact_inputs_get_them() {
+    let exact = options().with_activations(Activations::Exact);
+    let pictures = pictures(0..4);
+    let wanted = CalibrationOptions::new(Precision::Fp4);
+    let made = calibrate(&network(), &batches(&pictures), &exact, &wanted, |_, _| ());
+    let made = Arc::new(made.expect("fits"));
+    let with =
+        |options: RunOptions| outputs(&options.with_calibration(Arc::clone(&made)), &pictures);
+    assert_eq!(with(options()), with(exact));
+}
+
+/// Weights that two steps share would be held twice.
+#[test]
+fn layers_that_share_their_weights_are_left_alone() {
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(64), Dim::Known(32)]);
+    let (w, own) = (
+        graph.add_constant("w", drawn(1, &[32, 32])),
+        graph.add_constant("own", drawn(2, &[32, 32])),
+    );
+    let a = graph.add_node("a", Op::MatMul(MatMul), &[Some(x), Some(w)]);
+    let b = graph.add_node("b", Op::MatMul(MatMul), &[Some(a), Some(w)]);
+    let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(b), Some(own)]);
+    graph.outputs.push(y);
+    let inputs: Vec<Tensor> = (0..4).map(|seed| drawn(10 + seed, &[64, 32])).collect();
+    let wanted = CalibrationOptions::new(Precision::Fp8);
+    let made = calibrate(&graph, &batches(&inputs), &options(), &wanted, |_, _| ());
+    let made = made.expect("fits");
+    assert_eq!(made.formats().collect::<Vec<_>>(), [("y", Precision::Fp8)]);
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let pictures = pictures(0..2);
     let fp8 = CalibrationOptions::new(Precision::Fp8);
@@ -338,6 +386,8 @@ fn what_does_not_fit_is_refused() {
     );
     let unknown = refused(&[vec![("z", &two)]], &fp8);
     assert!(unknown.contains("`z`"), "{unknown}");
+    let beside = [vec![("x", &pictures[0]), ("zz", &two)]];
+    assert!(refused(&beside, &fp8).contains("`zz`"));
     let all = batches(&pictures);
     for precision in [Precision::Fp16, Precision::Bf16] {
         let text = refused(&all, &CalibrationOptions::new(precision));

@@ -3,8 +3,8 @@
 //! Deliberately absent: Swish of minus infinity, as a sigmoid of the executor never reaches 0
 //! (docs/numerics.md).
 
-use spark_onnx::graph::{Dim, Graph, Op, Unary, bind};
-use spark_onnx::{DType, ModelRunner, RunOptions, Tensor, reference};
+use spark_onnx::graph::{DequantizeLinear, Dim, Graph, Op, QuantizeLinear, Unary, bind};
+use spark_onnx::{DType, ModelRunner, RunOptions, Tensor, TensorData, reference};
 
 const VALUES: [f32; 12] = [
     f32::NAN,
@@ -33,6 +33,34 @@ fn both(f: Unary) -> [Vec<f64>; 2] {
     let mut runner = ModelRunner::from_graph(graph, &RunOptions::new()).expect("loads");
     let executed = runner.run(&[("x", &x)]).expect("executed");
     [interpreted, executed].map(|outputs| outputs[0].1.to_f64())
+}
+
+/// A byte holds no NaN, nor does what is made of one.
+#[test]
+fn what_is_quantised_is_a_number() {
+    for zero in [
+        Tensor::new(vec![], TensorData::I8(vec![3])),
+        Tensor::new(vec![], TensorData::U8(vec![3])),
+    ] {
+        let mut graph = Graph::default();
+        let x = graph.add_input("x", DType::F32, vec![Dim::Known(VALUES.len())]);
+        let scale = Tensor::from_f32([], vec![0.5]).expect("fits");
+        let scale = graph.add_constant("scale", scale);
+        let zero = graph.add_constant("zero", zero.expect("fits"));
+        let operands = [Some(scale), Some(zero)];
+        let quantize = Op::QuantizeLinear(QuantizeLinear { axis: 1 });
+        let q = graph.add_node("q", quantize, &[Some(x), operands[0], operands[1]]);
+        let dequantize = Op::DequantizeLinear(DequantizeLinear { axis: 1 });
+        let y = graph.add_node("y", dequantize, &[Some(q), operands[0], operands[1]]);
+        graph.outputs.push(y);
+        let x = Tensor::from_f32([VALUES.len()], VALUES.to_vec()).expect("fits");
+        let bound = bind(&graph, &[]).expect("binds");
+        let interpreted = reference::run(&bound, &[("x", &x)]).expect("interpreted");
+        let mut runner = ModelRunner::from_graph(graph, &RunOptions::new()).expect("loads");
+        let executed = runner.run(&[("x", &x)]).expect("executed");
+        assert_eq!(executed[0].1.to_f64(), interpreted[0].1.to_f64());
+        assert_eq!(executed[0].1.to_f64()[0], -1.5);
+    }
 }
 
 #[test]

@@ -465,6 +465,10 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
                 if a.is_nan() { a } else { m }
             }),
             PointOp::Clamp { low, high } => map(x(), to, |v| math::clamp(v, low, high)),
+            PointOp::ToByte { low, high } => map(x(), to, |v| {
+                let byte = math::clamp(v, low, high);
+                if v.is_nan() { 0.0 } else { byte }
+            }),
             PointOp::Select => {
                 let (x, yes, no): (_, _, &[f32]) = (x(), y(), file.read(c));
                 for (i, to) in to.iter_mut().enumerate() {

@@ -91,8 +91,10 @@ impl PreparedQuantised {
             Err(error) => return Some(Err(error)),
         };
         let scale = calibrated.and_then(|chosen| chosen.input_scale);
-        let fixed = recipes
-            .activations
+        // Weights that were chosen for exact inputs get them.
+        let is_exact = calibrated.is_some() && scale.is_none();
+        let activations = recipes.activations.filter(|_| !is_exact);
+        let fixed = activations
             .zip(scale)
             .map(|(recipe, scale)| RoundTrip::with_scale(recipe, scale));
         let fixed = match fixed.transpose() {
@@ -104,7 +106,7 @@ impl PreparedQuantised {
         Some(Ok(Self {
             weights: coded,
             bias: bias.map(|bias| AlignedF32::padded(bias, columns)),
-            activations: recipes.activations,
+            activations,
             fixed,
             rounds_result: format.rounds_result,
             cpu: ExecutionPolicy::one_thread(),

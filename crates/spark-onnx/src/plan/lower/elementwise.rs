@@ -324,7 +324,7 @@ impl Lowering<'_> {
             if let Some(&zero) = x.get(2) {
                 y = e.push(PointOp::Add, &[y, zero]);
             }
-            e.push(PointOp::Clamp { low, high }, &[y])
+            e.push(PointOp::ToByte { low, high }, &[y])
         };
         self.defer_quantised(node, [x, scale], axis, out, build)
     }

@@ -39,6 +39,19 @@ pub(crate) enum Action {
     },
 }
 
+impl Action {
+    /// The label it may go to.
+    pub(crate) fn goes_to(&self) -> Option<usize> {
+        match self {
+            Self::Branch { otherwise: to, .. }
+            | Self::Jump { to }
+            | Self::Begin { after: to, .. }
+            | Self::Repeat { begin: to, .. } => Some(*to),
+            Self::Land => None,
+        }
+    }
+}
+
 impl LoweredStep for ControlStep {
     fn kind(&self) -> &'static str {
         match self.action {
