@@ -124,9 +124,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let why = "--percentile is for --scales percentile; the other choices have no use for it";
         return Err(Usage(why.to_owned()).into());
     }
-    if let Some(held_back) = &arguments.held_back
-        && held_back.canonicalize().ok() == arguments.batches.canonicalize().ok()
-        && held_back.exists()
+    let held_back = arguments.held_back.as_deref();
+    if held_back
+        .is_some_and(|path| output::keep_apart([arguments.batches.as_path()], [path]).is_err())
     {
         let why = "--held-back is the file of --batches; what calibrates cannot judge";
         return Err(Usage(why.to_owned()).into());

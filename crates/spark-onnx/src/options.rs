@@ -199,8 +199,9 @@ impl RunOptions {
         self
     }
 
-    /// Computes single steps with the weights and input scales that were chosen for them; all others have
-    /// [`RunOptions::by_step`] and [`RunOptions::precision`].
+    /// Computes single steps with the weights and input scales that were chosen for them, on exact inputs where they were
+    /// chosen for those; all others have [`RunOptions::by_step`] and [`RunOptions::precision`]. A network with other
+    /// weights refuses it when it is planned.
     #[must_use]
     pub fn with_calibration(mut self, calibration: impl Into<Arc<Calibration>>) -> Self {
         self.calibration = Some(calibration.into());

@@ -128,6 +128,7 @@ fn what_does_not_fit_is_said_in_a_sentence_and_leaves_no_file() {
             "--precision",
         ),
         (&four, &["--output", &shown], 2, "four.safetensors"),
+        (&four, &["--held-back", &shown], 2, "cannot judge"),
     ] {
         let outcome = calibrate(&model, batches, args);
         assert_eq!(outcome.code, Some(code), "{args:?}: {}", outcome.stderr);

@@ -121,7 +121,7 @@ impl Calibration {
     ///
     /// # Errors
     ///
-    /// [`ModelError::Calibration`] for a layer that the plan has not once, or with other extents.
+    /// [`ModelError::Calibration`] for a layer that the plan has not once, or with other extents or weights.
     pub(crate) fn apply(&self, plan: &mut Plan) -> Result<(), ModelError> {
         for (name, layer) in &self.layers {
             let mut steps = plan.steps.iter_mut().filter(|step| step.name == *name);

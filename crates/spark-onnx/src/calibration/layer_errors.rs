@@ -9,11 +9,12 @@
 
 use std::sync::Arc;
 
+use spark_quant::analysis::ErrorMeasure;
 use spark_quant::block::RoundTrip;
 
 use super::chosen::{Calibration, refused, weights};
 use super::networks::{LayerInputs, Networks, failed};
-use super::rounding::{decibels, output_db};
+use super::rounding::output_db;
 use crate::graph::Graph;
 use crate::options::RunOptions;
 use crate::plan::CalibratedWeights;
@@ -102,17 +103,9 @@ fn error_of(
     Ok(LayerError {
         name: name.clone(),
         precision,
-        input_db: input_db(&inputs.rounded.rows, &rounded.rows),
+        input_db: ErrorMeasure::between(&inputs.rounded.rows, &rounded.rows)
+            .map_err(failed)?
+            .sqnr_db(),
         output_db: output_db(weights, samples, &chosen.packed, policy).map_err(failed)?,
     })
-}
-
-fn input_db(before: &[f32], after: &[f32]) -> f64 {
-    let (mut signal, mut noise) = (0.0, 0.0);
-    for (before, after) in before.iter().zip(after) {
-        let (before, after) = (f64::from(*before), f64::from(*after));
-        signal += before * before;
-        noise += (before - after) * (before - after);
-    }
-    decibels(signal, noise)
 }

@@ -25,7 +25,7 @@ use super::settings::CalibrationOptions;
 use crate::graph::Graph;
 use crate::options::RunOptions;
 use crate::precision::mixed::CANDIDATES;
-use crate::precision::{OutputErrors, OutputParts};
+use crate::precision::{OutputErrors, OutputParts, decibels};
 use crate::{ModelError, Precision, Tensor};
 
 /// Choices that are calibrated and run as a whole.
@@ -129,7 +129,7 @@ pub fn calibrate_mixed(
                         sensitivity: sensitivity.clone(),
                         plan,
                         calibration,
-                        sqnr_db: -10.0 * cost.log10(),
+                        sqnr_db: decibels(cost),
                     });
                 }
                 tried.push((picks, cost));
@@ -142,7 +142,7 @@ pub fn calibrate_mixed(
     }
     best.ok_or(ModelError::Mix {
         wanted: min_sqnr_db,
-        best: -10.0 * search.least.log10(),
+        best: decibels(search.least),
     })
 }
 

@@ -17,6 +17,7 @@ use super::sample::{Sample, padded};
 use super::settings::WeightRounding;
 use crate::Precision;
 use crate::plan::Weights;
+use crate::precision::decibels;
 
 /// Of so many batches, one judges the ways to round.
 const EVERY: usize = 4;
@@ -146,14 +147,10 @@ pub(super) fn output_db(
             noise += (want - got) * (want - got);
         }
     }
-    Ok(decibels(signal, noise))
-}
-
-pub(super) fn decibels(signal: f64, noise: f64) -> f64 {
-    match noise > 0.0 {
-        true => 10.0 * f64::log10(signal / noise),
+    Ok(match noise > 0.0 {
+        true => decibels(noise / signal),
         false => f64::INFINITY,
-    }
+    })
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f64 {

@@ -25,13 +25,15 @@ use crate::{ModelError, Precision, Tensor};
 
 /// Calibrates a network on `batches`, each of which has all inputs by name, all of the same shapes.
 ///
-/// Layers that share their name with another step are left alone, for nothing could tell them apart. `options` say
+/// Left alone are layers that share their name with another step, for nothing could tell them apart, or their weights,
+/// which would be held twice, and those that control flow may pass by. `options` say
 /// instruction set, threads, memory and whether activations are rounded at all; their precision is not looked at.
 /// `progress` gets layers done and layers in all.
 ///
 /// # Errors
 ///
-/// [`ModelError::Calibration`] without batches, for batches of several shapes, and where no layer can have the format;
+/// [`ModelError::Calibration`] without batches, for batches of several shapes, for inputs whose elements decide shapes, and
+/// where no layer can have the format; [`ModelError::InputMissing`] and [`ModelError::InputUnknown`] for a batch;
 /// [`ModelError::PrecisionUnavailable`] for formats other than fp8 and fp4; those of planning and running the network.
 ///
 /// # Examples

@@ -8,7 +8,7 @@ use spark_quant::QuantError;
 
 use super::memory::Memory;
 use super::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use crate::plan::{Action, ControlStep, View};
+use crate::plan::{Action, ControlStep, Iteration, View};
 
 /// The kernel of a step that computes nothing but which one is next.
 pub(crate) struct Control(Action);
@@ -31,17 +31,24 @@ fn whole(memory: &Memory, number: &View) -> i64 {
     unsafe { *memory.i64(number) }
 }
 
-/// Whether an iteration of this number runs.
-fn runs(memory: &Memory, number: &View, count: Option<&View>, condition: Option<&View>) -> bool {
-    count.is_none_or(|count| whole(memory, number) < whole(memory, count))
-        && condition.is_none_or(|condition| holds(memory, condition))
+fn runs(memory: &Memory, iteration: &Iteration) -> bool {
+    let number = &iteration.number;
+    let is_below = |count| whole(memory, number) < whole(memory, count);
+    iteration.count.as_ref().is_none_or(is_below)
+        && iteration
+            .condition
+            .as_ref()
+            .is_none_or(|condition| holds(memory, condition))
 }
 
 impl PreparedStep for Control {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
         let (number, value) = match &self.0 {
-            Action::Begin { number, .. } => (number, 0),
-            Action::Repeat { number, .. } => (number, whole(c.memory, number).wrapping_add(1)),
+            Action::Begin { iteration, .. } => (&iteration.number, 0),
+            Action::Repeat { iteration, .. } => {
+                let number = &iteration.number;
+                (number, whole(c.memory, number).wrapping_add(1))
+            }
             _ => return Ok(()),
         };
         // SAFETY: as above; steps run one after the other, and this one works alone.
@@ -58,18 +65,8 @@ impl PreparedStep for Control {
             } => (!holds(memory, condition)).then_some(*otherwise),
             Action::Jump { to } => Some(*to),
             Action::Land => None,
-            Action::Begin {
-                number,
-                count,
-                condition,
-                after,
-            } => (!runs(memory, number, count.as_ref(), condition.as_ref())).then_some(*after),
-            Action::Repeat {
-                number,
-                count,
-                condition,
-                begin,
-            } => runs(memory, number, count.as_ref(), condition.as_ref()).then_some(*begin),
+            Action::Begin { iteration, after } => (!runs(memory, iteration)).then_some(*after),
+            Action::Repeat { iteration, begin } => runs(memory, iteration).then_some(*begin),
         }
     }
 }

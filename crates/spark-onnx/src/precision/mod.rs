@@ -33,6 +33,7 @@ use half::f16;
 use crate::plan::{Plan, Step, Weights};
 
 pub use output_errors::OutputErrors;
+pub(crate) use output_errors::decibels;
 pub use parts::OutputParts;
 pub use spark_hal::Precision;
 

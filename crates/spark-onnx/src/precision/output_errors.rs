@@ -102,7 +102,7 @@ impl Part {
 }
 
 /// A ratio of noise to signal as decibels of signal to noise.
-pub(super) fn decibels(ratio: f64) -> f64 {
+pub(crate) fn decibels(ratio: f64) -> f64 {
     -10.0 * ratio.log10()
 }
 

@@ -27,6 +27,11 @@ fn both(f: Unary) -> [Vec<f64>; 2] {
     let x = graph.add_input("x", DType::F32, vec![Dim::Known(VALUES.len())]);
     let y = graph.add_node("y", Op::Unary(f), &[Some(x)]);
     graph.outputs.push(y);
+    run(graph)
+}
+
+/// The output of a graph for [`VALUES`], interpreted and executed.
+fn run(graph: Graph) -> [Vec<f64>; 2] {
     let x = Tensor::from_f32([VALUES.len()], VALUES.to_vec()).expect("fits");
     let bound = bind(&graph, &[]).expect("binds");
     let interpreted = reference::run(&bound, &[("x", &x)]).expect("interpreted");
@@ -53,13 +58,9 @@ fn what_is_quantised_is_a_number() {
         let dequantize = Op::DequantizeLinear(DequantizeLinear { axis: 1 });
         let y = graph.add_node("y", dequantize, &[Some(q), operands[0], operands[1]]);
         graph.outputs.push(y);
-        let x = Tensor::from_f32([VALUES.len()], VALUES.to_vec()).expect("fits");
-        let bound = bind(&graph, &[]).expect("binds");
-        let interpreted = reference::run(&bound, &[("x", &x)]).expect("interpreted");
-        let mut runner = ModelRunner::from_graph(graph, &RunOptions::new()).expect("loads");
-        let executed = runner.run(&[("x", &x)]).expect("executed");
-        assert_eq!(executed[0].1.to_f64(), interpreted[0].1.to_f64());
-        assert_eq!(executed[0].1.to_f64()[0], -1.5);
+        let [interpreted, executed] = run(graph);
+        assert_eq!(executed, interpreted);
+        assert_eq!(executed[0], -1.5);
     }
 }
 

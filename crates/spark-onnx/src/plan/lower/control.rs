@@ -20,7 +20,7 @@ use super::lowering::{Lower, Lowered, Lowering, axis_index};
 use crate::graph::{BodyId, If, Loop, Node, OpError, Scan, ScanAxis, ScatterReduction, ValueId};
 use crate::plan::budget::check_node;
 use crate::plan::step::{
-    Action, ControlStep, CopyStep, FillStep, GatherNdStep, ScatterNdStep, Step,
+    Action, ControlStep, CopyStep, FillStep, GatherNdStep, Iteration, ScatterNdStep, Step,
 };
 use crate::plan::{ConstantData, Storage, View};
 use crate::tensor::TensorData;
@@ -84,18 +84,7 @@ impl Lower for Loop {
         let mut around = Around::new(l, node, initial, &vec![first; stacked])?;
         around.keeps.extend(captured.iter().cloned());
         around.keeps.extend(count.iter().chain(&condition).cloned());
-        let (begin, end) = (l.label(), l.label());
-        l.control(
-            node,
-            Some(begin),
-            Action::Begin {
-                number: around.number.clone(),
-                count: count.clone(),
-                condition,
-                after: end,
-            },
-            Vec::new(),
-        );
+        let labels = l.begin(node, &around, count.clone(), condition);
         let holds = l.f32_constant(vec![1.0], &[]);
         let mut given = vec![around.number.clone(), holds];
         given.extend(around.carried.iter().cloned());
@@ -103,7 +92,7 @@ impl Lower for Loop {
         let made = l.within(self.body, &given)?;
         let condition = (!always).then(|| around.apart(l, node, &made[0]));
         around.finish(l, node, &made[1..]);
-        l.repeat(node, around, count, condition, (begin, end));
+        l.repeat(node, around, count, condition, labels);
         Ok(())
     }
 }
@@ -122,18 +111,7 @@ impl Lower for Scan {
         let length = View::dense(l.constant_buffer(length), &[], &[]);
         let mut around = Around::new(l, node, initial, &self.outputs)?;
         around.keeps.extend(values.iter().cloned());
-        let (begin, end) = (l.label(), l.label());
-        l.control(
-            node,
-            Some(begin),
-            Action::Begin {
-                number: around.number.clone(),
-                count: Some(length.clone()),
-                condition: None,
-                after: end,
-            },
-            Vec::new(),
-        );
+        let labels = l.begin(node, &around, Some(length.clone()), None);
         let mut given = around.carried.clone();
         for x in slices {
             let shape: Vec<usize> = x.shape()[1..].to_vec();
@@ -152,7 +130,7 @@ impl Lower for Scan {
         given.extend(captured.iter().cloned());
         let made = l.within(self.body, &given)?;
         around.finish(l, node, &made);
-        l.repeat(node, around, Some(length), None, (begin, end));
+        l.repeat(node, around, Some(length), None, labels);
         Ok(())
     }
 }
@@ -187,6 +165,14 @@ struct Around {
 }
 
 impl Around {
+    fn iteration(&self, count: Option<View>, condition: Option<View>) -> Iteration {
+        Iteration {
+            number: self.number.clone(),
+            count,
+            condition,
+        }
+    }
+
     /// Buffers for results of `node`, those carried with their initial values.
     fn new(
         l: &mut Lowering<'_>,
@@ -295,6 +281,24 @@ impl<'g> Lowering<'g> {
         self.emit(&node.name, Step::Control(step));
     }
 
+    /// Begins the body of a loop; gives the labels of its begin and end.
+    fn begin(
+        &mut self,
+        node: &Node,
+        around: &Around,
+        count: Option<View>,
+        condition: Option<View>,
+    ) -> (usize, usize) {
+        let (begin, end) = (self.label(), self.label());
+        let iteration = around.iteration(count, condition);
+        let action = Action::Begin {
+            iteration,
+            after: end,
+        };
+        self.control(node, Some(begin), action, Vec::new());
+        (begin, end)
+    }
+
     /// Ends the body of a loop.
     fn repeat(
         &mut self,
@@ -304,12 +308,8 @@ impl<'g> Lowering<'g> {
         condition: Option<View>,
         (begin, end): (usize, usize),
     ) {
-        let action = Action::Repeat {
-            number: around.number,
-            count,
-            condition,
-            begin,
-        };
+        let iteration = around.iteration(count, condition);
+        let action = Action::Repeat { iteration, begin };
         self.control(node, None, action, around.keeps.clone());
         self.control(node, Some(end), Action::Land, around.keeps);
     }

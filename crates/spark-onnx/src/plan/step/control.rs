@@ -23,20 +23,21 @@ pub(crate) enum Action {
     Jump { to: usize },
     /// Nothing; others lead here.
     Land,
-    /// Sets `number`, one i64, to 0, and goes to `after` unless it is below the count and the condition holds.
-    Begin {
-        number: View,
-        count: Option<View>,
-        condition: Option<View>,
-        after: usize,
-    },
-    /// Counts `number` up, and goes to `begin` if it is below the count and the condition holds.
-    Repeat {
-        number: View,
-        count: Option<View>,
-        condition: Option<View>,
-        begin: usize,
-    },
+    /// Sets the number to 0, and goes to `after` unless that iteration runs.
+    Begin { iteration: Iteration, after: usize },
+    /// Counts the number up, and goes to `begin` if that iteration runs.
+    Repeat { iteration: Iteration, begin: usize },
+}
+
+/// Which iteration is next, and what says whether it runs: its number is below the count, and the condition holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Iteration {
+    /// One i64.
+    pub(crate) number: View,
+    /// One i64.
+    pub(crate) count: Option<View>,
+    /// One f32.
+    pub(crate) condition: Option<View>,
 }
 
 impl Action {
@@ -49,6 +50,13 @@ impl Action {
             | Self::Repeat { begin: to, .. } => Some(*to),
             Self::Land => None,
         }
+    }
+}
+
+impl Iteration {
+    /// What says whether it runs.
+    fn limits(&self) -> impl Iterator<Item = &View> {
+        self.count.iter().chain(&self.condition)
     }
 }
 
@@ -68,17 +76,10 @@ impl LoweredStep for ControlStep {
         match &self.action {
             Action::Branch { condition, .. } => views.push(condition),
             Action::Jump { .. } | Action::Land => {}
-            Action::Begin {
-                count, condition, ..
-            } => views.extend(count.iter().chain(condition)),
-            Action::Repeat {
-                number,
-                count,
-                condition,
-                ..
-            } => {
-                views.push(number);
-                views.extend(count.iter().chain(condition));
+            Action::Begin { iteration, .. } => views.extend(iteration.limits()),
+            Action::Repeat { iteration, .. } => {
+                views.push(&iteration.number);
+                views.extend(iteration.limits());
             }
         }
         views
@@ -86,7 +87,9 @@ impl LoweredStep for ControlStep {
 
     fn views_written(&self) -> Vec<&View> {
         match &self.action {
-            Action::Begin { number, .. } | Action::Repeat { number, .. } => vec![number],
+            Action::Begin { iteration, .. } | Action::Repeat { iteration, .. } => {
+                vec![&iteration.number]
+            }
             _ => Vec::new(),
         }
     }
@@ -96,20 +99,9 @@ impl LoweredStep for ControlStep {
         match &mut self.action {
             Action::Branch { condition, .. } => views.push(condition),
             Action::Jump { .. } | Action::Land => {}
-            Action::Begin {
-                number,
-                count,
-                condition,
-                ..
-            }
-            | Action::Repeat {
-                number,
-                count,
-                condition,
-                ..
-            } => {
-                views.push(number);
-                views.extend(count.iter_mut().chain(condition));
+            Action::Begin { iteration, .. } | Action::Repeat { iteration, .. } => {
+                views.push(&mut iteration.number);
+                views.extend(iteration.count.iter_mut().chain(&mut iteration.condition));
             }
         }
         views
@@ -120,18 +112,12 @@ impl LoweredStep for ControlStep {
         match &self.action {
             Action::Branch { condition, .. } => is(condition, Storage::F32),
             Action::Jump { .. } | Action::Land => true,
-            Action::Begin {
-                number,
-                count,
-                condition,
-                ..
-            }
-            | Action::Repeat {
-                number,
-                count,
-                condition,
-                ..
-            } => {
+            Action::Begin { iteration, .. } | Action::Repeat { iteration, .. } => {
+                let Iteration {
+                    number,
+                    count,
+                    condition,
+                } = iteration;
                 let mut whole = std::iter::once(number).chain(count);
                 whole.all(|view| is(view, Storage::I64))
                     && condition.iter().all(|view| is(view, Storage::F32))

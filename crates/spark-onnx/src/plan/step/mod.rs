@@ -31,7 +31,7 @@ use std::ops::{Deref, DerefMut};
 use super::view::View;
 
 pub(crate) use attention::{AttentionStep, Mask};
-pub(crate) use control::{Action, ControlStep};
+pub(crate) use control::{Action, ControlStep, Iteration};
 pub(crate) use conv::{ConvStep, Window};
 pub(crate) use data_movement::{CopyStep, FillStep};
 pub(crate) use elementwise::PointwiseStep;
