@@ -11,12 +11,13 @@
 //!
 //! It needs the target's standard library and the emulator, no C compiler and no Arm system.
 //! Answers are tested, speed is not. Dependencies are compiled without optimisation, which takes
-//! a third of the time. Of `spark-onnx` only the kernels run and every operator once; what opens
+//! a third of the time, and every crate once, with the features of the whole workspace. Of `spark-onnx` only the kernels run and every operator once; what opens
 //! libraries at run time finds none here, as the programs have no shared libraries.
 
 use std::fs;
 use std::process::Command;
 
+use crate::build_and_test::OWN_GENERICS;
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
@@ -148,7 +149,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     let emulator = emulator().unwrap_or(EMULATORS[0]);
     for (processor, arguments, tests) in TESTS {
         let runner = format!("{emulator} -cpu {processor}");
-        let mut test = cargo(&["test", "--target", TARGET]);
+        let mut test = cargo(&["test", "--target", TARGET, "-Zfeature-unification"]);
+        test.args(["--config", "resolver.feature-unification=\"workspace\""]);
+        test.env("RUSTC_BOOTSTRAP", "1");
         test.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
         test.args(["--config", "profile.test.debug=0"]);
         test.args(arguments).arg("--").args(tests);
@@ -158,7 +161,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
         test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER", runner);
         test.env(
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS",
-            format!("-L native={}", libraries.display()),
+            format!("-L native={} {OWN_GENERICS}", libraries.display()),
         );
         let counts = command::run_tests(test.current_dir(&workspace.root))?;
         println!("{} on {TARGET}, {processor}: {counts}", arguments[1]);

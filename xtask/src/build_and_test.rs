@@ -14,6 +14,10 @@ pub(crate) const RELEASE: [&str; 5] = [
     "profile.release.package.\"*\".opt-level=1",
 ];
 
+/// Generic functions that optimised crates take from dependencies that are not would be slow, and under a sanitiser
+/// unwatched. Needs `RUSTC_BOOTSTRAP`.
+pub(crate) const OWN_GENERICS: &str = "-Zshare-generics=no";
+
 /// `cargo build` of everything.
 pub(crate) fn build(workspace: &Workspace, release: bool) -> Result<(), Error> {
     let mut build = cargo(&["build", "--workspace", "--all-targets"]);

@@ -31,6 +31,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::aarch64::{GEMM_KERNELS, MODEL_KERNELS};
+use crate::build_and_test::OWN_GENERICS;
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
@@ -42,9 +43,10 @@ const ADDRESS: [&str; 3] = [
     "-Cllvm-args=-asan-instrumentation-with-call-threshold=0",
 ];
 
-const THREAD: [&str; 2] = [
+const THREAD: [&str; 3] = [
     "-Zsanitizer=thread",
     "-Cunsafe-allow-abi-mismatch=sanitizer",
+    OWN_GENERICS,
 ];
 
 /// Where another crate is tested, the kernels of this one need no speed; to optimise them takes long.
@@ -120,6 +122,7 @@ fn addresses(workspace: &Workspace) -> Result<(), Error> {
             test.args(UNWATCHED_QUANT);
         }
         test.arg("-p").args(&arguments).arg("--test-threads=2");
+        test.env("RUSTFLAGS", OWN_GENERICS);
         test.env("ASAN_OPTIONS", "detect_leaks=1:detect_odr_violation=0");
         test.env("LSAN_OPTIONS", &leaks);
         report("address", arguments[0], &mut test)?;
