@@ -5,12 +5,13 @@
 //! Chooses input scales and rounds weights layer by layer on some of the batches, judges the result on others that
 //! were held back, beside what the same formats give without calibration, and writes the choice for
 //! `RunOptions::with_calibration` and `bench_supercombo --calibration`. `--mix DB` chooses the format of each layer
-//! as well. Tables and drawing are `calibrate_model/report.rs`.
+//! as well. With `--precision int8` it writes a network of its own: ONNX, for any runtime. Tables and drawing are
+//! `calibrate_model/report.rs`.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -18,15 +19,16 @@ use clap::{Parser, ValueEnum};
 use spark_program::{Usage, about, count, number, output, place, postponed};
 use sparkpilot::bench::{Inputs, read_batches};
 use sparkpilot::onnx::calibration::{
-    Calibration, CalibrationOptions, WeightRounding, calibrate, calibrate_mixed, layer_errors,
+    Calibration, CalibrationOptions, IntegerOptions, WeightRounding, calibrate, calibrate_mixed,
+    layer_errors, quantise,
 };
 use sparkpilot::onnx::graph::Graph;
-use sparkpilot::onnx::precision::{Activations, OutputErrors};
+use sparkpilot::onnx::precision::{Activations, OutputErrors, OutputParts};
 use sparkpilot::onnx::{Model, ModelError, Precision, RunOptions, Tensor, file};
 use sparkpilot::openpilot::slices::OutputLayout;
 use sparkpilot::quant::calibration::ScaleMethod;
 
-use report::{Judged, Report};
+use report::{Judged, Layer, Report};
 
 #[path = "calibrate_model/report.rs"]
 mod report;
@@ -41,6 +43,7 @@ const MOST_THREADS: u64 = 1024;
     after_help = "Examples:\n  \
         calibrate_model model.onnx --batches frames.safetensors --precision fp4 --output model.fp4.safetensors\n  \
         calibrate_model model.onnx --batches frames.safetensors --mix 30 --plot layers.svg\n  \
+        calibrate_model model.onnx --batches frames.safetensors --precision int8 --output model.int8.onnx\n  \
         bench_supercombo --model model.onnx --calibration model.fp4.safetensors"
 )]
 struct Arguments {
@@ -74,8 +77,8 @@ struct Arguments {
     /// Threads; as many as pay off by default
     #[arg(long, value_name = "N", value_parser = count(1, MOST_THREADS))]
     threads: Option<usize>,
-    /// Write what was chosen
-    #[arg(long, value_name = "FILE.safetensors")]
+    /// Write what was chosen: .safetensors; for int8 the network itself, .onnx
+    #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write tables and figures as JSON
     #[arg(long, value_name = "FILE")]
@@ -89,6 +92,8 @@ struct Arguments {
 enum Format {
     Fp8,
     Fp4,
+    /// A network of integers, in ONNX's own form
+    Int8,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -120,62 +125,202 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     for path in outputs {
         place::file(path)?;
     }
-    if arguments.percentile != 99.99 && arguments.scales != Scales::Percentile {
-        let why = "--percentile is for --scales percentile; the other choices have no use for it";
-        return Err(Usage(why.to_owned()).into());
-    }
-    let held_back = arguments.held_back.as_deref();
-    if held_back
-        .is_some_and(|path| output::keep_apart([arguments.batches.as_path()], [path]).is_err())
-    {
-        let why = "--held-back is the file of --batches; what calibrates cannot judge";
-        return Err(Usage(why.to_owned()).into());
-    }
+    check(arguments)?;
     let graph = file::load(&arguments.model).map_err(about(&arguments.model))?;
     let (batches, held_back) = batches(arguments, &graph)?;
-    let options = options(arguments);
-    let settings = settings(arguments);
     let layout = OutputLayout::of(&graph)?;
-    let parts = layout.as_ref().map(OutputLayout::output_parts);
-
-    let bar = spark_program::progress(None);
-    let progress = |done, total| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
+    let work = Work {
+        arguments,
+        parts: layout.as_ref().map(OutputLayout::output_parts),
+        graph,
+        batches: &batches,
+        held_back: &held_back,
+        options: options(arguments),
     };
-    let borrowed = borrowed(&batches);
-    let (calibration, mix) = match arguments.mix {
-        None => (
-            calibrate(&graph, &borrowed, &options, &settings, progress)?,
-            None,
-        ),
-        Some(db) => {
-            let mix = calibrate_mixed(&graph, &borrowed, parts, &options, &settings, db, progress)?;
-            (mix.calibration.clone(), Some(mix))
+    let (report, chosen) = match arguments.precision {
+        Format::Int8 => work.integers()?,
+        Format::Fp8 => work.floats(Precision::Fp8)?,
+        Format::Fp4 => work.floats(Precision::Fp4)?,
+    };
+    // Files before the table: whoever reads only its first lines closes the pipe.
+    if let Some(path) = &arguments.output {
+        postponed(|| chosen.write(path))?;
+    }
+    if let Some(path) = &arguments.json {
+        output::write(path, format!("{:#}\n", report.json()))?;
+    }
+    if let Some(path) = &arguments.plot {
+        output::write(path, report.drawing())?;
+    }
+    print!("{}", report.text());
+    Ok(())
+}
+
+/// Refuses arguments that contradict each other.
+fn check(arguments: &Arguments) -> Result<(), Usage> {
+    let refused = |why: &str| Err(Usage(why.to_owned()));
+    if arguments.percentile != 99.99 && arguments.scales != Scales::Percentile {
+        return refused(
+            "--percentile is for --scales percentile; the other choices have no use for it",
+        );
+    }
+    let is_same = |path: &PathBuf| {
+        output::keep_apart([arguments.batches.as_path()], [path.as_path()]).is_err()
+    };
+    if arguments.held_back.as_ref().is_some_and(is_same) {
+        return refused("--held-back is the file of --batches; what calibrates cannot judge");
+    }
+    let is_int8 = arguments.precision == Format::Int8;
+    if is_int8 && arguments.exact_activations {
+        return refused("--exact-activations: products of integers have no other activations");
+    }
+    let is_onnx = |path: &PathBuf| path.extension().is_some_and(|end| end == "onnx");
+    match &arguments.output {
+        Some(path) if is_int8 && !is_onnx(path) => {
+            refused("--output: int8 is a network of its own; its file ends in .onnx")
         }
-    };
-    let fresh = self::borrowed(&held_back);
-    let layers = layer_errors(&graph, &fresh, &options, &calibration, progress)?;
-    bar.finish_and_clear();
+        Some(path) if !is_int8 && is_onnx(path) => refused(
+            "--output: what is chosen for fp8 and fp4 is no network; its file is .safetensors",
+        ),
+        _ => Ok(()),
+    }
+}
 
-    let uncalibrated = match &mix {
-        None => options.clone().with_precision(settings.precision),
-        Some(_) => options.clone().with_by_step(formats(&calibration)),
-    };
-    let chosen = Arc::new(calibration.clone());
-    let with_it = options.clone().with_calibration(chosen);
-    let exact = options.with_precision(Precision::Fp32);
-    let judge = |options: &RunOptions| -> Result<Judged, ModelError> {
+/// What was chosen.
+enum Chosen {
+    Calibration(Calibration),
+    Network(Graph),
+}
+
+impl Chosen {
+    fn write(&self, path: &Path) -> Result<(), ModelError> {
+        match self {
+            Self::Calibration(calibration) => calibration.write(path),
+            Self::Network(graph) => file::save(graph, path),
+        }
+    }
+}
+
+/// A network, and what it is calibrated on and judged by.
+struct Work<'a> {
+    arguments: &'a Arguments,
+    graph: Graph,
+    batches: &'a [Inputs],
+    held_back: &'a [Inputs],
+    /// In f32.
+    options: RunOptions,
+    parts: Option<&'a OutputParts>,
+}
+
+impl Work<'_> {
+    /// Layers in fp8 and fp4.
+    fn floats(&self, precision: Precision) -> Result<(Report, Chosen), ModelError> {
+        let settings = CalibrationOptions::new(precision)
+            .with_scales(scales(self.arguments))
+            .with_weights(weights(self.arguments));
+        let bar = spark_program::progress(None);
+        let progress = |done, total| {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        };
+        let (graph, options) = (&self.graph, &self.options);
+        let batches = borrowed(self.batches);
+        let (calibration, mix) = match self.arguments.mix {
+            None => (
+                calibrate(graph, &batches, options, &settings, progress)?,
+                None,
+            ),
+            Some(db) => {
+                let parts = self.parts;
+                let mix =
+                    calibrate_mixed(graph, &batches, parts, options, &settings, db, progress)?;
+                (mix.calibration.clone(), Some(mix))
+            }
+        };
+        let fresh = borrowed(self.held_back);
+        let layers = layer_errors(graph, &fresh, options, &calibration, progress)?;
+        bar.finish_and_clear();
+        let uncalibrated = match &mix {
+            None => options.clone().with_precision(settings.precision),
+            Some(_) => options.clone().with_by_step(formats(&calibration)),
+        };
+        let chosen = Arc::new(calibration.clone());
+        let layers = layers.into_iter().map(|layer| Layer {
+            name: layer.name,
+            format: layer.precision.name(),
+            input_db: layer.input_db,
+            output_db: layer.output_db,
+        });
+        let report = Report {
+            uncalibrated: Some(self.judge(graph, &uncalibrated)?),
+            mix: mix.map(|mix| (mix.n_layers(), mix.sqnr_db)),
+            ..self.report(
+                graph,
+                &options.clone().with_calibration(chosen),
+                layers.collect(),
+            )?
+        };
+        Ok((report, Chosen::Calibration(calibration)))
+    }
+
+    /// Products of integers.
+    fn integers(&self) -> Result<(Report, Chosen), ModelError> {
+        let wanted = IntegerOptions::default()
+            .with_scales(scales(self.arguments))
+            .with_weights(weights(self.arguments));
+        let bar = spark_program::progress(None);
+        let progress = |done, total| {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        };
+        let batches = borrowed(self.batches);
+        let made = quantise(&self.graph, &batches, &self.options, &wanted, progress)?;
+        bar.finish_and_clear();
+        let errors = made.errors(&borrowed(self.held_back), &self.options)?;
+        let layers = errors.into_iter().map(|product| Layer {
+            name: product.name,
+            format: "int8",
+            input_db: product.input_db,
+            output_db: product.output_db,
+        });
+        let report = Report {
+            left: made.left,
+            ..self.report(&made.graph, &self.options, layers.collect())?
+        };
+        Ok((report, Chosen::Network(made.graph)))
+    }
+
+    /// What is known of every kind: `graph` under `options` is the one that was made.
+    fn report(
+        &self,
+        graph: &Graph,
+        options: &RunOptions,
+        layers: Vec<Layer>,
+    ) -> Result<Report, ModelError> {
+        Ok(Report {
+            model: self.arguments.model.display().to_string(),
+            n_batches: self.batches.len(),
+            n_held_back: self.held_back.len(),
+            exact: self.judge(&self.graph, &self.options)?,
+            uncalibrated: None,
+            calibrated: self.judge(graph, options)?,
+            layers,
+            mix: None,
+            left: Vec::new(),
+        })
+    }
+
+    /// `graph` under `options`, against the network in f32.
+    fn judge(&self, graph: &Graph, options: &RunOptions) -> Result<Judged, ModelError> {
         let model = Model::from_graph(graph.clone(), options)?;
-        let reference = Model::from_graph(graph.clone(), &exact)?;
+        let reference = Model::from_graph(self.graph.clone(), &self.options)?;
         let (mut session, mut exact) = (model.session(), reference.session());
         let mut errors: Option<OutputErrors> = None;
-        for batch in &held_back {
-            let inputs: Vec<_> = batch.iter().map(|(name, t)| (name.as_str(), t)).collect();
-            let got = session.run(&inputs)?;
-            let want = exact.run(&inputs)?;
+        for batch in borrowed(self.held_back) {
+            let got = session.run(&batch)?;
+            let want = exact.run(&batch)?;
             let lengths = want.iter().map(|(name, t)| (name.as_str(), t.len()));
-            let errors = errors.get_or_insert_with(|| OutputErrors::new(lengths, parts));
+            let errors = errors.get_or_insert_with(|| OutputErrors::new(lengths, self.parts));
             let flat = |outputs: &[(String, Tensor)]| -> Vec<Vec<f32>> {
                 outputs.iter().map(|(_, tensor)| tensor.to_f32()).collect()
             };
@@ -190,29 +335,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             weight_bytes,
             narrow: narrow.map(|step| step.name.clone()).collect(),
         })
-    };
-    let report = Report {
-        model: arguments.model.display().to_string(),
-        n_batches: batches.len(),
-        n_held_back: held_back.len(),
-        exact: judge(&exact)?,
-        uncalibrated: judge(&uncalibrated)?,
-        calibrated: judge(&with_it)?,
-        layers,
-        mix: mix.map(|mix| (mix.n_layers(), mix.sqnr_db)),
-    };
-    // Files before the table: whoever reads only its first lines closes the pipe.
-    if let Some(path) = &arguments.output {
-        postponed(|| calibration.write(path))?;
     }
-    if let Some(path) = &arguments.json {
-        output::write(path, format!("{:#}\n", report.json()))?;
-    }
-    if let Some(path) = &arguments.plot {
-        output::write(path, report.drawing())?;
-    }
-    print!("{}", report.text());
-    Ok(())
 }
 
 fn options(arguments: &Arguments) -> RunOptions {
@@ -227,24 +350,20 @@ fn options(arguments: &Arguments) -> RunOptions {
     options
 }
 
-fn settings(arguments: &Arguments) -> CalibrationOptions {
-    let precision = match arguments.precision {
-        Format::Fp8 => Precision::Fp8,
-        Format::Fp4 => Precision::Fp4,
-    };
-    let scales = match arguments.scales {
+fn scales(arguments: &Arguments) -> ScaleMethod {
+    match arguments.scales {
         Scales::Mse => ScaleMethod::MeanSquaredError,
         Scales::Max => ScaleMethod::MaxAbs,
         Scales::Percentile => ScaleMethod::Percentile(arguments.percentile),
         Scales::Entropy => ScaleMethod::Entropy,
-    };
-    let weights = match arguments.nearest {
+    }
+}
+
+fn weights(arguments: &Arguments) -> WeightRounding {
+    match arguments.nearest {
         true => WeightRounding::Nearest,
         false => WeightRounding::Compensated,
-    };
-    CalibrationOptions::new(precision)
-        .with_scales(scales)
-        .with_weights(weights)
+    }
 }
 
 /// Formats of all layers by name.

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use spark_program::printable;
-use sparkpilot::onnx::calibration::LayerError;
 use sparkpilot::onnx::precision::OutputErrors;
 
 use spark_drawing::colour::{BLUE, INK, MUTED, RED};
@@ -29,11 +28,23 @@ pub(crate) struct Report {
     pub(crate) n_batches: usize,
     pub(crate) n_held_back: usize,
     pub(crate) exact: Judged,
-    pub(crate) uncalibrated: Judged,
+    /// Integers have none.
+    pub(crate) uncalibrated: Option<Judged>,
     pub(crate) calibrated: Judged,
-    pub(crate) layers: Vec<LayerError>,
+    pub(crate) layers: Vec<Layer>,
     /// Layers by format, and the mean over parts on the batches that the mix was chosen by.
     pub(crate) mix: Option<(BTreeMap<&'static str, usize>, f64)>,
+    /// Products that are not of integers, and why.
+    pub(crate) left: Vec<(String, String)>,
+}
+
+/// What a format does to one layer.
+pub(crate) struct Layer {
+    pub(crate) name: String,
+    pub(crate) format: &'static str,
+    /// Signal to error of inputs and outputs.
+    pub(crate) input_db: f64,
+    pub(crate) output_db: f64,
 }
 
 impl Report {
@@ -68,11 +79,13 @@ impl Report {
             "{:24}  {:>10}  {:>10}  {:>10}",
             "", "weights MB", "total dB", "parts dB"
         )?;
-        for (name, judged) in [
-            ("fp32", &self.exact),
-            ("without calibration", &self.uncalibrated),
-            ("calibrated", &self.calibrated),
-        ] {
+        let runs = [
+            ("fp32", Some(&self.exact)),
+            ("without calibration", self.uncalibrated.as_ref()),
+            ("calibrated", Some(&self.calibrated)),
+        ];
+        for (name, judged) in runs {
+            let Some(judged) = judged else { continue };
             writeln!(
                 text,
                 "{name:24}  {:>10.3}  {:>10.2}  {:>10.2}",
@@ -89,23 +102,10 @@ impl Report {
                 printable(&left.join(", "))
             )?;
         }
-        writeln!(
-            text,
-            "\n{:40}  {:>12}  {:>12}",
-            "part of the outputs", "without dB", "with dB"
-        )?;
-        let pairs = self
-            .uncalibrated
-            .errors
-            .by_part()
-            .zip(self.calibrated.errors.by_part());
-        for ((name, before), (_, after)) in pairs {
-            writeln!(
-                text,
-                "{:40.40}  {before:>12.2}  {after:>12.2}",
-                printable(name)
-            )?;
+        for (name, why) in &self.left {
+            writeln!(text, "in fp32: {}: {why}", printable(name))?;
         }
+        self.write_parts(text)?;
         writeln!(
             text,
             "\n{:40}  {:>6}  {:>10}  {:>10}",
@@ -116,9 +116,32 @@ impl Report {
                 text,
                 "{:40.40}  {:>6}  {:>10.2}  {:>10.2}",
                 printable(&layer.name),
-                layer.precision.name(),
+                layer.format,
                 layer.input_db,
                 layer.output_db
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_parts(&self, text: &mut String) -> std::fmt::Result {
+        let before: Option<Vec<f64>> = self
+            .uncalibrated
+            .as_ref()
+            .map(|judged| judged.errors.by_part().map(|(_, db)| db).collect());
+        let without = before.as_ref().map_or("", |_| "without dB");
+        writeln!(
+            text,
+            "\n{:40}  {without:>12}  {:>12}",
+            "part of the outputs", "with dB"
+        )?;
+        for (part, (name, after)) in self.calibrated.errors.by_part().enumerate() {
+            let before = before.as_ref().and_then(|before| before.get(part));
+            let before = before.map_or_else(String::new, |before| format!("{before:.2}"));
+            writeln!(
+                text,
+                "{:40.40}  {before:>12}  {after:>12.2}",
+                printable(name)
             )?;
         }
         Ok(())
@@ -127,7 +150,7 @@ impl Report {
     /// Steps that are narrow without calibration and not with it.
     fn left_alone(&self) -> Vec<&str> {
         let with = &self.calibrated.narrow;
-        let without = self.uncalibrated.narrow.iter();
+        let without = self.uncalibrated.iter().flat_map(|judged| &judged.narrow);
         without
             .filter(|name| {
                 !with.contains(name) || self.layers.iter().all(|layer| layer.name != **name)
@@ -152,11 +175,13 @@ impl Report {
         let layers = self.layers.iter().map(|layer| {
             serde_json::json!({
                 "name": layer.name,
-                "precision": layer.precision.name(),
+                "precision": layer.format,
                 "input_sqnr_db": layer.input_db,
                 "output_sqnr_db": layer.output_db,
             })
         });
+        let left = self.left.iter().map(|(name, _)| name.as_str());
+        let left_alone: Vec<&str> = self.left_alone().into_iter().chain(left).collect();
         let mix = self.mix.as_ref();
         let mix =
             mix.map(|(layers, db)| serde_json::json!({ "layers": layers, "mean_sqnr_db": db }));
@@ -166,9 +191,9 @@ impl Report {
             "batches": self.n_batches,
             "held_back": self.n_held_back,
             "mix": mix,
-            "left_alone": self.left_alone(),
+            "left_alone": left_alone,
             "fp32": judged(&self.exact),
-            "uncalibrated": judged(&self.uncalibrated),
+            "uncalibrated": self.uncalibrated.as_ref().map(judged),
             "calibrated": judged(&self.calibrated),
             "layers": layers.collect::<Vec<_>>(),
         })
@@ -200,7 +225,7 @@ impl Report {
         svg.text([20.0, 66.0], Font::new(12.0, RED), after);
         let mut rows = Rows::new(&mut svg, scale, TOP, self.layers.len());
         for (row, layer) in self.layers.iter().enumerate() {
-            let name = format!("{} {}", layer.name, layer.precision.name());
+            let name = format!("{} {}", layer.name, layer.format);
             rows.named(row, &name, MUTED);
             if layer.input_db.is_finite() {
                 rows.dot(row, layer.input_db, 0.0, 4.0, BLUE.into());

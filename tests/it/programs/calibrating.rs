@@ -106,6 +106,57 @@ fn what_it_chose_runs_in_the_benchmark() {
 }
 
 #[test]
+fn a_network_of_integers_is_a_file_that_the_benchmark_runs() {
+    let folder = Folder::new();
+    let (model, batches) = (
+        network(&folder),
+        frames(&folder, "frames.safetensors", 8, "x"),
+    );
+    let [written, json, plot] =
+        ["net.int8.onnx", "report.json", "layers.svg"].map(|name| folder.path(name));
+    let [written_to, json_to, plot_to] =
+        [&written, &json, &plot].map(|path| path.display().to_string());
+    let files = [
+        "--output",
+        &written_to,
+        "--json",
+        &json_to,
+        "--plot",
+        &plot_to,
+    ];
+    let outcome = calibrate(
+        &model,
+        &batches,
+        &[&["--precision", "int8"][..], &files].concat(),
+    );
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let text = &outcome.stdout;
+    assert!(
+        text.contains("in fp32: product1: its result is an output"),
+        "{text}"
+    );
+    assert!(!text.contains("without"), "{text}");
+    let report = std::fs::read_to_string(&json).expect("written");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["uncalibrated"], Value::Null);
+    assert_eq!(report["left_alone"], serde_json::json!(["product1"]));
+    assert_eq!(report["layers"][0]["precision"], "int8");
+    assert!(
+        report["calibrated"]["total_sqnr_db"].as_f64() > Some(30.0),
+        "{report}"
+    );
+    let drawing = std::fs::read_to_string(&plot).expect("written");
+    assert!(drawing.contains("product0 int8"), "{drawing}");
+
+    let bench = Program::new("bench_supercombo").args([Path::new("--model"), &written]);
+    let bench = bench
+        .args(["--runs", "2", "--warmup", "0", "--explain"])
+        .run();
+    assert_eq!(bench.code, Some(0), "{}", bench.stderr);
+    assert!(bench.stdout.contains("int8_linear"), "{}", bench.stdout);
+}
+
+#[test]
 fn what_does_not_fit_is_said_in_a_sentence_and_leaves_no_file() {
     let folder = Folder::new();
     let model = network(&folder);
@@ -129,6 +180,24 @@ fn what_does_not_fit_is_said_in_a_sentence_and_leaves_no_file() {
         ),
         (&four, &["--output", &shown], 2, "four.safetensors"),
         (&four, &["--held-back", &shown], 2, "cannot judge"),
+        (
+            &four,
+            &["--precision", "int8", "--output", "chosen.safetensors"],
+            2,
+            "ends in .onnx",
+        ),
+        (
+            &four,
+            &["--output", "chosen.onnx"],
+            2,
+            "its file is .safetensors",
+        ),
+        (
+            &four,
+            &["--precision", "int8", "--exact-activations"],
+            2,
+            "--exact-activations",
+        ),
     ] {
         let outcome = calibrate(&model, batches, args);
         assert_eq!(outcome.code, Some(code), "{args:?}: {}", outcome.stderr);

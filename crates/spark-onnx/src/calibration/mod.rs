@@ -16,10 +16,13 @@
 //! rounds weights for the inputs that they meet; where that holds on batches held back, a layer makes up for the rounding
 //! of its inputs and of the layers before it as well.
 //!
+//! Eight-bit integers are a network of their own, in ONNX's form, which [`quantise`] writes.
+//!
 //! Deliberately absent: training; batches of different shapes; biases, which stay in f32 as they are; products
 //! without weights, depthwise and grouped convolutions, and recurrent cells, which stay in fp32.
 
 mod chosen;
+mod integers;
 mod layer_errors;
 mod mixed;
 mod networks;
@@ -29,6 +32,7 @@ mod sample;
 mod settings;
 
 pub use chosen::Calibration;
+pub use integers::{IntegerNetwork, IntegerOptions, ProductError, quantise};
 pub use layer_errors::{LayerError, layer_errors};
 pub use mixed::{CalibratedMix, calibrate_mixed};
 pub use run::calibrate;

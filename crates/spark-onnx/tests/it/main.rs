@@ -12,6 +12,7 @@ mod hostile_sizes;
 mod hostile_volumes;
 mod input_shapes;
 mod integer_division;
+mod integer_networks;
 mod integers_in_bodies;
 mod masked_attention;
 mod memory_budget;

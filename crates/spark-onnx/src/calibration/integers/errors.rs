@@ -1,0 +1,92 @@
+//! What integers do to each product, on inputs that it has not seen.
+//!
+//! ```text
+//! inputs   |x|^2 / |x - its round trip|^2       x of the f32 network
+//! outputs  |y|^2 / |y - y^|^2                   y^ of the network of integers, with all errors before it
+//! ```
+
+use super::probe::Probe;
+use super::{IntegerNetwork, Ports};
+use crate::graph::ValueId;
+use crate::options::RunOptions;
+use crate::precision::decibels;
+use crate::{ModelError, Tensor};
+
+/// What integers do to one product.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ProductError {
+    /// Name of the node.
+    pub name: String,
+    /// Signal to error of its inputs in decibels: what rounding them loses; errors of products before are not in it.
+    pub input_db: f64,
+    /// Signal to error of its outputs in decibels, rounded, after the function that follows: against the f32 network,
+    /// with the errors of all products before.
+    pub output_db: f64,
+}
+
+/// Squares of a value and of its error.
+#[derive(Clone, Copy, Default)]
+struct Squares {
+    signal: f64,
+    noise: f64,
+}
+
+impl Squares {
+    fn add(&mut self, exact: f32, rounded: f32) {
+        let (exact, rounded) = (f64::from(exact), f64::from(rounded));
+        self.signal += exact * exact;
+        self.noise += (exact - rounded) * (exact - rounded);
+    }
+
+    fn db(self) -> f64 {
+        match self.noise > 0.0 {
+            true => decibels(self.noise / self.signal),
+            false => f64::INFINITY,
+        }
+    }
+}
+
+impl IntegerNetwork {
+    /// Measures the products on `batches`, in the order in which they run. `options` are as for
+    /// [`quantise`](super::quantise).
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::InputMissing`] and [`ModelError::InputUnknown`] for a batch; those of planning and running the
+    /// networks.
+    pub fn errors(
+        &self,
+        batches: &[Vec<(&str, &Tensor)>],
+        options: &RunOptions,
+    ) -> Result<Vec<ProductError>, ModelError> {
+        let list = |of: fn(&Ports) -> ValueId| self.products.iter().map(of).collect::<Vec<_>>();
+        let (x, y) = (list(|ports| ports.x), list(|ports| ports.y));
+        let mut exact = Probe::new(&self.original, &[x, y].concat(), options)?;
+        let mut rounded = Probe::new(&self.graph, &list(|ports| ports.rounded_y), options)?;
+        let mut squares = vec![[Squares::default(); 2]; self.products.len()];
+        for batch in batches {
+            let exact = exact.values(batch)?;
+            let (x, y) = exact.split_at(self.products.len());
+            let rounded = rounded.values(batch)?;
+            let measured = squares.iter_mut().zip(&self.products);
+            for ((([inputs, outputs], ports), x), (y, rounded)) in
+                measured.zip(x).zip(y.iter().zip(&rounded))
+            {
+                for x in x.to_f32() {
+                    inputs.add(x, ports.x_scale.round_trip(x));
+                }
+                for (y, rounded) in y.to_f32().into_iter().zip(rounded.to_f32()) {
+                    outputs.add(y, rounded);
+                }
+            }
+        }
+        let errors = self.products.iter().zip(squares);
+        let errors = errors.map(|(ports, [inputs, outputs])| ProductError {
+            name: ports.name.clone(),
+            input_db: inputs.db(),
+            output_db: outputs.db(),
+        });
+        Ok(errors.collect())
+    }
+}

@@ -1,0 +1,247 @@
+//! The products of a graph that can be of integers.
+//!
+//! Deliberately absent: whether the engine has a product of integers for each (`join_quantised` decides).
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::super::chosen::refused;
+use crate::graph::{Conv, Gemm, Graph, Node, Op, Unary, ValueId};
+use crate::{DType, ModelError, Tensor};
+
+/// What kind of product it is.
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    /// Weights `[out, in / groups, window...]`.
+    Conv(Conv),
+    /// Weights `[in, out]`.
+    Matrix,
+    /// Weights `[out, in]`.
+    Transposed,
+}
+
+/// One product, and what is around it.
+#[derive(Debug, Clone)]
+pub(super) struct Product {
+    /// The name of the node.
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    /// What enters.
+    pub(super) x: ValueId,
+    /// What the node gives.
+    pub(super) result: ValueId,
+    /// What leaves: after the Relu or Clip that follows.
+    pub(super) y: ValueId,
+    pub(super) weights: Arc<Tensor>,
+    /// A value per output channel.
+    pub(super) bias: Option<Arc<Tensor>>,
+}
+
+impl Product {
+    /// Groups of channels.
+    pub(super) fn groups(&self) -> usize {
+        match &self.kind {
+            Kind::Conv(conv) => conv.groups.max(1),
+            Kind::Matrix | Kind::Transposed => 1,
+        }
+    }
+
+    /// Output channels.
+    pub(super) fn n_out(&self) -> usize {
+        let shape = self.weights.shape();
+        match self.kind {
+            Kind::Matrix => shape[1],
+            Kind::Conv(_) | Kind::Transposed => shape[0],
+        }
+    }
+
+    /// Inputs of one output: those of its group, times the window.
+    pub(super) fn depth(&self) -> usize {
+        self.weights.len() / self.n_out().max(1)
+    }
+
+    /// The axis of the output channels.
+    pub(super) fn axis(&self) -> i64 {
+        match self.kind {
+            Kind::Matrix => 1,
+            Kind::Conv(_) | Kind::Transposed => 0,
+        }
+    }
+
+    /// Weights as `[out][in]`.
+    pub(super) fn rows(&self) -> Vec<f32> {
+        self.transposed(&self.weights.to_f32())
+    }
+
+    /// The order of the file as `[out][in]`; [`Product::as_in_file`] turns it back.
+    fn transposed<T: Copy>(&self, values: &[T]) -> Vec<T> {
+        let (n, depth) = (self.n_out(), self.depth());
+        match self.kind {
+            Kind::Matrix => (0..n * depth)
+                .map(|at| values[at % depth * n + at / depth])
+                .collect(),
+            Kind::Conv(_) | Kind::Transposed => values.to_vec(),
+        }
+    }
+
+    /// `[out][in]` in the order of the file.
+    pub(super) fn as_in_file<T: Copy>(&self, rows: &[T]) -> Vec<T> {
+        let (n, depth) = (self.n_out(), self.depth());
+        match self.kind {
+            Kind::Matrix => (0..n * depth)
+                .map(|at| rows[at % n * depth + at / n])
+                .collect(),
+            Kind::Conv(_) | Kind::Transposed => rows.to_vec(),
+        }
+    }
+}
+
+/// The products of `graph` but those in `kept`, and those that stay in f32 with the reason.
+pub(super) fn of(
+    graph: &Graph,
+    kept: &BTreeSet<String>,
+) -> Result<(Vec<Product>, Vec<(String, String)>), ModelError> {
+    let is_there = |name: &&String| graph.nodes.iter().any(|node| node.name == **name);
+    if let Some(name) = kept.iter().find(|name| !is_there(name)) {
+        return Err(refused(name, "the network has no node of this name"));
+    }
+    let readers = Readers::of(graph);
+    let (mut products, mut left) = (Vec::new(), Vec::new());
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let Some(kind) = kind(node) else { continue };
+        let found = match kept.contains(&node.name) {
+            true => Err("it was asked to"),
+            false => readers.product(at, kind),
+        };
+        match found {
+            Ok(product) => products.push(product),
+            Err(why) => left.push((node.name.clone(), why.to_owned())),
+        }
+    }
+    Ok((products, left))
+}
+
+fn kind(node: &Node) -> Option<Kind> {
+    match &node.op {
+        Op::Conv(conv) => Some(Kind::Conv(conv.clone())),
+        Op::MatMul(_) => Some(Kind::Matrix),
+        Op::Gemm(Gemm { trans_b, .. }) => Some(match trans_b {
+            true => Kind::Transposed,
+            false => Kind::Matrix,
+        }),
+        _ => None,
+    }
+}
+
+/// Who reads each value.
+struct Readers<'g> {
+    graph: &'g Graph,
+    by_value: HashMap<ValueId, Vec<usize>>,
+    outputs: BTreeSet<ValueId>,
+}
+
+impl<'g> Readers<'g> {
+    fn of(graph: &'g Graph) -> Self {
+        let mut by_value: HashMap<ValueId, Vec<usize>> = HashMap::new();
+        for (at, node) in graph.nodes.iter().enumerate() {
+            for id in node.inputs.iter().flatten() {
+                by_value.entry(*id).or_default().push(at);
+            }
+        }
+        Self {
+            graph,
+            by_value,
+            outputs: graph.outputs.iter().copied().collect(),
+        }
+    }
+
+    fn product(&self, at: usize, kind: Kind) -> Result<Product, &'static str> {
+        let node = &self.graph.nodes[at];
+        let input = |at: usize| node.inputs.get(at).copied().flatten();
+        let constant = |id: ValueId| self.graph.value(id).constant.clone();
+        if let Op::Gemm(gemm) = &node.op
+            && (gemm.alpha != 1.0 || gemm.beta != 1.0 || gemm.trans_a)
+        {
+            return Err("it has factors, or its first operand is transposed");
+        }
+        let (Some(x), Some(w)) = (input(0), input(1)) else {
+            return Err("an operand is missing");
+        };
+        let weights = constant(w).ok_or("its weights are no constant")?;
+        if constant(x).is_some() {
+            return Err("what enters is a constant");
+        }
+        if weights.dtype() != DType::F32 {
+            return Err("its weights are not in f32");
+        }
+        let is_known = match kind {
+            Kind::Conv(_) => matches!(weights.shape().len(), 3..=4),
+            Kind::Matrix | Kind::Transposed => weights.shape().len() == 2,
+        };
+        if !is_known || weights.is_empty() {
+            return Err("its weights are of a rank that integers have no product for");
+        }
+        let bias = match input(2) {
+            None => None,
+            Some(id) => Some(constant(id).ok_or("its bias is no constant")?),
+        };
+        let y = self.end(at);
+        let result = node.outputs.first().copied().flatten();
+        let (Some(y), Some(result)) = (y, result) else {
+            return Err("its result is an output");
+        };
+        let product = Product {
+            name: node.name.clone(),
+            kind,
+            x,
+            result,
+            y,
+            weights,
+            bias,
+        };
+        let n = product.n_out();
+        let is_per_channel = |bias: &Arc<Tensor>| {
+            let (last, others) = match bias.shape() {
+                [others @ .., last] => (*last, others),
+                [] => (1, &[][..]),
+            };
+            bias.dtype() == DType::F32 && last == n && others.iter().all(|&extent| extent == 1)
+        };
+        if !product.bias.iter().all(is_per_channel) {
+            return Err("its bias is not a value per output channel");
+        }
+        Ok(product)
+    }
+
+    /// Where the result of the product at `at` is quantised; none if that is an output.
+    fn end(&self, at: usize) -> Option<ValueId> {
+        let mut last = at;
+        loop {
+            let [Some(result)] = self.graph.nodes[last].outputs[..] else {
+                return None;
+            };
+            if self.outputs.contains(&result) {
+                return None;
+            }
+            let readers = self.by_value.get(&result).map(Vec::as_slice);
+            match readers {
+                Some(&[next]) if self.is_range(next, result) => last = next,
+                _ => return Some(result),
+            }
+        }
+    }
+
+    /// Whether the node at `next` does no more to `value` than a range of bytes does.
+    fn is_range(&self, next: usize, value: ValueId) -> bool {
+        let node = &self.graph.nodes[next];
+        let is_constant = |id: &ValueId| self.graph.value(*id).constant.is_some();
+        let first = node.inputs.first().copied().flatten() == Some(value);
+        let follows = match &node.op {
+            Op::Unary(Unary::Relu) => true,
+            Op::Clip(_) => node.inputs[1..].iter().flatten().all(is_constant),
+            _ => false,
+        };
+        let is_output = |id: &ValueId| self.outputs.contains(id);
+        first && follows && !node.outputs.iter().flatten().any(is_output)
+    }
+}

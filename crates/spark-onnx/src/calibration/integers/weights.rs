@@ -1,0 +1,253 @@
+//! Weights and bias of one product as integers.
+//!
+//! ```text
+//! six ways      to the nearest | for the inputs that enter | for the exact ones      as `rounding` has them
+//!               with the bias as it is | moved by the mean of what is lost, per channel
+//! each on three quarters of the batches ──> squared error of the outputs on the others ──> the best, on all
+//! ```
+//!
+//! Deliberately absent: ranges of activations, which are chosen before.
+
+use spark_quant::calibration::{InputMoments, compensate};
+use spark_quant::packed::Scales;
+use spark_quant::{ExecutionPolicy, QuantError, Quantizer, Recipe};
+
+use super::products::Product;
+use super::rows::Rows;
+
+/// Of so many batches, one judges the ways to round.
+const EVERY: usize = 4;
+/// Rows on which errors are measured.
+const ERROR_ROWS: usize = 512;
+
+/// What weights are made up for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fit {
+    Nearest,
+    Rounded,
+    Exact,
+}
+
+/// How a product is rounded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Way {
+    fit: Fit,
+    moves_bias: bool,
+}
+
+impl Way {
+    const NEAREST: Self = Self {
+        fit: Fit::Nearest,
+        moves_bias: false,
+    };
+}
+
+/// A product in integers.
+pub(super) struct RoundedProduct {
+    /// In the order of the file.
+    pub(super) codes: Vec<i8>,
+    /// A factor per output channel.
+    pub(super) scales: Vec<f32>,
+    /// In the units of the network.
+    pub(super) bias: Option<Vec<f32>>,
+}
+
+/// Weights rounded to the nearest, the bias as it is.
+pub(super) fn nearest(
+    policy: ExecutionPolicy,
+    product: &Product,
+) -> Result<RoundedProduct, QuantError> {
+    let group = Group {
+        policy,
+        depth: product.depth(),
+        weights: &product.rows(),
+        exact: Vec::new(),
+        rounded: Vec::new(),
+    };
+    Ok(assemble(
+        product,
+        Way::NEAREST,
+        [group.round(Way::NEAREST, &[])?],
+    ))
+}
+
+/// Weights and bias for what `product` gets in f32 and what enters it.
+pub(super) fn compensated(
+    policy: ExecutionPolicy,
+    product: &Product,
+    exact: &Rows,
+    rounded: &Rows,
+) -> Result<RoundedProduct, QuantError> {
+    let (depth, groups) = (product.depth(), product.groups());
+    let weights = product.rows();
+    let judges = exact.judges(EVERY);
+    let own = weights.len() / groups;
+    let all: Vec<Group<'_>> = (0..groups)
+        .map(|group| Group {
+            policy,
+            depth,
+            weights: &weights[group * own..][..own],
+            exact: exact.group(group),
+            rounded: rounded.group(group),
+        })
+        .collect();
+    let way = best_way(&all, &judges)?;
+    let everything = vec![true; judges.len()];
+    let made = all.iter().map(|group| group.round(way, &everything));
+    Ok(assemble(product, way, made.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// The groups of a product, one after the other.
+fn assemble(
+    product: &Product,
+    way: Way,
+    groups: impl IntoIterator<Item = RoundedGroup>,
+) -> RoundedProduct {
+    let (mut codes, mut scales, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+    for group in groups {
+        codes.extend(group.codes);
+        scales.extend(group.scales);
+        moved.extend(group.moved);
+    }
+    let own = product.bias.as_ref().map(|bias| bias.to_f32());
+    let bias = match way.moves_bias {
+        false => own,
+        true => {
+            let own = own.unwrap_or_else(|| vec![0.0; moved.len()]);
+            let moved = own.iter().zip(&moved).map(|(b, m)| f64::from(*b) + m);
+            Some(moved.map(|bias| bias as f32).collect())
+        }
+    };
+    RoundedProduct {
+        codes: product.as_in_file(&codes),
+        scales,
+        bias,
+    }
+}
+
+/// The way with the least error on the rows that judge.
+fn best_way(groups: &[Group<'_>], judges: &[bool]) -> Result<Way, QuantError> {
+    let calibrating: Vec<bool> = judges.iter().map(|judge| !judge).collect();
+    let mut best = (Way::NEAREST, f64::INFINITY);
+    for fit in [Fit::Nearest, Fit::Rounded, Fit::Exact] {
+        for moves_bias in [false, true] {
+            let way = Way { fit, moves_bias };
+            let mut error = 0.0;
+            for group in groups {
+                let made = group.round(way, &calibrating)?;
+                error += group.error(&made, judges);
+            }
+            if error < best.1 {
+                best = (way, error);
+            }
+        }
+    }
+    Ok(best.0)
+}
+
+/// The outputs of one group of channels.
+struct Group<'a> {
+    policy: ExecutionPolicy,
+    depth: usize,
+    /// `[out][in]`.
+    weights: &'a [f32],
+    /// `[row][in]`.
+    exact: Vec<f32>,
+    rounded: Vec<f32>,
+}
+
+/// One group in integers.
+struct RoundedGroup {
+    codes: Vec<i8>,
+    scales: Vec<f32>,
+    /// What is added to the bias, per output.
+    moved: Vec<f64>,
+}
+
+impl Group<'_> {
+    /// Rounds for the rows that `taken` says.
+    fn round(&self, way: Way, taken: &[bool]) -> Result<RoundedGroup, QuantError> {
+        let shape = [self.weights.len() / self.depth.max(1), self.depth];
+        let chosen = |rows: &[f32]| -> Vec<f32> {
+            let rows = rows.chunks_exact(self.depth.max(1)).zip(taken);
+            let rows = rows.filter(|(_, taken)| **taken);
+            rows.flat_map(|(row, _)| row).copied().collect()
+        };
+        let (exact, rounded) = (chosen(&self.exact), chosen(&self.rounded));
+        let packed = match way.fit {
+            Fit::Nearest => {
+                Quantizer::new(Recipe::INT8).quantize(self.policy, self.weights, &shape, 1)?
+            }
+            fit => {
+                let mut moments = InputMoments::new(self.depth);
+                let wanted = if fit == Fit::Exact { &exact } else { &rounded };
+                moments.observe(self.policy, wanted, &rounded)?;
+                compensate(self.policy, self.weights, &moments, Recipe::INT8)?.packed
+            }
+        };
+        let (codes, scales) = packed.into_parts();
+        let scales = match scales {
+            Scales::F32 { values, .. } => values,
+            _ => Vec::new(),
+        };
+        let mut made = RoundedGroup {
+            codes: codes.into_iter().map(|code| code as i8).collect(),
+            scales,
+            moved: vec![0.0; shape[0]],
+        };
+        if way.moves_bias {
+            let (exact, rounded) = (self.means(&exact), self.means(&rounded));
+            for out in 0..shape[0] {
+                let lost = dot(&self.weights[out * self.depth..][..self.depth], &exact)
+                    - made.dot(out, self.depth, &rounded);
+                made.moved[out] = lost;
+            }
+        }
+        Ok(made)
+    }
+
+    /// The mean of every input.
+    fn means(&self, rows: &[f32]) -> Vec<f64> {
+        let mut means = vec![0.0; self.depth];
+        for row in rows.chunks_exact(self.depth.max(1)) {
+            for (mean, value) in means.iter_mut().zip(row) {
+                *mean += f64::from(*value);
+            }
+        }
+        let n = (rows.len() / self.depth.max(1)).max(1) as f64;
+        means.iter().map(|sum| sum / n).collect()
+    }
+
+    /// Squared error of the outputs on some of the rows that judge.
+    fn error(&self, made: &RoundedGroup, judges: &[bool]) -> f64 {
+        let rows: Vec<usize> = (0..judges.len()).filter(|&row| judges[row]).collect();
+        let every = rows.len().div_ceil(ERROR_ROWS).max(1);
+        let wide = |values: &[f32], row: usize| -> Vec<f64> {
+            let row = &values[row * self.depth..][..self.depth];
+            row.iter().map(|&value| f64::from(value)).collect()
+        };
+        let mut sum = 0.0;
+        for &row in rows.iter().step_by(every) {
+            let (exact, rounded) = (wide(&self.exact, row), wide(&self.rounded, row));
+            for (out, weights) in self.weights.chunks_exact(self.depth.max(1)).enumerate() {
+                let want = dot(weights, &exact);
+                let got = made.dot(out, self.depth, &rounded) + made.moved[out];
+                sum += (want - got) * (want - got);
+            }
+        }
+        sum
+    }
+}
+
+impl RoundedGroup {
+    fn dot(&self, out: usize, depth: usize, row: &[f64]) -> f64 {
+        let codes = &self.codes[out * depth..][..depth];
+        let sum: f64 = codes.iter().zip(row).map(|(c, x)| f64::from(*c) * x).sum();
+        sum * f64::from(self.scales[out])
+    }
+}
+
+fn dot(weights: &[f32], row: &[f64]) -> f64 {
+    let products = weights.iter().zip(row);
+    products.map(|(w, x)| f64::from(*w) * x).sum()
+}

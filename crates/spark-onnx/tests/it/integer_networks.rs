@@ -1,0 +1,274 @@
+//! Networks of integers that a calibration writes: they act, they keep to their file, and what does not fit is refused.
+
+use std::collections::BTreeSet;
+
+use spark_onnx::calibration::{IntegerNetwork, IntegerOptions, WeightRounding, quantise};
+use spark_onnx::graph::{
+    Binary, Clip, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Reshape, Unary, ValueId,
+};
+use spark_onnx::{DType, Model, ModelError, Precision, RunOptions, Tensor, file};
+use spark_quant::calibration::ScaleMethod;
+use spark_testing::numbers;
+
+const CHANNELS: usize = 8;
+const SIDE: usize = 12;
+
+fn drawn(seed: u64, shape: &[usize]) -> Tensor {
+    let n = shape.iter().product();
+    Tensor::from_f32(shape, numbers(n, seed)).expect("fits")
+}
+
+fn options() -> RunOptions {
+    RunOptions::new()
+        .with_precision(Precision::Fp32)
+        .with_threads(1)
+}
+
+/// A convolution of every kind, one around another, and two products of matrices, of which the last is the output.
+fn network() -> Graph {
+    let mut graph = Graph::default();
+    let dims = [None, Some(3), Some(SIDE), Some(SIDE)];
+    let dims = dims.map(|dim| dim.map_or(Dim::Symbol("batch".to_owned()), Dim::Known));
+    let x = graph.add_input("x", DType::F32, dims.to_vec());
+    let conv = |graph: &mut Graph, name: &str, x: ValueId, shape: [usize; 4], stride: usize| {
+        let groups = if shape[1] == 1 { shape[0] } else { 1 };
+        let seed = shape.iter().sum::<usize>() as u64;
+        let w = graph.add_constant(format!("{name}.w"), drawn(seed, &shape));
+        let b = graph.add_constant(format!("{name}.b"), drawn(seed + 1, &shape[..1]));
+        let conv = Conv {
+            strides: vec![stride; 2],
+            dilations: vec![],
+            padding: Padding::Explicit(vec![shape[2] / 2; 4]),
+            groups,
+        };
+        graph.add_node(name, Op::Conv(conv), &[Some(x), Some(w), Some(b)])
+    };
+    let stem = conv(&mut graph, "stem", x, [CHANNELS, 3, 3, 3], 2);
+    let stem = graph.add_node("stem.relu", Op::Unary(Unary::Relu), &[Some(stem)]);
+    let deep = conv(&mut graph, "depthwise", stem, [CHANNELS, 1, 3, 3], 1);
+    let low = graph.add_constant("low", Tensor::from_f32([], vec![0.0]).expect("fits"));
+    let high = graph.add_constant("high", Tensor::from_f32([], vec![2.0]).expect("fits"));
+    let clipped = [Some(deep), Some(low), Some(high)];
+    let deep = graph.add_node("depthwise.clip", Op::Clip(Clip), &clipped);
+    let point = conv(&mut graph, "pointwise", deep, [CHANNELS, CHANNELS, 1, 1], 1);
+    let sum = [Some(point), Some(stem)];
+    let sum = graph.add_node("sum", Op::Binary(Binary::Add), &sum);
+    let rows = Tensor::from_i64([2], vec![0, -1]).expect("fits");
+    let rows = graph.add_constant("rows", rows);
+    let reshape = Op::Reshape(Reshape { allow_zero: false });
+    let flat = graph.add_node("flat", reshape, &[Some(sum), Some(rows)]);
+    let depth = CHANNELS * SIDE * SIDE / 4;
+    let w = graph.add_constant("head.w", drawn(70, &[16, depth]));
+    let b = graph.add_constant("head.b", drawn(71, &[16]));
+    let gemm = Op::Gemm(Gemm {
+        alpha: 1.0,
+        beta: 1.0,
+        trans_a: false,
+        trans_b: true,
+    });
+    let head = graph.add_node("head", gemm, &[Some(flat), Some(w), Some(b)]);
+    let w = graph.add_constant("last.w", drawn(72, &[16, 5]));
+    let last = graph.add_node("last", Op::MatMul(MatMul), &[Some(head), Some(w)]);
+    graph.outputs.push(last);
+    graph
+}
+
+fn pictures(seeds: std::ops::Range<u64>) -> Vec<Tensor> {
+    let picture = |seed| drawn(1000 + seed, &[1 + seed as usize % 2, 3, SIDE, SIDE]);
+    seeds.map(picture).collect()
+}
+
+fn batches(pictures: &[Tensor]) -> Vec<Vec<(&str, &Tensor)>> {
+    pictures.iter().map(|x| vec![("x", x)]).collect()
+}
+
+fn made(wanted: &IntegerOptions) -> IntegerNetwork {
+    let seen = pictures(0..6);
+    quantise(&network(), &batches(&seen), &options(), wanted, |_, _| ()).expect("fits")
+}
+
+fn outputs(graph: &Graph, pictures: &[Tensor]) -> Vec<Vec<f32>> {
+    let model = Model::from_graph(graph.clone(), &options()).expect("fits");
+    let mut session = model.session();
+    let run = |batch: &Vec<(&str, &Tensor)>| session.run(batch).expect("runs")[0].1.to_f32();
+    batches(pictures).iter().map(run).collect()
+}
+
+/// Signal to error in decibels over all outputs.
+fn sqnr_db(exact: &[Vec<f32>], rounded: &[Vec<f32>]) -> f64 {
+    let pairs = exact.iter().flatten().zip(rounded.iter().flatten());
+    let (mut signal, mut noise) = (0.0, 0.0);
+    for (exact, rounded) in pairs {
+        signal += f64::from(*exact).powi(2);
+        noise += f64::from(exact - rounded).powi(2);
+    }
+    10.0 * f64::log10(signal / noise)
+}
+
+#[test]
+fn products_are_of_integers_and_close_to_f32_on_inputs_not_seen() {
+    let made = made(&IntegerOptions::default());
+    let names: Vec<&str> = made.products().collect();
+    assert_eq!(names, ["stem", "depthwise", "pointwise", "head"]);
+    let left = [("last".to_owned(), "its result is an output".to_owned())];
+    assert_eq!(made.left, left);
+
+    let fresh = pictures(50..58);
+    let model = Model::from_graph(made.graph.clone(), &options()).expect("fits");
+    let mut session = model.session();
+    session.run(&batches(&fresh)[0]).expect("runs");
+    let steps = session.steps();
+    let of_integers = steps.iter().filter(|step| step.kind.starts_with("int8"));
+    assert_eq!(of_integers.count(), 4, "{steps:#?}");
+
+    let exact = outputs(&network(), &fresh);
+    let db = sqnr_db(&exact, &outputs(&made.graph, &fresh));
+    assert!(db > 30.0 && db.is_finite(), "{db}");
+}
+
+#[test]
+fn errors_are_those_of_every_product() {
+    let made = made(&IntegerOptions::default());
+    let fresh = pictures(50..58);
+    let errors = made.errors(&batches(&fresh), &options()).expect("fits");
+    let names: Vec<&str> = errors.iter().map(|error| error.name.as_str()).collect();
+    assert_eq!(names, made.products().collect::<Vec<_>>());
+    // A uniform value in 255 steps has 53 dB, twice the deviation in the same range 6 less.
+    for error in errors {
+        let (inputs, outputs) = (25.0..60.0, 25.0..50.0);
+        assert!(inputs.contains(&error.input_db), "{error:?}");
+        assert!(outputs.contains(&error.output_db), "{error:?}");
+    }
+}
+
+#[test]
+fn a_file_has_the_same_bits() {
+    let made = made(&IntegerOptions::default());
+    let bytes = file::to_bytes(&made.graph).expect("fits");
+    let read = file::parse(&bytes, None).expect("ONNX");
+    let fresh = pictures(50..54);
+    let (before, after) = (outputs(&made.graph, &fresh), outputs(&read, &fresh));
+    let bits = |outputs: &[Vec<f32>]| -> Vec<u32> {
+        outputs
+            .iter()
+            .flatten()
+            .map(|value| value.to_bits())
+            .collect()
+    };
+    assert_eq!(bits(&before), bits(&after));
+    // A byte each instead of four; scales, zero points and biases are beside them.
+    let of_floats = file::to_bytes(&network()).expect("fits").len();
+    assert!(bytes.len() * 2 < of_floats, "{} {of_floats}", bytes.len());
+}
+
+#[test]
+fn weights_to_the_nearest_have_a_scale_per_channel() {
+    let wanted = IntegerOptions::default().with_weights(WeightRounding::Nearest);
+    let made = made(&wanted);
+    let named = |name: &str| {
+        let value = made.graph.values.iter().find(|value| value.name == name);
+        value.and_then(|value| value.constant.clone()).expect(name)
+    };
+    let (codes, scales) = (named("head_weights_quantized"), named("head_weights_scale"));
+    let weights = drawn(70, codes.shape()).to_f32();
+    let codes = codes.to_f64();
+    let rows = weights.chunks(codes.len() / 16).zip(scales.to_f32());
+    for (row, (weights, scale)) in rows.enumerate() {
+        let largest = weights.iter().fold(0.0f32, |most, w| most.max(w.abs()));
+        assert!((scale - largest / 127.0).abs() <= scale * 1e-6, "{row}");
+        for (i, weight) in weights.iter().enumerate() {
+            let code = codes[row * weights.len() + i];
+            let error = f64::from(*weight) - code * f64::from(scale);
+            assert!(error.abs() <= f64::from(scale) * 0.501, "{row} {i}");
+        }
+    }
+}
+
+#[test]
+fn making_up_for_rounding_takes_the_mean_error_away() {
+    // Inputs near one, so that the rounding of weights adds up to an offset of every output.
+    let mut graph = Graph::default();
+    let shape = vec![Dim::Known(32), Dim::Known(64)];
+    let x = graph.add_input("x", DType::F32, shape);
+    let w = graph.add_constant("w", drawn(5, &[64, 12]));
+    let y = graph.add_node("product", Op::MatMul(MatMul), &[Some(x), Some(w)]);
+    let y = graph.add_node("y", Op::Unary(Unary::Tanh), &[Some(y)]);
+    graph.outputs.push(y);
+    let input = |seed| {
+        let values = numbers(32 * 64, seed).into_iter().map(|v| 1.0 + 0.05 * v);
+        Tensor::from_f32([32, 64], values.collect()).expect("fits")
+    };
+    let (seen, fresh): (Vec<_>, Vec<_>) =
+        ((0..4).map(input).collect(), (9..13).map(input).collect());
+    let mean_error = |weights| {
+        let wanted = IntegerOptions::default().with_weights(weights);
+        let made = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ()).expect("fits");
+        let errors = made.errors(&batches(&fresh), &options()).expect("fits");
+        errors[0].output_db
+    };
+    let (nearest, compensated) = (
+        mean_error(WeightRounding::Nearest),
+        mean_error(WeightRounding::Compensated),
+    );
+    assert!(compensated > nearest + 2.0, "{nearest} {compensated}");
+}
+
+#[test]
+fn ranges_and_kept_products_act() {
+    let fresh = pictures(50..52);
+    let default = made(&IntegerOptions::default());
+    let all = IntegerOptions::default().with_scales(ScaleMethod::MaxAbs);
+    assert_ne!(
+        outputs(&default.graph, &fresh),
+        outputs(&made(&all).graph, &fresh)
+    );
+    let kept = BTreeSet::from(["stem".to_owned()]);
+    let kept = made(&IntegerOptions::default().with_kept(kept));
+    assert_eq!(kept.products().next(), Some("depthwise"));
+    assert_eq!(
+        kept.left[0],
+        ("stem".to_owned(), "it was asked to".to_owned())
+    );
+}
+
+#[test]
+fn the_same_batches_give_the_same_file_on_any_number_of_threads() {
+    let seen = pictures(0..4);
+    let file = |threads| {
+        let options = options().with_threads(threads);
+        let wanted = IntegerOptions::default();
+        let made = quantise(&network(), &batches(&seen), &options, &wanted, |_, _| ());
+        file::to_bytes(&made.expect("fits").graph).expect("fits")
+    };
+    assert_eq!(file(1), file(3));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let wanted = IntegerOptions::default();
+    let refused = |graph: &Graph, batches: &[Vec<(&str, &Tensor)>], wanted: &IntegerOptions| {
+        let refused = quantise(graph, batches, &options(), wanted, |_, _| ());
+        refused.expect_err("refused").to_string()
+    };
+    let seen = pictures(0..2);
+    let good = batches(&seen);
+    assert!(refused(&network(), &[], &wanted).contains("no inputs"));
+    let unknown = wanted.clone().with_kept(BTreeSet::from(["stm".to_owned()]));
+    assert!(refused(&network(), &good, &unknown).contains("`stm`"));
+    let all: BTreeSet<String> = ["stem", "depthwise", "pointwise", "head"]
+        .map(str::to_owned)
+        .into();
+    let none = wanted.clone().with_kept(all);
+    assert!(refused(&network(), &good, &none).contains("no product"));
+
+    let mut values = numbers(3 * SIDE * SIDE, 1);
+    values[7] = f32::NAN;
+    let bad = Tensor::from_f32([1, 3, SIDE, SIDE], values).expect("fits");
+    let error = refused(&network(), &[vec![("x", &bad)]], &wanted);
+    assert!(error.contains("not finite"), "{error}");
+    let missing = quantise(&network(), &[vec![]], &options(), &wanted, |_, _| ());
+    assert!(matches!(missing, Err(ModelError::InputMissing { .. })));
+    let stranger = [vec![("x", &seen[0]), ("y", &seen[1])]];
+    let stranger = quantise(&network(), &stranger, &options(), &wanted, |_, _| ());
+    assert!(matches!(stranger, Err(ModelError::InputUnknown { .. })));
+}
