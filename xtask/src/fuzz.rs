@@ -9,7 +9,7 @@
 //! The targets are a workspace of their own, `fuzz`, built with the dependencies of the main lock
 //! file. LLVM's coverage passes are options of the stable compiler, so that no nightly one is
 //! needed; libFuzzer comes with `libfuzzer-sys` and is built by the C++ compiler. Targets of files
-//! write their first inputs themselves. An input that breaks something ends the run with its place;
+//! of users write their first inputs themselves. An input that breaks something ends the run with its place;
 //! put it into a test.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the fuzz targets share: one file of a machine, made of the fuzzer's bytes.
+//! What the fuzz targets share: a machine with files made of the fuzzer's bytes.
 //!
 //! ```text
 //! bytes --> <memory>/proc/meminfo --> Machine::read, doctor

@@ -29,7 +29,7 @@
 //!
 //! Everything is read through a [`Root`] and the traits [`nvml::NvmlApi`] and
 //! [`cuda::CudaApi`], so recorded machines drive the tests. Nothing is started as a
-//! process, nothing needs root, and no serial number is read. Driver libraries are
+//! process, nothing needs root, and no serial number is kept. Driver libraries are
 //! opened at run time: one binary works with and without them.
 
 mod bytes;

@@ -8,8 +8,8 @@
 //! == /usr/lib/aarch64-linux-gnu/libcuda.so.1 -> libcuda.so.580.95.05
 //! ```
 //!
-//! Only files that this crate reads are recorded, out of a fixed list; none of them holds
-//! a serial number except `/etc/dgx-release`, whose line is left out. Host names, user
+//! Only files that this crate reads are recorded, out of a fixed list, without the lines that speak of a
+//! serial number (in `/etc/dgx-release`, and in `/proc/cpuinfo` of some Arm systems). Host names, user
 //! names, addresses of the network, logs and Python packages are not recorded; library
 //! files are recorded by name only.
 
@@ -145,7 +145,7 @@ fn write_file(text: &mut String, root: &Root, path: &str) {
     }
 }
 
-/// `DGX_SERIAL_NUMBER=` and, on some Arm systems, the `Serial` line of `/proc/cpuinfo`.
+/// Whether it may hold a serial number.
 fn is_secret(line: &str) -> bool {
     line.to_ascii_lowercase().contains("serial")
 }

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! [`graph`] is the network: values, nodes, one struct of parameters per operator in the form of its
-//! newest ONNX version. [`file`](mod@file) translates from operator sets 7 to 28, and back
-//! into 21 or 24. [`graph::bind`] fixes the
-//! shapes, checks every operator and folds constants. [`reference`](mod@reference) is what operators mean, in f64 and plain
-//! loops: the oracle of whatever computes them fast.
+//! newest ONNX version. [`file`](mod@file) translates from operator sets up to 28, and back
+//! into 21, or the first that has every operator of the graph. [`graph::bind`] fixes the shapes, checks every operator
+//! and folds constants. [`reference`](mod@reference) is what operators mean, in plain loops: the oracle of whatever
+//! computes them fast.
 //!
 //! Files come from strangers: what is not understood is refused with the node's name, sizes are held
 //! against a [`budget`] before memory is taken. No unsafe code.

@@ -200,8 +200,8 @@ impl RunOptions {
     }
 
     /// Computes single steps with the weights and input scales that were chosen for them, on exact inputs where they were
-    /// chosen for those; all others have [`RunOptions::by_step`] and [`RunOptions::precision`]. A network with other
-    /// weights refuses it when it is planned.
+    /// chosen for those; all others have [`RunOptions::by_step`] and [`RunOptions::precision`]. A network
+    /// that has other weights in one of these layers refuses it when it is planned.
     #[must_use]
     pub fn with_calibration(mut self, calibration: impl Into<Arc<Calibration>>) -> Self {
         self.calibration = Some(calibration.into());

@@ -4,8 +4,8 @@
 //! bytes --spark-onnx-proto--> ModelProto --import--> Graph --export--> ModelProto --> bytes
 //! ```
 //!
-//! Reads the formats of IR versions 3 to 14 and the standard operators of versions 7 to
-//! 28, as PyTorch (both exporters), tf2onnx, keras2onnx, onnxconverter-common and
+//! Reads the formats of IR versions 3 to 14 and the standard operators of versions up to 28 (before 7
+//! those whose form is that of 7), as PyTorch (both exporters), tf2onnx, keras2onnx, onnxconverter-common and
 //! onnxruntime's optimiser write them.
 //!
 //! Files come from strangers: every count is held against what backs it before memory is

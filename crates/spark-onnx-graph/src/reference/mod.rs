@@ -8,8 +8,8 @@
 //!
 //! This is the oracle the executors are tested against, and what folds constants.
 //! Floats are computed and summed in f64 and rounded once, to nearest even, when
-//! an operator's result is stored. Integers are computed in 128 bits and wrap to
-//! their type; they never pass through a float.
+//! an operator's result is stored. Integers are computed exactly and wrap to their
+//! type; sums of bytes become bytes again through f32 (`integers.rs`).
 //!
 //! Source: ONNX operator specification. Where it leaves a case open, the comment
 //! at that operator says what is done here.

@@ -1,7 +1,7 @@
-//! Any bytes as the messages of an ONNX file: refused, or written and read back as the same.
+//! Any bytes as the messages of an ONNX file: refused, or written, read back and written as the same bytes.
 //!
 //! ```text
-//! bytes ──decode──> model ──encode──> file ──decode──> the same model
+//! bytes ──decode──> model ──encode──> file ──decode──> model ──encode──> the same file
 //!                     └─ functions, order of nodes, constants: refused or read
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! Any bytes as a checkpoint: refused, or consistent, usable and the same after writing it again.
+//! Any bytes as a checkpoint: refused, or consistent, usable and, if it can be written, the same when read again.
 //!
 //! The first inputs are small files with the tensors of each layout, written here: a length, a
 //! header in JSON, values.

@@ -14,7 +14,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::container::write_file;
-use super::folder::{INDEX, read_json};
+use super::folder::{INDEX, read_json, remove_quantization};
 use super::scheme::Grid;
 use super::{Checkpoint, Entry, Inputs, Layout, Weight};
 use crate::error::QuantError;
@@ -340,13 +340,14 @@ impl Checkpoint {
     }
 
     /// Writes `model.safetensors` and the configuration files into an existing folder. `base` is the
-    /// model's own `config.json`; its other fields are kept. Configuration files of another layout that
-    /// lie there are brought in line.
+    /// model's own `config.json`; without it, the one that lies there is taken. What it says of
+    /// quantization is replaced, its other fields are kept.
     ///
     /// # Errors
     ///
     /// As [`Checkpoint::write`]; [`QuantError::Folder`] if the folder holds the index of a checkpoint in
-    /// several files, which readers would take instead of the new one.
+    /// several files, which readers would take instead of the new one; [`QuantError::Json`] if a
+    /// damaged `config.json` lies there and no `base` replaces it.
     pub fn write_folder(
         &self,
         folder: &Path,
@@ -366,33 +367,24 @@ impl Checkpoint {
             Some(config) => self.outgoing_with(layout, config)?,
             None => self.outgoing(layout)?,
         };
+        let mut config = match base {
+            Some(base) if base.is_object() => Some(base.clone()),
+            _ => read_json(&folder.join("config.json"))?.filter(Value::is_object),
+        };
+        // What an older configuration says of the tensors that are replaced is no longer true.
+        if let Some(config) = &mut config {
+            remove_quantization(config);
+        }
+        if let Some(quantization) = quantization {
+            config.get_or_insert_with(|| json!({}))["quantization_config"] = quantization;
+        }
         write_file(&folder.join("model.safetensors"), |out| file.write_to(out))?;
         let write_json = |name: &str, value: &Value| {
             let text = format!("{value:#}\n");
             write_file(&folder.join(name), |file| file.write_all(text.as_bytes()))
         };
-        let path = folder.join("config.json");
-        match quantization {
-            Some(quantization) => {
-                let mut config = base
-                    .cloned()
-                    .filter(Value::is_object)
-                    .unwrap_or_else(|| json!({}));
-                config["quantization_config"] = quantization;
-                write_json("config.json", &config)?;
-            }
-            // What an older configuration says of the tensors just replaced is no longer true.
-            None if base.is_some() || path.exists() => {
-                let config = match base {
-                    Some(base) => Some(base.clone()),
-                    None => read_json(&path)?,
-                };
-                if let Some(Value::Object(mut config)) = config {
-                    config.remove("quantization_config");
-                    write_json("config.json", &Value::Object(config))?;
-                }
-            }
-            None => {}
+        if let Some(config) = &config {
+            write_json("config.json", config)?;
         }
         let path = folder.join("hf_quant_config.json");
         if layout == Layout::ModelOpt {

@@ -1,7 +1,8 @@
 //! A checkpoint in a folder: its configuration, and its tensors in one file or several.
 //!
 //! ```text
-//! config.json                    quantization_config, or text_config.quantization_config
+//! config.json                    quantization_config, text_config.quantization_config, or
+//!                                compression_config
 //! hf_quant_config.json           ModelOpt's; must say the same
 //! model.safetensors              all tensors, or
 //! model.safetensors.index.json   { "weight_map": { tensor: file } }, and the files it names, or
@@ -174,14 +175,27 @@ fn unindexed(folder: &Path) -> Result<Vec<String>, QuantError> {
     }
 }
 
-/// Where a configuration speaks of quantization.
+/// Where a configuration may speak of quantization; the first that does counts.
+const PLACES: [&str; 3] = [
+    "/quantization_config",
+    "/text_config/quantization_config",
+    "/compression_config",
+];
+
 fn quantization_of(config: &Value) -> Option<&Value> {
-    let places = [
-        &config["quantization_config"],
-        &config["text_config"]["quantization_config"],
-        &config["compression_config"],
-    ];
-    places.into_iter().find(|place| !place.is_null())
+    let mut found = PLACES.iter().filter_map(|place| config.pointer(place));
+    found.find(|value| !value.is_null())
+}
+
+/// Removes what a configuration says of quantization, in all places.
+pub(super) fn remove_quantization(config: &mut Value) {
+    for place in PLACES {
+        if let Some((parent, key)) = place.rsplit_once('/')
+            && let Some(Value::Object(parent)) = config.pointer_mut(parent)
+        {
+            parent.remove(key);
+        }
+    }
 }
 
 impl Checkpoint {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
 use super::*;
 use crate::block::{Granularity, Quantizer, Recipe};
 use crate::simd::ExecutionPolicy;
@@ -234,5 +236,58 @@ fn a_folder_without_a_quantized_weight_reads_back_in_every_layout() {
         let (again, _) =
             Checkpoint::read_folder(&kept.0).unwrap_or_else(|e| panic!("{layout:?}: {e}"));
         assert_eq!(again.entries, checkpoint.entries, "{layout:?}");
+    }
+}
+
+/// Readers look in all three places, and the tensors are of another layout now.
+#[test]
+fn no_configuration_in_a_folder_speaks_of_tensors_that_are_gone() {
+    let checkpoint = of([("a.weight", Entry::Quantized(weight(Recipe::FP8)))]);
+    let stale = checkpoint.quantization_config(Layout::ModelOpt);
+    let old = json!({
+        "quantization_config": stale,
+        "text_config": { "hidden_size": 7, "quantization_config": stale },
+        "compression_config": stale,
+        "vision_config": { "depth": 2 },
+    });
+    for layout in LAYOUTS {
+        for is_given in [false, true] {
+            let kept = Kept::new();
+            let path = kept.0.join("config.json");
+            if !is_given {
+                std::fs::write(&path, old.to_string()).expect("a file");
+            }
+            checkpoint
+                .write_folder(&kept.0, layout, is_given.then_some(&old))
+                .expect("sound");
+            let (again, read) =
+                Checkpoint::read_folder(&kept.0).unwrap_or_else(|e| panic!("{layout:?}: {e}"));
+            assert_eq!((again, read), (checkpoint.clone(), layout));
+            let text = std::fs::read_to_string(&path).expect("a file");
+            let config: Value = serde_json::from_str(&text).expect("JSON");
+            let mut wanted = json!({
+                "text_config": { "hidden_size": 7 }, "vision_config": { "depth": 2 },
+            });
+            if let Some(new) = checkpoint.quantization_config(layout) {
+                wanted["quantization_config"] = new;
+            }
+            assert_eq!(config, wanted, "{layout:?}, given {is_given}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_configuration_leaves_the_old_file() {
+    let checkpoint = of([("b.weight", Entry::Quantized(weight(Recipe::FP8)))]);
+    for layout in LAYOUTS {
+        let kept = Kept::new();
+        std::fs::write(kept.0.join("config.json"), "{").expect("a file");
+        let before = std::fs::read(kept.0.join("model.safetensors")).expect("the good file");
+        let error = checkpoint.write_folder(&kept.0, layout, None);
+        assert!(matches!(error, Err(QuantError::Json { .. })), "{error:?}");
+        let after = std::fs::read(kept.0.join("model.safetensors")).expect("still there");
+        assert_eq!(before, after);
+        let config = std::fs::read_to_string(kept.0.join("config.json"));
+        assert_eq!(config.expect("still there"), "{");
     }
 }

@@ -1,4 +1,4 @@
-//! Any text as an OpenDRIVE file: refused with a reason, or every lane becomes a road or is refused.
+//! Any bytes as an OpenDRIVE file: refused with a reason, or every lane becomes a road or is refused.
 //!
 //! ```text
 //! bytes ──> <memory>/road.xodr ──read_open_drive──> roads ──description──> Road::new

@@ -6,8 +6,8 @@
 //! each constant -> an initializer with raw data, in the file or in a second one (save.rs)
 //! ```
 //!
-//! Files are of operator set 21, which every runtime of the last years reads, or of 24
-//! where the graph holds an operator that 21 lacks (Swish, RMSNormalization).
+//! Files are of operator set 21, which every runtime of the last years reads, or, where the graph holds
+//! an operator that 21 lacks, of the first that has it (24 for Swish and RMSNormalization, 26 for CumProd).
 //!
 //! Deliberately absent: shapes with symbols that the graph does not declare. An output's
 //! shape is written where it is declared, or follows from inputs of fixed shapes.
