@@ -284,7 +284,7 @@ impl Work<'_> {
             output_db: product.output_db,
         });
         let report = Report {
-            left: made.left,
+            left: made.kept,
             ..self.report(&made.graph, &self.options, layers.collect())?
         };
         Ok((report, Chosen::Network(made.graph)))

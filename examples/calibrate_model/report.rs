@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use spark_program::printable;
+use sparkpilot::onnx::calibration::KeptProduct;
 use sparkpilot::onnx::precision::OutputErrors;
 
 use spark_drawing::colour::{BLUE, INK, MUTED, RED};
@@ -34,8 +35,8 @@ pub(crate) struct Report {
     pub(crate) layers: Vec<Layer>,
     /// Layers by format, and the mean over parts on the batches that the mix was chosen by.
     pub(crate) mix: Option<(BTreeMap<&'static str, usize>, f64)>,
-    /// Products that are not of integers, and why.
-    pub(crate) left: Vec<(String, String)>,
+    /// Products that are not of integers.
+    pub(crate) left: Vec<KeptProduct>,
 }
 
 /// What a format does to one layer.
@@ -102,8 +103,9 @@ impl Report {
                 printable(&left.join(", "))
             )?;
         }
-        for (name, why) in &self.left {
-            writeln!(text, "in fp32: {}: {why}", printable(name))?;
+        for product in &self.left {
+            let (name, why) = (printable(&product.name), product.reason);
+            writeln!(text, "in fp32: {name}: {why}")?;
         }
         self.write_parts(text)?;
         writeln!(
@@ -180,7 +182,7 @@ impl Report {
                 "output_sqnr_db": layer.output_db,
             })
         });
-        let left = self.left.iter().map(|(name, _)| name.as_str());
+        let left = self.left.iter().map(|product| product.name.as_str());
         let left_alone: Vec<&str> = self.left_alone().into_iter().chain(left).collect();
         let mix = self.mix.as_ref();
         let mix =

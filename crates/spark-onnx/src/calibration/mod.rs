@@ -32,7 +32,7 @@ mod sample;
 mod settings;
 
 pub use chosen::Calibration;
-pub use integers::{IntegerNetwork, IntegerOptions, ProductError, quantise};
+pub use integers::{IntegerNetwork, IntegerOptions, KeptProduct, ProductError, quantise};
 pub use layer_errors::{LayerError, layer_errors};
 pub use mixed::{CalibratedMix, calibrate_mixed};
 pub use run::calibrate;

@@ -110,8 +110,9 @@ fn products_are_of_integers_and_close_to_f32_on_inputs_not_seen() {
     let made = made(&IntegerOptions::default());
     let names: Vec<&str> = made.products().collect();
     assert_eq!(names, ["stem", "depthwise", "pointwise", "head"]);
-    let left = [("last".to_owned(), "its result is an output".to_owned())];
-    assert_eq!(made.left, left);
+    assert_eq!(made.kept.len(), 1);
+    assert_eq!(made.kept[0].name, "last");
+    assert_eq!(made.kept[0].reason, "its result is an output");
 
     let fresh = pictures(50..58);
     let model = Model::from_graph(made.graph.clone(), &options()).expect("fits");
@@ -225,9 +226,10 @@ fn ranges_and_kept_products_act() {
     let kept = BTreeSet::from(["stem".to_owned()]);
     let kept = made(&IntegerOptions::default().with_kept(kept));
     assert_eq!(kept.products().next(), Some("depthwise"));
+    let first = &kept.kept[0];
     assert_eq!(
-        kept.left[0],
-        ("stem".to_owned(), "it was asked to".to_owned())
+        (first.name.as_str(), first.reason),
+        ("stem", "it was asked to")
     );
 }
 

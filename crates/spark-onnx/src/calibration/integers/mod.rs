@@ -24,8 +24,8 @@
 //! Deliberately absent: products in bodies of control flow, networks in f16, bytes for elementwise operators, pooling and
 //! concatenation between products (they read and write f32), folding of BatchNormalization that is not folded yet.
 
-mod errors;
 mod insertion;
+mod network;
 mod probe;
 mod products;
 mod rows;
@@ -36,8 +36,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use spark_quant::ExecutionPolicy;
 use spark_quant::calibration::{Observer, ScaleMethod, StaticFormat, StaticScale};
 
-pub use self::errors::ProductError;
 use self::insertion::Insertion;
+use self::network::Ports;
+pub use self::network::{IntegerNetwork, KeptProduct, ProductError};
 use self::probe::Probe;
 use self::products::Product;
 use self::rows::Rows;
@@ -94,36 +95,6 @@ impl IntegerOptions {
     }
 }
 
-/// A network whose products are of integers, and what it came from.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct IntegerNetwork {
-    /// The network: inputs and outputs as before.
-    pub graph: Graph,
-    /// Products that stay as they were: the node's name, and why.
-    pub left: Vec<(String, String)>,
-    original: Graph,
-    products: Vec<Ports>,
-}
-
-/// What enters and leaves a product.
-#[derive(Debug, Clone)]
-struct Ports {
-    name: String,
-    x: ValueId,
-    x_scale: StaticScale,
-    y: ValueId,
-    /// `y` of the network of integers, after its round trip.
-    rounded_y: ValueId,
-}
-
-impl IntegerNetwork {
-    /// Names of the products that are of integers, in the order in which they run.
-    pub fn products(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.products.iter().map(|product| product.name.as_str())
-    }
-}
-
 /// `graph` with its products on eight-bit integers, chosen on `batches`, each of which has all inputs by name.
 ///
 /// `options` say threads, instruction set and memory; their precision, formats of steps and calibration are not looked
@@ -175,7 +146,7 @@ pub fn quantise(
     if batches.is_empty() {
         return Err(refused(&graph.name, "there are no inputs to calibrate on"));
     }
-    let (products, left) = products::of(graph, &wanted.kept)?;
+    let (products, kept) = products::of(graph, &wanted.kept)?;
     if products.is_empty() {
         let reason =
             "no product has weights that are a constant in f32 and a result that is no output";
@@ -207,7 +178,7 @@ pub fn quantise(
     }
     Ok(IntegerNetwork {
         graph: made.finish(),
-        left,
+        kept,
         original: graph.clone(),
         products: ports,
     })

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::super::chosen::refused;
+use super::network::KeptProduct;
 use crate::graph::{Conv, Gemm, Graph, Node, Op, Unary, ValueId};
 use crate::{DType, ModelError, Tensor};
 
@@ -100,13 +101,13 @@ impl Product {
 pub(super) fn of(
     graph: &Graph,
     kept: &BTreeSet<String>,
-) -> Result<(Vec<Product>, Vec<(String, String)>), ModelError> {
+) -> Result<(Vec<Product>, Vec<KeptProduct>), ModelError> {
     let is_there = |name: &&String| graph.nodes.iter().any(|node| node.name == **name);
     if let Some(name) = kept.iter().find(|name| !is_there(name)) {
         return Err(refused(name, "the network has no node of this name"));
     }
     let readers = Readers::of(graph);
-    let (mut products, mut left) = (Vec::new(), Vec::new());
+    let (mut products, mut stay) = (Vec::new(), Vec::new());
     for (at, node) in graph.nodes.iter().enumerate() {
         let Some(kind) = kind(node) else { continue };
         let found = match kept.contains(&node.name) {
@@ -115,10 +116,13 @@ pub(super) fn of(
         };
         match found {
             Ok(product) => products.push(product),
-            Err(why) => left.push((node.name.clone(), why.to_owned())),
+            Err(reason) => stay.push(KeptProduct {
+                name: node.name.clone(),
+                reason,
+            }),
         }
     }
-    Ok((products, left))
+    Ok((products, stay))
 }
 
 fn kind(node: &Node) -> Option<Kind> {

@@ -1,16 +1,50 @@
-//! What integers do to each product, on inputs that it has not seen.
+//! A network of integers, and what integers do to each of its products on inputs that it has not seen.
 //!
 //! ```text
 //! inputs   |x|^2 / |x - its round trip|^2       x of the f32 network
 //! outputs  |y|^2 / |y - y^|^2                   y^ of the network of integers, with all errors before it
 //! ```
 
+use spark_quant::calibration::StaticScale;
+
 use super::probe::Probe;
-use super::{IntegerNetwork, Ports};
-use crate::graph::ValueId;
+use crate::graph::{Graph, ValueId};
 use crate::options::RunOptions;
 use crate::precision::decibels;
 use crate::{ModelError, Tensor};
+
+/// A network whose products are of integers, and what it came from.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct IntegerNetwork {
+    /// The network: inputs and outputs as before.
+    pub graph: Graph,
+    /// Products that stay as they were.
+    pub kept: Vec<KeptProduct>,
+    pub(super) original: Graph,
+    pub(super) products: Vec<Ports>,
+}
+
+/// A product that stays in f32.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptProduct {
+    /// Name of the node.
+    pub name: String,
+    /// Why it stays.
+    pub reason: &'static str,
+}
+
+/// What enters and leaves a product.
+#[derive(Debug, Clone)]
+pub(super) struct Ports {
+    pub(super) name: String,
+    pub(super) x: ValueId,
+    pub(super) x_scale: StaticScale,
+    pub(super) y: ValueId,
+    /// `y` of the network of integers, after its round trip.
+    pub(super) rounded_y: ValueId,
+}
 
 /// What integers do to one product.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +82,11 @@ impl Squares {
 }
 
 impl IntegerNetwork {
+    /// Names of the products that are of integers, in the order in which they run.
+    pub fn products(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.products.iter().map(|product| product.name.as_str())
+    }
+
     /// Measures the products on `batches`, in the order in which they run. `options` are as for
     /// [`quantise`](super::quantise).
     ///
