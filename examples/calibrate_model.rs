@@ -5,7 +5,7 @@
 //! Chooses input scales and rounds weights layer by layer on some of the batches, judges the result on others that
 //! were held back, beside what the same formats give without calibration, and writes the choice for
 //! `RunOptions::with_calibration` and `bench_supercombo --calibration`. `--mix DB` chooses the format of each layer
-//! as well. With `--precision int8` it writes a network of its own: ONNX, for any runtime. Tables and drawing are
+//! as well. With `--precision int8` it writes a network of its own, in ONNX. Tables and drawing are
 //! `calibrate_model/report.rs`.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
@@ -65,7 +65,7 @@ struct Arguments {
     /// How input scales are chosen
     #[arg(long, value_enum, default_value_t = Scales::Mse)]
     scales: Scales,
-    /// Percent of the magnitudes that --scales percentile does not clip
+    /// Percent of the magnitudes that --scales percentile does not clip; for int8 half of the others at either end
     #[arg(long, value_name = "P", default_value_t = 99.99, value_parser = number(1.0, 100.0))]
     percentile: f64,
     /// Round weights to the nearest, not for their inputs
@@ -174,7 +174,10 @@ fn check(arguments: &Arguments) -> Result<(), Usage> {
     if is_int8 && arguments.exact_activations {
         return refused("--exact-activations: products of integers have no other activations");
     }
-    let is_onnx = |path: &PathBuf| path.extension().is_some_and(|end| end == "onnx");
+    let is_onnx = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|end| end.eq_ignore_ascii_case("onnx"))
+    };
     match &arguments.output {
         Some(path) if is_int8 && !is_onnx(path) => {
             refused("--output: int8 is a network of its own; its file ends in .onnx")
@@ -277,6 +280,8 @@ impl Work<'_> {
         let made = quantise(&self.graph, &batches, &self.options, &wanted, progress)?;
         bar.finish_and_clear();
         let errors = made.errors(&borrowed(self.held_back), &self.options)?;
+        // What is judged is what a file holds.
+        let graph = file::parse(&file::to_bytes(&made.graph)?, None)?;
         let layers = errors.into_iter().map(|product| Layer {
             name: product.name,
             format: "int8",
@@ -285,9 +290,9 @@ impl Work<'_> {
         });
         let report = Report {
             left: made.kept,
-            ..self.report(&made.graph, &self.options, layers.collect())?
+            ..self.report(&graph, &self.options, layers.collect())?
         };
-        Ok((report, Chosen::Network(made.graph)))
+        Ok((report, Chosen::Network(graph)))
     }
 
     /// What is known of every kind: `graph` under `options` is the one that was made.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use spark_onnx::calibration::{IntegerNetwork, IntegerOptions, WeightRounding, quantise};
 use spark_onnx::graph::{
-    Binary, Clip, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Reshape, Unary, ValueId,
+    BatchNormalization, Binary, Clip, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Reshape, Unary,
+    ValueId,
 };
 use spark_onnx::{DType, Model, ModelError, Precision, RunOptions, Tensor, file};
 use spark_quant::calibration::ScaleMethod;
@@ -187,20 +188,20 @@ fn weights_to_the_nearest_have_a_scale_per_channel() {
 
 #[test]
 fn making_up_for_rounding_takes_the_mean_error_away() {
-    // Inputs near one, so that the rounding of weights adds up to an offset of every output.
     let mut graph = Graph::default();
-    let shape = vec![Dim::Known(32), Dim::Known(64)];
+    let shape = vec![Dim::Known(300), Dim::Known(64)];
     let x = graph.add_input("x", DType::F32, shape);
-    let w = graph.add_constant("w", drawn(5, &[64, 12]));
-    let y = graph.add_node("product", Op::MatMul(MatMul), &[Some(x), Some(w)]);
+    let w = graph.add_constant("w", drawn(5, &[12, 64]));
+    let gemm = Gemm {
+        alpha: 1.0,
+        beta: 1.0,
+        trans_a: false,
+        trans_b: true,
+    };
+    let y = graph.add_node("product", Op::Gemm(gemm), &[Some(x), Some(w)]);
     let y = graph.add_node("y", Op::Unary(Unary::Tanh), &[Some(y)]);
     graph.outputs.push(y);
-    let input = |seed| {
-        let values = numbers(32 * 64, seed).into_iter().map(|v| 1.0 + 0.05 * v);
-        Tensor::from_f32([32, 64], values.collect()).expect("fits")
-    };
-    let (seen, fresh): (Vec<_>, Vec<_>) =
-        ((0..4).map(input).collect(), (9..13).map(input).collect());
+    let (seen, fresh) = (near_one(0..4, [300, 64]), near_one(9..13, [300, 64]));
     let mean_error = |weights| {
         let wanted = IntegerOptions::default().with_weights(weights);
         let made = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ()).expect("fits");
@@ -245,6 +246,108 @@ fn the_same_batches_give_the_same_file_on_any_number_of_threads() {
     assert_eq!(file(1), file(3));
 }
 
+/// Inputs near one: the rounding of weights adds up to an offset of every output, which a bias would take away.
+fn near_one(seeds: std::ops::Range<u64>, shape: [usize; 2]) -> Vec<Tensor> {
+    let input = |seed| {
+        let values = numbers(shape[0] * shape[1], seed).into_iter();
+        let values = values.map(|v| 1.0 + 0.05 * v).collect();
+        Tensor::from_f32(shape, values).expect("fits")
+    };
+    seeds.map(input).collect()
+}
+
+#[test]
+fn a_matrix_without_bias_gets_none() {
+    let mut graph = Graph::default();
+    let shape = vec![Dim::Known(300), Dim::Known(64)];
+    let x = graph.add_input("x", DType::F32, shape);
+    let w = graph.add_constant("w", drawn(5, &[64, 12]));
+    let y = graph.add_node("product", Op::MatMul(MatMul), &[Some(x), Some(w)]);
+    let y = graph.add_node("y", Op::Unary(Unary::Tanh), &[Some(y)]);
+    graph.outputs.push(y);
+    let seen = near_one(0..4, [300, 64]);
+    let wanted = IntegerOptions::default();
+    let made = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ()).expect("fits");
+    let bytes = file::to_bytes(&made.graph).expect("fits");
+    let read = file::parse(&bytes, None).expect("what is written can be read");
+    assert_eq!(outputs(&read, &seen), outputs(&made.graph, &seen));
+}
+
+#[test]
+fn a_dead_channel_with_a_bias_stays_an_integer() {
+    // As folded normalisation leaves it: weights of 1e-9 of the others', a bias like theirs.
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(64), Dim::Known(16)]);
+    let mut weights = numbers(8 * 16, 3);
+    weights[3 * 16..4 * 16].iter_mut().for_each(|w| *w *= 1e-9);
+    let w = Tensor::from_f32([8, 16], weights).expect("fits");
+    let w = graph.add_constant("w", w);
+    let b = graph.add_constant("b", Tensor::from_f32([8], vec![0.4; 8]).expect("fits"));
+    let gemm = Gemm {
+        alpha: 1.0,
+        beta: 1.0,
+        trans_a: false,
+        trans_b: true,
+    };
+    let y = graph.add_node("product", Op::Gemm(gemm), &[Some(x), Some(w), Some(b)]);
+    let y = graph.add_node("y", Op::Unary(Unary::Tanh), &[Some(y)]);
+    graph.outputs.push(y);
+    let seen: Vec<Tensor> = (0..4).map(|seed| drawn(seed, &[64, 16])).collect();
+    for weights in [WeightRounding::Nearest, WeightRounding::Compensated] {
+        let wanted = IntegerOptions::default().with_weights(weights);
+        let made = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ()).expect("fits");
+        let model = Model::from_graph(made.graph.clone(), &options()).expect("fits");
+        let mut session = model.session();
+        let got = session.run(&batches(&seen)[0]).expect("runs")[0].1.to_f32();
+        let steps = session.steps();
+        assert!(
+            steps.iter().any(|step| step.kind.starts_with("int8")),
+            "{steps:#?}"
+        );
+        for row in got.chunks(8) {
+            assert!((row[3] - 0.4f32.tanh()).abs() < 0.02, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn normalisation_on_constants_is_folded() {
+    let mut graph = Graph::default();
+    let dims = [4, 6, 8, 8].map(Dim::Known);
+    let x = graph.add_input("x", DType::F32, dims.to_vec());
+    let w = graph.add_constant("w", drawn(1, &[5, 6, 1, 1]));
+    let conv = Conv {
+        strides: vec![],
+        dilations: vec![],
+        padding: Padding::Explicit(vec![]),
+        groups: 1,
+    };
+    let y = graph.add_node("conv", Op::Conv(conv), &[Some(x), Some(w)]);
+    let positive = |seed| {
+        let values = numbers(5, seed).into_iter().map(|v| 0.5 + v.abs());
+        Tensor::from_f32([5], values.collect()).expect("fits")
+    };
+    let of = |graph: &mut Graph, name: &str, tensor| Some(graph.add_constant(name, tensor));
+    let operands = [
+        Some(y),
+        of(&mut graph, "scale", positive(2)),
+        of(&mut graph, "shift", drawn(3, &[5])),
+        of(&mut graph, "mean", drawn(4, &[5])),
+        of(&mut graph, "variance", positive(5)),
+    ];
+    let normalise = Op::BatchNormalization(BatchNormalization { epsilon: 1e-3 });
+    let y = graph.add_node("normal", normalise, &operands);
+    let y = graph.add_node("y", Op::Unary(Unary::Tanh), &[Some(y)]);
+    graph.outputs.push(y);
+    let seen: Vec<Tensor> = (0..4).map(|seed| drawn(seed, &[4, 6, 8, 8])).collect();
+    let wanted = IntegerOptions::default();
+    let made = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ()).expect("fits");
+    let is_left = |node: &spark_onnx::graph::Node| matches!(node.op, Op::BatchNormalization(_));
+    assert!(!made.graph.nodes.iter().any(is_left));
+    let db = sqnr_db(&outputs(&graph, &seen), &outputs(&made.graph, &seen));
+    assert!(db > 35.0, "{db}");
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let wanted = IntegerOptions::default();
@@ -261,7 +364,15 @@ fn what_does_not_fit_is_refused() {
         .map(str::to_owned)
         .into();
     let none = wanted.clone().with_kept(all);
-    assert!(refused(&network(), &good, &none).contains("no product"));
+    let error = refused(&network(), &good, &none);
+    assert!(
+        error.contains("no product") && error.contains("it was asked to"),
+        "{error}"
+    );
+    let mut circle = network();
+    let last = circle.nodes.len() - 1;
+    circle.nodes[last - 1].outputs = circle.nodes[last - 1].inputs[..1].to_vec();
+    assert!(refused(&circle, &good, &wanted).contains("contradicts"));
 
     let mut values = numbers(3 * SIDE * SIDE, 1);
     values[7] = f32::NAN;

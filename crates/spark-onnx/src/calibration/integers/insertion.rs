@@ -2,10 +2,11 @@
 //!
 //! Deliberately absent: which, and with which scales.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use spark_quant::calibration::StaticScale;
 
+use super::names::Names;
 use super::products::Product;
 use super::weights::RoundedProduct;
 use crate::graph::{DequantizeLinear, Graph, Node, Op, QuantizeLinear, Value, ValueId};
@@ -14,17 +15,15 @@ use crate::{ModelError, Tensor, TensorData};
 /// A graph in which products become integers one after the other.
 pub(super) struct Insertion {
     graph: Graph,
-    names: HashSet<String>,
+    names: Names,
     /// Values after their round trip.
     dequantised: BTreeMap<ValueId, ValueId>,
 }
 
 impl Insertion {
     pub(super) fn new(graph: &Graph) -> Self {
-        let values = graph.values.iter().map(|value| &value.name);
-        let nodes = graph.nodes.iter().map(|node| &node.name);
         Self {
-            names: values.chain(nodes).cloned().collect(),
+            names: Names::of(graph),
             graph: graph.clone(),
             dequantised: BTreeMap::new(),
         }
@@ -103,14 +102,14 @@ impl Insertion {
         let codes = Tensor::new(shape, TensorData::I8(rounded.codes))?;
         let factors = Tensor::from_f32([rounded.scales.len()], rounded.scales)?;
         let weights = (codes, factors);
-        let weights = self.dequantized(&product.result, "weights", weights, product.axis());
+        let weights = self.dequantized(&product.result, "weights", weights, product.axis())?;
         let bias = match rounded.bias {
             None => None,
             Some(bias) => Some(match whole(&bias, &sums) {
                 Some(whole) => {
                     let whole = Tensor::new(vec![whole.len()], TensorData::I32(whole))?;
                     let sums = Tensor::from_f32([sums.len()], sums)?;
-                    self.dequantized(&product.result, "bias", (whole, sums), 0)
+                    self.dequantized(&product.result, "bias", (whole, sums), 0)?
                 }
                 None => {
                     let bias = Tensor::from_f32([bias.len()], bias)?;
@@ -129,7 +128,7 @@ impl Insertion {
         let own = self.round_trip(product.y, &scales[&product.y])?;
         let y = Some(product.y);
         for node in &mut self.graph.nodes {
-            if matches!(node.op, Op::QuantizeLinear(_)) && node.inputs[0] == y {
+            if matches!(node.op, Op::QuantizeLinear(_)) && node.inputs.first() == Some(&y) {
                 continue;
             }
             for input in node.inputs.iter_mut().filter(|input| **input == y) {
@@ -146,22 +145,25 @@ impl Insertion {
         what: &str,
         (codes, factors): (Tensor, Tensor),
         axis: i64,
-    ) -> ValueId {
+    ) -> Result<ValueId, ModelError> {
         let name = format!("{}_{what}", self.graph.value(*product).name);
+        // Zeros, spelled out: without them onnxruntime leaves Gemm in f32.
+        let zeros = Tensor::zeros(codes.dtype(), factors.shape().to_vec())?;
+        let zeros = self.constant(&format!("{name}_zero_point"), zeros);
         let codes = self.constant(&format!("{name}_quantized"), codes);
         let factors = self.constant(&format!("{name}_scale"), factors);
         let op = Op::DequantizeLinear(DequantizeLinear { axis });
-        self.insert(0, &name, op, vec![Some(codes), Some(factors)])
+        let inputs = vec![Some(codes), Some(factors), Some(zeros)];
+        Ok(self.insert(0, &name, op, inputs))
     }
 
     fn constant(&mut self, name: &str, tensor: Tensor) -> ValueId {
-        let name = self.unused(name);
-        self.graph.add_constant(name, tensor)
+        self.names.constant(&mut self.graph, name, tensor)
     }
 
     /// Puts a node with one result at a position, and gives the result.
     fn insert(&mut self, at: usize, name: &str, op: Op, inputs: Vec<Option<ValueId>>) -> ValueId {
-        let name = self.unused(name);
+        let name = self.names.unused(name);
         let result = self.graph.add_value(Value {
             name: name.clone(),
             dtype: None,
@@ -177,15 +179,6 @@ impl Insertion {
         };
         self.graph.nodes.insert(at, node);
         result
-    }
-
-    /// A name like `base` that nothing has.
-    fn unused(&mut self, base: &str) -> String {
-        let mut name = base.to_owned();
-        while !self.names.insert(name.clone()) {
-            name.push('_');
-        }
-        name
     }
 }
 

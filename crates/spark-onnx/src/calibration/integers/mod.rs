@@ -13,18 +13,22 @@
 //!       Quantize and Dequantize written around it
 //! ```
 //!
-//! What comes out is a graph like any other: a file of it runs in whatever runs ONNX, and here
+//! What comes out is a graph like any other: a file of it runs in onnxruntime on the same products of integers, and here
 //! [`join_quantised`](crate::join_quantised) makes each product one of integers when a model is made. Its form is that of
 //! onnxruntime's static quantisation (QDQ): bytes without a sign for activations, with one for weights.
 //!
-//! A product is taken if its weights are a constant in f32 that nothing else gets, and its result is no output of the
-//! network: outputs stay as exact as f32 has them. Whatever else reads the result reads it after its round trip; where
+//! A product (Conv, Gemm, MatMul) is taken if its weights are a constant in f32, and its result is no output of the
+//! network: outputs stay as exact as f32 has them. Batch normalisation on constants is folded into the convolution
+//! before it first. Whatever else reads the result reads it after its round trip; where
 //! only the operand of a product is rounded, others read it exact.
 //!
 //! Deliberately absent: products in bodies of control flow, networks in f16, bytes for elementwise operators, pooling and
-//! concatenation between products (they read and write f32), folding of BatchNormalization that is not folded yet.
+//! concatenation between products (they read and write f32), activations in signed bytes around zero, which is the only
+//! form that some runtimes take.
 
+mod folding;
 mod insertion;
+mod names;
 mod network;
 mod probe;
 mod products;
@@ -45,7 +49,7 @@ use self::rows::Rows;
 use super::chosen::refused;
 use super::networks::failed;
 use super::settings::WeightRounding;
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, ValueId, check_graph};
 use crate::options::RunOptions;
 use crate::{ModelError, Tensor};
 
@@ -130,7 +134,7 @@ impl IntegerOptions {
 /// let made = quantise(&graph, seen, &options, &IntegerOptions::default(), |_, _| ())?;
 /// assert!(made.errors(fresh, &options)?[0].output_db > 35.0);
 ///
-/// let file = file::to_bytes(&made.graph)?; // ONNX, for any runtime
+/// let file = file::to_bytes(&made.graph)?; // ONNX
 /// let mut session = Model::from_bytes(&file, &options)?.session();
 /// session.run(&fresh[0])?;
 /// assert!(session.steps().iter().any(|step| step.kind == "int8_linear"));
@@ -146,11 +150,11 @@ pub fn quantise(
     if batches.is_empty() {
         return Err(refused(&graph.name, "there are no inputs to calibrate on"));
     }
+    check_graph(graph)?;
+    let graph = &folding::folded(graph)?;
     let (products, kept) = products::of(graph, &wanted.kept)?;
     if products.is_empty() {
-        let reason =
-            "no product has weights that are a constant in f32 and a result that is no output";
-        return Err(refused("all", reason));
+        return Err(refused(&graph.name, &none_of(&kept)));
     }
     let policy = ExecutionPolicy::detect();
     let scales = scales(graph, &products, batches, options, wanted.scales)?;
@@ -158,15 +162,16 @@ pub fn quantise(
     let mut ports = Vec::with_capacity(products.len());
     for (number, product) in products.iter().enumerate() {
         let operand = made.round_trip(product.x, &scales[&product.x])?;
-        let failed = |source| failed(&product.name, source);
+        let x_scale = scales[&product.x].scale;
         let rounded = match wanted.weights {
-            WeightRounding::Nearest => weights::nearest(policy, product).map_err(failed)?,
+            WeightRounding::Nearest => weights::nearest(policy, product, x_scale),
             WeightRounding::Compensated => {
                 let rows = |graph, operand| rows(graph, operand, product, batches, options);
                 let (exact, rounded) = (rows(graph, product.x)?, rows(made.graph(), operand)?);
-                weights::compensated(policy, product, &exact, &rounded).map_err(failed)?
+                weights::compensated(policy, product, x_scale, (&exact, &rounded))
             }
         };
+        let rounded = rounded.map_err(|source| failed(&product.name, source))?;
         ports.push(Ports {
             name: product.name.clone(),
             x: product.x,
@@ -182,6 +187,18 @@ pub fn quantise(
         original: graph.clone(),
         products: ports,
     })
+}
+
+/// Why no product can be of integers.
+fn none_of(kept: &[KeptProduct]) -> String {
+    let reasons = kept.iter().take(3);
+    let reasons: Vec<String> = reasons
+        .map(|product| format!("`{}`: {}", product.name, product.reason))
+        .collect();
+    match reasons.is_empty() {
+        true => "it has no Conv, Gemm or MatMul that could be of integers".to_owned(),
+        false => format!("no product can be of integers; {}", reasons.join("; ")),
+    }
 }
 
 /// Scales of what enters and leaves the products.

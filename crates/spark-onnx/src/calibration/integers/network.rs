@@ -52,7 +52,8 @@ pub(super) struct Ports {
 pub struct ProductError {
     /// Name of the node.
     pub name: String,
-    /// Signal to error of its inputs in decibels: what rounding them loses; errors of products before are not in it.
+    /// Signal to error of its inputs in decibels: what rounding them loses; errors of products before are not in it. NaN
+    /// where there are no values, or some that are not finite.
     pub input_db: f64,
     /// Signal to error of its outputs in decibels, rounded, after the function that follows: against the f32 network,
     /// with the errors of all products before.
@@ -62,6 +63,7 @@ pub struct ProductError {
 /// Squares of a value and of its error.
 #[derive(Clone, Copy, Default)]
 struct Squares {
+    n_values: usize,
     signal: f64,
     noise: f64,
 }
@@ -69,14 +71,16 @@ struct Squares {
 impl Squares {
     fn add(&mut self, exact: f32, rounded: f32) {
         let (exact, rounded) = (f64::from(exact), f64::from(rounded));
+        self.n_values += 1;
         self.signal += exact * exact;
         self.noise += (exact - rounded) * (exact - rounded);
     }
 
+    /// NaN where there was nothing, or something that is not finite.
     fn db(self) -> f64 {
-        match self.noise > 0.0 {
-            true => decibels(self.noise / self.signal),
-            false => f64::INFINITY,
+        match self.noise == 0.0 && self.n_values > 0 {
+            true => f64::INFINITY,
+            false => decibels(self.noise / self.signal),
         }
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Product {
     pub(super) weights: Arc<Tensor>,
     /// A value per output channel.
     pub(super) bias: Option<Arc<Tensor>>,
+    /// Whether the operator has a third operand.
+    pub(super) takes_bias: bool,
 }
 
 impl Product {
@@ -171,7 +173,7 @@ impl<'g> Readers<'g> {
         let (Some(x), Some(w)) = (input(0), input(1)) else {
             return Err("an operand is missing");
         };
-        let weights = constant(w).ok_or("its weights are no constant")?;
+        let weights = constant(w).ok_or("its second operand is no constant")?;
         if constant(x).is_some() {
             return Err("what enters is a constant");
         }
@@ -183,7 +185,7 @@ impl<'g> Readers<'g> {
             Kind::Matrix | Kind::Transposed => weights.shape().len() == 2,
         };
         if !is_known || weights.is_empty() {
-            return Err("its weights are of a rank that integers have no product for");
+            return Err("its weights are of a shape that integers have no product for");
         }
         let bias = match input(2) {
             None => None,
@@ -202,6 +204,7 @@ impl<'g> Readers<'g> {
             y,
             weights,
             bias,
+            takes_bias: !matches!(node.op, Op::MatMul(_)),
         };
         let n = product.n_out();
         let is_per_channel = |bias: &Arc<Tensor>| {
@@ -239,7 +242,7 @@ impl<'g> Readers<'g> {
     fn is_range(&self, next: usize, value: ValueId) -> bool {
         let node = &self.graph.nodes[next];
         let is_constant = |id: &ValueId| self.graph.value(*id).constant.is_some();
-        let first = node.inputs.first().copied().flatten() == Some(value);
+        let first = node.inputs.first() == Some(&Some(value));
         let follows = match &node.op {
             Op::Unary(Unary::Relu) => true,
             Op::Clip(_) => node.inputs[1..].iter().flatten().all(is_constant),

@@ -19,6 +19,8 @@ use super::rows::Rows;
 const EVERY: usize = 4;
 /// Rows on which errors are measured.
 const ERROR_ROWS: usize = 512;
+/// Rows from which on their mean says something of others: biases are not moved for fewer.
+const MEAN_ROWS: usize = 256;
 
 /// What weights are made up for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,6 +58,7 @@ pub(super) struct RoundedProduct {
 pub(super) fn nearest(
     policy: ExecutionPolicy,
     product: &Product,
+    x_scale: f32,
 ) -> Result<RoundedProduct, QuantError> {
     let group = Group {
         policy,
@@ -66,6 +69,7 @@ pub(super) fn nearest(
     };
     Ok(assemble(
         product,
+        x_scale,
         Way::NEAREST,
         [group.round(Way::NEAREST, &[])?],
     ))
@@ -75,8 +79,8 @@ pub(super) fn nearest(
 pub(super) fn compensated(
     policy: ExecutionPolicy,
     product: &Product,
-    exact: &Rows,
-    rounded: &Rows,
+    x_scale: f32,
+    (exact, rounded): (&Rows, &Rows),
 ) -> Result<RoundedProduct, QuantError> {
     let (depth, groups) = (product.depth(), product.groups());
     let weights = product.rows();
@@ -91,15 +95,21 @@ pub(super) fn compensated(
             rounded: rounded.group(group),
         })
         .collect();
-    let way = best_way(&all, &judges)?;
+    let way = best_way(&all, &judges, product.takes_bias)?;
     let everything = vec![true; judges.len()];
     let made = all.iter().map(|group| group.round(way, &everything));
-    Ok(assemble(product, way, made.collect::<Result<Vec<_>, _>>()?))
+    Ok(assemble(
+        product,
+        x_scale,
+        way,
+        made.collect::<Result<Vec<_>, _>>()?,
+    ))
 }
 
 /// The groups of a product, one after the other.
 fn assemble(
     product: &Product,
+    x_scale: f32,
     way: Way,
     groups: impl IntoIterator<Item = RoundedGroup>,
 ) -> RoundedProduct {
@@ -118,6 +128,7 @@ fn assemble(
             Some(moved.map(|bias| bias as f32).collect())
         }
     };
+    make_room(product, x_scale, bias.as_deref(), (&mut codes, &mut scales));
     RoundedProduct {
         codes: product.as_in_file(&codes),
         scales,
@@ -125,12 +136,46 @@ fn assemble(
     }
 }
 
+/// Coarser scales for channels whose bias does not fit 32 bits beside the sums, as that of a dead channel, and for those
+/// whose sums would have a scale below all normal numbers.
+fn make_room(
+    product: &Product,
+    x_scale: f32,
+    bias: Option<&[f32]>,
+    (codes, scales): (&mut [i8], &mut [f32]),
+) {
+    let depth = product.depth().max(1);
+    let weights = product.rows();
+    // The sums themselves take at most this; half of what they leave is more than any bias needs.
+    let room = f64::from(i32::MAX) - depth as f64 * 255.0 * 255.0;
+    if room <= 0.0 {
+        return;
+    }
+    for (out, scale) in scales.iter_mut().enumerate() {
+        let bias = bias.map_or(0.0, |bias| f64::from(bias[out].abs()));
+        let least =
+            (2.0 * bias / room).max(1.01 * f64::from(f32::MIN_POSITIVE)) / f64::from(x_scale);
+        if f64::from(*scale) >= least || !(least as f32).is_finite() {
+            continue;
+        }
+        *scale = least as f32;
+        let own = out * depth..(out + 1) * depth;
+        for (code, weight) in codes[own.clone()].iter_mut().zip(&weights[own]) {
+            *code = (weight / *scale).round_ties_even().clamp(-127.0, 127.0) as i8;
+        }
+    }
+}
+
 /// The way with the least error on the rows that judge.
-fn best_way(groups: &[Group<'_>], judges: &[bool]) -> Result<Way, QuantError> {
+fn best_way(groups: &[Group<'_>], judges: &[bool], takes_bias: bool) -> Result<Way, QuantError> {
     let calibrating: Vec<bool> = judges.iter().map(|judge| !judge).collect();
+    let has_means = calibrating.iter().filter(|taken| **taken).count() >= MEAN_ROWS;
     let mut best = (Way::NEAREST, f64::INFINITY);
     for fit in [Fit::Nearest, Fit::Rounded, Fit::Exact] {
         for moves_bias in [false, true] {
+            if moves_bias && !(takes_bias && has_means) {
+                continue;
+            }
             let way = Way { fit, moves_bias };
             let mut error = 0.0;
             for group in groups {
