@@ -6,7 +6,7 @@
 //!
 //! Deliberately absent: normalisation after matrices, and of what something else reads too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::Names;
 use crate::graph::{BatchNormalization, Graph, Node, Op, ValueId};
@@ -21,7 +21,7 @@ pub(super) fn folded(graph: &Graph) -> Result<Graph, ModelError> {
     for id in read.chain(&graph.outputs) {
         *readers.entry(*id).or_default() += 1;
     }
-    let mut gone = vec![false; graph.nodes.len()];
+    let mut gone = BTreeSet::new();
     for at in 0..graph.nodes.len() {
         let Some((before, fold)) = Fold::of(&graph, &readers, at) else {
             continue;
@@ -33,10 +33,11 @@ pub(super) fn folded(graph: &Graph) -> Result<Graph, ModelError> {
         let conv = &mut graph.nodes[before];
         conv.inputs = vec![conv.inputs[0], Some(weights), Some(bias)];
         conv.outputs = vec![result];
-        gone[at] = true;
+        gone.insert(at);
     }
-    let mut gone = gone.into_iter();
-    graph.nodes.retain(|_| !gone.next().unwrap_or(false));
+    let mut at = 0..;
+    let mut is_kept = || at.next().is_some_and(|at| !gone.contains(&at));
+    graph.nodes.retain(|_| is_kept());
     Ok(graph)
 }
 
