@@ -346,6 +346,9 @@ fn normalisation_on_constants_is_folded() {
     assert!(!made.graph.nodes.iter().any(is_left));
     let db = sqnr_db(&outputs(&graph, &seen), &outputs(&made.graph, &seen));
     assert!(db > 35.0, "{db}");
+    graph.nodes[1].outputs.clear();
+    let made = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ());
+    assert!(made.is_err(), "nothing makes the result any more");
 }
 
 #[test]

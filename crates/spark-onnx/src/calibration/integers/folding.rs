@@ -60,6 +60,8 @@ impl Fold {
         let [Some(x), scale, shift, mean, variance] = node.inputs[..] else {
             return None;
         };
+        // Of a graph made by hand the result may be missing.
+        node.outputs.first().copied().flatten()?;
         (readers.get(&x) == Some(&1)).then_some(())?;
         let makes = |node: &Node| node.outputs == [Some(x)] && matches!(node.op, Op::Conv(_));
         let before = graph.nodes[..at].iter().position(makes)?;
