@@ -377,6 +377,19 @@ fn what_does_not_fit_is_refused() {
     circle.nodes[last - 1].outputs = circle.nodes[last - 1].inputs[..1].to_vec();
     assert!(refused(&circle, &good, &wanted).contains("contradicts"));
 
+    let mut deep = Graph::default();
+    let x = deep.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(33_026)]);
+    let w = deep.add_constant("w", drawn(1, &[33_026, 1]));
+    let y = deep.add_node("deep", Op::MatMul(MatMul), &[Some(x), Some(w)]);
+    let y = deep.add_node("y", Op::Unary(Unary::Tanh), &[Some(y)]);
+    deep.outputs.push(y);
+    let row = drawn(2, &[1, 33_026]);
+    let error = refused(&deep, &[vec![("x", &row)]], &wanted);
+    assert!(
+        error.contains("`deep`: its sums may pass 32 bits"),
+        "{error}"
+    );
+
     let mut values = numbers(3 * SIDE * SIDE, 1);
     values[7] = f32::NAN;
     let bad = Tensor::from_f32([1, 3, SIDE, SIDE], values).expect("fits");

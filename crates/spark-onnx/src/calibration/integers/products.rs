@@ -10,6 +10,9 @@ use super::network::KeptProduct;
 use crate::graph::{Conv, Gemm, Graph, Node, Op, Unary, ValueId};
 use crate::{DType, ModelError, Tensor};
 
+/// So many products of two bytes fit 32 bits whatever they are.
+const MAX_DEPTH: usize = i32::MAX as usize / (255 * 255);
+
 /// What kind of product it is.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
@@ -206,6 +209,9 @@ impl<'g> Readers<'g> {
             bias,
             takes_bias: !matches!(node.op, Op::MatMul(_)),
         };
+        if product.depth() > MAX_DEPTH {
+            return Err("its sums may pass 32 bits");
+        }
         let n = product.n_out();
         let is_per_channel = |bias: &Arc<Tensor>| {
             let (last, others) = match bias.shape() {
