@@ -1,18 +1,26 @@
 //! `cargo xtask build` and `cargo xtask test`: cargo with the workspace's usual flags.
 
+use std::process::Command;
+
 use crate::command::{cargo, run, run_tests};
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-/// Everything, optimised as users build it, with every feature. Crates of others are optimised less: they take half of
-/// the time, and what they do is not what is tested.
-pub(crate) const RELEASE: [&str; 5] = [
-    "--release",
-    "--workspace",
-    "--all-features",
-    "--config",
-    "profile.release.package.\"*\".opt-level=1",
-];
+/// Adds what builds everything, the members optimised as users build them, with every feature. Crates of others are
+/// optimised less, and what only runs in the compiler not at all: they take half of the time, and what they do is not
+/// what is tested.
+pub(crate) fn release<'command>(
+    command: &'command mut Command,
+    workspace: &Workspace,
+) -> &'command mut Command {
+    command.args(["--release", "--workspace", "--all-features"]);
+    command.args(["--config", "profile.release.opt-level=1"]);
+    for package in &workspace.packages {
+        let level = format!("profile.release.package.{}.opt-level=3", package.name);
+        command.arg("--config").arg(level);
+    }
+    command.current_dir(&workspace.root)
+}
 
 /// Generic functions that optimised crates take from dependencies that are not would be slow, and under a sanitiser
 /// unwatched. Needs `RUSTC_BOOTSTRAP`.

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use crate::aarch64;
 use crate::bench::supercombo::{self, Build, Effort};
-use crate::build_and_test::{self, RELEASE};
+use crate::build_and_test;
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::fuzz;
@@ -248,10 +248,9 @@ fn doc(workspace: &Workspace) -> Result<(), Error> {
 /// is a program of its own, and `test` has run them.
 fn test_release(workspace: &Workspace) -> Result<(), Error> {
     let mut build = cargo(&["build", "--examples"]);
-    command::run(build.args(RELEASE).current_dir(&workspace.root))?;
+    command::run(build_and_test::release(&mut build, workspace))?;
     let mut test = cargo(&["test", "--tests", "--exclude", "xtask"]);
-    test.args(RELEASE);
-    let counts = command::run_tests(test.current_dir(&workspace.root))?;
+    let counts = command::run_tests(build_and_test::release(&mut test, workspace))?;
     println!("{counts}");
     Ok(())
 }

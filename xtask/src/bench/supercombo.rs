@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::options::{Choice, FAMILY, Options};
 use super::record::Case;
 use super::targets;
-use crate::build_and_test::RELEASE;
+use crate::build_and_test;
 use crate::command;
 use crate::error::Error;
 use crate::workspace::Workspace;
@@ -157,7 +157,7 @@ fn example(
         Build::AsPeopleDo => command::cargo(&["run", "--release", "--example", EXAMPLE, "--"]),
         Build::OfReleaseTests => {
             let mut build = command::cargo(&["build", "--example", EXAMPLE]);
-            command::run(build.args(RELEASE).current_dir(&workspace.root))?;
+            command::run(build_and_test::release(&mut build, workspace))?;
             Command::new(workspace.target.join("release/examples").join(EXAMPLE))
         }
     };
