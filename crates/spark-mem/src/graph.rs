@@ -19,6 +19,7 @@ use crate::lock::lock;
 use crate::memory::allocation::Allocation;
 use crate::memory::block::release;
 use crate::section::{InRecording, Recorded};
+use crate::stats::Direction;
 use crate::stream::Stream;
 
 /// A recorded sequence of work; made by [`Stream::capture`].
@@ -27,16 +28,19 @@ pub struct Graph {
     device: Device,
     raw: Handle,
     uses: Vec<(Arc<Allocation>, bool)>,
+    /// Direction and bytes of its copies, counted at every launch.
+    copies: Vec<(Direction, usize)>,
     /// The driver's graphs are not for several threads at once.
     launching: Mutex<()>,
 }
 
 impl Graph {
-    fn new(device: &Device, raw: Handle, uses: Vec<(Arc<Allocation>, bool)>) -> Self {
+    fn new(device: &Device, raw: Handle, recorded: Recorded) -> Self {
         Self {
             device: device.clone(),
             raw,
-            uses,
+            uses: recorded.uses,
+            copies: recorded.copies,
             launching: Mutex::default(),
         }
     }
@@ -62,6 +66,9 @@ impl Graph {
             self.device.tried(launched)
         })?;
         inner.counters.launched_graph();
+        for &(direction, n_bytes) in &self.copies {
+            inner.counters.copied(direction, n_bytes);
+        }
         Ok(())
     }
 }
@@ -108,8 +115,10 @@ impl Stream {
         self.section().begin(begin)?;
         let recording = Recording { stream: self };
         let queued = queue(self);
-        let (ended, uses) = recording.end();
-        let graph = device.tried(ended).map(|raw| Graph::new(device, raw, uses));
+        let (ended, recorded) = recording.end();
+        let graph = device
+            .tried(ended)
+            .map(|raw| Graph::new(device, raw, recorded));
         // The closure's error is the cause; the end of the recording is its consequence.
         queued.and(graph)
     }
@@ -120,7 +129,7 @@ struct Recording<'a> {
     stream: &'a Stream,
 }
 
-type Ended = (Result<Handle, DriverError>, Vec<(Arc<Allocation>, bool)>);
+type Ended = (Result<Handle, DriverError>, Recorded);
 
 impl Recording<'_> {
     fn end(self) -> Ended {
@@ -133,17 +142,17 @@ impl Recording<'_> {
         let device = self.stream.device();
         let backend = &device.inner().backend;
         let end = || backend.end_capture(self.stream.raw());
-        let (raw, Recorded { uses, kept }) = self.stream.section().end(end);
-        for block in kept {
+        let (raw, mut recorded) = self.stream.section().end(end);
+        for block in std::mem::take(&mut recorded.kept) {
             release(device, block);
         }
-        (raw, uses)
+        (raw, recorded)
     }
 }
 
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
-        let (raw, _uses) = self.finish();
+        let (raw, _recorded) = self.finish();
         if let Ok(graph) = raw {
             let _ = self.stream.device().inner().backend.drop_graph(graph);
         }

@@ -39,6 +39,7 @@ use crate::error::MemError;
 use crate::lock::{lock, wait};
 use crate::memory::allocation::Allocation;
 use crate::memory::block::Block;
+use crate::stats::Direction;
 
 /// The critical section of a stream. See the [module](self).
 #[derive(Debug, Default)]
@@ -61,6 +62,8 @@ struct State {
 struct Recording {
     thread: ThreadId,
     uses: Vec<(Arc<Allocation>, bool)>,
+    /// Direction and bytes of the copies, which every launch makes.
+    copies: Vec<(Direction, usize)>,
     /// Memory dropped meanwhile whose earlier work on this stream cannot be waited for.
     kept: Vec<Block>,
 }
@@ -70,6 +73,8 @@ struct Recording {
 pub(crate) struct Recorded {
     /// Memory that the graph uses, and whether it writes it.
     pub(crate) uses: Vec<(Arc<Allocation>, bool)>,
+    /// Direction and bytes of the copies that every launch of the graph makes.
+    pub(crate) copies: Vec<(Direction, usize)>,
     /// Memory that can be given back now.
     pub(crate) kept: Vec<Block>,
 }
@@ -155,6 +160,7 @@ impl Section {
             state.recording = Some(Recording {
                 thread: std::thread::current().id(),
                 uses: Vec::new(),
+                copies: Vec::new(),
                 kept: Vec::new(),
             });
         }
@@ -167,11 +173,35 @@ impl Section {
     pub(crate) fn end<T>(&self, end: impl FnOnce() -> T) -> (T, Recorded) {
         let mut state = lock(&self.state);
         let ended = end();
-        let recorded = state.recording.take().map_or_else(
-            Recorded::default,
-            |Recording { uses, kept, .. }| Recorded { uses, kept },
-        );
+        let Some(recording) = state.recording.take() else {
+            return (ended, Recorded::default());
+        };
+        let recorded = Recorded {
+            uses: recording.uses,
+            copies: recording.copies,
+            kept: recording.kept,
+        };
         (ended, recorded)
+    }
+
+    /// Whether this thread is recording: what it has just queued did not run.
+    pub(crate) fn is_recording_here(&self) -> bool {
+        let state = lock(&self.state);
+        let recording = state.recording.as_ref();
+        recording.is_some_and(|recording| recording.thread == std::thread::current().id())
+    }
+
+    /// Notes a copy that this thread has queued within its recording. False if there is none:
+    /// the copy was queued to run.
+    pub(crate) fn record_copy(&self, direction: Direction, n_bytes: usize) -> bool {
+        let mut state = lock(&self.state);
+        match &mut state.recording {
+            Some(recording) if recording.thread == std::thread::current().id() => {
+                recording.copies.push((direction, n_bytes));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Waits for work that may still use a block, or, during a recording, when nothing can be

@@ -13,7 +13,8 @@ pub struct Copies {
 
 /// What a device has done since it was opened.
 ///
-/// Clearing new memory is no copy and is not counted.
+/// Clearing new memory is no copy and is not counted. What a graph copies is counted at each of its
+/// launches, not when it is recorded. Pages that a driver moves by itself are not seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransferStats {
     /// Copies from host memory into memory of the device alone.

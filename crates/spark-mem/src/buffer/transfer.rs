@@ -50,7 +50,9 @@ impl Stream {
             self.device().tried(copied)
         })?;
         let direction = direction(from.allocation(), to.allocation());
-        inner.counters.copied(direction, n_bytes);
+        if !self.section().record_copy(direction, n_bytes) {
+            inner.counters.copied(direction, n_bytes);
+        }
         Ok(())
     }
 

@@ -220,7 +220,9 @@ impl<P: Parameters> Kernel<P> {
             };
             self.device.tried(launched)
         })?;
-        inner.counters.launched();
+        if !stream.section().is_recording_here() {
+            inner.counters.launched();
+        }
         Ok(())
     }
 
@@ -245,8 +247,8 @@ impl<P: Parameters> Kernel<P> {
 impl Device {
     /// A kernel, made ready: compiled if it is not in the cache, loaded if it was not yet.
     ///
-    /// Sources that differ in anything (entry, text, file, headers, options, types of the
-    /// parameters, host version) are different kernels, also when entry and text are the same.
+    /// Sources that differ in entry, text, file, headers, options, types of the parameters or, on a
+    /// device that runs host versions, in that, are different kernels.
     ///
     /// # Errors
     ///

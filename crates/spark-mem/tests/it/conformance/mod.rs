@@ -50,6 +50,7 @@ macro_rules! for_each_case {
             pooled_memory_orders_its_users,
             pools_give_back_before_they_refuse,
             statistics_count_every_copy,
+            statistics_count_what_graphs_copy_when_they_run,
             round_trips_copy_only_where_memory_is_apart,
             hints_never_fail,
             streams_cross_threads,
@@ -338,6 +339,28 @@ pub(crate) fn statistics_count_every_copy(device: &Device) {
         DeviceKind::Emulated | DeviceKind::Cuda(_) => stats.host_to_device,
     };
     assert_eq!((one.count, one.bytes), (1, 4 * N as u64));
+}
+
+pub(crate) fn statistics_count_what_graphs_copy_when_they_run(device: &Device) {
+    let stream = device.new_stream().unwrap();
+    let kind = device.private_kind();
+    let from = filled(device, &stream, kind, &ramp(N));
+    let mut to = device.buffer::<f32>(kind, N).unwrap();
+    let before = device.stats();
+    let graph = stream.capture(|stream| stream.copy(from.view(), to.view_mut()));
+    let graph = graph.unwrap();
+    assert_eq!(device.stats(), before, "recording copies nothing");
+    for _ in 0..3 {
+        graph.launch(&stream).unwrap();
+    }
+    let stats = device.stats().since(&before);
+    assert_eq!((stats.copies(), stats.graph_launches), (3, 3));
+    let within = match device.info().kind {
+        DeviceKind::Host => stats.on_host,
+        DeviceKind::Emulated | DeviceKind::Cuda(_) => stats.on_device,
+    };
+    assert_eq!((within.count, within.bytes), (3, 3 * 4 * N as u64));
+    assert_eq!(values(&to, &stream), ramp(N));
 }
 
 pub(crate) fn round_trips_copy_only_where_memory_is_apart(device: &Device) {
