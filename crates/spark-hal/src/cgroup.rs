@@ -19,7 +19,17 @@
 use crate::reading::{Failure, Reading};
 use crate::root::Root;
 
+const MEMBERSHIP: &str = "/proc/self/cgroup";
 const MOUNT: &str = "/sys/fs/cgroup";
+/// What is read of a group, for records of machines.
+const VERSION_1_FILES: [&str; 5] = [
+    "cpu.cfs_period_us",
+    "cpu.cfs_quota_us",
+    "memory.limit_in_bytes",
+    "memory.stat",
+    "memory.usage_in_bytes",
+];
+const VERSION_2_FILES: [&str; 4] = ["cpu.max", "memory.current", "memory.max", "memory.stat"];
 /// Version 1 writes "no limit" as the largest multiple of the page size; nothing that
 /// large is a limit.
 const NO_LIMIT: u64 = 1 << 60;
@@ -45,7 +55,7 @@ impl Cgroup {
     /// Reads the group of the running process.
     #[must_use]
     pub fn read(root: &Root) -> Self {
-        let membership = root.text("/proc/self/cgroup").value().unwrap_or_default();
+        let membership = root.text(MEMBERSHIP).value().unwrap_or_default();
         let memory = levels(&membership, "memory")
             .iter()
             .map(|level| level.memory(root))
@@ -62,6 +72,28 @@ impl Cgroup {
             cpu_quota_milli: cpu,
         }
     }
+}
+
+/// Every file that [`Cgroup::read`] may look at, for a record of the machine.
+pub(crate) fn files(root: &Root) -> Vec<String> {
+    let membership = root.text(MEMBERSHIP).value().unwrap_or_default();
+    let mut files = vec![MEMBERSHIP.to_owned()];
+    let levels = ["memory", "cpu"].map(|controller| levels(&membership, controller));
+    for level in levels.iter().flatten() {
+        let names = if level.is_version_1 {
+            &VERSION_1_FILES[..]
+        } else {
+            &VERSION_2_FILES[..]
+        };
+        files.extend(
+            names
+                .iter()
+                .map(|name| format!("{}/{name}", level.directory)),
+        );
+    }
+    files.sort();
+    files.dedup();
+    files
 }
 
 /// One directory of the hierarchy.

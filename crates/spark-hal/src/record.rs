@@ -8,13 +8,14 @@
 //! == /usr/lib/aarch64-linux-gnu/libcuda.so.1 -> libcuda.so.580.95.05
 //! ```
 //!
-//! Only files that this crate reads are recorded, out of a fixed list, without the lines that speak of a
-//! serial number (in `/etc/dgx-release`, and in `/proc/cpuinfo` of some Arm systems). Host names, user
-//! names, addresses of the network, logs and Python packages are not recorded; library
-//! files are recorded by name only.
+//! Files that detection reads are recorded, without the lines that speak of a serial number (in
+//! `/etc/dgx-release`, and in `/proc/cpuinfo` of some Arm systems). Addresses of the network, logs and
+//! Python packages are left out; library files are recorded by name. The paths of the process's control
+//! groups, which may tell the names of its container or service, are in the record.
 
 use std::fmt::Write as _;
 
+use crate::cgroup;
 use crate::network::Network;
 use crate::pci;
 use crate::reading::{Failure, Reading};
@@ -75,6 +76,20 @@ pub fn record(root: &Root) -> String {
     let mut text = format!("# recorded by spark-hal {}\n", env!("CARGO_PKG_VERSION"));
     for path in FILES {
         write_file(&mut text, root, path);
+    }
+    for path in cgroup::files(root) {
+        write_file(&mut text, root, &path);
+    }
+    if let Reading::Value(status) = root.text("/proc/self/status") {
+        line(&mut text, "== /proc/self/status");
+        let allowed = |content: &&str| content.starts_with("Cpus_allowed_list:");
+        for content in status.lines().filter(allowed) {
+            line(&mut text, content);
+        }
+    }
+    // Podman writes names into it; that it is there is enough.
+    if root.exists("/run/.containerenv") {
+        line(&mut text, "== /run/.containerenv");
     }
     let cpus = root
         .entries_where("/sys/devices/system/cpu", is_cpu)

@@ -319,6 +319,18 @@ fn a_port_with_a_cable_tells_rate_and_addresses() {
     );
 }
 
+#[test]
+fn a_recorded_container_of_podman_is_one() {
+    let tree = Tree::of("nvidia-dgx-spark");
+    tree.add("== /run/.containerenv\nname=\"MUST-NOT-APPEAR\"\n");
+    let record = spark_hal::record(&tree.root());
+    assert!(!record.contains("MUST-NOT-APPEAR"), "{record}");
+    let copy = Tree::empty();
+    copy.add(&record);
+    let machine = Machine::read(&Sources::files(copy.root()));
+    assert!(machine.platform.is_container);
+}
+
 /// Recording a machine and reading the record finds the same machine, and no secret.
 #[test]
 fn a_recorded_machine_reads_the_same() {
@@ -331,7 +343,8 @@ fn a_recorded_machine_reads_the_same() {
         let read = |tree: &Tree| Machine::read(&Sources::files(tree.root()));
         let (a, b) = (read(&original), read(&copy));
         assert_eq!(findings(&a), findings(&b), "{machine}");
-        assert_eq!(a.cpu.cores, b.cpu.cores, "{machine}");
+        assert_eq!(a.cpu, b.cpu, "{machine}");
+        assert_eq!(a.memory, b.memory, "{machine}");
         assert_eq!(a.network, b.network, "{machine}");
     }
 }
