@@ -18,7 +18,7 @@ const TEST_DATA: Setting = Setting {
     name: "SPARK_TEST_DATA",
     accepts: "a directory",
     default: "not set: tests that need the data say so and are skipped",
-    doc: "The folder with models, goldens and recorded drives for the tests.",
+    doc: "The folder with `data/models` (models, their goldens) and `truth` (recorded conversions, adapters, figures).",
 };
 
 const REQUIRE_GPU: Setting = Setting {
@@ -47,7 +47,8 @@ const CI: Setting = Setting {
     name: "CI",
     accepts: "anything",
     default: "not set",
-    doc: "Set in continuous integration: missing test data fail instead of skipping.",
+    doc: "Set in continuous integration: missing test data fail instead of skipping, and so does what \
+          `cargo xtask ci` cannot run.",
 };
 
 /// The folder with the reference data, if it is set.

@@ -8,11 +8,12 @@ use super::variables::{DECLARATIONS, FOREIGN};
 const INTRODUCTION: &str = "\
 # Environment variables
 
-An invalid value logs a warning and the default is used. A variable that is set
-to nothing counts as not set. Variables are read when a program starts to use them, and
-not again.
+A variable that is set to nothing counts as not set. Variables are read when a program starts to
+use them, and not again.
 
 ## For users
+
+An invalid value logs a warning and the default is used.
 
 | variable | accepts | default | meaning |
 |---|---|---|---|

@@ -8,8 +8,8 @@ pub const DGX_ENABLED: Declaration = Declaration {
     accepts: "`0` or `1`",
     default: "1",
     default_meaning: "",
-    doc: "`1` uses DGX Spark features when the hardware is there, `0` acts as on a plain PC. \
-          What the machine *is* (`is_dgx_spark()`) is reported the same either way.",
+    doc: "`1` uses DGX Spark features when the hardware is there; `0` uses none, and no memory of the kinds \
+          `Unified` and `System` on any GPU. What the machine *is* (`is_dgx_spark()`) is reported the same either way.",
 };
 
 /// `OPENPILOT_DISABLE_DGX`: the rollback switch, which wins over [`DGX_ENABLED`].
@@ -40,7 +40,7 @@ pub const CUDA: Declaration = Declaration {
     default_meaning: "not set: CUDA is used if it is there",
     doc: "`0` never uses CUDA; `1` requires it: a program on a machine without CUDA ends with an error, \
           whatever `SPARK_DEVICE` says; where CUDA is there, so does one that works on the CPU only, unless \
-          `SPARK_DEVICE=cpu` is set. `detect`, `doctor` \
+          `SPARK_DEVICE=cpu` is set or `bench_supercombo` is given `--device`. `detect`, `doctor` \
           and `gpu_monitor`, which say what is wrong with CUDA, run all the same.",
 };
 
@@ -51,8 +51,9 @@ pub const DEVICE: Declaration = Declaration {
     default: "auto",
     default_meaning: "",
     doc: "Where work runs: the CPU, the best GPU, or CUDA device number N. A GPU that is asked for \
-          here and cannot be had is an error, as with `CUDA=1`: it is not there, `CUDA=0` is set, or \
-          the program works on the CPU only. `auto` logs why no GPU could be used; that models run on \
+          here and cannot be had is an error: it is not there, `CUDA=0` is set, or the program works on the \
+          CPU only; but not in the three programs named above, nor always in a `Simulator` of a program of \
+          one's own ([sim-guide](sim-guide.md#on-a-gpu)). `auto` logs why no GPU could be used; that models run on \
           the CPU anyway is not logged.",
 };
 
@@ -89,7 +90,10 @@ pub const DECLARATIONS: [&Declaration; 7] = [
 
 /// Variables of other software that are only looked at: name and why.
 pub const FOREIGN: [(&str, &str); 8] = [
-    ("HOME", "the user's cache and Python packages"),
+    (
+        "HOME",
+        "the user's cache and Python packages; the doctor writes `~` for it",
+    ),
     ("NO_COLOR", "set to anything: programs log without colours"),
     ("XDG_CACHE_HOME", "the user's cache"),
     (
