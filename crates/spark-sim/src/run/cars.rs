@@ -82,7 +82,8 @@ impl Cars {
         let environment = &scenario.environment;
         let mut vehicle = setup.vehicle;
         vehicle.friction *= environment.friction;
-        let grip = GRAVITY * environment.friction;
+        // Of these tyres on this road, as the friction circle.
+        let grip = GRAVITY * vehicle.friction;
         vehicle.acceleration_max = vehicle.acceleration_max.min(grip);
         let mut parameters = vehicle.rounded();
         let most_decay = self.integrator.most_decay();

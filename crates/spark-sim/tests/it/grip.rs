@@ -90,6 +90,23 @@ fn braking_takes_grip_from_turning() {
 }
 
 #[test]
+fn slippery_tyres_brake_no_harder_than_they_grip() {
+    let mut scenario = Scenario::straight("worn tyres", 30.0, 3.0);
+    scenario.requests.acceleration = Some(Profile::constant(-3.5));
+    let dry = drive(&scenario, &perfect());
+    assert!(dry.deceleration_max > 3.4, "{dry:?}");
+    let mut parameters = VehiclePreset::Sedan.parameters();
+    parameters.friction = 0.2;
+    scenario.vehicle.parameters = Some(parameters);
+    let worn = drive(&scenario, &perfect());
+    assert!(
+        (worn.deceleration_max - 1.962).abs() < 0.01,
+        "{} m/s^2",
+        worn.deceleration_max
+    );
+}
+
+#[test]
 fn linear_tyres_beyond_their_grip_are_marked_and_ordinary_drives_are_not() {
     let mut scenario = Scenario::straight("st", 42.0, 2.0);
     scenario.vehicle.model = VehicleModel::SingleTrack;
