@@ -12,8 +12,8 @@
 //! sanitize      memory, kernels and threads under address and thread sanitisers
 //! fuzz          every fuzz target builds and runs for a second
 //! aarch64       tests of Arm's vector code under qemu
-//! test-release  the suite again as users build it: optimised, without debug assertions;
-//!               with every feature. Crates of others are optimised less, which takes less long
+//! test-release  the suite again: optimised, without debug assertions, with every feature.
+//!               Crates of others are optimised less, which takes less long
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
 //! ```
