@@ -10,7 +10,7 @@
 //! calibration activations      statistics, static scales, weights scaled for their inputs
 //! device      the same on GPUs  NVFP4, MX, scale layout (features `device`, `cuda`)
 //! simd        sixteen lanes     AVX-512, AVX2, NEON, plain
-//! reference   naive definitions of all of it
+//! reference   naive definitions of conversions, blocks and GEMM
 //! ```
 //!
 //! Everything that rounds says how. Every fast path gives the bits of its naive definition, on every
