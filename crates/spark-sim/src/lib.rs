@@ -11,7 +11,7 @@
 //!    +-- road      straights, arcs, clothoids, lanes
 //!    +-- traffic   scripted, IDM, Krauss, MOBIL, replayed; collision: outlines, time to collision
 //!
-//! real       one lane type for the f64 oracle, f32 and vector registers: the same bits everywhere
+//! real       one lane type for the f64 oracle, f32 and vector registers, whose f32 has the same bits everywhere
 //! env        vector environments for reinforcement learning
 //! learned    the controls challenge: a learned model as the car
 //! ```
