@@ -12,10 +12,10 @@
 //! Avx512Bytes    Avx512 + VBMI VBMI2 VNNI                   Ice Lake, Zen 4
 //! Avx512Bf16     Avx512 + BF16                              Cooper Lake, Zen 4
 //! Neon           NEON, part of every 64-bit Arm
-//! NeonDot        NEON + dot products of bytes               Armv8.2
-//! NeonI8mm       NEON + matrix products of bytes            Armv8.6
-//! NeonBf16       NEON + BF16                                Armv8.6
-//! NeonFhm        NEON + FP16 FHM                            Armv8.4
+//! NeonDot        NEON + dot products of bytes               some from Armv8.2 on
+//! NeonI8mm       NEON + matrix products of bytes            the same
+//! NeonBf16       NEON + BF16                                the same
+//! NeonFhm        NEON + FP16 FHM                            the same
 //! ```
 //!
 //! `Avx512`, `Avx2`, `Neon` and [`Scalar`] have vectors of f32 ([`Simd`]): a kernel is written once over the trait,
