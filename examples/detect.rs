@@ -1,7 +1,7 @@
 //! Which machine is this, and how can one tell?
 //!
 //! Run: `cargo run --example detect`; with `-- --record` it writes down the machine's files
-//! (no serial numbers) for a report or a test.
+//! (no serial numbers, but paths of control groups) for a report or a test.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
@@ -22,7 +22,7 @@ use sparkpilot::hal::{Memory, Root, machine};
         detect --record > machine.txt"
 )]
 struct Arguments {
-    /// Write down the files that detection reads, for a report or a test; no serial numbers
+    /// Write down the files that detection reads, for a report or a test; no serial numbers, but paths of control groups
     #[arg(long)]
     record: bool,
 }

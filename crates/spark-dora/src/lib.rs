@@ -1,4 +1,4 @@
-//! DoRA and LoRA for candle: layers that train, merge exactly, and are exchanged with PEFT.
+//! DoRA and LoRA for candle: layers that train, merge, and are exchanged with PEFT.
 //!
 //! ```text
 //! config    which layers, which ranks                      DoraConfig, LayerConfig

@@ -1,4 +1,4 @@
-//! FP8, FP6, FP4, NVFP4, MX and INT8 on the CPU: exact conversions and everything built on them.
+//! FP8, FP6, FP4, NVFP4, MX and INT8 on the CPU: conversions, and what is built on them.
 //!
 //! ```text
 //! scalar      one number        f32 <-> f16, bf16, E4M3, E5M2, E2M3, E3M2, E2M1, E8M0
