@@ -49,13 +49,14 @@ pub(crate) const MODEL_KERNELS: &[&str] = &[
     "expanding_products",
     "attention_of_any_shape",
     "weights_that_are_halves",
+    "sixteen_bits",
 ];
 
-/// Integration tests of every kind of product of 16 bits.
-const MODEL_PRODUCTS: &[&str] = &["sixteen_bit_products", "fp16_weights_give_the_bits"];
+/// Of those, products of 16 bits, which each processor computes with the instructions it has.
+const MODEL_PRODUCTS: &[&str] = &["sixteen_bits"];
 
 /// What is tested: a processor, arguments of `cargo test`, and those of the test programs.
-const TESTS: [(&str, &[&str], &[&str]); 9] = [
+const TESTS: [(&str, &[&str], &[&str]); 8] = [
     (WITH_EVERYTHING, &["-p", "spark-parallel", "--tests"], &[]),
     (WITH_EVERYTHING, &["-p", "spark-simd", "--tests"], &[]),
     (WITHOUT_EXTENSIONS, &["-p", "spark-simd", "--tests"], &[]),
@@ -80,14 +81,9 @@ const TESTS: [(&str, &[&str], &[&str]); 9] = [
         MODEL_KERNELS,
     ),
     (
-        WITH_EVERYTHING,
-        &["-p", "spark-onnx", "--test", "it"],
-        MODEL_PRODUCTS,
-    ),
-    (
         WITHOUT_EXTENSIONS,
-        &["-p", "spark-onnx", "--test", "it"],
-        &["sixteen_bit_products"],
+        &["-p", "spark-onnx", "--lib"],
+        MODEL_PRODUCTS,
     ),
 ];
 

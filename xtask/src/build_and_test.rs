@@ -6,14 +6,13 @@ use crate::command::{cargo, run, run_tests};
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-/// Adds what builds everything, the members optimised as users build them, with every feature. Crates of others are
-/// optimised less, and what only runs in the compiler not at all: they take half of the time, and what they do is not
-/// what is tested.
+/// Adds what builds the members optimised as users build them, with every feature. Crates of others are optimised less,
+/// and what only runs in the compiler not at all: they take half of the time, and what they do is not what is tested.
 pub(crate) fn release<'command>(
     command: &'command mut Command,
     workspace: &Workspace,
 ) -> &'command mut Command {
-    command.args(["--release", "--workspace", "--all-features"]);
+    command.args(["--release", "--all-features"]);
     command.args(["--config", "profile.release.opt-level=1"]);
     for package in &workspace.packages {
         let level = format!("profile.release.package.{}.opt-level=3", package.name);

@@ -12,8 +12,8 @@
 //! sanitize      memory, kernels and threads under address and thread sanitisers
 //! fuzz          every fuzz target builds and runs for a second
 //! aarch64       tests of Arm's vector code under qemu
-//! test-release  the suite again: optimised, without debug assertions, with every feature.
-//!               Crates of others are optimised less, which takes less long
+//! test-release  again optimised, without debug assertions, with every feature: all integration tests, and the
+//!               unit tests of crates with kernels or features. Crates of others are optimised less
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
 //! ```
@@ -243,15 +243,33 @@ fn doc(workspace: &Workspace) -> Result<(), Error> {
     )
 }
 
+/// Crates with kernels, or with features that the plain tests lack: their unit tests are run optimised too. Those of the
+/// others `test` has run, and for them each crate would be compiled once more.
+const OPTIMISED_UNITS: [&str; 6] = [
+    "spark-gemm",
+    "spark-mem",
+    "spark-quant",
+    "spark-sim",
+    "spark-dora",
+    "sparkpilot",
+];
+
+/// What all members together ask of crates that fewer of them would not; with them, nothing is built again.
+const FEATURES_OF_ALL: &str = "spark-hal/serde,spark-onnx-graph/samples";
+
 /// The release profile turns debug assertions and overflow checks off. Tests start the examples,
 /// which `cargo test --examples` would build as tests of their own. Doc tests are left out: each
 /// is a program of its own, and `test` has run them.
 fn test_release(workspace: &Workspace) -> Result<(), Error> {
-    let mut build = cargo(&["build", "--examples"]);
+    let mut build = cargo(&["build", "--workspace", "--examples"]);
     command::run(build_and_test::release(&mut build, workspace))?;
-    let mut test = cargo(&["test", "--tests", "--exclude", "xtask"]);
-    let counts = command::run_tests(build_and_test::release(&mut test, workspace))?;
-    println!("{counts}");
+    let mut whole = cargo(&["test", "--workspace", "--test", "*", "--exclude", "xtask"]);
+    let mut units = cargo(&["test", "--lib", "--features", FEATURES_OF_ALL]);
+    units.args(OPTIMISED_UNITS.iter().flat_map(|name| ["-p", name]));
+    for test in [&mut whole, &mut units] {
+        let counts = command::run_tests(build_and_test::release(test, workspace))?;
+        println!("{counts}");
+    }
     Ok(())
 }
 

@@ -156,7 +156,7 @@ fn example(
     let mut run: Command = match effort.build {
         Build::AsPeopleDo => command::cargo(&["run", "--release", "--example", EXAMPLE, "--"]),
         Build::OfReleaseTests => {
-            let mut build = command::cargo(&["build", "--example", EXAMPLE]);
+            let mut build = command::cargo(&["build", "--workspace", "--example", EXAMPLE]);
             command::run(build_and_test::release(&mut build, workspace))?;
             Command::new(workspace.target.join("release/examples").join(EXAMPLE))
         }

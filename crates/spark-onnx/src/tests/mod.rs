@@ -11,3 +11,4 @@ mod precisions;
 mod quantised;
 mod quantised_layers;
 mod running;
+mod sixteen_bits;

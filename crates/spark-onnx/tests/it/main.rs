@@ -18,7 +18,6 @@ mod masked_attention;
 mod memory_budget;
 mod scatter_integers;
 mod sessions;
-mod sixteen_bits;
 mod special_values;
 mod tensor_views;
 mod wide_integers;
