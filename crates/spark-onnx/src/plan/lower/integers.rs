@@ -178,15 +178,8 @@ impl Lowering<'_> {
     pub(super) fn int8_result(&mut self, out: ValueId, shape: &[usize], order: &[usize]) -> View {
         let storage = int8_storage(self.ty(out).dtype);
         let view = self.dense_buffer(storage, shape, order);
-        self.set_int8(out, view.clone());
+        self.set_held(out, view.clone());
         view
-    }
-
-    fn set_int8(&mut self, out: ValueId, view: View) {
-        match self.storage(&view).is_byte() {
-            true => _ = self.bytes.insert(out, view),
-            false => self.set(out, view),
-        }
     }
 
     fn int8_matmul(&mut self, node: &Node, places: &Places, out: ValueId) -> Result<(), OpError> {
@@ -219,7 +212,7 @@ impl Lowering<'_> {
         let storage = int8_storage(self.ty(out).dtype);
         let y = self.row_major_buffer(storage, &y_shape);
         let whole: Vec<usize> = (0..shape.len()).collect();
-        self.set_int8(out, View::dense(y.buffer, &shape, &whole));
+        self.set_held(out, View::dense(y.buffer, &shape, &whole));
         let [batch, m, n] = [y.axes[0], y.axes[1], y.axes[2]];
         let step = Int8Step {
             x,
