@@ -22,6 +22,7 @@ use super::conv::winograd::Winograd;
 use super::data_movement::copy::{CopyNest, FillNest};
 use super::data_movement::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
 use super::data_movement::resample::{GridSample, Resample};
+use super::elementwise::byte_pair::BytePair;
 use super::elementwise::byte_table::ByteTable;
 use super::elementwise::pointwise::Pointwise;
 use super::int8::depthwise::Int8Depthwise;
@@ -36,9 +37,7 @@ use super::reduction::byte_mean::ByteMean;
 use super::reduction::pool2d::Pool2d;
 use super::reduction::reduce::{ArgReduce, CumSum, Reduce, TopK};
 use super::simd::Isa;
-use crate::plan::{
-    ConvStep, GroupNormStep, Int8Step, LinearStep, PointwiseStep, ReduceStep, Step,
-};
+use crate::plan::{ConvStep, GroupNormStep, Int8Step, LinearStep, PointwiseStep, ReduceStep, Step};
 
 /// A kernel for steps `S`, with the last part of its name.
 struct Candidate<S> {
@@ -91,6 +90,7 @@ const INT8: &[Candidate<Int8Step>] = &[
 ];
 const POINTWISE: &[Candidate<PointwiseStep>] = &[
     Candidate::of::<ByteTable>("byte-table"),
+    Candidate::of::<BytePair>("byte-pair"),
     Candidate::of::<Pointwise>("fused-pointwise"),
 ];
 const REDUCE: &[Candidate<ReduceStep>] = &[

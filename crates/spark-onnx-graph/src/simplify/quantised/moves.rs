@@ -45,7 +45,9 @@ pub(super) fn move_bytes(graph: &mut Graph) {
         }
     }
     let mut at = 0..;
-    graph.nodes.retain(|_| at.next().is_some_and(|at| !gone[at]));
+    graph
+        .nodes
+        .retain(|_| at.next().is_some_and(|at| !gone[at]));
 }
 
 /// The operands of `node` whose elements it hands on, if it does nothing else.
@@ -155,7 +157,11 @@ mod tests {
     fn floats(graph: &mut Graph, x: ValueId, value: f32) -> ValueId {
         let scale = scale(graph, value);
         let name = format!("floats{}", graph.values.len());
-        graph.add_node(name, Op::from(DequantizeLinear { axis: 1 }), &[Some(x), scale])
+        graph.add_node(
+            name,
+            Op::from(DequantizeLinear { axis: 1 }),
+            &[Some(x), scale],
+        )
     }
 
     fn bytes(graph: &mut Graph, x: ValueId, value: f32) {
@@ -186,7 +192,15 @@ mod tests {
     fn joined_operands_must_have_the_scale_of_the_result_each() {
         for (second, expected) in [
             (0.5, vec!["Concat"]),
-            (0.25, vec!["DequantizeLinear", "DequantizeLinear", "Concat", "QuantizeLinear"]),
+            (
+                0.25,
+                vec![
+                    "DequantizeLinear",
+                    "DequantizeLinear",
+                    "Concat",
+                    "QuantizeLinear",
+                ],
+            ),
         ] {
             let mut graph = Graph::default();
             let (a, b) = (input(&mut graph, "a"), input(&mut graph, "b"));

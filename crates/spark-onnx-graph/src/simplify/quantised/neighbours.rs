@@ -87,7 +87,12 @@ impl<'g> Neighbours<'g> {
     }
 
     /// Whether scale and zero point are constants of one value, or of as many as `axis` says of a constant.
-    pub(super) fn is_known(&self, quantised: &Quantised, axis: Option<(i64, usize)>, own: i64) -> bool {
+    pub(super) fn is_known(
+        &self,
+        quantised: &Quantised,
+        axis: Option<(i64, usize)>,
+        own: i64,
+    ) -> bool {
         let shape = |id: ValueId| self.constant(id).map(|tensor| tensor.shape());
         let Some(scales) = self.constant(quantised.scale).and_then(|t| t.as_f32()) else {
             return false;

@@ -3,7 +3,6 @@
 //! What is taken, and why results may differ by one step, the module above says.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use super::neighbours::{Neighbours, Quantised};
 use crate::graph::{

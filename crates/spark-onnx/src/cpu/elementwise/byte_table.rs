@@ -95,8 +95,7 @@ impl PreparedStep for ByteTable {
             match &self.table {
                 Table::Floats(table) => {
                     let look_up = |b: u8| table[usize::from(b)];
-                    self.nest
-                        .copy_shared(x, c.memory.f32(y), look_up, c.pool);
+                    self.nest.copy_shared(x, c.memory.f32(y), look_up, c.pool);
                 }
                 Table::Bytes(table) => {
                     let look_up = |b: u8| table[usize::from(b)];

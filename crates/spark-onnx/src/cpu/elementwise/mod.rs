@@ -1,5 +1,6 @@
-//! Functions of single elements: chains of them in registers, two tensors straight, and bytes looked up.
+//! Functions of single elements: chains of them in registers, two tensors straight, and bytes.
 
+pub(crate) mod byte_pair;
 pub(crate) mod byte_table;
 pub(crate) mod pair;
 pub(crate) mod pointwise;

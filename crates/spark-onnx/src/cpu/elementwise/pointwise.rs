@@ -20,9 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use spark_quant::QuantError;
 
 use super::pair::Pair;
-use super::program::{
-    BLOCK, Registers, WIDTH, Zero, execute_f32, execute_i64, map, scratch_len,
-};
+use super::program::{BLOCK, Registers, WIDTH, Zero, execute_f32, execute_i64, scratch_len};
 use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
@@ -51,41 +49,9 @@ pub(crate) struct PreparedPointwise {
 impl PreparedPointwise {
     /// Orders and collapses the axes of `step`.
     pub(crate) fn new(plan: &Plan, step: &PointwiseStep) -> Self {
-        let views: Vec<&View> = std::iter::once(&step.y).chain(&step.inputs).collect();
-        let order = step.y.memory_order();
-        let mut extents: Vec<usize> = Vec::new();
-        let mut strides: Vec<Vec<isize>> = vec![Vec::new(); views.len()];
-        for &axis in &order {
-            let extent = step.y.axes[axis].extent;
-            if extent == 1 {
-                continue;
-            }
-            let joins = extents.last().is_some_and(|_| {
-                views.iter().zip(&strides).all(|(view, s)| {
-                    s.last().copied() == Some(view.axes[axis].stride * extent as isize)
-                })
-            });
-            if joins {
-                if let Some(last) = extents.last_mut() {
-                    *last *= extent;
-                }
-                for (view, s) in views.iter().zip(&mut strides) {
-                    if let Some(last) = s.last_mut() {
-                        *last = view.axes[axis].stride;
-                    }
-                }
-            } else {
-                extents.push(extent);
-                for (view, s) in views.iter().zip(&mut strides) {
-                    s.push(view.axes[axis].stride);
-                }
-            }
-        }
-        if extents.is_empty() {
-            extents.push(1);
-            strides.iter_mut().for_each(|s| s.push(0));
-        }
-        let storages: Vec<Storage> = views.iter().map(|v| plan.storage(v)).collect();
+        let (extents, strides) = collapsed(step);
+        let views = std::iter::once(&step.y).chain(&step.inputs);
+        let storages: Vec<Storage> = views.map(|v| plan.storage(v)).collect();
         let pair = Pair::new(plan, step, &extents, &strides);
         let dense = strides[0].last() == Some(&1);
         let direct = dense
@@ -231,6 +197,46 @@ impl PreparedPointwise {
         }
         Ok(())
     }
+}
+
+/// The loops of `step`, outermost first, and every operand's strides in them, the result's first: axes that all
+/// of them step through alike are one.
+pub(super) fn collapsed(step: &PointwiseStep) -> (Vec<usize>, Vec<Vec<isize>>) {
+    let views: Vec<&View> = std::iter::once(&step.y).chain(&step.inputs).collect();
+    let order = step.y.memory_order();
+    let mut extents: Vec<usize> = Vec::new();
+    let mut strides: Vec<Vec<isize>> = vec![Vec::new(); views.len()];
+    for &axis in &order {
+        let extent = step.y.axes[axis].extent;
+        if extent == 1 {
+            continue;
+        }
+        let joins = extents.last().is_some_and(|_| {
+            views.iter().zip(&strides).all(|(view, s)| {
+                s.last().copied() == Some(view.axes[axis].stride * extent as isize)
+            })
+        });
+        if joins {
+            if let Some(last) = extents.last_mut() {
+                *last *= extent;
+            }
+            for (view, s) in views.iter().zip(&mut strides) {
+                if let Some(last) = s.last_mut() {
+                    *last = view.axes[axis].stride;
+                }
+            }
+        } else {
+            extents.push(extent);
+            for (view, s) in views.iter().zip(&mut strides) {
+                s.push(view.axes[axis].stride);
+            }
+        }
+    }
+    if extents.is_empty() {
+        extents.push(1);
+        strides.iter_mut().for_each(|s| s.push(0));
+    }
+    (extents, strides)
 }
 
 /// An integer was divided by zero, or zero raised to a negative power.

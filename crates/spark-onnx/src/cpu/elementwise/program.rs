@@ -129,7 +129,7 @@ fn zip2<A: Copy, T>(a: &[A], b: &[A], to: &mut [T], f: impl Fn(A, A) -> T) {
 }
 
 #[inline(always)]
-pub(super) fn map<A: Copy, T>(a: &[A], to: &mut [T], f: impl Fn(A) -> T) {
+fn map<A: Copy, T>(a: &[A], to: &mut [T], f: impl Fn(A) -> T) {
     for (to, &a) in to.iter_mut().zip(a) {
         *to = f(a);
     }

@@ -54,7 +54,11 @@ impl PreparedStep for ByteMean {
         let blocks = width.div_ceil(BLOCK);
         let (x, y) = (c.memory.bytes(&step.x), c.memory.f32(&step.y));
         // Signed bytes with the highest bit turned over are unsigned ones, 128 more.
-        let (flip, offset) = if self.is_signed { (0x80, 128.0) } else { (0, 0.0) };
+        let (flip, offset) = if self.is_signed {
+            (0x80, 128.0)
+        } else {
+            (0, 0.0)
+        };
         let places = &Places { x, y };
         c.pool.run(remaining.len() * blocks, |task| {
             let (from, to) = remaining.offsets(task / blocks);

@@ -273,8 +273,15 @@ impl Lowering<'_> {
             return Ok(());
         };
         let x_id = self.operand(node, 0)?;
-        let x = self.view(x_id)?;
         let shape = self.ty(out).shape.clone();
+        if kind == PoolKind::Average
+            && let Some(bytes) = self.dequantised(x_id)
+            && !bytes.x.is_empty()
+        {
+            let reduced: Vec<bool> = (0..shape.len()).map(|axis| axis >= 2).collect();
+            return self.mean_of_bytes(node, bytes, &reduced, true, out);
+        }
+        let x = self.view(x_id)?;
         let y = self.image_buffer(Storage::F32, &shape);
         self.set(out, y.clone());
         let kind = match kind {

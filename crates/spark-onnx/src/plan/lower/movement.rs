@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::plan::step::int8_storage;
 use crate::graph::{
     Concat, ConstantOfShape, DepthToSpace, Expand, EyeLike, Flatten, Gather, GatherElements,
     GatherNd, NonZero, Pad, PadMode, Range, Reshape, ScatterElements, ScatterNd, ScatterReduction,
     Shape, Size, Slice, SpaceToDepth, Split, Squeeze, Tile, Transpose, Unsqueeze,
 };
+use crate::plan::step::int8_storage;
 use crate::tensor::DType;
 
 impl Lower for Reshape {

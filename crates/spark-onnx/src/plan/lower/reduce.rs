@@ -99,7 +99,7 @@ impl Lowering<'_> {
     }
 
     /// The mean of dequantised bytes, dequantised only then: their sum is exact, and a quarter of the memory is read.
-    fn mean_of_bytes(
+    pub(super) fn mean_of_bytes(
         &mut self,
         node: &Node,
         bytes: Dequantised,
