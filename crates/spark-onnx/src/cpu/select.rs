@@ -22,9 +22,9 @@ use super::conv::winograd::Winograd;
 use super::data_movement::copy::{CopyNest, FillNest};
 use super::data_movement::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
 use super::data_movement::resample::{GridSample, Resample};
-use super::elementwise::byte_pair::BytePair;
 use super::elementwise::byte_table::ByteTable;
 use super::elementwise::pointwise::Pointwise;
+use super::elementwise::quantised::Quantised as QuantisedPointwise;
 use super::int8::depthwise::Int8Depthwise;
 use super::int8::product::Int8Product;
 use super::matmul::few_bits::Quantised;
@@ -90,7 +90,7 @@ const INT8: &[Candidate<Int8Step>] = &[
 ];
 const POINTWISE: &[Candidate<PointwiseStep>] = &[
     Candidate::of::<ByteTable>("byte-table"),
-    Candidate::of::<BytePair>("byte-pair"),
+    Candidate::of::<QuantisedPointwise>("quantised-pointwise"),
     Candidate::of::<Pointwise>("fused-pointwise"),
 ];
 const REDUCE: &[Candidate<ReduceStep>] = &[
