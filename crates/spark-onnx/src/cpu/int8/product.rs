@@ -420,6 +420,7 @@ impl Int8Product {
             window: step.window,
             outside: lists.outside(),
         };
+        let apart = whole.apart(height);
         let activation = match &step.quantisation {
             Quantisation::Known(known) => known.activation,
             Quantisation::Computed(_) => Activation::None,
@@ -450,6 +451,7 @@ impl Int8Product {
             for panel in panels_of_part(isa, columns, (panel_part, panel_parts)) {
                 let job = Job {
                     picture: &part,
+                    apart,
                     tap_offsets: &self.tap_offsets,
                     panel: weights.panel_of(group, panel),
                     column: panel.column,
