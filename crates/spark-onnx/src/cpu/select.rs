@@ -34,10 +34,13 @@ use super::normalization::softmax::Softmax;
 use super::prepared::{Kernel, PreparedStep, Problem};
 use super::recurrent::Recurrent;
 use super::reduction::byte_mean::ByteMean;
+use super::reduction::byte_pool::BytePool;
 use super::reduction::pool2d::Pool2d;
 use super::reduction::reduce::{ArgReduce, CumSum, Reduce, TopK};
 use super::simd::Isa;
-use crate::plan::{ConvStep, GroupNormStep, Int8Step, LinearStep, PointwiseStep, ReduceStep, Step};
+use crate::plan::{
+    ConvStep, GroupNormStep, Int8Step, LinearStep, PointwiseStep, PoolStep, ReduceStep, Step,
+};
 
 /// A kernel for steps `S`, with the last part of its name.
 struct Candidate<S> {
@@ -93,6 +96,10 @@ const POINTWISE: &[Candidate<PointwiseStep>] = &[
     Candidate::of::<QuantisedPointwise>("quantised-pointwise"),
     Candidate::of::<Pointwise>("fused-pointwise"),
 ];
+const POOL: &[Candidate<PoolStep>] = &[
+    Candidate::of::<BytePool>("byte-pool"),
+    Candidate::of::<Pool2d>("pool"),
+];
 const REDUCE: &[Candidate<ReduceStep>] = &[
     Candidate::of::<ByteMean>("byte-mean"),
     Candidate::of::<Reduce>("reduce"),
@@ -114,7 +121,7 @@ pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
             step,
         ),
         Step::Int8(step) => first(INT8, problem, &**step),
-        Step::Pool(step) => first(&[Candidate::of::<Pool2d>("pool")], problem, step),
+        Step::Pool(step) => first(POOL, problem, step),
         Step::Pointwise(step) => first(POINTWISE, problem, step),
         Step::Reduce(step) => first(REDUCE, problem, step),
         Step::ArgReduce(step) => first(&[Candidate::of::<ArgReduce>("arg-reduce")], problem, step),

@@ -9,8 +9,8 @@
 
 use spark_onnx::cpu::Isa;
 use spark_onnx::graph::{
-    Binary, Concat, DequantizeLinear, Dim, GlobalPool, Graph, Op, PoolKind, QuantizeLinear,
-    Reshape, Transpose, Unary, ValueId,
+    Binary, Concat, DequantizeLinear, Dim, GlobalPool, Graph, Op, Padding, Pool, PoolKind,
+    QuantizeLinear, Reshape, Transpose, Unary, ValueId,
 };
 use spark_onnx::{DType, ModelRunner, RunOptions, Tensor};
 use spark_testing::numbers;
@@ -236,6 +236,42 @@ fn bytes_are_moved_and_joined_as_bytes() {
             // Quantised; its negative looked up; both copied side by side; dequantised.
             let copies = kernels.iter().filter(|name| name.ends_with("copy"));
             assert_eq!((kernels.len(), copies.count()), (5, 2), "{kernels:?}");
+        }
+    }
+}
+
+#[test]
+fn the_greatest_of_bytes_is_a_byte() {
+    for kind in [DType::U8, DType::I8] {
+        for (shape, kernel, stride, pad) in [
+            ([2, 70, 7, 9], 3, 2, 1),
+            ([1, 64, 6, 6], 2, 2, 0),
+            ([1, 3, 5, 4], 5, 1, 2),
+        ] {
+            let x = values(&shape);
+            let mut bytes = Bytes::new(kind, &shape, true);
+            let input = bytes.input("x");
+            let y = bytes.through(input, 0.05);
+            let pool = Pool {
+                kind: PoolKind::Max,
+                kernel: vec![kernel; 2],
+                strides: vec![stride; 2],
+                dilations: vec![1; 2],
+                padding: Padding::Explicit(vec![pad; 4]),
+                count_include_pad: false,
+                ceil_mode: false,
+            };
+            let y = bytes.node(pool, &[Some(y)]);
+            bytes.are_held = false;
+            let y = bytes.through(y, 0.05);
+            let graph = bytes.finish(y);
+            let want = interpreted(&graph, &[("x", &x)]);
+            for processor in processors() {
+                let (got, kernels) = run(&graph, &x, processor);
+                assert_eq!(got, want, "{shape:?} {processor:?}");
+                let is_pool = |name: &String| name.ends_with("byte-pool");
+                assert!(kernels.iter().any(is_pool), "{kernels:?}");
+            }
         }
     }
 }

@@ -10,7 +10,7 @@
 //! Only where scale and zero point are constants of one value, and nothing else reads what is between.
 
 use super::neighbours::{Neighbours, Quantised};
-use crate::graph::{Graph, Node, Op, Unary, ValueId};
+use crate::graph::{Graph, Node, Op, Pool, PoolKind, Unary, ValueId};
 
 /// A run of moves between a dequantisation and its inverse.
 struct Run {
@@ -50,7 +50,7 @@ pub(super) fn move_bytes(graph: &mut Graph) {
         .retain(|_| at.next().is_some_and(|at| !gone[at]));
 }
 
-/// The operands of `node` whose elements it hands on, if it does nothing else.
+/// The operands of `node` whose elements it hands on, all or some of them, if it does nothing else.
 fn moved(node: &Node) -> Option<std::ops::Range<usize>> {
     match &node.op {
         Op::Concat(_) => Some(0..node.inputs.len()),
@@ -64,7 +64,12 @@ fn moved(node: &Node) -> Option<std::ops::Range<usize>> {
         | Op::Slice(_)
         | Op::DepthToSpace(_)
         | Op::SpaceToDepth(_)
-        | Op::Unary(Unary::Identity) => Some(0..1),
+        | Op::Unary(Unary::Identity)
+        // The greatest byte is that of the greatest float.
+        | Op::Pool(Pool {
+            kind: PoolKind::Max,
+            ..
+        }) => Some(0..1),
         _ => None,
     }
 }

@@ -237,8 +237,13 @@ impl Lowering<'_> {
         if self.ty(x_id).shape.len() == 5 {
             return self.pool_volume(node, params, out);
         }
-        let x = self.image(&node.name, x_id)?;
-        let y = self.image_result(out);
+        let (x, y) = match params.kind {
+            PoolKind::Max if self.is_byte(x_id) => self.pictures_of_bytes(node, x_id, out)?,
+            _ => {
+                let x = self.image(&node.name, x_id)?;
+                (x, self.image_result(out))
+            }
+        };
         let kernel = pair(&params.kernel)?;
         let window = window(
             &params.strides,
@@ -266,6 +271,23 @@ impl Lowering<'_> {
         };
         self.emit(&node.name, Step::Pool(step));
         Ok(())
+    }
+
+    /// Operand and a fresh result, both as bytes `[n, c, h, w]`.
+    fn pictures_of_bytes(
+        &mut self,
+        node: &Node,
+        x_id: ValueId,
+        out: ValueId,
+    ) -> Result<(View, View), OpError> {
+        let x = self.picture_of_bytes(&node.name, x_id)?;
+        let shape = self.ty(out).shape.clone();
+        let whole = self.int8_result(out, &shape, &image_order(shape.len()));
+        let y = match shape.len() {
+            3 => with_height(&whole),
+            _ => whole,
+        };
+        Ok((x, y))
     }
 
     fn global_pool(&mut self, node: &Node, kind: PoolKind) -> Result<(), OpError> {

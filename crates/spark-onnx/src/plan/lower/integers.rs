@@ -140,7 +140,7 @@ impl Lowering<'_> {
             &x,
             &y,
         )?;
-        let step = Int8Step {
+        let mut step = Int8Step {
             x,
             y,
             x_type: self.ty(x_id).dtype,
@@ -150,6 +150,12 @@ impl Lowering<'_> {
             quantisation,
             y_type: self.ty(out).dtype,
         };
+        // Pictures of one pixel each, rows of a matrix, are the pixels of one picture.
+        let is_pixel = |view: &View| view.axes[2..].iter().all(|axis| axis.extent == 1);
+        if is_pixel(&step.x) && is_pixel(&step.y) && step.taps() == 1 {
+            step.x.axes.swap(0, 3);
+            step.y.axes.swap(0, 3);
+        }
         self.emit(&node.name, Step::Int8(Box::new(step)));
         Ok(())
     }

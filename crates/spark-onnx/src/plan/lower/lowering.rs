@@ -305,12 +305,17 @@ impl<'g> Lowering<'g> {
     /// Value `id` as bytes if it is there as such, or is of 8-bit integers and computed only now; else as it is
     /// held otherwise.
     pub(super) fn held(&mut self, id: ValueId) -> Result<View, OpError> {
-        let is_byte = int8_storage(self.ty(id).dtype).is_byte();
-        let is_deferred = matches!(self.values[id.0], Lowered::Deferred(_));
-        match self.bytes.contains_key(&id) || (is_byte && is_deferred) {
+        match self.is_byte(id) {
             true => self.bytes(id, &[]),
             false => self.view(id),
         }
+    }
+
+    /// Whether value `id` is there as bytes, or is of 8-bit integers and computed only now.
+    pub(super) fn is_byte(&self, id: ValueId) -> bool {
+        let is_byte = int8_storage(self.ty(id).dtype).is_byte();
+        let is_deferred = matches!(self.values[id.0], Lowered::Deferred(_));
+        self.bytes.contains_key(&id) || (is_byte && is_deferred)
     }
 
     pub(super) fn constant_view(&mut self, tensor: &Arc<Tensor>) -> View {
