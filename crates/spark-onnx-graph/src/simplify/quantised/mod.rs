@@ -21,7 +21,8 @@
 //!    33025; the bias leaves room for them.
 //! 6. A convolution is over one or two spatial axes.
 //!
-//! So what is taken can be planned as integers.
+//! So what is taken can be planned as integers. What is only moved between a dequantisation and a quantisation of the
+//! same scale is moved as bytes: see `moves`.
 //!
 //! Results differ from those of the spelled-out form by one step at most, where the exact quotient is within f32's
 //! rounding of a tie: the products of floats are rounded, those of integers are not.

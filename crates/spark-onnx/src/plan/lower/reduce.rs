@@ -75,9 +75,12 @@ impl Lowering<'_> {
             return fail("extremes of u64 are not supported");
         }
         let n_terms = (0..rank).filter(|&a| reduced[a]);
-        let n_terms = n_terms.map(|a| x.axes[a].extent).product();
+        let n_terms: usize = n_terms.map(|a| x.axes[a].extent).product();
         match params.kind {
-            ReduceKind::Sum => exact_in_f32(self.ty(x_id).dtype, n_terms)?,
+            ReduceKind::Sum | ReduceKind::L1 => exact_in_f32(self.ty(x_id).dtype, n_terms)?,
+            ReduceKind::SumSquare => {
+                exact_in_f32(self.ty(x_id).dtype, n_terms.saturating_mul(255))?;
+            }
             ReduceKind::Prod => exact_in_f32(self.ty(x_id).dtype, usize::MAX)?,
             _ => {}
         }
