@@ -22,7 +22,9 @@ use super::conv::winograd::Winograd;
 use super::data_movement::copy::{CopyNest, FillNest};
 use super::data_movement::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
 use super::data_movement::resample::{GridSample, Resample};
+use super::elementwise::byte_table::ByteTable;
 use super::elementwise::pointwise::Pointwise;
+use super::elementwise::quantised::Quantised as QuantisedPointwise;
 use super::int8::depthwise::Int8Depthwise;
 use super::int8::product::Int8Product;
 use super::matmul::few_bits::Quantised;
@@ -31,10 +33,14 @@ use super::normalization::norm::{ChannelsLastGroupNorm, GroupNorm, RowNorm};
 use super::normalization::softmax::Softmax;
 use super::prepared::{Kernel, PreparedStep, Problem};
 use super::recurrent::Recurrent;
+use super::reduction::byte_mean::ByteMean;
+use super::reduction::byte_pool::BytePool;
 use super::reduction::pool2d::Pool2d;
 use super::reduction::reduce::{ArgReduce, CumSum, Reduce, TopK};
 use super::simd::Isa;
-use crate::plan::{ConvStep, GroupNormStep, Int8Step, LinearStep, Step};
+use crate::plan::{
+    ConvStep, GroupNormStep, Int8Step, LinearStep, PointwiseStep, PoolStep, ReduceStep, Step,
+};
 
 /// A kernel for steps `S`, with the last part of its name.
 struct Candidate<S> {
@@ -85,6 +91,19 @@ const INT8: &[Candidate<Int8Step>] = &[
     Candidate::of::<Int8Depthwise>("int8-depthwise"),
     Candidate::of::<Int8Product>("int8-direct"),
 ];
+const POINTWISE: &[Candidate<PointwiseStep>] = &[
+    Candidate::of::<ByteTable>("byte-table"),
+    Candidate::of::<QuantisedPointwise>("quantised-pointwise"),
+    Candidate::of::<Pointwise>("fused-pointwise"),
+];
+const POOL: &[Candidate<PoolStep>] = &[
+    Candidate::of::<BytePool>("byte-pool"),
+    Candidate::of::<Pool2d>("pool"),
+];
+const REDUCE: &[Candidate<ReduceStep>] = &[
+    Candidate::of::<ByteMean>("byte-mean"),
+    Candidate::of::<Reduce>("reduce"),
+];
 const GROUP_NORM: &[Candidate<GroupNormStep>] = &[
     Candidate::of::<ChannelsLastGroupNorm>("group-norm-channels-last"),
     Candidate::of::<GroupNorm>("group-norm"),
@@ -102,13 +121,9 @@ pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
             step,
         ),
         Step::Int8(step) => first(INT8, problem, &**step),
-        Step::Pool(step) => first(&[Candidate::of::<Pool2d>("pool")], problem, step),
-        Step::Pointwise(step) => first(
-            &[Candidate::of::<Pointwise>("fused-pointwise")],
-            problem,
-            step,
-        ),
-        Step::Reduce(step) => first(&[Candidate::of::<Reduce>("reduce")], problem, step),
+        Step::Pool(step) => first(POOL, problem, step),
+        Step::Pointwise(step) => first(POINTWISE, problem, step),
+        Step::Reduce(step) => first(REDUCE, problem, step),
         Step::ArgReduce(step) => first(&[Candidate::of::<ArgReduce>("arg-reduce")], problem, step),
         Step::Softmax(step) => first(&[Candidate::of::<Softmax>("softmax")], problem, step),
         Step::Norm(step) => first(&[Candidate::of::<RowNorm>("row-norm")], problem, step),

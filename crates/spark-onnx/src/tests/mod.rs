@@ -3,6 +3,7 @@
 //! What the public interface shows is tested in `tests/it`.
 
 mod attention;
+mod byte_paths;
 mod integers;
 mod mutations;
 pub(crate) mod networks;

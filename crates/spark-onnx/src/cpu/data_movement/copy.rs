@@ -159,6 +159,39 @@ impl Nest {
         });
     }
 
+    /// Whether the innermost elements lie side by side in both operands.
+    pub(crate) fn has_runs(&self) -> bool {
+        let last = self.rank.checked_sub(1);
+        last.is_some_and(|last| self.from[last] == 1 && self.to[last] == 1)
+    }
+
+    /// Hands every run of innermost elements to `run`, with their number, by all threads of `pool` if it is worth it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Nest::copy_shared`], for a nest that [has runs](Nest::has_runs); `run` touches no other elements.
+    pub(crate) unsafe fn runs_shared<A: Copy, B>(
+        &self,
+        from: *const A,
+        to: *mut B,
+        run: impl Fn(*const A, *mut B, usize) + Sync,
+        pool: &Pool,
+    ) {
+        let parts = (self.len() / MIN_PER_TASK).clamp(1, pool.threads());
+        let pointers = &Pointers { from, to };
+        let inner = self.rank - 1;
+        pool.run(parts, |part| {
+            let Pointers { from, to } = *pointers;
+            let (nest, starts) = self.part(part, parts);
+            let rows = nest.extents[..inner].iter().product();
+            for row in 0..rows {
+                let (f, t) = nest.offsets(row, inner);
+                let from = from.wrapping_offset(starts[0] + f);
+                run(from, to.wrapping_offset(starts[1] + t), nest.extents[inner]);
+            }
+        });
+    }
+
     /// Axes walked by the innermost loop.
     fn inner_axes(&self) -> usize {
         let transposes =

@@ -1,4 +1,7 @@
-//! Functions of single elements: chains of them in registers, and two tensors straight.
+//! Functions of single elements: chains of them in registers, two tensors straight, and bytes.
 
+pub(crate) mod byte_table;
 pub(crate) mod pair;
 pub(crate) mod pointwise;
+mod program;
+pub(crate) mod quantised;

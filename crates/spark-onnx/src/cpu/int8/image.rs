@@ -52,6 +52,76 @@ pub(super) struct Picture {
     pub(super) outside: *const u8,
 }
 
+/// Where the pixels of a tile are: of every row the first byte that the first tap reads, and the elements from the
+/// start of the picture of results on; and what taps outside of the picture read, if any lie there.
+struct Places<'a> {
+    x: [*const u8; MAX_ROWS],
+    y: [isize; MAX_ROWS],
+    border: Option<BorderRows<'a>>,
+}
+
+impl Picture {
+    /// Elements from one pixel of the result to the next, and bytes from what the first tap reads for one to the next,
+    /// if these are the same from one end of the picture to the other and every tap lies in it. The result has
+    /// `height` rows.
+    pub(super) fn apart(&self, height: usize) -> Option<(isize, isize)> {
+        let Window {
+            kernel,
+            stride,
+            pad,
+            ..
+        } = self.window;
+        let is_pixel = kernel == [1, 1] && stride == [1, 1] && pad == [0, 0];
+        let width = self.width as isize;
+        let is_run = |[row, column]: [isize; 2]| row == column * width;
+        let fits = self.extent == [height as isize, width];
+        (is_pixel && fits && is_run(self.x_strides) && is_run(self.y_strides))
+            .then_some((self.y_strides[1], self.x_strides[1]))
+    }
+
+    /// The places of `rows` pixels from `m` on; rows beyond them repeat the last.
+    fn places(&self, m: usize, rows: usize) -> Places<'_> {
+        let window = &self.window;
+        let mut at = [(m / self.width) as isize, (m % self.width) as isize];
+        let (mut x, mut y) = ([self.x; MAX_ROWS], [0; MAX_ROWS]);
+        let mut origin = [[0; 2]; MAX_ROWS];
+        let mut inside = true;
+        for i in 0..MAX_ROWS {
+            for a in 0..2 {
+                origin[i][a] = at[a] * window.stride[a] as isize - window.pad[a] as isize;
+                let reach = ((window.kernel[a] - 1) * window.dilation[a]) as isize;
+                inside &= origin[i][a] >= 0 && origin[i][a] + reach < self.extent[a];
+            }
+            let [row, column] = self.x_strides;
+            x[i] = self
+                .x
+                .wrapping_offset(origin[i][0] * row + origin[i][1] * column);
+            y[i] = at[0] * self.y_strides[0] + at[1] * self.y_strides[1];
+            if i + 1 < rows {
+                at[1] += 1;
+                if at[1] == self.width as isize {
+                    at = [at[0] + 1, 0];
+                }
+            }
+        }
+        let picture = self;
+        let border = (!inside).then_some(BorderRows { picture, origin });
+        Places { x, y, border }
+    }
+
+    /// The same where pixels are `apart`.
+    fn places_of_run(&self, m: usize, rows: usize, apart: (isize, isize)) -> Places<'_> {
+        let (mut x, mut y) = ([self.x; MAX_ROWS], [0; MAX_ROWS]);
+        for i in 0..MAX_ROWS {
+            let pixel = (m + i.min(rows - 1)) as isize;
+            x[i] = self.x.wrapping_offset(pixel * apart.1);
+            y[i] = pixel * apart.0;
+        }
+        let border = None;
+        Places { x, y, border }
+    }
+}
+
 // SAFETY: the pointers go into buffers that outlive the run; tasks write disjoint parts.
 unsafe impl Sync for Picture {}
 
@@ -89,6 +159,8 @@ unsafe impl ByteRows for BorderRows<'_> {
 /// All tiles of one panel of one group.
 pub(super) struct Job<'a> {
     pub(super) picture: &'a Picture,
+    /// What [`Picture::apart`] says.
+    pub(super) apart: Option<(isize, isize)>,
     pub(super) tap_offsets: &'a [isize],
     pub(super) panel: Int8Panel<'a>,
     /// The panel's first column.
@@ -125,31 +197,14 @@ impl Job<'_> {
     /// As [`Job::run`], for pixels `m..m + rows`.
     unsafe fn tile(&self, m: usize, rows: usize, index: usize, epilogue: &TileEpilogue) {
         let picture = self.picture;
-        let window = &picture.window;
-        // Rows beyond the tile's own repeat its last one.
-        let mut at = [(m / picture.width) as isize, (m % picture.width) as isize];
-        let pixel: [[isize; 2]; MAX_ROWS] = std::array::from_fn(|i| {
-            let here = at;
-            if i + 1 < rows {
-                at[1] += 1;
-                if at[1] == picture.width as isize {
-                    at = [at[0] + 1, 0];
-                }
-            }
-            here
-        });
-        let place = |i: usize| {
-            let [row, column] = picture.y_strides;
-            pixel[i][0] * row + pixel[i][1] * column + self.column as isize
+        let Places { x, y, border } = match self.apart {
+            Some(apart) => picture.places_of_run(m, rows, apart),
+            None => picture.places(m, rows),
         };
-        let origin: [[isize; 2]; MAX_ROWS] = pixel.map(|p| {
-            std::array::from_fn(|a| p[a] * window.stride[a] as isize - window.pad[a] as isize)
-        });
-        let reach = [0, 1].map(|a| ((window.kernel[a] - 1) * window.dilation[a]) as isize);
-        let in_picture =
-            |o: &[isize; 2]| (0..2).all(|a| o[a] >= 0 && o[a] + reach[a] < picture.extent[a]);
-        let inside = origin.iter().all(in_picture);
-        let border = BorderRows { picture, origin };
+        let mut place = y;
+        for place in &mut place {
+            *place += self.column as isize;
+        }
         let multipliers = self.lists.multipliers(self.group, self.column);
         let mut sums: Option<[[i32; MOST_COLUMNS]; MAX_ROWS]> = None;
         let output = match picture.results {
@@ -158,7 +213,7 @@ impl Job<'_> {
                 Int8Output::Sums(sums.each_mut().map(|row| row.as_mut_ptr()))
             }
             Results::Bytes(y, zero_point, (low, high)) => Int8Output::Bytes {
-                y: std::array::from_fn(|i| y.wrapping_offset(place(i))),
+                y: place.map(|place| y.wrapping_offset(place)),
                 requantise: Requantise {
                     multipliers,
                     zero_point,
@@ -168,7 +223,7 @@ impl Job<'_> {
             },
             Results::Floats(y) => Int8Output::Floats {
                 output: TileOutput {
-                    y: std::array::from_fn(|i| y.wrapping_offset(place(i))),
+                    y: place.map(|place| y.wrapping_offset(place)),
                     residual: [std::ptr::null(); MAX_ROWS],
                     columns: self.panel.columns(),
                     epilogue,
@@ -176,14 +231,12 @@ impl Job<'_> {
                 multipliers,
             },
         };
+        let border = border.as_ref().map(|rows| rows as &dyn ByteRows);
         let tile = Int8Tile {
-            x: origin.map(|o| {
-                let [row, column] = picture.x_strides;
-                picture.x.wrapping_offset(o[0] * row + o[1] * column)
-            }),
+            x,
             kind: picture.x_kind,
             offsets: self.tap_offsets,
-            border: if inside { None } else { Some(&border) },
+            border,
             panel: self.panel,
             initial: self.lists.initial(self.group, self.column),
             zero_points: self.lists.zero_points(self.group, self.column),
@@ -195,7 +248,7 @@ impl Job<'_> {
         unsafe { tile.run(rows) };
         if let (Results::Sums(y), Some(sums)) = (picture.results, sums) {
             for (i, sums) in sums[..rows].iter().enumerate() {
-                let to = y.wrapping_offset(place(i));
+                let to = y.wrapping_offset(place[i]);
                 for (column, &sum) in sums[..self.panel.columns()].iter().enumerate() {
                     // SAFETY: the panel's columns of a pixel of the result.
                     unsafe { *to.add(column) = i64::from(sum) };

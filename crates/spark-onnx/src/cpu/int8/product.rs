@@ -256,15 +256,27 @@ impl Int8Product {
         let (bytes, floats) = (memory.bytes(view).cast_const(), memory.f32(view));
         let write = |group: usize, columns: std::ops::Range<usize>, to: &mut [u8], width: usize| {
             for (row, to) in to.chunks_exact_mut(width.max(1)).enumerate() {
-                for (to, column) in to.iter_mut().zip(columns.clone()) {
-                    let at = place(group, row, column);
-                    // SAFETY: the view was checked at load, and has all weights.
-                    *to = unsafe {
-                        match is_bytes {
-                            true => *bytes.wrapping_offset(at),
-                            false => byte(*floats.wrapping_offset(at)),
+                let to = &mut to[..columns.len()];
+                let first = place(group, row, columns.start);
+                // SAFETY: the view was checked at load, and has all weights.
+                unsafe {
+                    match (is_bytes, stride(1)) {
+                        (true, 1) => {
+                            let from = bytes.wrapping_offset(first);
+                            to.copy_from_slice(std::slice::from_raw_parts(from, to.len()));
                         }
-                    };
+                        (true, apart) => {
+                            for (column, to) in to.iter_mut().enumerate() {
+                                *to = *bytes.wrapping_offset(first + column as isize * apart);
+                            }
+                        }
+                        (false, apart) => {
+                            for (column, to) in to.iter_mut().enumerate() {
+                                let at = first + column as isize * apart;
+                                *to = byte(*floats.wrapping_offset(at));
+                            }
+                        }
+                    }
                 }
             }
         };
@@ -420,6 +432,7 @@ impl Int8Product {
             window: step.window,
             outside: lists.outside(),
         };
+        let apart = whole.apart(height);
         let activation = match &step.quantisation {
             Quantisation::Known(known) => known.activation,
             Quantisation::Computed(_) => Activation::None,
@@ -450,6 +463,7 @@ impl Int8Product {
             for panel in panels_of_part(isa, columns, (panel_part, panel_parts)) {
                 let job = Job {
                     picture: &part,
+                    apart,
                     tap_offsets: &self.tap_offsets,
                     panel: weights.panel_of(group, panel),
                     column: panel.column,

@@ -34,14 +34,14 @@ fn run(step: &PoolStep, c: &Context<'_>) {
 
 /// Source positions of one window along one axis, and how many count when padding does.
 #[derive(Clone, Copy)]
-struct Span {
-    first: usize,
-    taps: usize,
-    step: usize,
+pub(super) struct Span {
+    pub(super) first: usize,
+    pub(super) taps: usize,
+    pub(super) step: usize,
     counted: usize,
 }
 
-fn span(step: &PoolStep, axis: usize, position: usize) -> Span {
+pub(super) fn span(step: &PoolStep, axis: usize, position: usize) -> Span {
     let w = &step.window;
     let extent = step.x.axes[2 + axis].extent as isize;
     let d = w.dilation[axis] as isize;

@@ -237,8 +237,13 @@ impl Lowering<'_> {
         if self.ty(x_id).shape.len() == 5 {
             return self.pool_volume(node, params, out);
         }
-        let x = self.image(&node.name, x_id)?;
-        let y = self.image_result(out);
+        let (x, y) = match params.kind {
+            PoolKind::Max if self.is_byte(x_id) => self.pictures_of_bytes(node, x_id, out)?,
+            _ => {
+                let x = self.image(&node.name, x_id)?;
+                (x, self.image_result(out))
+            }
+        };
         let kernel = pair(&params.kernel)?;
         let window = window(
             &params.strides,
@@ -268,13 +273,37 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// Operand and a fresh result, both as bytes `[n, c, h, w]`.
+    fn pictures_of_bytes(
+        &mut self,
+        node: &Node,
+        x_id: ValueId,
+        out: ValueId,
+    ) -> Result<(View, View), OpError> {
+        let x = self.picture_of_bytes(&node.name, x_id)?;
+        let shape = self.ty(out).shape.clone();
+        let whole = self.int8_result(out, &shape, &image_order(shape.len()));
+        let y = match shape.len() {
+            3 => with_height(&whole),
+            _ => whole,
+        };
+        Ok((x, y))
+    }
+
     fn global_pool(&mut self, node: &Node, kind: PoolKind) -> Result<(), OpError> {
         let Some(out) = self.result(node, 0) else {
             return Ok(());
         };
         let x_id = self.operand(node, 0)?;
-        let x = self.view(x_id)?;
         let shape = self.ty(out).shape.clone();
+        if kind == PoolKind::Average
+            && let Some(bytes) = self.dequantised(x_id)
+            && !bytes.x.is_empty()
+        {
+            let reduced: Vec<bool> = (0..shape.len()).map(|axis| axis >= 2).collect();
+            return self.mean_of_bytes(node, bytes, &reduced, true, out);
+        }
+        let x = self.view(x_id)?;
         let y = self.image_buffer(Storage::F32, &shape);
         self.set(out, y.clone());
         let kind = match kind {

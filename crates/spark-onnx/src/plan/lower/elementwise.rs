@@ -16,6 +16,8 @@ use crate::tensor::DType;
 const MAX_NODES: usize = 64;
 /// A program reads no more operands than this.
 const MAX_INPUTS: usize = 12;
+/// Operations of a program on bytes that every reader computes anew: those of a dequantisation are five.
+const LIGHT_NODES: usize = 6;
 
 /// Nodes an expression is built from: operands given, result returned.
 type Build<'b> = &'b mut dyn FnMut(&mut Expression, &[u16]) -> u16;
@@ -546,7 +548,7 @@ impl Lowering<'_> {
                     deferred.expression.push(op, &[])
                 }
                 (Lowered::Deferred(inner), _)
-                    if self.readers[id.0] == 1
+                    if (self.readers[id.0] == 1 || self.is_light(inner))
                         && self.ty(id).shape == shape
                         && inner.expression.nodes.len() + deferred.expression.nodes.len()
                             < MAX_NODES
@@ -572,6 +574,15 @@ impl Lowering<'_> {
         build(&mut deferred.expression, &registers);
         self.values[out.0] = Lowered::Deferred(deferred);
         Ok(())
+    }
+
+    /// Whether it is computed anew for every reader: a few operations on bytes, such as a dequantisation, cost less
+    /// than to write and read the floats.
+    fn is_light(&self, deferred: &Deferred) -> bool {
+        let is_byte = |view: &View| self.storage(view).is_byte();
+        deferred.expression.nodes.len() <= LIGHT_NODES
+            && !deferred.inputs.is_empty()
+            && deferred.inputs.iter().all(is_byte)
     }
 
     /// Defers `out = build(views)`.

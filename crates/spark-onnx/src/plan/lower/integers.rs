@@ -140,7 +140,7 @@ impl Lowering<'_> {
             &x,
             &y,
         )?;
-        let step = Int8Step {
+        let mut step = Int8Step {
             x,
             y,
             x_type: self.ty(x_id).dtype,
@@ -150,6 +150,12 @@ impl Lowering<'_> {
             quantisation,
             y_type: self.ty(out).dtype,
         };
+        // Pictures of one pixel each, rows of a matrix, are the pixels of one picture.
+        let is_pixel = |view: &View| view.axes[2..].iter().all(|axis| axis.extent == 1);
+        if is_pixel(&step.x) && is_pixel(&step.y) && step.taps() == 1 {
+            step.x.axes.swap(0, 3);
+            step.y.axes.swap(0, 3);
+        }
         self.emit(&node.name, Step::Int8(Box::new(step)));
         Ok(())
     }
@@ -178,15 +184,8 @@ impl Lowering<'_> {
     pub(super) fn int8_result(&mut self, out: ValueId, shape: &[usize], order: &[usize]) -> View {
         let storage = int8_storage(self.ty(out).dtype);
         let view = self.dense_buffer(storage, shape, order);
-        self.set_int8(out, view.clone());
+        self.set_held(out, view.clone());
         view
-    }
-
-    fn set_int8(&mut self, out: ValueId, view: View) {
-        match self.storage(&view).is_byte() {
-            true => _ = self.bytes.insert(out, view),
-            false => self.set(out, view),
-        }
     }
 
     fn int8_matmul(&mut self, node: &Node, places: &Places, out: ValueId) -> Result<(), OpError> {
@@ -219,7 +218,7 @@ impl Lowering<'_> {
         let storage = int8_storage(self.ty(out).dtype);
         let y = self.row_major_buffer(storage, &y_shape);
         let whole: Vec<usize> = (0..shape.len()).collect();
-        self.set_int8(out, View::dense(y.buffer, &shape, &whole));
+        self.set_held(out, View::dense(y.buffer, &shape, &whole));
         let [batch, m, n] = [y.axes[0], y.axes[1], y.axes[2]];
         let step = Int8Step {
             x,

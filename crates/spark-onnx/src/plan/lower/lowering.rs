@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::graph::{Node, OpError, StaticGraph, TensorType, ValueId};
-use crate::plan::pointwise::{Expression, RegisterKind};
+use crate::plan::pointwise::{Expression, PointOp, RegisterKind};
 use crate::plan::step::{CopyStep, PointwiseStep, Step, int8_storage};
 use crate::plan::{Buffer, BufferId, ConstantData, Place, Plan, PlannedStep, Storage, View};
 use crate::tensor::{Tensor, TensorData};
@@ -43,6 +43,13 @@ pub(super) struct Deferred {
     pub(super) expression: Expression,
     pub(super) inputs: Vec<View>,
     pub(super) name: String,
+}
+
+/// Bytes that stand for `(x - zero) * scale`.
+pub(super) struct Dequantised {
+    pub(super) x: View,
+    pub(super) zero: f32,
+    pub(super) scale: f32,
 }
 
 /// What became of a graph value.
@@ -203,6 +210,41 @@ impl<'g> Lowering<'g> {
         self.values[id.0] = Lowered::View(view);
     }
 
+    /// The bytes that `id` is dequantised from by one scale, if no step does so yet.
+    pub(super) fn dequantised(&self, id: ValueId) -> Option<Dequantised> {
+        let Lowered::Deferred(deferred) = &self.values[id.0] else {
+            return None;
+        };
+        let [x] = &deferred.inputs[..] else {
+            return None;
+        };
+        self.storage(x).is_byte().then_some(())?;
+        let node = |at: u16| deferred.expression.nodes[usize::from(at)];
+        let constant = |at: u16| match node(at).op {
+            PointOp::ConstantF32(value) => Some(value),
+            _ => None,
+        };
+        let is_load = |at: u16| matches!(node(at).op, PointOp::Load(_));
+        let last = deferred.expression.nodes.last()?;
+        (last.op == PointOp::Mul).then_some(())?;
+        let (scale, centred) = (constant(last.args[1])?, last.args[0]);
+        let zero = match node(centred).op {
+            PointOp::Load(_) => 0.0,
+            PointOp::Sub if is_load(node(centred).args[0]) => constant(node(centred).args[1])?,
+            _ => return None,
+        };
+        let x = x.clone();
+        Some(Dequantised { x, zero, scale })
+    }
+
+    /// `id` is there as `view`, bytes or not.
+    pub(super) fn set_held(&mut self, id: ValueId, view: View) {
+        match self.storage(&view).is_byte() {
+            true => _ = self.bytes.insert(id, view),
+            false => self.set(id, view),
+        }
+    }
+
     /// The elements of `id` as a view, computing them now if they were deferred.
     pub(super) fn view(&mut self, id: ValueId) -> Result<View, OpError> {
         if let Lowered::View(view) = &self.values[id.0] {
@@ -263,12 +305,17 @@ impl<'g> Lowering<'g> {
     /// Value `id` as bytes if it is there as such, or is of 8-bit integers and computed only now; else as it is
     /// held otherwise.
     pub(super) fn held(&mut self, id: ValueId) -> Result<View, OpError> {
-        let is_byte = int8_storage(self.ty(id).dtype).is_byte();
-        let is_deferred = matches!(self.values[id.0], Lowered::Deferred(_));
-        match self.bytes.contains_key(&id) || (is_byte && is_deferred) {
+        match self.is_byte(id) {
             true => self.bytes(id, &[]),
             false => self.view(id),
         }
+    }
+
+    /// Whether value `id` is there as bytes, or is of 8-bit integers and computed only now.
+    pub(super) fn is_byte(&self, id: ValueId) -> bool {
+        let is_byte = int8_storage(self.ty(id).dtype).is_byte();
+        let is_deferred = matches!(self.values[id.0], Lowered::Deferred(_));
+        self.bytes.contains_key(&id) || (is_byte && is_deferred)
     }
 
     pub(super) fn constant_view(&mut self, tensor: &Arc<Tensor>) -> View {
@@ -349,7 +396,7 @@ impl<'g> Lowering<'g> {
     ) -> Result<(), OpError> {
         self.lower_result(node, |lowering, out| {
             let view = lower(lowering, out)?;
-            lowering.set(out, view);
+            lowering.set_held(out, view);
             Ok(())
         })
     }

@@ -1,4 +1,5 @@
-//! Operators that move data: views where strides can say it, copies and gathers where not.
+//! Operators that move data: views where strides can say it, copies and gathers where not. Those that neither pick
+//! elements by number nor extend them move bytes as bytes.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use crate::graph::{
     GatherNd, NonZero, Pad, PadMode, Range, Reshape, ScatterElements, ScatterNd, ScatterReduction,
     Shape, Size, Slice, SpaceToDepth, Split, Squeeze, Tile, Transpose, Unsqueeze,
 };
+use crate::plan::step::int8_storage;
 use crate::tensor::DType;
 
 impl Lower for Reshape {
@@ -38,7 +40,7 @@ impl Lower for Transpose {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
         lowering.lower_view(node, |l, _| {
             let x = l.operand(node, 0)?;
-            let view = l.view(x)?;
+            let view = l.held(x)?;
             Ok(match &self.perm {
                 Some(perm) => view.permuted(perm),
                 None => view.permuted(&(0..view.rank()).rev().collect::<Vec<_>>()),
@@ -51,7 +53,7 @@ impl Lower for Expand {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
         lowering.lower_view(node, |l, out| {
             let x = l.operand(node, 0)?;
-            Ok(l.view(x)?.broadcast_to(&l.ty(out).shape))
+            Ok(l.held(x)?.broadcast_to(&l.ty(out).shape))
         })
     }
 }
@@ -205,7 +207,7 @@ impl Lowering<'_> {
     /// The elements of the operand under the shape of the result.
     fn same_elements(&mut self, node: &Node, out: ValueId) -> Result<View, OpError> {
         let x = self.operand(node, 0)?;
-        let view = self.view(x)?;
+        let view = self.held(x)?;
         Ok(self.reshaped(&node.name, view, &self.ty(out).shape))
     }
 
@@ -224,7 +226,7 @@ impl Lowering<'_> {
 
     fn split(&mut self, node: &Node, axis: i64) -> Result<(), OpError> {
         let x = self.operand(node, 0)?;
-        let view = self.view(x)?;
+        let view = self.held(x)?;
         let axis = axis_index(axis, view.rank())?;
         let sizes: Vec<Option<usize>> = node
             .outputs
@@ -243,7 +245,7 @@ impl Lowering<'_> {
                 .or_else(|| given.get(i).map(|&s| s as usize))
                 .unwrap_or(even);
             if let Some(id) = out {
-                self.set(*id, view.sliced(axis, start, 1, size));
+                self.set_held(*id, view.sliced(axis, start, 1, size));
             }
             start += size;
         }
@@ -254,15 +256,26 @@ impl Lowering<'_> {
     fn concat(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<View, OpError> {
         let shape = self.ty(out).shape.clone();
         let axis = axis_index(axis, shape.len())?;
-        let mut views = Vec::with_capacity(node.inputs.len());
-        for &id in node.inputs.iter().flatten() {
-            views.push(self.view(id)?);
+        let ids: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+        let mut views = ids
+            .iter()
+            .map(|&id| self.held(id))
+            .collect::<Result<Vec<_>, _>>()?;
+        // Some may be there as floats alone.
+        let storage = match views.iter().all(|view| self.storage(view).is_byte()) {
+            true => int8_storage(self.ty(out).dtype),
+            false => Storage::of(self.ty(out).dtype),
+        };
+        for (view, &id) in views.iter_mut().zip(&ids) {
+            if self.storage(view) != storage {
+                *view = self.view(id)?;
+            }
         }
         let order = match views.iter().max_by_key(|v| v.len()) {
             Some(largest) => largest.memory_order(),
             None => return fail("no operand"),
         };
-        let y = self.dense_buffer(Storage::of(self.ty(out).dtype), &shape, &order);
+        let y = self.dense_buffer(storage, &shape, &order);
         let mut start = 0;
         for view in views {
             let extent = view.axes[axis].extent;
@@ -277,7 +290,7 @@ impl Lowering<'_> {
 
     fn slice(&mut self, node: &Node, out: ValueId) -> Result<View, OpError> {
         let x = self.operand(node, 0)?;
-        let mut view = self.view(x)?;
+        let mut view = self.held(x)?;
         let rank = view.rank();
         let (starts, ends) = (self.operand(node, 1)?, self.operand(node, 2)?);
         let starts = self.constant_i64(starts, "starts")?;
@@ -311,7 +324,7 @@ impl Lowering<'_> {
 
     fn tile(&mut self, node: &Node) -> Result<View, OpError> {
         let (x, repeats) = (self.operand(node, 0)?, self.operand(node, 1)?);
-        let mut view = self.view(x)?;
+        let mut view = self.held(x)?;
         let repeats = self.constant_i64(repeats, "repeats")?;
         for (axis, &times) in repeats.iter().enumerate() {
             if times == 1 {
@@ -336,7 +349,10 @@ impl Lowering<'_> {
 
     fn pad(&mut self, node: &Node, mode: PadMode, out: ValueId) -> Result<View, OpError> {
         let (x, pads) = (self.operand(node, 0)?, self.operand(node, 1)?);
-        let mut view = self.view(x)?;
+        let mut view = match mode {
+            PadMode::Constant => self.held(x)?,
+            _ => self.view(x)?,
+        };
         let rank = view.rank();
         let pads = self.constant_i64(pads, "pads")?;
         let axes = match self.optional(node, 3) {
@@ -429,7 +445,7 @@ impl Lowering<'_> {
 
     fn depth_to_space(&mut self, node: &Node, b: usize, crd: bool) -> Result<View, OpError> {
         let x = self.operand(node, 0)?;
-        let view = self.view(x)?;
+        let view = self.held(x)?;
         let [n, c, h, w] = view.shape()[..] else {
             return fail("four axes wanted");
         };
@@ -446,7 +462,7 @@ impl Lowering<'_> {
 
     fn space_to_depth(&mut self, node: &Node, b: usize) -> Result<View, OpError> {
         let x = self.operand(node, 0)?;
-        let view = self.view(x)?;
+        let view = self.held(x)?;
         let [n, c, h, w] = view.shape()[..] else {
             return fail("four axes wanted");
         };

@@ -3,9 +3,10 @@
 use super::conv::Window;
 use super::lowered_step::LoweredStep;
 use crate::graph::PoolKind;
+use crate::plan::storage::Storage;
 use crate::plan::view::View;
 
-/// Windowed maximum or average of `[n, c, h, w]` with unit channel stride.
+/// Windowed maximum or average of `[n, c, h, w]` with unit channel stride; the maximum of bytes too.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PoolStep {
     pub(crate) x: View,
@@ -34,5 +35,10 @@ impl LoweredStep for PoolStep {
 
     fn views_mut(&mut self) -> Vec<&mut View> {
         vec![&mut self.x, &mut self.y]
+    }
+
+    fn is_held_rightly(&self, storage: &dyn Fn(&View) -> Storage) -> bool {
+        let (x, y) = (storage(&self.x), storage(&self.y));
+        x == y && (x == Storage::F32 || (x.is_byte() && self.kind == PoolKind::Max))
     }
 }

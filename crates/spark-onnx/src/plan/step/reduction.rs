@@ -5,7 +5,7 @@ use crate::graph::{ArgReduce, ReduceKind};
 use crate::plan::storage::Storage;
 use crate::plan::view::View;
 
-/// Reduction over some axes of `x`; `y` has those axes with extent 1.
+/// Reduction over some axes of `x`; `y` has those axes with extent 1. Means of bytes are f32.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ReduceStep {
     pub(crate) x: View,
@@ -33,7 +33,12 @@ impl LoweredStep for ReduceStep {
     }
 
     fn is_held_rightly(&self, storage: &dyn Fn(&View) -> Storage) -> bool {
-        storage(&self.x) == storage(&self.y)
+        let (x, y) = (storage(&self.x), storage(&self.y));
+        let is_mean = self.kind == ReduceKind::Mean && y == Storage::F32;
+        match x.is_byte() {
+            true => is_mean,
+            false => x == y,
+        }
     }
 }
 

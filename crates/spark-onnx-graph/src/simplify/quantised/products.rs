@@ -1,42 +1,13 @@
-//! Products between dequantisation and quantisation, as products of integers.
+//! Products between dequantisation and quantisation, found and written as products of integers.
 //!
-//! ```text
-//! x_q ─Dequantize─┐
-//! w_q ─Dequantize─Conv ─(Relu, Clip)─ Quantize─ y_q     becomes     QLinearConv(x_q, w_q, b_q) ── y_q
-//! b_q ─Dequantize─┘
-//!
-//! MatMul     QLinearMatMul
-//! Gemm       Unsqueeze, QLinearConv of one tap, Squeeze
-//! ```
-//!
-//! A product is taken only if all of this holds; else it stays one of floats:
-//!
-//! 1. Scales and zero points are constants; those of activations one value, of weights one value or one per output
-//!    channel.
-//! 2. Nothing else reads what is between the product and its quantisation.
-//! 3. A function in between is one that the range of the result implies: what `Relu` makes zero has no other byte
-//!    than the zero point.
-//! 4. The bias, if there is one, is a value per output channel, whole in the scale of the sums.
-//! 5. Sums fit 32 bits whatever the bytes are: how many products they have is known, and they are at most
-//!    33025; the bias leaves room for them.
-//! 6. A convolution is over one or two spatial axes.
-//!
-//! So what is taken can be planned as integers.
-//!
-//! Results differ from those of the spelled-out form by one step at most, where the exact quotient is within f32's
-//! rounding of a tie: the products of floats are rounded, those of integers are not.
-//!
-//! On a graph before it is bound, as binding folds dequantised weights into floats; in bodies of control flow too,
-//! each by itself.
-//!
-//! Deliberately absent: products of a body whose scales come from outside of it, which are no constants yet.
+//! What is taken, and why results may differ by one step, the module above says.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 
+use super::neighbours::{Neighbours, Quantised};
 use crate::graph::{
-    Conv, Dim, Gemm, Graph, MAX_BODY_DEPTH, Node, Op, Padding, QLinearConv, QLinearMatMul, Squeeze,
-    Unary, Unsqueeze, Value, ValueId, check_graph,
+    Conv, Gemm, Graph, Node, Op, Padding, QLinearConv, QLinearMatMul, Squeeze, Unary, Unsqueeze,
+    Value, ValueId,
 };
 use crate::tensor::{DType, Tensor, TensorData};
 
@@ -45,125 +16,6 @@ const MAX_PRODUCT: i64 = 255 * 255;
 
 /// How far a bias may be from a whole number of the scale of the sums, relative to that scale.
 const BIAS_TOLERANCE: f64 = 1e-5;
-
-/// `graph` with products of integers in place of products of floats that were made of integers and become
-/// integers again, in bodies of control flow too. Names of inputs, outputs and quantised values stay; what is no
-/// graph ([`check_graph`]) stays as it is.
-///
-/// Results stay within one step of quantisation: see the notes on numerics.
-///
-/// # Examples
-///
-/// ```
-/// use spark_onnx_graph::graph::{Dim, DequantizeLinear, Graph, MatMul, Op, QuantizeLinear};
-/// use spark_onnx_graph::{DType, Tensor, join_quantised};
-///
-/// let mut graph = Graph::default();
-/// let x = graph.add_input("x", DType::U8, vec![Dim::Known(2), Dim::Known(2)]);
-/// let scale = graph.add_constant("scale", Tensor::from_f32([], vec![0.5])?);
-/// let w = graph.add_constant("w", Tensor::zeros(DType::I8, [2, 3])?);
-/// let dequantize = || Op::from(DequantizeLinear { axis: 1 });
-/// let floats = graph.add_node("floats", dequantize(), &[Some(x), Some(scale)]);
-/// let weights = graph.add_node("weights", dequantize(), &[Some(w), Some(scale)]);
-/// let product = graph.add_node("product", Op::from(MatMul), &[Some(floats), Some(weights)]);
-/// let quantize = Op::from(QuantizeLinear { axis: 1 });
-/// let y = graph.add_node("y", quantize, &[Some(product), Some(scale)]);
-/// graph.outputs.push(y);
-///
-/// join_quantised(&mut graph);
-/// assert_eq!(graph.nodes.len(), 1);
-/// assert_eq!(graph.nodes[0].op.name(), "QLinearMatMul");
-/// # Ok::<(), spark_onnx_graph::ModelError>(())
-/// ```
-pub fn join_quantised(graph: &mut Graph) {
-    Bodies::default().join_all(graph, 0);
-    join(graph);
-}
-
-/// Bodies by the address of what they were, each with what it became; several nodes may share one.
-#[derive(Default)]
-struct Bodies(HashMap<*const Graph, (Arc<Graph>, Arc<Graph>)>);
-
-impl Bodies {
-    /// Joins products in the bodies of `graph`, which is `depth` levels down.
-    fn join_all(&mut self, graph: &mut Graph, depth: usize) {
-        // Deeper ones are refused when the graph is bound.
-        if depth == MAX_BODY_DEPTH {
-            return;
-        }
-        for body in &mut graph.bodies {
-            if let Some((_, joined)) = self.0.get(&Arc::as_ptr(body)) {
-                *body = Arc::clone(joined);
-                continue;
-            }
-            let mut joined = Graph::clone(body);
-            self.join_all(&mut joined, depth + 1);
-            join(&mut joined);
-            let before = std::mem::replace(body, Arc::new(joined));
-            let entry = (Arc::clone(&before), Arc::clone(body));
-            self.0.insert(Arc::as_ptr(&before), entry);
-        }
-    }
-}
-
-/// Joins products of `graph` itself, if it is one.
-fn join(graph: &mut Graph) {
-    if check_graph(graph).is_err() {
-        return;
-    }
-    let products: Vec<Product> = {
-        let view = Neighbours::of(graph);
-        let nodes = 0..graph.nodes.len();
-        nodes.filter_map(|at| view.product(at)).collect()
-    };
-    if products.is_empty() {
-        return;
-    }
-    let mut joined: HashMap<usize, Vec<Node>> = HashMap::new();
-    let mut gone = vec![false; graph.nodes.len()];
-    let mut names = Names::of(graph);
-    for product in products {
-        product.between.iter().for_each(|&at| gone[at] = true);
-        let nodes = product.write(graph, &mut names);
-        joined.insert(product.quantize, nodes);
-    }
-    let nodes = std::mem::take(&mut graph.nodes).into_iter().enumerate();
-    for (at, node) in nodes {
-        match joined.remove(&at) {
-            Some(nodes) => graph.nodes.extend(nodes),
-            None if gone[at] => {}
-            None => graph.nodes.push(node),
-        }
-    }
-    drop_unread(graph);
-}
-
-/// Drops dequantisations that nothing reads any more.
-fn drop_unread(graph: &mut Graph) {
-    let readers = count_readers(graph);
-    graph.nodes.retain(|node| {
-        let is_read = |id: &ValueId| readers[id.0] > 0;
-        !matches!(node.op, Op::DequantizeLinear(_)) || node.outputs.iter().flatten().any(is_read)
-    });
-}
-
-fn count_readers(graph: &Graph) -> Vec<usize> {
-    let mut readers = vec![0; graph.values.len()];
-    let read = graph.nodes.iter().flat_map(|n| n.inputs.iter().flatten());
-    for id in read.chain(&graph.outputs) {
-        readers[id.0] += 1;
-    }
-    readers
-}
-
-/// Bytes with their scale and zero point.
-#[derive(Clone)]
-struct Quantised {
-    value: ValueId,
-    scale: ValueId,
-    zero: Option<ValueId>,
-    dtype: DType,
-}
 
 /// What a product becomes.
 enum Kind {
@@ -176,7 +28,7 @@ enum Kind {
 }
 
 /// A product between dequantisation and quantisation.
-struct Product {
+pub(super) struct Product {
     kind: Kind,
     /// Of the last node.
     name: String,
@@ -186,100 +38,11 @@ struct Product {
     bias: Option<Vec<i32>>,
     y: Quantised,
     /// The quantisation, in whose place the product goes, and what goes with it.
-    quantize: usize,
-    between: Vec<usize>,
+    pub(super) quantize: usize,
+    pub(super) between: Vec<usize>,
 }
 
-/// The graph with its edges both ways.
-struct Neighbours<'g> {
-    graph: &'g Graph,
-    made_by: HashMap<ValueId, usize>,
-    read_by: HashMap<ValueId, usize>,
-    readers: Vec<usize>,
-}
-
-impl<'g> Neighbours<'g> {
-    fn of(graph: &'g Graph) -> Self {
-        let (mut made_by, mut read_by) = (HashMap::new(), HashMap::new());
-        for (at, node) in graph.nodes.iter().enumerate() {
-            for id in node.outputs.iter().flatten() {
-                made_by.insert(*id, at);
-            }
-            for id in node.inputs.iter().flatten() {
-                read_by.insert(*id, at);
-            }
-        }
-        Self {
-            graph,
-            made_by,
-            read_by,
-            readers: count_readers(graph),
-        }
-    }
-
-    fn maker(&self, id: ValueId) -> Option<&'g Node> {
-        self.made_by.get(&id).map(|&at| &self.graph.nodes[at])
-    }
-
-    fn constant(&self, id: ValueId) -> Option<&'g Arc<Tensor>> {
-        self.graph.value(id).constant.as_ref()
-    }
-
-    /// The one value of a constant of f32.
-    fn scalar(&self, id: ValueId) -> Option<f32> {
-        match self.constant(id)?.as_f32()? {
-            [value] => Some(*value),
-            _ => None,
-        }
-    }
-
-    /// The type of quantised elements: 8 bits, or nothing.
-    fn byte_type(&self, id: ValueId, zero: Option<ValueId>) -> Option<DType> {
-        let of_zero = zero.and_then(|zero| self.graph.value(zero).dtype);
-        let declared = || self.graph.value(id).dtype;
-        let of_constant = || self.constant(id).map(|tensor| tensor.dtype());
-        let made = || match self.maker(id).map(|node| (&node.op, &node.inputs)) {
-            Some((Op::QuantizeLinear(_), inputs)) => match inputs.get(2).copied().flatten() {
-                Some(zero) => self.graph.value(zero).dtype,
-                None => Some(DType::U8),
-            },
-            _ => None,
-        };
-        let dtype = of_zero
-            .or_else(of_constant)
-            .or_else(declared)
-            .or_else(made)?;
-        matches!(dtype, DType::I8 | DType::U8).then_some(dtype)
-    }
-
-    /// Whether scale and zero point are constants of one value, or of as many as `axis` says of a constant.
-    fn is_known(&self, quantised: &Quantised, axis: Option<(i64, usize)>, own: i64) -> bool {
-        let shape = |id: ValueId| self.constant(id).map(|tensor| tensor.shape());
-        let Some(scales) = self.constant(quantised.scale).and_then(|t| t.as_f32()) else {
-            return false;
-        };
-        // One value is a scalar, or a list of one: quantisers write both, side by side.
-        let list = |id: ValueId| shape(id).filter(|shape| shape.len() <= 1);
-        let len = |shape: &[usize]| shape.first().copied().unwrap_or(1);
-        let of_scale = list(quantised.scale).map(len);
-        let of_zero = quantised.zero.map_or(of_scale, |zero| list(zero).map(len));
-        let fits = match (scales.len(), axis) {
-            (1, _) => true,
-            (n, Some((axis, rank))) => {
-                let extent = |axis: i64| {
-                    let axis = if axis < 0 { axis + rank as i64 } else { axis };
-                    (0..rank as i64).contains(&axis).then_some(axis as usize)
-                };
-                let shape = self.constant(quantised.value).map(|t| t.shape());
-                let at = extent(axis).filter(|_| extent(axis) == extent(own));
-                at.zip(shape).is_some_and(|(at, shape)| shape[at] == n)
-            }
-            _ => false,
-        };
-        let positive = |&s: &f32| s.is_finite() && s > 0.0;
-        fits && scales.iter().all(positive) && of_scale.is_some() && of_zero == of_scale
-    }
-
+impl Neighbours<'_> {
     /// Whether what sums are multiplied by is neither infinite nor so small that it has lost digits.
     fn has_multipliers(&self, x: &Quantised, w: &Quantised, y: &Quantised) -> bool {
         let scales = self.constant(w.scale).and_then(|t| t.as_f32());
@@ -316,46 +79,8 @@ impl<'g> Neighbours<'g> {
         Some(extents.fold(1, usize::saturating_mul))
     }
 
-    /// The extents of a value as they are declared, there or where it was quantised.
-    fn declared(&self, id: ValueId) -> Option<Vec<Option<usize>>> {
-        let known = |dim: &Dim| match dim {
-            Dim::Known(extent) => Some(*extent),
-            _ => None,
-        };
-        let shape_of = |id: ValueId| {
-            let value = self.graph.value(id);
-            let constant = value.constant.as_ref().map(|tensor| tensor.shape());
-            match constant {
-                Some(shape) => Some(shape.iter().map(|&extent| Some(extent)).collect()),
-                None => Some(value.shape.as_ref()?.iter().map(known).collect()),
-            }
-        };
-        shape_of(id).or_else(|| match self.maker(id)? {
-            node if matches!(node.op, Op::QuantizeLinear(_)) => shape_of(node.inputs[0]?),
-            _ => None,
-        })
-    }
-
-    /// What `id` was before it was dequantised.
-    fn dequantised(&self, id: ValueId) -> Option<(Quantised, i64)> {
-        let node = self.maker(id)?;
-        let Op::DequantizeLinear(parameters) = &node.op else {
-            return None;
-        };
-        let input = |at: usize| node.inputs.get(at).copied().flatten();
-        let (value, scale, zero) = (input(0)?, input(1)?, input(2));
-        let dtype = self.byte_type(value, zero)?;
-        let quantised = Quantised {
-            value,
-            scale,
-            zero,
-            dtype,
-        };
-        Some((quantised, parameters.axis))
-    }
-
     /// The node at `at` as a product of integers, if it is one.
-    fn product(&self, at: usize) -> Option<Product> {
+    pub(super) fn product(&self, at: usize) -> Option<Product> {
         let node = &self.graph.nodes[at];
         let input = |at: usize| node.inputs.get(at).copied().flatten();
         let kind = match &node.op {
@@ -538,7 +263,7 @@ impl<'g> Neighbours<'g> {
 
 impl Product {
     /// The nodes it becomes, with the constants they need added to `graph`.
-    fn write(&self, graph: &mut Graph, names: &mut Names) -> Vec<Node> {
+    pub(super) fn write(&self, graph: &mut Graph, names: &mut Names) -> Vec<Node> {
         let mut constant = |graph: &mut Graph, suffix: &str, tensor: Tensor| {
             graph.add_constant(names.unused(format!("{}/{suffix}", self.name)), tensor)
         };
@@ -660,10 +385,10 @@ fn as_filters(weights: &Tensor, is_transposed: bool) -> Option<Tensor> {
 }
 
 /// Names of values, all different.
-struct Names(HashSet<String>);
+pub(super) struct Names(HashSet<String>);
 
 impl Names {
-    fn of(graph: &Graph) -> Self {
+    pub(super) fn of(graph: &Graph) -> Self {
         Self(graph.values.iter().map(|v| v.name.clone()).collect())
     }
 
