@@ -122,7 +122,7 @@ fn needs_of_inputs(graph: &Graph, depth: usize, known: &mut Known) -> Vec<Need> 
 /// Whether the elements of the results hang on those of operand `index`.
 fn makes_results(op: &Op, index: usize) -> bool {
     match op {
-        Op::Shape(_) | Op::Size(_) | Op::EyeLike(_) => false,
+        Op::Shape(_) | Op::Size(_) | Op::EyeLike(_) | Op::RandomLike(_) => false,
         Op::CastLike(_) => index == 0,
         _ => true,
     }

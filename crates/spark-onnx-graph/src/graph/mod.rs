@@ -30,6 +30,7 @@ mod definition;
 pub(crate) mod infer;
 mod kinds;
 pub(crate) mod op;
+mod random;
 
 pub use crate::operators::infer;
 pub use bind::{
@@ -48,3 +49,4 @@ pub use infer::{
 };
 pub use kinds::*;
 pub use op::*;
+pub use random::{Distribution, RandomLike};

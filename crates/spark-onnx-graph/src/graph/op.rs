@@ -11,6 +11,7 @@ pub(crate) use super::kinds::{
     AspectRatio, Binary, Cell, CoordinateTransform, Direction, GridPadding, Interpolation,
     NearestRounding, PadMode, Padding, PoolKind, ReduceKind, ScatterReduction, Unary, Variadic,
 };
+pub(crate) use super::random::RandomLike;
 use crate::tensor::{DType, Tensor};
 
 /// What a node computes: one struct of parameters per operator, of its name.
@@ -150,6 +151,9 @@ pub enum Op {
     OneHot(OneHot),
     /// `(x)` to i64 `[rank, n]`: only as a constant, for its shape depends on values.
     NonZero(NonZero),
+    /// `(boxes, scores, most?, overlap?, score?)` to i64 `[n, 3]`, sample, class and position of the boxes
+    /// that are kept: only as constants, as [`Op::NonZero`].
+    NonMaxSuppression(NonMaxSuppression),
     /// `(x)`, `[n, c * b * b, h, w]` to `[n, c, h * b, w * b]`.
     DepthToSpace(DepthToSpace),
     /// `(x)`, the inverse of `DepthToSpace` in depth-column-row order.
@@ -158,6 +162,8 @@ pub enum Op {
     Trilu(Trilu),
     /// `(x)`: ones on diagonal `k` of a matrix of x's shape.
     EyeLike(EyeLike),
+    /// `(x)`: random numbers of a seed, as many as x has elements.
+    RandomLike(RandomLike),
 
     /// `(x, scale, zero_point?)`; per tensor or along `axis`.
     QuantizeLinear(QuantizeLinear),
@@ -232,8 +238,8 @@ macro_rules! each_operator {
             Reshape Flatten Squeeze Unsqueeze Transpose Concat
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size
-            ConstantOfShape Range OneHot NonZero DepthToSpace SpaceToDepth
-            Trilu EyeLike QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
+            ConstantOfShape Range OneHot NonZero NonMaxSuppression DepthToSpace SpaceToDepth
+            Trilu EyeLike RandomLike QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
             QLinearConv QLinearMatMul
             If Loop Scan
         }
@@ -709,6 +715,13 @@ pub struct OneHot {
 /// [`Op::NonZero`] has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NonZero;
+
+/// Parameters of [`Op::NonMaxSuppression`], whose bounds are operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NonMaxSuppression {
+    /// Whether a box is its centre and its two lengths, instead of two corners.
+    pub is_centred: bool,
+}
 
 /// Parameters of [`Op::DepthToSpace`], which makes pictures larger and less deep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

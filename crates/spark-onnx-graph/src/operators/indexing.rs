@@ -9,14 +9,17 @@ use crate::graph::infer::{
     check_shape, one, op_error,
 };
 use crate::graph::{
-    Binary, Cast, Concat, Expand, Gather, GatherElements, GatherNd, OneHot, Op, OpError, Operand,
-    Range, Reshape, ScatterElements, ScatterNd, ScatterReduction, Shape, Unsqueeze, Where,
-    resolve_axis,
+    Binary, Cast, Concat, Expand, Gather, GatherElements, GatherNd, NonZero, OneHot, Op, OpError,
+    Operand, Range, Reshape, ScatterElements, ScatterNd, ScatterReduction, Shape, Squeeze,
+    Unsqueeze, Where, resolve_axis,
 };
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
 
 /// Operators of a file that are short for others, or for a constant.
-pub(super) const SPELLED_OUT: &[Translator] = &[("ReverseSequence", reverse_sequence)];
+pub(super) const SPELLED_OUT: &[Translator] = &[
+    ("Compress", compress),
+    ("ReverseSequence", reverse_sequence),
+];
 
 impl Operator for Gather {
     const IMPORTS: &'static [Translator] = &[("Gather", gather)];
@@ -238,6 +241,35 @@ fn one_hot(call: &mut Call<'_, '_>) -> Translated {
     call.operands(3, 3)?;
     let axis = call.int_or("axis", -1)?;
     call.finish_as_is(Op::OneHot(OneHot { axis }))
+}
+
+/// The slices where a list of booleans is true: those at the indices that NonZero makes of it. Without an
+/// axis, of all elements in one list.
+fn compress(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    let mut x = call.required(0)?;
+    let condition = call.required(1)?;
+    if call
+        .builder
+        .dtype(condition)
+        .is_some_and(|d| d != DType::Bool)
+    {
+        return Err(call.error("`condition` must be bool"));
+    }
+    let axis = match call.int("axis")? {
+        Some(axis) => axis,
+        None => {
+            let flat = call.new_ints("flat", &[-1])?;
+            let reshape = Op::Reshape(Reshape { allow_zero: false });
+            x = call.step(reshape, &[Some(x), Some(flat)])?;
+            0
+        }
+    };
+    // Of one row only if the condition is a list.
+    let rows = call.step(Op::NonZero(NonZero), &[Some(condition)])?;
+    let first = call.new_ints("first", &[0])?;
+    let indices = call.step(Op::Squeeze(Squeeze), &[Some(rows), Some(first)])?;
+    call.finish(Op::Gather(Gather { axis }), vec![Some(x), Some(indices)])
 }
 
 /// The first `lengths[b]` steps of every sample in the opposite order:

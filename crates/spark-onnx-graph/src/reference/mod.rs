@@ -23,6 +23,7 @@
 mod control;
 mod conv;
 mod create;
+mod detection;
 mod elementwise;
 mod evaluate;
 mod grid_sample;
@@ -35,6 +36,7 @@ mod numbers;
 mod operator;
 mod pool;
 mod quantize;
+mod random;
 mod recurrent;
 mod reduce;
 mod resize;
@@ -45,4 +47,5 @@ mod unary;
 
 pub use evaluate::evaluate;
 pub(crate) use evaluate::{Unevaluated, evaluate_within, folding_work};
+pub(crate) use random::drawn;
 pub use run::{run, run_wide};

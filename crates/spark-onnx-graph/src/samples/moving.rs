@@ -3,10 +3,11 @@
 use std::slice::from_ref;
 
 use crate::graph::{
-    Concat, ConstantOfShape, DepthToSpace, DequantizeLinear, Expand, EyeLike, Flatten, Gather,
-    GatherElements, GatherNd, NonZero, OneHot, Op, Pad, PadMode, QuantizeLinear, Range, Reshape,
-    ScatterElements, ScatterNd, ScatterReduction, Shape, Size, Slice, SpaceToDepth, Split, Squeeze,
-    Tile, Transpose, Trilu, Unsqueeze,
+    Concat, ConstantOfShape, DepthToSpace, DequantizeLinear, Distribution, Expand, EyeLike,
+    Flatten, Gather, GatherElements, GatherNd, NonMaxSuppression, NonZero, OneHot, Op, Pad,
+    PadMode, QuantizeLinear, RandomLike, Range, Reshape, ScatterElements, ScatterNd,
+    ScatterReduction, Shape, Size, Slice, SpaceToDepth, Split, Squeeze, Tile, Transpose, Trilu,
+    Unsqueeze,
 };
 use crate::tensor::{DType, Tensor};
 
@@ -155,6 +156,22 @@ fn indexing(samples: &mut Samples) {
         &[Given(fractions), Fixed(int_scalar(4)), Fixed(values)],
     );
     samples.add(Op::NonZero(NonZero), &[Fixed(boolean(&[2, 5]))]);
+    for is_centred in [false, true] {
+        samples.add(
+            Op::NonMaxSuppression(NonMaxSuppression { is_centred }),
+            &[
+                Fixed(float(&[2, 6, 4])),
+                Fixed(float(&[2, 3, 6])),
+                Fixed(int_scalar(2)),
+                Fixed(scalar(0.3)),
+                Fixed(scalar(-0.5)),
+            ],
+        );
+    }
+    // Without a number of boxes none is kept.
+    let operands = [Given(float(&[1, 2, 4])), Given(float(&[1, 1, 2]))];
+    let suppression = NonMaxSuppression { is_centred: false };
+    samples.add(Op::NonMaxSuppression(suppression), &operands);
 }
 
 fn making(samples: &mut Samples) {
@@ -188,6 +205,19 @@ fn making(samples: &mut Samples) {
     );
     for (dtype, k) in [(None, 1), (Some(DType::I64), -1)] {
         samples.add(Op::EyeLike(EyeLike { dtype, k }), &[Given(float(&[3, 4]))]);
+    }
+    let (low, high) = (-1.0, 2.5);
+    let (mean, scale) = (1.0, 0.5);
+    for (distribution, dtype) in [
+        (Distribution::Uniform { low, high }, None),
+        (Distribution::Normal { mean, scale }, Some(DType::F16)),
+    ] {
+        let random = RandomLike {
+            distribution,
+            dtype,
+            seed: 7.0,
+        };
+        samples.add(Op::RandomLike(random), &[Given(float(&[3, 4]))]);
     }
 }
 

@@ -3,12 +3,15 @@
 
 use spark_onnx_proto::AttributeProto;
 
+use crate::tensor::{DType, Tensor};
+
 use super::messages::{float, int, ints, node};
 use super::versions::{Case, case, counting, f32s, i64s, with_nodes};
 
 /// The cases of all families of operators.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = moving();
+    cases.extend(choosing());
     cases.extend(windows());
     cases.extend(attention());
     cases.extend(statistics());
@@ -74,6 +77,77 @@ fn moving() -> Vec<Case> {
             &f32s(&[1, 2, 2], &[1.0, 4.0, 3.0, 2.0]),
             vec![],
             (&[1, 2, 2], &[0.0, 1.0, 0.0, 0.0]),
+        ),
+    ]
+}
+
+fn choosing() -> Vec<Case> {
+    let compressed = |name, attributes: Vec<AttributeProto<'static>>, want| {
+        let flags = Tensor::from_f64(DType::Bool, [2], vec![0.0, 1.0]).expect("a list");
+        with_nodes(
+            name,
+            11,
+            vec![node("Compress", &["x", "c"], &["y"], attributes)],
+            &[("c", flags)],
+            &counting(&[2, 3]),
+            want,
+        )
+    };
+    vec![
+        compressed(
+            "slices_where_a_list_is_true",
+            vec![int("axis", -2)],
+            (&[1, 3], &[4.0, 5.0, 6.0]),
+        ),
+        compressed("elements_where_a_list_is_true", vec![], (&[1], &[2.0])),
+        case(
+            "certain_and_impossible_events",
+            22,
+            "Bernoulli",
+            &f32s(&[2, 3], &[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]),
+            vec![],
+            (&[2, 3], &[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]),
+        ),
+        case(
+            "classes_that_are_certain",
+            22,
+            "Multinomial",
+            // The last is as likely as nothing.
+            &f32s(&[2, 3], &[0.0, 90.0, f32::NEG_INFINITY, 90.0, 0.0, 0.0]),
+            vec![int("sample_size", 4), int("dtype", 7)],
+            (&[2, 4], &[1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
+        ),
+        with_nodes(
+            "numbers_between_equal_bounds",
+            22,
+            vec![
+                node(
+                    "RandomUniform",
+                    &[],
+                    &["r"],
+                    vec![ints("shape", &[2]), float("low", 3.0), float("high", 3.0)],
+                ),
+                node("Mul", &["x", "r"], &["y"], vec![]),
+            ],
+            &[],
+            &counting(&[2]),
+            (&[2], &[3.0, 6.0]),
+        ),
+        with_nodes(
+            "normal_numbers_without_a_spread",
+            22,
+            vec![
+                node(
+                    "RandomNormalLike",
+                    &["x"],
+                    &["r"],
+                    vec![float("mean", 3.0), float("scale", 0.0), float("seed", 1.0)],
+                ),
+                node("Mul", &["x", "r"], &["y"], vec![]),
+            ],
+            &[],
+            &counting(&[2]),
+            (&[2], &[3.0, 6.0]),
         ),
     ]
 }

@@ -12,6 +12,7 @@ mod einsum;
 mod operands;
 mod resample;
 mod slices;
+mod suppression;
 mod window;
 
 pub use einsum::{EinsumLabels, parse_einsum};
@@ -24,4 +25,5 @@ pub(crate) use operands::{
 pub use resample::{ResizeAxis, nearest_sources, resolve_resize};
 pub(crate) use slices::shape_part;
 pub use slices::{PadAxis, SliceAxis, resolve_pads, resolve_slice};
+pub(crate) use suppression::kept_boxes;
 pub use window::{WindowAxis, conv_transpose_windows, conv_windows, pool_windows};

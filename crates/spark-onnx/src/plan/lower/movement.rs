@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::*;
 use crate::graph::{
     Concat, ConstantOfShape, DepthToSpace, Expand, EyeLike, Flatten, Gather, GatherElements,
-    GatherNd, NonZero, Pad, PadMode, Range, Reshape, ScatterElements, ScatterNd, ScatterReduction,
-    Shape, Size, Slice, SpaceToDepth, Split, Squeeze, Tile, Transpose, Unsqueeze,
+    GatherNd, NonMaxSuppression, NonZero, Pad, PadMode, RandomLike, Range, Reshape,
+    ScatterElements, ScatterNd, ScatterReduction, Shape, Size, Slice, SpaceToDepth, Split, Squeeze,
+    Tile, Transpose, Unsqueeze,
 };
 use crate::tensor::DType;
 
@@ -196,6 +197,18 @@ impl Lower for Range {
 }
 
 impl Lower for NonZero {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for NonMaxSuppression {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for RandomLike {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
         lowering.lower_view(node, |_, _| no_step(node))
     }
