@@ -8,6 +8,8 @@
 //!               float_data    f32      double_data  f64
 //! ```
 //!
+//! Types of fewer than 8 bits and floats of 8 become wider ones (`narrow`).
+//!
 //! The number of elements is held against the shape before memory is taken.
 //!
 //! Source: comments of `TensorProto` in `onnx.proto`.
@@ -20,6 +22,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::element::{ElementType, MAX_RANK, checked_elements};
 use crate::error::ProtoError;
 use crate::model_file::Elements;
+use crate::narrow::NarrowType;
 use crate::proto::{SparseTensorProto, TensorProto, text};
 use crate::source::ConstantSource;
 use crate::wire::ReadBudget;
@@ -62,6 +65,7 @@ impl Numbers {
 pub struct Constant {
     shape: Vec<usize>,
     numbers: Numbers,
+    narrow: Option<NarrowType>,
 }
 
 impl Constant {
@@ -73,6 +77,11 @@ impl Constant {
     /// The elements in row-major order, as many as the shape holds.
     pub fn numbers(&self) -> &Numbers {
         &self.numbers
+    }
+
+    /// The type of the elements in the file, where they were read as wider ones.
+    pub fn narrow_type(&self) -> Option<NarrowType> {
+        self.narrow
     }
 
     /// Shape and elements, taken out.
@@ -129,12 +138,18 @@ pub fn read_constant(
         name: name.clone(),
         reason,
     };
-    let dtype = ElementType::from_number(proto.data_type.unwrap_or_default())
-        .map_err(|problem| fail(problem.to_string()))?;
-    let (shape, count) = shape_of(&proto.dims).map_err(fail)?;
+    let number = proto.data_type.unwrap_or_default();
+    let narrow = NarrowType::from_number(number);
+    let dtype = match narrow {
+        // Its bytes are read as they lie.
+        Some(_) => ElementType::U8,
+        None => ElementType::from_number(number).map_err(|problem| fail(problem.to_string()))?,
+    };
+    let (shape, n_elements) = shape_of(&proto.dims).map_err(fail)?;
     if proto.segment.is_some() {
         return Err(fail("tensors in pieces are not supported".to_owned()));
     }
+    let count = narrow.map_or(n_elements, |narrow| narrow.packed_bytes(n_elements));
     let n_bytes = count * dtype.size_bytes();
     let numbers = if proto.data_location == Some(1) {
         let ConstantSource {
@@ -160,7 +175,16 @@ pub fn read_constant(
     if numbers.describe().0 != count {
         return Err(fail(format!("its elements do not fill shape {shape:?}")));
     }
-    Ok(Constant { shape, numbers })
+    let numbers = match (narrow, numbers) {
+        // At most four times the bytes that are there.
+        (Some(narrow), Numbers::U8(bytes)) => narrow.unpack(&bytes, n_elements).map_err(fail)?,
+        (_, numbers) => numbers,
+    };
+    Ok(Constant {
+        shape,
+        numbers,
+        narrow,
+    })
 }
 
 /// Little-endian elements of any type.
@@ -314,7 +338,11 @@ pub fn read_sparse_constant(
         F32 f32, F64 f64, F16 f16, BF16 bf16, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16,
         U32 u32, U64 u64, Bool bool,
     );
-    Ok(Constant { shape, numbers })
+    Ok(Constant {
+        shape,
+        numbers,
+        narrow: values.narrow,
+    })
 }
 
 /// Flat positions of the elements a sparse tensor states.

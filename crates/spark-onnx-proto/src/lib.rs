@@ -25,6 +25,7 @@ mod error;
 mod external;
 mod functions;
 mod model_file;
+mod narrow;
 mod order;
 mod proto;
 mod source;
@@ -36,6 +37,7 @@ pub use element::{ElementProblem, ElementType, MAX_ELEMENTS, MAX_RANK, checked_e
 pub use error::{ProtoError, WireProblem};
 pub use functions::{FlatGraph, FlatNode, flatten, is_graph};
 pub use model_file::ModelFile;
+pub use narrow::NarrowType;
 pub use order::execution_order;
 pub use proto::{
     AttributeProto, DimensionProto, FunctionProto, GraphProto, ModelProto, NodeProto,
