@@ -11,6 +11,7 @@ pub(crate) use super::kinds::{
     AspectRatio, Binary, Cell, CoordinateTransform, Direction, GridPadding, Interpolation,
     NearestRounding, PadMode, Padding, PoolKind, ReduceKind, ScatterReduction, Unary, Variadic,
 };
+pub(crate) use super::quantization::{DequantizeLinear, QuantizeLinear, RoundFloat};
 pub(crate) use super::random::RandomLike;
 use crate::tensor::{DType, Tensor};
 
@@ -96,6 +97,8 @@ pub enum Op {
     CumSum(CumSum),
     /// `(x, axis)`: running products along a scalar axis.
     CumProd(CumProd),
+    /// `(x, length?, axis?)`, the last axis of x 1 or 2, for real and complex numbers.
+    Dft(Dft),
 
     /// `(x, roi?, scales?, sizes?)`.
     Resize(Resize),
@@ -165,9 +168,11 @@ pub enum Op {
     /// `(x)`: random numbers of a seed, as many as x has elements.
     RandomLike(RandomLike),
 
-    /// `(x, scale, zero_point?)`; per tensor or along `axis`.
+    /// `(x)` to the nearest numbers of a float of 8 bits or fewer, in the type of x.
+    RoundFloat(RoundFloat),
+    /// `(x, scale, zero_point?)`; per tensor, along `axis` or per block.
     QuantizeLinear(QuantizeLinear),
-    /// `(x, scale, zero_point?)`; per tensor or along `axis`.
+    /// `(x, scale, zero_point?)`; per tensor, along `axis` or per block.
     DequantizeLinear(DequantizeLinear),
     /// `(x, w, x_zero?, w_zero?)`, all of 8-bit integers: [`Op::Conv`] of `x - x_zero` and `w - w_zero`, in
     /// i32. `w_zero` is one value or one per output channel.
@@ -234,12 +239,12 @@ macro_rules! each_operator {
             CastLike Conv ConvTranspose Pool GlobalPool Gemm
             MatMul Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
             GroupNormalization LpNormalization Lrn Softmax MaskedSoftmax Recurrent
-            Reduce ArgReduce TopK CumSum CumProd Resize GridSample AffineGrid
+            Reduce ArgReduce TopK CumSum CumProd Dft Resize GridSample AffineGrid
             Reshape Flatten Squeeze Unsqueeze Transpose Concat
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size
             ConstantOfShape Range OneHot NonZero NonMaxSuppression DepthToSpace SpaceToDepth
-            Trilu EyeLike RandomLike QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
+            Trilu EyeLike RandomLike RoundFloat QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
             QLinearConv QLinearMatMul
             If Loop Scan
         }
@@ -564,6 +569,16 @@ pub struct CumProd {
     pub reverse: bool,
 }
 
+/// Parameters of [`Op::Dft`], the discrete Fourier transform.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dft {
+    /// The transform back, divided by the length.
+    pub inverse: bool,
+    /// Of a conjugate symmetric spectrum only frequencies 0 to half the length: real to complex, or complex to
+    /// real if inverse.
+    pub one_sided: bool,
+}
+
 /// Parameters of [`Op::GridSample`], which reads the input at given positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridSample {
@@ -753,20 +768,6 @@ pub struct EyeLike {
     pub dtype: Option<DType>,
     /// Diagonal that holds ones: 0 is the main one, positive ones lie above it.
     pub k: i64,
-}
-
-/// Parameters of [`Op::QuantizeLinear`], whose scale and zero point are operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuantizeLinear {
-    /// Axis of `scale` where it has one.
-    pub axis: i64,
-}
-
-/// Parameters of [`Op::DequantizeLinear`], whose scale and zero point are operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DequantizeLinear {
-    /// Axis of `scale` where it has one.
-    pub axis: i64,
 }
 
 /// Parameters of [`Op::ConvInteger`].

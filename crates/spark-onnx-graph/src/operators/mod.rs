@@ -20,6 +20,7 @@ mod elementwise;
 mod indexing;
 mod integers;
 mod microsoft;
+mod narrow;
 mod normalization;
 mod operator;
 mod products;

@@ -5,9 +5,9 @@ use std::slice::from_ref;
 use crate::graph::{
     Concat, ConstantOfShape, DepthToSpace, DequantizeLinear, Distribution, Expand, EyeLike,
     Flatten, Gather, GatherElements, GatherNd, NonMaxSuppression, NonZero, OneHot, Op, Pad,
-    PadMode, QuantizeLinear, RandomLike, Range, Reshape, ScatterElements, ScatterNd,
-    ScatterReduction, Shape, Size, Slice, SpaceToDepth, Split, Squeeze, Tile, Transpose, Trilu,
-    Unsqueeze,
+    PadMode, QuantizeLinear, RandomLike, Range, Reshape, RoundFloat, ScatterElements, ScatterNd,
+    ScatterReduction, Shape, Size, Slice, SmallFloat, SpaceToDepth, Split, Squeeze, Tile,
+    Transpose, Trilu, Unsqueeze,
 };
 use crate::tensor::{DType, Tensor};
 
@@ -226,7 +226,7 @@ fn quantization(samples: &mut Samples) {
     let list = |dtype, values: &[f64]| Fixed(tensor(dtype, &[values.len()], values.to_vec()));
     let scale = Fixed(scalar(0.02));
     samples.add(
-        Op::QuantizeLinear(QuantizeLinear { axis: 1 }),
+        Op::QuantizeLinear(QuantizeLinear::along(1)),
         &[x.clone(), scale.clone()],
     );
     let scales = list(DType::F32, &[0.01, 0.02, 0.04]);
@@ -235,20 +235,69 @@ fn quantization(samples: &mut Samples) {
         (DType::U8, [128.0, 0.0, 7.0]),
     ] {
         samples.add(
-            Op::QuantizeLinear(QuantizeLinear { axis: 1 }),
+            Op::QuantizeLinear(QuantizeLinear::along(1)),
             &[x.clone(), scales.clone(), list(dtype, &zeros)],
         );
         let low = if dtype == DType::I8 { -64.0 } else { 0.0 };
         let values = wave(24).map(|v| (v + 1.0) * 60.0 + low).collect();
         let quantized = Given(tensor(dtype, &[2, 3, 4], values));
         samples.add(
-            Op::DequantizeLinear(DequantizeLinear { axis: 1 }),
+            Op::DequantizeLinear(DequantizeLinear::along(1)),
             &[quantized, scales.clone(), list(dtype, &zeros)],
         );
     }
+    let x = Given(float(&[1, 3, 4]));
+    let blocks = [1, 2, 4];
+    let scales = Fixed(tensor(
+        DType::F32,
+        &blocks,
+        vec![0.01, 0.02, 0.04, 0.08, 0.5, 0.1, 0.2, 0.3],
+    ));
+    for float in [
+        None,
+        Some(SmallFloat::E4M3FN),
+        Some(SmallFloat::E5M2FNUZ),
+        Some(SmallFloat::E2M1),
+    ] {
+        let held = float.map_or(DType::I16, |_| DType::F16);
+        let zeros = Fixed(tensor(
+            held,
+            &blocks,
+            vec![1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 4.0, 3.0],
+        ));
+        let round = |format| RoundFloat {
+            format,
+            saturate: format != SmallFloat::E5M2FNUZ,
+        };
+        samples.add(
+            Op::QuantizeLinear(QuantizeLinear {
+                axis: -2,
+                block_size: 2,
+                float: float.map(round),
+            }),
+            &[x.clone(), scales.clone(), zeros.clone()],
+        );
+        // Numbers that every format has.
+        let codes = (0..12).map(|i| f64::from(i % 5)).collect();
+        samples.add(
+            Op::DequantizeLinear(DequantizeLinear {
+                axis: 1,
+                block_size: 2,
+                float,
+            }),
+            &[
+                Given(tensor(held, &[1, 3, 4], codes)),
+                scales.clone(),
+                zeros,
+            ],
+        );
+        if let Some(format) = float {
+            samples.add(Op::RoundFloat(round(format)), from_ref(&x));
+        }
+    }
     let accumulated = Given(tensor(DType::I32, &[4], vec![1e6, -3.0, 0.0, 77.0]));
     samples.add(
-        Op::DequantizeLinear(DequantizeLinear { axis: 1 }),
+        Op::DequantizeLinear(DequantizeLinear::along(1)),
         &[accumulated, scale],
     );
 }

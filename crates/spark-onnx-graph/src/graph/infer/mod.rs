@@ -9,6 +9,7 @@
 //! Deliberately absent: the rules of each operator, which are in `crate::operators`.
 
 mod einsum;
+mod fourier;
 mod operands;
 mod resample;
 mod slices;
@@ -16,6 +17,7 @@ mod suppression;
 mod window;
 
 pub use einsum::{EinsumLabels, parse_einsum};
+pub use fourier::{DftAxis, resolve_dft};
 pub use operands::{DIVIDED_BY_ZERO, Operand, broadcast_shapes, resolve_axes, resolve_axis};
 pub(crate) use operands::{
     Operands, check_bool, check_broadcasts_to, check_float, check_index, check_numeric, check_rank,

@@ -2,3 +2,4 @@
 
 pub(crate) mod pair;
 pub(crate) mod pointwise;
+mod round_float;

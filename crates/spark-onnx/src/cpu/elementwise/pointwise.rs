@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use spark_quant::QuantError;
 
 use super::pair::Pair;
+use super::round_float::round_float;
 use crate::cpu::math;
 use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
@@ -482,6 +483,7 @@ unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Registers, isa: I
             PointOp::ToBool => map(x(), to, |v| truth(v != 0.0)),
             PointOp::RoundF16 => map(x(), to, |v| half::f16::from_f32(v).to_f32()),
             PointOp::RoundBf16 => map(x(), to, |v| half::bf16::from_f32(v).to_f32()),
+            PointOp::RoundFloat(op) => map(x(), to, |v| round_float(v, op)),
             PointOp::Wrap { bits, signed } => {
                 map(x(), to, |v| wrap(v as i64, bits, signed) as f32);
             }
