@@ -431,6 +431,30 @@ def boxes(rng, samples, n, is_centred):
     return corners.reshape(samples, n, 4).astype(np.float32)
 
 
+def hostile_boxes(rng):
+    """No boxes, classes or samples; scores and corners that are no numbers; bounds at their ends."""
+
+    def suppression(shape, most, iou, score, x=None, scores=None):
+        samples, classes, n = shape
+        x = boxes(rng, samples, n, False) if x is None else x
+        scores = rng.uniform(-1, 1, shape).astype(np.float32) if scores is None else scores
+        thresholds = [np.array(iou, np.float32), np.array(score, np.float32)]
+        inputs = [x, scores, np.array(most, np.int64), *thresholds]
+        return "NonMaxSuppression", {}, inputs, 1, 11
+
+    for shape in [(1, 2, 0), (1, 0, 5), (0, 2, 5), (0, 0, 0)]:
+        yield suppression(shape, 3, 0.5, 0)
+    for most, iou, score in [(-1, 0.5, 0), (9, 0, -1), (9, 1, -1), (9, 0.5, np.inf), (9, 0.5, -np.inf)]:
+        yield suppression((1, 2, 9), most, iou, score)
+    # Without a threshold nobody says where a score that is no number stands.
+    scores = rng.uniform(-1, 1, (1, 2, 9)).astype(np.float32)
+    scores[0, 0, ::3], scores[0, 1, ::4], scores[0, 1, 1] = np.nan, np.inf, -np.inf
+    yield suppression((1, 2, 9), 9, 0.3, -0.9, scores=scores)
+    x = boxes(rng, 1, 9, False)
+    x[0, ::4] = np.inf
+    yield suppression((1, 2, 9), 9, 0.3, -0.9, x=x)
+
+
 def choosing(rng):
     for case in range(24):
         samples, classes, n = ints(*rng.integers(1, 4, 2), rng.integers(1, 40))
@@ -448,10 +472,31 @@ def choosing(rng):
         inputs = [x, scores, np.array(most, np.int64), *thresholds]
         attributes = {"center_point_box": is_centred}
         yield "NonMaxSuppression", attributes, inputs, 1, 11
+    yield from hostile_boxes(rng)
     x = normal(rng, 3, 4, 5)
     for axis, length in [(None, 60), (None, 7), (0, 3), (1, 4), (-1, 5), (-1, 2), (1, 0)]:
         attributes = {} if axis is None else {"axis": axis}
         yield "Compress", attributes, [x, rng.integers(0, 2, length).astype(bool)], 1, 11
+
+
+def fourier(rng):
+    for length, axis, parts in [(None, None, 1), (8, 1, 1), (3, 2, 1), (5, -3, 2), (9, 1, 2)]:
+        x = normal(rng, 2, 6, 5, parts)
+        operands = [None if v is None else np.array(v, np.int64) for v in (length, axis)]
+        while operands and operands[-1] is None:
+            operands.pop()
+        yield "DFT", {}, [x, *operands], 1, 20
+        if parts == 1:
+            yield "DFT", {"onesided": 1}, [x, *operands], 1, 20
+        else:
+            yield "DFT", {"inverse": 1}, [x, *operands], 1, 20
+    yield "DFT", {"axis": 2, "onesided": 1}, [normal(rng, 2, 3, 7, 1)], 1, 17
+    window = rng.uniform(0, 1, 16).astype(np.float32)
+    for step, window, length in [(5, window, None), (16, None, 16), (7, window, 16)]:
+        x = normal(rng, 2, 50, 1)
+        length = None if length is None else np.array(length, np.int64)
+        yield "STFT", {}, [x, np.array(step, np.int64), window, length][: 4 if length is not None else 3], 1, 17
+    yield "STFT", {"onesided": 0}, [normal(rng, 1, 40, 1), np.array(4, np.int64), window], 1, 17
 
 
 FAMILIES = [
@@ -469,6 +514,7 @@ FAMILIES = [
     elementwise,
     quantised,
     choosing,
+    fourier,
 ]
 
 

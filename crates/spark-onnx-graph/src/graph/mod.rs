@@ -32,6 +32,7 @@ mod kinds;
 pub(crate) mod op;
 mod quantization;
 mod random;
+mod selection;
 
 pub use crate::operators::infer;
 pub use bind::{
@@ -41,6 +42,7 @@ pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub use check::check_graph;
 pub(crate) use control::MAX_BODY_DEPTH;
 pub use control::{BodyId, If, Loop, MAX_ITERATIONS, Scan, ScanAxis};
+pub(crate) use deciding::computed_shapes;
 pub use deciding::{MAX_DECIDING_ELEMENTS, deciding_inputs};
 pub use definition::{Dim, Graph, Node, Value, ValueId};
 pub use infer::{
@@ -53,3 +55,4 @@ pub use kinds::*;
 pub use op::*;
 pub use quantization::{DequantizeLinear, QuantizeLinear, RoundFloat, SmallFloat};
 pub use random::{Distribution, RandomLike};
+pub use selection::{NonMaxSuppression, Unique};

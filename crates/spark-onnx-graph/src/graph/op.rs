@@ -13,6 +13,7 @@ pub(crate) use super::kinds::{
 };
 pub(crate) use super::quantization::{DequantizeLinear, QuantizeLinear, RoundFloat};
 pub(crate) use super::random::RandomLike;
+pub(crate) use super::selection::{NonMaxSuppression, Unique};
 use crate::tensor::{DType, Tensor};
 
 /// What a node computes: one struct of parameters per operator, of its name.
@@ -59,6 +60,8 @@ pub enum Op {
     Gemm(Gemm),
     /// `(a, b)`: NumPy's `matmul`, with broadcast batch axes and one-axis operands.
     MatMul(MatMul),
+    /// `(x)`, `[..., n, n]`: the determinant of each matrix.
+    Det(Det),
     /// `(x0, ...)`: Einstein summation; explicit or implicit output, no repeated letters
     /// within one operand.
     Einsum(Einsum),
@@ -157,6 +160,9 @@ pub enum Op {
     /// `(boxes, scores, most?, overlap?, score?)` to i64 `[n, 3]`, sample, class and position of the boxes
     /// that are kept: only as constants, as [`Op::NonZero`].
     NonMaxSuppression(NonMaxSuppression),
+    /// `(x)` to the elements or slices that differ, the first position of each, the kind of all, and how many are of
+    /// each: only as a constant, as [`Op::NonZero`].
+    Unique(Unique),
     /// `(x)`, `[n, c * b * b, h, w]` to `[n, c, h * b, w * b]`.
     DepthToSpace(DepthToSpace),
     /// `(x)`, the inverse of `DepthToSpace` in depth-column-row order.
@@ -237,13 +243,13 @@ macro_rules! each_operator {
             $($then)*;
             Unary Binary Variadic Where Clip Cast
             CastLike Conv ConvTranspose Pool GlobalPool Gemm
-            MatMul Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
+            MatMul Det Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
             GroupNormalization LpNormalization Lrn Softmax MaskedSoftmax Recurrent
             Reduce ArgReduce TopK CumSum CumProd Dft Resize GridSample AffineGrid
             Reshape Flatten Squeeze Unsqueeze Transpose Concat
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size
-            ConstantOfShape Range OneHot NonZero NonMaxSuppression DepthToSpace SpaceToDepth
+            ConstantOfShape Range OneHot NonZero NonMaxSuppression Unique DepthToSpace SpaceToDepth
             Trilu EyeLike RandomLike RoundFloat QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
             QLinearConv QLinearMatMul
             If Loop Scan
@@ -465,6 +471,10 @@ pub struct GlobalPool {
 /// [`Op::MatMul`] has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatMul;
+
+/// [`Op::Det`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Det;
 
 /// Parameters of [`Op::Einsum`], Einstein summation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -730,13 +740,6 @@ pub struct OneHot {
 /// [`Op::NonZero`] has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NonZero;
-
-/// Parameters of [`Op::NonMaxSuppression`], whose bounds are operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NonMaxSuppression {
-    /// Whether a box is its centre and its two lengths, instead of two corners.
-    pub is_centred: bool,
-}
 
 /// Parameters of [`Op::DepthToSpace`], which makes pictures larger and less deep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use crate::file::export::attributes::Attributes;
 use crate::file::import::call::{Call, Translated, Translator};
 use crate::graph::infer::{
     Operands, check_index, check_numeric, check_rank_at_least, check_same_dtype, check_scalar,
-    check_shape, one, op_error,
+    check_shape, distinct, one, op_error,
 };
 use crate::graph::{
     Binary, Cast, Concat, Expand, Gather, GatherElements, GatherNd, NonZero, OneHot, Op, OpError,
     Operand, Range, Reshape, ScatterElements, ScatterNd, ScatterReduction, Shape, Squeeze,
-    Unsqueeze, Where, resolve_axis,
+    TensorType, Unique, Unsqueeze, Where, resolve_axis,
 };
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
 
@@ -184,6 +184,68 @@ impl Operator for OneHot {
     fn attributes(&self) -> Exported<'_> {
         Ok(Attributes::default().int("axis", self.axis))
     }
+}
+
+impl Operator for Unique {
+    const IMPORTS: &'static [Translator] = &[("Unique", unique)];
+
+    fn name(&self) -> &'static str {
+        "Unique"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(1, 1, 4)?;
+        let x = operands.required(0, "x")?;
+        let constant = x
+            .constant
+            .ok_or_else(|| op_error!("`x` must be constant: the result's shape depends on it"))?;
+        let distinct = distinct(*self, constant)?;
+        let n = distinct.first.len();
+        let mut shape = vec![n];
+        if let Some(axis) = self.axis {
+            shape = x.shape.to_vec();
+            shape[resolve_axis(axis, x.rank())?] = n;
+        }
+        let first = TensorType {
+            dtype: x.dtype,
+            shape,
+        };
+        let list = |n| TensorType {
+            dtype: DType::I64,
+            shape: vec![n],
+        };
+        let mut types = vec![first, list(n), list(distinct.kind.len()), list(n)];
+        types.truncate(operands.n_outputs);
+        Ok(types)
+    }
+
+    fn result_dtype(&self, output: usize, operand: KnownDType<'_>) -> Option<DType> {
+        match output {
+            0 => operand(0),
+            _ => Some(DType::I64),
+        }
+    }
+
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[0]
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        let sorted = Attributes::default().flag("sorted", self.sorted);
+        Ok(match self.axis {
+            Some(axis) => sorted.int("axis", axis),
+            None => sorted,
+        })
+    }
+}
+
+fn unique(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    let op = Op::Unique(Unique {
+        axis: call.int("axis")?,
+        sorted: call.flag("sorted", true)?,
+    });
+    call.finish_as_is(op)
 }
 
 fn gather(call: &mut Call<'_, '_>) -> Translated {

@@ -24,6 +24,7 @@ mod control;
 mod conv;
 mod create;
 mod detection;
+mod determinant;
 mod elementwise;
 mod evaluate;
 mod fourier;
@@ -46,6 +47,7 @@ mod run;
 mod scatter;
 mod search;
 mod unary;
+mod unique;
 
 pub use evaluate::evaluate;
 pub(crate) use evaluate::{Unevaluated, evaluate_within, folding_work};

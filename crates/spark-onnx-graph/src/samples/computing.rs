@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use crate::graph::{
     AffineGrid, ArgReduce, AspectRatio, BatchNormalization, Binary, Cast, CastLike, Cell, Clip,
-    Conv, ConvTranspose, CoordinateTransform, CumProd, CumSum, Dft, Direction, Einsum, Gemm,
+    Conv, ConvTranspose, CoordinateTransform, CumProd, CumSum, Det, Dft, Direction, Einsum, Gemm,
     GlobalPool, GridPadding, GridSample, GroupNormalization, InstanceNormalization, Interpolation,
     LayerNormalization, LpNormalization, Lrn, MatMul, NearestRounding, Op, Padding, Pool, PoolKind,
     Recurrent, Reduce, ReduceKind, Resize, RmsNormalization, Softmax, TopK, Unary, Variadic, Where,
@@ -562,6 +562,7 @@ fn reductions(samples: &mut Samples) {
 }
 
 fn transforms(samples: &mut Samples) {
+    samples.add(Op::Det(Det), &[Fixed(float(&[2, 3, 3]))]);
     for (shape, inverse, one_sided, length, axis) in [
         (&[2, 6, 1][..], false, true, None, None),
         (&[2, 7, 3, 1], false, false, Some(5), Some(1)),

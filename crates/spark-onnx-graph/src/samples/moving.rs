@@ -7,7 +7,7 @@ use crate::graph::{
     Flatten, Gather, GatherElements, GatherNd, NonMaxSuppression, NonZero, OneHot, Op, Pad,
     PadMode, QuantizeLinear, RandomLike, Range, Reshape, RoundFloat, ScatterElements, ScatterNd,
     ScatterReduction, Shape, Size, Slice, SmallFloat, SpaceToDepth, Split, Squeeze, Tile,
-    Transpose, Trilu, Unsqueeze,
+    Transpose, Trilu, Unique, Unsqueeze,
 };
 use crate::tensor::{DType, Tensor};
 
@@ -167,6 +167,16 @@ fn indexing(samples: &mut Samples) {
                 Fixed(scalar(-0.5)),
             ],
         );
+    }
+    let repeated = tensor(DType::I32, &[3, 2], vec![5.0, 1.0, 2.0, 5.0, 5.0, 1.0]);
+    for (axis, sorted) in [
+        (None, true),
+        (None, false),
+        (Some(0), true),
+        (Some(-1), false),
+    ] {
+        let op = Op::Unique(Unique { axis, sorted });
+        samples.add_outputs(op, &[Fixed(repeated.clone())], &[true; 4]);
     }
     // Without a number of boxes none is kept.
     let operands = [Given(float(&[1, 2, 4])), Given(float(&[1, 1, 2]))];

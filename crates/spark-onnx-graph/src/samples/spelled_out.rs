@@ -12,6 +12,7 @@ use super::versions::{Case, case, counting, f32s, i64s, with_nodes};
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = moving();
     cases.extend(choosing());
+    cases.extend(few_bits());
     cases.extend(windows());
     cases.extend(attention());
     cases.extend(statistics());
@@ -148,6 +149,60 @@ fn choosing() -> Vec<Case> {
             &[],
             &counting(&[2]),
             (&[2], &[3.0, 6.0]),
+        ),
+    ]
+}
+
+fn few_bits() -> Vec<Case> {
+    let cast_and_back = |name, to, x: &[f32], y: &[f64]| {
+        let nodes = vec![
+            node("Cast", &["x"], &["q"], vec![int("to", to)]),
+            node("Cast", &["q"], &["y"], vec![int("to", 1)]),
+        ];
+        with_nodes(name, 25, nodes, &[], &f32s(&[x.len()], x), (&[x.len()], y))
+    };
+    let quantised_and_back = |name, to, scale, x: &[f32], y: &[f64]| {
+        let to = vec![int("output_dtype", to)];
+        let nodes = vec![
+            node("QuantizeLinear", &["x", "s"], &["q"], to),
+            node("DequantizeLinear", &["q", "s"], &["y"], vec![]),
+        ];
+        let scale = f32s(&[], &[scale]);
+        let x = f32s(&[x.len()], x);
+        with_nodes(name, 21, nodes, &[("s", scale)], &x, (&[y.len()], y))
+    };
+    vec![
+        cast_and_back(
+            "integers_of_four_bits",
+            22,
+            &[7.6, -8.0, 9.0, -1.5],
+            &[7.0, -8.0, -7.0, -1.0],
+        ),
+        cast_and_back(
+            "integers_of_two_bits_without_a_sign",
+            25,
+            &[3.0, 4.0, -1.0],
+            &[3.0, 0.0, 3.0],
+        ),
+        cast_and_back(
+            "floats_of_eight_bits",
+            17,
+            &[1.06, 1000.0, -0.1],
+            &[1.0, 448.0, -0.1015625],
+        ),
+        quantised_and_back(
+            "quantised_to_four_bits",
+            21,
+            0.5,
+            &[1.2, -3.0, 100.0, 3.25],
+            &[1.0, 0.0, 7.5, 3.0],
+        ),
+        quantised_and_back(
+            "quantised_to_floats_of_eight_bits",
+            19,
+            2.0,
+            &[3.0, 1e6, -1.1],
+            &[3.0, 114_688.0, -1.0],
         ),
     ]
 }

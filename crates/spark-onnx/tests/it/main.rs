@@ -20,6 +20,7 @@ mod scatter_integers;
 mod sessions;
 mod sixteen_bits;
 mod special_values;
+mod tails;
 mod tensor_views;
 mod wide_integers;
 

@@ -14,6 +14,7 @@ mod operands;
 mod resample;
 mod slices;
 mod suppression;
+mod unique;
 mod window;
 
 pub use einsum::{EinsumLabels, parse_einsum};
@@ -28,4 +29,5 @@ pub use resample::{ResizeAxis, nearest_sources, resolve_resize};
 pub(crate) use slices::shape_part;
 pub use slices::{PadAxis, SliceAxis, resolve_pads, resolve_slice};
 pub(crate) use suppression::kept_boxes;
+pub(crate) use unique::distinct;
 pub use window::{WindowAxis, conv_transpose_windows, conv_windows, pool_windows};

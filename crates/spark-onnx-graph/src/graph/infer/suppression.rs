@@ -20,8 +20,10 @@ use super::{Operand, Operands, check_rank, check_scalar, op_error};
 use crate::graph::{NonMaxSuppression, OpError};
 use crate::tensor::{DType, Tensor, TensorData};
 
-/// Pairs of boxes that are compared at most, about a second.
+/// Pairs of boxes that are compared at most, about a second, and per element of the operands: files that hold
+/// little take little time.
 const MAX_COMPARISONS: usize = 1 << 28;
+const COMPARISONS_PER_ELEMENT: usize = 1 << 11;
 
 /// A box that is kept: its sample, its class and its position.
 pub(crate) type KeptBox = [usize; 3];
@@ -43,7 +45,7 @@ struct Suppression<'a> {
 /// # Errors
 ///
 /// [`OpError`] for operands of other types and shapes, for an overlap outside 0..=1, for operands that are not
-/// constant where the result hangs on them, and if more than [`MAX_COMPARISONS`] pairs would be compared.
+/// constant where the result hangs on them, and for too many pairs of boxes to compare.
 pub(crate) fn kept_boxes(
     op: NonMaxSuppression,
     operands: &Operands<'_>,
@@ -53,11 +55,13 @@ pub(crate) fn kept_boxes(
         return Ok(kept);
     };
     let n = suppression.n_boxes;
-    let mut comparisons = 0;
+    let elements = suppression.boxes.len() + suppression.scores.len();
+    let most = elements.saturating_mul(COMPARISONS_PER_ELEMENT);
+    let mut comparisons_left = most.min(MAX_COMPARISONS);
     for (row, scores) in suppression.scores.chunks_exact(n).enumerate() {
         let (sample, class) = (row / suppression.n_classes, row % suppression.n_classes);
         let boxes = &suppression.boxes[sample * n * 4..][..n * 4];
-        for at in suppression.of_class(boxes, scores, &mut comparisons)? {
+        for at in suppression.of_class(boxes, scores, &mut comparisons_left)? {
             kept.push([sample, class, at]);
         }
     }
@@ -160,7 +164,7 @@ impl Suppression<'_> {
         &self,
         boxes: &[f32],
         scores: &[f32],
-        comparisons: &mut usize,
+        comparisons_left: &mut usize,
     ) -> Result<Vec<usize>, OpError> {
         let is_candidate = |&at: &usize| self.score.is_none_or(|score| scores[at] > score);
         let mut candidates: Vec<usize> = (0..scores.len()).filter(is_candidate).collect();
@@ -171,11 +175,13 @@ impl Suppression<'_> {
             if kept.len() == self.most {
                 break;
             }
-            *comparisons += kept.len();
-            if *comparisons > MAX_COMPARISONS {
-                return Err(op_error!(
-                    "more than {MAX_COMPARISONS} pairs of boxes to compare: a score threshold leaves less of them"
-                ));
+            match comparisons_left.checked_sub(kept.len()) {
+                Some(left) => *comparisons_left = left,
+                None => {
+                    return Err(op_error!(
+                        "too many pairs of boxes to compare: a score threshold leaves less of them"
+                    ));
+                }
             }
             let candidate = Corners::of(&boxes[at * 4..][..4], self.is_centred);
             if !corners

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::graph::{
-    Concat, ConstantOfShape, DepthToSpace, Expand, EyeLike, Flatten, Gather, GatherElements,
+    Concat, ConstantOfShape, DepthToSpace, Det, Expand, EyeLike, Flatten, Gather, GatherElements,
     GatherNd, NonMaxSuppression, NonZero, Pad, PadMode, RandomLike, Range, Reshape,
     ScatterElements, ScatterNd, ScatterReduction, Shape, Size, Slice, SpaceToDepth, Split, Squeeze,
-    Tile, Transpose, Unsqueeze,
+    Tile, Transpose, Unique, Unsqueeze,
 };
 use crate::tensor::DType;
 
@@ -203,6 +203,18 @@ impl Lower for NonZero {
 }
 
 impl Lower for NonMaxSuppression {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for Unique {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for Det {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
         lowering.lower_view(node, |_, _| no_step(node))
     }
