@@ -16,8 +16,8 @@
 
 use half::f16;
 
-use crate::constant::Numbers;
 use crate::element::ElementType;
+use crate::numbers::Numbers;
 
 /// An element type that is read as a wider one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
