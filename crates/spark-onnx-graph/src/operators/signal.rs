@@ -18,7 +18,7 @@ use crate::file::export::attributes::Attributes;
 use crate::file::import::call::{Call, Translated, Translator};
 use crate::graph::infer::{Operands, check_float, one};
 use crate::graph::{
-    Binary, Cast, Dft, Gather, Op, Range, Reshape, Shape, Unary, ValueId, resolve_dft,
+    Binary, Cast, Dft, Gather, Op, Range, Reshape, Shape, Unary, ValueId, Variadic, resolve_dft,
 };
 use crate::tensor::{DType, Tensor};
 
@@ -99,12 +99,18 @@ fn short_time(call: &mut Call<'_, '_>) -> Translated {
         (None, None) => length,
     };
     let step = call.required(1)?;
+    let stated = call.constant(1).map(Tensor::to_f64);
+    if stated.is_some_and(|stated| stated.iter().any(|&step| step < 1.0)) {
+        return Err(call.error("`frame_step` must be at least 1"));
+    }
     let step = scalar(call, step)?;
     let zero = call.new_constant("zero", Tensor::from_i64([], vec![0])?)?;
     let one = call.new_constant("one", Tensor::from_i64([], vec![1])?)?;
     let behind = call.binary_step(Binary::Sub, length, frame)?;
     let steps = call.binary_step(Binary::Div, behind, step)?;
     let n = call.binary_step(Binary::Add, steps, one)?;
+    // Of a frame longer than the signal one is asked for, whose positions lie outside.
+    let n = call.step(Op::Variadic(Variadic::Max), &[Some(n), Some(one)])?;
     let starts = call.step(Op::Range(Range), &[Some(zero), Some(n), Some(one)])?;
     let starts = call.binary_step(Binary::Mul, starts, step)?;
     let column = call.new_ints("column", &[-1, 1])?;
