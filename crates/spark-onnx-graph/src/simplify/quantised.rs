@@ -35,8 +35,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::graph::{
-    Conv, Dim, Gemm, Graph, MAX_BODY_DEPTH, Node, Op, Padding, QLinearConv, QLinearMatMul, Squeeze,
-    Unary, Unsqueeze, Value, ValueId, check_graph,
+    Conv, DequantizeLinear, Dim, Gemm, Graph, MAX_BODY_DEPTH, Node, Op, Padding, QLinearConv,
+    QLinearMatMul, QuantizeLinear, Squeeze, Unary, Unsqueeze, Value, ValueId, check_graph,
 };
 use crate::tensor::{DType, Tensor, TensorData};
 
@@ -239,10 +239,12 @@ impl<'g> Neighbours<'g> {
         let declared = || self.graph.value(id).dtype;
         let of_constant = || self.constant(id).map(|tensor| tensor.dtype());
         let made = || match self.maker(id).map(|node| (&node.op, &node.inputs)) {
-            Some((Op::QuantizeLinear(_), inputs)) => match inputs.get(2).copied().flatten() {
-                Some(zero) => self.graph.value(zero).dtype,
-                None => Some(DType::U8),
-            },
+            Some((Op::QuantizeLinear(QuantizeLinear { float: None, .. }), inputs)) => {
+                match inputs.get(2).copied().flatten() {
+                    Some(zero) => self.graph.value(zero).dtype,
+                    None => Some(DType::U8),
+                }
+            }
             _ => None,
         };
         let dtype = of_zero
@@ -342,6 +344,9 @@ impl<'g> Neighbours<'g> {
         let Op::DequantizeLinear(parameters) = &node.op else {
             return None;
         };
+        if parameters.block_size > 0 || parameters.float.is_some() {
+            return None;
+        }
         let input = |at: usize| node.inputs.get(at).copied().flatten();
         let (value, scale, zero) = (input(0)?, input(1)?, input(2));
         let dtype = self.byte_type(value, zero)?;
@@ -435,8 +440,9 @@ impl<'g> Neighbours<'g> {
             let next = *self.read_by.get(&result)?;
             (self.readers[result.0] == 1).then_some(())?;
             match &self.graph.nodes[next].op {
-                Op::QuantizeLinear(_) if self.graph.nodes[next].inputs[0] == Some(result) => {
-                    return Some((between, next));
+                Op::QuantizeLinear(op) if self.graph.nodes[next].inputs[0] == Some(result) => {
+                    let to_integers = op.block_size == 0 && op.float.is_none();
+                    return to_integers.then_some((between, next));
                 }
                 Op::Unary(Unary::Relu | Unary::Identity) | Op::Clip(_) if between.len() < 4 => {
                     between.push(next);
@@ -502,7 +508,12 @@ impl<'g> Neighbours<'g> {
             }
             None => {
                 let node = self.maker(id)?;
-                let Op::DequantizeLinear(_) = &node.op else {
+                let Op::DequantizeLinear(DequantizeLinear {
+                    block_size: 0,
+                    float: None,
+                    ..
+                }) = &node.op
+                else {
                     return None;
                 };
                 let input = |at: usize| node.inputs.get(at).copied().flatten();

@@ -19,6 +19,7 @@ mod memory_budget;
 mod scatter_integers;
 mod sessions;
 mod sixteen_bits;
+mod small_floats;
 mod special_values;
 mod tails;
 mod tensor_views;
