@@ -406,6 +406,97 @@ def quantised(rng):
         codes = rng.integers(0, 100, (2, 3, 4)).astype(dtype)
         yield "DequantizeLinear", {"axis": 1}, [codes, scale, zero], 1, 13
         yield "DequantizeLinear", {}, [codes, scale[0], zero[0]], 1, 13
+        blocked = {"axis": 1, "block_size": 2}
+        scale = rng.uniform(0.1, 1, (2, 2, 4)).astype(np.float32)
+        zero = rng.integers(0, 9, (2, 2, 4)).astype(dtype)
+        yield "QuantizeLinear", blocked, [x, scale, zero], 1, 21
+        yield "DequantizeLinear", blocked, [codes, scale, zero], 1, 21
+    for dtype in [np.uint16, np.int16]:
+        x, scale = 4000 * normal(rng, 2, 3, 4), np.array([0.03, 0.7, 1.1], np.float32)
+        zero = np.array([300, 0, 7], dtype)
+        yield "QuantizeLinear", {"axis": 1}, [x, scale, zero], 1, 21
+        yield "QuantizeLinear", {}, [x, scale[0], zero[0]], 1, 21
+        codes = rng.integers(0, 30000, (2, 3, 4)).astype(dtype)
+        yield "DequantizeLinear", {"axis": 1}, [codes, scale, zero], 1, 21
+
+
+def boxes(rng, samples, n, is_centred):
+    """Boxes among which about as many overlap as do not, with either diagonal."""
+    centre, size = rng.uniform(0, 1, (samples, n, 2)), rng.uniform(0, 0.6, (samples, n, 2))
+    if is_centred:
+        return np.concatenate([centre, size], 2).astype(np.float32)
+    corners = np.stack([centre - size / 2, centre + size / 2], 2)
+    flipped = rng.integers(0, 2, (samples, n, 1, 2))
+    corners = np.where(flipped == 1, corners[:, :, ::-1], corners)
+    return corners.reshape(samples, n, 4).astype(np.float32)
+
+
+def hostile_boxes(rng):
+    """No boxes, classes or samples; scores and corners that are no numbers; bounds at their ends."""
+
+    def suppression(shape, most, iou, score, x=None, scores=None):
+        samples, classes, n = shape
+        x = boxes(rng, samples, n, False) if x is None else x
+        scores = rng.uniform(-1, 1, shape).astype(np.float32) if scores is None else scores
+        thresholds = [np.array(iou, np.float32), np.array(score, np.float32)]
+        inputs = [x, scores, np.array(most, np.int64), *thresholds]
+        return "NonMaxSuppression", {}, inputs, 1, 11
+
+    for shape in [(1, 2, 0), (1, 0, 5), (0, 2, 5), (0, 0, 0)]:
+        yield suppression(shape, 3, 0.5, 0)
+    for most, iou, score in [(-1, 0.5, 0), (9, 0, -1), (9, 1, -1), (9, 0.5, np.inf), (9, 0.5, -np.inf)]:
+        yield suppression((1, 2, 9), most, iou, score)
+    # Without a threshold nobody says where a score that is no number stands.
+    scores = rng.uniform(-1, 1, (1, 2, 9)).astype(np.float32)
+    scores[0, 0, ::3], scores[0, 1, ::4], scores[0, 1, 1] = np.nan, np.inf, -np.inf
+    yield suppression((1, 2, 9), 9, 0.3, -0.9, scores=scores)
+    x = boxes(rng, 1, 9, False)
+    x[0, ::4] = np.inf
+    yield suppression((1, 2, 9), 9, 0.3, -0.9, x=x)
+
+
+def choosing(rng):
+    for case in range(24):
+        samples, classes, n = ints(*rng.integers(1, 4, 2), rng.integers(1, 40))
+        is_centred = case % 2
+        x = boxes(rng, samples, n, is_centred)
+        scores = rng.uniform(-1, 1, (samples, classes, n)).astype(np.float32)
+        if case % 3 == 0:
+            # Equal scores, and boxes without an area or inside out.
+            scores = np.round(scores, 1)
+            x[:, ::5, 2:] = x[:, ::5, :2] if not is_centred else 0
+            x[:, ::7, 2:] *= -1
+        most = pick(rng, 0, 1, 3, n, 1 << 40)
+        thresholds = [np.array(rng.uniform(0, 1), np.float32), np.array(rng.uniform(-1, 1), np.float32)]
+        thresholds = thresholds[: case % 3]
+        inputs = [x, scores, np.array(most, np.int64), *thresholds]
+        attributes = {"center_point_box": is_centred}
+        yield "NonMaxSuppression", attributes, inputs, 1, 11
+    yield from hostile_boxes(rng)
+    x = normal(rng, 3, 4, 5)
+    for axis, length in [(None, 60), (None, 7), (0, 3), (1, 4), (-1, 5), (-1, 2), (1, 0)]:
+        attributes = {} if axis is None else {"axis": axis}
+        yield "Compress", attributes, [x, rng.integers(0, 2, length).astype(bool)], 1, 11
+
+
+def fourier(rng):
+    for length, axis, parts in [(None, None, 1), (8, 1, 1), (3, 2, 1), (5, -3, 2), (9, 1, 2)]:
+        x = normal(rng, 2, 6, 5, parts)
+        operands = [None if v is None else np.array(v, np.int64) for v in (length, axis)]
+        while operands and operands[-1] is None:
+            operands.pop()
+        yield "DFT", {}, [x, *operands], 1, 20
+        if parts == 1:
+            yield "DFT", {"onesided": 1}, [x, *operands], 1, 20
+        else:
+            yield "DFT", {"inverse": 1}, [x, *operands], 1, 20
+    yield "DFT", {"axis": 2, "onesided": 1}, [normal(rng, 2, 3, 7, 1)], 1, 17
+    window = rng.uniform(0, 1, 16).astype(np.float32)
+    for step, window, length in [(5, window, None), (16, None, 16), (7, window, 16)]:
+        x = normal(rng, 2, 50, 1)
+        length = None if length is None else np.array(length, np.int64)
+        yield "STFT", {}, [x, np.array(step, np.int64), window, length][: 4 if length is not None else 3], 1, 17
+    yield "STFT", {"onesided": 0}, [normal(rng, 1, 40, 1), np.array(4, np.int64), window], 1, 17
 
 
 FAMILIES = [
@@ -422,6 +513,8 @@ FAMILIES = [
     grid_sample,
     elementwise,
     quantised,
+    choosing,
+    fourier,
 ]
 
 

@@ -34,9 +34,11 @@ mod elements_mut;
 mod error;
 mod operators;
 mod simplify;
+mod tail;
 
 pub use error::{ModelError, ViewOutside};
 pub use simplify::{join_quantised, simplify};
+pub use tail::{Tail, split_at_values};
 pub use tensor::{DType, ElementsMut, Tensor, TensorData};
 
 #[cfg(doctest)]

@@ -92,6 +92,8 @@ impl TensorData {
     }
 }
 
+pub(crate) use for_each_dtype;
+
 /// A dense, row-major host tensor.
 ///
 /// # Examples

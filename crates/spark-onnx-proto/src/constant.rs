@@ -8,6 +8,8 @@
 //!               float_data    f32      double_data  f64
 //! ```
 //!
+//! Types of fewer than 8 bits and floats of 8 become wider ones (`narrow`).
+//!
 //! The number of elements is held against the shape before memory is taken.
 //!
 //! Source: comments of `TensorProto` in `onnx.proto`.
@@ -20,48 +22,18 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::element::{ElementType, MAX_RANK, checked_elements};
 use crate::error::ProtoError;
 use crate::model_file::Elements;
+use crate::narrow::NarrowType;
+use crate::numbers::Numbers;
 use crate::proto::{SparseTensorProto, TensorProto, text};
 use crate::source::ConstantSource;
 use crate::wire::ReadBudget;
-
-/// The elements of a constant in row-major order.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "each variant holds the type it is named after")]
-pub enum Numbers {
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-    F16(Vec<f16>),
-    BF16(Vec<bf16>),
-    I8(Vec<i8>),
-    I16(Vec<i16>),
-    I32(Vec<i32>),
-    I64(Vec<i64>),
-    U8(Vec<u8>),
-    U16(Vec<u16>),
-    U32(Vec<u32>),
-    U64(Vec<u64>),
-    Bool(Vec<bool>),
-}
-
-impl Numbers {
-    /// Number of elements, and their type.
-    fn describe(&self) -> (usize, ElementType) {
-        macro_rules! each {
-            ($($variant:ident)*) => {
-                match self {
-                    $(Self::$variant(v) => (v.len(), ElementType::$variant),)*
-                }
-            };
-        }
-        each!(F32 F64 F16 BF16 I8 I16 I32 I64 U8 U16 U32 U64 Bool)
-    }
-}
 
 /// A constant: a shape, and as many numbers as it holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Constant {
     shape: Vec<usize>,
     numbers: Numbers,
+    narrow: Option<NarrowType>,
 }
 
 impl Constant {
@@ -73,6 +45,11 @@ impl Constant {
     /// The elements in row-major order, as many as the shape holds.
     pub fn numbers(&self) -> &Numbers {
         &self.numbers
+    }
+
+    /// The type of the elements in the file, where they were read as wider ones.
+    pub fn narrow_type(&self) -> Option<NarrowType> {
+        self.narrow
     }
 
     /// Shape and elements, taken out.
@@ -129,12 +106,18 @@ pub fn read_constant(
         name: name.clone(),
         reason,
     };
-    let dtype = ElementType::from_number(proto.data_type.unwrap_or_default())
-        .map_err(|problem| fail(problem.to_string()))?;
-    let (shape, count) = shape_of(&proto.dims).map_err(fail)?;
+    let number = proto.data_type.unwrap_or_default();
+    let narrow = NarrowType::from_number(number);
+    let dtype = match narrow {
+        // Its bytes are read as they lie.
+        Some(_) => ElementType::U8,
+        None => ElementType::from_number(number).map_err(|problem| fail(problem.to_string()))?,
+    };
+    let (shape, n_elements) = shape_of(&proto.dims).map_err(fail)?;
     if proto.segment.is_some() {
         return Err(fail("tensors in pieces are not supported".to_owned()));
     }
+    let count = narrow.map_or(n_elements, |narrow| narrow.packed_bytes(n_elements));
     let n_bytes = count * dtype.size_bytes();
     let numbers = if proto.data_location == Some(1) {
         let ConstantSource {
@@ -160,7 +143,16 @@ pub fn read_constant(
     if numbers.describe().0 != count {
         return Err(fail(format!("its elements do not fill shape {shape:?}")));
     }
-    Ok(Constant { shape, numbers })
+    let numbers = match (narrow, numbers) {
+        // At most four times the bytes that are there.
+        (Some(narrow), Numbers::U8(bytes)) => narrow.unpack(&bytes, n_elements).map_err(fail)?,
+        (_, numbers) => numbers,
+    };
+    Ok(Constant {
+        shape,
+        numbers,
+        narrow,
+    })
 }
 
 /// Little-endian elements of any type.
@@ -314,7 +306,11 @@ pub fn read_sparse_constant(
         F32 f32, F64 f64, F16 f16, BF16 bf16, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16,
         U32 u32, U64 u64, Bool bool,
     );
-    Ok(Constant { shape, numbers })
+    Ok(Constant {
+        shape,
+        numbers,
+        narrow: values.narrow,
+    })
 }
 
 /// Flat positions of the elements a sparse tensor states.

@@ -2,8 +2,8 @@
 //!
 //! Source: `TensorProto.DataType` in `onnx.proto`.
 //!
-//! Deliberately absent: texts, complex numbers, and floats and integers below 8 bits, whose
-//! numbers are known by name and refused.
+//! Deliberately absent: texts and complex numbers, whose numbers are known by name and refused, and floats of
+//! 8 bits and types below, which constants alone have ([`NarrowType`](crate::NarrowType)).
 
 use crate::proto::data_type;
 

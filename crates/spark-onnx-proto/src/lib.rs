@@ -25,17 +25,21 @@ mod error;
 mod external;
 mod functions;
 mod model_file;
+mod narrow;
+mod numbers;
 mod order;
 mod proto;
 mod source;
 mod wire;
 
-pub use constant::{Constant, Numbers, read_constant, read_sparse_constant};
+pub use constant::{Constant, read_constant, read_sparse_constant};
 pub use edit::replace_constants;
 pub use element::{ElementProblem, ElementType, MAX_ELEMENTS, MAX_RANK, checked_elements};
 pub use error::{ProtoError, WireProblem};
 pub use functions::{FlatGraph, FlatNode, flatten, is_graph};
 pub use model_file::ModelFile;
+pub use narrow::NarrowType;
+pub use numbers::Numbers;
 pub use order::execution_order;
 pub use proto::{
     AttributeProto, DimensionProto, FunctionProto, GraphProto, ModelProto, NodeProto,

@@ -36,6 +36,7 @@ pub use options::{RunOptions, SharedPool};
 pub use precision::Precision;
 pub use runner::{ModelRunner, RunnerMemory};
 pub use session::{Canceller, Session};
+pub use spark_onnx_graph::{Tail, split_at_values};
 pub use step_info::{Span, StepInfo};
 pub use tensor::{DType, ElementsMut, Tensor, TensorData};
 pub use tensor_view::{Elements, TensorView};

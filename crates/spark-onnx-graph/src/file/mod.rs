@@ -15,11 +15,15 @@
 //! The graphs that If, Loop and Scan hold are read with them, at most 16 within each other; what they see by
 //! name becomes an operand.
 //!
-//! Deliberately absent: sequences, texts, training information, and elements below 8 bits.
+//! Integers of 2 and 4 bits are held as i8 and u8, floats of 8 and 4 as f16: in constants, and in inputs and outputs,
+//! which a caller gives and gets so. Nothing computes with them but casts and quantisation.
+//!
+//! Deliberately absent: sequences, texts, training information, and float8e8m0.
 
 mod error;
 pub(crate) mod export;
 pub(crate) mod import;
+pub(crate) mod narrow;
 pub(crate) mod tensors;
 
 use std::path::Path;

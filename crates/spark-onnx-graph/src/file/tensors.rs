@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use spark_onnx_proto::{
-    Bytes, Constant, ConstantSource, ElementProblem, ElementType, Numbers, SparseTensorProto,
-    TensorProto, read_constant, read_sparse_constant,
+    Bytes, Constant, ConstantSource, ElementProblem, ElementType, NarrowType, Numbers,
+    SparseTensorProto, TensorProto, read_constant, read_sparse_constant,
 };
 
 use super::error::OnnxError;
@@ -22,7 +22,18 @@ macro_rules! each_type {
 
 /// The element type behind a number of `onnx.proto`.
 pub(crate) fn dtype_of(number: i32) -> Result<DType, ElementProblem> {
-    let element_type = ElementType::from_number(number)?;
+    Ok(dtype_of_element(ElementType::from_number(number)?))
+}
+
+/// The element type behind a number of `onnx.proto`, or the wider one that its numbers are held as.
+pub(crate) fn held_dtype(number: i32) -> Result<DType, ElementProblem> {
+    match NarrowType::from_number(number) {
+        Some(narrow) => Ok(dtype_of_element(narrow.held_as())),
+        None => dtype_of(number),
+    }
+}
+
+pub(crate) fn dtype_of_element(element_type: ElementType) -> DType {
     macro_rules! named {
         ($($name:ident)*) => {
             match element_type {
@@ -30,7 +41,7 @@ pub(crate) fn dtype_of(number: i32) -> Result<DType, ElementProblem> {
             }
         };
     }
-    Ok(each_type!(named))
+    each_type!(named)
 }
 
 /// The number of `onnx.proto` for an element type.
@@ -45,11 +56,14 @@ pub(crate) fn number_of(dtype: DType) -> i32 {
     each_type!(named)
 }
 
+/// A constant, and its type in the file where that is held as a wider one.
+pub(crate) type HeldTensor = (Tensor, Option<NarrowType>);
+
 /// Reads a constant. Lists of numbers are moved out of `proto`.
 pub(crate) fn read_tensor(
     proto: TensorProto<'_>,
     source: &mut ConstantSource<'_>,
-) -> Result<Tensor, ModelError> {
+) -> Result<HeldTensor, ModelError> {
     tensor_of(read_constant(proto, source)?)
 }
 
@@ -57,11 +71,12 @@ pub(crate) fn read_tensor(
 pub(crate) fn read_sparse_tensor(
     proto: SparseTensorProto<'_>,
     source: &mut ConstantSource<'_>,
-) -> Result<Tensor, ModelError> {
+) -> Result<HeldTensor, ModelError> {
     tensor_of(read_sparse_constant(proto, source)?)
 }
 
-fn tensor_of(constant: Constant) -> Result<Tensor, ModelError> {
+fn tensor_of(constant: Constant) -> Result<HeldTensor, ModelError> {
+    let narrow = constant.narrow_type();
     let (shape, numbers) = constant.into_parts();
     macro_rules! named {
         ($($name:ident)*) => {
@@ -70,7 +85,7 @@ fn tensor_of(constant: Constant) -> Result<Tensor, ModelError> {
             }
         };
     }
-    Tensor::new(shape, each_type!(named))
+    Ok((Tensor::new(shape, each_type!(named))?, narrow))
 }
 
 /// The model `bytes` with the constants named in `replacements` replaced: initializers,

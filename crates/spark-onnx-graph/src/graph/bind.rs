@@ -18,21 +18,23 @@
 
 mod at_run_time;
 mod control;
+mod declared;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use self::declared::{bind_inputs, describe_dims, may_be};
 use super::check::check;
-use super::infer::{Operand, shape_part};
+use super::infer::{Operand, op_error, shape_part};
 use super::{
-    Cast, Dim, Graph, Node, Op, OpError, Shape, Size, StaticGraph, StaticValue, TensorType, Unary,
-    Value, ValueId,
+    Cast, Dim, Graph, Node, Op, OpError, RandomLike, Shape, Size, StaticGraph, StaticValue,
+    TensorType, Unary, Value, ValueId,
 };
 use crate::ModelError;
 use crate::budget;
 use crate::operators::infer;
 use crate::reference::{self, Unevaluated};
-use crate::tensor::{DType, MAX_ELEMENTS, Tensor, checked_elements};
+use crate::tensor::{DType, Tensor};
 
 /// The most bytes all values of a bound graph may take together.
 const MAX_TOTAL_BYTES: usize = 16 << 30;
@@ -43,6 +45,9 @@ const MAX_FOLDED_BYTES: usize = 256 << 20;
 /// Multiply-adds or element moves spent on folding, beyond four per byte of the
 /// graph's constants; about a second in the interpreter. More is left to the executors.
 const MAX_FOLDING_WORK: usize = 1 << 28;
+
+/// What a random number takes, in the same.
+const WORK_PER_RANDOM: usize = 32;
 
 /// `graph` for inputs of the given shapes.
 ///
@@ -217,149 +222,6 @@ pub fn input_shapes(
     Ok(types.into_iter().map(|ty| ty.shape).collect())
 }
 
-/// The fixed type of every input.
-fn bind_inputs(
-    graph: &Graph,
-    input_shapes: &[(&str, Vec<usize>)],
-) -> Result<Vec<TensorType>, ModelError> {
-    for (index, (name, _)) in input_shapes.iter().enumerate() {
-        if input_shapes[..index]
-            .iter()
-            .any(|(before, _)| before == name)
-        {
-            return Err(ModelError::InputTwice {
-                name: (*name).to_owned(),
-            });
-        }
-        if !graph.inputs.iter().any(|&id| graph.value(id).name == *name) {
-            return Err(ModelError::InputUnknown {
-                name: (*name).to_owned(),
-            });
-        }
-    }
-    let given = |value: &Value| {
-        input_shapes
-            .iter()
-            .find(|(name, _)| *name == value.name)
-            .map(|(_, shape)| shape)
-    };
-    let mut symbols = BTreeMap::new();
-    for &id in &graph.inputs {
-        let value = graph.value(id);
-        if let Some(shape) = given(value) {
-            bind_symbols(value, shape, &mut symbols)?;
-        }
-    }
-    graph
-        .inputs
-        .iter()
-        .map(|&id| {
-            let value = graph.value(id);
-            let dtype = value.dtype.ok_or_else(|| ModelError::InputUndeclared {
-                name: value.name.clone(),
-            })?;
-            let shape = match given(value) {
-                Some(shape) => shape.clone(),
-                None => declared_shape(value, &symbols)?,
-            };
-            if checked_elements(&shape).is_none() {
-                return Err(ModelError::InputShape {
-                    name: value.name.clone(),
-                    got: shape,
-                    want: format!("at most {MAX_ELEMENTS} elements"),
-                });
-            }
-            Ok(TensorType { dtype, shape })
-        })
-        .collect()
-}
-
-/// Checks a given shape against the declared one and learns its symbols.
-fn bind_symbols<'g>(
-    value: &'g Value,
-    shape: &[usize],
-    symbols: &mut BTreeMap<&'g str, usize>,
-) -> Result<(), ModelError> {
-    let Some(dims) = &value.shape else {
-        return Ok(());
-    };
-    let fits = dims.len() == shape.len()
-        && dims.iter().zip(shape).all(|(dim, &extent)| match dim {
-            Dim::Known(known) => *known == extent,
-            Dim::Symbol(name) => *symbols.entry(name).or_insert(extent) == extent,
-            Dim::Unknown => true,
-        });
-    match fits {
-        true => Ok(()),
-        false => {
-            let mut error = input_shape_error(value, shape);
-            if let ModelError::InputShape { want, .. } = &mut error {
-                for (name, extent) in symbols {
-                    if dims.contains(&Dim::Symbol((*name).to_owned())) {
-                        want.push_str(&format!(" with {name} = {extent}"));
-                    }
-                }
-            }
-            Err(error)
-        }
-    }
-}
-
-/// The shape of an input that was not given one.
-fn declared_shape(
-    value: &Value,
-    symbols: &BTreeMap<&str, usize>,
-) -> Result<Vec<usize>, ModelError> {
-    let open = || ModelError::InputOpen {
-        name: value.name.clone(),
-        declared: value
-            .shape
-            .as_deref()
-            .map_or_else(|| "any".to_owned(), describe_dims),
-    };
-    value
-        .shape
-        .as_ref()
-        .ok_or_else(open)?
-        .iter()
-        .map(|dim| match dim {
-            Dim::Known(extent) => Ok(*extent),
-            Dim::Symbol(name) => symbols.get(name.as_str()).copied().ok_or_else(open),
-            Dim::Unknown => Err(open()),
-        })
-        .collect()
-}
-
-fn input_shape_error(value: &Value, shape: &[usize]) -> ModelError {
-    ModelError::InputShape {
-        name: value.name.clone(),
-        got: shape.to_vec(),
-        want: value
-            .shape
-            .as_deref()
-            .map_or_else(|| "any".to_owned(), describe_dims),
-    }
-}
-
-/// A declared shape for messages, such as `[1, batch, ?]`.
-fn describe_dims(dims: &[Dim]) -> String {
-    let dims: Vec<String> = dims
-        .iter()
-        .map(|dim| match dim {
-            Dim::Known(extent) => extent.to_string(),
-            Dim::Symbol(name) => name.clone(),
-            Dim::Unknown => "?".to_owned(),
-        })
-        .collect();
-    format!("[{}]", dims.join(", "))
-}
-
-/// Whether `dims` may stand for `shape`: as many axes, and all fixed extents equal.
-fn may_be(dims: &[Dim], shape: &[usize]) -> bool {
-    let fits = |(dim, extent): (&Dim, &usize)| !matches!(dim, Dim::Known(n) if n != extent);
-    dims.len() == shape.len() && dims.iter().zip(shape).all(fits)
-}
-
 /// What the pass over the nodes keeps.
 struct Binder<'g> {
     graph: &'g Graph,
@@ -394,6 +256,8 @@ struct Binder<'g> {
     bodies: Vec<Arc<StaticGraph>>,
     /// Levels of bodies around this graph.
     depth: usize,
+    /// Whether one of them runs again and again.
+    repeats: bool,
     /// What bodies took so far, about.
     expanded_bytes: usize,
     /// Bodies, by address, that were found too long to be taken apart: tried again by every loop around
@@ -436,6 +300,7 @@ impl<'g> Binder<'g> {
             names: HashSet::new(),
             bodies: Vec::new(),
             depth: 0,
+            repeats: false,
             expanded_bytes: 0,
             too_long: HashSet::new(),
         };
@@ -639,6 +504,9 @@ impl<'g> Binder<'g> {
         if let Some(tensor) = self.shape_constant(&node.op, inputs) {
             return Ok(Some(vec![Arc::new(tensor)]));
         }
+        if let (Op::RandomLike(op), [ty]) = (&node.op, types) {
+            return self.draw(op, ty).map(|tensor| Some(vec![Arc::new(tensor)]));
+        }
         // Of the second operand of a CastLike the type alone matters, and that is known.
         let (op, inputs) = match (&node.op, types) {
             (Op::CastLike(_), [ty]) => (&Op::Cast(Cast { to: ty.dtype }), &inputs[..1]),
@@ -682,6 +550,31 @@ impl<'g> Binder<'g> {
             }
             Err(Unevaluated::Refused(error)) => Err(error),
         }
+    }
+
+    /// Random numbers, of whose operand the shape alone matters.
+    fn draw(&mut self, op: &RandomLike, ty: &TensorType) -> Result<Tensor, OpError> {
+        if self.repeats {
+            return Err(op_error!(
+                "random numbers that each iteration draws anew are not supported"
+            ));
+        }
+        let (new_bytes, n) = (size_bytes(ty), ty.shape.iter().product::<usize>());
+        // Numbers as f64, and of their type.
+        let working = n.saturating_mul(8).saturating_add(new_bytes);
+        let left = self.budget_bytes.saturating_sub(self.folded_bytes);
+        let work = self
+            .folding_work
+            .saturating_add(n.saturating_mul(WORK_PER_RANDOM));
+        if self.folded_bytes.saturating_add(new_bytes) > self.folding_limit
+            || work > self.work_limit
+            || working > left
+            || !budget::can_get(working)
+        {
+            return Err(op_error!("{n} random numbers are more than are drawn"));
+        }
+        self.folding_work = work;
+        reference::drawn(op, ty)
     }
 
     /// What `Shape` and `Size` give: their operand's elements do not matter.

@@ -119,10 +119,35 @@ fn needs_of_inputs(graph: &Graph, depth: usize, known: &mut Known) -> Vec<Need> 
     inputs.map(|id| needs[id.0]).collect()
 }
 
+/// For each node, whether the shapes of its results hang on elements that a run computes.
+pub(crate) fn computed_shapes(graph: &Graph) -> Vec<bool> {
+    let deciding = deciding_inputs(graph);
+    let mut is_computed = vec![false; graph.values.len()];
+    for (number, id) in graph.inputs.iter().enumerate() {
+        is_computed[id.0] = !deciding.contains(&number);
+    }
+    let nodes = graph.nodes.iter();
+    nodes
+        .map(|node| {
+            let operands = node.inputs.iter().enumerate();
+            let computed = operands
+                .filter(|(_, id)| id.is_some_and(|id| is_computed[id.0]))
+                .map(|(index, _)| index);
+            let computed: Vec<usize> = computed.collect();
+            let makes = computed.iter().any(|&index| makes_results(&node.op, index));
+            for id in node.outputs.iter().flatten() {
+                is_computed[id.0] = makes;
+            }
+            let decides = deciding_operands(&node.op);
+            computed.iter().any(|index| decides.contains(index))
+        })
+        .collect()
+}
+
 /// Whether the elements of the results hang on those of operand `index`.
 fn makes_results(op: &Op, index: usize) -> bool {
     match op {
-        Op::Shape(_) | Op::Size(_) | Op::EyeLike(_) => false,
+        Op::Shape(_) | Op::Size(_) | Op::EyeLike(_) | Op::RandomLike(_) => false,
         Op::CastLike(_) => index == 0,
         _ => true,
     }

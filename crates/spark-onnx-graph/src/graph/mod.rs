@@ -30,6 +30,9 @@ mod definition;
 pub(crate) mod infer;
 mod kinds;
 pub(crate) mod op;
+mod quantization;
+mod random;
+mod selection;
 
 pub use crate::operators::infer;
 pub use bind::{
@@ -39,12 +42,17 @@ pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
 pub use check::check_graph;
 pub(crate) use control::MAX_BODY_DEPTH;
 pub use control::{BodyId, If, Loop, MAX_ITERATIONS, Scan, ScanAxis};
+pub(crate) use deciding::computed_shapes;
 pub use deciding::{MAX_DECIDING_ELEMENTS, deciding_inputs};
 pub use definition::{Dim, Graph, Node, Value, ValueId};
 pub use infer::{
-    DIVIDED_BY_ZERO, EinsumLabels, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis,
+    DIVIDED_BY_ZERO, DftAxis, EinsumLabels, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis,
     broadcast_shapes, conv_transpose_windows, conv_windows, nearest_sources, parse_einsum,
-    pool_windows, resolve_axes, resolve_axis, resolve_pads, resolve_resize, resolve_slice,
+    pool_windows, resolve_axes, resolve_axis, resolve_dft, resolve_pads, resolve_resize,
+    resolve_slice,
 };
 pub use kinds::*;
 pub use op::*;
+pub use quantization::{DequantizeLinear, QuantizeLinear, RoundFloat, SmallFloat};
+pub use random::{Distribution, RandomLike};
+pub use selection::{NonMaxSuppression, Unique};

@@ -11,6 +11,9 @@ pub(crate) use super::kinds::{
     AspectRatio, Binary, Cell, CoordinateTransform, Direction, GridPadding, Interpolation,
     NearestRounding, PadMode, Padding, PoolKind, ReduceKind, ScatterReduction, Unary, Variadic,
 };
+pub(crate) use super::quantization::{DequantizeLinear, QuantizeLinear, RoundFloat};
+pub(crate) use super::random::RandomLike;
+pub(crate) use super::selection::{NonMaxSuppression, Unique};
 use crate::tensor::{DType, Tensor};
 
 /// What a node computes: one struct of parameters per operator, of its name.
@@ -57,6 +60,8 @@ pub enum Op {
     Gemm(Gemm),
     /// `(a, b)`: NumPy's `matmul`, with broadcast batch axes and one-axis operands.
     MatMul(MatMul),
+    /// `(x)`, `[..., n, n]`: the determinant of each matrix.
+    Det(Det),
     /// `(x0, ...)`: Einstein summation; explicit or implicit output, no repeated letters
     /// within one operand.
     Einsum(Einsum),
@@ -95,6 +100,8 @@ pub enum Op {
     CumSum(CumSum),
     /// `(x, axis)`: running products along a scalar axis.
     CumProd(CumProd),
+    /// `(x, length?, axis?)`, the last axis of x 1 or 2, for real and complex numbers.
+    Dft(Dft),
 
     /// `(x, roi?, scales?, sizes?)`.
     Resize(Resize),
@@ -150,6 +157,12 @@ pub enum Op {
     OneHot(OneHot),
     /// `(x)` to i64 `[rank, n]`: only as a constant, for its shape depends on values.
     NonZero(NonZero),
+    /// `(boxes, scores, most?, overlap?, score?)` to i64 `[n, 3]`, sample, class and position of the boxes
+    /// that are kept: only as constants, as [`Op::NonZero`].
+    NonMaxSuppression(NonMaxSuppression),
+    /// `(x)` to the elements or slices that differ, the first position of each, the kind of all, and how many are of
+    /// each: only as a constant, as [`Op::NonZero`].
+    Unique(Unique),
     /// `(x)`, `[n, c * b * b, h, w]` to `[n, c, h * b, w * b]`.
     DepthToSpace(DepthToSpace),
     /// `(x)`, the inverse of `DepthToSpace` in depth-column-row order.
@@ -158,10 +171,14 @@ pub enum Op {
     Trilu(Trilu),
     /// `(x)`: ones on diagonal `k` of a matrix of x's shape.
     EyeLike(EyeLike),
+    /// `(x)`: random numbers of a seed, as many as x has elements.
+    RandomLike(RandomLike),
 
-    /// `(x, scale, zero_point?)`; per tensor or along `axis`.
+    /// `(x)` to the nearest numbers of a float of 8 bits or fewer, in the type of x.
+    RoundFloat(RoundFloat),
+    /// `(x, scale, zero_point?)`; per tensor, along `axis` or per block.
     QuantizeLinear(QuantizeLinear),
-    /// `(x, scale, zero_point?)`; per tensor or along `axis`.
+    /// `(x, scale, zero_point?)`; per tensor, along `axis` or per block.
     DequantizeLinear(DequantizeLinear),
     /// `(x, w, x_zero?, w_zero?)`, all of 8-bit integers: [`Op::Conv`] of `x - x_zero` and `w - w_zero`, in
     /// i32. `w_zero` is one value or one per output channel.
@@ -226,14 +243,14 @@ macro_rules! each_operator {
             $($then)*;
             Unary Binary Variadic Where Clip Cast
             CastLike Conv ConvTranspose Pool GlobalPool Gemm
-            MatMul Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
+            MatMul Det Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
             GroupNormalization LpNormalization Lrn Softmax MaskedSoftmax Recurrent
-            Reduce ArgReduce TopK CumSum CumProd Resize GridSample AffineGrid
+            Reduce ArgReduce TopK CumSum CumProd Dft Resize GridSample AffineGrid
             Reshape Flatten Squeeze Unsqueeze Transpose Concat
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size
-            ConstantOfShape Range OneHot NonZero DepthToSpace SpaceToDepth
-            Trilu EyeLike QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
+            ConstantOfShape Range OneHot NonZero NonMaxSuppression Unique DepthToSpace SpaceToDepth
+            Trilu EyeLike RandomLike RoundFloat QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
             QLinearConv QLinearMatMul
             If Loop Scan
         }
@@ -455,6 +472,10 @@ pub struct GlobalPool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatMul;
 
+/// [`Op::Det`] has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Det;
+
 /// Parameters of [`Op::Einsum`], Einstein summation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Einsum {
@@ -556,6 +577,16 @@ pub struct CumProd {
     pub exclusive: bool,
     /// Products run from the end of the axis.
     pub reverse: bool,
+}
+
+/// Parameters of [`Op::Dft`], the discrete Fourier transform.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dft {
+    /// The transform back, divided by the length.
+    pub inverse: bool,
+    /// Of a conjugate symmetric spectrum only frequencies 0 to half the length: real to complex, or complex to
+    /// real if inverse.
+    pub one_sided: bool,
 }
 
 /// Parameters of [`Op::GridSample`], which reads the input at given positions.
@@ -740,20 +771,6 @@ pub struct EyeLike {
     pub dtype: Option<DType>,
     /// Diagonal that holds ones: 0 is the main one, positive ones lie above it.
     pub k: i64,
-}
-
-/// Parameters of [`Op::QuantizeLinear`], whose scale and zero point are operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuantizeLinear {
-    /// Axis of `scale` where it has one.
-    pub axis: i64,
-}
-
-/// Parameters of [`Op::DequantizeLinear`], whose scale and zero point are operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DequantizeLinear {
-    /// Axis of `scale` where it has one.
-    pub axis: i64,
 }
 
 /// Parameters of [`Op::ConvInteger`].

@@ -216,8 +216,12 @@ fn constant(call: &mut Call<'_, '_>) -> Translated {
     if is_graph(attribute) {
         return Err(call.error(format!("attribute `{name}` is a graph")));
     }
+    let mut narrow = None;
     let tensor = match name {
-        "value" => call.tensor(name)?,
+        "value" => call.held_tensor(name)?.map(|(tensor, of_file)| {
+            narrow = of_file;
+            tensor
+        }),
         "value_float" => match call.float(name)? {
             Some(value) => Some(Tensor::from_f32([], vec![value])?),
             None => None,
@@ -237,7 +241,11 @@ fn constant(call: &mut Call<'_, '_>) -> Translated {
         "sparse_value" => {
             call.ignore(&[name]);
             match attribute.sparse_tensor.as_deref() {
-                Some(sparse) => Some(read_sparse_tensor(sparse.clone(), call.source)?),
+                Some(sparse) => {
+                    let (tensor, of_file) = read_sparse_tensor(sparse.clone(), call.source)?;
+                    narrow = of_file;
+                    Some(tensor)
+                }
                 None => None,
             }
         }
@@ -251,7 +259,8 @@ fn constant(call: &mut Call<'_, '_>) -> Translated {
     };
     match call.node.outputs[..] {
         [ref output] if !output.is_empty() => {
-            call.builder.named_constant(output, tensor);
+            let id = call.builder.named_constant(output, tensor);
+            call.builder.set_narrow(id, narrow);
             Ok(())
         }
         _ => Err(call.error("it must have one result")),

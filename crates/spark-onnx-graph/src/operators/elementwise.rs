@@ -1,5 +1,6 @@
 //! Operators that work element by element.
 
+use super::narrow::cast_to;
 use super::operator::{Exported, Inferred, KnownDType, OPERATOR_SET, Operator};
 use crate::ModelError;
 use crate::file::export::attributes::Attributes;
@@ -15,6 +16,7 @@ use crate::graph::{
     broadcast_shapes,
 };
 use crate::tensor::{DType, Tensor};
+use spark_onnx_proto::NarrowType;
 
 /// Operators of a file that are short for others, or for a constant.
 pub(super) const SPELLED_OUT: &[Translator] = &[("Dropout", dropout)];
@@ -550,11 +552,24 @@ pub(super) fn stated_dtype(
     }
 }
 
+/// The type a parameter states, if that is one that is held as a wider one.
+pub(super) fn stated_narrow(
+    call: &Call<'_, '_>,
+    attribute: &str,
+) -> Result<Option<NarrowType>, ModelError> {
+    let number = call.int(attribute)?;
+    let number = number.and_then(|number| i32::try_from(number).ok());
+    Ok(number.and_then(NarrowType::from_number))
+}
+
 fn cast(call: &mut Call<'_, '_>) -> Translated {
     call.form_since(6)?;
     call.operands(1, 1)?;
-    // Both concern floats of 8 bits only.
-    call.ignore(&["saturate", "round_mode"]);
+    call.ignore(&["round_mode"]);
+    let saturate = call.flag("saturate", true)?;
+    if let Some(narrow) = stated_narrow(call, "to")? {
+        return cast_to(call, narrow, saturate);
+    }
     match stated_dtype(call, "to")? {
         Some(to) => call.finish_as_is(Op::Cast(Cast { to })),
         None => Err(call.error("attribute `to` is missing")),
@@ -563,8 +578,12 @@ fn cast(call: &mut Call<'_, '_>) -> Translated {
 
 fn cast_like(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
-    call.ignore(&["saturate", "round_mode"]);
-    call.finish_as_is(Op::CastLike(CastLike))
+    call.ignore(&["round_mode"]);
+    let saturate = call.flag("saturate", true)?;
+    match call.narrow(1) {
+        Some(narrow) => cast_to(call, narrow, saturate),
+        None => call.finish_as_is(Op::CastLike(CastLike)),
+    }
 }
 
 /// Inference drops nothing, so the mask, where asked for, is all true.

@@ -6,17 +6,20 @@ use crate::file::export::attributes::Attributes;
 use crate::file::import::call::{Call, Translated, Translator};
 use crate::graph::infer::{
     Operands, check_index, check_numeric, check_rank_at_least, check_same_dtype, check_scalar,
-    check_shape, one, op_error,
+    check_shape, distinct, one, op_error,
 };
 use crate::graph::{
-    Binary, Cast, Concat, Expand, Gather, GatherElements, GatherNd, OneHot, Op, OpError, Operand,
-    Range, Reshape, ScatterElements, ScatterNd, ScatterReduction, Shape, Unsqueeze, Where,
-    resolve_axis,
+    Binary, Cast, Concat, Expand, Gather, GatherElements, GatherNd, NonZero, OneHot, Op, OpError,
+    Operand, Range, Reshape, ScatterElements, ScatterNd, ScatterReduction, Shape, Squeeze,
+    TensorType, Unique, Unsqueeze, Where, resolve_axis,
 };
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
 
 /// Operators of a file that are short for others, or for a constant.
-pub(super) const SPELLED_OUT: &[Translator] = &[("ReverseSequence", reverse_sequence)];
+pub(super) const SPELLED_OUT: &[Translator] = &[
+    ("Compress", compress),
+    ("ReverseSequence", reverse_sequence),
+];
 
 impl Operator for Gather {
     const IMPORTS: &'static [Translator] = &[("Gather", gather)];
@@ -183,6 +186,68 @@ impl Operator for OneHot {
     }
 }
 
+impl Operator for Unique {
+    const IMPORTS: &'static [Translator] = &[("Unique", unique)];
+
+    fn name(&self) -> &'static str {
+        "Unique"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(1, 1, 4)?;
+        let x = operands.required(0, "x")?;
+        let constant = x
+            .constant
+            .ok_or_else(|| op_error!("`x` must be constant: the result's shape depends on it"))?;
+        let distinct = distinct(*self, constant)?;
+        let n = distinct.first.len();
+        let mut shape = vec![n];
+        if let Some(axis) = self.axis {
+            shape = x.shape.to_vec();
+            shape[resolve_axis(axis, x.rank())?] = n;
+        }
+        let first = TensorType {
+            dtype: x.dtype,
+            shape,
+        };
+        let list = |n| TensorType {
+            dtype: DType::I64,
+            shape: vec![n],
+        };
+        let mut types = vec![first, list(n), list(distinct.kind.len()), list(n)];
+        types.truncate(operands.n_outputs);
+        Ok(types)
+    }
+
+    fn result_dtype(&self, output: usize, operand: KnownDType<'_>) -> Option<DType> {
+        match output {
+            0 => operand(0),
+            _ => Some(DType::I64),
+        }
+    }
+
+    fn deciding_operands(&self) -> &'static [usize] {
+        &[0]
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        let sorted = Attributes::default().flag("sorted", self.sorted);
+        Ok(match self.axis {
+            Some(axis) => sorted.int("axis", axis),
+            None => sorted,
+        })
+    }
+}
+
+fn unique(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    let op = Op::Unique(Unique {
+        axis: call.int("axis")?,
+        sorted: call.flag("sorted", true)?,
+    });
+    call.finish_as_is(op)
+}
+
 fn gather(call: &mut Call<'_, '_>) -> Translated {
     call.operands(2, 2)?;
     let axis = call.int_or("axis", 0)?;
@@ -238,6 +303,35 @@ fn one_hot(call: &mut Call<'_, '_>) -> Translated {
     call.operands(3, 3)?;
     let axis = call.int_or("axis", -1)?;
     call.finish_as_is(Op::OneHot(OneHot { axis }))
+}
+
+/// The slices where a list of booleans is true: those at the indices that NonZero makes of it. Without an
+/// axis, of all elements in one list.
+fn compress(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(2, 2)?;
+    let mut x = call.required(0)?;
+    let condition = call.required(1)?;
+    if call
+        .builder
+        .dtype(condition)
+        .is_some_and(|d| d != DType::Bool)
+    {
+        return Err(call.error("`condition` must be bool"));
+    }
+    let axis = match call.int("axis")? {
+        Some(axis) => axis,
+        None => {
+            let flat = call.new_ints("flat", &[-1])?;
+            let reshape = Op::Reshape(Reshape { allow_zero: false });
+            x = call.step(reshape, &[Some(x), Some(flat)])?;
+            0
+        }
+    };
+    // Of one row only if the condition is a list.
+    let rows = call.step(Op::NonZero(NonZero), &[Some(condition)])?;
+    let first = call.new_ints("first", &[0])?;
+    let indices = call.step(Op::Squeeze(Squeeze), &[Some(rows), Some(first)])?;
+    call.finish(Op::Gather(Gather { axis }), vec![Some(x), Some(indices)])
 }
 
 /// The first `lengths[b]` steps of every sample in the opposite order:

@@ -268,6 +268,6 @@ fn dynamic_quantize(call: &mut Call<'_, '_>) -> Translated {
     let zero_point = call.step(to_byte, &[Some(zero_point)])?;
     call.finish_value(1, scale)?;
     call.finish_value(2, zero_point)?;
-    let quantize = Op::QuantizeLinear(QuantizeLinear { axis: 1 });
+    let quantize = Op::QuantizeLinear(QuantizeLinear::along(1));
     call.finish_result(0, quantize, vec![Some(x), Some(scale), Some(zero_point)])
 }

@@ -15,14 +15,17 @@ mod attention;
 mod control;
 mod convolution;
 mod creation;
+mod detection;
 mod elementwise;
 mod indexing;
 mod integers;
 mod microsoft;
+mod narrow;
 mod normalization;
 mod operator;
 mod products;
 mod quantization;
+mod random;
 mod recurrent;
 mod reduction;
 mod resampling;
@@ -48,6 +51,7 @@ pub(crate) fn standard() -> impl Iterator<Item = &'static Translator> {
         indexing::SPELLED_OUT,
         integers::SPELLED_OUT,
         normalization::SPELLED_OUT,
+        random::SPELLED_OUT,
         shapes::SPELLED_OUT,
         signal::SPELLED_OUT,
     ];

@@ -6,7 +6,9 @@ use crate::file::import::call::{Call, Translated, Translator};
 use crate::graph::infer::{
     Operands, check_broadcasts_to, check_float, check_rank, check_same_dtype, one, op_error,
 };
-use crate::graph::{Einsum, Gemm, MatMul, Op, OpError, Operand, broadcast_shapes, parse_einsum};
+use crate::graph::{
+    Det, Einsum, Gemm, MatMul, Op, OpError, Operand, broadcast_shapes, parse_einsum,
+};
 use crate::tensor::DType;
 
 impl Operator for Gemm {
@@ -111,6 +113,33 @@ pub(super) fn matmul_shape(a: &Operand<'_>, b: &Operand<'_>) -> Result<Vec<usize
     shape.extend(row);
     shape.extend(columns);
     Ok(shape)
+}
+
+impl Operator for Det {
+    const IMPORTS: &'static [Translator] = &[("Det", det)];
+
+    fn name(&self) -> &'static str {
+        "Det"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(1, 1, 1)?;
+        let x = operands.required(0, "x")?;
+        check_float("x", &x)?;
+        match x.shape {
+            [batch @ .., rows, columns] if rows == columns => one(x.dtype, batch),
+            _ => Err(op_error!("`x` of shape {:?} must be square", x.shape)),
+        }
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Ok(Attributes::default())
+    }
+}
+
+fn det(call: &mut Call<'_, '_>) -> Translated {
+    call.operands(1, 1)?;
+    call.finish_as_is(Op::Det(Det))
 }
 
 impl Operator for Einsum {

@@ -39,7 +39,10 @@ impl Operator for Resize {
     }
 
     fn deciding_operands(&self) -> &'static [usize] {
-        &[2, 3]
+        match self.transform {
+            CoordinateTransform::TfCropAndResize => &[1, 2, 3],
+            _ => &[2, 3],
+        }
     }
 
     fn attributes(&self) -> Exported<'_> {

@@ -4,8 +4,8 @@ use std::slice::from_ref;
 
 use crate::graph::{
     AffineGrid, ArgReduce, AspectRatio, BatchNormalization, Binary, Cast, CastLike, Cell, Clip,
-    Conv, ConvTranspose, CoordinateTransform, CumProd, CumSum, Direction, Einsum, Gemm, GlobalPool,
-    GridPadding, GridSample, GroupNormalization, InstanceNormalization, Interpolation,
+    Conv, ConvTranspose, CoordinateTransform, CumProd, CumSum, Det, Dft, Direction, Einsum, Gemm,
+    GlobalPool, GridPadding, GridSample, GroupNormalization, InstanceNormalization, Interpolation,
     LayerNormalization, LpNormalization, Lrn, MatMul, NearestRounding, Op, Padding, Pool, PoolKind,
     Recurrent, Reduce, ReduceKind, Resize, RmsNormalization, Softmax, TopK, Unary, Variadic, Where,
 };
@@ -25,6 +25,7 @@ pub(super) fn add(samples: &mut Samples) {
     normalizations(samples);
     recurrent(samples);
     reductions(samples);
+    transforms(samples);
     resampling(samples);
 }
 
@@ -257,6 +258,7 @@ fn volumes(samples: &mut Samples) {
     };
     let weights = Fixed(float(&[3, 4, 1, 1, 1]));
     samples.add(Op::Conv(pointwise), &[x.clone(), weights]);
+    transposed_volumes(samples, &x);
     for (kind, padding, count_include_pad, ceil_mode) in [
         (PoolKind::Max, explicit.clone(), false, false),
         (PoolKind::Max, Padding::SameLower, false, false),
@@ -276,6 +278,29 @@ fn volumes(samples: &mut Samples) {
             ceil_mode,
         };
         samples.add(Op::Pool(pool), from_ref(&x));
+    }
+}
+
+fn transposed_volumes(samples: &mut Samples, x: &Operand) {
+    for (groups, strides, dilations, pads) in [
+        (1, vec![], vec![], vec![]),
+        (2, vec![3, 1, 2], vec![], vec![1, 0, 1, 2, 1, 0]),
+        (1, vec![2, 2, 1], vec![2, 1, 1], vec![5, 0, 0, 0, 0, 1]),
+    ] {
+        let conv = Conv {
+            strides,
+            dilations,
+            padding: Padding::Explicit(pads),
+            groups,
+        };
+        let transpose = ConvTranspose {
+            conv,
+            output_padding: vec![],
+            output_shape: None,
+        };
+        let weights = Fixed(float(&[4, 3, 3, 2, 3]));
+        let bias = Fixed(float(&[3 * groups]));
+        samples.add(Op::ConvTranspose(transpose), &[x.clone(), weights, bias]);
     }
 }
 
@@ -533,6 +558,27 @@ fn reductions(samples: &mut Samples) {
             vec![-70_000.0, 3.0, 50_000.0, 9.0],
         ));
         samples.add(op, &[whole, Fixed(int_scalar(0))]);
+    }
+}
+
+fn transforms(samples: &mut Samples) {
+    samples.add(Op::Det(Det), &[Fixed(float(&[2, 3, 3]))]);
+    for (shape, inverse, one_sided, length, axis) in [
+        (&[2, 6, 1][..], false, true, None, None),
+        (&[2, 7, 3, 1], false, false, Some(5), Some(1)),
+        (&[5, 3, 2], false, false, Some(7), Some(0)),
+        (&[2, 6, 2], true, false, None, Some(-2)),
+        (&[2, 4, 3, 2], true, true, None, Some(1)),
+        (&[2, 4, 2], true, true, Some(9), None),
+        (&[2, 6, 2], true, true, Some(4), None),
+    ] {
+        let scalar = |value: Option<i64>| value.map_or(Absent, |v| Fixed(int_scalar(v)));
+        let op = Op::Dft(Dft { inverse, one_sided });
+        let mut operands = vec![Given(float(shape)), scalar(length), scalar(axis)];
+        while matches!(operands.last(), Some(Absent)) {
+            operands.pop();
+        }
+        samples.add(op, &operands);
     }
 }
 

@@ -3,10 +3,11 @@
 use std::slice::from_ref;
 
 use crate::graph::{
-    Concat, ConstantOfShape, DepthToSpace, DequantizeLinear, Expand, EyeLike, Flatten, Gather,
-    GatherElements, GatherNd, NonZero, OneHot, Op, Pad, PadMode, QuantizeLinear, Range, Reshape,
-    ScatterElements, ScatterNd, ScatterReduction, Shape, Size, Slice, SpaceToDepth, Split, Squeeze,
-    Tile, Transpose, Trilu, Unsqueeze,
+    Concat, ConstantOfShape, DepthToSpace, DequantizeLinear, Distribution, Expand, EyeLike,
+    Flatten, Gather, GatherElements, GatherNd, NonMaxSuppression, NonZero, OneHot, Op, Pad,
+    PadMode, QuantizeLinear, RandomLike, Range, Reshape, RoundFloat, ScatterElements, ScatterNd,
+    ScatterReduction, Shape, Size, Slice, SmallFloat, SpaceToDepth, Split, Squeeze, Tile,
+    Transpose, Trilu, Unique, Unsqueeze,
 };
 use crate::tensor::{DType, Tensor};
 
@@ -155,6 +156,32 @@ fn indexing(samples: &mut Samples) {
         &[Given(fractions), Fixed(int_scalar(4)), Fixed(values)],
     );
     samples.add(Op::NonZero(NonZero), &[Fixed(boolean(&[2, 5]))]);
+    for is_centred in [false, true] {
+        samples.add(
+            Op::NonMaxSuppression(NonMaxSuppression { is_centred }),
+            &[
+                Fixed(float(&[2, 6, 4])),
+                Fixed(float(&[2, 3, 6])),
+                Fixed(int_scalar(2)),
+                Fixed(scalar(0.3)),
+                Fixed(scalar(-0.5)),
+            ],
+        );
+    }
+    let repeated = tensor(DType::I32, &[3, 2], vec![5.0, 1.0, 2.0, 5.0, 5.0, 1.0]);
+    for (axis, sorted) in [
+        (None, true),
+        (None, false),
+        (Some(0), true),
+        (Some(-1), false),
+    ] {
+        let op = Op::Unique(Unique { axis, sorted });
+        samples.add_outputs(op, &[Fixed(repeated.clone())], &[true; 4]);
+    }
+    // Without a number of boxes none is kept.
+    let operands = [Given(float(&[1, 2, 4])), Given(float(&[1, 1, 2]))];
+    let suppression = NonMaxSuppression { is_centred: false };
+    samples.add(Op::NonMaxSuppression(suppression), &operands);
 }
 
 fn making(samples: &mut Samples) {
@@ -189,6 +216,19 @@ fn making(samples: &mut Samples) {
     for (dtype, k) in [(None, 1), (Some(DType::I64), -1)] {
         samples.add(Op::EyeLike(EyeLike { dtype, k }), &[Given(float(&[3, 4]))]);
     }
+    let (low, high) = (-1.0, 2.5);
+    let (mean, scale) = (1.0, 0.5);
+    for (distribution, dtype) in [
+        (Distribution::Uniform { low, high }, None),
+        (Distribution::Normal { mean, scale }, Some(DType::F16)),
+    ] {
+        let random = RandomLike {
+            distribution,
+            dtype,
+            seed: 7.0,
+        };
+        samples.add(Op::RandomLike(random), &[Given(float(&[3, 4]))]);
+    }
 }
 
 fn quantization(samples: &mut Samples) {
@@ -196,7 +236,7 @@ fn quantization(samples: &mut Samples) {
     let list = |dtype, values: &[f64]| Fixed(tensor(dtype, &[values.len()], values.to_vec()));
     let scale = Fixed(scalar(0.02));
     samples.add(
-        Op::QuantizeLinear(QuantizeLinear { axis: 1 }),
+        Op::QuantizeLinear(QuantizeLinear::along(1)),
         &[x.clone(), scale.clone()],
     );
     let scales = list(DType::F32, &[0.01, 0.02, 0.04]);
@@ -205,20 +245,69 @@ fn quantization(samples: &mut Samples) {
         (DType::U8, [128.0, 0.0, 7.0]),
     ] {
         samples.add(
-            Op::QuantizeLinear(QuantizeLinear { axis: 1 }),
+            Op::QuantizeLinear(QuantizeLinear::along(1)),
             &[x.clone(), scales.clone(), list(dtype, &zeros)],
         );
         let low = if dtype == DType::I8 { -64.0 } else { 0.0 };
         let values = wave(24).map(|v| (v + 1.0) * 60.0 + low).collect();
         let quantized = Given(tensor(dtype, &[2, 3, 4], values));
         samples.add(
-            Op::DequantizeLinear(DequantizeLinear { axis: 1 }),
+            Op::DequantizeLinear(DequantizeLinear::along(1)),
             &[quantized, scales.clone(), list(dtype, &zeros)],
         );
     }
+    let x = Given(float(&[1, 3, 4]));
+    let blocks = [1, 2, 4];
+    let scales = Fixed(tensor(
+        DType::F32,
+        &blocks,
+        vec![0.01, 0.02, 0.04, 0.08, 0.5, 0.1, 0.2, 0.3],
+    ));
+    for float in [
+        None,
+        Some(SmallFloat::E4M3FN),
+        Some(SmallFloat::E5M2FNUZ),
+        Some(SmallFloat::E2M1),
+    ] {
+        let held = float.map_or(DType::I16, |_| DType::F16);
+        let zeros = Fixed(tensor(
+            held,
+            &blocks,
+            vec![1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 4.0, 3.0],
+        ));
+        let round = |format| RoundFloat {
+            format,
+            saturate: format != SmallFloat::E5M2FNUZ,
+        };
+        samples.add(
+            Op::QuantizeLinear(QuantizeLinear {
+                axis: -2,
+                block_size: 2,
+                float: float.map(round),
+            }),
+            &[x.clone(), scales.clone(), zeros.clone()],
+        );
+        // Numbers that every format has.
+        let codes = (0..12).map(|i| f64::from(i % 5)).collect();
+        samples.add(
+            Op::DequantizeLinear(DequantizeLinear {
+                axis: 1,
+                block_size: 2,
+                float,
+            }),
+            &[
+                Given(tensor(held, &[1, 3, 4], codes)),
+                scales.clone(),
+                zeros,
+            ],
+        );
+        if let Some(format) = float {
+            samples.add(Op::RoundFloat(round(format)), from_ref(&x));
+        }
+    }
     let accumulated = Given(tensor(DType::I32, &[4], vec![1e6, -3.0, 0.0, 77.0]));
     samples.add(
-        Op::DequantizeLinear(DequantizeLinear { axis: 1 }),
+        Op::DequantizeLinear(DequantizeLinear::along(1)),
         &[accumulated, scale],
     );
 }

@@ -3,12 +3,16 @@
 
 use spark_onnx_proto::AttributeProto;
 
+use crate::tensor::{DType, Tensor};
+
 use super::messages::{float, int, ints, node};
 use super::versions::{Case, case, counting, f32s, i64s, with_nodes};
 
 /// The cases of all families of operators.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = moving();
+    cases.extend(choosing());
+    cases.extend(few_bits());
     cases.extend(windows());
     cases.extend(attention());
     cases.extend(statistics());
@@ -74,6 +78,131 @@ fn moving() -> Vec<Case> {
             &f32s(&[1, 2, 2], &[1.0, 4.0, 3.0, 2.0]),
             vec![],
             (&[1, 2, 2], &[0.0, 1.0, 0.0, 0.0]),
+        ),
+    ]
+}
+
+fn choosing() -> Vec<Case> {
+    let compressed = |name, attributes: Vec<AttributeProto<'static>>, want| {
+        let flags = Tensor::from_f64(DType::Bool, [2], vec![0.0, 1.0]).expect("a list");
+        with_nodes(
+            name,
+            11,
+            vec![node("Compress", &["x", "c"], &["y"], attributes)],
+            &[("c", flags)],
+            &counting(&[2, 3]),
+            want,
+        )
+    };
+    vec![
+        compressed(
+            "slices_where_a_list_is_true",
+            vec![int("axis", -2)],
+            (&[1, 3], &[4.0, 5.0, 6.0]),
+        ),
+        compressed("elements_where_a_list_is_true", vec![], (&[1], &[2.0])),
+        case(
+            "certain_and_impossible_events",
+            22,
+            "Bernoulli",
+            &f32s(&[2, 3], &[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]),
+            vec![],
+            (&[2, 3], &[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]),
+        ),
+        case(
+            "classes_that_are_certain",
+            22,
+            "Multinomial",
+            // The last is as likely as nothing.
+            &f32s(&[2, 3], &[0.0, 90.0, f32::NEG_INFINITY, 90.0, 0.0, 0.0]),
+            vec![int("sample_size", 4), int("dtype", 7)],
+            (&[2, 4], &[1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
+        ),
+        with_nodes(
+            "numbers_between_equal_bounds",
+            22,
+            vec![
+                node(
+                    "RandomUniform",
+                    &[],
+                    &["r"],
+                    vec![ints("shape", &[2]), float("low", 3.0), float("high", 3.0)],
+                ),
+                node("Mul", &["x", "r"], &["y"], vec![]),
+            ],
+            &[],
+            &counting(&[2]),
+            (&[2], &[3.0, 6.0]),
+        ),
+        with_nodes(
+            "normal_numbers_without_a_spread",
+            22,
+            vec![
+                node(
+                    "RandomNormalLike",
+                    &["x"],
+                    &["r"],
+                    vec![float("mean", 3.0), float("scale", 0.0), float("seed", 1.0)],
+                ),
+                node("Mul", &["x", "r"], &["y"], vec![]),
+            ],
+            &[],
+            &counting(&[2]),
+            (&[2], &[3.0, 6.0]),
+        ),
+    ]
+}
+
+fn few_bits() -> Vec<Case> {
+    let cast_and_back = |name, to, x: &[f32], y: &[f64]| {
+        let nodes = vec![
+            node("Cast", &["x"], &["q"], vec![int("to", to)]),
+            node("Cast", &["q"], &["y"], vec![int("to", 1)]),
+        ];
+        with_nodes(name, 25, nodes, &[], &f32s(&[x.len()], x), (&[x.len()], y))
+    };
+    let quantised_and_back = |name, to, scale, x: &[f32], y: &[f64]| {
+        let to = vec![int("output_dtype", to)];
+        let nodes = vec![
+            node("QuantizeLinear", &["x", "s"], &["q"], to),
+            node("DequantizeLinear", &["q", "s"], &["y"], vec![]),
+        ];
+        let scale = f32s(&[], &[scale]);
+        let x = f32s(&[x.len()], x);
+        with_nodes(name, 21, nodes, &[("s", scale)], &x, (&[y.len()], y))
+    };
+    vec![
+        cast_and_back(
+            "integers_of_four_bits",
+            22,
+            &[7.6, -8.0, 9.0, -1.5],
+            &[7.0, -8.0, -7.0, -1.0],
+        ),
+        cast_and_back(
+            "integers_of_two_bits_without_a_sign",
+            25,
+            &[3.0, 4.0, -1.0],
+            &[3.0, 0.0, 3.0],
+        ),
+        cast_and_back(
+            "floats_of_eight_bits",
+            17,
+            &[1.06, 1000.0, -0.1],
+            &[1.0, 448.0, -0.1015625],
+        ),
+        quantised_and_back(
+            "quantised_to_four_bits",
+            21,
+            0.5,
+            &[1.2, -3.0, 100.0, 3.25],
+            &[1.0, 0.0, 7.5, 3.0],
+        ),
+        quantised_and_back(
+            "quantised_to_floats_of_eight_bits",
+            19,
+            2.0,
+            &[3.0, 1e6, -1.1],
+            &[3.0, 114_688.0, -1.0],
         ),
     ]
 }

@@ -8,6 +8,8 @@ mod onnx_exporters;
 mod onnx_files;
 mod onnx_hostile;
 mod onnx_large;
+mod onnx_random;
+mod onnx_refusals;
 mod onnx_roundtrip;
 mod onnx_versions;
 

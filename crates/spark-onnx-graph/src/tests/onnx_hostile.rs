@@ -320,8 +320,8 @@ fn element_type_is_missing_or_unknown() {
         &["99 does not exist"],
     );
     check(
-        &spoiled(|g| g.initializer[0].data_type = Some(17)),
-        &["float8e4m3fn"],
+        &spoiled(|g| g.initializer[0].data_type = Some(24)),
+        &["float8e8m0"],
     );
     check(
         &spoiled(|g| g.input[0] = typed_value("x", 0, &[1])),

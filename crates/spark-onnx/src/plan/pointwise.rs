@@ -8,7 +8,7 @@
 //! in the L1 cache. A register holds a block of elements, all f32 or all i64.
 //! Booleans are 0 and 1 in f32 registers.
 
-use crate::graph::Unary;
+use crate::graph::{RoundFloat, Unary};
 
 /// What the elements of a register are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +96,8 @@ pub(crate) enum PointOp {
     RoundF16,
     /// Through bfloat16, to nearest even.
     RoundBf16,
+    /// Through a float of 8 bits or fewer, to nearest even.
+    RoundFloat(RoundFloat),
     /// Modulo 2^bits into the range of a signed or unsigned integer of that width.
     Wrap {
         bits: u8,

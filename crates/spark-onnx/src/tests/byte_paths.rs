@@ -62,7 +62,7 @@ impl Bytes {
         let zero = Tensor::from_f64(self.kind, [], vec![zero]).expect("one");
         let zero = self.constant(zero);
         let scale = self.constant(Tensor::from_f32([], vec![scale]).expect("one"));
-        let quantize = QuantizeLinear { axis: 1 };
+        let quantize = QuantizeLinear::along(1);
         let mut y = self.node(quantize, &[Some(x), scale, zero]);
         if self.are_held {
             let shape: Vec<i64> = self.shape.iter().map(|&extent| extent as i64).collect();
@@ -70,7 +70,7 @@ impl Bytes {
             let shape = self.constant(shape);
             y = self.node(Reshape { allow_zero: false }, &[Some(y), shape]);
         }
-        self.node(DequantizeLinear { axis: 1 }, &[Some(y), scale, zero])
+        self.node(DequantizeLinear::along(1), &[Some(y), scale, zero])
     }
 
     fn finish(mut self, y: ValueId) -> Graph {

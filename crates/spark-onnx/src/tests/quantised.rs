@@ -80,9 +80,9 @@ impl Quantised {
         let scale = self.constant("scale", Tensor::from_f32([], vec![scale]).expect("one"));
         let zero = Tensor::from_f64(self.kind, [], vec![zero]).expect("one");
         let zero = self.constant("zero", zero);
-        let quantize = Op::QuantizeLinear(QuantizeLinear { axis: 1 });
+        let quantize = Op::QuantizeLinear(QuantizeLinear::along(1));
         let q = self.node(quantize, &[Some(x), scale, zero]);
-        let dequantize = Op::DequantizeLinear(DequantizeLinear { axis: 1 });
+        let dequantize = Op::DequantizeLinear(DequantizeLinear::along(1));
         self.node(dequantize, &[Some(q), scale, zero])
     }
 
@@ -95,7 +95,7 @@ impl Quantised {
     ) -> (Option<ValueId>, Option<ValueId>) {
         self.n += 1;
         let (seed, channels) = (self.n, shape[axis]);
-        let dequantize = |axis: usize| Op::DequantizeLinear(DequantizeLinear { axis: axis as i64 });
+        let dequantize = |axis: usize| Op::DequantizeLinear(DequantizeLinear::along(axis as i64));
         let n_scales = if self.is_per_channel { channels } else { 1 };
         let w_scales = scales(0.004, n_scales, seed);
         let b_scales: Vec<f32> = w_scales.to_f32().iter().map(|s| s * x_scale).collect();

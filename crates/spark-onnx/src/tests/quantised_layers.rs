@@ -123,7 +123,7 @@ impl Layer {
         let w_scale = constant(&mut graph, "w_scale", &self.w_scales);
         let y_scale = constant(&mut graph, "y_scale", &self.y_scales);
         let y_zero = constant(&mut graph, "y_zero", &self.y_zero);
-        let dequantize = |axis| Op::DequantizeLinear(DequantizeLinear { axis });
+        let dequantize = |axis| Op::DequantizeLinear(DequantizeLinear::along(axis));
         let x = graph.add_node("x_floats", dequantize(1), &[x, x_scale]);
         let w = graph.add_node("w_floats", dequantize(self.w_axis), &[w, w_scale]);
         let mut operands = vec![Some(x), Some(w)];
@@ -135,7 +135,7 @@ impl Layer {
         if let Some(function) = self.after {
             y = graph.add_node("function", Op::Unary(function), &[Some(y)]);
         }
-        let quantize = Op::QuantizeLinear(QuantizeLinear { axis: 1 });
+        let quantize = Op::QuantizeLinear(QuantizeLinear::along(1));
         let y = graph.add_node("y", quantize, &[Some(y), y_scale, y_zero]);
         graph.outputs.push(y);
         if self.is_read_twice {

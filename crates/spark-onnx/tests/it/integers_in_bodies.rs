@@ -184,7 +184,7 @@ fn spelled_out(scales_outside: bool) -> Graph {
     let zero = constant(&mut inner, "zero", zero);
     let own = scale(&mut inner, "own", 0.03125);
     let x_scale = if scales_outside { Some(outside) } else { own };
-    let dequantize = || Op::from(DequantizeLinear { axis: 1 });
+    let dequantize = || Op::from(DequantizeLinear::along(1));
     let x = inner.add_node("floats", dequantize(), &[Some(q), x_scale, zero]);
     let w = constant(&mut inner, "w", bytes(DType::I8, &[5, 3, 3, 3], 6));
     let w = inner.add_node("weights", dequantize(), &[w, own]);
@@ -196,7 +196,7 @@ fn spelled_out(scales_outside: bool) -> Graph {
     };
     let y = inner.add_node("conv", Op::Conv(conv), &[Some(x), Some(w)]);
     let y_scale = scale(&mut inner, "result", 0.25);
-    let quantize = Op::from(QuantizeLinear { axis: 1 });
+    let quantize = Op::from(QuantizeLinear::along(1));
     inner.outputs = vec![inner.add_node("y", quantize, &[Some(y), y_scale, zero])];
     let (mut other, [q, _]) = body(["q", "scale"]);
     let w = constant(&mut other, "one", bytes(DType::U8, &[5, 3, 1, 1], 1));

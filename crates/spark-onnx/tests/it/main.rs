@@ -18,7 +18,9 @@ mod masked_attention;
 mod memory_budget;
 mod scatter_integers;
 mod sessions;
+mod small_floats;
 mod special_values;
+mod tails;
 mod tensor_views;
 mod wide_integers;
 

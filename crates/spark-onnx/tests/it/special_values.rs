@@ -53,9 +53,9 @@ fn what_is_quantised_is_a_number() {
         let scale = graph.add_constant("scale", scale);
         let zero = graph.add_constant("zero", zero.expect("fits"));
         let operands = [Some(scale), Some(zero)];
-        let quantize = Op::QuantizeLinear(QuantizeLinear { axis: 1 });
+        let quantize = Op::QuantizeLinear(QuantizeLinear::along(1));
         let q = graph.add_node("q", quantize, &[Some(x), operands[0], operands[1]]);
-        let dequantize = Op::DequantizeLinear(DequantizeLinear { axis: 1 });
+        let dequantize = Op::DequantizeLinear(DequantizeLinear::along(1));
         let y = graph.add_node("y", dequantize, &[Some(q), operands[0], operands[1]]);
         graph.outputs.push(y);
         let [interpreted, executed] = run(graph);

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::graph::{Dim, Graph, Node, Op, Value, ValueId};
+use crate::graph::{Dim, Graph, Node, Op, Unary, Value, ValueId};
 use crate::tensor::{DType, Tensor};
+use spark_onnx_proto::NarrowType;
 
 /// A graph under construction.
 pub(crate) struct Builder {
@@ -16,6 +17,8 @@ pub(crate) struct Builder {
     captured: HashMap<ValueId, Arc<Tensor>>,
     /// Element types, declared or following from operators.
     dtypes: Vec<Option<DType>>,
+    /// Values whose type in the file is held as a wider one.
+    narrow: HashMap<ValueId, NarrowType>,
     result_dtype: ResultDType,
 }
 
@@ -34,6 +37,7 @@ impl Builder {
             taken,
             captured: HashMap::new(),
             dtypes: Vec::new(),
+            narrow: HashMap::new(),
             result_dtype,
         }
     }
@@ -66,7 +70,7 @@ impl Builder {
     }
 
     /// Adds an input. The caller has checked that the name is new.
-    pub(crate) fn input(&mut self, name: &str, dtype: DType, shape: Option<Vec<Dim>>) {
+    pub(crate) fn input(&mut self, name: &str, dtype: DType, shape: Option<Vec<Dim>>) -> ValueId {
         let id = self.graph.add_value(Value {
             name: name.to_owned(),
             dtype: Some(dtype),
@@ -74,7 +78,7 @@ impl Builder {
             constant: None,
         });
         self.graph.inputs.push(id);
-        self.register(id, Some(dtype));
+        self.register(id, Some(dtype))
     }
 
     /// Adds what a body is given each time. Where it stands for a value of the graph `around` it, its type
@@ -84,7 +88,7 @@ impl Builder {
         name: &str,
         dtype: Option<DType>,
         around: Option<(&Self, ValueId)>,
-    ) {
+    ) -> ValueId {
         let dtype = dtype.or_else(|| around.and_then(|(outer, id)| outer.dtype(id)));
         let id = self.graph.add_value(Value {
             name: name.to_owned(),
@@ -96,12 +100,25 @@ impl Builder {
         if let Some(constant) = around.and_then(|(outer, id)| outer.shared_constant(id)) {
             self.captured.insert(id, Arc::clone(constant));
         }
-        self.register(id, dtype);
+        self.set_narrow(id, around.and_then(|(outer, id)| outer.narrow(id)));
+        self.register(id, dtype)
     }
 
     /// Notes the element type of a result that its node does not tell.
     pub(crate) fn set_dtype(&mut self, id: ValueId, dtype: Option<DType>) {
         self.dtypes[id.0] = self.dtypes[id.0].or(dtype);
+    }
+
+    /// The type of a value in the file, where it is held as a wider one.
+    pub(crate) fn narrow(&self, id: ValueId) -> Option<NarrowType> {
+        self.narrow.get(&id).copied()
+    }
+
+    /// Notes the type of a value in the file, where it is held as a wider one.
+    pub(crate) fn set_narrow(&mut self, id: ValueId, narrow: Option<NarrowType>) {
+        if let Some(narrow) = narrow {
+            self.narrow.insert(id, narrow);
+        }
     }
 
     /// Adds a constant under a name of the file, which the caller has checked to be new.
@@ -135,6 +152,11 @@ impl Builder {
     pub(crate) fn node(&mut self, node: Node) {
         for (index, output) in node.outputs.iter().enumerate() {
             if let Some(id) = *output {
+                if moves_elements(&node.op)
+                    && let Some(first) = node.inputs.first().copied().flatten()
+                {
+                    self.set_narrow(id, self.narrow(first));
+                }
                 let dtype = self.result_dtype(&node, index);
                 if self.dtypes[id.0].is_none() {
                     self.dtypes[id.0] = dtype;
@@ -151,4 +173,26 @@ impl Builder {
         };
         (self.result_dtype)(&node.op, output, &operand)
     }
+}
+
+/// Whether the elements of all results are those of the first operand.
+fn moves_elements(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Unary(Unary::Identity)
+            | Op::Reshape(_)
+            | Op::Flatten(_)
+            | Op::Squeeze(_)
+            | Op::Unsqueeze(_)
+            | Op::Transpose(_)
+            | Op::Concat(_)
+            | Op::Split(_)
+            | Op::Slice(_)
+            | Op::Gather(_)
+            | Op::GatherElements(_)
+            | Op::GatherNd(_)
+            | Op::Expand(_)
+            | Op::Tile(_)
+            | Op::Pad(_)
+    )
 }

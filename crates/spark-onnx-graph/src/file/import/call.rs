@@ -11,10 +11,12 @@ use std::sync::Arc;
 use super::builder::Builder;
 use crate::ModelError;
 use crate::file::error::OnnxError;
-use crate::file::tensors::read_tensor;
+use crate::file::tensors::{HeldTensor, read_tensor};
 use crate::graph::{Binary, BodyId, CastLike, Graph, Node, Op, Unary, Value, ValueId};
 use crate::tensor::{DType, Tensor};
-use spark_onnx_proto::{AttributeProto, ConstantSource, FlatNode, attribute_type as kind};
+use spark_onnx_proto::{
+    AttributeProto, ConstantSource, FlatNode, NarrowType, attribute_type as kind,
+};
 
 /// One node under translation.
 pub(crate) struct Call<'c, 'f> {
@@ -139,6 +141,19 @@ impl<'c, 'f> Call<'c, 'f> {
             return Err(self.error(format!("{got} operands, at most {max} wanted")));
         }
         (0..min).try_for_each(|i| self.required(i).map(drop))
+    }
+
+    /// The type of an operand in the file, where it is held as a wider one.
+    pub(crate) fn narrow(&self, index: usize) -> Option<NarrowType> {
+        self.builder.narrow(self.input(index)?)
+    }
+
+    /// Notes that the node's first result is of this type in the file.
+    pub(crate) fn set_narrow_result(&mut self, narrow: NarrowType) {
+        let result = self.node.outputs.first();
+        if let Some(id) = result.and_then(|name| self.builder.find(name)) {
+            self.builder.set_narrow(id, Some(narrow));
+        }
     }
 
     /// Elements of an operand that must be a constant.
@@ -278,6 +293,16 @@ impl<'c, 'f> Call<'c, 'f> {
 
     /// The attribute `name` as a tensor; `None` if the node lacks it.
     pub(crate) fn tensor(&mut self, name: &str) -> Result<Option<Tensor>, ModelError> {
+        match self.held_tensor(name)? {
+            Some((_, Some(_))) => Err(self.error(format!(
+                "attribute `{name}` is of a type that is held as a wider one"
+            ))),
+            held => Ok(held.map(|(tensor, _)| tensor)),
+        }
+    }
+
+    /// The same, and its type in the file where that is held as a wider one.
+    pub(crate) fn held_tensor(&mut self, name: &str) -> Result<Option<HeldTensor>, ModelError> {
         match self.typed(name, kind::TENSOR)?.map(|a| a.t.as_deref()) {
             None => Ok(None),
             Some(None) => Err(self.error(format!("attribute `{name}` holds no tensor"))),

@@ -24,14 +24,14 @@ use builder::Builder;
 use call::{Bodies, Call, ImportedBody, Translated, Translator};
 
 use super::error::OnnxError;
-use super::tensors::{dtype_of, read_sparse_tensor, read_tensor};
+use super::tensors::{held_dtype, read_sparse_tensor, read_tensor};
 use crate::ModelError;
 use crate::graph::{Dim, Graph, Value, ValueId};
 use crate::operators;
 use crate::tensor::DType;
 use spark_onnx_proto::{
-    ConstantSource, FlatGraph, FlatNode, GraphProto, MAX_RANK, ModelProto, ProtoError, TypeProto,
-    ValueInfoProto, execution_order, flatten, is_graph, text,
+    ConstantSource, FlatGraph, FlatNode, GraphProto, MAX_RANK, ModelProto, NarrowType, ProtoError,
+    TypeProto, ValueInfoProto, execution_order, flatten, is_graph, text,
 };
 
 /// Names of all operators [`super::parse`] takes, sorted, with their domain where it is
@@ -95,14 +95,16 @@ pub(super) fn import(
 
     for proto in initializers {
         let name = new_name(&builder, "constant", text(&proto.name))?;
-        let tensor = read_tensor(proto, source)?;
-        builder.named_constant(&name, tensor);
+        let (tensor, narrow) = read_tensor(proto, source)?;
+        let id = builder.named_constant(&name, tensor);
+        builder.set_narrow(id, narrow);
     }
     for proto in sparse_initializers {
         let name = proto.values.as_ref().map_or("", |v| text(&v.name));
         let name = new_name(&builder, "constant", name)?;
-        let tensor = read_sparse_tensor(proto, source)?;
-        builder.named_constant(&name, tensor);
+        let (tensor, narrow) = read_sparse_tensor(proto, source)?;
+        let id = builder.named_constant(&name, tensor);
+        builder.set_narrow(id, narrow);
     }
     add_inputs(&mut builder, graph)?;
 
@@ -202,7 +204,8 @@ fn import_body<'n>(
     for (name, value) in &flat.inputs {
         let (dtype, _) = declared_type("input", value)?;
         let name = new_name(&builder, "input", name)?;
-        builder.body_input(&name, dtype, None);
+        let id = builder.body_input(&name, dtype, None);
+        builder.set_narrow(id, narrow_type(value));
     }
     let own: HashSet<&str> = flat.captures.iter().map(AsRef::as_ref).collect();
     for (name, id) in captured {
@@ -216,8 +219,9 @@ fn import_body<'n>(
     }
     for (name, proto) in &flat.constants {
         let name = new_name(&builder, "constant", name)?;
-        let tensor = read_tensor((*proto).clone(), source)?;
-        builder.named_constant(&name, tensor);
+        let (tensor, narrow) = read_tensor((*proto).clone(), source)?;
+        let id = builder.named_constant(&name, tensor);
+        builder.set_narrow(id, narrow);
     }
     let order = execution_order(&flat.nodes, |name| builder.find(name).is_some())?;
     for index in order {
@@ -266,7 +270,8 @@ fn add_inputs(builder: &mut Builder, graph: &GraphProto<'_>) -> Result<(), OnnxE
             });
         };
         let name = new_name(builder, "input", name)?;
-        builder.input(&name, dtype, shape);
+        let id = builder.input(&name, dtype, shape);
+        builder.set_narrow(id, narrow_type(value));
     }
     Ok(())
 }
@@ -360,7 +365,7 @@ fn declared_type(
     };
     let dtype = match tensor.elem_type {
         None | Some(0) => None,
-        Some(number) => Some(dtype_of(number).map_err(|problem| fail(problem.to_string()))?),
+        Some(number) => Some(held_dtype(number).map_err(|problem| fail(problem.to_string()))?),
     };
     let Some(shape) = tensor.shape.as_deref() else {
         return Ok((dtype, None));
@@ -391,6 +396,12 @@ fn declared_type(
         return Err(fail("its shape has too many elements".to_owned()));
     }
     Ok((dtype, Some(dims)))
+}
+
+/// The type that a value is declared to have in the file, where it is held as a wider one.
+fn narrow_type(value: &ValueInfoProto<'_>) -> Option<NarrowType> {
+    let tensor = value.r#type.as_deref()?.tensor_type.as_deref()?;
+    NarrowType::from_number(tensor.elem_type?)
 }
 
 fn not_a_tensor(declared: &TypeProto<'_>) -> Option<&'static str> {

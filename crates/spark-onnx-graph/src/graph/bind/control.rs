@@ -545,6 +545,7 @@ impl Binder<'_> {
         }
         // All limits are of the whole.
         binder.depth = self.depth + 1;
+        binder.repeats = self.repeats || !matches!(node.op, Op::If(_));
         binder.expanded_bytes = self.expanded_bytes;
         binder.total_bytes = binder.total_bytes.saturating_add(self.total_bytes);
         (binder.folded_bytes, binder.folding_limit) = (self.folded_bytes, self.folding_limit);

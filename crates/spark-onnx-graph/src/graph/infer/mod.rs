@@ -9,12 +9,16 @@
 //! Deliberately absent: the rules of each operator, which are in `crate::operators`.
 
 mod einsum;
+mod fourier;
 mod operands;
 mod resample;
 mod slices;
+mod suppression;
+mod unique;
 mod window;
 
 pub use einsum::{EinsumLabels, parse_einsum};
+pub use fourier::{DftAxis, resolve_dft};
 pub use operands::{DIVIDED_BY_ZERO, Operand, broadcast_shapes, resolve_axes, resolve_axis};
 pub(crate) use operands::{
     Operands, check_bool, check_broadcasts_to, check_float, check_index, check_numeric, check_rank,
@@ -24,4 +28,6 @@ pub(crate) use operands::{
 pub use resample::{ResizeAxis, nearest_sources, resolve_resize};
 pub(crate) use slices::shape_part;
 pub use slices::{PadAxis, SliceAxis, resolve_pads, resolve_slice};
+pub(crate) use suppression::kept_boxes;
+pub(crate) use unique::distinct;
 pub use window::{WindowAxis, conv_transpose_windows, conv_windows, pool_windows};

@@ -60,11 +60,11 @@ use products::{Names, Product};
 /// let x = graph.add_input("x", DType::U8, vec![Dim::Known(2), Dim::Known(2)]);
 /// let scale = graph.add_constant("scale", Tensor::from_f32([], vec![0.5])?);
 /// let w = graph.add_constant("w", Tensor::zeros(DType::I8, [2, 3])?);
-/// let dequantize = || Op::from(DequantizeLinear { axis: 1 });
+/// let dequantize = || Op::from(DequantizeLinear::along(1));
 /// let floats = graph.add_node("floats", dequantize(), &[Some(x), Some(scale)]);
 /// let weights = graph.add_node("weights", dequantize(), &[Some(w), Some(scale)]);
 /// let product = graph.add_node("product", Op::from(MatMul), &[Some(floats), Some(weights)]);
-/// let quantize = Op::from(QuantizeLinear { axis: 1 });
+/// let quantize = Op::from(QuantizeLinear::along(1));
 /// let y = graph.add_node("y", quantize, &[Some(product), Some(scale)]);
 /// graph.outputs.push(y);
 ///

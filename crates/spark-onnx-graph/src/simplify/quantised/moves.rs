@@ -10,7 +10,7 @@
 //! Only where scale and zero point are constants of one value, and nothing else reads what is between.
 
 use super::neighbours::{Neighbours, Quantised};
-use crate::graph::{Graph, Node, Op, Pool, PoolKind, Unary, ValueId};
+use crate::graph::{Graph, Node, Op, Pool, PoolKind, QuantizeLinear, Unary, ValueId};
 
 /// A run of moves between a dequantisation and its inverse.
 struct Run {
@@ -78,7 +78,12 @@ impl Neighbours<'_> {
     /// The run of moves that the quantisation at `at` ends, if there is one.
     fn run_before(&self, at: usize) -> Option<Run> {
         let node = &self.graph.nodes[at];
-        let Op::QuantizeLinear(_) = &node.op else {
+        let Op::QuantizeLinear(QuantizeLinear {
+            block_size: 0,
+            float: None,
+            ..
+        }) = &node.op
+        else {
             return None;
         };
         node.outputs.first().copied().flatten()?;
@@ -164,14 +169,14 @@ mod tests {
         let name = format!("floats{}", graph.values.len());
         graph.add_node(
             name,
-            Op::from(DequantizeLinear { axis: 1 }),
+            Op::from(DequantizeLinear::along(1)),
             &[Some(x), scale],
         )
     }
 
     fn bytes(graph: &mut Graph, x: ValueId, value: f32) {
         let scale = scale(graph, value);
-        let quantize = Op::from(QuantizeLinear { axis: 1 });
+        let quantize = Op::from(QuantizeLinear::along(1));
         let y = graph.add_node("bytes", quantize, &[Some(x), scale]);
         graph.outputs.push(y);
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::graph::{Dim, Graph, Node, Op, ValueId};
+use crate::graph::{Dim, Graph, Node, Op, QuantizeLinear, ValueId};
 use crate::tensor::{DType, Tensor};
 
 pub(super) fn count_readers(graph: &Graph) -> Vec<usize> {
@@ -73,10 +73,12 @@ impl<'g> Neighbours<'g> {
         let declared = || self.graph.value(id).dtype;
         let of_constant = || self.constant(id).map(|tensor| tensor.dtype());
         let made = || match self.maker(id).map(|node| (&node.op, &node.inputs)) {
-            Some((Op::QuantizeLinear(_), inputs)) => match inputs.get(2).copied().flatten() {
-                Some(zero) => self.graph.value(zero).dtype,
-                None => Some(DType::U8),
-            },
+            Some((Op::QuantizeLinear(QuantizeLinear { float: None, .. }), inputs)) => {
+                match inputs.get(2).copied().flatten() {
+                    Some(zero) => self.graph.value(zero).dtype,
+                    None => Some(DType::U8),
+                }
+            }
             _ => None,
         };
         let dtype = of_zero
@@ -145,6 +147,9 @@ impl<'g> Neighbours<'g> {
         let Op::DequantizeLinear(parameters) = &node.op else {
             return None;
         };
+        if parameters.block_size > 0 || parameters.float.is_some() {
+            return None;
+        }
         let input = |at: usize| node.inputs.get(at).copied().flatten();
         let (value, scale, zero) = (input(0)?, input(1)?, input(2));
         let dtype = self.byte_type(value, zero)?;

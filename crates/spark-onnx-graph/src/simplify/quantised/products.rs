@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use super::neighbours::{Neighbours, Quantised};
 use crate::graph::{
-    Conv, Gemm, Graph, Node, Op, Padding, QLinearConv, QLinearMatMul, Squeeze, Unary, Unsqueeze,
-    Value, ValueId,
+    Conv, DequantizeLinear, Gemm, Graph, Node, Op, Padding, QLinearConv, QLinearMatMul, Squeeze,
+    Unary, Unsqueeze, Value, ValueId,
 };
 use crate::tensor::{DType, Tensor, TensorData};
 
@@ -160,8 +160,9 @@ impl Neighbours<'_> {
             let next = *self.read_by.get(&result)?;
             (self.readers[result.0] == 1).then_some(())?;
             match &self.graph.nodes[next].op {
-                Op::QuantizeLinear(_) if self.graph.nodes[next].inputs[0] == Some(result) => {
-                    return Some((between, next));
+                Op::QuantizeLinear(op) if self.graph.nodes[next].inputs[0] == Some(result) => {
+                    let to_integers = op.block_size == 0 && op.float.is_none();
+                    return to_integers.then_some((between, next));
                 }
                 Op::Unary(Unary::Relu | Unary::Identity) | Op::Clip(_) if between.len() < 4 => {
                     between.push(next);
@@ -227,7 +228,12 @@ impl Neighbours<'_> {
             }
             None => {
                 let node = self.maker(id)?;
-                let Op::DequantizeLinear(_) = &node.op else {
+                let Op::DequantizeLinear(DequantizeLinear {
+                    block_size: 0,
+                    float: None,
+                    ..
+                }) = &node.op
+                else {
                     return None;
                 };
                 let input = |at: usize| node.inputs.get(at).copied().flatten();

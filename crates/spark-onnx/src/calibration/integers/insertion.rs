@@ -73,14 +73,14 @@ impl Insertion {
         let made_by = |node: &Node| node.outputs.contains(&Some(value));
         let after = self.graph.nodes.iter().position(made_by);
         let at = after.map_or(0, |at| at + 1);
-        let quantize = Op::QuantizeLinear(QuantizeLinear { axis: 1 });
+        let quantize = Op::QuantizeLinear(QuantizeLinear::along(1));
         let bytes = self.insert(
             at,
             &format!("{name}_quantized"),
             quantize,
             vec![Some(value), step, zero],
         );
-        let dequantize = Op::DequantizeLinear(DequantizeLinear { axis: 1 });
+        let dequantize = Op::DequantizeLinear(DequantizeLinear::along(1));
         let inputs = vec![Some(bytes), step, zero];
         let floats = self.insert(at + 1, &format!("{name}_dequantized"), dequantize, inputs);
         self.dequantised.insert(value, floats);
@@ -152,7 +152,7 @@ impl Insertion {
         let zeros = self.constant(&format!("{name}_zero_point"), zeros);
         let codes = self.constant(&format!("{name}_quantized"), codes);
         let factors = self.constant(&format!("{name}_scale"), factors);
-        let op = Op::DequantizeLinear(DequantizeLinear { axis });
+        let op = Op::DequantizeLinear(DequantizeLinear::along(axis));
         let inputs = vec![Some(codes), Some(factors), Some(zeros)];
         Ok(self.insert(0, &name, op, inputs))
     }

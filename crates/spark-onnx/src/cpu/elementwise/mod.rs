@@ -5,3 +5,4 @@ pub(crate) mod pair;
 pub(crate) mod pointwise;
 mod program;
 pub(crate) mod quantised;
+mod round_float;

@@ -7,6 +7,7 @@
 //!
 //! Where a register is, scratch, an operand or the result, whoever runs the program says.
 
+use super::round_float::round_float;
 use crate::cpu::math;
 use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::graph::Unary;
@@ -217,6 +218,7 @@ pub(super) unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Regist
             PointOp::ToBool => map(x(), to, |v| truth(v != 0.0)),
             PointOp::RoundF16 => map(x(), to, |v| half::f16::from_f32(v).to_f32()),
             PointOp::RoundBf16 => map(x(), to, |v| half::bf16::from_f32(v).to_f32()),
+            PointOp::RoundFloat(op) => map(x(), to, |v| round_float(v, op)),
             PointOp::Wrap { bits, signed } => {
                 map(x(), to, |v| wrap(v as i64, bits, signed) as f32);
             }

@@ -194,6 +194,9 @@ impl Lowering<'_> {
             return Ok(());
         };
         let x_id = self.operand(node, 0)?;
+        if self.ty(x_id).shape.len() == 5 {
+            return self.conv_transpose_volume(node, params, out);
+        }
         let x = self.image(&node.name, x_id)?;
         let filters = self.weights_and_bias(node)?;
         let [c, out_per_group, kh, kw] = filters.shape[..] else {

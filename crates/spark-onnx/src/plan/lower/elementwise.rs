@@ -7,8 +7,7 @@
 
 use super::*;
 use crate::graph::{
-    BatchNormalization, Binary, Cast, CastLike, Clip, DequantizeLinear, OneHot, QuantizeLinear,
-    Trilu, Unary, Variadic, Where,
+    BatchNormalization, Binary, Cast, CastLike, Clip, OneHot, Trilu, Unary, Variadic, Where,
 };
 use crate::tensor::DType;
 
@@ -20,7 +19,7 @@ const MAX_INPUTS: usize = 12;
 const LIGHT_NODES: usize = 6;
 
 /// Nodes an expression is built from: operands given, result returned.
-type Build<'b> = &'b mut dyn FnMut(&mut Expression, &[u16]) -> u16;
+pub(super) type Build<'b> = &'b mut dyn FnMut(&mut Expression, &[u16]) -> u16;
 
 impl Lower for Unary {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
@@ -67,18 +66,6 @@ impl Lower for Cast {
 impl Lower for CastLike {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
         lowering.lower_result(node, |l, out| l.cast(node, out))
-    }
-}
-
-impl Lower for QuantizeLinear {
-    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.lower_result(node, |l, out| l.quantize(node, self.axis, out))
-    }
-}
-
-impl Lower for DequantizeLinear {
-    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.lower_result(node, |l, out| l.dequantize(node, self.axis, out))
     }
 }
 
@@ -293,82 +280,6 @@ impl Lowering<'_> {
         self.defer(&node.name, out, &[x], &mut |e, x| {
             steps.iter().fold(x[0], |y, &op| e.push(op, &[y]))
         })
-    }
-
-    /// `[c]`-like operands of quantisation, shaped so that they broadcast along `axis`.
-    fn along_axis(&mut self, id: ValueId, axis: i64, rank: usize) -> Result<View, OpError> {
-        let view = self.view(id)?;
-        if view.len() == 1 {
-            return Ok(self.reshaped("", view, &[]));
-        }
-        if view.rank() != 1 {
-            return fail("blocked quantisation is not supported");
-        }
-        let mut shape = vec![1; rank];
-        shape[axis_index(axis, rank)?] = view.len();
-        Ok(self.reshaped("", view, &shape))
-    }
-
-    fn quantize(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<(), OpError> {
-        let (x, scale) = (self.operand(node, 0)?, self.operand(node, 1)?);
-        let to = self.ty(out).dtype;
-        let (low, high) = match to {
-            DType::U8 => (0.0, 255.0),
-            DType::I8 => (-128.0, 127.0),
-            _ => return fail(format!("quantising to {to} is not supported")),
-        };
-        if !self.ty(x).dtype.is_float() {
-            return fail(format!("quantising {} is not supported", self.ty(x).dtype));
-        }
-        let build: Build<'_> = &mut |e, x| {
-            let scaled = e.push(PointOp::Div, &[x[0], x[1]]);
-            let mut y = e.push(PointOp::Unary(Unary::Round), &[scaled]);
-            if let Some(&zero) = x.get(2) {
-                y = e.push(PointOp::Add, &[y, zero]);
-            }
-            e.push(PointOp::ToByte { low, high }, &[y])
-        };
-        self.defer_quantised(node, [x, scale], axis, out, build)
-    }
-
-    fn dequantize(&mut self, node: &Node, axis: i64, out: ValueId) -> Result<(), OpError> {
-        let (x, scale) = (self.operand(node, 0)?, self.operand(node, 1)?);
-        let wide = Storage::of(self.ty(x).dtype) == Storage::I64;
-        let build: Build<'_> = &mut |e, x| {
-            let mut y = x[0];
-            if let Some(&zero) = x.get(2) {
-                y = e.push(PointOp::Sub, &[y, zero]);
-            }
-            if wide {
-                y = e.push(PointOp::ToF32, &[y]);
-            }
-            e.push(PointOp::Mul, &[y, x[1]])
-        };
-        self.defer_quantised(node, [x, scale], axis, out, build)
-    }
-
-    /// Defers a function of `x`, its scale and its zero point, if it has one. Known and alike for all elements,
-    /// these are part of the program, which may then take over that of `x`.
-    fn defer_quantised(
-        &mut self,
-        node: &Node,
-        [x, scale]: [ValueId; 2],
-        axis: i64,
-        out: ValueId,
-        build: Build<'_>,
-    ) -> Result<(), OpError> {
-        let zero = self.optional(node, 2);
-        let is_one = |id: ValueId| self.constant(id).is_some_and(|t| t.len() == 1);
-        if is_one(scale) && zero.is_none_or(is_one) {
-            let operands: Vec<ValueId> = [x, scale].into_iter().chain(zero).collect();
-            return self.defer(&node.name, out, &operands, build);
-        }
-        let rank = self.ty(x).shape.len();
-        let mut views = vec![self.held(x)?, self.along_axis(scale, axis, rank)?];
-        if let Some(zero) = zero {
-            views.push(self.along_axis(zero, axis, rank)?);
-        }
-        self.defer_views(&node.name, out, views, build)
     }
 
     fn batch_norm(&mut self, node: &Node, epsilon: f32, out: ValueId) -> Result<(), OpError> {

@@ -14,6 +14,7 @@
 mod control;
 mod conv;
 mod elementwise;
+mod fourier;
 mod fuse;
 mod inputs;
 mod integers;
@@ -21,6 +22,7 @@ mod lowering;
 mod matmul;
 mod movement;
 mod norm;
+mod quantize;
 mod recurrent;
 mod reduce;
 mod resize;
@@ -44,8 +46,7 @@ use spark_onnx_graph::{each_operator, simplify};
 /// # Errors
 ///
 /// [`ModelError::Operator`] for an operator or form of it no step exists for, naming
-/// the node: more than 8 axes, transposed convolutions over three spatial axes, shapes that
-/// depend on values. [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if a table or a copy
+/// the node: more than 8 axes, shapes that depend on values. [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] if a table or a copy
 /// of constants made on the way takes more than the graph's budget or the system has; what running
 /// the plan takes is for its executor to ask ([`Plan::take_for_a_run`]). [`ModelError::BeyondF32`] for constants that would become infinities.
 pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {

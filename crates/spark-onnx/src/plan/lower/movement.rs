@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::graph::{
-    Concat, ConstantOfShape, DepthToSpace, Expand, EyeLike, Flatten, Gather, GatherElements,
-    GatherNd, NonZero, Pad, PadMode, Range, Reshape, ScatterElements, ScatterNd, ScatterReduction,
-    Shape, Size, Slice, SpaceToDepth, Split, Squeeze, Tile, Transpose, Unsqueeze,
+    Concat, ConstantOfShape, DepthToSpace, Det, Expand, EyeLike, Flatten, Gather, GatherElements,
+    GatherNd, NonMaxSuppression, NonZero, Pad, PadMode, RandomLike, Range, Reshape,
+    ScatterElements, ScatterNd, ScatterReduction, Shape, Size, Slice, SpaceToDepth, Split, Squeeze,
+    Tile, Transpose, Unique, Unsqueeze,
 };
 use crate::plan::step::int8_storage;
 use crate::tensor::DType;
@@ -198,6 +199,30 @@ impl Lower for Range {
 }
 
 impl Lower for NonZero {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for NonMaxSuppression {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for Unique {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for Det {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |_, _| no_step(node))
+    }
+}
+
+impl Lower for RandomLike {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
         lowering.lower_view(node, |_, _| no_step(node))
     }

@@ -4,17 +4,22 @@
 //! pool    over height and width of every slice, then over depth:   [n d, c, h, w], then [n, c, d, h w]
 //! conv    the slices that a window reads of the depth become channels, and the depth a batch:
 //!         [n, c, d, h, w] --a copy per tap--> [n d', taps c, h, w] --conv--> [n d', m, h', w']
+//!
+//! transposed   the same with zeros between the slices, as many as the stride leaves, and the taps in the
+//!              opposite order; height and width by the transposed convolution of two axes
 //! ```
 //!
 //! An average over a box is the average over its depth of averages over its slices, whether padding
 //! counts or not, as every slice of a box counts as many elements.
 //!
-//! Deliberately absent: transposed convolutions, which are refused, and epilogues.
+//! Deliberately absent: epilogues.
 
 use std::sync::Arc;
 
 use super::*;
-use crate::graph::{Conv, Pool, WindowAxis, conv_windows, pool_windows};
+use crate::graph::{
+    Conv, ConvTranspose, Pool, WindowAxis, conv_transpose_windows, conv_windows, pool_windows,
+};
 use crate::tensor::MAX_ELEMENTS;
 
 /// Batch, depth, height, width, channels.
@@ -142,6 +147,106 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// A transposed convolution of `[n, c, d, h, w]`.
+    pub(super) fn conv_transpose_volume(
+        &mut self,
+        node: &Node,
+        params: &ConvTranspose,
+        out: ValueId,
+    ) -> Result<(), OpError> {
+        let filters = self.weights_and_bias(node)?;
+        let [c, per_group_out, kd, kh, kw] = filters.shape[..] else {
+            return fail("weights need five axes");
+        };
+        if kd > MAX_DEPTH {
+            return fail(format!(
+                "a kernel {kd} deep, at most {MAX_DEPTH} are supported"
+            ));
+        }
+        let x_id = self.operand(node, 0)?;
+        let x = self.view(x_id)?;
+        let [n, _, d, h, w] = x.shape()[..] else {
+            return fail("five axes wanted");
+        };
+        let windows = conv_transpose_windows(params, &[d, h, w], &[kd, kh, kw])?;
+        let [depth, height, width] = windows[..] else {
+            return fail("three windows wanted");
+        };
+        let groups = params.conv.groups;
+        let per_group = c / groups;
+        let depths = depth.output;
+        let spread = (d - 1).saturating_mul(depth.stride).saturating_add(1);
+        let taken = [n, depths, groups, kd, per_group, h, w];
+        for needed in [&taken[..], &[n, c, spread, h, w]] {
+            if elements(needed) > MAX_ELEMENTS {
+                return fail(format!("windows of {needed:?} elements are too many"));
+            }
+        }
+        let x = self.spread_slices(&node.name, x, spread, depth.stride);
+        // Slice `z` of the result reads slices `z + pad - tap * dilation` of what was spread.
+        let reach = (kd - 1) * depth.dilation;
+        let before = reach.saturating_sub(depth.pad_begin);
+        let dropped = depth.pad_begin.saturating_sub(reach).min(spread);
+        let x = x.sliced(2, dropped, 1, spread - dropped);
+        let along = WindowAxis {
+            input: spread - dropped,
+            output: depths,
+            kernel: kd,
+            stride: 1,
+            dilation: depth.dilation,
+            pad_begin: before,
+            pad_end: (depths + reach).saturating_sub(before + spread - dropped),
+        };
+        let slices = self.slices_as_channels(&node.name, &x, &taken, along)?;
+        let m = groups * per_group_out;
+        let shape = [n, m, depths, height.output, width.output];
+        let y = self.dense_buffer(Storage::F32, &shape, &SLICES);
+        let image = joined(
+            &y.permuted(&SLICES),
+            &[n * depths, height.output, width.output, m],
+        )?;
+        let extents = [groups, kd, per_group, per_group_out * kh * kw];
+        let weights = taps_reversed(&filters.constant, extents)?;
+        self.constant_bytes += weights.size_bytes();
+        let extents = [groups, kh * kw, kd * per_group, per_group_out];
+        let step = ConvStep {
+            x: slices,
+            y: image.permuted(&[0, 3, 1, 2]),
+            weights: Weights::new(Arc::new(weights), 0, WeightOrder::InputsFirst, extents),
+            window: window_of([height, width]),
+            transposed: true,
+            epilogue: Epilogue {
+                bias: filters.bias,
+                ..Epilogue::default()
+            },
+        };
+        self.emit(&node.name, Step::Conv(step));
+        self.set(out, y);
+        Ok(())
+    }
+
+    /// The slices of `x` `stride` apart, zeros between them.
+    fn spread_slices(&mut self, name: &str, x: View, spread: usize, stride: usize) -> View {
+        if stride == 1 || x.axes[2].extent < 2 {
+            return x;
+        }
+        let [n, c, d, h, w] = x.shape()[..] else {
+            return x;
+        };
+        let y = self.dense_buffer(Storage::F32, &[n, c, spread, h, w], &SLICES);
+        let zeros = y.clone();
+        self.emit(
+            name,
+            Step::Fill(FillStep {
+                y: zeros,
+                value: 0.0,
+            }),
+        );
+        let places = y.sliced(2, 0, stride as isize, d);
+        self.emit(name, Step::Copy(CopyStep { x, y: places }));
+        y
+    }
+
     /// What every window reads of the depth, as channels of a picture each: `x` is
     /// `[n, groups c, d, h, w]`, the result `[n d', groups taps c, h, w]`, zero in the padding.
     fn slices_as_channels(
@@ -226,6 +331,30 @@ fn depth_beside_channels(weights: &Tensor, extents: [usize; 4]) -> Result<Tensor
         }
     }
     Tensor::from_f32([m, taps * c, plane, 1], moved).map_err(|error| OpError {
+        reason: error.to_string(),
+    })
+}
+
+/// `[groups, c, m, taps, plane]` as `[groups, taps, c, m, plane]`, the taps in the opposite order. `extents` are
+/// groups, taps, c and the product of m and plane; the plane follows from the weights.
+fn taps_reversed(weights: &Tensor, extents: [usize; 4]) -> Result<Tensor, OpError> {
+    let [groups, taps, c, rest] = extents;
+    let plane: usize = weights.shape()[3..].iter().product();
+    let m = rest / plane.max(1);
+    let values = weights.to_f32();
+    let mut moved = Vec::with_capacity(values.len());
+    for group in 0..groups {
+        for tap in (0..taps).rev() {
+            for channel in 0..c {
+                for filter in 0..m {
+                    let row = (group * c + channel) * m + filter;
+                    let first = (row * taps + tap) * plane;
+                    moved.extend_from_slice(&values[first..first + plane]);
+                }
+            }
+        }
+    }
+    Tensor::from_f32([groups * taps * c, m, plane], moved).map_err(|error| OpError {
         reason: error.to_string(),
     })
 }
