@@ -16,6 +16,7 @@ is by default. Weights and inputs follow from the seed. `nodes` counts those of 
     wrong: E                the same, above the bar, or another shape
     refused: ...            what our program says
     onnxruntime refuses     what it says; E is then to PyTorch's own outputs
+    refused by both         what our program says, and what onnxruntime says: the file is at fault
     cannot be exported      what PyTorch says, in one line
 
 The last column is the distance of onnxruntime's outputs from PyTorch's, measured the same way: a network
@@ -25,6 +26,7 @@ if anything is wrong or refused.
 
 import argparse
 import contextlib
+import inspect
 import logging
 import os
 import subprocess
@@ -85,18 +87,13 @@ def export(module, inputs, path, is_dynamo, opset, is_free):
     names = [f"x{index}" for index in range(len(inputs))]
     if is_free and is_dynamo:
         options["dynamic_shapes"] = tuple({0: torch.export.Dim.DYNAMIC} for _ in inputs)
-        if any(p.kind is p.VAR_POSITIONAL for p in inspect_parameters(module)):
+        parameters = inspect.signature(module.forward).parameters.values()
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):
             options["dynamic_shapes"] = (options["dynamic_shapes"][0], options["dynamic_shapes"][1:])
     elif is_free:
         options["dynamic_axes"] = {name: {0: "batch"} for name in names}
     with silence(), torch.no_grad():
         torch.onnx.export(module, inputs, str(path), dynamo=is_dynamo, input_names=names, **options)
-
-
-def inspect_parameters(module):
-    import inspect
-
-    return inspect.signature(module.forward).parameters.values()
 
 
 def theirs(path, inputs):
@@ -117,7 +114,7 @@ def ours(program, path, inputs, folder):
     if not dump.exists():
         said = [line for line in done.stderr.splitlines() if line.startswith("error")]
         message = said[-1].removeprefix("error: ") if said else f"exit code {done.returncode}: {done.stderr}"
-        return message.replace(str(path), path.name).removeprefix(f"{path.stem}: ")
+        return message.replace(str(path), path.name).removeprefix(f"model `{path.stem}`: ")
     mine = {key.split("case0/out/")[1]: value for key, value in load_file(dump).items() if "case0/out/" in key}
     dump.unlink()
     return mine
@@ -154,7 +151,7 @@ def compare(program, path, inputs, expected, folder):
         note = f"; onnxruntime refuses: {one_line(error)}"
     mine = ours(program, path, inputs, folder)
     if isinstance(mine, str):
-        return f"refused: {one_line(mine, 400)}{note}", apart
+        return f"{'refused by both' if note else 'refused'}: {one_line(mine)}{note}", apart
     mine = [mine[value.name] for value in graph.output]
     error = worst(mine, truth)
     if np.isinf(error):
@@ -171,7 +168,8 @@ def check(name, exporter, options, folder):
         inputs = tuple(torch.cat([value, value.flip(-1)]) for value in inputs)
     path = folder / f"{name.replace(', ', '_').replace(' ', '_')}.{exporter.lower()}.onnx"
     try:
-        export(module, inputs, path, EXPORTERS[exporter], options.opset, options.free)
+        if not path.exists():
+            export(module, inputs, path, EXPORTERS[exporter], options.opset, options.free)
     except Exception as error:
         return ["", "", f"cannot be exported: {one_line(root_cause(error))}", ""]
     if options.free:
@@ -203,7 +201,7 @@ def main():
     parser.add_argument("--free", action="store_true",
                         help="leave the first axis of every input free: exported with twice the rows, run with three times")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="folder for the exported files, which are large")
+    parser.add_argument("--keep", type=Path, help="folder for the exported files, some 2 GB; those that are there are not exported again")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
@@ -216,7 +214,7 @@ def main():
                 if options.keep:
                     options.keep.mkdir(parents=True, exist_ok=True)
                 row = check(name, exporter, options, options.keep or Path(temporary))
-            n_rows, n_bad = n_rows + 1, n_bad + row[2].startswith(("wrong", "refused"))
+            n_rows, n_bad = n_rows + 1, n_bad + row[2].startswith(("wrong", "refused:"))
             print("| " + " | ".join([name, exporter, *row]) + " |", flush=True)
     print(f"\n{n_rows} rows, {n_bad} wrong or refused, {time.perf_counter() - start:.0f} s")
     sys.exit(1 if n_bad else 0)

@@ -247,6 +247,17 @@ class LateGru(nn.Module):
         return self.out(y[:, -1])
 
 
+class RmsNorm(nn.Module):
+    """Spelled out, as in most code that is older than torch's own."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-4) * self.gain
+
+
 class Rssm(nn.Module):
     """Steps of a recurrent state-space model (Hafner et al., DreamerV3, 2023): a GRU with layer norm, and states of
     `groups` categorical variables of `classes` values. Noise that makes the argmax a sample is an input."""
@@ -254,7 +265,7 @@ class Rssm(nn.Module):
     def __init__(self, width=64, groups=8, classes=8, actions=3, n_seen=48):
         super().__init__()
         self.groups, self.classes, self.width = groups, classes, width
-        self.enter = nn.Sequential(nn.Linear(groups * classes + actions, width), nn.RMSNorm(width), nn.SiLU())
+        self.enter = nn.Sequential(nn.Linear(groups * classes + actions, width), RmsNorm(width), nn.SiLU())
         self.gates = nn.Linear(2 * width, 3 * width, bias=False)
         self.norm = nn.LayerNorm(3 * width, eps=1e-3)
         self.prior = nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.SiLU(),
