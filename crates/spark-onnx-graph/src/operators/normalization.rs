@@ -295,18 +295,75 @@ const EPSILON: f32 = 1e-5;
 
 fn batch(call: &mut Call<'_, '_>) -> Translated {
     call.operands(5, 5)?;
-    call.only_results(1)?;
-    call.ignore(&["momentum"]);
-    // Before operator set 7 training was what a parameter turned off.
-    let trains = call.opset() < 7 && !call.flag("is_test", false)?;
-    if trains || call.flag("training_mode", false)? {
-        return Err(call.error("training mode is not supported"));
-    }
     if !call.flag("spatial", true)? {
         return Err(call.error("attribute `spatial` 0 (a mean per element) is not supported"));
     }
     let epsilon = call.float_or("epsilon", EPSILON)?;
-    call.finish_as_is(Op::BatchNormalization(BatchNormalization { epsilon }))
+    let op = Op::BatchNormalization(BatchNormalization { epsilon });
+    // Before operator set 7 training was what a parameter turned off.
+    let trained = call.opset() < 7 && !call.flag("is_test", false)?;
+    if call.flag("training_mode", false)? {
+        return batch_in_training(call, op);
+    }
+    call.only_results(1)?;
+    call.ignore(&["momentum"]);
+    match trained {
+        true => Err(call.error("training mode is not supported before operator set 14")),
+        false => call.finish_as_is(op),
+    }
+}
+
+/// Normalises with the mean and the variance of `x` itself, as weights are standardised too; what
+/// becomes of the running ones are results 1 and 2:
+///
+/// ```text
+/// running = momentum * given + (1 - momentum) * own
+/// ```
+fn batch_in_training(call: &mut Call<'_, '_>, op: Op) -> Translated {
+    call.only_results(3)?;
+    let momentum = call.float_or("momentum", 0.9)?;
+    let x = call.required(0)?;
+    let to = match call.builder.dtype(x) {
+        Some(DType::F64) => DType::F64,
+        _ => DType::F32,
+    };
+    let cast = Op::Cast(Cast { to });
+    let reshape = Op::Reshape(Reshape { allow_zero: false });
+    let mean_op = Op::Reduce(Reduce {
+        kind: ReduceKind::Mean,
+        keep_dims: true,
+        noop_with_empty_axes: false,
+    });
+    // Samples, channels, and all other axes as one.
+    let three = call.new_ints("three_axes", &[0, 0, -1])?;
+    let list = call.new_ints("list", &[-1])?;
+    let axes = call.new_ints("axes", &[0, 2])?;
+    let rows = call.step(reshape.clone(), &[Some(x), Some(three)])?;
+    let rows = call.step(cast.clone(), &[Some(rows)])?;
+    let mean = call.step(mean_op.clone(), &[Some(rows), Some(axes)])?;
+    let centred = call.binary_step(Binary::Sub, rows, mean)?;
+    let squares = call.binary_step(Binary::Mul, centred, centred)?;
+    let variance = call.step(mean_op, &[Some(squares), Some(axes)])?;
+    let mean = call.step(reshape.clone(), &[Some(mean), Some(list)])?;
+    let variance = call.step(reshape, &[Some(variance), Some(list)])?;
+    for (result, own) in [(1, mean), (2, variance)] {
+        if !call.wants(result) {
+            continue;
+        }
+        let given = call.required(result + 2)?;
+        let before = call.step(cast.clone(), &[Some(given)])?;
+        let [kept, added] = [momentum, 1.0 - momentum].map(f64::from);
+        let kept = call.scalar_like("momentum", kept, own)?;
+        let added = call.scalar_like("rest", added, own)?;
+        let kept = call.binary_step(Binary::Mul, before, kept)?;
+        let added = call.binary_step(Binary::Mul, own, added)?;
+        let running = call.binary_step(Binary::Add, kept, added)?;
+        let same_type = Op::CastLike(CastLike);
+        call.finish_result(result, same_type, vec![Some(running), Some(given)])?;
+    }
+    let [scale, bias] = [call.required(1)?, call.required(2)?];
+    let operands = [x, scale, bias, mean, variance].map(Some);
+    call.finish_result(0, op, operands.to_vec())
 }
 
 pub(super) fn layer(call: &mut Call<'_, '_>) -> Translated {

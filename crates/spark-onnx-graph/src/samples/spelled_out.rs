@@ -350,7 +350,43 @@ fn statistics() -> Vec<Case> {
             want,
         )
     };
+    let batch = |name, outputs: &[&'static str], want| {
+        let per_channel = |a, b| f32s(&[2], &[a, b]);
+        with_nodes(
+            name,
+            15,
+            vec![node(
+                "BatchNormalization",
+                &["x", "s", "b", "m", "v"],
+                outputs,
+                vec![
+                    int("training_mode", 1),
+                    float("momentum", 0.75),
+                    float("epsilon", 0.0),
+                ],
+            )],
+            &[
+                ("s", per_channel(1.0, 2.0)),
+                ("b", per_channel(0.0, 10.0)),
+                ("m", per_channel(4.0, -2.0)),
+                ("v", per_channel(5.0, 8.0)),
+            ],
+            &x,
+            want,
+        )
+    };
     vec![
+        batch(
+            "a_batch_with_its_own_statistics",
+            &["y"],
+            (&[1, 2, 2], &[-1.0, 1.0, 8.0, 12.0]),
+        ),
+        batch("running_means_of_a_batch", &["z", "y"], (&[2], &[3.5, 0.0])),
+        batch(
+            "running_variances_of_a_batch",
+            &["z", "", "y"],
+            (&[2], &[4.0, 10.0]),
+        ),
         layer(
             "means_of_a_layer",
             &["z", "y"],
