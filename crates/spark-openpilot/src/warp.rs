@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Resampling follows the arithmetic of openpilot's kernel: the matrix is rounded to
-//! f32 and positions are computed in f32 (`docs/numerics.md` says what still differs). Pixel centres lie at whole numbers in luma, and chroma
+//! f32 and positions are computed in f32. Pixel centres lie at whole numbers in luma, and chroma
 //! samples between four of them.
 //!
 //! Sources: openpilot `common/transformations/{camera,model,orientation}.py` for intrinsics and

@@ -58,8 +58,8 @@ pub struct Finding {
 pub enum Verdict {
     /// The thing was looked at, and nothing is the matter.
     Passed,
-    /// The thing was not looked at, and what that would take: it is idle, cannot be read, or does not
-    /// answer. It may be well or not.
+    /// Nothing can be said of the thing, and what that would take: it is idle, cannot be read, does not
+    /// answer, or is hidden by something else. It may be well or not.
     NotExamined(String),
     /// The check says nothing about this machine, and why.
     NotApplicable(String),

@@ -15,9 +15,8 @@
 //! drop the guard              later work of the device sees what was written
 //! ```
 //!
-//! The borrow rules keep host and device apart: device work borrows a buffer while it is
-//! queued, a guard borrows it while it is open, and opening a guard waits for what was
-//! queued. What borrows cannot show (a recorded graph) is refused when it is launched.
+//! The borrow rules keep host and device apart: queueing work borrows a buffer, a
+//! guard borrows it while it is open, and opening a guard waits for what was queued. What borrows cannot show (a recorded graph) is refused when it is launched.
 
 mod guard;
 mod transfer;

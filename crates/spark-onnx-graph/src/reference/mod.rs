@@ -3,7 +3,7 @@
 //! ```text
 //! evaluate(op, operands) -> results        one operator
 //! run(graph, inputs)     -> outputs        a whole network, each result rounded to its type
-//! run_wide(graph, ...)   -> outputs        the same with every float carried as f64
+//! run_wide(graph, ...)   -> outputs        the same, floats carried as f64 between operators
 //! ```
 //!
 //! This is the oracle the executors are tested against, and what folds constants.

@@ -201,7 +201,7 @@ pub(super) fn remove_quantization(config: &mut Value) {
 impl Checkpoint {
     /// Reads what [`Checkpoint::write_folder`] or another program wrote: one safetensors file or
     /// several with their index, as `config.json` and `hf_quant_config.json` say. `quant_method` decides
-    /// the layout, and the tensors of every module must be what the configuration says of it. A folder
+    /// the layout, and quantized tensors must be what the configuration says of their module. A folder
     /// without a configuration is read as [`Checkpoint::from_bytes`] reads a file.
     ///
     /// The scales of a quantized attention cache are plain tensors; `kv_cache_scheme` is not kept.
