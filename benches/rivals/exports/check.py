@@ -199,7 +199,7 @@ def main():
     parser.add_argument("--exporter", choices=list(EXPORTERS), help="one of the two")
     parser.add_argument("--opset", type=int, help="operator set, instead of the exporter's own choice")
     parser.add_argument("--free", action="store_true",
-                        help="leave the first axis of every input free: exported with twice the rows, run with three times")
+                        help="leave the first axis of every input free: exported with twice the rows, run with one more")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="folder for the exported files, some 2 GB; those that are there are not exported again")
     options = parser.parse_args()
