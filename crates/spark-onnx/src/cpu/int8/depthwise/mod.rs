@@ -4,7 +4,7 @@
 //! for each row of the result:
 //!     lay the rows of the picture that its windows see            each once, see `rows`
 //!     for each block of 16 to 64 bytes of the row, pixel after pixel:
-//!         sums = initial;  for each tap: sums += x * w            taps interleaved, see `kernel`
+//!         sums = initial;  for each tap: sums += x * w            taps interleaved, see `instructions`
 //!         y = saturate(round(sums * multiplier) + y_zero)
 //! ```
 //!
@@ -14,12 +14,13 @@
 //!
 //! Deliberately absent: results that stay sums or become floats, and weights that are computed.
 
-mod kernel;
+mod instructions;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod packing;
 mod portable;
 mod rows;
+mod run;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -29,8 +30,8 @@ use crate::DType;
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::{Int8Step, Int8Weights, KnownQuantisation, LoweredStep, Quantisation, View};
-use kernel::{DepthwiseKernel, Row};
-use packing::{Numbers, centred_weights};
+use instructions::DepthwiseKernel;
+use packing::{Numbers, Row, centred_weights};
 use rows::RowLayout;
 
 /// Channels are padded to a multiple of it, so that weights repeat soon.
@@ -337,8 +338,8 @@ impl Int8Depthwise {
         };
         // SAFETY: whole blocks lie in the row; the rest goes where all blocks have room.
         unsafe {
-            self.kernel.run(&row(0, whole, to));
-            self.kernel.run(&row(whole, blocks, laid.result));
+            run::run(self.kernel, &row(0, whole, to));
+            run::run(self.kernel, &row(whole, blocks, laid.result));
             if is_dense {
                 let rest = width * layout.pitch - whole * block;
                 laid.result

@@ -6,15 +6,14 @@
 
 use std::arch::aarch64::*;
 
-use super::kernel::Row;
-use super::packing::PackedTaps;
+use super::packing::{PackedTaps, Row};
 
 /// Bytes of a block.
 const BLOCK: usize = 16;
 
 /// # Safety
 ///
-/// As [`super::kernel::DepthwiseKernel::run`]; the processor must have NEON.
+/// As [`super::run::run`]; the processor must have NEON.
 #[target_feature(enable = "neon")]
 pub(super) unsafe fn run(row: &Row<'_>) {
     let numbers = row.numbers;

@@ -12,7 +12,7 @@
 //! A slot is where the vectors of a kernel hold a channel of a block: interleaving bytes or words moves them about
 //! within 128 bits, and narrowing moves them back.
 
-use super::kernel::DepthwiseKernel;
+use super::instructions::DepthwiseKernel;
 use crate::DType;
 use crate::plan::{Int8Step, KnownQuantisation};
 
@@ -32,6 +32,17 @@ pub(super) struct Numbers {
     pub(super) zero: i16,
     /// Turns such a byte into one of the result's type.
     pub(super) flip: u8,
+}
+
+/// What a kernel computes: blocks `first..last` of a row.
+pub(super) struct Row<'a> {
+    pub(super) numbers: &'a Numbers,
+    /// Where every tap begins, padded to whole steps with ones whose weights are zero.
+    pub(super) taps: &'a [*const u8],
+    pub(super) first: usize,
+    pub(super) last: usize,
+    /// Where block `first` of the result goes.
+    pub(super) y: *mut u8,
 }
 
 /// Weights of as many bits as the kernel's instructions take.

@@ -1,14 +1,13 @@
 //! Blocks of a row in plain code.
 
-use super::kernel::Row;
-use super::packing::PackedTaps;
+use super::packing::{PackedTaps, Row};
 
 /// Bytes of a block.
 const BLOCK: usize = 16;
 
 /// # Safety
 ///
-/// As [`super::kernel::DepthwiseKernel::run`].
+/// As [`super::run::run`].
 pub(super) unsafe fn run(row: &Row<'_>) {
     let numbers = row.numbers;
     let PackedTaps::Words(weights) = &numbers.weights else {

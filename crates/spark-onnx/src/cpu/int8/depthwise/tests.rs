@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use spark_testing::numbers;
 
-use super::kernel::{DepthwiseKernel, Row};
-use super::packing::Numbers;
+use super::instructions::DepthwiseKernel;
+use super::packing::{Numbers, Row};
+use super::run::run;
 use crate::DType;
 use crate::plan::{
     Activation, Axis, BufferId, Int8Step, Int8Weights, KnownQuantisation, Quantisation, View,
@@ -108,7 +109,7 @@ fn every_kernel_has_the_bytes_of_sums_made_one_by_one() {
                 y: y.as_mut_ptr(),
             };
             // SAFETY: taps have eight pixels more than are read, and the result has whole blocks.
-            unsafe { kernel.run(&row) };
+            unsafe { run(kernel, &row) };
             for (at, want) in want.iter().enumerate() {
                 let Some(want) = want else {
                     continue;

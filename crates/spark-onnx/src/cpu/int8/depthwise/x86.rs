@@ -10,8 +10,7 @@
 
 use std::arch::x86_64::*;
 
-use super::kernel::Row;
-use super::packing::PackedTaps;
+use super::packing::{PackedTaps, Row};
 
 /// A kernel of four taps a step on vectors of one width; those of three steps, windows of 3 x 3, hold their
 /// weights in registers.
@@ -23,7 +22,7 @@ macro_rules! vnni {
      $pack32:ident, $add16:ident, $pack16:ident, $xor:ident) => {
         /// # Safety
         ///
-        /// As [`super::kernel::DepthwiseKernel::run`]; the processor must have the instructions.
+        /// As [`super::run::run`]; the processor must have the instructions.
         pub(super) unsafe fn $name(row: &Row<'_>) {
             // SAFETY: guaranteed by the caller.
             unsafe {
@@ -167,7 +166,7 @@ vnni!(
 spark_simd::features! { compile Avx2
     /// # Safety
     ///
-    /// As [`super::kernel::DepthwiseKernel::run`]; the processor must have AVX2.
+    /// As [`super::run::run`]; the processor must have AVX2.
     pub(super) unsafe fn words256(row: &Row<'_>) {
         const BLOCK: usize = 16;
         let numbers = row.numbers;

@@ -1,4 +1,4 @@
-//! Which instructions compute a row of a depthwise convolution of bytes, and what they are given.
+//! Which instructions compute a row of a depthwise convolution of bytes.
 //!
 //! ```text
 //!              block   a step multiplies                                       weights
@@ -11,7 +11,6 @@
 //!
 //! All give the same sums. Weights without their zero points may have nine bits; then those of 16 are taken.
 
-use super::packing::Numbers;
 use crate::cpu::simd::Isa;
 
 /// Instructions for one row of results, which the processor has.
@@ -19,7 +18,7 @@ use crate::cpu::simd::Isa;
 pub(super) struct DepthwiseKernel(Kind);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     #[cfg(target_arch = "x86_64")]
     Vnni512,
     #[cfg(target_arch = "x86_64")]
@@ -29,17 +28,6 @@ enum Kind {
     #[cfg(target_arch = "aarch64")]
     Neon,
     Portable,
-}
-
-/// What a kernel computes: blocks `first..last` of a row.
-pub(super) struct Row<'a> {
-    pub(super) numbers: &'a Numbers,
-    /// Where every tap begins, padded to whole steps with ones whose weights are zero.
-    pub(super) taps: &'a [*const u8],
-    pub(super) first: usize,
-    pub(super) last: usize,
-    /// Where block `first` of the result goes.
-    pub(super) y: *mut u8,
 }
 
 impl DepthwiseKernel {
@@ -64,6 +52,10 @@ impl DepthwiseKernel {
         }
         let _ = (isa, has_byte_weights);
         Self(Kind::Portable)
+    }
+
+    pub(super) const fn kind(self) -> Kind {
+        self.0
     }
 
     /// Bytes of a block.
@@ -116,29 +108,6 @@ impl DepthwiseKernel {
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni512 | Kind::Vnni256 => "vnni",
             _ => "",
-        }
-    }
-
-    /// Computes the blocks.
-    ///
-    /// # Safety
-    ///
-    /// Every tap must be readable and the result writable for the whole of every block; the numbers must be
-    /// packed for this kernel.
-    pub(super) unsafe fn run(self, row: &Row<'_>) {
-        // SAFETY: guaranteed by the caller; `best` has made sure that the processor has the instructions.
-        unsafe {
-            match self.0 {
-                #[cfg(target_arch = "x86_64")]
-                Kind::Vnni512 => super::x86::vnni512(row),
-                #[cfg(target_arch = "x86_64")]
-                Kind::Vnni256 => super::x86::vnni256(row),
-                #[cfg(target_arch = "x86_64")]
-                Kind::Words256 => super::x86::words256(row),
-                #[cfg(target_arch = "aarch64")]
-                Kind::Neon => super::neon::run(row),
-                Kind::Portable => super::portable::run(row),
-            }
         }
     }
 
