@@ -236,3 +236,38 @@ fn zero_points_per_row_are_refused_by_the_executor_alone() {
         other => panic!("{:?}", other.map(drop)),
     }
 }
+
+#[test]
+fn depthwise_convolutions_of_weights_around_zero_have_the_bits_of_the_reference() {
+    // Channels, window, stride, dilation, padding before and behind, picture.
+    for (channels, kernel, stride, dilation, pads, size) in [
+        (16, [3, 3], [1, 1], [1, 1], [1, 1, 1, 1], [9, 11]),
+        (70, [3, 3], [2, 2], [1, 1], [0, 0, 1, 1], [8, 8]),
+        (24, [5, 5], [1, 2], [2, 1], [4, 2, 4, 2], [10, 7]),
+        (5, [1, 7], [1, 3], [1, 1], [0, 3, 0, 3], [2, 20]),
+        // Wholly padding for some taps; rows far apart; a window that reaches far beyond the picture.
+        (33, [2, 2], [1, 1], [1, 1], [3, 3, 3, 3], [1, 1]),
+        (16, [3, 3], [1, 1], [50, 1], [50, 1, 50, 1], [5, 6]),
+        (16, [1, 3], [1, 1], [1, 4096], [0, 4096, 0, 4096], [3, 4]),
+    ] {
+        for kind in [DType::U8, DType::I8] {
+            let mut operands = Operands::new(1);
+            operands.add(bytes(kind, &[2, channels, size[0], size[1]], 1));
+            operands.add(scales(0.02, 1, 2));
+            operands.add(zero_points(kind, 1, 3));
+            operands.add(bytes(DType::I8, &[channels, 1, kernel[0], kernel[1]], 4));
+            operands.add(scales(0.01, channels, 5));
+            operands.add(Tensor::zeros(DType::I8, []).expect("one"));
+            operands.add(scales(0.4, 1, 6));
+            operands.add(zero_points(kind, 1, 7));
+            let conv = Conv {
+                strides: stride.to_vec(),
+                dilations: dilation.to_vec(),
+                padding: Padding::Explicit(pads.to_vec()),
+                groups: channels,
+            };
+            let checked = operands.check(Op::QLinearConv(QLinearConv { conv }));
+            checked.unwrap_or_else(|e| panic!("{channels} {kernel:?} {dilation:?}: {e}"));
+        }
+    }
+}

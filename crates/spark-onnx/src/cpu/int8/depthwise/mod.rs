@@ -36,6 +36,8 @@ use rows::RowLayout;
 
 /// Channels are padded to a multiple of it, so that weights repeat soon.
 const PITCH: usize = 16;
+/// Pixels beyond the first that a window may reach, whatever the width of the picture.
+const MOST_REACH: usize = 64;
 /// Products below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 128 * 1024;
 
@@ -70,6 +72,15 @@ impl Kernel<Int8Step> for Int8Depthwise {
             && step.out_per_group() == 1
             && step.groups() > 1
             && matches!(step.y_type, DType::I8 | DType::U8)
+    }
+
+    fn is_profitable(problem: &Problem<'_, Int8Step>) -> bool {
+        let step = problem.step;
+        let (kernel, dilation) = (step.window.kernel[1], step.window.dilation[1]);
+        let reach = kernel.saturating_sub(1).saturating_mul(dilation);
+        let widths = step.x.axes[3].extent.saturating_add(step.y.axes[3].extent);
+        // Rows are laid as far as a window reaches, which may be far more than there is of the picture.
+        reach <= MOST_REACH || reach <= widths.saturating_mul(4)
     }
 
     fn packing_bytes(problem: &Problem<'_, Int8Step>) -> usize {
