@@ -16,6 +16,7 @@
 use super::definition::Plan;
 use super::pointwise::{PointOp, Program, RegisterKind};
 use super::step::{AttentionStep, CopyStep, Mask, MatMulStep, PointwiseStep, Step};
+use super::storage::Storage;
 use super::view::{Axis, BufferId, View};
 
 /// Joins every group of steps that is an attention.
@@ -255,6 +256,8 @@ fn without_factor(
         let [x] = &step.inputs[..] else {
             return None;
         };
+        // A register of floats may be loaded of bytes.
+        (plan.storage(x) == Storage::F32).then_some(())?;
         let Held::Scores(effect) = result_of(&step.program, 0, &step.inputs) else {
             return None;
         };

@@ -9,8 +9,8 @@
 
 use spark_onnx::cpu::Isa;
 use spark_onnx::graph::{
-    Binary, Concat, DequantizeLinear, Dim, GlobalPool, Graph, Op, Padding, Pool, PoolKind,
-    QuantizeLinear, Reshape, Transpose, Unary, ValueId,
+    Binary, Concat, DequantizeLinear, Dim, GlobalPool, Graph, MatMul, Op, Padding, Pool, PoolKind,
+    QuantizeLinear, Reshape, Softmax, Transpose, Unary, ValueId,
 };
 use spark_onnx::{DType, ModelRunner, RunOptions, Tensor};
 use spark_testing::numbers;
@@ -272,6 +272,63 @@ fn the_greatest_of_bytes_is_a_byte() {
                 let is_pool = |name: &String| name.ends_with("byte-pool");
                 assert!(kernels.iter().any(is_pool), "{kernels:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_window_that_is_wholly_padding_has_the_least_byte() {
+    for kind in [DType::U8, DType::I8] {
+        let shape = [1, 16, 1, 1];
+        let x = values(&shape);
+        let mut bytes = Bytes::new(kind, &shape, false);
+        let input = bytes.input("x");
+        let y = bytes.through(input, 0.05);
+        let pool = Pool {
+            kind: PoolKind::Max,
+            kernel: vec![2; 2],
+            strides: vec![1; 2],
+            dilations: vec![3; 2],
+            padding: Padding::Explicit(vec![1, 1, 2, 2]),
+            count_include_pad: false,
+            ceil_mode: false,
+        };
+        let y = bytes.node(pool, &[Some(y)]);
+        let y = bytes.through(y, 0.05);
+        let graph = bytes.finish(y);
+        let want = interpreted(&graph, &[("x", &x)]);
+        for processor in processors() {
+            assert_eq!(run(&graph, &x, processor).0, want, "{processor:?}");
+        }
+    }
+}
+
+#[test]
+fn factors_of_bytes_are_no_factors_of_scores() {
+    let mut bytes = Bytes::new(DType::U8, &[1, 4, 8], true);
+    let input = bytes.input("x");
+    let scale = bytes.constant(Tensor::from_f32([], vec![0.05]).expect("one"));
+    let quantised = bytes.node(QuantizeLinear::along(1), &[Some(input), scale]);
+    bytes.graph.outputs.push(quantised);
+    let q = bytes.node(DequantizeLinear::along(1), &[Some(quantised), scale]);
+    let perm = Some(vec![0, 2, 1]);
+    let k = bytes.node(Transpose { perm }, &[Some(input)]);
+    let scores = bytes.node(MatMul, &[Some(q), Some(k)]);
+    let softmax = Softmax {
+        axis: 2,
+        flatten: false,
+        log: false,
+    };
+    let weights = bytes.node(softmax, &[Some(scores)]);
+    let y = bytes.node(MatMul, &[Some(weights), Some(input)]);
+    let mut graph = bytes.graph;
+    graph.outputs = vec![y, quantised];
+    let x = values(&[1, 4, 8]);
+    let want = interpreted(&graph, &[("x", &x)]).to_f32();
+    for processor in processors() {
+        let (got, _) = run(&graph, &x, processor);
+        for (got, want) in got.to_f32().iter().zip(&want) {
+            assert!((got - want).abs() <= 1e-4, "{got} {want} {processor:?}");
         }
     }
 }

@@ -271,3 +271,24 @@ fn depthwise_convolutions_of_weights_around_zero_have_the_bits_of_the_reference(
         }
     }
 }
+
+#[test]
+fn pictures_of_one_pixel_are_not_strided_through() {
+    for (groups, strides, pads) in [
+        (1, [2, 2], [0, 0, 0, 0]),
+        (6, [3, 2], [0, 0, 0, 0]),
+        (1, [1, 2], [0, 1, 0, 0]),
+    ] {
+        let mut operands = Operands::new(1);
+        operands.add(bytes(DType::U8, &[4, 6, 1, 1], 1));
+        operands.add(bytes(DType::I8, &[6, 6 / groups, 1, 1], 2));
+        let conv = Conv {
+            strides: strides.to_vec(),
+            dilations: vec![1, 1],
+            padding: Padding::Explicit(pads.to_vec()),
+            groups,
+        };
+        let checked = operands.check(Op::ConvInteger(ConvInteger { conv }));
+        checked.unwrap_or_else(|e| panic!("{groups} {strides:?} {pads:?}: {e}"));
+    }
+}

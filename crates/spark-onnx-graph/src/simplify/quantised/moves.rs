@@ -64,12 +64,13 @@ fn moved(node: &Node) -> Option<std::ops::Range<usize>> {
         | Op::Slice(_)
         | Op::DepthToSpace(_)
         | Op::SpaceToDepth(_)
-        | Op::Unary(Unary::Identity)
-        // The greatest byte is that of the greatest float.
-        | Op::Pool(Pool {
+        | Op::Unary(Unary::Identity) => Some(0..1),
+        // The greatest byte is that of the greatest float. Over three axes engines may compute with floats.
+        Op::Pool(Pool {
             kind: PoolKind::Max,
+            kernel,
             ..
-        }) => Some(0..1),
+        }) if kernel.len() <= 2 => Some(0..1),
         _ => None,
     }
 }

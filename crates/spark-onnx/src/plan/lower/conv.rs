@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::graph::{Conv, ConvTranspose, GlobalPool, Padding, Pool, PoolKind, ReduceKind};
+use crate::plan::step::int8_storage;
 
 /// Constant weights as the file holds them, one spatial axis made two.
 pub(super) struct Filters {
@@ -241,7 +242,10 @@ impl Lowering<'_> {
             return self.pool_volume(node, params, out);
         }
         let (x, y) = match params.kind {
-            PoolKind::Max if self.is_byte(x_id) => self.pictures_of_bytes(node, x_id, out)?,
+            // As floats, a window that is wholly padding would give what is no byte.
+            PoolKind::Max if int8_storage(self.ty(x_id).dtype).is_byte() => {
+                self.pictures_of_bytes(node, x_id, out)?
+            }
             _ => {
                 let x = self.image(&node.name, x_id)?;
                 (x, self.image_result(out))

@@ -152,9 +152,11 @@ impl Lowering<'_> {
         };
         // Pictures of one pixel each, rows of a matrix, are the pixels of one picture.
         let is_pixel = |view: &View| view.axes[2..].iter().all(|axis| axis.extent == 1);
-        if is_pixel(&step.x) && is_pixel(&step.y) && step.taps() == 1 {
+        let has_one_tap = step.taps() == 1 && step.window.pad == [0, 0];
+        if is_pixel(&step.x) && is_pixel(&step.y) && has_one_tap {
             step.x.axes.swap(0, 3);
             step.y.axes.swap(0, 3);
+            step.window.stride = [1, 1];
         }
         self.emit(&node.name, Step::Int8(Box::new(step)));
         Ok(())
