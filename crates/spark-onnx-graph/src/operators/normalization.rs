@@ -221,10 +221,11 @@ impl Operator for Softmax {
         }
         let [shape, flat, normal] = ["shape", "flat", "softmax"].map(|suffix| node.made(suffix));
         let x = node.inputs.clone();
+        let whole = Attributes::default().int("start", 0);
         let flatten = Attributes::default().int("axis", self.axis);
         let softmax = Attributes::default().int("axis", 1);
         let steps = [
-            ("Shape", Attributes::default(), x.clone(), &shape),
+            ("Shape", whole, x.clone(), &shape),
             ("Flatten", flatten, x, &flat),
             (self.name(), softmax, vec![flat.clone()], &normal),
         ];
