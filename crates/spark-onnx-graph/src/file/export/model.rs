@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Files are of operator set 21, which every runtime of the last years reads, or, where the graph holds
-//! an operator that 21 lacks, of the first that has it (24 for Swish and RMSNormalization, 26 for CumProd).
+//! an operator that 21 lacks, of the first that has it (23 for RMSNormalization, 24 for Swish, 26 for CumProd).
 //!
 //! Deliberately absent: shapes with symbols that the graph does not declare. An output's
 //! shape is written where it is declared, or follows from inputs of fixed shapes.
