@@ -4,9 +4,8 @@
 //! bytes --spark-onnx-proto--> ModelProto --import--> Graph --export--> ModelProto --> bytes
 //! ```
 //!
-//! Reads the formats of IR versions 3 to 14 and the standard operators of versions up to 28 (before 7
-//! those whose form is that of 7), as PyTorch (both exporters), tf2onnx, keras2onnx, onnxconverter-common and
-//! onnxruntime's optimiser write them.
+//! Reads the formats of IR versions 3 to 14 and the standard operators of versions up to 28, as PyTorch (both
+//! exporters), tf2onnx, keras2onnx, onnxconverter-common and onnxruntime's optimiser write them.
 //!
 //! Files come from strangers: every count is held against what backs it before memory is
 //! taken, names and paths are checked, and a load takes at most the file, the constants
@@ -16,7 +15,8 @@
 //! name becomes an operand.
 //!
 //! Integers of 2 and 4 bits are held as i8 and u8, floats of 8 and 4 as f16: in constants, and in inputs and outputs,
-//! which a caller gives and gets so. Nothing computes with them but casts and quantisation.
+//! which a caller gives and gets so. Casts and quantisation round to the narrow type; for other operators a value is what
+//! it is held as.
 //!
 //! Deliberately absent: sequences, texts, training information, and float8e8m0.
 

@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Operators are in one normal form, that of the newest ONNX operator set this
-//! crate knows; the importer translates older ones. So nothing below the
-//! importer knows what an operator-set version is.
+//! crate knows; the importer translates older ones.
 //!
 //! An operator is one struct of parameters (`op.rs`); what is said of it stands elsewhere, one trait
 //! per subject: `crate::operators` (ONNX), `crate::reference` (its meaning), and in an engine its steps.

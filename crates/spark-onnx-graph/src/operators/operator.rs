@@ -5,10 +5,10 @@
 //!                                              └──attributes, export──> node of a file
 //! ```
 //!
-//! Everything about an operator that can be wrong before data flows is refused by `infer` and
-//! nowhere else: operand counts, element types, ranks, channel counts, axes, windows larger than
-//! their input, sizes that overflow. The interpreter and the executors stand behind it and index
-//! freely.
+//! Operands that an operator cannot compute with are refused by `infer`, however its graph was made:
+//! their count, element types, ranks, channel counts, axes, windows larger than their input, sizes that
+//! overflow. The interpreter and the executors stand behind it and index freely. If, Loop and Scan,
+//! whose types are those of their bodies, are checked where they are bound.
 //!
 //! Deliberately absent: the operators, which are in the files beside this one by family.
 

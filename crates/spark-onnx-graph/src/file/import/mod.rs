@@ -4,11 +4,10 @@
 //! flatten functions -> inputs and constants -> order the nodes -> translate each -> outputs
 //! ```
 //!
-//! One small function per operator or few of them, in `crate::operators`, takes a node of
-//! any operator-set version from 7 on to the form of the newest: parameters that later
-//! became operands become constants here, and operators that are short for others are
-//! spelled out. But for writing, nothing behind this module knows a version. Before 7 an operator is taken
-//! if its form is that of 7 already.
+//! One small function per operator or few of them, in `crate::operators`, takes a node of any
+//! operator-set version to the form of the newest: parameters that later became operands become
+//! constants here, and operators that are short for others are spelled out. Forms that it does not
+//! know it refuses. But for writing, nothing behind this module knows a version.
 //!
 //! A constant that is listed among the inputs too, as all are before IR version 4 and
 //! as overridable ones are after, is a constant and no input.
