@@ -8,9 +8,6 @@
 //!                     frame 2   h0 = B   h -> A       two tensors that change places, no copy
 //! ```
 //!
-//! [`Session::run_into`] takes no memory for shapes that it has met, but a little for each input or output
-//! that is converted ([`Session::last_traffic`]); [`Session::run`] takes its results and their names.
-//!
 //! Deliberately absent: what sessions share, which is the model's.
 
 use std::fmt;
@@ -246,8 +243,8 @@ impl Session {
 
     /// [`Session::run`] on elements that the caller keeps, in the caller's layout.
     ///
-    /// An input whose elements lie as the plan holds them is read where it is: row-major ones, unless
-    /// convolutions, pooling or resizing follow, for which channels-last ones are. All others are
+    /// An input whose elements lie as the plan holds them is read where it is: row-major ones, unless an
+    /// operator on pictures follows, such as a convolution, for which channels-last ones are. All others are
     /// converted. Outputs that are carried are not among the results.
     ///
     /// # Errors
@@ -289,8 +286,9 @@ impl Session {
     /// Runs the model once, its outputs into memory of the caller's: some of them or all, in any order. The
     /// others are not converted, nor handed out.
     ///
-    /// With shapes that it has met, it takes no memory, but a little for each input or output that must be
-    /// converted. Where it fails, the memory of outputs holds old elements, new ones, or some of each.
+    /// With shapes whose plan it keeps, it takes no memory, but a little for each input or output that must be
+    /// converted ([`Session::last_traffic`]), and a tensor where a carried one changes its shape. Where it fails,
+    /// the memory of outputs holds old elements, new ones, or some of each.
     ///
     /// # Errors
     ///

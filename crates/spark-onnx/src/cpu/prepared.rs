@@ -5,10 +5,9 @@
 //! Context  --PreparedStep::run-->  results in memory                                         every run
 //! ```
 //!
-//! A kernel is a struct in the file of its code that implements both traits; `select` lists it, and
-//! nothing else names it. Two kernels can be run as one where the first is a [`FeatureMapSource`]
-//! and the second a [`FeatureMapReader`], which says whether that is profitable, what it is called
-//! and what memory it takes.
+//! A kernel is a struct in the file of its code that implements both traits, and `select` lists it. Two
+//! kernels can be run as one where the first is a [`FeatureMapSource`] and the second a [`FeatureMapReader`],
+//! which says whether that is profitable, what it is called and what memory it takes.
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -5,9 +5,9 @@
 //! selected:            packing_bytes, held against the budget; then prepare
 //! ```
 //!
-//! The first that accepts the problem is taken, by shapes, format and instruction set alone, never by a
-//! stopwatch. The last of a list computes every step of its kind. How a GEMM of 16 bits is fastest
-//! on this processor was measured before, once, by `formats`, and is part of the problem.
+//! The first that accepts the problem is taken, never by a stopwatch. The last of a list computes every
+//! step of its kind. How GEMM of 16 bits are computed was chosen before, by `formats`, and is part of
+//! the problem.
 //!
 //! A kernel is shown to users as `{isa}-{types}-{algorithm}`, such as `avx2-f32xbf16-direct`. The
 //! algorithms stand in the lists; names in use are not changed, as records are compared by them.

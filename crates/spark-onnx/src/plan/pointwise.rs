@@ -1,7 +1,7 @@
 //! Programs of element-wise operators, run over blocks of elements.
 //!
 //! ```text
-//! y = relu(a * b + c)      r0 = load 0; r1 = load 1; r0 = r0 * r1; r1 = load 2; r0 = r0 + r1; r0 = relu r0
+//! y = relu(a * b + c)      r0 = load 0; r1 = load 1; r2 = r0 * r1; r1 = load 2; r0 = r2 + r1; r1 = relu r0
 //! ```
 //!
 //! A chain of element-wise nodes becomes one program, so intermediate results stay

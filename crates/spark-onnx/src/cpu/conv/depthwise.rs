@@ -1,16 +1,16 @@
 //! Depthwise convolution: every channel sees only itself.
 //!
 //! ```text
-//! for vector of channels:  for two rows of y:  for tile of TX pixels:
-//!     acc[2][TX] = bias
+//! for vector of channels:  for R rows of y:  for tile of TX pixels:      R: at most 2, 1 with 16 registers
+//!     acc[R][TX] = bias
 //!     for row of the image under them:  xs = neighbours under the tile
 //!         for row of y, tap row that falls here:  acc[i] += xs[i * SX + kx] * w[kx]
 //!     y = epilogue(acc)
 //! ```
 //!
 //! 1. Lanes are channels, which lie side by side, so nothing is shuffled.
-//! 2. Where the window is 3, 5 or 7 wide, neighbouring pixels and rows share their taps in
-//!    registers: 3x3 with a step of one takes 24 loads for 72 products.
+//! 2. Under the windows that `block_kernel` lists, neighbouring pixels and rows share their taps in
+//!    registers: of two rows, 3x3 with a step of one takes 24 loads for 72 products.
 //! 3. One vector of channels goes over all rows of a task before the next: what one row of
 //!    windows has read is still in the L1 cache for the next row.
 //! 4. A tap left or right of the image reads zeros; tap rows above or below are skipped.

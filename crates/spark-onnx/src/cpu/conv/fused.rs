@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The feature map between the two is several times what goes in and comes out. In blocks it stays
-//! in the L1 and L2 caches of the thread that computes it. The halo, rows under the windows of two
-//! tiles, is computed twice. Each element is computed by the kernels that compute it otherwise, so results
-//! are the same bits.
+//! in the L1 and L2 caches of the thread that computes it. The halo, rows under the windows of several
+//! tiles, is computed for each of them. Each element is computed by the kernels that compute it otherwise, so
+//! results are the same bits.
 //!
 //! Which steps can go together is the plan's to say (`Plan::can_fuse_with_depthwise`).
 

@@ -1,12 +1,13 @@
 //! The edge of a run: the caller's tensors in, new tensors out, copied only where they must be.
 //!
 //! ```text
-//! input   lies as the plan holds it, and no step writes it      kernels read the caller's memory
-//!         else                                                  converted into the arena
-//! output  row-major, and one step writes all of it first        that step writes the caller's memory,
-//!                                                               or a new tensor
-//!         else                                                  converted out of the arena
+//! input   direct, and lies as the plan holds it      kernels read the caller's memory
+//!         else                                       converted into the arena
+//! output  direct                                     a step writes the caller's memory, or a new tensor
+//!         else                                       converted out of the arena
 //! ```
+//!
+//! Which ports are direct: `plan::ports`.
 //!
 //! Deliberately absent: names, and state that stays between runs.
 

@@ -6,9 +6,9 @@
 //! X(XStep)                               its line in `Step`
 //! ```
 //!
-//! Every step reads whole views and writes one view (two for a few), none of which
-//! overlap unless said. A new step is its struct, the `impl`, and the line: nothing else lists steps
-//! but lowering, which makes them, and an executor's choice of kernels.
+//! Every step reads and writes whole views, none of which overlap unless said. A new step is its struct,
+//! the `impl`, and the line: nothing else lists steps but lowering, which makes them, and an executor's
+//! choice of kernels.
 
 mod attention;
 mod control;
