@@ -375,10 +375,10 @@ impl Session {
         inputs: &[(&str, &Tensor)],
         runs: u32,
     ) -> Result<Vec<StepInfo>, ModelError> {
-        let executor = self.prepared(inputs)?;
-        let mut times = vec![Duration::ZERO; executor.plan().steps.len()];
+        let mut times = vec![Duration::ZERO; self.prepared(inputs)?.plan().steps.len()];
         for _ in 0..runs {
-            executor.run_timed(&mut times)?;
+            // A run may have written over its inputs.
+            self.prepared(inputs)?.run_timed(&mut times)?;
         }
         let mut steps = self.steps();
         for (step, time) in steps.iter_mut().zip(times) {
@@ -397,11 +397,11 @@ impl Session {
         inputs: &[(&str, &Tensor)],
         runs: usize,
     ) -> Result<Vec<Span>, ModelError> {
-        let executor = self.prepared(inputs)?;
         let mut spans = Vec::new();
         let begin = Instant::now();
         for _ in 0..runs {
-            executor.run_spans(|step, start| {
+            // A run may have written over its inputs.
+            self.prepared(inputs)?.run_spans(|step, start| {
                 spans.push(Span {
                     step,
                     start: start.duration_since(begin),
