@@ -24,11 +24,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use safetensors::{Dtype, SafeTensors};
+use safetensors::SafeTensors;
 use serde::Deserialize;
 use spark_onnx::file::{OnnxError, ProtoError};
 use spark_onnx::graph::{Graph, MAX_DECIDING_ELEMENTS, bind_with_values, deciding_inputs};
-use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, TensorData, split_at_values};
+use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, split_at_values};
 use spark_onnx::{file, reference};
 
 /// Networks whose interpretation takes minutes; the executor runs them.
@@ -578,36 +578,15 @@ fn first(tensor: &Tensor) -> Vec<f64> {
 fn read_tensors(path: &Path) -> BTreeMap<String, Tensor> {
     let bytes = std::fs::read(path).expect("readable");
     let file = SafeTensors::deserialize(&bytes).expect("a safetensors file");
-    file.tensors()
-        .into_iter()
+    let tensors = file.tensors().into_iter();
+    tensors
         .map(|(name, view)| {
-            let data = elements(view.dtype(), view.data());
-            let tensor = Tensor::new(view.shape().to_vec(), data).expect("fits");
-            (name, tensor)
+            (
+                name,
+                Tensor::try_from(&view).expect("a type that is written"),
+            )
         })
         .collect()
-}
-
-fn elements(dtype: Dtype, bytes: &[u8]) -> TensorData {
-    fn each<T, const N: usize>(bytes: &[u8], from: fn([u8; N]) -> T) -> Vec<T> {
-        bytes.as_chunks::<N>().0.iter().map(|&b| from(b)).collect()
-    }
-    match dtype {
-        Dtype::F64 => TensorData::F64(each(bytes, f64::from_le_bytes)),
-        Dtype::F32 => TensorData::F32(each(bytes, f32::from_le_bytes)),
-        Dtype::F16 => TensorData::F16(each(bytes, half::f16::from_le_bytes)),
-        Dtype::BF16 => TensorData::BF16(each(bytes, half::bf16::from_le_bytes)),
-        Dtype::I64 => TensorData::I64(each(bytes, i64::from_le_bytes)),
-        Dtype::I32 => TensorData::I32(each(bytes, i32::from_le_bytes)),
-        Dtype::I16 => TensorData::I16(each(bytes, i16::from_le_bytes)),
-        Dtype::I8 => TensorData::I8(each(bytes, i8::from_le_bytes)),
-        Dtype::U64 => TensorData::U64(each(bytes, u64::from_le_bytes)),
-        Dtype::U32 => TensorData::U32(each(bytes, u32::from_le_bytes)),
-        Dtype::U16 => TensorData::U16(each(bytes, u16::from_le_bytes)),
-        Dtype::U8 => TensorData::U8(bytes.to_vec()),
-        Dtype::BOOL => TensorData::Bool(bytes.iter().map(|&b| b != 0).collect()),
-        other => panic!("element type {other:?}"),
-    }
 }
 
 /// Each a name, its operator and its outcome.
