@@ -301,6 +301,10 @@ pub enum ModelError {
     /// A lowered plan contradicts itself: a defect of this crate.
     #[error("the lowered plan is inconsistent: {0}")]
     View(#[from] ViewOutside),
+    /// A tensor of another crate cannot be taken, or made.
+    #[cfg(any(feature = "ndarray", feature = "safetensors"))]
+    #[error(transparent)]
+    Conversion(#[from] crate::interop::ConversionError),
     /// A file could not be read or written.
     #[error("cannot access `{path}`: {source}")]
     Io {

@@ -20,8 +20,7 @@ use crate::graph::{Graph, ValueId};
 use crate::model::{Model, Reservation, ShapedPlan};
 use crate::plan_key::PlanKey;
 use crate::step_info::{Span, StepInfo};
-use crate::tensor_view::TensorView;
-use crate::tensor_view_mut::TensorViewMut;
+use crate::tensor_view::{TensorView, TensorViewMut};
 use crate::{DType, ModelError, Tensor};
 
 /// Ends a run of a session from another thread.

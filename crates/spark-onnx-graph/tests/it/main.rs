@@ -1,5 +1,9 @@
 //! Whole-crate tests, in one binary.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
+#[cfg(feature = "safetensors")]
+mod files;
 mod onnx_real;
 mod reference;
 mod reference_types;

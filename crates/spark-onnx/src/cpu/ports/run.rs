@@ -20,8 +20,7 @@ use crate::cpu::executor::Executor;
 use crate::plan::Storage;
 use crate::plan::ports::{check_input, check_output, has_layout_of, output_refused};
 use crate::tensor::{Tensor, TensorData};
-use crate::tensor_view::{Elements, TensorView};
-use crate::tensor_view_mut::TensorViewMut;
+use crate::tensor_view::{Elements, TensorView, TensorViewMut};
 use spark_onnx_graph::tensor::ElementsMut;
 
 /// A new tensor's elements, not yet set.
