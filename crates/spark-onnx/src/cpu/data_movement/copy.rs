@@ -306,8 +306,9 @@ unsafe fn tile_of_blocks<A: Copy, B>(
                         .read_unaligned()
                 });
                 let to = to.offset(r as isize * to_row + c as isize);
-                for i in 0..SIDE {
-                    let row: [B; SIDE] = std::array::from_fn(|c| convert(block[c][i]));
+                let turned: [[B; SIDE]; SIDE] =
+                    std::array::from_fn(|i| std::array::from_fn(|c| convert(block[c][i])));
+                for (i, row) in turned.into_iter().enumerate() {
                     let to = to.wrapping_offset(i as isize * to_row);
                     to.cast::<[B; SIDE]>().write_unaligned(row);
                 }
