@@ -7,8 +7,9 @@ use spark_onnx_graph::file::{
     OnnxError, OperatorRegistry, ReadOptions, parse, parse_with, to_bytes,
 };
 use spark_onnx_graph::graph::{
-    AttributeValue, Custom, CustomAttributes, CustomOperator, Dim, Graph, NonZero, Op, Operand,
-    OperatorError, Reshape, TensorType, Transpose, Unary, bind, deciding_inputs, infer,
+    AttributeValue, BodyId, Custom, CustomAttributes, CustomOperator, Dim, Graph, Loop, NonZero,
+    Op, Operand, OperatorError, Reshape, TensorType, Transpose, Unary, Value, bind,
+    deciding_inputs, infer,
 };
 use spark_onnx_graph::{
     DType, ModelError, Tensor, TensorView, TensorViewMut, reference, simplify, split_at_values,
@@ -452,4 +453,45 @@ fn behind_a_cut_it_is_interpreted_with_the_tail() {
         .run(Vec::new(), &[("x", &x)], 1 << 20)
         .expect("runs");
     assert_eq!(outputs[0].1.to_f32(), [0.0, 0.0, 0.0, 4.0]);
+}
+
+#[test]
+fn the_body_of_a_loop_may_hold_one_in_a_file_too() {
+    let mut inner = Graph::default();
+    let ids = ["n", "holds", "carried"].map(|name| {
+        let id = inner.add_value(Value {
+            name: name.to_owned(),
+            dtype: None,
+            shape: None,
+            constant: None,
+        });
+        inner.inputs.push(id);
+        id
+    });
+    let doubled = inner.add_node(
+        "doubled",
+        scaling(by_two(), &Arc::default()),
+        &[Some(ids[2])],
+    );
+    inner.outputs = vec![ids[1], doubled];
+    let mut graph = Graph::default();
+    let count = graph.add_input("count", DType::I64, vec![]);
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(2)]);
+    graph.bodies.push(Arc::new(inner));
+    let repeat = Op::Loop(Loop {
+        body: BodyId(0),
+        carried: 1,
+    });
+    let y = graph.add_node("y", repeat, &[Some(count), None, Some(x)]);
+    graph.values[y.0].dtype = Some(DType::F32);
+    graph.outputs.push(y);
+
+    let bytes = to_bytes(&graph).expect("written");
+    parse(&bytes, None).expect_err("not registered");
+    let read = parse_with(&bytes, None, &options()).expect("read");
+    let bound = bind(&read, &[]).expect("binds");
+    let count = Tensor::from_i64([], vec![3]).expect("one");
+    let x = Tensor::from_f32([2], vec![1.0, -1.0]).expect("two");
+    let outputs = reference::run(&bound, &[("count", &count), ("x", &x)]).expect("runs");
+    assert_eq!(outputs[0].1.to_f32(), [8.0, -8.0]);
 }
