@@ -38,13 +38,13 @@ pub(super) trait Operator {
     const IMPORTS: &'static [Translator];
 
     /// Its name in the ONNX specification.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// The types of its results, as many as are wanted.
     fn infer(&self, operands: &Operands<'_>) -> Inferred;
 
     /// Operands whose elements must be known before it runs, as shapes hang on them, or steps.
-    fn deciding_operands(&self) -> &'static [usize] {
+    fn deciding_operands(&self) -> &[usize] {
         &[]
     }
 

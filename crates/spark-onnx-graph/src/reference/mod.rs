@@ -23,6 +23,7 @@
 mod control;
 mod conv;
 mod create;
+mod custom;
 mod detection;
 mod determinant;
 mod elementwise;

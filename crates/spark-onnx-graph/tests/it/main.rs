@@ -2,6 +2,7 @@
 
 #[cfg(feature = "ndarray")]
 mod arrays;
+mod custom_operators;
 #[cfg(feature = "safetensors")]
 mod files;
 mod onnx_real;

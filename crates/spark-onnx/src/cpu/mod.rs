@@ -19,6 +19,7 @@
 mod attention;
 mod control;
 mod conv;
+mod custom;
 mod data_movement;
 mod elementwise;
 mod executor;

@@ -21,6 +21,7 @@ pub(crate) use super::processor::Cpu;
 use super::simd::Isa;
 use super::weight_store::{Packed, PackedBytes, PackedKey, WeightStore};
 use super::workspace::{Scratch, WorkspaceSize};
+use crate::graph::OperatorError;
 use crate::plan::{Plan, Step, Weights};
 use crate::precision::Arithmetic;
 use spark_gemm::Panel;
@@ -133,6 +134,8 @@ pub(crate) enum StepError {
     DividedByZero { node: Option<String>, op: String },
     /// An activation cannot be quantised.
     Quantise(QuantError),
+    /// An embedder's own operator could not compute.
+    Custom(OperatorError),
 }
 
 /// One step, ready to run: its views, and whatever was made of its weights.

@@ -19,6 +19,7 @@ use super::control::Control;
 use super::conv::depthwise::Depthwise;
 use super::conv::direct::DirectConv;
 use super::conv::winograd::Winograd;
+use super::custom::CustomKernel;
 use super::data_movement::copy::{CopyNest, FillNest};
 use super::data_movement::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
 use super::data_movement::resample::{GridSample, Resample};
@@ -148,6 +149,7 @@ pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
             first(&[Candidate::of::<GridSample>("grid-sample")], problem, step)
         }
         Step::Control(step) => first(&[Candidate::of::<Control>("control")], problem, step),
+        Step::Custom(step) => first(&[Candidate::of::<CustomKernel>("custom")], problem, step),
         Step::CumSum(step) => first(&[Candidate::of::<CumSum>("cumsum")], problem, step),
         Step::TopK(step) => first(&[Candidate::of::<TopK>("top-k")], problem, step),
         Step::Recurrent(step) => {

@@ -392,7 +392,7 @@ impl PreparedStep for Pointwise {
             let of_node = divisions.find(|d| usize::from(d.instruction) == zero.instruction);
             StepError::DividedByZero {
                 node: of_node.map(|d| d.node.clone()),
-                op: of_node.map_or("Div", |d| d.op).to_owned(),
+                op: of_node.map_or("Div", |d| &d.op).to_owned(),
             }
         })
     }

@@ -13,6 +13,7 @@
 
 mod control;
 mod conv;
+mod custom;
 mod elementwise;
 mod fourier;
 mod fuse;

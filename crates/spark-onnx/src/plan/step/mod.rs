@@ -13,6 +13,7 @@
 mod attention;
 mod control;
 mod conv;
+mod custom;
 mod data_movement;
 mod elementwise;
 mod epilogue;
@@ -33,6 +34,7 @@ use super::view::View;
 pub(crate) use attention::{AttentionStep, Mask};
 pub(crate) use control::{Action, ControlStep, Iteration};
 pub(crate) use conv::{ConvStep, Window};
+pub(crate) use custom::{CustomStep, TypedView};
 pub(crate) use data_movement::{CopyStep, FillStep};
 pub(crate) use elementwise::PointwiseStep;
 pub(crate) use epilogue::{Activation, Epilogue};
@@ -106,6 +108,7 @@ steps! {
     TopK(TopKStep),
     Recurrent(Box<RecurrentStep>),
     Control(ControlStep),
+    Custom(CustomStep),
 }
 
 impl Step {
