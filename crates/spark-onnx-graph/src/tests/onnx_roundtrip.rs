@@ -175,7 +175,7 @@ fn a_file_is_of_the_first_operator_set_that_has_its_operators() {
         (Op::from(Unary::Swish { alpha: 1.0 }), vec![x], 24),
         (Op::from(product), vec![x, axis], 26),
     ] {
-        let name = op.name();
+        let name = op.name().to_owned();
         let bytes = file::to_bytes(&one_node(op, &operands)).expect("writes");
         let model = ModelProto::decode(&bytes).expect("reads");
         assert_eq!(model.opset_import[0].version, Some(wanted), "{name}");
