@@ -8,8 +8,8 @@ use super::variables::{DECLARATIONS, FOREIGN};
 const INTRODUCTION: &str = "\
 # Environment variables
 
-A variable that is set to nothing counts as not set. Variables are read when a program starts to
-use them, and not again.
+A variable that is set to nothing counts as not set. Those for users are read once, when a
+program starts to use them.
 
 ## For users
 
