@@ -10,7 +10,7 @@
 
 use spark_quant::calibration::{InputMoments, compensate};
 use spark_quant::packed::Scales;
-use spark_quant::{ExecutionPolicy, QuantError, Quantizer, Recipe};
+use spark_quant::{ExecutionPolicy, PackedFormat, PackedTensor, QuantError, Quantizer, Recipe};
 
 use super::products::Product;
 use super::rows::Rows;
@@ -46,12 +46,25 @@ impl Way {
 
 /// A product in integers.
 pub(super) struct RoundedProduct {
-    /// In the order of the file.
-    pub(super) codes: Vec<i8>,
+    /// `[out][in]`.
+    codes: Vec<i8>,
     /// A factor per output channel.
-    pub(super) scales: Vec<f32>,
+    scales: Vec<f32>,
     /// In the units of the network.
     pub(super) bias: Option<Vec<f32>>,
+}
+
+impl RoundedProduct {
+    /// Codes and scales of `product`, whose they are.
+    pub(super) fn packed(&self, product: &Product) -> Result<PackedTensor, QuantError> {
+        let shape = [product.n_out(), product.depth()];
+        let codes = self.codes.iter().map(|&code| code as u8).collect();
+        let scales = Scales::F32 {
+            values: self.scales.clone(),
+            block: [1, shape[1]],
+        };
+        PackedTensor::from_parts(&shape, 1, PackedFormat::Int8, codes, scales)
+    }
 }
 
 /// Weights rounded to the nearest, the bias as it is.
@@ -130,7 +143,7 @@ fn assemble(
     };
     make_room(product, x_scale, bias.as_deref(), (&mut codes, &mut scales));
     RoundedProduct {
-        codes: product.as_in_file(&codes),
+        codes,
         scales,
         bias,
     }
