@@ -8,12 +8,15 @@ use spark_onnx::calibration::{
     Calibration, CalibrationOptions, IntegerNetwork, IntegerOptions, WeightRounding, calibrate,
     layer_errors, quantise,
 };
-use spark_onnx::graph::{Dim, Gemm, Graph, MatMul, Op, Unary, ValueId};
+use spark_onnx::graph::{
+    BatchNormalization, Binary, Cast, Clip, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Unary,
+    ValueId,
+};
 use spark_onnx::{DType, Model, ModelError, Precision, RunOptions, Tensor, file};
 use spark_testing::test_data;
 
 use crate::goldens;
-use crate::integer_networks::{batches, drawn, made, network, options, pictures};
+use crate::integer_networks::{batches, drawn, made, network, options, pictures, sqnr_db};
 
 type Named = Vec<(String, Tensor)>;
 
@@ -433,6 +436,134 @@ fn files_from_before_int8_are_read() {
     assert!(text.contains("which only int8 has"), "{text}");
 }
 
+/// Two convolutions with normalisation, a range and a branch, as a file in `dtype` has them: cast where they are used, or
+/// computed in it.
+fn in_sixteen_bits(dtype: DType, is_cast: bool) -> Graph {
+    let mut graph = Graph::default();
+    let held = if is_cast { DType::F32 } else { dtype };
+    let x = graph.add_input("x", held, [2, 6, 9, 9].map(Dim::Known).to_vec());
+    let constant = |graph: &mut Graph, name: &str, tensor: Tensor| -> Option<ValueId> {
+        let values = tensor.to_f64();
+        let short = Tensor::from_f64(dtype, tensor.shape().to_vec(), values).expect("fits");
+        let id = graph.add_constant(name, short);
+        Some(match is_cast {
+            true => graph.add_node(
+                format!("{name}.cast"),
+                Op::Cast(Cast { to: DType::F32 }),
+                &[Some(id)],
+            ),
+            false => id,
+        })
+    };
+    let positive = |seed| {
+        let values = drawn(seed, &[8]).to_f32();
+        let values = values.into_iter().map(|value| 0.5 + value.abs());
+        Tensor::from_f32([8], values.collect()).expect("fits")
+    };
+    let conv = |pad: usize| Conv {
+        strides: vec![],
+        dilations: vec![],
+        padding: Padding::Explicit(vec![pad; 4]),
+        groups: 1,
+    };
+    let w = constant(&mut graph, "a.w", drawn(1, &[8, 6, 3, 3]));
+    let a = graph.add_node("a", Op::Conv(conv(1)), &[Some(x), w]);
+    let operands = [
+        Some(a),
+        constant(&mut graph, "a.scale", positive(2)),
+        constant(&mut graph, "a.shift", drawn(3, &[8])),
+        constant(&mut graph, "a.mean", drawn(4, &[8])),
+        constant(&mut graph, "a.variance", positive(5)),
+    ];
+    let normalise = Op::BatchNormalization(BatchNormalization { epsilon: 1e-3 });
+    let a = graph.add_node("a.normal", normalise, &operands);
+    let a = graph.add_node("a.relu", Op::Unary(Unary::Relu), &[Some(a)]);
+    let w = constant(&mut graph, "b.w", drawn(6, &[8, 8, 1, 1]));
+    let b = constant(&mut graph, "b.b", drawn(7, &[8]));
+    let b = graph.add_node("b", Op::Conv(conv(0)), &[Some(a), w, b]);
+    let low = constant(
+        &mut graph,
+        "low",
+        Tensor::from_f32([], vec![0.0]).expect("fits"),
+    );
+    let high = constant(
+        &mut graph,
+        "high",
+        Tensor::from_f32([], vec![2.0]).expect("fits"),
+    );
+    let b = graph.add_node("b.clip", Op::Clip(Clip), &[Some(b), low, high]);
+    let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[Some(a), Some(b)]);
+    let y = graph.add_node("y", Op::Unary(Unary::Tanh), &[Some(sum)]);
+    graph.outputs.push(y);
+    graph
+}
+
+#[test]
+fn networks_in_sixteen_bits_become_integers() {
+    for (dtype, is_cast) in [
+        (DType::F16, true),
+        (DType::BF16, true),
+        (DType::F16, false),
+        (DType::BF16, false),
+    ] {
+        let graph = in_sixteen_bits(dtype, is_cast);
+        let held = if is_cast { DType::F32 } else { dtype };
+        let picture = |seed| {
+            let values = drawn(seed, &[2, 6, 9, 9]).to_f64();
+            Tensor::from_f64(held, [2, 6, 9, 9], values).expect("fits")
+        };
+        let seen: Vec<Tensor> = (0..4).map(picture).collect();
+        let fresh: Vec<Tensor> = (20..23).map(picture).collect();
+        let (seen, fresh) = (batches(&seen), batches(&fresh));
+        let wanted = IntegerOptions::default();
+        let made = quantise(&graph, &seen, &options(), &wanted, |_, _| ()).expect("fits");
+        assert_eq!(
+            names(&made),
+            ["a", "b"],
+            "{dtype} {is_cast}: {:?}",
+            made.kept
+        );
+        check_ways(&graph, &made, &fresh);
+        let model = Model::from_graph(graph.clone(), &int8(made.calibration())).expect("fits");
+        let mut session = model.session();
+        let outputs = session.run(&fresh[0]).expect("runs");
+        assert_eq!(outputs[0].1.dtype(), held, "outputs stay as they were");
+        let steps = session.steps();
+        let of_integers = steps
+            .iter()
+            .filter(|step| step.precision == Precision::Int8);
+        assert_eq!(of_integers.count(), 2, "{dtype} {is_cast}: {steps:#?}");
+        let run = |options: &RunOptions| -> Vec<Vec<f32>> {
+            let model = Model::from_graph(graph.clone(), options).expect("fits");
+            let mut session = model.session();
+            let mut outputs = Vec::new();
+            for batch in &fresh {
+                let results = session.run(batch).expect("runs");
+                outputs.push(results[0].1.to_f32());
+            }
+            outputs
+        };
+        let db = sqnr_db(&run(&options()), &run(&int8(made.calibration())));
+        assert!(db > 28.0, "{dtype} {is_cast}: {db}");
+    }
+}
+
+#[test]
+fn a_product_in_sixteen_bits_whose_result_is_an_output_stays() {
+    let picture = Tensor::from_f64(DType::F16, [2, 6, 9, 9], drawn(1, &[2, 6, 9, 9]).to_f64());
+    let seen = [picture.expect("fits")];
+    let wanted = IntegerOptions::default();
+    for (output, product) in [("b", "a"), ("a.normal", "b")] {
+        let mut graph = in_sixteen_bits(DType::F16, false);
+        let id = graph.values.iter().position(|value| value.name == output);
+        graph.outputs.push(ValueId(id.expect("there")));
+        let made = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ());
+        let made = made.expect("fits");
+        assert_eq!(names(&made), [product], "{output}");
+        check_ways(&graph, &made, &batches(&seen));
+    }
+}
+
 #[test]
 fn products_that_share_a_name_are_told_apart_by_their_results() {
     let mut graph = network();
@@ -529,7 +660,8 @@ fn check_real(model: &str, n_products: usize) {
 }
 
 #[test]
-fn trained_networks_run_on_integers() {
+fn trained_networks_and_one_stored_in_f16_run_on_integers() {
     check_real("dmonitoring_0_8_5", 58);
     check_real("dmonitoring_0_8_9", 58);
+    check_real("supercombo_0_7_4_random_fp16", 103);
 }

@@ -17,14 +17,15 @@
 //! [`join_quantised`](crate::join_quantised) makes each product one of integers when a model is made. Its form is that of
 //! onnxruntime's static quantisation (QDQ): bytes without a sign for activations, with one for weights.
 //!
-//! A product (Conv, Gemm, MatMul) is taken if its weights are a constant in f32, and its result is no output of the
-//! network: outputs stay as exact as f32 has them. Batch normalisation on constants is folded into the convolution
-//! before it first (`prepared`). Whatever else reads the result reads it after its round trip; where
+//! A product (Conv, Gemm, MatMul) is taken if its weights are a constant in f32, f16 or bf16, and its result is no output of
+//! the network: outputs stay as exact as f32 has them. First constants in 16 bits become f32, products in 16 bits products in
+//! f32 between casts, and batch normalisation on constants is folded into the convolution
+//! before it (`prepared`). Whatever else reads the result reads it after its round trip; where
 //! only the operand of a product is rounded, others read it exact.
 //!
 //! The same choice as a [`Calibration`](super::Calibration) runs the network in f32 with the same bits (`application`).
 //!
-//! Deliberately absent: products in bodies of control flow, networks in f16, bytes for elementwise operators, pooling and
+//! Deliberately absent: products in bodies of control flow, bytes for elementwise operators, pooling and
 //! concatenation between products (they read and write f32), activations in signed bytes around zero, which is the only
 //! form that some runtimes take.
 
@@ -38,7 +39,9 @@ mod probe;
 mod products;
 mod readers;
 mod rows;
+mod stored;
 mod weights;
+mod widening;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
