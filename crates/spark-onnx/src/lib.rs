@@ -13,6 +13,8 @@ pub mod calibration;
 pub mod cpu;
 pub mod file;
 pub mod graph;
+#[cfg(any(feature = "ndarray", feature = "safetensors"))]
+pub mod interop;
 pub mod precision;
 pub mod reference;
 pub mod tensor;
@@ -27,7 +29,6 @@ mod runner;
 mod session;
 mod step_info;
 mod tensor_view;
-mod tensor_view_mut;
 
 pub use cpu::PortTraffic;
 pub use error::ModelError;
@@ -36,11 +37,11 @@ pub use options::{RunOptions, SharedPool};
 pub use precision::Precision;
 pub use runner::{ModelRunner, RunnerMemory};
 pub use session::{Canceller, Session};
+pub use spark_onnx_graph::Element;
 pub use spark_onnx_graph::{Tail, split_at_values};
 pub use step_info::{Span, StepInfo};
 pub use tensor::{DType, ElementsMut, Tensor, TensorData};
-pub use tensor_view::{Elements, TensorView};
-pub use tensor_view_mut::TensorViewMut;
+pub use tensor_view::{Elements, TensorView, TensorViewMut};
 
 #[cfg(doctest)]
 mod sealed;

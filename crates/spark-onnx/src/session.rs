@@ -8,9 +8,6 @@
 //!                     frame 2   h0 = B   h -> A       two tensors that change places, no copy
 //! ```
 //!
-//! [`Session::run_into`] takes no memory for shapes that it has met, but a little for each input or output
-//! that is converted ([`Session::last_traffic`]); [`Session::run`] takes its results and their names.
-//!
 //! Deliberately absent: what sessions share, which is the model's.
 
 use std::fmt;
@@ -23,8 +20,7 @@ use crate::graph::{Graph, ValueId};
 use crate::model::{Model, Reservation, ShapedPlan};
 use crate::plan_key::PlanKey;
 use crate::step_info::{Span, StepInfo};
-use crate::tensor_view::TensorView;
-use crate::tensor_view_mut::TensorViewMut;
+use crate::tensor_view::{TensorView, TensorViewMut};
 use crate::{DType, ModelError, Tensor};
 
 /// Ends a run of a session from another thread.
@@ -246,8 +242,8 @@ impl Session {
 
     /// [`Session::run`] on elements that the caller keeps, in the caller's layout.
     ///
-    /// An input whose elements lie as the plan holds them is read where it is: row-major ones, unless
-    /// convolutions, pooling or resizing follow, for which channels-last ones are. All others are
+    /// An input whose elements lie as the plan holds them is read where it is: row-major ones, unless an
+    /// operator on pictures follows, such as a convolution, for which channels-last ones are. All others are
     /// converted. Outputs that are carried are not among the results.
     ///
     /// # Errors
@@ -289,8 +285,9 @@ impl Session {
     /// Runs the model once, its outputs into memory of the caller's: some of them or all, in any order. The
     /// others are not converted, nor handed out.
     ///
-    /// With shapes that it has met, it takes no memory, but a little for each input or output that must be
-    /// converted. Where it fails, the memory of outputs holds old elements, new ones, or some of each.
+    /// With shapes whose plan it keeps, it takes no memory, but a little for each input or output that must be
+    /// converted ([`Session::last_traffic`]), and a tensor where a carried one changes its shape. Where it fails,
+    /// the memory of outputs holds old elements, new ones, or some of each.
     ///
     /// # Errors
     ///
@@ -377,10 +374,10 @@ impl Session {
         inputs: &[(&str, &Tensor)],
         runs: u32,
     ) -> Result<Vec<StepInfo>, ModelError> {
-        let executor = self.prepared(inputs)?;
-        let mut times = vec![Duration::ZERO; executor.plan().steps.len()];
+        let mut times = vec![Duration::ZERO; self.prepared(inputs)?.plan().steps.len()];
         for _ in 0..runs {
-            executor.run_timed(&mut times)?;
+            // A run may have written over its inputs.
+            self.prepared(inputs)?.run_timed(&mut times)?;
         }
         let mut steps = self.steps();
         for (step, time) in steps.iter_mut().zip(times) {
@@ -399,11 +396,11 @@ impl Session {
         inputs: &[(&str, &Tensor)],
         runs: usize,
     ) -> Result<Vec<Span>, ModelError> {
-        let executor = self.prepared(inputs)?;
         let mut spans = Vec::new();
         let begin = Instant::now();
         for _ in 0..runs {
-            executor.run_spans(|step, start| {
+            // A run may have written over its inputs.
+            self.prepared(inputs)?.run_spans(|step, start| {
                 spans.push(Span {
                     step,
                     start: start.duration_since(begin),

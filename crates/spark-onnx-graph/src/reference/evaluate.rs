@@ -9,7 +9,7 @@
 use super::operator::{Evaluate, Inputs, Working};
 use crate::budget;
 use crate::graph::op::each_operator;
-use crate::graph::{Op, OpError, Operand, TensorType, infer};
+use crate::graph::{Op, OpError, Operand, OperatorError, TensorType, infer};
 use crate::tensor::{Tensor, checked_elements};
 
 /// Why an operator was not evaluated.
@@ -17,6 +17,8 @@ use crate::tensor::{Tensor, checked_elements};
 pub(crate) enum Unevaluated {
     /// Its operands are not right.
     Refused(OpError),
+    /// An embedder's own operator could not compute.
+    Custom(OperatorError),
     /// It would take more bytes than are left, or than the system gives.
     Memory {
         /// Bytes it may take.
@@ -65,6 +67,9 @@ pub fn evaluate(
     let left = budget::by_file(given.fold(0, usize::saturating_add));
     evaluate_within(op, inputs, n_outputs, left).map_err(|error| match error {
         Unevaluated::Refused(error) => error,
+        Unevaluated::Custom(source) => OpError {
+            reason: source.to_string(),
+        },
         Unevaluated::Memory { bytes } => OpError {
             reason: format!("takes up to {bytes} bytes, the budget has {left}"),
         },
@@ -95,6 +100,11 @@ pub(crate) fn evaluate_within(
     let bytes = working_bytes(op, inputs, &types);
     if bytes > left || !budget::can_get(bytes) {
         return Err(Unevaluated::Memory { bytes });
+    }
+    if let Op::Custom(op) = op {
+        return op
+            .computed(Inputs(inputs), &types)
+            .map_err(Unevaluated::Custom);
     }
     let results = each_operator!(match op, it => Evaluate::evaluate(it, Inputs(inputs), &types));
     Ok(results?)

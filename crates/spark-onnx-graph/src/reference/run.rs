@@ -220,19 +220,37 @@ impl Interpreter<'_> {
         if matches!(*op, Op::Cast(_)) {
             operands.truncate(1);
         }
+        let narrowed = self.narrowed(node, &operands)?;
+        let operands: Vec<Option<&Tensor>> = match &narrowed {
+            Some(narrowed) => narrowed.iter().map(Option::as_ref).collect(),
+            None => operands,
+        };
         let left = values.budget.left();
-        evaluate_within(&op, &operands, node.outputs.len(), left).map_err(|error| match error {
-            Unevaluated::Refused(error) => ModelError::Operator {
-                node: node.name.clone(),
-                op: node.op.name().to_owned(),
-                reason: error.reason,
-            },
-            Unevaluated::Memory { bytes } => {
-                let asker = asker(node, "evaluating it");
-                let checked = values.budget.check(asker, bytes);
-                checked.err().unwrap_or_else(|| asker.refused(bytes))
+        evaluate_within(&op, &operands, node.outputs.len(), left)
+            .map_err(|error| unevaluated(node, error, &values.budget))
+    }
+
+    /// The operands of an embedder's own operator in their types, where this run carries wider ones.
+    fn narrowed(
+        &self,
+        node: &Node,
+        operands: &[Option<&Tensor>],
+    ) -> Result<Option<Vec<Option<Tensor>>>, ModelError> {
+        if !self.wide || !matches!(node.op, Op::Custom(_)) {
+            return Ok(None);
+        }
+        let operands = node.inputs.iter().zip(operands);
+        let operands = operands.map(|(id, tensor)| {
+            let (Some(id), Some(tensor)) = (id, tensor) else {
+                return Ok(None);
+            };
+            let dtype = self.graph.value(*id).ty.dtype;
+            match tensor.dtype() == dtype {
+                true => Ok(Some(Tensor::clone(tensor))),
+                false => Tensor::from_f64(dtype, tensor.shape(), tensor.to_f64()).map(Some),
             }
-        })
+        });
+        operands.collect::<Result<_, _>>().map(Some)
     }
 
     /// What a node does where floats are f64: casts to f32 keep all digits, and a
@@ -461,12 +479,24 @@ impl Interpreter<'_> {
         match results {
             Ok(mut results) if results.len() == 1 => Ok(results.remove(0)),
             Ok(_) => Err(refused(node, "it makes no result")),
-            Err(Unevaluated::Refused(error)) => Err(refused(node, &error.reason)),
-            Err(Unevaluated::Memory { bytes }) => {
-                let asker = asker(node, "evaluating it");
-                let checked = values.budget.check(asker, bytes);
-                Err(checked.err().unwrap_or_else(|| asker.refused(bytes)))
-            }
+            Err(error) => Err(unevaluated(node, error, &values.budget)),
+        }
+    }
+}
+
+/// `error` of `node`, with its name.
+fn unevaluated(node: &Node, error: Unevaluated, budget: &ModelBudget) -> ModelError {
+    match error {
+        Unevaluated::Refused(error) => refused(node, &error.reason),
+        Unevaluated::Custom(source) => ModelError::Custom {
+            node: node.name.clone(),
+            op: node.op.name().to_owned(),
+            source,
+        },
+        Unevaluated::Memory { bytes } => {
+            let asker = asker(node, "evaluating it");
+            let checked = budget.check(asker, bytes);
+            checked.err().unwrap_or_else(|| asker.refused(bytes))
         }
     }
 }

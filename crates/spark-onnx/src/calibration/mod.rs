@@ -21,7 +21,7 @@
 //! and a [`Calibration`] that makes the same network of the one in f32.
 //!
 //! Deliberately absent: training; for fp8 and fp4 also batches of different shapes, biases, which stay in f32 as they
-//! are, and depthwise and grouped convolutions, which stay in fp32 as do products without weights and recurrent cells.
+//! are, and layers that `precision` keeps in fp32.
 
 mod chosen;
 mod file;

@@ -9,49 +9,29 @@
 //!
 //! Deliberately absent: strides. Two indices could lead to one element.
 
-use spark_onnx_graph::tensor::ElementsMut;
+use std::borrow::Cow;
 
 use crate::ModelError;
-use crate::tensor::{DType, Tensor, checked_elements};
-
-/// Runs `$body` with `$v` bound to the slice inside, whatever its type.
-macro_rules! for_each_slice_mut {
-    ($elements:expr, $v:ident => $body:expr) => {
-        match $elements {
-            spark_onnx_graph::tensor::ElementsMut::F32($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::F64($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::F16($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::BF16($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::I8($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::I16($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::I32($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::I64($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::U8($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::U16($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::U32($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::U64($v) => $body,
-            spark_onnx_graph::tensor::ElementsMut::Bool($v) => $body,
-        }
-    };
-}
-pub(crate) use for_each_slice_mut;
+use crate::element::Element;
+use crate::tensor::{DType, ElementsMut, Tensor, checked_elements};
 
 /// Memory for an output, which the caller keeps.
 ///
 /// # Examples
 ///
 /// ```
-/// use spark_onnx::{DType, TensorViewMut};
+/// use spark_onnx_graph::{DType, TensorViewMut};
 ///
 /// let mut log = [0.0f32; 6]; // two frames of three numbers
 /// let frame = TensorViewMut::new(&mut log[3..], &[1, 3])?;
 /// assert_eq!((frame.dtype(), frame.shape()), (DType::F32, &[1, 3][..]));
-/// # Ok::<(), spark_onnx::ModelError>(())
+/// # Ok::<(), spark_onnx_graph::ModelError>(())
 /// ```
 #[derive(Debug, PartialEq)]
 pub struct TensorViewMut<'a> {
     elements: ElementsMut<'a>,
-    shape: &'a [usize],
+    /// The caller's, but for views of what does not lend its shape while it lends its elements.
+    shape: Cow<'a, [usize]>,
 }
 
 impl<'a> TensorViewMut<'a> {
@@ -64,11 +44,18 @@ impl<'a> TensorViewMut<'a> {
         elements: impl Into<ElementsMut<'a>>,
         shape: &'a [usize],
     ) -> Result<Self, ModelError> {
-        let elements = elements.into();
-        match checked_elements(shape) == Some(elements.len()) {
+        Self::over(elements.into(), Cow::Borrowed(shape))
+    }
+
+    /// [`TensorViewMut::new`] with a shape of its own.
+    pub(crate) fn over(
+        elements: ElementsMut<'a>,
+        shape: Cow<'a, [usize]>,
+    ) -> Result<Self, ModelError> {
+        match checked_elements(&shape) == Some(elements.len()) {
             true => Ok(Self { elements, shape }),
             false => Err(ModelError::ElementCount {
-                shape: shape.to_vec(),
+                shape: shape.into_owned(),
                 got: elements.len(),
             }),
         }
@@ -76,7 +63,7 @@ impl<'a> TensorViewMut<'a> {
 
     /// Extent of every axis; empty for a scalar.
     pub fn shape(&self) -> &[usize] {
-        self.shape
+        &self.shape
     }
 
     /// Type of the elements.
@@ -84,8 +71,18 @@ impl<'a> TensorViewMut<'a> {
         self.elements.dtype()
     }
 
+    /// The elements in row-major order, to be written.
+    pub fn elements_mut(&mut self) -> ElementsMut<'_> {
+        self.elements.reborrow()
+    }
+
+    /// The same, if they are of type `T`.
+    pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+        T::slice_mut(self.elements_mut())
+    }
+
     /// The borrowed slice.
-    pub(crate) fn into_elements(self) -> ElementsMut<'a> {
+    pub fn into_elements(self) -> ElementsMut<'a> {
         self.elements
     }
 
@@ -93,7 +90,7 @@ impl<'a> TensorViewMut<'a> {
     pub fn reborrow(&mut self) -> TensorViewMut<'_> {
         TensorViewMut {
             elements: self.elements.reborrow(),
-            shape: self.shape,
+            shape: Cow::Borrowed(&self.shape),
         }
     }
 }
@@ -101,6 +98,9 @@ impl<'a> TensorViewMut<'a> {
 impl<'a> From<&'a mut Tensor> for TensorViewMut<'a> {
     fn from(tensor: &'a mut Tensor) -> Self {
         let (shape, elements) = tensor.shape_and_elements_mut();
-        Self { elements, shape }
+        Self {
+            elements,
+            shape: Cow::Borrowed(shape),
+        }
     }
 }
