@@ -8,6 +8,7 @@ use spark_onnx::calibration::{
     Calibration, CalibrationOptions, IntegerNetwork, IntegerOptions, WeightRounding, calibrate,
     layer_errors, quantise,
 };
+use spark_onnx::file::{OperatorRegistry, ReadOptions};
 use spark_onnx::graph::{
     BatchNormalization, Binary, Cast, Clip, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Unary,
     ValueId,
@@ -15,6 +16,7 @@ use spark_onnx::graph::{
 use spark_onnx::{DType, Model, ModelError, Precision, RunOptions, Tensor, file};
 use spark_testing::test_data;
 
+use crate::custom_operators::{Reverse, custom};
 use crate::goldens;
 use crate::integer_networks::{batches, drawn, made, network, options, pictures, sqnr_db};
 
@@ -39,8 +41,20 @@ fn bits(graph: &Graph, options: &RunOptions, batches: &[Vec<(&str, &Tensor)>]) -
 /// Checks that `made` runs with the same bits from its file, and by its calibration, also read from a file.
 #[track_caller]
 fn check_ways(graph: &Graph, made: &IntegerNetwork, batches: &[Vec<(&str, &Tensor)>]) {
+    check_ways_with(&OperatorRegistry::new(), graph, made, batches);
+}
+
+/// The same where the file holds operators of an embedder's own.
+#[track_caller]
+fn check_ways_with(
+    operators: &OperatorRegistry,
+    graph: &Graph,
+    made: &IntegerNetwork,
+    batches: &[Vec<(&str, &Tensor)>],
+) {
     let bytes = file::to_bytes(&made.graph).expect("fits");
-    let read = file::parse(&bytes, None).expect("what is written can be read");
+    let reading = ReadOptions::new().with_operators(operators.clone());
+    let read = file::parse_with(&bytes, None, &reading).expect("what is written can be read");
     let want = bits(&read, &options(), batches);
     assert!(want.iter().any(|&bits| bits != 0));
     let chosen = made.calibration();
@@ -562,6 +576,91 @@ fn a_product_in_sixteen_bits_whose_result_is_an_output_stays() {
         assert_eq!(names(&made), [product], "{output}");
         check_ways(&graph, &made, &batches(&seen));
     }
+}
+
+/// Two convolutions around an operator of an embedder's own, all in `dtype`.
+fn around_an_own_operator(dtype: DType) -> Graph {
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", dtype, [1, 16, 9, 10].map(Dim::Known).to_vec());
+    let conv = |graph: &mut Graph, name: &str, x: ValueId, seed| {
+        let w = Tensor::from_f64(dtype, [16, 16, 3, 3], drawn(seed, &[16, 16, 3, 3]).to_f64());
+        let w = graph.add_constant(format!("{name}.w"), w.expect("fits"));
+        let conv = Conv {
+            strides: vec![],
+            dilations: vec![],
+            padding: Padding::Explicit(vec![1; 4]),
+            groups: 1,
+        };
+        graph.add_node(name, Op::Conv(conv), &[Some(x), Some(w)])
+    };
+    let a = conv(&mut graph, "a", x, 1);
+    let own = graph.add_node("own", custom("Reverse", Reverse), &[Some(a)]);
+    let b = conv(&mut graph, "b", own, 2);
+    let y = graph.add_node("y", Op::Unary(Unary::Tanh), &[Some(b)]);
+    graph.outputs.push(y);
+    graph
+}
+
+#[test]
+fn an_operator_of_ones_own_between_products_of_integers_keeps_its_type() {
+    let mut operators = OperatorRegistry::new();
+    let registered = operators.register("com.example", "Reverse", |_| Ok(Reverse));
+    registered.expect("new");
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let graph = around_an_own_operator(dtype);
+        let picture = |seed| {
+            let values = drawn(seed, &[1, 16, 9, 10]).to_f64();
+            Tensor::from_f64(dtype, [1, 16, 9, 10], values).expect("fits")
+        };
+        let seen: Vec<Tensor> = (0..4).map(picture).collect();
+        let fresh: Vec<Tensor> = (20..22).map(picture).collect();
+        let (seen, fresh) = (batches(&seen), batches(&fresh));
+        let wanted = IntegerOptions::default();
+        let made = quantise(&graph, &seen, &options(), &wanted, |_, _| ()).expect("fits");
+        assert_eq!(names(&made), ["a", "b"], "{dtype}: {:?}", made.kept);
+        check_ways_with(&operators, &graph, &made, &fresh);
+        let wanted = CalibrationOptions::new(Precision::Int8);
+        let chosen = calibrate(&graph, &seen, &options(), &wanted, |_, _| ()).expect("fits");
+        assert_eq!(chosen, made.calibration());
+        let errors = layer_errors(&graph, &fresh, &options(), &chosen, |_, _| ()).expect("fits");
+        assert!(
+            errors.iter().all(|error| error.output_db > 28.0),
+            "{errors:?}"
+        );
+
+        let mut session = Model::from_graph(graph, &int8(chosen))
+            .expect("fits")
+            .session();
+        session.run(&fresh[0]).expect("runs");
+        let steps = session.steps();
+        let own: Vec<_> = steps.iter().filter(|step| step.kind == "custom").collect();
+        let [own] = own[..] else { panic!("{steps:#?}") };
+        let both = format!("1x16x9x10 {dtype}");
+        assert_eq!(
+            own.detail,
+            format!("com.example::Reverse, {both} -> {both}")
+        );
+        assert_eq!((own.name.as_str(), own.precision), ("own", Precision::Fp32));
+    }
+}
+
+#[test]
+fn a_network_of_operators_of_ones_own_alone_has_nothing_for_integers() {
+    let mut graph = Graph {
+        name: "own".to_owned(),
+        ..Graph::default()
+    };
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(4)]);
+    let y = graph.add_node("y", custom("Reverse", Reverse), &[Some(x)]);
+    graph.outputs.push(y);
+    let seen = [drawn(1, &[4])];
+    let wanted = IntegerOptions::default();
+    let made = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ());
+    let text = made.expect_err("refused").to_string();
+    assert!(
+        text.contains("`own`") && text.contains("no Conv, Gemm or MatMul"),
+        "{text}"
+    );
 }
 
 #[test]
