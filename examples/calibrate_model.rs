@@ -223,28 +223,25 @@ impl Work<'_> {
         let settings = CalibrationOptions::new(precision)
             .with_scales(scales(self.arguments))
             .with_weights(weights(self.arguments));
-        let bar = spark_program::progress(None);
-        let progress = |done, total| {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
-        };
         let (graph, options) = (&self.graph, &self.options);
-        let batches = borrowed(self.batches);
-        let (calibration, mix) = match self.arguments.mix {
-            None => (
-                calibrate(graph, &batches, options, &settings, progress)?,
-                None,
-            ),
-            Some(db) => {
-                let parts = self.parts;
-                let mix =
-                    calibrate_mixed(graph, &batches, parts, options, &settings, db, progress)?;
-                (mix.calibration.clone(), Some(mix))
-            }
-        };
-        let fresh = borrowed(self.held_back);
-        let layers = layer_errors(graph, &fresh, options, &calibration, progress)?;
-        bar.finish_and_clear();
+        let (calibration, mix, layers) = with_bar(|progress| {
+            let batches = borrowed(self.batches);
+            let (calibration, mix) = match self.arguments.mix {
+                None => (
+                    calibrate(graph, &batches, options, &settings, progress)?,
+                    None,
+                ),
+                Some(db) => {
+                    let parts = self.parts;
+                    let mix =
+                        calibrate_mixed(graph, &batches, parts, options, &settings, db, progress)?;
+                    (mix.calibration.clone(), Some(mix))
+                }
+            };
+            let fresh = borrowed(self.held_back);
+            let layers = layer_errors(graph, &fresh, options, &calibration, progress)?;
+            Ok::<_, ModelError>((calibration, mix, layers))
+        })?;
         let uncalibrated = match &mix {
             None => options.clone().with_precision(settings.precision),
             Some(_) => options.clone().with_by_step(formats(&calibration)),
@@ -273,14 +270,9 @@ impl Work<'_> {
         let wanted = IntegerOptions::default()
             .with_scales(scales(self.arguments))
             .with_weights(weights(self.arguments));
-        let bar = spark_program::progress(None);
-        let progress = |done, total| {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
-        };
         let batches = borrowed(self.batches);
-        let made = quantise(&self.graph, &batches, &self.options, &wanted, progress)?;
-        bar.finish_and_clear();
+        let made =
+            with_bar(|progress| quantise(&self.graph, &batches, &self.options, &wanted, progress))?;
         let errors = made.errors(&borrowed(self.held_back), &self.options)?;
         let calibration = made.calibration();
         let options = self.options.clone().with_precision(Precision::Int8);
@@ -342,6 +334,17 @@ impl Work<'_> {
             narrow: narrow.map(|step| step.name.clone()).collect(),
         })
     }
+}
+
+/// Does `work`, which tells a bar how much of how much is done.
+fn with_bar<T>(work: impl FnOnce(&dyn Fn(usize, usize)) -> T) -> T {
+    let bar = spark_program::progress(None);
+    let result = work(&|done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    result
 }
 
 fn options(arguments: &Arguments) -> RunOptions {

@@ -25,6 +25,7 @@
 
 mod chosen;
 mod file;
+mod fit;
 mod integer_layer;
 mod integers;
 mod layer_errors;
