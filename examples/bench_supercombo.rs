@@ -46,8 +46,8 @@ struct Arguments {
     /// Folder with driving_vision, driving_policy, dmonitoring_model or supercombo (.onnx)
     #[arg(long, value_name = "DIR")]
     models_dir: Option<PathBuf>,
-    /// Number formats: fp32, fp16, bf16, fp8, fp4, joined by commas, or all; what
-    /// OPENPILOT_DGX_PRECISION says by default, or else fp32
+    /// Number formats: fp32, fp16, bf16, fp8, fp4, joined by commas, or all; int8 with a --calibration of it, or for a
+    /// file that quantises itself; what OPENPILOT_DGX_PRECISION says by default, or else fp32
     #[arg(long, value_name = "LIST")]
     precision: Option<PrecisionList>,
     /// Also a mix of formats per layer with at least this signal-to-error ratio at the outputs

@@ -5,8 +5,8 @@
 //! Chooses input scales and rounds weights layer by layer on some of the batches, judges the result on others that
 //! were held back, beside what the same formats give without calibration, and writes the choice for
 //! `RunOptions::with_calibration` and `bench_supercombo --calibration`. `--mix DB` chooses the format of each layer
-//! as well. With `--precision int8` it writes a network of its own, in ONNX. Tables and drawing are
-//! `calibrate_model/report.rs`.
+//! as well. With `--precision int8` the choice may also be written as a network of its own, in ONNX. Tables and drawing
+//! are `calibrate_model/report.rs`.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
@@ -43,8 +43,10 @@ const MOST_THREADS: u64 = 1024;
     after_help = "Examples:\n  \
         calibrate_model model.onnx --batches frames.safetensors --precision fp4 --output model.fp4.safetensors\n  \
         calibrate_model model.onnx --batches frames.safetensors --mix 30 --plot layers.svg\n  \
+        calibrate_model model.onnx --batches frames.safetensors --precision int8 --output model.int8.safetensors\n  \
         calibrate_model model.onnx --batches frames.safetensors --precision int8 --output model.int8.onnx\n  \
-        bench_supercombo --model model.onnx --calibration model.fp4.safetensors"
+        bench_supercombo --model model.onnx --calibration model.fp4.safetensors\n  \
+        bench_supercombo --model model.onnx --calibration model.int8.safetensors --precision fp32,int8"
 )]
 struct Arguments {
     /// ONNX file
@@ -77,7 +79,7 @@ struct Arguments {
     /// Threads; as many as pay off by default
     #[arg(long, value_name = "N", value_parser = count(1, MOST_THREADS))]
     threads: Option<usize>,
-    /// Write what was chosen: .safetensors; for int8 the network itself, .onnx
+    /// Write what was chosen: .safetensors; of int8 the network itself, .onnx, if the name ends so
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write tables and figures as JSON
@@ -92,7 +94,7 @@ struct Arguments {
 enum Format {
     Fp8,
     Fp4,
-    /// A network of integers, in ONNX's own form
+    /// Integers; --output writes a calibration or a network
     Int8,
 }
 
@@ -174,14 +176,7 @@ fn check(arguments: &Arguments) -> Result<(), Usage> {
     if is_int8 && arguments.exact_activations {
         return refused("--exact-activations: products of integers have no other activations");
     }
-    let is_onnx = |path: &PathBuf| {
-        path.extension()
-            .is_some_and(|end| end.eq_ignore_ascii_case("onnx"))
-    };
     match &arguments.output {
-        Some(path) if is_int8 && !is_onnx(path) => {
-            refused("--output: int8 is a network of its own; its file ends in .onnx")
-        }
         Some(path) if !is_int8 && is_onnx(path) => refused(
             "--output: what is chosen for fp8 and fp4 is no network; its file is .safetensors",
         ),
@@ -189,17 +184,24 @@ fn check(arguments: &Arguments) -> Result<(), Usage> {
     }
 }
 
+/// Whether a file is asked for by name as a network.
+fn is_onnx(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("onnx"))
+}
+
 /// What was chosen.
-enum Chosen {
-    Calibration(Calibration),
-    Network(Graph),
+struct Chosen {
+    calibration: Calibration,
+    /// What it makes of the network, if it is of integers.
+    network: Option<Graph>,
 }
 
 impl Chosen {
     fn write(&self, path: &Path) -> Result<(), ModelError> {
-        match self {
-            Self::Calibration(calibration) => calibration.write(path),
-            Self::Network(graph) => file::save(graph, path),
+        match &self.network {
+            Some(graph) if is_onnx(path) => file::save(graph, path),
+            _ => self.calibration.write(path),
         }
     }
 }
@@ -221,28 +223,25 @@ impl Work<'_> {
         let settings = CalibrationOptions::new(precision)
             .with_scales(scales(self.arguments))
             .with_weights(weights(self.arguments));
-        let bar = spark_program::progress(None);
-        let progress = |done, total| {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
-        };
         let (graph, options) = (&self.graph, &self.options);
-        let batches = borrowed(self.batches);
-        let (calibration, mix) = match self.arguments.mix {
-            None => (
-                calibrate(graph, &batches, options, &settings, progress)?,
-                None,
-            ),
-            Some(db) => {
-                let parts = self.parts;
-                let mix =
-                    calibrate_mixed(graph, &batches, parts, options, &settings, db, progress)?;
-                (mix.calibration.clone(), Some(mix))
-            }
-        };
-        let fresh = borrowed(self.held_back);
-        let layers = layer_errors(graph, &fresh, options, &calibration, progress)?;
-        bar.finish_and_clear();
+        let (calibration, mix, layers) = with_bar(|progress| {
+            let batches = borrowed(self.batches);
+            let (calibration, mix) = match self.arguments.mix {
+                None => (
+                    calibrate(graph, &batches, options, &settings, progress)?,
+                    None,
+                ),
+                Some(db) => {
+                    let parts = self.parts;
+                    let mix =
+                        calibrate_mixed(graph, &batches, parts, options, &settings, db, progress)?;
+                    (mix.calibration.clone(), Some(mix))
+                }
+            };
+            let fresh = borrowed(self.held_back);
+            let layers = layer_errors(graph, &fresh, options, &calibration, progress)?;
+            Ok::<_, ModelError>((calibration, mix, layers))
+        })?;
         let uncalibrated = match &mix {
             None => options.clone().with_precision(settings.precision),
             Some(_) => options.clone().with_by_step(formats(&calibration)),
@@ -255,15 +254,15 @@ impl Work<'_> {
             output_db: layer.output_db,
         });
         let report = Report {
-            uncalibrated: Some(self.judge(graph, &uncalibrated)?),
+            uncalibrated: Some(self.judge(&uncalibrated)?),
             mix: mix.map(|mix| (mix.n_layers(), mix.sqnr_db)),
-            ..self.report(
-                graph,
-                &options.clone().with_calibration(chosen),
-                layers.collect(),
-            )?
+            ..self.report(&options.clone().with_calibration(chosen), layers.collect())?
         };
-        Ok((report, Chosen::Calibration(calibration)))
+        let chosen = Chosen {
+            calibration,
+            network: None,
+        };
+        Ok((report, chosen))
     }
 
     /// Products of integers.
@@ -271,53 +270,48 @@ impl Work<'_> {
         let wanted = IntegerOptions::default()
             .with_scales(scales(self.arguments))
             .with_weights(weights(self.arguments));
-        let bar = spark_program::progress(None);
-        let progress = |done, total| {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
-        };
         let batches = borrowed(self.batches);
-        let made = quantise(&self.graph, &batches, &self.options, &wanted, progress)?;
-        bar.finish_and_clear();
+        let made =
+            with_bar(|progress| quantise(&self.graph, &batches, &self.options, &wanted, progress))?;
         let errors = made.errors(&borrowed(self.held_back), &self.options)?;
-        // What is judged is what a file holds.
-        let graph = file::parse(&file::to_bytes(&made.graph)?, None)?;
+        let calibration = made.calibration();
+        let options = self.options.clone().with_precision(Precision::Int8);
+        let options = options.with_calibration(calibration.clone());
         let layers = errors.into_iter().map(|product| Layer {
             name: product.name,
-            format: "int8",
+            format: Precision::Int8.name(),
             input_db: product.input_db,
             output_db: product.output_db,
         });
         let report = Report {
             left: made.kept,
-            ..self.report(&graph, &self.options, layers.collect())?
+            ..self.report(&options, layers.collect())?
         };
-        Ok((report, Chosen::Network(graph)))
+        let chosen = Chosen {
+            calibration,
+            network: Some(made.graph),
+        };
+        Ok((report, chosen))
     }
 
-    /// What is known of every kind: `graph` under `options` is the one that was made.
-    fn report(
-        &self,
-        graph: &Graph,
-        options: &RunOptions,
-        layers: Vec<Layer>,
-    ) -> Result<Report, ModelError> {
+    /// What is known of every kind: `options` are those with what was chosen.
+    fn report(&self, options: &RunOptions, layers: Vec<Layer>) -> Result<Report, ModelError> {
         Ok(Report {
             model: self.arguments.model.display().to_string(),
             n_batches: self.batches.len(),
             n_held_back: self.held_back.len(),
-            exact: self.judge(&self.graph, &self.options)?,
+            exact: self.judge(&self.options)?,
             uncalibrated: None,
-            calibrated: self.judge(graph, options)?,
+            calibrated: self.judge(options)?,
             layers,
             mix: None,
             left: Vec::new(),
         })
     }
 
-    /// `graph` under `options`, against the network in f32.
-    fn judge(&self, graph: &Graph, options: &RunOptions) -> Result<Judged, ModelError> {
-        let model = Model::from_graph(graph.clone(), options)?;
+    /// The network under `options`, against itself in f32.
+    fn judge(&self, options: &RunOptions) -> Result<Judged, ModelError> {
+        let model = Model::from_graph(self.graph.clone(), options)?;
         let reference = Model::from_graph(self.graph.clone(), &self.options)?;
         let (mut session, mut exact) = (model.session(), reference.session());
         let mut errors: Option<OutputErrors> = None;
@@ -332,15 +326,25 @@ impl Work<'_> {
             errors.add(&flat(&got), &flat(&want));
         }
         let weight_bytes = model.memory().weight_bytes;
-        let is_narrow = |precision| matches!(precision, Precision::Fp8 | Precision::Fp4);
         let steps = session.steps();
-        let narrow = steps.iter().filter(|step| is_narrow(step.precision));
+        let narrow = steps.iter().filter(|step| step.precision.bits() <= 8);
         Ok(Judged {
             errors: errors.ok_or(ModelError::Cancelled)?,
             weight_bytes,
             narrow: narrow.map(|step| step.name.clone()).collect(),
         })
     }
+}
+
+/// Does `work`, which tells a bar how much of how much is done.
+fn with_bar<T>(work: impl FnOnce(&dyn Fn(usize, usize)) -> T) -> T {
+    let bar = spark_program::progress(None);
+    let result = work(&|done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    result
 }
 
 fn options(arguments: &Arguments) -> RunOptions {

@@ -187,7 +187,9 @@ def measure(program, path, threads, precision, rounds, runs):
         for _ in range(rounds):
             for engine in engines:
                 results[engine].append(turn(engine, program, path, folder, threads, precision, runs))
-    return {"model": Path(path).stem, "threads": threads, "precision": precision, "errors": errors,
+    # In whatever precision, such a file is of integers.
+    named = "int8" if is_quantised(path) else precision
+    return {"model": Path(path).stem, "threads": threads, "precision": named, "errors": errors,
             "needed_mb": results["spark"][0]["needed_mb"],
             "engines": {e: {k: summary(r, k) for k in ("p50", "load_first", "rss_mb")} for e, r in results.items()}}
 

@@ -33,12 +33,13 @@ pub struct BenchOptions {
     /// A folder with openpilot's models under their names there.
     pub models_dir: Option<PathBuf>,
     /// Number formats, each measured on its own; none means the one the environment asks for
-    /// (`OPENPILOT_DGX_PRECISION`), fp32 where that says `auto`.
+    /// (`OPENPILOT_DGX_PRECISION`), fp32 where that says `auto`. int8 takes `calibration`, unless the file of a model
+    /// quantises it.
     pub precisions: Vec<Precision>,
     /// Also a mix of formats per layer with at least this signal-to-error ratio at the outputs, in
     /// decibels.
     pub mix: Option<f64>,
-    /// Also with what a calibration of the one model chose.
+    /// Also with what a calibration of the one model chose; one of int8 is what int8 runs with, where that is asked for.
     pub calibration: Option<PathBuf>,
     /// How activations enter the convolutions and matmuls of fp8 and fp4.
     pub activations: Activations,
@@ -269,7 +270,8 @@ pub(crate) fn settings(options: &BenchOptions) -> Vec<Setting> {
     uniform.chain(mixed).chain(calibrated).collect()
 }
 
-/// Precisions as typed: names joined by commas, or `all`. Repeated names count once.
+/// Precisions as typed: names joined by commas, or `all`, which is all that need no calibration. Repeated names count
+/// once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrecisionList(pub Vec<Precision>);
 
@@ -283,7 +285,8 @@ impl FromStr for PrecisionList {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.trim() == "all" {
-            return Ok(Self(Precision::ALL.to_vec()));
+            let all = Precision::ALL.into_iter();
+            return Ok(Self(all.filter(|p| !p.needs_calibration()).collect()));
         }
         let mut list = Vec::new();
         for word in text.split(',') {
@@ -306,7 +309,10 @@ mod tests {
         assert_eq!(parse("fp32"), Ok(vec![Precision::Fp32]));
         let two = vec![Precision::Fp16, Precision::Fp4];
         assert_eq!(parse("fp16, nvfp4,fp16"), Ok(two));
-        assert_eq!(parse("all"), Ok(Precision::ALL.to_vec()));
+        let all = parse("all").expect("a word");
+        assert_eq!(all.len() + 1, Precision::ALL.len());
+        assert!(!all.contains(&Precision::Int8), "it needs a calibration");
+        assert_eq!(parse("int8"), Ok(vec![Precision::Int8]));
         let error = parse("fp32,fp12").unwrap_err().to_string();
         assert!(error.contains("fp12") && error.contains("bf16"), "{error}");
         assert!(parse("").is_err());

@@ -1,14 +1,14 @@
 //! Where the time of a run goes, layer by layer, against what the machine can do.
 //!
 //! ```text
-//! profile of driving_vision in fp32, 21.6 ms in 171 steps; at most 187 GFLOP/s and 11.8 GB/s here
+//! profile of driving_vision in fp32, 21.6 ms in 171 steps; at most 187 GFLOP/s in f32 and 11.8 GB/s here
 //!      us  share  GFLOP/s   peak    GB/s   peak  layer      kind
 //!   812.4   3.8%    165.2    88%     1.2    10%  s2.b1.fc1  linear  2048x128 -> 2048x384, ...
 //! ```
 //!
 //! Operations are two per multiply-accumulate; bytes are operands, results and
 //! weights, each once, wherever they were. A step between two that share a cache can therefore
-//! pass the peak of memory.
+//! pass the peak of memory, and one on 16 bits or integers that of arithmetic, which is f32's.
 
 use crate::report::{BenchReport, LayerReport, PeaksReport, RunReport};
 
@@ -36,7 +36,7 @@ fn one(run: &RunReport, peaks: &PeaksReport) -> Vec<String> {
     timed.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut lines = vec![
         format!(
-            "profile of {} in {}, {:.2} ms in {} steps; at most {:.0} GFLOP/s and {:.1} GB/s here",
+            "profile of {} in {}, {:.2} ms in {} steps; at most {:.0} GFLOP/s in f32 and {:.1} GB/s here",
             run.model,
             run.precision,
             total / 1e3,

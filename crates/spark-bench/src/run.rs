@@ -119,7 +119,15 @@ pub fn measure(
             notes: Vec::new(),
         },
     };
-    let settings = options::settings(options);
+    let mut settings = options::settings(options);
+    let has_integers = bench
+        .calibration
+        .as_ref()
+        .is_some_and(|c| c.is_of_integers());
+    if has_integers && settings.contains(&Setting::Uniform(Precision::Int8)) {
+        // It is what int8 runs with: once is enough.
+        settings.retain(|setting| *setting != Setting::Calibrated);
+    }
     let n_asked = settings.len() * candidates.len();
     for setting in settings {
         bench.one_setting(setting, progress);
@@ -212,6 +220,9 @@ impl Bench<'_> {
         options.device = self.options.device;
         options.threads = self.options.threads;
         options.isa = self.options.isa;
+        if precision.needs_calibration() {
+            options.calibration = self.calibration.clone();
+        }
         options
     }
 
@@ -367,6 +378,17 @@ impl Bench<'_> {
             self.dumps
                 .push((loaded.name.clone(), setting, loaded.tensors(&outputs)));
         }
+        let steps = loaded.runner.steps();
+        let of_integers = steps
+            .iter()
+            .filter(|step| step.precision == Precision::Int8);
+        let n = of_integers.count();
+        if n > 0 && matches!(setting, Setting::Uniform(p) if p != Precision::Int8) {
+            self.note([format!(
+                "{}: {n} of its products are of 8-bit integers in the file, and so in every precision",
+                loaded.name
+            )]);
+        }
         if run.non_finite_outputs > 0 {
             let n = run.non_finite_outputs;
             self.note([format!(
@@ -460,7 +482,9 @@ fn named_dumps(mut dumps: Vec<(String, Setting, TensorMap)>, n_asked: usize) -> 
 fn is_refusal(error: &ModelError) -> bool {
     matches!(
         error,
-        ModelError::DeviceUnavailable { .. } | ModelError::PrecisionUnavailable { .. }
+        ModelError::DeviceUnavailable { .. }
+            | ModelError::PrecisionUnavailable { .. }
+            | ModelError::Uncalibrated { .. }
     )
 }
 

@@ -36,3 +36,5 @@ pub const RED: Colour = Colour("#c23b3b");
 pub const AMBER: Colour = Colour("#c99a1b");
 /// A fourth series, beside [`BLUE`], [`ORANGE`] and [`AMBER`].
 pub const VIOLET: Colour = Colour("#7d5ba6");
+/// A fifth series, beside [`BLUE`], [`ORANGE`], [`AMBER`] and [`VIOLET`].
+pub const TEAL: Colour = Colour("#1f9aa8");

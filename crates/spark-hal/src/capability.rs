@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | fp16 | 5.3; tensor cores 7.0 | Volta | CUDA C++ Programming Guide, arithmetic throughput |
 //! | bf16 | 8.0 | Ampere | same |
+//! | int8 | 7.2 | Xavier | PTX ISA, `wmma` with `.s8` (sm_72), `mma` with `.s8` (sm_75) |
 //! | fp8 | 8.9 | Ada | PTX ISA, `mma` with `.e4m3` (sm_89) |
 //! | fp4 | 10.0 | Blackwell | PTX ISA, `.kind::mxf4nvf4` (sm_100a, sm_120a and up) |
 
@@ -42,6 +43,7 @@ impl ComputeCapability {
             Precision::Fp32 => 0,
             Precision::Fp16 => 53,
             Precision::Bf16 => 80,
+            Precision::Int8 => 72,
             Precision::Fp8 => 89,
             Precision::Fp4 => 100,
         };
@@ -57,7 +59,8 @@ impl ComputeCapability {
             .collect()
     }
 
-    /// The format with the most operations per second, whatever software can use it.
+    /// The format of floats with the most operations per second, whatever software can use it. Integers are asked
+    /// for by name, with the scales of a model ([`Precision::needs_calibration`]).
     ///
     /// fp16 before tensor cores (5.3 to 6.2) is slower than fp32 on most cards
     /// (6.1 has 1/64 of the rate), so it starts at 7.0 here.
@@ -105,23 +108,25 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(compute: &str, fastest: Precision, n_supported: usize) {
+    fn check(compute: &str, fastest: Precision, supported: &[Precision]) {
         let compute: ComputeCapability = compute.parse().unwrap();
         assert_eq!(compute.fastest(), fastest);
-        assert_eq!(compute.supported(), Precision::ALL[..n_supported]);
+        assert_eq!(compute.supported(), supported);
     }
 
     #[test]
     fn formats_follow_the_generations() {
-        check("5.2", Precision::Fp32, 1);
-        check("6.1", Precision::Fp32, 2);
-        check("7.5", Precision::Fp16, 2);
-        check("8.0", Precision::Bf16, 3);
-        check("8.6", Precision::Bf16, 3);
-        check("8.9", Precision::Fp8, 4);
-        check("9.0", Precision::Fp8, 4);
-        check("10.0", Precision::Fp4, 5);
-        check("12.0", Precision::Fp4, 5);
-        check("12.1", Precision::Fp4, 5);
+        use Precision::{Bf16, Fp4, Fp8, Fp16, Fp32, Int8};
+        check("5.2", Fp32, &[Fp32]);
+        check("6.1", Fp32, &[Fp32, Fp16]);
+        check("7.0", Fp16, &[Fp32, Fp16]);
+        check("7.5", Fp16, &[Fp32, Fp16, Int8]);
+        check("8.0", Bf16, &[Fp32, Fp16, Bf16, Int8]);
+        check("8.6", Bf16, &[Fp32, Fp16, Bf16, Int8]);
+        check("8.9", Fp8, &[Fp32, Fp16, Bf16, Fp8, Int8]);
+        check("9.0", Fp8, &[Fp32, Fp16, Bf16, Fp8, Int8]);
+        for blackwell in ["10.0", "12.0", "12.1"] {
+            check(blackwell, Fp4, &Precision::ALL);
+        }
     }
 }

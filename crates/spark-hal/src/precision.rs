@@ -6,6 +6,7 @@
 //! fp16    16  IEEE 754 binary16
 //! bf16    16  bfloat16: the upper half of binary32
 //! fp8      8  E4M3 with scales
+//! int8     8  integers with scales, one of an activation and one per output channel of weights
 //! fp4      4  E2M1, one E4M3 scale per 16 values (NVFP4)
 //! ```
 //!
@@ -28,13 +29,23 @@ pub enum Precision {
     Bf16,
     /// FP8 E4M3 with scales.
     Fp8,
+    /// Integers of eight bits with scales: activations as unsigned bytes with one scale and zero point, weights as
+    /// signed ones with a scale per output channel.
+    Int8,
     /// NVFP4: E2M1 with E4M3 block scales.
     Fp4,
 }
 
 impl Precision {
     /// Every precision, widest first.
-    pub const ALL: [Self; 5] = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Fp8, Self::Fp4];
+    pub const ALL: [Self; 6] = [
+        Self::Fp32,
+        Self::Fp16,
+        Self::Bf16,
+        Self::Fp8,
+        Self::Int8,
+        Self::Fp4,
+    ];
 
     /// The lower-case name used on command lines, in files and in logs.
     #[must_use]
@@ -44,6 +55,7 @@ impl Precision {
             Self::Fp16 => "fp16",
             Self::Bf16 => "bf16",
             Self::Fp8 => "fp8",
+            Self::Int8 => "int8",
             Self::Fp4 => "fp4",
         }
     }
@@ -54,7 +66,7 @@ impl Precision {
         match self {
             Self::Fp32 => 32,
             Self::Fp16 | Self::Bf16 => 16,
-            Self::Fp8 => 8,
+            Self::Fp8 | Self::Int8 => 8,
             Self::Fp4 => 4,
         }
     }
@@ -63,6 +75,13 @@ impl Precision {
     #[must_use]
     pub const fn is_experimental(self) -> bool {
         matches!(self, Self::Fp4)
+    }
+
+    /// Whether a model can run in it only with scales that were chosen on real inputs, or that its file brings.
+    /// Nothing chooses such a precision by itself: it is asked for by name.
+    #[must_use]
+    pub const fn needs_calibration(self) -> bool {
+        matches!(self, Self::Int8)
     }
 }
 
@@ -74,7 +93,7 @@ impl fmt::Display for Precision {
 
 /// A word that names no precision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown precision `{got}`, expected one of fp32, fp16, bf16, fp8, fp4 (or nvfp4)")]
+#[error("unknown precision `{got}`, expected one of fp32, fp16, bf16, fp8, int8, fp4 (or nvfp4)")]
 pub struct UnknownPrecision {
     /// The word as given.
     pub got: String,
@@ -118,8 +137,16 @@ mod tests {
     }
 
     #[test]
+    fn int8_alone_needs_a_calibration() {
+        assert_eq!("Int8".parse(), Ok(Precision::Int8));
+        let needing = Precision::ALL.into_iter().filter(|p| p.needs_calibration());
+        assert_eq!(needing.collect::<Vec<_>>(), [Precision::Int8]);
+        assert!(Precision::ALL.is_sorted_by_key(|p| std::cmp::Reverse(p.bits())));
+    }
+
+    #[test]
     fn other_words_are_refused_with_the_word() {
-        for word in ["", "int8", "auto", "fp 4", "fp4\0"] {
+        for word in ["", "int4", "auto", "fp 4", "fp4\0"] {
             assert_eq!(
                 word.parse::<Precision>(),
                 Err(UnknownPrecision {

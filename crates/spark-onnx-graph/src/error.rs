@@ -256,6 +256,18 @@ pub enum ModelError {
         /// Precisions that the device has, separated by commas.
         available: &'static str,
     },
+    /// A precision that takes scales chosen for a model was asked for without them.
+    #[error(
+        "precision {precision} takes scales that a calibration chooses, and {why}; `calibrate_model --precision \
+         {precision} --output FILE.safetensors` makes one, for `RunOptions::with_calibration` and `bench_supercombo \
+         --calibration`"
+    )]
+    Uncalibrated {
+        /// What was asked for.
+        precision: spark_hal::Precision,
+        /// What is missing.
+        why: &'static str,
+    },
     /// Weights or activations of a step cannot be quantised.
     #[error("node `{node}` cannot be quantised: {source}")]
     Quantise {

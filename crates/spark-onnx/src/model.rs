@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::budget::ModelBudget;
-use crate::calibration::Calibration;
+use crate::calibration::{Calibration, of_integers};
 use crate::cpu::{Executor, Isa, Peaks, PreparedPlan, Target};
 use crate::graph::{
     self, Dim, Graph, bind_taking, bind_with_values, check_graph, check_input_shapes,
@@ -179,14 +179,20 @@ impl Model {
     /// [`ModelError::DeviceUnavailable`] and [`ModelError::PrecisionUnavailable`] for what this
     /// build or machine cannot do; [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`] for a
     /// model that takes more memory than [`RunOptions::memory_budget`] or than there is;
-    /// [`ModelError::Quantise`] for weights that cannot be packed; [`ModelError::Calibration`] for a calibration of another
-    /// network; any error of binding or lowering the graph.
+    /// [`ModelError::Quantise`] for weights that cannot be packed; [`ModelError::Uncalibrated`] for int8 without a
+    /// calibration of products on integers, unless the network has some of its own; [`ModelError::Calibration`] for a
+    /// calibration of another network, and for single steps in int8; any error of binding or lowering the graph.
     pub fn from_graph(mut graph: Graph, options: &RunOptions) -> Result<Self, ModelError> {
         options.cpu_or_refuse()?;
         check_graph(&graph)?;
-        join_quantised(&mut graph);
-        let (isa, pool) = options.isa_and_pool();
         let budget_bytes = options.budget_bytes(&graph);
+        let calibration = options.calibration.as_ref();
+        if let Some(calibration) = calibration.filter(|c| c.is_of_integers()) {
+            graph = of_integers(&graph, calibration)?;
+        }
+        join_quantised(&mut graph);
+        options.check_integers(&graph)?;
+        let (isa, pool) = options.isa_and_pool();
         let mut shared = Shared {
             deciding: deciding_inputs(&graph),
             graph,
@@ -195,7 +201,8 @@ impl Model {
                 by_step: options.by_step.clone(),
                 calibrated: formats(options.calibration.as_deref()),
             },
-            calibration: options.calibration.clone(),
+            // What it chose of integers is in the graph by now.
+            calibration: calibration.filter(|c| !c.is_of_integers()).cloned(),
             arithmetic: options.arithmetic,
             target: Target {
                 isa,

@@ -3,7 +3,7 @@
 //! What was asked for is what runs: a precision or device that cannot be had is an
 //! error that says what can, never something else under its name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::budget;
 use crate::calibration::Calibration;
 use crate::cpu::{Isa, Pool};
 use crate::file::{OperatorRegistry, ReadOptions};
-use crate::graph::Graph;
+use crate::graph::{Graph, Node, Op};
 use crate::precision::{Activations, Arithmetic, Bf16Products, Fp16Products};
 use crate::{ModelError, Precision};
 
@@ -78,7 +78,8 @@ impl fmt::Debug for SharedPool {
 #[non_exhaustive]
 pub struct RunOptions {
     /// Format of weights and activations; `None` takes `OPENPILOT_DGX_PRECISION`, whose `auto`
-    /// is fp32, as models run on the CPU.
+    /// is fp32, as models run on the CPU. int8 takes a [`RunOptions::calibration`] that has chosen it, or a network
+    /// that is quantised in its file.
     pub precision: Option<Precision>,
     /// Device that the model runs on; `None` takes `SPARK_DEVICE` and `CUDA`.
     pub device: Option<DeviceChoice>,
@@ -90,7 +91,7 @@ pub struct RunOptions {
     pub arithmetic: Arithmetic,
     /// Formats of single steps by name, as a mixed plan gives them; all others have `precision`.
     pub by_step: BTreeMap<String, Precision>,
-    /// Weights and input scales of single steps, chosen on real inputs; they decide the format of those steps, and
+    /// Weights and scales of single steps, chosen on real inputs; they decide the format of those steps, and
     /// must fit the network.
     pub calibration: Option<Arc<Calibration>>,
     /// Bytes that all plans and sessions of a model may take together; `None` takes the smaller of half the
@@ -211,8 +212,10 @@ impl RunOptions {
     }
 
     /// Computes single steps with the weights and input scales that were chosen for them, on exact inputs where they were
-    /// chosen for those; all others have [`RunOptions::by_step`] and [`RunOptions::precision`]. A network
-    /// that has other weights in one of these layers refuses it when it is planned.
+    /// chosen for those; all others have [`RunOptions::by_step`] and [`RunOptions::precision`]. Products in int8 are
+    /// products of integers, whatever the precision of the others, with the bits of the file that
+    /// [`quantise`](crate::calibration::quantise) gives. A network
+    /// that has other weights in one of these layers refuses it when it is made (int8) or planned.
     #[must_use]
     pub fn with_calibration(mut self, calibration: impl Into<Arc<Calibration>>) -> Self {
         self.calibration = Some(calibration.into());
@@ -250,6 +253,28 @@ impl RunOptions {
         }
     }
 
+    /// Refuses int8 where nothing has chosen scales for it: `graph`, whose products are joined, has none of integers.
+    pub(crate) fn check_integers(&self, graph: &Graph) -> Result<(), ModelError> {
+        let mut by_step = self.by_step.iter();
+        if let Some((name, _)) = by_step.find(|(_, p)| p.needs_calibration()) {
+            return Err(ModelError::Calibration {
+                step: name.clone(),
+                reason: "int8 is chosen by a calibration, not for single steps".to_owned(),
+            });
+        }
+        let precision = self.asked_precision();
+        if !precision.needs_calibration() || has_integers(graph) {
+            return Ok(());
+        }
+        Err(ModelError::Uncalibrated {
+            precision,
+            why: match self.calibration {
+                None => "there is none, nor does the file quantise its products",
+                Some(_) => "the one given is for other formats",
+            },
+        })
+    }
+
     /// Only the CPU has an executor; a GPU asked for by name is refused.
     pub(crate) fn cpu_or_refuse(&self) -> Result<(), ModelError> {
         let refuse = |device: String| {
@@ -268,6 +293,26 @@ impl RunOptions {
             DeviceChoice::Auto | DeviceChoice::Cpu => Ok(()),
         }
     }
+}
+
+/// Whether a product of `graph`, or of a body in it, is of integers.
+fn has_integers(graph: &Graph) -> bool {
+    let is_of_integers = |node: &Node| {
+        matches!(
+            node.op,
+            Op::QLinearConv(_) | Op::QLinearMatMul(_) | Op::ConvInteger(_) | Op::MatMulInteger(_)
+        )
+    };
+    // Each body once: several nodes may share one, at every depth.
+    let (mut seen, mut left) = (HashSet::new(), vec![graph]);
+    while let Some(graph) = left.pop() {
+        if graph.nodes.iter().any(is_of_integers) {
+            return true;
+        }
+        let bodies = graph.bodies.iter().map(Arc::as_ref);
+        left.extend(bodies.filter(|body| seen.insert(std::ptr::from_ref(*body))));
+    }
+    false
 }
 
 impl Default for RunOptions {

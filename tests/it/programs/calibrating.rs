@@ -148,12 +148,68 @@ fn a_network_of_integers_is_a_file_that_the_benchmark_runs() {
     let drawing = std::fs::read_to_string(&plot).expect("written");
     assert!(drawing.contains("product0 int8"), "{drawing}");
 
-    let bench = Program::new("bench_supercombo").args([Path::new("--model"), &written]);
-    let bench = bench
-        .args(["--runs", "2", "--warmup", "0", "--explain"])
+    let bench = |args: &[&Path]| {
+        let program = Program::new("bench_supercombo").args(args.iter());
+        program
+            .args(["--runs", "2", "--warmup", "0", "--explain"])
+            .run()
+    };
+    let of_file = bench(&[Path::new("--model"), &written]);
+    assert_eq!(of_file.code, Some(0), "{}", of_file.stderr);
+    let text = &of_file.stdout;
+    assert!(text.contains("product0  int8_linear"), "{text}");
+    assert!(text.contains("cpu in int8 ("), "{text}");
+    let note = "1 of its products are of 8-bit integers in the file, and so in every precision";
+    assert!(text.contains(note), "{text}");
+    let int8 = Path::new("--precision=int8");
+    let of_file = bench(&[Path::new("--model"), &written, int8]);
+    assert_eq!(of_file.code, Some(0), "{}", of_file.stderr);
+    assert!(!of_file.stdout.contains(note), "{}", of_file.stdout);
+
+    // The same products by a calibration, and none without.
+    let chosen = folder.path("chosen.safetensors");
+    let chosen_to = chosen.display().to_string();
+    let args = ["--precision", "int8", "--output", &chosen_to];
+    let outcome = calibrate(&model, &batches, &args);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let with = [
+        Path::new("--model"),
+        &model,
+        Path::new("--calibration"),
+        &chosen,
+    ];
+    let calibrated = bench(&with);
+    assert_eq!(calibrated.code, Some(0), "{}", calibrated.stderr);
+    let text = &calibrated.stdout;
+    assert!(text.contains("layers of net in calibrated:"), "{text}");
+    assert!(text.contains("as calibrated"), "{text}");
+    let page = folder.path("page.html");
+    let more = ["--precision=fp32,int8", "--html"].map(Path::new);
+    let asked = bench(&[&with[..], &more, &[&page]].concat());
+    assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+    let text = &asked.stdout;
+    assert!(text.contains("accuracy: net int8 against fp32"), "{text}");
+    assert!(text.contains("product0  int8_linear"), "{text}");
+    assert!(!text.contains("net in calibrated"), "{text}");
+    let page = std::fs::read_to_string(&page).expect("written");
+    assert!(page.contains("<td class=\"l\">int8</td>"), "{page}");
+    let without = bench(&[Path::new("--model"), &model, int8]);
+    assert_eq!(without.code, Some(1), "{}", without.stdout);
+    assert!(
+        without.stderr.contains("int8") && without.stderr.contains("calibrate_model"),
+        "{}",
+        without.stderr
+    );
+    let environment = Program::new("bench_supercombo")
+        .args([Path::new("--model"), &model])
+        .env("OPENPILOT_DGX_PRECISION", "int8")
         .run();
-    assert_eq!(bench.code, Some(0), "{}", bench.stderr);
-    assert!(bench.stdout.contains("int8_linear"), "{}", bench.stdout);
+    assert_eq!(environment.code, Some(1), "{}", environment.stdout);
+    assert!(
+        environment.stderr.contains("--calibration"),
+        "{}",
+        environment.stderr
+    );
 }
 
 #[test]
@@ -180,12 +236,6 @@ fn what_does_not_fit_is_said_in_a_sentence_and_leaves_no_file() {
         ),
         (&four, &["--output", &shown], 2, "four.safetensors"),
         (&four, &["--held-back", &shown], 2, "cannot judge"),
-        (
-            &four,
-            &["--precision", "int8", "--output", "chosen.safetensors"],
-            2,
-            "ends in .onnx",
-        ),
         (
             &four,
             &["--output", "chosen.onnx"],

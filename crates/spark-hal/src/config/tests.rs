@@ -60,7 +60,7 @@ fn invalid_words_fall_back_and_are_named() {
     let wrong = [
         ("OPENPILOT_DGX_ENABLED", "yes"),
         ("OPENPILOT_DISABLE_DGX", "2"),
-        ("OPENPILOT_DGX_PRECISION", "int8"),
+        ("OPENPILOT_DGX_PRECISION", "int4"),
         ("CUDA", "-1"),
         ("SPARK_DEVICE", "cuda:+1"),
         ("DEBUG", "4"),
@@ -70,7 +70,7 @@ fn invalid_words_fall_back_and_are_named() {
     assert_eq!(config, read(&[]).0);
     let named: Vec<&str> = invalid.iter().map(|value| value.name).collect();
     assert_eq!(named, wrong.map(|(name, _)| name));
-    assert!(invalid[2].to_string().contains("`int8`"), "{}", invalid[2]);
+    assert!(invalid[2].to_string().contains("`int4`"), "{}", invalid[2]);
     for value in &invalid {
         let text = value.to_string();
         assert!(
@@ -148,6 +148,7 @@ fn each_variable_is_declared_once() {
 fn options_of_programs_and_settings_take_the_same_words() {
     assert_eq!(" Auto ".parse(), Ok(PrecisionChoice::Auto));
     assert_eq!("FP16".parse(), Ok(PrecisionChoice::Fixed(Precision::Fp16)));
+    assert_eq!("int8".parse(), Ok(PrecisionChoice::Fixed(Precision::Int8)));
     assert_eq!(" cuda:2 ".parse(), Ok(DeviceChoice::Cuda(Some(2))));
     for wrong in ["", "cuda:", "cuda:-1", "cuda:+1", "cuda:4294967296", "gpu"] {
         let why = UnknownDevice {

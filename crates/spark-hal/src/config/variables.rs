@@ -24,12 +24,13 @@ pub const DISABLE_DGX: Declaration = Declaration {
 /// `OPENPILOT_DGX_PRECISION`: the number format that models run in.
 pub const PRECISION: Declaration = Declaration {
     name: "OPENPILOT_DGX_PRECISION",
-    accepts: "`auto`, `fp32`, `fp16`, `bf16`, `fp8`, `fp4` (`nvfp4` is the same)",
+    accepts: "`auto`, `fp32`, `fp16`, `bf16`, `fp8`, `int8`, `fp4` (`nvfp4` is the same)",
     default: "auto",
     default_meaning: "",
     doc: "The precision models run in. `auto` is `fp32` as long as models run on the CPU only; what \
           the GPU and the installed software would recommend, `detect` says. `fp4` logs a warning \
-          because it is experimental.",
+          because it is experimental. `int8` needs a calibration of the model, or a file that quantises it: without, a \
+          model is refused.",
 };
 
 /// `CUDA`: whether a CUDA device may or must be used.

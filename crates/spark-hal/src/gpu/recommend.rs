@@ -7,6 +7,8 @@
 //! otherwise                              bf16, fp16 or fp32 by generation
 //! ```
 //!
+//! int8 is never recommended: it takes scales that are chosen for a model, so it is asked for by name.
+//!
 //! Hardware alone does not decide: on a GB10 the FP4 instructions exist only for code
 //! built for `sm_120f`, `sm_121a` or `sm_121f`, which needs CUDA 12.9 or newer to build
 //! and a driver that loads it. A recommendation is about speed; how exact a model stays

@@ -13,6 +13,7 @@ use spark_quant::analysis::ErrorMeasure;
 use spark_quant::block::RoundTrip;
 
 use super::chosen::{Calibration, refused, weights};
+use super::integers::IntegerNetwork;
 use super::networks::{LayerInputs, Networks, failed};
 use super::rounding::output_db;
 use crate::graph::Graph;
@@ -31,8 +32,8 @@ pub struct LayerError {
     pub precision: Precision,
     /// Signal to error of its inputs in decibels: what rounding them loses; errors of layers before are not in it.
     pub input_db: f64,
-    /// Signal to error of its outputs in decibels, before bias and activation: against the f32 network, with the
-    /// errors of all layers before it.
+    /// Signal to error of its outputs in decibels, before bias and activation (int8: after both, rounded): against the
+    /// f32 network, with the errors of all layers before it.
     pub output_db: f64,
 }
 
@@ -52,6 +53,21 @@ pub fn layer_errors(
     calibration: &Calibration,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Vec<LayerError>, ModelError> {
+    if calibration.is_of_integers() {
+        let network = IntegerNetwork::of(graph, calibration)?;
+        let errors: Vec<LayerError> = network
+            .errors(batches, options)?
+            .into_iter()
+            .map(|error| LayerError {
+                name: error.name,
+                precision: Precision::Int8,
+                input_db: error.input_db,
+                output_db: error.output_db,
+            })
+            .collect();
+        progress(errors.len(), errors.len());
+        return Ok(errors);
+    }
     let mut networks = Networks::new(graph, batches, options)?;
     calibration.apply(&mut networks.plan.clone())?;
     let formats = calibration.formats();

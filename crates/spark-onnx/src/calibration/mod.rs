@@ -16,12 +16,17 @@
 //! rounds weights for the inputs that they meet; where that holds on batches held back, a layer makes up for the rounding
 //! of its inputs and of the layers before it as well.
 //!
-//! Eight-bit integers are a network of their own, in ONNX's form, which [`quantise`] writes.
+//! Eight-bit integers ([`Precision::Int8`](crate::Precision::Int8)) have no other way: nothing runs in them without a
+//! calibration. They are chosen for the graph, not for its plan: [`quantise`] gives a network in ONNX's own form, for files,
+//! and a [`Calibration`] that makes the same network of the one in f32.
 //!
-//! Deliberately absent: training; batches of different shapes; biases, which stay in f32 as they are; layers
-//! that `precision` keeps in fp32.
+//! Deliberately absent: training; for fp8 and fp4 also batches of different shapes, biases, which stay in f32 as they
+//! are, and layers that `precision` keeps in fp32.
 
 mod chosen;
+mod file;
+mod fit;
+mod integer_layer;
 mod integers;
 mod layer_errors;
 mod mixed;
@@ -32,6 +37,8 @@ mod sample;
 mod settings;
 
 pub use chosen::Calibration;
+pub use integer_layer::{ByteScale, IntegerLayer};
+pub(crate) use integers::of_integers;
 pub use integers::{IntegerNetwork, IntegerOptions, KeptProduct, ProductError, quantise};
 pub use layer_errors::{LayerError, layer_errors};
 pub use mixed::{CalibratedMix, calibrate_mixed};

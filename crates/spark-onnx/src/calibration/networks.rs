@@ -117,6 +117,10 @@ impl<'a> Networks<'a> {
         if let Some(name) = wanted.by_step.keys().find(unknown) {
             return Err(refused(name, "the network has no step of this name"));
         }
+        let mut by_step = wanted.by_step.iter();
+        if let Some((name, _)) = by_step.find(|(_, p)| **p == Precision::Int8) {
+            return Err(refused(name, "int8 is for all layers, not for single ones"));
+        }
         let formats = Wanted {
             precision: narrow(wanted.precision)?,
             by_step: wanted.by_step.clone(),
@@ -305,7 +309,7 @@ fn narrow(precision: Precision) -> Result<Precision, ModelError> {
         _ => Err(ModelError::PrecisionUnavailable {
             precision,
             device: "a calibration",
-            available: "fp8, fp4",
+            available: "fp8, fp4, int8",
         }),
     }
 }

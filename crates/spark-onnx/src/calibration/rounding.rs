@@ -1,38 +1,13 @@
-//! Rounds the weights of one layer: for its inputs, as far as that holds on inputs it was not rounded for.
-//!
-//! ```text
-//! three ways   to the nearest
-//!              for the inputs that enter:   Q x^ ~ W x^      makes up for the rounding of weights
-//!              for the exact ones:          Q x^ ~ W x       and for that of inputs and of layers before
-//! each on some of the batches ──> error of the outputs on the others ──> the best, on all batches
-//! ```
-//!
-//! The last asks most of the batches. In four bits, where the errors are large, it gains most; in eight, where they
-//! are small and the batches few, what it learns is often these batches alone.
+//! Rounds the weights of one layer: for its inputs, as far as that holds on inputs it was not rounded for (`fit`).
 
-use spark_quant::calibration::{InputMoments, compensate};
-use spark_quant::{ExecutionPolicy, PackedTensor, QuantError, Quantizer, Recipe};
+use spark_quant::{ExecutionPolicy, PackedTensor, QuantError, Recipe};
 
+use super::fit::{ERROR_ROWS, EVERY, Fit, best_way};
 use super::sample::{Sample, padded};
 use super::settings::WeightRounding;
 use crate::Precision;
 use crate::plan::Weights;
 use crate::precision::decibels;
-
-/// Of so many batches, one judges the ways to round.
-const EVERY: usize = 4;
-/// Rows of a layer's outputs on which its error is measured.
-const ERROR_ROWS: usize = 512;
-
-/// What weights are made up for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
-    Nearest,
-    /// The rounding of weights.
-    Weights,
-    /// That, and what has become of the inputs.
-    WeightsAndInputs,
-}
 
 /// The weights of one layer, and the format they get.
 pub(super) struct Rounder<'a> {
@@ -50,54 +25,40 @@ impl Rounder<'_> {
         samples: (&Sample, &Sample),
         n_batches: usize,
     ) -> Result<PackedTensor, QuantError> {
-        let way = match rounding {
-            WeightRounding::Nearest => Way::Nearest,
+        let fit = match rounding {
+            WeightRounding::Nearest => Fit::Nearest,
             // A single batch is judged by some of its own rows.
-            WeightRounding::Compensated if n_batches < 2 => self.best_way(samples, EVERY)?,
-            WeightRounding::Compensated => self.best_way(samples, n_batches)?,
+            WeightRounding::Compensated if n_batches < 2 => self.best(samples, EVERY)?,
+            WeightRounding::Compensated => self.best(samples, n_batches)?,
         };
-        self.by(way, samples)
+        self.by(fit, samples)
     }
 
-    /// Asks some of the batches which way is the best for them.
-    fn best_way(
+    /// Asks some of the batches what is the best for them.
+    fn best(
         &self,
         (exact, rounded): (&Sample, &Sample),
         n_batches: usize,
-    ) -> Result<Way, QuantError> {
+    ) -> Result<Fit, QuantError> {
         let (exact, exact_judge) = exact.split(n_batches, EVERY);
         let (rounded, rounded_judge) = rounded.split(n_batches, EVERY);
-        let mut best = (Way::Nearest, f64::NEG_INFINITY);
-        for way in [Way::Nearest, Way::Weights, Way::WeightsAndInputs] {
-            let packed = self.by(way, (&exact, &rounded))?;
+        best_way(Fit::ALL, Fit::Nearest, |fit| {
+            let packed = self.by(fit, (&exact, &rounded))?;
             let judges = (&exact_judge, &rounded_judge);
-            let db = output_db(self.weights, judges, &packed, self.policy)?;
-            if db > best.1 {
-                best = (way, db);
-            }
-        }
-        Ok(best.0)
+            Ok(-output_db(self.weights, judges, &packed, self.policy)?)
+        })
     }
 
     fn by(
         &self,
-        way: Way,
+        fit: Fit,
         (exact, rounded): (&Sample, &Sample),
     ) -> Result<PackedTensor, QuantError> {
         let rows = padded_rows(self.weights, self.precision);
-        let depth = rows.len() / self.weights.out_per_group.max(1);
-        let exact = match way {
-            Way::Nearest => {
-                let shape = [self.weights.out_per_group, depth];
-                return Quantizer::new(self.recipe).quantize(self.policy, &rows, &shape, 1);
-            }
-            Way::Weights => rounded,
-            Way::WeightsAndInputs => exact,
-        };
-        let mut moments = InputMoments::new(depth);
+        let n_out = self.weights.out_per_group;
+        let shape = [n_out, rows.len() / n_out.max(1)];
         let (exact, rounded) = (exact.padded(self.precision), rounded.padded(self.precision));
-        moments.observe(self.policy, &exact, &rounded)?;
-        Ok(compensate(self.policy, &rows, &moments, self.recipe)?.packed)
+        fit.round(self.policy, &rows, shape, (&exact, &rounded), self.recipe)
     }
 }
 

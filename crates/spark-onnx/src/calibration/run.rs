@@ -16,17 +16,19 @@
 
 use std::sync::Arc;
 
-use super::chosen::Calibration;
+use super::chosen::{Calibration, refused};
+use super::integers::{IntegerOptions, quantise};
 use super::networks::Networks;
 use super::settings::CalibrationOptions;
 use crate::graph::Graph;
 use crate::options::RunOptions;
 use crate::{ModelError, Precision, Tensor};
 
-/// Calibrates a network on `batches`, each of which has all inputs by name, all of the same shapes.
+/// Calibrates a network on `batches`, each of which has all inputs by name, all of the same shapes (but for int8).
 ///
 /// Left alone are layers that share their name with another step, for nothing could tell them apart, or their weights,
-/// which would be held twice, and those that control flow may pass by. `options` say
+/// which would be held twice, and those that control flow may pass by. In int8, which is [`quantise`]'s choice, left alone is
+/// what [`IntegerNetwork::kept`](super::IntegerNetwork::kept) says and what `by_step` gives fp32. `options` say
 /// instruction set, threads, memory and whether activations are rounded at all; their precision is not looked at.
 /// `progress` gets layers done and layers in all.
 ///
@@ -34,7 +36,7 @@ use crate::{ModelError, Precision, Tensor};
 ///
 /// [`ModelError::Calibration`] without batches, for batches of several shapes, for inputs whose elements decide shapes, and
 /// where no layer can have the format; [`ModelError::InputMissing`] and [`ModelError::InputUnknown`] for a batch;
-/// [`ModelError::PrecisionUnavailable`] for formats other than fp8 and fp4; those of planning and running the network.
+/// [`ModelError::PrecisionUnavailable`] for formats other than fp8, fp4 and int8; those of planning and running the network.
 ///
 /// # Examples
 ///
@@ -71,11 +73,28 @@ pub fn calibrate(
     wanted: &CalibrationOptions,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Calibration, ModelError> {
+    if wanted.precision == Precision::Int8 {
+        let made = quantise(graph, batches, options, &of_integers(wanted)?, progress)?;
+        return Ok(made.calibration());
+    }
     let mut networks = Networks::new(graph, batches, options)?;
     let layers = networks.layers(wanted)?;
     in_turn(&mut networks, &layers, wanted, |done| {
         progress(done, layers.len())
     })
+}
+
+/// `wanted` for products of integers, beside which there is only fp32.
+fn of_integers(wanted: &CalibrationOptions) -> Result<IntegerOptions, ModelError> {
+    let mut others = wanted.by_step.iter();
+    if let Some((name, precision)) = others.find(|(_, p)| **p != Precision::Fp32) {
+        let reason = format!("{precision} beside int8, where fp32 alone can be");
+        return Err(refused(name, &reason));
+    }
+    Ok(IntegerOptions::default()
+        .with_scales(wanted.scales)
+        .with_weights(wanted.weights)
+        .with_kept(wanted.by_step.keys().cloned().collect()))
 }
 
 /// Chooses for `layers` in their order, each on what those before make of the inputs, and leaves the network so.

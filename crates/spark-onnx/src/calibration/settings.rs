@@ -22,10 +22,10 @@ pub enum WeightRounding {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CalibrationOptions {
-    /// Format of every layer that can have it: fp8 or fp4; fp32 leaves layers alone.
+    /// Format of every layer that can have it: fp8, fp4 or int8; fp32 leaves layers alone.
     pub precision: Precision,
     /// Formats of single layers by name of the step, as a mixed plan gives them; fp8 and fp4 are calibrated, others
-    /// left alone.
+    /// left alone. Beside int8 there is only fp32, and int8 is not for single layers.
     pub by_step: BTreeMap<String, Precision>,
     /// How the scale of inputs is chosen.
     pub scales: ScaleMethod,

@@ -49,7 +49,7 @@ mod view;
 mod weights;
 
 pub(crate) use arena::ArenaLayout;
-pub(crate) use calibrated::CalibratedWeights;
+pub(crate) use calibrated::{CalibratedWeights, digest};
 pub(crate) use definition::{Buffer, ConstantData, Place, Plan, PlannedStep, Port};
 pub(crate) use lower::lower;
 pub(crate) use pointwise::{Instruction, PointOp, Program, RegisterKind};

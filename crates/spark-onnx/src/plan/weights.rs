@@ -19,7 +19,7 @@ use std::sync::{Arc, Weak};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-use super::calibrated::CalibratedWeights;
+use super::calibrated::{CalibratedWeights, digest};
 use crate::tensor::{Tensor, TensorData};
 
 /// Elements put in order at a time: source and result stay in the L1 cache.
@@ -113,12 +113,9 @@ impl Weights {
         })
     }
 
-    /// A number that other weights hardly have: FNV-1a over the bits of all elements.
+    /// A number that other weights hardly have.
     pub(crate) fn digest(&self) -> u64 {
-        let words = self.values().into_iter().map(f32::to_bits);
-        words.fold(0xCBF2_9CE4_8422_2325, |sum, word| {
-            (sum ^ u64::from(word)).wrapping_mul(0x0100_0000_01B3)
-        })
+        digest(self.values())
     }
 
     /// What a calibration chose for them.

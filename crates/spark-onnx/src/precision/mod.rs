@@ -8,11 +8,13 @@
 //! bf16     bf16 weights (2), and    bf16 (1)              fp32
 //!          activations (1)
 //! fp8      E4M3 both sides (3)      fp32                  fp32
+//! int8     integers (4)             fp32                  fp32; depthwise and grouped: integers (4)
 //! fp4      NVFP4 both sides (3)     fp32                  fp32
 //!
 //! (1) where the processor's instructions are faster, as measured, or by option
 //! (2) as (1), or where few rows share them
 //! (3) or weights alone, by option; transposed convolutions and layers of fewer than 16 input channels are fp32
+//! (4) in what the calibration, or the file, has on them; else fp32
 //! ```
 //!
 //! A weight the format cannot hold keeps its layer in fp32. Nothing is decided silently: each step
@@ -229,6 +231,7 @@ fn assign(step: &Step, wanted: Precision, asked: &'static str) -> StepPrecision 
         {
             return fp32(asked);
         }
+        Step::Conv(_) | Step::Linear(_) if wanted == Precision::Int8 => return fp32(NO_INTEGERS),
         Step::Conv(c) if c.is_depthwise() => {
             return fp32("depthwise: one channel deep, so there is nothing to gain");
         }
@@ -246,7 +249,15 @@ fn assign(step: &Step, wanted: Precision, asked: &'static str) -> StepPrecision 
         }
         Step::MatMul(_) | Step::Attention(_) => return fp32(NO_WEIGHTS),
         Step::Recurrent(_) => return fp32("recurrent: errors would be fed back"),
-        Step::Int8(_) => return fp32("8-bit integers, as the file has it"),
+        Step::Int8(_) => {
+            return StepPrecision {
+                precision: Precision::Int8,
+                reason: match wanted {
+                    Precision::Int8 => asked,
+                    _ => "8-bit integers, as the file has it",
+                },
+            };
+        }
         _ => return fp32(NO_PRODUCT),
     };
     match why_not(weights, wanted) {
@@ -286,6 +297,10 @@ pub(crate) const NO_WEIGHTS: &str = "both sides are computed: there are no weigh
 /// Why a matmul of many rows is in fp32 where bf16 is for its weights alone.
 pub(crate) const MANY_ROWS: &str =
     "many rows share each weight: fewer bits would save no time on f32 arithmetic";
+
+/// Why a product with weights is in fp32 where int8 is asked for or calibrated.
+const NO_INTEGERS: &str =
+    "left in f32 by the calibration or the file, or integers have no product for it";
 
 /// Why a step without a GEMM is in fp32: the [`reason`](crate::StepInfo::reason) of all of them.
 pub const NO_PRODUCT: &str = "no product";

@@ -20,6 +20,19 @@ fn tensor(file: &SafeTensors<'_>, name: &str) -> Tensor {
     }
 }
 
+/// The inputs of every case of a golden file, by name.
+pub(crate) fn inputs(file: &SafeTensors<'_>) -> Vec<Vec<(String, Tensor)>> {
+    let case = |case: usize| {
+        let names = file.names().into_iter();
+        let inputs = names.filter_map(|full| {
+            let name = full.strip_prefix(&format!("case{case}/in/"))?;
+            Some((name.to_owned(), tensor(file, full)))
+        });
+        inputs.collect()
+    };
+    (0..3).map(case).collect()
+}
+
 /// Runs every case of `golden` and checks every output against its float64 truth.
 #[track_caller]
 fn check(model: &str, golden: &str, bar: f64, options: &RunOptions) {
@@ -33,13 +46,7 @@ fn check(model: &str, golden: &str, bar: f64, options: &RunOptions) {
     let bytes = std::fs::read(golden).expect("readable");
     let file = SafeTensors::deserialize(&bytes).expect("a safetensors file");
     let mut n_outputs = 0;
-    for case in 0..3 {
-        let inputs: Vec<(String, Tensor)> = file
-            .names()
-            .iter()
-            .filter_map(|n| Some(((*n).to_owned(), n.strip_prefix(&format!("case{case}/in/"))?)))
-            .map(|(full, name)| (name.to_owned(), tensor(&file, &full)))
-            .collect();
+    for (case, inputs) in inputs(&file).into_iter().enumerate() {
         let borrowed: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
         for (name, got) in runner.run(&borrowed).expect("runs") {
             let want = tensor(&file, &format!("case{case}/out64/{name}")).to_f64();

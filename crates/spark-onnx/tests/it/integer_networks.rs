@@ -14,19 +14,19 @@ use spark_testing::numbers;
 const CHANNELS: usize = 8;
 const SIDE: usize = 12;
 
-fn drawn(seed: u64, shape: &[usize]) -> Tensor {
+pub(crate) fn drawn(seed: u64, shape: &[usize]) -> Tensor {
     let n = shape.iter().product();
     Tensor::from_f32(shape, numbers(n, seed)).expect("fits")
 }
 
-fn options() -> RunOptions {
+pub(crate) fn options() -> RunOptions {
     RunOptions::new()
         .with_precision(Precision::Fp32)
         .with_threads(1)
 }
 
 /// A convolution of every kind, one around another, and two products of matrices, of which the last is the output.
-fn network() -> Graph {
+pub(crate) fn network() -> Graph {
     let mut graph = Graph::default();
     let dims = [None, Some(3), Some(SIDE), Some(SIDE)];
     let dims = dims.map(|dim| dim.map_or(Dim::Symbol("batch".to_owned()), Dim::Known));
@@ -74,16 +74,16 @@ fn network() -> Graph {
     graph
 }
 
-fn pictures(seeds: std::ops::Range<u64>) -> Vec<Tensor> {
+pub(crate) fn pictures(seeds: std::ops::Range<u64>) -> Vec<Tensor> {
     let picture = |seed| drawn(1000 + seed, &[1 + seed as usize % 2, 3, SIDE, SIDE]);
     seeds.map(picture).collect()
 }
 
-fn batches(pictures: &[Tensor]) -> Vec<Vec<(&str, &Tensor)>> {
+pub(crate) fn batches(pictures: &[Tensor]) -> Vec<Vec<(&str, &Tensor)>> {
     pictures.iter().map(|x| vec![("x", x)]).collect()
 }
 
-fn made(wanted: &IntegerOptions) -> IntegerNetwork {
+pub(crate) fn made(wanted: &IntegerOptions) -> IntegerNetwork {
     let seen = pictures(0..6);
     quantise(&network(), &batches(&seen), &options(), wanted, |_, _| ()).expect("fits")
 }
@@ -96,7 +96,7 @@ fn outputs(graph: &Graph, pictures: &[Tensor]) -> Vec<Vec<f32>> {
 }
 
 /// Signal to error in decibels over all outputs.
-fn sqnr_db(exact: &[Vec<f32>], rounded: &[Vec<f32>]) -> f64 {
+pub(crate) fn sqnr_db(exact: &[Vec<f32>], rounded: &[Vec<f32>]) -> f64 {
     let pairs = exact.iter().flatten().zip(rounded.iter().flatten());
     let (mut signal, mut noise) = (0.0, 0.0);
     for (exact, rounded) in pairs {

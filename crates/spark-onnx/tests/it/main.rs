@@ -13,6 +13,7 @@ mod hostile_integers;
 mod hostile_sizes;
 mod hostile_volumes;
 mod input_shapes;
+mod int8_precision;
 mod integer_division;
 mod integer_networks;
 mod integers_in_bodies;

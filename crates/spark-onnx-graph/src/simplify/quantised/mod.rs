@@ -46,8 +46,8 @@ use neighbours::{Neighbours, count_readers};
 use products::{Names, Product};
 
 /// `graph` with products of integers in place of products of floats that were made of integers and become
-/// integers again, in bodies of control flow too. Names of inputs, outputs and quantised values stay; what is no
-/// graph ([`check_graph`]) stays as it is.
+/// integers again, in bodies of control flow too. Names of inputs, outputs and quantised values stay, and a product of
+/// integers has the name of the node that was the product of floats; what is no graph ([`check_graph`]) stays as it is.
 ///
 /// Results stay within one step of quantisation: see the notes on numerics.
 ///
@@ -72,6 +72,7 @@ use products::{Names, Product};
 /// join_quantised(&mut graph);
 /// assert_eq!(graph.nodes.len(), 1);
 /// assert_eq!(graph.nodes[0].op.name(), "QLinearMatMul");
+/// assert_eq!(graph.nodes[0].name, "product");
 /// # Ok::<(), spark_onnx_graph::ModelError>(())
 /// ```
 pub fn join_quantised(graph: &mut Graph) {

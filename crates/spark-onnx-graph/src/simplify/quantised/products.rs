@@ -30,7 +30,7 @@ enum Kind {
 /// A product between dequantisation and quantisation.
 pub(super) struct Product {
     kind: Kind,
-    /// Of the last node.
+    /// Of the node that multiplies.
     name: String,
     x: Quantised,
     w: Quantised,
@@ -139,7 +139,7 @@ impl Neighbours<'_> {
         implied.then_some(())?;
         Some(Product {
             kind,
-            name: last.name.clone(),
+            name: node.name.clone(),
             x,
             w,
             bias,
@@ -342,8 +342,8 @@ impl Product {
                     };
                     (name, graph.add_value(value))
                 };
-                let (wide_name, wide) = value(graph, "pixels");
-                let (product_name, product) = value(graph, "product");
+                let (to_pixels, wide) = value(graph, "pixels");
+                let (to_rows, product) = value(graph, "product");
                 let conv = Conv {
                     strides: Vec::new(),
                     dilations: Vec::new(),
@@ -351,17 +351,17 @@ impl Product {
                     groups: 1,
                 };
                 let unsqueeze = Op::Unsqueeze(Unsqueeze);
-                let to_pixels = vec![Some(self.x.value), Some(axes)];
-                let back = vec![Some(product), Some(axes)];
+                let matrix = vec![Some(self.x.value), Some(axes)];
+                let pixels = vec![Some(product), Some(axes)];
                 vec![
-                    node(wide_name, unsqueeze, to_pixels, wide),
+                    node(to_pixels, unsqueeze, matrix, wide),
                     node(
-                        product_name,
+                        self.name.clone(),
                         Op::QLinearConv(QLinearConv { conv }),
                         operands(wide, w),
                         product,
                     ),
-                    node(self.name.clone(), Op::Squeeze(Squeeze), back, self.y.value),
+                    node(to_rows, Op::Squeeze(Squeeze), pixels, self.y.value),
                 ]
             }
         }

@@ -12,10 +12,9 @@ use super::names::Names;
 use crate::graph::{BatchNormalization, Graph, Node, Op, ValueId};
 use crate::{ModelError, Tensor};
 
-/// `graph` with every normalisation on constants folded into a convolution with constant weights.
-pub(super) fn folded(graph: &Graph) -> Result<Graph, ModelError> {
-    let mut graph = graph.clone();
-    let mut names = Names::of(&graph);
+/// Folds every normalisation on constants into a convolution with constant weights.
+pub(super) fn fold(graph: &mut Graph) -> Result<(), ModelError> {
+    let mut names = Names::of(graph);
     let mut readers: BTreeMap<ValueId, usize> = BTreeMap::new();
     let read = graph.nodes.iter().flat_map(|n| n.inputs.iter().flatten());
     for id in read.chain(&graph.outputs) {
@@ -23,13 +22,13 @@ pub(super) fn folded(graph: &Graph) -> Result<Graph, ModelError> {
     }
     let mut gone = BTreeSet::new();
     for at in 0..graph.nodes.len() {
-        let Some((before, fold)) = Fold::of(&graph, &readers, at) else {
+        let Some((before, fold)) = Fold::of(graph, &readers, at) else {
             continue;
         };
         let result = graph.nodes[at].outputs[0];
         let name = graph.nodes[before].name.clone();
-        let weights = names.constant(&mut graph, &format!("{name}_weights"), fold.weights()?);
-        let bias = names.constant(&mut graph, &format!("{name}_bias"), fold.bias()?);
+        let weights = names.constant(graph, &format!("{name}_weights"), fold.weights()?);
+        let bias = names.constant(graph, &format!("{name}_bias"), fold.bias()?);
         let conv = &mut graph.nodes[before];
         conv.inputs = vec![conv.inputs[0], Some(weights), Some(bias)];
         conv.outputs = vec![result];
@@ -38,7 +37,7 @@ pub(super) fn folded(graph: &Graph) -> Result<Graph, ModelError> {
     let mut at = 0..;
     let mut is_kept = || at.next().is_some_and(|at| !gone.contains(&at));
     graph.nodes.retain(|_| is_kept());
-    Ok(graph)
+    Ok(())
 }
 
 /// A convolution and what normalises its result.

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use spark_quant::calibration::StaticScale;
+use spark_quant::packed::Scales;
 
+use super::super::integer_layer::{ByteScale, IntegerLayer};
 use super::names::Names;
 use super::products::Product;
-use super::weights::RoundedProduct;
 use crate::graph::{DequantizeLinear, Graph, Node, Op, QuantizeLinear, Value, ValueId};
 use crate::{ModelError, Tensor, TensorData};
 
@@ -54,7 +54,7 @@ impl Insertion {
     pub(super) fn round_trip(
         &mut self,
         value: ValueId,
-        scale: &StaticScale,
+        bytes: ByteScale,
     ) -> Result<ValueId, ModelError> {
         if let Some(&there) = self.dequantised.get(&value) {
             return Ok(there);
@@ -62,9 +62,9 @@ impl Insertion {
         let name = self.graph.value(value).name.clone();
         let step = self.constant(
             &format!("{name}_scale"),
-            Tensor::from_f32([], vec![scale.scale])?,
+            Tensor::from_f32([], vec![bytes.scale])?,
         );
-        let zero = TensorData::U8(vec![scale.zero_point as u8]);
+        let zero = TensorData::U8(vec![bytes.zero_point]);
         let zero = self.constant(
             &format!("{name}_zero_point"),
             Tensor::new(Vec::new(), zero)?,
@@ -87,32 +87,35 @@ impl Insertion {
         Ok(floats)
     }
 
-    /// Gives `product` weights and bias of integers, and those that read its result the round trip of that, which is
-    /// returned.
+    /// Gives `product` the weights and the bias of `layer`, what enters after its round trip, and those that read its
+    /// result the round trip of that, which is returned.
     pub(super) fn replace(
         &mut self,
         product: &Product,
-        operand: ValueId,
-        scales: &BTreeMap<ValueId, StaticScale>,
-        rounded: RoundedProduct,
+        layer: &IntegerLayer,
     ) -> Result<ValueId, ModelError> {
-        let x_scale = scales[&product.x].scale;
-        let sums: Vec<f32> = rounded.scales.iter().map(|w| x_scale * w).collect();
-        let shape = product.weights.shape().to_vec();
-        let codes = Tensor::new(shape, TensorData::I8(rounded.codes))?;
-        let factors = Tensor::from_f32([rounded.scales.len()], rounded.scales)?;
+        let operand = self.round_trip(product.x, layer.input)?;
+        let rows: Vec<i8> = layer.weights.codes().iter().map(|&c| c as i8).collect();
+        let factors = match layer.weights.scales() {
+            Scales::F32 { values, .. } => values.clone(),
+            _ => Vec::new(),
+        };
+        let sums: Vec<f32> = factors.iter().map(|w| layer.input.scale * w).collect();
+        let codes = TensorData::I8(product.as_in_file(&rows));
+        let codes = Tensor::new(product.weights.shape().to_vec(), codes)?;
+        let factors = Tensor::from_f32([factors.len()], factors)?;
         let weights = (codes, factors);
         let weights = self.dequantized(&product.result, "weights", weights, product.axis())?;
-        let bias = match rounded.bias {
+        let bias = match &layer.bias {
             None => None,
-            Some(bias) => Some(match whole(&bias, &sums) {
+            Some(bias) => Some(match whole(bias, &sums) {
                 Some(whole) => {
                     let whole = Tensor::new(vec![whole.len()], TensorData::I32(whole))?;
                     let sums = Tensor::from_f32([sums.len()], sums)?;
                     self.dequantized(&product.result, "bias", (whole, sums), 0)?
                 }
                 None => {
-                    let bias = Tensor::from_f32([bias.len()], bias)?;
+                    let bias = Tensor::from_f32([bias.len()], bias.clone())?;
                     let name = self.graph.value(product.result).name.clone();
                     self.constant(&format!("{name}_bias"), bias)
                 }
@@ -125,7 +128,7 @@ impl Insertion {
                 node.inputs.extend(bias.map(Some));
             }
         }
-        let own = self.round_trip(product.y, &scales[&product.y])?;
+        let own = self.round_trip(product.y, layer.output)?;
         let y = Some(product.y);
         for node in &mut self.graph.nodes {
             if matches!(node.op, Op::QuantizeLinear(_)) && node.inputs.first() == Some(&y) {

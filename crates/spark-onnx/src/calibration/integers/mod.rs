@@ -17,36 +17,49 @@
 //! [`join_quantised`](crate::join_quantised) makes each product one of integers when a model is made. Its form is that of
 //! onnxruntime's static quantisation (QDQ): bytes without a sign for activations, with one for weights.
 //!
-//! A product (Conv, Gemm, MatMul) is taken if its weights are a constant in f32, and its result is no output of the
-//! network: outputs stay as exact as f32 has them. Batch normalisation on constants is folded into the convolution
-//! before it first. Whatever else reads the result reads it after its round trip; where
+//! A product (Conv, Gemm, MatMul) is taken if its weights are a constant in f32, f16 or bf16, and its result is no output of
+//! the network: outputs stay as exact as f32 has them. First constants in 16 bits become f32, products in 16 bits products in
+//! f32 between casts, and batch normalisation on constants is folded into the convolution
+//! before it (`prepared`). Whatever else reads the result reads it after its round trip; where
 //! only the operand of a product is rounded, others read it exact.
 //!
-//! Deliberately absent: products in bodies of control flow, networks in f16, bytes for elementwise operators, pooling and
+//! The same choice as a [`Calibration`](super::Calibration) runs the network in f32 with the same bits (`application`).
+//!
+//! Deliberately absent: products in bodies of control flow, bytes for elementwise operators, pooling and
 //! concatenation between products (they read and write f32), activations in signed bytes around zero, which is the only
 //! form that some runtimes take.
 
+mod application;
 mod folding;
 mod insertion;
 mod names;
 mod network;
+mod prepared;
 mod probe;
 mod products;
+mod readers;
 mod rows;
+mod stored;
 mod weights;
+mod widening;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use spark_quant::ExecutionPolicy;
-use spark_quant::calibration::{Observer, ScaleMethod, StaticFormat, StaticScale};
+use spark_quant::calibration::{Observer, ScaleMethod, StaticFormat};
 
+use self::application::Ports;
+pub(crate) use self::application::of_integers;
 use self::insertion::Insertion;
-use self::network::Ports;
-pub use self::network::{IntegerNetwork, KeptProduct, ProductError};
+pub use self::network::{IntegerNetwork, ProductError};
+use self::prepared::prepared;
 use self::probe::Probe;
+pub use self::products::KeptProduct;
 use self::products::Product;
 use self::rows::Rows;
 use super::chosen::refused;
+use super::integer_layer::{ByteScale, IntegerLayer};
 use super::networks::failed;
 use super::settings::WeightRounding;
 use crate::graph::{Graph, ValueId, check_graph};
@@ -116,7 +129,7 @@ impl IntegerOptions {
 /// ```
 /// use spark_onnx::calibration::{IntegerOptions, quantise};
 /// use spark_onnx::graph::{Dim, Graph, MatMul, Op, Unary};
-/// use spark_onnx::{DType, Model, RunOptions, Tensor, file};
+/// use spark_onnx::{DType, Model, Precision, RunOptions, Tensor, file};
 ///
 /// let mut graph = Graph::default();
 /// let x = graph.add_input("x", DType::F32, vec![Dim::Known(64), Dim::Known(32)]);
@@ -138,6 +151,11 @@ impl IntegerOptions {
 /// let mut session = Model::from_bytes(&file, &options)?.session();
 /// session.run(&fresh[0])?;
 /// assert!(session.steps().iter().any(|step| step.kind == "int8_linear"));
+///
+/// // The same products without that file.
+/// let chosen = options.with_precision(Precision::Int8).with_calibration(made.calibration());
+/// let mut same = Model::from_graph(graph, &chosen)?.session();
+/// assert_eq!(same.run(&fresh[0])?, session.run(&fresh[0])?);
 /// # Ok::<(), spark_onnx::ModelError>(())
 /// ```
 pub fn quantise(
@@ -151,7 +169,7 @@ pub fn quantise(
         return Err(refused(&graph.name, "there are no inputs to calibrate on"));
     }
     check_graph(graph)?;
-    let graph = &folding::folded(graph)?;
+    let graph = &prepared(graph)?;
     let (products, kept) = products::of(graph, &wanted.kept)?;
     if products.is_empty() {
         return Err(refused(&graph.name, &none_of(&kept)));
@@ -161,23 +179,31 @@ pub fn quantise(
     let mut made = Insertion::new(graph);
     let mut ports = Vec::with_capacity(products.len());
     for (number, product) in products.iter().enumerate() {
-        let operand = made.round_trip(product.x, &scales[&product.x])?;
-        let x_scale = scales[&product.x].scale;
+        let (input, output) = (scales[&product.x], scales[&product.y]);
+        let operand = made.round_trip(product.x, input)?;
         let rounded = match wanted.weights {
-            WeightRounding::Nearest => weights::nearest(policy, product, x_scale),
+            WeightRounding::Nearest => weights::nearest(policy, product, input.scale),
             WeightRounding::Compensated => {
                 let rows = |graph, operand| rows(graph, operand, product, batches, options);
                 let (exact, rounded) = (rows(graph, product.x)?, rows(made.graph(), operand)?);
-                weights::compensated(policy, product, x_scale, (&exact, &rounded))
+                weights::compensated(policy, product, input.scale, (&exact, &rounded))
             }
         };
-        let rounded = rounded.map_err(|source| failed(&product.name, source))?;
+        let failed = |source| failed(&product.name, source);
+        let rounded = rounded.map_err(failed)?;
+        let layer = IntegerLayer {
+            input,
+            output,
+            weights: rounded.packed(product).map_err(failed)?,
+            bias: rounded.bias,
+            chosen_for: product.digest(),
+        };
         ports.push(Ports {
+            rounded_y: made.replace(product, &layer)?,
             name: product.name.clone(),
             x: product.x,
-            x_scale: scales[&product.x],
             y: product.y,
-            rounded_y: made.replace(product, operand, &scales, rounded)?,
+            layer: Arc::new(layer),
         });
         progress(number + 1, products.len());
     }
@@ -208,7 +234,7 @@ fn scales(
     batches: &[Vec<(&str, &Tensor)>],
     options: &RunOptions,
     method: ScaleMethod,
-) -> Result<BTreeMap<ValueId, StaticScale>, ModelError> {
+) -> Result<BTreeMap<ValueId, ByteScale>, ModelError> {
     let values = products.iter().flat_map(|product| [product.x, product.y]);
     let mut observers: BTreeMap<ValueId, Observer> =
         values.map(|id| (id, Observer::new(1))).collect();
@@ -230,7 +256,10 @@ fn scales(
             return Err(refused(name, &reason));
         }
         let chosen = method.choose(&observer, StaticFormat::Uint8Asymmetric);
-        Ok((id, chosen.map_err(|source| failed(name, source))?))
+        let chosen = chosen.map_err(|source| failed(name, source))?;
+        let bytes = ByteScale::of(&chosen);
+        let bytes = bytes.ok_or_else(|| refused(name, "no scale that bytes can have"))?;
+        Ok((id, bytes))
     });
     chosen.collect()
 }

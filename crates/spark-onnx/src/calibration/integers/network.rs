@@ -5,9 +5,10 @@
 //! outputs  |y|^2 / |y - y^|^2                   y^ of the network of integers, with all errors before it
 //! ```
 
-use spark_quant::calibration::StaticScale;
-
+use super::super::chosen::Calibration;
+use super::application::{Applied, Ports, applied};
 use super::probe::Probe;
+use super::products::KeptProduct;
 use crate::graph::{Graph, ValueId};
 use crate::options::RunOptions;
 use crate::precision::decibels;
@@ -25,32 +26,11 @@ pub struct IntegerNetwork {
     pub(super) products: Vec<Ports>,
 }
 
-/// A product that stays in f32.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KeptProduct {
-    /// Name of the node.
-    pub name: String,
-    /// Why it stays.
-    pub reason: &'static str,
-}
-
-/// What enters and leaves a product.
-#[derive(Debug, Clone)]
-pub(super) struct Ports {
-    pub(super) name: String,
-    pub(super) x: ValueId,
-    pub(super) x_scale: StaticScale,
-    pub(super) y: ValueId,
-    /// `y` of the network of integers, after its round trip.
-    pub(super) rounded_y: ValueId,
-}
-
 /// What integers do to one product.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ProductError {
-    /// Name of the node.
+    /// Name of the node, or of its result where several nodes share a name.
     pub name: String,
     /// Signal to error of its inputs in decibels: what rounding them loses; errors of products before are not in it. NaN
     /// where there are no values, or some that are not finite.
@@ -86,9 +66,36 @@ impl Squares {
 }
 
 impl IntegerNetwork {
+    /// `graph` with the products that `calibration` chose for it.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::Calibration`] for a calibration of another network.
+    pub fn of(graph: &Graph, calibration: &Calibration) -> Result<Self, ModelError> {
+        let Applied {
+            prepared,
+            graph,
+            products,
+            kept,
+        } = applied(graph, calibration)?;
+        Ok(Self {
+            graph,
+            kept,
+            original: prepared,
+            products,
+        })
+    }
+
     /// Names of the products that are of integers, in the order in which they run.
     pub fn products(&self) -> impl ExactSizeIterator<Item = &str> {
         self.products.iter().map(|product| product.name.as_str())
+    }
+
+    /// What was chosen for its products: with it the network in f32 that it came from runs with the same bits
+    /// ([`RunOptions::with_calibration`]).
+    pub fn calibration(&self) -> Calibration {
+        let products = self.products.iter();
+        Calibration::of_integers(products.map(|product| (&product.name, &product.layer)))
     }
 
     /// Measures the products on `batches`, in the order in which they run. `options` are as for
@@ -117,7 +124,7 @@ impl IntegerNetwork {
                 measured.zip(x).zip(y.iter().zip(&rounded))
             {
                 for x in x.to_f32() {
-                    inputs.add(x, ports.x_scale.round_trip(x));
+                    inputs.add(x, ports.layer.input.round_trip(x));
                 }
                 for (y, rounded) in y.to_f32().into_iter().zip(rounded.to_f32()) {
                     outputs.add(y, rounded);

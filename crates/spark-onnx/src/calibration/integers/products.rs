@@ -2,16 +2,27 @@
 //!
 //! Deliberately absent: whether the engine has a product of integers for each (`join_quantised` decides).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::chosen::refused;
-use super::network::KeptProduct;
+use super::readers::Readers;
 use crate::graph::{Conv, Gemm, Graph, Node, Op, Unary, ValueId};
+use crate::plan::digest;
 use crate::{DType, ModelError, Tensor};
 
 /// So many products of two bytes fit 32 bits whatever they are.
 const MAX_DEPTH: usize = i32::MAX as usize / (255 * 255);
+
+/// A product that stays in f32.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptProduct {
+    /// Name of the node, or of its result where several nodes share a name.
+    pub name: String,
+    /// Why it stays.
+    pub reason: &'static str,
+}
 
 /// What kind of product it is.
 #[derive(Debug, Clone)]
@@ -27,7 +38,7 @@ pub(super) enum Kind {
 /// One product, and what is around it.
 #[derive(Debug, Clone)]
 pub(super) struct Product {
-    /// The name of the node.
+    /// The name of the node, or of its result where several nodes share a name.
     pub(super) name: String,
     pub(super) kind: Kind,
     /// What enters.
@@ -79,6 +90,12 @@ impl Product {
         self.transposed(&self.weights.to_f32())
     }
 
+    /// A number that other weights or another bias hardly have.
+    pub(super) fn digest(&self) -> u64 {
+        let bias = self.bias.iter().flat_map(|bias| bias.to_f32());
+        digest(self.rows().into_iter().chain(bias))
+    }
+
     /// The order of the file as `[out][in]`; [`Product::as_in_file`] turns it back.
     fn transposed<T: Copy>(&self, values: &[T]) -> Vec<T> {
         let (n, depth) = (self.n_out(), self.depth());
@@ -111,23 +128,58 @@ pub(super) fn of(
     if let Some(name) = kept.iter().find(|name| !is_there(name)) {
         return Err(refused(name, "the network has no node of this name"));
     }
-    let readers = Readers::of(graph);
+    let search = Search {
+        graph,
+        readers: Readers::of(graph),
+    };
+    let mut names = ProductNames::of(graph);
     let (mut products, mut stay) = (Vec::new(), Vec::new());
     for (at, node) in graph.nodes.iter().enumerate() {
         let Some(kind) = kind(node) else { continue };
+        let name = names.of_node(graph, node);
         let found = match kept.contains(&node.name) {
             true => Err("it was asked to"),
-            false => readers.product(at, kind),
+            false => search.product(at, kind),
         };
         match found {
-            Ok(product) => products.push(product),
-            Err(reason) => stay.push(KeptProduct {
-                name: node.name.clone(),
-                reason,
-            }),
+            Ok(product) => products.push(Product { name, ..product }),
+            Err(reason) => stay.push(KeptProduct { name, reason }),
         }
     }
     Ok((products, stay))
+}
+
+/// Names that tell all products of a graph apart, the same whenever it is read.
+struct ProductNames<'g> {
+    /// How many products have each name.
+    counts: HashMap<&'g str, usize>,
+    taken: HashSet<String>,
+}
+
+impl<'g> ProductNames<'g> {
+    fn of(graph: &'g Graph) -> Self {
+        let mut counts = HashMap::new();
+        for node in graph.nodes.iter().filter(|node| kind(node).is_some()) {
+            *counts.entry(node.name.as_str()).or_default() += 1;
+        }
+        Self {
+            taken: counts.keys().map(|&name| name.to_owned()).collect(),
+            counts,
+        }
+    }
+
+    /// The name of `node`, or of its result where others have that too.
+    fn of_node(&mut self, graph: &Graph, node: &Node) -> String {
+        let result = node.outputs.first().copied().flatten();
+        let Some(result) = result.filter(|_| self.counts[node.name.as_str()] > 1) else {
+            return node.name.clone();
+        };
+        let mut name = graph.value(result).name.clone();
+        while !self.taken.insert(name.clone()) {
+            name.push('_');
+        }
+        name
+    }
 }
 
 fn kind(node: &Node) -> Option<Kind> {
@@ -142,28 +194,13 @@ fn kind(node: &Node) -> Option<Kind> {
     }
 }
 
-/// Who reads each value.
-struct Readers<'g> {
+/// A graph, and who reads each of its values.
+struct Search<'g> {
     graph: &'g Graph,
-    by_value: HashMap<ValueId, Vec<usize>>,
-    outputs: BTreeSet<ValueId>,
+    readers: Readers,
 }
 
-impl<'g> Readers<'g> {
-    fn of(graph: &'g Graph) -> Self {
-        let mut by_value: HashMap<ValueId, Vec<usize>> = HashMap::new();
-        for (at, node) in graph.nodes.iter().enumerate() {
-            for id in node.inputs.iter().flatten() {
-                by_value.entry(*id).or_default().push(at);
-            }
-        }
-        Self {
-            graph,
-            by_value,
-            outputs: graph.outputs.iter().copied().collect(),
-        }
-    }
-
+impl Search<'_> {
     fn product(&self, at: usize, kind: Kind) -> Result<Product, &'static str> {
         let node = &self.graph.nodes[at];
         let input = |at: usize| node.inputs.get(at).copied().flatten();
@@ -180,6 +217,11 @@ impl<'g> Readers<'g> {
         if constant(x).is_some() {
             return Err("what enters is a constant");
         }
+        let y = self.end(at);
+        let result = node.outputs.first().copied().flatten();
+        let (Some(y), Some(result)) = (y, result) else {
+            return Err("its result is an output");
+        };
         if weights.dtype() != DType::F32 {
             return Err("its weights are not in f32");
         }
@@ -193,11 +235,6 @@ impl<'g> Readers<'g> {
         let bias = match input(2) {
             None => None,
             Some(id) => Some(constant(id).ok_or("its bias is no constant")?),
-        };
-        let y = self.end(at);
-        let result = node.outputs.first().copied().flatten();
-        let (Some(y), Some(result)) = (y, result) else {
-            return Err("its result is an output");
         };
         let product = Product {
             name: node.name.clone(),
@@ -233,12 +270,11 @@ impl<'g> Readers<'g> {
             let [Some(result)] = self.graph.nodes[last].outputs[..] else {
                 return None;
             };
-            if self.outputs.contains(&result) {
+            if self.readers.is_output(result) {
                 return None;
             }
-            let readers = self.by_value.get(&result).map(Vec::as_slice);
-            match readers {
-                Some(&[next]) if self.is_range(next, result) => last = next,
+            match self.readers.only(result) {
+                Some(next) if self.is_range(next, result) => last = next,
                 _ => return Some(result),
             }
         }
@@ -254,7 +290,7 @@ impl<'g> Readers<'g> {
             Op::Clip(_) => node.inputs[1..].iter().flatten().all(is_constant),
             _ => false,
         };
-        let is_output = |id: &ValueId| self.outputs.contains(id);
+        let is_output = |id: &ValueId| self.readers.is_output(*id);
         first && follows && !node.outputs.iter().flatten().any(is_output)
     }
 }

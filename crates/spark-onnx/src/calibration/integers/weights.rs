@@ -1,34 +1,22 @@
 //! Weights and bias of one product as integers.
 //!
 //! ```text
-//! six ways      to the nearest | for the inputs that enter | for the exact ones      as `rounding` has them
+//! six ways      to the nearest | for the inputs that enter | for the exact ones      as `fit` has them
 //!               with the bias as it is | moved by the mean of what is lost, per channel
 //! each on some of the batches ──> squared error of the outputs on the others ──> the best, on all
 //! ```
 //!
 //! Deliberately absent: ranges of activations, which are chosen before.
 
-use spark_quant::calibration::{InputMoments, compensate};
 use spark_quant::packed::Scales;
-use spark_quant::{ExecutionPolicy, QuantError, Quantizer, Recipe};
+use spark_quant::{ExecutionPolicy, PackedFormat, PackedTensor, QuantError, Recipe};
 
+use super::super::fit::{ERROR_ROWS, EVERY, Fit, best_way};
 use super::products::Product;
 use super::rows::Rows;
 
-/// Of so many batches, one judges the ways to round.
-const EVERY: usize = 4;
-/// Rows on which errors are measured.
-const ERROR_ROWS: usize = 512;
 /// Rows from which on their mean says something of others: biases are not moved for fewer.
 const MEAN_ROWS: usize = 256;
-
-/// What weights are made up for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Fit {
-    Nearest,
-    Rounded,
-    Exact,
-}
 
 /// How a product is rounded.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,12 +34,25 @@ impl Way {
 
 /// A product in integers.
 pub(super) struct RoundedProduct {
-    /// In the order of the file.
-    pub(super) codes: Vec<i8>,
+    /// `[out][in]`.
+    codes: Vec<i8>,
     /// A factor per output channel.
-    pub(super) scales: Vec<f32>,
+    scales: Vec<f32>,
     /// In the units of the network.
     pub(super) bias: Option<Vec<f32>>,
+}
+
+impl RoundedProduct {
+    /// Codes and scales of `product`, whose they are.
+    pub(super) fn packed(&self, product: &Product) -> Result<PackedTensor, QuantError> {
+        let shape = [product.n_out(), product.depth()];
+        let codes = self.codes.iter().map(|&code| code as u8).collect();
+        let scales = Scales::F32 {
+            values: self.scales.clone(),
+            block: [1, shape[1]],
+        };
+        PackedTensor::from_parts(&shape, 1, PackedFormat::Int8, codes, scales)
+    }
 }
 
 /// Weights rounded to the nearest, the bias as it is.
@@ -95,7 +96,7 @@ pub(super) fn compensated(
             rounded: rounded.group(group),
         })
         .collect();
-    let way = best_way(&all, &judges, product.takes_bias)?;
+    let way = best(&all, &judges, product.takes_bias)?;
     let everything = vec![true; judges.len()];
     let made = all.iter().map(|group| group.round(way, &everything));
     Ok(assemble(
@@ -130,7 +131,7 @@ fn assemble(
     };
     make_room(product, x_scale, bias.as_deref(), (&mut codes, &mut scales));
     RoundedProduct {
-        codes: product.as_in_file(&codes),
+        codes,
         scales,
         bias,
     }
@@ -167,27 +168,24 @@ fn make_room(
 }
 
 /// The way with the least error on the rows that judge.
-fn best_way(groups: &[Group<'_>], judges: &[bool], takes_bias: bool) -> Result<Way, QuantError> {
+fn best(groups: &[Group<'_>], judges: &[bool], takes_bias: bool) -> Result<Way, QuantError> {
     let calibrating: Vec<bool> = judges.iter().map(|judge| !judge).collect();
     let has_means = calibrating.iter().filter(|taken| **taken).count() >= MEAN_ROWS;
-    let mut best = (Way::NEAREST, f64::INFINITY);
-    for fit in [Fit::Nearest, Fit::Rounded, Fit::Exact] {
-        for moves_bias in [false, true] {
-            if moves_bias && !(takes_bias && has_means) {
-                continue;
-            }
-            let way = Way { fit, moves_bias };
-            let mut error = 0.0;
-            for group in groups {
-                let made = group.round(way, &calibrating)?;
-                error += group.error(&made, judges);
-            }
-            if error < best.1 {
-                best = (way, error);
-            }
-        }
-    }
-    Ok(best.0)
+    let moves: &[bool] = match takes_bias && has_means {
+        true => &[false, true],
+        false => &[false],
+    };
+    let ways = Fit::ALL.into_iter().flat_map(|fit| {
+        let moves = moves.iter();
+        moves.map(move |&moves_bias| Way { fit, moves_bias })
+    });
+    best_way(ways, Way::NEAREST, |way| {
+        let errors = groups.iter().map(|group| {
+            let made = group.round(way, &calibrating)?;
+            Ok(group.error(&made, judges))
+        });
+        errors.sum()
+    })
 }
 
 /// The outputs of one group of channels.
@@ -219,17 +217,9 @@ impl Group<'_> {
             rows.flat_map(|(row, _)| row).copied().collect()
         };
         let (exact, rounded) = (chosen(&self.exact), chosen(&self.rounded));
-        let packed = match way.fit {
-            Fit::Nearest => {
-                Quantizer::new(Recipe::INT8).quantize(self.policy, self.weights, &shape, 1)?
-            }
-            fit => {
-                let mut moments = InputMoments::new(self.depth);
-                let wanted = if fit == Fit::Exact { &exact } else { &rounded };
-                moments.observe(self.policy, wanted, &rounded)?;
-                compensate(self.policy, self.weights, &moments, Recipe::INT8)?.packed
-            }
-        };
+        let rows = (exact.as_slice(), rounded.as_slice());
+        let fit = way.fit;
+        let packed = fit.round(self.policy, self.weights, shape, rows, Recipe::INT8)?;
         let (codes, scales) = packed.into_parts();
         let scales = match scales {
             Scales::F32 { values, .. } => values,
