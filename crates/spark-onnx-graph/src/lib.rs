@@ -34,10 +34,12 @@ mod elements_mut;
 mod error;
 mod operators;
 mod simplify;
+mod stages;
 mod tail;
 
 pub use error::{ModelError, ViewOutside};
 pub use simplify::{join_quantised, simplify};
+pub use stages::{Stage, stages_at_values};
 pub use tail::{Tail, split_at_values};
 pub use tensor::{DType, ElementsMut, Tensor, TensorData};
 

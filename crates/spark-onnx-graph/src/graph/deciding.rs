@@ -113,15 +113,20 @@ fn needs_of_inputs(graph: &Graph, depth: usize, known: &mut Known) -> Vec<Need> 
                 needs[id.0].add(Need::SHAPE);
             }
         }
-        within_bodies(graph, node, &mut needs, depth, known);
+        within_bodies(graph, node, depth, known, |index, wanted| {
+            if let Some(&Some(ValueId(id))) = node.inputs.get(index) {
+                needs[id].add(wanted);
+            }
+        });
     }
     let inputs = graph.inputs.iter();
     inputs.map(|id| needs[id.0]).collect()
 }
 
-/// For each node, whether the shapes of its results hang on elements that a run computes.
+/// For each node, whether the shapes of its results, or of what its bodies make, hang on elements that a run computes.
 pub(crate) fn computed_shapes(graph: &Graph) -> Vec<bool> {
     let deciding = deciding_inputs(graph);
+    let mut known = Known::new();
     let mut is_computed = vec![false; graph.values.len()];
     for (number, id) in graph.inputs.iter().enumerate() {
         is_computed[id.0] = !deciding.contains(&number);
@@ -138,7 +143,12 @@ pub(crate) fn computed_shapes(graph: &Graph) -> Vec<bool> {
             for id in node.outputs.iter().flatten() {
                 is_computed[id.0] = makes;
             }
-            let decides = deciding_operands(&node.op);
+            let mut decides = deciding_operands(&node.op).to_vec();
+            within_bodies(graph, node, 0, &mut known, |index, wanted| {
+                if wanted.shape {
+                    decides.push(index);
+                }
+            });
             computed.iter().any(|index| decides.contains(index))
         })
         .collect()
@@ -153,13 +163,15 @@ fn makes_results(op: &Op, index: usize) -> bool {
     }
 }
 
-/// What bodies of `node` need, and which of them runs, and how often.
-fn within_bodies(graph: &Graph, node: &Node, needs: &mut [Need], depth: usize, known: &mut Known) {
-    let mut need = |index: usize, wanted: Need| {
-        if let Some(&Some(ValueId(id))) = node.inputs.get(index) {
-            needs[id].add(wanted);
-        }
-    };
+/// Calls `need` with the number of each operand of `node` and what its bodies need it for, or which of them runs, and how
+/// often.
+fn within_bodies(
+    graph: &Graph,
+    node: &Node,
+    depth: usize,
+    known: &mut Known,
+    mut need: impl FnMut(usize, Need),
+) {
     let first = match &node.op {
         Op::If(_) => {
             need(0, Need::BRANCH);
@@ -187,6 +199,14 @@ fn within_bodies(graph: &Graph, node: &Node, needs: &mut [Need], depth: usize, k
         }
         for (index, wanted) in known[&address].iter().enumerate() {
             need(first + index, *wanted);
+        }
+        // What goes from iteration to iteration is known in all of them only if it is known how many there are.
+        if let Op::Loop(op) = &node.op
+            && let Some(carried) = known[&address].get(2..op.carried.saturating_add(2))
+            && carried.iter().any(|wanted| wanted.shape)
+        {
+            need(0, Need::SHAPE);
+            need(1, Need::SHAPE);
         }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) use super::kinds::{
 };
 pub(crate) use super::quantization::{DequantizeLinear, QuantizeLinear, RoundFloat};
 pub(crate) use super::random::RandomLike;
+pub(crate) use super::regions::RoiAlign;
 pub(crate) use super::selection::{NonMaxSuppression, Unique};
 use crate::tensor::{DType, Tensor};
 
@@ -110,6 +111,9 @@ pub enum Op {
     /// `(theta, size)`, `theta` `[n, 2, 3]` or `[n, 3, 4]`, `size` `[n, c, h, w]` or `[n, c, d, h, w]`:
     /// the grid that [`Op::GridSample`] reads, of positions `theta * (x, y, z?, 1)`.
     AffineGrid(AffineGrid),
+    /// `(x, regions, samples)`, `x` `[n, c, h, w]`, `regions` `[m, 4]` of `(x, y)` twice: cells of region i of sample
+    /// `samples[i]`, `[m, c, rows, columns]`.
+    RoiAlign(RoiAlign),
 
     /// `(x, shape)`: the same elements in another shape; -1 is inferred.
     Reshape(Reshape),
@@ -245,7 +249,7 @@ macro_rules! each_operator {
             CastLike Conv ConvTranspose Pool GlobalPool Gemm
             MatMul Det Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
             GroupNormalization LpNormalization Lrn Softmax MaskedSoftmax Recurrent
-            Reduce ArgReduce TopK CumSum CumProd Dft Resize GridSample AffineGrid
+            Reduce ArgReduce TopK CumSum CumProd Dft Resize GridSample AffineGrid RoiAlign
             Reshape Flatten Squeeze Unsqueeze Transpose Concat
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size

@@ -6,8 +6,11 @@
 //!
 //! Deliberately absent: the operators themselves, which are in the files of their families.
 
+use super::detection::{suppressed, suppressing_bytes};
+use super::host::Host;
 use super::operator::{Evaluate, Inputs, Working};
-use crate::budget;
+use crate::ModelError;
+use crate::budget::{self, Asker};
 use crate::graph::op::each_operator;
 use crate::graph::{Op, OpError, Operand, TensorType, infer};
 use crate::tensor::{Tensor, checked_elements};
@@ -78,26 +81,87 @@ pub(crate) fn evaluate_within(
     n_outputs: usize,
     left: usize,
 ) -> Result<Vec<Tensor>, Unevaluated> {
-    let operands: Vec<Option<Operand<'_>>> = inputs
-        .iter()
-        .map(|tensor| tensor.map(Operand::constant))
-        .collect();
-    let types = infer(op, &operands, n_outputs)?;
-    if op.computes_nothing(types.iter().map(|ty| &ty.shape[..])) {
-        let empty = types.into_iter().map(|ty| {
-            let TensorType { dtype, shape } = ty;
-            Tensor::zeros(dtype, shape).map_err(|error| OpError {
-                reason: error.to_string(),
-            })
-        });
-        return Ok(empty.collect::<Result<_, _>>()?);
-    }
-    let bytes = working_bytes(op, inputs, &types);
+    let ready = Ready::of(op, inputs, n_outputs)?;
+    let bytes = ready.bytes;
     if bytes > left || !budget::can_get(bytes) {
         return Err(Unevaluated::Memory { bytes });
     }
-    let results = each_operator!(match op, it => Evaluate::evaluate(it, Inputs(inputs), &types));
-    Ok(results?)
+    Ok(ready.evaluate(op, inputs)?)
+}
+
+/// [`evaluate`] in memory of `host`, which gets it back; the results are not counted yet.
+///
+/// # Errors
+///
+/// As [`evaluate`], of the node that asks, and those of [`Host::take`].
+pub(super) fn evaluate_for(
+    host: &mut dyn Host,
+    asker: Asker<'_>,
+    op: &Op,
+    inputs: &[Option<&Tensor>],
+    n_outputs: usize,
+) -> Result<Vec<Tensor>, ModelError> {
+    let refused = |error: OpError| ModelError::Operator {
+        node: asker.node.to_owned(),
+        op: asker.op.to_owned(),
+        reason: error.reason,
+    };
+    // Its types take as long to find as its results.
+    if let (Op::NonMaxSuppression(op), 1) = (op, n_outputs) {
+        let read = inputs.iter().flatten().map(|tensor| tensor.len());
+        let bytes = suppressing_bytes(read.fold(0, usize::saturating_add));
+        host.take(asker, bytes)?;
+        let result = suppressed(*op, Inputs(inputs));
+        host.give_back(bytes);
+        return Ok(vec![result.map_err(refused)?]);
+    }
+    let ready = Ready::of(op, inputs, n_outputs).map_err(refused)?;
+    let bytes = ready.bytes;
+    host.take(asker, bytes)?;
+    let results = ready.evaluate(op, inputs);
+    host.give_back(bytes);
+    results.map_err(refused)
+}
+
+/// What is known of an evaluation before it begins.
+struct Ready {
+    types: Vec<TensorType>,
+    is_empty: bool,
+    /// Bytes that it takes at most.
+    bytes: usize,
+}
+
+impl Ready {
+    fn of(op: &Op, inputs: &[Option<&Tensor>], n_outputs: usize) -> Result<Self, OpError> {
+        let operands: Vec<Option<Operand<'_>>> = inputs
+            .iter()
+            .map(|tensor| tensor.map(Operand::constant))
+            .collect();
+        let types = infer(op, &operands, n_outputs)?;
+        let is_empty = op.computes_nothing(types.iter().map(|ty| &ty.shape[..]));
+        let bytes = match is_empty {
+            true => 0,
+            false => working_bytes(op, inputs, &types),
+        };
+        Ok(Self {
+            types,
+            is_empty,
+            bytes,
+        })
+    }
+
+    fn evaluate(self, op: &Op, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, OpError> {
+        if self.is_empty {
+            let empty = self.types.into_iter().map(|ty| {
+                let TensorType { dtype, shape } = ty;
+                Tensor::zeros(dtype, shape).map_err(|error| OpError {
+                    reason: error.to_string(),
+                })
+            });
+            return empty.collect();
+        }
+        each_operator!(match op, it => Evaluate::evaluate(it, Inputs(inputs), &self.types))
+    }
 }
 
 /// Bytes that evaluating `op` takes at most.

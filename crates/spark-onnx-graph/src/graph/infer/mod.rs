@@ -11,6 +11,7 @@
 mod einsum;
 mod fourier;
 mod operands;
+mod regions;
 mod resample;
 mod slices;
 mod suppression;
@@ -25,9 +26,10 @@ pub(crate) use operands::{
     check_rank_at_least, check_same_dtype, check_scalar, check_shape, check_size, check_whole,
     constant_extents, constant_int, constant_ints, one, op_error,
 };
+pub use regions::{RegionAxis, RegionTaps, region_axes};
 pub use resample::{ResizeAxis, nearest_sources, resolve_resize};
 pub(crate) use slices::shape_part;
 pub use slices::{PadAxis, SliceAxis, resolve_pads, resolve_slice};
-pub(crate) use suppression::kept_boxes;
+pub(crate) use suppression::for_each_kept_box;
 pub(crate) use unique::distinct;
 pub use window::{WindowAxis, conv_transpose_windows, conv_windows, pool_windows};
