@@ -5,7 +5,7 @@
 //! Chooses input scales and rounds weights layer by layer on some of the batches, judges the result on others that
 //! were held back, beside what the same formats give without calibration, and writes the choice for
 //! `RunOptions::with_calibration` and `bench_supercombo --calibration`. `--mix DB` chooses the format of each layer
-//! as well. With `--precision int8` it writes a network of its own, in ONNX. Tables and drawing are
+//! as well. A network whose lengths hang on values, such as a detector, is judged by what it makes before these. With `--precision int8` it writes a network of its own, in ONNX. Tables and drawing are
 //! `calibrate_model/report.rs`.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
@@ -25,6 +25,7 @@ use sparkpilot::onnx::calibration::{
 use sparkpilot::onnx::graph::Graph;
 use sparkpilot::onnx::precision::{Activations, OutputErrors, OutputParts};
 use sparkpilot::onnx::{Model, ModelError, Precision, RunOptions, Tensor, file};
+use sparkpilot::onnx_graph::split_at_values;
 use sparkpilot::openpilot::slices::OutputLayout;
 use sparkpilot::quant::calibration::ScaleMethod;
 
@@ -315,10 +316,12 @@ impl Work<'_> {
         })
     }
 
-    /// `graph` under `options`, against the network in f32.
+    /// `graph` under `options`, against the network in f32, by what both make before lengths hang on values.
     fn judge(&self, graph: &Graph, options: &RunOptions) -> Result<Judged, ModelError> {
-        let model = Model::from_graph(graph.clone(), options)?;
-        let reference = Model::from_graph(self.graph.clone(), &self.options)?;
+        let (head, _) = split_at_values(graph.clone())?;
+        let (exact_head, _) = split_at_values(self.graph.clone())?;
+        let model = Model::from_graph(head, options)?;
+        let reference = Model::from_graph(exact_head, &self.options)?;
         let (mut session, mut exact) = (model.session(), reference.session());
         let mut errors: Option<OutputErrors> = None;
         for batch in borrowed(self.held_back) {

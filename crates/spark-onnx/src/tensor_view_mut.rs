@@ -12,7 +12,7 @@
 use spark_onnx_graph::tensor::ElementsMut;
 
 use crate::ModelError;
-use crate::tensor::{DType, Tensor, checked_elements};
+use crate::tensor::{DType, Tensor, TensorData, checked_elements};
 
 /// Runs `$body` with `$v` bound to the slice inside, whatever its type.
 macro_rules! for_each_slice_mut {
@@ -87,6 +87,21 @@ impl<'a> TensorViewMut<'a> {
     /// The borrowed slice.
     pub(crate) fn into_elements(self) -> ElementsMut<'a> {
         self.elements
+    }
+
+    /// Writes the elements of `tensor`, which has the same type and as many of them.
+    pub(crate) fn copy_from(self, tensor: &Tensor) {
+        macro_rules! each {
+            ($($variant:ident)*) => {
+                match (self.elements, tensor.data()) {
+                    $((ElementsMut::$variant(to), TensorData::$variant(from)) => {
+                        to.copy_from_slice(from);
+                    })*
+                    _ => unreachable!("of one type"),
+                }
+            };
+        }
+        each!(F32 F64 F16 BF16 I8 I16 I32 I64 U8 U16 U32 U64 Bool);
     }
 
     /// The same memory, borrowed for less long.

@@ -28,7 +28,8 @@ use crate::{ModelError, Precision, Tensor};
 /// Left alone are layers that share their name with another step, for nothing could tell them apart, or their weights,
 /// which would be held twice, and those that control flow may pass by. `options` say
 /// instruction set, threads, memory and whether activations are rounded at all; their precision is not looked at.
-/// `progress` gets layers done and layers in all.
+/// `progress` gets layers done and layers in all. What stands behind results whose length values say (NonMaxSuppression,
+/// NonZero) has its weights in the options' precision.
 ///
 /// # Errors
 ///

@@ -5,9 +5,9 @@
 //! names their folder. Every case is run, and has one of these outcomes:
 //!
 //! ```text
-//! pass                  interpreter and executor give every result of every set, inputs as the case gives them
-//! pass, as constants    they do once inputs are made constants of the graph, and cut in two where lengths begin
-//!                       to hang on them (`split_at_values`); why not before
+//! pass                  interpreter and executor give every result of every set, inputs as the case gives them; where
+//!                       lengths hang on these, the interpreter with inputs made constants, and cut in two (`split_at_values`)
+//! pass, as constants    the executor too does only once inputs are made constants; why not before
 //! pass, not executed    the interpreter does; the executor refuses the graph, and says why
 //! refused               no graph comes of the file, or none with fixed shapes; why
 //! wrong                 anything else: an answer that is not the suite's, a model that is read
@@ -28,8 +28,9 @@ use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 use spark_onnx::file::{OnnxError, ProtoError};
 use spark_onnx::graph::{Graph, MAX_DECIDING_ELEMENTS, bind_with_values, deciding_inputs};
-use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, TensorData, split_at_values};
+use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, TensorData};
 use spark_onnx::{file, reference};
+use spark_onnx_graph::split_at_values;
 
 /// Networks whose interpretation takes minutes; the executor runs them.
 const LARGE: &str = "real";
@@ -313,13 +314,19 @@ fn outcome(case: &Case, folder: &Path) -> String {
             Ok(evaluated) => evaluated,
             Err(outcome) => return outcome,
         };
-        if let Some(error) = &evaluated.refused_at_first {
-            as_constants = Some(reason_of(error));
-            if let Err(reason) = cut_in_two(&graph, &tensors, case) {
-                return format!("{WRONG}cut in two: {reason}");
-            }
+        if evaluated.refused_at_first.is_some()
+            && let Err(reason) = cut_in_two(&graph, &tensors, case)
+        {
+            return format!("{WRONG}cut in two: {reason}");
         }
-        match execute(evaluated.graph, &evaluated.given) {
+        let executed = execute(graph.clone(), &given_of(&tensors)).or_else(|error| {
+            if evaluated.refused_at_first.is_none() {
+                return Err(error);
+            }
+            as_constants = Some(reason_of(&error));
+            execute(evaluated.graph, &evaluated.given)
+        });
+        match executed {
             Ok(outputs) => {
                 if let Err(reason) = compare_all(&outputs, &tensors, case) {
                     return format!("{WRONG}executor: {reason}");

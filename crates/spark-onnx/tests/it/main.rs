@@ -16,6 +16,7 @@ mod integer_networks;
 mod integers_in_bodies;
 mod masked_attention;
 mod memory_budget;
+mod regions;
 mod scatter_integers;
 mod sessions;
 mod small_floats;

@@ -10,6 +10,7 @@
 
 mod einsum;
 mod fourier;
+mod non_zero;
 mod operands;
 mod regions;
 mod resample;
@@ -20,6 +21,7 @@ mod window;
 
 pub use einsum::{EinsumLabels, parse_einsum};
 pub use fourier::{DftAxis, resolve_dft};
+pub(crate) use non_zero::for_each_non_zero;
 pub use operands::{DIVIDED_BY_ZERO, Operand, broadcast_shapes, resolve_axes, resolve_axis};
 pub(crate) use operands::{
     Operands, check_bool, check_broadcasts_to, check_float, check_index, check_numeric, check_rank,

@@ -22,7 +22,7 @@
 //! before it first. Whatever else reads the result reads it after its round trip; where
 //! only the operand of a product is rounded, others read it exact.
 //!
-//! Deliberately absent: products in bodies of control flow, networks in f16, bytes for elementwise operators, pooling and
+//! Deliberately absent: products in bodies of control flow and behind results whose length values say, networks in f16, bytes for elementwise operators, pooling and
 //! concatenation between products (they read and write f32), activations in signed bytes around zero, which is the only
 //! form that some runtimes take.
 
