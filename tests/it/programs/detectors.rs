@@ -66,7 +66,7 @@ fn resizer(folder: &Folder) -> PathBuf {
     );
     let extents = graph.add_input("extents", DType::I64, vec![Dim::Known(1), Dim::Known(4)]);
     let more = list(&mut graph, "more", &[1, 1, 3, 4]);
-    let sum = graph.add_node("sum", Op::Binary(Binary::Max), &[Some(extents), Some(more)]);
+    let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[Some(extents), Some(more)]);
     let flat = list(&mut graph, "flat", &[-1]);
     let reshape = Op::Reshape(Reshape { allow_zero: false });
     let sizes = graph.add_node("sizes", reshape, &[Some(sum), Some(flat)]);
