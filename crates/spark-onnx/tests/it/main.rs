@@ -21,6 +21,7 @@ mod scatter_integers;
 mod sessions;
 mod small_floats;
 mod special_values;
+mod suppression;
 mod tails;
 mod tensor_views;
 mod wide_integers;
