@@ -6,6 +6,9 @@
 //! Model          load(path) ─> graph::Graph ─> bind ─> plan ─> cpu       weights packed once, shared
 //! ```
 //!
+//! Where values that a network computes say how long its results are, as behind a NonMaxSuppression, a model is cut there: its head
+//! is one plan, what stands behind runs in stages, interpreted or planned for the shapes of each run.
+//!
 //! What a network is and means is `spark-onnx-graph`'s: [`graph`], [`file`](mod@file), [`reference`](mod@reference) and
 //! [`tensor`] hand it on. Here is what runs it.
 

@@ -11,7 +11,8 @@
 //! [`Session::run_into`] takes no memory for shapes that it has met, but a little for each input or output
 //! that is converted ([`Session::last_traffic`]); [`Session::run`] takes its results and their names.
 //!
-//! What stands behind results whose length values say takes memory anew in every run, and its outputs are copied into the caller's.
+//! What stands behind a length that values say takes memory anew in every run, and all outputs of such a network are copied into
+//! the caller's.
 //!
 //! Deliberately absent: what sessions share, which is the model's.
 
@@ -147,7 +148,8 @@ impl Session {
     ///
     /// With [`Session::run_into`] two tensors change places from run to run; [`Session::run`] makes a new one
     /// each time. Where the plan reads and writes them as they lie, row-major and in the model's type, nothing
-    /// is copied; [`Session::last_traffic`] tells. A state may have another shape from run to run. A run that fails leaves the state as it was. The budget of
+    /// is copied; [`Session::last_traffic`] tells. A state may have another shape from run to run, and of a network whose lengths
+    /// hang on values it is a new tensor each time. A run that fails leaves the state as it was. The budget of
     /// memory does not count these tensors, which are the caller's.
     ///
     /// # Errors
@@ -276,6 +278,9 @@ impl Session {
     /// With shapes that it has met, it takes no memory, but a little for each input or output that must be
     /// converted. Where it fails, the memory of outputs holds old elements, new ones, or some of each.
     ///
+    /// Where values say how long outputs are, memory must have the length that comes out: which that is, [`Session::run`] tells.
+    /// Outputs are then copied, once all have been found to fit, and the run takes memory of its own.
+    ///
     /// # Errors
     ///
     /// As [`Session::run`], and [`ModelError::OutputUnknown`], [`ModelError::OutputTwice`] or
@@ -326,9 +331,9 @@ impl Session {
         Ok(())
     }
 
-    /// The steps of the plan used last; empty before the first plan. Behind results whose length values say, operators that are
-    /// interpreted are steps as well ([`INTERPRETED`](crate::precision::INTERPRETED)), and steps planned there are those of the
-    /// run before.
+    /// The steps of the plan used last; empty before the first plan. Behind a length that values say, operators that are
+    /// interpreted are steps as well ([`INTERPRETED`](crate::precision::INTERPRETED)), and steps that are planned there are those of
+    /// the run before.
     pub fn steps(&self) -> Vec<StepInfo> {
         let device = self.model.device();
         let mut steps = self.head.steps(device);

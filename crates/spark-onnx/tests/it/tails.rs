@@ -15,6 +15,7 @@ use spark_onnx::{
     TensorView, TensorViewMut, file,
 };
 use spark_onnx_graph::reference::run_unbound;
+use spark_onnx_graph::samples::DamagedFiles;
 use spark_testing::numbers;
 
 fn list(values: &[i64]) -> Tensor {
@@ -737,4 +738,47 @@ fn a_small_input_that_asks_for_much_is_refused() {
         assert!(error.contains("`y`"), "{error}");
     }
     assert_eq!(run(0, 2).expect("runs")[0].1.shape(), [0, 4]);
+}
+
+#[test]
+fn damaged_files_are_refused_or_run_and_nothing_panics() {
+    let files = [two_stages(Dim::Known(1)), positive_logits(), collecting()];
+    let options = options().with_memory_budget(32 << 20);
+    let (mut n_ran, mut n_refused) = (0, 0);
+    for graph in files {
+        let bytes = file::to_bytes(&graph).expect("written");
+        let files = DamagedFiles::of(bytes);
+        for number in 0..250 {
+            let Ok(graph) = file::parse(&files.mutant(number), None) else {
+                continue;
+            };
+            let inputs = graph.inputs.iter().map(|&id| graph.value(id));
+            let inputs: Option<Vec<(String, Tensor)>> = inputs
+                .map(|value| {
+                    let dims = value.shape.as_deref()?.iter();
+                    let shape = dims.map(|dim| match dim {
+                        Dim::Known(extent) => *extent,
+                        Dim::Symbol(_) | Dim::Unknown => 2,
+                    });
+                    let shape: Vec<usize> = shape.collect();
+                    let n = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))?;
+                    let values = (0..n.min(1 << 16)).map(|i| (i % 7) as f64 - 2.0);
+                    let tensor = Tensor::from_f64(value.dtype?, shape, values.collect());
+                    Some((value.name.clone(), tensor.ok()?))
+                })
+                .collect();
+            let Some(inputs) = inputs else { continue };
+            let given: Vec<_> = inputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
+            let model = Model::from_graph(graph, &options);
+            match model.and_then(|model| model.session().run(&given)) {
+                Ok(_) => n_ran += 1,
+                Err(_) => n_refused += 1,
+            }
+        }
+    }
+    // A test in which nothing runs, or everything does, would prove nothing.
+    assert!(
+        n_ran > 50 && n_refused > 50,
+        "{n_ran} ran, {n_refused} were refused"
+    );
 }
