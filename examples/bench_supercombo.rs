@@ -16,6 +16,7 @@ use spark_program::{
 };
 use sparkpilot::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
 use sparkpilot::hal::config::DeviceChoice;
+use sparkpilot::onnx::cpu::Isa;
 use sparkpilot::onnx::file;
 use sparkpilot::onnx::precision::{Activations, Bf16Products, Fp16Products};
 use sparkpilot::zoo::ZooModel;
@@ -91,6 +92,9 @@ struct Arguments {
     /// Threads; as many as pay off by default
     #[arg(long, value_name = "N", value_parser = count(1, MOST_THREADS))]
     threads: Option<usize>,
+    /// Instruction set: avx512, avx2, neon or scalar; the best one of this processor by default
+    #[arg(long, value_name = "NAME", value_parser = Isa::named)]
+    isa: Option<Isa>,
     /// Inputs by name; made up from the seed by default
     #[arg(long, value_name = "FILE.safetensors")]
     inputs: Option<PathBuf>,
@@ -110,7 +114,7 @@ struct Arguments {
     /// Write the built-in networks as ONNX files and stop; only --seed goes with it
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "model", "models_dir", "precision", "mix", "calibration", "exact_activations", "bf16", "fp16", "explain",
-        "profile", "trace", "html", "device", "runs", "warmup", "threads", "inputs", "dump_outputs",
+        "profile", "trace", "html", "device", "runs", "warmup", "threads", "isa", "inputs", "dump_outputs",
         "compare", "json",
     ])]
     write_zoo: Option<PathBuf>,
@@ -223,6 +227,7 @@ impl Arguments {
         options.runs = self.runs;
         options.warmup = self.warmup;
         options.threads = self.threads;
+        options.isa = self.isa;
         options.inputs = self.inputs;
         options.dump_outputs = self.dump_outputs;
         options.compare = self.compare;

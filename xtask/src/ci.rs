@@ -12,8 +12,8 @@
 //! sanitize      memory, kernels and threads under address and thread sanitisers
 //! fuzz          every fuzz target builds and runs for a second
 //! aarch64       tests of Arm's vector code under qemu
-//! test-release  again optimised, without debug assertions, with every feature: all integration tests, and the
-//!               unit tests of crates with kernels or features. Crates of others are optimised less
+//! test-release  again optimised, without debug assertions, with every feature: integration tests, and unit
+//!               tests of some crates. Crates of others are optimised less
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
 //! ```
@@ -243,8 +243,8 @@ fn doc(workspace: &Workspace) -> Result<(), Error> {
     )
 }
 
-/// Crates with kernels, or with features that the plain tests lack: their unit tests are run optimised too. Those of the
-/// others `test` has run, and for them each crate would be compiled once more.
+/// Crates whose unit tests are run optimised too, most for kernels or for features that the plain tests lack. For the unit
+/// tests of each other crate it would be compiled once more.
 const OPTIMISED_UNITS: [&str; 6] = [
     "spark-gemm",
     "spark-mem",

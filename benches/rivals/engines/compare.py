@@ -14,7 +14,8 @@ hold the smallest and the largest round. Before anything is timed, all engines r
 inputs: their outputs must agree within 1e-3 of the output's scale; in bf16 and fp16 have a cosine
 above 0.98 with onnxruntime's f32, and networks of integers one above 0.9 with its integers: random weights
 amplify rounding (onnxruntime itself, with and without optimising MobileNetV3's, has 0.956).
-With --quantised the networks of networks.py are those of 8-bit integers that quantised.py makes of them.
+With --quantised the networks of networks.py are those of 8-bit integers that quantised.py makes of them; with
+--driving they are those of the shapes that driving models have. With --avx2 all engines are held to AVX2.
 
     load + first   file opened to first result, the process and its imports not counted; the
                    ratio is to onnxruntime's, where it runs
@@ -85,6 +86,8 @@ def ours(program, path, inputs_file, threads, precision, runs, warmup, dump=None
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         command = [program, "--model", path, "--threads", threads, "--precision", precision, "--device", "cpu",
                    "--runs", runs, "--warmup", warmup, "--inputs", inputs_file, "--json", report.name]
+        if is_held():
+            command += ["--isa", "avx2"]
         if dump:
             command += ["--dump-outputs", dump]
         subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
@@ -104,8 +107,11 @@ def make_inputs(path, folder):
     random, inputs = np.random.default_rng(0), {}
     for port in ort.InferenceSession(path, providers=["CPUExecutionProvider"]).get_inputs():
         shape = [extent if isinstance(extent, int) else 1 for extent in port.shape]
-        kind = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}[port.type]
-        if kind is np.uint8:
+        kind = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8,
+                "tensor(int64)": np.int64}[port.type]
+        if kind is np.int64:
+            inputs[port.name] = random.integers(0, 1024, shape)
+        elif kind is np.uint8:
             inputs[port.name] = random.integers(0, 256, shape, dtype=np.uint8)
         else:
             inputs[port.name] = random.uniform(-1, 1, shape).astype(kind)
@@ -146,6 +152,11 @@ def agree(program, path, folder, precision):
     return errors
 
 
+def is_held():
+    """Whether everything runs on AVX2; onnxruntime has no such setting."""
+    return os.environ.get("ONEDNN_MAX_CPU_ISA") == "AVX2"
+
+
 def is_quantised(path):
     import onnx
 
@@ -171,7 +182,7 @@ def measure(program, path, threads, precision, rounds, runs):
         folder = Path(name)
         make_inputs(path, folder)
         errors = agree(program, path, folder, precision)
-        engines = ENGINES if precision == "fp32" else ("spark", "openvino")
+        engines = ENGINES if precision == "fp32" and not is_held() else ("spark", "openvino")
         results = {engine: [] for engine in engines}
         for _ in range(rounds):
             for engine in engines:
@@ -210,8 +221,12 @@ def main():
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--only", default="", help="part of a model's name")
     parser.add_argument("--json", help="file for the figures")
+    parser.add_argument("--driving", action="store_true", help="networks.py's of driving models' shapes, and not the zoo")
+    parser.add_argument("--avx2", action="store_true", help="no AVX-512 for any engine; onnxruntime cannot be held, and is left out")
     parser.add_argument("--quantised", action="store_true", help="networks.py's as 8-bit integers, and not the zoo")
     options = parser.parse_args()
+    if options.avx2:
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2"
     import networks
     import onnxruntime
     import openvino
@@ -223,6 +238,8 @@ def main():
             import quantised
 
             built_in = quantised.write(known, Path(folder) / "quantised")
+        elif options.driving:
+            built_in = networks.write_driving(Path(folder) / "driving")
         else:
             built_in = sorted(Path(folder).glob("*.onnx")) + known
         models = [path for path in [*map(Path, options.models), *built_in] if options.only in path.name]

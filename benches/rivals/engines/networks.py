@@ -1,6 +1,8 @@
 """Well-known networks as ONNX files with random weights, for timing only.
 
     write(folder) -> paths of resnet18, mobilenet_v3_large, efficientnet_b0, vit_tiny
+    write_driving(folder) -> paths of networks of the shapes that driving models have: two frames of a camera as
+        12x128x256 into MobileNetV3-Large, EfficientNet-B0 and EfficientNet-B2; a learned car, one and 64 at a time
 
 Shapes follow the papers and torchvision's definitions: ResNet-18 (He et al. 2015) on
 12x128x256, MobileNetV3-Large (Howard et al. 2019), EfficientNet-B0 (Tan and Le 2019) and
@@ -8,13 +10,19 @@ ViT-Tiny/16 (Touvron et al. 2021) on 3x224x224. BatchNorm stays in the graph, as
 leave it with training modes off; weights are scaled so that activations keep their size.
 """
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+sys.path.append(str(Path(__file__).parent.parent / "learned_dynamics"))
+import network as learned_car  # noqa: E402
+
 OPSET = 17
+PICTURE = [1, 3, 224, 224]
+CAMERA = [1, 12, 128, 256]
 
 
 class Network:
@@ -113,8 +121,8 @@ MOBILENET_V3_LARGE = [
 ]
 
 
-def mobilenet_v3_large(folder):
-    net = Network("mobilenet_v3_large", [1, 3, 224, 224], 2)
+def mobilenet_v3_large(folder, name="mobilenet_v3_large", shape=PICTURE):
+    net = Network(name, shape, 2)
     x = net.act(net.batch_norm(net.conv("input", 16, 3, 2)), "HardSwish")
     for kernel, wide, out, excite, act, stride in MOBILENET_V3_LARGE:
         y = x
@@ -136,10 +144,14 @@ EFFICIENTNET_B0 = [(1, 3, 1, 16, 1), (6, 3, 2, 24, 2), (6, 5, 2, 40, 2), (6, 3, 
                    (6, 5, 1, 112, 3), (6, 5, 2, 192, 4), (6, 3, 1, 320, 1)]
 
 
-def efficientnet_b0(folder):
-    net = Network("efficientnet_b0", [1, 3, 224, 224], 3)
-    x = net.swish(net.batch_norm(net.conv("input", 32, 3, 2)))
+def efficientnet(folder, name, shape, width=1.0, depth=1.0):
+    net = Network(name, shape, 3)
+    # Channels are multiples of eight, none smaller by more than a tenth.
+    rounded = lambda n: max(8, int(n * width + 4) // 8 * 8)
+    channels = lambda n: rounded(n) if rounded(n) >= 0.9 * n * width else rounded(n) + 8
+    x = net.swish(net.batch_norm(net.conv("input", channels(32), 3, 2)))
     for expansion, kernel, first_stride, out, blocks in EFFICIENTNET_B0:
+        out, blocks = channels(out), int(np.ceil(depth * blocks))
         for block in range(blocks):
             stride, n_in = (first_stride if block == 0 else 1), net.channels[x]
             y, wide = x, n_in * expansion
@@ -149,8 +161,12 @@ def efficientnet_b0(folder):
             y = net.squeeze_excite(y, max(1, n_in // 4), "Swish", "Sigmoid")
             y = net.batch_norm(net.conv(y, out, 1))
             x = net.node("Add", [y, x]) if stride == 1 and n_in == out else y
-    x = net.swish(net.batch_norm(net.conv(x, 1280, 1)))
+    x = net.swish(net.batch_norm(net.conv(x, channels(1280), 1)))
     return net.save(folder, net.classifier(x))
+
+
+def efficientnet_b0(folder):
+    return efficientnet(folder, "efficientnet_b0", PICTURE)
 
 
 def vit_tiny(folder, width=192, heads=3, depth=12, patch=16):
@@ -181,6 +197,23 @@ def vit_tiny(folder, width=192, heads=3, depth=12, patch=16):
     first = net.node("Gather", [norm(x), net.constant(np.array(0, np.int64))], width, axis=1)
     out = net.node("Gemm", [first, net.normal(1000, width, scale=width**-0.5), net.normal(1000, scale=0.1)], transB=1)
     return net.save(folder, out)
+
+
+def learned(folder, batch):
+    path = Path(folder) / f"learned_car_{batch}.onnx"
+    path.write_bytes(learned_car.network(batch))
+    return path
+
+
+def write_driving(folder):
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return [
+        mobilenet_v3_large(folder, "mobilenet_v3_camera", CAMERA),
+        efficientnet(folder, "efficientnet_b0_camera", CAMERA),
+        efficientnet(folder, "efficientnet_b2_camera", CAMERA, width=1.1, depth=1.2),
+        learned(folder, 1),
+        learned(folder, 64),
+    ]
 
 
 def write(folder):

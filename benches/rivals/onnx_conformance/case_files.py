@@ -3,11 +3,13 @@
     OUT/<case>/model.onnx
     OUT/<case>/set_<n>.safetensors     tensors in/<input name> and out/<output name>
     OUT/cases.json                     {"source": versions,
-                                        "cases": [{name, kind, rtol, atol, sets, unwritten}],
+                                        "cases": [{name, kind, operator, rtol, atol, sets, unwritten}],
                                         "without_truth": [{name, reason}]}
 
 Integers of 2 and 4 bits are written as those of 8, floats of 4 and 8 bits as those of 16: that is
 how the reader holds them.
+
+`operator` is the one that the case's model holds, empty if it holds several nodes.
 
 Every case has a model. One whose values no tensor can hold (a sequence, a text, a float8e8m0)
 has no sets, and says why in `unwritten`: a reader that takes such a model is wrong.
@@ -85,6 +87,15 @@ def as_array(value) -> np.ndarray:
     return np.asarray(value)
 
 
+def operator_of(model: bytes) -> str:
+    """The operator of a model of one node, as spark-onnx names it; empty for models of several."""
+    nodes = onnx.load_model_from_string(model).graph.node
+    if len(nodes) != 1:
+        return ""
+    domain = "" if nodes[0].domain == "ai.onnx" else nodes[0].domain
+    return f"{domain}::{nodes[0].op_type}" if domain else nodes[0].op_type
+
+
 class CaseWriter:
     """Collects cases."""
 
@@ -112,6 +123,7 @@ class CaseWriter:
             {
                 "name": name,
                 "kind": kind,
+                "operator": operator_of(model),
                 "rtol": rtol,
                 "atol": atol,
                 "sets": 0 if unwritten else len(data_sets),

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use spark_hal::Precision;
 use spark_hal::UnknownPrecision;
 use spark_hal::config::{DeviceChoice, PrecisionChoice};
+use spark_onnx::cpu::Isa;
 use spark_onnx::precision::{Activations, Bf16Products, Fp16Products};
 
 use crate::error::BenchError;
@@ -62,6 +63,8 @@ pub struct BenchOptions {
     pub warmup: usize,
     /// Threads; `None` leaves the choice to the runner.
     pub threads: Option<usize>,
+    /// Instruction set; `None` for the best one of this processor.
+    pub isa: Option<Isa>,
     /// Inputs to use instead of made-up ones.
     pub inputs: Option<PathBuf>,
     /// Where to write what the models gave.
@@ -91,6 +94,7 @@ impl Default for BenchOptions {
             runs: 100,
             warmup: 20,
             threads: None,
+            isa: None,
             inputs: None,
             dump_outputs: None,
             compare: None,

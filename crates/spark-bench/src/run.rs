@@ -211,6 +211,7 @@ impl Bench<'_> {
             .with_fp16_products(self.options.fp16_products);
         options.device = self.options.device;
         options.threads = self.options.threads;
+        options.isa = self.options.isa;
         options
     }
 

@@ -10,9 +10,9 @@
 //! merge     plain layers again, and how far they are off   Merged, Equivalence
 //! ```
 //!
-//! `W' = m (W + s B A) / |W + s B A|`, row by row, the norm held constant in gradients: S. Liu et al.,
-//! "DoRA: Weight-Decomposed Low-Rank Adaptation", ICML 2024 (arXiv 2402.09353). Everything else follows
-//! Hugging Face PEFT, so that adapters can be exchanged.
+//! `W' = m (W + s B A) / |W + s B A|`, row by row (of an embedding column by column), the norm held constant
+//! in gradients: S. Liu et al., "DoRA: Weight-Decomposed Low-Rank Adaptation", ICML 2024 (arXiv 2402.09353).
+//! Everything else follows Hugging Face PEFT, so that adapters can be exchanged.
 
 pub mod adapter;
 mod base;

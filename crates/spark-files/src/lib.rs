@@ -13,8 +13,8 @@
 //! it has its name, and its folder is synchronised after that (rename(2), fsync(2)). The permissions
 //! of a file that is replaced stay; its owner and hard links do not.
 //!
-//! A process that is killed leaves its temporary file behind, `.<name>.<random>.tmp`. Programs that
-//! are to survive Ctrl-C without one keep signals waiting meanwhile.
+//! A process that is killed leaves its temporary file behind, `.<name>.<random>.tmp` (of a long name the
+//! beginning). Programs that are to survive Ctrl-C without one keep signals waiting meanwhile.
 //!
 //! Deliberately absent: limits of size, which depend on what is read, and several files that are
 //! replaced as one.

@@ -60,6 +60,15 @@ impl PackedLayout {
         }
     }
 
+    /// Whether the values of the next tap follow those of one without zeros between, so that both are one tap that is
+    /// deeper.
+    pub fn is_without_gaps(self, depth: usize) -> bool {
+        match self {
+            Self::F32 => true,
+            _ => 2 * self.words(depth) == depth,
+        }
+    }
+
     /// Words of a whole packed matrix of `taps` times `depth` rows and `n` columns.
     ///
     /// # Panics

@@ -5,7 +5,7 @@
 //!
 //! y[m, n] = epilogue( sum over t, k of x[row(m, t) + k] * w[t, k, n] )
 //!
-//! block      a small matmul of slices: the whole crate for safe code
+//! block      a small matmul of f32 slices, for safe code
 //! pack       a computed matrix  -> panels of f32
 //! weights    known matrices     -> panels in a layout of 32 or 16 bits        PackedLayout::pack
 //! gemm       rows evenly spaced: tile after tile over a panel                   unsafe: Gemm, gemm_panel
@@ -21,11 +21,12 @@
 //! 2019.) The order of additions depends on the shapes alone, so that results are the same bits
 //! however rows and panels are shared out between threads.
 //!
-//! Who has raw pointers calls `unsafe` functions, whose contracts say what must be valid; whoever has
-//! slices takes [`block`], which checks them. Nothing else in the crate can reach memory that it was not lent.
+//! Who has raw pointers calls `unsafe` functions, whose contracts say what must be valid; whoever has slices
+//! takes [`block`] or [`int8::Int8Matmul`], which check them. Nothing else in the crate can reach memory that
+//! it was not lent.
 //!
-//! Deliberately absent: threads in a matmul (callers share out panels and rows; packing and measuring take a pool), transposed operands, floats of eight
-//! and four bits, scales in blocks, networks.
+//! Deliberately absent: threads in a matmul (callers share out panels and rows; packing and measuring take a pool),
+//! transposed left operands, floats of eight and four bits, scales in blocks, networks.
 
 pub mod block;
 mod epilogue;

@@ -28,6 +28,22 @@ pub enum ModelError {
         /// What is wrong with what, and what was wanted.
         reason: String,
     },
+    /// An embedder's own operator could not compute.
+    #[error("node `{node}` ({op}): {source}")]
+    Custom {
+        /// Name of the node.
+        node: String,
+        /// Domain and name of the operator.
+        op: String,
+        /// What the operator says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An operator is registered that is there.
+    #[error("operator {op} is there already")]
+    OperatorTaken {
+        /// Domain and name of the operator.
+        op: String,
+    },
     /// An input has the wrong type.
     #[error("input `{name}` is {got}, the model wants {want}")]
     InputType {
@@ -301,6 +317,10 @@ pub enum ModelError {
     /// A lowered plan contradicts itself: a defect of this crate.
     #[error("the lowered plan is inconsistent: {0}")]
     View(#[from] ViewOutside),
+    /// A tensor of another crate cannot be taken, or made.
+    #[cfg(any(feature = "ndarray", feature = "safetensors"))]
+    #[error(transparent)]
+    Conversion(#[from] crate::interop::ConversionError),
     /// A file could not be read or written.
     #[error("cannot access `{path}`: {source}")]
     Io {

@@ -23,6 +23,8 @@
 pub mod budget;
 pub mod file;
 pub mod graph;
+#[cfg(any(feature = "ndarray", feature = "safetensors"))]
+pub mod interop;
 pub mod reference;
 pub mod tensor;
 
@@ -30,18 +32,26 @@ pub mod tensor;
 pub mod samples;
 
 mod dtype;
+mod element;
+mod elements;
 mod elements_mut;
 mod error;
 mod operators;
 mod simplify;
 mod stages;
 mod tail;
+mod tensor_view;
+mod tensor_view_mut;
 
+pub use element::Element;
+pub use elements::Elements;
 pub use error::{ModelError, ViewOutside};
 pub use simplify::{join_quantised, simplify};
 pub use stages::{Stage, stages_at_values};
 pub use tail::{Tail, split_at_values};
 pub use tensor::{DType, ElementsMut, Tensor, TensorData};
+pub use tensor_view::{TensorView, row_major_strides};
+pub use tensor_view_mut::TensorViewMut;
 
 #[cfg(doctest)]
 mod sealed;

@@ -5,10 +5,9 @@ use std::path::Path;
 
 use spark_gemm::take_pages;
 pub use spark_onnx_graph::file::{
-    OnnxError, ProtoError, WireProblem, replace_constants, save, save_bytes, supported_operators,
-    to_bytes,
+    OnnxError, OperatorRegistry, ProtoError, ReadOptions, WireProblem, replace_constants, save,
+    save_bytes, supported_operators, to_bytes,
 };
-use spark_onnx_graph::file::{load_with_hint, parse_with_hint};
 
 use crate::ModelError;
 use crate::graph::Graph;
@@ -20,7 +19,16 @@ use crate::graph::Graph;
 /// [`ModelError::Io`] if the file cannot be read or is no regular file;
 /// [`ProtoError::TooLarge`] beyond 2 GiB; otherwise as [`parse`].
 pub fn load(path: &Path) -> Result<Graph, ModelError> {
-    load_with_hint(path, take_pages)
+    load_with(path, &ReadOptions::new())
+}
+
+/// [`load`] as `options` say: with operators of an embedder's own.
+///
+/// # Errors
+///
+/// As [`load`]; [`ModelError::Operator`] for attributes that such an operator refuses.
+pub fn load_with(path: &Path, options: &ReadOptions) -> Result<Graph, ModelError> {
+    spark_onnx_graph::file::load_with(path, &hinted(options))
 }
 
 /// Reads a model from memory. `folder` is where constants outside the model are looked
@@ -32,5 +40,25 @@ pub fn load(path: &Path) -> Result<Graph, ModelError> {
 /// why; [`ModelError::Operator`] if a node's operands or parameters are not its
 /// operator's.
 pub fn parse(bytes: &[u8], folder: Option<&Path>) -> Result<Graph, ModelError> {
-    parse_with_hint(bytes, folder, take_pages)
+    parse_with(bytes, folder, &ReadOptions::new())
+}
+
+/// [`parse`] as `options` say.
+///
+/// # Errors
+///
+/// As [`parse`]; [`ModelError::Operator`] for attributes that an embedder's own operator refuses.
+pub fn parse_with(
+    bytes: &[u8],
+    folder: Option<&Path>,
+    options: &ReadOptions,
+) -> Result<Graph, ModelError> {
+    spark_onnx_graph::file::parse_with(bytes, folder, &hinted(options))
+}
+
+fn hinted(options: &ReadOptions) -> ReadOptions {
+    match options.hint {
+        Some(_) => options.clone(),
+        None => options.clone().with_hint(take_pages),
+    }
 }

@@ -16,6 +16,8 @@ pub mod calibration;
 pub mod cpu;
 pub mod file;
 pub mod graph;
+#[cfg(any(feature = "ndarray", feature = "safetensors"))]
+pub mod interop;
 pub mod precision;
 pub mod reference;
 pub mod tensor;
@@ -34,7 +36,6 @@ mod stages;
 mod stages_run;
 mod step_info;
 mod tensor_view;
-mod tensor_view_mut;
 
 pub use cpu::PortTraffic;
 pub use error::ModelError;
@@ -43,10 +44,10 @@ pub use options::{RunOptions, SharedPool};
 pub use precision::Precision;
 pub use runner::{ModelRunner, RunnerMemory};
 pub use session::{Canceller, Session};
+pub use spark_onnx_graph::Element;
 pub use step_info::{Span, StepInfo};
 pub use tensor::{DType, ElementsMut, Tensor, TensorData};
-pub use tensor_view::{Elements, TensorView};
-pub use tensor_view_mut::TensorViewMut;
+pub use tensor_view::{Elements, TensorView, TensorViewMut};
 
 #[cfg(doctest)]
 mod sealed;

@@ -107,18 +107,19 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// As [`file::load`] and [`Model::from_graph`].
+    /// As [`file::load_with`] and [`Model::from_graph`].
     pub fn load(path: &Path, options: &RunOptions) -> Result<Self, ModelError> {
-        Self::from_graph(file::load(path)?, options)
+        Self::from_graph(file::load_with(path, &options.read_options())?, options)
     }
 
     /// The same from the bytes of a file, whose constants must all be in it.
     ///
     /// # Errors
     ///
-    /// As [`file::parse`] and [`Model::from_graph`].
+    /// As [`file::parse_with`] and [`Model::from_graph`].
     pub fn from_bytes(bytes: &[u8], options: &RunOptions) -> Result<Self, ModelError> {
-        Self::from_graph(file::parse(bytes, None)?, options)
+        let graph = file::parse_with(bytes, None, &options.read_options())?;
+        Self::from_graph(graph, options)
     }
 
     /// Makes `graph` ready.

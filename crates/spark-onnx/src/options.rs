@@ -12,6 +12,7 @@ use spark_hal::config::{CudaUse, DeviceChoice, PrecisionChoice};
 use crate::budget;
 use crate::calibration::Calibration;
 use crate::cpu::{Isa, Pool};
+use crate::file::{OperatorRegistry, ReadOptions};
 use crate::graph::Graph;
 use crate::precision::{Activations, Arithmetic, Bf16Products, Fp16Products};
 use crate::{ModelError, Precision};
@@ -102,6 +103,8 @@ pub struct RunOptions {
     pub max_plans: usize,
     /// Threads that several models share; `None` makes a pool of [`RunOptions::threads`] for the model.
     pub pool: Option<SharedPool>,
+    /// Operators of an embedder's own that files may hold, which are read with these options.
+    pub operators: OperatorRegistry,
 }
 
 impl RunOptions {
@@ -118,6 +121,7 @@ impl RunOptions {
             memory_budget: None,
             max_plans: MAX_PLANS,
             pool: None,
+            operators: OperatorRegistry::new(),
         }
     }
 
@@ -132,6 +136,13 @@ impl RunOptions {
     #[must_use]
     pub fn with_pool(mut self, pool: SharedPool) -> Self {
         self.pool = Some(pool);
+        self
+    }
+
+    /// Reads files that hold these operators too. A graph that is there already has its own.
+    #[must_use]
+    pub fn with_operators(mut self, operators: OperatorRegistry) -> Self {
+        self.operators = operators;
         self
     }
 
@@ -211,6 +222,11 @@ impl RunOptions {
 }
 
 impl RunOptions {
+    /// How files are read.
+    pub(crate) fn read_options(&self) -> ReadOptions {
+        ReadOptions::new().with_operators(self.operators.clone())
+    }
+
     /// Bytes that `graph` may take.
     pub(crate) fn budget_bytes(&self, graph: &Graph) -> usize {
         self.memory_budget

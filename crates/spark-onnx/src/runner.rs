@@ -63,9 +63,9 @@ impl ModelRunner {
     ///
     /// # Errors
     ///
-    /// As [`file::load`] and [`ModelRunner::from_graph`].
+    /// As [`file::load_with`] and [`ModelRunner::from_graph`].
     pub fn load(path: &Path, options: &RunOptions) -> Result<Self, ModelError> {
-        Self::from_graph(file::load(path)?, options)
+        Self::from_graph(file::load_with(path, &options.read_options())?, options)
     }
 
     /// Makes `graph` ready.

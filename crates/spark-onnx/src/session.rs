@@ -8,9 +8,6 @@
 //!                     frame 2   h0 = B   h -> A       two tensors that change places, no copy
 //! ```
 //!
-//! [`Session::run_into`] takes no memory for shapes that it has met, but a little for each input or output
-//! that is converted ([`Session::last_traffic`]); [`Session::run`] takes its results and their names.
-//!
 //! What stands behind a length that values say takes memory anew in every run, and all outputs of such a network are copied into
 //! the caller's.
 //!
@@ -27,8 +24,7 @@ use crate::graph::{Graph, ValueId};
 use crate::model::Model;
 use crate::stages_run::{StagesRun, Watch};
 use crate::step_info::{Span, StepInfo};
-use crate::tensor_view::TensorView;
-use crate::tensor_view_mut::TensorViewMut;
+use crate::tensor_view::{TensorView, TensorViewMut, copy_tensor};
 use crate::{DType, ModelError, Tensor};
 
 /// Ends a run of a session from another thread.
@@ -237,8 +233,8 @@ impl Session {
 
     /// [`Session::run`] on elements that the caller keeps, in the caller's layout.
     ///
-    /// An input whose elements lie as the plan holds them is read where it is: row-major ones, unless
-    /// convolutions, pooling or resizing follow, for which channels-last ones are. All others are
+    /// An input whose elements lie as the plan holds them is read where it is: row-major ones, unless an
+    /// operator on pictures follows, such as a convolution, for which channels-last ones are. All others are
     /// converted. Outputs that are carried are not among the results.
     ///
     /// # Errors
@@ -275,8 +271,9 @@ impl Session {
     /// Runs the model once, its outputs into memory of the caller's: some of them or all, in any order. The
     /// others are not converted, nor handed out.
     ///
-    /// With shapes that it has met, it takes no memory, but a little for each input or output that must be
-    /// converted. Where it fails, the memory of outputs holds old elements, new ones, or some of each.
+    /// With shapes whose plan it keeps, it takes no memory, but a little for each input or output that must be
+    /// converted ([`Session::last_traffic`]), and a tensor where a carried one changes its shape. Where it fails,
+    /// the memory of outputs holds old elements, new ones, or some of each.
     ///
     /// Where values say how long outputs are, memory must have the length that comes out: which that is, [`Session::run`] tells.
     /// Outputs are then copied, once all have been found to fit, and the run takes memory of its own.
@@ -362,10 +359,10 @@ impl Session {
         };
         match self.model.stages() {
             None => {
-                let executor = self.prepared(inputs)?;
-                times = vec![Duration::ZERO; executor.plan().steps.len()];
+                times = vec![Duration::ZERO; self.prepared(inputs)?.plan().steps.len()];
                 for _ in 0..runs {
-                    executor.run_timed(&mut times)?;
+                    // A run may have written over its inputs.
+                    self.prepared(inputs)?.run_timed(&mut times)?;
                 }
             }
             Some(_) => {
@@ -406,9 +403,9 @@ impl Session {
         };
         match self.model.stages() {
             None => {
-                let executor = self.prepared(inputs)?;
                 for _ in 0..runs {
-                    executor.run_spans(&mut add)?;
+                    // A run may have written over its inputs.
+                    self.prepared(inputs)?.run_spans(&mut add)?;
                 }
             }
             Some(_) => {
@@ -599,7 +596,7 @@ impl Session {
         }
         for (name, memory) in outputs.iter_mut() {
             if let Some(tensor) = number_of(name).and_then(|number| made.get(number)) {
-                memory.reborrow().copy_from(tensor);
+                copy_tensor(memory.elements_mut(), tensor);
                 traffic.copied_out_bytes += tensor.size_bytes();
             }
         }

@@ -16,7 +16,7 @@ use std::time::Instant;
 use crate::arenas::Arenas;
 use crate::budget::Asker;
 use crate::cpu::Executor;
-use crate::graph::Graph;
+use crate::graph::{Graph, Op};
 use crate::planned::{Common, RunAccount};
 use crate::precision::INTERPRETED;
 use crate::stages::{Kind, LaterStage, Source, Stages, Template};
@@ -123,8 +123,11 @@ impl StagesRun {
                     let nodes = graph.nodes.iter();
                     steps.extend(nodes.map(|node| StepInfo {
                         name: node.name.clone(),
-                        kind: node.op.name(),
-                        detail: "as it is, in f64".to_owned(),
+                        kind: node.op.kind(),
+                        detail: match &node.op {
+                            Op::Custom(op) => op.qualified().to_owned(),
+                            _ => "as it is, in f64".to_owned(),
+                        },
                         precision: Precision::Fp32,
                         kernel: "interpreted".to_owned(),
                         reason: INTERPRETED,

@@ -16,8 +16,7 @@
 //! from frame to frame. [`slices::OutputLayout`] names the parts of any network's output vector.
 //! [`zoo`] builds networks with the same inputs and outputs and random weights.
 //!
-//! Source: openpilot's `selfdrive/modeld` of February 2026 (MIT). Numbers that belong
-//! to a network generation are stated once, in [`slices`].
+//! Source: openpilot's `selfdrive/modeld` of February 2026 (MIT).
 //!
 //! Deliberately absent: messaging, and the smoothing of actions over time.
 

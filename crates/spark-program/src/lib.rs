@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! run(main) ── closed pipe ends the process quietly         signals
-//!          ├── options by clap; --help, wrong ones: exit 2
+//!          ├── options by clap; wrong ones: exit 2
 //!          ├── the log on stderr, as much as DEBUG says     log
 //!          ├── Ctrl-C waits for a file being written        signals, output
 //!          ├── a place for it is asked for before the work  place

@@ -5,7 +5,7 @@
 //! block       many numbers      NVFP4, MXFP8/6/4, INT8, FP8: scales, rounding, rotation
 //! packed      the result        codes, scales, tensor-core layout
 //! gemm        GEMM             straight from packed weights
-//! checkpoint  files            ModelOpt, compressed-tensors, native, GGUF
+//! checkpoint  files            safetensors in the layouts of several programs, GGUF
 //! analysis    what it costs    SQNR, sensitivity, precision plans
 //! calibration activations      statistics, static scales, weights scaled for their inputs
 //! device      the same on GPUs  NVFP4, MX, scale layout (features `device`, `cuda`)

@@ -17,7 +17,7 @@ struct Setting {
 const TEST_DATA: Setting = Setting {
     name: "SPARK_TEST_DATA",
     accepts: "a directory",
-    default: "not set: tests that need the data say so and are skipped",
+    default: "not set: tests that need the data pass without them and print so (`cargo test -- --show-output`)",
     doc: "The folder with `data/models` (models, their goldens) and `truth` (recorded conversions, adapters, figures).",
 };
 

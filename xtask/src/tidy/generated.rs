@@ -4,11 +4,12 @@
 //! benches/records/<machine>/<date>.csv ──> the table in README.md between its markers
 //! spark_hal::config,
 //! spark_testing::settings              ──> docs/environment.md
+//! onnx_suite.txt,
+//! file::supported_operators            ──> docs/operators.md
 //! ```
 //!
-//! `cargo xtask tidy --write` rewrites both. The environment page is made and compared by a
-//! test of `spark-hal`, because `xtask` does not depend on the crates that declare them; here that test is only
-//! started.
+//! `cargo xtask tidy --write` rewrites all. The last two are made and compared by tests of the crates whose
+//! declarations they show, because `xtask` does not depend on those; here the tests are only started.
 
 use std::process::Command;
 
@@ -35,32 +36,64 @@ pub(super) fn write(workspace: &Workspace) -> Result<Vec<String>, Error> {
         bench::write_whole(&path, &wanted)?;
         written.push(README.to_owned());
     }
-    let page = workspace.root.join(ENVIRONMENT_PAGE);
-    let before = std::fs::read(&page).unwrap_or_default();
-    let mut update = environment_test(workspace);
-    command::output_of(update.env(UPDATE_VARIABLE, "1"))?;
-    if std::fs::read(&page).unwrap_or_default() != before {
-        written.push(ENVIRONMENT_PAGE.to_owned());
+    for tested in &TESTED_PAGES {
+        let page = workspace.root.join(tested.path);
+        let before = std::fs::read(&page).unwrap_or_default();
+        let mut update = tested.test(workspace);
+        command::output_of(update.env(UPDATE_VARIABLE, "1"))?;
+        if std::fs::read(&page).unwrap_or_default() != before {
+            written.push(tested.path.to_owned());
+        }
     }
     Ok(written)
 }
 
-const ENVIRONMENT_PAGE: &str = "docs/environment.md";
+/// A page that a test compares, and with [`UPDATE_VARIABLE`] set rewrites.
+struct TestedPage {
+    path: &'static str,
+    package: &'static str,
+    /// How the name of the one test begins, which is among the package's own.
+    test: &'static str,
+}
+
+const TESTED_PAGES: [TestedPage; 2] = [
+    TestedPage {
+        path: "docs/environment.md",
+        package: "spark-hal",
+        test: "environment_page",
+    },
+    TestedPage {
+        path: "docs/operators.md",
+        package: "spark-onnx-graph",
+        test: "operators_page",
+    },
+];
 const UPDATE_VARIABLE: &str = "SPARK_BLESS";
 
-/// The test that compares the environment page, and with the variable set rewrites it.
-fn environment_test(workspace: &Workspace) -> Command {
-    let args = [
-        "test",
-        "--quiet",
-        "-p",
-        "spark-hal",
-        "--lib",
-        "environment_page",
-    ];
-    let mut command = command::cargo(&args);
-    command.current_dir(&workspace.root);
-    command
+impl TestedPage {
+    fn test(&self, workspace: &Workspace) -> Command {
+        let args = ["test", "--quiet", "-p", self.package, "--lib", self.test];
+        let mut command = command::cargo(&args);
+        command.current_dir(&workspace.root);
+        command
+    }
+
+    fn check(&self, workspace: &Workspace) -> Result<Option<Finding>, Error> {
+        let mut compare = self.test(workspace);
+        let message = match command::output_of(compare.env_remove(UPDATE_VARIABLE)) {
+            Ok(output) if output.contains("1 passed") => return Ok(None),
+            Ok(_) => format!(
+                "{}'s test `{}…` is gone; nothing compares this page",
+                self.package, self.test
+            ),
+            Err(Error::Command { .. }) => format!(
+                "its test in {} does not pass; `cargo xtask tidy --write` mends a stale page",
+                self.package
+            ),
+            Err(other) => return Err(other),
+        };
+        Ok(Some(Finding::new(RULE, self.path, 0, message)))
+    }
 }
 
 /// Compares every generated page with its source.
@@ -68,19 +101,8 @@ pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>, 
     let table = bench::readme_table(workspace)?;
     let readme = tree.file(README);
     let mut findings = readme.map_or_else(Vec::new, |readme| stale(&readme.text, &table));
-    let mut compare = environment_test(workspace);
-    match command::output_of(compare.env_remove(UPDATE_VARIABLE)) {
-        Ok(output) if output.contains("1 passed") => {}
-        Ok(_) => {
-            let message =
-                "spark-hal's test `environment_page…` is gone; nothing compares this page";
-            findings.push(Finding::new(RULE, ENVIRONMENT_PAGE, 0, message));
-        }
-        Err(Error::Command { .. }) => {
-            let message = "its test in spark-hal does not pass; `cargo xtask tidy --write` mends a stale page";
-            findings.push(Finding::new(RULE, ENVIRONMENT_PAGE, 0, message));
-        }
-        Err(other) => return Err(other),
+    for tested in &TESTED_PAGES {
+        findings.extend(tested.check(workspace)?);
     }
     Ok(findings)
 }

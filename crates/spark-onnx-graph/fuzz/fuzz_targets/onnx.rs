@@ -1,4 +1,4 @@
-//! Any bytes as an ONNX model: refused when read or written, or read back and written as the same bytes.
+//! Any bytes as an ONNX model: refused when read or written, or read back and written again.
 //!
 //! ```text
 //! bytes ──parse──> graph ──to_bytes──> file ──parse──> graph ──to_bytes──> the same file

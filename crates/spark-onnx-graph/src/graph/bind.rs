@@ -59,7 +59,8 @@ const WORK_PER_RANDOM: usize = 32;
 ///
 /// Nodes whose operands are all constant are evaluated by the reference
 /// interpreter and disappear, unless that would take more than 256 MiB beyond
-/// twice the graph's own constants, more than the budget of [`bind_within`], or long; then they stay.
+/// twice the graph's own constants, more than the budget of [`bind_within`], or long; then they stay. Operators of an
+/// embedder's own always stay.
 ///
 /// # Errors
 ///
@@ -508,6 +509,10 @@ impl<'g> Binder<'g> {
         if let (Op::RandomLike(op), [ty]) = (&node.op, types) {
             return self.draw(op, ty).map(|tensor| Some(vec![Arc::new(tensor)]));
         }
+        // It may count its runs, or draw lots.
+        if matches!(node.op, Op::Custom(_)) {
+            return Ok(None);
+        }
         // Of the second operand of a CastLike the type alone matters, and that is known.
         let (op, inputs) = match (&node.op, types) {
             (Op::CastLike(_), [ty]) => (&Op::Cast(Cast { to: ty.dtype }), &inputs[..1]),
@@ -550,6 +555,7 @@ impl<'g> Binder<'g> {
                 Ok(None)
             }
             Err(Unevaluated::Refused(error)) => Err(error),
+            Err(Unevaluated::Custom(source)) => Err(op_error!("{source}")),
         }
     }
 

@@ -9,17 +9,9 @@
 
 use std::sync::Arc;
 
+use super::types::TensorType;
 use super::{BodyId, Node, ValueId};
-use crate::tensor::{DType, Tensor};
-
-/// Element type and fixed shape.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct TensorType {
-    /// Type of the elements.
-    pub dtype: DType,
-    /// Extent of every axis; empty for a scalar.
-    pub shape: Vec<usize>,
-}
+use crate::tensor::Tensor;
 
 /// A value of a [`StaticGraph`].
 #[derive(Debug, Clone)]
@@ -65,7 +57,7 @@ pub struct StaticValue {
 #[derive(Debug, Clone)]
 pub struct StaticGraph {
     pub(crate) values: Vec<StaticValue>,
-    /// None has only constant operands, unless its result was too large to fold.
+    /// None has only constant operands, unless its result was too large to fold or an embedder computes it.
     pub(crate) nodes: Vec<Node>,
     pub(crate) inputs: Vec<ValueId>,
     pub(crate) outputs: Vec<ValueId>,
@@ -93,7 +85,7 @@ impl StaticGraph {
     }
 
     /// Operators in execution order. None has only constant operands, unless its result was too
-    /// large to fold.
+    /// large to fold or an embedder computes it.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -121,12 +113,4 @@ impl StaticGraph {
     pub fn outputs(&self) -> &[ValueId] {
         &self.outputs
     }
-}
-
-/// Why an operator cannot take its operands; the caller adds the node's name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct OpError {
-    /// What is wrong with what, and what was wanted.
-    pub reason: String,
 }

@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Operators are in one normal form, that of the newest ONNX operator set this
-//! crate knows; the importer translates older ones. So nothing below the
-//! importer knows what an operator-set version is.
+//! crate knows; the importer translates older ones.
 //!
 //! An operator is one struct of parameters (`op.rs`); what is said of it stands elsewhere, one trait
 //! per subject: `crate::operators` (ONNX), `crate::reference` (its meaning), and in an engine its steps.
@@ -25,6 +24,7 @@ mod bind;
 mod bound;
 mod check;
 mod control;
+mod custom;
 mod deciding;
 mod definition;
 pub(crate) mod infer;
@@ -34,17 +34,21 @@ mod quantization;
 mod random;
 mod regions;
 mod selection;
+mod types;
 
 pub use crate::operators::infer;
 pub use bind::{
     bind, bind_taking, bind_with_values, bind_within, check_input_shapes, input_shapes,
 };
 pub(crate) use bind::{describe_dims, may_be};
-pub use bound::{OpError, StaticGraph, StaticValue, TensorType};
+pub use bound::{StaticGraph, StaticValue};
 pub(crate) use check::check_bodies;
 pub use check::check_graph;
 pub(crate) use control::MAX_BODY_DEPTH;
 pub use control::{BodyId, If, Loop, MAX_ITERATIONS, Scan, ScanAxis};
+pub use custom::{
+    AttributeError, AttributeValue, Custom, CustomAttributes, CustomOperator, OperatorError,
+};
 pub(crate) use deciding::computed_shapes;
 pub use deciding::{MAX_DECIDING_ELEMENTS, deciding_inputs};
 pub use definition::{Dim, Graph, Node, Value, ValueId};
@@ -60,3 +64,4 @@ pub use quantization::{DequantizeLinear, QuantizeLinear, RoundFloat, SmallFloat}
 pub use random::{Distribution, RandomLike};
 pub use regions::{RegionEdges, RoiAlign};
 pub use selection::{NonMaxSuppression, Unique};
+pub use types::{OpError, TensorType};

@@ -7,6 +7,7 @@
 //! Axes may be negative, counting from the end, as in ONNX.
 
 pub(crate) use super::control::{BodyId, If, Loop, Scan};
+pub(crate) use super::custom::Custom;
 pub(crate) use super::kinds::{
     AspectRatio, Binary, Cell, CoordinateTransform, Direction, GridPadding, Interpolation,
     NearestRounding, PadMode, Padding, PoolKind, ReduceKind, ScatterReduction, Unary, Variadic,
@@ -205,6 +206,8 @@ pub enum Op {
     /// `(carried..., scanned..., captured...)` to the carried values after the last slice, and results
     /// stacked along an axis.
     Scan(Scan),
+    /// Whatever an embedder's own operator takes.
+    Custom(Custom),
 }
 
 /// The list of all operators, for what is said of each by its own type: a match with the same arm for
@@ -256,7 +259,7 @@ macro_rules! each_operator {
             ConstantOfShape Range OneHot NonZero NonMaxSuppression Unique DepthToSpace SpaceToDepth
             Trilu EyeLike RandomLike RoundFloat QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
             QLinearConv QLinearMatMul
-            If Loop Scan
+            If Loop Scan Custom
         }
     };
     (@match $op:expr, $it:ident, $result:expr; $($name:ident)*) => {

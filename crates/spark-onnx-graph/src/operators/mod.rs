@@ -15,6 +15,7 @@ mod attention;
 mod control;
 mod convolution;
 mod creation;
+mod custom;
 mod detection;
 mod elementwise;
 mod indexing;
@@ -61,6 +62,16 @@ pub(crate) fn standard() -> impl Iterator<Item = &'static Translator> {
 /// Operators of the domain `com.microsoft` that a file may hold.
 pub(crate) fn microsoft() -> impl Iterator<Item = &'static Translator> {
     microsoft::OPERATORS.iter()
+}
+
+/// What takes a node of this operator, if it is one that is known anyway; the standard domain is empty.
+pub(crate) fn translator_of(domain: &str, op_type: &str) -> Option<&'static Translator> {
+    let is_named = |(name, _): &&Translator| *name == op_type;
+    match domain {
+        "" => standard().find(is_named),
+        "com.microsoft" => microsoft().find(is_named),
+        _ => None,
+    }
 }
 
 /// Types of `op`'s results, `n_outputs` of them.
@@ -115,14 +126,22 @@ pub fn infer(
 }
 
 impl Op {
-    /// The operator's name in the ONNX specification.
-    pub fn name(&self) -> &'static str {
+    /// The operator's name in the ONNX specification, of an embedder's own `domain::name`.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Custom(op) => op.qualified(),
+            op => op.kind(),
+        }
+    }
+
+    /// The operator's name in the ONNX specification, `custom` for all of embedders' own.
+    pub fn kind(&self) -> &'static str {
         each_operator!(match self, it => Operator::name(it))
     }
 }
 
 /// Operands of `op` whose elements must be known before it runs.
-pub(crate) fn deciding_operands(op: &Op) -> &'static [usize] {
+pub(crate) fn deciding_operands(op: &Op) -> &[usize] {
     each_operator!(match op, it => Operator::deciding_operands(it))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! to a float      RoundFloat, Cast to f16
-//! to an integer   Cast to i32, then the low bits, the highest of which is the sign
+//! to an integer   Cast to i32, then the low bits; of signed types the highest of them is the sign
 //! ```
 //!
 //! Source: ONNX operator Cast, version 25. What becomes of a float beyond the range of an integer it leaves open; the

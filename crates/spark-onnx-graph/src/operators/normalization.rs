@@ -85,7 +85,7 @@ impl Operator for RmsNormalization {
     }
 
     fn operator_set(&self) -> i64 {
-        24
+        23
     }
 }
 

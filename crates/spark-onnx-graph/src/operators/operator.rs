@@ -5,10 +5,10 @@
 //!                                              └──attributes, export──> node of a file
 //! ```
 //!
-//! Everything about an operator that can be wrong before data flows is refused by `infer` and
-//! nowhere else: operand counts, element types, ranks, channel counts, axes, windows larger than
-//! their input, sizes that overflow. The interpreter and the executors stand behind it and index
-//! freely.
+//! Operands that an operator cannot compute with are refused by `infer`, however its graph was made:
+//! their count, element types, ranks, channel counts, axes, windows larger than their input, sizes that
+//! overflow. The interpreter and the executors stand behind it and index freely. If, Loop and Scan,
+//! whose types are those of their bodies, are checked where they are bound.
 //!
 //! Deliberately absent: the operators, which are in the files beside this one by family.
 
@@ -37,14 +37,14 @@ pub(super) trait Operator {
     /// the normal form.
     const IMPORTS: &'static [Translator];
 
-    /// Its name in the ONNX specification.
+    /// Its name in the ONNX specification; `custom` of an embedder's own.
     fn name(&self) -> &'static str;
 
     /// The types of its results, as many as are wanted.
     fn infer(&self, operands: &Operands<'_>) -> Inferred;
 
     /// Operands whose elements must be known before it runs, as shapes hang on them, or steps.
-    fn deciding_operands(&self) -> &'static [usize] {
+    fn deciding_operands(&self) -> &[usize] {
         &[]
     }
 

@@ -12,7 +12,7 @@ use super::operator::{Evaluate, Inputs, Working};
 use crate::ModelError;
 use crate::budget::{self, Asker};
 use crate::graph::op::each_operator;
-use crate::graph::{Op, OpError, Operand, TensorType, infer};
+use crate::graph::{Op, OpError, Operand, OperatorError, TensorType, infer};
 use crate::tensor::{Tensor, checked_elements};
 
 /// Why an operator was not evaluated.
@@ -20,6 +20,8 @@ use crate::tensor::{Tensor, checked_elements};
 pub(crate) enum Unevaluated {
     /// Its operands are not right.
     Refused(OpError),
+    /// An embedder's own operator could not compute.
+    Custom(OperatorError),
     /// It would take more bytes than are left, or than the system gives.
     Memory {
         /// Bytes it may take.
@@ -68,6 +70,9 @@ pub fn evaluate(
     let left = budget::by_file(given.fold(0, usize::saturating_add));
     evaluate_within(op, inputs, n_outputs, left).map_err(|error| match error {
         Unevaluated::Refused(error) => error,
+        Unevaluated::Custom(source) => OpError {
+            reason: source.to_string(),
+        },
         Unevaluated::Memory { bytes } => OpError {
             reason: format!("takes up to {bytes} bytes, the budget has {left}"),
         },
@@ -86,7 +91,7 @@ pub(crate) fn evaluate_within(
     if bytes > left || !budget::can_get(bytes) {
         return Err(Unevaluated::Memory { bytes });
     }
-    Ok(ready.evaluate(op, inputs)?)
+    ready.evaluate(op, inputs)
 }
 
 /// [`evaluate`] in memory of `host`, which gets it back; the results are not counted yet.
@@ -101,11 +106,7 @@ pub(super) fn evaluate_for(
     inputs: &[Option<&Tensor>],
     n_outputs: usize,
 ) -> Result<Vec<Tensor>, ModelError> {
-    let refused = |error: OpError| ModelError::Operator {
-        node: asker.node.to_owned(),
-        op: asker.op.to_owned(),
-        reason: error.reason,
-    };
+    let refused = |error: Unevaluated| unevaluated(error, asker);
     // Its types take as long to find as its results.
     if let (Op::NonMaxSuppression(op), 1) = (op, n_outputs) {
         let read = inputs.iter().flatten().map(|tensor| tensor.len());
@@ -113,14 +114,24 @@ pub(super) fn evaluate_for(
         host.take(asker, bytes)?;
         let result = suppressed(*op, Inputs(inputs));
         host.give_back(bytes);
-        return Ok(vec![result.map_err(refused)?]);
+        return Ok(vec![result.map_err(|error| refused(error.into()))?]);
     }
-    let ready = Ready::of(op, inputs, n_outputs).map_err(refused)?;
+    let ready = Ready::of(op, inputs, n_outputs).map_err(|error| refused(error.into()))?;
     let bytes = ready.bytes;
     host.take(asker, bytes)?;
     let results = ready.evaluate(op, inputs);
     host.give_back(bytes);
     results.map_err(refused)
+}
+
+/// `error`, with the name of the node that asked.
+fn unevaluated(error: Unevaluated, asker: Asker<'_>) -> ModelError {
+    let (node, op) = (asker.node.to_owned(), asker.op.to_owned());
+    match error {
+        Unevaluated::Refused(OpError { reason }) => ModelError::Operator { node, op, reason },
+        Unevaluated::Custom(source) => ModelError::Custom { node, op, source },
+        Unevaluated::Memory { bytes } => asker.refused(bytes),
+    }
 }
 
 /// What is known of an evaluation before it begins.
@@ -150,7 +161,7 @@ impl Ready {
         })
     }
 
-    fn evaluate(self, op: &Op, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, OpError> {
+    fn evaluate(self, op: &Op, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, Unevaluated> {
         if self.is_empty {
             let empty = self.types.into_iter().map(|ty| {
                 let TensorType { dtype, shape } = ty;
@@ -158,9 +169,13 @@ impl Ready {
                     reason: error.to_string(),
                 })
             });
-            return empty.collect();
+            return Ok(empty.collect::<Result<_, _>>()?);
         }
-        each_operator!(match op, it => Evaluate::evaluate(it, Inputs(inputs), &self.types))
+        let (inputs, types) = (Inputs(inputs), &self.types);
+        if let Op::Custom(op) = op {
+            return op.computed(inputs, types).map_err(Unevaluated::Custom);
+        }
+        Ok(each_operator!(match op, it => Evaluate::evaluate(it, inputs, types))?)
     }
 }
 

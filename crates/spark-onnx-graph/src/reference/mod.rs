@@ -7,10 +7,10 @@
 //! run_unbound(graph)     -> outputs        a network as it is: lengths may hang on values
 //! ```
 //!
-//! This is the oracle the executors are tested against, and what folds constants.
-//! Floats are computed and summed in f64 and rounded once, to nearest even, when
-//! an operator's result is stored. Integers are computed exactly and wrap to their
-//! type; sums of bytes become bytes again through f32 (`integers.rs`).
+//! This is the oracle the executors are tested against, and what folds constants. As a rule floats
+//! are computed and summed in f64 and rounded once, to nearest even, when an operator's result is
+//! stored, and integers are computed exactly and wrap to their type; the files of operators that
+//! need other roundings say so.
 //!
 //! Source: ONNX operator specification. Where it leaves a case open, the comment
 //! at that operator says what is done here.
@@ -25,6 +25,7 @@ mod bodies;
 mod control;
 mod conv;
 mod create;
+mod custom;
 mod detection;
 mod determinant;
 mod elementwise;

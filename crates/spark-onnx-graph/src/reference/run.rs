@@ -269,8 +269,37 @@ impl<N: Network> Interpreter<'_, N> {
         if matches!(*op, Op::Cast(_)) {
             operands.truncate(1);
         }
+        let narrowed = self.narrowed(node, &operands)?;
+        let operands: Vec<Option<&Tensor>> = match &narrowed {
+            Some(narrowed) => narrowed.iter().map(Option::as_ref).collect(),
+            None => operands,
+        };
         let asker = asker(node, "evaluating it");
         evaluate_for(values.host, asker, &op, &operands, node.outputs.len())
+    }
+
+    /// The operands of an embedder's own operator in their types, where this run carries wider ones.
+    fn narrowed(
+        &self,
+        node: &Node,
+        operands: &[Option<&Tensor>],
+    ) -> Result<Option<Vec<Option<Tensor>>>, ModelError> {
+        if !self.wide || !matches!(node.op, Op::Custom(_)) {
+            return Ok(None);
+        }
+        let operands = node.inputs.iter().zip(operands);
+        let operands = operands.map(|(id, tensor)| {
+            let (Some(id), Some(tensor)) = (id, tensor) else {
+                return Ok(None);
+            };
+            match self.graph.dtype_of(*id) {
+                Some(dtype) if dtype != tensor.dtype() => {
+                    Tensor::from_f64(dtype, tensor.shape(), tensor.to_f64()).map(Some)
+                }
+                _ => Ok(Some(Tensor::clone(tensor))),
+            }
+        });
+        operands.collect::<Result<_, _>>().map(Some)
     }
 
     /// What a node does where floats are f64: casts to f32 keep all digits, and a

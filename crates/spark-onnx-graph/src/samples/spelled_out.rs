@@ -135,6 +135,22 @@ fn choosing() -> Vec<Case> {
             (&[2], &[3.0, 6.0]),
         ),
         with_nodes(
+            "normal_numbers_of_a_shape_without_a_spread",
+            22,
+            vec![
+                node(
+                    "RandomNormal",
+                    &[],
+                    &["r"],
+                    vec![ints("shape", &[2]), float("mean", 3.0), float("scale", 0.0)],
+                ),
+                node("Mul", &["x", "r"], &["y"], vec![]),
+            ],
+            &[],
+            &counting(&[2]),
+            (&[2], &[3.0, 6.0]),
+        ),
+        with_nodes(
             "normal_numbers_without_a_spread",
             22,
             vec![

@@ -508,30 +508,80 @@ fn microsoft() -> Vec<Case> {
     // x * Phi(x) at -1 and 1, and its approximation by the hyperbolic tangent.
     let exact = [-0.158_655_25, 0.841_344_75];
     let tanh = [-0.158_808_01, 0.841_191_99];
-    let zeros = [("b", f32s(&[2], &[0.0, 0.0]))];
-    let own = |name, op_type, inputs: &[&'static str], y: &[f64]| {
-        let nodes = vec![NodeProto {
+    let constants = [
+        ("b", f32s(&[2], &[0.0, 0.0])),
+        ("one", f32s(&[2], &[1.0, 1.0])),
+        ("scale", f32s(&[2], &[2.0, 3.0])),
+        ("skip", f32s(&[1, 1, 2], &[1.0, 3.0])),
+        ("taps", f32s(&[1, 1, 1], &[2.0])),
+        ("w", f32s(&[2, 2], &[1.0, 2.0, 3.0, 5.0])),
+        ("third", f32s(&[], &[0.3])),
+        ("half", f32s(&[], &[0.5])),
+    ];
+    let of = |name, nodes: Vec<NodeProto<'static>>, y: &[f64]| {
+        let nodes = nodes.into_iter().map(|node| NodeProto {
             domain: text("com.microsoft"),
-            ..node(op_type, inputs, &["y"], vec![])
-        }];
-        let mut case = with_nodes(name, 13, nodes, &zeros, &x, (&[1, 1, 2], y));
-        case.model
-            .opset_import
-            .push(operator_set("com.microsoft", 1));
+            ..node
+        });
+        let mut case = with_nodes(name, 13, nodes.collect(), &constants, &x, (&[1, 1, 2], y));
+        let sets = &mut case.model.opset_import;
+        sets.push(operator_set("com.microsoft", 1));
         case
     };
-    let mut conv = own("fused_conv", "FusedConv", &["x", "w"], &[0.0, 2.0]);
-    if let Some(graph) = conv.model.graph.as_deref_mut() {
-        graph
-            .initializer
-            .push(constant("w", &f32s(&[1, 1, 1], &[2.0])));
-        graph.node[0].attribute.push(string("activation", "Relu"));
-    }
+    let own = |name, op_type, inputs: &[&'static str], attributes, y: &[f64]| {
+        of(name, vec![node(op_type, inputs, &["y"], attributes)], y)
+    };
+    let relu = vec![string("activation", "Relu")];
+    let product = vec![float("alpha", 0.5), int("transB", 1)];
+    let quantised_and_back = vec![
+        node("QuantizeLinear", &["x", "third"], &["q"], vec![]),
+        node("DequantizeLinear", &["q", "half"], &["y"], vec![]),
+    ];
     vec![
-        own("gelu", "Gelu", &["x"], &exact),
-        own("fast_gelu", "FastGelu", &["x"], &tanh),
-        own("fast_gelu_with_bias", "FastGelu", &["x", "b"], &tanh),
-        own("bias_gelu", "BiasGelu", &["x", "b"], &exact),
-        conv,
+        own("gelu", "Gelu", &["x"], vec![], &exact),
+        own("fast_gelu", "FastGelu", &["x"], vec![], &tanh),
+        own(
+            "fast_gelu_with_bias",
+            "FastGelu",
+            &["x", "b"],
+            vec![],
+            &tanh,
+        ),
+        own("bias_gelu", "BiasGelu", &["x", "b"], vec![], &exact),
+        // x / (1 + exp(-1.702 x)).
+        own(
+            "quick_gelu",
+            "QuickGelu",
+            &["x"],
+            vec![],
+            &[-0.154_204_23, 0.845_795_77],
+        ),
+        own("fused_conv", "FusedConv", &["x", "taps"], relu, &[0.0, 2.0]),
+        // 0.5 x w'.
+        own(
+            "fused_mat_mul",
+            "FusedMatMul",
+            &["x", "w"],
+            product,
+            &[0.5, 1.0],
+        ),
+        // The mean of -1 and 1 is 0, their variance 1, and 1e-5 is added to it.
+        own(
+            "layer_normalisation",
+            "LayerNormalization",
+            &["x", "scale"],
+            vec![],
+            &[-1.999_99, 2.999_985],
+        ),
+        // Of 0 and 4: mean 2, variance 4.
+        own(
+            "layer_normalisation_of_a_sum",
+            "SkipLayerNormalization",
+            &["x", "skip", "scale", "one"],
+            vec![],
+            &[-1.0, 4.0],
+        ),
+        // 1 / 0.3 rounds to 3; without a zero point the integers are u8.
+        of("quantised_and_back", quantised_and_back, &[0.0, 1.5]),
     ]
 }

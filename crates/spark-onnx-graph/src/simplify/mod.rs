@@ -1,4 +1,4 @@
-//! A bound graph with less to compute and the same outputs.
+//! A bound graph with less to compute and, up to rounding, the same outputs.
 //!
 //! ```text
 //! StaticGraph --patterns--> spelled-out operators as one --subsample--> pixels nobody reads left out
@@ -6,7 +6,9 @@
 //!
 //! An engine lowers the result, which keeps the names of inputs, outputs and remaining nodes.
 //!
-//! Deliberately absent: what no shapes are needed for, which binding does, and what depends on kernels.
+//! [`join_quantised`] edits a graph before it is bound.
+//!
+//! Deliberately absent: folding of constants, which binding does, and what depends on kernels.
 
 mod patterns;
 mod quantised;

@@ -12,6 +12,7 @@ mod onnx_random;
 mod onnx_refusals;
 mod onnx_roundtrip;
 mod onnx_versions;
+mod support_table;
 
 use crate::samples::{DamagedFiles, every_operator};
 use spark_testing::test_data;

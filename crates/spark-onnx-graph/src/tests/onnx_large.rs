@@ -209,6 +209,7 @@ fn a_hint_gets_the_memory_of_constants_before_it_is_read() {
         assert!(seen > 4 * 60_001, "{seen} bytes");
         check_same(hinted, file::parse(&bytes, None));
     };
-    check(file::load_with_hint(&scratch.0, hint));
-    check(file::parse_with_hint(&bytes, None, hint));
+    let options = file::ReadOptions::new().with_hint(hint);
+    check(file::load_with(&scratch.0, &options));
+    check(file::parse_with(&bytes, None, &options));
 }

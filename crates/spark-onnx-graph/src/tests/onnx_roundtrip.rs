@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use spark_onnx_graph::graph::{Binary, Dim, Graph, Lrn, Op, Softmax, ValueId, bind};
+use spark_onnx_graph::graph::{
+    Binary, CumProd, Dim, Graph, Lrn, Op, RmsNormalization, Softmax, Unary, ValueId, bind,
+};
 use spark_onnx_graph::{DType, ModelError, Tensor, file, reference};
 use spark_onnx_proto::ModelProto;
 
@@ -152,6 +154,32 @@ fn what_a_reader_would_refuse_is_not_written() {
         assert!(error.contains("`y`") && error.contains(reason), "{error}");
     }
     written_and_read(&one_node(floored, &[i32, i32]));
+}
+
+#[test]
+fn a_file_is_of_the_first_operator_set_that_has_its_operators() {
+    let norm = RmsNormalization {
+        axis: -1,
+        epsilon: 1e-5,
+    };
+    let product = CumProd {
+        exclusive: false,
+        reverse: false,
+    };
+    let x: (DType, &[usize]) = (DType::F32, &[2, 3]);
+    let scale: (DType, &[usize]) = (DType::F32, &[3]);
+    let axis: (DType, &[usize]) = (DType::I64, &[]);
+    for (op, operands, wanted) in [
+        (Op::from(Unary::Relu), vec![x], 21),
+        (Op::from(norm), vec![x, scale], 23),
+        (Op::from(Unary::Swish { alpha: 1.0 }), vec![x], 24),
+        (Op::from(product), vec![x, axis], 26),
+    ] {
+        let name = op.name().to_owned();
+        let bytes = file::to_bytes(&one_node(op, &operands)).expect("writes");
+        let model = ModelProto::decode(&bytes).expect("reads");
+        assert_eq!(model.opset_import[0].version, Some(wanted), "{name}");
+    }
 }
 
 #[test]

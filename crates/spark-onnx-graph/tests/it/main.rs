@@ -1,5 +1,10 @@
 //! Whole-crate tests, in one binary.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
+mod custom_operators;
+#[cfg(feature = "safetensors")]
+mod files;
 mod onnx_real;
 mod reference;
 mod reference_types;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! every third batch judges, the others calibrate
-//! for each layer, for fp4, fp8, fp16:  calibrate that layer alone, run some judging batches
+//! for each layer, for each of its formats:  that layer alone in it, fp4 and fp8 calibrated; run some judging batches
 //!     cost = mean over output parts of (squared error / squared value)
 //! spark-quant chooses:  fewest bytes with a summed cost under a limit
 //! calibrate the choice in turn, run all judging batches

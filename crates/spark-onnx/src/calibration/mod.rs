@@ -18,8 +18,8 @@
 //!
 //! Eight-bit integers are a network of their own, in ONNX's form, which [`quantise`] writes.
 //!
-//! Deliberately absent: training; batches of different shapes; biases, which stay in f32 as they are; products
-//! without weights, depthwise and grouped convolutions, and recurrent cells, which stay in fp32.
+//! Deliberately absent: training; batches of different shapes; biases, which stay in f32 as they are; layers
+//! that `precision` keeps in fp32.
 
 mod chosen;
 mod integers;

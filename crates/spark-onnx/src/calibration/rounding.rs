@@ -4,7 +4,7 @@
 //! three ways   to the nearest
 //!              for the inputs that enter:   Q x^ ~ W x^      makes up for the rounding of weights
 //!              for the exact ones:          Q x^ ~ W x       and for that of inputs and of layers before
-//! each on three quarters of the batches ──> error of the outputs on the others ──> the best, on all batches
+//! each on some of the batches ──> error of the outputs on the others ──> the best, on all batches
 //! ```
 //!
 //! The last asks most of the batches. In four bits, where the errors are large, it gains most; in eight, where they

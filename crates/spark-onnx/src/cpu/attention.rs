@@ -10,7 +10,7 @@
 //!         scores = q keys                            the micro-kernel of `gemm`
 //!         scores = mask(scores)
 //!         scores = e^(scale (scores - greatest)), and their sums
-//!         y      = scores values / sums              E divisions a row rather than N
+//!         y      = scores values / sums              one division a row, E products rather than N
 //! ```
 //!
 //! Tasks are runs of such tiles, so that few heads still occupy many threads. Every row is

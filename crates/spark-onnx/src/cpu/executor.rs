@@ -159,7 +159,8 @@ impl Executor {
     /// # Errors
     ///
     /// [`ModelError::IndexOutside`] if an index computed by the model points outside its axis;
-    /// [`ModelError::Operator`] if it divides an integer by zero; [`ModelError::Quantise`] if an activation to be quantised is not finite.
+    /// [`ModelError::Operator`] if it divides an integer by zero; [`ModelError::Quantise`] if an activation to be quantised is not finite;
+    /// [`ModelError::Custom`] where an embedder's own operator says so.
     pub(crate) fn run(&mut self) -> Result<(), ModelError> {
         self.each_step(|executor, i| executor.step(i))
     }
@@ -317,5 +318,13 @@ fn step_error(planned: &PlannedStep, error: StepError) -> ModelError {
             reason,
         },
         StepError::Quantise(source) => quantise_error(&planned.name, source),
+        StepError::Custom(source) => ModelError::Custom {
+            node: planned.name.clone(),
+            op: match &planned.step {
+                Step::Custom(step) => step.op.qualified().to_owned(),
+                step => step.kind().to_owned(),
+            },
+            source,
+        },
     }
 }

@@ -1,14 +1,15 @@
 //! From the format a step is to compute in to the kernel that does it here.
 //!
 //! ```text
-//! fp32                        f32 layout
-//!        few rows             f16 layout if that loses nothing, as where the file holds halves
-//! fp16   profitable in fp16   f16 layout, both sides rounded to it, but of Winograd's convolutions
-//!        else, few rows       f16 layout, converted to f32 in the kernel
-//!        many rows            f32 layout of the same values: converting would cost more than it saves
-//! bf16   profitable as dot    bf16 layout, dot products
-//!        else                 as fp16; activations are rounded as well if asked for
-//! fp8, fp4                    packed by spark-quant (`quantised`)
+//! fp32                              f32 layout
+//!        up to `FEW_TILES` rows     f16 layout if linear and nothing is lost, as where the file holds halves
+//! fp16   profitable in fp16         f16 layout, both sides rounded to it, but of Winograd's convolutions
+//!        else, up to `FEW_ROWS`     f16 layout, converted to f32 in the kernel
+//!        else                       f32 layout of the same values: converting would cost more than it saves
+//! bf16   profitable as dot          bf16 layout, dot products
+//!        else, up to `FEW_ROWS`     bf16 layout, converted to f32 in the kernel
+//!        else                       fp32, or, if both sides are to be rounded, f32 layout of the same values
+//! fp8, fp4                          packed by spark-quant (`quantised`)
 //! ```
 //!
 //! Where activations enter a GEMM as bf16, a tensor is rounded by whatever writes it: GEMM and

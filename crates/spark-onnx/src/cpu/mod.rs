@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Plan --PreparedPlan::new--> arena laid out, weights packed, loops collapsed      shared by sessions
-//!      --Executor::on-------> arena and workspace taken                            one per session
+//!      --Executor::on-------> arena and workspace taken                            one per session and plan
 //!      --Executor::run------> one kernel per step; nothing is allocated
 //! ```
 //!
@@ -19,6 +19,7 @@
 mod attention;
 mod control;
 mod conv;
+mod custom;
 mod data_movement;
 mod elementwise;
 mod executor;

@@ -5,10 +5,9 @@
 //! Context  --PreparedStep::run-->  results in memory                                         every run
 //! ```
 //!
-//! A kernel is a struct in the file of its code that implements both traits; `select` lists it, and
-//! nothing else names it. Two kernels can be run as one where the first is a [`FeatureMapSource`]
-//! and the second a [`FeatureMapReader`], which says whether that is profitable, what it is called
-//! and what memory it takes.
+//! A kernel is a struct in the file of its code that implements both traits, and `select` lists it. Two
+//! kernels can be run as one where the first is a [`FeatureMapSource`] and the second a [`FeatureMapReader`],
+//! which says whether that is profitable, what it is called and what memory it takes.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -22,6 +21,7 @@ pub(crate) use super::processor::Cpu;
 use super::simd::Isa;
 use super::weight_store::{Packed, PackedBytes, PackedKey, WeightStore};
 use super::workspace::{Scratch, WorkspaceSize};
+use crate::graph::OperatorError;
 use crate::plan::{Plan, Step, Weights};
 use crate::precision::Arithmetic;
 use spark_gemm::Panel;
@@ -136,6 +136,8 @@ pub(crate) enum StepError {
     Refused(String),
     /// An activation cannot be quantised.
     Quantise(QuantError),
+    /// An embedder's own operator could not compute.
+    Custom(OperatorError),
 }
 
 /// One step, ready to run: its views, and whatever was made of its weights.

@@ -1,7 +1,7 @@
 //! RNN, GRU and LSTM cells, one time step after the other.
 //!
 //! ```text
-//! gates = x W + wb                      all time steps in one GEMM
+//! for t:  gates = x W + wb              needs no state
 //! for t:  recurrent = h R + rb;  gates, recurrent -> new h (and c)
 //! ```
 //!

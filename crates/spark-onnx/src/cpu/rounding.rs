@@ -4,7 +4,7 @@
 //! v -> the nearest f32 whose low 16 bits are zero, ties to even; NaN stays NaN
 //! ```
 //!
-//! GEMM and convolutions round while they store. Everything else that writes such a tensor is
+//! GEMM, convolutions and attention round while they store. Everything else that writes such a tensor is
 //! followed by one pass over what it wrote.
 
 use spark_gemm::round_rows;

@@ -5,9 +5,9 @@
 //! selected:            packing_bytes, held against the budget; then prepare
 //! ```
 //!
-//! The first that accepts the problem is taken, by shapes, format and instruction set alone, never by a
-//! stopwatch. The last of a list computes every step of its kind. How a GEMM of 16 bits is fastest
-//! on this processor was measured before, once, by `formats`, and is part of the problem.
+//! The first that accepts the problem is taken, never by a stopwatch. The last of a list computes every
+//! step of its kind. How GEMM of 16 bits are computed was chosen before, by `formats`, and is part of
+//! the problem.
 //!
 //! A kernel is shown to users as `{isa}-{types}-{algorithm}`, such as `avx2-f32xbf16-direct`. The
 //! algorithms stand in the lists; names in use are not changed, as records are compared by them.
@@ -19,6 +19,7 @@ use super::control::Control;
 use super::conv::depthwise::Depthwise;
 use super::conv::direct::DirectConv;
 use super::conv::winograd::Winograd;
+use super::custom::CustomKernel;
 use super::data_movement::copy::{CopyNest, FillNest};
 use super::data_movement::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
 use super::data_movement::resample::{GridSample, Resample};
@@ -150,6 +151,7 @@ pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
         }
         Step::RoiAlign(step) => first(&[Candidate::of::<RoiAlign>("roi-align")], problem, step),
         Step::Control(step) => first(&[Candidate::of::<Control>("control")], problem, step),
+        Step::Custom(step) => first(&[Candidate::of::<CustomKernel>("custom")], problem, step),
         Step::CumSum(step) => first(&[Candidate::of::<CumSum>("cumsum")], problem, step),
         Step::TopK(step) => first(&[Candidate::of::<TopK>("top-k")], problem, step),
         Step::Recurrent(step) => {

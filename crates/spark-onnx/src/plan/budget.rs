@@ -8,7 +8,7 @@
 //!
 //! Whoever takes memory asks first.
 //!
-//! Views of what is repeated (`Expand`, `Tile`) take nothing; an output made of one does.
+//! Views of what is repeated (`Expand`) take nothing; an output made of one does.
 //!
 //! Deliberately absent: packed weights and scratch, which an executor knows (`crate::cpu`).
 

@@ -1,7 +1,7 @@
 //! Programs of element-wise operators, run over blocks of elements.
 //!
 //! ```text
-//! y = relu(a * b + c)      r0 = load 0; r1 = load 1; r0 = r0 * r1; r1 = load 2; r0 = r0 + r1; r0 = relu r0
+//! y = relu(a * b + c)      r0 = load 0; r1 = load 1; r2 = r0 * r1; r1 = load 2; r0 = r2 + r1; r1 = relu r0
 //! ```
 //!
 //! A chain of element-wise nodes becomes one program, so intermediate results stay
@@ -138,7 +138,7 @@ pub(crate) struct Division {
     /// Name of the node.
     pub(crate) node: String,
     /// Name of its operator.
-    pub(crate) op: &'static str,
+    pub(crate) op: String,
 }
 
 /// One operation of an [`Expression`], in static single assignment: operand `i` is node `args[i]`.
@@ -193,17 +193,12 @@ impl Expression {
     }
 
     /// Appends an operation on two integers that a zero may stop, and notes whose it is.
-    pub(crate) fn push_division(
-        &mut self,
-        op: PointOp,
-        args: &[u16],
-        node: (&str, &'static str),
-    ) -> u16 {
+    pub(crate) fn push_division(&mut self, op: PointOp, args: &[u16], node: (&str, &str)) -> u16 {
         let at = self.push(op, args);
         self.divisions.push(Division {
             instruction: at,
             node: node.0.to_owned(),
-            op: node.1,
+            op: node.1.to_owned(),
         });
         at
     }

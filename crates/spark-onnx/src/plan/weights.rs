@@ -11,7 +11,7 @@
 //! straight into the memory they are read from while running, and the constant goes with the
 //! last plan or graph that holds it.
 //!
-//! Deliberately absent: how an executor packs its columns, and formats narrower than f32.
+//! Deliberately absent: how an executor packs its columns.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};

@@ -5,17 +5,18 @@
 //! fp32     fp32                     fp32                  fp32
 //! fp16     fp16 weights, and        fp32                  fp32
 //!          activations (1)
-//! bf16     bf16 weights, and        bf16 (1)              fp32
+//! bf16     bf16 weights (2), and    bf16 (1)              fp32
 //!          activations (1)
-//! fp8      E4M3 both sides          fp32                  fp32
-//! fp4      NVFP4 both sides         fp32                  fp32
+//! fp8      E4M3 both sides (3)      fp32                  fp32
+//! fp4      NVFP4 both sides (3)     fp32                  fp32
 //!
 //! (1) where the processor's instructions are faster, as measured, or by option
+//! (2) as (1), or where few rows share them
+//! (3) or weights alone, by option; transposed convolutions and layers of fewer than 16 input channels are fp32
 //! ```
 //!
-//! Every GEMM accumulates in f32, and what is none computes in f32: normalisation,
-//! softmax, reductions, activations. A weight the format cannot hold keeps its layer in fp32.
-//! Nothing is decided silently: each step carries its reason, which `--explain` prints.
+//! A weight the format cannot hold keeps its layer in fp32. Nothing is decided silently: each step
+//! carries its reason, which `--explain` prints.
 //!
 //! Deliberately absent: the arithmetic (`crate::cpu`, `spark_quant`).
 

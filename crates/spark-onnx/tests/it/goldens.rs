@@ -5,37 +5,19 @@
 
 use std::path::Path;
 
-use safetensors::{Dtype, SafeTensors};
+use safetensors::SafeTensors;
 use spark_onnx::cpu::Isa;
-use spark_onnx::{ModelRunner, RunOptions, Tensor, TensorData};
+use spark_onnx::{DType, ModelRunner, RunOptions, Tensor};
 
 use spark_testing::test_data;
 
 /// A tensor of the file, F16 widened to f32.
 fn tensor(file: &SafeTensors<'_>, name: &str) -> Tensor {
-    let view = file.tensor(name).expect("in the file");
-    let bytes = view.data();
-    let shape = view.shape().to_vec();
-    match view.dtype() {
-        Dtype::F16 => {
-            let values = bytes
-                .as_chunks()
-                .0
-                .iter()
-                .map(|&b| half::f16::from_le_bytes(b).to_f32());
-            Tensor::from_f32(shape, values.collect())
-        }
-        Dtype::F32 => {
-            let values = bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b));
-            Tensor::from_f32(shape, values.collect())
-        }
-        Dtype::F64 => {
-            let values = bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b));
-            Tensor::new(shape, TensorData::F64(values.collect()))
-        }
-        other => panic!("{name} is {other:?}"),
+    let tensor = Tensor::try_from(&file.tensor(name).expect("in the file")).expect("a float");
+    match tensor.dtype() {
+        DType::F16 => Tensor::from_f32(tensor.shape(), tensor.to_f32()).expect("as many"),
+        _ => tensor,
     }
-    .expect("shape and data agree")
 }
 
 /// Runs every case of `golden` and checks every output against its float64 truth.

@@ -107,11 +107,8 @@ fn divides_by_zero(op: Binary, a: &Tensor, b: &Tensor) {
             else {
                 panic!("{error}");
             };
-            let want = (
-                "quotient",
-                Op::Binary(op).name(),
-                "integer division by zero",
-            );
+            let op = Op::Binary(op);
+            let want = ("quotient", op.name(), "integer division by zero");
             assert_eq!((node.as_str(), name.as_str(), reason.as_str()), want);
         }
     }

@@ -4,6 +4,8 @@ mod calibration;
 mod clipped_sizes;
 mod conformance;
 mod control_flow;
+mod custom_operator_failures;
+mod custom_operators;
 mod deciding_inputs;
 mod double_range;
 mod goldens;

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use spark_onnx::graph::{Binary, Cast, Conv, Dim, Graph, MatMul, Op, Padding, Unary, ValueId};
+use spark_onnx::graph::{
+    Binary, Cast, Conv, Dim, Gather, Graph, MatMul, Op, Padding, Unary, ValueId,
+};
 use spark_onnx::{
     DType, Model, ModelError, ModelRunner, PortTraffic, Precision, RunOptions, SharedPool, Tensor,
     TensorView, TensorViewMut,
@@ -537,4 +539,32 @@ fn what_can_never_fit_takes_nothing_from_what_does() {
     let ints = Tensor::from_i64([1, 32, 16, 16], vec![0; 8192]).expect("fits");
     assert!(session.run(&[("x", &ints)]).is_err());
     assert_eq!((model.memory(), session.arena_bytes()), before);
+}
+
+/// Rows of a table by number, and products of them: where the numbers lay, a product may be.
+fn embedded() -> Graph {
+    let mut graph = Graph::default();
+    let tokens = graph.add_input("tokens", DType::I64, vec![Dim::Known(64)]);
+    let table = graph.add_constant("table", drawn(1, &[8, 16]));
+    let gather = Op::Gather(Gather { axis: 0 });
+    let mut x = graph.add_node("rows", gather, &[Some(table), Some(tokens)]);
+    for i in 0..3 {
+        let w = graph.add_constant(format!("w{i}"), drawn(2 + i, &[16, 16]));
+        x = graph.add_node(format!("x{i}"), Op::MatMul(MatMul), &[Some(x), Some(w)]);
+    }
+    graph.outputs.push(x);
+    graph
+}
+
+#[test]
+fn every_run_of_a_profile_has_its_inputs() {
+    let mut session = Model::from_graph(embedded(), &options())
+        .expect("loads")
+        .session();
+    let tokens = Tensor::from_i64([64], (0..64).map(|i| i % 8).collect()).expect("fits");
+    let inputs = [("tokens", &tokens)];
+    let steps = session.profile(&inputs, 3).expect("every run finds rows");
+    assert!(!steps.is_empty() && steps.iter().all(|step| step.mean.is_some()));
+    let spans = session.spans(&inputs, 3).expect("every run finds rows");
+    assert_eq!(spans.len(), 3 * steps.len());
 }

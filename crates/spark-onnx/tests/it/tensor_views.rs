@@ -3,10 +3,13 @@
 //! Every network runs on row-major elements, on channels-last ones, on rows with gaps and on repeated ones: all
 //! give the bits of the interpreter or of each other, whether an input was read where it lies or converted.
 
+use ndarray::{Array2, ArrayView2, s};
 use spark_onnx::graph::{
     Binary, Concat, Conv, Dim, Gather, Graph, MatMul, Op, Padding, Transpose, Unary, ValueId,
 };
-use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, TensorView};
+use spark_onnx::{
+    DType, Model, ModelError, ModelRunner, RunOptions, Tensor, TensorView, TensorViewMut,
+};
 
 const SHAPE: [usize; 4] = [1, 3, 60, 70];
 const LEN: usize = 3 * 60 * 70;
@@ -153,6 +156,34 @@ fn a_repeated_row_is_read_again_and_again() {
             .enumerate()
             .all(|(i, &v)| v == row[i % 70].max(0.0))
     );
+}
+
+#[test]
+fn arrays_are_read_and_written_where_they_lie() {
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(3), Dim::Known(4)]);
+    let y = graph.add_node("y", Op::Unary(Unary::Neg), &[Some(x)]);
+    graph.outputs.push(y);
+    let model = Model::from_graph(graph, &RunOptions::new()).expect("fixed shapes");
+    let mut session = model.session();
+    let frames = Array2::from_shape_fn((7, 4), |(row, column)| (4 * row + column) as f32);
+    let mut out = Array2::<f32>::zeros((3, 4));
+    let mut run = |x: &ArrayView2<'_, f32>, out: &mut Array2<f32>| {
+        let inputs = [("x", TensorView::try_from(x)?)];
+        let mut outputs = [("y", TensorViewMut::try_from(&mut *out)?)];
+        session.run_into(&inputs, &mut outputs)?;
+        let copied = session.last_traffic();
+        Ok::<_, ModelError>((copied.copied_in_bytes, copied.copied_out_bytes))
+    };
+    let rows = frames.slice(s![2..5, ..]);
+    assert_eq!(run(&rows, &mut out).expect("runs"), (0, 0));
+    assert_eq!(out, -&rows);
+    let columns = Array2::from_shape_fn((4, 3), |(row, column)| (row * column) as f32);
+    let (copied_in, _) = run(&columns.t(), &mut out).expect("runs");
+    assert_eq!((copied_in, &out), (48, &-&columns.t()));
+    run(&frames.row(1).broadcast((3, 4)).expect("repeats"), &mut out).expect("runs");
+    assert!(out.rows().into_iter().all(|row| row == -&frames.row(1)));
+    assert!(run(&frames.slice(s![..;3, ..]), &mut out).is_err(), "gaps");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn model(name: &str) -> Option<VehicleModel> {
         "KST" => Some(VehicleModel::KinematicTrailer),
         "ST" => Some(VehicleModel::SingleTrack),
         "STD" => Some(VehicleModel::Drift),
-        // The multi-body model and the older drift model are not in this crate.
+        // Not in this crate: the multi-body model, and the older drift model, to which the published vector belongs.
         "MB" | "STD_no_load_transfer" => None,
         other => panic!("unknown model {other}"),
     }

@@ -7,7 +7,7 @@
 //!
 //! Names within bodies are made new where the graph around has them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::attributes::Attributes;
 use super::nodes::NodeExport;
@@ -31,6 +31,36 @@ pub(super) fn operator_set(graph: &Graph) -> i64 {
     let own = operators::operator_set(graph.nodes.iter().map(|node| &node.op));
     let bodies = graph.bodies.iter().map(|body| operator_set(body));
     bodies.fold(own, i64::max)
+}
+
+/// The versions of other domains that operators of `graph` are of.
+///
+/// # Errors
+///
+/// [`OnnxError::Export`] where two are of different versions of one domain, which a file has one of.
+pub(super) fn domain_versions<'g>(
+    graph: &'g Graph,
+    versions: &mut BTreeMap<&'g str, i64>,
+) -> Result<(), OnnxError> {
+    for node in &graph.nodes {
+        let Op::Custom(op) = &node.op else { continue };
+        if op.domain().is_empty() {
+            continue;
+        }
+        let version = *versions.entry(op.domain()).or_insert(op.version());
+        if version != op.version() {
+            return Err(OnnxError::Export {
+                node: node.name.clone(),
+                reason: format!(
+                    "it is of version {} of domain `{}`, another node of version {version}",
+                    op.version(),
+                    op.domain()
+                ),
+            });
+        }
+    }
+    let mut bodies = graph.bodies.iter();
+    bodies.try_for_each(|body| domain_versions(body, versions))
 }
 
 /// Element type of every value of `graph`, declared, given for inputs, or following from operators.

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! Files are of operator set 21, which every runtime of the last years reads, or, where the graph holds
-//! an operator that 21 lacks, of the first that has it (24 for Swish and RMSNormalization, 26 for CumProd).
+//! an operator that 21 lacks, of the first that has it (23 for RMSNormalization, 24 for Swish, 26 for CumProd).
 //!
 //! Deliberately absent: shapes with symbols that the graph does not declare. An output's
 //! shape is written where it is declared, or follows from inputs of fixed shapes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use super::graph::{Scope, constant_bytes, element_types, operator_set};
+use super::graph::{Scope, constant_bytes, domain_versions, element_types, operator_set};
 use crate::ModelError;
 use crate::file::error::OnnxError;
 use crate::file::tensors::{number_of, write_tensor};
@@ -98,15 +98,19 @@ pub(super) fn to_model<'g>(
         }
         out.output.push(info);
     }
-    let version = operator_set(graph);
+    let mut versions = BTreeMap::from([("", operator_set(graph))]);
+    domain_versions(graph, &mut versions)?;
+    let opset_import = versions
+        .into_iter()
+        .map(|(domain, version)| OperatorSetIdProto {
+            domain: text(domain),
+            version: Some(version),
+        });
     Ok(ModelProto {
         ir_version: Some(IR_VERSION),
         producer_name: text("spark"),
         producer_version: text(env!("CARGO_PKG_VERSION")),
-        opset_import: vec![OperatorSetIdProto {
-            domain: text(""),
-            version: Some(version),
-        }],
+        opset_import: opset_import.collect(),
         metadata_props: graph
             .metadata
             .iter()

@@ -37,7 +37,7 @@ impl<'g> NodeExport<'_, 'g> {
     pub(crate) fn step(
         &mut self,
         name: String,
-        op_type: &'static str,
+        op_type: &'g str,
         attributes: Attributes<'g>,
         inputs: Vec<Text<'g>>,
         output: Text<'g>,
@@ -49,7 +49,17 @@ impl<'g> NodeExport<'_, 'g> {
     /// Writes the last node, which has the name and the results of the one in the graph.
     pub(crate) fn finish(
         &mut self,
-        op_type: &'static str,
+        op_type: &'g str,
+        attributes: Attributes<'g>,
+    ) -> Result<(), String> {
+        self.finish_in("", op_type, attributes)
+    }
+
+    /// [`Self::finish`] with an operator of another domain.
+    pub(crate) fn finish_in(
+        &mut self,
+        domain: &'g str,
+        op_type: &'g str,
         attributes: Attributes<'g>,
     ) -> Result<(), String> {
         let (inputs, outputs) = (
@@ -58,13 +68,16 @@ impl<'g> NodeExport<'_, 'g> {
         );
         let name = Text::Borrowed(self.name);
         self.push(name, op_type, attributes, inputs, outputs);
+        if let Some(node) = self.out.last_mut().filter(|_| !domain.is_empty()) {
+            node.domain = Some(Text::Borrowed(domain));
+        }
         Ok(())
     }
 
     fn push(
         &mut self,
         name: Text<'g>,
-        op_type: &'static str,
+        op_type: &'g str,
         attributes: Attributes<'g>,
         input: Vec<Text<'g>>,
         output: Vec<Text<'g>>,

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each file is written under a temporary name and renamed when it is whole, the
-//! constants first, so a model is never there without its constants.
+//! constants first, so a new model is never there without its constants. Where both are replaced, the old model has
+//! the new constants for a moment.
 
 use std::io::Write;
 use std::path::Path;

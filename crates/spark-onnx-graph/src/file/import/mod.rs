@@ -4,11 +4,10 @@
 //! flatten functions -> inputs and constants -> order the nodes -> translate each -> outputs
 //! ```
 //!
-//! One small function per operator or few of them, in `crate::operators`, takes a node of
-//! any operator-set version from 7 on to the form of the newest: parameters that later
-//! became operands become constants here, and operators that are short for others are
-//! spelled out. But for writing, nothing behind this module knows a version. Before 7 an operator is taken
-//! if its form is that of 7 already.
+//! One small function per operator or few of them, in `crate::operators`, takes a node of any
+//! operator-set version to the form of the newest: parameters that later became operands become
+//! constants here, and operators that are short for others are spelled out. Forms that it does not
+//! know it refuses. But for writing, nothing behind this module knows a version.
 //!
 //! A constant that is listed among the inputs too, as all are before IR version 4 and
 //! as overridable ones are after, is a constant and no input.
@@ -17,13 +16,15 @@
 
 pub(crate) mod builder;
 pub(crate) mod call;
+mod custom;
 
 use std::collections::HashSet;
 
 use builder::Builder;
-use call::{Bodies, Call, ImportedBody, Translated, Translator};
+use call::{Bodies, Call, ImportedBody};
 
 use super::error::OnnxError;
+use super::registry::OperatorRegistry;
 use super::tensors::{held_dtype, read_sparse_tensor, read_tensor};
 use crate::ModelError;
 use crate::graph::{Dim, Graph, Value, ValueId};
@@ -62,20 +63,11 @@ fn nearest_names(name: &str) -> Vec<String> {
     ranked.into_iter().map(|(_, known)| known).collect()
 }
 
-fn translator_of(node: &FlatNode<'_>) -> Option<fn(&mut Call<'_, '_>) -> Translated> {
-    let is_named = |(name, _): &&Translator| *name == node.op_type;
-    let found = match node.domain {
-        "" => operators::standard().find(is_named),
-        "com.microsoft" => operators::microsoft().find(is_named),
-        _ => None,
-    };
-    found.map(|(_, translate)| *translate)
-}
-
-/// Translates a whole model.
+/// Translates a whole model, which may hold operators of `registry` too.
 pub(super) fn import(
     mut model: ModelProto<'_>,
     source: &mut ConstantSource<'_>,
+    registry: &OperatorRegistry,
 ) -> Result<Graph, ModelError> {
     let graph = model.graph.as_deref_mut().ok_or(ProtoError::NoGraph)?;
     let initializers = std::mem::take(&mut graph.initializer);
@@ -110,7 +102,7 @@ pub(super) fn import(
 
     let order = execution_order(&nodes, |name| builder.find(name).is_some())?;
     for index in order {
-        translate(&mut builder, &nodes[index], source)?;
+        translate(&mut builder, &nodes[index], source, registry)?;
     }
     add_outputs(&mut builder, graph)?;
     declare_types(&mut builder, graph)?;
@@ -139,8 +131,13 @@ fn translate(
     builder: &mut Builder,
     node: &FlatNode<'_>,
     source: &mut ConstantSource<'_>,
+    registry: &OperatorRegistry,
 ) -> Result<(), ModelError> {
-    let Some(translator) = translator_of(node) else {
+    let Some((_, translator)) = operators::translator_of(node.domain, node.op_type) else {
+        if let Some(make) = registry.maker(node.domain, node.op_type) {
+            let mut call = Call::new(builder, node, source, Bodies::default());
+            return custom::translate(&mut call, make);
+        }
         let hint = if node.attributes.iter().any(|(_, a)| is_graph(a)) {
             " (it holds graphs, as only If, Loop and Scan may)"
         } else if node.op_type.contains("Sequence") || node.op_type.starts_with("Optional") {
@@ -152,7 +149,7 @@ fn translate(
         };
         return Err(call::unsupported(node, hint, nearest_names(node.op_type)));
     };
-    let bodies = import_bodies(builder, node, source)?;
+    let bodies = import_bodies(builder, node, source, registry)?;
     let mut call = Call::new(builder, node, source, bodies);
     translator(&mut call)?;
     call.all_read()
@@ -163,6 +160,7 @@ fn import_bodies<'n>(
     outer: &Builder,
     node: &'n FlatNode<'n>,
     source: &mut ConstantSource<'_>,
+    registry: &OperatorRegistry,
 ) -> Result<Bodies<'n>, ModelError> {
     let mut bodies = Bodies::default();
     if node.graphs.is_empty() {
@@ -184,18 +182,18 @@ fn import_bodies<'n>(
     }
     for (parameter, flat) in &node.graphs {
         let captured = names.iter().copied().zip(bodies.captured.iter().copied());
-        let body = import_body(outer, &node.name, flat, captured, source)?;
+        let body = import_body((outer, &node.name), flat, captured, source, registry)?;
         bodies.list.push((parameter, body));
     }
     Ok(bodies)
 }
 
 fn import_body<'n>(
-    outer: &Builder,
-    holder: &str,
+    (outer, holder): (&Builder, &str),
     flat: &FlatGraph<'_>,
     captured: impl Iterator<Item = (&'n str, ValueId)>,
     source: &mut ConstantSource<'_>,
+    registry: &OperatorRegistry,
 ) -> Result<ImportedBody, ModelError> {
     let mut taken = call::names_of(&flat.nodes);
     taken.extend(flat.constants.iter().map(|(name, _)| name.to_string()));
@@ -225,7 +223,7 @@ fn import_body<'n>(
     }
     let order = execution_order(&flat.nodes, |name| builder.find(name).is_some())?;
     for index in order {
-        translate(&mut builder, &flat.nodes[index], source)?;
+        translate(&mut builder, &flat.nodes[index], source, registry)?;
     }
     let mut dtypes = Vec::with_capacity(flat.outputs.len());
     for (name, value) in &flat.outputs {

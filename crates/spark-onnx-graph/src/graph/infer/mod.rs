@@ -2,7 +2,7 @@
 //!
 //! Where a result's shape hangs on an operand's elements (`Reshape`, `Slice`, `Resize`, ...), that
 //! operand must be constant. The functions that read such operands ([`resolve_slice`],
-//! [`conv_windows`], ...) are public, so that nobody below reads them a second way.
+//! [`conv_windows`], ...) are public, so that an engine can read them the same way.
 //!
 //! Source: shape and type rules of the ONNX operator specification.
 //!

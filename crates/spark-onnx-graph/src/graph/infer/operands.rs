@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what any one operator wants of them (`crate::operators`).
 
-use crate::graph::{OpError, TensorType};
+use crate::graph::types::{OpError, TensorType};
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData, checked_elements};
 
 /// The reason of the error where integers meet zero, for whoever evaluates an operator: none has a
@@ -35,6 +35,14 @@ impl<'a> Operand<'a> {
             dtype: tensor.dtype(),
             shape: tensor.shape(),
             constant: Some(tensor),
+        }
+    }
+
+    /// Its element type and shape.
+    pub fn ty(&self) -> TensorType {
+        TensorType {
+            dtype: self.dtype,
+            shape: self.shape.to_vec(),
         }
     }
 

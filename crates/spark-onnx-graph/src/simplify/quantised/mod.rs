@@ -12,14 +12,15 @@
 //! A product is taken only if all of this holds; else it stays one of floats:
 //!
 //! 1. Scales and zero points are constants; those of activations one value, of weights one value or one per output
-//!    channel.
+//!    channel. Scales are finite and above zero, what sums are multiplied by is a normal number.
 //! 2. Nothing else reads what is between the product and its quantisation.
 //! 3. A function in between is one that the range of the result implies: what `Relu` makes zero has no other byte
 //!    than the zero point.
-//! 4. The bias, if there is one, is a value per output channel, whole in the scale of the sums.
+//! 4. The bias, if there is one, is constant, a value per output channel, whole in the scale of the sums.
 //! 5. Sums fit 32 bits whatever the bytes are: how many products they have is known, and they are at most
 //!    33025; the bias leaves room for them.
-//! 6. A convolution is over one or two spatial axes.
+//! 6. A convolution has constant weights and one or two spatial axes.
+//! 7. A Gemm has constant weights, no factors, and no transposed first operand.
 //!
 //! So what is taken can be planned as integers. What is only moved between a dequantisation and a quantisation of the
 //! same scale is moved as bytes: see `moves`.

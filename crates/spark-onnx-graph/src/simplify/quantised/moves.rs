@@ -182,9 +182,10 @@ mod tests {
         graph.outputs.push(y);
     }
 
-    fn names(mut graph: Graph) -> Vec<&'static str> {
+    fn names(mut graph: Graph) -> Vec<String> {
         join_quantised(&mut graph);
-        graph.nodes.iter().map(|node| node.op.name()).collect()
+        let names = graph.nodes.iter().map(|node| node.op.name().to_owned());
+        names.collect()
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! 1. observe    x and y of every product, in f32, on all batches  ──> scale, zero point: u8
 //! 2. for each product, in the order in which they run:
 //!       what it gets in f32, and what it gets after those before became integers
-//!       weights rounded for it: i8, a scale per output channel
-//!       bias moved by the mean error of its channel, whole in the scale of the sums: i32
+//!       weights rounded: i8, a scale per output channel                              as `weights` says
+//!       bias, moved or not, whole in the scale of the sums: i32
 //!       Quantize and Dequantize written around it
 //! ```
 //!

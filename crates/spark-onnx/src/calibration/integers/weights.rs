@@ -3,7 +3,7 @@
 //! ```text
 //! six ways      to the nearest | for the inputs that enter | for the exact ones      as `rounding` has them
 //!               with the bias as it is | moved by the mean of what is lost, per channel
-//! each on three quarters of the batches ──> squared error of the outputs on the others ──> the best, on all
+//! each on some of the batches ──> squared error of the outputs on the others ──> the best, on all
 //! ```
 //!
 //! Deliberately absent: ranges of activations, which are chosen before.

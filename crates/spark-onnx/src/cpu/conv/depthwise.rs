@@ -1,20 +1,22 @@
 //! Depthwise convolution: every channel sees only itself.
 //!
 //! ```text
-//! for vector of channels:  for two rows of y:  for tile of TX pixels:
-//!     acc[2][TX] = bias
+//! for vector of channels:  for R rows of y:  for tile of TX pixels:      R: at most 2, 1 with 16 registers
+//!     acc[R][TX] = bias
 //!     for row of the image under them:  xs = neighbours under the tile
 //!         for row of y, tap row that falls here:  acc[i] += xs[i * SX + kx] * w[kx]
 //!     y = epilogue(acc)
 //! ```
 //!
 //! 1. Lanes are channels, which lie side by side, so nothing is shuffled.
-//! 2. Where the window is 3, 5 or 7 wide, neighbouring pixels and rows share their taps in
-//!    registers: 3x3 with a step of one takes 24 loads for 72 products.
+//! 2. Under the windows that `block_kernel` lists, neighbouring pixels and rows share their taps in
+//!    registers: of two rows, 3x3 with a step of one takes 24 loads for 72 products.
 //! 3. One vector of channels goes over all rows of a task before the next: what one row of
 //!    windows has read is still in the L1 cache for the next row.
 //! 4. A tap left or right of the image reads zeros; tap rows above or below are skipped.
 //! 5. The last tile of a row reaches back over the one before it; both give the same bits.
+
+use std::mem::MaybeUninit;
 
 use spark_quant::QuantError;
 
@@ -59,6 +61,8 @@ fn interleaved(weights: &Weights, lanes: usize) -> AlignedF32 {
 pub(crate) struct PreparedDepthwise {
     weights: Packed<AlignedF32>,
     bias: Option<AlignedF32>,
+    /// Whether results are rounded to bf16, because a GEMM of bf16 reads them.
+    rounds_to_bf16: bool,
 }
 
 impl PreparedDepthwise {
@@ -74,7 +78,11 @@ impl PreparedDepthwise {
             })?;
         let bias = step.epilogue.bias.as_ref();
         let bias = bias.map(|bias| AlignedF32::padded(bias, padded));
-        Ok(Self { weights, bias })
+        Ok(Self {
+            weights,
+            bias,
+            rounds_to_bf16: problem.format.rounds_result,
+        })
     }
 
     /// Bytes of the packed weights and of the bias.
@@ -152,6 +160,7 @@ impl PreparedDepthwise {
             window: step.window,
             activation: step.epilogue.activation,
             residual_first: step.epilogue.residual_first,
+            rounds_to_bf16: self.rounds_to_bf16,
             isa,
         };
         let job = &job;
@@ -210,6 +219,7 @@ struct Block {
     window: Window,
     activation: Activation,
     residual_first: bool,
+    rounds_to_bf16: bool,
     isa: Isa,
 }
 
@@ -495,7 +505,7 @@ unsafe fn add_taps<S: Simd, const N: usize, const WHOLE: bool, const BORDER: boo
     }
 }
 
-/// Residual, activation, store.
+/// Residual, activation, rounding, store.
 #[inline(always)]
 #[allow(
     clippy::needless_range_loop,
@@ -536,18 +546,18 @@ unsafe fn apply_epilogue_and_store<S: Simd, const R: usize, const N: usize, cons
             }
             Activation::Function(function) => {
                 // One call for all, through memory that stays in the L1 cache.
-                let mut values = [0.0f32; MOST * 16];
+                let mut values = [MaybeUninit::<f32>::uninit(); MOST * 16];
+                let values = values.as_mut_ptr().cast::<f32>();
                 for r in 0..R {
                     for i in 0..N {
-                        let at = (r * N + i) * S::LANES;
-                        S::store(values.as_mut_ptr().add(at), acc[r][i]);
+                        S::store(values.add((r * N + i) * S::LANES), acc[r][i]);
                     }
                 }
-                math::apply(block.isa, function, &mut values[..R * N * S::LANES]);
+                let stored = std::slice::from_raw_parts_mut(values, R * N * S::LANES);
+                math::apply(block.isa, function, stored);
                 for r in 0..R {
                     for i in 0..N {
-                        let at = (r * N + i) * S::LANES;
-                        acc[r][i] = S::load(values.as_ptr().add(at));
+                        acc[r][i] = S::load(values.add((r * N + i) * S::LANES));
                     }
                 }
             }
@@ -556,6 +566,13 @@ unsafe fn apply_epilogue_and_store<S: Simd, const R: usize, const N: usize, cons
             for r in 0..R {
                 for i in 0..N {
                     acc[r][i] = S::add(acc[r][i], load::<S, WHOLE>(residual(r, i), lanes));
+                }
+            }
+        }
+        if block.rounds_to_bf16 {
+            for r in 0..R {
+                for i in 0..N {
+                    acc[r][i] = S::round_bf16(acc[r][i]);
                 }
             }
         }
@@ -610,6 +627,10 @@ impl PreparedStep for Depthwise {
 
     fn weight_bytes(&self) -> usize {
         self.prepared.weight_bytes()
+    }
+
+    fn rounds_results(&self) -> bool {
+        true
     }
 
     fn feature_map_reader(&self) -> Option<&dyn FeatureMapReader> {

@@ -87,7 +87,7 @@ impl PreparedConv {
         let rows_are_runs = step.x.axes[3].stride == w.in_per_group as isize
             && window.dilation[1] == 1
             && !step.transposed
-            && format.layout == PackedLayout::F32;
+            && format.layout.is_without_gaps(w.in_per_group);
         let row_offsets = match rows_are_runs {
             true => {
                 let rows = tap_offsets.iter().copied();

@@ -18,7 +18,7 @@
 //! of its segment, so it does not depend on how work is split. Pixels beyond the image are zeros
 //! in a copy of the segment; window rows beyond it are left out.
 //!
-//! Deliberately absent: dilated and transposed windows, weights packed in 16 bits, instruction sets of
+//! Deliberately absent: windows dilated along a row, transposed ones, weights packed in 16 bits, instruction sets of
 //! 16 registers, whose tiles are as wide as these.
 
 use std::mem::MaybeUninit;

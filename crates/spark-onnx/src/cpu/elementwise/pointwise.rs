@@ -5,13 +5,14 @@
 //! for block of at most 256 elements along the innermost axis:
 //!     for instruction in program: registers[to] = op(registers[args])    all in the L1 cache
 //!
-//!              a load of unit stride    the last instruction          any other
+//!              a load of unit stride,   the last instruction          any other
+//!              not of bytes
 //! register     the operand itself       the result itself, if it      scratch
-//!                                       is dense, in no operand's
-//!                                       buffer
+//!                                       is dense, not of bytes, in
+//!                                       no operand's buffer
 //! ```
 //!
-//! An operand is loaded by its stride: unit (read where it is), zero (one value repeated) or
+//! An operand is loaded by its stride: unit, zero (one value repeated) or
 //! any (gathered). A result may be the very view of an operand: then a block is computed in
 //! scratch before it is stored.
 
@@ -391,7 +392,7 @@ impl PreparedStep for Pointwise {
             let of_node = divisions.find(|d| usize::from(d.instruction) == zero.instruction);
             StepError::DividedByZero {
                 node: of_node.map(|d| d.node.clone()),
-                op: of_node.map_or("Div", |d| d.op).to_owned(),
+                op: of_node.map_or("Div", |d| &d.op).to_owned(),
             }
         })
     }

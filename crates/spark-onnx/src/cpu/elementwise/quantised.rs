@@ -4,7 +4,7 @@
 //! ```text
 //! a = (x_a - zero_a) * scale_a,  or floats        64 elements in registers: what a program does in as many passes
 //! b = (x_b - zero_b) * scale_b,  or floats        as it has instructions, operation by operation, so with its bits
-//! y = to_byte(round((a op b, ReLU) / scale) + zero),  or floats
+//! y = to_byte(round((a op b, ReLU) / scale) + zero),  or a op b in floats
 //! ```
 //!
 //! In a network of integers these are residual sums, the gates of squeeze-and-excite blocks, and floats that are

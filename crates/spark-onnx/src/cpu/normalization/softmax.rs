@@ -9,7 +9,7 @@
 //! sum, not the row.
 //!
 //! Error of a weight: 2 units in its last place where no score is further than 16 from the
-//! greatest, and for each 16 that it is further one more.
+//! greatest, and for each 16 that it is further one more. A weight below `e^-87` is 0.
 
 use std::ops::Range;
 

@@ -1,12 +1,13 @@
 //! The edge of a run: the caller's tensors in, new tensors out, copied only where they must be.
 //!
 //! ```text
-//! input   lies as the plan holds it, and no step writes it      kernels read the caller's memory
-//!         else                                                  converted into the arena
-//! output  row-major, and one step writes all of it first        that step writes the caller's memory,
-//!                                                               or a new tensor
-//!         else                                                  converted out of the arena
+//! input   direct, and lies as the plan holds it      kernels read the caller's memory
+//!         else                                       converted into the arena
+//! output  direct                                     a step writes the caller's memory, or a new tensor
+//!         else                                       converted out of the arena
 //! ```
+//!
+//! Which ports are direct: `plan::ports`.
 //!
 //! Deliberately absent: names, and state that stays between runs.
 
@@ -19,8 +20,7 @@ use crate::cpu::executor::Executor;
 use crate::plan::Storage;
 use crate::plan::ports::{check_input, check_output, has_layout_of, output_refused};
 use crate::tensor::{Tensor, TensorData};
-use crate::tensor_view::{Elements, TensorView};
-use crate::tensor_view_mut::TensorViewMut;
+use crate::tensor_view::{Elements, TensorView, TensorViewMut};
 use spark_onnx_graph::tensor::ElementsMut;
 
 /// A new tensor's elements, not yet set.

@@ -9,8 +9,8 @@ use crate::cpu::memory::Memory;
 use crate::plan::ports::{Declared, Held, HeldValues, output_refused, tensor_of};
 use crate::plan::{Plan, Port, Storage};
 use crate::tensor::{Tensor, checked_elements};
-use crate::tensor_view::{TensorView, for_each_slice, row_major};
-use crate::tensor_view_mut::for_each_slice_mut;
+use crate::tensor_view::{TensorView, for_each_slice, for_each_slice_mut};
+use spark_onnx_graph::row_major_strides;
 use spark_onnx_graph::tensor::ElementsMut;
 
 /// Writes `tensor`, which [`crate::plan::ports::check_input`] let pass, where `port` is held.
@@ -52,7 +52,7 @@ pub(crate) fn copy_output(port: &Port, elements: ElementsMut<'_>, memory: &Memor
     let nest = Nest::new(
         &port.shape,
         &strides(&port.view),
-        &signed(&row_major(&port.shape)),
+        &signed(&row_major_strides(&port.shape)),
     );
     let wide = memory.storage(&port.view) == Storage::I64;
     for_each_slice_mut!(elements, values => {
@@ -89,7 +89,7 @@ pub(crate) fn read_output(
     let nest = Nest::new(
         &port.shape,
         &strides(&port.view),
-        &signed(&row_major(&port.shape)),
+        &signed(&row_major_strides(&port.shape)),
     );
     if memory.storage(&port.view) == Storage::I64 {
         let mut values = budget::zeros::<i64>(len).ok_or_else(refused)?;

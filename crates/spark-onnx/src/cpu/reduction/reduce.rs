@@ -5,7 +5,7 @@
 //!     acc[block] = start;  for every reduced position: acc = combine(acc, x)
 //! ```
 //!
-//! Sums are accumulated in f64; sums over evenly spaced rows first take sixteen of them in f32.
+//! Sums of floats are accumulated in f64; those over evenly spaced rows first take sixteen of them in f32.
 
 use spark_quant::QuantError;
 

@@ -1,7 +1,6 @@
 //! Convolutions and pooling over one or two spatial axes; those over three are in `volume`.
 //!
-//! One spatial axis is lowered as two, the first of extent 1. Weights go from
-//! ONNX's `[m, c / groups, kh, kw]` to `[groups][taps][c / groups][m / groups]`.
+//! One spatial axis is lowered as two, the first of extent 1.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Element-wise nodes: folded into a GEMM or convolution, or joined into pointwise programs.
 //!
 //! ```text
-//! deferred(out) = expression over views; a reader that is element-wise and of the same
-//! shape takes the expression over, any other reader makes it a Pointwise step
+//! deferred(out) = expression over views; an element-wise reader of the same shape takes it
+//! over where `defer` says so, any other reader makes it a Pointwise step
 //! ```
 
 use super::*;
@@ -433,7 +433,7 @@ impl Lowering<'_> {
     }
 
     /// Defers `out = build(operands)`, taking over deferred operands of the same shape that
-    /// nothing else reads.
+    /// nothing else reads, or that are light, as long as the expression is not too long.
     pub(super) fn defer(
         &mut self,
         name: &str,

@@ -4,7 +4,7 @@
 //! [..., n, ..., parts] -> [rows, taken * parts] x [taken * parts, output * parts'] -> [..., output, ..., parts']
 //! ```
 //!
-//! The table is of f32 whatever the precision asked for: it is no weight that was trained.
+//! The table is an operand like any other and no weight: of the lower precisions only bf16 on both sides rounds it.
 //!
 //! Deliberately absent: the fast transform. The lengths of speech and radar are a few hundred, where a GEMM is quick.
 

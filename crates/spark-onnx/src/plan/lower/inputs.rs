@@ -1,8 +1,8 @@
 //! How inputs are held: as the caller has them, unless they lead to pictures.
 //!
 //! ```text
-//! a convolution, pooling or resizing is reached   channels last: those steps want it, the edge transposes
-//! else                                            row-major: the caller's own memory can be read
+//! an operator on pictures is reached   channels last: those steps want it, the edge transposes
+//! else                                 row-major: the caller's own memory can be read
 //! ```
 
 use super::lowering::{Lower, Lowered, Lowering};

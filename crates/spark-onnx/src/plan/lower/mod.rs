@@ -5,7 +5,7 @@
 //!     data movement     -> a view where strides can say it, else Copy steps
 //!     element-wise      -> folded into the GEMM before it (bias, scale, activation, residual),
 //!                          else deferred and joined with the element-wise nodes around it
-//!     everything else   -> one step, its operands brought into the layout the step requires
+//!     everything else   -> a step or a few, their operands brought into the layout they require
 //! ```
 //!
 //! A batch normalisation, a layer scale or a bias after a GEMM is a scale and a
@@ -13,6 +13,7 @@
 
 mod control;
 mod conv;
+mod custom;
 mod elementwise;
 mod fourier;
 mod fuse;

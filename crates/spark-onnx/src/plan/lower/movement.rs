@@ -1,5 +1,4 @@
-//! Operators that move data: views where strides can say it, copies and gathers where not. Those that neither pick
-//! elements by number nor extend them move bytes as bytes.
+//! Operators that move data: views where strides can say it, copies and gathers where not.
 
 use std::sync::Arc;
 

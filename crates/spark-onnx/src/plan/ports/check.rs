@@ -3,8 +3,7 @@
 use crate::ModelError;
 use crate::budget::Asker;
 use crate::plan::{Plan, Port};
-use crate::tensor_view::TensorView;
-use crate::tensor_view_mut::TensorViewMut;
+use crate::tensor_view::{TensorView, TensorViewMut};
 
 /// Refuses a tensor that is not what `port` was made for.
 ///

@@ -1,8 +1,9 @@
 //! Which ports of a plan the caller's memory can stand in for.
 //!
 //! ```text
-//! input   in the model's own type, and no step writes it
-//! output  in the model's own type, row-major, and one step writes all of it before any reads it
+//! input   in the model's own type, and nothing writes or rounds it
+//! output  in the model's own type, row-major, and one step writes all of it before any reads it;
+//!         of a plan without control flow, in a buffer of no other port
 //! ```
 //!
 //! What an executor must do with it: decide once, when a plan is made ready ([`DirectPorts::of`]); at every run

@@ -6,13 +6,14 @@
 //! X(XStep)                               its line in `Step`
 //! ```
 //!
-//! Every step reads whole views and writes one view (two for a few), none of which
-//! overlap unless said. A new step is its struct, the `impl`, and the line: nothing else lists steps
-//! but lowering, which makes them, and an executor's choice of kernels.
+//! Every step reads and writes whole views, none of which overlap unless said. A new step is its struct,
+//! the `impl`, and the line: nothing else lists steps but lowering, which makes them, and an executor's
+//! choice of kernels.
 
 mod attention;
 mod control;
 mod conv;
+mod custom;
 mod data_movement;
 mod elementwise;
 mod epilogue;
@@ -33,6 +34,7 @@ use super::view::View;
 pub(crate) use attention::{AttentionStep, Mask};
 pub(crate) use control::{Action, ControlStep, Iteration};
 pub(crate) use conv::{ConvStep, Window};
+pub(crate) use custom::{CustomStep, TypedView};
 pub(crate) use data_movement::{CopyStep, FillStep};
 pub(crate) use elementwise::PointwiseStep;
 pub(crate) use epilogue::{Activation, Epilogue};
@@ -107,6 +109,7 @@ steps! {
     TopK(TopKStep),
     Recurrent(Box<RecurrentStep>),
     Control(ControlStep),
+    Custom(CustomStep),
 }
 
 impl Step {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! for each row of the result:
-//!     lay the rows of the picture that its windows see            each once, see `rows`
+//!     lay the rows of the picture that its windows see            see `rows`
 //!     for each block of 16 to 64 bytes of the row, pixel after pixel:
 //!         sums = initial;  for each tap: sums += x * w            taps interleaved, see `instructions`
 //!         y = saturate(round(sums * multiplier) + y_zero)
