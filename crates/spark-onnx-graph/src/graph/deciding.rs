@@ -124,13 +124,40 @@ fn needs_of_inputs(graph: &Graph, depth: usize, known: &mut Known) -> Vec<Need> 
 }
 
 /// For each node, whether the shapes of its results, or of what its bodies make, hang on elements that a run computes.
+///
+/// What an embedder's own operator makes is such, even of constants: nothing folds it.
 pub(crate) fn computed_shapes(graph: &Graph) -> Vec<bool> {
     let deciding = deciding_inputs(graph);
-    let mut known = Known::new();
     let mut is_computed = vec![false; graph.values.len()];
     for (number, id) in graph.inputs.iter().enumerate() {
         is_computed[id.0] = !deciding.contains(&number);
     }
+    hanging(graph, is_computed, 0, &mut Bodies::default())
+}
+
+/// What is known of bodies, by address: they may be shared.
+#[derive(Debug, Default)]
+struct Bodies {
+    needs: Known,
+    own: HashMap<*const Graph, Own>,
+}
+
+/// What a body does by its own operators, whatever it is given.
+#[derive(Debug, Clone, Copy, Default)]
+struct Own {
+    /// An embedder's own operator is in it.
+    computes: bool,
+    /// Shapes in it hang on what such operators make.
+    hangs: bool,
+}
+
+/// [`computed_shapes`] of a graph at level `depth`, elements of whose values are computed before where `is_computed` says so.
+fn hanging(
+    graph: &Graph,
+    mut is_computed: Vec<bool>,
+    depth: usize,
+    bodies: &mut Bodies,
+) -> Vec<bool> {
     let nodes = graph.nodes.iter();
     nodes
         .map(|node| {
@@ -139,19 +166,49 @@ pub(crate) fn computed_shapes(graph: &Graph) -> Vec<bool> {
                 .filter(|(_, id)| id.is_some_and(|id| is_computed[id.0]))
                 .map(|(index, _)| index);
             let computed: Vec<usize> = computed.collect();
+            let own = own_of(graph, node, depth, bodies);
             let makes = computed.iter().any(|&index| makes_results(&node.op, index));
             for id in node.outputs.iter().flatten() {
-                is_computed[id.0] = makes;
+                is_computed[id.0] = makes || own.computes;
             }
             let mut decides = deciding_operands(&node.op).to_vec();
-            within_bodies(graph, node, 0, &mut known, |index, wanted| {
+            within_bodies(graph, node, depth, &mut bodies.needs, |index, wanted| {
                 if wanted.shape {
                     decides.push(index);
                 }
             });
-            computed.iter().any(|index| decides.contains(index))
+            own.hangs || computed.iter().any(|index| decides.contains(index))
         })
         .collect()
+}
+
+/// What `node` does of its own, at level `depth`, and its bodies.
+fn own_of(graph: &Graph, node: &Node, depth: usize, bodies: &mut Bodies) -> Own {
+    let mut all = Own {
+        computes: matches!(node.op, Op::Custom(_)),
+        hangs: false,
+    };
+    for body in node.op.bodies() {
+        let Some(body) = graph.bodies.get(body.0) else {
+            continue;
+        };
+        let address = Arc::as_ptr(body);
+        let own = match bodies.own.get(&address) {
+            Some(&own) => own,
+            None if depth == MAX_BODY_DEPTH || check_graph(body).is_err() => Own::default(),
+            None => {
+                let none = vec![false; body.values.len()];
+                let hangs = hanging(body, none, depth + 1, bodies).contains(&true);
+                let mut nodes = body.nodes.iter();
+                let computes = nodes.any(|node| own_of(body, node, depth + 1, bodies).computes);
+                Own { computes, hangs }
+            }
+        };
+        bodies.own.insert(address, own);
+        all.computes |= own.computes;
+        all.hangs |= own.hangs;
+    }
+    all
 }
 
 /// Whether the elements of the results hang on those of operand `index`.

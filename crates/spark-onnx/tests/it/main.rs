@@ -6,6 +6,7 @@ mod conformance;
 mod control_flow;
 mod custom_operator_failures;
 mod custom_operators;
+mod custom_operators_of_values;
 mod deciding_inputs;
 mod double_range;
 mod goldens;
