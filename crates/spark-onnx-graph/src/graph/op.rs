@@ -157,16 +157,13 @@ pub enum Op {
     ConstantOfShape(ConstantOfShape),
     /// `(start, limit, delta)`, scalars.
     Range(Range),
-    /// `(indices, depth, values)`: a new axis of extent `depth`, `values[1]` at the index and
-    /// `values[0]` elsewhere.
+    /// `(indices, depth, values)`: a new axis of extent `depth`, `values[1]` at the index and `values[0]` elsewhere.
     OneHot(OneHot),
-    /// `(x)` to i64 `[rank, n]`: only as a constant, for its shape depends on values.
+    /// `(x)` to i64 `[rank, n]`: bound only as a constant, for its shape depends on values.
     NonZero(NonZero),
-    /// `(boxes, scores, most?, overlap?, score?)` to i64 `[n, 3]`, sample, class and position of the boxes
-    /// that are kept: only as constants, as [`Op::NonZero`].
+    /// `(boxes, scores, most?, overlap?, score?)` to i64 `[n, 3]`, sample, class, position of kept boxes: as [`Op::NonZero`].
     NonMaxSuppression(NonMaxSuppression),
-    /// `(x)` to the elements or slices that differ, the first position of each, the kind of all, and how many are of
-    /// each: only as a constant, as [`Op::NonZero`].
+    /// `(x)` to what differs, the first position of each, the kind of all, how many are of each: as [`Op::NonZero`].
     Unique(Unique),
     /// `(x)`, `[n, c * b * b, h, w]` to `[n, c, h * b, w * b]`.
     DepthToSpace(DepthToSpace),
