@@ -5,7 +5,8 @@
 //! Chooses input scales and rounds weights layer by layer on some of the batches, judges the result on others that
 //! were held back, beside what the same formats give without calibration, and writes the choice for
 //! `RunOptions::with_calibration` and `bench_supercombo --calibration`. `--mix DB` chooses the format of each layer
-//! as well. With `--precision int8` the choice may also be written as a network of its own, in ONNX. Tables and drawing
+//! as well. A network whose lengths hang on values, such as a detector, is judged by what it makes before these. With
+//! `--precision int8` the choice may also be written as a network of its own, in ONNX. Tables and drawing
 //! are `calibrate_model/report.rs`.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
@@ -25,6 +26,7 @@ use sparkpilot::onnx::calibration::{
 use sparkpilot::onnx::graph::Graph;
 use sparkpilot::onnx::precision::{Activations, OutputErrors, OutputParts};
 use sparkpilot::onnx::{Model, ModelError, Precision, RunOptions, Tensor, file};
+use sparkpilot::onnx_graph::split_at_values;
 use sparkpilot::openpilot::slices::OutputLayout;
 use sparkpilot::quant::calibration::ScaleMethod;
 
@@ -254,9 +256,13 @@ impl Work<'_> {
             output_db: layer.output_db,
         });
         let report = Report {
-            uncalibrated: Some(self.judge(&uncalibrated)?),
+            uncalibrated: Some(self.judge(graph, &uncalibrated)?),
             mix: mix.map(|mix| (mix.n_layers(), mix.sqnr_db)),
-            ..self.report(&options.clone().with_calibration(chosen), layers.collect())?
+            ..self.report(
+                graph,
+                &options.clone().with_calibration(chosen),
+                layers.collect(),
+            )?
         };
         let chosen = Chosen {
             calibration,
@@ -275,8 +281,6 @@ impl Work<'_> {
             with_bar(|progress| quantise(&self.graph, &batches, &self.options, &wanted, progress))?;
         let errors = made.errors(&borrowed(self.held_back), &self.options)?;
         let calibration = made.calibration();
-        let options = self.options.clone().with_precision(Precision::Int8);
-        let options = options.with_calibration(calibration.clone());
         let layers = errors.into_iter().map(|product| Layer {
             name: product.name,
             format: Precision::Int8.name(),
@@ -285,7 +289,7 @@ impl Work<'_> {
         });
         let report = Report {
             left: made.kept,
-            ..self.report(&options, layers.collect())?
+            ..self.report(&made.graph, &self.options, layers.collect())?
         };
         let chosen = Chosen {
             calibration,
@@ -294,25 +298,32 @@ impl Work<'_> {
         Ok((report, chosen))
     }
 
-    /// What is known of every kind: `options` are those with what was chosen.
-    fn report(&self, options: &RunOptions, layers: Vec<Layer>) -> Result<Report, ModelError> {
+    /// What is known of every kind: `graph` under `options` is what was made.
+    fn report(
+        &self,
+        graph: &Graph,
+        options: &RunOptions,
+        layers: Vec<Layer>,
+    ) -> Result<Report, ModelError> {
         Ok(Report {
             model: self.arguments.model.display().to_string(),
             n_batches: self.batches.len(),
             n_held_back: self.held_back.len(),
-            exact: self.judge(&self.options)?,
+            exact: self.judge(&self.graph, &self.options)?,
             uncalibrated: None,
-            calibrated: self.judge(options)?,
+            calibrated: self.judge(graph, options)?,
             layers,
             mix: None,
             left: Vec::new(),
         })
     }
 
-    /// The network under `options`, against itself in f32.
-    fn judge(&self, options: &RunOptions) -> Result<Judged, ModelError> {
-        let model = Model::from_graph(self.graph.clone(), options)?;
-        let reference = Model::from_graph(self.graph.clone(), &self.options)?;
+    /// `graph` under `options`, against the network in f32, by what both make before lengths hang on values.
+    fn judge(&self, graph: &Graph, options: &RunOptions) -> Result<Judged, ModelError> {
+        let (head, _) = split_at_values(graph.clone())?;
+        let (exact_head, _) = split_at_values(self.graph.clone())?;
+        let model = Model::from_graph(head, options)?;
+        let reference = Model::from_graph(exact_head, &self.options)?;
         let (mut session, mut exact) = (model.session(), reference.session());
         let mut errors: Option<OutputErrors> = None;
         for batch in borrowed(self.held_back) {

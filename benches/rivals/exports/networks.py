@@ -196,14 +196,46 @@ class Detector(nn.Module):
         return found["boxes"], found["scores"], found["labels"]
 
 
-def detector(make, size):
+def spread(network, x, layers):
+    """Scales the last layers of a detector until their results spread as trained ones do, logits by 2, offsets of boxes
+    by 1/2. As initialised, biases outweigh what is seen: all boxes have the same score, or none is kept. Then nothing behind
+    is looked at, and every order of the boxes is right."""
+    with torch.no_grad():
+        for layer, wanted in layers:
+            layer.bias.zero_()
+            seen = []
+            hook = layer.register_forward_hook(lambda module, inputs, result: seen.append(result.flatten()))
+            network(x)
+            hook.remove()
+            layer.weight.mul_(wanted / torch.cat(seen).std())
+            layer.bias.uniform_(-0.5, 0.5)
+
+
+def detector(make, size, last_layers):
     """Pictures are in 0..1, and statistics of batch norms are left as they are."""
 
     def build():
-        module = Detector(make(weights=None, weights_backbone=None, num_classes=6, min_size=size, max_size=size))
-        return module.eval(), (torch.rand(1, 3, size, size),)
+        network = make(weights=None, weights_backbone=None, num_classes=6, min_size=size, max_size=size).eval()
+        inputs = (torch.rand(1, 3, size, size),)
+        spread(network, [inputs[0][0]], last_layers(network))
+        return Detector(network).eval(), inputs
 
     return build
+
+
+def last_of_ssd(network):
+    heads = [(network.head.classification_head, 2.0), (network.head.regression_head, 0.5)]
+    return [(layers[-1], wanted) for head, wanted in heads for layers in head.module_list]
+
+
+def last_of_retinanet(network):
+    return [(network.head.classification_head.cls_logits, 2.0), (network.head.regression_head.bbox_reg, 0.5)]
+
+
+def last_of_faster_rcnn(network):
+    first, hidden, last = network.rpn.head, network.roi_heads.box_head, network.roi_heads.box_predictor
+    return [(first.cls_logits, 2.0), (first.bbox_pred, 0.5), (hidden.fc6, 1.0), (hidden.fc7, 1.0),
+            (last.cls_score, 2.0), (last.bbox_pred, 0.5)]
 
 
 # Recurrent networks
@@ -345,9 +377,10 @@ NETWORKS = {
     "yolo head, nms": classifier(lambda: YoloHead("nms"), 96),
     "yolo head, batched_nms": classifier(lambda: YoloHead("batched"), 96),
     "ssdlite320_mobilenet_v3_large": detector(
-        lambda min_size, max_size, **options: detection.ssdlite320_mobilenet_v3_large(**options), 320),
-    "retinanet_resnet50_fpn": detector(detection.retinanet_resnet50_fpn, 96),
-    "fasterrcnn_mobilenet_v3_large_320_fpn": detector(detection.fasterrcnn_mobilenet_v3_large_320_fpn, 96),
+        lambda min_size, max_size, **options: detection.ssdlite320_mobilenet_v3_large(**options), 320, last_of_ssd),
+    "retinanet_resnet50_fpn": detector(detection.retinanet_resnet50_fpn, 96, last_of_retinanet),
+    "fasterrcnn_mobilenet_v3_large_320_fpn": detector(
+        detection.fasterrcnn_mobilenet_v3_large_320_fpn, 96, last_of_faster_rcnn),
     "gru": recurrent(nn.GRU, batch_first=True),
     "gru, bidirectional": recurrent(nn.GRU, bidirectional=True),
     "gru, zero state": lambda: (LateGru().eval(), (torch.randn(2, 10, 24),)),

@@ -6,11 +6,12 @@
 //!   s1.fc1   linear fp4    avx512-fp4-panels      3.1 KB  as asked for
 //! ```
 //!
-//! Steps without a convolution or matmul are counted in one line.
+//! Steps without a convolution or matmul are counted in one line, operators that are interpreted in another.
 
 use spark_drawing::Align::{Left, Right};
 use spark_drawing::Table;
 use spark_onnx::StepInfo;
+use spark_onnx::precision::{INTERPRETED, NO_PRODUCT};
 
 use crate::report::{BenchReport, LayerReport, RunReport};
 
@@ -40,7 +41,9 @@ fn explain(run: &RunReport) -> Vec<String> {
     if run.layers.is_empty() {
         return Vec::new();
     }
-    let has_product = |layer: &&LayerReport| layer.reason != spark_onnx::precision::NO_PRODUCT;
+    let interpreted: Vec<&LayerReport> = run.layers.iter().filter(is_interpreted).collect();
+    let has_product =
+        |layer: &&LayerReport| layer.reason != NO_PRODUCT && layer.reason != INTERPRETED;
     let layers: Vec<&LayerReport> = run.layers.iter().filter(has_product).collect();
     let columns = [Left, Left, Left, Left, Left, Right, Left];
     let mut table = Table::new(columns.map(|align| ("", align)));
@@ -58,7 +61,19 @@ fn explain(run: &RunReport) -> Vec<String> {
     let mut lines = vec![format!("layers of {} in {}:", run.model, run.precision)];
     // The line of headings is empty.
     lines.extend(table.lines().iter().skip(1).map(|line| format!("  {line}")));
-    let rest = run.layers.len() - layers.len();
+    let rest = run.layers.len() - layers.len() - interpreted.len();
     lines.push(format!("  and {rest} steps without a product, in fp32"));
+    if let [first, ..] = &interpreted[..] {
+        let n = interpreted.len();
+        let name = &first.name;
+        lines.push(format!(
+            "  and {n} operators that are interpreted, `{name}` the first: {INTERPRETED}"
+        ));
+    }
     lines
+}
+
+/// Whether no plan has the operator.
+pub(crate) fn is_interpreted(layer: &&LayerReport) -> bool {
+    layer.reason == INTERPRETED
 }

@@ -10,6 +10,7 @@
 //! weights, each once, wherever they were. A step between two that share a cache can therefore
 //! pass the peak of memory, and one on 16 bits or integers that of arithmetic, which is f32's.
 
+use crate::layers::is_interpreted;
 use crate::report::{BenchReport, LayerReport, PeaksReport, RunReport};
 
 /// Layers listed; the JSON report has all.
@@ -65,6 +66,15 @@ fn one(run: &RunReport, peaks: &PeaksReport) -> Vec<String> {
             "{rest:9.1} {:5.1}%  in {} more steps",
             100.0 * rest / total,
             timed.len() - LISTED
+        ));
+    }
+    let mut interpreted = timed.iter().filter(|(layer, _)| is_interpreted(layer));
+    if let Some((first, us)) = interpreted.next() {
+        let (n, us) = interpreted.fold((1, *us), |(n, sum), (_, us)| (n + 1, sum + us));
+        let share = 100.0 * us / total;
+        lines.push(format!(
+            "{us:9.1} {share:5.1}%  in {n} operators that are interpreted, `{}` the slowest",
+            first.name
         ));
     }
     lines

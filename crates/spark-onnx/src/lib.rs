@@ -6,6 +6,9 @@
 //! Model          load(path) ─> graph::Graph ─> bind ─> plan ─> cpu       weights packed once, shared
 //! ```
 //!
+//! Where values that a network computes say how long its results are, as behind a NonMaxSuppression, a model is cut there: its head
+//! is one plan, what stands behind runs in stages, interpreted or planned for the shapes of each run.
+//!
 //! What a network is and means is `spark-onnx-graph`'s: [`graph`], [`file`](mod@file), [`reference`](mod@reference) and
 //! [`tensor`] hand it on. Here is what runs it.
 
@@ -19,14 +22,18 @@ pub mod precision;
 pub mod reference;
 pub mod tensor;
 
+mod arenas;
 mod budget;
 mod error;
 mod model;
 mod options;
 mod plan;
 mod plan_key;
+mod planned;
 mod runner;
 mod session;
+mod stages;
+mod stages_run;
 mod step_info;
 mod tensor_view;
 
@@ -38,7 +45,6 @@ pub use precision::Precision;
 pub use runner::{ModelRunner, RunnerMemory};
 pub use session::{Canceller, Session};
 pub use spark_onnx_graph::Element;
-pub use spark_onnx_graph::{Tail, split_at_values};
 pub use step_info::{Span, StepInfo};
 pub use tensor::{DType, ElementsMut, Tensor, TensorData};
 pub use tensor_view::{Elements, TensorView, TensorViewMut};

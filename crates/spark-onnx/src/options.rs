@@ -99,7 +99,8 @@ pub struct RunOptions {
     /// file (of the constants, for a graph without a file) plus 1 GiB.
     pub memory_budget: Option<usize>,
     /// Plans that a model keeps, and a session: one for every set of input shapes, and of elements where an
-    /// input decides shapes. One more takes the place of the one that was used least recently; 0 is taken as 1.
+    /// input decides shapes. One more takes the place of the one that was used least recently; 0 is taken as 1. Behind lengths that
+    /// values say, each stage that is planned keeps as many.
     pub max_plans: usize,
     /// Threads that several models share; `None` makes a pool of [`RunOptions::threads`] for the model.
     pub pool: Option<SharedPool>,

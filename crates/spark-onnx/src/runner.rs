@@ -118,7 +118,7 @@ impl ModelRunner {
         }
     }
 
-    /// The steps of the plan used last; empty before the first plan.
+    /// The steps of the plan used last; empty before the first plan. See [`Session::steps`].
     pub fn steps(&self) -> Vec<StepInfo> {
         self.session.steps()
     }

@@ -8,6 +8,9 @@
 //!                     frame 2   h0 = B   h -> A       two tensors that change places, no copy
 //! ```
 //!
+//! What stands behind a length that values say takes memory anew in every run, and all outputs of such a network are copied into
+//! the caller's.
+//!
 //! Deliberately absent: what sessions share, which is the model's.
 
 use std::fmt;
@@ -15,12 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::arenas::Arenas;
 use crate::cpu::{Executor, PortTraffic};
 use crate::graph::{Graph, ValueId};
-use crate::model::{Model, Reservation, ShapedPlan};
-use crate::plan_key::PlanKey;
+use crate::model::Model;
+use crate::stages_run::{StagesRun, Watch};
 use crate::step_info::{Span, StepInfo};
-use crate::tensor_view::{TensorView, TensorViewMut};
+use crate::tensor_view::{TensorView, TensorViewMut, copy_tensor};
 use crate::{DType, ModelError, Tensor};
 
 /// Ends a run of a session from another thread.
@@ -33,13 +37,6 @@ impl Canceller {
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-/// Memory for one set of input shapes.
-struct Shaped {
-    plan: Arc<ShapedPlan>,
-    executor: Executor,
-    _reservation: Reservation,
 }
 
 /// An output that is the next run's input.
@@ -80,8 +77,9 @@ struct State {
 /// ```
 pub struct Session {
     model: Model,
-    /// Most recently used last.
-    shaped: Vec<Shaped>,
+    head: Arenas,
+    /// Of what stands behind the head, where the model has such.
+    stages: Option<StagesRun>,
     states: Vec<State>,
     stop: Arc<AtomicBool>,
     traffic: PortTraffic,
@@ -89,14 +87,9 @@ pub struct Session {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shapes: Vec<_> = self
-            .shaped
-            .iter()
-            .map(|kept| &kept.plan.key().shapes)
-            .collect();
         f.debug_struct("Session")
             .field("model", &self.model)
-            .field("shapes", &shapes)
+            .field("shapes", &self.head.shapes())
             .finish_non_exhaustive()
     }
 }
@@ -106,7 +99,8 @@ impl Model {
     pub fn session(&self) -> Session {
         Session {
             model: self.clone(),
-            shaped: Vec::new(),
+            head: Arenas::new(Arc::clone(self.head())),
+            stages: self.stages().map(StagesRun::new),
             states: Vec::new(),
             stop: Arc::default(),
             traffic: PortTraffic::default(),
@@ -132,8 +126,7 @@ impl Session {
 
     /// Bytes of intermediate results and scratch, for all shapes that it keeps.
     pub fn arena_bytes(&self) -> usize {
-        let arenas = self.shaped.iter().map(|s| s.executor.arena_bytes());
-        arenas.sum()
+        self.head.bytes() + self.stages.as_ref().map_or(0, StagesRun::bytes)
     }
 
     /// Takes the memory for inputs of the declared shapes now, where none is open, so that the first run
@@ -143,10 +136,7 @@ impl Session {
     ///
     /// [`ModelError::OverBudget`] or [`ModelError::OutOfMemory`].
     pub fn warm_up(&mut self) -> Result<(), ModelError> {
-        match self.model.fixed_shapes() {
-            Some(shapes) if self.shaped.is_empty() => self.make(&PlanKey::of_shapes(shapes)),
-            _ => Ok(()),
-        }
+        self.head.warm_up()
     }
 
     /// From now on `output` of each run is `input` of the next, and the caller gives neither; `initial` is the
@@ -154,7 +144,8 @@ impl Session {
     ///
     /// With [`Session::run_into`] two tensors change places from run to run; [`Session::run`] makes a new one
     /// each time. Where the plan reads and writes them as they lie, row-major and in the model's type, nothing
-    /// is copied; [`Session::last_traffic`] tells. A state may have another shape from run to run. A run that fails leaves the state as it was. The budget of
+    /// is copied; [`Session::last_traffic`] tells. A state may have another shape from run to run, and of a network whose lengths
+    /// hang on values it is a new tensor each time. A run that fails leaves the state as it was. The budget of
     /// memory does not count these tensors, which are the caller's.
     ///
     /// # Errors
@@ -255,23 +246,18 @@ impl Session {
     ) -> Result<Vec<(String, Tensor)>, ModelError> {
         self.check_inputs(inputs)?;
         self.with_memory_for(inputs)?;
-        let Self {
-            model,
-            shaped,
-            states,
-            stop,
-            ..
-        } = self;
-        let executor = &mut last(shaped).executor;
-        fit_states(executor, states)?;
-        let graph = model.graph();
-        let numbers = 0..graph.inputs.len();
-        let tensors: Vec<_> = numbers
-            .filter_map(|number| given(model, states, inputs, number))
-            .collect();
-        let outputs = executor.run_on(&tensors, stop);
-        let (outputs, traffic) = outputs?;
+        let (outputs, traffic) = match self.model.stages() {
+            None => self.planned_outputs(inputs)?,
+            Some(_) => {
+                let stop = Arc::clone(&self.stop);
+                let (outputs, traffic) = self.staged_outputs(inputs, &mut Watch::Stop(&stop))?;
+                self.check_states(&outputs)?;
+                (outputs, traffic)
+            }
+        };
         self.traffic = traffic;
+        let Self { model, states, .. } = self;
+        let graph = model.graph();
         let mut results = Vec::with_capacity(outputs.len());
         for (number, (&id, tensor)) in graph.outputs.iter().zip(outputs).enumerate() {
             match states.iter_mut().find(|state| state.output == number) {
@@ -289,6 +275,9 @@ impl Session {
     /// converted ([`Session::last_traffic`]), and a tensor where a carried one changes its shape. Where it fails,
     /// the memory of outputs holds old elements, new ones, or some of each.
     ///
+    /// Where values say how long outputs are, memory must have the length that comes out: which that is, [`Session::run`] tells.
+    /// Outputs are then copied, once all have been found to fit, and the run takes memory of its own.
+    ///
     /// # Errors
     ///
     /// As [`Session::run`], and [`ModelError::OutputUnknown`], [`ModelError::OutputTwice`] or
@@ -301,15 +290,18 @@ impl Session {
         self.check_inputs(inputs)?;
         self.check_outputs(outputs)?;
         self.with_memory_for(inputs)?;
+        if self.model.stages().is_some() {
+            return self.run_staged_into(inputs, outputs);
+        }
         let Self {
             model,
-            shaped,
+            head,
             states,
             stop,
             ..
         } = self;
         let graph = model.graph();
-        let executor = &mut last(shaped).executor;
+        let executor = head.last();
         fit_states(executor, states)?;
         let mut frame = executor.frame();
         for (number, &id) in graph.inputs.iter().enumerate() {
@@ -336,32 +328,18 @@ impl Session {
         Ok(())
     }
 
-    /// The steps of the plan used last; empty before the first plan.
+    /// The steps of the plan used last; empty before the first plan. Behind a length that values say, operators that are
+    /// interpreted are steps as well ([`INTERPRETED`](crate::precision::INTERPRETED)), and steps that are planned there are those of
+    /// the run before.
     pub fn steps(&self) -> Vec<StepInfo> {
-        let Some(shaped) = self.shaped.last() else {
-            return Vec::new();
-        };
-        let prepared = shaped.executor.prepared();
-        let steps = prepared.plan().steps.iter().enumerate();
+        let device = self.model.device();
+        let mut steps = self.head.steps(device);
+        if let (false, Some(stages), Some(run)) =
+            (steps.is_empty(), self.model.stages(), &self.stages)
+        {
+            steps.extend(run.steps(stages, device));
+        }
         steps
-            .map(|(index, planned)| {
-                let (precision, kernel, reason) = prepared.format(index);
-                let weight_bytes = prepared.step_weight_bytes(index);
-                StepInfo {
-                    name: planned.name.clone(),
-                    kind: planned.step.kind(),
-                    detail: planned.step.describe(),
-                    precision,
-                    kernel,
-                    reason,
-                    weight_bytes,
-                    device: self.model.device(),
-                    macs: planned.step.macs(),
-                    bytes: prepared.plan().step_bytes(index) + weight_bytes as u64,
-                    mean: None,
-                }
-            })
-            .collect()
     }
 
     /// Runs the model `runs` times and tells the mean time of every step.
@@ -374,12 +352,30 @@ impl Session {
         inputs: &[(&str, &Tensor)],
         runs: u32,
     ) -> Result<Vec<StepInfo>, ModelError> {
-        let mut times = vec![Duration::ZERO; self.prepared(inputs)?.plan().steps.len()];
-        for _ in 0..runs {
-            // A run may have written over its inputs.
-            self.prepared(inputs)?.run_timed(&mut times)?;
+        let mut times = Vec::new();
+        let add = |times: &mut Vec<Duration>, step: usize, time: Duration| {
+            times.resize(times.len().max(step + 1), Duration::ZERO);
+            times[step] += time;
+        };
+        match self.model.stages() {
+            None => {
+                times = vec![Duration::ZERO; self.prepared(inputs)?.plan().steps.len()];
+                for _ in 0..runs {
+                    // A run may have written over its inputs.
+                    self.prepared(inputs)?.run_timed(&mut times)?;
+                }
+            }
+            Some(_) => {
+                self.prepared(inputs)?;
+                for _ in 0..runs {
+                    self.staged_spans(inputs, |step, start| {
+                        add(&mut times, step, start.elapsed());
+                    })?;
+                }
+            }
         }
         let mut steps = self.steps();
+        times.resize(steps.len(), Duration::ZERO);
         for (step, time) in steps.iter_mut().zip(times) {
             step.mean = (runs > 0).then(|| time / runs.max(1));
         }
@@ -398,15 +394,26 @@ impl Session {
     ) -> Result<Vec<Span>, ModelError> {
         let mut spans = Vec::new();
         let begin = Instant::now();
-        for _ in 0..runs {
-            // A run may have written over its inputs.
-            self.prepared(inputs)?.run_spans(|step, start| {
-                spans.push(Span {
-                    step,
-                    start: start.duration_since(begin),
-                    duration: start.elapsed(),
-                });
-            })?;
+        let mut add = |step, start: Instant| {
+            spans.push(Span {
+                step,
+                start: start.duration_since(begin),
+                duration: start.elapsed(),
+            });
+        };
+        match self.model.stages() {
+            None => {
+                for _ in 0..runs {
+                    // A run may have written over its inputs.
+                    self.prepared(inputs)?.run_spans(&mut add)?;
+                }
+            }
+            Some(_) => {
+                self.prepared(inputs)?;
+                for _ in 0..runs {
+                    self.staged_spans(inputs, &mut add)?;
+                }
+            }
         }
         Ok(spans)
     }
@@ -418,17 +425,34 @@ impl Session {
         self.with_memory_for(&views)?;
         let Self {
             model,
-            shaped,
+            head,
             states,
             ..
         } = self;
-        let executor = &mut last(shaped).executor;
+        let executor = head.last();
         for number in 0..model.graph().inputs.len() {
             if let Some(tensor) = given(model, states, &views, number) {
                 executor.set_input(number, tensor)?;
             }
         }
         Ok(executor)
+    }
+
+    /// The outputs of a model that one plan runs, in memory that was made for `inputs`.
+    fn planned_outputs(
+        &mut self,
+        inputs: &[(&str, TensorView<'_>)],
+    ) -> Result<(Vec<Tensor>, PortTraffic), ModelError> {
+        let Self {
+            model,
+            head,
+            states,
+            stop,
+            ..
+        } = self;
+        let executor = head.last();
+        fit_states(executor, states)?;
+        executor.run_on(&all_given(model, states, inputs), stop)
     }
 
     /// Each input once, by the caller or from the run before.
@@ -481,51 +505,119 @@ impl Session {
     fn with_memory_for(&mut self, inputs: &[(&str, TensorView<'_>)]) -> Result<(), ModelError> {
         let Self {
             model,
-            shaped,
+            head,
             states,
             ..
         } = self;
-        let input = |number| given(model, states, inputs, number);
-        let is_for = |kept: &Shaped| kept.plan.key().is_of_inputs(input);
-        if let Some(at) = shaped.iter().position(is_for) {
-            shaped[at..].rotate_left(1);
-            return Ok(());
-        }
-        let n_inputs = model.graph().inputs.len();
-        let key = PlanKey::of_inputs(n_inputs, model.deciding(), input)?;
-        self.make(&key)
+        head.make_for(|number| given(model, states, inputs, number))
+    }
+}
+
+/// Where a network is cut, as shapes hang on values: the head by its plan, then the stages behind it.
+impl Session {
+    /// The outputs of the network, in memory that was made for `inputs`.
+    fn staged_outputs(
+        &mut self,
+        inputs: &[(&str, TensorView<'_>)],
+        watch: &mut Watch<'_>,
+    ) -> Result<(Vec<Tensor>, PortTraffic), ModelError> {
+        let Self {
+            model,
+            head,
+            stages: Some(run),
+            states,
+            ..
+        } = self
+        else {
+            unreachable!("a model with stages makes sessions with them");
+        };
+        let Some(stages) = model.stages() else {
+            unreachable!("looked at before");
+        };
+        let tensors = all_given(model, states, inputs);
+        let (made, of_head) = watch.run(head.last(), &tensors, 0)?;
+        let first = head.last().plan().steps.len();
+        let input = |number: usize| tensors.get(number).copied();
+        // Where the budget is used up, by plans and memory for other shapes.
+        let free = |run: &mut StagesRun| {
+            let own = head.keep_last() | run.keep_last();
+            own | head.planned().keep_last() | stages.keep_last()
+        };
+        let common = (model.common(), stages);
+        let (outputs, behind) = run.run(common, (made, input), (watch, first), free)?;
+        let traffic = PortTraffic {
+            copied_in_bytes: of_head + behind,
+            ..PortTraffic::default()
+        };
+        Ok((outputs, traffic))
     }
 
-    /// Memory for inputs of `key`, put last. Memory for the one that was used least recently goes
-    /// where there is too much of it.
-    fn make(&mut self, key: &PlanKey) -> Result<(), ModelError> {
-        if self.shaped.len() >= self.model.max_plans() {
-            self.shaped.remove(0);
-        }
-        let mut may_fit = false;
-        let made = loop {
-            let plan = self.model.plan_for(key);
-            let made = plan.and_then(|plan| {
-                let (executor, reservation) = self.model.executor(&plan)?;
-                Ok(Shaped {
-                    plan,
-                    executor,
-                    _reservation: reservation,
-                })
-            });
-            match made {
-                Err(ModelError::OverBudget { .. }) if !self.shaped.is_empty() => {
-                    if !may_fit {
-                        self.model.check_alone(key)?;
-                        may_fit = true;
-                    }
-                    self.shaped.remove(0);
-                }
-                made => break made?,
-            }
-        };
-        self.shaped.push(made);
+    /// Runs the model once, and calls `done` after every step with its number and when it began.
+    fn staged_spans(
+        &mut self,
+        inputs: &[(&str, &Tensor)],
+        mut done: impl FnMut(usize, Instant),
+    ) -> Result<(), ModelError> {
+        let views = as_views(inputs);
+        self.check_inputs(&views)?;
+        self.with_memory_for(&views)?;
+        self.staged_outputs(&views, &mut Watch::Time(&mut done))?;
         Ok(())
+    }
+
+    /// [`Session::run_into`]: what comes out is copied, once it is known that all of it fits.
+    fn run_staged_into(
+        &mut self,
+        inputs: &[(&str, TensorView<'_>)],
+        outputs: &mut [(&str, TensorViewMut<'_>)],
+    ) -> Result<(), ModelError> {
+        let stop = Arc::clone(&self.stop);
+        let (made, mut traffic) = self.staged_outputs(inputs, &mut Watch::Stop(&stop))?;
+        self.check_states(&made)?;
+        let Self { model, states, .. } = self;
+        let graph = model.graph();
+        let number_of = |name: &str| {
+            let mut ids = graph.outputs.iter();
+            ids.position(|&id| graph.value(id).name == name)
+        };
+        for (name, memory) in outputs.iter() {
+            let number = number_of(name);
+            if let Some(tensor) = number.and_then(|number| made.get(number))
+                && (memory.dtype(), memory.shape()) != (tensor.dtype(), tensor.shape())
+            {
+                return Err(ModelError::OutputMemory {
+                    name: (*name).to_owned(),
+                    want: tensor.dtype(),
+                    want_shape: tensor.shape().to_vec(),
+                    got: memory.dtype(),
+                    got_shape: memory.shape().to_vec(),
+                });
+            }
+        }
+        for (name, memory) in outputs.iter_mut() {
+            if let Some(tensor) = number_of(name).and_then(|number| made.get(number)) {
+                copy_tensor(memory.elements_mut(), tensor);
+                traffic.copied_out_bytes += tensor.size_bytes();
+            }
+        }
+        for (number, tensor) in made.into_iter().enumerate() {
+            if let Some(state) = states.iter_mut().find(|state| state.output == number) {
+                state.now = tensor;
+            }
+        }
+        self.traffic = traffic;
+        Ok(())
+    }
+
+    /// Refuses outputs that are carried to inputs of another type.
+    fn check_states(&self, outputs: &[Tensor]) -> Result<(), ModelError> {
+        let graph = self.model.graph();
+        self.states.iter().try_for_each(|state| {
+            let dtype = outputs.get(state.output).map(Tensor::dtype);
+            dtype.map_or(Ok(()), |dtype| {
+                check_dtype(graph, graph.inputs[state.input], dtype)
+            })
+        })
     }
 }
 
@@ -562,14 +654,6 @@ fn fit_states(executor: &Executor, states: &mut [State]) -> Result<(), ModelErro
     Ok(())
 }
 
-/// The memory that was put last.
-fn last(shaped: &mut [Shaped]) -> &mut Shaped {
-    match shaped.last_mut() {
-        Some(last) => last,
-        None => unreachable!("memory was just put there"),
-    }
-}
-
 /// Input number `number`, by the caller or from the run before.
 fn given<'t>(
     model: &Model,
@@ -584,6 +668,18 @@ fn given<'t>(
     let name = &graph.value(graph.inputs[number]).name;
     let found = inputs.iter().find(|(given, _)| given == name);
     found.map(|(_, tensor)| *tensor)
+}
+
+/// All inputs, by the caller or from the run before.
+fn all_given<'t>(
+    model: &Model,
+    states: &'t [State],
+    inputs: &[(&str, TensorView<'t>)],
+) -> Vec<TensorView<'t>> {
+    let numbers = 0..model.graph().inputs.len();
+    numbers
+        .filter_map(|number| given(model, states, inputs, number))
+        .collect()
 }
 
 /// Named tensors as views of them.

@@ -9,7 +9,7 @@ use crate::Precision;
 pub struct StepInfo {
     /// Name of the node it came from.
     pub name: String,
-    /// Kind of the step, a short name for tables.
+    /// Kind of the step, a short name for tables; the operator's name where it is interpreted.
     pub kind: &'static str,
     /// Shapes, geometry and what was fused into it.
     pub detail: String,
@@ -18,7 +18,8 @@ pub struct StepInfo {
     /// The kernel that computes it, as `{isa}-{types}-{algorithm}`: `avx512-f32-winograd2x3`,
     /// `avx2-f32xbf16-gemm` for f32 activations and weights of bf16. A last part names the
     /// instruction of 16 bits (`dot`, `mmla`, `fmlal`), or says `wide` where weights of 16 bits are
-    /// held as f32. The names are stable.
+    /// held as f32. `interpreted` is what runs operators behind results whose length values say, as `spark-onnx-graph`'s
+    /// reference computes them. The names are stable.
     pub kernel: String,
     /// Why in this format.
     pub reason: &'static str,

@@ -1,5 +1,7 @@
 //! Tensors that somebody else holds, `spark-onnx-graph`'s, and what is done with their slices whatever the type.
 
+use crate::Tensor;
+use crate::tensor::{ElementsMut, TensorData};
 pub use spark_onnx_graph::{Elements, TensorView, TensorViewMut};
 
 /// Runs `$body` with `$v` bound to the slice inside an [`Elements`], whatever its type.
@@ -45,3 +47,18 @@ macro_rules! for_each_slice_mut {
     };
 }
 pub(crate) use for_each_slice_mut;
+
+/// Writes the elements of `tensor`, which has the same type and as many of them, into `memory`.
+pub(crate) fn copy_tensor(memory: ElementsMut<'_>, tensor: &Tensor) {
+    macro_rules! each {
+        ($($variant:ident)*) => {
+            match (memory, tensor.data()) {
+                $((ElementsMut::$variant(to), TensorData::$variant(from)) => {
+                    to.copy_from_slice(from);
+                })*
+                _ => unreachable!("of one type"),
+            }
+        };
+    }
+    each!(F32 F64 F16 BF16 I8 I16 I32 I64 U8 U16 U32 U64 Bool);
+}

@@ -10,6 +10,7 @@
 #[cfg(feature = "dora")]
 mod adapters;
 mod calibrating;
+mod detectors;
 mod errors;
 mod files;
 mod log;

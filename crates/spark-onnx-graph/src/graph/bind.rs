@@ -23,7 +23,8 @@ mod declared;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use self::declared::{bind_inputs, describe_dims, may_be};
+use self::declared::bind_inputs;
+pub(crate) use self::declared::{describe_dims, may_be};
 use super::check::check;
 use super::infer::{Operand, op_error, shape_part};
 use super::{

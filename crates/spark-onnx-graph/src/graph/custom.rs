@@ -118,7 +118,9 @@ pub trait CustomOperator: Send + Sync {
 
     /// Operands whose elements [`CustomOperator::infer`] must see, as shapes hang on them: such an operand is
     /// [`Operand::constant`], and an input of the network that it comes from decides shapes
-    /// ([`deciding_inputs`](super::deciding_inputs)).
+    /// ([`deciding_inputs`](super::deciding_inputs)). Where a run computes them, a network is cut there
+    /// ([`stages_at_values`](crate::stages_at_values)) or run as it is ([`run_unbound`](crate::reference::run_unbound)), and
+    /// the results are as long as the run's values say; all operands are [`Operand::constant`] then.
     fn deciding_operands(&self) -> &[usize] {
         &[]
     }

@@ -113,19 +113,51 @@ fn needs_of_inputs(graph: &Graph, depth: usize, known: &mut Known) -> Vec<Need> 
                 needs[id.0].add(Need::SHAPE);
             }
         }
-        within_bodies(graph, node, &mut needs, depth, known);
+        within_bodies(graph, node, depth, known, |index, wanted| {
+            if let Some(&Some(ValueId(id))) = node.inputs.get(index) {
+                needs[id].add(wanted);
+            }
+        });
     }
     let inputs = graph.inputs.iter();
     inputs.map(|id| needs[id.0]).collect()
 }
 
-/// For each node, whether the shapes of its results hang on elements that a run computes.
+/// For each node, whether the shapes of its results, or of what its bodies make, hang on elements that a run computes.
+///
+/// What an embedder's own operator makes is such, even of constants: nothing folds it.
 pub(crate) fn computed_shapes(graph: &Graph) -> Vec<bool> {
     let deciding = deciding_inputs(graph);
     let mut is_computed = vec![false; graph.values.len()];
     for (number, id) in graph.inputs.iter().enumerate() {
         is_computed[id.0] = !deciding.contains(&number);
     }
+    hanging(graph, is_computed, 0, &mut Bodies::default())
+}
+
+/// What is known of bodies, by address: they may be shared.
+#[derive(Debug, Default)]
+struct Bodies {
+    needs: Known,
+    own: HashMap<*const Graph, Own>,
+}
+
+/// What a body does by its own operators, whatever it is given.
+#[derive(Debug, Clone, Copy, Default)]
+struct Own {
+    /// An embedder's own operator is in it.
+    computes: bool,
+    /// Shapes in it hang on what such operators make.
+    hangs: bool,
+}
+
+/// [`computed_shapes`] of a graph at level `depth`, elements of whose values are computed before where `is_computed` says so.
+fn hanging(
+    graph: &Graph,
+    mut is_computed: Vec<bool>,
+    depth: usize,
+    bodies: &mut Bodies,
+) -> Vec<bool> {
     let nodes = graph.nodes.iter();
     nodes
         .map(|node| {
@@ -134,14 +166,49 @@ pub(crate) fn computed_shapes(graph: &Graph) -> Vec<bool> {
                 .filter(|(_, id)| id.is_some_and(|id| is_computed[id.0]))
                 .map(|(index, _)| index);
             let computed: Vec<usize> = computed.collect();
+            let own = own_of(graph, node, depth, bodies);
             let makes = computed.iter().any(|&index| makes_results(&node.op, index));
             for id in node.outputs.iter().flatten() {
-                is_computed[id.0] = makes;
+                is_computed[id.0] = makes || own.computes;
             }
-            let decides = deciding_operands(&node.op);
-            computed.iter().any(|index| decides.contains(index))
+            let mut decides = deciding_operands(&node.op).to_vec();
+            within_bodies(graph, node, depth, &mut bodies.needs, |index, wanted| {
+                if wanted.shape {
+                    decides.push(index);
+                }
+            });
+            own.hangs || computed.iter().any(|index| decides.contains(index))
         })
         .collect()
+}
+
+/// What `node` does of its own, at level `depth`, and its bodies.
+fn own_of(graph: &Graph, node: &Node, depth: usize, bodies: &mut Bodies) -> Own {
+    let mut all = Own {
+        computes: matches!(node.op, Op::Custom(_)),
+        hangs: false,
+    };
+    for body in node.op.bodies() {
+        let Some(body) = graph.bodies.get(body.0) else {
+            continue;
+        };
+        let address = Arc::as_ptr(body);
+        let own = match bodies.own.get(&address) {
+            Some(&own) => own,
+            None if depth == MAX_BODY_DEPTH || check_graph(body).is_err() => Own::default(),
+            None => {
+                let none = vec![false; body.values.len()];
+                let hangs = hanging(body, none, depth + 1, bodies).contains(&true);
+                let mut nodes = body.nodes.iter();
+                let computes = nodes.any(|node| own_of(body, node, depth + 1, bodies).computes);
+                Own { computes, hangs }
+            }
+        };
+        bodies.own.insert(address, own);
+        all.computes |= own.computes;
+        all.hangs |= own.hangs;
+    }
+    all
 }
 
 /// Whether the elements of the results hang on those of operand `index`.
@@ -153,13 +220,15 @@ fn makes_results(op: &Op, index: usize) -> bool {
     }
 }
 
-/// What bodies of `node` need, and which of them runs, and how often.
-fn within_bodies(graph: &Graph, node: &Node, needs: &mut [Need], depth: usize, known: &mut Known) {
-    let mut need = |index: usize, wanted: Need| {
-        if let Some(&Some(ValueId(id))) = node.inputs.get(index) {
-            needs[id].add(wanted);
-        }
-    };
+/// Calls `need` with the number of each operand of `node` and what its bodies need it for, or which of them runs, and how
+/// often.
+fn within_bodies(
+    graph: &Graph,
+    node: &Node,
+    depth: usize,
+    known: &mut Known,
+    mut need: impl FnMut(usize, Need),
+) {
     let first = match &node.op {
         Op::If(_) => {
             need(0, Need::BRANCH);
@@ -187,6 +256,14 @@ fn within_bodies(graph: &Graph, node: &Node, needs: &mut [Need], depth: usize, k
         }
         for (index, wanted) in known[&address].iter().enumerate() {
             need(first + index, *wanted);
+        }
+        // What goes from iteration to iteration is known in all of them only if it is known how many there are.
+        if let Op::Loop(op) = &node.op
+            && let Some(carried) = known[&address].get(2..op.carried.saturating_add(2))
+            && carried.iter().any(|wanted| wanted.shape)
+        {
+            need(0, Need::SHAPE);
+            need(1, Need::SHAPE);
         }
     }
 }

@@ -32,6 +32,7 @@ mod kinds;
 pub(crate) mod op;
 mod quantization;
 mod random;
+mod regions;
 mod selection;
 mod types;
 
@@ -39,7 +40,9 @@ pub use crate::operators::infer;
 pub use bind::{
     bind, bind_taking, bind_with_values, bind_within, check_input_shapes, input_shapes,
 };
+pub(crate) use bind::{describe_dims, may_be};
 pub use bound::{StaticGraph, StaticValue};
+pub(crate) use check::check_bodies;
 pub use check::check_graph;
 pub(crate) use control::MAX_BODY_DEPTH;
 pub use control::{BodyId, If, Loop, MAX_ITERATIONS, Scan, ScanAxis};
@@ -50,14 +53,15 @@ pub(crate) use deciding::computed_shapes;
 pub use deciding::{MAX_DECIDING_ELEMENTS, deciding_inputs};
 pub use definition::{Dim, Graph, Node, Value, ValueId};
 pub use infer::{
-    DIVIDED_BY_ZERO, DftAxis, EinsumLabels, Operand, PadAxis, ResizeAxis, SliceAxis, WindowAxis,
-    broadcast_shapes, conv_transpose_windows, conv_windows, nearest_sources, parse_einsum,
-    pool_windows, resolve_axes, resolve_axis, resolve_dft, resolve_pads, resolve_resize,
-    resolve_slice,
+    DIVIDED_BY_ZERO, DftAxis, EinsumLabels, Operand, PadAxis, RegionAxis, RegionTaps, ResizeAxis,
+    SliceAxis, WindowAxis, broadcast_shapes, conv_transpose_windows, conv_windows, nearest_sources,
+    parse_einsum, pool_windows, region_axes, resolve_axes, resolve_axis, resolve_dft, resolve_pads,
+    resolve_resize, resolve_slice,
 };
 pub use kinds::*;
 pub use op::*;
 pub use quantization::{DequantizeLinear, QuantizeLinear, RoundFloat, SmallFloat};
 pub use random::{Distribution, RandomLike};
+pub use regions::{RegionEdges, RoiAlign};
 pub use selection::{NonMaxSuppression, Unique};
 pub use types::{OpError, TensorType};

@@ -14,6 +14,7 @@ pub(crate) use super::kinds::{
 };
 pub(crate) use super::quantization::{DequantizeLinear, QuantizeLinear, RoundFloat};
 pub(crate) use super::random::RandomLike;
+pub(crate) use super::regions::RoiAlign;
 pub(crate) use super::selection::{NonMaxSuppression, Unique};
 use crate::tensor::{DType, Tensor};
 
@@ -111,6 +112,9 @@ pub enum Op {
     /// `(theta, size)`, `theta` `[n, 2, 3]` or `[n, 3, 4]`, `size` `[n, c, h, w]` or `[n, c, d, h, w]`:
     /// the grid that [`Op::GridSample`] reads, of positions `theta * (x, y, z?, 1)`.
     AffineGrid(AffineGrid),
+    /// `(x, regions, samples)`, `x` `[n, c, h, w]`, `regions` `[m, 4]` of `(x, y)` twice: cells of region i of sample
+    /// `samples[i]`, `[m, c, rows, columns]`.
+    RoiAlign(RoiAlign),
 
     /// `(x, shape)`: the same elements in another shape; -1 is inferred.
     Reshape(Reshape),
@@ -153,16 +157,13 @@ pub enum Op {
     ConstantOfShape(ConstantOfShape),
     /// `(start, limit, delta)`, scalars.
     Range(Range),
-    /// `(indices, depth, values)`: a new axis of extent `depth`, `values[1]` at the index and
-    /// `values[0]` elsewhere.
+    /// `(indices, depth, values)`: a new axis of extent `depth`, `values[1]` at the index and `values[0]` elsewhere.
     OneHot(OneHot),
-    /// `(x)` to i64 `[rank, n]`: only as a constant, for its shape depends on values.
+    /// `(x)` to i64 `[rank, n]`: bound only as a constant, for its shape depends on values.
     NonZero(NonZero),
-    /// `(boxes, scores, most?, overlap?, score?)` to i64 `[n, 3]`, sample, class and position of the boxes
-    /// that are kept: only as constants, as [`Op::NonZero`].
+    /// `(boxes, scores, most?, overlap?, score?)` to i64 `[n, 3]`, sample, class, position of kept boxes: as [`Op::NonZero`].
     NonMaxSuppression(NonMaxSuppression),
-    /// `(x)` to the elements or slices that differ, the first position of each, the kind of all, and how many are of
-    /// each: only as a constant, as [`Op::NonZero`].
+    /// `(x)` to what differs, the first position of each, the kind of all, how many are of each: as [`Op::NonZero`].
     Unique(Unique),
     /// `(x)`, `[n, c * b * b, h, w]` to `[n, c, h * b, w * b]`.
     DepthToSpace(DepthToSpace),
@@ -248,7 +249,7 @@ macro_rules! each_operator {
             CastLike Conv ConvTranspose Pool GlobalPool Gemm
             MatMul Det Einsum BatchNormalization LayerNormalization RmsNormalization InstanceNormalization
             GroupNormalization LpNormalization Lrn Softmax MaskedSoftmax Recurrent
-            Reduce ArgReduce TopK CumSum CumProd Dft Resize GridSample AffineGrid
+            Reduce ArgReduce TopK CumSum CumProd Dft Resize GridSample AffineGrid RoiAlign
             Reshape Flatten Squeeze Unsqueeze Transpose Concat
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size

@@ -6,8 +6,8 @@ use crate::file::export::attributes::Attributes;
 use crate::file::import::call::{Call, Translated, Translator};
 use crate::file::tensors::{number_of, read_sparse_tensor};
 use crate::graph::infer::{
-    Operands, check_numeric, check_rank, check_same_dtype, check_scalar, constant_extents, one,
-    op_error, shape_part,
+    Operands, check_numeric, check_rank, check_same_dtype, check_scalar, constant_extents,
+    for_each_non_zero, one, op_error, shape_part,
 };
 use crate::graph::{ConstantOfShape, EyeLike, NonZero, Op, Range, Shape, Size};
 use crate::tensor::{DType, MAX_ELEMENTS, Tensor, TensorData};
@@ -163,7 +163,8 @@ impl Operator for NonZero {
         let constant = x
             .constant
             .ok_or_else(|| op_error!("`x` must be constant: the result's shape depends on it"))?;
-        let count = constant.to_f64().iter().filter(|&&v| v != 0.0).count();
+        let mut count = 0;
+        for_each_non_zero(constant, |_| count += 1);
         one(DType::I64, [x.rank(), count])
     }
 

@@ -14,8 +14,8 @@ impl Operator for Custom {
     /// A registry knows it, no table.
     const IMPORTS: &'static [Translator] = &[];
 
-    fn name(&self) -> &str {
-        self.qualified()
+    fn name(&self) -> &'static str {
+        "custom"
     }
 
     fn infer(&self, operands: &Operands<'_>) -> Inferred {

@@ -128,6 +128,14 @@ pub fn infer(
 impl Op {
     /// The operator's name in the ONNX specification, of an embedder's own `domain::name`.
     pub fn name(&self) -> &str {
+        match self {
+            Self::Custom(op) => op.qualified(),
+            op => op.kind(),
+        }
+    }
+
+    /// The operator's name in the ONNX specification, `custom` for all of embedders' own.
+    pub fn kind(&self) -> &'static str {
         each_operator!(match self, it => Operator::name(it))
     }
 }

@@ -37,8 +37,8 @@ pub(super) trait Operator {
     /// the normal form.
     const IMPORTS: &'static [Translator];
 
-    /// Its name in the ONNX specification.
-    fn name(&self) -> &str;
+    /// Its name in the ONNX specification; `custom` of an embedder's own.
+    fn name(&self) -> &'static str;
 
     /// The types of its results, as many as are wanted.
     fn infer(&self, operands: &Operands<'_>) -> Inferred;

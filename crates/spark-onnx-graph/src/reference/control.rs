@@ -1,4 +1,4 @@
-//! Control flow, of which the interpreter of networks runs the bodies (`run.rs`): alone, a node of it has
+//! Control flow, of which the interpreter of networks runs the bodies (`bodies.rs`): alone, a node of it has
 //! none.
 
 use super::operator::{Evaluate, Evaluated, Inputs, Working};

@@ -1,15 +1,15 @@
 //! Operators that make elements from shapes, counts and positions.
 
-use super::index::{Lines, for_each_position};
+use super::index::{Lines, for_each_position, strides};
 use super::movement::{pick, positions};
 use super::numbers::{Numbers, from_floats, from_whole};
-use super::operator::{Evaluate, Evaluated, Inputs, Working, one, times};
-use crate::graph::infer::{op_error, shape_part};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, make, one, times};
+use crate::graph::infer::{for_each_non_zero, op_error, shape_part};
 use crate::graph::{
     ConstantOfShape, EyeLike, NonZero, OneHot, OpError, Range, Shape, Size, TensorType,
     resolve_axis,
 };
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorData};
 
 impl Evaluate for Shape {
     fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
@@ -127,25 +127,20 @@ impl Evaluate for NonZero {
     }
 
     fn working_bytes(&self, working: &Working<'_>) -> usize {
-        let rank = working.shapes().first().map_or(0, |shape| shape.len());
-        working.computed_with(times(working.read(), times(rank, 48)))
+        let found = times(working.written().max(1), 8);
+        working.reshaped().saturating_add(found)
     }
 }
 
 fn non_zero(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
-    let values = x.to_f64();
-    let mut found: Vec<Vec<usize>> = vec![Vec::new(); x.shape().len()];
-    let mut flat = 0;
-    for_each_position(x.shape(), |at| {
-        if values[flat] != 0.0 {
-            for (axis, &i) in at.iter().enumerate() {
-                found[axis].push(i);
-            }
-        }
-        flat += 1;
-    });
-    positions(ty, found.concat())
+    let mut found = Vec::with_capacity(ty.shape[1]);
+    for_each_non_zero(x, |at| found.push(at));
+    let mut places = Vec::with_capacity(found.len() * x.shape().len());
+    for (stride, &extent) in strides(x.shape()).into_iter().zip(x.shape()) {
+        places.extend(found.iter().map(|at| (at / stride % extent) as i64));
+    }
+    make(ty, TensorData::I64(places))
 }
 
 impl Evaluate for EyeLike {

@@ -6,8 +6,11 @@
 //!
 //! Deliberately absent: the operators themselves, which are in the files of their families.
 
+use super::detection::{suppressed, suppressing_bytes};
+use super::host::Host;
 use super::operator::{Evaluate, Inputs, Working};
-use crate::budget;
+use crate::ModelError;
+use crate::budget::{self, Asker};
 use crate::graph::op::each_operator;
 use crate::graph::{Op, OpError, Operand, OperatorError, TensorType, infer};
 use crate::tensor::{Tensor, checked_elements};
@@ -83,31 +86,97 @@ pub(crate) fn evaluate_within(
     n_outputs: usize,
     left: usize,
 ) -> Result<Vec<Tensor>, Unevaluated> {
-    let operands: Vec<Option<Operand<'_>>> = inputs
-        .iter()
-        .map(|tensor| tensor.map(Operand::constant))
-        .collect();
-    let types = infer(op, &operands, n_outputs)?;
-    if op.computes_nothing(types.iter().map(|ty| &ty.shape[..])) {
-        let empty = types.into_iter().map(|ty| {
-            let TensorType { dtype, shape } = ty;
-            Tensor::zeros(dtype, shape).map_err(|error| OpError {
-                reason: error.to_string(),
-            })
-        });
-        return Ok(empty.collect::<Result<_, _>>()?);
-    }
-    let bytes = working_bytes(op, inputs, &types);
+    let ready = Ready::of(op, inputs, n_outputs)?;
+    let bytes = ready.bytes;
     if bytes > left || !budget::can_get(bytes) {
         return Err(Unevaluated::Memory { bytes });
     }
-    if let Op::Custom(op) = op {
-        return op
-            .computed(Inputs(inputs), &types)
-            .map_err(Unevaluated::Custom);
+    ready.evaluate(op, inputs)
+}
+
+/// [`evaluate`] in memory of `host`, which gets it back; the results are not counted yet.
+///
+/// # Errors
+///
+/// As [`evaluate`], of the node that asks, and those of [`Host::take`].
+pub(super) fn evaluate_for(
+    host: &mut dyn Host,
+    asker: Asker<'_>,
+    op: &Op,
+    inputs: &[Option<&Tensor>],
+    n_outputs: usize,
+) -> Result<Vec<Tensor>, ModelError> {
+    let refused = |error: Unevaluated| unevaluated(error, asker);
+    // Its types take as long to find as its results.
+    if let (Op::NonMaxSuppression(op), 1) = (op, n_outputs) {
+        let read = inputs.iter().flatten().map(|tensor| tensor.len());
+        let bytes = suppressing_bytes(read.fold(0, usize::saturating_add));
+        host.take(asker, bytes)?;
+        let result = suppressed(*op, Inputs(inputs));
+        host.give_back(bytes);
+        return Ok(vec![result.map_err(|error| refused(error.into()))?]);
     }
-    let results = each_operator!(match op, it => Evaluate::evaluate(it, Inputs(inputs), &types));
-    Ok(results?)
+    let ready = Ready::of(op, inputs, n_outputs).map_err(|error| refused(error.into()))?;
+    let bytes = ready.bytes;
+    host.take(asker, bytes)?;
+    let results = ready.evaluate(op, inputs);
+    host.give_back(bytes);
+    results.map_err(refused)
+}
+
+/// `error`, with the name of the node that asked.
+fn unevaluated(error: Unevaluated, asker: Asker<'_>) -> ModelError {
+    let (node, op) = (asker.node.to_owned(), asker.op.to_owned());
+    match error {
+        Unevaluated::Refused(OpError { reason }) => ModelError::Operator { node, op, reason },
+        Unevaluated::Custom(source) => ModelError::Custom { node, op, source },
+        Unevaluated::Memory { bytes } => asker.refused(bytes),
+    }
+}
+
+/// What is known of an evaluation before it begins.
+struct Ready {
+    types: Vec<TensorType>,
+    is_empty: bool,
+    /// Bytes that it takes at most.
+    bytes: usize,
+}
+
+impl Ready {
+    fn of(op: &Op, inputs: &[Option<&Tensor>], n_outputs: usize) -> Result<Self, OpError> {
+        let operands: Vec<Option<Operand<'_>>> = inputs
+            .iter()
+            .map(|tensor| tensor.map(Operand::constant))
+            .collect();
+        let types = infer(op, &operands, n_outputs)?;
+        let is_empty = op.computes_nothing(types.iter().map(|ty| &ty.shape[..]));
+        let bytes = match is_empty {
+            true => 0,
+            false => working_bytes(op, inputs, &types),
+        };
+        Ok(Self {
+            types,
+            is_empty,
+            bytes,
+        })
+    }
+
+    fn evaluate(self, op: &Op, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, Unevaluated> {
+        if self.is_empty {
+            let empty = self.types.into_iter().map(|ty| {
+                let TensorType { dtype, shape } = ty;
+                Tensor::zeros(dtype, shape).map_err(|error| OpError {
+                    reason: error.to_string(),
+                })
+            });
+            return Ok(empty.collect::<Result<_, _>>()?);
+        }
+        let (inputs, types) = (Inputs(inputs), &self.types);
+        if let Op::Custom(op) = op {
+            return op.computed(inputs, types).map_err(Unevaluated::Custom);
+        }
+        Ok(each_operator!(match op, it => Evaluate::evaluate(it, inputs, types))?)
+    }
 }
 
 /// Bytes that evaluating `op` takes at most.

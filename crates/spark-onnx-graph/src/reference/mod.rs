@@ -4,6 +4,7 @@
 //! evaluate(op, operands) -> results        one operator
 //! run(graph, inputs)     -> outputs        a whole network, each result rounded to its type
 //! run_wide(graph, ...)   -> outputs        the same, floats carried as f64 between operators
+//! run_unbound(graph)     -> outputs        a network as it is: lengths may hang on values
 //! ```
 //!
 //! This is the oracle the executors are tested against, and what folds constants. As a rule floats
@@ -20,6 +21,7 @@
 //! Shapes and operand checks come from `crate::operators`, the one place that knows
 //! them.
 
+mod bodies;
 mod control;
 mod conv;
 mod create;
@@ -30,10 +32,12 @@ mod elementwise;
 mod evaluate;
 mod fourier;
 mod grid_sample;
+mod host;
 mod index;
 mod integers;
 mod matrix;
 mod movement;
+mod network;
 mod normalise;
 mod numbers;
 mod operator;
@@ -43,14 +47,18 @@ mod random;
 mod recurrent;
 mod reduce;
 mod resize;
+mod roi_align;
 mod round_float;
 mod run;
 mod scatter;
 mod search;
 mod unary;
+mod unbound;
 mod unique;
 
 pub use evaluate::evaluate;
 pub(crate) use evaluate::{Unevaluated, evaluate_within, folding_work};
+pub use host::Host;
 pub(crate) use random::drawn;
 pub use run::{run, run_wide};
+pub use unbound::{Made, Unbound, check_unbound, run_unbound};

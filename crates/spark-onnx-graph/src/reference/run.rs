@@ -1,16 +1,19 @@
 //! A whole network, node by node.
+//!
+//! Deliberately absent: what nodes of control flow do (`bodies`), and runs that somebody else steps through (`unbound`).
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::evaluate::{Unevaluated, evaluate_within};
+use super::evaluate::evaluate_for;
+use super::host::Host;
+use super::network::Network;
 use crate::ModelError;
 use crate::budget::{Asker, ModelBudget};
 use crate::graph::{
-    BodyId, Cast, CastLike, Concat, Gather, If, Loop, MAX_ITERATIONS, Node, Op, Scan, StaticGraph,
-    StaticValue, TensorType, Unsqueeze, ValueId, resolve_axis,
+    Cast, CastLike, MAX_ITERATIONS, Node, Op, StaticGraph, StaticValue, TensorType, ValueId,
 };
-use crate::tensor::{DType, Tensor, TensorData};
+use crate::tensor::{DType, Tensor};
 
 /// The outputs of `graph` with their names, every value rounded to its type.
 ///
@@ -44,34 +47,71 @@ pub fn run_wide(
     Interpreter { graph, wide: true }.run(inputs)
 }
 
-/// What is known so far, and what it takes.
-struct Values {
-    list: Vec<Option<Arc<Tensor>>>,
-    budget: ModelBudget,
+/// What is known so far, in memory of a host, which gets it back in the end.
+pub(super) struct Values<'h> {
+    list: Vec<Option<Held>>,
+    pub(super) host: &'h mut dyn Host,
     /// Iterations of all loops that may still run.
-    iterations_left: usize,
+    pub(super) iterations_left: usize,
 }
 
-impl Values {
-    fn set(
+/// A value, and how many bytes of the host's it is in.
+struct Held {
+    tensor: Arc<Tensor>,
+    bytes: usize,
+}
+
+impl<'h> Values<'h> {
+    pub(super) fn new(n_values: usize, iterations_left: usize, host: &'h mut dyn Host) -> Self {
+        Self {
+            list: std::iter::repeat_with(|| None).take(n_values).collect(),
+            host,
+            iterations_left,
+        }
+    }
+
+    pub(super) fn get(&self, ValueId(id): ValueId) -> Option<&Arc<Tensor>> {
+        self.list[id].as_ref().map(|held| &held.tensor)
+    }
+
+    pub(super) fn set(
         &mut self,
         ValueId(id): ValueId,
         tensor: Arc<Tensor>,
         asker: Asker<'_>,
     ) -> Result<(), ModelError> {
-        self.budget.take(asker, tensor.size_bytes())?;
-        self.list[id] = Some(tensor);
+        let bytes = tensor.size_bytes();
+        self.host.take(asker, bytes)?;
+        self.list[id] = Some(Held { tensor, bytes });
         Ok(())
     }
 
-    fn drop_value(&mut self, ValueId(id): ValueId) {
-        if let Some(tensor) = self.list[id].take() {
-            self.budget.give_back(tensor.size_bytes());
+    /// Sets a value that is somebody else's.
+    pub(super) fn lend(&mut self, ValueId(id): ValueId, tensor: Arc<Tensor>) {
+        self.list[id] = Some(Held { tensor, bytes: 0 });
+    }
+
+    /// The value, which stays in the host's memory, and in how much of it.
+    pub(super) fn take(&mut self, ValueId(id): ValueId) -> Option<(Arc<Tensor>, usize)> {
+        let Held { tensor, bytes } = self.list[id].take()?;
+        Some((tensor, bytes))
+    }
+
+    pub(super) fn drop_value(&mut self, ValueId(id): ValueId) {
+        if let Some(held) = self.list[id].take() {
+            self.host.give_back(held.bytes);
         }
     }
 }
 
-fn asker<'n>(node: &'n Node, what: &'static str) -> Asker<'n> {
+impl Drop for Values<'_> {
+    fn drop(&mut self) {
+        let held = self.list.iter().flatten().map(|held| held.bytes);
+        self.host.give_back(held.fold(0, usize::saturating_add));
+    }
+}
+
+pub(super) fn asker<'n>(node: &'n Node, what: &'static str) -> Asker<'n> {
     Asker {
         node: &node.name,
         op: node.op.name(),
@@ -79,19 +119,16 @@ fn asker<'n>(node: &'n Node, what: &'static str) -> Asker<'n> {
     }
 }
 
-struct Interpreter<'g> {
-    graph: &'g StaticGraph,
-    wide: bool,
+pub(super) struct Interpreter<'g, N> {
+    pub(super) graph: &'g N,
+    pub(super) wide: bool,
 }
 
-impl Interpreter<'_> {
+impl Interpreter<'_, StaticGraph> {
     fn run(&self, inputs: &[(&str, &Tensor)]) -> Result<Vec<(String, Tensor)>, ModelError> {
         let graph = self.graph;
-        let mut values = Values {
-            list: vec![None; graph.values.len()],
-            budget: ModelBudget::new(graph.budget_bytes),
-            iterations_left: MAX_ITERATIONS,
-        };
+        let mut budget = ModelBudget::new(graph.budget_bytes);
+        let mut values = Values::new(graph.values.len(), MAX_ITERATIONS, &mut budget);
         for (name, _) in inputs {
             if !graph.inputs.iter().any(|&id| graph.value(id).name == *name) {
                 return Err(ModelError::InputUnknown {
@@ -112,7 +149,9 @@ impl Interpreter<'_> {
                 op: "input",
                 what: "the value",
             };
-            values.budget.check(asker, self.carried_bytes(tensor))?;
+            // Before the copy is made.
+            values.host.take(asker, self.carried_bytes(tensor))?;
+            values.host.give_back(self.carried_bytes(tensor));
             values.set(id, self.carried(Cow::Borrowed(tensor))?, asker)?;
         }
         self.all_nodes(&mut values)?;
@@ -127,26 +166,41 @@ impl Interpreter<'_> {
                     what: "the value",
                 };
                 let tensor = self.value(id, &mut values, asker)?;
-                values.budget.take(asker, tensor.size_bytes())?;
+                values.host.take(asker, tensor.size_bytes())?;
                 Ok((name, Tensor::clone(&tensor)))
             })
             .collect()
     }
+}
 
-    fn all_nodes(&self, values: &mut Values) -> Result<(), ModelError> {
+impl<N: Network> Interpreter<'_, N> {
+    pub(super) fn all_nodes(&self, values: &mut Values<'_>) -> Result<(), ModelError> {
         let last_reads = last_reads(self.graph);
-        for (index, node) in self.graph.nodes.iter().enumerate() {
-            let results = self.node(node, values)?;
-            for (id, tensor) in node.outputs.iter().zip(results) {
-                if let Some(id) = id {
-                    let tensor = self.carried(Cow::Owned(tensor))?;
-                    values.set(*id, tensor, asker(node, "the result"))?;
-                }
+        for index in 0..self.graph.nodes().len() {
+            self.step(index, &last_reads, values)?;
+        }
+        Ok(())
+    }
+
+    /// Runs node `index`, and drops what nothing reads any more.
+    pub(super) fn step(
+        &self,
+        index: usize,
+        last_reads: &[usize],
+        values: &mut Values<'_>,
+    ) -> Result<(), ModelError> {
+        let node = &self.graph.nodes()[index];
+        values.host.go_on()?;
+        let results = self.node(node, values)?;
+        for (id, tensor) in node.outputs.iter().zip(results) {
+            if let Some(id) = id {
+                let tensor = self.carried(Cow::Owned(tensor))?;
+                values.set(*id, tensor, asker(node, "the result"))?;
             }
-            for &id in node.inputs.iter().chain(&node.outputs).flatten() {
-                if last_reads[id.0] <= index {
-                    values.drop_value(id);
-                }
+        }
+        for &id in node.inputs.iter().chain(&node.outputs).flatten() {
+            if last_reads[id.0] <= index {
+                values.drop_value(id);
             }
         }
         Ok(())
@@ -169,25 +223,23 @@ impl Interpreter<'_> {
     }
 
     /// A value that an input, an earlier node or a constant provides.
-    fn value(
+    pub(super) fn value(
         &self,
         id: ValueId,
-        values: &mut Values,
+        values: &mut Values<'_>,
         asker: Asker<'_>,
     ) -> Result<Arc<Tensor>, ModelError> {
-        if let Some(tensor) = &values.list[id.0] {
+        if let Some(tensor) = values.get(id) {
             return Ok(Arc::clone(tensor));
         }
-        let value = self.graph.value(id);
-        let constant = value
-            .constant
-            .as_ref()
-            .ok_or_else(|| ModelError::InputMissing {
-                name: value.name.clone(),
-            })?;
+        let constant = self.graph.constant(id);
+        let constant = constant.ok_or_else(|| ModelError::InputMissing {
+            name: self.graph.name_of(id).to_owned(),
+        })?;
         let carried = match self.wide {
             true => {
-                values.budget.check(asker, self.carried_bytes(constant))?;
+                values.host.take(asker, self.carried_bytes(constant))?;
+                values.host.give_back(self.carried_bytes(constant));
                 self.carried(Cow::Borrowed(constant.as_ref()))?
             }
             false => Arc::clone(constant),
@@ -196,7 +248,7 @@ impl Interpreter<'_> {
         Ok(carried)
     }
 
-    fn node(&self, node: &Node, values: &mut Values) -> Result<Vec<Tensor>, ModelError> {
+    fn node(&self, node: &Node, values: &mut Values<'_>) -> Result<Vec<Tensor>, ModelError> {
         let operands = node
             .inputs
             .iter()
@@ -205,11 +257,8 @@ impl Interpreter<'_> {
                     .transpose()
             })
             .collect::<Result<Vec<_>, _>>()?;
-        match &node.op {
-            Op::If(op) => return self.branch(node, *op, &operands, values),
-            Op::Loop(op) => return self.repeat(node, *op, &operands, values),
-            Op::Scan(op) => return self.scan(node, op, &operands, values),
-            _ => {}
+        if node.op.is_control_flow() {
+            return self.control(node, &operands, values);
         }
         let mut operands: Vec<Option<&Tensor>> = operands.iter().map(Option::as_deref).collect();
         let op = if self.wide {
@@ -225,9 +274,8 @@ impl Interpreter<'_> {
             Some(narrowed) => narrowed.iter().map(Option::as_ref).collect(),
             None => operands,
         };
-        let left = values.budget.left();
-        evaluate_within(&op, &operands, node.outputs.len(), left)
-            .map_err(|error| unevaluated(node, error, &values.budget))
+        let asker = asker(node, "evaluating it");
+        evaluate_for(values.host, asker, &op, &operands, node.outputs.len())
     }
 
     /// The operands of an embedder's own operator in their types, where this run carries wider ones.
@@ -244,10 +292,11 @@ impl Interpreter<'_> {
             let (Some(id), Some(tensor)) = (id, tensor) else {
                 return Ok(None);
             };
-            let dtype = self.graph.value(*id).ty.dtype;
-            match tensor.dtype() == dtype {
-                true => Ok(Some(Tensor::clone(tensor))),
-                false => Tensor::from_f64(dtype, tensor.shape(), tensor.to_f64()).map(Some),
+            match self.graph.dtype_of(*id) {
+                Some(dtype) if dtype != tensor.dtype() => {
+                    Tensor::from_f64(dtype, tensor.shape(), tensor.to_f64()).map(Some)
+                }
+                _ => Ok(Some(Tensor::clone(tensor))),
             }
         });
         operands.collect::<Result<_, _>>().map(Some)
@@ -263,268 +312,12 @@ impl Interpreter<'_> {
         };
         match (&node.op, node.inputs.get(1)) {
             (Op::Cast(Cast { to }), _) => Cow::Owned(widened(*to)),
-            (Op::CastLike(CastLike), Some(Some(like))) => {
-                Cow::Owned(widened(self.graph.value(*like).ty.dtype))
-            }
+            (Op::CastLike(CastLike), Some(Some(like))) => match self.graph.dtype_of(*like) {
+                Some(dtype) => Cow::Owned(widened(dtype)),
+                None => Cow::Borrowed(&node.op),
+            },
             (op, _) => Cow::Borrowed(op),
         }
-    }
-}
-
-/// Control flow: bodies are networks of their own.
-impl Interpreter<'_> {
-    /// What a body makes of `given`, within what is left of the budget.
-    fn body(
-        &self,
-        node: &Node,
-        id: BodyId,
-        given: Vec<Arc<Tensor>>,
-        values: &mut Values,
-    ) -> Result<Vec<Arc<Tensor>>, ModelError> {
-        let inner = Interpreter {
-            graph: self.graph.body(id),
-            wide: self.wide,
-        };
-        let mut own = Values {
-            list: vec![None; inner.graph.values.len()],
-            budget: values.budget,
-            iterations_left: values.iterations_left,
-        };
-        for (&id, tensor) in inner.graph.inputs.iter().zip(given) {
-            own.set(id, tensor, asker(node, "what its body is given"))?;
-        }
-        inner.all_nodes(&mut own)?;
-        values.iterations_left = own.iterations_left;
-        let outputs = inner.graph.outputs.iter();
-        outputs
-            .map(|&id| inner.value(id, &mut own, asker(node, "what its body makes")))
-            .collect()
-    }
-
-    fn branch(
-        &self,
-        node: &Node,
-        op: If,
-        operands: &[Option<Arc<Tensor>>],
-        values: &mut Values,
-    ) -> Result<Vec<Tensor>, ModelError> {
-        let operands = present(node, operands)?;
-        let [condition, captured @ ..] = &operands[..] else {
-            return Err(refused(node, "its condition is missing"));
-        };
-        let taken = match is_true(condition) {
-            true => op.then_branch,
-            false => op.else_branch,
-        };
-        let made = self.body(node, taken, captured.to_vec(), values)?;
-        Ok(made.into_iter().map(Arc::unwrap_or_clone).collect())
-    }
-
-    fn repeat(
-        &self,
-        node: &Node,
-        op: Loop,
-        operands: &[Option<Arc<Tensor>>],
-        values: &mut Values,
-    ) -> Result<Vec<Tensor>, ModelError> {
-        let (Some([count, condition]), Some(rest)) = (operands.get(..2), operands.get(2..)) else {
-            return Err(refused(node, "its count and condition are missing"));
-        };
-        let rest = present(node, rest)?;
-        let count = count.as_deref().map_or(i64::MAX, first_whole);
-        let mut goes_on = condition.as_deref().is_none_or(is_true);
-        let (mut carried, captured) = (rest[..op.carried].to_vec(), &rest[op.carried..]);
-        let stacked = self.graph.body(op.body).outputs.len() - 1 - op.carried;
-        let mut slices: Vec<Vec<Arc<Tensor>>> = vec![Vec::new(); stacked];
-        let mut number = 0;
-        while goes_on && number < count {
-            self.count_iteration(node, values)?;
-            let mut given = vec![
-                Arc::new(Tensor::from_i64([], vec![number])?),
-                Arc::new(Tensor::new(Vec::new(), TensorData::Bool(vec![true]))?),
-            ];
-            given.extend(carried.iter().chain(captured).cloned());
-            let mut made = self.body(node, op.body, given, values)?;
-            for (slices, made) in slices.iter_mut().zip(made.drain(1 + op.carried..)) {
-                values
-                    .budget
-                    .take(asker(node, "a slice"), made.size_bytes())?;
-                slices.push(made);
-            }
-            goes_on = is_true(&made[0]);
-            carried = made.split_off(1);
-            number += 1;
-        }
-        let axes = vec![0; stacked];
-        self.with_stacked(node, carried, slices, &axes, values)
-    }
-
-    fn scan(
-        &self,
-        node: &Node,
-        op: &Scan,
-        operands: &[Option<Arc<Tensor>>],
-        values: &mut Values,
-    ) -> Result<Vec<Tensor>, ModelError> {
-        let operands = present(node, operands)?;
-        let (from, to) = (op.carried, op.carried + op.inputs.len());
-        let (mut carried, captured) = (operands[..from].to_vec(), &operands[to..]);
-        let mut slices: Vec<Vec<Arc<Tensor>>> = vec![Vec::new(); op.outputs.len()];
-        let lengths = op.inputs.iter().zip(&operands[from..to]);
-        let lengths = lengths.map(|(axis, whole)| {
-            let at = resolve_axis(axis.axis, whole.shape().len());
-            at.map_or(0, |at| whole.shape()[at])
-        });
-        let length = lengths.min().unwrap_or(0);
-        for number in 0..length {
-            self.count_iteration(node, values)?;
-            let mut given = carried.clone();
-            for (axis, whole) in op.inputs.iter().zip(&operands[from..to]) {
-                let at = match axis.is_reversed {
-                    true => length - 1 - number,
-                    false => number,
-                };
-                let at = Tensor::from_i64([], vec![at as i64])?;
-                let gather = Op::Gather(Gather { axis: axis.axis });
-                given.push(Arc::new(self.evaluated(
-                    node,
-                    &gather,
-                    &[whole, &at],
-                    values,
-                )?));
-            }
-            given.extend(captured.iter().cloned());
-            let mut made = self.body(node, op.body, given, values)?;
-            for (slices, made) in slices.iter_mut().zip(made.drain(from..)) {
-                values
-                    .budget
-                    .take(asker(node, "a slice"), made.size_bytes())?;
-                slices.push(made);
-            }
-            carried = made;
-        }
-        for (slices, axis) in slices.iter_mut().zip(&op.outputs) {
-            if axis.is_reversed {
-                slices.reverse();
-            }
-        }
-        let axes: Vec<i64> = op.outputs.iter().map(|output| output.axis).collect();
-        self.with_stacked(node, carried, slices, &axes, values)
-    }
-
-    /// Carried values, and slices along new axes.
-    fn with_stacked(
-        &self,
-        node: &Node,
-        carried: Vec<Arc<Tensor>>,
-        slices: Vec<Vec<Arc<Tensor>>>,
-        axes: &[i64],
-        values: &mut Values,
-    ) -> Result<Vec<Tensor>, ModelError> {
-        let n_carried = carried.len();
-        let mut results: Vec<Tensor> = carried.into_iter().map(Arc::unwrap_or_clone).collect();
-        for (index, (slices, &axis)) in slices.into_iter().zip(axes).enumerate() {
-            let Some(first) = slices.first() else {
-                let id = node.outputs.get(n_carried + index).copied().flatten();
-                let ty = id.map(|id| &self.graph.value(id).ty);
-                let (dtype, shape) = ty.map_or((DType::F32, vec![0]), |ty| {
-                    let is_wide = self.wide && ty.dtype.is_float();
-                    let dtype = if is_wide { DType::F64 } else { ty.dtype };
-                    (dtype, ty.shape.clone())
-                });
-                results.push(Tensor::zeros(dtype, shape)?);
-                continue;
-            };
-            let rank = first.shape().len() + 1;
-            let at = resolve_axis(axis, rank).map_err(|error| refused(node, &error.reason))?;
-            let held = slices.iter().map(|slice| slice.size_bytes());
-            let held = held.fold(0, usize::saturating_add);
-            let axes = Tensor::from_i64([1], vec![at as i64])?;
-            let mut parts = Vec::with_capacity(slices.len());
-            for slice in slices {
-                let unsqueeze = Op::Unsqueeze(Unsqueeze);
-                parts.push(self.evaluated(node, &unsqueeze, &[&slice, &axes], values)?);
-            }
-            let parts: Vec<&Tensor> = parts.iter().collect();
-            let concat = Op::Concat(Concat { axis: at as i64 });
-            results.push(self.evaluated(node, &concat, &parts, values)?);
-            values.budget.give_back(held);
-        }
-        Ok(results)
-    }
-
-    fn count_iteration(&self, node: &Node, values: &mut Values) -> Result<(), ModelError> {
-        match values.iterations_left.checked_sub(1) {
-            Some(left) => {
-                values.iterations_left = left;
-                Ok(())
-            }
-            None => {
-                let reason = format!("more than {MAX_ITERATIONS} iterations in one run");
-                Err(refused(node, &reason))
-            }
-        }
-    }
-
-    /// The one result of an operator that a node of control flow stands on.
-    fn evaluated(
-        &self,
-        node: &Node,
-        op: &Op,
-        operands: &[&Tensor],
-        values: &mut Values,
-    ) -> Result<Tensor, ModelError> {
-        let operands: Vec<Option<&Tensor>> = operands.iter().copied().map(Some).collect();
-        let results = evaluate_within(op, &operands, 1, values.budget.left());
-        match results {
-            Ok(mut results) if results.len() == 1 => Ok(results.remove(0)),
-            Ok(_) => Err(refused(node, "it makes no result")),
-            Err(error) => Err(unevaluated(node, error, &values.budget)),
-        }
-    }
-}
-
-/// `error` of `node`, with its name.
-fn unevaluated(node: &Node, error: Unevaluated, budget: &ModelBudget) -> ModelError {
-    match error {
-        Unevaluated::Refused(error) => refused(node, &error.reason),
-        Unevaluated::Custom(source) => ModelError::Custom {
-            node: node.name.clone(),
-            op: node.op.name().to_owned(),
-            source,
-        },
-        Unevaluated::Memory { bytes } => {
-            let asker = asker(node, "evaluating it");
-            let checked = budget.check(asker, bytes);
-            checked.err().unwrap_or_else(|| asker.refused(bytes))
-        }
-    }
-}
-
-fn refused(node: &Node, reason: &str) -> ModelError {
-    ModelError::Operator {
-        node: node.name.clone(),
-        op: node.op.name().to_owned(),
-        reason: reason.to_owned(),
-    }
-}
-
-/// Operands none of which is left out.
-fn present(node: &Node, operands: &[Option<Arc<Tensor>>]) -> Result<Vec<Arc<Tensor>>, ModelError> {
-    let all: Option<Vec<Arc<Tensor>>> = operands.iter().cloned().collect();
-    all.ok_or_else(|| refused(node, "an operand is missing"))
-}
-
-/// The one element of a condition, which binding has found to be one boolean.
-fn is_true(condition: &Tensor) -> bool {
-    matches!(condition.data(), TensorData::Bool(values) if values.first() == Some(&true))
-}
-
-/// The one element of a count, which binding has found to be one i64.
-fn first_whole(count: &Tensor) -> i64 {
-    match count.data() {
-        TensorData::I64(values) => values.first().copied().unwrap_or(0),
-        _ => 0,
     }
 }
 
@@ -557,14 +350,14 @@ fn check_input<'t>(
 }
 
 /// The last node that reads each value; beyond all nodes for outputs.
-fn last_reads(graph: &StaticGraph) -> Vec<usize> {
-    let mut last = vec![0; graph.values.len()];
-    for (index, node) in graph.nodes.iter().enumerate() {
+pub(super) fn last_reads(graph: &impl Network) -> Vec<usize> {
+    let mut last = vec![0; graph.n_values()];
+    for (index, node) in graph.nodes().iter().enumerate() {
         for ValueId(id) in node.inputs.iter().flatten() {
             last[*id] = index;
         }
     }
-    for ValueId(id) in &graph.outputs {
+    for ValueId(id) in graph.outputs() {
         last[*id] = usize::MAX;
     }
     last

@@ -88,15 +88,21 @@ fn top_k(
     let mut ranked_lines = Vec::new();
     Lines::new(x.shape(), axis).for_each(|line| {
         let mut order: Vec<usize> = (0..line.len()).collect();
-        order.sort_by(|&a, &b| {
-            let ascending = compare(&values, line[a], line[b]);
-            if largest {
+        let ranked = |a: &usize, b: &usize| {
+            let ascending = compare(&values, line[*a], line[*b]);
+            let ordered = if largest {
                 ascending.reverse()
             } else {
                 ascending
-            }
-        });
-        order.truncate(k);
+            };
+            ordered.then(a.cmp(b))
+        };
+        // Those behind the first `k` need no order.
+        if k < order.len() {
+            order.select_nth_unstable_by(k, ranked);
+            order.truncate(k);
+        }
+        order.sort_unstable_by(ranked);
         ranked_lines.push((line.to_vec(), order));
     });
     let mut ranked = ranked_lines.into_iter();

@@ -7,7 +7,8 @@ use crate::graph::{
     Conv, ConvTranspose, CoordinateTransform, CumProd, CumSum, Det, Dft, Direction, Einsum, Gemm,
     GlobalPool, GridPadding, GridSample, GroupNormalization, InstanceNormalization, Interpolation,
     LayerNormalization, LpNormalization, Lrn, MatMul, NearestRounding, Op, Padding, Pool, PoolKind,
-    Recurrent, Reduce, ReduceKind, Resize, RmsNormalization, Softmax, TopK, Unary, Variadic, Where,
+    Recurrent, Reduce, ReduceKind, RegionEdges, Resize, RmsNormalization, RoiAlign, Softmax, TopK,
+    Unary, Variadic, Where,
 };
 use crate::tensor::{DType, Tensor, TensorData};
 use half::f16;
@@ -674,5 +675,25 @@ fn resampling(samples: &mut Samples) {
         samples.add(op.clone(), &flat);
         let deep = [Given(float(&[1, 3, 4])), Fixed(ints(&[1, 5, 2, 1, 4]))];
         samples.add(op, &deep);
+    }
+    for (kind, edges, cells) in [
+        (PoolKind::Average, RegionEdges::HalfPixel, 0),
+        (PoolKind::Average, RegionEdges::OutputHalfPixel, 2),
+        (PoolKind::Max, RegionEdges::HalfPixel, 3),
+    ] {
+        let op = Op::RoiAlign(RoiAlign {
+            kind,
+            edges,
+            cells: [3, 2],
+            samples: cells,
+            scale: 0.5,
+        });
+        // One region within, one that goes beyond all sides, one turned round.
+        let regions = vec![
+            0.0, 1.0, 9.0, 12.0, -5.0, -4.0, 30.0, 22.0, 8.0, 8.0, 2.0, 3.0,
+        ];
+        let regions = Fixed(tensor(DType::F32, &[3, 4], regions));
+        let maps = Given(float(&[2, 3, 7, 6]));
+        samples.add(op, &[maps, regions, Fixed(ints(&[1, 0, 1]))]);
     }
 }

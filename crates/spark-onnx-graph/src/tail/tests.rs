@@ -1,11 +1,11 @@
 //! What a cut network gives is what the whole gives where its inputs are constants.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::graph::{
     Binary, Dim, Gather, NonMaxSuppression, NonZero, Op, Reshape, Shape, Squeeze, Unary, bind,
+    bind_with_values,
 };
+use crate::reference;
 use crate::tensor::DType;
 
 fn list(values: &[i64]) -> Tensor {

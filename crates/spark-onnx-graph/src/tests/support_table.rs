@@ -44,7 +44,6 @@ struct ListedCase {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     Pass,
-    AsConstants(String),
     NotExecuted(String),
     Refused(String),
     Wrong(String),
@@ -56,7 +55,6 @@ impl Outcome {
         let reason = reason.to_owned();
         match outcome {
             "pass" => Self::Pass,
-            "pass, as constants" => Self::AsConstants(reason),
             "pass, not executed" => Self::NotExecuted(reason),
             "refused" => Self::Refused(reason),
             "wrong" => Self::Wrong(reason),
@@ -69,14 +67,13 @@ impl Outcome {
     }
 
     fn is_executed(&self) -> bool {
-        matches!(self, Self::Pass | Self::AsConstants(_))
+        matches!(self, Self::Pass)
     }
 
     /// What is said of it beyond that it passes, and why.
     fn remark(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::Pass => None,
-            Self::AsConstants(reason) => Some(("as constants", reason)),
             Self::NotExecuted(reason) => Some(("not executed", reason)),
             Self::Refused(reason) => Some(("refused", reason)),
             Self::Wrong(reason) => Some(("wrong", reason)),
@@ -124,22 +121,18 @@ impl Suite {
         let count = |is: fn(&Outcome) -> bool| self.own().filter(|c| is(&c.outcome)).count();
         let random = || self.cases.iter().filter(|case| case.kind == RANDOM);
         let of_random = |is: fn(&Outcome) -> bool| random().filter(|c| is(&c.outcome)).count();
-        let as_constants = |is: &Outcome| matches!(is, Outcome::AsConstants(_));
         let not_executed = |is: &Outcome| matches!(is, Outcome::NotExecuted(_));
         format!(
-            "{} of {} cases pass, of which the executor refuses {} and {} need inputs made constant; {} are refused, {} \
-             wrong.\n\
-             > {} of {} random models pass, of which the executor refuses {} and {} need inputs made constant.",
+            "{} of {} cases pass, of which the executor refuses {}; {} are refused, {} wrong.\n\
+             > {} of {} random models pass, of which the executor refuses {}.",
             count(Outcome::passes),
             self.own().count(),
             count(not_executed),
-            count(as_constants),
             count(|is| matches!(is, Outcome::Refused(_))),
             count(|is| matches!(is, Outcome::Wrong(_))),
             self.n_random - of_random(|is| !is.passes()),
             self.n_random,
             of_random(not_executed),
-            of_random(as_constants),
         )
     }
 }
@@ -226,14 +219,16 @@ const NOTE: &str = "\
 const MEANING: &str = "\
 A case passes if every result of every data set is right: from the interpreter (but for nine large networks, for which it
 takes minutes), and from the executor unless that refuses the graph. Inputs are given when it runs, those too that say shapes.
-Cases that need inputs made constant ask for positions, boxes or elements that only a run finds; `split_at_values` runs them as
-they are, cut in two. Integers of 2 and 4 bits and floats of 4 and 8 are compared as the wider types that they are held as.
+Where results are as long as values say (positions that are not zero, boxes that are kept, elements that differ), a `Model` runs
+them as they are, and the interpreter with inputs made constants and cut in two by `split_at_values`. Integers of 2 and 4 bits
+and floats of 4 and 8 are compared as the wider types that they are held as.
 ";
 
 const COLUMNS: &str = "\
 - `executed`: cases that pass on the executor too. The suite gives weights as inputs, where networks have constants.
-- `known before`: operands, counted from 0, whose elements must be known before a run. They are constants, follow from shapes,
-  or come from inputs that a plan is made for the elements of.
+- `known before`: operands, counted from 0, whose elements must be known before the operator is planned. They are constants,
+  follow from shapes, or come from inputs that a plan is made for the elements of; where a run computes them, the operator is
+  interpreted.
 - `no case`: the suite has none; samples of this repository have.
 - Before operator set 7 an operator is read where its form is that of 7.
 
@@ -359,7 +354,7 @@ fn every_line_of_the_list_counts() {
     let suite = Suite::parse(LIST);
     assert_eq!((suite.n_random, suite.own().count()), (3, 6));
     let totals = suite.totals();
-    let start = "4 of 6 cases pass, of which the executor refuses 1 and 0 need inputs made constant; 1 are refused, 1 wrong.";
+    let start = "4 of 6 cases pass, of which the executor refuses 1; 1 are refused, 1 wrong.";
     assert!(totals.starts_with(start), "{totals}");
     assert!(
         totals.contains("2 of 3 random models pass, of which the executor refuses 1"),

@@ -59,7 +59,8 @@ pub struct CalibratedMix {
 /// layers in all, first of the trials and then of each choice.
 ///
 /// `parts` are those of every output that has as many values as they were made for; any other output, and without
-/// `parts` every output, is one part.
+/// `parts` every output, is one part. Where lengths of results hang on values (NonMaxSuppression, NonZero), outputs are what is
+/// made before these.
 ///
 /// # Errors
 ///

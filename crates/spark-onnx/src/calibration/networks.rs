@@ -1,4 +1,5 @@
-//! A network in f32 and the same network with some layers rounded, side by side on the same inputs.
+//! A network in f32 and the same network with some layers rounded, side by side on the same inputs. Where lengths of
+//! results hang on values it is what stands before these, the head.
 //!
 //! Deliberately absent: the order in which layers are looked at.
 
@@ -20,6 +21,7 @@ use crate::options::RunOptions;
 use crate::plan::{CalibratedWeights, Plan, Weights, lower};
 use crate::precision::recipes::GemmRecipes;
 use crate::precision::{Wanted, choosable};
+use crate::stages::head_of;
 use crate::{ModelError, Precision, Tensor};
 
 /// What a layer gets, on all batches.
@@ -53,7 +55,11 @@ impl<'a> Networks<'a> {
         let Some(first) = batches.first() else {
             return Err(refused(&graph.name, "there are no inputs to calibrate on"));
         };
-        if let Some(&number) = deciding_inputs(graph).first() {
+        // As a model takes it: what is quantised in the file already stays so.
+        let mut joined = graph.clone();
+        join_quantised(&mut joined);
+        let head = head_of(joined)?;
+        if let Some(&number) = deciding_inputs(&head).first() {
             let name = &graph.value(graph.inputs[number]).name;
             let reason = format!("input `{name}` decides shapes: make it a constant first");
             return Err(refused(&graph.name, &reason));
@@ -69,10 +75,7 @@ impl<'a> Networks<'a> {
             .iter()
             .map(|(name, tensor)| (*name, tensor.shape().to_vec()))
             .collect();
-        // As a model takes it: what is quantised in the file already stays so.
-        let mut joined = graph.clone();
-        join_quantised(&mut joined);
-        let plan = lower(&bind_within(&joined, &shapes, options.budget_bytes(graph))?)?;
+        let plan = lower(&bind_within(&head, &shapes, options.budget_bytes(graph))?)?;
         let batches = batches.iter().enumerate().map(|(number, batch)| {
             let ports = plan.inputs.iter().map(|port| {
                 let found = batch.iter().find(|(name, _)| *name == port.name);

@@ -30,7 +30,8 @@ use crate::{ModelError, Precision, Tensor};
 /// which would be held twice, and those that control flow may pass by. In int8, which is [`quantise`]'s choice, left alone is
 /// what [`IntegerNetwork::kept`](super::IntegerNetwork::kept) says and what `by_step` gives fp32. `options` say
 /// instruction set, threads, memory and whether activations are rounded at all; their precision is not looked at.
-/// `progress` gets layers done and layers in all.
+/// `progress` gets layers done and layers in all. What stands behind results whose length values say (NonMaxSuppression,
+/// NonZero) has its weights in the options' precision.
 ///
 /// # Errors
 ///

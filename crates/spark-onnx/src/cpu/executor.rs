@@ -312,6 +312,11 @@ fn step_error(planned: &PlannedStep, error: StepError) -> ModelError {
             op,
             reason: DIVIDED_BY_ZERO.to_owned(),
         },
+        StepError::Refused(reason) => ModelError::Operator {
+            node: planned.name.clone(),
+            op: planned.step.kind().to_owned(),
+            reason,
+        },
         StepError::Quantise(source) => quantise_error(&planned.name, source),
         StepError::Custom(source) => ModelError::Custom {
             node: planned.name.clone(),

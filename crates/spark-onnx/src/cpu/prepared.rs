@@ -132,6 +132,8 @@ pub(crate) enum StepError {
     IndexOutside { index: i64, extent: usize },
     /// An integer was divided by zero, by a node joined into the step where it is known.
     DividedByZero { node: Option<String>, op: String },
+    /// An operand has elements that the operator does not take; why.
+    Refused(String),
     /// An activation cannot be quantised.
     Quantise(QuantError),
     /// An embedder's own operator could not compute.

@@ -23,6 +23,7 @@ use super::custom::CustomKernel;
 use super::data_movement::copy::{CopyNest, FillNest};
 use super::data_movement::gather::{Gather, GatherElements, GatherNd, ScatterElements, ScatterNd};
 use super::data_movement::resample::{GridSample, Resample};
+use super::data_movement::roi_align::RoiAlign;
 use super::elementwise::byte_table::ByteTable;
 use super::elementwise::pointwise::Pointwise;
 use super::elementwise::quantised::Quantised as QuantisedPointwise;
@@ -148,6 +149,7 @@ pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
         Step::GridSample(step) => {
             first(&[Candidate::of::<GridSample>("grid-sample")], problem, step)
         }
+        Step::RoiAlign(step) => first(&[Candidate::of::<RoiAlign>("roi-align")], problem, step),
         Step::Control(step) => first(&[Candidate::of::<Control>("control")], problem, step),
         Step::Custom(step) => first(&[Candidate::of::<CustomKernel>("custom")], problem, step),
         Step::CumSum(step) => first(&[Candidate::of::<CumSum>("cumsum")], problem, step),

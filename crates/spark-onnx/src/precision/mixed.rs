@@ -23,6 +23,7 @@ use crate::cpu::{Executor, Pool};
 use crate::graph::{Graph, bind_within};
 use crate::options::RunOptions;
 use crate::plan::{Plan, lower};
+use crate::stages::head_of;
 use crate::{ModelError, Precision, Tensor};
 
 /// Formats a mixed plan chooses from, cheapest first.
@@ -54,7 +55,8 @@ pub struct Mixed {
 /// outputs, is at least `min_sqnr_db` on `inputs`. `progress` gets layers done and layers in all.
 ///
 /// `parts` are those of every output that has as many values as they were made for; any other
-/// output, and without `parts` every output, is one part.
+/// output, and without `parts` every output, is one part. Where lengths of results hang on values (NonMaxSuppression, NonZero),
+/// outputs are what is made before these: a box more or less has no error that could be measured.
 ///
 /// # Errors
 ///
@@ -134,7 +136,7 @@ impl<'a> Trial<'a> {
         // As a model takes it: what is quantised in the file stays so.
         let mut joined = graph.clone();
         join_quantised(&mut joined);
-        let plan = lower(&bind_within(&joined, &shapes, budget_bytes)?)?;
+        let plan = lower(&bind_within(&head_of(joined)?, &shapes, budget_bytes)?)?;
         let inputs = plan.inputs.iter().map(|port| {
             let found = given.iter().find(|(name, _)| *name == port.name);
             let missing = || ModelError::InputMissing {

@@ -305,5 +305,8 @@ const NO_INTEGERS: &str =
 /// Why a step without a GEMM is in fp32: the [`reason`](crate::StepInfo::reason) of all of them.
 pub const NO_PRODUCT: &str = "no product";
 
+/// Why an operator is interpreted: the [`reason`](crate::StepInfo::reason) of all of them.
+pub const INTERPRETED: &str = "how long its results are hangs on values";
+
 /// Input channels below which eight and four bits are not used: blocks of scales run along them.
 const SHALLOW: usize = 16;

@@ -5,9 +5,8 @@
 //! names their folder. Every case is run, and has one of these outcomes:
 //!
 //! ```text
-//! pass                  interpreter and executor give every result of every set, inputs as the case gives them
-//! pass, as constants    they do once inputs are made constants of the graph, and cut in two where lengths begin
-//!                       to hang on them (`split_at_values`); why not before
+//! pass                  interpreter and executor give every result of every set, inputs as the case gives them; where
+//!                       lengths hang on these, the interpreter with inputs made constants, and cut in two (`split_at_values`)
 //! pass, not executed    the interpreter does; the executor refuses the graph, and says why
 //! refused               no graph comes of the file, or none with fixed shapes; why
 //! wrong                 anything else: an answer that is not the suite's, a model that is read
@@ -28,8 +27,9 @@ use safetensors::SafeTensors;
 use serde::Deserialize;
 use spark_onnx::file::{OnnxError, ProtoError};
 use spark_onnx::graph::{Graph, MAX_DECIDING_ELEMENTS, bind_with_values, deciding_inputs};
-use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, split_at_values};
+use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor};
 use spark_onnx::{file, reference};
+use spark_onnx_graph::split_at_values;
 
 /// Networks whose interpretation takes minutes; the executor runs them.
 const LARGE: &str = "real";
@@ -124,7 +124,6 @@ struct Listed {
 }
 
 const PASS: &str = "pass";
-const AS_CONSTANTS: &str = "pass, as constants: ";
 const NOT_EXECUTED: &str = "pass, not executed: ";
 const REFUSED: &str = "refused: ";
 const WRONG: &str = "wrong: ";
@@ -247,15 +246,15 @@ impl Outcomes {
     /// One sentence for people.
     fn totals(&self) -> String {
         let of_suite = self.by_case.keys().filter(|n| !is_random(n)).count();
-        let outcomes = [PASS, AS_CONSTANTS, NOT_EXECUTED, REFUSED, WRONG];
-        let [passed, as_constants, not_executed, refused, wrong] =
+        let outcomes = [PASS, NOT_EXECUTED, REFUSED, WRONG];
+        let [passed, not_executed, refused, wrong] =
             outcomes.map(|outcome| self.count(false, outcome));
         let is_other =
             |(name, is): &(&String, &Listed)| is_random(name) && !is.outcome.starts_with(PASS);
         let n_others = self.by_case.iter().filter(is_other).count();
         format!(
-            "{of_suite} cases: {passed} pass, of which the executor refuses {not_executed} and \
-             {as_constants} need inputs made constant; {refused} refused; {wrong} wrong. {} of {} random models pass.",
+            "{of_suite} cases: {passed} pass, of which the executor refuses {not_executed}; {refused} refused; \
+             {wrong} wrong. {} of {} random models pass.",
             self.n_random - n_others,
             self.n_random,
         )
@@ -346,20 +345,19 @@ fn outcome(case: &Case, folder: &Path) -> String {
     if let Some(unwritten) = &case.unwritten {
         return format!("{WRONG}it is read, and its values hold {unwritten}");
     }
-    let (mut as_constants, mut not_executed) = (None, None);
+    let mut not_executed = None;
     for set in 0..case.sets {
         let tensors = read_tensors(&folder.join(format!("set_{set}.safetensors")));
         let evaluated = match evaluate(&graph, &tensors, case) {
             Ok(evaluated) => evaluated,
             Err(outcome) => return outcome,
         };
-        if let Some(error) = &evaluated.refused_at_first {
-            as_constants = Some(reason_of(error));
-            if let Err(reason) = cut_in_two(&graph, &tensors, case) {
-                return format!("{WRONG}cut in two: {reason}");
-            }
+        if evaluated == Evaluated::WithConstants
+            && let Err(reason) = cut_in_two(&graph, &tensors, case)
+        {
+            return format!("{WRONG}cut in two: {reason}");
         }
-        match execute(evaluated.graph, &evaluated.given) {
+        match execute(graph.clone(), &given_of(&tensors)) {
             Ok(outputs) => {
                 if let Err(reason) = compare_all(&outputs, &tensors, case) {
                     return format!("{WRONG}executor: {reason}");
@@ -368,11 +366,10 @@ fn outcome(case: &Case, folder: &Path) -> String {
             Err(error) => not_executed = Some(reason_of(&error)),
         }
     }
-    match (not_executed, as_constants) {
-        (None, None) => PASS.to_owned(),
-        (Some(reason), _) => format!("{NOT_EXECUTED}{reason}"),
-        (None, Some(reason)) => format!("{AS_CONSTANTS}{reason}"),
-    }
+    not_executed.map_or_else(
+        || PASS.to_owned(),
+        |reason| format!("{NOT_EXECUTED}{reason}"),
+    )
 }
 
 type Given<'t> = Vec<(&'t str, &'t Tensor)>;
@@ -403,54 +400,44 @@ fn given_of(tensors: &BTreeMap<String, Tensor>) -> Given<'_> {
     inputs.collect()
 }
 
-/// A graph that the interpreter ran, and its inputs.
-struct Evaluated<'t> {
-    graph: Graph,
-    given: Given<'t>,
-    /// Why it did not run with all of its inputs.
-    refused_at_first: Option<ModelError>,
+/// How the interpreter ran a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Evaluated {
+    AsItIs,
+    /// With some of its inputs made constants.
+    WithConstants,
 }
 
 /// Interprets the graph as it is, or else with inputs made constant only as far as result shapes need
 /// it: the suite feeds all kinds of parameters as inputs. Otherwise the outcome, which is not a pass.
-fn evaluate<'t>(
+fn evaluate(
     graph: &Graph,
-    tensors: &'t BTreeMap<String, Tensor>,
+    tensors: &BTreeMap<String, Tensor>,
     case: &Case,
-) -> Result<Evaluated<'t>, String> {
-    let inputs: Given<'t> = given_of(tensors);
+) -> Result<Evaluated, String> {
+    let inputs = given_of(tensors);
     let n_inputs = graph.inputs.len();
     let mut kept = vec![n_inputs, 1, 0];
     kept.retain(|&n| n <= n_inputs);
     kept.dedup();
-    let mut refused_at_first = None;
     let mut last_error = None;
     for n_kept in kept {
         let graph = with_constants(graph, n_kept, &inputs);
         let is_input = |name: &str| graph.inputs.iter().any(|&id| graph.value(id).name == name);
-        let given: Given<'t> = inputs
-            .iter()
-            .copied()
-            .filter(|(n, _)| is_input(n))
-            .collect();
-        let evaluated = interpret(&graph, &given, case);
-        match evaluated {
+        let given = inputs.iter().copied().filter(|(n, _)| is_input(n));
+        match interpret(&graph, &given.collect(), case) {
             Ok(outputs) => {
                 let compared = outputs.map_or(Ok(()), |o| compare_all(&o, tensors, case));
                 compared.map_err(|reason| format!("{WRONG}{reason}"))?;
-                return Ok(Evaluated {
-                    graph,
-                    given,
-                    refused_at_first,
+                return Ok(match last_error {
+                    None => Evaluated::AsItIs,
+                    Some(_) => Evaluated::WithConstants,
                 });
             }
-            Err(error) if refused_at_first.is_none() => refused_at_first = Some(error),
             Err(error) => last_error = Some(error),
         }
     }
-    let error = last_error
-        .or(refused_at_first)
-        .expect("at least one attempt");
+    let error = last_error.expect("at least one attempt");
     Err(format!("{REFUSED}{}", reason_of(&error)))
 }
 

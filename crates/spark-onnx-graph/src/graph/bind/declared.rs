@@ -138,7 +138,7 @@ fn input_shape_error(value: &Value, shape: &[usize]) -> ModelError {
 }
 
 /// A declared shape for messages, such as `[1, batch, ?]`.
-pub(super) fn describe_dims(dims: &[Dim]) -> String {
+pub(crate) fn describe_dims(dims: &[Dim]) -> String {
     let dims: Vec<String> = dims
         .iter()
         .map(|dim| match dim {
@@ -151,7 +151,7 @@ pub(super) fn describe_dims(dims: &[Dim]) -> String {
 }
 
 /// Whether `dims` may stand for `shape`: as many axes, and all fixed extents equal.
-pub(super) fn may_be(dims: &[Dim], shape: &[usize]) -> bool {
+pub(crate) fn may_be(dims: &[Dim], shape: &[usize]) -> bool {
     let fits = |(dim, extent): (&Dim, &usize)| !matches!(dim, Dim::Known(n) if n != extent);
     dims.len() == shape.len() && dims.iter().zip(shape).all(fits)
 }

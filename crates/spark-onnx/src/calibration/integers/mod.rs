@@ -25,7 +25,7 @@
 //!
 //! The same choice as a [`Calibration`](super::Calibration) runs the network in f32 with the same bits (`application`).
 //!
-//! Deliberately absent: products in bodies of control flow, bytes for elementwise operators, pooling and
+//! Deliberately absent: products in bodies of control flow and behind lengths that values say, bytes for elementwise operators, pooling and
 //! concatenation between products (they read and write f32), activations in signed bytes around zero, which is the only
 //! form that some runtimes take.
 

@@ -9,6 +9,7 @@ use super::super::chosen::refused;
 use super::readers::Readers;
 use crate::graph::{Conv, Gemm, Graph, Node, Op, Unary, ValueId};
 use crate::plan::digest;
+use crate::stages::head_of;
 use crate::{DType, ModelError, Tensor};
 
 /// So many products of two bytes fit 32 bits whatever they are.
@@ -132,13 +133,20 @@ pub(super) fn of(
         graph,
         readers: Readers::of(graph),
     };
+    let head = head_of(graph.clone())?;
+    let made = head.nodes.iter().flat_map(|node| &node.outputs);
+    let of_head: BTreeSet<ValueId> = made.flatten().copied().collect();
     let mut names = ProductNames::of(graph);
     let (mut products, mut stay) = (Vec::new(), Vec::new());
     for (at, node) in graph.nodes.iter().enumerate() {
         let Some(kind) = kind(node) else { continue };
         let name = names.of_node(graph, node);
+        let mut results = node.outputs.iter().flatten();
         let found = match kept.contains(&node.name) {
             true => Err("it was asked to"),
+            false if !results.all(|id| of_head.contains(id)) => {
+                Err("how many rows it gets hangs on values")
+            }
             false => search.product(at, kind),
         };
         match found {

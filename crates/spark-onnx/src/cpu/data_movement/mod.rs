@@ -3,3 +3,4 @@
 pub(crate) mod copy;
 pub(crate) mod gather;
 pub(crate) mod resample;
+pub(crate) mod roi_align;

@@ -82,7 +82,8 @@ impl Drop for Bound<'_> {
     }
 }
 
-/// Bytes that a run moved between the caller's memory and its own.
+/// Bytes that a run moved between the caller's memory and its own. Of a network whose lengths hang on values, inputs count where its
+/// head or the interpreter copies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct PortTraffic {

@@ -1,4 +1,4 @@
-//! Resizing, one axis at a time, and grid sampling.
+//! Resizing, one axis at a time, and sampling at grids and in regions.
 //!
 //! ```text
 //! y[o] = sum over taps of weight(x_o - i) * x[i],  x_o = transform(o)
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::*;
 use crate::graph::{
     AffineGrid, AspectRatio, CoordinateTransform, GridPadding, GridSample, Interpolation, Resize,
-    ResizeAxis, nearest_sources,
+    ResizeAxis, RoiAlign, nearest_sources,
 };
 
 /// Positions and weights of one axis, `taps` per result.
@@ -44,6 +44,31 @@ impl Lower for Resize {
 impl Lower for GridSample {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
         lowering.grid_sample(node, self.mode, self.padding, self.align_corners)
+    }
+
+    fn works_on_images(&self) -> bool {
+        true
+    }
+}
+
+impl Lower for RoiAlign {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        let Some(out) = lowering.result(node, 0) else {
+            return Ok(());
+        };
+        let [x, regions, samples] = [0, 1, 2].map(|index| lowering.operand(node, index));
+        let [x, regions, samples] = [x?, regions?, samples?].map(|id| lowering.view(id));
+        let y = lowering.image_buffer(Storage::F32, &lowering.ty(out).shape);
+        let step = RoiAlignStep {
+            x: x?,
+            regions: regions?,
+            samples: samples?,
+            y: y.clone(),
+            op: *self,
+        };
+        lowering.emit(&node.name, Step::RoiAlign(step));
+        lowering.set(out, y);
+        Ok(())
     }
 
     fn works_on_images(&self) -> bool {

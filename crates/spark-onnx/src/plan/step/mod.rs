@@ -50,7 +50,7 @@ pub(crate) use normalization::{GroupNormStep, NormKind, NormStep, SoftmaxStep};
 pub(crate) use pool::PoolStep;
 pub(crate) use recurrent::RecurrentStep;
 pub(crate) use reduction::{ArgReduceStep, CumSumStep, ReduceStep, TopKStep};
-pub(crate) use resampling::{GridSampleStep, ResampleStep};
+pub(crate) use resampling::{GridSampleStep, ResampleStep, RoiAlignStep};
 
 /// Declares [`Step`] and sends what is asked of a step to the struct that its variant holds.
 macro_rules! steps {
@@ -104,6 +104,7 @@ steps! {
     ScatterNd(ScatterNdStep),
     Resample(ResampleStep),
     GridSample(GridSampleStep),
+    RoiAlign(RoiAlignStep),
     CumSum(CumSumStep),
     TopK(TopKStep),
     Recurrent(Box<RecurrentStep>),

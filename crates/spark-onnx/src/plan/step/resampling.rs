@@ -1,9 +1,9 @@
-//! Weighted sums of positions along an axis, and sampling at a grid.
+//! Weighted sums of positions along an axis, and sampling at a grid or in regions.
 
 use std::sync::Arc;
 
 use super::lowered_step::LoweredStep;
-use crate::graph::{GridPadding, Interpolation};
+use crate::graph::{GridPadding, Interpolation, RoiAlign};
 use crate::plan::storage::Storage;
 use crate::plan::view::View;
 
@@ -82,5 +82,46 @@ impl LoweredStep for GridSampleStep {
 
     fn views_mut(&mut self) -> Vec<&mut View> {
         vec![&mut self.x, &mut self.grid, &mut self.y]
+    }
+}
+
+/// Averages or maxima of the cells of `regions` `[m, 4]` of `x` `[n, c, h, w]`, each of sample `samples[m]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RoiAlignStep {
+    pub(crate) x: View,
+    pub(crate) regions: View,
+    /// Whole numbers, as i64.
+    pub(crate) samples: View,
+    /// `[m, c, rows, columns]`.
+    pub(crate) y: View,
+    /// Where regions are sampled, and what is taken of it.
+    pub(crate) op: RoiAlign,
+}
+
+impl LoweredStep for RoiAlignStep {
+    fn kind(&self) -> &'static str {
+        "roi_align"
+    }
+
+    fn views_read(&self) -> Vec<&View> {
+        vec![&self.x, &self.regions, &self.samples]
+    }
+
+    fn views_written(&self) -> Vec<&View> {
+        vec![&self.y]
+    }
+
+    fn views_mut(&mut self) -> Vec<&mut View> {
+        vec![
+            &mut self.x,
+            &mut self.regions,
+            &mut self.samples,
+            &mut self.y,
+        ]
+    }
+
+    fn is_held_rightly(&self, storage: &dyn Fn(&View) -> Storage) -> bool {
+        let mut floats = [&self.x, &self.regions, &self.y].into_iter();
+        floats.all(|view| storage(view) == Storage::F32) && storage(&self.samples) == Storage::I64
     }
 }
