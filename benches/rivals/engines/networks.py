@@ -1,12 +1,13 @@
-"""Well-known networks as ONNX files with random weights, for timing only.
+"""Well-known networks as ONNX files with random weights, for timing and for arithmetic.
 
     write(folder) -> paths of resnet18, mobilenet_v3_large, efficientnet_b0, vit_tiny
     write_driving(folder) -> paths of networks of the shapes that driving models have: two frames of a camera as
         12x128x256 into MobileNetV3-Large, EfficientNet-B0 and EfficientNet-B2; a learned car, one and 64 at a time
+    resnet50(folder) -> path of resnet50, for ../integers
 
 Shapes follow the papers and torchvision's definitions: ResNet-18 (He et al. 2015) on
-12x128x256, MobileNetV3-Large (Howard et al. 2019), EfficientNet-B0 (Tan and Le 2019) and
-ViT-Tiny/16 (Touvron et al. 2021) on 3x224x224. BatchNorm stays in the graph, as exporters
+12x128x256, ResNet-50 (the same, its steps of two in the 3x3 convolutions, as torchvision has them),
+MobileNetV3-Large (Howard et al. 2019), EfficientNet-B0 (Tan and Le 2019) and ViT-Tiny/16 (Touvron et al. 2021) on 3x224x224. BatchNorm stays in the graph, as exporters
 leave it with training modes off; weights are scaled so that activations keep their size.
 """
 
@@ -107,6 +108,22 @@ def resnet18(folder):
             y = net.batch_norm(net.conv(y, width, 3))
             if stride != 1 or net.channels[x] != width:
                 x = net.batch_norm(net.conv(x, width, 1, stride))
+            x = net.node("Relu", [net.node("Add", [y, x])])
+    return net.save(folder, net.classifier(x))
+
+
+def resnet50(folder):
+    net = Network("resnet50", PICTURE, 5)
+    x = net.node("Relu", [net.batch_norm(net.conv("input", 64, 7, stride=2))])
+    x = net.node("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for width, blocks, first_stride in [(64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)]:
+        for block in range(blocks):
+            stride = first_stride if block == 0 else 1
+            y = net.node("Relu", [net.batch_norm(net.conv(x, width, 1))])
+            y = net.node("Relu", [net.batch_norm(net.conv(y, width, 3, stride))])
+            y = net.batch_norm(net.conv(y, 4 * width, 1))
+            if block == 0:
+                x = net.batch_norm(net.conv(x, 4 * width, 1, stride))
             x = net.node("Relu", [net.node("Add", [y, x])])
     return net.save(folder, net.classifier(x))
 
