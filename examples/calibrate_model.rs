@@ -30,7 +30,7 @@ use sparkpilot::onnx_graph::split_at_values;
 use sparkpilot::openpilot::slices::OutputLayout;
 use sparkpilot::quant::calibration::ScaleMethod;
 
-use report::{Judged, Layer, Report};
+use report::{Judged, Layer, Mix, Report};
 
 #[path = "calibrate_model/report.rs"]
 mod report;
@@ -257,7 +257,11 @@ impl Work<'_> {
         });
         let report = Report {
             uncalibrated: Some(self.judge(graph, &uncalibrated)?),
-            mix: mix.map(|mix| (mix.n_layers(), mix.sqnr_db)),
+            mix: mix.map(|mix| Mix {
+                layers: mix.n_layers(),
+                sqnr_db: mix.sqnr_db,
+                stored_bytes: mix.stored_bytes,
+            }),
             ..self.report(
                 graph,
                 &options.clone().with_calibration(chosen),

@@ -33,10 +33,19 @@ pub(crate) struct Report {
     pub(crate) uncalibrated: Option<Judged>,
     pub(crate) calibrated: Judged,
     pub(crate) layers: Vec<Layer>,
-    /// Layers by format, and the mean over parts on the batches that the mix was chosen by.
-    pub(crate) mix: Option<(BTreeMap<&'static str, usize>, f64)>,
+    pub(crate) mix: Option<Mix>,
     /// Products that are not of integers.
     pub(crate) left: Vec<KeptProduct>,
+}
+
+/// What was chosen where formats were.
+pub(crate) struct Mix {
+    /// Layers by format.
+    pub(crate) layers: BTreeMap<&'static str, usize>,
+    /// Mean over parts on the batches that it was chosen by.
+    pub(crate) sqnr_db: f64,
+    /// Of all weights, as their formats store them.
+    pub(crate) stored_bytes: usize,
 }
 
 /// What a format does to one layer.
@@ -64,15 +73,18 @@ impl Report {
             self.n_batches,
             self.n_held_back
         )?;
-        if let Some((layers, db)) = &self.mix {
-            let layers: Vec<String> = layers
+        if let Some(mix) = &self.mix {
+            let layers: Vec<String> = mix
+                .layers
                 .iter()
                 .map(|(name, n)| format!("{n} in {name}"))
                 .collect();
             writeln!(
                 text,
-                "layers: {}; {db:.1} dB where chosen",
-                layers.join(", ")
+                "layers: {}; {:.1} dB where chosen; {:.3} MB as stored",
+                layers.join(", "),
+                mix.sqnr_db,
+                mix.stored_bytes as f64 / 1e6
             )?;
         }
         writeln!(
@@ -185,8 +197,13 @@ impl Report {
         let left = self.left.iter().map(|product| product.name.as_str());
         let left_alone: Vec<&str> = self.left_alone().into_iter().chain(left).collect();
         let mix = self.mix.as_ref();
-        let mix =
-            mix.map(|(layers, db)| serde_json::json!({ "layers": layers, "mean_sqnr_db": db }));
+        let mix = mix.map(|mix| {
+            serde_json::json!({
+                "layers": mix.layers,
+                "mean_sqnr_db": mix.sqnr_db,
+                "stored_bytes": mix.stored_bytes,
+            })
+        });
         serde_json::json!({
             "schema": "spark-calibration/1",
             "model": self.model,

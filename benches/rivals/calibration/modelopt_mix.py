@@ -18,7 +18,7 @@ the size of its part, so that squared gradients are, on average, those of the er
 
 Signal to error is that of `OutputErrors` of spark-onnx: of all values, and averaged in power over the parts of the
 output. Bytes are of all weights and biases: 1 a weight in eight bits and 4 a scale, 2 a weight left alone, 4 a bias; of
---ours those that the report has, which are held in memory.
+--ours the same as the report has it.
 
 NVFP4 is absent: the code of ModelOpt 0.47 asserts a CUDA device for its scales.
 """
@@ -223,7 +223,7 @@ def main():
             report = json.load(file)
         mix, judged = report["mix"], report["calibrated"]
         narrow = sum(n for name, n in mix["layers"].items() if name in ("fp8", "fp4"))
-        row(path, judged["weight_bytes"], narrow, judged["total_sqnr_db"], judged["mean_sqnr_db"])
+        row(path, mix["stored_bytes"], narrow, judged["total_sqnr_db"], judged["mean_sqnr_db"])
     state = sensitivities(network, calibrating, arguments.format, arguments.score, arguments.bits[0])
     for bits in arguments.bits:
         config = mtq.get_auto_quantize_config(state, constraints={"effective_bits": bits})

@@ -18,13 +18,15 @@ use std::collections::BTreeMap;
 
 use spark_quant::analysis::{Choice, ErrorMeasure, Layer, PlanBudget, PrecisionPlan, Sensitivity};
 
-use super::chosen::{Calibration, refused};
+use super::chosen::{Calibration, refused, weights};
 use super::networks::Networks;
 use super::run::in_turn;
 use super::settings::CalibrationOptions;
 use crate::graph::Graph;
 use crate::options::RunOptions;
+use crate::plan::Weights;
 use crate::precision::mixed::CANDIDATES;
+use crate::precision::stored::stored_bytes;
 use crate::precision::{OutputErrors, OutputParts, decibels};
 use crate::{ModelError, Precision, Tensor};
 
@@ -43,7 +45,7 @@ const TRIAL_BATCHES: usize = 64;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CalibratedMix {
-    /// Bytes and cost of every format of every layer, each calibrated alone.
+    /// Bytes, as the format stores them, and cost of every format of every layer, each calibrated alone.
     pub sensitivity: Sensitivity,
     /// Which format each layer gets, with what it costs by the sensitivities.
     pub plan: PrecisionPlan,
@@ -51,6 +53,9 @@ pub struct CalibratedMix {
     pub calibration: Calibration,
     /// Signal to error of the whole choice on the batches that judged, averaged in power over the parts of the outputs.
     pub sqnr_db: f64,
+    /// Bytes of all weights and biases of the network, each layer's as its format stores them: what this processor holds
+    /// can be more.
+    pub stored_bytes: usize,
 }
 
 /// Chooses formats, and calibrates them, such that the signal-to-error ratio, averaged in power over the parts of the
@@ -105,6 +110,7 @@ pub fn calibrate_mixed(
         progress(measured.len(), layers.len());
     }
     let sensitivity = Sensitivity { layers: measured };
+    let fixed_bytes = bytes_without(&networks, &layers);
     let wanted = 10f64.powf(-min_sqnr_db / 10.0);
     let mut search = Search::new(wanted);
     let mut best: Option<CalibratedMix> = None;
@@ -128,6 +134,7 @@ pub fn calibrate_mixed(
                 {
                     best = Some(CalibratedMix {
                         sensitivity: sensitivity.clone(),
+                        stored_bytes: fixed_bytes + plan.bytes,
                         plan,
                         calibration,
                         sqnr_db: decibels(cost),
@@ -145,6 +152,22 @@ pub fn calibrate_mixed(
         wanted: min_sqnr_db,
         best: decibels(search.least),
     })
+}
+
+/// Bytes of weights and biases of all steps but `layers`, each weight once.
+fn bytes_without(networks: &Networks<'_>, layers: &[usize]) -> usize {
+    let (mut seen, mut bytes) = (Vec::new(), 0);
+    for (index, planned) in networks.plan.steps.iter().enumerate() {
+        if layers.contains(&index) {
+            continue;
+        }
+        let identity = weights(planned).and_then(Weights::identity);
+        if identity.as_ref().is_none_or(|own| !seen.contains(own)) {
+            bytes += planned.step.weight_bytes();
+        }
+        seen.extend(identity);
+    }
+    bytes
 }
 
 /// The limit on the summed cost of layers alone that makes the cost of all of them together what is wanted.
@@ -206,8 +229,8 @@ impl Trial<'_> {
     /// Bytes and cost of every format of one layer, all others in f32.
     fn layer(&mut self, networks: &mut Networks<'_>, index: usize) -> Result<Layer, ModelError> {
         let inputs = networks.inputs(index)?;
-        let name = networks.plan.steps[index].name.clone();
-        let n_values = networks.plan.steps[index].step.weight_bytes() / size_of::<f32>();
+        let planned = networks.plan.steps[index].clone();
+        let n_values = planned.step.weight_bytes() / size_of::<f32>();
         let mut choices = Vec::new();
         for (candidate, precision) in CANDIDATES.into_iter().enumerate() {
             if !networks.can_have(index, precision) {
@@ -224,14 +247,14 @@ impl Trial<'_> {
             choices.push(Choice {
                 candidate,
                 label: precision.name().to_owned(),
-                bytes: networks.rounded.step_weight_bytes(index),
+                bytes: stored_bytes(&planned.step, precision),
                 measure,
                 cost,
             });
         }
         networks.set(index, Precision::Fp32, None)?;
         Ok(Layer {
-            name,
+            name: planned.name,
             n_values,
             choices,
         })

@@ -124,11 +124,6 @@ impl Executor {
         self.memory.arena_bytes() + self.workspace.size_bytes()
     }
 
-    /// Bytes of the packed weights of step `index`.
-    pub(crate) fn step_weight_bytes(&self, index: usize) -> usize {
-        self.prepared.step_weight_bytes(index)
-    }
-
     /// Packs step `index` anew in another format; `step` is the plan's own, with its weights.
     ///
     /// # Errors

@@ -7,6 +7,9 @@
 //! run the choice: not as good as asked for? halve the limit, choose again
 //! ```
 //!
+//! Bytes are those that a format stores (`stored`), not those that this processor holds: where many rows share weights
+//! in fp16 it holds them in f32, and a choice by that would leave in f32 what fp16 halves elsewhere.
+//!
 //! Errors of several layers add up only roughly, which is why the choice is run before it is
 //! believed. Deliberately absent: bf16, whose activations belong to a layer's neighbours, so
 //! that no layer can be judged alone.
@@ -18,6 +21,7 @@ use spark_onnx_graph::join_quantised;
 use spark_quant::analysis::{Choice, ErrorMeasure, Layer, PlanBudget, PrecisionPlan, Sensitivity};
 
 use super::output_errors::{OutputErrors, decibels};
+use super::stored::stored_bytes;
 use super::{OutputParts, StepPrecision, Wanted, choosable};
 use crate::cpu::{Executor, Pool};
 use crate::graph::{Graph, bind_within};
@@ -40,7 +44,7 @@ const TRIES: usize = 12;
 /// A plan, what it was chosen from, and what it was found to do.
 #[derive(Debug, Clone)]
 pub struct Mixed {
-    /// Bytes and cost of every format of every layer.
+    /// Bytes, as the format stores them, and cost of every format of every layer.
     pub sensitivity: Sensitivity,
     /// Which format each layer gets, with what it costs by the sensitivities.
     pub plan: PrecisionPlan,
@@ -181,7 +185,7 @@ impl<'a> Trial<'a> {
             choices.push(Choice {
                 candidate,
                 label: precision.name().to_owned(),
-                bytes: self.executor.step_weight_bytes(index),
+                bytes: stored_bytes(&planned.step, precision),
                 measure: measure.map_err(|source| ModelError::Quantise {
                     node: planned.name.clone(),
                     source: source.into(),

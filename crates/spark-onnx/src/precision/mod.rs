@@ -27,6 +27,7 @@ mod output_errors;
 mod parts;
 pub(crate) mod recipes;
 pub(crate) mod sixteen_bits;
+pub(crate) mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;

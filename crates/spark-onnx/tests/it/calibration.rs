@@ -297,6 +297,12 @@ fn a_mix_keeps_the_error_asked_for_and_says_what_it_chose() {
         errors.mean_db(),
         mix.sqnr_db
     );
+    // 16 bits are two bytes a weight, also of a convolution whose weights this processor would hold in f32.
+    let half = mixed(45.0).expect("fp16 keeps it");
+    assert_eq!(half.n_layers(), [("fp16", 2)].into());
+    let n_weights = CHANNELS * CHANNELS * (9 + 1);
+    assert_eq!(half.plan.bytes, 2 * n_weights);
+    assert_eq!(half.stored_bytes, 2 * n_weights + 4 * 8 * 5);
     let one = calibrate_mixed(
         &network(),
         &batches(&pictures[..1]),
