@@ -16,6 +16,7 @@
 use spark_simd::Isa;
 
 use crate::epilogue::{TileEpilogue, TileOutput};
+use crate::kernel::PanelRows;
 use crate::layout::PackedLayout;
 use crate::panel::{MAX_ROWS, Panel, next_rows, panel_offset};
 use crate::prefetch::Prefetch;
@@ -100,6 +101,26 @@ pub unsafe fn gemm_panel_converting(
     let (mut held, mut held_as) = (packed, p.layout);
     let (mut m, mut index) = (first, 0);
     while m < last {
+        if held_as == PackedLayout::F32 {
+            // All that is left in one call.
+            let at = |stride: isize| m as isize * stride;
+            let rows = PanelRows {
+                x: (p.x.wrapping_offset(at(p.x_stride)), p.x_stride),
+                y: (y.wrapping_offset(at(p.y_stride)), p.y_stride),
+                residual: (
+                    residual.wrapping_offset(at(residual_stride)),
+                    residual_stride,
+                ),
+                w: held,
+                next: (packed.wrapping_add(panel_len), panel_len),
+                k: p.k,
+                rows: last - m,
+                columns,
+                epilogue: &epilogue,
+            };
+            // SAFETY: rows m..last and the panel's columns exist, guaranteed by the caller.
+            return unsafe { rows.run(isa, panel.vectors) };
+        }
         let rows = next_rows(panel.vectors, last - m);
         let converts = held_as == PackedLayout::F16 && !converted.is_null() && m + rows < last;
         let row = m as isize;

@@ -17,12 +17,17 @@
 mod arm;
 #[cfg(target_arch = "x86_64")]
 mod dot_avx512;
+#[cfg(target_arch = "x86_64")]
+mod half_avx512;
+mod panel_f32;
 mod size;
 mod weights_bf16;
 mod weights_f16;
 mod weights_f32;
 
 use spark_simd::Isa;
+#[cfg(target_arch = "x86_64")]
+use spark_simd::Proof;
 
 use crate::layout::PackedLayout;
 use crate::tile::Tile;
@@ -30,6 +35,10 @@ use crate::tile::Tile;
 use arm::{tile_bf16_mmla, tile_f16_fmlal};
 #[cfg(target_arch = "x86_64")]
 use dot_avx512::tile_bf16_dot;
+#[cfg(target_arch = "x86_64")]
+use half_avx512::{has_half, panel_f32_half};
+pub(crate) use panel_f32::PanelRows;
+use panel_f32::panel_f32;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use size::by_rows;
 use size::by_size;
@@ -71,6 +80,39 @@ impl Tile<'_> {
                     reason = "which layouts are left depends on the target"
                 )]
                 layout => unreachable!("{layout:?} is packed where the processor has it"),
+            }
+        }
+    }
+}
+
+impl PanelRows<'_> {
+    /// Computes the rows of a panel that is `vectors` wide.
+    ///
+    /// # Safety
+    ///
+    /// `vectors` must be 1 to [`max_panel`](crate::max_panel), and `columns` reach into the last of them. For each
+    /// of the rows, `x` must be readable for `k` elements, `y` writable and `residual`, if not null, readable for
+    /// `columns`. `w` must hold `k * vectors * LANES` elements, and the bias, if any, `vectors * LANES`.
+    pub(crate) unsafe fn run(&self, isa: Isa, vectors: usize) {
+        // SAFETY: forwarded; `isa` names a set this processor has.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if let Proof::Avx512(_) = isa.proof()
+                && has_half(self, vectors)
+            {
+                match vectors {
+                    1 => panel_f32_half::<0, 1>(self),
+                    2 => panel_f32_half::<1, 2>(self),
+                    3 => panel_f32_half::<2, 3>(self),
+                    _ => panel_f32_half::<3, 4>(self),
+                }
+                return;
+            }
+            match vectors {
+                1 => spark_simd::dispatch!(isa, panel_f32::<1>(p: &PanelRows<'_>) => (self)),
+                2 => spark_simd::dispatch!(isa, panel_f32::<2>(p: &PanelRows<'_>) => (self)),
+                3 => spark_simd::dispatch!(isa, panel_f32::<3>(p: &PanelRows<'_>) => (self)),
+                _ => spark_simd::dispatch!(isa, panel_f32::<4>(p: &PanelRows<'_>) => (self)),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Depthwise convolution: every channel sees only itself.
 //!
 //! ```text
-//! for vector of channels:  for R rows of y:  for tile of TX pixels:      R: at most 2, 1 with 16 registers
+//! for vector of channels:  for R rows of y:  for tile of TX pixels:      R: at most 2; with 16 registers 1, but for 3x3
 //!     acc[R][TX] = bias
 //!     for row of the image under them:  xs = neighbours under the tile
 //!         for row of y, tap row that falls here:  acc[i] += xs[i * SX + kx] * w[kx]
@@ -328,8 +328,8 @@ unsafe fn shared_rows<S: Simd, const KW: usize, const SX: usize>(job: &Block, ch
     let (mut row, last) = job.rows;
     // SAFETY: rows stay below `last`.
     unsafe {
-        // Sets of few registers have narrow panels.
-        while S::REGISTERS > 16 && row + 2 <= last {
+        // Sixteen registers hold eight sums and the six neighbours under the smallest window.
+        while (S::REGISTERS > 16 || (KW, SX) == (3, 1)) && row + 2 <= last {
             tiles::<S, 2, KW, SX>(&[line(row), line(row + 1)]);
             row += 2;
         }

@@ -141,22 +141,29 @@ impl Segment<'_> {
             return (start.wrapping_offset(self.first * step), step);
         }
         let depth = self.depth;
-        for (pixel, to) in copied.chunks_exact_mut(depth).take(pixels).enumerate() {
-            let column = self.first + pixel as isize;
-            if !(0..self.width).contains(&column) {
-                to.fill(MaybeUninit::new(0.0));
-                continue;
-            }
-            // SAFETY: a pixel of the image in a row that is inside it, guaranteed by the caller.
+        // Pixels `left..right` are inside the image.
+        let left = (-self.first).clamp(0, pixels as isize) as usize;
+        let right = (self.width - self.first).clamp(left as isize, pixels as isize) as usize;
+        copied[..left * depth].fill(MaybeUninit::new(0.0));
+        copied[right * depth..pixels * depth].fill(MaybeUninit::new(0.0));
+        // Pixels without gaps are one run.
+        let (runs, len) = match step == depth as isize {
+            true => (1, (right - left) * depth),
+            false => (right - left, depth),
+        };
+        for run in 0..runs {
+            let column = self.first + (left + run) as isize;
+            // SAFETY: pixels of the image in a row that is inside it, guaranteed by the caller.
             let from = unsafe {
                 std::slice::from_raw_parts(
                     start
                         .wrapping_offset(column * step)
                         .cast::<MaybeUninit<f32>>(),
-                    depth,
+                    len,
                 )
             };
-            to.copy_from_slice(from);
+            let to = (left + run) * depth;
+            copied[to..to + len].copy_from_slice(from);
         }
         (copied.as_ptr().cast(), depth as isize)
     }
