@@ -19,12 +19,18 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use spark_gemm::int8::{ByteKind, Int8Gemm, Int8Instructions, Int8Layout, Int8Result};
-use spark_gemm::{Gemm, PackedLayout, TileEpilogue, WeightShape, gemm_panel, panels};
+use spark_gemm::{FloatFormat, Gemm, PackedLayout, TileEpilogue, WeightShape, gemm_panel, panels};
 use spark_parallel::Pool;
 use spark_simd::Isa;
 
 /// Rows, columns, depth: a pointwise convolution, a window of nine taps, few rows.
-const SHAPES: [[usize; 3]; 3] = [[784, 128, 128], [196, 256, 1152], [4, 1024, 1024]];
+const SHAPES: [[usize; 3]; 5] = [
+    [784, 128, 128],
+    [784, 16, 128],
+    [784, 32, 128],
+    [196, 256, 1152],
+    [4, 1024, 1024],
+];
 /// Timed runs of a case.
 const RUNS: usize = 21;
 /// Least time of a run: many times what the clock can tell.
@@ -58,9 +64,10 @@ fn check(shape: [usize; 3], got: impl Fn(usize, usize) -> i64) -> bool {
     places.iter().all(|&(m, n)| got(m, n) == want(shape, m, n))
 }
 
-fn of_floats(isa: Isa, layout: PackedLayout, shape: [usize; 3]) -> Case {
+fn of_floats(isa: Isa, (layout, x_format): (PackedLayout, FloatFormat), shape: [usize; 3]) -> Case {
     let [m, n, k] = shape;
     let x: Vec<f32> = (0..m * k).map(|i| whole(i, 1) as f32).collect();
+    let halves: Vec<u16> = x.iter().map(|v| (v.to_bits() >> 16) as u16).collect();
     let weights = WeightShape {
         groups: 1,
         taps: 1,
@@ -77,10 +84,17 @@ fn of_floats(isa: Isa, layout: PackedLayout, shape: [usize; 3]) -> Case {
     let y = std::rc::Rc::new(std::cell::RefCell::new(vec![0.0f32; m * n]));
     let seen = y.clone();
     Case {
-        name: format!("{}-{layout:?}", isa.name()).to_lowercase(),
+        name: match x_format {
+            FloatFormat::F32 => format!("{}-{layout:?}", isa.name()).to_lowercase(),
+            FloatFormat::Bf16 => format!("{}-{layout:?}-from-bf16", isa.name()).to_lowercase(),
+        },
         work: Box::new(move || {
             let gemm = Gemm {
-                x: x.as_ptr(),
+                x: match x_format {
+                    FloatFormat::F32 => x.as_ptr(),
+                    FloatFormat::Bf16 => halves.as_ptr().cast(),
+                },
+                x_format,
                 x_stride: k as isize,
                 y: y.borrow_mut().as_mut_ptr(),
                 y_stride: n as isize,
@@ -175,9 +189,13 @@ fn main() {
     for shape in SHAPES {
         let mut cases = Vec::new();
         for isa in Isa::available() {
-            cases.push(of_floats(isa, PackedLayout::F32, shape));
+            let mut add = |format| cases.push(of_floats(isa, format, shape));
+            add((PackedLayout::F32, FloatFormat::F32));
             if let Some(layout) = PackedLayout::bf16_dot(isa) {
-                cases.push(of_floats(isa, layout, shape));
+                add((layout, FloatFormat::F32));
+                if layout == PackedLayout::Bf16Dot {
+                    add((layout, FloatFormat::Bf16));
+                }
             }
         }
         for instructions in Int8Instructions::available() {

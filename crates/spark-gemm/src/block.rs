@@ -20,6 +20,7 @@
 use spark_simd::Isa;
 
 use crate::epilogue::TileEpilogue;
+use crate::float_format::FloatFormat;
 use crate::gemm::{Gemm, gemm_panel};
 use crate::layout::PackedLayout;
 use crate::panel::{Panel, max_panel};
@@ -132,6 +133,7 @@ pub fn matmul(isa: Isa, product: BlockMatmul<'_>) {
     };
     let gemm = Gemm {
         x: product.x.as_ptr(),
+        x_format: FloatFormat::F32,
         x_stride: x_stride as isize,
         y,
         y_stride: y_stride as isize,

@@ -6,15 +6,18 @@
 //! ```
 //!
 //! Bias, residual and clamp are applied in registers; other activations run over the row segment
-//! just stored, while it is in the L1 cache.
+//! just stored, while it is in the L1 cache. Where results are held as bf16, those run over f32 in between.
 
 #![allow(
     unsafe_code,
     reason = "stores where a tile points, with the vectors of an instruction set"
 )]
 
+use std::mem::MaybeUninit;
+
 use spark_simd::{Isa, Simd};
 
+use crate::float_format::FloatFormat;
 use crate::panel::MAX_ROWS;
 use crate::rounding::round_rows;
 
@@ -76,8 +79,12 @@ pub struct TileEpilogue {
     pub activation: Activation,
     /// Whether the activation comes after the residual.
     pub residual_first: bool,
-    /// Whether results are rounded to bf16, because a matmul of bf16 reads them.
+    /// Whether results are rounded to bf16, because a matmul of bf16 reads them; held as bf16 they always are.
     pub rounds_to_bf16: bool,
+    /// How results are held.
+    pub y_format: FloatFormat,
+    /// How the residual is held.
+    pub residual_format: FloatFormat,
     /// Instruction set, for functions applied after storing.
     pub isa: Isa,
 }
@@ -90,6 +97,8 @@ impl TileEpilogue {
             activation: Activation::None,
             residual_first: true,
             rounds_to_bf16: false,
+            y_format: FloatFormat::F32,
+            residual_format: FloatFormat::F32,
             isa,
         }
     }
@@ -154,18 +163,43 @@ pub unsafe fn apply_epilogue_and_store<S: Simd, const NV: usize, const MR: usize
         // Loops with constant bounds only: they unroll, which keeps `acc` in registers.
         let last = t.columns - (NV - 1) * S::LANES;
         if epilogue.residual_first && residual {
-            for i in 0..MR {
-                add_row::<S, NV>(&mut acc[i], t.residual[i], last);
+            match epilogue.residual_format {
+                FloatFormat::F32 => {
+                    for i in 0..MR {
+                        add_row::<S, NV>(&mut acc[i], t.residual[i], last);
+                    }
+                }
+                FloatFormat::Bf16 => {
+                    for i in 0..MR {
+                        add_row_bf16::<S, NV>(&mut acc[i], t.residual[i].cast(), last);
+                    }
+                }
             }
         }
         if let Activation::Clamp { low, high } = epilogue.activation {
-            let (low, high) = (S::splat(low), S::splat(high));
+            // The bound first: `max` and `min` give the second operand for NaN.
+            let bound = S::splat(low);
             for i in 0..MR {
                 for v in 0..NV {
-                    // The bound first: `max` and `min` give the second operand for NaN.
-                    acc[i][v] = S::min(high, S::max(low, acc[i][v]));
+                    acc[i][v] = S::max(bound, acc[i][v]);
                 }
             }
+            // ReLU has one bound.
+            if high < f32::INFINITY {
+                let bound = S::splat(high);
+                for i in 0..MR {
+                    for v in 0..NV {
+                        acc[i][v] = S::min(bound, acc[i][v]);
+                    }
+                }
+            }
+        }
+        if epilogue.y_format == FloatFormat::Bf16 {
+            match function.is_none() && !late_residual {
+                true => store_bf16::<S, NV, MR>(t, acc),
+                false => store_late_bf16::<S, NV, MR>(t, acc),
+            }
+            return;
         }
         if epilogue.rounds_to_bf16 && function.is_none() && !late_residual {
             for i in 0..MR {
@@ -189,12 +223,7 @@ pub unsafe fn apply_epilogue_and_store<S: Simd, const NV: usize, const MR: usize
             function.apply(epilogue.isa, &t.y[..MR], t.columns);
         }
         if late_residual {
-            for (&y, &r) in t.y[..MR].iter().zip(&t.residual) {
-                let row = std::slice::from_raw_parts_mut(y, t.columns);
-                for (j, value) in row.iter_mut().enumerate() {
-                    *value += *r.add(j);
-                }
-            }
+            add_late_residual(&t.y[..MR], t);
         }
         if epilogue.rounds_to_bf16 && (function.is_some() || late_residual) {
             round_rows(epilogue.isa, &t.y[..MR], t.columns);
@@ -221,5 +250,117 @@ unsafe fn add_row<S: Simd, const NV: usize>(acc: &mut [S::V; NV], p: *const f32,
             S::load_first(end, last)
         };
         acc[NV - 1] = S::add(acc[NV - 1], tail);
+    }
+}
+
+/// The same of bf16.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn add_row_bf16<S: Simd, const NV: usize>(acc: &mut [S::V; NV], p: *const u16, last: usize) {
+    // SAFETY: the caller vouches for `(NV - 1) * LANES + last` readable elements.
+    unsafe {
+        for v in 0..NV - 1 {
+            acc[v] = S::add(acc[v], S::load_bf16(p.add(v * S::LANES)));
+        }
+        let end = p.add((NV - 1) * S::LANES);
+        let tail = match last == S::LANES {
+            true => S::load_bf16(end),
+            false => S::load_first_bf16(end, last),
+        };
+        acc[NV - 1] = S::add(acc[NV - 1], tail);
+    }
+}
+
+/// Adds the residual to rows of f32 that are stored already.
+unsafe fn add_late_residual(rows: &[*mut f32], t: &TileOutput<'_>) {
+    // SAFETY: the caller vouches for `columns` elements of rows and residual.
+    unsafe {
+        for (&y, &r) in rows.iter().zip(&t.residual) {
+            let row = std::slice::from_raw_parts_mut(y, t.columns);
+            for (j, value) in row.iter_mut().enumerate() {
+                *value += match t.epilogue.residual_format {
+                    FloatFormat::F32 => *r.add(j),
+                    FloatFormat::Bf16 => f32::from_bits(u32::from(*r.cast::<u16>().add(j)) << 16),
+                };
+            }
+        }
+    }
+}
+
+/// Stores results as bf16.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn store_bf16<S: Simd, const NV: usize, const MR: usize>(
+    t: &TileOutput<'_>,
+    acc: [[S::V; NV]; MR],
+) {
+    let last = t.columns - (NV - 1) * S::LANES;
+    // SAFETY: the caller vouches for `columns` elements of every row.
+    unsafe {
+        for i in 0..MR {
+            let row = t.y[i].cast::<u16>();
+            for v in 0..NV - 1 {
+                S::store_bf16(row.add(v * S::LANES), acc[i][v]);
+            }
+            let end = row.add((NV - 1) * S::LANES);
+            match last == S::LANES {
+                true => S::store_bf16(end, acc[i][NV - 1]),
+                false => S::store_first_bf16(end, acc[i][NV - 1], last),
+            }
+        }
+    }
+}
+
+/// Elements of the largest tile: 24 vectors of 16 lanes.
+const MOST_ELEMENTS: usize = 24 * 16;
+
+/// Function, late residual and storing as bf16, by way of a tile of f32.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn store_late_bf16<S: Simd, const NV: usize, const MR: usize>(
+    t: &TileOutput<'_>,
+    acc: [[S::V; NV]; MR],
+) {
+    const {
+        assert!(
+            NV * MR * S::LANES <= MOST_ELEMENTS,
+            "a tile is in registers"
+        )
+    };
+    let mut tile = [MaybeUninit::<f32>::uninit(); MOST_ELEMENTS];
+    let start = tile.as_mut_ptr().cast::<f32>();
+    // SAFETY: the tile has room for all vectors, which are written before anything is read; the caller vouches for
+    // `columns` elements of every row and of the residual.
+    unsafe {
+        let mut rows = [start; MR];
+        for i in 0..MR {
+            rows[i] = start.add(i * NV * S::LANES);
+            for v in 0..NV {
+                S::store(rows[i].add(v * S::LANES), acc[i][v]);
+            }
+        }
+        if let Activation::Function(function) = t.epilogue.activation {
+            // One call for all: the rows lie side by side, and columns that do not exist are zeros and biases of zero.
+            function.apply(t.epilogue.isa, &rows[..1], MR * NV * S::LANES);
+        }
+        if !t.epilogue.residual_first && !t.residual[0].is_null() {
+            add_late_residual(&rows, t);
+        }
+        let mut acc = acc;
+        for i in 0..MR {
+            for v in 0..NV {
+                acc[i][v] = S::load(rows[i].add(v * S::LANES));
+            }
+        }
+        store_bf16::<S, NV, MR>(t, acc);
     }
 }

@@ -16,6 +16,7 @@
 use spark_simd::Isa;
 
 use crate::epilogue::{TileEpilogue, TileOutput};
+use crate::float_format::FloatFormat;
 use crate::kernel::PanelRows;
 use crate::layout::PackedLayout;
 use crate::panel::{MAX_ROWS, Panel, next_rows, panel_offset};
@@ -27,13 +28,15 @@ use crate::tile::{Tile, TileShape};
 pub struct Gemm {
     /// First row of the left operand.
     pub x: *const f32,
+    /// How it is held, as in [`Tile::x_format`].
+    pub x_format: FloatFormat,
     /// Elements from one row to the next.
     pub x_stride: isize,
-    /// First row of the result.
+    /// First row of the result, held as the epilogue says.
     pub y: *mut f32,
     /// Elements from one row to the next.
     pub y_stride: isize,
-    /// First row of the residual; may be null.
+    /// First row of the residual, held as the epilogue says; may be null.
     pub residual: *const f32,
     /// Elements from one row to the next.
     pub residual_stride: isize,
@@ -51,8 +54,8 @@ pub struct Gemm {
 
 /// Pointers `stride` elements apart; those beyond a tile's own rows may lie outside of the operand.
 #[inline(always)]
-fn evenly_spaced(first: *const f32, stride: isize) -> [*const f32; MAX_ROWS] {
-    std::array::from_fn(|i| first.wrapping_offset(i as isize * stride))
+fn evenly_spaced(format: FloatFormat, first: *const f32, stride: isize) -> [*const f32; MAX_ROWS] {
+    std::array::from_fn(|i| format.offset(first, i as isize * stride))
 }
 
 /// Computes rows `first..last` of the columns of one panel.
@@ -87,26 +90,32 @@ pub unsafe fn gemm_panel_converting(
     if !epilogue.bias.is_null() {
         epilogue.bias = epilogue.bias.wrapping_add(panel.column);
     }
+    let (y_format, residual_format) = (epilogue.y_format, epilogue.residual_format);
+    let column = panel.column as isize;
     let (residual, residual_stride) = match p.residual.is_null() {
         true => (p.residual, 0),
-        false => (p.residual.wrapping_add(panel.column), p.residual_stride),
+        false => (
+            residual_format.offset(p.residual, column),
+            p.residual_stride,
+        ),
     };
-    let y = p.y.wrapping_add(panel.column);
+    let y = y_format.offset(p.y.cast_const(), column);
     let words = p.layout.words(p.k);
     let panel_len = words * panel.vectors * isa.lanes();
     let packed = w.wrapping_add(panel_offset(panel, words));
     // Rows without gaps are prefetched, as another thread may have left them in its cache.
     let has_dense_rows = p.x_stride == p.k as isize;
+    let is_f32 = [p.x_format, y_format, residual_format] == [FloatFormat::F32; 3];
     // Where the next tile finds the panel, and as what.
     let (mut held, mut held_as) = (packed, p.layout);
     let (mut m, mut index) = (first, 0);
     while m < last {
-        if held_as == PackedLayout::F32 {
+        if held_as == PackedLayout::F32 && is_f32 {
             // All that is left in one call.
             let at = |stride: isize| m as isize * stride;
             let rows = PanelRows {
                 x: (p.x.wrapping_offset(at(p.x_stride)), p.x_stride),
-                y: (y.wrapping_offset(at(p.y_stride)), p.y_stride),
+                y: (y.cast_mut().wrapping_offset(at(p.y_stride)), p.y_stride),
                 residual: (
                     residual.wrapping_offset(at(residual_stride)),
                     residual_stride,
@@ -127,11 +136,17 @@ pub unsafe fn gemm_panel_converting(
         let mut prefetch = Prefetch::share(packed.wrapping_add(panel_len), panel_len, words, index);
         if has_dense_rows {
             // Behind the last one begin those of the next task.
-            let next = p.x.wrapping_offset((m + rows) as isize * p.x_stride);
-            prefetch = prefetch.and_rows(next, rows * p.k / words.max(1));
+            let next = p.x_format.offset(p.x, (m + rows) as isize * p.x_stride);
+            let bytes = rows * p.k * p.x_format.size_bytes();
+            prefetch = prefetch.and_rows(next, bytes / size_of::<f32>() / words.max(1));
         }
         let tile = Tile {
-            x: evenly_spaced(p.x.wrapping_offset(row * p.x_stride), p.x_stride),
+            x: evenly_spaced(
+                p.x_format,
+                p.x_format.offset(p.x, row * p.x_stride),
+                p.x_stride,
+            ),
+            x_format: p.x_format,
             offsets: &[0],
             border: None,
             w: held,
@@ -146,10 +161,11 @@ pub unsafe fn gemm_panel_converting(
                 depth: p.k,
             },
             output: TileOutput {
-                y: evenly_spaced(y.cast_const().wrapping_offset(row * p.y_stride), p.y_stride)
+                y: evenly_spaced(y_format, y_format.offset(y, row * p.y_stride), p.y_stride)
                     .map(<*const f32>::cast_mut),
                 residual: evenly_spaced(
-                    residual.wrapping_offset(row * residual_stride),
+                    residual_format,
+                    residual_format.offset(residual, row * residual_stride),
                     residual_stride,
                 ),
                 columns,

@@ -29,12 +29,13 @@ use spark_simd::Isa;
 #[cfg(target_arch = "x86_64")]
 use spark_simd::Proof;
 
+use crate::float_format::FloatFormat;
 use crate::layout::PackedLayout;
 use crate::tile::Tile;
 #[cfg(target_arch = "aarch64")]
 use arm::{tile_bf16_mmla, tile_f16_fmlal};
 #[cfg(target_arch = "x86_64")]
-use dot_avx512::tile_bf16_dot;
+use dot_avx512::{Bf16, RoundedF32, tile_bf16_dot};
 #[cfg(target_arch = "x86_64")]
 use half_avx512::{has_half, panel_f32_half};
 pub(crate) use panel_f32::PanelRows;
@@ -54,11 +55,15 @@ impl Tile<'_> {
     /// [`PackedLayout::can_implement`] must hold of `layout` on `isa`; `vectors` must be 1 to
     /// [`max_panel`](crate::max_panel), and `offsets` have one for every tap, unless there is a `border`.
     ///
-    /// For each of the rows: `x` and `border` must give pointers readable for `shape.depth` elements,
-    /// `y` must be writable and `residual`, if not null, readable for `output.columns`. `w` must hold
+    /// For each of the rows: `x` and `border` must give pointers readable for `shape.depth` elements of `x_format`,
+    /// `y` must be writable and `residual`, if not null, readable for `output.columns` of the epilogue's formats. `w` must hold
     /// `taps * layout.words(depth) * vectors * LANES` elements, and the bias, if any, `vectors * LANES`.
     /// `converted`, if not null, must be writable for `taps * depth * vectors * LANES`.
     pub unsafe fn run(&self, isa: Isa, vectors: usize, rows: usize) {
+        assert!(
+            self.x_format == FloatFormat::F32 || self.layout == PackedLayout::Bf16Dot,
+            "no other kernel reads bf16"
+        );
         // SAFETY: forwarded; `isa` names a set this processor has, and the caller vouches for what a
         // layout needs beyond it.
         unsafe {
@@ -70,7 +75,12 @@ impl Tile<'_> {
                 PackedLayout::F16 => by_size!((vectors, rows), isa, tile_f16_converting, self),
                 PackedLayout::Bf16 => by_size!((vectors, rows), isa, tile_bf16, self),
                 #[cfg(target_arch = "x86_64")]
-                PackedLayout::Bf16Dot => by_rows!((vectors, rows), tile_bf16_dot, self),
+                PackedLayout::Bf16Dot => match self.x_format {
+                    FloatFormat::F32 => {
+                        by_rows!((vectors, rows), tile_bf16_dot<RoundedF32>, self);
+                    }
+                    FloatFormat::Bf16 => by_rows!((vectors, rows), tile_bf16_dot<Bf16>, self),
+                },
                 #[cfg(target_arch = "aarch64")]
                 PackedLayout::F16Fmlal => by_rows!((vectors, rows), tile_f16_fmlal, self),
                 #[cfg(target_arch = "aarch64")]

@@ -30,6 +30,7 @@
 
 pub mod block;
 mod epilogue;
+mod float_format;
 mod gemm;
 pub mod int8;
 mod kernel;
@@ -50,6 +51,7 @@ pub use epilogue::{
     Activation, RowFunction, RowKernel, TileEpilogue, TileOutput, apply_epilogue_and_store,
     init_accumulators,
 };
+pub use float_format::FloatFormat;
 pub use gemm::{Gemm, gemm_panel, gemm_panel_converting};
 pub use layout::PackedLayout;
 pub use memory::AlignedF32;

@@ -9,6 +9,7 @@ use spark_parallel::Pool;
 use spark_simd::Isa;
 
 use crate::epilogue::TileEpilogue;
+use crate::float_format::FloatFormat;
 use crate::gemm::{Gemm, gemm_panel};
 use crate::layout::PackedLayout;
 use crate::memory::AlignedF32;
@@ -57,6 +58,7 @@ impl SmallGemm {
     pub(crate) fn run(&mut self) {
         let gemm = Gemm {
             x: self.x.as_ptr(),
+            x_format: FloatFormat::F32,
             x_stride: Self::K as isize,
             y: self.y.as_mut_ptr(),
             y_stride: Self::N as isize,

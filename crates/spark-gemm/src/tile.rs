@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "a trait that promises where its pointers lead")]
 
 use crate::epilogue::TileOutput;
+use crate::float_format::FloatFormat;
 use crate::layout::PackedLayout;
 use crate::panel::MAX_ROWS;
 use crate::prefetch::Prefetch;
@@ -14,7 +15,7 @@ use crate::prefetch::Prefetch;
 /// [`TapRows::at`] must write a pointer that is readable for as many elements as the tile is deep, for each
 /// row of the tile and every tap.
 pub unsafe trait TapRows {
-    /// Writes a pointer to `K` elements for each of the tile's rows at tap `tap`.
+    /// Writes a pointer to `K` elements, held as the tile's `x_format` says, for each of the tile's rows at tap `tap`.
     fn at(&self, tap: usize, rows: &mut [*const f32; MAX_ROWS]);
 }
 
@@ -31,6 +32,8 @@ pub struct TileShape {
 pub struct Tile<'a> {
     /// Start of every row at offset zero.
     pub x: [*const f32; MAX_ROWS],
+    /// How rows are held: as f32 unless the layout is [`PackedLayout::Bf16Dot`], which reads either.
+    pub x_format: FloatFormat,
     /// Elements from there, per tap.
     pub offsets: &'a [isize],
     /// Instead of the two above, for tiles at a border.
@@ -57,7 +60,7 @@ impl Tile<'_> {
             Some(border) => border_rows(border, tap),
             None => {
                 let offset = self.offsets[tap];
-                self.x.map(|row| row.wrapping_offset(offset))
+                self.x.map(|row| self.x_format.offset(row, offset))
             }
         }
     }

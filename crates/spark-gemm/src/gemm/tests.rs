@@ -68,6 +68,7 @@ proptest! {
             let mut y = vec![f32::NAN; m * n];
             let gemm = Gemm {
                 x: x.as_ptr(),
+                x_format: FloatFormat::F32,
                 x_stride: k as isize,
                 y: y.as_mut_ptr(),
                 y_stride: n as isize,
@@ -81,8 +82,7 @@ proptest! {
                     bias: if bias { padded.as_ptr() } else { std::ptr::null() },
                     activation,
                     residual_first,
-                    rounds_to_bf16: false,
-                    isa,
+                    ..TileEpilogue::none(isa)
                 },
             };
             for panel in panels(isa, n) {
@@ -115,6 +115,7 @@ fn not_a_number_passes_through_a_clamp() {
         let mut y = [0.0];
         let gemm = Gemm {
             x: x.as_ptr(),
+            x_format: FloatFormat::F32,
             x_stride: 1,
             y: y.as_mut_ptr(),
             y_stride: 1,
@@ -131,8 +132,7 @@ fn not_a_number_passes_through_a_clamp() {
                     high: f32::INFINITY,
                 },
                 residual_first: true,
-                rounds_to_bf16: false,
-                isa,
+                ..TileEpilogue::none(isa)
             },
         };
         for panel in panels(isa, 1) {

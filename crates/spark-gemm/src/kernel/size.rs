@@ -22,23 +22,23 @@ macro_rules! by_size {
 pub(super) use by_size;
 
 /// `by_rows!(size, kernel, tile)` calls an unsafe kernel that needs no dispatch for a tile of
-/// `(vectors, rows)`, as [`next_rows`](crate::panel::next_rows) gives them.
+/// `(vectors, rows)`, as [`next_rows`](crate::panel::next_rows) gives them; `kernel<X>` one whose first parameter is `X`.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! by_rows {
-    ($size:expr, $kernel:ident, $tile:expr) => {
+    ($size:expr, $kernel:ident $(<$operand:ty>)?, $tile:expr) => {
         match $size {
-            (1, 8) => $kernel::<1, 8>($tile),
-            (1, 4) => $kernel::<1, 4>($tile),
-            (1, _) => $kernel::<1, 1>($tile),
-            (2, 6) => $kernel::<2, 6>($tile),
-            (2, 4) => $kernel::<2, 4>($tile),
-            (2, _) => $kernel::<2, 1>($tile),
-            (3, 8) => $kernel::<3, 8>($tile),
-            (3, 4) => $kernel::<3, 4>($tile),
-            (3, _) => $kernel::<3, 1>($tile),
-            (_, 6) => $kernel::<4, 6>($tile),
-            (_, 4) => $kernel::<4, 4>($tile),
-            _ => $kernel::<4, 1>($tile),
+            (1, 8) => $kernel::<$($operand,)? 1, 8>($tile),
+            (1, 4) => $kernel::<$($operand,)? 1, 4>($tile),
+            (1, _) => $kernel::<$($operand,)? 1, 1>($tile),
+            (2, 6) => $kernel::<$($operand,)? 2, 6>($tile),
+            (2, 4) => $kernel::<$($operand,)? 2, 4>($tile),
+            (2, _) => $kernel::<$($operand,)? 2, 1>($tile),
+            (3, 8) => $kernel::<$($operand,)? 3, 8>($tile),
+            (3, 4) => $kernel::<$($operand,)? 3, 4>($tile),
+            (3, _) => $kernel::<$($operand,)? 3, 1>($tile),
+            (_, 6) => $kernel::<$($operand,)? 4, 6>($tile),
+            (_, 4) => $kernel::<$($operand,)? 4, 4>($tile),
+            _ => $kernel::<$($operand,)? 4, 1>($tile),
         }
     };
 }

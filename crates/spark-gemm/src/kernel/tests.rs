@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use spark_parallel::Pool;
 use spark_simd::Isa;
 
-use crate::epilogue::TileEpilogue;
+use crate::epilogue::{Activation, RowFunction, TileEpilogue};
+use crate::float_format::FloatFormat;
 use crate::gemm::{Gemm, gemm_panel, gemm_panel_converting};
 use crate::layout::PackedLayout;
 use crate::panel::{MAX_ROWS, panels};
@@ -46,6 +47,7 @@ fn multiplied(
     let mut y = vec![f32::NAN; m * n];
     let gemm = Gemm {
         x: x.as_ptr(),
+        x_format: FloatFormat::F32,
         x_stride: k as isize,
         y: y.as_mut_ptr(),
         y_stride: n as isize,
@@ -94,6 +96,16 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }
 
+/// Every element times the first parameter.
+unsafe fn halved(_: Isa, parameters: [f32; 2], rows: &[*mut f32], columns: usize) {
+    for &row in rows {
+        for i in 0..columns {
+            // SAFETY: guaranteed by the caller.
+            unsafe { *row.add(i) *= parameters[0] };
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
@@ -133,6 +145,73 @@ proptest! {
                     prop_assert!(off <= bound, "({i}, {j}): off by {off:e}, bound {bound:e}");
                 }
             }
+        }
+    }
+
+    /// Operand, residual and result held as bf16, with what comes before and after the store.
+    #[test]
+    fn what_is_held_as_bf16_gives_the_bits_of_f32_words(
+        m in 1usize..20, n in 1usize..140, k in 1usize..40, seed in any::<u64>(),
+        function in any::<bool>(), residual_first in any::<bool>(), held in prop::array::uniform3(any::<bool>()),
+    ) {
+        let round = |v: Vec<f32>| -> Vec<f32> { v.iter().map(|&v| bf16::from_f32(v).to_f32()).collect() };
+        let halves = |v: &[f32]| -> Vec<u16> { v.iter().map(|v| (v.to_bits() >> 16) as u16).collect() };
+        let (x, r) = (round(numbers(m * k, seed)), round(numbers(m * n, seed + 2)));
+        let (x_halves, r_halves) = (halves(&x), halves(&r));
+        let w = numbers(k * n, seed + 1);
+        let instructions = Isa::available().into_iter();
+        for isa in instructions.filter(|&isa| PackedLayout::Bf16Dot.can_implement(isa)) {
+            let shape = WeightShape { groups: 1, taps: 1, depth: k };
+            let write = |_, columns: Range<usize>, to: &mut [f32], width: usize| {
+                for (to, row) in to.chunks_exact_mut(width).zip(w.chunks_exact(n)) {
+                    to[..columns.len()].copy_from_slice(&row[columns.clone()]);
+                }
+            };
+            let packed = PackedLayout::Bf16Dot.pack(isa, shape, 0..n, write, &Pool::new(1));
+            let run = |[x_is_narrow, r_is_narrow, y_is_narrow]: [bool; 3]| {
+                let format = |narrow| if narrow { FloatFormat::Bf16 } else { FloatFormat::F32 };
+                let mut y = vec![f32::NAN; m * n];
+                let activation = match function {
+                    // SAFETY: it touches the elements that it is given.
+                    true => Activation::Function(unsafe { RowFunction::new(halved, [0.5, 0.0]) }),
+                    false => Activation::Clamp { low: -0.5, high: f32::INFINITY },
+                };
+                let gemm = Gemm {
+                    x: if x_is_narrow { x_halves.as_ptr().cast() } else { x.as_ptr() },
+                    x_format: format(x_is_narrow),
+                    x_stride: k as isize,
+                    y: y.as_mut_ptr(),
+                    y_stride: n as isize,
+                    residual: if r_is_narrow { r_halves.as_ptr().cast() } else { r.as_ptr() },
+                    residual_stride: n as isize,
+                    m,
+                    k,
+                    n,
+                    layout: PackedLayout::Bf16Dot,
+                    epilogue: TileEpilogue {
+                        activation,
+                        residual_first,
+                        rounds_to_bf16: true,
+                        y_format: format(y_is_narrow),
+                        residual_format: format(r_is_narrow),
+                        ..TileEpilogue::none(isa)
+                    },
+                };
+                for panel in panels(isa, n) {
+                    // SAFETY: operands are as long as the shape says, in the formats that are named; the result has
+                    // room for the wider one.
+                    unsafe { gemm_panel(isa, &gemm, packed.as_slice().as_ptr(), panel, (0, m)) };
+                }
+                match y_is_narrow {
+                    true => {
+                        let words = y.iter().flat_map(|v| [v.to_bits() as u16, (v.to_bits() >> 16) as u16]);
+                        words.take(m * n).collect()
+                    }
+                    false => halves(&y),
+                }
+            };
+            let want: Vec<u16> = run([false; 3]);
+            prop_assert!(run(held) == want, "{held:?} on {isa:?}");
         }
     }
 

@@ -22,7 +22,7 @@
 //! of tokens, not tens of thousands.
 
 use spark_gemm::{
-    Gemm, PackedLayout, TileEpilogue, gemm_panel, pack, packed_len, panels, round_rows,
+    FloatFormat, Gemm, PackedLayout, TileEpilogue, gemm_panel, pack, packed_len, panels, round_rows,
 };
 use spark_quant::QuantError;
 
@@ -233,6 +233,7 @@ impl<'a> Head<'a> {
     ) {
         let product = Gemm {
             x,
+            x_format: FloatFormat::F32,
             x_stride,
             y,
             y_stride,

@@ -2,13 +2,13 @@
 //!
 //! Everything is taken when it is made; running allocates nothing. No memory is made for a plan whose views
 //! do not all lie inside their buffers ([`Plan::check_views`]). That check is what the kernels'
-//! unsafe blocks stand on: a pointer made by [`Memory::f32`], [`Memory::i64`] or [`Memory::bytes`] may
+//! unsafe blocks stand on: a pointer made by [`Memory::f32`], [`Memory::i64`], [`Memory::bytes`] or [`Memory::floats`] may
 //! be moved by any in-range index of its view.
 
 use std::sync::Arc;
 
 pub(crate) use spark_gemm::AlignedF32;
-use spark_gemm::take_pages;
+use spark_gemm::{FloatFormat, take_pages};
 
 use crate::ModelError;
 use crate::budget::Asker;
@@ -111,8 +111,24 @@ impl Memory {
         self.storages[view.buffer.0]
     }
 
+    /// How the floats of `view` lie in memory.
+    pub(crate) fn float_format(&self, view: &View) -> FloatFormat {
+        match self.storage(view) {
+            Storage::Bf16 => FloatFormat::Bf16,
+            _ => FloatFormat::F32,
+        }
+    }
+
+    /// Pointer to the first element of a view of floats, which lie as [`Memory::float_format`] says.
+    pub(crate) fn floats(&self, view: &View) -> *mut f32 {
+        let start = self.pointers[view.buffer.0].cast::<f32>();
+        let format = self.float_format(view);
+        format.offset_mut(start, view.offset.cast_signed())
+    }
+
     /// Pointer to the first element of a view of f32.
     pub(crate) fn f32(&self, view: &View) -> *mut f32 {
+        debug_assert_ne!(self.storage(view), Storage::Bf16, "a view of f32");
         self.pointers[view.buffer.0]
             .cast::<f32>()
             .wrapping_add(view.offset)

@@ -17,6 +17,8 @@
 )]
 
 mod attention;
+mod bf16_runs;
+mod bf16_storage;
 mod control;
 mod conv;
 mod custom;
@@ -41,6 +43,8 @@ mod simd;
 mod weight_store;
 mod workspace;
 
+#[cfg(test)]
+pub(crate) use bf16_storage::in_words;
 pub(crate) use executor::Executor;
 pub(crate) use matmul::inputs::ProductInputs;
 pub use ports::PortTraffic;

@@ -22,7 +22,7 @@ use super::simd::Isa;
 use super::weight_store::{Packed, PackedBytes, PackedKey, WeightStore};
 use super::workspace::{Scratch, WorkspaceSize};
 use crate::graph::OperatorError;
-use crate::plan::{Plan, Step, Weights};
+use crate::plan::{Plan, Step, View, Weights};
 use crate::precision::Arithmetic;
 use spark_gemm::Panel;
 
@@ -249,6 +249,13 @@ pub(crate) trait Kernel<S>: PreparedStep + Sized + 'static {
     /// Whether it is the way to compute it, by shapes alone.
     fn is_profitable(_problem: &Problem<'_, S>) -> bool {
         true
+    }
+
+    /// The views of the step that it takes as the plan's lowering held them; the others it takes as bf16 as well, if they
+    /// are f32. All of them unless it says otherwise. Asked of the plan as lowering left it, and of the plan that will run.
+    fn never_bf16<'p>(problem: &Problem<'p, S>) -> Vec<&'p View> {
+        let read = problem.whole.views_read().into_iter();
+        read.chain(problem.whole.views_written()).collect()
     }
 
     /// Bytes that [`Kernel::prepare`] takes at most while it packs the weights, the packed ones

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
+use super::bf16_storage;
 use super::formats::{self, SixteenBitMatmuls};
 use super::matmul::format::MatmulFormat;
 use super::memory;
@@ -93,18 +94,29 @@ impl PreparedPlan {
         arithmetic: Arithmetic,
     ) -> Result<Self, ModelError> {
         assert_eq!(precisions.len(), plan.steps.len(), "one format per step");
-        let may_run_with_next = |step| plan.can_fuse_with_depthwise(step);
-        let layout = ArenaLayout::of(&plan, memory::ALIGNMENT, may_run_with_next);
-        let mut budget = ModelBudget::new(plan.budget_bytes);
-        plan.take_for_a_run(layout.bytes, &mut budget)?;
-        plan.take_constants(&mut budget)?;
         let isa = target.isa;
         let products =
             SixteenBitMatmuls::resolve(isa, arithmetic, precisions).map_err(matmuls_unavailable)?;
         let precisions = formats::without_idle_bf16(&plan, precisions, products.bf16);
         let rounded = formats::bf16_buffers(&plan, &precisions, products);
-        rounded.round_constants(&mut plan);
         let formats = formats::choose(&plan, &precisions, products, &rounded);
+        let cpu = Cpu {
+            isa,
+            pool: &target.pool,
+        };
+        bf16_storage::assign(
+            &mut plan,
+            &rounded,
+            &formats,
+            (cpu, &target.weights),
+            arithmetic,
+        );
+        let may_run_with_next = |step| plan.can_fuse_with_depthwise(step);
+        let layout = ArenaLayout::of(&plan, memory::ALIGNMENT, may_run_with_next);
+        let mut budget = ModelBudget::new(plan.budget_bytes);
+        plan.take_for_a_run(layout.bytes, &mut budget)?;
+        plan.take_constants(&mut budget)?;
+        rounded.round_constants(&mut plan);
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (format, wanted)) in formats.into_iter().zip(&precisions).enumerate() {
             let planned = &plan.steps[index];
@@ -126,7 +138,12 @@ impl PreparedPlan {
         }
         let inputs = plan.inputs.iter();
         let input_rounds: Vec<_> = inputs
-            .map(|port| rounded.contains(&port.view).then(|| Runs::of(&port.view)))
+            .map(|port| {
+                // What is held as bf16 is rounded on its way in.
+                let is_late =
+                    rounded.contains(&port.view) && plan.storage(&port.view) == Storage::F32;
+                is_late.then(|| Runs::of(&port.view))
+            })
             .collect();
         let direct_ports = DirectPorts::of(&plan, |input| input_rounds[input].is_some());
         let labelled = plan.labelled();
@@ -194,7 +211,8 @@ impl PreparedPlan {
     ///
     /// # Errors
     ///
-    /// [`ModelError::PrecisionUnavailable`] for bf16, which takes part of other steps as well, and
+    /// [`ModelError::PrecisionUnavailable`] for bf16, which takes part of other steps as well, for a step whose
+    /// operands or results are held as bf16, and
     /// for GEMM of fp16 on both sides that the processor does not have;
     /// [`ModelError::Quantise`] if its weights cannot be quantised; [`ModelError::OverBudget`] or
     /// [`ModelError::OutOfMemory`].
@@ -206,7 +224,9 @@ impl PreparedPlan {
         arithmetic: Arithmetic,
         budget: &mut ModelBudget,
     ) -> Result<(), ModelError> {
-        if wanted.precision == Precision::Bf16 {
+        let views = step.views_read().into_iter().chain(step.views_written());
+        let mut storages = views.map(|view| self.plan.storage(view));
+        if wanted.precision == Precision::Bf16 || storages.any(|held| held == Storage::Bf16) {
             return Err(ModelError::PrecisionUnavailable {
                 precision: wanted.precision,
                 device: "a single step",
@@ -308,6 +328,13 @@ fn ready(
     let asker = workspace::asker(planned, PACKED);
     let selected = select::select(&problem);
     let (algorithm, bound) = (selected.algorithm, selected.packing_bytes);
+    let mut in_words = selected.never_bf16.iter();
+    assert!(
+        in_words.all(|view| plan.storage(view) != Storage::Bf16)
+            && planned.step.is_held_rightly(&|view| plan.storage(view)),
+        "{algorithm} takes no bf16 of {}",
+        planned.name
+    );
     budget.check(asker, bound)?;
     let prepared = (selected.prepare)();
     let prepared = prepared.map_err(|source| quantise_error(&planned.name, source))?;

@@ -8,7 +8,7 @@
 //! Gate order and formulas: ONNX operator specification, GRU-14 (z, r, h), LSTM-14
 //! (i, o, f, c), RNN-14.
 
-use spark_gemm::{Gemm, TileEpilogue};
+use spark_gemm::{FloatFormat, Gemm, TileEpilogue};
 use spark_quant::QuantError;
 
 use super::math;
@@ -272,6 +272,7 @@ unsafe fn gemm(
 ) {
     let product = Gemm {
         x,
+        x_format: FloatFormat::F32,
         x_stride,
         y,
         y_stride: y_stride as isize,

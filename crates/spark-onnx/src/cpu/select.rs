@@ -41,7 +41,7 @@ use super::reduction::pool2d::Pool2d;
 use super::reduction::reduce::{ArgReduce, CumSum, Reduce, TopK};
 use super::simd::Isa;
 use crate::plan::{
-    ConvStep, GroupNormStep, Int8Step, LinearStep, PointwiseStep, PoolStep, ReduceStep, Step,
+    ConvStep, GroupNormStep, Int8Step, LinearStep, PointwiseStep, PoolStep, ReduceStep, Step, View,
 };
 
 /// A kernel for steps `S`, with the last part of its name.
@@ -49,6 +49,7 @@ struct Candidate<S> {
     algorithm: &'static str,
     accepts: fn(&Problem<'_, S>) -> bool,
     packing_bytes: fn(&Problem<'_, S>) -> usize,
+    never_bf16: for<'p> fn(&Problem<'p, S>) -> Vec<&'p View>,
     prepare: fn(&Problem<'_, S>) -> Boxed,
 }
 
@@ -60,6 +61,8 @@ pub(super) struct Selected<'p> {
     pub(super) algorithm: &'static str,
     /// Bytes that preparing it takes at most, as [`Kernel::packing_bytes`] says.
     pub(super) packing_bytes: usize,
+    /// The views that may not be held as bf16, as [`Kernel::never_bf16`] says.
+    pub(super) never_bf16: Vec<&'p View>,
     /// Packs the step's weights and orders its loops, as [`Kernel::prepare`] does.
     pub(super) prepare: Box<dyn FnOnce() -> Boxed + 'p>,
 }
@@ -70,6 +73,7 @@ impl<S> Candidate<S> {
             algorithm,
             accepts: |problem| K::can_implement(problem) && K::is_profitable(problem),
             packing_bytes: K::packing_bytes,
+            never_bf16: K::never_bf16,
             prepare: boxed::<S, K>,
         }
     }
@@ -178,6 +182,7 @@ fn first<'p, S>(list: &[Candidate<S>], problem: &Problem<'p, Step>, step: &'p S)
     Selected {
         algorithm: found.algorithm,
         packing_bytes: (found.packing_bytes)(&problem),
+        never_bf16: (found.never_bf16)(&problem),
         prepare: Box::new(move || prepare(&problem)),
     }
 }

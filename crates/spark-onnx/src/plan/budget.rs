@@ -104,6 +104,7 @@ impl Plan {
             (Storage::I64, crate::DType::I64) => 8,
             (Storage::I64, _) => 8 + declared,
             (Storage::I8 | Storage::U8, _) => 1 + 8 + declared,
+            (Storage::Bf16, _) => 2 + 8 + declared,
         };
         len.saturating_mul(each)
     }

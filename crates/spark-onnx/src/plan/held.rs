@@ -7,6 +7,7 @@
 //! element by element       any             (its program says which register is which)
 //! ```
 //!
+//! Products, pictures, copies and programs take bf16 for f32 where an executor holds values so (`cpu::bf16_storage`).
 //! A kernel that reads f32 where i64 lie gives garbage, and one that reads i64 where f32 lie reads twice
 //! as far as there is memory. Lowering ends with this check, so that integers which no kernel multiplies are refused.
 

@@ -3,7 +3,8 @@
 use crate::tensor::DType;
 
 /// How elements are held while running. Floats, booleans and 8-bit integers are
-/// exact in f32; wider integers are held as i64. Between products of 8-bit integers these are bytes.
+/// exact in f32; wider integers are held as i64. Between products of 8-bit integers these are bytes, and where an executor
+/// says so values of bf16 that products read have 16 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Storage {
     F32,
@@ -12,6 +13,9 @@ pub(crate) enum Storage {
     I8,
     /// As `I8`.
     U8,
+    /// Floats that whatever writes them rounds. Lowering makes no such buffer: an executor does, of f32 that only kernels
+    /// touch which take either. No output and no constant is held so.
+    Bf16,
 }
 
 impl Storage {
@@ -35,11 +39,17 @@ impl Storage {
             Self::F32 => 4,
             Self::I64 => 8,
             Self::I8 | Self::U8 => 1,
+            Self::Bf16 => 2,
         }
     }
 
     /// Whether elements are bytes.
     pub(crate) const fn is_byte(self) -> bool {
         matches!(self, Self::I8 | Self::U8)
+    }
+
+    /// Whether elements are floats, of either width.
+    pub(crate) const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::Bf16)
     }
 }

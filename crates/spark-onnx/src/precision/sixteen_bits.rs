@@ -59,9 +59,14 @@ impl SixteenBitBuffers {
         Self { format, buffers }
     }
 
+    /// Whether the elements of `buffer` are values of the format.
+    pub(crate) fn has(&self, buffer: BufferId) -> bool {
+        self.buffers.contains(&buffer)
+    }
+
     /// Whether the elements of `view` are values of the format.
     pub(crate) fn contains(&self, view: &View) -> bool {
-        self.buffers.contains(&view.buffer)
+        self.has(view.buffer)
     }
 
     /// Rounds the constants of `plan` that are in the set.

@@ -3,6 +3,7 @@
 //! What the public interface shows is tested in `tests/it`.
 
 mod attention;
+mod bf16_storage;
 mod byte_paths;
 mod integers;
 mod mutations;

@@ -13,6 +13,53 @@ use crate::token::Avx512;
 
 impl Sealed for Avx512 {}
 
+/// The mask of the first `n` lanes.
+#[inline(always)]
+fn first(n: usize) -> __mmask16 {
+    ((1u32 << n) - 1) as u16
+}
+
+/// bf16 as f32.
+#[inline(always)]
+unsafe fn widened_bf16(v: __m256i) -> __m512 {
+    // SAFETY: as for the implementation below.
+    unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(v))) }
+}
+
+/// Words whose high halves are the nearest bf16, ties to even; NaN stays NaN.
+#[inline(always)]
+unsafe fn rounded_bf16(v: __m512) -> __m512i {
+    // SAFETY: as for the implementation below.
+    unsafe {
+        let bits = _mm512_castps_si512(v);
+        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+        let up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+        // The quiet bit shows in the high half.
+        let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
+        _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x0040_0000))
+    }
+}
+
+/// The nearest bf16, ties to even; NaN stays NaN.
+#[inline(always)]
+unsafe fn narrowed_bf16(v: __m512) -> __m256i {
+    /// The high half of every word.
+    static HIGH: [u16; 32] = {
+        let mut high = [0; 32];
+        let mut i = 0;
+        while i < 16 {
+            high[i] = 2 * i as u16 + 1;
+            i += 1;
+        }
+        high
+    };
+    // SAFETY: as for the implementation below; the positions are 64 bytes.
+    unsafe {
+        let high = _mm512_loadu_si512(HIGH.as_ptr().cast());
+        _mm512_castsi512_si256(_mm512_permutexvar_epi16(high, rounded_bf16(v)))
+    }
+}
+
 // SAFETY: for the implementation and every block in it: the trait's callers run on a processor with these
 // features and pass pointers valid for the lanes touched; masked-out lanes are not
 // accessed by the hardware.
@@ -63,7 +110,7 @@ unsafe impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> __m512 {
         // SAFETY: see above.
-        unsafe { _mm512_maskz_loadu_ps(((1u32 << n) - 1) as u16, p) }
+        unsafe { _mm512_maskz_loadu_ps(first(n), p) }
     }
     #[inline(always)]
     unsafe fn store(p: *mut f32, v: __m512) {
@@ -73,7 +120,7 @@ unsafe impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn store_first(p: *mut f32, v: __m512, n: usize) {
         // SAFETY: see above.
-        unsafe { _mm512_mask_storeu_ps(p, ((1u32 << n) - 1) as u16, v) }
+        unsafe { _mm512_mask_storeu_ps(p, first(n), v) }
     }
     #[inline(always)]
     unsafe fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
@@ -232,15 +279,29 @@ unsafe impl Simd for Avx512 {
     unsafe fn round_bf16(v: __m512) -> __m512 {
         // SAFETY: see above.
         unsafe {
-            let bits = _mm512_castps_si512(v);
-            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
-            let up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
             let high = _mm512_set1_epi32(0xffff_0000u32.cast_signed());
-            let rounded = _mm512_castsi512_ps(_mm512_and_si512(up, high));
-            // A sum makes NaN quiet, which shows in the high half.
-            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
-            _mm512_mask_blend_ps(nan, rounded, _mm512_add_ps(v, v))
+            _mm512_castsi512_ps(_mm512_and_si512(rounded_bf16(v), high))
         }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u16) -> __m512 {
+        // SAFETY: see above.
+        unsafe { widened_bf16(_mm256_loadu_si256(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_first_bf16(p: *const u16, n: usize) -> __m512 {
+        // SAFETY: see above; lanes that the mask leaves out are not touched.
+        unsafe { widened_bf16(_mm256_maskz_loadu_epi16(first(n), p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn store_bf16(p: *mut u16, v: __m512) {
+        // SAFETY: see above.
+        unsafe { _mm256_storeu_si256(p.cast(), narrowed_bf16(v)) }
+    }
+    #[inline(always)]
+    unsafe fn store_first_bf16(p: *mut u16, v: __m512, n: usize) {
+        // SAFETY: see above; lanes that the mask leaves out are not touched.
+        unsafe { _mm256_mask_storeu_epi16(p.cast(), first(n), narrowed_bf16(v)) }
     }
     #[inline(always)]
     fn fma_one(a: f32, b: f32, c: f32) -> f32 {

@@ -14,6 +14,9 @@
 
 use super::sealed::Sealed;
 
+/// Lanes of the widest vectors.
+const MOST_LANES: usize = 16;
+
 /// One vector of f32 lanes: the tokens of instruction sets and [`Scalar`](crate::Scalar) have them.
 ///
 /// Kernels are written once, as `#[inline(always)] unsafe fn kernel<S: Simd>(..)`, and called through
@@ -113,6 +116,42 @@ pub unsafe trait Simd: Copy + Sealed {
     unsafe fn load_high_bf16(p: *const f32) -> Self::V;
     /// The nearest bf16, ties to even, as f32; NaN stays NaN.
     unsafe fn round_bf16(v: Self::V) -> Self::V;
+    /// Reads [`Simd::LANES`] bf16 from `p` on, as f32.
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u16) -> Self::V {
+        // SAFETY: as for this method.
+        unsafe { Self::load_first_bf16(p, Self::LANES) }
+    }
+    /// The first `n <= LANES` bf16 as f32, zero in the other lanes, whose memory is not touched.
+    #[inline(always)]
+    unsafe fn load_first_bf16(p: *const u16, n: usize) -> Self::V {
+        let mut values = [0.0; MOST_LANES];
+        // SAFETY: the caller vouches for `n` elements; there are as many values as any set has lanes.
+        unsafe {
+            for (i, value) in values[..n].iter_mut().enumerate() {
+                *value = f32::from_bits(u32::from(p.add(i).read_unaligned()) << 16);
+            }
+            Self::load(values.as_ptr())
+        }
+    }
+    /// Writes [`Simd::LANES`] elements from `p` on as the nearest bf16, ties to even; NaN stays NaN.
+    #[inline(always)]
+    unsafe fn store_bf16(p: *mut u16, v: Self::V) {
+        // SAFETY: as for this method.
+        unsafe { Self::store_first_bf16(p, v, Self::LANES) }
+    }
+    /// The same for the first `n <= LANES` elements; the memory of the others is not touched.
+    #[inline(always)]
+    unsafe fn store_first_bf16(p: *mut u16, v: Self::V, n: usize) {
+        let mut values = [0.0f32; MOST_LANES];
+        // SAFETY: the caller vouches for `n` elements; there are as many values as any set has lanes.
+        unsafe {
+            Self::store(values.as_mut_ptr(), Self::round_bf16(v));
+            for (i, value) in values[..n].iter().enumerate() {
+                p.add(i).write_unaligned((value.to_bits() >> 16) as u16);
+            }
+        }
+    }
     /// [`Simd::fma`] of one lane, for loops the compiler vectorises.
     fn fma_one(a: f32, b: f32, c: f32) -> f32;
 }

@@ -142,3 +142,72 @@ fn every_instruction_set_computes_as_plain_arithmetic_does() {
         }
     }
 }
+
+/// The first `n` elements as bf16 and back.
+#[inline(always)]
+unsafe fn through_bf16<S: Simd>(from: &[f32; N], halves: &mut [u16; N], n: usize) -> [f32; N] {
+    let mut back = [f32::NAN; N];
+    // SAFETY: no vector has more than 16 lanes, and `n` is no more than those; the caller's processor has the
+    // instruction set.
+    unsafe {
+        let v = S::load(from.as_ptr());
+        let widened = match n == S::LANES {
+            true => {
+                S::store_bf16(halves.as_mut_ptr(), v);
+                S::load_bf16(halves.as_ptr())
+            }
+            false => {
+                S::store_first_bf16(halves.as_mut_ptr(), v, n);
+                S::load_first_bf16(halves.as_ptr(), n)
+            }
+        };
+        S::store(back.as_mut_ptr(), widened);
+    }
+    back
+}
+
+#[test]
+fn every_instruction_set_holds_bf16_as_half_rounds_it() {
+    #[inline(always)]
+    unsafe fn check<S: Simd>(values: &[f32; N]) {
+        for n in 1..=S::LANES {
+            let mut halves = [7; N];
+            // SAFETY: as for the function.
+            let back = unsafe { through_bf16::<S>(values, &mut halves, n) };
+            for (i, &value) in values[..n].iter().enumerate() {
+                let want = half::bf16::from_f32(value);
+                let got = half::bf16::from_bits(halves[i]);
+                assert!(
+                    got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(),
+                    "{value:e} of {n}"
+                );
+                assert_eq!(
+                    back[i].to_bits(),
+                    got.to_f32().to_bits(),
+                    "{value:e} of {n}"
+                );
+            }
+            assert!(halves[n..].iter().all(|&half| half == 7), "{n} elements");
+            assert!(back[n..S::LANES].iter().all(|&v| v == 0.0), "{n} elements");
+        }
+    }
+    let mut values = values();
+    // Ties, NaN that is none in the high half, what rounds to infinity.
+    let words = [
+        0x3f80_8000,
+        0x3f81_8000,
+        0x7f80_0001,
+        0xff80_0001,
+        0x7f7f_ffff,
+        0x0000_8001,
+    ];
+    values.extend(words.map(f32::from_bits));
+    for isa in Isa::available() {
+        for first in 0..values.len() {
+            let at = |i: usize| values[(first + i) % values.len()];
+            let values: [f32; N] = std::array::from_fn(at);
+            // SAFETY: `isa` is what this processor has.
+            unsafe { dispatch!(isa, check(values: &[f32; N]) => (&values)) };
+        }
+    }
+}

@@ -18,6 +18,7 @@
 
 use std::mem::MaybeUninit;
 
+use spark_gemm::FloatFormat;
 use spark_quant::QuantError;
 
 use crate::cpu::math;
@@ -134,9 +135,8 @@ impl PreparedDepthwise {
         let y = &step.y;
         let residual = step.epilogue.residual.as_ref();
         let start = |v: &View| {
-            memory
-                .f32(v)
-                .wrapping_offset(part.batch as isize * v.axes[0].stride)
+            let offset = part.batch as isize * v.axes[0].stride;
+            memory.float_format(v).offset_mut(memory.floats(v), offset)
         };
         let job = Block {
             x: image.x,
@@ -146,10 +146,12 @@ impl PreparedDepthwise {
                 step.x.axes[3].extent as isize,
             ],
             y: start(y),
+            y_format: memory.float_format(y),
             y_strides: [y.axes[2].stride, y.axes[3].stride],
             rows: part.rows,
             width: y.axes[3].extent,
             residual: residual.map_or(std::ptr::null(), |r| start(r).cast_const()),
+            residual_format: residual.map_or(FloatFormat::F32, |r| memory.float_format(r)),
             residual_strides: residual.map_or([0; 2], |r| [r.axes[2].stride, r.axes[3].stride]),
             channels: part.channels,
             weights: self.weights.as_slice().as_ptr(),
@@ -206,11 +208,13 @@ struct Block {
     x_strides: [isize; 2],
     extent: [isize; 2],
     y: *mut f32,
+    y_format: FloatFormat,
     y_strides: [isize; 2],
     /// First row, and the row after the last.
     rows: (usize, usize),
     width: usize,
     residual: *const f32,
+    residual_format: FloatFormat,
     residual_strides: [isize; 2],
     /// First channel, and the channel after the last.
     channels: (usize, usize),
@@ -271,18 +275,22 @@ impl<'a> Line<'a> {
     fn new(block: &'a Block, row: usize, channel: usize, lanes: usize) -> Self {
         let taps = block.window.kernel[0] * block.window.kernel[1];
         let at = |strides: [isize; 2]| row as isize * strides[0] + channel as isize;
-        let or_null = |p: *const f32, offset: isize| match p.is_null() {
+        let or_null = |p: *const f32, format: FloatFormat, offset: isize| match p.is_null() {
             true => p,
-            false => p.wrapping_offset(offset),
+            false => format.offset(p, offset),
         };
         Self {
             block,
             origin: (row * block.window.stride[0]) as isize - block.window.pad[0] as isize,
             x: block.x.wrapping_add(channel),
-            y: block.y.wrapping_offset(at(block.y_strides)),
-            residual: or_null(block.residual, at(block.residual_strides)),
+            y: block.y_format.offset_mut(block.y, at(block.y_strides)),
+            residual: or_null(
+                block.residual,
+                block.residual_format,
+                at(block.residual_strides),
+            ),
             weights: block.weights.wrapping_add(channel * taps),
-            bias: or_null(block.bias, channel as isize),
+            bias: or_null(block.bias, FloatFormat::F32, channel as isize),
             lanes,
         }
     }
@@ -520,27 +528,43 @@ unsafe fn apply_epilogue_and_store<S: Simd, const R: usize, const N: usize, cons
     let lanes = lines[0].lanes;
     let has_residual = !lines[0].residual.is_null();
     let residual = |r: usize, i: usize| {
-        lines[r]
-            .residual
-            .wrapping_offset((ox + i) as isize * block.residual_strides[1])
+        let offset = (ox + i) as isize * block.residual_strides[1];
+        let p = block.residual_format.offset(lines[r].residual, offset);
+        // SAFETY: the caller vouches for pixels and channels.
+        unsafe {
+            match block.residual_format {
+                FloatFormat::F32 => load::<S, WHOLE>(p, lanes),
+                FloatFormat::Bf16 if WHOLE => S::load_bf16(p.cast()),
+                FloatFormat::Bf16 => S::load_first_bf16(p.cast(), lanes),
+            }
+        }
     };
     // SAFETY: the caller vouches for pixels and channels.
     unsafe {
         if block.residual_first && has_residual {
             for r in 0..R {
                 for i in 0..N {
-                    acc[r][i] = S::add(acc[r][i], load::<S, WHOLE>(residual(r, i), lanes));
+                    acc[r][i] = S::add(acc[r][i], residual(r, i));
                 }
             }
         }
         match block.activation {
             Activation::None => {}
             Activation::Clamp { low, high } => {
-                let (low, high) = (S::splat(low), S::splat(high));
+                // The bound first: `max` and `min` give the second operand for NaN.
+                let bound = S::splat(low);
                 for r in 0..R {
                     for i in 0..N {
-                        // The bound first: `max` and `min` give the second operand for NaN.
-                        acc[r][i] = S::min(high, S::max(low, acc[r][i]));
+                        acc[r][i] = S::max(bound, acc[r][i]);
+                    }
+                }
+                // ReLU has one bound.
+                if high < f32::INFINITY {
+                    let bound = S::splat(high);
+                    for r in 0..R {
+                        for i in 0..N {
+                            acc[r][i] = S::min(bound, acc[r][i]);
+                        }
                     }
                 }
             }
@@ -565,9 +589,22 @@ unsafe fn apply_epilogue_and_store<S: Simd, const R: usize, const N: usize, cons
         if !block.residual_first && has_residual {
             for r in 0..R {
                 for i in 0..N {
-                    acc[r][i] = S::add(acc[r][i], load::<S, WHOLE>(residual(r, i), lanes));
+                    acc[r][i] = S::add(acc[r][i], residual(r, i));
                 }
             }
+        }
+        if block.y_format == FloatFormat::Bf16 {
+            for r in 0..R {
+                for i in 0..N {
+                    let offset = (ox + i) as isize * block.y_strides[1];
+                    let y = block.y_format.offset_mut(lines[r].y, offset).cast();
+                    match WHOLE {
+                        true => S::store_bf16(y, acc[r][i]),
+                        false => S::store_first_bf16(y, acc[r][i], lanes),
+                    }
+                }
+            }
+            return;
         }
         if block.rounds_to_bf16 {
             for r in 0..R {
@@ -609,6 +646,10 @@ impl Kernel<ConvStep> for Depthwise {
         let weights = &problem.step.weights;
         let padded = weights.groups.next_multiple_of(problem.cpu.isa.lanes());
         padded.saturating_mul(8 * weights.taps + 8)
+    }
+
+    fn never_bf16<'p>(problem: &Problem<'p, ConvStep>) -> Vec<&'p View> {
+        vec![&problem.step.x]
     }
 
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {

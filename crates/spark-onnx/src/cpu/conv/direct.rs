@@ -12,15 +12,15 @@
 //! source pixel; the others read zeros.
 
 use spark_gemm::{
-    MAX_ROWS, PackedLayout, Panel, Prefetch, TapRows, Tile, TileEpilogue, TileOutput, TileShape,
-    next_rows, panel_offset, panels, panels_of_part,
+    FloatFormat, MAX_ROWS, PackedLayout, Panel, Prefetch, TapRows, Tile, TileEpilogue, TileOutput,
+    TileShape, next_rows, panel_offset, panels, panels_of_part,
 };
 use spark_quant::QuantError;
 
 use super::register_tiled::{self, Segment};
 use crate::cpu::math;
 use crate::cpu::matmul::format::MatmulFormat;
-use crate::cpu::matmul::gemm::TASKS_PER_THREAD;
+use crate::cpu::matmul::gemm::{TASKS_PER_THREAD, unless_in_pairs};
 use crate::cpu::memory::{AlignedF32, Memory};
 use crate::cpu::prepared::{
     Context, FeatureMapBlock, FeatureMapSource, Kernel, PreparedStep, Problem, StepError,
@@ -28,7 +28,7 @@ use crate::cpu::prepared::{
 use crate::cpu::simd::Isa;
 use crate::cpu::weight_store::Packed;
 use crate::plan::LoweredStep;
-use crate::plan::{ConvStep, Window};
+use crate::plan::{ConvStep, View, Window};
 
 /// Rows of one thread's share: small enough that its part of the image stays in the L2 cache.
 const ROWS_PER_TASK: usize = 192;
@@ -175,6 +175,7 @@ impl PreparedConv {
         let image = Image {
             // Results are counted from the image's first pixel and channel.
             y: to.wrapping_sub(first * pixel_len + panel.column),
+            y_format: FloatFormat::F32,
             y_strides: [0, 1, row_len as isize, pixel_len as isize],
             ..image.part(batch, 0, 0)
         };
@@ -187,11 +188,14 @@ impl PreparedConv {
     fn image(&self, step: &ConvStep, memory: &Memory) -> Image {
         let residual = step.epilogue.residual.as_ref();
         Image {
-            x: memory.f32(&step.x),
+            x: memory.floats(&step.x),
+            x_format: memory.float_format(&step.x),
             x_strides: strides(&step.x),
-            y: memory.f32(&step.y),
+            y: memory.floats(&step.y),
+            y_format: memory.float_format(&step.y),
             y_strides: strides(&step.y),
-            residual: residual.map_or(std::ptr::null(), |r| memory.f32(r).cast_const()),
+            residual: residual.map_or(std::ptr::null(), |r| memory.floats(r).cast_const()),
+            residual_format: residual.map_or(FloatFormat::F32, |r| memory.float_format(r)),
             residual_strides: residual.map_or([0; 4], strides),
             extent: [
                 step.x.axes[2].extent as isize,
@@ -237,13 +241,15 @@ impl PreparedConv {
                 activation: math::activation(step.epilogue.activation),
                 residual_first: step.epilogue.residual_first,
                 rounds_to_bf16: self.format.rounds_result,
+                y_format: image.y_format,
+                residual_format: image.residual_format,
                 isa,
             },
         }
     }
 }
 
-fn strides(view: &crate::plan::View) -> [isize; 4] {
+fn strides(view: &View) -> [isize; 4] {
     std::array::from_fn(|a| view.axes[a].stride)
 }
 
@@ -251,10 +257,13 @@ fn strides(view: &crate::plan::View) -> [isize; 4] {
 #[derive(Clone, Copy)]
 struct Image {
     x: *const f32,
+    x_format: FloatFormat,
     x_strides: [isize; 4],
     y: *mut f32,
+    y_format: FloatFormat,
     y_strides: [isize; 4],
     residual: *const f32,
+    residual_format: FloatFormat,
     residual_strides: [isize; 4],
     /// Height and width of `x`.
     extent: [isize; 2],
@@ -271,24 +280,27 @@ unsafe impl Sync for Image {}
 impl Image {
     /// The image of one sample, from one input and one output channel on.
     fn part(&self, batch: usize, channel_in: usize, channel_out: usize) -> Self {
-        let batch = batch as isize;
+        let offset = |strides: &[isize; 4], channel: usize| {
+            batch as isize * strides[0] + channel.cast_signed()
+        };
+        let (x, y) = (
+            offset(&self.x_strides, channel_in),
+            offset(&self.y_strides, channel_out),
+        );
+        let residual = offset(&self.residual_strides, channel_out);
         Self {
-            x: self
-                .x
-                .wrapping_offset(batch * self.x_strides[0])
-                .wrapping_add(channel_in),
-            y: self
-                .y
-                .wrapping_offset(batch * self.y_strides[0])
-                .wrapping_add(channel_out),
-            residual: if self.residual.is_null() {
-                self.residual
-            } else {
-                self.residual
-                    .wrapping_offset(batch * self.residual_strides[0])
-                    .wrapping_add(channel_out)
-            },
+            x: self.x_format.offset(self.x, x),
+            y: self.y_format.offset_mut(self.y, y),
+            residual: self.residual_at(residual),
             ..*self
+        }
+    }
+
+    /// The residual `offset` elements on; null if there is none.
+    fn residual_at(&self, offset: isize) -> *const f32 {
+        match self.residual.is_null() {
+            true => self.residual,
+            false => self.residual_format.offset(self.residual, offset),
         }
     }
 }
@@ -348,7 +360,7 @@ unsafe impl TapRows for BorderRows<'_> {
             *row = match (y, x) {
                 (Some(y), Some(x)) => {
                     let offset = y * self.image.x_strides[2] + x * self.image.x_strides[3];
-                    self.image.x.wrapping_offset(offset)
+                    self.image.x_format.offset(self.image.x, offset)
                 }
                 _ => self.image.zeros,
             };
@@ -410,12 +422,9 @@ impl Job<'_> {
                 width: image.extent[1],
                 depth: self.shape.depth,
                 w: self.w,
-                y: image.y.wrapping_offset(at(&image.y_strides)),
+                y: image.y_format.offset_mut(image.y, at(&image.y_strides)),
                 y_stride: image.y_strides[3],
-                residual: match image.residual.is_null() {
-                    true => image.residual,
-                    false => image.residual.wrapping_offset(at(&image.residual_strides)),
-                },
+                residual: image.residual_at(at(&image.residual_strides)),
                 residual_stride: image.residual_strides[3],
                 len,
                 columns: self.n_columns,
@@ -474,10 +483,10 @@ impl Job<'_> {
         };
         let tile = Tile {
             x: origin.map(|o| {
-                image
-                    .x
-                    .wrapping_offset(o[0] * image.x_strides[2] + o[1] * image.x_strides[3])
+                let offset = o[0] * image.x_strides[2] + o[1] * image.x_strides[3];
+                image.x_format.offset(image.x, offset)
             }),
+            x_format: image.x_format,
             offsets,
             border: if inside { None } else { Some(&border) },
             w: self.w,
@@ -486,12 +495,13 @@ impl Job<'_> {
             prefetch,
             shape,
             output: TileOutput {
-                y: std::array::from_fn(|i| image.y.wrapping_offset(place(&image.y_strides, i))),
-                residual: std::array::from_fn(|i| match image.residual.is_null() {
-                    true => image.residual,
-                    false => image
-                        .residual
-                        .wrapping_offset(place(&image.residual_strides, i)),
+                y: std::array::from_fn(|i| {
+                    image
+                        .y_format
+                        .offset_mut(image.y, place(&image.y_strides, i))
+                }),
+                residual: std::array::from_fn(|i| {
+                    image.residual_at(place(&image.residual_strides, i))
                 }),
                 columns: self.n_columns,
                 epilogue: &self.epilogue,
@@ -514,6 +524,10 @@ impl Kernel<ConvStep> for DirectConv {
     fn packing_bytes(problem: &Problem<'_, ConvStep>) -> usize {
         let weights = &problem.step.weights;
         problem.format.packing_bytes(problem.cpu, weights)
+    }
+
+    fn never_bf16<'p>(problem: &Problem<'p, ConvStep>) -> Vec<&'p View> {
+        unless_in_pairs(problem.format.layout, &problem.step.x)
     }
 
     fn prepare(problem: &Problem<'_, ConvStep>) -> Result<Self, QuantError> {

@@ -173,10 +173,16 @@ impl Segment<'_> {
     fn results(&self, from: usize, rows: usize) -> TileOutput<'_> {
         let at = |i: usize| (from + i.min(rows - 1)) as isize;
         TileOutput {
-            y: std::array::from_fn(|i| self.y.wrapping_offset(at(i) * self.y_stride)),
+            y: std::array::from_fn(|i| {
+                let format = self.epilogue.y_format;
+                format.offset_mut(self.y, at(i) * self.y_stride)
+            }),
             residual: std::array::from_fn(|i| match self.residual.is_null() {
                 true => self.residual,
-                false => self.residual.wrapping_offset(at(i) * self.residual_stride),
+                false => {
+                    let format = self.epilogue.residual_format;
+                    format.offset(self.residual, at(i) * self.residual_stride)
+                }
             }),
             columns: self.columns,
             epilogue: self.epilogue,

@@ -28,8 +28,8 @@
 use std::sync::Mutex;
 
 use spark_gemm::{
-    Gemm, PackedLayout, TileEpilogue, TileOutput, apply_epilogue_and_store, gemm_panel,
-    init_accumulators, packed_len, panels,
+    FloatFormat, Gemm, PackedLayout, TileEpilogue, TileOutput, apply_epilogue_and_store,
+    gemm_panel, init_accumulators, packed_len, panels,
 };
 use spark_quant::QuantError;
 
@@ -143,7 +143,7 @@ impl PreparedWinograd {
                 activation: math::activation(step.epilogue.activation),
                 residual_first: step.epilogue.residual_first,
                 rounds_to_bf16: self.format.rounds_result,
-                isa,
+                ..TileEpilogue::none(isa)
             },
         };
         let per_image = tiles(step).iter().product::<usize>();
@@ -194,6 +194,7 @@ impl PreparedWinograd {
         }
         let product = Gemm {
             x: v,
+            x_format: FloatFormat::F32,
             x_stride: depth as isize,
             y: m,
             y_stride: n as isize,

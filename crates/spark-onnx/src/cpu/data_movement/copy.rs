@@ -10,15 +10,15 @@
 
 use std::ops::Range;
 
+use half::bf16;
 use spark_parallel::Pool;
 use spark_quant::QuantError;
 
+use crate::cpu::bf16_runs::{NarrowTile, TILE, narrow, narrow_tile};
 use crate::cpu::memory::Memory;
-use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
+use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::plan::{CopyStep, FillStep, MAX_RANK, Storage, View};
 
-/// Side of a transposing tile: one cache line of f32.
-const TILE: usize = 16;
 /// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 32 * 1024;
 
@@ -158,6 +158,63 @@ impl Nest {
             );
             // SAFETY: a part's positions are the nest's; parts write disjoint elements.
             unsafe { nest.copy(from, to, convert) };
+        });
+    }
+
+    /// The nearest bf16 of every element, by all threads of `pool` if it is worth it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Nest::copy_shared`].
+    pub(crate) unsafe fn narrow_shared(
+        &self,
+        from: *const f32,
+        to: *mut bf16,
+        Cpu { isa, pool }: Cpu<'_>,
+    ) {
+        if self.has_runs() {
+            let run = |from: *const f32, to: *mut bf16, n: usize| {
+                // SAFETY: a run of the nest.
+                let (from, to) = unsafe {
+                    (
+                        std::slice::from_raw_parts(from, n),
+                        std::slice::from_raw_parts_mut(to, n),
+                    )
+                };
+                narrow(isa, from, to);
+            };
+            // SAFETY: forwarded.
+            return unsafe { self.runs_shared(from, to, run, pool) };
+        }
+        if self.inner_axes() != 2 || self.to[self.rank - 1] != 1 {
+            // SAFETY: forwarded.
+            return unsafe { self.copy_shared(from, to, bf16::from_f32, pool) };
+        }
+        let parts = (self.len() / MIN_PER_TASK).clamp(1, pool.threads());
+        let pointers = &Pointers { from, to };
+        let axis = self.rank - 2;
+        pool.run(parts, |part| {
+            let Pointers { from, to } = *pointers;
+            let (nest, starts) = self.part(part, parts);
+            let (n_rows, n_columns) = (nest.extents[axis], nest.extents[axis + 1]);
+            for outer in 0..nest.extents[..axis].iter().product() {
+                let (f, t) = nest.offsets(outer, axis);
+                for row in (0..n_rows).step_by(TILE) {
+                    for column in (0..n_columns).step_by(TILE) {
+                        let [r, c] = [row, column].map(usize::cast_signed);
+                        let tile = NarrowTile {
+                            from: from.wrapping_offset(starts[0] + f + r + c * nest.from[axis + 1]),
+                            from_column: nest.from[axis + 1],
+                            to: to.wrapping_offset(starts[1] + t + r * nest.to[axis] + c),
+                            to_row: nest.to[axis],
+                            rows: TILE.min(n_rows - row),
+                            columns: TILE.min(n_columns - column),
+                        };
+                        // SAFETY: a tile's positions are the nest's; parts write disjoint elements.
+                        unsafe { narrow_tile(isa, &tile) };
+                    }
+                }
+            }
         });
     }
 
@@ -407,6 +464,19 @@ fn run_copy(nest: &Nest, x: &View, y: &View, c: &Context<'_>) {
                 let (from, to) = (memory.f32(x).cast_const(), memory.bytes(y));
                 nest.copy_shared(from, to, |v| v as i32 as u8, pool);
             }
+            (Storage::F32, Storage::Bf16) => {
+                let (from, to) = (memory.f32(x).cast_const(), memory.floats(y).cast());
+                nest.narrow_shared(from, to, c.cpu());
+            }
+            (Storage::Bf16, Storage::F32) => {
+                let (from, to) = (memory.floats(x).cast_const().cast(), memory.f32(y));
+                nest.copy_shared(from, to, bf16::to_f32, pool);
+            }
+            (Storage::Bf16, _) => {
+                let from = memory.floats(x).cast_const().cast::<u16>();
+                let to = memory.floats(y).cast::<u16>();
+                nest.copy_shared(from, to, |v| v, pool);
+            }
             (Storage::F32, _) => {
                 let (from, to) = (memory.f32(x).cast_const(), memory.f32(y));
                 nest.copy_shared(from, to, |v| v, pool);
@@ -446,6 +516,10 @@ fn run_fill(nest: &Nest, y: &View, value: f64, memory: &Memory) {
                 let value = value as i64;
                 nest.copy(&raw const value, memory.i64(y), |v| v);
             }
+            Storage::Bf16 => {
+                let value = bf16::from_f32(value as f32);
+                nest.copy(&raw const value, memory.floats(y).cast(), |v| v);
+            }
             Storage::I8 | Storage::U8 => {
                 let value = value as i64 as u8;
                 nest.copy(&raw const value, memory.bytes(y), |v| v);
@@ -461,6 +535,16 @@ pub(crate) struct CopyNest {
 }
 
 impl Kernel<CopyStep> for CopyNest {
+    fn never_bf16<'p>(problem: &Problem<'p, CopyStep>) -> Vec<&'p View> {
+        // No integers become bf16 on the way, and no bf16 integers.
+        let (x, y) = (&problem.step.x, &problem.step.y);
+        let storages = [x, y].map(|view| problem.plan.storage(view));
+        match storages.into_iter().all(Storage::is_float) {
+            true => Vec::new(),
+            false => vec![x, y],
+        }
+    }
+
     fn prepare(problem: &Problem<'_, CopyStep>) -> Result<Self, QuantError> {
         let step = problem.step.clone();
         Ok(Self {
@@ -484,6 +568,10 @@ pub(crate) struct FillNest {
 }
 
 impl Kernel<FillStep> for FillNest {
+    fn never_bf16<'p>(_: &Problem<'p, FillStep>) -> Vec<&'p View> {
+        Vec::new()
+    }
+
     fn prepare(problem: &Problem<'_, FillStep>) -> Result<Self, QuantError> {
         let step = problem.step.clone();
         Ok(Self {

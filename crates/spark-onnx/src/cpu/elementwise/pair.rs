@@ -11,9 +11,12 @@
 //!
 //! Deliberately absent: operands gathered with a stride, integers.
 
+use half::bf16;
+use spark_gemm::FloatFormat;
+
 use crate::cpu::prepared::Context;
 use crate::cpu::simd::{Simd, dispatch};
-use crate::plan::{Plan, PointOp, PointwiseStep, RegisterKind, Storage};
+use crate::plan::{Plan, PointOp, PointwiseStep, RegisterKind, View};
 
 /// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 16 * 1024;
@@ -68,7 +71,7 @@ impl Pair {
         let views = [&step.y, &step.inputs[inputs[0]], &step.inputs[inputs[1]]];
         if last.kind != RegisterKind::F32
             || first.to == second.to
-            || views.iter().any(|v| plan.storage(v) != Storage::F32)
+            || views.iter().any(|v| !plan.storage(v).is_float())
         {
             return None;
         }
@@ -118,16 +121,22 @@ impl Pair {
                 let s = &self.strides[i];
                 [s[s.len() - 2], s[s.len() - 1]]
             });
+            let [a, b] = self.inputs.map(|input| &step.inputs[input]);
+            let at = |view: &View, which: usize| {
+                let format = memory.float_format(view);
+                (format.offset_mut(memory.floats(view), start(which)), format)
+            };
+            let ((y, y_format), (a, a_format), (b, b_format)) =
+                (at(&step.y, 0), at(a, 1), at(b, 2));
             let rows = &Rows {
-                y: memory.f32(&step.y).wrapping_offset(start(0)),
+                y,
+                y_format,
                 y_stride: sy[0],
-                a: memory
-                    .f32(&step.inputs[self.inputs[0]])
-                    .wrapping_offset(start(1)),
+                a,
+                a_format,
                 a_strides: sa,
-                b: memory
-                    .f32(&step.inputs[self.inputs[1]])
-                    .wrapping_offset(start(2)),
+                b,
+                b_format,
                 b_strides: sb,
                 rows: n_rows,
                 width: self.width,
@@ -148,72 +157,124 @@ impl Pair {
 /// Rows of one plane. Strides of operands: to the next row, to the next element (0 or 1).
 struct Rows {
     y: *mut f32,
+    y_format: FloatFormat,
     y_stride: isize,
     a: *const f32,
+    a_format: FloatFormat,
     a_strides: [isize; 2],
     b: *const f32,
+    b_format: FloatFormat,
     b_strides: [isize; 2],
     rows: usize,
     width: usize,
 }
 
+/// One row of an operand.
+#[derive(Clone, Copy)]
+struct Operand {
+    start: *const f32,
+    format: FloatFormat,
+    /// Whether its first element stands for all.
+    repeats: bool,
+}
+
+impl Operand {
+    /// Elements from `i` on: all of a vector's, or the first `n`.
+    ///
+    /// # Safety
+    ///
+    /// They must be readable; the first of the row, where it repeats.
+    #[inline(always)]
+    unsafe fn load<S: Simd>(self, i: usize, n: usize) -> S::V {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            match (self.format, n == S::LANES) {
+                (FloatFormat::F32, _) if self.repeats => S::splat(*self.start),
+                (FloatFormat::Bf16, _) if self.repeats => {
+                    S::splat((*self.start.cast::<bf16>()).to_f32())
+                }
+                (FloatFormat::F32, true) => S::load(self.start.add(i)),
+                (FloatFormat::F32, false) => S::load_first(self.start.add(i), n),
+                (FloatFormat::Bf16, true) => S::load_bf16(self.start.cast::<u16>().add(i)),
+                (FloatFormat::Bf16, false) => {
+                    S::load_first_bf16(self.start.cast::<u16>().add(i), n)
+                }
+            }
+        }
+    }
+}
+
 /// Sum (0), difference (1) or product (2) of every row.
 #[inline(always)]
 unsafe fn combine<S: Simd, const OP: u8>(r: &Rows) {
+    use FloatFormat::{Bf16, F32};
     for row in 0..r.rows as isize {
+        let y = r.y_format.offset_mut(r.y, row * r.y_stride);
+        let operand = |start, format: FloatFormat, strides: [isize; 2]| Operand {
+            start: format.offset(start, row * strides[0]),
+            format,
+            repeats: strides[1] == 0,
+        };
+        let a = operand(r.a, r.a_format, r.a_strides);
+        let b = operand(r.b, r.b_format, r.b_strides);
+        // What a row is made of is known here, so that no element asks.
+        macro_rules! row {
+            ($y:expr, $a:expr, $b:expr, $repeats_a:literal, $repeats_b:literal) => {
+                combine_row::<S, OP>(
+                    (y, $y),
+                    Operand {
+                        format: $a,
+                        repeats: $repeats_a,
+                        ..a
+                    },
+                    Operand {
+                        format: $b,
+                        repeats: $repeats_b,
+                        ..b
+                    },
+                    r.width,
+                )
+            };
+        }
         // SAFETY: rows and elements exist guaranteed by the caller. The result may be an operand's
         // very view: elements are read before they are written.
         unsafe {
-            let y = r.y.offset(row * r.y_stride);
-            let a = r.a.offset(row * r.a_strides[0]);
-            let b = r.b.offset(row * r.b_strides[0]);
-            match (r.a_strides[1], r.b_strides[1]) {
-                (0, 0) => combine_row::<S, OP, true, true>(y, a, b, r.width),
-                (0, _) => combine_row::<S, OP, true, false>(y, a, b, r.width),
-                (_, 0) => combine_row::<S, OP, false, true>(y, a, b, r.width),
-                _ => combine_row::<S, OP, false, false>(y, a, b, r.width),
+            match ((r.y_format, a.format, b.format), (a.repeats, b.repeats)) {
+                ((F32, F32, F32), (false, false)) => row!(F32, F32, F32, false, false),
+                ((F32, F32, F32), (false, true)) => row!(F32, F32, F32, false, true),
+                ((F32, F32, F32), (true, false)) => row!(F32, F32, F32, true, false),
+                ((Bf16, F32, F32), (false, false)) => row!(Bf16, F32, F32, false, false),
+                ((Bf16, Bf16, Bf16), (false, false)) => row!(Bf16, Bf16, Bf16, false, false),
+                _ => combine_row::<S, OP>((y, r.y_format), a, b, r.width),
             }
         }
     }
 }
 
 #[inline(always)]
-unsafe fn combine_row<S: Simd, const OP: u8, const REPEAT_A: bool, const REPEAT_B: bool>(
-    y: *mut f32,
-    a: *const f32,
-    b: *const f32,
+unsafe fn combine_row<S: Simd, const OP: u8>(
+    (y, y_format): (*mut f32, FloatFormat),
+    a: Operand,
+    b: Operand,
     width: usize,
 ) {
+    let mut i = 0;
     // SAFETY: the caller vouches for `width` elements, or one where an operand repeats.
     unsafe {
-        let mut i = 0;
-        while i + S::LANES <= width {
-            let va = if REPEAT_A {
-                S::splat(*a)
-            } else {
-                S::load(a.add(i))
+        while i < width {
+            let n = S::LANES.min(width - i);
+            // Of whole vectors the length is a constant.
+            let v = match n == S::LANES {
+                true => operate::<S, OP>(a.load::<S>(i, S::LANES), b.load::<S>(i, S::LANES)),
+                false => operate::<S, OP>(a.load::<S>(i, n), b.load::<S>(i, n)),
             };
-            let vb = if REPEAT_B {
-                S::splat(*b)
-            } else {
-                S::load(b.add(i))
-            };
-            S::store(y.add(i), operate::<S, OP>(va, vb));
+            match (y_format, n == S::LANES) {
+                (FloatFormat::F32, true) => S::store(y.add(i), v),
+                (FloatFormat::F32, false) => S::store_first(y.add(i), v, n),
+                (FloatFormat::Bf16, true) => S::store_bf16(y.cast::<u16>().add(i), v),
+                (FloatFormat::Bf16, false) => S::store_first_bf16(y.cast::<u16>().add(i), v, n),
+            }
             i += S::LANES;
-        }
-        let rest = width - i;
-        if rest > 0 {
-            let va = if REPEAT_A {
-                S::splat(*a)
-            } else {
-                S::load_first(a.add(i), rest)
-            };
-            let vb = if REPEAT_B {
-                S::splat(*b)
-            } else {
-                S::load_first(b.add(i), rest)
-            };
-            S::store_first(y.add(i), operate::<S, OP>(va, vb), rest);
         }
     }
 }

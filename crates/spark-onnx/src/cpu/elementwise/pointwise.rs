@@ -6,9 +6,9 @@
 //!     for instruction in program: registers[to] = op(registers[args])    all in the L1 cache
 //!
 //!              a load of unit stride,   the last instruction          any other
-//!              not of bytes
+//!              of f32 or i64
 //! register     the operand itself       the result itself, if it      scratch
-//!                                       is dense, not of bytes, in
+//!                                       is dense, of f32 or i64, in
 //!                                       no operand's buffer
 //! ```
 //!
@@ -18,10 +18,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use half::bf16;
 use spark_quant::QuantError;
 
 use super::pair::Pair;
 use super::program::{BLOCK, Registers, WIDTH, Zero, execute_f32, execute_i64, scratch_len};
+use crate::cpu::bf16_runs::{narrow as narrow_run, widen as widen_run};
 use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Isa, Simd, dispatch};
@@ -56,7 +58,7 @@ impl PreparedPointwise {
         let pair = Pair::new(plan, step, &extents, &strides);
         let dense = strides[0].last() == Some(&1);
         let direct = dense
-            && !storages[0].is_byte()
+            && matches!(storages[0], Storage::F32 | Storage::I64)
             && step.inputs.iter().all(|x| x.buffer != step.y.buffer);
         Self {
             extents,
@@ -169,6 +171,9 @@ impl PreparedPointwise {
                         Storage::U8 => {
                             load_bytes(isa, from.cast::<u8>(), stride, registers.write(to));
                         }
+                        Storage::Bf16 => {
+                            load_bf16(isa, from.cast(), stride, registers.write(to));
+                        }
                         _ if stride == 1 && !direct => registers.place(to, from),
                         Storage::I64 => load(from.cast::<i64>(), stride, registers.write(to)),
                         Storage::F32 => load(from, stride, registers.write(to)),
@@ -193,6 +198,9 @@ impl PreparedPointwise {
                 Storage::F32 => store(registers.read::<f32>(result), y, stride),
                 Storage::I8 | Storage::U8 => {
                     store_bytes(isa, registers.read::<f32>(result), y.cast(), stride);
+                }
+                Storage::Bf16 => {
+                    store_bf16(isa, registers.read::<f32>(result), y.cast(), stride);
                 }
             }
         }
@@ -251,7 +259,10 @@ pub(crate) struct DividedByZero {
 fn start_of(memory: &Memory, view: &View, offset: isize) -> *mut f32 {
     match memory.storage(view) {
         Storage::I64 => memory.i64(view).wrapping_offset(offset).cast(),
-        Storage::F32 => memory.f32(view).wrapping_offset(offset),
+        Storage::F32 | Storage::Bf16 => {
+            let format = memory.float_format(view);
+            format.offset_mut(memory.floats(view), offset)
+        }
         Storage::I8 | Storage::U8 => memory.bytes(view).wrapping_offset(offset).cast(),
     }
 }
@@ -338,6 +349,39 @@ unsafe fn store_bytes(isa: Isa, from: &[f32], to: *mut u8, stride: isize) {
     }
 }
 
+/// bf16 as f32.
+unsafe fn load_bf16(isa: Isa, from: *const bf16, stride: isize, to: &mut [f32]) {
+    // SAFETY: the caller vouches for as many elements as `to` has, `stride` apart; `isa` names a set that this
+    // processor has.
+    unsafe {
+        match stride {
+            1 => widen_run(isa, std::slice::from_raw_parts(from, to.len()), to),
+            0 => to.fill((*from).to_f32()),
+            _ => {
+                for (i, to) in to.iter_mut().enumerate() {
+                    *to = (*from.offset(i as isize * stride)).to_f32();
+                }
+            }
+        }
+    }
+}
+
+/// The nearest bf16.
+unsafe fn store_bf16(isa: Isa, from: &[f32], to: *mut bf16, stride: isize) {
+    // SAFETY: the caller vouches for as many elements as `from` has, `stride` apart; `isa` names a set that this
+    // processor has.
+    unsafe {
+        match stride {
+            1 => narrow_run(isa, from, std::slice::from_raw_parts_mut(to, from.len())),
+            _ => {
+                for (i, &from) in from.iter().enumerate() {
+                    *to.offset(i as isize * stride) = bf16::from_f32(from);
+                }
+            }
+        }
+    }
+}
+
 unsafe fn load<T: Copy>(from: *const T, stride: isize, to: &mut [T]) {
     // SAFETY: the caller vouches for as many elements as `to` has, `stride` apart.
     unsafe {
@@ -376,6 +420,10 @@ pub(crate) struct Pointwise {
 }
 
 impl Kernel<PointwiseStep> for Pointwise {
+    fn never_bf16<'p>(_: &Problem<'p, PointwiseStep>) -> Vec<&'p View> {
+        Vec::new()
+    }
+
     fn prepare(problem: &Problem<'_, PointwiseStep>) -> Result<Self, QuantError> {
         Ok(Self {
             prepared: PreparedPointwise::new(problem.plan, problem.step),

@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use spark_gemm::{
-    Gemm, PackedLayout, TileEpilogue, gemm_panel, gemm_panel_converting, pack, packed_len, panels,
-    panels_of_part,
+    FloatFormat, Gemm, PackedLayout, TileEpilogue, gemm_panel, gemm_panel_converting, pack,
+    packed_len, panels, panels_of_part,
 };
 use spark_parallel::Pool;
 use spark_quant::QuantError;
@@ -24,7 +24,7 @@ use crate::cpu::weight_store::Packed;
 use crate::cpu::workspace::Scratch;
 use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::LoweredStep;
-use crate::plan::{LinearStep, MatMulStep, Weights};
+use crate::plan::{LinearStep, MatMulStep, View, Weights};
 
 /// Rows of one thread's share.
 pub(crate) const ROWS_PER_TASK: usize = 96;
@@ -193,11 +193,12 @@ impl PreparedLinear {
     fn gemm(&self, step: &LinearStep, &Context { isa, memory, .. }: &Context<'_>) -> Gemm {
         let residual = step.epilogue.residual.as_ref();
         Gemm {
-            x: memory.f32(&step.x),
+            x: memory.floats(&step.x),
+            x_format: memory.float_format(&step.x),
             x_stride: step.x.axes[0].stride,
-            y: memory.f32(&step.y),
+            y: memory.floats(&step.y),
             y_stride: step.y.axes[0].stride,
-            residual: residual.map_or(std::ptr::null(), |r| memory.f32(r).cast_const()),
+            residual: residual.map_or(std::ptr::null(), |r| memory.floats(r).cast_const()),
             residual_stride: residual.map_or(0, |r| r.axes[0].stride),
             m: step.y.axes[0].extent,
             k: self.weights.k,
@@ -211,6 +212,8 @@ impl PreparedLinear {
                 activation: math::activation(step.epilogue.activation),
                 residual_first: step.epilogue.residual_first,
                 rounds_to_bf16: self.format.rounds_result,
+                y_format: memory.float_format(&step.y),
+                residual_format: residual.map_or(FloatFormat::F32, |r| memory.float_format(r)),
                 isa,
             },
         }
@@ -241,7 +244,7 @@ fn run(step: &MatMulStep, rounded: bool, c: &Context<'_>) {
     let batches: usize = step.y.axes[..rank - 2].iter().map(|a| a.extent).product();
     let packed_len = scratch_len(isa, step);
     let one = |batch: usize, slot: usize, pool: Option<&Pool>| {
-        let offset = |view: &crate::plan::View| {
+        let offset = |view: &View| {
             let (mut rest, mut offset) = (batch, 0);
             for axis in view.axes[..rank - 2].iter().rev() {
                 offset += (rest % axis.extent) as isize * axis.stride;
@@ -264,6 +267,7 @@ fn run(step: &MatMulStep, rounded: bool, c: &Context<'_>) {
             }
             let product = Gemm {
                 x: memory.f32(&step.a).wrapping_offset(offset(&step.a)),
+                x_format: FloatFormat::F32,
                 x_stride: step.a.axes[rank - 2].stride,
                 y: memory.f32(&step.y).wrapping_offset(offset(&step.y)),
                 y_stride: step.y.axes[rank - 2].stride,
@@ -311,6 +315,10 @@ impl Kernel<LinearStep> for Linear {
     fn packing_bytes(problem: &Problem<'_, LinearStep>) -> usize {
         let weights = &problem.step.weights;
         problem.format.packing_bytes(problem.cpu, weights)
+    }
+
+    fn never_bf16<'p>(problem: &Problem<'p, LinearStep>) -> Vec<&'p View> {
+        unless_in_pairs(problem.format.layout, &problem.step.x)
     }
 
     fn prepare(problem: &Problem<'_, LinearStep>) -> Result<Self, QuantError> {
@@ -363,10 +371,16 @@ impl FeatureMapSource for Linear {
         let product = self.prepared.gemm(&self.step, c);
         let skipped = (block.batch * block.image + block.first) as isize;
         let rows = Gemm {
-            x: product.x.wrapping_offset(skipped * product.x_stride),
+            x: product
+                .x_format
+                .offset(product.x, skipped * product.x_stride),
             y: to.wrapping_sub(block.panel.column),
             y_stride: pixel_len as isize,
             m: block.last - block.first,
+            epilogue: TileEpilogue {
+                y_format: FloatFormat::F32,
+                ..product.epilogue
+            },
             ..product
         };
         let packed = self.prepared.packed().as_ptr();
@@ -406,6 +420,14 @@ impl PreparedStep for MatMul {
 
     fn rounds_results(&self) -> bool {
         true
+    }
+}
+
+/// The left operand of a product with weights in `layout`, unless its kernel takes bf16 in pairs.
+pub(crate) fn unless_in_pairs(layout: PackedLayout, x: &View) -> Vec<&View> {
+    match layout {
+        PackedLayout::Bf16Dot => Vec::new(),
+        _ => vec![x],
     }
 }
 

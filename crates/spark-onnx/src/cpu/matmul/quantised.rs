@@ -22,7 +22,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use spark_gemm::{Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, panels, panels_of_part};
+use spark_gemm::{
+    FloatFormat, Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, panels, panels_of_part,
+};
 use spark_quant::block::RoundTrip;
 use spark_quant::{ExecutionPolicy, QuantError, Quantizer, Recipe};
 
@@ -414,6 +416,7 @@ impl Job<'_> {
         };
         let product = Gemm {
             x: x.cast_const(),
+            x_format: FloatFormat::F32,
             x_stride,
             y,
             y_stride,
@@ -430,7 +433,7 @@ impl Job<'_> {
                 activation: math::activation(self.epilogue.activation),
                 residual_first: self.epilogue.residual_first,
                 rounds_to_bf16: prepared.rounds_result,
-                isa: self.isa,
+                ..TileEpilogue::none(self.isa)
             },
         };
         let alone = Panel { column: 0, ..panel };

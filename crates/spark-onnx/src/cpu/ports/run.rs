@@ -41,7 +41,7 @@ impl Fresh {
             Storage::F32 => Self::F32(reserved(len)?),
             Storage::I64 => Self::I64(reserved(len)?),
             // No port is held so.
-            Storage::I8 | Storage::U8 => return None,
+            Storage::I8 | Storage::U8 | Storage::Bf16 => return None,
         })
     }
 
@@ -277,7 +277,7 @@ impl Executor {
             &self.prepared.plan.inputs[index],
             tensor,
             &self.memory,
-            &self.prepared.target.pool,
+            self.prepared.cpu(),
         );
         if let Some(runs) = &self.prepared.input_rounds[index] {
             runs.round(self.prepared.cpu(), &self.memory);

@@ -1,20 +1,22 @@
 //! Tensors in and out of the arena: element types converted, layouts changed, in one pass.
 
+use half::bf16;
 use spark_parallel::Pool;
 
 use crate::ModelError;
 use crate::budget;
 use crate::cpu::data_movement::copy::{Nest, strides};
 use crate::cpu::memory::Memory;
+use crate::cpu::processor::Cpu;
 use crate::plan::ports::{Declared, Held, HeldValues, output_refused, tensor_of};
 use crate::plan::{Plan, Port, Storage};
 use crate::tensor::{Tensor, checked_elements};
-use crate::tensor_view::{TensorView, for_each_slice, for_each_slice_mut};
+use crate::tensor_view::{Elements, TensorView, for_each_slice, for_each_slice_mut};
 use spark_onnx_graph::row_major_strides;
 use spark_onnx_graph::tensor::ElementsMut;
 
 /// Writes `tensor`, which [`crate::plan::ports::check_input`] let pass, where `port` is held.
-pub(crate) fn write_input(port: &Port, tensor: &TensorView<'_>, memory: &Memory, pool: &Pool) {
+pub(crate) fn write_input(port: &Port, tensor: &TensorView<'_>, memory: &Memory, cpu: Cpu<'_>) {
     if tensor.is_empty() {
         return;
     }
@@ -23,15 +25,25 @@ pub(crate) fn write_input(port: &Port, tensor: &TensorView<'_>, memory: &Memory,
         &signed(&tensor.strides()),
         &strides(&port.view),
     );
-    let wide = memory.storage(&port.view) == Storage::I64;
+    let (storage, pool) = (memory.storage(&port.view), cpu.pool);
+    if let (Storage::Bf16, Elements::F32(values)) = (storage, tensor.elements()) {
+        let to = memory.floats(&port.view).cast::<bf16>();
+        // SAFETY: as below.
+        return unsafe { nest.narrow_shared(values.as_ptr(), to, cpu) };
+    }
     for_each_slice!(tensor.elements(), values => {
         // SAFETY: every index of the view lies inside its slice and its shape is the port's; the
         // port's view was checked at load and has no element twice.
         unsafe {
-            if wide {
-                nest.copy_shared(values.as_ptr(), memory.i64(&port.view), Held::i64, pool);
-            } else {
-                nest.copy_shared(values.as_ptr(), memory.f32(&port.view), Held::f32, pool);
+            match storage {
+                Storage::I64 => {
+                    nest.copy_shared(values.as_ptr(), memory.i64(&port.view), Held::i64, pool);
+                }
+                Storage::Bf16 => {
+                    let to = memory.floats(&port.view).cast::<bf16>();
+                    nest.copy_shared(values.as_ptr(), to, |v| bf16::from_f32(v.f32()), pool);
+                }
+                _ => nest.copy_shared(values.as_ptr(), memory.f32(&port.view), Held::f32, pool),
             }
         }
     });

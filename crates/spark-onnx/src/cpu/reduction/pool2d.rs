@@ -4,13 +4,14 @@
 //! read; an average divides by the elements inside, or by all of them if padding counts
 //! (ONNX: then also the padding, but not what rounding the size up adds beyond it).
 
+use spark_gemm::FloatFormat;
 use spark_quant::QuantError;
 
 use crate::cpu::memory::Memory;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Simd, dispatch};
 use crate::graph::PoolKind;
-use crate::plan::PoolStep;
+use crate::plan::{PoolStep, View};
 
 /// Runs the step.
 fn run(step: &PoolStep, c: &Context<'_>) {
@@ -73,12 +74,10 @@ pub(super) fn span(step: &PoolStep, axis: usize, position: usize) -> Span {
 #[inline(always)]
 unsafe fn row_kernel<S: Simd>(step: &PoolStep, memory: &Memory, batch: usize, row: usize) {
     let (xa, ya) = (&step.x.axes, &step.y.axes);
-    let x = memory
-        .f32(&step.x)
-        .wrapping_offset(batch as isize * xa[0].stride);
-    let y = memory
-        .f32(&step.y)
-        .wrapping_offset(batch as isize * ya[0].stride + row as isize * ya[2].stride);
+    let formats = [memory.float_format(&step.x), memory.float_format(&step.y)];
+    let x = formats[0].offset(memory.floats(&step.x), batch as isize * xa[0].stride);
+    let at = batch as isize * ya[0].stride + row as isize * ya[2].stride;
+    let y = formats[1].offset_mut(memory.floats(&step.y), at);
     let vertical = span(step, 0, row);
     for ox in 0..ya[3].extent {
         let horizontal = span(step, 1, ox);
@@ -88,7 +87,7 @@ unsafe fn row_kernel<S: Simd>(step: &PoolStep, memory: &Memory, batch: usize, ro
             vertical.taps * horizontal.taps
         };
         let scale = inverse(count);
-        let y = y.wrapping_offset(ox as isize * ya[3].stride);
+        let y = formats[1].offset_mut(y, ox as isize * ya[3].stride);
         let mut channel = 0;
         while channel < ya[1].extent {
             let lanes = S::LANES.min(ya[1].extent - channel);
@@ -100,11 +99,13 @@ unsafe fn row_kernel<S: Simd>(step: &PoolStep, memory: &Memory, batch: usize, ro
                     for tx in 0..horizontal.taps {
                         let sy = (vertical.first + ty * vertical.step) as isize;
                         let sx = (horizontal.first + tx * horizontal.step) as isize;
-                        let p = x.offset(sy * xa[2].stride + sx * xa[3].stride).add(channel);
-                        let v = if lanes == S::LANES {
-                            S::load(p)
-                        } else {
-                            S::load_first(p, lanes)
+                        let at = sy * xa[2].stride + sx * xa[3].stride + channel as isize;
+                        let p = formats[0].offset(x, at);
+                        let v = match (formats[0], lanes == S::LANES) {
+                            (FloatFormat::F32, true) => S::load(p),
+                            (FloatFormat::F32, false) => S::load_first(p, lanes),
+                            (FloatFormat::Bf16, true) => S::load_bf16(p.cast()),
+                            (FloatFormat::Bf16, false) => S::load_first_bf16(p.cast(), lanes),
                         };
                         acc = if average {
                             S::add(acc, v)
@@ -116,11 +117,12 @@ unsafe fn row_kernel<S: Simd>(step: &PoolStep, memory: &Memory, batch: usize, ro
                 if average {
                     acc = S::mul(acc, S::splat(scale));
                 }
-                let to = y.add(channel);
-                if lanes == S::LANES {
-                    S::store(to, acc);
-                } else {
-                    S::store_first(to, acc, lanes);
+                let to = formats[1].offset_mut(y, channel as isize);
+                match (formats[1], lanes == S::LANES) {
+                    (FloatFormat::F32, true) => S::store(to, acc),
+                    (FloatFormat::F32, false) => S::store_first(to, acc, lanes),
+                    (FloatFormat::Bf16, true) => S::store_bf16(to.cast(), acc),
+                    (FloatFormat::Bf16, false) => S::store_first_bf16(to.cast(), acc, lanes),
                 }
             }
             channel += S::LANES;
@@ -137,6 +139,10 @@ fn inverse(count: usize) -> f32 {
 pub(crate) struct Pool2d(PoolStep);
 
 impl Kernel<PoolStep> for Pool2d {
+    fn never_bf16<'p>(_: &Problem<'p, PoolStep>) -> Vec<&'p View> {
+        Vec::new()
+    }
+
     fn prepare(problem: &Problem<'_, PoolStep>) -> Result<Self, QuantError> {
         Ok(Self(problem.step.clone()))
     }

@@ -445,7 +445,9 @@ pub(super) fn image_order(rank: usize) -> Vec<usize> {
 
 pub(super) fn constant_data(tensor: &Tensor) -> ConstantData {
     match Storage::of(tensor.dtype()) {
-        Storage::F32 | Storage::I8 | Storage::U8 => ConstantData::F32(Arc::new(tensor.to_f32())),
+        Storage::F32 | Storage::I8 | Storage::U8 | Storage::Bf16 => {
+            ConstantData::F32(Arc::new(tensor.to_f32()))
+        }
         Storage::I64 => ConstantData::I64(Arc::new(match tensor.data() {
             TensorData::I64(v) => v.clone(),
             TensorData::U64(v) => v.iter().map(|&x| x as i64).collect(),
@@ -459,7 +461,7 @@ pub(super) fn register_kind(storage: Storage) -> RegisterKind {
     match storage {
         Storage::F32 => RegisterKind::F32,
         Storage::I64 => RegisterKind::I64,
-        Storage::I8 | Storage::U8 => RegisterKind::F32,
+        Storage::I8 | Storage::U8 | Storage::Bf16 => RegisterKind::F32,
     }
 }
 

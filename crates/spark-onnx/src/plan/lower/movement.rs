@@ -601,7 +601,7 @@ impl Lowering<'_> {
             .filter_map(|i| Some((i, column(i).filter(|&j| j < columns)?)))
             .map(|(i, j)| i * columns + j);
         let data = match Storage::of(ty.dtype) {
-            Storage::F32 | Storage::I8 | Storage::U8 => {
+            Storage::F32 | Storage::I8 | Storage::U8 | Storage::Bf16 => {
                 let mut eye = vec![0.0; rows * columns];
                 ones.for_each(|at| eye[at] = 1.0);
                 ConstantData::F32(Arc::new(eye))

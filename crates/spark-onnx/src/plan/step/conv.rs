@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::epilogue::Epilogue;
 use super::lowered_step::{LoweredStep, shape};
+use crate::plan::storage::Storage;
 use crate::plan::view::View;
 use crate::plan::weights::Weights;
 
@@ -97,6 +98,11 @@ impl LoweredStep for ConvStep {
 
     fn weight_bytes(&self) -> usize {
         4 * self.weights.len() + self.epilogue.bias_bytes()
+    }
+
+    fn is_held_rightly(&self, storage: &dyn Fn(&View) -> Storage) -> bool {
+        let mut views = self.views_read().into_iter().chain(self.views_written());
+        views.all(|view| storage(view).is_float())
     }
 
     fn forget_weights(&mut self) {

@@ -32,7 +32,7 @@ impl LoweredStep for CopyStep {
     fn is_held_rightly(&self, storage: &dyn Fn(&View) -> Storage) -> bool {
         let (x, y) = (storage(&self.x), storage(&self.y));
         let converts = (x == Storage::F32 && y.is_byte()) || (x.is_byte() && y == Storage::F32);
-        x == y || converts
+        x == y || converts || (x.is_float() && y.is_float())
     }
 }
 

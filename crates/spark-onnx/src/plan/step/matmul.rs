@@ -2,6 +2,7 @@
 
 use super::epilogue::Epilogue;
 use super::lowered_step::{LoweredStep, shape};
+use crate::plan::storage::Storage;
 use crate::plan::view::View;
 use crate::plan::weights::Weights;
 
@@ -35,6 +36,11 @@ impl LoweredStep for LinearStep {
     fn views_mut(&mut self) -> Vec<&mut View> {
         let views = [&mut self.x, &mut self.y].into_iter();
         views.chain(&mut self.epilogue.residual).collect()
+    }
+
+    fn is_held_rightly(&self, storage: &dyn Fn(&View) -> Storage) -> bool {
+        let mut views = self.views_read().into_iter().chain(self.views_written());
+        views.all(|view| storage(view).is_float())
     }
 
     fn macs(&self) -> u64 {

@@ -39,6 +39,7 @@ impl LoweredStep for PoolStep {
 
     fn is_held_rightly(&self, storage: &dyn Fn(&View) -> Storage) -> bool {
         let (x, y) = (storage(&self.x), storage(&self.y));
-        x == y && (x == Storage::F32 || (x.is_byte() && self.kind == PoolKind::Max))
+        let is_max_of_bytes = x == y && x.is_byte() && self.kind == PoolKind::Max;
+        (x.is_float() && y.is_float()) || is_max_of_bytes
     }
 }
