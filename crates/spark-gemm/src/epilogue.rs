@@ -317,8 +317,8 @@ unsafe fn store_bf16<S: Simd, const NV: usize, const MR: usize>(
     }
 }
 
-/// Elements of the largest tile: 24 vectors of 16 lanes.
-const MOST_ELEMENTS: usize = 24 * 16;
+/// No tile has more elements: rows of four vectors of 16 lanes.
+const MOST_ELEMENTS: usize = MAX_ROWS * 4 * 16;
 
 /// Function, late residual and storing as bf16, by way of a tile of f32.
 #[inline(always)]
