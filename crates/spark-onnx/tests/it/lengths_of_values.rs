@@ -156,6 +156,23 @@ fn inputs_of_open_length_have_any_number_of_elements() {
 }
 
 #[test]
+fn steps_are_told_where_nothing_stands_before_a_length() {
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![open()]);
+    let y = graph.add_node("y", Op::NonZero(NonZero), &[Some(x)]);
+    graph.outputs.push(y);
+    let mut session = Model::from_graph(graph, &options())
+        .expect("ready")
+        .session();
+    assert!(session.steps().is_empty(), "before a plan");
+    let x = floats(&[3], vec![1.0, 0.0, 2.0]);
+    let steps = session.profile(&[("x", &x)], 2).expect("runs");
+    let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["y"]);
+    assert!(steps[0].mean.is_some());
+}
+
+#[test]
 fn a_shape_of_open_length_is_planned_by_value() {
     let mut graph = Graph::default();
     let x = graph.add_input("x", DType::F32, vec![Dim::Known(6)]);
