@@ -11,6 +11,9 @@
 //!     + 1 if that is interpreted, they do not, and the node is worth a plan
 //! ```
 //!
+//! A planned stage knows the elements of what it makes of shapes, and those of short lists that others hand over.
+//! All else that others made hangs on values there, also a matrix of ones that an interpreted stage made of a shape.
+//!
 //! What only follows from an interpreted stage (a Gather of a hundred rows, their sums) stays in it: making a plan for so
 //! little takes longer than interpreting it. Stages with odd numbers are interpreted.
 //!
@@ -21,8 +24,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ModelError;
-use crate::graph::{BodyId, Graph, Node, Value, ValueId, check_graph, computed_shapes};
+use crate::graph::{BodyId, Elements, Graph, Node, Value, ValueId, check_graph};
 use crate::reference::check_unbound;
+use lists::Lists;
 
 /// One part of a network.
 #[derive(Debug, Clone)]
@@ -77,32 +81,49 @@ pub fn stages_at_values(
     is_worth_a_plan: impl Fn(&Graph, &Node) -> bool,
 ) -> Result<Vec<Stage>, ModelError> {
     check_graph(&graph)?;
-    let is_computed = computed_shapes(&graph);
-    if is_computed.contains(&true) {
-        check_unbound(&graph)?;
-    }
+    let mut elements = Elements::of_inputs(&graph);
+    let mut lists = Lists::of_inputs(&graph, &elements);
     let is_live = live(&graph);
     let mut stage_of = vec![0; graph.values.len()];
-    let mut nodes_of: Vec<Vec<Node>> = vec![Vec::new()];
-    let all = std::mem::take(&mut graph.nodes);
-    for (node, is_computed) in all.into_iter().zip(is_computed) {
+    let mut stages = Vec::with_capacity(graph.nodes.len());
+    for node in &graph.nodes {
         let read = node.inputs.iter().flatten().map(|id| stage_of[id.0]);
         let from: usize = read.max().unwrap_or(0);
-        let is_cut = match is_interpreted(from) {
-            true => !is_computed && is_worth_a_plan(&graph, &node),
-            false => is_computed,
+        // The planned stage that it may go to.
+        let planned = from + usize::from(is_interpreted(from));
+        let is_unknown = |id: ValueId| {
+            let is_own = stage_of[id.0] == planned || graph.value(id).constant.is_some();
+            !is_own && !lists.has(id)
         };
-        let stage = from + usize::from(is_cut);
+        let in_plan = elements.hanging(&graph, node, is_unknown);
+        let is_planned = !in_plan.shapes && (planned == from || is_worth_a_plan(&graph, node));
+        let (stage, hanging) = match is_planned {
+            true => (planned, in_plan),
+            false => (
+                from + usize::from(!is_interpreted(from)),
+                elements.hanging(&graph, node, |_| false),
+            ),
+        };
+        elements.note(node, hanging);
+        lists.note(&graph, node);
         for id in node.outputs.iter().flatten() {
             stage_of[id.0] = stage;
         }
+        stages.push(stage);
+    }
+    if stages.iter().any(|&stage| stage > 0) {
+        check_unbound(&graph)?;
+    }
+    let mut nodes_of: Vec<Vec<Node>> = vec![Vec::new()];
+    let all = std::mem::take(&mut graph.nodes);
+    for (node, stage) in all.into_iter().zip(stages) {
         // What leads to no output is not worth a stage.
         let mut results = node.outputs.iter().flatten();
         if stage > 0 && !results.any(|id| is_live[id.0]) {
             continue;
         }
         if nodes_of.len() <= stage {
-            nodes_of.push(Vec::new());
+            nodes_of.resize(stage + 1, Vec::new());
         }
         nodes_of[stage].push(node);
     }
@@ -290,5 +311,6 @@ impl<'g> Part<'g> {
     }
 }
 
+mod lists;
 #[cfg(test)]
 mod tests;

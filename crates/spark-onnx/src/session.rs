@@ -33,7 +33,8 @@ pub struct Canceller(Arc<AtomicBool>);
 
 impl Canceller {
     /// Ends one run with [`ModelError::Cancelled`]: the one in progress, after the step that it is at, or
-    /// else the next one. [`Session::profile`] and [`Session::spans`] are not ended.
+    /// else the next one, also where that fails for another reason. [`Session::profile`] and [`Session::spans`] are not
+    /// ended.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -244,6 +245,14 @@ impl Session {
         &mut self,
         inputs: &[(&str, TensorView<'_>)],
     ) -> Result<Vec<(String, Tensor)>, ModelError> {
+        let done = self.run_once(inputs);
+        self.ended(done)
+    }
+
+    fn run_once(
+        &mut self,
+        inputs: &[(&str, TensorView<'_>)],
+    ) -> Result<Vec<(String, Tensor)>, ModelError> {
         self.check_inputs(inputs)?;
         self.with_memory_for(inputs)?;
         let (outputs, traffic) = match self.model.stages() {
@@ -283,6 +292,15 @@ impl Session {
     /// As [`Session::run`], and [`ModelError::OutputUnknown`], [`ModelError::OutputTwice`] or
     /// [`ModelError::OutputMemory`] for memory that does not fit.
     pub fn run_into(
+        &mut self,
+        inputs: &[(&str, TensorView<'_>)],
+        outputs: &mut [(&str, TensorViewMut<'_>)],
+    ) -> Result<(), ModelError> {
+        let done = self.run_once_into(inputs, outputs);
+        self.ended(done)
+    }
+
+    fn run_once_into(
         &mut self,
         inputs: &[(&str, TensorView<'_>)],
         outputs: &mut [(&str, TensorViewMut<'_>)],
@@ -334,9 +352,9 @@ impl Session {
     pub fn steps(&self) -> Vec<StepInfo> {
         let device = self.model.device();
         let mut steps = self.head.steps(device);
-        if let (false, Some(stages), Some(run)) =
-            (steps.is_empty(), self.model.stages(), &self.stages)
-        {
+        // A head may have none.
+        let has_plan = !self.head.shapes().is_empty();
+        if let (true, Some(stages), Some(run)) = (has_plan, self.model.stages(), &self.stages) {
             steps.extend(run.steps(stages, device));
         }
         steps
@@ -416,6 +434,17 @@ impl Session {
             }
         }
         Ok(spans)
+    }
+
+    /// What a run gave; where it failed of itself, a request to end it is met. One that comes after the last look of a run
+    /// that ends well is the next run's.
+    fn ended<T>(&self, done: Result<T, ModelError>) -> Result<T, ModelError> {
+        if let Err(error) = &done
+            && !matches!(error, ModelError::Cancelled)
+        {
+            self.stop.store(false, Ordering::Relaxed);
+        }
+        done
     }
 
     /// The executor for `inputs`, with them written into it.

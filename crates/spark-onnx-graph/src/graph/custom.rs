@@ -93,6 +93,9 @@ pub trait CustomOperator: Send + Sync {
     /// Everything that can be wrong before data flows is refused here: [`CustomOperator::run`] gets operands of these types
     /// and shapes. An operand that is left out is `None`, or missing at the end.
     ///
+    /// It must not use the model that it is part of, nor a session of that, nor wait for a thread that does: an engine may ask
+    /// while it holds its plans, and would wait for itself for ever.
+    ///
     /// # Errors
     ///
     /// Why it cannot take these operands, which becomes [`ModelError::Operator`](crate::ModelError::Operator) with the
@@ -290,13 +293,17 @@ pub struct Custom {
 }
 
 impl Custom {
-    /// The operator `name` of `domain`, in version 1 of that.
+    /// The operator `name` of `domain`, the empty one or `ai.onnx` for ONNX's own, in version 1 of that.
+    ///
+    /// One with the name of an operator that is known anyway runs, but is not written into files, where it would be read
+    /// as that.
     pub fn new(
         domain: &str,
         name: &str,
         attributes: CustomAttributes,
         operator: Arc<dyn CustomOperator>,
     ) -> Self {
+        let domain = if domain == "ai.onnx" { "" } else { domain };
         Self {
             domain: domain.to_owned(),
             name: name.to_owned(),

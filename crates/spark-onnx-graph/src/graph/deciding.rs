@@ -9,7 +9,8 @@
 //!
 //! Whoever plans networks by the shapes of their inputs can plan them by these elements too
 //! ([`super::bind_with_values`]); a plan is then for one value. So only small inputs count, and for a
-//! branch only booleans: anything else may differ from run to run.
+//! branch only booleans: anything else may differ from run to run. A list of open length is small if it is a shape, as it
+//! has an element for each axis; if what reads it takes any number, a run may bring more than count.
 //!
 //! Deliberately absent: values that a body carries from one iteration to the next.
 
@@ -31,21 +32,34 @@ pub const MAX_DECIDING_ELEMENTS: usize = 64;
 struct Need {
     shape: bool,
     branch: bool,
+    /// For a shape, and nothing bounds how many elements it has.
+    many: bool,
 }
 
 impl Need {
     const SHAPE: Self = Self {
         shape: true,
         branch: false,
+        many: false,
     };
     const BRANCH: Self = Self {
         shape: false,
         branch: true,
+        many: false,
     };
 
     fn add(&mut self, other: Self) {
         self.shape |= other.shape;
         self.branch |= other.branch;
+        self.many |= other.many;
+    }
+
+    /// The same of any number of elements.
+    fn of_many(self) -> Self {
+        Self {
+            many: self.many || self.shape,
+            ..self
+        }
     }
 }
 
@@ -80,6 +94,15 @@ pub fn deciding_inputs(graph: &Graph) -> Vec<usize> {
         .collect()
 }
 
+/// Whether every run brings few enough elements, so that they are known to whoever plans.
+fn is_sure_to_decide(value: &Value, need: Need) -> bool {
+    let is_bounded = value.shape.as_deref().is_some_and(|dims| {
+        let mut dims = dims.iter();
+        dims.all(|dim| matches!(dim, Dim::Known(_)))
+    });
+    may_decide(value, need) && (is_bounded || !need.many)
+}
+
 fn may_decide(value: &Value, need: Need) -> bool {
     let is_bool = value.dtype == Some(DType::Bool);
     let is_small = value.shape.as_deref().is_none_or(|dims| match dims {
@@ -107,10 +130,16 @@ fn needs_of_inputs(graph: &Graph, depth: usize, known: &mut Known) -> Vec<Need> 
         let operands = node.inputs.iter().enumerate();
         for (index, id) in operands.filter_map(|(index, id)| Some((index, (*id)?))) {
             if makes_results(&node.op, index) {
-                needs[id.0].add(wanted);
+                needs[id.0].add(match keeps_elements(&node.op, index) {
+                    true => wanted,
+                    false => wanted.of_many(),
+                });
             }
             if deciding_operands(&node.op).contains(&index) {
-                needs[id.0].add(Need::SHAPE);
+                needs[id.0].add(match &node.op {
+                    Op::NonZero(_) | Op::Unique(_) | Op::Custom(_) => Need::SHAPE.of_many(),
+                    _ => Need::SHAPE,
+                });
             }
         }
         within_bodies(graph, node, depth, known, |index, wanted| {
@@ -123,16 +152,61 @@ fn needs_of_inputs(graph: &Graph, depth: usize, known: &mut Known) -> Vec<Need> 
     inputs.map(|id| needs[id.0]).collect()
 }
 
-/// For each node, whether the shapes of its results, or of what its bodies make, hang on elements that a run computes.
-///
-/// What an embedder's own operator makes is such, even of constants: nothing folds it.
-pub(crate) fn computed_shapes(graph: &Graph) -> Vec<bool> {
-    let deciding = deciding_inputs(graph);
-    let mut is_computed = vec![false; graph.values.len()];
-    for (number, id) in graph.inputs.iter().enumerate() {
-        is_computed[id.0] = !deciding.contains(&number);
+/// What is known before a run of the elements of a graph's values, node by node in their order.
+pub(crate) struct Elements {
+    /// By value, whether a run computes them. What an embedder's own operator makes is such, even of constants: nothing
+    /// folds it.
+    is_computed: Vec<bool>,
+    bodies: Bodies,
+}
+
+/// What hangs on elements that are not known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hanging {
+    /// The shapes of a node's results, or of what its bodies make.
+    pub(crate) shapes: bool,
+    /// The elements of its results.
+    pub(crate) elements: bool,
+}
+
+impl Elements {
+    /// Known are constants, and inputs that decide in every run.
+    pub(crate) fn of_inputs(graph: &Graph) -> Self {
+        let mut bodies = Bodies::default();
+        let needs = needs_of_inputs(graph, 0, &mut bodies.needs);
+        let mut is_computed = vec![false; graph.values.len()];
+        for (id, need) in graph.inputs.iter().zip(needs) {
+            is_computed[id.0] = !is_sure_to_decide(graph.value(*id), need);
+        }
+        Self {
+            is_computed,
+            bodies,
+        }
     }
-    hanging(graph, is_computed, 0, &mut Bodies::default())
+
+    /// Whether a run computes those of this value.
+    pub(crate) fn is_computed(&self, id: ValueId) -> bool {
+        self.is_computed[id.0]
+    }
+
+    /// What hangs on elements that a run computes, or that are unknown to whoever plans `node`, as `is_unknown` says.
+    pub(crate) fn hanging(
+        &mut self,
+        graph: &Graph,
+        node: &Node,
+        is_unknown: impl Fn(ValueId) -> bool,
+    ) -> Hanging {
+        let is_computed = &self.is_computed;
+        let is_computed = |id: ValueId| is_computed[id.0] || is_unknown(id);
+        hanging(graph, node, is_computed, 0, &mut self.bodies)
+    }
+
+    /// Notes of what `node` makes whether a run computes it.
+    pub(crate) fn note(&mut self, node: &Node, hanging: Hanging) {
+        for id in node.outputs.iter().flatten() {
+            self.is_computed[id.0] = hanging.elements;
+        }
+    }
 }
 
 /// What is known of bodies, by address: they may be shared.
@@ -151,35 +225,45 @@ struct Own {
     hangs: bool,
 }
 
-/// [`computed_shapes`] of a graph at level `depth`, elements of whose values are computed before where `is_computed` says so.
+/// What of `node`, at level `depth`, hangs on elements that `is_computed` names.
 fn hanging(
     graph: &Graph,
-    mut is_computed: Vec<bool>,
+    node: &Node,
+    is_computed: impl Fn(ValueId) -> bool,
     depth: usize,
     bodies: &mut Bodies,
-) -> Vec<bool> {
-    let nodes = graph.nodes.iter();
-    nodes
-        .map(|node| {
-            let operands = node.inputs.iter().enumerate();
-            let computed = operands
-                .filter(|(_, id)| id.is_some_and(|id| is_computed[id.0]))
-                .map(|(index, _)| index);
-            let computed: Vec<usize> = computed.collect();
-            let own = own_of(graph, node, depth, bodies);
-            let makes = computed.iter().any(|&index| makes_results(&node.op, index));
-            for id in node.outputs.iter().flatten() {
-                is_computed[id.0] = makes || own.computes;
-            }
-            let mut decides = deciding_operands(&node.op).to_vec();
-            within_bodies(graph, node, depth, &mut bodies.needs, |index, wanted| {
-                if wanted.shape {
-                    decides.push(index);
-                }
-            });
-            own.hangs || computed.iter().any(|index| decides.contains(index))
-        })
-        .collect()
+) -> Hanging {
+    let operands = node.inputs.iter().enumerate();
+    let computed = operands
+        .filter(|(_, id)| id.is_some_and(&is_computed))
+        .map(|(index, _)| index);
+    let computed: Vec<usize> = computed.collect();
+    let own = own_of(graph, node, depth, bodies);
+    let makes = computed.iter().any(|&index| makes_results(&node.op, index));
+    let mut decides = deciding_operands(&node.op).to_vec();
+    within_bodies(graph, node, depth, &mut bodies.needs, |index, wanted| {
+        if wanted.shape {
+            decides.push(index);
+        }
+    });
+    Hanging {
+        shapes: own.hangs || computed.iter().any(|index| decides.contains(index)),
+        elements: makes || own.computes,
+    }
+}
+
+/// Whether shapes hang on what is computed within `body`, at level `depth`, whatever it is given.
+fn hangs_within(body: &Graph, depth: usize, bodies: &mut Bodies) -> bool {
+    let mut is_computed = vec![false; body.values.len()];
+    let mut hangs = false;
+    for node in &body.nodes {
+        let hanging = hanging(body, node, |id| is_computed[id.0], depth, bodies);
+        for id in node.outputs.iter().flatten() {
+            is_computed[id.0] = hanging.elements;
+        }
+        hangs |= hanging.shapes;
+    }
+    hangs
 }
 
 /// What `node` does of its own, at level `depth`, and its bodies.
@@ -197,8 +281,7 @@ fn own_of(graph: &Graph, node: &Node, depth: usize, bodies: &mut Bodies) -> Own 
             Some(&own) => own,
             None if depth == MAX_BODY_DEPTH || check_graph(body).is_err() => Own::default(),
             None => {
-                let none = vec![false; body.values.len()];
-                let hangs = hanging(body, none, depth + 1, bodies).contains(&true);
+                let hangs = hangs_within(body, depth + 1, bodies);
                 let mut nodes = body.nodes.iter();
                 let computes = nodes.any(|node| own_of(body, node, depth + 1, bodies).computes);
                 Own { computes, hangs }
@@ -217,6 +300,30 @@ fn makes_results(op: &Op, index: usize) -> bool {
         Op::Shape(_) | Op::Size(_) | Op::EyeLike(_) | Op::RandomLike(_) => false,
         Op::CastLike(_) => index == 0,
         _ => true,
+    }
+}
+
+/// Whether the result of `op` has an element for each of operand `index`, if that has one axis.
+fn keeps_elements(op: &Op, index: usize) -> bool {
+    match op {
+        Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Variadic(_)
+        | Op::Where(_)
+        | Op::Cast(_)
+        | Op::RoundFloat(_)
+        | Op::Concat(_)
+        | Op::Transpose(_) => true,
+        Op::Clip(_)
+        | Op::CastLike(_)
+        | Op::Reshape(_)
+        | Op::Flatten(_)
+        | Op::Squeeze(_)
+        | Op::Unsqueeze(_)
+        | Op::ScatterElements(_)
+        | Op::ScatterNd(_) => index == 0,
+        Op::Gather(_) => index == 1,
+        _ => false,
     }
 }
 
@@ -255,7 +362,14 @@ fn within_bodies(
             known.insert(address, inner);
         }
         for (index, wanted) in known[&address].iter().enumerate() {
-            need(first + index, *wanted);
+            need(
+                first + index,
+                match &node.op {
+                    // Of what is scanned a body sees one slice.
+                    Op::Scan(_) => wanted.of_many(),
+                    _ => *wanted,
+                },
+            );
         }
         // What goes from iteration to iteration is known in all of them only if it is known how many there are.
         if let Op::Loop(op) = &node.op

@@ -49,7 +49,7 @@ pub use control::{BodyId, If, Loop, MAX_ITERATIONS, Scan, ScanAxis};
 pub use custom::{
     AttributeError, AttributeValue, Custom, CustomAttributes, CustomOperator, OperatorError,
 };
-pub(crate) use deciding::computed_shapes;
+pub(crate) use deciding::Elements;
 pub use deciding::{MAX_DECIDING_ELEMENTS, deciding_inputs};
 pub use definition::{Dim, Graph, Node, Value, ValueId};
 pub use infer::{

@@ -1,6 +1,8 @@
 //! Operators of an embedder's own, as any other operator: its name, types, its node in a file.
 
 use super::operator::{Exported, Inferred, KnownDType, OPERATOR_SET, Operator};
+use super::translator_of;
+use crate::ModelError;
 use crate::file::export::attributes::Attributes;
 use crate::file::export::nodes::NodeExport;
 use crate::file::import::call::Translator;
@@ -57,6 +59,11 @@ impl Operator for Custom {
     }
 
     fn export<'g>(&'g self, node: &mut NodeExport<'_, 'g>) -> Result<(), String> {
+        // A reader would take it for the one that it knows.
+        if translator_of(self.domain(), Custom::name(self)).is_some() {
+            let op = self.qualified().to_owned();
+            return Err(ModelError::OperatorTaken { op }.to_string());
+        }
         let attributes = Operator::attributes(self)?;
         node.finish_in(self.domain(), Custom::name(self), attributes)
     }

@@ -495,3 +495,48 @@ fn the_body_of_a_loop_may_hold_one_in_a_file_too() {
     let outputs = reference::run(&bound, &[("count", &count), ("x", &x)]).expect("runs");
     assert_eq!(outputs[0].1.to_f32(), [8.0, -8.0]);
 }
+
+#[test]
+fn operators_with_names_that_are_known_are_not_written() {
+    let written = |domain: &str, name: &str| {
+        let mut graph = Graph::default();
+        let x = graph.add_input("x", DType::F32, vec![Dim::Known(2)]);
+        let scale = Scale {
+            scale: 2.0,
+            runs: Arc::default(),
+        };
+        let op = Custom::new(domain, name, CustomAttributes::default(), Arc::new(scale));
+        let y = graph.add_node("y", Op::Custom(op), &[Some(x)]);
+        graph.values[y.0].dtype = Some(DType::F32);
+        graph.values[y.0].shape = Some(vec![Dim::Known(2)]);
+        graph.outputs.push(y);
+        to_bytes(&graph)
+    };
+    // A reader would take them for the ones it knows.
+    for (domain, name) in [
+        ("", "Relu"),
+        ("ai.onnx", "Relu"),
+        ("", "If"),
+        ("com.microsoft", "Gelu"),
+    ] {
+        let error = written(domain, name).expect_err(name).to_string();
+        assert!(error.contains("is there already"), "{error}");
+    }
+    for (domain, name) in [
+        ("", "Foo"),
+        ("ai.onnx", "Foo"),
+        ("com.microsoft", "Foo"),
+        ("com.example", "Relu"),
+    ] {
+        let bytes = written(domain, name).expect("written");
+        let mut operators = OperatorRegistry::new();
+        let make = |_: &CustomAttributes| {
+            let runs = Arc::default();
+            Ok(Scale { scale: 2.0, runs })
+        };
+        operators.register(domain, name, make).expect("is free");
+        let options = ReadOptions::new().with_operators(operators);
+        let graph = parse_with(&bytes, None, &options).expect("read");
+        assert!(matches!(graph.nodes[0].op, Op::Custom(_)));
+    }
+}

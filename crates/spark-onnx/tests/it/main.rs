@@ -18,6 +18,7 @@ mod int8_precision;
 mod integer_division;
 mod integer_networks;
 mod integers_in_bodies;
+mod lengths_of_values;
 mod masked_attention;
 mod memory_budget;
 mod regions;

@@ -483,6 +483,25 @@ fn every_cancel_ends_one_run() {
     }
 }
 
+#[test]
+fn a_cancel_ends_with_a_run_that_fails_for_another_reason() {
+    let mut session = Model::from_graph(open_batch(), &options())
+        .expect("any batch")
+        .session();
+    let x = drawn(5, &[1, 32, 16, 16]);
+    let wrong = drawn(5, &[1, 31, 16, 16]);
+    for into in [false, true] {
+        session.canceller().cancel();
+        let error = match into {
+            true => session.run_into(&[("x", (&wrong).into())], &mut []),
+            false => session.run(&[("x", &wrong)]).map(drop),
+        };
+        let error = error.expect_err("31 channels");
+        assert!(!matches!(error, ModelError::Cancelled), "{error}");
+        session.run(&[("x", &x)]).expect("the next one runs");
+    }
+}
+
 /// 16 MB of constants that are not packed, so that each plan has its own.
 fn table() -> Graph {
     let mut graph = Graph::default();
