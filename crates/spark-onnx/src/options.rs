@@ -225,8 +225,9 @@ impl RunOptions {
 }
 
 impl RunOptions {
-    /// How files are read.
-    pub(crate) fn read_options(&self) -> ReadOptions {
+    /// How files are read: with the operators that are an embedder's own.
+    #[must_use]
+    pub fn read_options(&self) -> ReadOptions {
         ReadOptions::new().with_operators(self.operators.clone())
     }
 
@@ -270,6 +271,9 @@ impl RunOptions {
         Err(ModelError::Uncalibrated {
             precision,
             why: match self.calibration {
+                None if dequantises(graph) => {
+                    "there is none, and what the file quantises is no product of integers"
+                }
                 None => "there is none, nor does the file quantise its products",
                 Some(_) => "the one given is for other formats",
             },
@@ -296,8 +300,14 @@ impl RunOptions {
     }
 }
 
+/// Whether `graph` makes floats of integers, as files do that are quantised; bodies are not looked into.
+fn dequantises(graph: &Graph) -> bool {
+    let mut nodes = graph.nodes.iter();
+    nodes.any(|node| matches!(node.op, Op::DequantizeLinear(_)))
+}
+
 /// Whether a product of `graph`, or of a body in it, is of integers.
-fn has_integers(graph: &Graph) -> bool {
+pub(crate) fn has_integers(graph: &Graph) -> bool {
     let is_of_integers = |node: &Node| {
         matches!(
             node.op,

@@ -225,7 +225,7 @@ and floats of 4 and 8 are compared as the wider types that they are held as.
 ";
 
 const COLUMNS: &str = "\
-- `executed`: cases that pass on the executor too. The suite gives weights as inputs, where networks have constants.
+- `executed`: cases that pass in a `Model` too, which interprets operators whose lengths values say. The suite gives weights as inputs, where networks have constants.
 - `known before`: operands, counted from 0, whose elements must be known before the operator is planned. They are constants,
   follow from shapes, or come from inputs that a plan is made for the elements of; where a run computes them, the operator is
   interpreted.

@@ -17,6 +17,7 @@
 //! a program from before refuses one of int8 by the name of a tensor.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ impl Calibration {
     ///
     /// # Errors
     ///
-    /// [`ModelError::CalibrationFile`] if the file cannot be read as a checkpoint; [`ModelError::Calibration`] for a weight of
+    /// [`ModelError::CalibrationFile`] if the file cannot be read as a checkpoint or holds no layer; [`ModelError::Calibration`] for a weight of
     /// another format, a scale that is not above zero or belongs to no weight, int8 beside other formats, and other tensors.
     pub fn read(path: &Path) -> Result<Self, ModelError> {
         let read = Checkpoint::read(path);
@@ -82,6 +83,9 @@ impl Calibration {
             parts
                 .put(&name, &mut chosen)
                 .map_err(|what| refused(&name, &what))?;
+        }
+        if chosen == Self::default() {
+            return Err(of_file(path, "it holds no layer"));
         }
         let mut floats = chosen.layers.keys().chain(chosen.others.keys());
         match floats.next() {
@@ -289,7 +293,7 @@ fn digest(parts: Option<&[f32]>) -> Option<u64> {
     })
 }
 
-fn of_file(path: &Path, source: QuantError) -> ModelError {
+fn of_file(path: &Path, source: impl Into<Box<dyn Error + Send + Sync>>) -> ModelError {
     ModelError::CalibrationFile {
         path: path.display().to_string(),
         source: source.into(),

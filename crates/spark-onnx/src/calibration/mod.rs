@@ -39,7 +39,9 @@ mod settings;
 pub use chosen::Calibration;
 pub use integer_layer::{ByteScale, IntegerLayer};
 pub(crate) use integers::of_integers;
-pub use integers::{IntegerNetwork, IntegerOptions, KeptProduct, ProductError, quantise};
+pub use integers::{
+    IntegerNetwork, IntegerOptions, KeptProduct, ProductError, products_behind_values, quantise,
+};
 pub use layer_errors::{LayerError, layer_errors};
 pub use mixed::{CalibratedMix, calibrate_mixed};
 pub use run::calibrate;

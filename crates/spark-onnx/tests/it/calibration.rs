@@ -444,6 +444,7 @@ fn files_that_are_no_calibration_are_refused_by_name() {
     assert!(write(&[("a.weight", F32, vec![1], scale(1.0))]).contains("a.weight"));
     assert!(write(&[("a.bits", F32, vec![1], scale(8.0))]).contains("16 and 32"));
     assert!(write(&[("a.bits", U8, vec![3], b"fp4".to_vec())]).contains("16 and 32"));
+    assert!(write(&[]).contains("it holds no layer"));
     std::fs::write(&path, b"nothing").expect("writable");
     assert!(Calibration::read(&path).is_err());
     assert!(Calibration::read(&folder.path().join("absent")).is_err());

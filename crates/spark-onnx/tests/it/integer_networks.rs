@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use spark_onnx::calibration::{IntegerNetwork, IntegerOptions, WeightRounding, quantise};
+use spark_onnx::calibration::{
+    IntegerNetwork, IntegerOptions, WeightRounding, products_behind_values, quantise,
+};
 use spark_onnx::graph::{
-    BatchNormalization, Binary, Clip, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Reshape, Unary,
-    ValueId,
+    BatchNormalization, Binary, Cast, Clip, Conv, DequantizeLinear, Dim, Gemm, Graph, MatMul,
+    NonZero, Op, Padding, Reshape, Transpose, Unary, ValueId,
 };
 use spark_onnx::{DType, Model, ModelError, Precision, RunOptions, Tensor, file};
 use spark_quant::calibration::ScaleMethod;
@@ -310,6 +312,87 @@ fn a_dead_channel_with_a_bias_stays_an_integer() {
     }
 }
 
+/// A product of weights `w`, bias 0.05 and a tangent.
+fn with_small_bias(op: Op, x: &[usize], w: Tensor, n_out: usize) -> Graph {
+    let mut graph = Graph::default();
+    let dims = x.iter().map(|&extent| Dim::Known(extent)).collect();
+    let x = graph.add_input("x", DType::F32, dims);
+    let w = graph.add_constant("w", w);
+    let b = Tensor::from_f32([n_out], vec![0.05; n_out]).expect("fits");
+    let b = graph.add_constant("b", b);
+    let y = graph.add_node("product", op, &[Some(x), Some(w), Some(b)]);
+    let y = graph.add_node("y", Op::Unary(Unary::Tanh), &[Some(y)]);
+    graph.outputs.push(y);
+    graph
+}
+
+#[test]
+fn channels_of_zeros_keep_their_bias_under_large_inputs() {
+    let conv = |groups| {
+        Op::Conv(Conv {
+            strides: vec![],
+            dilations: vec![],
+            padding: Padding::Explicit(vec![]),
+            groups,
+        })
+    };
+    let gemm = Op::Gemm(Gemm {
+        alpha: 1.0,
+        beta: 1.0,
+        trans_a: false,
+        trans_b: false,
+    });
+    // The first of eight channels is of zeros, or all are; others are small, so that outputs are of bytes near the bias.
+    let first_zero = |shape: [usize; 4]| {
+        let mut weights = drawn(5, &shape).to_f32();
+        let own = weights.len() / 8;
+        weights.iter_mut().for_each(|w| *w *= 1e-3);
+        weights[..own].fill(0.0);
+        Tensor::from_f32(shape, weights).expect("fits")
+    };
+    let zeros = Tensor::from_f32([8, 4], vec![0.0; 32]).expect("fits");
+    let picture = [2, 8, 4, 4];
+    let cases = [
+        (conv(1), &picture[..], first_zero([8, 8, 1, 1]), 8),
+        (conv(8), &picture[..], first_zero([8, 1, 3, 3]), 8),
+        (gemm, &[32, 8][..], zeros, 4),
+    ];
+    for (op, shape, w, n_out) in cases {
+        let graph = with_small_bias(op, shape, w, n_out);
+        let x = drawn(9, shape).to_f32().iter().map(|v| v * 100.0).collect();
+        let seen = [Tensor::from_f32(shape, x).expect("fits")];
+        for weights in [WeightRounding::Nearest, WeightRounding::Compensated] {
+            let wanted = IntegerOptions::default().with_weights(weights);
+            let made = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ());
+            let made = made.expect("fits");
+            let named = |name: &str| {
+                let value = made.graph.values.iter().find(|value| value.name == name);
+                value.and_then(|value| value.constant.clone()).expect(name)
+            };
+            let scales = named("product_weights_scale").to_f32();
+            assert!(scales.iter().all(|scale| scale.is_normal()), "{scales:?}");
+            let calibration = made.calibration();
+            let step = calibration
+                .integer_layer("product")
+                .expect("is")
+                .output
+                .scale;
+            let got = &outputs(&made.graph, &seen)[0];
+            // Channels are the last axis of a matrix and the second of a picture.
+            let got = match shape.len() {
+                2 => &got[..n_out],
+                _ => &got[..1],
+            };
+            for y in got {
+                assert!(
+                    (y - 0.05f32.tanh()).abs() <= step * 0.51,
+                    "{shape:?} {y} {step}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn normalisation_on_constants_is_folded() {
     let mut graph = Graph::default();
@@ -349,6 +432,67 @@ fn normalisation_on_constants_is_folded() {
     graph.nodes[1].outputs.clear();
     let made = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ());
     assert!(made.is_err(), "nothing makes the result any more");
+}
+
+#[test]
+fn products_that_the_file_has_quantised_are_named_as_such() {
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(4), Dim::Known(8)]);
+    let codes = (0..24).map(|i| f64::from(i - 12)).collect();
+    let codes = Tensor::from_f64(DType::I8, [8, 3], codes).expect("fits");
+    let codes = graph.add_constant("codes", codes);
+    let scales = Tensor::from_f32([3], vec![0.1, 0.2, 0.3]).expect("fits");
+    let scales = graph.add_constant("scales", scales);
+    let dequantize = Op::DequantizeLinear(DequantizeLinear::along(1));
+    let w = graph.add_node("w", dequantize, &[Some(codes), Some(scales)]);
+    let y = graph.add_node("product", Op::MatMul(MatMul), &[Some(x), Some(w)]);
+    let y = graph.add_node("y", Op::Unary(Unary::Tanh), &[Some(y)]);
+    graph.outputs.push(y);
+    let seen = [drawn(1, &[4, 8])];
+    let wanted = IntegerOptions::default();
+    let refused = quantise(&graph, &batches(&seen), &options(), &wanted, |_, _| ());
+    let text = refused.expect_err("refused").to_string();
+    assert!(
+        text.contains("`product`: already quantised in the file"),
+        "{text}"
+    );
+    let int8 = options().with_precision(Precision::Int8);
+    let refused = Model::from_graph(graph, &int8).map(|_| ());
+    let text = refused.expect_err("no product of integers").to_string();
+    assert!(
+        text.contains("what the file quantises is no product of integers"),
+        "{text}"
+    );
+    // One product is left as the first calibration had it.
+    let file = made(&IntegerOptions::default().with_kept(BTreeSet::from(["stem".to_owned()])));
+    let seen = pictures(0..2);
+    let again = quantise(&file.graph, &batches(&seen), &options(), &wanted, |_, _| ());
+    let again = again.expect("the first product is left");
+    let reason = |name: &str| {
+        let kept = again.kept.iter().find(|kept| kept.name == name);
+        kept.map(|kept| kept.reason)
+    };
+    assert_eq!(reason("depthwise"), Some("already quantised in the file"));
+}
+
+#[test]
+fn products_behind_lengths_that_values_say_are_named() {
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(4), Dim::Known(8)]);
+    let w = graph.add_constant("w", drawn(2, &[8, 8]));
+    let y = graph.add_node("before", Op::MatMul(MatMul), &[Some(x), Some(w)]);
+    let at = graph.add_node("at", Op::NonZero(NonZero), &[Some(y)]);
+    let at = graph.add_node("cast", Op::Cast(Cast { to: DType::F32 }), &[Some(at)]);
+    let transpose = Op::Transpose(Transpose { perm: None });
+    let rows = graph.add_node("rows", transpose, &[Some(at)]);
+    let w = graph.add_constant("w2", drawn(3, &[2, 5]));
+    let y = graph.add_node("behind", Op::MatMul(MatMul), &[Some(rows), Some(w)]);
+    graph.outputs.push(y);
+    let behind = products_behind_values(&graph).expect("a sound graph");
+    assert_eq!(behind.len(), 1, "{behind:?}");
+    assert_eq!(behind[0].name, "behind");
+    assert_eq!(behind[0].reason, "how many rows it gets hangs on values");
+    assert_eq!(products_behind_values(&network()).expect("sound"), []);
 }
 
 #[test]

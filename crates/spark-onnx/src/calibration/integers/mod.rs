@@ -14,7 +14,7 @@
 //! ```
 //!
 //! What comes out is a graph like any other: a file of it runs in onnxruntime on the same products of integers, and here
-//! [`join_quantised`](crate::join_quantised) makes each product one of integers when a model is made. Its form is that of
+//! `spark-onnx-graph`'s `join_quantised` makes each product one of integers when a model is made. Its form is that of
 //! onnxruntime's static quantisation (QDQ): bytes without a sign for activations, with one for weights.
 //!
 //! A product (Conv, Gemm, MatMul) is taken if its weights are a constant in f32, f16 or bf16, and its result is no output of
@@ -55,15 +55,15 @@ use self::insertion::Insertion;
 pub use self::network::{IntegerNetwork, ProductError};
 use self::prepared::prepared;
 use self::probe::Probe;
-pub use self::products::KeptProduct;
 use self::products::Product;
+pub use self::products::{KeptProduct, products_behind_values};
 use self::rows::Rows;
 use super::chosen::refused;
 use super::integer_layer::{ByteScale, IntegerLayer};
 use super::networks::failed;
 use super::settings::WeightRounding;
 use crate::graph::{Graph, ValueId, check_graph};
-use crate::options::RunOptions;
+use crate::options::{RunOptions, has_integers};
 use crate::{ModelError, Tensor};
 
 /// How a network becomes one of integers.
@@ -172,7 +172,7 @@ pub fn quantise(
     let graph = &prepared(graph)?;
     let (products, kept) = products::of(graph, &wanted.kept)?;
     if products.is_empty() {
-        return Err(refused(&graph.name, &none_of(&kept)));
+        return Err(refused(&graph.name, &none_of(graph, &kept)));
     }
     let policy = ExecutionPolicy::detect();
     let scales = scales(graph, &products, batches, options, wanted.scales)?;
@@ -216,12 +216,18 @@ pub fn quantise(
 }
 
 /// Why no product can be of integers.
-fn none_of(kept: &[KeptProduct]) -> String {
+fn none_of(graph: &Graph, kept: &[KeptProduct]) -> String {
     let reasons = kept.iter().take(3);
     let reasons: Vec<String> = reasons
         .map(|product| format!("`{}`: {}", product.name, product.reason))
         .collect();
     match reasons.is_empty() {
+        true if has_integers(graph) => {
+            format!(
+                "its products are {} as products of integers",
+                products::QUANTISED
+            )
+        }
         true => "it has no Conv, Gemm or MatMul that could be of integers".to_owned(),
         false => format!("no product can be of integers; {}", reasons.join("; ")),
     }

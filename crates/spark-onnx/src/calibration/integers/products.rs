@@ -25,6 +25,41 @@ pub struct KeptProduct {
     pub reason: &'static str,
 }
 
+/// The reason of a product that is no part of the head.
+const BEHIND_VALUES: &str = "how many rows it gets hangs on values";
+
+/// The reason of a product whose weights come out of a DequantizeLinear.
+pub(super) const QUANTISED: &str = "already quantised in the file";
+
+/// The products of `graph` that no calibration reaches, as how many rows they get hangs on values: they stay in f32.
+///
+/// # Errors
+///
+/// [`ModelError::Graph`] for a graph that breaks an invariant of [`Graph`].
+pub fn products_behind_values(graph: &Graph) -> Result<Vec<KeptProduct>, ModelError> {
+    let of_head = made_in_head(graph)?;
+    let mut names = ProductNames::of(graph);
+    let products = graph.nodes.iter().filter(|node| kind(node).is_some());
+    let named = products.map(|node| (node, names.of_node(graph, node)));
+    let behind = named.filter(|(node, _)| !is_within(node, &of_head));
+    let kept = behind.map(|(_, name)| KeptProduct {
+        name,
+        reason: BEHIND_VALUES,
+    });
+    Ok(kept.collect())
+}
+
+/// What stands before lengths that values say.
+fn made_in_head(graph: &Graph) -> Result<BTreeSet<ValueId>, ModelError> {
+    let head = head_of(graph.clone())?;
+    let made = head.nodes.iter().flat_map(|node| &node.outputs);
+    Ok(made.flatten().copied().collect())
+}
+
+fn is_within(node: &Node, made: &BTreeSet<ValueId>) -> bool {
+    node.outputs.iter().flatten().all(|id| made.contains(id))
+}
+
 /// What kind of product it is.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
@@ -132,21 +167,17 @@ pub(super) fn of(
     let search = Search {
         graph,
         readers: Readers::of(graph),
+        dequantised: dequantised(graph),
     };
-    let head = head_of(graph.clone())?;
-    let made = head.nodes.iter().flat_map(|node| &node.outputs);
-    let of_head: BTreeSet<ValueId> = made.flatten().copied().collect();
+    let of_head = made_in_head(graph)?;
     let mut names = ProductNames::of(graph);
     let (mut products, mut stay) = (Vec::new(), Vec::new());
     for (at, node) in graph.nodes.iter().enumerate() {
         let Some(kind) = kind(node) else { continue };
         let name = names.of_node(graph, node);
-        let mut results = node.outputs.iter().flatten();
         let found = match kept.contains(&node.name) {
             true => Err("it was asked to"),
-            false if !results.all(|id| of_head.contains(id)) => {
-                Err("how many rows it gets hangs on values")
-            }
+            false if !is_within(node, &of_head) => Err(BEHIND_VALUES),
             false => search.product(at, kind),
         };
         match found {
@@ -206,6 +237,26 @@ fn kind(node: &Node) -> Option<Kind> {
 struct Search<'g> {
     graph: &'g Graph,
     readers: Readers,
+    /// What comes out of a DequantizeLinear, also transposed or in another shape.
+    dequantised: HashSet<ValueId>,
+}
+
+fn dequantised(graph: &Graph) -> HashSet<ValueId> {
+    let mut found = HashSet::new();
+    for node in &graph.nodes {
+        let is_of_one = || matches!(node.inputs.first(), Some(Some(x)) if found.contains(x));
+        let is_found = match &node.op {
+            Op::DequantizeLinear(_) => true,
+            Op::Transpose(_) | Op::Reshape(_) | Op::Cast(_) | Op::Unary(Unary::Identity) => {
+                is_of_one()
+            }
+            _ => false,
+        };
+        if is_found {
+            found.extend(node.outputs.iter().flatten().copied());
+        }
+    }
+    found
 }
 
 impl Search<'_> {
@@ -221,7 +272,10 @@ impl Search<'_> {
         let (Some(x), Some(w)) = (input(0), input(1)) else {
             return Err("an operand is missing");
         };
-        let weights = constant(w).ok_or("its second operand is no constant")?;
+        let weights = constant(w).ok_or(match self.dequantised.contains(&w) {
+            true => QUANTISED,
+            false => "its second operand is no constant",
+        })?;
         if constant(x).is_some() {
             return Err("what enters is a constant");
         }

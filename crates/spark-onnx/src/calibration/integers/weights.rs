@@ -137,8 +137,12 @@ fn assemble(
     }
 }
 
+/// Steps of the bias of a channel whose weights are all zero: as fine as f32 has it.
+const BIAS_STEPS: f64 = (1 << 22) as f64;
+
 /// Coarser scales for channels whose bias does not fit 32 bits beside the sums, as that of a dead channel, and for those
-/// whose sums would have a scale below all normal numbers.
+/// whose sums would have a scale below all normal numbers; where all weights are zero, one that is fine enough for the bias,
+/// which is all that leaves such a channel.
 fn make_room(
     product: &Product,
     x_scale: f32,
@@ -154,13 +158,22 @@ fn make_room(
     }
     for (out, scale) in scales.iter_mut().enumerate() {
         let bias = bias.map_or(0.0, |bias| f64::from(bias[out].abs()));
-        let least =
-            (2.0 * bias / room).max(1.01 * f64::from(f32::MIN_POSITIVE)) / f64::from(x_scale);
+        let x_scale = f64::from(x_scale);
+        let tiny = 1.01 * f64::from(f32::MIN_POSITIVE);
+        let own = out * depth..(out + 1) * depth;
+        if bias > 0.0 && weights[own.clone()].iter().all(|weight| *weight == 0.0) {
+            let steps = BIAS_STEPS.min(room / 2.0);
+            let fine = ((bias / steps).max(tiny) / x_scale).max(tiny) as f32;
+            if fine.is_finite() {
+                *scale = fine;
+            }
+            continue;
+        }
+        let least = (2.0 * bias / room).max(tiny) / x_scale;
         if f64::from(*scale) >= least || !(least as f32).is_finite() {
             continue;
         }
         *scale = least as f32;
-        let own = out * depth..(out + 1) * depth;
         for (code, weight) in codes[own.clone()].iter_mut().zip(&weights[own]) {
             *code = (weight / *scale).round_ties_even().clamp(-127.0, 127.0) as i8;
         }
