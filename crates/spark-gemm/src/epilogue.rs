@@ -169,11 +169,12 @@ pub unsafe fn apply_epilogue_and_store<S: Simd, const NV: usize, const MR: usize
                         add_row::<S, NV>(&mut acc[i], t.residual[i], last);
                     }
                 }
-                FloatFormat::Bf16 => {
+                FloatFormat::Bf16 if has_bf16_instructions::<S>() => {
                     for i in 0..MR {
                         add_row_bf16::<S, NV>(&mut acc[i], t.residual[i].cast(), last);
                     }
                 }
+                FloatFormat::Bf16 => acc = add_rows_bf16_apart::<S, NV, MR>(t, acc),
             }
         }
         if let Activation::Clamp { low, high } = epilogue.activation {
@@ -195,9 +196,12 @@ pub unsafe fn apply_epilogue_and_store<S: Simd, const NV: usize, const MR: usize
             }
         }
         if epilogue.y_format == FloatFormat::Bf16 {
-            match function.is_none() && !late_residual {
-                true => store_bf16::<S, NV, MR>(t, acc),
-                false => store_late_bf16::<S, NV, MR>(t, acc),
+            if !has_bf16_instructions::<S>() {
+                store_bf16_apart::<S, NV, MR>(t, acc);
+            } else if function.is_none() && !late_residual {
+                store_bf16::<S, NV, MR>(t, acc);
+            } else {
+                store_late_bf16::<S, NV, MR>(t, acc);
             }
             return;
         }
@@ -227,6 +231,49 @@ pub unsafe fn apply_epilogue_and_store<S: Simd, const NV: usize, const MR: usize
         }
         if epilogue.rounds_to_bf16 && (function.is_some() || late_residual) {
             round_rows(epilogue.isa, &t.y[..MR], t.columns);
+        }
+    }
+}
+
+/// Whether vectors are converted from and to bf16 in so few instructions that the loops over a tile still unroll. Where they
+/// do not, the compiler keeps accumulators in memory, also while multiplying, and a GEMM of f32 takes twice its time.
+const fn has_bf16_instructions<S: Simd>() -> bool {
+    S::LANES == 16
+}
+
+/// Adds a residual of bf16, in a function of its own: see [`has_bf16_instructions`].
+#[cold]
+#[inline(never)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "constant bounds unroll, iterators may not"
+)]
+unsafe fn add_rows_bf16_apart<S: Simd, const NV: usize, const MR: usize>(
+    t: &TileOutput<'_>,
+    mut acc: [[S::V; NV]; MR],
+) -> [[S::V; NV]; MR] {
+    let last = t.columns - (NV - 1) * S::LANES;
+    for i in 0..MR {
+        // SAFETY: the caller vouches for `columns` readable elements.
+        unsafe { add_row_bf16::<S, NV>(&mut acc[i], t.residual[i].cast(), last) };
+    }
+    acc
+}
+
+/// The rest of an epilogue whose results are held as bf16, in a function of its own: see [`has_bf16_instructions`].
+#[cold]
+#[inline(never)]
+unsafe fn store_bf16_apart<S: Simd, const NV: usize, const MR: usize>(
+    t: &TileOutput<'_>,
+    acc: [[S::V; NV]; MR],
+) {
+    let is_stored_only = !matches!(t.epilogue.activation, Activation::Function(_))
+        && (t.epilogue.residual_first || t.residual[0].is_null());
+    // SAFETY: forwarded.
+    unsafe {
+        match is_stored_only {
+            true => store_bf16::<S, NV, MR>(t, acc),
+            false => store_late_bf16::<S, NV, MR>(t, acc),
         }
     }
 }
