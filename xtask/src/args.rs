@@ -23,7 +23,8 @@ cargo xtask <command>
                         against the listed outcomes; both come from PyPI
   gpu [--target TRIPLE]…
                         target/gpu/<triple>.tar.gz: tests and benchmarks for a machine
-                        with a GPU and without cargo
+                        with a GPU and without cargo, at most 60 MB; its `run` runs all
+                        suites, whatever fails, and writes logs and report.json
   sanitize              memory, kernels and threads under the address and thread sanitisers
   fuzz [--only NAME] [--seconds N]
                         every fuzz target, or one, for 60 s each, guided by coverage

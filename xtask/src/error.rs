@@ -44,6 +44,14 @@ pub(crate) enum Error {
         name: &'static str,
         cause: Box<Error>,
     },
+    /// A bundle for a GPU machine is larger than may be handed to one.
+    BundleTooLarge {
+        path: PathBuf,
+        n_bytes: u64,
+        limit_bytes: u64,
+    },
+    /// Suites of a bundle failed on the GPU machine; each was printed.
+    Suites { n_failed: usize },
     /// An output lies further from its golden than its bound allows, or has none.
     Golden {
         model: String,
@@ -101,6 +109,16 @@ impl fmt::Display for Error {
             Self::Shape { what, field } => write!(f, "{what} lacks a usable `{field}`"),
             Self::Tidy { n_findings } => write!(f, "tidy: {n_findings} finding(s)"),
             Self::Kernels { n_findings } => write!(f, "kernels: {n_findings} finding(s)"),
+            Self::BundleTooLarge {
+                path,
+                n_bytes,
+                limit_bytes,
+            } => write!(
+                f,
+                "`{}` has {n_bytes} bytes, more than {limit_bytes}",
+                path.display()
+            ),
+            Self::Suites { n_failed } => write!(f, "{n_failed} suite(s) failed"),
             Self::LeftOut(what) => write!(f, "not run on this machine: {}", what.join("; ")),
             Self::Step { name, cause } => write!(f, "step `{name}`: {cause}"),
             Self::Golden {

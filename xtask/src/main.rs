@@ -79,10 +79,7 @@ fn run(words: Vec<String>) -> Result<(), Error> {
         }
         Some("test") => build_and_test::test(&Workspace::load()?, &args.rest()),
         Some("ci") => {
-            let mut skipped = Vec::new();
-            while let Some(step) = args.value("--skip")? {
-                skipped.push(step);
-            }
+            let skipped = values(&mut args, "--skip")?;
             args.finish()?;
             ci::run(&Workspace::load()?, &skipped)
         }
@@ -100,12 +97,22 @@ fn run(words: Vec<String>) -> Result<(), Error> {
             kernels::run(&Workspace::load()?)
         }
         Some("gpu") => {
-            let mut targets = Vec::new();
-            while let Some(target) = args.value("--target")? {
-                targets.push(target);
-            }
+            let targets = values(&mut args, "--target")?;
             args.finish()?;
-            gpu::run(&Workspace::load()?, &targets)
+            gpu::bundle(&Workspace::load()?, &targets)
+        }
+        Some("gpu-suites") => {
+            let options = gpu::SuiteOptions {
+                bundle: args
+                    .value("--bundle")?
+                    .unwrap_or_else(|| ".".to_owned())
+                    .into(),
+                out: args.value("--out")?.map(Into::into),
+                only: values(&mut args, "--only")?,
+                list: args.flag("--list"),
+            };
+            args.finish()?;
+            gpu::run_suites(&options)
         }
         Some("aarch64") => {
             args.finish()?;
@@ -140,4 +147,13 @@ fn run(words: Vec<String>) -> Result<(), Error> {
         }
         Some(other) => Err(Error::Usage(format!("no command `{other}`\n\n{HELP}"))),
     }
+}
+
+/// Every value of an option that may be given several times.
+fn values(args: &mut Args, name: &str) -> Result<Vec<String>, Error> {
+    let mut values = Vec::new();
+    while let Some(value) = args.value(name)? {
+        values.push(value);
+    }
+    Ok(values)
 }

@@ -16,6 +16,7 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
+pub mod gemm;
 mod kernels;
 mod sealed;
 

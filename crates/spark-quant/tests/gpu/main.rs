@@ -8,6 +8,9 @@
 
 #[path = "../it/device_cases.rs"]
 mod device_cases;
+#[path = "../it/device_gemm_cases.rs"]
+mod device_gemm_cases;
+mod gemm_timed;
 
 use spark_hal::config;
 use spark_mem::{Device, DeviceOptions};
@@ -37,4 +40,41 @@ fn every_code_is_decoded() {
 #[test]
 fn bad_input_is_refused() {
     with_gpu("bad_input_is_refused", device_cases::bad_input_is_refused);
+}
+
+#[test]
+fn gemm_of_integers_is_exact() {
+    with_gpu(
+        "gemm_of_integers_is_exact",
+        device_gemm_cases::integers_are_multiplied_exactly,
+    );
+}
+
+#[test]
+fn gemm_of_any_depth() {
+    with_gpu(
+        "gemm_of_any_depth",
+        device_gemm_cases::any_depth_is_multiplied,
+    );
+}
+
+#[test]
+fn gemm_of_other_values_is_close() {
+    with_gpu(
+        "gemm_of_other_values_is_close",
+        device_gemm_cases::other_values_are_multiplied_closely,
+    );
+}
+
+#[test]
+fn gemm_operands_that_do_not_fit_are_refused() {
+    with_gpu(
+        "gemm_operands_that_do_not_fit_are_refused",
+        device_gemm_cases::operands_that_do_not_fit_are_refused,
+    );
+}
+
+#[test]
+fn gemm_is_timed() {
+    with_gpu("gemm_is_timed", gemm_timed::gemm_is_timed);
 }

@@ -7,6 +7,7 @@ use spark_quant::scalar::MiniFormat;
 use spark_quant::{ExecutionPolicy, PackedFormat};
 
 use crate::device_cases::{bad_input_is_refused, equals_the_host, every_code_is_decoded};
+use crate::device_gemm_cases;
 
 fn all(device: &Device) {
     equals_the_host(device);
@@ -22,6 +23,17 @@ fn the_cpu_as_a_device() {
 #[test]
 fn an_emulated_card() {
     all(&Device::emulated(64 << 20));
+}
+
+/// On devices that are no GPU the definition itself runs; operands and checks are those of a GPU.
+#[test]
+fn gemm_by_its_definition() {
+    for device in [Device::host(), Device::emulated(64 << 20)] {
+        device_gemm_cases::integers_are_multiplied_exactly(&device);
+        device_gemm_cases::any_depth_is_multiplied(&device);
+        device_gemm_cases::other_values_are_multiplied_closely(&device);
+        device_gemm_cases::operands_that_do_not_fit_are_refused(&device);
+    }
 }
 
 #[test]

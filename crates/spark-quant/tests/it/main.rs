@@ -7,5 +7,7 @@ mod data;
 mod device;
 #[cfg(feature = "device")]
 mod device_cases;
+#[cfg(feature = "device")]
+mod device_gemm_cases;
 mod full_range;
 mod scalar_truth;

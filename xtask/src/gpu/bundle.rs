@@ -1,15 +1,17 @@
-//! `cargo xtask gpu`: tests and benchmarks for a GPU machine that has no cargo.
+//! Makes the bundle.
 //!
 //! ```text
 //! target/gpu/<triple>/   *-gpu-tests   of each crate with device code, on a real GPU
 //!                        mem-bench     bandwidth per kind of memory, copies, files
+//!                        detect doctor what the machine is, and what is wrong with it
+//!                        xtask         runs the suites there
 //!                        lib/          NVRTC, where it was fetched for this kind of machine
-//!                        run           all of it, with SPARK_REQUIRE_GPU=1
-//! target/gpu/<triple>.tar.gz
+//!                        run           starts it
+//! target/gpu/<triple>.tar.gz           at most 60 MB
 //! ```
 //!
-//! The CUDA driver is the machine's own. For another kind of machine than this one NVRTC has to
-//! be installed there; `run` says so when it is missing.
+//! Programs carry no symbols of debuggers. For another kind of machine than this one NVRTC has to
+//! be installed there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,70 +24,94 @@ use crate::error::Error;
 use crate::kernels::Toolchain;
 use crate::workspace::Workspace;
 
-/// What runs on the GPU machine.
-const RUN: &str = r#"#!/bin/sh
-# Runs the tests and benchmarks of this folder on the GPU of this machine.
-#
-#   ./run            tests, then the benchmark into mem.csv
-#   ./run tests      tests alone
-cd "$(dirname "$0")" || exit 1
-export LD_LIBRARY_PATH="$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-export SPARK_REQUIRE_GPU=1
-export SPARK_CACHE_DIR="$PWD/cache"
-if ! [ -e lib/libnvrtc.so.13 ] && ! ldconfig -p 2>/dev/null | grep -q libnvrtc; then
-  echo "libnvrtc is not in this bundle and not installed: kernels cannot be compiled" >&2
-fi
-nvidia-smi --query-gpu=name,driver_version,clocks.max.sm --format=csv,noheader || true
-for tests in *-gpu-tests; do
-  ./"$tests" --test-threads=4 --show-output || exit 1
-done
-[ "$1" = tests ] && exit 0
-CUDA=1 ./mem-bench --bench | tee mem.csv
-"#;
+/// Starts the suites from wherever it is called.
+const RUN: &str = include_str!("run.sh");
 
 /// Packages with tests for a GPU.
 const TESTED: [&str; 3] = ["spark-mem", "spark-quant", "spark-sim"];
+
+/// Examples that say what the machine is.
+const PROGRAMS: [&str; 2] = ["detect", "doctor"];
+
+/// What may be handed to a machine that is lent for minutes.
+const LIMIT_BYTES: u64 = 60_000_000;
 
 /// Makes a bundle for each of these kinds of machine; for this one if there are none.
 ///
 /// # Errors
 ///
-/// Builds that fail, files that cannot be written.
+/// Builds that fail, files that cannot be written, a bundle that is too large.
 pub(crate) fn run(workspace: &Workspace, targets: &[String]) -> Result<(), Error> {
     let host = command::host_triple()?;
     let own = [host.clone()];
-    for target in if targets.is_empty() {
+    let targets = if targets.is_empty() {
         &own[..]
     } else {
         targets
-    } {
+    };
+    for target in targets {
         let folder = workspace.target.join("gpu").join(target);
-        fs::create_dir_all(&folder).map_err(Error::io("make", &folder))?;
-        for package in TESTED {
-            let common = ["-p", package, "--features", "cuda", "--target", target];
-            let tests = build(workspace, &["test", "--release", "--test", "gpu"], &common)?;
-            copy(&tests, &folder.join(format!("{package}-gpu-tests")))?;
+        // What an older bundle left there would be packed too.
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(Error::io("empty", &folder))?;
         }
-        let common = ["-p", "spark-mem", "--features", "cuda", "--target", target];
-        let bench = build(workspace, &["bench", "--bench", "mem"], &common)?;
-        copy(&bench, &folder.join("mem-bench"))?;
+        fs::create_dir_all(&folder).map_err(Error::io("make", &folder))?;
+        programs(workspace, target, &folder)?;
         if *target == host {
             nvrtc(workspace, &folder.join("lib"))?;
         }
         let script = folder.join("run");
         fs::write(&script, RUN).map_err(Error::io("write", &script))?;
-        make_executable(&script)?;
+        command::run(Command::new("chmod").arg("+x").arg(&script))?;
         pack(&folder)?;
     }
     Ok(())
 }
 
+/// Builds everything that runs there and copies it into the bundle.
+fn programs(workspace: &Workspace, target: &str, folder: &Path) -> Result<(), Error> {
+    for package in TESTED {
+        let words = ["test", "--release", "--test", "gpu", "-p", package];
+        let tests = build(workspace, &words, &["--features", "cuda"], target)?;
+        copy(&tests, &folder.join(format!("{package}-gpu-tests")))?;
+    }
+    let words = ["bench", "--bench", "mem", "-p", "spark-mem"];
+    let bench = build(workspace, &words, &["--features", "cuda"], target)?;
+    copy(&bench, &folder.join("mem-bench"))?;
+    for example in PROGRAMS {
+        let words = [
+            "build",
+            "--release",
+            "--example",
+            example,
+            "-p",
+            "sparkpilot",
+        ];
+        let program = build(workspace, &words, &["--features", "cuda"], target)?;
+        copy(&program, &folder.join(example))?;
+    }
+    let words = ["build", "--release", "-p", "xtask"];
+    let xtask = build(workspace, &words, &[], target)?;
+    copy(&xtask, &folder.join("xtask"))
+}
+
 /// Builds one target and finds the program in cargo's messages.
-fn build(workspace: &Workspace, what: &[&str], common: &[&str]) -> Result<PathBuf, Error> {
-    let mut cargo = cargo(what);
-    cargo.args(common);
-    cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
-    if common.iter().any(|word| word.starts_with("aarch64-")) {
+fn build(
+    workspace: &Workspace,
+    words: &[&str],
+    features: &[&str],
+    target: &str,
+) -> Result<PathBuf, Error> {
+    let mut cargo = cargo(words);
+    cargo.args(features).args(["--target", target]);
+    if words[0] != "build" {
+        cargo.arg("--no-run");
+    }
+    cargo.arg("--message-format=json-render-diagnostics");
+    for profile in ["RELEASE", "BENCH"] {
+        cargo.env(format!("CARGO_PROFILE_{profile}_STRIP"), "symbols");
+    }
+    if target.starts_with("aarch64-") {
         cargo.env(
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
             "aarch64-linux-gnu-gcc",
@@ -112,21 +138,19 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
         .map_err(Error::io("copy", from))
 }
 
+/// The compiler and what it opens. The packages hold a second build of both, `*.alt.*`, which
+/// nothing here asks for.
 fn nvrtc(workspace: &Workspace, to: &Path) -> Result<(), Error> {
     let from = Toolchain::get(&workspace.target.join("kernels"))?.libraries();
     fs::create_dir_all(to).map_err(Error::io("make", to))?;
     for entry in fs::read_dir(&from).map_err(Error::io("list", &from))? {
         let path = entry.map_err(Error::io("list", &from))?.path();
-        let name = path.file_name().unwrap_or_default();
-        if name.to_string_lossy().starts_with("libnvrtc") {
-            copy(&path, &to.join(name))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("libnvrtc") && !name.contains(".alt.") {
+            copy(&path, &to.join(&*name))?;
         }
     }
     Ok(())
-}
-
-fn make_executable(path: &Path) -> Result<(), Error> {
-    command::run(Command::new("chmod").arg("+x").arg(path))
 }
 
 fn pack(folder: &Path) -> Result<(), Error> {
@@ -142,10 +166,17 @@ fn pack(folder: &Path) -> Result<(), Error> {
         .arg(parent)
         .arg(name);
     command::run(&mut tar)?;
-    let bytes = fs::metadata(&archive)
+    let n_bytes = fs::metadata(&archive)
         .map_err(Error::io("examine", &archive))?
         .len();
-    println!("{} ({:.1} MB)", archive.display(), bytes as f64 / 1e6);
+    println!("{} ({:.1} MB)", archive.display(), n_bytes as f64 / 1e6);
+    if n_bytes > LIMIT_BYTES {
+        return Err(Error::BundleTooLarge {
+            path: archive,
+            n_bytes,
+            limit_bytes: LIMIT_BYTES,
+        });
+    }
     Ok(())
 }
 
