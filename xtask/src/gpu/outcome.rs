@@ -1,9 +1,8 @@
 //! What a suite's output says, line by line.
 //!
 //! ```text
-//! test a::b ... ok                 passed     (also with the time behind it)
 //! test a::c ... FAILED             failed, by name
-//! test result: ...                 the counts
+//! test result: ok. 3 passed; ...   the counts: a test that prints has its outcome on a line of its own
 //! figure: name = 1.5 unit (...)    a figure that a suite wants to be reported
 //! ```
 
@@ -58,19 +57,22 @@ impl Output {
     pub(super) fn add(&mut self, line: &str) {
         if let Some(figure) = line.strip_prefix("figure: ") {
             self.figures.push(figure.trim().to_owned());
-        } else if line.starts_with("test result: ") {
+        } else if let Some(counts) = line.strip_prefix("test result: ") {
             self.has_result = true;
+            let words: Vec<&str> = counts
+                .split([' ', ';'])
+                .filter(|word| !word.is_empty())
+                .collect();
+            let pairs = words.windows(2).filter(|pair| pair[1] == "passed");
+            self.n_passed += pairs
+                .filter_map(|pair| pair[0].parse::<u64>().ok())
+                .sum::<u64>();
         } else if let Some((name, end)) = line
             .strip_prefix("test ")
             .and_then(|rest| rest.split_once(" ... "))
+            && end.trim().ends_with("FAILED")
         {
-            // A test that prints may stand on one line with its outcome.
-            let end = end.trim();
-            if end.ends_with("FAILED") {
-                self.failed.push(name.to_owned());
-            } else if end.ends_with("ok") || end.starts_with("ok ") {
-                self.n_passed += 1;
-            }
+            self.failed.push(name.to_owned());
         }
     }
 
@@ -148,8 +150,9 @@ mod tests {
             "running 3 tests",
             "test copies::arrive ... ok",
             "test copies::too_long ... FAILED",
-            "test timed ... figure printed beside it ok",
+            "test timed ... 32 scenarios",
             "figure: rollouts on the GPU over all CPU cores = 7.5 times",
+            "ok",
             "test result: FAILED. 2 passed; 1 failed; 0 ignored",
         ] {
             output.add(line);

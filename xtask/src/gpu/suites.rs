@@ -64,8 +64,9 @@ const RACECHECK: &[&str] = &[
     "racecheck",
     "--error-exitcode=9",
 ];
-/// Watched programs are slow, so they leave out what is timed and what provokes errors on purpose.
-const WATCHED: &[&str] = &["--test-threads=1", "--skip=timed", "--skip=fault"];
+/// Watched programs are slow, so they leave out what is timed. The sanitiser loses launches that
+/// several threads make at once (seen with 2025.3.1: "failure to track a kernel launch").
+const WATCHED: &[&str] = &["--test-threads=1", "--skip=timed", "--skip=threads"];
 
 /// In the order in which they run: what is short and says most comes first.
 const SUITES: &[Suite] = &[

@@ -12,7 +12,8 @@ use spark_mem::{Device, MemError};
 
 use crate::Case;
 
-/// A file of the benchmark's own, on the disk that holds the build.
+/// A file of the benchmark's own, on the disk that holds the build, or, where the program was
+/// brought to from another machine, the current folder.
 pub(crate) struct Scratch {
     path: PathBuf,
     len: usize,
@@ -30,7 +31,13 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> MemEr
 impl Scratch {
     pub(crate) fn new(len: usize) -> Result<Self, MemError> {
         let name = format!("bench-{}.tmp", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = if built.is_dir() {
+            built
+        } else {
+            Path::new(".")
+        };
+        let path = folder.join(name);
         let scratch = Self { path, len };
         let mut file = File::create(&scratch.path).map_err(io("make", &scratch.path))?;
         let bytes: Vec<u8> = (0..1 << 20)

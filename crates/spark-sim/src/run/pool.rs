@@ -495,21 +495,20 @@ impl Simulator {
             }
         }
         let mut report = ChunkReport::default();
-        let mut left = Vec::new();
-        for mut group in groups.into_values() {
+        let mut groups: Vec<Group<'_>> = groups.into_values().collect();
+        for group in &mut groups {
             // Scenarios of a length lie side by side, so that few lanes idle at their end.
             group.sort_by_key(|(place, prepared)| (prepared.scenario.n_steps(), *place));
-            #[cfg(feature = "cuda")]
-            let group = self.run_on_gpu(group, factory, &mut slots, &mut report.n_on_gpu);
-            left.push(group);
         }
+        #[cfg(feature = "cuda")]
+        let groups = self.run_on_gpu(groups, factory, &mut slots, &mut report.n_on_gpu);
         if self.options.needs_gpu() {
-            for (place, lane) in left.into_iter().flatten() {
+            for (place, lane) in groups.into_iter().flatten() {
                 let reason = not_on_gpu(&lane, factory);
                 slots[place] = Some((Err(ScenarioError::NotOnDevice { reason }), None));
             }
         } else {
-            report.latency = self.run_on_cpu(left, factory, &mut slots);
+            report.latency = self.run_on_cpu(groups, factory, &mut slots);
         }
         for (place, slot) in slots.into_iter().enumerate() {
             let (outcome, trace) = slot.expect("every scenario was run or refused");
@@ -529,46 +528,57 @@ impl Simulator {
         report
     }
 
-    /// Drives what the GPU can, and returns the rest.
+    /// Drives what the GPU can, all groups at once, and returns the rest.
     #[cfg(feature = "cuda")]
     fn run_on_gpu<'a>(
         &self,
-        group: Group<'a>,
+        groups: Vec<Group<'a>>,
         factory: &dyn AlgorithmFactory,
         slots: &mut [Option<LaneOutcome>],
         n_on_gpu: &mut usize,
-    ) -> Group<'a> {
+    ) -> Vec<Group<'a>> {
         let (Some(gpu), Some(control)) = (&self.gpu, factory.cuda()) else {
-            return group;
+            return groups;
         };
-        let (taken, mut left): (Group<'_>, Group<'_>) = group
-            .into_iter()
-            .partition(|(_, lane)| Gpu::refusal(lane).is_none());
-        if taken.is_empty() {
-            return left;
-        }
-        let (places, lanes): (Vec<usize>, Vec<Prepared<'_>>) = taken.into_iter().unzip();
-        match gpu.run(&lanes, self.block_options(), control) {
-            Ok(outcomes) => {
-                *n_on_gpu += lanes.len();
-                for (place, outcome) in places.into_iter().zip(outcomes) {
-                    slots[place] = Some(outcome);
+        let start = |group: Group<'a>| {
+            let (taken, left): (Group<'a>, Group<'a>) = group
+                .into_iter()
+                .partition(|(_, lane)| Gpu::refusal(lane).is_none());
+            let (places, lanes): (Vec<usize>, Vec<Prepared<'a>>) = taken.into_iter().unzip();
+            let rollout =
+                (!lanes.is_empty()).then(|| gpu.start(&lanes, self.block_options(), control));
+            (left, places, lanes, rollout)
+        };
+        let started: Vec<_> = groups.into_iter().map(start).collect();
+        let mut all_left = Vec::with_capacity(started.len());
+        for (mut left, places, lanes, rollout) in started {
+            let Some(rollout) = rollout else {
+                all_left.push(left);
+                continue;
+            };
+            match rollout.and_then(|rollout| rollout.finish(&lanes)) {
+                Ok(outcomes) => {
+                    *n_on_gpu += lanes.len();
+                    for (place, outcome) in places.into_iter().zip(outcomes) {
+                        slots[place] = Some(outcome);
+                    }
+                }
+                Err(message) if self.options.needs_gpu() => {
+                    for place in places {
+                        let message = message.clone();
+                        slots[place] = Some((Err(ScenarioError::Gpu { message }), None));
+                    }
+                }
+                Err(message) => {
+                    let n = lanes.len();
+                    tracing::warn!("{n} scenarios run on the CPU instead of the GPU: {message}");
+                    left.extend(places.into_iter().zip(lanes));
+                    left.sort_by_key(|(place, prepared)| (prepared.scenario.n_steps(), *place));
                 }
             }
-            Err(message) if self.options.needs_gpu() => {
-                for place in places {
-                    let message = message.clone();
-                    slots[place] = Some((Err(ScenarioError::Gpu { message }), None));
-                }
-            }
-            Err(message) => {
-                let n = lanes.len();
-                tracing::warn!("{n} scenarios run on the CPU instead of the GPU: {message}");
-                left.extend(places.into_iter().zip(lanes));
-                left.sort_by_key(|(place, prepared)| (prepared.scenario.n_steps(), *place));
-            }
+            all_left.push(left);
         }
-        left
+        all_left
     }
 
     /// Drives groups in blocks, on all threads.

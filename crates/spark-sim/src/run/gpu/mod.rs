@@ -1,10 +1,13 @@
 //! Rollouts on a GPU: one kernel drives a group of scenarios from start to end.
 //!
 //! ```text
-//! block (start state, roads, requests) --> tables --> GPU: a thread per scenario, all its steps
-//!                                                      |
-//! metrics, or why it failed <-- totals, extremes, ends +
+//! start   block (start state, roads, requests) --> tables --> GPU: a thread per scenario, all its steps
+//!                                                              |
+//! finish  metrics, or why it failed <-- totals, extremes, ends +
 //! ```
+//!
+//! Groups (of one vehicle model and integrator) have streams of their own: while the kernel of one
+//! runs, the tables of the next are made, and kernels that leave room on the GPU run side by side.
 //!
 //! The kernels do the operations of the CPU path in its order, without fused multiply-adds, so
 //! results have the same bits. The tests say so on a stand-in driver that runs the same
@@ -17,6 +20,8 @@
 
 mod lanes;
 mod source;
+
+use std::time::{Duration, Instant};
 
 use super::block::{Block, BlockOptions, LaneOutcome};
 use super::outcome::ScenarioError;
@@ -110,23 +115,24 @@ impl Gpu {
         None
     }
 
-    /// Drives scenarios of one model and rule.
-    pub(super) fn run(
+    /// Starts driving scenarios of one model and rule; the work goes on while this returns.
+    pub(super) fn start(
         &self,
         lanes: &[Prepared<'_>],
         options: BlockOptions,
         control: &CudaControl,
-    ) -> Result<Vec<LaneOutcome>, String> {
-        let driven = self.drive(lanes, options, control);
-        driven.map_err(|Failure(message)| message)
+    ) -> Result<Rollout, String> {
+        self.queue(lanes, options, control)
+            .map_err(|Failure(message)| message)
     }
 
-    fn drive(
+    fn queue(
         &self,
         lanes: &[Prepared<'_>],
         options: BlockOptions,
         control: &CudaControl,
-    ) -> Result<Vec<LaneOutcome>, Failure> {
+    ) -> Result<Rollout, Failure> {
+        let started = Instant::now();
         let block = Block::new(lanes, options);
         let too_many =
             || Failure("roads and requests have more parts than 32 bits count".to_owned());
@@ -139,31 +145,42 @@ impl Gpu {
                 .with_options(source::OPTIONS);
         let kernel = self.device.kernel(&kernel)?;
         let stream = self.device.new_stream()?;
+        let prepared = Instant::now();
 
         let n = lanes.len();
-        let cars = self.filled(&stream, &tables.cars)?;
-        let exact = self.filled(&stream, &tables.exact)?;
-        let whole = self.filled(&stream, &tables.whole)?;
-        let pieces = self.filled(&stream, &tables.pieces)?;
-        let lines = self.filled(&stream, &tables.lines)?;
-        let settings = self.filled(&stream, &settings(&options.planner, control))?;
-        let mut ring = self.device.shared::<f32>(2 * tables.n_rows * n)?;
-        let mut totals = self.device.shared::<f64>((N_SUMS + 1) * n)?;
-        let mut extremes = self.device.shared::<f32>(N_EXTREMES * n)?;
-        let mut ends = self.device.shared::<u32>(3 * n)?;
+        let inputs = Inputs {
+            cars: self.filled(&stream, &tables.cars)?,
+            exact: self.filled(&stream, &tables.exact)?,
+            whole: self.filled(&stream, &tables.whole)?,
+            pieces: self.filled(&stream, &tables.pieces)?,
+            lines: self.filled(&stream, &tables.lines)?,
+            settings: self.filled(&stream, &settings(&options.planner, control))?,
+        };
+        let mut rollout = Rollout {
+            n,
+            ring: self.device.shared::<f32>(2 * tables.n_rows * n)?,
+            totals: self.device.shared::<f64>((N_SUMS + 1) * n)?,
+            extremes: self.device.shared::<f32>(N_EXTREMES * n)?,
+            ends: self.device.shared::<u32>(3 * n)?,
+            inputs,
+            stream,
+            prepare: prepared - started,
+            upload: prepared.elapsed(),
+        };
         let shape = LaunchShape::for_elements(n, THREADS_PER_BLOCK)?;
         let count = |n: usize| u32::try_from(n).map_err(|_| too_many());
+        let inputs = &rollout.inputs;
         let arguments = (
-            cars.view(),
-            exact.view(),
-            whole.view(),
-            pieces.view(),
-            lines.view(),
-            settings.view(),
-            ring.view_mut(),
-            totals.view_mut(),
-            extremes.view_mut(),
-            ends.view_mut(),
+            inputs.cars.view(),
+            inputs.exact.view(),
+            inputs.whole.view(),
+            inputs.pieces.view(),
+            inputs.lines.view(),
+            inputs.settings.view(),
+            rollout.ring.view_mut(),
+            rollout.totals.view_mut(),
+            rollout.extremes.view_mut(),
+            rollout.ends.view_mut(),
             count(n)?,
             count(tables.n_rows)?,
         );
@@ -175,23 +192,70 @@ impl Gpu {
         // reads and writes its own arguments only: those built in by their sources, with the
         // parameters that `CudaControl`'s own constructors give them, and a snippet because
         // whoever called `CudaControl::new` promised it for these parameters; fields are private.
-        unsafe { kernel.launch(&stream, shape, arguments) }?;
+        unsafe { kernel.launch(&rollout.stream, shape, arguments) }?;
+        Ok(rollout)
+    }
 
-        let mut all_totals = vec![0.0; totals.len()];
-        let mut all_extremes = vec![0.0; extremes.len()];
-        let mut all_ends = vec![0; ends.len()];
-        totals.download(&stream, &mut all_totals)?;
-        extremes.download(&stream, &mut all_extremes)?;
-        ends.download(&stream, &mut all_ends)?;
+    fn filled<T: Element>(&self, stream: &Stream, from: &[T]) -> Result<Buffer<T>, MemError> {
+        // Kernels get no empty tables: a settings table is never empty, others have lanes.
+        let mut buffer = self.device.shared::<T>(from.len())?;
+        buffer.upload(stream, from)?;
+        Ok(buffer)
+    }
+}
+
+/// What a kernel reads, as long as it runs.
+#[derive(Debug)]
+struct Inputs {
+    cars: Buffer<f32>,
+    exact: Buffer<f64>,
+    whole: Buffer<u32>,
+    pieces: Buffer<f64>,
+    lines: Buffer<f64>,
+    settings: Buffer<f32>,
+}
+
+/// A group under way.
+#[derive(Debug)]
+pub(super) struct Rollout {
+    n: usize,
+    inputs: Inputs,
+    ring: Buffer<f32>,
+    totals: Buffer<f64>,
+    extremes: Buffer<f32>,
+    ends: Buffer<u32>,
+    stream: Stream,
+    /// What the host took for tables and code, and for bringing them there.
+    prepare: Duration,
+    upload: Duration,
+}
+
+impl Rollout {
+    /// Waits for the group; `lanes` are those that it was started with.
+    pub(super) fn finish(self, lanes: &[Prepared<'_>]) -> Result<Vec<LaneOutcome>, String> {
+        self.outcomes(lanes).map_err(|Failure(message)| message)
+    }
+
+    fn outcomes(self, lanes: &[Prepared<'_>]) -> Result<Vec<LaneOutcome>, Failure> {
+        let (n, stream) = (self.n, &self.stream);
+        let started = Instant::now();
+        stream.synchronize()?;
+        let waited = started.elapsed();
+        let mut totals = vec![0.0; self.totals.len()];
+        let mut extremes = vec![0.0; self.extremes.len()];
+        let mut ends = vec![0; self.ends.len()];
+        self.totals.download(stream, &mut totals)?;
+        self.extremes.download(stream, &mut extremes)?;
+        self.ends.download(stream, &mut ends)?;
         stream.synchronize()?;
         let outcome = |lane: usize| {
-            let column = |from: usize| all_totals[from * n + lane];
-            let ending = [0, 1, 2].map(|field: usize| all_ends[field * n + lane]);
+            let column = |from: usize| totals[from * n + lane];
+            let ending = [0, 1, 2].map(|field: usize| ends[field * n + lane]);
             if let Some(failure) = failure(ending) {
                 return (Err(failure), None);
             }
-            let totals = Totals::from_sums(std::array::from_fn(column));
-            let most = |field: usize| all_extremes[field * n + lane];
+            let sums = Totals::from_sums(std::array::from_fn(column));
+            let most = |field: usize| extremes[field * n + lane];
             let extreme = Extreme {
                 offset: most(0),
                 lateral_acceleration: most(1),
@@ -204,17 +268,18 @@ impl Gpu {
                 headway: f32::INFINITY,
             };
             let scenario = lanes[lane].scenario;
-            let distance = column(N_SUMS) - lanes[lane].scenario.start.distance;
-            (Ok(totals.metrics(&extreme, scenario.dt_s, distance)), None)
+            let distance = column(N_SUMS) - scenario.start.distance;
+            (Ok(sums.metrics(&extreme, scenario.dt_s, distance)), None)
         };
-        Ok((0..n).map(outcome).collect())
-    }
-
-    fn filled<T: Element>(&self, stream: &Stream, from: &[T]) -> Result<Buffer<T>, MemError> {
-        // Kernels get no empty tables: a settings table is never empty, others have lanes.
-        let mut buffer = self.device.shared::<T>(from.len())?;
-        buffer.upload(stream, from)?;
-        Ok(buffer)
+        let outcomes = (0..n).map(outcome).collect();
+        tracing::debug!(
+            "{n} scenarios on the GPU: {:.1} ms for tables and code, {:.1} for uploads, {:.1} waited for the kernel, {:.1} for results",
+            1e3 * self.prepare.as_secs_f64(),
+            1e3 * self.upload.as_secs_f64(),
+            1e3 * waited.as_secs_f64(),
+            1e3 * (started.elapsed() - waited).as_secs_f64(),
+        );
+        Ok(outcomes)
     }
 }
 
