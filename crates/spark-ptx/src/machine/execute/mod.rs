@@ -1,0 +1,14 @@
+//! What instructions do, family by family, as methods of a warp.
+
+mod access;
+mod atomic;
+mod compare;
+mod copies;
+mod float;
+mod integer;
+mod matrix;
+mod moves;
+mod together;
+
+pub(super) use compare::Test;
+pub(super) use copies::CopyOperands;

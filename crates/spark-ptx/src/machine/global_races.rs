@@ -1,0 +1,157 @@
+//! Which block of a launch wrote a word of global memory, and which words must not be written.
+//!
+//! ```text
+//! allocation -> pages of 4 KiB, made at the first write -> words: block + 1 | bytes | atomic
+//! ```
+//!
+//! Blocks of one launch are not ordered. A write where another block wrote, and a read of what
+//! another block wrote, are races, unless both are atomic, or the reading block has taken part in
+//! an atomic before (it may have learned that the other is done; whether it did is not followed).
+//! A write after another block's read is not seen; with the blocks in another order it is the
+//! read that is.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::memory::Allocation;
+
+const PAGE_WORDS: usize = 1024;
+const BYTES_SHIFT: u32 = 28;
+const ATOMIC: u32 = 1 << 27;
+const BLOCK: u32 = ATOMIC - 1;
+
+type Page = OnceLock<Box<[AtomicU32; PAGE_WORDS]>>;
+
+/// Writers and read-only words of all allocations.
+pub(crate) struct GlobalRaces {
+    writers: Vec<Pages>,
+    read_only: Vec<Pages>,
+}
+
+/// The words of one allocation; nothing is taken for one that nobody writes.
+struct Pages {
+    n: usize,
+    pages: OnceLock<Vec<Page>>,
+}
+
+impl Pages {
+    fn of(allocation: &Allocation) -> Pages {
+        Pages {
+            n: allocation.len.div_ceil(4 * PAGE_WORDS as u64) as usize,
+            pages: OnceLock::new(),
+        }
+    }
+
+    fn page(&self, word: usize) -> Option<&[AtomicU32; PAGE_WORDS]> {
+        let pages = self.pages.get()?;
+        pages.get(word / PAGE_WORDS)?.get().map(|page| &**page)
+    }
+
+    fn made(&self, word: usize) -> Option<&[AtomicU32; PAGE_WORDS]> {
+        let pages = self
+            .pages
+            .get_or_init(|| (0..self.n).map(|_| OnceLock::new()).collect());
+        let make = || Box::new(std::array::from_fn(|_| AtomicU32::new(0)));
+        Some(pages.get(word / PAGE_WORDS)?.get_or_init(make))
+    }
+}
+
+/// A stretch of an allocation that a block touches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Touch {
+    pub(crate) allocation: usize,
+    pub(crate) offset: usize,
+    pub(crate) len: usize,
+    pub(crate) block: u64,
+    pub(crate) strong: bool,
+}
+
+impl GlobalRaces {
+    pub(crate) fn new(allocations: &[Allocation]) -> GlobalRaces {
+        GlobalRaces {
+            writers: allocations.iter().map(Pages::of).collect(),
+            read_only: allocations.iter().map(Pages::of).collect(),
+        }
+    }
+
+    /// Notes a write; another block that wrote one of the bytes.
+    pub(crate) fn write(&self, touch: Touch) -> Option<u64> {
+        let mine = (touch.block as u32 & (BLOCK >> 1)) + 1;
+        let flag = if touch.strong { ATOMIC } else { 0 };
+        let mut other = None;
+        for (word, bytes) in words(touch) {
+            let Some(page) = self.writers[touch.allocation].made(word) else {
+                break;
+            };
+            let slot = &page[word % PAGE_WORDS];
+            let new = mine | flag | bytes << BYTES_SHIFT;
+            let old = slot.load(Ordering::Relaxed);
+            if old == new {
+                continue;
+            }
+            let old = slot.swap(new, Ordering::Relaxed);
+            let is_same = old & BLOCK == mine;
+            if is_same && (old >> BYTES_SHIFT) & !bytes != 0 {
+                slot.fetch_or(old & 0xf << BYTES_SHIFT, Ordering::Relaxed);
+            }
+            let both_strong = touch.strong && old & ATOMIC != 0;
+            if old != 0 && !is_same && !both_strong && (old >> BYTES_SHIFT) & bytes != 0 {
+                other = Some(u64::from(old & BLOCK) - 1);
+            }
+        }
+        other
+    }
+
+    /// Another block that wrote one of the bytes.
+    pub(crate) fn read(&self, touch: Touch) -> Option<u64> {
+        let mine = (touch.block as u32 & (BLOCK >> 1)) + 1;
+        for (word, bytes) in words(touch) {
+            let Some(page) = self.writers[touch.allocation].page(word) else {
+                continue;
+            };
+            let old = page[word % PAGE_WORDS].load(Ordering::Relaxed);
+            let both_strong = touch.strong && old & ATOMIC != 0;
+            let is_other = old != 0 && old & BLOCK != mine && !both_strong;
+            if is_other && (old >> BYTES_SHIFT) & bytes != 0 {
+                return Some(u64::from(old & BLOCK) - 1);
+            }
+        }
+        None
+    }
+
+    /// Notes a read that needs its bytes unchanged; whether this launch wrote one of them.
+    pub(crate) fn read_unchanging(&self, touch: Touch) -> bool {
+        let mut is_written = false;
+        for (word, bytes) in words(touch) {
+            if let Some(page) = self.writers[touch.allocation].page(word) {
+                let old = page[word % PAGE_WORDS].load(Ordering::Relaxed);
+                is_written |= (old >> BYTES_SHIFT) & bytes != 0;
+            }
+            if let Some(page) = self.read_only[touch.allocation].made(word) {
+                let slot = &page[word % PAGE_WORDS];
+                if slot.load(Ordering::Relaxed) & bytes != bytes {
+                    slot.fetch_or(bytes, Ordering::Relaxed);
+                }
+            }
+        }
+        is_written
+    }
+
+    /// Whether a byte was read by a read that needs it unchanged.
+    pub(crate) fn is_unchanging(&self, touch: Touch) -> bool {
+        words(touch).any(|(word, bytes)| {
+            let page = self.read_only[touch.allocation].page(word);
+            page.is_some_and(|page| page[word % PAGE_WORDS].load(Ordering::Relaxed) & bytes != 0)
+        })
+    }
+}
+
+/// Words of a stretch, and which of their bytes it has.
+fn words(touch: Touch) -> impl Iterator<Item = (usize, u32)> {
+    let (offset, end) = (touch.offset, touch.offset + touch.len);
+    (offset / 4..end.div_ceil(4)).map(move |word| {
+        let first = offset.saturating_sub(word * 4).min(4);
+        let last = (end - word * 4).min(4);
+        (word, (15u32 << first) & (15 >> (4 - last)) & 15)
+    })
+}
