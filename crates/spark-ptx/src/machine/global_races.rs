@@ -10,6 +10,7 @@
 //! A write after another block's read is not seen; with the blocks in another order it is the
 //! read that is.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -75,28 +76,28 @@ impl GlobalRaces {
     }
 
     /// Notes a write; another block that wrote one of the bytes.
+    ///
+    /// Two threads that note one word in the same moment may both miss it; one thread misses none.
     pub(crate) fn write(&self, touch: Touch) -> Option<u64> {
-        let mine = (touch.block as u32 & (BLOCK >> 1)) + 1;
+        let mine = number(touch);
         let flag = if touch.strong { ATOMIC } else { 0 };
         let mut other = None;
-        for (word, bytes) in words(touch) {
-            let Some(page) = self.writers[touch.allocation].made(word) else {
+        let pages = &self.writers[touch.allocation];
+        for (first, words) in page_parts(touch) {
+            let Some(page) = pages.made(first) else {
                 break;
             };
-            let slot = &page[word % PAGE_WORDS];
-            let new = mine | flag | bytes << BYTES_SHIFT;
-            let old = slot.load(Ordering::Relaxed);
-            if old == new {
-                continue;
-            }
-            let old = slot.swap(new, Ordering::Relaxed);
-            let is_same = old & BLOCK == mine;
-            if is_same && (old >> BYTES_SHIFT) & !bytes != 0 {
-                slot.fetch_or(old & 0xf << BYTES_SHIFT, Ordering::Relaxed);
-            }
-            let both_strong = touch.strong && old & ATOMIC != 0;
-            if old != 0 && !is_same && !both_strong && (old >> BYTES_SHIFT) & bytes != 0 {
-                other = Some(u64::from(old & BLOCK) - 1);
+            let slots = &page[first % PAGE_WORDS..][..words.len()];
+            for (slot, word) in slots.iter().zip(words) {
+                let bytes = bytes_of(touch, word);
+                let old = slot.load(Ordering::Relaxed);
+                let is_same = old & BLOCK == mine;
+                let kept = if is_same { old & 0xf << BYTES_SHIFT } else { 0 };
+                slot.store(mine | flag | bytes << BYTES_SHIFT | kept, Ordering::Relaxed);
+                let both_strong = touch.strong && old & ATOMIC != 0;
+                if old != 0 && !is_same && !both_strong && (old >> BYTES_SHIFT) & bytes != 0 {
+                    other = Some(u64::from(old & BLOCK) - 1);
+                }
             }
         }
         other
@@ -104,16 +105,20 @@ impl GlobalRaces {
 
     /// Another block that wrote one of the bytes.
     pub(crate) fn read(&self, touch: Touch) -> Option<u64> {
-        let mine = (touch.block as u32 & (BLOCK >> 1)) + 1;
-        for (word, bytes) in words(touch) {
-            let Some(page) = self.writers[touch.allocation].page(word) else {
+        let mine = number(touch);
+        let pages = &self.writers[touch.allocation];
+        for (first, words) in page_parts(touch) {
+            let Some(page) = pages.page(first) else {
                 continue;
             };
-            let old = page[word % PAGE_WORDS].load(Ordering::Relaxed);
-            let both_strong = touch.strong && old & ATOMIC != 0;
-            let is_other = old != 0 && old & BLOCK != mine && !both_strong;
-            if is_other && (old >> BYTES_SHIFT) & bytes != 0 {
-                return Some(u64::from(old & BLOCK) - 1);
+            let slots = &page[first % PAGE_WORDS..][..words.len()];
+            for (slot, word) in slots.iter().zip(words) {
+                let old = slot.load(Ordering::Relaxed);
+                let both_strong = touch.strong && old & ATOMIC != 0;
+                let is_other = old != 0 && old & BLOCK != mine && !both_strong;
+                if is_other && (old >> BYTES_SHIFT) & bytes_of(touch, word) != 0 {
+                    return Some(u64::from(old & BLOCK) - 1);
+                }
             }
         }
         None
@@ -146,12 +151,34 @@ impl GlobalRaces {
     }
 }
 
+/// The block as it stands in a word.
+fn number(touch: Touch) -> u32 {
+    (touch.block as u32 & (BLOCK >> 1)) + 1
+}
+
+/// Words of a stretch, page by page, each with its first word.
+fn page_parts(touch: Touch) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let mut first = touch.offset / 4;
+    let end = (touch.offset + touch.len).div_ceil(4);
+    std::iter::from_fn(move || {
+        if first >= end {
+            return None;
+        }
+        let begin = first;
+        first = end.min((first / PAGE_WORDS + 1) * PAGE_WORDS);
+        Some((begin, begin..first))
+    })
+}
+
+/// Which bytes of a word a stretch has.
+#[inline]
+fn bytes_of(touch: Touch, word: usize) -> u32 {
+    let first = touch.offset.saturating_sub(word * 4).min(4);
+    let last = (touch.offset + touch.len - word * 4).min(4);
+    (15u32 << first) & (15 >> (4 - last)) & 15
+}
+
 /// Words of a stretch, and which of their bytes it has.
 fn words(touch: Touch) -> impl Iterator<Item = (usize, u32)> {
-    let (offset, end) = (touch.offset, touch.offset + touch.len);
-    (offset / 4..end.div_ceil(4)).map(move |word| {
-        let first = offset.saturating_sub(word * 4).min(4);
-        let last = (end - word * 4).min(4);
-        (word, (15u32 << first) & (15 >> (4 - last)) & 15)
-    })
+    page_parts(touch).flat_map(move |(_, words)| words.map(move |word| (word, bytes_of(touch, word))))
 }

@@ -105,8 +105,39 @@ impl Cell {
         conflict
     }
 
+    /// Whether a read is in order at first sight: whole, waited for, written before a barrier of
+    /// the block or by the lane itself.
+    #[inline(always)]
+    fn is_plainly_readable(&self, whole: u16, lane: u16, actor: &Actor<'_>) -> bool {
+        let me = actor.warp << WARP_SHIFT | lane;
+        let is_whole = self.writer >> WRITTEN_SHIFT == whole && self.writer & PENDING == 0;
+        let is_mine = self.writer & (LANE | 31 << WARP_SHIFT) == me;
+        is_whole && (is_mine || self.written_at >> TURN_BITS <= actor.seen_of_all)
+    }
+
+    /// Whether a write is in order at first sight: nobody else touched the cell since a barrier
+    /// of the block.
+    #[inline(always)]
+    fn is_plainly_writable(&self, lane: u16, actor: &Actor<'_>) -> bool {
+        let me = actor.warp << WARP_SHIFT | lane;
+        let is_mine = self.writer & (LANE | 31 << WARP_SHIFT) == me;
+        let after_writer = is_mine || self.written_at >> TURN_BITS <= actor.seen_of_all;
+        let is_my_read = self.readers == 1 << actor.warp
+            && self.reader & (LANE | 31 << WARP_SHIFT | MANY) == me;
+        let after_readers =
+            self.readers == 0 || is_my_read || self.read_at >> TURN_BITS <= actor.seen_of_all;
+        self.writer & PENDING == 0 && after_writer && after_readers
+    }
+
+    #[inline(always)]
     fn note_reader(&mut self, lane: u16, actor: &Actor<'_>) {
         let me = actor.warp << WARP_SHIFT | lane;
+        let is_noted = self.read_at == actor.time
+            && self.reader & (LANE | 31 << WARP_SHIFT) == me
+            && self.readers != 0;
+        if is_noted && (actor.strong || self.reader & STRONG == 0) {
+            return;
+        }
         let bit = 1u32 << actor.warp;
         let mut strong = if actor.strong { STRONG } else { 0 };
         if self.readers == 0 || self.readers_are_before(actor) {
@@ -249,6 +280,126 @@ impl Shared {
         offset >> self.grain_shift..((offset + len - 1) >> self.grain_shift) + 1
     }
 
+    /// Whether lanes may take the short way: in bounds, aligned, in whole cells.
+    ///
+    /// `offsets` count from the beginning of the memory.
+    fn takes_whole_cells(&self, offsets: &[u32; 32], mask: u32, len: usize) -> bool {
+        let align = len as u32 - 1;
+        let end = self.bytes.len() as u64;
+        let mut wrong = len < 1 << self.grain_shift || len > 16;
+        for (lane, offset) in offsets.iter().enumerate() {
+            let is_outside = u64::from(*offset) + len as u64 > end || offset & align != 0;
+            wrong |= is_outside && mask >> lane & 1 != 0;
+        }
+        !wrong
+    }
+
+    /// Reads `len` bytes for every lane of a mask into that lane's part of `to`; false, with
+    /// nothing done, if one of them must be looked at on its own.
+    #[inline]
+    pub(crate) fn read_lanes(
+        &mut self,
+        offsets: &[u32; 32],
+        to: &mut [u8],
+        (mask, len): (u32, usize),
+        actor: &Actor<'_>,
+    ) -> bool {
+        if !self.takes_whole_cells(offsets, mask, len) {
+            return false;
+        }
+        let cells = len >> self.grain_shift;
+        let whole = 0xf >> (4 - (1 << self.grain_shift));
+        let mut wrong = false;
+        for lane in 0..32u16 {
+            if mask >> lane & 1 == 0 {
+                continue;
+            }
+            let first = offsets[usize::from(lane)] as usize >> self.grain_shift;
+            for cell in &mut self.cells[first..first + cells] {
+                wrong |= !cell.is_plainly_readable(whole, lane, actor);
+            }
+        }
+        if wrong {
+            return false;
+        }
+        for lane in 0..32u16 {
+            if mask >> lane & 1 == 0 {
+                continue;
+            }
+            let offset = offsets[usize::from(lane)] as usize;
+            let first = offset >> self.grain_shift;
+            for cell in &mut self.cells[first..first + cells] {
+                cell.note_reader(lane, actor);
+            }
+            copy_small(&mut to[len * usize::from(lane)..], &self.bytes[offset..], len);
+        }
+        true
+    }
+
+    /// Writes `len` bytes for every lane of a mask from that lane's part of `from`; false, with
+    /// nothing done, if one of them must be looked at on its own.
+    #[inline]
+    pub(crate) fn write_lanes(
+        &mut self,
+        offsets: &[u32; 32],
+        from: &[u8],
+        (mask, len): (u32, usize),
+        actor: &Actor<'_>,
+    ) -> bool {
+        if !self.takes_whole_cells(offsets, mask, len) {
+            return false;
+        }
+        let cells = len >> self.grain_shift;
+        let whole = 0xf >> (4 - (1 << self.grain_shift));
+        let mut wrong = false;
+        for lane in 0..32u16 {
+            if mask >> lane & 1 == 0 {
+                continue;
+            }
+            let first = offsets[usize::from(lane)] as usize >> self.grain_shift;
+            for cell in &self.cells[first..first + cells] {
+                wrong |= !cell.is_plainly_writable(lane, actor);
+            }
+        }
+        // Lanes that write one place do so one after the other.
+        if wrong || self.meet(offsets, mask, len) {
+            return false;
+        }
+        for lane in 0..32u16 {
+            if mask >> lane & 1 == 0 {
+                continue;
+            }
+            let offset = offsets[usize::from(lane)] as usize;
+            let first = offset >> self.grain_shift;
+            for cell in &mut self.cells[first..first + cells] {
+                cell.write(whole, lane, actor, 0);
+            }
+            copy_small(&mut self.bytes[offset..], &from[len * usize::from(lane)..], len);
+        }
+        true
+    }
+
+    /// Whether two lanes of a mask write one place. Rising addresses, the rule, do not.
+    fn meet(&self, offsets: &[u32; 32], mask: u32, len: usize) -> bool {
+        let mut rises = mask == u32::MAX;
+        for pair in offsets.windows(2) {
+            rises &= pair[1] > pair[0];
+        }
+        if rises {
+            return false;
+        }
+        let mut sorted = *offsets;
+        let mut n = 0;
+        for (lane, offset) in offsets.iter().enumerate() {
+            if mask >> lane & 1 != 0 {
+                sorted[n] = *offset / len as u32;
+                n += 1;
+            }
+        }
+        sorted[..n].sort_unstable();
+        sorted[..n].windows(2).any(|pair| pair[0] == pair[1])
+    }
+
     /// Reads bytes that are inside; the first thing that is wrong about it.
     #[inline]
     pub(crate) fn read(
@@ -326,5 +477,17 @@ impl Shared {
             self.cells[idx].writer &= !PENDING;
             self.cells[idx].write(bytes, lane, actor, 0);
         }
+    }
+}
+
+/// Copies 1 to 16 bytes, a power of two of them, without a call.
+#[inline(always)]
+fn copy_small(to: &mut [u8], from: &[u8], len: usize) {
+    match len {
+        4 => to[..4].copy_from_slice(&from[..4]),
+        8 => to[..8].copy_from_slice(&from[..8]),
+        16 => to[..16].copy_from_slice(&from[..16]),
+        2 => to[..2].copy_from_slice(&from[..2]),
+        _ => to[..len].copy_from_slice(&from[..len]),
     }
 }

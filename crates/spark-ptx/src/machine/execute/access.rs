@@ -133,7 +133,12 @@ impl Warp {
                     return;
                 }
             }
-            AccessSpace::Shared | AccessSpace::Generic => {}
+            AccessSpace::Shared => {
+                if self.load_shared_lanes(block, access, addresses, slots, mask) {
+                    return;
+                }
+            }
+            AccessSpace::Generic => {}
         }
         let mut buffer = [0u8; MAX_LANE_BYTES];
         for lane in lanes_of(mask) {
@@ -241,6 +246,25 @@ impl Warp {
     }
 
     // Shared ---------------------------------------------------------------------------------
+
+    /// All lanes at once, if nothing about them is out of order.
+    fn load_shared_lanes(
+        &mut self,
+        block: &mut BlockState,
+        access: Access,
+        addresses: &[u64; 32],
+        slots: &[Slot],
+        mask: u32,
+    ) -> bool {
+        let len = access.bytes() as usize;
+        let mut buffer = [0u8; 32 * 16];
+        let (offsets, actor) = (offsets_of(addresses), self.actor(access.strong));
+        if len > 16 || !block.shared.read_lanes(&offsets, &mut buffer, (mask, len), &actor) {
+            return false;
+        }
+        self.spread_lanes(access, slots, &buffer[..32 * len], mask);
+        true
+    }
 
     /// The place of an address in shared memory, if the access is inside.
     pub(super) fn shared_offset(
@@ -480,7 +504,14 @@ impl Warp {
         let mut buffer = [0u8; 32 * MAX_LANE_BYTES];
         let buffer = &mut buffer[..32 * bytes as usize];
         launch.memory.load(addresses[0], buffer);
-        let (size, stride) = (usize::from(access.size), bytes as usize);
+        self.spread_lanes(access, slots, buffer, mask);
+        true
+    }
+
+    /// Elements of all lanes' bytes into their registers.
+    #[inline]
+    fn spread_lanes(&mut self, access: Access, slots: &[Slot], buffer: &[u8], mask: u32) {
+        let (size, stride) = (usize::from(access.size), access.bytes() as usize);
         for (idx, slot) in slots.iter().enumerate() {
             if let (Slot::W32(d), 4) = (*slot, size) {
                 let mut values = [0u32; 32];
@@ -497,7 +528,6 @@ impl Warp {
             }
             self.write_slot(*slot, &values, mask);
         }
-        true
     }
 
     /// The same parameter for every lane.
@@ -709,6 +739,13 @@ impl Warp {
         let mut buffer = [0u8; 32 * MAX_LANE_BYTES];
         let size = usize::from(access.size);
         for (idx, slot) in slots.iter().enumerate() {
+            if let (Slot::W32(a), 4) = (*slot, size) {
+                let row = self.row_32(launch, a);
+                for (value, lane) in row.iter().zip(buffer.chunks_exact_mut(bytes)) {
+                    lane[4 * idx..4 * idx + 4].copy_from_slice(&value.to_le_bytes());
+                }
+                continue;
+            }
             let row = self.wide_row(launch, *slot);
             for (value, lane) in row.iter().zip(buffer.chunks_exact_mut(bytes)) {
                 lane[size * idx..size * (idx + 1)].copy_from_slice(&value.to_le_bytes()[..size]);
@@ -721,6 +758,12 @@ impl Warp {
             if let Some(touch) = touch {
                 self.check_write(launch, block, AccessKind::Write, touch, 0);
                 launch.memory.store(addresses[0], &buffer[..32 * bytes]);
+                return;
+            }
+        }
+        if access.space == AccessSpace::Shared && bytes <= 16 {
+            let (offsets, actor) = (offsets_of(addresses), self.actor(access.strong));
+            if block.shared.write_lanes(&offsets, &buffer, (mask, bytes), &actor) {
                 return;
             }
         }
@@ -745,6 +788,18 @@ impl Warp {
             }
         }
     }
+}
+
+/// Addresses of shared memory as offsets from its beginning; those that are none are too large.
+#[inline]
+fn offsets_of(addresses: &[u64; 32]) -> [u32; 32] {
+    let base = u64::from(SHARED_BASE);
+    let mut offsets = [0u32; 32];
+    for (offset, address) in offsets.iter_mut().zip(addresses) {
+        let from_base = address.wrapping_sub(base);
+        *offset = if from_base < 1 << 31 { from_base as u32 } else { u32::MAX };
+    }
+    offsets
 }
 
 /// Whether lanes follow each other without a gap, from an aligned address on.
