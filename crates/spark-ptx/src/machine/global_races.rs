@@ -81,6 +81,7 @@ impl GlobalRaces {
     pub(crate) fn write(&self, touch: Touch) -> Option<u64> {
         let mine = number(touch);
         let flag = if touch.strong { ATOMIC } else { 0 };
+        let is_whole = (touch.offset | touch.len) % 4 == 0;
         let mut other = None;
         let pages = &self.writers[touch.allocation];
         for (first, words) in page_parts(touch) {
@@ -89,8 +90,11 @@ impl GlobalRaces {
             };
             let slots = &page[first % PAGE_WORDS..][..words.len()];
             for (slot, word) in slots.iter().zip(words) {
-                let bytes = bytes_of(touch, word);
+                let bytes = if is_whole { 15 } else { bytes_of(touch, word) };
                 let old = slot.load(Ordering::Relaxed);
+                if old == mine | flag | bytes << BYTES_SHIFT {
+                    continue;
+                }
                 let is_same = old & BLOCK == mine;
                 let kept = if is_same { old & 0xf << BYTES_SHIFT } else { 0 };
                 slot.store(mine | flag | bytes << BYTES_SHIFT | kept, Ordering::Relaxed);
@@ -144,6 +148,9 @@ impl GlobalRaces {
 
     /// Whether a byte was read by a read that needs it unchanged.
     pub(crate) fn is_unchanging(&self, touch: Touch) -> bool {
+        if self.read_only[touch.allocation].pages.get().is_none() {
+            return false;
+        }
         words(touch).any(|(word, bytes)| {
             let page = self.read_only[touch.allocation].page(word);
             page.is_some_and(|page| page[word % PAGE_WORDS].load(Ordering::Relaxed) & bytes != 0)
@@ -180,5 +187,6 @@ fn bytes_of(touch: Touch, word: usize) -> u32 {
 
 /// Words of a stretch, and which of their bytes it has.
 fn words(touch: Touch) -> impl Iterator<Item = (usize, u32)> {
-    page_parts(touch).flat_map(move |(_, words)| words.map(move |word| (word, bytes_of(touch, word))))
+    page_parts(touch)
+        .flat_map(move |(_, words)| words.map(move |word| (word, bytes_of(touch, word))))
 }

@@ -122,8 +122,8 @@ impl Cell {
         let me = actor.warp << WARP_SHIFT | lane;
         let is_mine = self.writer & (LANE | 31 << WARP_SHIFT) == me;
         let after_writer = is_mine || self.written_at >> TURN_BITS <= actor.seen_of_all;
-        let is_my_read = self.readers == 1 << actor.warp
-            && self.reader & (LANE | 31 << WARP_SHIFT | MANY) == me;
+        let is_my_read =
+            self.readers == 1 << actor.warp && self.reader & (LANE | 31 << WARP_SHIFT | MANY) == me;
         let after_readers =
             self.readers == 0 || is_my_read || self.read_at >> TURN_BITS <= actor.seen_of_all;
         self.writer & PENDING == 0 && after_writer && after_readers
@@ -331,7 +331,11 @@ impl Shared {
             for cell in &mut self.cells[first..first + cells] {
                 cell.note_reader(lane, actor);
             }
-            copy_small(&mut to[len * usize::from(lane)..], &self.bytes[offset..], len);
+            copy_small(
+                &mut to[len * usize::from(lane)..],
+                &self.bytes[offset..],
+                len,
+            );
         }
         true
     }
@@ -374,7 +378,11 @@ impl Shared {
             for cell in &mut self.cells[first..first + cells] {
                 cell.write(whole, lane, actor, 0);
             }
-            copy_small(&mut self.bytes[offset..], &from[len * usize::from(lane)..], len);
+            copy_small(
+                &mut self.bytes[offset..],
+                &from[len * usize::from(lane)..],
+                len,
+            );
         }
         true
     }

@@ -259,7 +259,11 @@ impl Warp {
         let len = access.bytes() as usize;
         let mut buffer = [0u8; 32 * 16];
         let (offsets, actor) = (offsets_of(addresses), self.actor(access.strong));
-        if len > 16 || !block.shared.read_lanes(&offsets, &mut buffer, (mask, len), &actor) {
+        if len > 16
+            || !block
+                .shared
+                .read_lanes(&offsets, &mut buffer, (mask, len), &actor)
+        {
             return false;
         }
         self.spread_lanes(access, slots, &buffer[..32 * len], mask);
@@ -763,7 +767,10 @@ impl Warp {
         }
         if access.space == AccessSpace::Shared && bytes <= 16 {
             let (offsets, actor) = (offsets_of(addresses), self.actor(access.strong));
-            if block.shared.write_lanes(&offsets, &buffer, (mask, bytes), &actor) {
+            if block
+                .shared
+                .write_lanes(&offsets, &buffer, (mask, bytes), &actor)
+            {
                 return;
             }
         }
@@ -797,7 +804,11 @@ fn offsets_of(addresses: &[u64; 32]) -> [u32; 32] {
     let mut offsets = [0u32; 32];
     for (offset, address) in offsets.iter_mut().zip(addresses) {
         let from_base = address.wrapping_sub(base);
-        *offset = if from_base < 1 << 31 { from_base as u32 } else { u32::MAX };
+        *offset = if from_base < 1 << 31 {
+            from_base as u32
+        } else {
+            u32::MAX
+        };
     }
     offsets
 }
