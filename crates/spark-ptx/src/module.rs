@@ -292,35 +292,28 @@ fn check(
         _ if got > limit => Err(LaunchError::Limit { what, got, limit }),
         _ => Ok(()),
     };
-    let axes = ["along x", "along y", "along z"];
-    for axis in 0..3 {
-        for (what, got, limit) in [
-            (
-                "the number of blocks",
-                config.grid[axis],
-                limits.max_grid[axis],
-            ),
-            (
-                "the number of threads",
-                config.block[axis],
-                limits.max_block[axis],
-            ),
-        ] {
-            let what = if axis == 0 || got <= limit {
-                what
-            } else {
-                axes[axis]
-            };
+    let blocks = [
+        "the number of blocks along x",
+        "the number of blocks along y",
+        "the number of blocks along z",
+    ];
+    let threads = [
+        "the number of threads along x",
+        "the number of threads along y",
+        "the number of threads along z",
+    ];
+    let axes = |names: [&'static str; 3], got: [u32; 3], limits: [u32; 3]| {
+        for ((what, got), limit) in names.into_iter().zip(got).zip(limits) {
             within(what, got.into(), limit.into())?;
             if got == 0 {
-                return Err(LaunchError::Limit {
-                    what,
-                    got: 0,
-                    limit: limit.into(),
-                });
+                let (got, limit) = (0, limit.into());
+                return Err(LaunchError::Limit { what, got, limit });
             }
         }
-    }
+        Ok(())
+    };
+    axes(blocks, config.grid, limits.max_grid)?;
+    axes(threads, config.block, limits.max_block)?;
     let n_threads = config.block.iter().map(|n| u64::from(*n)).product::<u64>();
     let what = "the number of threads of a block";
     within(what, n_threads, limits.max_threads)?;

@@ -9,7 +9,7 @@ use crate::check::FindingKind;
 use crate::memory::TURN_BITS;
 use crate::program::{BarrierResult, Instruction, Op, Slot};
 
-use super::block_state::{BarrierState, BlockState, N_BARRIERS};
+use super::block_state::{BarrierState, BlockState, N_BARRIERS, N_NUMBERED, OF_CLUSTER};
 use super::launch::Launch;
 use super::warp::{Status, Warp};
 
@@ -21,28 +21,34 @@ pub(super) fn arrive(
     instruction: &Instruction,
     mask: u32,
 ) {
-    let (id, threads, waits) = match instruction.op {
-        Op::Barrier { id, threads, .. } => (id, threads, true),
-        Op::Arrive { id, threads, .. } => (id, Slot::W32(threads), false),
-        _ => return,
-    };
     if !warp.gather(warp.live) {
         return;
     }
     let lane = mask.trailing_zeros() as usize & 31;
-    let id = warp.row_32(launch, id)[lane];
+    let number = |row| warp.row_32(launch, row)[lane];
+    let (id, threads, waits) = match instruction.op {
+        Op::Barrier { id, threads, .. } => {
+            let threads = match threads {
+                Slot::W32(row) => Some(number(row)),
+                _ => None,
+            };
+            (number(id), threads, true)
+        }
+        Op::Arrive { id, threads, .. } => (number(id), Some(number(threads)), false),
+        Op::ClusterWait => (OF_CLUSTER as u32, None, true),
+        _ => return,
+    };
     if mask != warp.active {
         let lanes = warp.active & !mask;
         block.report(warp, lane, FindingKind::ExitedLanes { lanes });
     }
-    let threads = match threads {
-        Slot::W32(row) => Some(warp.row_32(launch, row)[lane]),
-        _ => None,
-    };
     let is_wrong = |threads: u32| {
-        threads == 0 || threads % 32 != 0 || threads > launch.n_threads.next_multiple_of(32)
+        threads == 0
+            || !threads.is_multiple_of(32)
+            || threads > launch.n_threads.next_multiple_of(32)
     };
-    if id as usize >= N_BARRIERS || threads.is_some_and(is_wrong) {
+    let is_numbered = instruction.op.is_cluster_wait() || (id as usize) < N_NUMBERED;
+    if !is_numbered || threads.is_some_and(is_wrong) {
         let finding = FindingKind::BarrierOperands {
             barrier: id,
             threads: threads.unwrap_or(0),
@@ -179,7 +185,7 @@ fn complete(warps: &mut [Warp], block: &mut BlockState, launch: &Launch<'_>, id:
         warp.seen_of_all = others
             .map(|other| warp.seen[other])
             .min()
-            .unwrap_or(u32::MAX);
+            .unwrap_or(block.phase - 1);
         warp.time = block.phase << TURN_BITS;
         let mask = warp.active;
         if let Op::Barrier { result, .. } = launch.program.instructions[warp.pc as usize].op {

@@ -28,6 +28,7 @@ pub(super) fn run(launch: &Launch<'_>, number: u64, shared: &mut Shared, sink: &
         barriers: [const { BarrierState::NONE }; N_BARRIERS],
         phase: 1,
         sink: std::mem::take(sink),
+        took_part: false,
         is_stopped: false,
     };
     let n_warps = launch.n_threads.div_ceil(32);

@@ -5,8 +5,12 @@ use crate::memory::Shared;
 
 use super::warp::Warp;
 
-/// Barriers of a block.
-pub(crate) const N_BARRIERS: usize = 16;
+/// Barriers that a program numbers.
+pub(crate) const N_NUMBERED: usize = 16;
+/// The barrier of the cluster, behind the others.
+pub(crate) const OF_CLUSTER: usize = 16;
+/// All barriers of a block.
+pub(crate) const N_BARRIERS: usize = 17;
 
 /// A barrier of the block while some have arrived.
 #[derive(Debug, Clone)]
@@ -48,6 +52,8 @@ pub(crate) struct BlockState {
     /// The last phase that was given to a warp.
     pub(crate) phase: u32,
     pub(crate) sink: Sink,
+    /// Whether an atomic on global memory gave the block a value back.
+    pub(crate) took_part: bool,
     /// Whether the block cannot go on.
     pub(crate) is_stopped: bool,
 }

@@ -81,7 +81,7 @@ impl GlobalRaces {
     pub(crate) fn write(&self, touch: Touch) -> Option<u64> {
         let mine = number(touch);
         let flag = if touch.strong { ATOMIC } else { 0 };
-        let is_whole = (touch.offset | touch.len) % 4 == 0;
+        let is_whole = (touch.offset | touch.len).is_multiple_of(4);
         let mut other = None;
         let pages = &self.writers[touch.allocation];
         for (first, words) in page_parts(touch) {

@@ -339,7 +339,7 @@ fn step(
             }
             begin_turn(warp, block);
         }
-        Op::Barrier { .. } | Op::Arrive { .. } => {
+        Op::Barrier { .. } | Op::Arrive { .. } | Op::ClusterWait => {
             return super::barriers::arrive(warp, block, launch, instruction, mask);
         }
         Op::Call { site } => return call(warp, block, launch, site, mask),
@@ -371,7 +371,7 @@ fn step(
             address,
             operands,
         } => {
-            warp.atomic(launch, block, op, access, address, operands, mask);
+            warp.atomic(launch, block, (op, access), address, operands, mask);
         }
         _ => rare(warp, block, launch, instruction, mask),
     }
@@ -538,8 +538,8 @@ fn rare(
         Op::FrameAddress { d, offset } => warp.frame_address(d, offset, mask),
         Op::ReadClock { d, clock } => warp.read_clock(d, clock, mask),
         Op::ActiveMask { d } => warp.write_32(d, &[mask; 32], mask),
-        Op::ToGeneric { window, d, a } => warp.to_generic(launch, window, d, a, mask),
-        Op::FromGeneric { window, d, a } => warp.from_generic(launch, window, d, a, mask),
+        Op::ToGeneric { window, d, a } => warp.make_generic(launch, window, d, a, mask),
+        Op::FromGeneric { window, d, a } => warp.leave_generic(launch, window, d, a, mask),
         Op::IsSpace { window, p, a } => warp.is_space(launch, window, p, a, mask),
         Op::CopyAsync {
             n,

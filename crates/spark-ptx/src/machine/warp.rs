@@ -107,8 +107,6 @@ pub(crate) struct Warp {
     pub(crate) n_instructions: u64,
     /// The allocation of the last access.
     pub(crate) hint: usize,
-    /// Whether the block has changed global memory by an atomic that gave a value back.
-    pub(crate) took_part: bool,
 }
 
 /// Lanes of a mask, lowest first.
@@ -174,7 +172,6 @@ impl Warp {
             seen_of_all: 0,
             n_instructions: 0,
             hint: 0,
-            took_part: false,
         };
         warp.params.reserve(code.param_bytes);
         warp.local.reserve(code.local_bytes);

@@ -137,7 +137,7 @@ impl GlobalMemory for OwnedMemory {
         let Some((owned, offset)) = self.find(address) else {
             return;
         };
-        if offset % 4 == 0 && bytes.len() % 4 == 0 {
+        if (offset | bytes.len()).is_multiple_of(4) {
             let words = owned.words[offset / 4..].iter();
             for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
                 to.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
@@ -156,7 +156,7 @@ impl GlobalMemory for OwnedMemory {
         let Some((owned, offset)) = self.find(address) else {
             return;
         };
-        if offset % 4 == 0 && bytes.len() % 4 == 0 {
+        if (offset | bytes.len()).is_multiple_of(4) {
             let words = owned.words[offset / 4..].iter();
             for (from, word) in bytes.chunks_exact(4).zip(words) {
                 let value = u32::from_le_bytes([from[0], from[1], from[2], from[3]]);

@@ -95,7 +95,7 @@ impl Cell {
             conflict = Some(Conflict::Uninitialised);
         } else if writer & PENDING != 0 {
             conflict = Some(Conflict::Pending);
-        } else if !self.is_written_before(lane, actor) && !(actor.strong && writer & STRONG != 0) {
+        } else if !(self.is_written_before(lane, actor) || actor.strong && writer & STRONG != 0) {
             conflict = Some(Conflict::ReadAfterWrite {
                 warp: writer >> WARP_SHIFT & 31,
                 lane: writer & LANE,

@@ -6,9 +6,8 @@ use crate::convert::Conversion;
 use crate::float::FloatForm;
 use crate::tensor::{MatrixForm, MmaForm};
 
-use super::instruction::{
-    CallSite, CodeOf, EntryOf, GlobalOf, Instruction, Named, Origin, Slot, Watch,
-};
+use super::instruction::{Instruction, Slot};
+use super::layout::{CallSite, CodeOf, EntryOf, GlobalOf, Named, Origin, Watch};
 
 /// A constant row of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -12,7 +12,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::instruction::{Instruction, Op, P, RegisterId, Watch};
+use super::instruction::{Instruction, Op, P};
+use super::layout::{RegisterId, Watch};
 
 /// Bits that the analysis may take; a larger function has all of its unclear registers watched.
 const MAX_BITS: usize = 1 << 28;

@@ -17,10 +17,8 @@ use super::builder::{Builder, Symbol};
 use super::code::{Constant, Program};
 use super::decode;
 use super::flow::{self, Uses};
-use super::instruction::{
-    AccessSpace, CodeOf, Condition, EntryOf, FrameRange, GlobalOf, Instruction, Named, Op, Origin,
-    P,
-};
+use super::instruction::{AccessSpace, Condition, Instruction, Op, P};
+use super::layout::{CodeOf, EntryOf, FrameRange, GlobalOf, Named, Origin};
 
 /// More shared memory than any card has.
 const MAX_SHARED_BYTES: u64 = 256 << 10;
@@ -186,13 +184,12 @@ impl<'a> Loader<'a> {
                 continue;
             }
             for statement in function.body.iter().flatten() {
-                if let StatementKind::Variable(variable) = &statement.kind {
-                    if variable.space == Space::Shared && variable.len_bytes.is_some() {
-                        if let Symbol::Shared(offset) = self.place_shared(variable)? {
-                            self.shared_of_functions
-                                .insert((number, variable.name), offset);
-                        }
-                    }
+                if let StatementKind::Variable(variable) = &statement.kind
+                    && variable.space == Space::Shared
+                    && let Symbol::Shared(offset) = self.place_shared(variable)?
+                {
+                    self.shared_of_functions
+                        .insert((number, variable.name), offset);
                 }
             }
         }
@@ -348,10 +345,9 @@ impl<'a> Loader<'a> {
         for instruction in &self.program.instructions[first as usize..] {
             if let Op::Load { access, .. } | Op::Store { access, .. } | Op::Atomic { access, .. } =
                 instruction.op
+                && let AccessSpace::Shared | AccessSpace::Generic = access.space
             {
-                if let AccessSpace::Shared | AccessSpace::Generic = access.space {
-                    grain = grain.min(u32::from(access.size));
-                }
+                grain = grain.min(u32::from(access.size));
             }
         }
         grain

@@ -335,7 +335,7 @@ impl<'a> Parser<'a> {
         let line = self.token.line;
         let word = self.word()?;
         let mut parts = word.split('.').filter(|part| !part.is_empty());
-        let Some(space) = parts.next().and_then(|part| space_of(part)) else {
+        let Some(space) = parts.next().and_then(space_of) else {
             return Err(LoadError::Syntax {
                 line,
                 what: format!("`{}` is no state space", shortened(word)),
@@ -736,9 +736,7 @@ impl<'a> Parser<'a> {
             _ => Base::Absolute(self.integer()?),
         };
         let mut offset = 0;
-        if self.take_mark(b'+')? {
-            offset = self.signed()?;
-        } else if self.is_mark(b'-') {
+        if self.take_mark(b'+')? || self.is_mark(b'-') {
             offset = self.signed()?;
         }
         self.expect(b']')?;

@@ -235,6 +235,15 @@ fn races_of_lanes_within_a_warp() {
             )
         },
     );
+    // A barrier of the block before it changes nothing.
+    let after = |barrier: &str| format!("bar.sync 0; {}", body(barrier));
+    check_bodies(
+        (1, 32),
+        TILE,
+        &after(""),
+        &after("bar.warp.sync -1;"),
+        |finding| matches!(finding, FindingKind::SharedRace { .. }),
+    );
     // All lanes write one word: a race if the values differ.
     let body = |value: &str| format!("mov.u64 %d1, tile; st.shared.u32 [%d1], {value};");
     check_bodies((1, 32), TILE, &body("%r30"), &body("5"), |finding| {
@@ -410,6 +419,25 @@ fn blocks_that_race_in_global_memory() {
     });
     let atomic = "red.global.add.u32 [%d30], 1;";
     assert_eq!(findings(&kernel("", atomic), (8, 32), 1, 1), []);
+}
+
+#[test]
+fn the_last_block_may_read_what_the_others_wrote() {
+    // Each block writes its word, then counts itself; whoever counts last adds all words up.
+    let body = |count: &str| {
+        format!(
+            "mov.u32 %r1, %ctaid.x; add.u32 %r2, %r1, 1; mul.wide.u32 %d1, %r2, 4; add.u64 %d1, %d30, %d1;
+             st.global.u32 [%d1], %r2; membar.gl; {count}
+             setp.ne.u32 %p1, %r3, 7; @%p1 bra END; mov.u32 %r4, 8; mov.u32 %r5, 0; mov.u64 %d2, %d30;
+             L: add.u64 %d2, %d2, 4; ld.global.u32 %r6, [%d2]; add.u32 %r5, %r5, %r6; sub.u32 %r4, %r4, 1;
+             setp.ne.u32 %p1, %r4, 0; @%p1 bra L; st.global.u32 [%d31], %r5; END:"
+        )
+    };
+    let sound = body("atom.global.add.u32 %r3, [%d30], 1;");
+    let faulty = body("mov.u32 %r3, %r1;");
+    check_bodies((8, 1), "", &faulty, &sound, |finding| {
+        matches!(finding, FindingKind::GlobalRace { .. })
+    });
 }
 
 #[test]

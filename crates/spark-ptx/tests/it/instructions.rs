@@ -593,3 +593,26 @@ fn branches_by_index() {
     let want: Vec<u32> = (0..32).map(|lane| [10, 20, 30, 20][lane % 4]).collect();
     assert_eq!(lanes(body), want);
 }
+
+#[test]
+fn atomics_of_several_elements() {
+    let body = "mov.u32 %r1, 0f3F800000; mov.u32 %r2, 0f40000000;
+        atom.global.add.v2.f32 {%r3, %r4}, [%d30], {%r1, %r2}; red.global.add.v2.f32 [%d30], {%r2, %r2};
+        ld.global.v2.u32 {%r5, %r6}, [%d30]; add.f32 %r0, %r6, %r4; add.f32 %r0, %r0, %r5;";
+    check(body, &[], 7f32.to_bits());
+}
+
+#[test]
+fn a_block_is_a_cluster_of_its_own() {
+    let body = "mov.u64 %d1, tile; add.u64 %d2, %d1, %d29; st.shared.u32 [%d2], %r30;
+        barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+        xor.b32 %r1, %r30, 64; mul.wide.u32 %d3, %r1, 4; add.u64 %d3, %d3, %d1;
+        ld.shared.u32 %r2, [%d3]; add.u64 %d4, %d30, %d29; st.global.u32 [%d4], %r2;";
+    let ptx = crate::support::kernel(".shared .align 4 .b8 tile[512];", body);
+    let (out, report) = crate::support::launch(&ptx, (1, 128), 2, &[0], 128);
+    assert_eq!(report.findings, []);
+    assert_eq!(
+        out,
+        (0..128).map(|thread| thread ^ 64).collect::<Vec<u32>>()
+    );
+}

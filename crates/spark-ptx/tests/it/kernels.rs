@@ -99,7 +99,7 @@ st.global.u32 [%d1], %r4;";
     let steps = |mut n: u32| {
         let mut count = 0;
         while n != 1 {
-            n = if n % 2 == 0 { n / 2 } else { 3 * n + 1 };
+            n = if n & 1 == 0 { n / 2 } else { 3 * n + 1 };
             count += 1;
         }
         count

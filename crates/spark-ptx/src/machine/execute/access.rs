@@ -6,30 +6,17 @@
 //! generic addresses     -> the spaces that their windows say, one after the other
 //! ```
 
-use crate::check::{AccessKind, FindingKind, MissedAllocation};
+use crate::check::AccessKind;
 use crate::machine::block_state::BlockState;
-use crate::machine::global_races::Touch;
 use crate::machine::launch::Launch;
 use crate::machine::warp::{Warp, lanes_of};
-use crate::memory::{
-    Conflict, KERNEL_PARAM_WINDOW, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, WINDOW_MASK,
-};
+use crate::memory::{KERNEL_PARAM_WINDOW, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, WINDOW_MASK};
 use crate::program::{Access, AccessSpace, AddressBase, AddressOperand, List, Slot};
+
+use super::checks::element;
 
 /// The most that a lane loads or stores.
 const MAX_LANE_BYTES: usize = 32;
-
-/// Name of a space for findings.
-pub(super) fn space_name(space: AccessSpace) -> &'static str {
-    match space {
-        AccessSpace::Generic => "generic",
-        AccessSpace::Global => "global",
-        AccessSpace::Const => "constant",
-        AccessSpace::Shared => "shared",
-        AccessSpace::Local => "local",
-        AccessSpace::KernelParam | AccessSpace::FrameParam => "parameter",
-    }
-}
 
 /// The space of a generic address, and its address there.
 fn resolve(address: u64) -> (AccessSpace, u64) {
@@ -203,50 +190,6 @@ impl Warp {
         }
     }
 
-    fn is_aligned(
-        &self,
-        block: &mut BlockState,
-        access: Access,
-        address: u64,
-        lane: usize,
-    ) -> bool {
-        let align = access.bytes();
-        if address % align == 0 {
-            return true;
-        }
-        let space = space_name(access.space);
-        block.report(
-            self,
-            lane,
-            FindingKind::Misaligned {
-                space,
-                address,
-                align,
-            },
-        );
-        false
-    }
-
-    pub(super) fn out_of_bounds(
-        &self,
-        block: &mut BlockState,
-        kind: AccessKind,
-        access: Access,
-        address: u64,
-        lane: usize,
-    ) {
-        let finding = FindingKind::OutOfBounds {
-            access: kind,
-            space: space_name(access.space),
-            address,
-            bytes: access.bytes(),
-            missed: None,
-        };
-        block.report(self, lane, finding);
-    }
-
-    // Shared ---------------------------------------------------------------------------------
-
     /// All lanes at once, if nothing about them is out of order.
     fn load_shared_lanes(
         &mut self,
@@ -268,37 +211,6 @@ impl Warp {
         }
         self.spread_lanes(access, slots, &buffer[..32 * len], mask);
         true
-    }
-
-    /// The place of an address in shared memory, if the access is inside.
-    pub(super) fn shared_offset(
-        &self,
-        block: &mut BlockState,
-        kind: AccessKind,
-        (address, len): (u64, usize),
-        lane: usize,
-    ) -> Option<usize> {
-        let offset = address.wrapping_sub(u64::from(SHARED_BASE));
-        let size = block.shared.len() as u64;
-        if offset < size && len as u64 <= size - offset {
-            return Some(offset as usize);
-        }
-        let base = u64::from(SHARED_BASE);
-        let missed = MissedAllocation {
-            base,
-            len: size,
-            name: None,
-            distance: distance(address, len as u64, base, size),
-        };
-        let finding = FindingKind::OutOfBounds {
-            access: kind,
-            space: "shared",
-            address,
-            bytes: len as u64,
-            missed: Some(missed),
-        };
-        block.report(self, lane, finding);
-        None
     }
 
     #[inline]
@@ -339,149 +251,6 @@ impl Warp {
             .write(offset, from, lane as u16, &self.actor(strong));
         if let Some(conflict) = conflict {
             self.report_conflict(block, conflict, address, lane, strong);
-        }
-    }
-
-    pub(super) fn report_conflict(
-        &self,
-        block: &mut BlockState,
-        conflict: Conflict,
-        address: u64,
-        lane: usize,
-        strong: bool,
-    ) {
-        let race = |access, other, warp: u16, other_lane: u16| FindingKind::SharedRace {
-            access: if strong { AccessKind::Atomic } else { access },
-            other,
-            address,
-            other_warp: warp.into(),
-            other_lane: other_lane.into(),
-        };
-        let (read, write) = (AccessKind::Read, AccessKind::Write);
-        let finding = match conflict {
-            Conflict::Uninitialised => FindingKind::Uninitialised {
-                space: "shared",
-                address,
-            },
-            Conflict::Pending => FindingKind::CopyNotAwaited { address },
-            Conflict::ReadAfterWrite { warp, lane } => race(read, write, warp, lane),
-            Conflict::WriteAfterWrite { warp, lane } => race(write, write, warp, lane),
-            Conflict::WriteAfterRead { warp, lane } => race(write, read, warp, lane),
-        };
-        block.report(self, lane, finding);
-    }
-
-    // Global ---------------------------------------------------------------------------------
-
-    /// Finds the allocation of an access; reports what is outside.
-    pub(super) fn touch(
-        &mut self,
-        launch: &Launch<'_>,
-        block: &mut BlockState,
-        kind: AccessKind,
-        access: Access,
-        address: u64,
-        lane: usize,
-    ) -> Option<Touch> {
-        let bytes = access.bytes();
-        if let Some(touch) = self.touch_of(launch, block, address, bytes, access.strong) {
-            return Some(touch);
-        }
-        let finding = FindingKind::OutOfBounds {
-            access: kind,
-            space: space_name(access.space),
-            address,
-            bytes,
-            missed: nearest(launch, address, bytes),
-        };
-        block.report(self, lane, finding);
-        None
-    }
-
-    /// The part of an allocation that so many bytes are, if they are in one.
-    pub(super) fn touch_of(
-        &mut self,
-        launch: &Launch<'_>,
-        block: &BlockState,
-        address: u64,
-        bytes: u64,
-        strong: bool,
-    ) -> Option<Touch> {
-        let idx = launch.find(address, self.hint)?;
-        self.hint = idx;
-        let allocation = &launch.allocations[idx];
-        let offset = address - allocation.base;
-        (bytes <= allocation.len - offset).then_some(Touch {
-            allocation: idx,
-            offset: offset as usize,
-            len: bytes as usize,
-            block: block.number,
-            strong,
-        })
-    }
-
-    fn check_read(
-        &mut self,
-        launch: &Launch<'_>,
-        block: &mut BlockState,
-        access: Access,
-        touch: Touch,
-        lane: usize,
-    ) {
-        let allocation = &launch.allocations[touch.allocation];
-        let unwritten = allocation.shadow.as_ref();
-        let unwritten = unwritten.and_then(|it| it.first_unwritten(touch.offset, touch.len));
-        if let Some(offset) = unwritten {
-            let address = allocation.base + offset as u64;
-            let space = space_name(access.space);
-            block.report(self, lane, FindingKind::Uninitialised { space, address });
-        }
-        let address = allocation.base + touch.offset as u64;
-        if access.read_only && launch.races.read_unchanging(touch) {
-            block.report(self, lane, FindingKind::ReadOnlyWritten { address });
-        }
-        // Who took part in an atomic may have learned that the other block is done.
-        if !self.took_part {
-            if let Some(other_block) = launch.races.read(touch) {
-                let access = AccessKind::Read;
-                let finding = FindingKind::GlobalRace {
-                    access,
-                    address,
-                    other_block,
-                };
-                block.report(self, lane, finding);
-            }
-        }
-    }
-
-    pub(super) fn check_write(
-        &mut self,
-        launch: &Launch<'_>,
-        block: &mut BlockState,
-        kind: AccessKind,
-        touch: Touch,
-        lane: usize,
-    ) {
-        let allocation = &launch.allocations[touch.allocation];
-        let address = allocation.base + touch.offset as u64;
-        if let Some(shadow) = &allocation.shadow {
-            shadow.mark(touch.offset, touch.len);
-        }
-        if allocation.is_read_only {
-            block.report(self, lane, FindingKind::ConstantWritten { address });
-        }
-        if launch.races.is_unchanging(touch) {
-            block.report(self, lane, FindingKind::ReadOnlyWritten { address });
-        }
-        if let Some(other_block) = launch.races.write(touch) {
-            if !self.took_part || kind == AccessKind::Atomic {
-                let finding = FindingKind::GlobalRace {
-                    access: kind,
-                    address,
-                    other_block,
-                };
-                block.report(self, lane, finding);
-            }
         }
     }
 
@@ -557,153 +326,6 @@ impl Warp {
         }
         true
     }
-
-    // Memory of a lane -----------------------------------------------------------------------
-
-    fn load_words(
-        &mut self,
-        block: &mut BlockState,
-        access: Access,
-        addresses: &[u64; 32],
-        slots: &[Slot],
-        mask: u32,
-        is_param: bool,
-    ) {
-        let base = if is_param { self.frame.param } else { 0 };
-        let is_uniform = addresses.iter().all(|address| *address == addresses[0]);
-        let in_word = access.size == 4 && addresses[0] % 4 == 0 && addresses[0] < 1 << 30;
-        for (idx, slot) in slots.iter().enumerate() {
-            let skip = u64::from(access.size) * idx as u64;
-            if let (true, true, Slot::W32(d)) = (is_uniform, in_word, *slot) {
-                let offset = base + (addresses[0] + skip) as u32;
-                let words = if is_param { &self.params } else { &self.local };
-                if let Some(row) = words.row(offset, mask) {
-                    let row = *row;
-                    self.write_32(d, &row, mask);
-                    continue;
-                }
-            }
-            for lane in lanes_of(mask) {
-                let value = self.load_word(block, access, addresses[lane], skip, lane, is_param);
-                self.write_lane(*slot, lane, value);
-            }
-        }
-    }
-
-    fn load_word(
-        &mut self,
-        block: &mut BlockState,
-        access: Access,
-        address: u64,
-        skip: u64,
-        lane: usize,
-        is_param: bool,
-    ) -> u64 {
-        if !self.is_aligned(block, access, address, lane)
-            || !self.is_in_stack(block, AccessKind::Read, access, address, lane, is_param)
-        {
-            return 0;
-        }
-        let base = if is_param { self.frame.param } else { 0 };
-        let words = if is_param { &self.params } else { &self.local };
-        let (value, is_written) = words.load(lane, base + (address + skip) as u32, access.size);
-        if !is_written && !is_param {
-            let (space, address) = ("local", address + skip);
-            block.report(self, lane, FindingKind::Uninitialised { space, address });
-        }
-        element(
-            &value.to_le_bytes()[..usize::from(access.size)],
-            access.signed,
-        )
-    }
-
-    fn is_in_stack(
-        &self,
-        block: &mut BlockState,
-        kind: AccessKind,
-        access: Access,
-        address: u64,
-        lane: usize,
-        is_param: bool,
-    ) -> bool {
-        let end = match is_param {
-            true => u64::from(self.frame.param_bytes),
-            false => u64::from(self.frame.local + self.frame.local_bytes),
-        };
-        if address < end && access.bytes() <= end - address {
-            return true;
-        }
-        let missed = MissedAllocation {
-            base: 0,
-            len: end,
-            name: None,
-            distance: distance(address, access.bytes(), 0, end),
-        };
-        let finding = FindingKind::OutOfBounds {
-            access: kind,
-            space: space_name(access.space),
-            address,
-            bytes: access.bytes(),
-            missed: Some(missed),
-        };
-        block.report(self, lane, finding);
-        false
-    }
-
-    fn store_words(
-        &mut self,
-        launch: &Launch<'_>,
-        block: &mut BlockState,
-        access: Access,
-        addresses: &[u64; 32],
-        slots: &[Slot],
-        mask: u32,
-    ) {
-        let is_param = access.space == AccessSpace::FrameParam;
-        let base = if is_param { self.frame.param } else { 0 };
-        let is_uniform = addresses.iter().all(|address| *address == addresses[0]);
-        let first = mask.trailing_zeros() as usize & 31;
-        for (idx, slot) in slots.iter().enumerate() {
-            let skip = u64::from(access.size) * idx as u64;
-            if let (true, 4, Slot::W32(a)) = (is_uniform, access.size, *slot) {
-                let fits = self.is_aligned(block, access, addresses[0], first)
-                    && self.is_in_stack(
-                        block,
-                        AccessKind::Write,
-                        access,
-                        addresses[0],
-                        first,
-                        is_param,
-                    );
-                if fits {
-                    let row = *self.row_32(launch, a);
-                    let words = if is_param {
-                        &mut self.params
-                    } else {
-                        &mut self.local
-                    };
-                    words.set_row(base + (addresses[0] + skip) as u32, &row, mask);
-                }
-                continue;
-            }
-            for lane in lanes_of(mask) {
-                let address = addresses[lane];
-                if self.is_aligned(block, access, address, lane)
-                    && self.is_in_stack(block, AccessKind::Write, access, address, lane, is_param)
-                {
-                    let value = self.lane_value(launch, *slot, lane);
-                    let words = if is_param {
-                        &mut self.params
-                    } else {
-                        &mut self.local
-                    };
-                    words.store(lane, base + (address + skip) as u32, access.size, value);
-                }
-            }
-        }
-    }
-
-    // Stores ---------------------------------------------------------------------------------
 
     pub(crate) fn store(
         &mut self,
@@ -821,43 +443,4 @@ fn are_side_by_side(addresses: &[u64; 32], bytes: u64) -> bool {
         difference |= address ^ addresses[0].wrapping_add(bytes * lane as u64);
     }
     difference == 0
-}
-
-/// Bytes as a value, extended to 64 bits.
-fn element(bytes: &[u8], signed: bool) -> u64 {
-    let mut whole = [0u8; 8];
-    let n = bytes.len().min(8);
-    whole[..n].copy_from_slice(&bytes[..n]);
-    let value = u64::from_le_bytes(whole);
-    if !signed || n == 8 {
-        return value;
-    }
-    let unused = 64 - 8 * n;
-    ((value << unused) as i64 >> unused) as u64
-}
-
-/// How far an access misses a stretch: beyond its end, or, negative, before its beginning.
-fn distance(address: u64, bytes: u64, base: u64, len: u64) -> i64 {
-    if address < base {
-        return (address as i64).wrapping_sub(base as i64);
-    }
-    address
-        .wrapping_add(bytes)
-        .wrapping_sub(base)
-        .wrapping_sub(len) as i64
-}
-
-/// The allocation next to an address.
-fn nearest(launch: &Launch<'_>, address: u64, bytes: u64) -> Option<MissedAllocation> {
-    let after = launch.allocations.partition_point(|it| it.base <= address);
-    let before = after.checked_sub(1).map(|idx| &launch.allocations[idx]);
-    let next = launch.allocations.get(after);
-    let missed = |it: &crate::memory::Allocation| MissedAllocation {
-        base: it.base,
-        len: it.len,
-        name: it.name.clone(),
-        distance: distance(address, bytes, it.base, it.len),
-    };
-    let candidates = before.into_iter().chain(next).map(missed);
-    candidates.min_by_key(|missed| missed.distance.unsigned_abs())
 }

@@ -8,7 +8,7 @@ use crate::machine::launch::Launch;
 use crate::machine::warp::{Warp, lanes_of};
 use crate::program::{Access, AccessSpace, AddressOperand, AtomicOp, List, Slot};
 
-use super::access::space_name;
+use super::checks::space_name;
 
 /// f32 added in global memory, where subnormals count as zero.
 fn add_flushed(a: f32, b: f32) -> f32 {
@@ -150,8 +150,7 @@ impl Warp {
         &mut self,
         launch: &Launch<'_>,
         block: &mut BlockState,
-        op: AtomicOp,
-        access: Access,
+        (op, access): (AtomicOp, Access),
         operand: AddressOperand,
         list: List,
         mask: u32,
@@ -189,7 +188,8 @@ impl Warp {
                         _ => change_global(launch, address, access.size, change),
                     };
                     self.write_lane(results[idx], lane, old);
-                    self.took_part |= results[idx] != Slot::Sink;
+                    let is_global = space != AccessSpace::Shared;
+                    block.took_part |= is_global && results[idx] != Slot::Sink;
                 }
             }
         }
@@ -204,7 +204,7 @@ impl Warp {
         lane: usize,
     ) -> bool {
         let (space, align) = (space_name(access.space), access.bytes());
-        if address % align != 0 {
+        if !address.is_multiple_of(align) {
             block.report(
                 self,
                 lane,

@@ -15,22 +15,27 @@ fn bits_where(test: impl Fn(usize) -> bool) -> u32 {
 
 #[inline(always)]
 fn ordered<T: PartialOrd + Copy>(comparison: Comparison, a: &[T; 32], b: &[T; 32]) -> u32 {
-    let is_nan = |i: usize| a[i] != a[i] || b[i] != b[i];
+    // Two values that cannot be ordered: one of them is NaN.
+    let nan = || {
+        let less_or_equal = bits_where(|i| a[i] <= b[i]);
+        let greater = bits_where(|i| a[i] > b[i]);
+        !(less_or_equal | greater)
+    };
     match comparison {
         Comparison::Eq => bits_where(|i| a[i] == b[i]),
-        Comparison::Ne => bits_where(|i| a[i] < b[i] || a[i] > b[i]),
+        Comparison::Ne => bits_where(|i| a[i] != b[i]) & !nan(),
         Comparison::Lt => bits_where(|i| a[i] < b[i]),
         Comparison::Le => bits_where(|i| a[i] <= b[i]),
         Comparison::Gt => bits_where(|i| a[i] > b[i]),
         Comparison::Ge => bits_where(|i| a[i] >= b[i]),
-        Comparison::Equ => bits_where(|i| a[i] == b[i] || is_nan(i)),
+        Comparison::Equ => bits_where(|i| a[i] == b[i]) | nan(),
         Comparison::Neu => bits_where(|i| a[i] != b[i]),
-        Comparison::Ltu => bits_where(|i| !(a[i] >= b[i])),
-        Comparison::Leu => bits_where(|i| !(a[i] > b[i])),
-        Comparison::Gtu => bits_where(|i| !(a[i] <= b[i])),
-        Comparison::Geu => bits_where(|i| !(a[i] < b[i])),
-        Comparison::Num => bits_where(|i| !is_nan(i)),
-        Comparison::Nan => bits_where(is_nan),
+        Comparison::Ltu => !bits_where(|i| a[i] >= b[i]),
+        Comparison::Leu => !bits_where(|i| a[i] > b[i]),
+        Comparison::Gtu => !bits_where(|i| a[i] <= b[i]),
+        Comparison::Geu => !bits_where(|i| a[i] < b[i]),
+        Comparison::Num => !nan(),
+        Comparison::Nan => nan(),
     }
 }
 

@@ -478,8 +478,8 @@ impl Warp {
             let (low, high) = match op {
                 CarryOp::Add => (a, b),
                 CarryOp::Sub => (a, b),
-                CarryOp::MadLo => (a * b & 0xffff_ffff, c),
-                CarryOp::MadHiU => (a * b >> 32, c),
+                CarryOp::MadLo => ((a * b) & 0xffff_ffff, c),
+                CarryOp::MadHiU => ((a * b) >> 32, c),
                 CarryOp::MadHiS => {
                     let product = i64::from(a as u32 as i32) * i64::from(b as u32 as i32);
                     (product as u64 >> 32, c)
@@ -519,8 +519,8 @@ impl Warp {
             let carry = u128::from(reads && self.carry >> lane & 1 != 0);
             let (low, high) = match op {
                 CarryOp::Add | CarryOp::Sub => (a, b),
-                CarryOp::MadLo => (a * b & u128::from(u64::MAX), c),
-                CarryOp::MadHiU => (a * b >> 64, c),
+                CarryOp::MadLo => ((a * b) & u128::from(u64::MAX), c),
+                CarryOp::MadHiU => ((a * b) >> 64, c),
                 CarryOp::MadHiS => {
                     let product = i128::from(a as u64 as i64) * i128::from(b as u64 as i64);
                     (product as u128 >> 64, c)

@@ -62,7 +62,7 @@ impl Warp {
 
     /// Whether a row begins where a row may begin.
     fn is_row(&self, block: &mut BlockState, address: u64, lane: usize) -> bool {
-        if address % 16 == 0 {
+        if address.is_multiple_of(16) {
             return true;
         }
         let (space, align) = ("shared", 16);

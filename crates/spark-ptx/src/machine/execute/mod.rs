@@ -2,6 +2,7 @@
 
 mod access;
 mod atomic;
+mod checks;
 mod compare;
 mod copies;
 mod float;
@@ -9,6 +10,7 @@ mod integer;
 mod matrix;
 mod moves;
 mod together;
+mod words;
 
 pub(super) use compare::Test;
 pub(super) use copies::CopyOperands;

@@ -55,7 +55,7 @@ impl Warp {
         self.write_slot(d, &[value; 32], mask);
     }
 
-    pub(crate) fn to_generic(
+    pub(crate) fn make_generic(
         &mut self,
         launch: &Launch<'_>,
         window: Window,
@@ -70,7 +70,7 @@ impl Warp {
         self.write_64(d, &values, mask);
     }
 
-    pub(crate) fn from_generic(
+    pub(crate) fn leave_generic(
         &mut self,
         launch: &Launch<'_>,
         window: Window,

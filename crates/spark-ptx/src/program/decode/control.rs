@@ -2,9 +2,8 @@
 
 use crate::error::LoadError;
 use crate::program::builder::{Builder, Symbol};
-use crate::program::instruction::{
-    BarrierResult, CallSite, Callee, Condition, FrameRange, Op, P, Slot,
-};
+use crate::program::instruction::{BarrierResult, Condition, Op, P, Slot};
+use crate::program::layout::{CallSite, Callee, FrameRange};
 use crate::program::opcode::Opcode;
 use crate::text::Operand;
 
@@ -156,16 +155,17 @@ fn direct(
 
 fn cluster<'a>(builder: &Builder<'a, '_>, opcode: &mut Opcode<'a>) -> Decoded {
     opcode.take("cluster");
-    let is_known = opcode.take("arrive") || opcode.take("wait");
+    let (is_arrival, is_wait) = (opcode.take("arrive"), opcode.take("wait"));
     while opcode
         .take_where(|part| matches!(part, "aligned" | "release" | "relaxed" | "acquire"))
         .is_some()
     {}
-    match is_known {
-        // Every block is a cluster of its own, and its warps need not wait for each other: what a
-        // missing barrier would let through is then found by the race check.
-        true => builder.unknown("clusters of blocks"),
-        false => builder.unknown("this form of it"),
+    // Every block is a cluster of its own. Arriving is made part of waiting: a block whose warps
+    // do something in between sees them ordered by the barrier all the same.
+    match (is_arrival, is_wait) {
+        (true, false) => Ok(Some(Op::Nothing)),
+        (false, true) => Ok(Some(Op::ClusterWait)),
+        _ => builder.unknown("this form of it"),
     }
 }
 

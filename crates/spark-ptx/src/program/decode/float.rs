@@ -124,10 +124,10 @@ fn convert<'a>(
     }
     let width = builder.declared_width(d)?;
     let d = builder.write_any(d)?;
-    if let [a] = slots[..] {
-        if let Some(conversion) = quick(&modifiers, a, d, width) {
-            return Ok(Some(Op::QuickConvert { conversion, d, a }));
-        }
+    if let [a] = slots[..]
+        && let Some(conversion) = quick(&modifiers, a, d, width)
+    {
+        return Ok(Some(Op::QuickConvert { conversion, d, a }));
     }
     let conversion = match Conversion::parse(&modifiers) {
         Ok(conversion) => conversion,

@@ -6,8 +6,9 @@ use crate::program::builder::{Builder, Register, Symbol};
 use crate::program::code::Constant;
 use crate::program::instruction::{
     Access, AccessSpace, AddressBase, AddressOperand, AtomicOp, CopySource, Op, R32, R64,
-    ROW_KIND_SHIFT, ROW_OF_WARP, RegisterId, Slot,
+    ROW_KIND_SHIFT, ROW_OF_WARP, Slot,
 };
+use crate::program::layout::RegisterId;
 use crate::program::opcode::{Meaning, Opcode, Type};
 use crate::program::special;
 use crate::text::{Address, Base, Number, Operand};

@@ -75,11 +75,11 @@ fn named<'a>(
         let d = builder.write(d, kind.bits)?;
         return Ok(Some(Op::ReadClock { d, clock }));
     }
-    if builder.register(name)?.is_none() {
-        if let Some(Symbol::Local(offset)) = builder.symbol(name) {
-            let d = builder.write_64(d)?;
-            return Ok(Some(Op::FrameAddress { d, offset }));
-        }
+    if builder.register(name)?.is_none()
+        && let Some(Symbol::Local(offset)) = builder.symbol(name)
+    {
+        let d = builder.write_64(d)?;
+        return Ok(Some(Op::FrameAddress { d, offset }));
     }
     plain(builder, kind, d, a)
 }
