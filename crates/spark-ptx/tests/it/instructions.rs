@@ -597,9 +597,9 @@ fn branches_by_index() {
 #[test]
 fn atomics_of_several_elements() {
     let body = "mov.u32 %r1, 0f3F800000; mov.u32 %r2, 0f40000000;
-        atom.global.add.v2.f32 {%r3, %r4}, [%d30], {%r1, %r2}; red.global.add.v2.f32 [%d30], {%r2, %r2};
-        ld.global.v2.u32 {%r5, %r6}, [%d30]; add.f32 %r0, %r6, %r4; add.f32 %r0, %r0, %r5;";
-    check(body, &[], 7f32.to_bits());
+        atom.global.add.v2.f32 {%r3, %r4}, [%d31], {%r1, %r2}; red.global.add.v2.f32 [%d31], {%r2, %r2};
+        ld.global.v2.u32 {%r5, %r6}, [%d31]; add.f32 %r0, %r6, %r4; add.f32 %r0, %r0, %r5;";
+    check(body, &[0, 0], 7f32.to_bits());
 }
 
 #[test]
