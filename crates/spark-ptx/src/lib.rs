@@ -16,6 +16,8 @@
 //! After the manual "PTX ISA 9.1". Deliberately absent: clusters, textures, wgmma, tcgen05 and
 //! bulk copies, which are refused by name when a file is loaded; caches and timing.
 
+#![forbid(unsafe_code)]
+
 mod check;
 pub mod convert;
 mod error;

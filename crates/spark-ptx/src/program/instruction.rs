@@ -171,6 +171,8 @@ pub(crate) enum Scalar {
     F16,
     Bf16,
     F32,
+    /// Subnormals count as zero.
+    F32Flushed,
     F64,
 }
 

@@ -211,3 +211,77 @@ fn operands_that_do_not_fit() {
         assert!(fits, "{instruction}: {error}");
     }
 }
+
+/// A program with something of every family, for mutations.
+const EVERYTHING: &str = "
+mov.u64 %d1, tile; add.u64 %d2, %d1, %d29; st.shared.u32 [%d2], %r30; bar.sync 0; ld.shared.v2.u32 {%r1, %r2}, [%d1+8];
+mov.u64 %d3, depot; st.local.u32 [%d3+4], %r30; ld.local.u32 %r3, [%d3+4]; cvta.local.u64 %d4, %d3; ld.u8 %r4, [%d4+5];
+setp.lt.u32 %p1, %r30, 17; @%p1 bra A; shfl.sync.bfly.b32 %r5|%p2, %r30, 1, 31, 0xfffe0000; bra B;
+A: vote.sync.ballot.b32 %r5, %p1, 0x1ffff; B: redux.sync.add.u32 %r6, %r5, -1; bar.warp.sync -1;
+cvt.u32.u64 %r7, %d2; cp.async.ca.shared.global [%r7], [%d31], 4, %r4; cp.async.commit_group; cp.async.wait_group 0;
+{ .param .b32 p0; st.param.b32 [p0], %r6; .param .b32 r0; call.uni (r0), f, (p0); ld.param.b32 %r8, [r0]; }
+and.b32 %r9, %r30, 3; T: .branchtargets A1, B1, A1, B1; brx.idx %r9, T; A1: add.u32 %r8, %r8, 1; B1:
+atom.global.add.u32 %r10, [%d30], %r8; red.shared.max.s32 [%d1], 5; atom.global.cas.b64 %d5, [%d30+8], %d1, %d2;
+bfe.u32 %r11, %r10, %r9, 64; bfi.b64 %d6, %d1, %d2, %r10, 8; shf.l.wrap.b32 %r12, %r1, %r2, %r3; prmt.b32 %r13, %r1, %r2, %r3;
+div.s32 %r14, %r1, %r2; rem.s64 %d7, %d1, %d2; mul.hi.s64 %d8, %d1, %d2; add.cc.u32 %r15, %r1, %r2; addc.u32 %r15, %r15, 0;
+fma.rn.f32 %r16, %r1, %r2, %r3; div.rn.f64 %d9, %d1, %d2; cvt.rzi.s32.f32 %r17, %r16; cvt.rni.s64.f64 %d10, %d9;
+bar.red.popc.u32 %r18, 1, 32, %p1; bar.sync 2, 64; match.any.sync.b32 %r19, %r1, -1; selp.b64 %d11, %d1, %d2, !%p1;
+ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r20}, [%d1]; movmatrix.sync.aligned.m8n8.trans.b16 %r21, %r20;
+mov.b64 {%r22, %r23}, %d11; st.global.v2.u32 [%d30+16], {%r22, %r23}; @%p1 exit; @!%p1 ret;";
+
+const FUNCTION: &str = ".func (.param .b32 r) f(.param .b32 p) { .reg .b32 %r<4>; .reg .pred %p<2>; ld.param.u32 %r1, [p];
+setp.lt.u32 %p1, %r1, 3; @%p1 bra L; shr.u32 %r1, %r1, 1; { .param .b32 q; st.param.b32 [q], %r1; .param .b32 s; call (s), f, (q);
+ld.param.u32 %r2, [s]; } L: st.param.b32 [r], %r1; ret; }\n";
+
+#[test]
+fn mutated_programs_run_or_are_refused() {
+    use spark_ptx::{LaunchConfig, OwnedMemory};
+    let declarations = ".shared .align 16 .b8 tile[1024]; .local .align 8 .b8 depot[16];";
+    let whole =
+        kernel(declarations, EVERYTHING).replacen(HEADER, &format!("{HEADER}{FUNCTION}"), 1);
+    assert!(
+        Module::load(&whole).is_ok(),
+        "{:?}",
+        Module::load(&whole).err()
+    );
+    let words: Vec<&str> = whole
+        .split_inclusive([' ', '\n', ',', ';', '[', '.', '+'])
+        .collect();
+    let mut state = 12_345u64;
+    let mut below = |limit: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % limit
+    };
+    let mut n_run = 0;
+    for _ in 0..9000 {
+        let mut mutated = words.clone();
+        for _ in 0..1 + below(3) {
+            let (to, from) = (below(words.len()), below(words.len()));
+            match below(3) {
+                0 => mutated[to] = words[from],
+                1 => mutated[to] = "",
+                _ => mutated.swap(to, from),
+            }
+        }
+        let Ok(module) = Module::load(&mutated.concat()) else {
+            continue;
+        };
+        let Some(entry) = module.entries().pop() else {
+            continue;
+        };
+        let mut memory = OwnedMemory::new();
+        let (out, given) = (memory.allocate_u32(&[0; 64]), memory.allocate_u32(&[7; 64]));
+        let mut params = crate::support::params(&[out, given]);
+        params.resize(entry.parameter_bytes as usize, 0);
+        let mut config = LaunchConfig::new([2, 1, 1], [72, 1, 1]);
+        config.budget = 20_000;
+        n_run += usize::from(
+            module
+                .launch(&entry.name, &config, &params, &memory, 1)
+                .is_ok(),
+        );
+    }
+    assert!(n_run > 300, "{n_run}");
+}

@@ -339,6 +339,15 @@ fn comparisons_with_nan() {
 }
 
 #[test]
+fn flushed_comparisons_take_subnormals_for_zero() {
+    let body =
+        |ftz: &str| format!("setp.gt{ftz}.f32 %p1, %r1, 0f00000000; selp.u32 %r0, 1, 0, %p1;");
+    check(&body(""), &[1], 1);
+    check(&body(".ftz"), &[1], 0);
+    check(&body(".ftz"), &[0x0080_0000], 1);
+}
+
+#[test]
 fn comparisons_of_integers_and_their_logic() {
     let one = |body: &str, sources: &[u32]| {
         value_32(&format!("{body} selp.u32 %r0, 1, 0, %p1;"), sources)

@@ -49,6 +49,12 @@ fn half(bits: u32) -> f32 {
     if sign != 0 { -magnitude } else { magnitude }
 }
 
+/// An f32 where subnormals are zeros of their sign.
+fn flushed(bits: u32) -> f32 {
+    let is_small = bits & 0x7f80_0000 == 0;
+    f32::from_bits(if is_small { bits & 0x8000_0000 } else { bits })
+}
+
 fn as_float(scalar: Scalar, row: &[u32; 32], shift: u32) -> [f32; 32] {
     row.map(|bits| {
         let bits = bits >> shift & 0xffff;
@@ -88,6 +94,7 @@ impl Warp {
                     Scalar::F32 => {
                         ordered(comparison, &a.map(f32::from_bits), &b.map(f32::from_bits))
                     }
+                    Scalar::F32Flushed => ordered(comparison, &a.map(flushed), &b.map(flushed)),
                     Scalar::S16 => ordered(comparison, &a.map(|x| x as i16), &b.map(|x| x as i16)),
                     Scalar::U16 => ordered(comparison, &a.map(|x| x as u16), &b.map(|x| x as u16)),
                     Scalar::F16 | Scalar::Bf16 => {

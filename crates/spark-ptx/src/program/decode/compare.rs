@@ -92,9 +92,10 @@ fn test<'a>(
     let (Some(scalar), Some(comparison)) = (scalar(kind), opcode.take_of(&COMPARISONS)) else {
         return builder.unknown("its comparison");
     };
-    if opcode.take("ftz") && scalar == Scalar::F32 {
-        return builder.unknown("comparing with subnormals flushed");
-    }
+    let scalar = match scalar {
+        Scalar::F32 if opcode.take("ftz") => Scalar::F32Flushed,
+        other => other,
+    };
     let logic = opcode.take_of(&LOGIC).unwrap_or(Logic::First);
     let condition = match (sources, logic) {
         ([_, _], Logic::First) => ALWAYS,
