@@ -96,6 +96,8 @@ fn next_group(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>) -> b
 }
 
 /// After a barrier of the warp, what its lanes did before is over for all of them.
+///
+/// A barrier of some lanes counts as one of all: races with the others pass then.
 fn begin_turn(warp: &mut Warp, block: &mut BlockState) {
     warp.time += 1;
     if warp.time & ((1 << TURN_BITS) - 1) == 0 {
