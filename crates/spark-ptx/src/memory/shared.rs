@@ -294,6 +294,16 @@ impl Shared {
         !wrong
     }
 
+    /// The first cell and byte of 32 lanes that follow each other without a gap.
+    fn side_by_side(&self, offsets: &[u32; 32], mask: u32, len: usize) -> Option<(usize, usize)> {
+        let mut difference = !mask;
+        for (lane, offset) in offsets.iter().enumerate() {
+            difference |= offset ^ offsets[0].wrapping_add((len * lane) as u32);
+        }
+        let first = offsets[0] as usize;
+        (difference == 0).then_some((first >> self.grain_shift, first))
+    }
+
     /// Reads `len` bytes for every lane of a mask into that lane's part of `to`; false, with
     /// nothing done, if one of them must be looked at on its own.
     #[inline]
@@ -309,6 +319,25 @@ impl Shared {
         }
         let cells = len >> self.grain_shift;
         let whole = 0xf >> (4 - (1 << self.grain_shift));
+        if let Some((first, bytes)) = self.side_by_side(offsets, mask, len) {
+            let all = &mut self.cells[first..first + 32 * cells];
+            let mut wrong = false;
+            for (lane, cells) in all.chunks_exact(cells).enumerate() {
+                for cell in cells {
+                    wrong |= !cell.is_plainly_readable(whole, lane as u16, actor);
+                }
+            }
+            if wrong {
+                return false;
+            }
+            for (lane, cells) in all.chunks_exact_mut(cells).enumerate() {
+                for cell in cells {
+                    cell.note_reader(lane as u16, actor);
+                }
+            }
+            to[..32 * len].copy_from_slice(&self.bytes[bytes..bytes + 32 * len]);
+            return true;
+        }
         let mut wrong = false;
         for lane in 0..32u16 {
             if mask >> lane & 1 == 0 {
@@ -355,6 +384,25 @@ impl Shared {
         }
         let cells = len >> self.grain_shift;
         let whole = 0xf >> (4 - (1 << self.grain_shift));
+        if let Some((first, bytes)) = self.side_by_side(offsets, mask, len) {
+            let all = &mut self.cells[first..first + 32 * cells];
+            let mut wrong = false;
+            for (lane, cells) in all.chunks_exact(cells).enumerate() {
+                for cell in cells {
+                    wrong |= !cell.is_plainly_writable(lane as u16, actor);
+                }
+            }
+            if wrong {
+                return false;
+            }
+            for (lane, cells) in all.chunks_exact_mut(cells).enumerate() {
+                for cell in cells {
+                    cell.write(whole, lane as u16, actor, 0);
+                }
+            }
+            self.bytes[bytes..bytes + 32 * len].copy_from_slice(&from[..32 * len]);
+            return true;
+        }
         let mut wrong = false;
         for lane in 0..32u16 {
             if mask >> lane & 1 == 0 {
