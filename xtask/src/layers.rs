@@ -6,7 +6,7 @@
 //! { gemm, quant } <- dora <- facade
 //! hal, files, parallel <- data <- { dora, sim }
 //! drawing              <- { quant, sim, bench, xtask }
-//! testing, program     reachable as a dev-dependency only: by tests, benches, examples
+//! ptx <- testing       these and program reachable as dev-dependencies only: by tests, benches, examples
 //! ```
 //!
 //! A crate may use every crate that stands below it on its way down, not only the next one.
@@ -124,8 +124,9 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("sparkpilot", EVERY_LIBRARY),
-    // The tests of every crate reach it, so it reaches none.
-    ("spark-testing", &[]),
+    ("spark-ptx", &[]),
+    // The tests of every crate reach it, so it reaches none but the interpreter of kernels.
+    ("spark-testing", &["spark-ptx"]),
     ("spark-program", &["spark-files", "spark-hal"]),
     ("xtask", &["spark-drawing"]),
 ];
@@ -134,7 +135,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
 pub(crate) const ALLOWED_IN_TESTS: [(&str, &str); 1] = [("spark-dora", "spark-onnx-graph")];
 
 /// Usable from tests and examples of every crate, and from nothing that is published.
-pub(crate) const DEV_ONLY: [&str; 2] = ["spark-testing", "spark-program"];
+pub(crate) const DEV_ONLY: [&str; 3] = ["spark-ptx", "spark-testing", "spark-program"];
 
 const EVERY_LIBRARY: &[&str] = &[
     "spark-files",

@@ -1,0 +1,62 @@
+//! An interpreter of PTX, NVIDIA's assembly, with a sanitizer's checks.
+//!
+//! ```text
+//! text     words, tree                 Module::load(ptx)
+//! program  instructions that run         |
+//! machine  warps, blocks, grids        module.launch("add", &config, &params, &memory, 2)
+//! memory   spaces, shadows               |
+//! check    findings                    Report { instructions, findings }
+//! ```
+//!
+//! It runs the text that NVRTC makes of a kernel, inline assembly included, and looks at what a
+//! GPU would let pass: accesses outside of allocations, memory and registers that nobody wrote,
+//! races, barriers that lanes or warps miss, copies that nobody waited for. Warps and blocks take
+//! turns in an order that a seed says.
+//!
+//! ```
+//! use spark_ptx::{LaunchConfig, Module, OwnedMemory};
+//!
+//! let module = Module::load("
+//!     .version 9.0 .target sm_121a .address_size 64
+//!     .visible .entry number(.param .u64 out) {
+//!         .reg .b32 %r<2>; .reg .b64 %rd<4>;
+//!         ld.param.u64 %rd1, [out];
+//!         mov.u32 %r1, %tid.x;
+//!         mul.wide.u32 %rd2, %r1, 4;
+//!         add.s64 %rd3, %rd1, %rd2;
+//!         st.global.u32 [%rd3], %r1;
+//!         ret;
+//!     }")?;
+//! let mut memory = OwnedMemory::new();
+//! let out = memory.allocate(4 * 64);
+//! let config = LaunchConfig::new([1, 1, 1], [65, 1, 1]);
+//! let report = module.launch("number", &config, &out.to_le_bytes(), &memory, 1)?;
+//! assert_eq!(memory.read_u32(out, 3), [0, 1, 2]);
+//! // Thread 64 writes behind the end.
+//! assert_eq!((report.findings.len(), report.findings[0].lane), (1, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! After the manual "PTX ISA 9.1". Deliberately absent: clusters, textures, wgmma, tcgen05 and
+//! bulk copies, which are refused by name when a file is loaded; caches and timing.
+
+#![forbid(unsafe_code)]
+
+mod check;
+pub mod convert;
+mod error;
+pub mod float;
+pub mod form;
+mod limits;
+mod machine;
+mod memory;
+mod module;
+mod program;
+pub mod tensor;
+mod text;
+
+pub use check::{AccessKind, Finding, FindingKind, MissedAllocation};
+pub use error::{LaunchError, LoadError};
+pub use limits::Limits;
+pub use memory::{Allocation, GlobalMemory, OwnedMemory, Shadow};
+pub use module::{Entry, Global, LaunchConfig, Module, Report};

@@ -1,0 +1,206 @@
+//! Barriers of a block: who arrives, and what those who waited know afterwards.
+//!
+//! ```text
+//! arrive   the barrier learns what the warp knows; a warp that only arrives goes on in a new phase
+//! enough   everybody who waited learns what the barrier knows, and begins a new phase
+//! ```
+
+use crate::check::FindingKind;
+use crate::memory::TURN_BITS;
+use crate::program::{BarrierResult, Instruction, Op, Slot};
+
+use super::block_state::{BarrierState, BlockState, N_BARRIERS, N_NUMBERED, OF_CLUSTER};
+use super::launch::Launch;
+use super::warp::{Status, Warp};
+
+/// The warp's lanes reach a barrier.
+pub(super) fn arrive(
+    warp: &mut Warp,
+    block: &mut BlockState,
+    launch: &Launch<'_>,
+    instruction: &Instruction,
+    mask: u32,
+) {
+    if !warp.gather(warp.live) {
+        return;
+    }
+    let lane = mask.trailing_zeros() as usize & 31;
+    let number = |row| warp.row_32(launch, row)[lane];
+    let (id, threads, waits) = match instruction.op {
+        Op::Barrier { id, threads, .. } => {
+            let threads = match threads {
+                Slot::W32(row) => Some(number(row)),
+                _ => None,
+            };
+            (number(id), threads, true)
+        }
+        Op::Arrive { id, threads, .. } => (number(id), Some(number(threads)), false),
+        Op::ClusterWait => (OF_CLUSTER as u32, None, true),
+        _ => return,
+    };
+    if mask != warp.active {
+        let lanes = warp.active & !mask;
+        block.report(warp, lane, FindingKind::ExitedLanes { lanes });
+    }
+    let is_wrong = |threads: u32| {
+        threads == 0
+            || !threads.is_multiple_of(32)
+            || threads > launch.n_threads.next_multiple_of(32)
+    };
+    let is_numbered = instruction.op.is_cluster_wait() || (id as usize) < N_NUMBERED;
+    if !is_numbered || threads.is_some_and(is_wrong) {
+        let finding = FindingKind::BarrierOperands {
+            barrier: id,
+            threads: threads.unwrap_or(0),
+        };
+        block.report(warp, lane, finding);
+        block.is_stopped = true;
+        return;
+    }
+    join(warp, block, launch, instruction, (id, threads, waits), lane);
+    if waits {
+        warp.status = Status::AtBarrier(id as usize);
+        return;
+    }
+    block.phase += 1;
+    warp.time = block.phase << TURN_BITS;
+    warp.pc += 1;
+    if warp.pc >= warp.meet_at {
+        warp.suspend();
+    }
+}
+
+/// Adds the warp to those who have arrived.
+fn join(
+    warp: &Warp,
+    block: &mut BlockState,
+    launch: &Launch<'_>,
+    instruction: &Instruction,
+    (id, threads, waits): (u32, Option<u32>, bool),
+    lane: usize,
+) {
+    let bit = 1u32 << warp.number;
+    let votes = match instruction.op {
+        Op::Barrier { condition, .. } => warp.condition(condition) & warp.live,
+        _ => 0,
+    };
+    let barrier = &mut block.barriers[id as usize];
+    let is_first = (barrier.waiting | barrier.arrived) == 0;
+    if is_first {
+        *barrier = BarrierState {
+            threads,
+            pc: warp.pc,
+            ..BarrierState::NONE
+        };
+    }
+    let finding = if (barrier.waiting | barrier.arrived) & bit != 0 {
+        Some(FindingKind::SurplusArrival { barrier: id })
+    } else if barrier.threads != threads {
+        Some(FindingKind::BarrierOperands {
+            barrier: id,
+            threads: threads.unwrap_or(launch.n_threads),
+        })
+    } else if barrier.pc != warp.pc && threads.is_none() {
+        Some(FindingKind::DivergentBarrier { barrier: id })
+    } else {
+        None
+    };
+    if waits {
+        barrier.waiting |= bit;
+    } else {
+        barrier.arrived |= bit;
+    }
+    for (joined, seen) in barrier.joined.iter_mut().zip(&warp.seen) {
+        *joined = (*joined).max(*seen);
+    }
+    let own = &mut barrier.joined[warp.number as usize];
+    *own = (*own).max(warp.time >> TURN_BITS);
+    barrier.count += votes.count_ones();
+    barrier.all &= votes == warp.live;
+    barrier.any |= votes != 0;
+    if let Some(finding) = finding {
+        block.report(warp, lane, finding);
+    }
+}
+
+/// Lets warps go on whose barriers are complete; whether there were any.
+pub(super) fn release(warps: &mut [Warp], block: &mut BlockState, launch: &Launch<'_>) -> bool {
+    let mut released = false;
+    for id in 0..N_BARRIERS {
+        let barrier = &block.barriers[id];
+        if barrier.waiting == 0 {
+            continue;
+        }
+        let done = set_of(warps, |warp| warp.status == Status::Done);
+        let here = barrier.waiting | barrier.arrived;
+        let is_complete = match barrier.threads {
+            Some(threads) => 32 * here.count_ones() >= threads,
+            None => (here | done).count_ones() as usize == warps.len(),
+        };
+        if is_complete {
+            complete(warps, block, launch, id, done);
+            released = true;
+        }
+    }
+    released
+}
+
+/// Warps that a test holds for.
+pub(super) fn set_of(warps: &[Warp], test: impl Fn(&Warp) -> bool) -> u32 {
+    warps
+        .iter()
+        .filter(|warp| test(warp))
+        .fold(0, |set, warp| set | 1 << warp.number)
+}
+
+fn complete(warps: &mut [Warp], block: &mut BlockState, launch: &Launch<'_>, id: usize, done: u32) {
+    let mut barrier = std::mem::replace(&mut block.barriers[id], BarrierState::NONE);
+    if barrier.threads.is_none() {
+        // Threads that have ended count as arrived.
+        for warp in warps.iter().filter(|warp| done >> warp.number & 1 != 0) {
+            let joined = &mut barrier.joined[warp.number as usize];
+            *joined = (*joined).max(warp.time >> TURN_BITS);
+        }
+    }
+    block.phase += 1;
+    if block.phase >= (u32::MAX >> TURN_BITS) - 2048 {
+        // No phases are left: what was before is forgotten, which only lets races pass.
+        block.phase = 1;
+        block.shared.forget_times();
+        for warp in warps.iter_mut() {
+            warp.seen = [0; 32];
+            warp.time = 1 << TURN_BITS;
+        }
+        barrier.joined = [0; 32];
+    }
+    let n_warps = warps.len();
+    for warp in warps.iter_mut() {
+        if barrier.waiting >> warp.number & 1 == 0 {
+            continue;
+        }
+        for (seen, joined) in warp.seen.iter_mut().zip(&barrier.joined) {
+            *seen = (*seen).max(*joined);
+        }
+        let others = (0..n_warps).filter(|other| *other != warp.number as usize);
+        warp.seen_of_all = others
+            .map(|other| warp.seen[other])
+            .min()
+            .unwrap_or(block.phase - 1);
+        warp.time = block.phase << TURN_BITS;
+        let mask = warp.active;
+        if let Op::Barrier { result, .. } = launch.program.instructions[warp.pc as usize].op {
+            let bits = |holds: bool| if holds { u32::MAX } else { 0 };
+            match result {
+                BarrierResult::None => {}
+                BarrierResult::Count(d) => warp.write_32(d, &[barrier.count; 32], mask),
+                BarrierResult::And(p) => warp.write_predicate(p, bits(barrier.all), mask),
+                BarrierResult::Or(p) => warp.write_predicate(p, bits(barrier.any), mask),
+            }
+        }
+        warp.status = Status::Ready;
+        warp.pc += 1;
+        if warp.pc >= warp.meet_at {
+            warp.suspend();
+        }
+    }
+}

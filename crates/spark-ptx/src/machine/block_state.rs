@@ -1,0 +1,76 @@
+//! What the warps of a block share: shared memory, barriers, findings.
+
+use crate::check::{FindingKind, Place, Sink};
+use crate::memory::Shared;
+
+use super::warp::Warp;
+
+/// Barriers that a program numbers.
+pub(crate) const N_NUMBERED: usize = 16;
+/// The barrier of the cluster, behind the others.
+pub(crate) const OF_CLUSTER: usize = 16;
+/// All barriers of a block.
+pub(crate) const N_BARRIERS: usize = 17;
+
+/// A barrier of the block while some have arrived.
+#[derive(Debug, Clone)]
+pub(crate) struct BarrierState {
+    /// Threads that it is for; none where it is for the whole block.
+    pub(crate) threads: Option<u32>,
+    /// Warps that wait, and warps that only arrived.
+    pub(crate) waiting: u32,
+    pub(crate) arrived: u32,
+    /// What those who arrived know of each warp.
+    pub(crate) joined: [u32; 32],
+    /// Where the first arrived.
+    pub(crate) pc: u32,
+    pub(crate) count: u32,
+    pub(crate) all: bool,
+    pub(crate) any: bool,
+}
+
+impl BarrierState {
+    /// Nobody has arrived.
+    pub(crate) const NONE: BarrierState = BarrierState {
+        threads: None,
+        waiting: 0,
+        arrived: 0,
+        joined: [0; 32],
+        pc: 0,
+        count: 0,
+        all: true,
+        any: false,
+    };
+}
+
+/// The state of a block.
+pub(crate) struct BlockState {
+    /// Number of the block, x fastest.
+    pub(crate) number: u64,
+    pub(crate) shared: Shared,
+    pub(crate) barriers: [BarrierState; N_BARRIERS],
+    /// The last phase that was given to a warp.
+    pub(crate) phase: u32,
+    pub(crate) sink: Sink,
+    /// Whether an atomic on global memory gave the block a value back.
+    pub(crate) took_part: bool,
+    /// Whether the block cannot go on.
+    pub(crate) is_stopped: bool,
+}
+
+impl BlockState {
+    /// Reports what is wrong at the warp's instruction.
+    pub(crate) fn report(&mut self, warp: &Warp, lane: usize, kind: FindingKind) {
+        self.report_at(warp, warp.pc, lane, kind);
+    }
+
+    pub(crate) fn report_at(&mut self, warp: &Warp, pc: u32, lane: usize, kind: FindingKind) {
+        let place = Place {
+            pc,
+            block: self.number,
+            warp: warp.number,
+            lane: lane as u32,
+        };
+        self.sink.add(place, kind);
+    }
+}

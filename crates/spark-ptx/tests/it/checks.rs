@@ -1,0 +1,559 @@
+//! Every check finds the fault that it is for, and nothing in the same kernel without it.
+
+use spark_ptx::{AccessKind, FindingKind};
+
+use crate::support::{HEADER, findings, kernel, launch};
+
+/// Runs two kernels: `faulty` gives findings that `is_found` holds for, `sound` gives none.
+#[track_caller]
+fn check(
+    shape: (u32, u32),
+    n: (usize, usize),
+    faulty: &str,
+    sound: &str,
+    is_found: impl Fn(&FindingKind) -> bool,
+) {
+    let found = findings(faulty, shape, n.0, n.1);
+    assert!(found.iter().any(is_found), "{found:?}\n{faulty}");
+    let found = findings(sound, shape, n.0, n.1);
+    assert!(found.is_empty(), "{found:?}\n{sound}");
+}
+
+/// The same for two bodies.
+#[track_caller]
+fn check_bodies(
+    shape: (u32, u32),
+    declarations: &str,
+    faulty: &str,
+    sound: &str,
+    is_found: impl Fn(&FindingKind) -> bool,
+) {
+    let (faulty, sound) = (kernel(declarations, faulty), kernel(declarations, sound));
+    check(shape, (256, 256), &faulty, &sound, is_found);
+}
+
+const TILE: &str = ".shared .align 16 .b8 tile[1024];";
+
+#[test]
+fn access_behind_an_allocation() {
+    let body = |offset: u32| {
+        format!(
+            "add.u64 %d1, %d31, %d29; ld.global.u32 %r1, [%d1+{offset}]; st.global.u32 [%d30], %r30;"
+        )
+    };
+    check_bodies((1, 1), "", &body(1200), &body(1020), |finding| {
+        let FindingKind::OutOfBounds {
+            access,
+            bytes: 4,
+            missed: Some(missed),
+            ..
+        } = finding
+        else {
+            return false;
+        };
+        *access == AccessKind::Read && missed.len == 1024 && missed.distance == 180
+    });
+    let before = "ld.global.u32 %r1, [%d31-4]; st.global.u32 [%d30], %r1;";
+    let found = findings(&kernel("", before), (1, 1), 256, 1);
+    let is_before = |missed: &spark_ptx::MissedAllocation| missed.distance == -4;
+    assert!(matches!(
+        &found[0],
+        FindingKind::OutOfBounds { missed: Some(missed), .. } if is_before(missed)
+    ));
+}
+
+#[test]
+fn write_behind_shared_and_local_memory() {
+    let body = |at: u32| format!("mov.u64 %d1, tile; st.shared.u32 [%d1+{at}], %r30;");
+    check_bodies((1, 1), TILE, &body(1024), &body(1020), |finding| {
+        matches!(
+            finding,
+            FindingKind::OutOfBounds {
+                space: "shared",
+                access: AccessKind::Write,
+                ..
+            }
+        )
+    });
+    let local = ".local .align 4 .b8 depot[16];";
+    let body = |at: u32| format!("mov.u64 %d1, depot; st.local.u32 [%d1+{at}], %r30;");
+    check_bodies((1, 1), local, &body(16), &body(12), |finding| {
+        matches!(finding, FindingKind::OutOfBounds { space: "local", .. })
+    });
+}
+
+#[test]
+fn misaligned_access() {
+    let body = |at: u32| {
+        format!("ld.global.v4.u32 {{%r1, %r2, %r3, %r4}}, [%d31+{at}]; st.global.u32 [%d30], %r1;")
+    };
+    check_bodies((1, 1), "", &body(4), &body(16), |finding| {
+        matches!(
+            finding,
+            FindingKind::Misaligned {
+                space: "global",
+                align: 16,
+                ..
+            }
+        )
+    });
+    let body = |at: u32| format!("mov.u64 %d1, tile; st.shared.u32 [%d1+{at}], %r30;");
+    check_bodies((1, 1), TILE, &body(2), &body(4), |finding| {
+        matches!(
+            finding,
+            FindingKind::Misaligned {
+                space: "shared",
+                align: 4,
+                ..
+            }
+        )
+    });
+}
+
+#[test]
+fn shared_and_local_memory_that_nobody_wrote() {
+    let faulty = "mov.u64 %d1, tile; ld.shared.u32 %r1, [%d1+8]; st.global.u32 [%d30], %r1;";
+    let sound = format!("mov.u64 %d1, tile; st.shared.u32 [%d1+8], 5; {faulty}");
+    check_bodies((1, 1), TILE, faulty, &sound, |finding| {
+        matches!(
+            finding,
+            FindingKind::Uninitialised {
+                space: "shared",
+                ..
+            }
+        )
+    });
+    let local = ".local .align 4 .b8 depot[16];";
+    let faulty = "mov.u64 %d1, depot; st.local.u16 [%d1], %r30; ld.local.u32 %r1, [%d1]; st.global.u32 [%d30], %r1;";
+    let sound = faulty.replace("u16", "u32");
+    check_bodies((1, 1), local, faulty, &sound, |finding| {
+        matches!(finding, FindingKind::Uninitialised { space: "local", .. })
+    });
+}
+
+#[test]
+fn global_memory_that_nobody_wrote() {
+    use spark_ptx::{LaunchConfig, Module, OwnedMemory};
+    let body = "ld.global.u32 %r1, [%d31+64]; st.global.u32 [%d30], %r1;";
+    let module = Module::load(&kernel("", body)).unwrap();
+    for written in [0usize, 64, 65, 68] {
+        let mut memory = OwnedMemory::new();
+        let (out, given) = (memory.allocate(4), memory.allocate(128));
+        memory.write(given, &vec![1; written]);
+        let params = crate::support::params(&[out, given]);
+        let config = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
+        let report = module.launch("k", &config, &params, &memory, 1).unwrap();
+        let kinds: Vec<_> = report
+            .findings
+            .iter()
+            .map(|finding| &finding.kind)
+            .collect();
+        match written {
+            68 => assert_eq!(
+                kinds,
+                [&FindingKind::Uninitialised {
+                    space: "",
+                    address: 0
+                }; 0]
+            ),
+            _ => {
+                let address = given + written.max(64) as u64;
+                assert_eq!(
+                    kinds,
+                    [&FindingKind::Uninitialised {
+                        space: "global",
+                        address
+                    }]
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn registers_that_a_lane_did_not_write() {
+    let faulty = "setp.lt.u32 %p1, %r30, 16; @%p1 mov.u32 %r1, 5; st.global.u32 [%d30], %r1;";
+    let sound = "setp.lt.u32 %p1, %r30, 16; @%p1 mov.u32 %r1, 5; @!%p1 mov.u32 %r1, 5; st.global.u32 [%d30], %r1;";
+    let is_found = |finding: &FindingKind| *finding == FindingKind::UninitialisedRegister;
+    check_bodies((1, 32), "", faulty, sound, is_found);
+    // In a loop: written at its end, read at its beginning.
+    let faulty = "mov.u32 %r2, 3; L: add.u32 %r1, %r3, 1; mov.u32 %r3, 1; sub.u32 %r2, %r2, 1;
+        setp.ne.u32 %p1, %r2, 0; @%p1 bra L; st.global.u32 [%d30], 1;";
+    let sound = format!("mov.u32 %r3, 0; {faulty}");
+    check_bodies((1, 32), "", faulty, &sound, is_found);
+}
+
+#[test]
+fn races_of_warps_in_shared_memory() {
+    let body = |barrier: &str| {
+        format!(
+            "mov.u64 %d1, tile; add.u64 %d2, %d1, %d29; st.shared.u32 [%d2], %r30; {barrier}
+             xor.b32 %r1, %r30, 32; mul.wide.u32 %d3, %r1, 4; add.u64 %d3, %d3, %d1;
+             ld.shared.u32 %r2, [%d3]; add.u64 %d4, %d30, %d29; st.global.u32 [%d4], %r2;"
+        )
+    };
+    check_bodies((1, 64), TILE, &body(""), &body("bar.sync 0;"), |finding| {
+        matches!(
+            finding,
+            FindingKind::SharedRace { .. } | FindingKind::Uninitialised { .. }
+        )
+    });
+    // A second round without a barrier writes what the other warp may still read.
+    let twice =
+        |barrier: &str| format!("{} {barrier} st.shared.u32 [%d2], 7;", body("bar.sync 0;"));
+    check_bodies(
+        (1, 64),
+        TILE,
+        &twice(""),
+        &twice("bar.sync 0;"),
+        |finding| matches!(finding, FindingKind::SharedRace { .. }),
+    );
+}
+
+#[test]
+fn races_of_lanes_within_a_warp() {
+    let body = |barrier: &str| {
+        format!(
+            "mov.u64 %d1, tile; add.u64 %d2, %d1, %d29; st.shared.u32 [%d2], %r30; {barrier}
+             xor.b32 %r1, %r30, 1; mul.wide.u32 %d3, %r1, 4; add.u64 %d3, %d3, %d1;
+             ld.shared.u32 %r2, [%d3]; add.u64 %d4, %d30, %d29; st.global.u32 [%d4], %r2;"
+        )
+    };
+    check_bodies(
+        (1, 32),
+        TILE,
+        &body(""),
+        &body("bar.warp.sync -1;"),
+        |finding| {
+            matches!(
+                finding,
+                FindingKind::SharedRace {
+                    access: AccessKind::Read,
+                    other: AccessKind::Write,
+                    ..
+                }
+            )
+        },
+    );
+    // A barrier of the block before it changes nothing.
+    let after = |barrier: &str| format!("bar.sync 0; {}", body(barrier));
+    check_bodies(
+        (1, 32),
+        TILE,
+        &after(""),
+        &after("bar.warp.sync -1;"),
+        |finding| matches!(finding, FindingKind::SharedRace { .. }),
+    );
+    // All lanes write one word: a race if the values differ.
+    let body = |value: &str| format!("mov.u64 %d1, tile; st.shared.u32 [%d1], {value};");
+    check_bodies((1, 32), TILE, &body("%r30"), &body("5"), |finding| {
+        matches!(
+            finding,
+            FindingKind::SharedRace {
+                access: AccessKind::Write,
+                other: AccessKind::Write,
+                ..
+            }
+        )
+    });
+}
+
+#[test]
+fn bytes_side_by_side_are_no_race() {
+    let body = |scale: u32| {
+        format!(
+            "mov.u64 %d1, tile; mul.wide.u32 %d2, %r30, {scale}; add.u64 %d2, %d1, %d2;
+             cvt.u16.u32 %h1, %r30; st.shared.u8 [%d2], %h1;"
+        )
+    };
+    check_bodies((1, 64), TILE, &body(0), &body(1), |finding| {
+        matches!(finding, FindingKind::SharedRace { .. })
+    });
+}
+
+#[test]
+fn atomics_do_not_race_with_each_other() {
+    let body = |add: &str| {
+        format!(
+            "mov.u64 %d1, tile; setp.ne.u32 %p1, %r30, 0; @%p1 bra L; st.shared.u32 [%d1], 0; L:
+             bar.sync 0; {add} bar.sync 0; ld.shared.u32 %r2, [%d1];
+             add.u64 %d4, %d30, %d29; st.global.u32 [%d4], %r2;"
+        )
+    };
+    let atomic = body("atom.shared.add.u32 %r1, [%d1], 1;");
+    let plain = body("ld.shared.u32 %r1, [%d1]; add.u32 %r1, %r1, 1; st.shared.u32 [%d1], %r1;");
+    check_bodies((1, 96), TILE, &plain, &atomic, |finding| {
+        matches!(finding, FindingKind::SharedRace { .. })
+    });
+    let (out, _) = launch(&kernel(TILE, &atomic), (1, 96), 3, &[0], 96);
+    assert_eq!(out, [96; 96]);
+}
+
+#[test]
+fn producers_and_consumers_of_named_barriers() {
+    // Warp 0 waits for what warp 1 wrote, and warp 1 only arrives.
+    let body = |barrier: &str| {
+        format!(
+            "mov.u64 %d1, tile; setp.ge.u32 %p1, %r30, 32; @%p1 bra PRODUCE;
+             {barrier} ld.shared.u32 %r1, [%d1]; st.global.u32 [%d30], %r1; bra END;
+             PRODUCE: setp.ne.u32 %p2, %r30, 32; @%p2 bra ARRIVE; st.shared.u32 [%d1], 9;
+             ARRIVE: bar.arrive 1, 64; END:"
+        )
+    };
+    let missing = body("").replace("bar.arrive 1, 64;", "");
+    let sound = body("bar.sync 1, 64;");
+    check_bodies((1, 64), TILE, &missing, &sound, |finding| {
+        matches!(
+            finding,
+            FindingKind::SharedRace { .. } | FindingKind::Uninitialised { .. }
+        )
+    });
+    let surplus = sound.replace("bar.arrive 1, 64;", "bar.arrive 1, 96; bar.arrive 1, 96;");
+    let surplus = surplus.replace("bar.sync 1, 64;", "bar.sync 1, 96;");
+    let found = findings(&kernel(TILE, &surplus), (1, 96), 256, 256);
+    let is_surplus = |it: &FindingKind| matches!(it, FindingKind::SurplusArrival { barrier: 1 });
+    assert!(found.iter().any(is_surplus), "{found:?}");
+}
+
+#[test]
+fn barriers_that_some_do_not_reach() {
+    let body = |skip: &str| {
+        format!(
+            "setp.lt.u32 %p1, %r30, {skip}; @%p1 bra L; bar.sync 1, 64; L: st.global.u32 [%d30], 1;"
+        )
+    };
+    check_bodies((1, 64), "", &body("32"), &body("0"), |finding| {
+        matches!(finding, FindingKind::Deadlock { .. })
+    });
+    // Half of a warp at one barrier, the other half at another.
+    let divergent = "setp.lt.u32 %p1, %r30, 16; @%p1 bra L; bar.sync 0; bra M; L: bar.sync 0; M:";
+    let sound = "setp.lt.u32 %p1, %r30, 16; @%p1 bra L; add.u32 %r1, %r30, 1; L: bar.sync 0;";
+    check_bodies((1, 32), "", divergent, sound, |finding| {
+        matches!(finding, FindingKind::DivergentBarrier { .. })
+    });
+    // Two warps that meet barrier 0 at different instructions.
+    let divergent = divergent.replace("16", "32");
+    check_bodies((1, 64), "", &divergent, sound, |finding| {
+        matches!(finding, FindingKind::DivergentBarrier { barrier: 0 })
+    });
+}
+
+#[test]
+fn threads_that_have_ended_do_not_hold_up_a_barrier() {
+    let body = "setp.ge.u32 %p1, %r30, 40; @%p1 exit; bar.sync 0; add.u64 %d1, %d30, %d29; st.global.u32 [%d1], 1;";
+    let (out, report) = launch(&kernel("", body), (1, 96), 0, &[0], 96);
+    assert_eq!(report.findings, []);
+    assert_eq!(out.iter().sum::<u32>(), 40);
+}
+
+const COPY: &str =
+    "mov.u64 %d1, tile; cvt.u32.u64 %r1, %d1; shl.b32 %r2, %r30, 4; add.u32 %r1, %r1, %r2;
+    mul.wide.u32 %d2, %r30, 16; add.u64 %d2, %d31, %d2;
+    cp.async.cg.shared.global [%r1], [%d2], 16; cp.async.commit_group;";
+const AFTER_COPY: &str =
+    "ld.shared.u32 %r3, [%r1+4]; add.u64 %d4, %d30, %d29; st.global.u32 [%d4], %r3;";
+
+#[test]
+fn copies_that_are_not_waited_for() {
+    let faulty = format!("{COPY} cp.async.wait_group 1; {AFTER_COPY}");
+    let sound = format!("{COPY} cp.async.wait_group 0; {AFTER_COPY}");
+    check_bodies((1, 32), TILE, &faulty, &sound, |finding| {
+        matches!(finding, FindingKind::CopyNotAwaited { .. })
+    });
+    let (out, _) = launch(
+        &kernel(TILE, &sound),
+        (1, 32),
+        0,
+        &(0..128).collect::<Vec<_>>(),
+        32,
+    );
+    assert_eq!(out, (0..32).map(|lane| 4 * lane + 1).collect::<Vec<u32>>());
+    // Waiting is for one's own copies: others need a barrier.
+    let neighbour = "xor.b32 %r4, %r1, 16; ld.shared.u32 %r3, [%r4]; st.global.u32 [%d30], 1;";
+    let faulty = format!("{COPY} cp.async.wait_all; {neighbour}");
+    let sound = format!("{COPY} cp.async.wait_all; bar.warp.sync -1; {neighbour}");
+    check_bodies((1, 32), TILE, &faulty, &sound, |finding| {
+        matches!(finding, FindingKind::SharedRace { .. })
+    });
+}
+
+#[test]
+fn copies_fill_with_zeros_and_refuse_more_than_they_have() {
+    let body = |bytes: u32| {
+        COPY.replace(", 16; cp", &format!(", 16, {bytes}; cp"))
+            + " cp.async.wait_all; ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r1]; add.u32 %r4, %r4, %r5;
+               add.u32 %r4, %r4, %r6; add.u32 %r4, %r4, %r7; st.global.u32 [%d30], %r4;"
+    };
+    for (bytes, want) in [(0, 0), (4, 1), (8, 3), (16, 10)] {
+        let (out, report) = launch(&kernel(TILE, &body(bytes)), (1, 1), 0, &[1, 2, 3, 4], 1);
+        assert_eq!((report.findings.as_slice(), out[0]), (&[][..], want));
+    }
+    check_bodies((1, 1), TILE, &body(20), &body(16), |finding| {
+        *finding
+            == FindingKind::CopySize {
+                asked: 20,
+                copies: 16,
+            }
+    });
+}
+
+#[test]
+fn sources_of_copies_that_change() {
+    let body =
+        |to: &str| format!("{COPY} st.global.u32 [{to}], 99; cp.async.wait_all; {AFTER_COPY}");
+    check_bodies((1, 1), TILE, &body("%d2"), &body("%d30+64"), |finding| {
+        matches!(finding, FindingKind::CopySourceChanged { .. })
+    });
+}
+
+#[test]
+fn blocks_that_race_in_global_memory() {
+    let body = |index: &str| {
+        format!(
+            "mov.u32 %r1, %ctaid.x; mul.wide.u32 %d1, {index}, 4; add.u64 %d1, %d30, %d1;
+             ld.global.u32 %r2, [%d1]; add.u32 %r2, %r2, 1; st.global.u32 [%d1], %r2;"
+        )
+    };
+    check_bodies((8, 1), "", &body("0"), &body("%r1"), |finding| {
+        matches!(finding, FindingKind::GlobalRace { .. })
+    });
+    let atomic = "red.global.add.u32 [%d30], 1;";
+    assert_eq!(findings(&kernel("", atomic), (8, 32), 1, 1), []);
+}
+
+#[test]
+fn the_last_block_may_read_what_the_others_wrote() {
+    // Each block writes its word, then counts itself; whoever counts last adds all words up.
+    let body = |count: &str| {
+        format!(
+            "mov.u32 %r1, %ctaid.x; add.u32 %r2, %r1, 1; mul.wide.u32 %d1, %r2, 4; add.u64 %d1, %d30, %d1;
+             st.global.u32 [%d1], %r2; membar.gl; {count}
+             setp.ne.u32 %p1, %r3, 7; @%p1 bra END; mov.u32 %r4, 8; mov.u32 %r5, 0; mov.u64 %d2, %d30;
+             L: add.u64 %d2, %d2, 4; ld.global.u32 %r6, [%d2]; add.u32 %r5, %r5, %r6; sub.u32 %r4, %r4, 1;
+             setp.ne.u32 %p1, %r4, 0; @%p1 bra L; st.global.u32 [%d31], %r5; END:"
+        )
+    };
+    let sound = body("atom.global.add.u32 %r3, [%d30], 1;");
+    let faulty = body("mov.u32 %r3, %r1;");
+    check_bodies((8, 1), "", &faulty, &sound, |finding| {
+        matches!(finding, FindingKind::GlobalRace { .. })
+    });
+}
+
+#[test]
+fn memory_that_nc_loads_need_unchanged() {
+    let body = |load: &str| {
+        format!("{load} %r1, [%d31+4]; add.u32 %r1, %r1, 1; st.global.u32 [%d31+4], %r1;")
+    };
+    check_bodies(
+        (1, 1),
+        "",
+        &body("ld.global.nc.u32"),
+        &body("ld.global.u32"),
+        |finding| matches!(finding, FindingKind::ReadOnlyWritten { .. }),
+    );
+}
+
+#[test]
+fn constants_are_not_written() {
+    let with = |space: &str| {
+        let body = "mov.u64 %d1, table; st.global.u32 [%d1], 1;";
+        kernel("", body).replacen(
+            HEADER,
+            &format!("{HEADER}.{space} .align 4 .u32 table = 5;\n"),
+            1,
+        )
+    };
+    check((1, 1), (1, 1), &with("const"), &with("global"), |finding| {
+        matches!(finding, FindingKind::ConstantWritten { .. })
+    });
+}
+
+#[test]
+fn shuffles_from_lanes_that_are_not_there() {
+    let body = |limit: u32, mask: &str| {
+        format!(
+            "setp.ge.u32 %p1, %r30, {limit}; @%p1 bra L; shfl.sync.idx.b32 %r1, %r30, 20, 31, {mask};
+             add.u64 %d1, %d30, %d29; st.global.u32 [%d1], %r1; L:"
+        )
+    };
+    check_bodies(
+        (1, 32),
+        "",
+        &body(16, "0xffff"),
+        &body(32, "-1"),
+        |finding| *finding == FindingKind::AbsentLane { lane: 20 },
+    );
+    check_bodies(
+        (1, 32),
+        "",
+        &body(32, "0x1ffff"),
+        &body(32, "-1"),
+        |finding| matches!(finding, FindingKind::OutsideOfMask { mask: 0x1_ffff }),
+    );
+    let exited = "setp.ge.u32 %p1, %r30, 16; @%p1 exit; shfl.sync.bfly.b32 %r1, %r30, 1, 31, -1;";
+    check_bodies(
+        (1, 32),
+        "",
+        exited,
+        &exited.replace("16", "32"),
+        |finding| *finding == FindingKind::ExitedLanes { lanes: 0xffff_0000 },
+    );
+}
+
+#[test]
+fn matrices_need_all_lanes() {
+    let body = |limit: u32| {
+        format!(
+            "mov.u64 %d1, tile; shl.b32 %r1, %r30, 4; cvt.u64.u32 %d2, %r1; add.u64 %d1, %d1, %d2;
+             st.shared.v4.u32 [%d1], {{%r30, %r30, %r30, %r30}}; bar.warp.sync -1;
+             setp.ge.u32 %p1, %r30, {limit}; @%p1 exit;
+             ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r2, %r3, %r4, %r5}}, [%d1];"
+        )
+    };
+    check_bodies((1, 32), TILE, &body(31), &body(32), |finding| {
+        *finding == FindingKind::ExitedLanes { lanes: 1 << 31 }
+    });
+}
+
+#[test]
+fn kernels_that_hang_trap_or_overflow() {
+    let hang = "L: setp.eq.u32 %p1, %r30, 500; @!%p1 bra L;";
+    check_bodies(
+        (1, 32),
+        "",
+        hang,
+        &hang
+            .replace("500", "0")
+            .replace("L: setp", "mov.u32 %r30, 0; L: setp"),
+        |finding| matches!(finding, FindingKind::Budget { .. }),
+    );
+    let trap = "setp.eq.u32 %p1, %r30, 3; @%p1 trap;";
+    check_bodies((1, 32), "", trap, &trap.replace(", 3", ", 32"), |finding| {
+        *finding == FindingKind::Trap
+    });
+    let endless = ".func f() { .local .align 4 .b8 depot[64]; call f; ret; }\n";
+    let ptx = kernel("", "call f;").replacen(HEADER, &format!("{HEADER}{endless}"), 1);
+    let found = findings(&ptx, (1, 32), 1, 1);
+    assert!(
+        matches!(found[0], FindingKind::StackOverflow { depth: 512 }),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn findings_say_where() {
+    let body = ".loc 1 17 0\nst.global.u32 [%d30+512], %r30;";
+    let ptx = kernel("", body) + ".file 1 \"add.cu\"\n";
+    let (_, report) = launch(&ptx, (3, 40), 0, &[0], 4);
+    let finding = &report.findings[0];
+    assert_eq!(finding.source, Some(("add.cu".to_owned(), 17)));
+    assert_eq!((finding.block, finding.count), ([0, 0, 0], 3 * 40));
+    assert_eq!(finding.text, "st.global.u32 [%d30+512], %r30;");
+    let shown = finding.to_string();
+    assert!(shown.starts_with("kernel `k`, line "), "{shown}");
+    assert!(
+        shown.contains("500 bytes behind the end of the 16 bytes at 0x"),
+        "{shown}"
+    );
+}

@@ -1,0 +1,105 @@
+//! Launches that the card or the kernel does not take are refused before anything runs.
+
+use spark_ptx::{LaunchConfig, LaunchError, Limits, Module, OwnedMemory};
+
+use crate::support::HEADER;
+
+const KERNEL: &str = "
+.extern .shared .align 64 .b8 dyn[];
+.global .align 4 .u32 counter;
+.visible .entry k(.param .u8 a, .param .u64 b, .param .align 16 .b8 c[20], .param .u16 d)
+.maxntid 256
+{
+.shared .align 8 .b8 tile[1000];
+.reg .b32 %r<4>;
+mov.u32 %r1, dyn;
+ret;
+}
+.entry fixed() .reqntid 8, 8, 1 { ret; }
+";
+
+#[track_caller]
+fn refusal(change: impl Fn(&mut LaunchConfig, &mut Vec<u8>, &mut &str)) -> LaunchError {
+    let module = Module::load(&format!("{HEADER}{KERNEL}")).unwrap();
+    let mut memory = OwnedMemory::new();
+    let mut config = LaunchConfig::new([1, 1, 1], [256, 1, 1]);
+    config.globals = module.allocate_globals(&mut memory);
+    let (mut params, mut name) = (vec![0; 38], "k");
+    change(&mut config, &mut params, &mut name);
+    match module.launch(name, &config, &params, &memory, 1) {
+        Ok(report) => panic!("was launched: {report:?}"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn parameters_stand_at_multiples_of_their_alignment() {
+    let module = Module::load(&format!("{HEADER}{KERNEL}")).unwrap();
+    let entry = module
+        .entries()
+        .into_iter()
+        .find(|it| it.name == "k")
+        .unwrap();
+    assert_eq!(entry.parameters, [(0, 1), (8, 8), (16, 20), (36, 2)]);
+    assert_eq!((entry.parameter_bytes, entry.shared_bytes), (38, 1000));
+    assert_eq!(entry.max_threads, Some(256));
+}
+
+#[test]
+fn limits_of_cards_and_kernels() {
+    let limit = |error: LaunchError| match error {
+        LaunchError::Limit { got, limit, .. } => (got, limit),
+        other => panic!("{other}"),
+    };
+    assert_eq!(
+        limit(refusal(|it, _, _| it.block = [257, 1, 1])),
+        (257, 256)
+    );
+    assert_eq!(limit(refusal(|it, _, _| it.block = [1, 1, 65])), (65, 64));
+    assert_eq!(
+        limit(refusal(|it, _, _| it.grid = [1, 65_536, 1])),
+        (65_536, 65_535)
+    );
+    assert_eq!(limit(refusal(|it, _, _| it.grid = [0, 1, 1])).0, 0);
+    let fixed = refusal(|it, params, name| {
+        params.clear();
+        (it.block, *name) = ([64, 1, 1], "fixed");
+    });
+    assert_eq!(limit(fixed), (64, 64));
+    // 1000 static bytes, then the next multiple of 64.
+    let dynamic = |bytes| {
+        move |it: &mut LaunchConfig, _: &mut Vec<u8>, _: &mut &str| it.dynamic_shared_bytes = bytes
+    };
+    assert_eq!(
+        limit(refusal(dynamic(99 * 1024 - 1024 + 1))),
+        (99 * 1024 + 1, 99 * 1024)
+    );
+    let module = Module::load(&format!("{HEADER}{KERNEL}")).unwrap();
+    let mut memory = OwnedMemory::new();
+    let mut config = LaunchConfig::new([1, 1, 1], [256, 1, 1]);
+    config.globals = module.allocate_globals(&mut memory);
+    config.dynamic_shared_bytes = 100 << 10;
+    assert!(module.launch("k", &config, &[0; 38], &memory, 1).is_err());
+    config.limits = Limits::H200;
+    assert!(module.launch("k", &config, &[0; 38], &memory, 1).is_ok());
+}
+
+#[test]
+fn names_parameters_and_variables_have_to_fit() {
+    assert!(matches!(
+        refusal(|_, _, name| *name = "other"),
+        LaunchError::UnknownEntry { .. }
+    ));
+    assert!(matches!(
+        refusal(|_, params, _| params.truncate(37)),
+        LaunchError::Parameters {
+            got: 37,
+            want: 38,
+            ..
+        }
+    ));
+    assert!(matches!(
+        refusal(|it, _, _| it.globals.clear()),
+        LaunchError::Globals { got: 0, want: 1 }
+    ));
+}
