@@ -11,7 +11,7 @@
 //! Source: PTX ISA 9.1, 9.7.14.2 and 9.7.14.5.14. That zero counts as 2^-126 in an alignment is of
 //! microsoft/MMA-Sim; it matters only where every other term is smaller still.
 
-use crate::float::format::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, FloatFormat, Specials, TF32};
+use crate::float::format::{FloatFormat, Specials};
 
 /// Type of an element of A or B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,6 +38,20 @@ pub(super) const ZERO_EXPONENT: i16 = -126;
 pub(super) struct Number {
     pub(super) value: f64,
     pub(super) exponent: i16,
+}
+
+impl Number {
+    /// The number, or zero for what is none.
+    pub(super) fn finite_or_zero(self) -> Number {
+        if self.value.is_finite() {
+            self
+        } else {
+            Number {
+                value: 0.0,
+                exponent: ZERO_EXPONENT,
+            }
+        }
+    }
 }
 
 impl Element {
@@ -67,21 +81,6 @@ impl Element {
         matches!(self, Element::E3m2 | Element::E2m3 | Element::E2m1)
     }
 
-    /// Format of a float type; `None` for integers.
-    pub(super) const fn format(self) -> Option<FloatFormat> {
-        Some(match self {
-            Element::F16 => F16,
-            Element::Bf16 => BF16,
-            Element::Tf32 => TF32,
-            Element::E4m3 => E4M3,
-            Element::E5m2 => E5M2,
-            Element::E3m2 => E3M2,
-            Element::E2m3 => E2M3,
-            Element::E2m1 => E2M1,
-            Element::S8 | Element::U8 | Element::S4 | Element::U4 => return None,
-        })
-    }
-
     /// Bits of a register that one element takes, where sub-byte floats have a byte each.
     pub(super) const fn container_bits(self) -> u32 {
         match self {
@@ -101,15 +100,6 @@ impl Element {
         }
     }
 
-    /// How far the code is above the container's lowest bit. The low 13 bits of a tf32 are dropped.
-    pub(super) const fn container_shift(self) -> u32 {
-        match self {
-            Element::E2m1 => 2,
-            Element::Tf32 => 13,
-            _ => 0,
-        }
-    }
-
     /// The whole number of an integer code.
     pub(super) const fn integer(self, code: u32) -> i32 {
         match self {
@@ -122,6 +112,7 @@ impl Element {
 }
 
 /// A float code as a number. Infinity and NaN come as f64's.
+#[inline(always)]
 pub(super) fn number(format: FloatFormat, code: u32) -> Number {
     let mantissa_bits = format.mantissa_bits;
     let magnitude = code & format.magnitude_mask() as u32;

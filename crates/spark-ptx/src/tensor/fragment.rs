@@ -21,6 +21,7 @@ pub(super) const N_COLUMNS: usize = 8;
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// Calls `each(row, k, code)` for every element of A.
+#[inline(always)]
 pub(super) fn for_each_a(registers: &[Lanes], bits: u32, mut each: impl FnMut(usize, usize, u32)) {
     let per_register = (32 / bits) as usize;
     let mask = u32::MAX >> (32 - bits);
@@ -37,6 +38,7 @@ pub(super) fn for_each_a(registers: &[Lanes], bits: u32, mut each: impl FnMut(us
 }
 
 /// Calls `each(k, column, code)` for every element of B.
+#[inline(always)]
 pub(super) fn for_each_b(registers: &[Lanes], bits: u32, mut each: impl FnMut(usize, usize, u32)) {
     let per_register = (32 / bits) as usize;
     let mask = u32::MAX >> (32 - bits);

@@ -11,9 +11,16 @@
 //!
 //! NaN and infinity are what IEEE 754 makes of the terms; NaN is 7FFFFFFF, 7FFF.
 //!
-//! A term is computed as `(a b) 2^(F - e_max)` in f64: the product has at most 22 bits and a
-//! power of two changes none, so it is exact, and `as` truncates toward zero. Below F = 25 a term
-//! is less than 2^27 and sixteen of them fit 32 bits.
+//! A term is computed as `x = (a b) 2^(F - e_max)` in f64, exact because the product has at most
+//! 22 bits, and truncated by two additions that the processor rounds to nearest:
+//!
+//! ```text
+//! trunc(x) = (x - h) + M - M      x >= 0, h = 1/2 - 2^-30, M = 3 * 2^51, whose last bit counts one
+//! ```
+//!
+//! With x = n + f, n whole and f < 1: f is at most 1 - 2^-22, since x has 22 bits, so x - h is
+//! above n - 1/2 and below n + 1/2, by 2^-31 at least, more than the rounding of x - h, and n is
+//! the nearest whole number. From 2^22 on x is even, and where x - h is a tie it goes to x. Negative x likewise. Terms stay below 2^27, so sums are exact too.
 //!
 //! The four-bit kinds take groups of 16: the sum of a group's products is exact, times the two
 //! scales' significands; its exponent is the sum of the scales' exponents alone; F = 35.
@@ -23,13 +30,19 @@
 //! check on sm_121. That an infinite C gives itself in the four-bit kinds is this crate's choice.
 
 use super::element::{Number, ZERO_EXPONENT, power_of_two};
-use super::fragment::{MAX_DEPTH, N_COLUMNS, N_ROWS};
+use super::fragment::{MAX_DEPTH, N_COLUMNS, N_ROWS, for_each_a, for_each_b};
 use super::scale::Scales;
+use crate::Lanes;
 use crate::float::Rounding;
 use crate::float::format::{Exact, F16, Value};
 
-/// Terms that 32-bit sums hold without overflow.
-const N_TERMS_OF_I32: usize = 16;
+/// A little less than a half, see the module.
+const ALMOST_HALF: f64 = 0.5 - 1.0 / (1 << 30) as f64;
+/// Its last bit counts one, so adding it rounds to a whole number.
+const ROUNDER: f64 = 3.0 * (1_u64 << 51) as f64;
+
+/// Largest depth of a float `mma` outside the four-bit kinds.
+pub(super) const MAX_FLOAT_DEPTH: usize = 32;
 
 /// Bits kept below the largest exponent, in the four-bit kinds.
 const GROUP_FRACTION_BITS: i32 = 35;
@@ -57,44 +70,85 @@ pub(super) const NAN_F16: u32 = 0x7FFF;
 
 /// A and B as numbers: k runs within a row of A, and over rows of B.
 pub(super) struct FloatTiles {
-    pub(super) a: [[f64; MAX_DEPTH]; N_ROWS],
-    pub(super) a_exponents: [[i16; MAX_DEPTH]; N_ROWS],
-    pub(super) b: [[f64; N_COLUMNS]; MAX_DEPTH],
-    pub(super) b_exponents: [[i16; N_COLUMNS]; MAX_DEPTH],
+    pub(super) a: [[f64; MAX_FLOAT_DEPTH]; N_ROWS],
+    pub(super) a_exponents: [[i16; MAX_FLOAT_DEPTH]; N_ROWS],
+    pub(super) b: [[f64; N_COLUMNS]; MAX_FLOAT_DEPTH],
+    pub(super) b_exponents: [[i16; N_COLUMNS]; MAX_FLOAT_DEPTH],
+    pub(super) is_finite: bool,
 }
 
 impl FloatTiles {
     pub(super) fn zero() -> FloatTiles {
         FloatTiles {
-            a: [[0.0; MAX_DEPTH]; N_ROWS],
-            a_exponents: [[ZERO_EXPONENT; MAX_DEPTH]; N_ROWS],
-            b: [[0.0; N_COLUMNS]; MAX_DEPTH],
-            b_exponents: [[ZERO_EXPONENT; N_COLUMNS]; MAX_DEPTH],
+            a: [[0.0; MAX_FLOAT_DEPTH]; N_ROWS],
+            a_exponents: [[ZERO_EXPONENT; MAX_FLOAT_DEPTH]; N_ROWS],
+            b: [[0.0; N_COLUMNS]; MAX_FLOAT_DEPTH],
+            b_exponents: [[ZERO_EXPONENT; N_COLUMNS]; MAX_FLOAT_DEPTH],
+            is_finite: true,
         }
     }
 
-    pub(super) fn is_finite(&self) -> bool {
-        self.a.iter().flatten().all(|value| value.is_finite())
-            && self.b.iter().flatten().all(|value| value.is_finite())
+    #[inline(always)]
+    fn set_a(&mut self, row: usize, k: usize, number: Number) {
+        self.a[row][k] = number.value;
+        self.a_exponents[row][k] = number.exponent;
+        self.is_finite &= number.value.is_finite();
+    }
+
+    #[inline(always)]
+    fn set_b(&mut self, k: usize, column: usize, number: Number) {
+        self.b[k][column] = number.value;
+        self.b_exponents[k][column] = number.exponent;
+        self.is_finite &= number.value.is_finite();
+    }
+
+    /// Fills in A from its registers. `place` says where a k stands in the order of the sum.
+    ///
+    /// Inlined, so that the widths of the format are constants in each of its uses.
+    #[inline(always)]
+    pub(super) fn fill_a(
+        &mut self,
+        registers: &[Lanes],
+        bits: u32,
+        place: impl Fn(usize) -> usize,
+        decode: impl Fn(u32) -> Number,
+    ) {
+        for_each_a(registers, bits, |row, k, code| {
+            self.set_a(row, place(k), decode(code));
+        });
+    }
+
+    /// Fills in B likewise.
+    #[inline(always)]
+    pub(super) fn fill_b(
+        &mut self,
+        registers: &[Lanes],
+        bits: u32,
+        place: impl Fn(usize) -> usize,
+        decode: impl Fn(u32) -> Number,
+    ) {
+        for_each_b(registers, bits, |k, column, code| {
+            self.set_b(place(k), column, decode(code));
+        });
     }
 
     /// The same with zeros for what is no number.
     pub(super) fn finite_part(&self) -> FloatTiles {
         let mut part = FloatTiles::zero();
-        for row in 0..N_ROWS {
-            for k in 0..MAX_DEPTH {
-                if self.a[row][k].is_finite() {
-                    part.a[row][k] = self.a[row][k];
-                    part.a_exponents[row][k] = self.a_exponents[row][k];
-                }
+        for k in 0..MAX_FLOAT_DEPTH {
+            for row in 0..N_ROWS {
+                let number = Number {
+                    value: self.a[row][k],
+                    exponent: self.a_exponents[row][k],
+                };
+                part.set_a(row, k, number.finite_or_zero());
             }
-        }
-        for k in 0..MAX_DEPTH {
             for column in 0..N_COLUMNS {
-                if self.b[k][column].is_finite() {
-                    part.b[k][column] = self.b[k][column];
-                    part.b_exponents[k][column] = self.b_exponents[k][column];
-                }
+                let number = Number {
+                    value: self.b[k][column],
+                    exponent: self.b_exponents[k][column],
+                };
+                part.set_b(k, column, number.finite_or_zero());
             }
         }
         part
@@ -189,7 +243,7 @@ pub(super) fn add_products(
         }
         let mut unit_exponents = [0; N_COLUMNS];
         let mut factors = [0.0; N_COLUMNS];
-        let mut sums = [0_i64; N_COLUMNS];
+        let mut sums = [0.0; N_COLUMNS];
         for column in 0..N_COLUMNS {
             let scale = scales.map_or(0, |scales| scales.rows[row] + scales.columns[column]);
             let start = c[row][column];
@@ -197,22 +251,17 @@ pub(super) fn add_products(
                 (i32::from(term_exponents[column]) + scale).max(i32::from(start.exponent));
             unit_exponents[column] = largest - model.fraction_bits;
             factors[column] = power_of_two(scale - unit_exponents[column]);
-            sums[column] = (start.value * power_of_two(-unit_exponents[column])) as i64;
+            sums[column] = (start.value * power_of_two(-unit_exponents[column])).trunc();
         }
-        for (a, b) in a.chunks(N_TERMS_OF_I32).zip(b.chunks(N_TERMS_OF_I32)) {
-            let mut partial = [0_i32; N_COLUMNS];
-            for (a, b) in a.iter().zip(b) {
-                for column in 0..N_COLUMNS {
-                    let term = a * b[column] * factors[column];
-                    partial[column] += term as i32;
-                }
-            }
-            for (sum, partial) in sums.iter_mut().zip(partial) {
-                *sum += i64::from(partial);
+        for (a, b) in a.iter().zip(b) {
+            for column in 0..N_COLUMNS {
+                let term = a * b[column] * factors[column];
+                let below = term - ALMOST_HALF.copysign(term);
+                sums[column] += (below + ROUNDER) - ROUNDER;
             }
         }
         for column in 0..N_COLUMNS {
-            results[column] = round(sums[column], unit_exponents[column], model.output);
+            results[column] = round(sums[column] as i64, unit_exponents[column], model.output);
         }
     }
     results

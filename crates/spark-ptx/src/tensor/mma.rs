@@ -29,7 +29,7 @@ use super::integer::{self, IntegerTiles};
 use super::mma_form::{Accumulator, Kind, MmaForm};
 use super::scale::{self, BlockScales, Scales};
 use crate::Lanes;
-use crate::float::format::{E2M1, F16, F32, FloatFormat};
+use crate::float::format::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32, FloatFormat, TF32};
 use crate::float::{FloatForm, FloatKind, Rounding};
 use crate::target::Target;
 
@@ -87,17 +87,15 @@ impl MmaForm {
             Accumulator::F32 | Accumulator::S32 => 32,
         };
         let start = read_c(c, bits);
-        let result = match (self.a.format(), self.b.format(), row_scales) {
-            (Some(format_a), Some(format_b), row_scales) => match (self.kind, row_scales) {
-                (Kind::Mxf4 | Kind::Mxf4nvf4, Some(row_scales)) => {
-                    self.multiply_groups(a, b, &start, &row_scales)
-                }
-                (_, row_scales) => {
-                    let tiles = self.float_tiles(a, b, format_a, format_b, target);
-                    self.multiply_floats(&tiles, &start, row_scales.as_ref(), target)
-                }
-            },
-            _ => self.multiply_integers(a, b, &start),
+        let result = match (self.kind, row_scales) {
+            (Kind::Mxf4 | Kind::Mxf4nvf4, Some(row_scales)) => {
+                self.multiply_groups(a, b, &start, &row_scales)
+            }
+            _ if self.accumulator == Accumulator::S32 => self.multiply_integers(a, b, &start),
+            (_, row_scales) => {
+                let tiles = self.float_tiles(a, b, target);
+                self.multiply_floats(&tiles, &start, row_scales.as_ref(), target)
+            }
         };
         write_d(&result, bits, d);
         Ok(())
@@ -151,39 +149,41 @@ impl MmaForm {
     }
 
     /// A and B as numbers, k in the order in which it is summed.
-    fn float_tiles(
-        &self,
-        a: &[Lanes],
-        b: &[Lanes],
-        format_a: FloatFormat,
-        format_b: FloatFormat,
-        target: Target,
-    ) -> FloatTiles {
-        let emulated = self.is_emulated_fp8(target);
-        let place = |k: usize| {
-            if emulated {
-                // Of each four, the first two come in the first half.
-                let half = k % 4 / 2;
-                half * self.depth / 2 + k / 4 * 2 + k % 2
-            } else {
-                k
-            }
-        };
+    fn float_tiles(&self, a: &[Lanes], b: &[Lanes], target: Target) -> FloatTiles {
         let mut tiles = FloatTiles::zero();
-        let decode = |format: FloatFormat, element: Element, code: u32| {
-            let number = number(format, code >> element.container_shift());
-            if emulated { as_f16(number) } else { number }
-        };
-        for_each_a(a, self.container_bits(self.a), |row, k, code| {
-            let Number { value, exponent } = decode(format_a, self.a, code);
-            tiles.a[row][place(k)] = value;
-            tiles.a_exponents[row][place(k)] = exponent;
-        });
-        for_each_b(b, self.container_bits(self.b), |k, column, code| {
-            let Number { value, exponent } = decode(format_b, self.b, code);
-            tiles.b[place(k)][column] = value;
-            tiles.b_exponents[place(k)][column] = exponent;
-        });
+        if self.is_emulated_fp8(target) {
+            // Of each four, the first two come in the first half.
+            let place = |k: usize| k % 4 / 2 * (self.depth / 2) + k / 4 * 2 + k % 2;
+            let format_of = |element| if element == Element::E4m3 { E4M3 } else { E5M2 };
+            let (format_a, format_b) = (format_of(self.a), format_of(self.b));
+            tiles.fill_a(a, 8, place, |code| as_f16(number(format_a, code)));
+            tiles.fill_b(b, 8, place, |code| as_f16(number(format_b, code)));
+            return tiles;
+        }
+        let place = |k| k;
+        match self.a {
+            Element::F16 => tiles.fill_a(a, 16, place, |code| number(F16, code)),
+            Element::Bf16 => tiles.fill_a(a, 16, place, |code| number(BF16, code)),
+            // The low 13 bits are dropped.
+            Element::Tf32 => tiles.fill_a(a, 32, place, |code| number(TF32, code >> 13)),
+            Element::E4m3 => tiles.fill_a(a, 8, place, |code| number(E4M3, code)),
+            Element::E5m2 => tiles.fill_a(a, 8, place, |code| number(E5M2, code)),
+            Element::E3m2 => tiles.fill_a(a, 8, place, |code| number(E3M2, code)),
+            Element::E2m3 => tiles.fill_a(a, 8, place, |code| number(E2M3, code)),
+            Element::E2m1 => tiles.fill_a(a, 8, place, |code| number(E2M1, code >> 2)),
+            Element::S8 | Element::U8 | Element::S4 | Element::U4 => {}
+        }
+        match self.b {
+            Element::F16 => tiles.fill_b(b, 16, place, |code| number(F16, code)),
+            Element::Bf16 => tiles.fill_b(b, 16, place, |code| number(BF16, code)),
+            Element::Tf32 => tiles.fill_b(b, 32, place, |code| number(TF32, code >> 13)),
+            Element::E4m3 => tiles.fill_b(b, 8, place, |code| number(E4M3, code)),
+            Element::E5m2 => tiles.fill_b(b, 8, place, |code| number(E5M2, code)),
+            Element::E3m2 => tiles.fill_b(b, 8, place, |code| number(E3M2, code)),
+            Element::E2m3 => tiles.fill_b(b, 8, place, |code| number(E2M3, code)),
+            Element::E2m1 => tiles.fill_b(b, 8, place, |code| number(E2M1, code >> 2)),
+            Element::S8 | Element::U8 | Element::S4 | Element::U4 => {}
+        }
         tiles
     }
 
@@ -214,7 +214,7 @@ impl MmaForm {
             rows.iter().chain(columns).any(|scales| scales[0].is_nan)
         });
         let is_finite = !has_nan_scale
-            && tiles.is_finite()
+            && tiles.is_finite
             && start
                 .iter()
                 .flatten()
@@ -222,7 +222,7 @@ impl MmaForm {
         let mut result = if is_finite {
             self.sum_parts(tiles, start, exponents.as_ref(), format, target)
         } else {
-            let start_part = start.map(|row| row.map(finite_or_zero));
+            let start_part = start.map(|row| row.map(Number::finite_or_zero));
             let part = tiles.finite_part();
             let finite = self.sum_parts(&part, start_part, exponents.as_ref(), format, target);
             self.with_specials(finite, tiles, &start, scales, model.output)
@@ -257,7 +257,7 @@ impl MmaForm {
                 if !sum.value.is_finite() {
                     overflows[row][column] = Some(sums[row][column]);
                 }
-                start[row][column] = finite_or_zero(sum);
+                start[row][column] = sum.finite_or_zero();
             }
         }
         let mut result = add_products(tiles, middle..self.depth, &start, scales, model);
@@ -344,17 +344,6 @@ fn as_f16(number: Number) -> Number {
     Number {
         exponent: octave.max(F16.min_exponent() as i16),
         ..number
-    }
-}
-
-fn finite_or_zero(number: Number) -> Number {
-    if number.value.is_finite() {
-        number
-    } else {
-        Number {
-            value: 0.0,
-            exponent: super::element::ZERO_EXPONENT,
-        }
     }
 }
 
