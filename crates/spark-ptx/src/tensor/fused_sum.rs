@@ -251,7 +251,8 @@ pub(super) fn add_products(
                 (i32::from(term_exponents[column]) + scale).max(i32::from(start.exponent));
             unit_exponents[column] = largest - model.fraction_bits;
             factors[column] = power_of_two(scale - unit_exponents[column]);
-            sums[column] = (start.value * power_of_two(-unit_exponents[column])).trunc();
+            // The cast truncates toward zero; the value is below 2^26.
+            sums[column] = (start.value * power_of_two(-unit_exponents[column])) as i64 as f64;
         }
         for (a, b) in a.iter().zip(b) {
             for column in 0..N_COLUMNS {
