@@ -3,7 +3,8 @@
 //! ```text
 //! Conversion::parse(["rn", "satfinite", "e4m3x2", "f32"])?.apply(&[a, b]) -> a's code | b's code
 //!
-//! to float   NaN -> all bits below the sign set; e2m1, e2m3, e3m2: the largest number
+//! to float   NaN -> all bits below the sign set; e2m1, e2m3, e3m2: the largest number;
+//!            kept by moves (f32 from f32) and by .rna to tf32, which drops its low 13 bits
 //!            beyond the largest -> infinity, or by the rounding, or the largest with .satfinite
 //!            subnormal results are kept; zero keeps its sign
 //! to integer NaN -> 0; from f64 or to 64 bits: the top bit alone; else clamped to the range

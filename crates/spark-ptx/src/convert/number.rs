@@ -80,8 +80,26 @@ impl Rules {
                 } else {
                     code
                 };
+                if format.is_nan(code) && self.keeps_nan() {
+                    return self.kept_nan(code);
+                }
                 self.from_value(format.decode(code))
             }
+        }
+    }
+
+    /// A move within one format and `.rna` to tf32 keep a NaN, as ptxas folds them.
+    fn keeps_nan(&self) -> bool {
+        let is_move = self.source == self.destination && !self.to_whole;
+        let is_away = self.destination == Format::Tf32 && self.rounding == Rounding::NearestAway;
+        (is_move || is_away) && !self.saturate && !self.finite && !self.relu
+    }
+
+    fn kept_nan(&self, code: u64) -> u64 {
+        match self.destination {
+            // The quiet bit stays, so that no NaN becomes infinity with its low bits.
+            Format::Tf32 => code & 0xFFFF_E000 | 0x0040_0000,
+            _ => code & low_bits(self.destination.bits()),
         }
     }
 
@@ -108,6 +126,7 @@ impl Rules {
         match self.destination {
             Format::Unsigned(_) | Format::Signed(_) => self.to_integer(value),
             Format::Scale => self.to_scale(value),
+            Format::Tf32 if value == Value::Nan => F32.nan_code(),
             Format::Tf32 => self.to_float(TF32, value) << 13,
             Format::Float(format) => self.to_float(format, value),
         }

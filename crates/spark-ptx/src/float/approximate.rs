@@ -10,9 +10,10 @@
 //! ex2      f16, bf16: relative 2^-9.9, 2^-7
 //! ```
 //!
-//! Results here are the f64 results rounded once more. Hardware differs within the bounds, so
-//! nothing that is compared bit by bit may rest on them. ptxas folds `rcp`, `ex2` and
-//! `rsqrt.approx` of constants to the same, correctly rounded values.
+//! `div` is a rounded reciprocal and a rounded product, as the manual writes it. Other results are
+//! the f64 results rounded once more. Hardware differs within the bounds, so
+//! nothing that is compared bit by bit may rest on them. ptxas folds constants to the same
+//! values, except that `sin` of a subnormal number is zero there.
 //!
 //! `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64` read and write the upper 32 bits alone.
 //!
@@ -47,14 +48,28 @@ pub(super) fn evaluate(function: Function, x: f64) -> f64 {
     }
 }
 
-/// `div.approx.f32`: a divisor beyond 2^126 has a reciprocal of zero.
-pub(super) fn divide(a: f64, b: f64) -> f64 {
-    let limit = 2.0_f64.powi(126);
-    if b.abs() > limit && b.is_finite() {
-        // Infinity times that zero is NaN, anything finite gives zero with the quotient's sign.
-        return a * 0.0_f64.copysign(b);
-    }
-    a / b
+/// `div.approx.f32`: the rounded reciprocal, times `a`, rounded.
+///
+/// A reciprocal below 2^-126 is zero, which is what the manual says of divisors beyond 2^126.
+pub(super) fn divide(a: f32, b: f32) -> f32 {
+    let reciprocal = 1.0 / b;
+    let reciprocal = if reciprocal.is_subnormal() {
+        0.0_f32.copysign(reciprocal)
+    } else {
+        reciprocal
+    };
+    a * reciprocal
+}
+
+/// `div.full.f32`: the same, with divisors at the ends of the range brought nearer to one.
+pub(super) fn divide_in_full(a: f32, b: f32) -> f32 {
+    const LARGE: f32 = f32::from_bits(0x7E80_0000);
+    let scale = match b.abs() {
+        b if b > LARGE => 0.25,
+        b if b < f32::MIN_POSITIVE => 16_777_216.0,
+        _ => 1.0,
+    };
+    divide(a * scale, b * scale)
 }
 
 /// f64 with the lower 32 bits of its mantissa cut off.

@@ -38,7 +38,7 @@ enum Operation {
     FusedMultiplyAdd,
     Divide,
     DivideApproximately,
-    /// Within two ulp over the whole range; computed as the rounded quotient.
+    /// Within two ulp over the whole range.
     DivideFull,
     Reciprocal,
     SquareRoot,
@@ -276,13 +276,9 @@ impl FloatForm {
             Operation::FusedMultiplyAdd => {
                 arithmetic::fused_multiply_add(kind, [code(0), code(1), code(2)], rounding)
             }
-            Operation::Divide | Operation::DivideFull => {
-                arithmetic::divide(kind, code(0), code(1), rounding)
-            }
-            Operation::DivideApproximately => {
-                let quotient = approximate::divide(kind.to_f64(code(0)), kind.to_f64(code(1)));
-                arithmetic::from_f64(kind, quotient)
-            }
+            Operation::Divide => arithmetic::divide(kind, code(0), code(1), rounding),
+            Operation::DivideApproximately => self.in_f32(approximate::divide, code(0), code(1)),
+            Operation::DivideFull => self.in_f32(approximate::divide_in_full, code(0), code(1)),
             Operation::Reciprocal => arithmetic::divide(kind, self.one(), code(0), rounding),
             Operation::SquareRoot => arithmetic::square_root(kind, code(0), rounding),
             Operation::Approximate(function) => {
@@ -299,6 +295,11 @@ impl FloatForm {
             Operation::Test(property) => return u64::from(self.has(property, code(0))),
         };
         self.limit(result)
+    }
+
+    fn in_f32(&self, divide: impl Fn(f32, f32) -> f32, a: u64, b: u64) -> u64 {
+        let quotient = divide(f32::from_bits(a as u32), f32::from_bits(b as u32));
+        arithmetic::from_f64(self.kind, f64::from(quotient))
     }
 
     /// 1.0 of the type.
