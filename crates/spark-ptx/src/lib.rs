@@ -16,6 +16,9 @@ pub mod form;
 pub mod target;
 pub mod tensor;
 
+#[cfg(test)]
+mod oracle;
+
 pub use form::FormError;
 pub use target::Target;
 

@@ -65,15 +65,15 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn apply(&self, code: u64) -> u64 {
+    pub(super) fn apply(self, code: u64) -> u64 {
         match self.source {
-            Format::Unsigned(bits) => self.from_integer(i128::from(code & low_bits(bits))),
+            Format::Unsigned(bits) => self.convert_integer(i128::from(code & low_bits(bits))),
             Format::Signed(bits) => {
                 let shift = 64 - bits;
-                self.from_integer(i128::from((code << shift) as i64 >> shift))
+                self.convert_integer(i128::from((code << shift) as i64 >> shift))
             }
-            Format::Tf32 => self.from_value(F32.decode(code)),
-            Format::Scale => self.from_value(decode_scale(code)),
+            Format::Tf32 => self.convert_value(F32.decode(code)),
+            Format::Scale => self.convert_value(decode_scale(code)),
             Format::Float(format) => {
                 let code = if self.flush && self.source.is_f32() {
                     format.flush(code)
@@ -83,19 +83,19 @@ impl Rules {
                 if format.is_nan(code) && self.keeps_nan() {
                     return self.kept_nan(code);
                 }
-                self.from_value(format.decode(code))
+                self.convert_value(format.decode(code))
             }
         }
     }
 
     /// A move within one format and `.rna` to tf32 keep a NaN, as ptxas folds them.
-    fn keeps_nan(&self) -> bool {
+    fn keeps_nan(self) -> bool {
         let is_move = self.source == self.destination && !self.to_whole;
         let is_away = self.destination == Format::Tf32 && self.rounding == Rounding::NearestAway;
         (is_move || is_away) && !self.saturate && !self.finite && !self.relu
     }
 
-    fn kept_nan(&self, code: u64) -> u64 {
+    fn kept_nan(self, code: u64) -> u64 {
         match self.destination {
             // The quiet bit stays, so that no NaN becomes infinity with its low bits.
             Format::Tf32 => code & 0xFFFF_E000 | 0x0040_0000,
@@ -103,7 +103,7 @@ impl Rules {
         }
     }
 
-    fn from_integer(&self, value: i128) -> u64 {
+    fn convert_integer(self, value: i128) -> u64 {
         match self.destination {
             Format::Unsigned(_) | Format::Signed(_) => {
                 let (low, high) = range(self.destination);
@@ -114,7 +114,7 @@ impl Rules {
                 };
                 extended(self.destination, value as u64)
             }
-            _ => self.from_value(Value::Finite(Exact {
+            _ => self.convert_value(Value::Finite(Exact {
                 negative: value < 0,
                 significand: value.unsigned_abs(),
                 exponent: 0,
@@ -122,7 +122,7 @@ impl Rules {
         }
     }
 
-    fn from_value(&self, value: Value) -> u64 {
+    fn convert_value(self, value: Value) -> u64 {
         match self.destination {
             Format::Unsigned(_) | Format::Signed(_) => self.to_integer(value),
             Format::Scale => self.to_scale(value),
@@ -132,7 +132,7 @@ impl Rules {
         }
     }
 
-    fn to_float(&self, format: FloatFormat, value: Value) -> u64 {
+    fn to_float(self, format: FloatFormat, value: Value) -> u64 {
         let value = match value {
             Value::Finite(exact) if self.to_whole && exact.exponent < 0 => Value::Finite(Exact {
                 negative: exact.negative,
@@ -160,7 +160,7 @@ impl Rules {
         if self.relu && negative { 0 } else { code }
     }
 
-    fn to_integer(&self, value: Value) -> u64 {
+    fn to_integer(self, value: Value) -> u64 {
         let (low, high) = range(self.destination);
         let bits = self.destination.bits();
         let result = match value {
@@ -188,7 +188,7 @@ impl Rules {
         extended(self.destination, result as u64)
     }
 
-    fn to_scale(&self, value: Value) -> u64 {
+    fn to_scale(self, value: Value) -> u64 {
         const NAN: u64 = 0xFF;
         let largest = if self.finite { 0xFE } else { NAN };
         match value {

@@ -59,14 +59,14 @@ pub(super) type Accumulators = [[u32; N_COLUMNS]; N_ROWS];
 /// Reads C from its registers.
 pub(super) fn read_c(registers: &[Lanes], bits: u32) -> Accumulators {
     let mut tile = [[0; N_COLUMNS]; N_ROWS];
-    for lane in 0..32 {
-        for i in 0..4 {
-            let (row, column) = c_place(lane, i);
-            tile[row][column] = if bits == 32 {
-                registers[i][lane]
-            } else {
-                registers[i / 2][lane] >> (16 * (i % 2)) & 0xFFFF
-            };
+    let per_register = (32 / bits) as usize;
+    let mask = u32::MAX >> (32 - bits);
+    for (register, lanes) in registers.iter().enumerate() {
+        for (lane, word) in lanes.iter().enumerate() {
+            for part in 0..per_register {
+                let (row, column) = c_place(lane, per_register * register + part);
+                tile[row][column] = word >> (bits * part as u32) & mask;
+            }
         }
     }
     tile
@@ -74,18 +74,13 @@ pub(super) fn read_c(registers: &[Lanes], bits: u32) -> Accumulators {
 
 /// Writes D to its registers.
 pub(super) fn write_d(tile: &Accumulators, bits: u32, registers: &mut [Lanes]) {
-    for lane in 0..32 {
-        let code = |i| {
-            let (row, column) = c_place(lane, i);
-            tile[row][column]
-        };
-        if bits == 32 {
-            for (i, register) in registers.iter_mut().enumerate() {
-                register[lane] = code(i);
-            }
-        } else {
-            for (pair, register) in registers.iter_mut().enumerate() {
-                register[lane] = code(2 * pair) | code(2 * pair + 1) << 16;
+    let per_register = (32 / bits) as usize;
+    for (register, lanes) in registers.iter_mut().enumerate() {
+        for (lane, word) in lanes.iter_mut().enumerate() {
+            *word = 0;
+            for part in 0..per_register {
+                let (row, column) = c_place(lane, per_register * register + part);
+                *word |= tile[row][column] << (bits * part as u32);
             }
         }
     }

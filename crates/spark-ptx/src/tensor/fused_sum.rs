@@ -201,7 +201,7 @@ fn round_to_f32(sum: i64, unit_exponent: i32, mantissa_bits: i32) -> u32 {
     };
     // The leading one of a normal number adds one to the exponent field.
     let field = (octave - MIN_EXPONENT) as u32;
-    sign | (field << 23) + ((kept as u32) << (23 - mantissa_bits))
+    sign | ((field << 23) + ((kept as u32) << (23 - mantissa_bits)))
 }
 
 /// What IEEE 754 makes of infinite and NaN terms: bits of the result, or `None` for a number.

@@ -1,9 +1,10 @@
 //! Every form of `mma`: one-hot operands, and whole numbers against three plain loops.
 
 use super::tile::{
-    BF16, E2M1, E2M1_PACKED, E2M3, E3M2, E4M3, E5M2, F16, Random, S4, S8, TF32, TestElement, U4,
-    U8, pack_a, pack_b, pack_c, unpack_d,
+    BF16, E2M1, E2M1_PACKED, E2M3, E3M2, E4M3, E5M2, F16, S4, S8, TF32, TestElement, U4, U8,
+    pack_a, pack_b, pack_c, unpack_d,
 };
+use crate::oracle::Random;
 use crate::tensor::{BlockScales, MmaForm};
 use crate::{Lanes, Target};
 

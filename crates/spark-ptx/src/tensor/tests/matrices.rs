@@ -1,6 +1,6 @@
 //! `ldmatrix`, `stmatrix` and `movmatrix`, element by element from the manual's figures.
 
-use super::tile::Random;
+use crate::oracle::Random;
 use crate::tensor::{MatrixForm, movmatrix};
 use crate::{FormError, Lanes, Target};
 

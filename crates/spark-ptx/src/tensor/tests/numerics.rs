@@ -1,10 +1,10 @@
 //! The sum of a tensor core, against whole-number arithmetic and against numbers worked by hand.
 
 use super::tile::{
-    BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, Random, TF32, TestElement, pack_a, pack_b, pack_c,
-    unpack_d,
+    BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, TF32, TestElement, pack_a, pack_b, pack_c, unpack_d,
 };
 use crate::Target;
+use crate::oracle::Random;
 use crate::tensor::{BlockScales, MmaForm};
 
 /// `± significand * 2^unit`, and the exponent that an alignment sees.

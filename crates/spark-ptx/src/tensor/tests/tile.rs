@@ -7,6 +7,7 @@
 //! Source: PTX ISA 9.1, 9.7.14.5.1 to 9.7.14.5.13. Shares no code with `fragment`.
 
 use crate::Lanes;
+use crate::oracle::Random;
 
 /// Row and column of `a_i`.
 pub(super) fn a_place(depth: usize, bits: u32, lane: usize, i: usize) -> (usize, usize) {
@@ -116,32 +117,15 @@ pub(super) fn pack_c(bits: u32, code: impl Fn(usize, usize) -> u32) -> Vec<Lanes
 pub(super) fn unpack_d(registers: &[Lanes], bits: u32) -> [[u32; 8]; 16] {
     let per_register = (32 / bits) as usize;
     let mut tile = [[0; 8]; 16];
-    for lane in 0..32 {
-        for i in 0..4 {
-            let (row, column) = c_place(lane, i);
-            let word = registers[i / per_register][lane];
-            tile[row][column] =
-                word >> (bits as usize * (i % per_register)) & (u32::MAX >> (32 - bits));
+    for (register, lanes) in registers.iter().enumerate() {
+        for (lane, word) in lanes.iter().enumerate() {
+            for part in 0..per_register {
+                let (row, column) = c_place(lane, register * per_register + part);
+                tile[row][column] = word >> (bits * part as u32) & (u32::MAX >> (32 - bits));
+            }
         }
     }
     tile
-}
-
-/// Numbers that look random and are the same in every run (splitmix64).
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
 }
 
 /// A type of A or B as tests see it: bits in a register, and codes of small whole numbers.
