@@ -6,7 +6,7 @@
 //! { gemm, quant } <- dora <- facade
 //! hal, files, parallel <- data <- { dora, sim }
 //! drawing              <- { quant, sim, bench, xtask }
-//! testing, program     reachable as a dev-dependency only: by tests, benches, examples
+//! testing, program, ptx reachable as a dev-dependency only: by tests, benches, examples
 //! ```
 //!
 //! A crate may use every crate that stands below it on its way down, not only the next one.
@@ -127,6 +127,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     // The tests of every crate reach it, so it reaches none.
     ("spark-testing", &[]),
     ("spark-program", &["spark-files", "spark-hal"]),
+    ("spark-ptx", &[]),
     ("xtask", &["spark-drawing"]),
 ];
 
@@ -134,7 +135,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
 pub(crate) const ALLOWED_IN_TESTS: [(&str, &str); 1] = [("spark-dora", "spark-onnx-graph")];
 
 /// Usable from tests and examples of every crate, and from nothing that is published.
-pub(crate) const DEV_ONLY: [&str; 2] = ["spark-testing", "spark-program"];
+pub(crate) const DEV_ONLY: [&str; 3] = ["spark-testing", "spark-program", "spark-ptx"];
 
 const EVERY_LIBRARY: &[&str] = &[
     "spark-files",

@@ -164,8 +164,22 @@ pub(super) struct ScaleExponents {
     pub(super) columns: [i32; N_COLUMNS],
 }
 
-/// Bits of one result.
-pub(super) fn round(sum: i64, unit_exponent: i32, output: Output) -> u32 {
+/// Bits of one result. The sum is a whole number below 2^34.
+#[inline(always)]
+fn round(sum: f64, unit_exponent: i32, output: Output) -> u32 {
+    // Exact: few bits, and far from the ends of f64.
+    let bits = (sum * power_of_two(unit_exponent)).to_bits();
+    let field = (bits >> 52 & 0x7FF) as i32 - 1023;
+    if (-126..128).contains(&field) && output == (Output::F32 { mantissa_bits: 23 }) {
+        // A normal number of f32: f64's mantissa cut after 23 bits is toward zero.
+        let sign = (bits >> 32) as u32 & 0x8000_0000;
+        let mantissa = (bits >> 29) as u32 & 0x007F_FFFF;
+        return sign | ((field + 127) as u32) << 23 | mantissa;
+    }
+    round_slowly(sum as i64, unit_exponent, output)
+}
+
+fn round_slowly(sum: i64, unit_exponent: i32, output: Output) -> u32 {
     match output {
         Output::F32 { mantissa_bits } => round_to_f32(sum, unit_exponent, mantissa_bits),
         Output::F16 => F16.encode(
@@ -262,7 +276,7 @@ pub(super) fn add_products(
             }
         }
         for column in 0..N_COLUMNS {
-            results[column] = round(sums[column] as i64, unit_exponents[column], model.output);
+            results[column] = round(sums[column], unit_exponents[column], model.output);
         }
     }
     results
