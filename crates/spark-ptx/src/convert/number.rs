@@ -198,9 +198,8 @@ impl Rules {
             Value::Finite(exact) => {
                 let (exponent, more) = exact.floor_log2();
                 let up = more && self.rounding == Rounding::Up;
-                let field = (exponent + i32::from(up) + 127).max(0) as u64;
                 // 2^-127 and less are the smallest scale, whatever the rounding.
-                let field = if exponent < -127 { 0 } else { field };
+                let field = (exponent + i32::from(up) + 127).max(0) as u64;
                 if field >= NAN { largest } else { field }
             }
         }

@@ -148,6 +148,18 @@ pub(super) fn divide_exactly(kind: FloatKind, a: u64, b: u64, rounding: Rounding
 
 /// Square root of a code.
 pub(super) fn square_root(kind: FloatKind, a: u64, rounding: Rounding) -> u64 {
+    if rounding == Rounding::NearestEven {
+        match kind {
+            FloatKind::F32 => return native_f32(f32_of(a).sqrt()),
+            FloatKind::F64 => return native_f64(f64::from_bits(a).sqrt(), &[a]),
+            FloatKind::F16 | FloatKind::Bf16 => {}
+        }
+    }
+    square_root_exactly(kind, a, rounding)
+}
+
+/// The same without the processor's own arithmetic.
+pub(super) fn square_root_exactly(kind: FloatKind, a: u64, rounding: Rounding) -> u64 {
     let root = match kind.format().decode(a) {
         Value::Nan | Value::Infinite { negative: true } => Value::Nan,
         Value::Finite(x) if x.significand == 0 => Value::zero(x.negative),

@@ -3,7 +3,7 @@
 
 use super::{check, form};
 use crate::float::arithmetic::{
-    add_exactly, divide_exactly, fused_multiply_add_exactly, multiply_exactly, square_root,
+    add_exactly, divide_exactly, fused_multiply_add_exactly, multiply_exactly, square_root_exactly,
 };
 use crate::float::{FloatKind, Rounding};
 use crate::oracle::{BF16, F16, F32, Random, Widths, decode, encode};
@@ -67,7 +67,12 @@ fn the_exact_core_rounds_as_the_processor_does_in_f32() {
         check_f32("div", &codes, divide_exactly(kind, a, b, NEAREST), x / y);
         let fused = fused_multiply_add_exactly(kind, codes, NEAREST);
         check_f32("fma", &codes, fused, x.mul_add(y, z));
-        check_f32("sqrt", &codes, square_root(kind, a, NEAREST), x.sqrt());
+        check_f32(
+            "sqrt",
+            &codes,
+            square_root_exactly(kind, a, NEAREST),
+            x.sqrt(),
+        );
     }
 }
 
@@ -89,7 +94,12 @@ fn the_exact_core_rounds_as_the_processor_does_in_f64() {
         check_f64("div", &codes, divide_exactly(kind, a, b, NEAREST), x / y);
         let fused = fused_multiply_add_exactly(kind, codes, NEAREST);
         check_f64("fma", &codes, fused, x.mul_add(y, z));
-        check_f64("sqrt", &codes, square_root(kind, a, NEAREST), x.sqrt());
+        check_f64(
+            "sqrt",
+            &codes,
+            square_root_exactly(kind, a, NEAREST),
+            x.sqrt(),
+        );
     }
 }
 
@@ -173,8 +183,8 @@ fn directed_quotients_and_roots_are_neighbours_of_the_true_value() {
         let exact = value(down) * value(b) == value(a);
         assert_eq!(up, if exact { down } else { down + 1 }, "{a:X} / {b:X}");
 
-        let down = square_root(FloatKind::F32, a, Rounding::Down);
-        let up = square_root(FloatKind::F32, a, Rounding::Up);
+        let down = square_root_exactly(FloatKind::F32, a, Rounding::Down);
+        let up = square_root_exactly(FloatKind::F32, a, Rounding::Up);
         assert!(value(down) * value(down) <= value(a) && value(a) <= value(up) * value(up));
         let exact = value(down) * value(down) == value(a);
         assert_eq!(up, if exact { down } else { down + 1 }, "sqrt {a:X}");
@@ -196,7 +206,7 @@ fn instructions_round_as_the_core_they_stand_on() {
                 multiply_exactly(kind, a, b, rounding),
                 fused_multiply_add_exactly(kind, codes, rounding),
                 divide_exactly(kind, a, b, rounding),
-                square_root(kind, a, rounding),
+                square_root_exactly(kind, a, rounding),
             ];
             for (form, want) in forms.iter().zip(want) {
                 assert_eq!(form.apply(&codes), want, "{form:?} {codes:X?}");
