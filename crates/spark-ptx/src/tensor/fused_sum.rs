@@ -20,7 +20,8 @@
 //!
 //! With x = n + f, n whole and f < 1: f is at most 1 - 2^-22, since x has 22 bits, so x - h is
 //! above n - 1/2 and below n + 1/2, by 2^-31 at least, more than the rounding of x - h, and n is
-//! the nearest whole number. From 2^22 on x is even, and where x - h is a tie it goes to x. Negative x likewise. Terms stay below 2^27, so sums are exact too.
+//! the nearest whole number. From 2^22 on x is even, and where x - h becomes the tie x - 1/2 it
+//! goes to x. Negative x likewise. Terms stay below 2^27, so sums are exact too.
 //!
 //! The four-bit kinds take groups of 16: the sum of a group's products is exact, times the two
 //! scales' significands; its exponent is the sum of the scales' exponents alone; F = 35.
