@@ -32,6 +32,12 @@ pub enum LoadError {
         /// What does not fit.
         what: String,
     },
+    /// `.target` names no GPU that the interpreter knows.
+    #[error("target `{name}` is not known")]
+    UnknownTarget {
+        /// The name.
+        name: String,
+    },
     /// A name that nothing declares.
     #[error("line {line}: `{name}` is not declared")]
     UnknownName {

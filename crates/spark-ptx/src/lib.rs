@@ -1,11 +1,17 @@
 //! An interpreter of PTX, NVIDIA's assembly, with a sanitizer's checks.
 //!
 //! ```text
-//! text     words, tree                 Module::load(ptx)
-//! program  instructions that run         |
-//! machine  warps, blocks, grids        module.launch("add", &config, &params, &memory, 2)
-//! memory   spaces, shadows               |
-//! check    findings                    Report { instructions, findings }
+//! text     words, tree                       Module::load(ptx)
+//! program  instructions that run               |
+//! machine  warps, blocks, grids              module.launch("add", &config, &params, &memory, 2)
+//! memory   spaces, shadows                     |
+//! check    findings                          Report { instructions, findings }
+//!
+//! float    exact float arithmetic, rounded once; comparisons; approximations     bits -> bits
+//! convert  cvt: integers, floats, packed floats of 4, 6, 8, 16 bits              bits -> bits
+//! tensor   mma, ldmatrix, stmatrix, movmatrix over the registers of one warp     lanes -> lanes
+//! target   which GPU's instructions and which GPU's tensor core
+//! form     why an instruction with these modifiers does not exist
 //! ```
 //!
 //! It runs the text that NVRTC makes of a kernel, inline assembly included, and looks at what a
@@ -38,7 +44,8 @@
 //! ```
 //!
 //! After the manual "PTX ISA 9.1". Deliberately absent: clusters, textures, wgmma, tcgen05 and
-//! bulk copies, which are refused by name when a file is loaded; caches and timing.
+//! bulk copies, which are refused by name when a file is loaded; caches and timing. Nothing here
+//! shares code with the crates it tests.
 
 #![forbid(unsafe_code)]
 
@@ -51,12 +58,20 @@ mod limits;
 mod machine;
 mod memory;
 mod module;
+#[cfg(test)]
+mod oracle;
 mod program;
+pub mod target;
 pub mod tensor;
 mod text;
 
 pub use check::{AccessKind, Finding, FindingKind, MissedAllocation};
 pub use error::{LaunchError, LoadError};
+pub use form::FormError;
 pub use limits::Limits;
 pub use memory::{Allocation, GlobalMemory, OwnedMemory, Shadow};
 pub use module::{Entry, Global, LaunchConfig, Module, Report};
+pub use target::Target;
+
+/// One 32-bit register of the 32 lanes of a warp.
+pub type Lanes = [u32; 32];

@@ -109,7 +109,7 @@ impl Module {
     /// Compute capability of `.target`, as in 121 for `sm_121a`.
     #[must_use]
     pub fn capability(&self) -> u32 {
-        self.program.sm
+        self.program.target.capability()
     }
 
     /// All kernels, by name.

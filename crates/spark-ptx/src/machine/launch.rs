@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use crate::limits::Limits;
 use crate::memory::{Allocation, GlobalMemory};
 use crate::program::{CodeOf, EntryOf, Program};
-use crate::tensor::Target;
+use crate::target::Target;
 
 use super::global_races::GlobalRaces;
 
@@ -39,9 +39,7 @@ pub(crate) struct Launch<'a> {
 impl Launch<'_> {
     /// Whose tensor arithmetic is followed.
     pub(crate) fn target(&self) -> Target {
-        Target {
-            sm: self.program.sm,
-        }
+        self.program.target
     }
 
     /// The allocation that holds an address, by its number; `hint` is looked at first.

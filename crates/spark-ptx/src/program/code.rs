@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::convert::Conversion;
 use crate::float::FloatForm;
+use crate::target::Target;
 use crate::tensor::{MatrixForm, MmaForm};
 
 use super::instruction::{Instruction, Slot};
@@ -41,10 +42,10 @@ pub(crate) struct ConvertForm {
 }
 
 /// A whole module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Program {
-    /// As in 121 for `sm_121a`.
-    pub(crate) sm: u32,
+    /// The GPU that it is written for, whose tensor core's arithmetic is followed.
+    pub(crate) target: Target,
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) origins: Vec<Origin>,
     pub(crate) functions: Vec<CodeOf>,
@@ -61,6 +62,29 @@ pub(crate) struct Program {
     pub(crate) n_watched: u32,
     /// Names of source files by their number.
     pub(crate) files: HashMap<u32, String>,
+}
+
+impl Program {
+    /// A program without anything in it.
+    pub(crate) fn new(target: Target) -> Self {
+        Self {
+            target,
+            instructions: Vec::new(),
+            origins: Vec::new(),
+            functions: Vec::new(),
+            entries: HashMap::new(),
+            globals: Vec::new(),
+            constants_32: Vec::new(),
+            constants_64: Vec::new(),
+            lists: Vec::new(),
+            calls: Vec::new(),
+            branch_tables: Vec::new(),
+            forms: Forms::default(),
+            watches: HashMap::new(),
+            n_watched: Default::default(),
+            files: HashMap::new(),
+        }
+    }
 }
 
 /// Addresses of functions are numbers in a window where no memory is.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use crate::error::LoadError;
 use crate::memory::SHARED_BASE;
+use crate::target::Target;
 use crate::text::{
     Function, FunctionKind, InitialValue, ParsedModule, Space, Statement, StatementKind, Variable,
 };
@@ -29,8 +30,7 @@ const MAX_PARAMETER_BYTES: u64 = 32_764;
 
 /// Decodes a whole file.
 pub(crate) fn load(parsed: &ParsedModule<'_>) -> Result<Program, LoadError> {
-    let mut loader = Loader::default();
-    loader.program.sm = sm_of(parsed.target);
+    let mut loader = Loader::new(target_of(parsed.target)?);
     loader.program.files = parsed
         .files
         .iter()
@@ -61,18 +61,14 @@ pub(crate) fn load(parsed: &ParsedModule<'_>) -> Result<Program, LoadError> {
     Ok(loader.program)
 }
 
-/// As in 121 for `sm_121a`.
-fn sm_of(target: &str) -> u32 {
-    let digits: String = target
-        .chars()
-        .skip_while(|c| !c.is_ascii_digit())
-        .take_while(char::is_ascii_digit)
-        .take(6)
-        .collect();
-    digits.parse().unwrap_or(0)
+/// The first word of `.target`; `debug` and the like may follow.
+fn target_of(target: &str) -> Result<Target, LoadError> {
+    let name = target.split(',').next().unwrap_or_default().trim();
+    Target::parse(name).ok_or_else(|| LoadError::UnknownTarget {
+        name: name.chars().take(40).collect(),
+    })
 }
 
-#[derive(Default)]
 struct Loader<'a> {
     program: Program,
     symbols: HashMap<&'a str, Symbol>,
@@ -84,6 +80,21 @@ struct Loader<'a> {
     dynamic_align: u64,
     constants_32: HashMap<u32, u32>,
     constants_64: HashMap<Constant, u32>,
+}
+
+impl Loader<'_> {
+    fn new(target: Target) -> Self {
+        Self {
+            program: Program::new(target),
+            symbols: HashMap::new(),
+            defined: Vec::new(),
+            shared_of_functions: HashMap::new(),
+            module_shared_end: 0,
+            dynamic_align: 0,
+            constants_32: HashMap::new(),
+            constants_64: HashMap::new(),
+        }
+    }
 }
 
 fn align_up(offset: u64, align: u64) -> u64 {

@@ -53,6 +53,7 @@ fn arithmetic<'a>(
     if sources.is_empty() || sources.len() > 3 {
         return builder.refuse("one to three sources are wanted");
     }
+    let target = builder.program.target;
     let mut slots = Vec::with_capacity(4);
     for source in sources {
         slots.push(builder.read(source, kind.bits, true)?);
@@ -61,10 +62,15 @@ fn arithmetic<'a>(
     if let Some(op) = native(base, &modifiers, sources.len()) {
         return Ok(Some(native_instruction(op, d, &slots)));
     }
-    let form = match FloatForm::parse(base, &modifiers) {
+    let form = FloatForm::parse(base, &modifiers);
+    let form = form.and_then(|form| form.check_target(target).map(|()| form));
+    let form = match form {
         Ok(form) => form,
         Err(error) => return builder.unknown(error.to_string()),
     };
+    if !(form.n_sources()..=form.n_sources_max()).contains(&sources.len()) {
+        return builder.refuse(format!("{} sources are wanted", form.n_sources()));
+    }
     builder.program.forms.float.push(form);
     let form = builder.program.forms.float.len() as u32 - 1;
     slots.insert(0, d);
@@ -129,7 +135,10 @@ fn convert<'a>(
     {
         return Ok(Some(Op::QuickConvert { conversion, d, a }));
     }
-    let conversion = match Conversion::parse(&modifiers) {
+    let target = builder.program.target;
+    let conversion = Conversion::parse(&modifiers);
+    let conversion = conversion.and_then(|form| form.check_target(target).map(|()| form));
+    let conversion = match conversion {
         Ok(conversion) => conversion,
         Err(error) => return builder.unknown(error.to_string()),
     };

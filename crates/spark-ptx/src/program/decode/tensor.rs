@@ -38,7 +38,10 @@ fn mma<'a>(
     opcode: &mut Opcode<'a>,
     operands: &[Operand<'a>],
 ) -> Decoded {
-    let form = match MmaForm::parse(&opcode.take_rest()) {
+    let target = builder.program.target;
+    let form = MmaForm::parse(&opcode.take_rest());
+    let form = form.and_then(|form| form.check_target(target).map(|()| form));
+    let form = match form {
         Ok(form) => form,
         Err(error) => return builder.unknown(error.to_string()),
     };
@@ -97,7 +100,9 @@ fn matrix_form<'a>(
     let generic = !modifiers
         .iter()
         .any(|part| matches!(*part, "shared" | "shared::cta"));
-    match MatrixForm::parse(opcode.base, &modifiers) {
+    let target = builder.program.target;
+    let form = MatrixForm::parse(opcode.base, &modifiers);
+    match form.and_then(|form| form.check_target(target).map(|()| form)) {
         Ok(form) => {
             builder.program.forms.matrix.push(form);
             Ok((builder.program.forms.matrix.len() as u32 - 1, generic))
