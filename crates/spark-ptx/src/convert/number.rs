@@ -88,17 +88,22 @@ impl Rules {
         }
     }
 
-    /// A move within one format and `.rna` to tf32 keep a NaN, as ptxas folds them.
+    /// A move within one format, `.rna` to tf32, and f32 from f64 keep what a NaN holds.
     fn keeps_nan(self) -> bool {
         let is_move = self.source == self.destination && !self.to_whole;
         let is_away = self.destination == Format::Tf32 && self.rounding == Rounding::NearestAway;
-        (is_move || is_away) && !self.saturate && !self.finite && !self.relu
+        let is_cut = self.destination.is_f32() && self.source == Format::Float(F64);
+        (is_move || is_away || is_cut) && !self.saturate && !self.finite && !self.relu
     }
 
     fn kept_nan(self, code: u64) -> u64 {
         match self.destination {
-            // The quiet bit stays, so that no NaN becomes infinity with its low bits.
-            Format::Tf32 => code & 0xFFFF_E000 | 0x0040_0000,
+            // As an H100 has it: a NaN that says so in its low bits alone becomes an infinity.
+            Format::Tf32 => code & 0xFFFF_E000,
+            // The highest bits of what it holds, and quiet.
+            _ if self.source == Format::Float(F64) && self.destination.is_f32() => {
+                code >> 32 & 0x8000_0000 | 0x7FC0_0000 | code >> 29 & 0x3F_FFFF
+            }
             _ => code & low_bits(self.destination.bits()),
         }
     }
@@ -126,7 +131,8 @@ impl Rules {
         match self.destination {
             Format::Unsigned(_) | Format::Signed(_) => self.to_integer(value),
             Format::Scale => self.to_scale(value),
-            Format::Tf32 if value == Value::Nan => F32.nan_code(),
+            // As an H100 has it, the low 13 bits are zeros here too.
+            Format::Tf32 if value == Value::Nan => F32.nan_code() & 0xFFFF_E000,
             Format::Tf32 => self.to_float(TF32, value) << 13,
             Format::Float(format) => self.to_float(format, value),
         }

@@ -50,8 +50,12 @@ pub(super) fn evaluate(function: Function, x: f64) -> f64 {
 
 /// `div.approx.f32`: the rounded reciprocal, times `a`, rounded.
 ///
-/// A reciprocal below 2^-126 is zero, which is what the manual says of divisors beyond 2^126.
+/// A reciprocal below 2^-126 is zero, which is what the manual says of divisors beyond 2^126. Subnormal
+/// divisors are brought into the range first, as an H100 does.
 pub(super) fn divide(a: f32, b: f32) -> f32 {
+    if b.is_subnormal() {
+        return divide(a * 16_777_216.0, b * 16_777_216.0);
+    }
     let reciprocal = 1.0 / b;
     let reciprocal = if reciprocal.is_subnormal() {
         0.0_f32.copysign(reciprocal)

@@ -17,6 +17,8 @@
 //! Source: [`fused_sum`](super::fused_sum). 9.0 has no fp8 `mma`: ptxas 13.0 makes of it a
 //! conversion to f16, two `HMMA` and an addition, which is what is done here.
 
+use std::ops::Range;
+
 use super::element::{Element, Number, number};
 use super::error::TensorError;
 use super::fragment::{
@@ -209,23 +211,35 @@ impl MmaForm {
         } else {
             c
         };
-        let start = first.map(|row| row.map(|code| number(format, code)));
-        let has_nan_scale = scales.is_some_and(|(rows, columns)| {
-            rows.iter().chain(columns).any(|scales| scales[0].is_nan)
-        });
-        let is_finite = !has_nan_scale
-            && tiles.is_finite
-            && start
-                .iter()
-                .flatten()
-                .all(|number| number.value.is_finite());
-        let mut result = if is_finite {
-            self.sum_parts(tiles, start, exponents.as_ref(), format, target)
+        let mut result = if self.is_in_halves(target) {
+            let middle = self.depth / 2;
+            let half = self.add_part(
+                tiles,
+                0..middle,
+                first,
+                (scales, exponents.as_ref()),
+                format,
+                model,
+            );
+            let rest = middle..self.depth;
+            self.add_part(
+                tiles,
+                rest,
+                &half,
+                (scales, exponents.as_ref()),
+                format,
+                model,
+            )
         } else {
-            let start_part = start.map(|row| row.map(Number::finite_or_zero));
-            let part = tiles.finite_part();
-            let finite = self.sum_parts(&part, start_part, exponents.as_ref(), format, target);
-            self.with_specials(finite, tiles, &start, scales, model.output)
+            let all = 0..self.depth;
+            self.add_part(
+                tiles,
+                all,
+                first,
+                (scales, exponents.as_ref()),
+                format,
+                model,
+            )
         };
         if emulated {
             for (result, c) in result.iter_mut().flatten().zip(c.iter().flatten()) {
@@ -235,37 +249,33 @@ impl MmaForm {
         result
     }
 
-    /// The parts of k one after the other, each onto the sum so far.
-    fn sum_parts(
+    /// One part of k onto the sum so far.
+    fn add_part(
         &self,
         tiles: &FloatTiles,
-        mut start: NumberTile,
-        scales: Option<&ScaleExponents>,
+        part: Range<usize>,
+        c: &Accumulators,
+        (scales, exponents): (Option<&RowScales>, Option<&ScaleExponents>),
         format: FloatFormat,
-        target: Target,
+        model: Model,
     ) -> Accumulators {
-        let model = self.model(target);
-        if !self.is_in_halves(target) {
-            return add_products(tiles, 0..self.depth, &start, scales, model);
+        let start = c.map(|row| row.map(|code| number(format, code)));
+        let has_nan_scale = scales.is_some_and(|(rows, columns)| {
+            rows.iter().chain(columns).any(|scales| scales[0].is_nan)
+        });
+        let is_finite = !has_nan_scale
+            && tiles.is_finite
+            && start
+                .iter()
+                .flatten()
+                .all(|number| number.value.is_finite());
+        if is_finite {
+            return add_products(tiles, part, &start, exponents, model);
         }
-        let middle = self.depth / 2;
-        let sums = add_products(tiles, 0..middle, &start, scales, model);
-        let mut overflows = [[None; N_COLUMNS]; N_ROWS];
-        for row in 0..N_ROWS {
-            for column in 0..N_COLUMNS {
-                let sum = number(format, sums[row][column]);
-                if !sum.value.is_finite() {
-                    overflows[row][column] = Some(sums[row][column]);
-                }
-                start[row][column] = sum.finite_or_zero();
-            }
-        }
-        let mut result = add_products(tiles, middle..self.depth, &start, scales, model);
-        for (result, overflow) in result.iter_mut().flatten().zip(overflows.iter().flatten()) {
-            // Finite products leave an infinite first half as it is.
-            *result = overflow.unwrap_or(*result);
-        }
-        result
+        let finite_start = start.map(|row| row.map(Number::finite_or_zero));
+        let finite_tiles = tiles.finite_part();
+        let finite = add_products(&finite_tiles, part.clone(), &finite_start, exponents, model);
+        self.with_specials(finite, tiles, part, &start, scales, model.output)
     }
 
     /// Puts NaN and infinity where some term is one.
@@ -273,6 +283,7 @@ impl MmaForm {
         &self,
         mut result: Accumulators,
         tiles: &FloatTiles,
+        part: Range<usize>,
         c: &NumberTile,
         scales: Option<&RowScales>,
         output: Output,
@@ -282,7 +293,8 @@ impl MmaForm {
                 let is_nan_scale = scales.is_some_and(|(rows, columns)| {
                     rows[row][0].is_nan || columns[column][0].is_nan
                 });
-                let products = (0..self.depth).map(|k| tiles.a[row][k] * tiles.b[k][column]);
+                let ks = part.clone();
+                let products = ks.map(|k| tiles.a[row][k] * tiles.b[k][column]);
                 let scale_term = if is_nan_scale { f64::NAN } else { 0.0 };
                 let terms = products.chain([c[row][column].value, scale_term]);
                 if let Some(bits) = fused_sum::special(terms, output) {

@@ -2,8 +2,11 @@
 //! hostile text does.
 
 mod checks;
+mod hardware;
 mod hostile;
 mod instructions;
 mod kernels;
 mod launches;
+#[path = "../probes/mod.rs"]
+mod probes;
 mod support;

@@ -198,7 +198,7 @@ impl Warp {
                 let a = self.row_64(launch, a);
                 let values: [u32; 32] = match conversion {
                     QuickConversion::F64ToF32 => {
-                        lanes!(|i: usize| canonical(f64::from_bits(a[i]) as f32))
+                        lanes!(|i: usize| narrowed(a[i]))
                     }
                     _ => lanes!(|i: usize| a[i] as u32),
                 };
@@ -242,6 +242,16 @@ fn fused_32(a: f32, b: f32, c: f32) -> f32 {
     };
     let is_inexact = error != 0.0 && error.abs() < f64::INFINITY && bits & 1 == 0;
     f64::from_bits(if is_inexact { odd } else { bits }) as f32
+}
+
+/// f32 of an f64, to nearest; a NaN keeps the highest bits of what it holds and becomes quiet, as an
+/// H100 has it.
+fn narrowed(bits: u64) -> u32 {
+    let value = f64::from_bits(bits);
+    if value.is_nan() {
+        return (bits >> 32) as u32 & 0x8000_0000 | 0x7FC0_0000 | (bits >> 29) as u32 & 0x3F_FFFF;
+    }
+    (value as f32).to_bits()
 }
 
 #[cfg(test)]
