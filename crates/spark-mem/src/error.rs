@@ -131,13 +131,45 @@ pub enum MemError {
     #[error("kernel `{entry}` has no version for the host")]
     NoHostKernel {
         /// Name of the kernel's function.
-        entry: &'static str,
+        entry: String,
+    },
+    /// The parameters of a kernel are more than a launch takes.
+    #[error("the parameters of a kernel have {got} bytes, a launch takes {most}")]
+    ParameterBytes {
+        /// Bytes that the parameters take, one behind another.
+        got: usize,
+        /// Bytes that a launch takes.
+        most: usize,
+    },
+    /// The entry has other parameters than its source says, as the driver tells.
+    #[error(
+        "parameter {idx} of kernel `{entry}` has {got:?} bytes in its code, {want:?} in its source"
+    )]
+    ParameterMismatch {
+        /// Name of the kernel's function.
+        entry: String,
+        /// Which parameter is the first that differs, counted from 0.
+        idx: usize,
+        /// Bytes of it in the code; `None` if it has fewer parameters.
+        got: Option<usize>,
+        /// Bytes of it by the types of the source; `None` if that has fewer.
+        want: Option<usize>,
+    },
+    /// Code that was compiled before cannot be what it is said to be.
+    #[error("the image for {target} of kernel file `{file}` {why}")]
+    BadImage {
+        /// Name of the `.cu` file, as its source says it.
+        file: String,
+        /// What the image is said to be compiled for.
+        target: String,
+        /// What is wrong with it, as the end of the sentence.
+        why: &'static str,
     },
     /// A kernel's source does not compile.
     #[error("kernel file `{file}` does not compile for {arch}:\n{log}")]
     Compile {
         /// Name of the `.cu` file, as its source says it.
-        file: &'static str,
+        file: String,
         /// The architecture, such as `sm_121a`.
         arch: String,
         /// What the compiler said, line by line.

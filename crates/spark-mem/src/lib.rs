@@ -63,7 +63,7 @@ mod stats;
 mod stream;
 
 pub use backend::info::{DeviceInfo, DeviceKind};
-pub use backend::launch::{HostArgument, LaunchShape};
+pub use backend::launch::{HostArgument, LaunchOptions, LaunchShape};
 pub use backend::place::{Advice, Hint, Side};
 pub use budget::{Budget, LARGE_BYTES, Reservation, Watch};
 pub use buffer::{Buffer, HostRead, HostWrite, View, ViewMut};
@@ -72,7 +72,7 @@ pub use element::Element;
 pub use error::{DriverError, MemError};
 pub use event::Event;
 pub use graph::Graph;
-pub use kernel::{Kernel, KernelSource, Parameter, Parameters, Read, Write};
+pub use kernel::{Kernel, KernelSource, KernelStruct, Parameter, Parameters, Read, Struct, Write};
 pub use kind::BufferKind;
 pub use pool::{Pool, PoolStats};
 pub use stats::{Copies, TransferStats};

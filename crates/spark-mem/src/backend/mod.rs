@@ -29,7 +29,7 @@ use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 use code::KernelCode;
 use info::DeviceInfo;
-use launch::{Argument, LaunchShape};
+use launch::{Arguments, LaunchOptions, LaunchShape};
 use place::{Advice, Hint, Place, RawMemory, Side};
 
 /// A driver's handle: a stream, an event, a function, a graph.
@@ -104,7 +104,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
         stream: Handle,
         function: Handle,
         shape: LaunchShape,
-        arguments: &[Argument],
+        options: LaunchOptions,
+        arguments: &Arguments,
     ) -> Result<(), DriverError>;
 
     /// Blocks of this size that run at once on one multiprocessor.

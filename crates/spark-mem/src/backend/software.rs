@@ -23,7 +23,7 @@ use std::time::Instant;
 use super::code::KernelCode;
 use super::host_memory::{allocate_host, free_host};
 use super::info::{DeviceInfo, DeviceKind};
-use super::launch::{Argument, HostArgument, HostFunction, LaunchShape};
+use super::launch::{Arguments, HostFunction, LaunchOptions, LaunchShape};
 use super::place::{Advice, Hint, Place, RawMemory, Side};
 use super::{Backend, Handle, OUT_OF_MEMORY};
 use crate::error::{DriverError, MemError};
@@ -59,7 +59,7 @@ enum Op {
     Launch {
         function: HostFunction,
         shape: LaunchShape,
-        arguments: Vec<Argument>,
+        arguments: Arguments,
     },
 }
 
@@ -215,16 +215,7 @@ impl Software {
                 shape,
                 arguments,
             } => {
-                let arguments: Vec<HostArgument> = arguments
-                    .iter()
-                    .map(|argument| match *argument {
-                        Argument::Memory { address, len_bytes } => HostArgument::Memory {
-                            pointer: self.resolve(address) as *mut u8,
-                            len_bytes,
-                        },
-                        Argument::Scalar { bytes } => HostArgument::Scalar { bytes },
-                    })
-                    .collect();
+                let arguments = arguments.for_host(|address| self.resolve(address) as *mut u8);
                 let _inside = InsideKernel::enter();
                 function(*shape, &arguments);
             }
@@ -399,7 +390,9 @@ impl Backend for Software {
 
     fn load(&self, code: &KernelCode) -> Result<Handle, MemError> {
         let Some(function) = &code.host else {
-            return Err(MemError::NoHostKernel { entry: code.entry });
+            return Err(MemError::NoHostKernel {
+                entry: code.entry.to_string(),
+            });
         };
         let handle = self.handle();
         lock(&self.tables)
@@ -413,12 +406,13 @@ impl Backend for Software {
         stream: Handle,
         function: Handle,
         shape: LaunchShape,
-        arguments: &[Argument],
+        _options: LaunchOptions,
+        arguments: &Arguments,
     ) -> Result<(), DriverError> {
         let Some(function) = lock(&self.tables).functions.get(&function).cloned() else {
             return Err(failed("launch", 400, "no such kernel"));
         };
-        let arguments = arguments.to_vec();
+        let arguments = arguments.clone();
         let op = Op::Launch {
             function,
             shape,

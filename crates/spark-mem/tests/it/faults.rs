@@ -60,8 +60,19 @@ fn wanted() -> Vec<f32> {
     (0..N).map(|idx| 5.0 * idx as f32).collect()
 }
 
-/// Calls whose failure loses nothing: the code has been taken out of the program before.
-const HARMLESS: [&str; 1] = ["nvrtcDestroyProgram"];
+/// Calls whose failure loses nothing: the code has been taken out of the program before; another
+/// compiler is taken; the compiler says itself what it does not know.
+const HARMLESS: [&str; 4] = [
+    "nvrtcDestroyProgram",
+    "nvrtcVersion",
+    "nvrtcGetNumSupportedArchs",
+    "nvrtcGetSupportedArchs",
+];
+
+/// The answer that there is no such parameter, which is what the last one of a kernel must say.
+fn is_an_answer(call: &str, code: i32) -> bool {
+    call.starts_with("cuFuncGetParamInfo") && code == 1
+}
 
 /// Runs the program on a device that is opened and closed, with a fault set in between.
 fn run(posed: &Posed<'_>, set: impl FnOnce()) -> (Result<Vec<f32>, MemError>, Vec<String>) {
@@ -97,6 +108,8 @@ fn every_call_fails_once() {
                 let (result, _) = run(&posed, || posed.fail_call(nth, code));
                 if HARMLESS.contains(&call.as_str()) {
                     assert_eq!(result.unwrap(), wanted(), "{call}");
+                    posed.assert_clean();
+                } else if is_an_answer(call, code) {
                     posed.assert_clean();
                 } else {
                     let what = format!("{persona:?}, call {nth} ({call}), code {code}");
