@@ -108,6 +108,9 @@ pub(crate) trait Backend: Debug + Send + Sync {
         arguments: &Arguments,
     ) -> Result<(), DriverError>;
 
+    /// Where a variable of a kernel's image lies, and how many bytes it has.
+    fn symbol(&self, function: Handle, name: &str) -> Result<(u64, usize), MemError>;
+
     /// Blocks of this size that run at once on one multiprocessor.
     fn occupancy(
         &self,

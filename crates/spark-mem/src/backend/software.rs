@@ -422,6 +422,13 @@ impl Backend for Software {
         Ok(())
     }
 
+    fn symbol(&self, _function: Handle, _name: &str) -> Result<(u64, usize), MemError> {
+        Err(MemError::Unsupported {
+            what: "a constant of a kernel's file",
+            why: "host versions of kernels have none".to_owned(),
+        })
+    }
+
     fn occupancy(
         &self,
         _function: Handle,

@@ -36,10 +36,14 @@ use crate::backend::Handle;
 use crate::backend::code::{Bytes, ImageSource, KernelCode, Precompiled, Text};
 use crate::backend::info::DeviceKind;
 use crate::backend::launch::HostFunction;
+use crate::backend::place::Place;
+use crate::buffer::check_len;
 use crate::device::Device;
+use crate::element::Element;
 use crate::error::MemError;
 use crate::lock::lock;
 use crate::section::InRecording;
+use crate::stats::Direction;
 use crate::stream::Stream;
 
 /// A kernel's source: constants of the program, or texts made at run time.
@@ -349,6 +353,48 @@ impl<P: Parameters> Kernel<P> {
         if !stream.section().is_recording_here() {
             inner.counters.launched();
         }
+        Ok(())
+    }
+
+    /// Writes a `__constant__` or `__device__` variable of the kernel's file, by its name, in the
+    /// order of the stream: later launches on it see the values.
+    ///
+    /// All kernels of one image have the variable in common. Launches on other streams are not put
+    /// in order with it; events do that.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::LengthMismatch`] unless the values have as many bytes as the variable (both are
+    /// told in bytes); [`MemError::Unsupported`] on a device that is no GPU; [`MemError::Capturing`];
+    /// the driver's, if there is no such variable.
+    ///
+    /// # Safety
+    ///
+    /// The variable holds elements of type `T`, and whatever launches rely on of its contents holds
+    /// for these values too: nobody else who launches kernels of this image (a source that agrees
+    /// in text, headers, options and images) promised something that they break.
+    pub unsafe fn write_constant<T: Element>(
+        &self,
+        stream: &Stream,
+        name: &str,
+        values: &[T],
+    ) -> Result<(), MemError> {
+        self.device.check_usable()?;
+        stream.check_same_device(&self.device)?;
+        let backend = &self.device.inner().backend;
+        let (address, n_bytes) = backend.symbol(self.function, name)?;
+        check_len("values", size_of_val(values), n_bytes)?;
+        let from = Place::Host(values.as_ptr().cast_mut().cast());
+        let rule = InRecording::Refused("writing a constant");
+        stream.submit(Vec::new(), rule, |queue| {
+            // SAFETY: the module has the variable with as many bytes, and stays loaded as long as the
+            // device; the driver has taken plain memory of the host when it returns; what launches
+            // make of the values is the caller's promise.
+            let copied = unsafe { backend.copy(queue, Place::Device(address), from, n_bytes) };
+            self.device.tried(copied)
+        })?;
+        let counters = &self.device.inner().counters;
+        counters.copied(Direction::HostToDevice, n_bytes);
         Ok(())
     }
 

@@ -106,3 +106,13 @@ pub(crate) const MANY: KernelSource<(Write<f32>, Read<f32>, Struct<Scale>, Numbe
             }
         },
     );
+
+/// `out[i] = weights[i % 4] * in[i]`, `weights` a constant of the file.
+#[cfg(feature = "cuda")]
+pub(crate) const WEIGHTED: KernelSource<(Write<f32>, Read<f32>, u32)> =
+    KernelSource::new("parameters.cu", PARAMETERS, "weighted_f32");
+
+/// Copies, through 32 KiB of static shared memory and so many floats of dynamic one.
+#[cfg(feature = "cuda")]
+pub(crate) const MIRROR: KernelSource<(Write<f32>, Read<f32>, u32)> =
+    KernelSource::new("parameters.cu", PARAMETERS, "mirror_f32");

@@ -94,9 +94,21 @@ impl Functions {
         })
     }
 
-    /// The module that a function is of.
-    pub(super) fn module_of(&self, function: Handle) -> Result<Handle, DriverError> {
-        Ok(self.get(function)?.module)
+    /// A variable of the module that a function is of: where it lies, and its bytes.
+    pub(super) fn symbol(&self, function: Handle, name: &str) -> Result<(u64, usize), DriverError> {
+        let module = self.get(function)?.module;
+        let name = CString::new(name).unwrap_or_default();
+        let (mut address, mut n_bytes) = (0, 0);
+        // SAFETY: a loaded module; the name ends with NUL; both places are writable.
+        unsafe {
+            call!(cuModuleGetGlobal_v2(
+                &raw mut address,
+                &raw mut n_bytes,
+                pointer(module),
+                name.as_ptr()
+            ))
+        }?;
+        Ok((address, n_bytes))
     }
 
     /// # Safety
