@@ -80,6 +80,14 @@ pub enum MemError {
         /// Elements that the buffer has.
         len: usize,
     },
+    /// A part of a buffer that is lent already, one of the two for writing.
+    #[error("elements {asked:?} overlap {lent:?}, which are lent; one of them is written")]
+    Overlap {
+        /// Elements asked for.
+        asked: std::ops::Range<usize>,
+        /// Elements that were lent before.
+        lent: std::ops::Range<usize>,
+    },
     /// Bytes that do not lie where their type needs them.
     #[error("bytes at offset {offset} cannot be read as values aligned to {align} bytes")]
     Misaligned {

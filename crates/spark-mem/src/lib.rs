@@ -66,7 +66,7 @@ pub use backend::info::{DeviceInfo, DeviceKind};
 pub use backend::launch::{HostArgument, LaunchOptions, LaunchShape};
 pub use backend::place::{Advice, Hint, Side};
 pub use budget::{Budget, LARGE_BYTES, Reservation, Watch};
-pub use buffer::{Buffer, HostRead, HostWrite, View, ViewMut};
+pub use buffer::{Buffer, HostRead, HostWrite, Parts, View, ViewMut};
 pub use device::{Device, DeviceOptions};
 pub use element::Element;
 pub use error::{DriverError, MemError};

@@ -13,12 +13,14 @@
 //! buffer.read(&stream)?       waits for the device's writes; derefs to a slice
 //! buffer.write(&stream)?      waits for all of the device's work; derefs to a slice
 //! drop the guard              later work of the device sees what was written
+//! buffer.parts()              ranges of it that one launch reads and writes at the same time
 //! ```
 //!
 //! The borrow rules keep host and device apart: queueing work borrows a buffer, a
 //! guard borrows it while it is open, and opening a guard waits for what was queued. What borrows cannot show (a recorded graph) is refused when it is launched.
 
 mod guard;
+mod parts;
 mod transfer;
 pub(crate) mod view;
 
@@ -26,6 +28,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use guard::{HostRead, HostWrite};
+pub use parts::Parts;
 pub use view::{View, ViewMut};
 
 pub use crate::kind::BufferKind;
@@ -38,6 +41,7 @@ use crate::memory::adopted::Adopted;
 use crate::memory::allocation::Allocation;
 use crate::stats::Direction;
 use crate::stream::Stream;
+use parts::check_range;
 
 /// `len` numbers in memory of a device; made by [`Device::buffer`].
 ///
@@ -129,7 +133,7 @@ impl<T: Element> Buffer<T> {
     ///
     /// [`MemError::OutOfRange`].
     pub fn range(&self, range: std::ops::Range<usize>) -> Result<View<'_, T>, MemError> {
-        self.check_range(&range)?;
+        check_range(&range, self.len)?;
         Ok(View::new(&self.allocation, range.start, range.len()))
     }
 
@@ -139,19 +143,26 @@ impl<T: Element> Buffer<T> {
     ///
     /// [`MemError::OutOfRange`].
     pub fn range_mut(&mut self, range: std::ops::Range<usize>) -> Result<ViewMut<'_, T>, MemError> {
-        self.check_range(&range)?;
+        check_range(&range, self.len)?;
         Ok(ViewMut::new(&self.allocation, range.start, range.len()))
     }
 
-    fn check_range(&self, range: &std::ops::Range<usize>) -> Result<(), MemError> {
-        if range.start <= range.end && range.end <= self.len {
-            return Ok(());
-        }
-        Err(MemError::OutOfRange {
-            start: range.start,
-            end: range.end,
-            len: self.len,
-        })
+    /// Parts of it that the device uses at the same time, some to read and some to write.
+    #[must_use]
+    pub fn parts(&mut self) -> Parts<'_, T> {
+        Parts::new(&self.allocation, self.len)
+    }
+
+    /// Several parts of it for the device to write, which do not overlap.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::OutOfRange`]; [`MemError::Overlap`].
+    pub fn split_mut<const N: usize>(
+        &mut self,
+        ranges: [std::ops::Range<usize>; N],
+    ) -> Result<[ViewMut<'_, T>; N], MemError> {
+        self.parts().split(ranges)
     }
 
     /// Opens it for the host to read: in place, or on memory of the device alone through

@@ -44,8 +44,8 @@ impl Stream {
         let uses = vec![(from.allocation(), false), (to.allocation(), true)];
         self.submit(uses, rule, |queue| {
             // SAFETY: both views have this many bytes; `to` is borrowed for writing, so they
-            // are different allocations; both allocations note this work, so they stay and
-            // the host does not touch them before it is done.
+            // are different allocations or parts of one that do not overlap; the allocations
+            // note this work, so they stay and the host does not touch them before it is done.
             let copied = unsafe { inner.backend.copy(queue, target, source, n_bytes) };
             self.device().tried(copied)
         })?;

@@ -24,6 +24,9 @@ macro_rules! for_each_case {
             more_than_the_budget_is_refused,
             kinds_a_device_lacks_are_refused,
             ranges_outside_are_refused,
+            one_launch_reads_and_writes_parts_of_one_buffer,
+            parts_that_overlap_are_refused,
+            parts_have_types_of_their_own,
             lengths_that_differ_are_refused,
             copies_go_between_all_kinds,
             bytes_are_filled,
@@ -66,8 +69,10 @@ macro_rules! for_each_case {
 }
 pub(crate) use for_each_case;
 
+mod arena;
 mod work;
 
+pub(crate) use arena::*;
 pub(crate) use work::*;
 
 const N: usize = 1000;
