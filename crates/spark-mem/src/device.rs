@@ -147,8 +147,64 @@ pub(crate) struct DeviceInner {
     deferred: Mutex<Option<MemError>>,
     /// Kernels that were loaded, so that each is loaded once per device.
     pub(crate) kernels: Mutex<HashMap<KernelIdentity, Handle>>,
+    /// Marks that nobody holds, to be used again.
+    events: Mutex<IdleEvents>,
     /// The process that opened it.
     process: u32,
+}
+
+/// Marks that nobody holds: those that can time, and those for ordering alone.
+#[derive(Debug, Default)]
+struct IdleEvents {
+    timed: Vec<Handle>,
+    untimed: Vec<Handle>,
+}
+
+/// Idle marks of a kind that are kept; a program that held more gives them back.
+const IDLE_EVENTS: usize = 256;
+
+impl IdleEvents {
+    fn of(&mut self, is_timed: bool) -> &mut Vec<Handle> {
+        if is_timed {
+            &mut self.timed
+        } else {
+            &mut self.untimed
+        }
+    }
+}
+
+impl DeviceInner {
+    /// A mark that has been used before, or a new one.
+    pub(crate) fn take_event(&self, is_timed: bool) -> Result<Handle, DriverError> {
+        match lock(&self.events).of(is_timed).pop() {
+            Some(event) => Ok(event),
+            None => self.backend.new_event(is_timed),
+        }
+    }
+
+    /// Takes a mark back that nobody holds any more.
+    pub(crate) fn give_event(&self, event: Handle, is_timed: bool) -> Result<(), DriverError> {
+        let mut idle = lock(&self.events);
+        let idle = idle.of(is_timed);
+        if idle.len() < IDLE_EVENTS && self.lost.get().is_none() {
+            idle.push(event);
+            return Ok(());
+        }
+        self.backend.drop_event(event)
+    }
+}
+
+impl Drop for DeviceInner {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        let IdleEvents { timed, untimed } = std::mem::take(&mut *lock(&self.events));
+        for event in timed.into_iter().chain(untimed) {
+            // Errors have no receiver any more.
+            let _ = self.backend.drop_event(event);
+        }
+    }
 }
 
 impl PartialEq for Device {
@@ -289,6 +345,7 @@ impl Device {
                 lost: OnceLock::new(),
                 deferred: Mutex::default(),
                 kernels: Mutex::default(),
+                events: Mutex::default(),
                 process: std::process::id(),
             }),
         }

@@ -99,6 +99,9 @@ pub enum MemError {
     /// A host guard is open on memory that the device was to use.
     #[error("the host holds a guard on this buffer; drop it before the device uses it")]
     InUseByHost,
+    /// A mark for ordering alone was asked for a time.
+    #[error("an event was recorded without a time; `record_timed` records one with it")]
+    Untimed,
     /// The buffer belongs to another device.
     #[error("a buffer of another device was given")]
     OtherDevice,

@@ -1,4 +1,7 @@
-//! Events: marks in streams, for timing and for ordering that no buffer shows.
+//! Events: marks in streams, for ordering that no buffer shows and for timing.
+//!
+//! Marks that are dropped are used again: the driver makes one for each that is held at the same
+//! time. Those for ordering alone cannot time, which makes them cheaper to record and to wait for.
 
 use std::time::Duration;
 
@@ -11,6 +14,7 @@ use crate::error::{DriverError, MemError};
 pub struct Event {
     device: Device,
     raw: Handle,
+    is_timed: bool,
 }
 
 impl Event {
@@ -23,13 +27,17 @@ impl Event {
     }
 
     /// A new mark behind everything in a queue that is not captured.
-    pub(crate) fn record(device: &Device, queue: Handle) -> Result<Self, DriverError> {
-        let backend = &device.inner().backend;
+    pub(crate) fn record(
+        device: &Device,
+        queue: Handle,
+        is_timed: bool,
+    ) -> Result<Self, DriverError> {
         let event = Self {
             device: device.clone(),
-            raw: backend.new_event()?,
+            raw: device.inner().take_event(is_timed)?,
+            is_timed,
         };
-        backend.record(event.raw, queue)?;
+        device.inner().backend.record(event.raw, queue)?;
         Ok(event)
     }
 
@@ -55,16 +63,20 @@ impl Event {
             .tried(self.device.inner().backend.is_done(self.raw))
     }
 
-    /// The device's time between an earlier mark and this one, both done. The driver
-    /// resolves about half a microsecond.
+    /// The device's time between an earlier mark and this one, both done and both made by
+    /// [`Stream::record_timed`](crate::Stream::record_timed). The driver resolves about half a
+    /// microsecond.
     ///
     /// # Errors
     ///
-    /// [`MemError::OtherDevice`]; the driver's, if one of them is not done.
+    /// [`MemError::OtherDevice`]; [`MemError::Untimed`]; the driver's, if one of them is not done.
     pub fn since(&self, earlier: &Self) -> Result<Duration, MemError> {
         self.device.check_usable()?;
         if self.device != earlier.device {
             return Err(MemError::OtherDevice);
+        }
+        if !(self.is_timed && earlier.is_timed) {
+            return Err(MemError::Untimed);
         }
         let backend = &self.device.inner().backend;
         let ms = self
@@ -79,8 +91,8 @@ impl Drop for Event {
         if self.device.is_forked() {
             return;
         }
-        let dropped = self.device.inner().backend.drop_event(self.raw);
-        if let Err(error) = dropped
+        let given = self.device.inner().give_event(self.raw, self.is_timed);
+        if let Err(error) = given
             && !self.device.is_lost()
         {
             let error = self.device.failed(error);

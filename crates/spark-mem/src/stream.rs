@@ -71,7 +71,8 @@ impl Queue for StreamInner {
 
     fn mark(&self) -> Result<Event, MemError> {
         let _inside = self.section.enter_at_once(RECORDING)?;
-        self.device.tried(Event::record(&self.device, self.raw))
+        self.device
+            .tried(Event::record(&self.device, self.raw, false))
     }
 
     fn wait_or_keep(&self, block: Block) -> Option<Block> {
@@ -202,13 +203,25 @@ impl Stream {
         self.ask("asking a stream", |queue| backend.is_idle(queue))
     }
 
-    /// Puts a mark behind everything queued so far.
+    /// Puts a mark behind everything queued so far, for ordering.
     ///
     /// # Errors
     ///
     /// The driver's; [`MemError::Capturing`].
     pub fn record(&self) -> Result<Event, MemError> {
-        self.ask(RECORDING, |queue| Event::record(self.device(), queue))
+        self.ask(RECORDING, |queue| {
+            Event::record(self.device(), queue, false)
+        })
+    }
+
+    /// As [`Stream::record`], with the device's time when it comes to the mark; see
+    /// [`Event::since`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::record`].
+    pub fn record_timed(&self) -> Result<Event, MemError> {
+        self.ask(RECORDING, |queue| Event::record(self.device(), queue, true))
     }
 
     /// Lets everything queued from now on wait, on the device, for a mark.

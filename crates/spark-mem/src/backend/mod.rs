@@ -58,7 +58,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
     fn synchronize(&self, stream: Handle) -> Result<(), DriverError>;
     fn is_idle(&self, stream: Handle) -> Result<bool, DriverError>;
 
-    fn new_event(&self) -> Result<Handle, DriverError>;
+    /// A mark that can time, or one for ordering alone, which costs less.
+    fn new_event(&self, is_timed: bool) -> Result<Handle, DriverError>;
     fn drop_event(&self, event: Handle) -> Result<(), DriverError>;
     fn record(&self, event: Handle, stream: Handle) -> Result<(), DriverError>;
     fn wait(&self, stream: Handle, event: Handle) -> Result<(), DriverError>;

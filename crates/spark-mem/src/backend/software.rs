@@ -314,7 +314,7 @@ impl Backend for Software {
         Ok(true)
     }
 
-    fn new_event(&self) -> Result<Handle, DriverError> {
+    fn new_event(&self, _is_timed: bool) -> Result<Handle, DriverError> {
         let handle = self.handle();
         lock(&self.tables).events.insert(handle, None);
         Ok(handle)

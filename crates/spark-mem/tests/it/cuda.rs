@@ -156,6 +156,34 @@ fn a_graph_is_one_launch() {
 }
 
 #[test]
+fn events_are_used_again_and_have_times_only_where_asked() {
+    check(Persona::Card, |driver, device| {
+        let (first, second) = (device.new_stream().unwrap(), device.new_stream().unwrap());
+        let kind = device.private_kind();
+        let mut a = device.buffer::<u8>(kind, 100).unwrap();
+        let mut b = device.buffer::<u8>(kind, 100).unwrap();
+        for _ in 0..20 {
+            first.copy(b.view(), a.view_mut()).unwrap();
+            second.copy(a.view(), b.view_mut()).unwrap();
+            first.wait(&second.record().unwrap()).unwrap();
+        }
+        assert!(driver.count("cuEventRecord") >= 40, "each mark is recorded");
+        assert_eq!(
+            driver.count("cuEventCreate untimed"),
+            1,
+            "{:?}",
+            driver.calls()
+        );
+        assert_eq!(driver.count("cuEventCreate timed"), 0);
+        let (from, to) = (first.record_timed().unwrap(), first.record_timed().unwrap());
+        first.synchronize().unwrap();
+        to.since(&from).unwrap();
+        assert_eq!(driver.count("cuEventCreate timed"), 2);
+        assert_eq!(driver.count("cuEventDestroy"), 0);
+    });
+}
+
+#[test]
 fn a_write_past_the_end_is_noticed() {
     let driver = driver().pose(Persona::Card);
     let device = device();

@@ -39,7 +39,7 @@ use super::place::{Advice, Hint, Place, RawMemory, Side};
 use super::{Backend, Handle, OUT_OF_MEMORY};
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
-use call::{call, pointer};
+use call::{call, check, pointer};
 use functions::Functions;
 use images::Images;
 
@@ -271,11 +271,16 @@ impl Backend for Cuda {
         ready(unsafe { call!(cuStreamQuery(pointer(stream))) })
     }
 
-    fn new_event(&self) -> Result<Handle, DriverError> {
+    fn new_event(&self, is_timed: bool) -> Result<Handle, DriverError> {
         self.enter()?;
         let mut event: sys::CUevent = std::ptr::null_mut();
-        // SAFETY: `event` is writable; no flags: it can time.
-        unsafe { call!(cuEventCreate(&raw mut event, 0)) }?;
+        let flags = if is_timed {
+            sys::CUevent_flags_enum::CU_EVENT_DEFAULT
+        } else {
+            sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING
+        };
+        // SAFETY: `event` is writable.
+        unsafe { call!(cuEventCreate(&raw mut event, flags as c_uint)) }?;
         Ok(event as Handle)
     }
 
@@ -310,23 +315,29 @@ impl Backend for Cuda {
     }
 
     fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, DriverError> {
-        if !self.driver.has_symbol(symbols::ELAPSED) {
-            return Err(DriverError {
-                call: symbols::ELAPSED,
-                code: CUresult::CUDA_ERROR_NOT_FOUND as i32,
-                name: "the driver is older than CUDA 12.8".to_owned(),
-            });
-        }
         self.enter()?;
         let mut ms = 0.0;
-        // SAFETY: the driver has the function; both are live; `ms` is writable.
-        unsafe {
-            call!(cuEventElapsedTime_v2(
-                &raw mut ms,
-                pointer(from),
-                pointer(to)
-            ))
-        }?;
+        let (from, to) = (pointer(from), pointer(to));
+        if self.driver.has_symbol(symbols::ELAPSED) {
+            // SAFETY: the driver has the function; both are live; `ms` is writable.
+            unsafe { call!(cuEventElapsedTime_v2(&raw mut ms, from, to)) }?;
+            return Ok(ms);
+        }
+        // Older than CUDA 12.8: the declarations at hand no longer have the function.
+        let Some(address) = self.driver.address_of(symbols::OLD_ELAPSED) else {
+            return Err(DriverError {
+                call: symbols::OLD_ELAPSED,
+                code: CUresult::CUDA_ERROR_NOT_FOUND as i32,
+                name: "the driver has no such function".to_owned(),
+            });
+        };
+        type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
+        // SAFETY: `cuda.h` gives the function of this name this type; the driver stays open.
+        let elapsed: Elapsed = unsafe { std::mem::transmute(address.as_ptr()) };
+        // SAFETY: both are live; `ms` is writable.
+        check(symbols::OLD_ELAPSED, unsafe {
+            elapsed(&raw mut ms, from, to)
+        })?;
         Ok(ms)
     }
 

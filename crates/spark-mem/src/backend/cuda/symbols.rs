@@ -53,6 +53,8 @@ const REQUIRED: &[&str] = &[
 /// Functions of CUDA 12.2, 12.4 and 12.8 that are asked for where they are used.
 pub(super) const PREFETCH: &str = "cuMemPrefetchAsync_v2";
 pub(super) const ELAPSED: &str = "cuEventElapsedTime_v2";
+/// What it replaces: every driver has it.
+pub(super) const OLD_ELAPSED: &str = "cuEventElapsedTime";
 pub(super) const ADVISE: &str = "cuMemAdvise_v2";
 pub(super) const PARAMETERS: &str = "cuFuncGetParamInfo";
 

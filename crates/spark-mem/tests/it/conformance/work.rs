@@ -300,17 +300,21 @@ pub(crate) fn streams_order_work_on_one_buffer(device: &Device) {
 
 pub(crate) fn events_order_and_time(device: &Device) {
     let (first, second) = (device.new_stream().unwrap(), device.new_stream().unwrap());
-    let start = first.record().unwrap();
+    let start = first.record_timed().unwrap();
     let input = filled(device, &first, device.private_kind(), &ramp(N));
     let mut out = device.buffer(device.private_kind(), N).unwrap();
     scale(device, &first, &mut out, &input, 2.0);
-    let end = first.record().unwrap();
+    let end = first.record_timed().unwrap();
     second.wait(&end).unwrap();
     second.synchronize().unwrap();
     end.synchronize().unwrap();
     assert!(start.is_done().unwrap() && end.is_done().unwrap());
     assert!(second.is_idle().unwrap());
     assert!(end.since(&start).unwrap().as_secs() < 60);
+    let untimed = first.record().unwrap();
+    for time in [untimed.since(&start), end.since(&untimed)] {
+        assert!(matches!(time, Err(MemError::Untimed)), "{time:?}");
+    }
 }
 
 pub(crate) fn guards_overlap_only_when_reading(device: &Device) {
