@@ -15,6 +15,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use spark_hal::config::{Config, CudaUse, DeviceChoice, config};
@@ -29,6 +30,7 @@ use crate::budget::{Budget, Watch};
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 use crate::lock::lock;
+use crate::staging::Ring;
 use crate::stats::{Counters, TransferStats};
 
 pub use crate::backend::info::{DeviceInfo, DeviceKind};
@@ -149,6 +151,10 @@ pub(crate) struct DeviceInner {
     pub(crate) kernels: Mutex<HashMap<KernelIdentity, Handle>>,
     /// Marks that nobody holds, to be used again.
     events: Mutex<IdleEvents>,
+    /// Pinned memory through which slices reach memory of the device alone.
+    pub(crate) staging: Mutex<Ring>,
+    /// Whether the program was told that accesses of the host are copies here.
+    has_warned: AtomicBool,
     /// The process that opened it.
     process: u32,
 }
@@ -199,6 +205,7 @@ impl Drop for DeviceInner {
         if self.process != std::process::id() {
             return;
         }
+        lock(&self.staging).release(&*self.backend);
         let IdleEvents { timed, untimed } = std::mem::take(&mut *lock(&self.events));
         for event in timed.into_iter().chain(untimed) {
             // Errors have no receiver any more.
@@ -346,6 +353,8 @@ impl Device {
                 deferred: Mutex::default(),
                 kernels: Mutex::default(),
                 events: Mutex::default(),
+                staging: Mutex::default(),
+                has_warned: AtomicBool::new(false),
                 process: std::process::id(),
             }),
         }
@@ -432,6 +441,17 @@ impl Device {
 
     pub(crate) fn is_forked(&self) -> bool {
         self.inner.process != std::process::id()
+    }
+
+    /// Tells, once for a device, that the host's accesses to its memory are copies.
+    pub(crate) fn warn_of_copies(&self, n_bytes: usize) {
+        if !self.inner.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "performance: {n_bytes} bytes in memory of `{}` are copied for an access of the host, \
+                 as for all that follow; `TransferStats` counts them",
+                self.info().name
+            );
+        }
     }
 
     pub(crate) fn is_lost(&self) -> bool {

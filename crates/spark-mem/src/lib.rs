@@ -16,6 +16,7 @@
 //! stream ─ section         queues of work; what keeps a recording apart from other threads
 //! memory                   untyped memory: who uses it, what is waited for before it goes
 //! device ─ event           one backend, its budget, its errors; marks in its queues
+//! staging                  the ring of pinned memory between slices and devices
 //! backend                  bytes moved and work started: software, cuda
 //! error  kind  element  stats  budget  lock
 //! ```
@@ -59,6 +60,7 @@ mod lock;
 mod memory;
 mod pool;
 mod section;
+mod staging;
 mod stats;
 mod stream;
 

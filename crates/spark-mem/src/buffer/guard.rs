@@ -12,8 +12,6 @@
 //! A guard that is closed while its stream is captured must not leave its copy in the
 //! recording: it takes a stream of its own and waits.
 
-#![allow(unsafe_code, reason = "makes slices of memory that buffers own")]
-
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! Work of streams on views that needs no kernel: copies, fills, and hints where memory should be.
 
-#![allow(unsafe_code, reason = "hands addresses of buffers to the backend")]
-
 use super::view::{View, ViewMut};
 use crate::backend::place::{Hint, Place, Side};
 use crate::element::Element;

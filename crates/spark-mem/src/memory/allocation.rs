@@ -414,17 +414,14 @@ impl Drop for Work<'_> {
 pub(crate) struct MirrorSlot<'a>(MutexGuard<'a, Option<Arc<Allocation>>>);
 
 impl MirrorSlot<'_> {
-    /// The mirror of `allocation`. The first time it is made, and a warning is logged.
+    /// The mirror of `allocation`. The first time it is made.
     pub(crate) fn get(&mut self, allocation: &Allocation) -> Result<Arc<Allocation>, MemError> {
         if let Some(mirror) = &*self.0 {
             return Ok(Arc::clone(mirror));
         }
         let device = &allocation.device;
         let n_bytes = allocation.memory.len_bytes;
-        tracing::warn!(
-            "performance: {n_bytes} bytes in memory of `{}` are copied for every access of the host",
-            device.info().name
-        );
+        device.warn_of_copies(n_bytes);
         let made = Arc::new(device.allocate(device.staging_kind(), n_bytes)?);
         *self.0 = Some(Arc::clone(&made));
         Ok(made)

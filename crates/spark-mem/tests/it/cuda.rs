@@ -83,8 +83,75 @@ fn on_a_card_copies_are_explicit_counted_and_warned_of() {
     let (up, down, log) = copies_and_log(&driver, options());
     assert_eq!((up, down), (5, 5));
     let warnings: Vec<_> = log.iter().filter(|line| line.starts_with("WARN")).collect();
-    assert_eq!(warnings.len(), 2, "one for each buffer: {log:?}");
+    assert_eq!(warnings.len(), 1, "one for all buffers: {log:?}");
     assert!(warnings[0].contains("performance"), "{log:?}");
+}
+
+/// Whole megabytes through a ring of eight, whose slots are taken again while copies wait in
+/// their queues: a slot that is overwritten too early shows as wrong data.
+#[test]
+fn uploads_take_no_memory_of_their_own_size() {
+    const N: usize = 20 << 20;
+    check(Persona::Card, |driver, device| {
+        let streams = [device.new_stream().unwrap(), device.new_stream().unwrap()];
+        let bytes: Vec<u8> = (0..N).map(|idx| (idx / 1000 % 251) as u8).collect();
+        let buffer = |_| device.buffer::<u8>(BufferKind::Device, N).unwrap();
+        let mut buffers = [0, 1].map(buffer);
+        let (budget, n_pinned) = (device.budget().used_bytes(), driver.count("cuMemHostAlloc"));
+        let before = device.stats();
+        let log = logged::during(|| {
+            for _ in 0..2 {
+                for (buffer, stream) in buffers.iter_mut().zip(&streams) {
+                    buffer.upload(stream, &bytes).unwrap();
+                }
+            }
+        });
+        assert_eq!(log.len(), 1, "{log:?}");
+        let mut back = vec![0; N];
+        for (buffer, stream) in buffers.iter().zip(&streams) {
+            back.fill(0);
+            buffer.download(stream, &mut back).unwrap();
+            assert!(back == bytes);
+        }
+        let stats = device.stats().since(&before);
+        assert_eq!(
+            (stats.host_to_device.count, stats.host_to_device.bytes),
+            (4, 4 * N as u64)
+        );
+        assert_eq!((stats.device_to_host.count, stats.on_host.count), (2, 0));
+        assert_eq!(
+            device.budget().used_bytes(),
+            budget,
+            "the budget is what it was"
+        );
+        assert_eq!(driver.count("cuMemHostAlloc") - n_pinned, 4);
+        assert_eq!(driver.count("cuMemHostAlloc 2097152"), 4);
+        assert_eq!(
+            driver.count("cuStreamSynchronize"),
+            2,
+            "for the buffers' zeros"
+        );
+        for buffer in buffers {
+            assert!(buffer.into_vec(&streams[0]).unwrap() == bytes);
+        }
+    });
+}
+
+#[test]
+fn many_small_uploads_keep_their_data() {
+    check(Persona::Card, |driver, device| {
+        let stream = device.new_stream().unwrap();
+        let mut buffers: Vec<_> = (0..1000)
+            .map(|_| device.buffer::<u32>(BufferKind::Device, 3).unwrap())
+            .collect();
+        for (idx, buffer) in buffers.iter_mut().enumerate() {
+            buffer.upload(&stream, &[idx as u32; 3]).unwrap();
+        }
+        for (idx, buffer) in buffers.into_iter().enumerate() {
+            assert_eq!(buffer.into_vec(&stream).unwrap(), [idx as u32; 3]);
+        }
+        assert!(driver.count("cuEventCreate untimed") <= 4 * 64 + 2);
+    });
 }
 
 #[test]
