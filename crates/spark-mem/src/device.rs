@@ -153,6 +153,8 @@ pub(crate) struct DeviceInner {
     events: Mutex<IdleEvents>,
     /// Pinned memory through which slices reach memory of the device alone.
     pub(crate) staging: Mutex<Ring>,
+    /// The device's own queue, once it is needed.
+    own_queue: Mutex<Option<Handle>>,
     /// Whether the program was told that accesses of the host are copies here.
     has_warned: AtomicBool,
     /// The process that opened it.
@@ -180,6 +182,15 @@ impl IdleEvents {
 }
 
 impl DeviceInner {
+    /// The device's own queue, on which memory is cleared, and given back where the driver can.
+    pub(crate) fn own_queue(&self) -> Result<Handle, DriverError> {
+        let mut own = lock(&self.own_queue);
+        match *own {
+            Some(queue) => Ok(queue),
+            None => Ok(*own.insert(self.backend.new_stream()?)),
+        }
+    }
+
     /// A mark that has been used before, or a new one.
     pub(crate) fn take_event(&self, is_timed: bool) -> Result<Handle, DriverError> {
         match lock(&self.events).of(is_timed).pop() {
@@ -206,6 +217,9 @@ impl Drop for DeviceInner {
             return;
         }
         lock(&self.staging).release(&*self.backend);
+        if let Some(queue) = lock(&self.own_queue).take() {
+            let _ = self.backend.drop_stream(queue);
+        }
         let IdleEvents { timed, untimed } = std::mem::take(&mut *lock(&self.events));
         for event in timed.into_iter().chain(untimed) {
             // Errors have no receiver any more.
@@ -354,6 +368,7 @@ impl Device {
                 kernels: Mutex::default(),
                 events: Mutex::default(),
                 staging: Mutex::default(),
+                own_queue: Mutex::default(),
                 has_warned: AtomicBool::new(false),
                 process: std::process::id(),
             }),

@@ -63,6 +63,10 @@ impl StreamInner {
 }
 
 impl Queue for StreamInner {
+    fn raw(&self) -> Handle {
+        self.raw
+    }
+
     fn finish(&self) -> Result<(), MemError> {
         self.device.check_usable()?;
         let _inside = self.section.enter_at_once("waiting for a stream")?;

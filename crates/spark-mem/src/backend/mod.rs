@@ -53,6 +53,19 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// `memory` came from `allocate`, is given back once, and no work uses it any more.
     unsafe fn free(&self, memory: RawMemory) -> Result<(), DriverError>;
 
+    /// Whether memory of the device alone is taken and given back in the order of a stream.
+    fn allocates_in_order(&self) -> bool;
+
+    /// Memory of the device alone, of at least one byte, for work behind this point of the stream.
+    fn allocate_in_order(&self, len_bytes: usize, stream: Handle)
+    -> Result<RawMemory, DriverError>;
+
+    /// # Safety
+    ///
+    /// `memory` came from `allocate_in_order`, is given back once, and no work uses it any more that
+    /// does not come before this point of the stream.
+    unsafe fn free_in_order(&self, memory: RawMemory, stream: Handle) -> Result<(), DriverError>;
+
     fn new_stream(&self) -> Result<Handle, DriverError>;
     fn drop_stream(&self, stream: Handle) -> Result<(), DriverError>;
     fn synchronize(&self, stream: Handle) -> Result<(), DriverError>;

@@ -295,6 +295,23 @@ impl Backend for Software {
         Ok(())
     }
 
+    fn allocates_in_order(&self) -> bool {
+        false
+    }
+
+    fn allocate_in_order(
+        &self,
+        len_bytes: usize,
+        _stream: Handle,
+    ) -> Result<RawMemory, DriverError> {
+        self.allocate(BufferKind::Device, len_bytes)
+    }
+
+    unsafe fn free_in_order(&self, memory: RawMemory, _stream: Handle) -> Result<(), DriverError> {
+        // SAFETY: the caller's promise; work is done when it is queued.
+        unsafe { self.free(memory) }
+    }
+
     fn new_stream(&self) -> Result<Handle, DriverError> {
         let handle = self.handle();
         lock(&self.tables).streams.insert(handle, Arc::default());

@@ -28,11 +28,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::adopted::Adopted;
 use super::block::{Block, Home, Queue, Use, release};
+use super::housekeeping::Housekeeping;
 use crate::backend::OUT_OF_MEMORY;
 use crate::backend::place::RawMemory;
 use crate::budget::Reservation;
 use crate::device::Device;
-use crate::error::MemError;
+use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 use crate::lock::{lock, wait};
 
@@ -272,21 +273,9 @@ impl Allocation {
 }
 
 impl Device {
-    /// The bytes, cleared. Host-visible memory comes zeroed from the backend.
+    /// The bytes, cleared. Host-visible memory comes zeroed from the backend; memory of the device
+    /// alone is taken and cleared on the device's own queue, which its first user comes after.
     pub(crate) fn allocate(
-        &self,
-        kind: BufferKind,
-        len_bytes: usize,
-    ) -> Result<Allocation, MemError> {
-        let allocation = self.allocate_uncleared(kind, len_bytes)?;
-        let memory = allocation.memory();
-        if memory.host.is_null() && memory.len_bytes > 0 {
-            self.clear(memory.device, memory.len_bytes)?;
-        }
-        Ok(allocation)
-    }
-
-    pub(crate) fn allocate_uncleared(
         &self,
         kind: BufferKind,
         len_bytes: usize,
@@ -301,35 +290,53 @@ impl Device {
             });
         }
         let reservation = self.budget().reserve(len_bytes as u64)?;
-        let memory = if len_bytes == 0 {
-            RawMemory::empty(kind)
-        } else {
-            match backend.allocate(kind, len_bytes) {
-                Ok(memory) => memory,
-                Err(error) if error.code == OUT_OF_MEMORY => {
-                    return Err(MemError::OutOfMemory {
-                        kind,
-                        asked: len_bytes as u64,
-                        device: self.info().name.clone(),
-                        why: error.to_string(),
-                    });
-                }
-                Err(error) => return Err(self.failed(error)),
-            }
-        };
+        if len_bytes == 0 {
+            let memory = RawMemory::empty(kind);
+            return Ok(Allocation::new(self.clone(), memory, reservation));
+        }
+        if kind == BufferKind::Device {
+            return self.allocate_on_own_queue(len_bytes, reservation);
+        }
+        let memory = backend.allocate(kind, len_bytes);
+        let memory = memory.map_err(|error| self.no_memory(kind, len_bytes, error))?;
         Ok(Allocation::new(self.clone(), memory, reservation))
     }
 
-    /// Zeros, before anybody else knows the memory.
-    fn clear(&self, address: u64, n_bytes: usize) -> Result<(), MemError> {
+    fn no_memory(&self, kind: BufferKind, len_bytes: usize, error: DriverError) -> MemError {
+        if error.code != OUT_OF_MEMORY {
+            return self.failed(error);
+        }
+        MemError::OutOfMemory {
+            kind,
+            asked: len_bytes as u64,
+            device: self.info().name.clone(),
+            why: error.to_string(),
+        }
+    }
+
+    /// Zeros in memory of the device alone; nobody waits for them on the host.
+    fn allocate_on_own_queue(
+        &self,
+        len_bytes: usize,
+        reservation: Reservation,
+    ) -> Result<Allocation, MemError> {
+        let kind = BufferKind::Device;
         let backend = &self.inner().backend;
-        let stream = self.tried(backend.new_stream())?;
-        // SAFETY: the memory is new, has this many bytes, and outlives the
-        // synchronisation below.
-        let filled = unsafe { backend.fill(stream, address, 0, n_bytes) }
-            .and_then(|()| backend.synchronize(stream));
-        let dropped = backend.drop_stream(stream);
-        self.tried(filled.and(dropped))
+        let own = self.tried(self.inner().own_queue())?;
+        let memory = if backend.allocates_in_order() {
+            backend.allocate_in_order(len_bytes, own)
+        } else {
+            backend.allocate(kind, len_bytes)
+        };
+        let memory = memory.map_err(|error| self.no_memory(kind, len_bytes, error))?;
+        let allocation = Allocation::new(self.clone(), memory, reservation);
+        let queue: Arc<dyn Queue> = Arc::new(Housekeeping::new(self, own));
+        allocation.state().note(&queue, true);
+        // SAFETY: the memory is new, has this many bytes, and notes this work, so that it stays and
+        // whoever uses it comes after.
+        let cleared = unsafe { backend.fill(own, memory.device, 0, len_bytes) };
+        self.tried(cleared)?;
+        Ok(allocation)
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct Cuda {
     is_integrated: bool,
     has_managed: bool,
     has_pageable: bool,
+    /// Memory is taken and given back in the order of streams.
+    has_pools: bool,
     use_unified: bool,
     device: c_int,
     context: Handle,
@@ -84,6 +86,7 @@ impl Cuda {
             has_pageable && is(CudaAttribute::PageableMemoryAccessUsesHostPageTables)?;
         let has_managed =
             is(CudaAttribute::ManagedMemory)? && is(CudaAttribute::ConcurrentManagedAccess)?;
+        let has_pools = is(CudaAttribute::MemoryPoolsSupported)?;
         if is_integrated && !use_unified {
             tracing::warn!(
                 "the GPU shares the machine's memory and that is switched off: data are copied"
@@ -108,6 +111,7 @@ impl Cuda {
             is_integrated,
             has_managed,
             has_pageable,
+            has_pools,
             use_unified,
             device,
             context,
@@ -242,6 +246,33 @@ impl Backend for Cuda {
                 entered.and(unsafe { call!(cuMemFree_v2(memory.device)) })
             }
         }
+    }
+
+    fn allocates_in_order(&self) -> bool {
+        self.has_pools
+    }
+
+    fn allocate_in_order(
+        &self,
+        len_bytes: usize,
+        stream: Handle,
+    ) -> Result<RawMemory, DriverError> {
+        self.enter()?;
+        let mut device: sys::CUdeviceptr = 0;
+        // SAFETY: `device` is writable; the size is not 0; a live stream; the device has pools.
+        unsafe { call!(cuMemAllocAsync(&raw mut device, len_bytes, pointer(stream))) }?;
+        Ok(RawMemory {
+            host: std::ptr::null_mut(),
+            device,
+            len_bytes,
+            kind: BufferKind::Device,
+        })
+    }
+
+    unsafe fn free_in_order(&self, memory: RawMemory, stream: Handle) -> Result<(), DriverError> {
+        let entered = self.enter();
+        // SAFETY: the caller's promise; a live stream.
+        entered.and(unsafe { call!(cuMemFreeAsync(memory.device, pointer(stream))) })
     }
 
     fn new_stream(&self) -> Result<Handle, DriverError> {
