@@ -3,6 +3,8 @@
 //! Marks that are dropped are used again: the driver makes one for each that is held at the same
 //! time. Those for ordering alone cannot time, which makes them cheaper to record and to wait for.
 
+use std::any::Any;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Handle;
@@ -15,6 +17,8 @@ pub struct Event {
     device: Device,
     raw: Handle,
     is_timed: bool,
+    /// What a recording knows of it, if it is a mark of one: nothing comes to it by itself.
+    recorded: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Event {
@@ -36,18 +40,40 @@ impl Event {
             device: device.clone(),
             raw: device.inner().take_event(is_timed)?,
             is_timed,
+            recorded: None,
         };
         device.inner().backend.record(event.raw, queue)?;
         Ok(event)
+    }
+
+    /// As a mark of a recording, which knows this of it.
+    pub(crate) fn of_recording(mut self, mark: Arc<dyn Any + Send + Sync>) -> Self {
+        self.recorded = Some(mark);
+        self
+    }
+
+    /// What a recording knows of it, if it is a mark of one.
+    pub(crate) fn recorded(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.recorded.as_ref()
+    }
+
+    fn check_runs(&self) -> Result<(), MemError> {
+        self.device.check_usable()?;
+        match self.recorded {
+            None => Ok(()),
+            Some(_) => Err(MemError::Capturing {
+                what: "asking an event of a recording",
+            }),
+        }
     }
 
     /// Waits until the work before the mark is done.
     ///
     /// # Errors
     ///
-    /// The error of that work, if it failed.
+    /// The error of that work, if it failed; [`MemError::Capturing`] for a mark of a recording.
     pub fn synchronize(&self) -> Result<(), MemError> {
-        self.device.check_usable()?;
+        self.check_runs()?;
         let waited = self.device.inner().backend.synchronize_event(self.raw);
         self.device.tried(waited)
     }
@@ -56,9 +82,9 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The error of that work, if it failed.
+    /// The error of that work, if it failed; [`MemError::Capturing`] for a mark of a recording.
     pub fn is_done(&self) -> Result<bool, MemError> {
-        self.device.check_usable()?;
+        self.check_runs()?;
         self.device
             .tried(self.device.inner().backend.is_done(self.raw))
     }

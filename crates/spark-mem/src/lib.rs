@@ -14,6 +14,7 @@
 //! pool   kernel   graph    memory used again; code launched; work recorded
 //! buffer                   typed memory, guards of the host, copies
 //! stream ─ section         queues of work; what keeps a recording apart from other threads
+//! recording                what streams record together, and in which order
 //! memory                   untyped memory: who uses it, what is waited for before it goes
 //! device ─ event           one backend, its budget, its errors; marks in its queues
 //! staging                  the ring of pinned memory between slices and devices
@@ -59,6 +60,7 @@ mod kind;
 mod lock;
 mod memory;
 mod pool;
+mod recording;
 mod section;
 mod staging;
 mod stats;

@@ -75,13 +75,23 @@ impl std::fmt::Debug for Op {
 
 #[derive(Debug, Default)]
 struct Stream {
-    captured: Option<Vec<Op>>,
+    captured: Option<Captured>,
+}
+
+/// What streams record together, in the order in which it was queued.
+type Captured = Arc<Mutex<Vec<Op>>>;
+
+#[derive(Default)]
+struct Event {
+    at: Option<Instant>,
+    /// What it is a mark of, if that is a recording.
+    captured: Option<Captured>,
 }
 
 #[derive(Default)]
 struct Tables {
     streams: HashMap<Handle, Arc<Mutex<Stream>>>,
-    events: HashMap<Handle, Option<Instant>>,
+    events: HashMap<Handle, Event>,
     graphs: HashMap<Handle, Arc<Vec<Op>>>,
     functions: HashMap<Handle, HostFunction>,
     device_blocks: BTreeMap<u64, Block>,
@@ -192,7 +202,7 @@ impl Software {
         let stream = self.stream(stream);
         let mut stream = lock(&stream);
         match &mut stream.captured {
-            Some(ops) => ops.push(op),
+            Some(ops) => lock(ops).push(op),
             None => self.execute(&op),
         }
     }
@@ -333,7 +343,7 @@ impl Backend for Software {
 
     fn new_event(&self, _is_timed: bool) -> Result<Handle, DriverError> {
         let handle = self.handle();
-        lock(&self.tables).events.insert(handle, None);
+        lock(&self.tables).events.insert(handle, Event::default());
         Ok(handle)
     }
 
@@ -342,14 +352,26 @@ impl Backend for Software {
         Ok(())
     }
 
-    fn record(&self, event: Handle, _stream: Handle) -> Result<(), DriverError> {
-        lock(&self.tables)
-            .events
-            .insert(event, Some(Instant::now()));
+    fn record(&self, event: Handle, stream: Handle) -> Result<(), DriverError> {
+        let captured = lock(&self.stream(stream)).captured.clone();
+        let mark = Event {
+            at: captured.is_none().then(Instant::now),
+            captured,
+        };
+        lock(&self.tables).events.insert(event, mark);
         Ok(())
     }
 
-    fn wait(&self, _stream: Handle, _event: Handle) -> Result<(), DriverError> {
+    fn wait(&self, stream: Handle, event: Handle) -> Result<(), DriverError> {
+        let tables = lock(&self.tables);
+        let captured = tables
+            .events
+            .get(&event)
+            .and_then(|mark| mark.captured.clone());
+        drop(tables);
+        if let Some(captured) = captured {
+            lock(&self.stream(stream)).captured = Some(captured);
+        }
         Ok(())
     }
 
@@ -363,7 +385,7 @@ impl Backend for Software {
 
     fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, DriverError> {
         let tables = lock(&self.tables);
-        let at = |event: Handle| tables.events.get(&event).copied().flatten();
+        let at = |event: Handle| tables.events.get(&event).and_then(|mark| mark.at);
         match (at(from), at(to)) {
             (Some(from), Some(to)) => {
                 let seconds = to.saturating_duration_since(from).as_secs_f32();
@@ -459,7 +481,7 @@ impl Backend for Software {
     }
 
     fn begin_capture(&self, stream: Handle) -> Result<(), DriverError> {
-        lock(&self.stream(stream)).captured = Some(Vec::new());
+        lock(&self.stream(stream)).captured = Some(Arc::default());
         Ok(())
     }
 
@@ -468,6 +490,18 @@ impl Backend for Software {
         let Some(ops) = ops else {
             return Err(failed("end_capture", 401, "the stream is not captured"));
         };
+        let streams: Vec<_> = lock(&self.tables).streams.values().cloned().collect();
+        for joined in streams {
+            let mut joined = lock(&joined);
+            if joined
+                .captured
+                .as_ref()
+                .is_some_and(|its| Arc::ptr_eq(its, &ops))
+            {
+                joined.captured = None;
+            }
+        }
+        let ops = std::mem::take(&mut *lock(&ops));
         let handle = self.handle();
         lock(&self.tables).graphs.insert(handle, Arc::new(ops));
         Ok(handle)

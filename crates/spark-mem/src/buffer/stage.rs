@@ -53,7 +53,7 @@ pub(super) fn upload<T: Element>(
             std::ptr::copy_nonoverlapping(piece, room, len);
         }
         let place = Place::Device(address + offset as u64);
-        stream.submit(vec![(to.allocation(), true)], IN_RECORDING, |queue| {
+        stream.submit(vec![to.access()], IN_RECORDING, |queue| {
             // SAFETY: the view has these bytes, borrowed for writing, and notes this work; the
             // room stays as it is until the mark behind the copy has been waited for.
             let copied = unsafe { backend.copy(queue, place, Place::Host(room), len) };
@@ -101,7 +101,7 @@ pub(super) unsafe fn download<T: Element>(
             .take(backend, len)
             .map_err(|error| refused(device, error))?;
         let place = Place::Device(address + offset as u64);
-        let mark = stream.submit(vec![(from.allocation(), false)], IN_RECORDING, |queue| {
+        let mark = stream.submit(vec![from.access()], IN_RECORDING, |queue| {
             // SAFETY: the view has these bytes and notes this work; the room is not used again
             // until the mark behind the copy has been waited for.
             let copied = unsafe { backend.copy(queue, Place::Host(room), place, len) };

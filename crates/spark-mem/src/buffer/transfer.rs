@@ -39,7 +39,7 @@ impl Stream {
             InRecording::Allowed
         };
         let inner = self.device().inner();
-        let uses = vec![(from.allocation(), false), (to.allocation(), true)];
+        let uses = vec![from.access(), to.access()];
         self.submit(uses, rule, |queue| {
             // SAFETY: both views have this many bytes; `to` is borrowed for writing, so they
             // are different allocations or parts of one that do not overlap; the allocations
@@ -68,7 +68,7 @@ impl Stream {
             return Ok(());
         }
         let backend = &self.device().inner().backend;
-        let uses = vec![(to.allocation(), true)];
+        let uses = vec![to.access()];
         self.submit(uses, InRecording::Allowed, |queue| {
             // SAFETY: the view has this many bytes; the allocation notes this work.
             let filled = unsafe { backend.fill(queue, address, byte, to.len_bytes()) };
@@ -89,7 +89,7 @@ impl Stream {
             return Ok(Hint::NotApplicable);
         }
         let backend = &self.device().inner().backend;
-        let uses = vec![(view.allocation(), false)];
+        let uses = vec![view.access()];
         self.submit(uses, InRecording::Allowed, |queue| {
             backend.prefetch(queue, memory, to)
         })

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::backend::place::{Place, RawMemory, place_of};
 use crate::element::Element;
 use crate::error::MemError;
-use crate::memory::allocation::Allocation;
+use crate::memory::allocation::{Access, Allocation};
 
 macro_rules! view {
-    ($(#[doc = $doc:literal])* $name:ident, $marker:ty) => {
+    ($(#[doc = $doc:literal])* $name:ident, $marker:ty, $writes:literal) => {
         $(#[doc = $doc])*
         #[derive(Debug)]
         pub struct $name<'a, T: Element> {
@@ -86,6 +86,15 @@ macro_rules! view {
                 Ok($name::new(self.allocation, first, len))
             }
 
+            /// What work on it uses.
+            pub(crate) fn access(&self) -> Access<'a> {
+                Access {
+                    allocation: self.allocation,
+                    bytes: self.offset_bytes..self.offset_bytes + self.len_bytes(),
+                    writes: $writes,
+                }
+            }
+
             pub(crate) fn place(&self) -> Place {
                 place_of(self.allocation.memory(), self.offset_bytes)
             }
@@ -109,11 +118,11 @@ macro_rules! view {
 
 view!(
     /// Elements of a buffer that the device reads.
-    View, &'a [T]
+    View, &'a [T], false
 );
 view!(
     /// Elements of a buffer that the device writes.
-    ViewMut, &'a mut [T]
+    ViewMut, &'a mut [T], true
 );
 
 impl<T: Element> Clone for View<'_, T> {

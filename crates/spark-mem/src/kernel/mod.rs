@@ -338,7 +338,7 @@ impl<P: Parameters> Kernel<P> {
         let mut binder = Binder::new(stream);
         P::bind(arguments, &mut binder);
         let (arguments, uses) = binder.finish()?;
-        let uses = uses.iter().map(|(memory, writes)| (memory, *writes));
+        let uses = uses.iter().map(parameter::Use::access);
         let inner = self.device.inner();
         stream.submit(uses.collect(), InRecording::Allowed, |queue| {
             // SAFETY: the caller's promise for what the kernel does; every allocation notes

@@ -21,7 +21,7 @@ use crate::backend::launch::{Arguments, HostArgument, PARAMETER_BYTES};
 use crate::buffer::view::{View, ViewMut};
 use crate::element::Element;
 use crate::error::MemError;
-use crate::memory::allocation::Allocation;
+use crate::memory::allocation::{Access, Allocation};
 use crate::stream::Stream;
 
 /// A parameter `const T*` that the kernel reads.
@@ -168,12 +168,30 @@ mod private {
 pub struct Binder<'a> {
     stream: &'a Stream,
     arguments: Arguments,
-    uses: Vec<(Arc<Allocation>, bool)>,
+    uses: Vec<Use>,
     error: Option<MemError>,
 }
 
-/// Arguments, and each piece of memory among them with whether it is written.
-pub(crate) type Bound = (Arguments, Vec<(Arc<Allocation>, bool)>);
+/// Memory among the arguments of a launch.
+#[derive(Debug)]
+pub(crate) struct Use {
+    allocation: Arc<Allocation>,
+    bytes: std::ops::Range<usize>,
+    writes: bool,
+}
+
+impl Use {
+    pub(crate) fn access(&self) -> Access<'_> {
+        Access {
+            allocation: &self.allocation,
+            bytes: self.bytes.clone(),
+            writes: self.writes,
+        }
+    }
+}
+
+/// Arguments, and the memory among them.
+pub(crate) type Bound = (Arguments, Vec<Use>);
 
 impl<'a> Binder<'a> {
     pub(crate) fn new(stream: &'a Stream) -> Self {
@@ -185,24 +203,22 @@ impl<'a> Binder<'a> {
         }
     }
 
-    fn memory(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        address: Result<u64, MemError>,
-        len_bytes: usize,
-        writes: bool,
-    ) {
+    fn memory(&mut self, access: &Access<'_>, address: Result<u64, MemError>) {
         if self.error.is_some() {
             return;
         }
         let bound = self
             .stream
-            .check_same_device(allocation.device())
+            .check_same_device(access.allocation.device())
             .and(address);
         match bound {
             Ok(address) => {
-                self.arguments.push_memory(address, len_bytes);
-                self.uses.push((Arc::clone(allocation), writes));
+                self.arguments.push_memory(address, access.bytes.len());
+                self.uses.push(Use {
+                    allocation: Arc::clone(access.allocation),
+                    bytes: access.bytes.clone(),
+                    writes: access.writes,
+                });
             }
             Err(error) => self.error = Some(error),
         }
@@ -230,7 +246,7 @@ impl<T: Element> Parameter for Read<T> {
 
     fn bind(view: View<'_, T>, binder: &mut Binder<'_>) {
         let address = view.device_address();
-        binder.memory(view.allocation(), address, view.len_bytes(), false);
+        binder.memory(&view.access(), address);
     }
 
     unsafe fn host<'a>(arguments: &mut HostArguments<'_>) -> &'a [T] {
@@ -256,7 +272,7 @@ impl<T: Element> Parameter for Write<T> {
 
     fn bind(view: ViewMut<'_, T>, binder: &mut Binder<'_>) {
         let address = view.device_address();
-        binder.memory(view.allocation(), address, view.len_bytes(), true);
+        binder.memory(&view.access(), address);
     }
 
     unsafe fn host<'a>(arguments: &mut HostArguments<'_>) -> &'a mut [T] {

@@ -24,6 +24,7 @@
     reason = "shares raw memory between threads and clears it"
 )]
 
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::adopted::Adopted;
@@ -340,6 +341,25 @@ impl Device {
     }
 }
 
+/// Bytes of a piece of memory that work uses.
+#[derive(Debug, Clone)]
+pub(crate) struct Access<'a> {
+    pub(crate) allocation: &'a Arc<Allocation>,
+    pub(crate) bytes: Range<usize>,
+    pub(crate) writes: bool,
+}
+
+impl<'a> Access<'a> {
+    /// All of it.
+    pub(crate) fn whole(allocation: &'a Arc<Allocation>, writes: bool) -> Self {
+        Self {
+            allocation,
+            bytes: 0..allocation.memory().len_bytes,
+            writes,
+        }
+    }
+}
+
 /// A piece of work on several pieces of memory, while it is handed to the backend.
 #[derive(Debug)]
 pub(crate) struct Work<'a> {
@@ -359,8 +379,12 @@ impl<'a> Work<'a> {
     /// [`MemError::InUseByHost`] if a guard of the host stands in the way.
     pub(crate) fn begin(
         queue: &'a Arc<dyn Queue>,
-        mut uses: Vec<(&'a Arc<Allocation>, bool)>,
+        accesses: Vec<Access<'a>>,
     ) -> Result<(Self, Vec<Arc<dyn Queue>>), MemError> {
+        let uses = accesses
+            .iter()
+            .map(|access| (access.allocation, access.writes));
+        let mut uses: Vec<_> = uses.collect();
         uses.sort_by_key(|(allocation, _)| Arc::as_ptr(allocation));
         uses.dedup_by(|next, kept| {
             let is_same = Arc::ptr_eq(next.0, kept.0);

@@ -49,6 +49,8 @@ impl Queue for Housekeeping {
             .tried(Event::record(&self.device, self.raw, false))
     }
 
+    fn leave_recording(&self) {}
+
     fn wait_or_keep(&self, block: Block) -> Option<Block> {
         if let Err(error) = self.finish_work()
             && !self.device.is_lost()

@@ -258,6 +258,24 @@ fn a_graph_is_one_launch() {
     });
 }
 
+/// Two branches on parts of one arena stay beside each other: four pieces of work, of which the two
+/// after the fork do not come after each other.
+#[test]
+fn branches_of_a_graph_are_apart() {
+    check(Persona::Spark, |driver, device| {
+        crate::conformance::fork_and_join(device, 2);
+        // a and b from the fork, the sum's two pieces: a -> s1, b -> s1, s1 -> s2.
+        assert_eq!(
+            driver.count("cuGraphInstantiateWithFlags 4 nodes 3 edges"),
+            1,
+            "{:?}",
+            driver.calls()
+        );
+        assert_eq!(driver.count("cuGraphLaunch"), 2);
+        assert_eq!(driver.violations(), Vec::<String>::new());
+    });
+}
+
 #[test]
 fn events_are_used_again_and_have_times_only_where_asked() {
     check(Persona::Card, |driver, device| {

@@ -44,6 +44,9 @@ macro_rules! for_each_case {
             guards_overlap_only_when_reading,
             guards_of_many_threads_read_the_same,
             graphs_replay,
+            graphs_fork_and_join,
+            streams_of_a_recording_are_put_in_order_and_joined,
+            recordings_are_joined_by_their_own_thread_alone,
             graphs_keep_their_memory,
             graphs_wait_for_guards,
             memory_dropped_while_captured_is_kept,
@@ -70,9 +73,11 @@ macro_rules! for_each_case {
 pub(crate) use for_each_case;
 
 mod arena;
+mod recorded;
 mod work;
 
 pub(crate) use arena::*;
+pub(crate) use recorded::*;
 pub(crate) use work::*;
 
 const N: usize = 1000;

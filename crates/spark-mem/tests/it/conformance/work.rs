@@ -467,6 +467,7 @@ pub(crate) fn what_cannot_be_captured_is_refused(device: &Device) {
     let stream = device.new_stream().unwrap();
     let mut buffer = device.shared::<f32>(N).unwrap();
     let empty = stream.capture(|_| Ok(())).unwrap();
+    let outside = stream.record().unwrap();
     let checked = stream.capture(|stream| {
         let other_thread = std::thread::scope(|scope| {
             let queue = || stream.fill_bytes(buffer.view_mut(), 1);
@@ -475,7 +476,8 @@ pub(crate) fn what_cannot_be_captured_is_refused(device: &Device) {
         let refused = [
             stream.synchronize(),
             stream.is_idle().map(drop),
-            stream.record().map(drop),
+            stream.record_timed().map(drop),
+            stream.wait(&outside),
             stream.capture(|_| Ok(())).map(drop),
             empty.launch(stream),
             other_thread,
