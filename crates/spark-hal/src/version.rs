@@ -32,6 +32,12 @@ impl Version {
         Some(Self::new(&[number / 1000, number % 1000 / 10]))
     }
 
+    /// The second number, or 0 if there is none.
+    #[must_use]
+    pub fn minor(&self) -> u32 {
+        self.parts.get(1).copied().unwrap_or(0)
+    }
+
     /// The first number, or 0 if there is none.
     #[must_use]
     pub fn major(&self) -> u32 {

@@ -15,6 +15,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use spark_hal::config::{Config, CudaUse, DeviceChoice, config};
@@ -29,6 +30,7 @@ use crate::budget::{Budget, Watch};
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 use crate::lock::lock;
+use crate::staging::Ring;
 use crate::stats::{Counters, TransferStats};
 
 pub use crate::backend::info::{DeviceInfo, DeviceKind};
@@ -147,8 +149,83 @@ pub(crate) struct DeviceInner {
     deferred: Mutex<Option<MemError>>,
     /// Kernels that were loaded, so that each is loaded once per device.
     pub(crate) kernels: Mutex<HashMap<KernelIdentity, Handle>>,
+    /// Marks that nobody holds, to be used again.
+    events: Mutex<IdleEvents>,
+    /// Pinned memory through which slices reach memory of the device alone.
+    pub(crate) staging: Mutex<Ring>,
+    /// The device's own queue, once it is needed.
+    own_queue: Mutex<Option<Handle>>,
+    /// Whether the program was told that accesses of the host are copies here.
+    has_warned: AtomicBool,
     /// The process that opened it.
     process: u32,
+}
+
+/// Marks that nobody holds: those that can time, and those for ordering alone.
+#[derive(Debug, Default)]
+struct IdleEvents {
+    timed: Vec<Handle>,
+    untimed: Vec<Handle>,
+}
+
+/// Idle marks of a kind that are kept; a program that held more gives them back.
+const IDLE_EVENTS: usize = 256;
+
+impl IdleEvents {
+    fn of(&mut self, is_timed: bool) -> &mut Vec<Handle> {
+        if is_timed {
+            &mut self.timed
+        } else {
+            &mut self.untimed
+        }
+    }
+}
+
+impl DeviceInner {
+    /// The device's own queue, on which memory is cleared, and given back where the driver can.
+    pub(crate) fn own_queue(&self) -> Result<Handle, DriverError> {
+        let mut own = lock(&self.own_queue);
+        match *own {
+            Some(queue) => Ok(queue),
+            None => Ok(*own.insert(self.backend.new_stream()?)),
+        }
+    }
+
+    /// A mark that has been used before, or a new one.
+    pub(crate) fn take_event(&self, is_timed: bool) -> Result<Handle, DriverError> {
+        match lock(&self.events).of(is_timed).pop() {
+            Some(event) => Ok(event),
+            None => self.backend.new_event(is_timed),
+        }
+    }
+
+    /// Takes a mark back that nobody holds any more.
+    pub(crate) fn give_event(&self, event: Handle, is_timed: bool) -> Result<(), DriverError> {
+        let mut idle = lock(&self.events);
+        let idle = idle.of(is_timed);
+        if idle.len() < IDLE_EVENTS && self.lost.get().is_none() {
+            idle.push(event);
+            return Ok(());
+        }
+        self.backend.drop_event(event)
+    }
+}
+
+impl Drop for DeviceInner {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        lock(&self.staging).release(&*self.backend);
+        if let Some(queue) = lock(&self.own_queue).take() {
+            let _ = self.backend.drop_stream(queue);
+        }
+        let IdleEvents { timed, untimed } = std::mem::take(&mut *lock(&self.events));
+        for event in timed.into_iter().chain(untimed) {
+            // Errors have no receiver any more.
+            let _ = self.backend.drop_event(event);
+        }
+    }
 }
 
 impl PartialEq for Device {
@@ -289,6 +366,10 @@ impl Device {
                 lost: OnceLock::new(),
                 deferred: Mutex::default(),
                 kernels: Mutex::default(),
+                events: Mutex::default(),
+                staging: Mutex::default(),
+                own_queue: Mutex::default(),
+                has_warned: AtomicBool::new(false),
                 process: std::process::id(),
             }),
         }
@@ -375,6 +456,17 @@ impl Device {
 
     pub(crate) fn is_forked(&self) -> bool {
         self.inner.process != std::process::id()
+    }
+
+    /// Tells, once for a device, that the host's accesses to its memory are copies.
+    pub(crate) fn warn_of_copies(&self, n_bytes: usize) {
+        if !self.inner.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "performance: {n_bytes} bytes in memory of `{}` are copied for an access of the host, \
+                 as for all that follow; `TransferStats` counts them",
+                self.info().name
+            );
+        }
     }
 
     pub(crate) fn is_lost(&self) -> bool {

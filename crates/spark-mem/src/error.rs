@@ -80,6 +80,14 @@ pub enum MemError {
         /// Elements that the buffer has.
         len: usize,
     },
+    /// A part of a buffer that is lent already, one of the two for writing.
+    #[error("elements {asked:?} overlap {lent:?}, which are lent; one of them is written")]
+    Overlap {
+        /// Elements asked for.
+        asked: std::ops::Range<usize>,
+        /// Elements that were lent before.
+        lent: std::ops::Range<usize>,
+    },
     /// Bytes that do not lie where their type needs them.
     #[error("bytes at offset {offset} cannot be read as values aligned to {align} bytes")]
     Misaligned {
@@ -91,6 +99,9 @@ pub enum MemError {
     /// A host guard is open on memory that the device was to use.
     #[error("the host holds a guard on this buffer; drop it before the device uses it")]
     InUseByHost,
+    /// A mark for ordering alone was asked for a time.
+    #[error("an event was recorded without a time; `record_timed` records one with it")]
+    Untimed,
     /// The buffer belongs to another device.
     #[error("a buffer of another device was given")]
     OtherDevice,
@@ -131,13 +142,45 @@ pub enum MemError {
     #[error("kernel `{entry}` has no version for the host")]
     NoHostKernel {
         /// Name of the kernel's function.
-        entry: &'static str,
+        entry: String,
+    },
+    /// The parameters of a kernel are more than a launch takes.
+    #[error("the parameters of a kernel have {got} bytes, a launch takes {most}")]
+    ParameterBytes {
+        /// Bytes that the parameters take, one behind another.
+        got: usize,
+        /// Bytes that a launch takes.
+        most: usize,
+    },
+    /// The entry has other parameters than its source says, as the driver tells.
+    #[error(
+        "parameter {idx} of kernel `{entry}` has {got:?} bytes in its code, {want:?} in its source"
+    )]
+    ParameterMismatch {
+        /// Name of the kernel's function.
+        entry: String,
+        /// Which parameter is the first that differs, counted from 0.
+        idx: usize,
+        /// Bytes of it in the code; `None` if it has fewer parameters.
+        got: Option<usize>,
+        /// Bytes of it by the types of the source; `None` if that has fewer.
+        want: Option<usize>,
+    },
+    /// Code that was compiled before cannot be what it is said to be.
+    #[error("the image for {target} of kernel file `{file}` {why}")]
+    BadImage {
+        /// Name of the `.cu` file, as its source says it.
+        file: String,
+        /// What the image is said to be compiled for.
+        target: String,
+        /// What is wrong with it, as the end of the sentence.
+        why: &'static str,
     },
     /// A kernel's source does not compile.
     #[error("kernel file `{file}` does not compile for {arch}:\n{log}")]
     Compile {
         /// Name of the `.cu` file, as its source says it.
-        file: &'static str,
+        file: String,
         /// The architecture, such as `sm_121a`.
         arch: String,
         /// What the compiler said, line by line.

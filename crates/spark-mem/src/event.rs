@@ -1,5 +1,10 @@
-//! Events: marks in streams, for timing and for ordering that no buffer shows.
+//! Events: marks in streams, for ordering that no buffer shows and for timing.
+//!
+//! Marks that are dropped are used again: the driver makes one for each that is held at the same
+//! time. Those for ordering alone cannot time, which makes them cheaper to record and to wait for.
 
+use std::any::Any;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Handle;
@@ -11,6 +16,9 @@ use crate::error::{DriverError, MemError};
 pub struct Event {
     device: Device,
     raw: Handle,
+    is_timed: bool,
+    /// What a recording knows of it, if it is a mark of one: nothing comes to it by itself.
+    recorded: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Event {
@@ -23,23 +31,49 @@ impl Event {
     }
 
     /// A new mark behind everything in a queue that is not captured.
-    pub(crate) fn record(device: &Device, queue: Handle) -> Result<Self, DriverError> {
-        let backend = &device.inner().backend;
+    pub(crate) fn record(
+        device: &Device,
+        queue: Handle,
+        is_timed: bool,
+    ) -> Result<Self, DriverError> {
         let event = Self {
             device: device.clone(),
-            raw: backend.new_event()?,
+            raw: device.inner().take_event(is_timed)?,
+            is_timed,
+            recorded: None,
         };
-        backend.record(event.raw, queue)?;
+        device.inner().backend.record(event.raw, queue)?;
         Ok(event)
+    }
+
+    /// As a mark of a recording, which knows this of it.
+    pub(crate) fn of_recording(mut self, mark: Arc<dyn Any + Send + Sync>) -> Self {
+        self.recorded = Some(mark);
+        self
+    }
+
+    /// What a recording knows of it, if it is a mark of one.
+    pub(crate) fn recorded(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.recorded.as_ref()
+    }
+
+    fn check_runs(&self) -> Result<(), MemError> {
+        self.device.check_usable()?;
+        match self.recorded {
+            None => Ok(()),
+            Some(_) => Err(MemError::Capturing {
+                what: "asking an event of a recording",
+            }),
+        }
     }
 
     /// Waits until the work before the mark is done.
     ///
     /// # Errors
     ///
-    /// The error of that work, if it failed.
+    /// The error of that work, if it failed; [`MemError::Capturing`] for a mark of a recording.
     pub fn synchronize(&self) -> Result<(), MemError> {
-        self.device.check_usable()?;
+        self.check_runs()?;
         let waited = self.device.inner().backend.synchronize_event(self.raw);
         self.device.tried(waited)
     }
@@ -48,23 +82,27 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The error of that work, if it failed.
+    /// The error of that work, if it failed; [`MemError::Capturing`] for a mark of a recording.
     pub fn is_done(&self) -> Result<bool, MemError> {
-        self.device.check_usable()?;
+        self.check_runs()?;
         self.device
             .tried(self.device.inner().backend.is_done(self.raw))
     }
 
-    /// The device's time between an earlier mark and this one, both done. The driver
-    /// resolves about half a microsecond.
+    /// The device's time between an earlier mark and this one, both done and both made by
+    /// [`Stream::record_timed`](crate::Stream::record_timed). The driver resolves about half a
+    /// microsecond.
     ///
     /// # Errors
     ///
-    /// [`MemError::OtherDevice`]; the driver's, if one of them is not done.
+    /// [`MemError::OtherDevice`]; [`MemError::Untimed`]; the driver's, if one of them is not done.
     pub fn since(&self, earlier: &Self) -> Result<Duration, MemError> {
         self.device.check_usable()?;
         if self.device != earlier.device {
             return Err(MemError::OtherDevice);
+        }
+        if !(self.is_timed && earlier.is_timed) {
+            return Err(MemError::Untimed);
         }
         let backend = &self.device.inner().backend;
         let ms = self
@@ -79,8 +117,8 @@ impl Drop for Event {
         if self.device.is_forked() {
             return;
         }
-        let dropped = self.device.inner().backend.drop_event(self.raw);
-        if let Err(error) = dropped
+        let given = self.device.inner().give_event(self.raw, self.is_timed);
+        if let Err(error) = given
             && !self.device.is_lost()
         {
             let error = self.device.failed(error);

@@ -5,6 +5,16 @@
 //! loop { write inputs; graph.launch(&stream)?; read outputs }
 //! ```
 //!
+//! Other streams join by waiting for an event of the recording:
+//!
+//! ```text
+//! first.capture(|first| {
+//!     a on first;  let forked = first.record()?;  second.wait(&forked)?;
+//!     b on first;  c on second;                                      // beside each other
+//!     first.wait(&second.record()?)?;  d on first                    // after both
+//! })
+//! ```
+//!
 //! A graph keeps the memory it uses, also when its buffers are dropped. Launching is
 //! refused while the host holds a guard that stands in the way.
 
@@ -14,11 +24,12 @@ use std::sync::{Arc, Mutex};
 
 use crate::backend::Handle;
 use crate::device::Device;
-use crate::error::{DriverError, MemError};
+use crate::error::MemError;
 use crate::lock::lock;
-use crate::memory::allocation::Allocation;
+use crate::memory::allocation::{Access, Allocation};
 use crate::memory::block::release;
-use crate::section::{InRecording, Recorded};
+use crate::recording::Recorded;
+use crate::section::InRecording;
 use crate::stats::Direction;
 use crate::stream::Stream;
 
@@ -55,7 +66,8 @@ impl Graph {
     pub fn launch(&self, stream: &Stream) -> Result<(), MemError> {
         stream.device().check_usable()?;
         stream.check_same_device(&self.device)?;
-        let uses = self.uses.iter().map(|(memory, writes)| (memory, *writes));
+        let uses = self.uses.iter();
+        let uses = uses.map(|(memory, writes)| Access::whole(memory, *writes));
         let inner = self.device.inner();
         let rule = InRecording::Refused("launching a graph");
         stream.submit(uses.collect(), rule, |queue| {
@@ -112,13 +124,11 @@ impl Stream {
         device.check_usable()?;
         let backend = &device.inner().backend;
         let begin = || device.tried(backend.begin_capture(self.raw()));
-        self.section().begin(begin)?;
+        self.section().begin(self.queue(), begin)?;
         let recording = Recording { stream: self };
         let queued = queue(self);
         let (ended, recorded) = recording.end();
-        let graph = device
-            .tried(ended)
-            .map(|raw| Graph::new(device, raw, recorded));
+        let graph = ended.map(|raw| Graph::new(device, raw, recorded));
         // The closure's error is the cause; the end of the recording is its consequence.
         queued.and(graph)
     }
@@ -129,7 +139,7 @@ struct Recording<'a> {
     stream: &'a Stream,
 }
 
-type Ended = (Result<Handle, DriverError>, Recorded);
+type Ended = (Result<Handle, MemError>, Recorded);
 
 impl Recording<'_> {
     fn end(self) -> Ended {
@@ -142,11 +152,32 @@ impl Recording<'_> {
         let device = self.stream.device();
         let backend = &device.inner().backend;
         let end = || backend.end_capture(self.stream.raw());
+        let joined = self.join_all();
         let (raw, mut recorded) = self.stream.section().end(end);
         for block in std::mem::take(&mut recorded.kept) {
             release(device, block);
         }
-        (raw, recorded)
+        let raw = device.tried(raw);
+        match (joined, raw) {
+            (Err(error), Ok(graph)) => {
+                // What was joined in part is no graph of the program's.
+                let _ = device.inner().backend.drop_graph(graph);
+                (Err(error), recorded)
+            }
+            (Err(error), Err(_)) => (Err(error), recorded),
+            (Ok(()), raw) => (raw, recorded),
+        }
+    }
+
+    /// Lets the stream wait for all that have joined it.
+    fn join_all(&self) -> Result<(), MemError> {
+        let Some((recording, member)) = self.stream.section().recording_here() else {
+            return Ok(());
+        };
+        recording
+            .unjoined()
+            .into_iter()
+            .try_for_each(|other| self.stream.record_order(&recording, member, other))
     }
 }
 

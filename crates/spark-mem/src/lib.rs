@@ -14,8 +14,10 @@
 //! pool   kernel   graph    memory used again; code launched; work recorded
 //! buffer                   typed memory, guards of the host, copies
 //! stream ─ section         queues of work; what keeps a recording apart from other threads
+//! recording                what streams record together, and in which order
 //! memory                   untyped memory: who uses it, what is waited for before it goes
 //! device ─ event           one backend, its budget, its errors; marks in its queues
+//! staging                  the ring of pinned memory between slices and devices
 //! backend                  bytes moved and work started: software, cuda
 //! error  kind  element  stats  budget  lock
 //! ```
@@ -58,21 +60,23 @@ mod kind;
 mod lock;
 mod memory;
 mod pool;
+mod recording;
 mod section;
+mod staging;
 mod stats;
 mod stream;
 
 pub use backend::info::{DeviceInfo, DeviceKind};
-pub use backend::launch::{HostArgument, LaunchShape};
+pub use backend::launch::{HostArgument, LaunchOptions, LaunchShape};
 pub use backend::place::{Advice, Hint, Side};
 pub use budget::{Budget, LARGE_BYTES, Reservation, Watch};
-pub use buffer::{Buffer, HostRead, HostWrite, View, ViewMut};
+pub use buffer::{Buffer, HostRead, HostWrite, Parts, View, ViewMut};
 pub use device::{Device, DeviceOptions};
 pub use element::Element;
 pub use error::{DriverError, MemError};
 pub use event::Event;
 pub use graph::Graph;
-pub use kernel::{Kernel, KernelSource, Parameter, Parameters, Read, Write};
+pub use kernel::{Kernel, KernelSource, KernelStruct, Parameter, Parameters, Read, Struct, Write};
 pub use kind::BufferKind;
 pub use pool::{Pool, PoolStats};
 pub use stats::{Copies, TransferStats};

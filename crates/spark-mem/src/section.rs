@@ -13,17 +13,21 @@
 //! with [`MemError::Capturing`] and do not wait: the capturing thread runs a closure of the
 //! program, which may itself be waiting for them.
 //!
+//! A stream that waits for an event of a recording joins it, once nobody is inside that stream
+//! either; the thread that records is then inside none. When the recording ends all its streams
+//! leave it.
+//!
 //! CUDA's capture mode is "relaxed": it forbids no thread anything on other streams. What it
 //! leaves to the caller, namely that nobody else touches the captured stream, is done here.
 //!
 //! # Order in which things are waited for
 //!
 //! ```text
-//! 1  mirror of a buffer      held while its guard is opened
+//! 1  mirror of a buffer      held while its guard is opened; the staging ring, during a copy
 //! 2  section of a stream     entered; never waited for by somebody inside another section
 //! 3  memory in use by work   taken in the order of addresses, until the work is handed over
-//! 4  state of a section, state of an allocation, a pool, the backend's tables:
-//!                            mutexes, for a few instructions or one call of the driver
+//! 4  state of a section, then the notes of its recording; state of an allocation, a pool, the
+//!    backend's tables:       mutexes, for a few instructions or one call of the driver
 //! ```
 //!
 //! None of the mutexes is held while code of the program runs. On devices without a driver,
@@ -32,13 +36,12 @@
 //! [`MemError::InsideKernel`], as a GPU refuses its callbacks; dropping buffers is possible.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::ThreadId;
 
 use crate::backend::software::is_inside_kernel;
 use crate::error::MemError;
 use crate::lock::{lock, wait};
-use crate::memory::allocation::Allocation;
-use crate::memory::block::Block;
+use crate::memory::block::{Block, Queue};
+use crate::recording::{Mark, Recorded, Recording};
 use crate::stats::Direction;
 
 /// The critical section of a stream. See the [module](self).
@@ -54,29 +57,8 @@ struct State {
     n_inside: usize,
     /// Threads that wait for `n_inside` to become 0 to begin a recording.
     n_waiting: usize,
-    recording: Option<Recording>,
-}
-
-/// What a graph being recorded will use.
-#[derive(Debug)]
-struct Recording {
-    thread: ThreadId,
-    uses: Vec<(Arc<Allocation>, bool)>,
-    /// Direction and bytes of the copies, which every launch makes.
-    copies: Vec<(Direction, usize)>,
-    /// Memory dropped meanwhile whose earlier work on this stream cannot be waited for.
-    kept: Vec<Block>,
-}
-
-/// What a recording leaves behind.
-#[derive(Debug, Default)]
-pub(crate) struct Recorded {
-    /// Memory that the graph uses, and whether it writes it.
-    pub(crate) uses: Vec<(Arc<Allocation>, bool)>,
-    /// Direction and bytes of the copies that every launch of the graph makes.
-    pub(crate) copies: Vec<(Direction, usize)>,
-    /// Memory that can be given back now.
-    pub(crate) kept: Vec<Block>,
+    /// What this stream records, and its number there.
+    recording: Option<(Arc<Recording>, usize)>,
 }
 
 /// Whether an operation can be part of a recording.
@@ -113,12 +95,10 @@ impl Section {
         mut state: MutexGuard<'_, State>,
         rule: InRecording,
     ) -> Result<Inside<'_>, MemError> {
-        let is_recording = match (&state.recording, rule) {
-            (None, _) => false,
-            (Some(recording), InRecording::Allowed)
-                if recording.thread == std::thread::current().id() =>
-            {
-                true
+        let recording = match (&state.recording, rule) {
+            (None, _) => None,
+            (Some((recording, member)), InRecording::Allowed) if recording.is_of_this_thread() => {
+                Some((Arc::clone(recording), *member))
             }
             (Some(_), InRecording::Allowed) => {
                 return Err(MemError::Capturing {
@@ -130,18 +110,54 @@ impl Section {
         state.n_inside += 1;
         Ok(Inside {
             section: self,
-            is_recording,
+            recording,
         })
     }
 
-    /// Begins a recording of this thread, once nobody is inside.
+    /// Begins a recording of this thread by this stream, once nobody is inside.
     ///
     /// # Errors
     ///
     /// [`MemError::Capturing`] if there is one already; those of `begin`.
     pub(crate) fn begin(
         &self,
+        queue: Arc<dyn Queue>,
         begin: impl FnOnce() -> Result<(), MemError>,
+    ) -> Result<(), MemError> {
+        self.take_part(|| {
+            begin()?;
+            Ok((Arc::new(Recording::new(queue)), 0))
+        })
+    }
+
+    /// Joins a recording of this thread behind a mark of it, once nobody is inside.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::Capturing`] if this stream records something else, or another thread does; those
+    /// of `join`.
+    pub(crate) fn join(
+        &self,
+        queue: Arc<dyn Queue>,
+        mark: &Mark,
+        recording: &Arc<Recording>,
+        join: impl FnOnce() -> Result<(), MemError>,
+    ) -> Result<(), MemError> {
+        if !recording.is_of_this_thread() {
+            return Err(MemError::Capturing {
+                what: "joining the recording of another thread",
+            });
+        }
+        self.take_part(|| {
+            join()?;
+            let member = recording.join(queue, mark);
+            Ok((Arc::clone(recording), member))
+        })
+    }
+
+    fn take_part(
+        &self,
+        begin: impl FnOnce() -> Result<(Arc<Recording>, usize), MemError>,
     ) -> Result<(), MemError> {
         refuse_inside_kernel()?;
         let mut state = lock(&self.state);
@@ -154,69 +170,76 @@ impl Section {
             Some(_) => Err(MemError::Capturing {
                 what: "a second recording",
             }),
-            None => begin(),
+            None => begin().map(|recording| state.recording = Some(recording)),
         };
-        if begun.is_ok() {
-            state.recording = Some(Recording {
-                thread: std::thread::current().id(),
-                uses: Vec::new(),
-                copies: Vec::new(),
-                kept: Vec::new(),
-            });
-        }
         drop(state);
         self.changed.notify_all();
         begun
     }
 
-    /// Ends the recording. What it kept is handed out, to be given back without any lock.
+    /// What this thread records by this stream, and the stream's number there.
+    pub(crate) fn recording_here(&self) -> Option<(Arc<Recording>, usize)> {
+        let state = lock(&self.state);
+        let recording = state.recording.as_ref();
+        recording
+            .filter(|(recording, _)| recording.is_of_this_thread())
+            .cloned()
+    }
+
+    /// Ends the recording that this stream began. What it kept is handed out, to be given back
+    /// without any lock.
     pub(crate) fn end<T>(&self, end: impl FnOnce() -> T) -> (T, Recorded) {
         let mut state = lock(&self.state);
         let ended = end();
-        let Some(recording) = state.recording.take() else {
+        let Some((recording, _)) = state.recording.take() else {
             return (ended, Recorded::default());
         };
-        let recorded = Recorded {
-            uses: recording.uses,
-            copies: recording.copies,
-            kept: recording.kept,
-        };
+        let (recorded, members) = recording.end();
+        drop(state);
+        for member in members {
+            member.leave_recording();
+        }
         (ended, recorded)
+    }
+
+    /// The recording that this stream joined has ended.
+    pub(crate) fn leave_recording(&self) {
+        lock(&self.state).recording = None;
     }
 
     /// Whether this thread is recording: what it has just queued did not run.
     pub(crate) fn is_recording_here(&self) -> bool {
-        let state = lock(&self.state);
-        let recording = state.recording.as_ref();
-        recording.is_some_and(|recording| recording.thread == std::thread::current().id())
+        self.recording_here().is_some()
     }
 
     /// Notes a copy that this thread has queued within its recording. False if there is none:
     /// the copy was queued to run.
     pub(crate) fn record_copy(&self, direction: Direction, n_bytes: usize) -> bool {
-        let mut state = lock(&self.state);
-        match &mut state.recording {
-            Some(recording) if recording.thread == std::thread::current().id() => {
-                recording.copies.push((direction, n_bytes));
+        match self.recording_here() {
+            Some((recording, _)) => {
+                recording.note_copy(direction, n_bytes);
                 true
             }
-            _ => false,
+            None => false,
         }
     }
 
     /// Waits for work that may still use a block, or, during a recording, when nothing can be
     /// waited for, takes the block until it ends. Gives back the block that nothing uses.
-    pub(crate) fn wait_or_keep(&self, block: Block, wait_for_work: impl FnOnce()) -> Option<Block> {
+    pub(crate) fn wait_or_keep(
+        &self,
+        mut block: Block,
+        wait_for_work: impl FnOnce(),
+    ) -> Option<Block> {
         let mut state = lock(&self.state);
-        if let Some(recording) = &mut state.recording {
-            recording.kept.push(block);
-            return None;
+        if let Some((recording, _)) = &state.recording {
+            block = recording.keep(block)?;
         }
         state.n_inside += 1;
         drop(state);
         let inside = Inside {
             section: self,
-            is_recording: false,
+            recording: None,
         };
         wait_for_work();
         drop(inside);
@@ -236,29 +259,13 @@ pub(crate) fn refuse_inside_kernel() -> Result<(), MemError> {
 #[derive(Debug)]
 pub(crate) struct Inside<'a> {
     section: &'a Section,
-    is_recording: bool,
+    recording: Option<(Arc<Recording>, usize)>,
 }
 
 impl Inside<'_> {
-    /// Whether what is queued now is recorded and does not run.
-    pub(crate) fn is_recording(&self) -> bool {
-        self.is_recording
-    }
-
-    /// Notes memory that the graph being recorded uses, and keeps.
-    pub(crate) fn record_use(&self, allocation: &Arc<Allocation>, writes: bool) {
-        let mut state = lock(&self.section.state);
-        let Some(recording) = &mut state.recording else {
-            return;
-        };
-        let known = recording
-            .uses
-            .iter_mut()
-            .find(|(known, _)| Arc::ptr_eq(known, allocation));
-        match known {
-            Some((_, known_writes)) => *known_writes |= writes,
-            None => recording.uses.push((Arc::clone(allocation), writes)),
-        }
+    /// What is recorded now and does not run, and the number of this stream there.
+    pub(crate) fn recording(&self) -> Option<&(Arc<Recording>, usize)> {
+        self.recording.as_ref()
     }
 }
 

@@ -17,8 +17,9 @@ use crate::backend::Handle;
 use crate::device::Device;
 use crate::error::{DriverError, MemError};
 use crate::event::Event;
-use crate::memory::allocation::{Allocation, Work};
+use crate::memory::allocation::{Access, Work};
 use crate::memory::block::{Block, Queue};
+use crate::recording::{Mark, Recording};
 use crate::section::{InRecording, Section};
 
 /// A queue of work on a device. Clones are the same queue, for any number of threads.
@@ -63,6 +64,10 @@ impl StreamInner {
 }
 
 impl Queue for StreamInner {
+    fn raw(&self) -> Handle {
+        self.raw
+    }
+
     fn finish(&self) -> Result<(), MemError> {
         self.device.check_usable()?;
         let _inside = self.section.enter_at_once("waiting for a stream")?;
@@ -71,7 +76,12 @@ impl Queue for StreamInner {
 
     fn mark(&self) -> Result<Event, MemError> {
         let _inside = self.section.enter_at_once(RECORDING)?;
-        self.device.tried(Event::record(&self.device, self.raw))
+        self.device
+            .tried(Event::record(&self.device, self.raw, false))
+    }
+
+    fn leave_recording(&self) {
+        self.section.leave_recording();
     }
 
     fn wait_or_keep(&self, block: Block) -> Option<Block> {
@@ -133,25 +143,45 @@ impl Stream {
     /// `work`.
     pub(crate) fn submit<R>(
         &self,
-        uses: Vec<(&Arc<Allocation>, bool)>,
+        accesses: Vec<Access<'_>>,
         rule: InRecording,
         work: impl FnOnce(Handle) -> Result<R, MemError>,
     ) -> Result<R, MemError> {
         self.device().check_usable()?;
         let inside = self.inner.section.enter(rule)?;
-        if inside.is_recording() {
-            for (allocation, writes) in uses {
-                inside.record_use(allocation, writes);
+        if let Some((recording, member)) = inside.recording() {
+            for (other, queue) in recording.unordered(*member, &accesses) {
+                self.record_order(recording, *member, (other, queue))?;
             }
+            recording.note(*member, &accesses);
             return work(self.raw());
         }
-        let queue: Arc<dyn Queue> = Arc::clone(&self.inner) as _;
-        let (mut pending, before) = Work::begin(&queue, uses)?;
+        let queue = self.queue();
+        let (mut pending, before) = Work::begin(&queue, accesses)?;
         for earlier in &before {
             self.wait_for(&**earlier)?;
         }
         pending.is_handed_over();
         work(self.raw())
+    }
+
+    pub(crate) fn queue(&self) -> Arc<dyn Queue> {
+        Arc::clone(&self.inner) as _
+    }
+
+    /// Lets a member of a recording come after all that another has recorded.
+    pub(crate) fn record_order(
+        &self,
+        recording: &Recording,
+        member: usize,
+        (other, its_queue): (usize, Handle),
+    ) -> Result<(), MemError> {
+        let device = self.device();
+        let backend = &device.inner().backend;
+        let event = device.tried(Event::record(device, its_queue, false))?;
+        device.tried(backend.wait(self.raw(), event.raw()))?;
+        recording.passed_end(member, other);
+        Ok(())
     }
 
     /// For operations on the queue alone, which are no part of recordings.
@@ -202,26 +232,73 @@ impl Stream {
         self.ask("asking a stream", |queue| backend.is_idle(queue))
     }
 
-    /// Puts a mark behind everything queued so far.
+    /// Puts a mark behind everything queued so far, for ordering.
+    ///
+    /// While this stream is captured the mark is part of the recording: a stream that waits for it
+    /// joins. It is over when the recording is.
     ///
     /// # Errors
     ///
-    /// The driver's; [`MemError::Capturing`].
+    /// The driver's; [`MemError::Capturing`] while another thread captures the stream.
     pub fn record(&self) -> Result<Event, MemError> {
-        self.ask(RECORDING, |queue| Event::record(self.device(), queue))
+        self.device().check_usable()?;
+        let inside = self.inner.section.enter(InRecording::Allowed)?;
+        let event = Event::record(self.device(), self.raw(), false);
+        let event = self.device().tried(event)?;
+        Ok(match inside.recording() {
+            Some((recording, member)) => event.of_recording(Arc::new(recording.mark(*member))),
+            None => event,
+        })
+    }
+
+    /// As [`Stream::record`], with the device's time when it comes to the mark; see
+    /// [`Event::since`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::record`].
+    pub fn record_timed(&self) -> Result<Event, MemError> {
+        self.ask(RECORDING, |queue| Event::record(self.device(), queue, true))
     }
 
     /// Lets everything queued from now on wait, on the device, for a mark.
     ///
+    /// If the mark is of a recording of this thread, this stream joins it: what is queued from now
+    /// on is recorded too, until the recording ends, and other threads are refused as on the stream
+    /// that is captured. Work that uses the same bytes is put in order as elsewhere, and the first
+    /// stream waits for all that joined when the recording ends.
+    ///
     /// # Errors
     ///
-    /// [`MemError::OtherDevice`]; the driver's; [`MemError::Capturing`].
+    /// [`MemError::OtherDevice`]; the driver's; [`MemError::Capturing`] for a mark from outside the
+    /// recording, and for one of a recording that has ended or is another thread's.
     pub fn wait(&self, event: &Event) -> Result<(), MemError> {
         self.check_same_device(event.device())?;
         let backend = &self.device().inner().backend;
-        self.ask("waiting for an event", |queue| {
-            backend.wait(queue, event.raw())
-        })
+        let Some(mark) = event.recorded() else {
+            let what = "waiting for an event from outside the recording";
+            return self.ask(what, |queue| backend.wait(queue, event.raw()));
+        };
+        self.device().check_usable()?;
+        let mark = mark.downcast_ref::<Mark>();
+        let recording = mark.and_then(|mark| mark.recording.upgrade());
+        let (Some(mark), Some(recording)) = (mark, recording) else {
+            return Err(MemError::Capturing {
+                what: "waiting for an event of a recording that has ended",
+            });
+        };
+        let wait = || self.device().tried(backend.wait(self.raw(), event.raw()));
+        match self.inner.section.recording_here() {
+            Some((mine, member)) if Arc::ptr_eq(&mine, &recording) => {
+                wait()?;
+                recording.passed(member, mark);
+                Ok(())
+            }
+            _ => self
+                .inner
+                .section
+                .join(self.queue(), mark, &recording, wait),
+        }
     }
 
     /// Lets this stream, in whose section the caller is, wait for all that another has queued.

@@ -25,7 +25,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
-#define __constant__ static const
+#define __constant__ static
 #define __shared__ static __attribute__((section("spark_shared")))
 #define __align__(n) __attribute__((aligned(n)))
 

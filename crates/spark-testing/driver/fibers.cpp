@@ -25,6 +25,7 @@ namespace spark_on_host {
 
 Dim3 threadIdx, blockIdx, blockDim, gridDim;
 const Kernel* kernels = nullptr;
+const Symbol* symbols = nullptr;
 
 namespace {
 

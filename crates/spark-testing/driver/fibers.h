@@ -54,6 +54,10 @@ struct Kernel {
 // All kernels of the library, linked by their registrations.
 extern const Kernel* kernels;
 
+// A `__constant__` of a kernel's file.
+struct Symbol { const char* name; void* address; std::size_t n_bytes; const Symbol* next; };
+extern const Symbol* symbols;
+
 template <class... A, std::size_t... I>
 void unpack(void (*kernel)(A...), void* const* arguments, std::index_sequence<I...>) {
   (void)arguments;
@@ -68,6 +72,13 @@ struct Registration<KERNEL> {
   Kernel kernel;
   static void invoke(void* const* arguments) { unpack(KERNEL, arguments, std::index_sequence_for<A...>{}); }
   explicit Registration(const char* name) : kernel{name, invoke, sizes, sizeof...(A), kernels} { kernels = &kernel; }
+};
+
+struct SymbolRegistration {
+  Symbol symbol;
+  SymbolRegistration(const char* name, void* address, std::size_t n_bytes) : symbol{name, address, n_bytes, symbols} {
+    symbols = &symbol;
+  }
 };
 
 }  // namespace spark_on_host

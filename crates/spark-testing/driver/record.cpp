@@ -19,6 +19,7 @@ namespace {
 struct Fault { long calls_left = -1; int code = 0; std::string name; };
 
 Persona posed = SPARK;
+int posed_version = 13000;
 std::vector<std::string> calls;
 std::vector<std::string> violations;
 Fault by_number, by_name;
@@ -79,6 +80,7 @@ struct Process {
 }  // namespace
 
 Persona persona() { return posed; }
+int driver_version() { return posed_version; }
 
 void pass(const char* call) {
   if (!has_hold) return;
@@ -113,11 +115,18 @@ void stand_in_pose(int which) {
   std::lock_guard<std::mutex> guard(lock);
   forget_driver_state();
   posed = which == CARD ? CARD : SPARK;
+  posed_version = 13000;
   calls.clear();
   violations.clear();
   by_number = {};
   by_name = {};
   allocations_left = kernels_left = -1;
+}
+
+// The CUDA version that the driver says it has, as 12040.
+void stand_in_set_version(int version) {
+  std::lock_guard<std::mutex> guard(lock);
+  posed_version = version;
 }
 
 void stand_in_fail_call(long nth, int code) {
@@ -156,6 +165,12 @@ int stand_in_await_held(unsigned ms) {
 }
 
 void stand_in_let_go() { let_go(); }
+
+// Writes a call of another library of the stand-in down.
+int stand_in_enter(const char* call) {
+  std::lock_guard<std::mutex> guard(lock);
+  return enter(call);
+}
 
 std::size_t stand_in_n_calls() {
   std::lock_guard<std::mutex> guard(lock);

@@ -11,6 +11,8 @@ extern std::mutex lock;
 
 enum Persona { SPARK = 0, CARD = 1 };
 Persona persona();
+// The CUDA version that the driver says it has, as 13000.
+int driver_version();
 
 // Waits if this call is the one that is held; before `lock` is taken, so that others go on.
 void pass(const char* call);
@@ -24,7 +26,7 @@ bool allocation_fails();
 // The code with which this kernel fails when it runs, 0 if it does not.
 int kernel_fails();
 
-// Back to a driver that nobody has used (driver.cpp).
+// Back to a driver that nobody has used (state.cpp).
 void forget_driver_state();
 
 }  // namespace stand_in

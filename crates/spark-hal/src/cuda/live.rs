@@ -5,8 +5,9 @@
 
 #![allow(unsafe_code, reason = "calls C functions that dlsym found")]
 
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use libloading::Library;
@@ -120,6 +121,15 @@ impl CudaDriver {
     #[must_use]
     pub fn has_symbol(&self, name: &str) -> bool {
         library::has_symbol(self.library, name)
+    }
+
+    /// Where a function of this driver lies, for one that bindings do not declare. The driver
+    /// stays open for the life of the process. Calling it is the caller's `unsafe`.
+    #[must_use]
+    pub fn address_of(&self, name: &str) -> Option<NonNull<c_void>> {
+        // SAFETY: the symbol is read as an address and neither called nor read through here.
+        let found = unsafe { self.library.get::<*mut c_void>(name.as_bytes()) };
+        found.ok().and_then(|address| NonNull::new(*address))
     }
 
     fn get_int(&self, call: &'static str, function: GetInt) -> Result<c_int, Failure> {

@@ -17,8 +17,10 @@ use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::str::FromStr;
 
 use crate::capability::ComputeCapability;
+use crate::reading::Failure;
 
 /// Machine code or intermediate code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +76,35 @@ impl CodeTarget {
             }
             (Reach::Ordinary, CodeKind::Ptx) => self.sm <= gpu,
         }
+    }
+}
+
+/// As it is displayed: `sm_121a`, `sm_120f`, `compute_90`.
+impl FromStr for CodeTarget {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let malformed = || {
+            Failure::malformed(
+                "a code target",
+                text,
+                "a text such as sm_121a or compute_90",
+            )
+        };
+        let (kind, rest) = match (text.strip_prefix("sm_"), text.strip_prefix("compute_")) {
+            (Some(rest), _) => (CodeKind::Machine, rest),
+            (_, Some(rest)) => (CodeKind::Ptx, rest),
+            (None, None) => return Err(malformed()),
+        };
+        let (reach, digits) = match (rest.strip_suffix('a'), rest.strip_suffix('f')) {
+            (Some(digits), _) => (Reach::Exact, digits),
+            (_, Some(digits)) => (Reach::Family, digits),
+            (None, None) => (Reach::Ordinary, rest),
+        };
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let sm = digits.parse().ok().filter(|_| is_number);
+        let sm = sm.ok_or_else(malformed)?;
+        Ok(Self { sm, reach, kind })
     }
 }
 
@@ -231,19 +262,22 @@ mod tests {
     use super::*;
 
     fn target(text: &str) -> CodeTarget {
-        let (kind, rest) = match text.strip_prefix("sm_") {
-            Some(rest) => (CodeKind::Machine, rest),
-            None => (CodeKind::Ptx, text.strip_prefix("compute_").unwrap()),
-        };
-        let reach = match rest.chars().last() {
-            Some('a') => Reach::Exact,
-            Some('f') => Reach::Family,
-            _ => Reach::Ordinary,
-        };
-        CodeTarget {
-            sm: rest.trim_end_matches(['a', 'f']).parse().unwrap(),
-            reach,
-            kind,
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn texts_that_are_no_targets_are_refused() {
+        for text in [
+            "",
+            "sm_",
+            "sm_a",
+            "121a",
+            "sm_12 1",
+            "sm_+90",
+            "compute_90b",
+            "lto_90",
+        ] {
+            assert!(text.parse::<CodeTarget>().is_err(), "{text}");
         }
     }
 

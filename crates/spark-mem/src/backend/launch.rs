@@ -54,13 +54,99 @@ impl LaunchShape {
     }
 }
 
-/// One argument of a launch.
+/// Bytes that all parameters of a kernel have at most, on every GPU and driver.
+pub(crate) const PARAMETER_BYTES: usize = 4096;
+
+/// How a launch is queued, besides its shape.
+///
+/// # Examples
+///
+/// ```
+/// use spark_mem::LaunchOptions;
+///
+/// let early = LaunchOptions::new().with_programmatic_dependency(true);
+/// assert_ne!(early, LaunchOptions::new());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct LaunchOptions {
+    /// Whether the kernel may begin before the one in front of it in the stream has ended. It
+    /// waits for that one's results itself, by `griddepcontrol.wait`. A device of compute
+    /// capability below 9.0, and one that is no GPU, begins it when the other has ended.
+    pub programmatic_dependency: bool,
+}
+
+impl LaunchOptions {
+    /// Begins when what is in front of it in the stream has ended.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With or without an early beginning; see [`LaunchOptions::programmatic_dependency`].
+    #[must_use]
+    pub fn with_programmatic_dependency(mut self, begins_early: bool) -> Self {
+        self.programmatic_dependency = begins_early;
+        self
+    }
+}
+
+/// What one argument of a launch is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Argument {
+enum Item {
     /// Memory, by the device's address.
-    Memory { address: u64, len_bytes: usize },
-    /// A number, in its first bytes.
-    Scalar { bytes: [u8; 8] },
+    Memory { len_bytes: usize },
+    /// A number or a structure.
+    Value { len_bytes: usize },
+}
+
+/// The arguments of a launch, each in words of its own.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Arguments {
+    words: Vec<u64>,
+    /// Each argument and its first word.
+    items: Vec<(Item, usize)>,
+}
+
+impl Arguments {
+    pub(crate) fn push_memory(&mut self, address: u64, len_bytes: usize) {
+        self.items
+            .push((Item::Memory { len_bytes }, self.words.len()));
+        self.words.push(address);
+    }
+
+    pub(crate) fn push_value(&mut self, bytes: &[u8]) {
+        let len_bytes = bytes.len();
+        self.items
+            .push((Item::Value { len_bytes }, self.words.len()));
+        self.words
+            .extend(bytes.chunks(size_of::<u64>()).map(|chunk| {
+                let mut word = [0; size_of::<u64>()];
+                word[..chunk.len()].copy_from_slice(chunk);
+                u64::from_ne_bytes(word)
+            }));
+    }
+
+    /// Where each argument begins.
+    pub(crate) fn places(&self) -> impl Iterator<Item = *const u64> {
+        let words = &self.words;
+        self.items.iter().map(|(_, word)| &raw const words[*word])
+    }
+
+    /// Each argument as a host version gets it; `resolve` tells where the host finds memory.
+    pub(crate) fn for_host(&self, resolve: impl Fn(u64) -> *mut u8) -> Vec<HostArgument> {
+        let argument = |&(item, word): &(Item, usize)| match item {
+            Item::Memory { len_bytes } => HostArgument::Memory {
+                pointer: resolve(self.words[word]),
+                len_bytes,
+            },
+            Item::Value { len_bytes } => HostArgument::Value {
+                pointer: (&raw const self.words[word]).cast(),
+                len_bytes,
+            },
+        };
+        self.items.iter().map(argument).collect()
+    }
 }
 
 /// An argument as the host version of a kernel gets it.
@@ -69,9 +155,12 @@ pub enum HostArgument {
     /// Memory the host may touch for the length of the call.
     #[doc(hidden)]
     Memory { pointer: *mut u8, len_bytes: usize },
-    /// A number, in the first of these bytes.
+    /// The bytes of a number or a structure, for the length of the call.
     #[doc(hidden)]
-    Scalar { bytes: [u8; 8] },
+    Value {
+        pointer: *const u8,
+        len_bytes: usize,
+    },
 }
 
 /// The host version of a kernel, its types taken off.

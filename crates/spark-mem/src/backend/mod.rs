@@ -29,7 +29,7 @@ use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 use code::KernelCode;
 use info::DeviceInfo;
-use launch::{Argument, LaunchShape};
+use launch::{Arguments, LaunchOptions, LaunchShape};
 use place::{Advice, Hint, Place, RawMemory, Side};
 
 /// A driver's handle: a stream, an event, a function, a graph.
@@ -53,12 +53,26 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// `memory` came from `allocate`, is given back once, and no work uses it any more.
     unsafe fn free(&self, memory: RawMemory) -> Result<(), DriverError>;
 
+    /// Whether memory of the device alone is taken and given back in the order of a stream.
+    fn allocates_in_order(&self) -> bool;
+
+    /// Memory of the device alone, of at least one byte, for work behind this point of the stream.
+    fn allocate_in_order(&self, len_bytes: usize, stream: Handle)
+    -> Result<RawMemory, DriverError>;
+
+    /// # Safety
+    ///
+    /// `memory` came from `allocate_in_order`, is given back once, and no work uses it any more that
+    /// does not come before this point of the stream.
+    unsafe fn free_in_order(&self, memory: RawMemory, stream: Handle) -> Result<(), DriverError>;
+
     fn new_stream(&self) -> Result<Handle, DriverError>;
     fn drop_stream(&self, stream: Handle) -> Result<(), DriverError>;
     fn synchronize(&self, stream: Handle) -> Result<(), DriverError>;
     fn is_idle(&self, stream: Handle) -> Result<bool, DriverError>;
 
-    fn new_event(&self) -> Result<Handle, DriverError>;
+    /// A mark that can time, or one for ordering alone, which costs less.
+    fn new_event(&self, is_timed: bool) -> Result<Handle, DriverError>;
     fn drop_event(&self, event: Handle) -> Result<(), DriverError>;
     fn record(&self, event: Handle, stream: Handle) -> Result<(), DriverError>;
     fn wait(&self, stream: Handle, event: Handle) -> Result<(), DriverError>;
@@ -104,8 +118,12 @@ pub(crate) trait Backend: Debug + Send + Sync {
         stream: Handle,
         function: Handle,
         shape: LaunchShape,
-        arguments: &[Argument],
+        options: LaunchOptions,
+        arguments: &Arguments,
     ) -> Result<(), DriverError>;
+
+    /// Where a variable of a kernel's image lies, and how many bytes it has.
+    fn symbol(&self, function: Handle, name: &str) -> Result<(u64, usize), MemError>;
 
     /// Blocks of this size that run at once on one multiprocessor.
     fn occupancy(

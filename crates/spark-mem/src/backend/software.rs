@@ -23,7 +23,7 @@ use std::time::Instant;
 use super::code::KernelCode;
 use super::host_memory::{allocate_host, free_host};
 use super::info::{DeviceInfo, DeviceKind};
-use super::launch::{Argument, HostArgument, HostFunction, LaunchShape};
+use super::launch::{Arguments, HostFunction, LaunchOptions, LaunchShape};
 use super::place::{Advice, Hint, Place, RawMemory, Side};
 use super::{Backend, Handle, OUT_OF_MEMORY};
 use crate::error::{DriverError, MemError};
@@ -59,7 +59,7 @@ enum Op {
     Launch {
         function: HostFunction,
         shape: LaunchShape,
-        arguments: Vec<Argument>,
+        arguments: Arguments,
     },
 }
 
@@ -75,13 +75,23 @@ impl std::fmt::Debug for Op {
 
 #[derive(Debug, Default)]
 struct Stream {
-    captured: Option<Vec<Op>>,
+    captured: Option<Captured>,
+}
+
+/// What streams record together, in the order in which it was queued.
+type Captured = Arc<Mutex<Vec<Op>>>;
+
+#[derive(Default)]
+struct Event {
+    at: Option<Instant>,
+    /// What it is a mark of, if that is a recording.
+    captured: Option<Captured>,
 }
 
 #[derive(Default)]
 struct Tables {
     streams: HashMap<Handle, Arc<Mutex<Stream>>>,
-    events: HashMap<Handle, Option<Instant>>,
+    events: HashMap<Handle, Event>,
     graphs: HashMap<Handle, Arc<Vec<Op>>>,
     functions: HashMap<Handle, HostFunction>,
     device_blocks: BTreeMap<u64, Block>,
@@ -192,7 +202,7 @@ impl Software {
         let stream = self.stream(stream);
         let mut stream = lock(&stream);
         match &mut stream.captured {
-            Some(ops) => ops.push(op),
+            Some(ops) => lock(ops).push(op),
             None => self.execute(&op),
         }
     }
@@ -215,16 +225,7 @@ impl Software {
                 shape,
                 arguments,
             } => {
-                let arguments: Vec<HostArgument> = arguments
-                    .iter()
-                    .map(|argument| match *argument {
-                        Argument::Memory { address, len_bytes } => HostArgument::Memory {
-                            pointer: self.resolve(address) as *mut u8,
-                            len_bytes,
-                        },
-                        Argument::Scalar { bytes } => HostArgument::Scalar { bytes },
-                    })
-                    .collect();
+                let arguments = arguments.for_host(|address| self.resolve(address) as *mut u8);
                 let _inside = InsideKernel::enter();
                 function(*shape, &arguments);
             }
@@ -304,6 +305,23 @@ impl Backend for Software {
         Ok(())
     }
 
+    fn allocates_in_order(&self) -> bool {
+        false
+    }
+
+    fn allocate_in_order(
+        &self,
+        len_bytes: usize,
+        _stream: Handle,
+    ) -> Result<RawMemory, DriverError> {
+        self.allocate(BufferKind::Device, len_bytes)
+    }
+
+    unsafe fn free_in_order(&self, memory: RawMemory, _stream: Handle) -> Result<(), DriverError> {
+        // SAFETY: the caller's promise; work is done when it is queued.
+        unsafe { self.free(memory) }
+    }
+
     fn new_stream(&self) -> Result<Handle, DriverError> {
         let handle = self.handle();
         lock(&self.tables).streams.insert(handle, Arc::default());
@@ -323,9 +341,9 @@ impl Backend for Software {
         Ok(true)
     }
 
-    fn new_event(&self) -> Result<Handle, DriverError> {
+    fn new_event(&self, _is_timed: bool) -> Result<Handle, DriverError> {
         let handle = self.handle();
-        lock(&self.tables).events.insert(handle, None);
+        lock(&self.tables).events.insert(handle, Event::default());
         Ok(handle)
     }
 
@@ -334,14 +352,26 @@ impl Backend for Software {
         Ok(())
     }
 
-    fn record(&self, event: Handle, _stream: Handle) -> Result<(), DriverError> {
-        lock(&self.tables)
-            .events
-            .insert(event, Some(Instant::now()));
+    fn record(&self, event: Handle, stream: Handle) -> Result<(), DriverError> {
+        let captured = lock(&self.stream(stream)).captured.clone();
+        let mark = Event {
+            at: captured.is_none().then(Instant::now),
+            captured,
+        };
+        lock(&self.tables).events.insert(event, mark);
         Ok(())
     }
 
-    fn wait(&self, _stream: Handle, _event: Handle) -> Result<(), DriverError> {
+    fn wait(&self, stream: Handle, event: Handle) -> Result<(), DriverError> {
+        let tables = lock(&self.tables);
+        let captured = tables
+            .events
+            .get(&event)
+            .and_then(|mark| mark.captured.clone());
+        drop(tables);
+        if let Some(captured) = captured {
+            lock(&self.stream(stream)).captured = Some(captured);
+        }
         Ok(())
     }
 
@@ -355,7 +385,7 @@ impl Backend for Software {
 
     fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, DriverError> {
         let tables = lock(&self.tables);
-        let at = |event: Handle| tables.events.get(&event).copied().flatten();
+        let at = |event: Handle| tables.events.get(&event).and_then(|mark| mark.at);
         match (at(from), at(to)) {
             (Some(from), Some(to)) => {
                 let seconds = to.saturating_duration_since(from).as_secs_f32();
@@ -399,7 +429,9 @@ impl Backend for Software {
 
     fn load(&self, code: &KernelCode) -> Result<Handle, MemError> {
         let Some(function) = &code.host else {
-            return Err(MemError::NoHostKernel { entry: code.entry });
+            return Err(MemError::NoHostKernel {
+                entry: code.entry.to_string(),
+            });
         };
         let handle = self.handle();
         lock(&self.tables)
@@ -413,12 +445,13 @@ impl Backend for Software {
         stream: Handle,
         function: Handle,
         shape: LaunchShape,
-        arguments: &[Argument],
+        _options: LaunchOptions,
+        arguments: &Arguments,
     ) -> Result<(), DriverError> {
         let Some(function) = lock(&self.tables).functions.get(&function).cloned() else {
             return Err(failed("launch", 400, "no such kernel"));
         };
-        let arguments = arguments.to_vec();
+        let arguments = arguments.clone();
         let op = Op::Launch {
             function,
             shape,
@@ -426,6 +459,13 @@ impl Backend for Software {
         };
         self.submit(stream, op);
         Ok(())
+    }
+
+    fn symbol(&self, _function: Handle, _name: &str) -> Result<(u64, usize), MemError> {
+        Err(MemError::Unsupported {
+            what: "a constant of a kernel's file",
+            why: "host versions of kernels have none".to_owned(),
+        })
     }
 
     fn occupancy(
@@ -441,7 +481,7 @@ impl Backend for Software {
     }
 
     fn begin_capture(&self, stream: Handle) -> Result<(), DriverError> {
-        lock(&self.stream(stream)).captured = Some(Vec::new());
+        lock(&self.stream(stream)).captured = Some(Arc::default());
         Ok(())
     }
 
@@ -450,6 +490,18 @@ impl Backend for Software {
         let Some(ops) = ops else {
             return Err(failed("end_capture", 401, "the stream is not captured"));
         };
+        let streams: Vec<_> = lock(&self.tables).streams.values().cloned().collect();
+        for joined in streams {
+            let mut joined = lock(&joined);
+            if joined
+                .captured
+                .as_ref()
+                .is_some_and(|its| Arc::ptr_eq(its, &ops))
+            {
+                joined.captured = None;
+            }
+        }
+        let ops = std::mem::take(&mut *lock(&ops));
         let handle = self.handle();
         lock(&self.tables).graphs.insert(handle, Arc::new(ops));
         Ok(handle)

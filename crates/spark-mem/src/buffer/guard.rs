@@ -12,8 +12,6 @@
 //! A guard that is closed while its stream is captured must not leave its copy in the
 //! recording: it takes a stream of its own and waits.
 
-#![allow(unsafe_code, reason = "makes slices of memory that buffers own")]
-
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -21,7 +19,7 @@ use super::view::{View, ViewMut};
 use crate::backend::place::Place;
 use crate::element::Element;
 use crate::error::MemError;
-use crate::memory::allocation::Allocation;
+use crate::memory::allocation::{Access, Allocation};
 use crate::section::InRecording;
 use crate::stats::Direction;
 use crate::stream::Stream;
@@ -149,7 +147,10 @@ fn copy_mirror(
     };
     let device = allocation.device();
     let inner = device.inner();
-    let uses = vec![(allocation, !to_host), (mirror, to_host)];
+    let uses = vec![
+        Access::whole(allocation, !to_host),
+        Access::whole(mirror, to_host),
+    ];
     let rule = InRecording::Refused("host access through a stream");
     stream.submit(uses, rule, |queue| {
         // SAFETY: both pieces have the range; they are different allocations; both note

@@ -13,12 +13,17 @@
 //! buffer.read(&stream)?       waits for the device's writes; derefs to a slice
 //! buffer.write(&stream)?      waits for all of the device's work; derefs to a slice
 //! drop the guard              later work of the device sees what was written
+//! buffer.parts()              ranges of it that one launch reads and writes at the same time
 //! ```
 //!
 //! The borrow rules keep host and device apart: queueing work borrows a buffer, a
 //! guard borrows it while it is open, and opening a guard waits for what was queued. What borrows cannot show (a recorded graph) is refused when it is launched.
 
+#![allow(unsafe_code, reason = "fills vectors from memory of the device")]
+
 mod guard;
+mod parts;
+mod stage;
 mod transfer;
 pub(crate) mod view;
 
@@ -26,6 +31,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use guard::{HostRead, HostWrite};
+pub use parts::Parts;
 pub use view::{View, ViewMut};
 
 pub use crate::kind::BufferKind;
@@ -38,6 +44,7 @@ use crate::memory::adopted::Adopted;
 use crate::memory::allocation::Allocation;
 use crate::stats::Direction;
 use crate::stream::Stream;
+use parts::check_range;
 
 /// `len` numbers in memory of a device; made by [`Device::buffer`].
 ///
@@ -129,7 +136,7 @@ impl<T: Element> Buffer<T> {
     ///
     /// [`MemError::OutOfRange`].
     pub fn range(&self, range: std::ops::Range<usize>) -> Result<View<'_, T>, MemError> {
-        self.check_range(&range)?;
+        check_range(&range, self.len)?;
         Ok(View::new(&self.allocation, range.start, range.len()))
     }
 
@@ -139,19 +146,26 @@ impl<T: Element> Buffer<T> {
     ///
     /// [`MemError::OutOfRange`].
     pub fn range_mut(&mut self, range: std::ops::Range<usize>) -> Result<ViewMut<'_, T>, MemError> {
-        self.check_range(&range)?;
+        check_range(&range, self.len)?;
         Ok(ViewMut::new(&self.allocation, range.start, range.len()))
     }
 
-    fn check_range(&self, range: &std::ops::Range<usize>) -> Result<(), MemError> {
-        if range.start <= range.end && range.end <= self.len {
-            return Ok(());
-        }
-        Err(MemError::OutOfRange {
-            start: range.start,
-            end: range.end,
-            len: self.len,
-        })
+    /// Parts of it that the device uses at the same time, some to read and some to write.
+    #[must_use]
+    pub fn parts(&mut self) -> Parts<'_, T> {
+        Parts::new(&self.allocation, self.len)
+    }
+
+    /// Several parts of it for the device to write, which do not overlap.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::OutOfRange`]; [`MemError::Overlap`].
+    pub fn split_mut<const N: usize>(
+        &mut self,
+        ranges: [std::ops::Range<usize>; N],
+    ) -> Result<[ViewMut<'_, T>; N], MemError> {
+        self.parts().split(ranges)
     }
 
     /// Opens it for the host to read: in place, or on memory of the device alone through
@@ -185,13 +199,19 @@ impl<T: Element> Buffer<T> {
         HostWrite::open(self.view_mut(), stream, false)
     }
 
-    /// Copies a slice into it.
+    /// Copies a slice into it. On memory of the device alone it goes through a small ring of pinned
+    /// memory, piece by piece: nothing of its own size is taken, and the copy is over when the
+    /// stream comes to what is queued next.
     ///
     /// # Errors
     ///
     /// [`MemError::LengthMismatch`]; as [`Buffer::overwrite`].
     pub fn upload(&mut self, stream: &Stream, from: &[T]) -> Result<(), MemError> {
         check_len("from", from.len(), self.len)?;
+        if !self.allocation.is_host_visible() {
+            self.check_through(stream)?;
+            return stage::upload(&self.view_mut(), stream, from);
+        }
         let mut guard = self.overwrite(stream)?;
         guard.copy_from_slice(from);
         guard.finish()?;
@@ -223,9 +243,26 @@ impl<T: Element> Buffer<T> {
 
     /// A copy of its elements.
     fn to_vec(&self, stream: &Stream) -> Result<Vec<T>, MemError> {
+        if !self.allocation.is_host_visible() {
+            self.check_through(stream)?;
+            let mut values: Vec<T> = Vec::with_capacity(self.len);
+            // SAFETY: the vector has room for as many elements, which are written altogether
+            // before they count; every bit pattern is one.
+            unsafe {
+                stage::download(self.view(), stream, values.as_mut_ptr().cast())?;
+                values.set_len(self.len);
+            }
+            return Ok(values);
+        }
         let values = self.read(stream)?.to_vec();
         self.count_copy_on_host();
         Ok(values)
+    }
+
+    /// Whether host access through this stream is possible now.
+    fn check_through(&self, stream: &Stream) -> Result<(), MemError> {
+        stream.check_same_device(self.device())?;
+        stream.check_not_captured("host access through a stream")
     }
 
     /// Counts a copy that the CPU made, where the guard has not counted one already.
@@ -257,6 +294,11 @@ impl<T: Element> Buffer<T> {
     /// [`MemError::LengthMismatch`]; as [`Buffer::read`].
     pub fn download(&self, stream: &Stream, to: &mut [T]) -> Result<(), MemError> {
         check_len("to", to.len(), self.len)?;
+        if !self.allocation.is_host_visible() {
+            self.check_through(stream)?;
+            // SAFETY: the slice has as many elements, and is borrowed for writing.
+            return unsafe { stage::download(self.view(), stream, to.as_mut_ptr().cast()) };
+        }
         to.copy_from_slice(&self.read(stream)?);
         self.count_copy_on_host();
         Ok(())

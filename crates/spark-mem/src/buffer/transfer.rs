@@ -1,7 +1,5 @@
 //! Work of streams on views that needs no kernel: copies, fills, and hints where memory should be.
 
-#![allow(unsafe_code, reason = "hands addresses of buffers to the backend")]
-
 use super::view::{View, ViewMut};
 use crate::backend::place::{Hint, Place, Side};
 use crate::element::Element;
@@ -41,11 +39,11 @@ impl Stream {
             InRecording::Allowed
         };
         let inner = self.device().inner();
-        let uses = vec![(from.allocation(), false), (to.allocation(), true)];
+        let uses = vec![from.access(), to.access()];
         self.submit(uses, rule, |queue| {
             // SAFETY: both views have this many bytes; `to` is borrowed for writing, so they
-            // are different allocations; both allocations note this work, so they stay and
-            // the host does not touch them before it is done.
+            // are different allocations or parts of one that do not overlap; the allocations
+            // note this work, so they stay and the host does not touch them before it is done.
             let copied = unsafe { inner.backend.copy(queue, target, source, n_bytes) };
             self.device().tried(copied)
         })?;
@@ -70,7 +68,7 @@ impl Stream {
             return Ok(());
         }
         let backend = &self.device().inner().backend;
-        let uses = vec![(to.allocation(), true)];
+        let uses = vec![to.access()];
         self.submit(uses, InRecording::Allowed, |queue| {
             // SAFETY: the view has this many bytes; the allocation notes this work.
             let filled = unsafe { backend.fill(queue, address, byte, to.len_bytes()) };
@@ -91,7 +89,7 @@ impl Stream {
             return Ok(Hint::NotApplicable);
         }
         let backend = &self.device().inner().backend;
-        let uses = vec![(view.allocation(), false)];
+        let uses = vec![view.access()];
         self.submit(uses, InRecording::Allowed, |queue| {
             backend.prefetch(queue, memory, to)
         })

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::backend::place::{Place, RawMemory, place_of};
 use crate::element::Element;
 use crate::error::MemError;
-use crate::memory::allocation::Allocation;
+use crate::memory::allocation::{Access, Allocation};
 
 macro_rules! view {
-    ($(#[doc = $doc:literal])* $name:ident, $marker:ty) => {
+    ($(#[doc = $doc:literal])* $name:ident, $marker:ty, $writes:literal) => {
         $(#[doc = $doc])*
         #[derive(Debug)]
         pub struct $name<'a, T: Element> {
@@ -57,6 +57,44 @@ macro_rules! view {
                 self.len * size_of::<T>()
             }
 
+            /// The same bytes as elements of another type.
+            ///
+            /// # Errors
+            ///
+            /// [`MemError::Misaligned`] unless they begin where that type needs it;
+            /// [`MemError::LengthMismatch`] (in bytes) unless they are a whole number of its elements.
+            pub fn reinterpret<U: Element>(self) -> Result<$name<'a, U>, MemError> {
+                let (memory, align) = (self.allocation.memory(), align_of::<U>());
+                let base = memory.device | memory.host as u64;
+                let is_aligned = base.is_multiple_of(align as u64)
+                    && self.offset_bytes.is_multiple_of(size_of::<U>());
+                if !is_aligned {
+                    return Err(MemError::Misaligned {
+                        offset: self.offset_bytes,
+                        align: size_of::<U>(),
+                    });
+                }
+                let (got, len) = (self.len_bytes(), self.len_bytes() / size_of::<U>());
+                if got != len * size_of::<U>() {
+                    return Err(MemError::LengthMismatch {
+                        what: "view",
+                        got,
+                        want: len * size_of::<U>(),
+                    });
+                }
+                let first = self.offset_bytes / size_of::<U>();
+                Ok($name::new(self.allocation, first, len))
+            }
+
+            /// What work on it uses.
+            pub(crate) fn access(&self) -> Access<'a> {
+                Access {
+                    allocation: self.allocation,
+                    bytes: self.offset_bytes..self.offset_bytes + self.len_bytes(),
+                    writes: $writes,
+                }
+            }
+
             pub(crate) fn place(&self) -> Place {
                 place_of(self.allocation.memory(), self.offset_bytes)
             }
@@ -80,11 +118,11 @@ macro_rules! view {
 
 view!(
     /// Elements of a buffer that the device reads.
-    View, &'a [T]
+    View, &'a [T], false
 );
 view!(
     /// Elements of a buffer that the device writes.
-    ViewMut, &'a mut [T]
+    ViewMut, &'a mut [T], true
 );
 
 impl<T: Element> Clone for View<'_, T> {
@@ -94,6 +132,19 @@ impl<T: Element> Clone for View<'_, T> {
 }
 
 impl<T: Element> Copy for View<'_, T> {}
+
+impl<'a, T: Element> ViewMut<'a, T> {
+    /// The same elements, for the device to read.
+    #[must_use]
+    pub fn into_view(self) -> View<'a, T> {
+        View {
+            allocation: self.allocation,
+            offset_bytes: self.offset_bytes,
+            len: self.len,
+            elements: PhantomData,
+        }
+    }
+}
 
 impl<'a, T: Element> View<'a, T> {
     /// The same bytes as another type; the caller has checked that they lie and end where

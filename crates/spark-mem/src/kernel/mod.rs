@@ -2,9 +2,10 @@
 //! for devices that are none.
 //!
 //! ```text
-//! KernelSource { file, source, entry, parameters, host version }
+//! KernelSource { file, source, entry, headers, options, images, parameters, host version }
 //!      │ device.kernel(&SOURCE)
-//!      ├─ GPU: cache key -> cubin on disk, else NVRTC -> cubin -> load
+//!      ├─ GPU: one image per text, headers and options, compiled and loaded once for all entries:
+//!      │       a cubin of the program's, one kept on disk, NVRTC's, last PTX by the driver
 //!      └─ otherwise: the host version
 //! Kernel ── launch(&stream, shape, (out.view_mut(), input.view(), 2.0_f32)) ──> queued
 //! ```
@@ -23,21 +24,29 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use crate::backend::cache;
-pub use crate::backend::code::{Header, WARP_HEADER, WARP_HEADER_NAME};
-pub use crate::backend::launch::LaunchShape;
-pub use parameter::{Binder, Parameter, Parameters, Read, Write};
+pub use crate::backend::code::{Header, Image, WARP_HEADER, WARP_HEADER_NAME};
+pub use crate::backend::launch::{LaunchOptions, LaunchShape};
+pub use parameter::{
+    Binder, HostArguments, KernelStruct, Parameter, Parameters, Read, Struct, Write,
+};
+/// The crate whose traits make a [`KernelStruct`].
+pub use zerocopy;
 
 use crate::backend::Handle;
-use crate::backend::code::KernelCode;
+use crate::backend::code::{Bytes, ImageSource, KernelCode, Precompiled, Text};
 use crate::backend::info::DeviceKind;
 use crate::backend::launch::HostFunction;
+use crate::backend::place::Place;
+use crate::buffer::check_len;
 use crate::device::Device;
+use crate::element::Element;
 use crate::error::MemError;
 use crate::lock::lock;
 use crate::section::InRecording;
+use crate::stats::Direction;
 use crate::stream::Stream;
 
-/// A kernel's source, in the program.
+/// A kernel's source: constants of the program, or texts made at run time.
 ///
 /// ```
 /// use spark_mem::{KernelSource, LaunchShape, Read, Write};
@@ -55,18 +64,32 @@ use crate::stream::Stream;
 ///         *out = 2.0 * input;
 ///     }
 /// });
+///
+/// // A text of this run, and a variant of the constant above with an option of this run.
+/// let made = |factor: u32| -> KernelSource<(Write<u32>,)> {
+///     let text = format!("extern \"C\" __global__ void set(unsigned* out) {{ *out = {factor}; }}");
+///     KernelSource::from_text("set.cu", text, "set")
+/// };
+/// let tuned = DOUBLE.with_option(format!("-DTILE={}", 64));
+/// # let _ = (made(2), tuned);
 /// ```
+#[derive(Clone)]
 pub struct KernelSource<P: Parameters> {
-    file: &'static str,
-    source: &'static str,
-    entry: &'static str,
+    file: Text,
+    source: Text,
+    entry: Text,
     headers: &'static [Header],
     options: &'static [&'static str],
+    images: &'static [Image],
+    /// Those made at run time, behind the constant ones.
+    own_headers: Vec<(Text, Text)>,
+    own_options: Vec<Text>,
+    own_images: Vec<Precompiled>,
     host: Option<HostVersion<P>>,
     parameters: PhantomData<fn(P)>,
 }
 
-type HostVersion<P> = for<'a> fn(LaunchShape, <P as Parameters>::Host<'a>);
+type HostVersion<P> = for<'a> fn(LaunchShape, <P as Parameter>::Host<'a>);
 
 impl<P: Parameters> std::fmt::Debug for KernelSource<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -81,12 +104,39 @@ impl<P: Parameters> KernelSource<P> {
     /// The function `entry`, which is `extern "C" __global__`, of this CUDA C.
     #[must_use]
     pub const fn new(file: &'static str, source: &'static str, entry: &'static str) -> Self {
+        Self::of_texts(
+            Text::Static(file),
+            Text::Static(source),
+            Text::Static(entry),
+        )
+    }
+
+    /// As [`KernelSource::new`], of texts made at run time. A device keeps the code of every text
+    /// that was loaded on it until it is closed.
+    #[must_use]
+    pub fn from_text(
+        file: impl Into<Arc<str>>,
+        source: impl Into<Arc<str>>,
+        entry: impl Into<Arc<str>>,
+    ) -> Self {
+        Self::of_texts(
+            Text::Shared(file.into()),
+            Text::Shared(source.into()),
+            Text::Shared(entry.into()),
+        )
+    }
+
+    const fn of_texts(file: Text, source: Text, entry: Text) -> Self {
         Self {
             file,
             source,
             entry,
             headers: &[],
             options: &[],
+            images: &[],
+            own_headers: Vec::new(),
+            own_options: Vec::new(),
+            own_images: Vec::new(),
             host: None,
             parameters: PhantomData,
         }
@@ -99,10 +149,47 @@ impl<P: Parameters> KernelSource<P> {
         self
     }
 
+    /// Adds a file that the source may include by name, made at run time.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        let header = (Text::Shared(name.into()), Text::Shared(text.into()));
+        self.own_headers.push(header);
+        self
+    }
+
     /// Adds options of the compiler, such as `--use_fast_math`.
     #[must_use]
     pub const fn with_options(mut self, options: &'static [&'static str]) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Adds an option of the compiler made at run time, such as `-DTILE=64`.
+    #[must_use]
+    pub fn with_option(mut self, option: impl Into<Arc<str>>) -> Self {
+        self.own_options.push(Text::Shared(option.into()));
+        self
+    }
+
+    /// Adds code that was compiled before from this text with these headers and options:
+    /// `("sm_121a", include_bytes!(…))` a cubin, `("compute_90", include_bytes!(…))` PTX.
+    ///
+    /// A cubin that runs on the GPU is taken before anything is compiled; of several, the one made
+    /// for this very GPU, then for its family, then for lower minor versions of it. PTX is compiled
+    /// by the driver, if no cubin runs and there is no compiler.
+    #[must_use]
+    pub const fn with_images(mut self, images: &'static [Image]) -> Self {
+        self.images = images;
+        self
+    }
+
+    /// Adds code that was compiled before, read at run time; see [`KernelSource::with_images`].
+    #[must_use]
+    pub fn with_image(mut self, target: impl Into<Arc<str>>, bytes: impl Into<Arc<[u8]>>) -> Self {
+        self.own_images.push(Precompiled {
+            target: Text::Shared(target.into()),
+            bytes: Bytes::Shared(bytes.into()),
+        });
         self
     }
 
@@ -116,25 +203,45 @@ impl<P: Parameters> KernelSource<P> {
         self
     }
 
-    pub(crate) fn code(&self) -> KernelCode {
+    /// # Errors
+    ///
+    /// [`MemError::ParameterBytes`].
+    pub(crate) fn code(&self) -> Result<KernelCode, MemError> {
         let host = self.host.map(|host| -> HostFunction {
             Arc::new(move |shape, arguments| {
                 // SAFETY: this function is loaded under an identity that holds `P`, so only a
                 // `Kernel<P>` has its handle, and `launch` bound the arguments by `P::bind`:
                 // number and types agree, since tuples alone are `Parameters`. Their memory
                 // was borrowed for the launch and stays until this call is over.
-                host(shape, unsafe { P::host(arguments) });
+                host(shape, unsafe {
+                    P::host(&mut HostArguments::new(arguments))
+                });
             })
         });
-        KernelCode {
-            file: self.file,
-            source: self.source,
-            entry: self.entry,
-            headers: self.headers,
-            options: self.options,
+        Ok(KernelCode {
+            image: Arc::new(self.image()),
+            entry: self.entry.clone(),
             parameters: TypeId::of::<P>(),
+            argument_bytes: parameter::argument_bytes::<P>()?,
             host_address: self.host.map(|host| host as usize),
             host,
+        })
+    }
+
+    fn image(&self) -> ImageSource {
+        let constant = |(name, text): &Header| (Text::Static(name), Text::Static(text));
+        let headers = self.headers.iter().map(constant);
+        let options = self.options.iter().map(|option| Text::Static(option));
+        let images = self.images.iter().map(|(target, bytes)| Precompiled {
+            target: Text::Static(target),
+            bytes: Bytes::Static(bytes),
+        });
+        ImageSource {
+            file: self.file.clone(),
+            source: self.source.clone(),
+            headers: headers.chain(self.own_headers.iter().cloned()).collect(),
+            options: options.chain(self.own_options.iter().cloned()).collect(),
+            precompiled: images.chain(self.own_images.iter().cloned()).collect(),
         }
     }
 }
@@ -149,7 +256,7 @@ pub fn compile<P: Parameters>(
     source: &KernelSource<P>,
     compute: spark_hal::ComputeCapability,
 ) -> Result<Vec<u8>, MemError> {
-    crate::backend::cuda::compile(&source.code(), compute)
+    crate::backend::cuda::compile(&source.code()?.image, compute)
 }
 
 /// A kernel of a device, ready to be launched; made by [`Device::kernel`].
@@ -157,12 +264,12 @@ pub fn compile<P: Parameters>(
 pub struct Kernel<P: Parameters> {
     device: Device,
     function: Handle,
-    entry: &'static str,
+    entry: Text,
     parameters: PhantomData<fn(P)>,
 }
 
 impl<P: Parameters> Kernel<P> {
-    pub(crate) fn new(device: Device, function: Handle, entry: &'static str) -> Self {
+    fn new(device: Device, function: Handle, entry: Text) -> Self {
         Self {
             device,
             function,
@@ -173,8 +280,8 @@ impl<P: Parameters> Kernel<P> {
 
     /// Name of the kernel's function in its source.
     #[must_use]
-    pub fn entry(&self) -> &'static str {
-        self.entry
+    pub fn entry(&self) -> &str {
+        &self.entry
     }
 
     /// Queues a launch.
@@ -188,8 +295,9 @@ impl<P: Parameters> Kernel<P> {
     /// # Safety
     ///
     /// - The entry of the [`KernelSource`] that this kernel was made of has the parameters `P`, in
-    ///   number, order and type: `const T*` for [`Read<T>`], `T*` for [`Write<T>`], the number
-    ///   itself otherwise. Nothing compares them; the driver reads as many arguments as the entry has.
+    ///   number, order and type: `const T*` for [`Read<T>`], `T*` for [`Write<T>`], the number or
+    ///   structure itself otherwise. A driver of CUDA 12.4 or newer has told their number and sizes, and
+    ///   others than those of `P` were refused when the kernel was made ready; nothing compares more.
     /// - With these arguments and this shape the kernel reads and writes inside the views
     ///   only, and writes only those that are [`Write`] parameters.
     ///
@@ -200,7 +308,29 @@ impl<P: Parameters> Kernel<P> {
         &self,
         stream: &Stream,
         shape: LaunchShape,
-        arguments: P::Arguments<'_>,
+        arguments: P::Argument<'_>,
+    ) -> Result<(), MemError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_with(stream, shape, LaunchOptions::new(), arguments) }
+    }
+
+    /// As [`Kernel::launch`], with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::launch`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch`]. With [`LaunchOptions::programmatic_dependency`] the kernel executes
+    /// `griddepcontrol.wait` in every thread that touches memory which a kernel in front of it in
+    /// the stream uses, before it does so; and no thread of it ends before it has waited.
+    pub unsafe fn launch_with(
+        &self,
+        stream: &Stream,
+        shape: LaunchShape,
+        options: LaunchOptions,
+        arguments: P::Argument<'_>,
     ) -> Result<(), MemError> {
         shape.check()?;
         stream.device().check_usable()?;
@@ -208,7 +338,7 @@ impl<P: Parameters> Kernel<P> {
         let mut binder = Binder::new(stream);
         P::bind(arguments, &mut binder);
         let (arguments, uses) = binder.finish()?;
-        let uses = uses.iter().map(|(memory, writes)| (memory, *writes));
+        let uses = uses.iter().map(parameter::Use::access);
         let inner = self.device.inner();
         stream.submit(uses.collect(), InRecording::Allowed, |queue| {
             // SAFETY: the caller's promise for what the kernel does; every allocation notes
@@ -216,13 +346,55 @@ impl<P: Parameters> Kernel<P> {
             let launched = unsafe {
                 inner
                     .backend
-                    .launch(queue, self.function, shape, &arguments)
+                    .launch(queue, self.function, shape, options, &arguments)
             };
             self.device.tried(launched)
         })?;
         if !stream.section().is_recording_here() {
             inner.counters.launched();
         }
+        Ok(())
+    }
+
+    /// Writes a `__constant__` or `__device__` variable of the kernel's file, by its name, in the
+    /// order of the stream: later launches on it see the values.
+    ///
+    /// All kernels of one image have the variable in common. Launches on other streams are not put
+    /// in order with it; events do that.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::LengthMismatch`] unless the values have as many bytes as the variable (both are
+    /// told in bytes); [`MemError::Unsupported`] on a device that is no GPU; [`MemError::Capturing`];
+    /// the driver's, if there is no such variable.
+    ///
+    /// # Safety
+    ///
+    /// The variable holds elements of type `T`, and whatever launches rely on of its contents holds
+    /// for these values too: nobody else who launches kernels of this image (a source that agrees
+    /// in text, headers, options and images) promised something that they break.
+    pub unsafe fn write_constant<T: Element>(
+        &self,
+        stream: &Stream,
+        name: &str,
+        values: &[T],
+    ) -> Result<(), MemError> {
+        self.device.check_usable()?;
+        stream.check_same_device(&self.device)?;
+        let backend = &self.device.inner().backend;
+        let (address, n_bytes) = backend.symbol(self.function, name)?;
+        check_len("values", size_of_val(values), n_bytes)?;
+        let from = Place::Host(values.as_ptr().cast_mut().cast());
+        let rule = InRecording::Refused("writing a constant");
+        stream.submit(Vec::new(), rule, |queue| {
+            // SAFETY: the module has the variable with as many bytes, and stays loaded as long as the
+            // device; the driver has taken plain memory of the host when it returns; what launches
+            // make of the values is the caller's promise.
+            let copied = unsafe { backend.copy(queue, Place::Device(address), from, n_bytes) };
+            self.device.tried(copied)
+        })?;
+        let counters = &self.device.inner().counters;
+        counters.copied(Direction::HostToDevice, n_bytes);
         Ok(())
     }
 
@@ -245,37 +417,38 @@ impl<P: Parameters> Kernel<P> {
 }
 
 impl Device {
-    /// A kernel, made ready: compiled if it is not in the cache, loaded if it was not yet.
+    /// A kernel, made ready: compiled if there is no code of it, loaded if it was not yet.
     ///
-    /// Sources that differ in entry, text, file, headers, options, types of the parameters or, on a
-    /// device that runs host versions, in that, are different kernels.
+    /// Sources that differ in text, file, headers, options or images are different images, each
+    /// compiled and loaded once for all its entries. On a device that runs host versions, sources
+    /// that differ in these or in types of parameters are different kernels too.
     ///
     /// # Errors
     ///
-    /// [`MemError::Compile`] with the compiler's words, [`MemError::NoCompiler`],
-    /// [`MemError::NoHostKernel`] on a device that is no GPU.
+    /// [`MemError::Compile`] with the compiler's words, [`MemError::NoCompiler`] if there is no
+    /// other code either, [`MemError::BadImage`], [`MemError::ParameterMismatch`],
+    /// [`MemError::ParameterBytes`], the driver's if the code has no such entry, [`MemError::NoHostKernel`] on a device that is no GPU.
     pub fn kernel<P: Parameters>(&self, source: &KernelSource<P>) -> Result<Kernel<P>, MemError> {
         self.check_usable()?;
-        let code: KernelCode = source.code();
+        let code = source.code()?;
         let runs_host_versions = !matches!(self.info().kind, DeviceKind::Cuda(_));
         let identity = code.identity(runs_host_versions);
-        let mut kernels = lock(&self.inner().kernels);
-        let function = match kernels.get(&identity) {
-            Some(function) => *function,
+        let known = lock(&self.inner().kernels).get(&identity).copied();
+        let function = match known {
+            Some(function) => function,
+            // Without the lock: to compile takes long. Threads that ask for code of one image at
+            // a time wait for each other below, and get the same.
             None => {
-                let function = self
-                    .inner()
-                    .backend
-                    .load(&code)
-                    .map_err(|error| match error {
-                        MemError::Driver(error) => self.failed(error),
-                        other => other,
-                    })?;
-                kernels.insert(identity, function);
-                function
+                let loaded = self.inner().backend.load(&code);
+                let function = loaded.map_err(|error| match error {
+                    MemError::Driver(error) => self.failed(error),
+                    other => other,
+                })?;
+                *lock(&self.inner().kernels)
+                    .entry(identity)
+                    .or_insert(function)
             }
         };
-        drop(kernels);
         Ok(Kernel::new(self.clone(), function, code.entry))
     }
 }

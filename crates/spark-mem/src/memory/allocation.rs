@@ -24,15 +24,17 @@
     reason = "shares raw memory between threads and clears it"
 )]
 
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::adopted::Adopted;
 use super::block::{Block, Home, Queue, Use, release};
+use super::housekeeping::Housekeeping;
 use crate::backend::OUT_OF_MEMORY;
 use crate::backend::place::RawMemory;
 use crate::budget::Reservation;
 use crate::device::Device;
-use crate::error::MemError;
+use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 use crate::lock::{lock, wait};
 
@@ -272,21 +274,9 @@ impl Allocation {
 }
 
 impl Device {
-    /// The bytes, cleared. Host-visible memory comes zeroed from the backend.
+    /// The bytes, cleared. Host-visible memory comes zeroed from the backend; memory of the device
+    /// alone is taken and cleared on the device's own queue, which its first user comes after.
     pub(crate) fn allocate(
-        &self,
-        kind: BufferKind,
-        len_bytes: usize,
-    ) -> Result<Allocation, MemError> {
-        let allocation = self.allocate_uncleared(kind, len_bytes)?;
-        let memory = allocation.memory();
-        if memory.host.is_null() && memory.len_bytes > 0 {
-            self.clear(memory.device, memory.len_bytes)?;
-        }
-        Ok(allocation)
-    }
-
-    pub(crate) fn allocate_uncleared(
         &self,
         kind: BufferKind,
         len_bytes: usize,
@@ -301,35 +291,72 @@ impl Device {
             });
         }
         let reservation = self.budget().reserve(len_bytes as u64)?;
-        let memory = if len_bytes == 0 {
-            RawMemory::empty(kind)
-        } else {
-            match backend.allocate(kind, len_bytes) {
-                Ok(memory) => memory,
-                Err(error) if error.code == OUT_OF_MEMORY => {
-                    return Err(MemError::OutOfMemory {
-                        kind,
-                        asked: len_bytes as u64,
-                        device: self.info().name.clone(),
-                        why: error.to_string(),
-                    });
-                }
-                Err(error) => return Err(self.failed(error)),
-            }
-        };
+        if len_bytes == 0 {
+            let memory = RawMemory::empty(kind);
+            return Ok(Allocation::new(self.clone(), memory, reservation));
+        }
+        if kind == BufferKind::Device {
+            return self.allocate_on_own_queue(len_bytes, reservation);
+        }
+        let memory = backend.allocate(kind, len_bytes);
+        let memory = memory.map_err(|error| self.no_memory(kind, len_bytes, error))?;
         Ok(Allocation::new(self.clone(), memory, reservation))
     }
 
-    /// Zeros, before anybody else knows the memory.
-    fn clear(&self, address: u64, n_bytes: usize) -> Result<(), MemError> {
+    fn no_memory(&self, kind: BufferKind, len_bytes: usize, error: DriverError) -> MemError {
+        if error.code != OUT_OF_MEMORY {
+            return self.failed(error);
+        }
+        MemError::OutOfMemory {
+            kind,
+            asked: len_bytes as u64,
+            device: self.info().name.clone(),
+            why: error.to_string(),
+        }
+    }
+
+    /// Zeros in memory of the device alone; nobody waits for them on the host.
+    fn allocate_on_own_queue(
+        &self,
+        len_bytes: usize,
+        reservation: Reservation,
+    ) -> Result<Allocation, MemError> {
+        let kind = BufferKind::Device;
         let backend = &self.inner().backend;
-        let stream = self.tried(backend.new_stream())?;
-        // SAFETY: the memory is new, has this many bytes, and outlives the
-        // synchronisation below.
-        let filled = unsafe { backend.fill(stream, address, 0, n_bytes) }
-            .and_then(|()| backend.synchronize(stream));
-        let dropped = backend.drop_stream(stream);
-        self.tried(filled.and(dropped))
+        let own = self.tried(self.inner().own_queue())?;
+        let memory = if backend.allocates_in_order() {
+            backend.allocate_in_order(len_bytes, own)
+        } else {
+            backend.allocate(kind, len_bytes)
+        };
+        let memory = memory.map_err(|error| self.no_memory(kind, len_bytes, error))?;
+        let allocation = Allocation::new(self.clone(), memory, reservation);
+        let queue: Arc<dyn Queue> = Arc::new(Housekeeping::new(self, own));
+        allocation.state().note(&queue, true);
+        // SAFETY: the memory is new, has this many bytes, and notes this work, so that it stays and
+        // whoever uses it comes after.
+        let cleared = unsafe { backend.fill(own, memory.device, 0, len_bytes) };
+        self.tried(cleared)?;
+        Ok(allocation)
+    }
+}
+
+/// Bytes of a piece of memory that work uses.
+#[derive(Debug, Clone)]
+pub(crate) struct Access<'a> {
+    pub(crate) allocation: &'a Arc<Allocation>,
+    pub(crate) bytes: Range<usize>,
+    pub(crate) writes: bool,
+}
+
+impl<'a> Access<'a> {
+    /// All of it.
+    pub(crate) fn whole(allocation: &'a Arc<Allocation>, writes: bool) -> Self {
+        Self {
+            allocation,
+            bytes: 0..allocation.memory().len_bytes,
+            writes,
+        }
     }
 }
 
@@ -352,8 +379,12 @@ impl<'a> Work<'a> {
     /// [`MemError::InUseByHost`] if a guard of the host stands in the way.
     pub(crate) fn begin(
         queue: &'a Arc<dyn Queue>,
-        mut uses: Vec<(&'a Arc<Allocation>, bool)>,
+        accesses: Vec<Access<'a>>,
     ) -> Result<(Self, Vec<Arc<dyn Queue>>), MemError> {
+        let uses = accesses
+            .iter()
+            .map(|access| (access.allocation, access.writes));
+        let mut uses: Vec<_> = uses.collect();
         uses.sort_by_key(|(allocation, _)| Arc::as_ptr(allocation));
         uses.dedup_by(|next, kept| {
             let is_same = Arc::ptr_eq(next.0, kept.0);
@@ -414,17 +445,14 @@ impl Drop for Work<'_> {
 pub(crate) struct MirrorSlot<'a>(MutexGuard<'a, Option<Arc<Allocation>>>);
 
 impl MirrorSlot<'_> {
-    /// The mirror of `allocation`. The first time it is made, and a warning is logged.
+    /// The mirror of `allocation`. The first time it is made.
     pub(crate) fn get(&mut self, allocation: &Allocation) -> Result<Arc<Allocation>, MemError> {
         if let Some(mirror) = &*self.0 {
             return Ok(Arc::clone(mirror));
         }
         let device = &allocation.device;
         let n_bytes = allocation.memory.len_bytes;
-        tracing::warn!(
-            "performance: {n_bytes} bytes in memory of `{}` are copied for every access of the host",
-            device.info().name
-        );
+        device.warn_of_copies(n_bytes);
         let made = Arc::new(device.allocate(device.staging_kind(), n_bytes)?);
         *self.0 = Some(Arc::clone(&made));
         Ok(made)

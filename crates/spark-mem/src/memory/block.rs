@@ -11,14 +11,19 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::adopted::Adopted;
+use crate::backend::Handle;
 use crate::backend::place::RawMemory;
 use crate::budget::Reservation;
 use crate::device::Device;
 use crate::error::MemError;
 use crate::event::Event;
+use crate::kind::BufferKind;
 
 /// A stream, as the memory sees it that the stream's work uses.
 pub(crate) trait Queue: Debug + Send + Sync {
+    /// The backend's handle of it.
+    fn raw(&self) -> Handle;
+
     /// Waits until everything queued so far is done, for a guard of the host.
     ///
     /// # Errors
@@ -32,6 +37,9 @@ pub(crate) trait Queue: Debug + Send + Sync {
     ///
     /// [`MemError::Capturing`] during a recording; the driver's.
     fn mark(&self) -> Result<Event, MemError>;
+
+    /// It records nothing any more: the recording that it joined has ended.
+    fn leave_recording(&self);
 
     /// Waits for work that may still use a block, and gives the block back; errors of that work
     /// are deferred. During a recording, when nothing can be waited for, takes the block until
@@ -66,27 +74,60 @@ pub(crate) struct Block {
 // SAFETY: the memory is owned by the block and nobody uses it while a block is all that is left.
 unsafe impl Send for Block {}
 
-/// Gives memory back to its backend once no queue uses it. While one of its queues is
-/// captured nothing can be waited for: the capture keeps the memory until its end.
+/// Gives memory back to its backend once no queue uses it: in the order of the device's own queue
+/// where the driver can, else when they have been waited for. While one of its queues is captured
+/// nothing can be waited for: the capture keeps the memory until its end.
 pub(crate) fn release(device: &Device, mut block: Block) {
+    let inner = device.inner();
+    let in_order = block.memory.kind == BufferKind::Device && inner.backend.allocates_in_order();
+    let own = in_order.then(|| inner.own_queue()).and_then(Result::ok);
     // A block that is kept keeps its uses: they are waited for when the capture has ended.
     while let Some(earlier) = block.used.last().cloned() {
-        match earlier.queue.wait_or_keep(block) {
-            Some(back) => block = back,
-            None => return,
+        if !own.is_some_and(|own| comes_after(device, own, &*earlier.queue)) {
+            match earlier.queue.wait_or_keep(block) {
+                Some(back) => block = back,
+                None => return,
+            }
         }
         block.used.pop();
     }
     if block.adopted.is_some() {
         return; // dropped with the block
     }
-    // SAFETY: the memory came from this backend, its only owner is dropped, and every
-    // queue that used it has passed its work or is lost with its device.
-    let freed = unsafe { device.inner().backend.free(block.memory) };
+    // SAFETY: the memory came from this backend, its only owner is dropped, and every queue that
+    // used it has passed its work, comes before the own queue, or is lost with its device.
+    let freed = unsafe {
+        match own {
+            Some(own) => inner.backend.free_in_order(block.memory, own),
+            None => inner.backend.free(block.memory),
+        }
+    };
     if let Err(error) = freed
         && !device.is_lost()
     {
         let error = device.failed(error);
         device.defer(error);
+    }
+}
+
+/// Lets the device's own queue wait for all that another has queued. False if that is not
+/// possible; an error that is more than a recording is kept for the next wait.
+fn comes_after(device: &Device, own: Handle, other: &dyn Queue) -> bool {
+    if other.raw() == own {
+        return true;
+    }
+    let waits = other.mark().and_then(|mark| {
+        let waits = device.inner().backend.wait(own, mark.raw());
+        device.tried(waits)
+    });
+    match waits {
+        Ok(()) => true,
+        Err(MemError::Capturing { .. }) => false,
+        Err(error) => {
+            if !device.is_lost() {
+                device.defer(error);
+            }
+            false
+        }
     }
 }

@@ -10,9 +10,11 @@
 //! backend, or the allocator of a `Vec` that was taken over (`adopted`)
 //! ```
 //!
-//! Streams, pools and buffers stand above. What this needs of a stream and of a pool are the
+//! The device's own queue (`housekeeping`) clears memory, and takes and gives it back in order
+//! where the driver can. Streams, pools and buffers stand above. What this needs of a stream and of a pool are the
 //! traits [`Queue`](block::Queue) and [`Home`](block::Home).
 
 pub(crate) mod adopted;
 pub(crate) mod allocation;
 pub(crate) mod block;
+mod housekeeping;

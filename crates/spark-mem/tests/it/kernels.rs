@@ -1,7 +1,8 @@
 //! The kernels of the suite with their host versions.
 
 use half::bf16;
-use spark_mem::{KernelSource, LaunchShape, Read, Write};
+use spark_mem::{KernelSource, LaunchShape, Read, Struct, Write};
+use zerocopy::{Immutable, IntoBytes};
 
 /// CUDA C of the element-wise kernels below.
 pub(crate) const ELEMENTWISE: &str = include_str!("../kernels/elementwise.cu");
@@ -71,3 +72,47 @@ pub(crate) const MATMUL: KernelSource<Matmul> = KernelSource::new(
         }
     }
 });
+
+const PARAMETERS: &str = include_str!("../kernels/parameters.cu");
+
+/// `struct Scale` of `parameters.cu`.
+#[derive(Debug, Clone, Copy, IntoBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct Scale {
+    pub(crate) factor: f64,
+    pub(crate) offset: [f32; 3],
+    pub(crate) n: u32,
+}
+
+/// Eight whole numbers of every kind, then eight floats.
+type Numbers = (
+    (u8, i8, u16, i16, u32, i32, u64, i64),
+    (f32, f64, f32, f32, f32, f32, f32, f32),
+);
+
+/// `out[i] = in[i] * factor + offset[i % 3] +` the sum of sixteen numbers: 20 parameters.
+pub(crate) const MANY: KernelSource<(Write<f32>, Read<f32>, Struct<Scale>, Numbers, u32)> =
+    KernelSource::new("parameters.cu", PARAMETERS, "many_f32").with_host(
+        |_: LaunchShape, (out, input, scale, (whole, floats), last)| {
+            let (a0, a1, a2, a3, a4, a5, a6, a7) = whole;
+            let (a8, a9, a10, a11, a12, a13, a14, a15) = floats;
+            let small = f64::from(a0) + f64::from(a1) + f64::from(a2) + f64::from(a3);
+            let whole = small + f64::from(a4) + f64::from(a5) + a6 as f64 + a7 as f64;
+            let floats = [a8, a10, a11, a12, a13, a14, a15].map(f64::from);
+            let sum = whole + floats.iter().sum::<f64>() + a9;
+            for idx in 0..scale.n.min(last + 1) as usize {
+                let product = f64::from(input[idx]) * scale.factor;
+                out[idx] = (product + f64::from(scale.offset[idx % 3]) + sum) as f32;
+            }
+        },
+    );
+
+/// `out[i] = weights[i % 4] * in[i]`, `weights` a constant of the file.
+#[cfg(feature = "cuda")]
+pub(crate) const WEIGHTED: KernelSource<(Write<f32>, Read<f32>, u32)> =
+    KernelSource::new("parameters.cu", PARAMETERS, "weighted_f32");
+
+/// Copies, through 32 KiB of static shared memory and so many floats of dynamic one.
+#[cfg(feature = "cuda")]
+pub(crate) const MIRROR: KernelSource<(Write<f32>, Read<f32>, u32)> =
+    KernelSource::new("parameters.cu", PARAMETERS, "mirror_f32");

@@ -4,7 +4,7 @@
 //! conformance  what every device must do      software   on the host and the emulated card
 //!                                             stand_in   on the stand-in CUDA driver
 //! cuda         what only a CUDA device does    faults     every call fails once
-//! cache        compiled kernels on disk
+//! cache        compiled kernels on disk        images     whose code a kernel gets
 //! real_compiler  NVRTC, where there is one
 //! children     what needs a process of its own
 //! files        loaded, mapped, as tensors
@@ -33,6 +33,8 @@ mod cuda;
 #[cfg(feature = "cuda")]
 mod faults;
 mod files;
+#[cfg(feature = "cuda")]
+mod images;
 mod kernels;
 mod logged;
 #[cfg(feature = "cuda")]

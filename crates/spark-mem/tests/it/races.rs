@@ -19,7 +19,11 @@ const N: usize = 64;
 const A_WHILE: Duration = Duration::from_millis(200);
 
 fn filled(device: &Device, stream: &Stream, value: u8) -> Buffer<u8> {
-    let mut buffer = device.buffer(BufferKind::Device, N).unwrap();
+    filled_of(device, BufferKind::Device, stream, value)
+}
+
+fn filled_of(device: &Device, kind: BufferKind, stream: &Stream, value: u8) -> Buffer<u8> {
+    let mut buffer = device.buffer(kind, N).unwrap();
     stream.fill_bytes(buffer.view_mut(), value).unwrap();
     stream.synchronize().unwrap();
     buffer
@@ -78,7 +82,8 @@ fn a_copy_that_is_being_queued_is_in_no_recording() {
 fn memory_that_is_waited_for_is_given_back_before_a_recording() {
     check(Persona::Card, |posed, device| {
         let stream = device.new_stream().unwrap();
-        let mut x = filled(device, &stream, 7);
+        // Pinned memory is waited for on the host.
+        let mut x = filled_of(device, BufferKind::Pinned, &stream, 7);
         stream.fill_bytes(x.view_mut(), 1).unwrap();
         record_while_held(posed, &stream, "cuStreamSynchronize", || drop(x));
         stream

@@ -10,7 +10,7 @@ use crate::conformance::{self, for_each_case};
 
 /// The kernels of the tests, for the stand-in driver.
 pub(crate) fn build() -> Build<'static> {
-    static PATHS: OnceLock<[&Path; 6]> = OnceLock::new();
+    static PATHS: OnceLock<[&Path; 7]> = OnceLock::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = |path: &str| -> &'static Path { Box::leak(folder.join(path).into_boxed_path()) };
     let paths = PATHS.get_or_init(|| {
@@ -19,6 +19,7 @@ pub(crate) fn build() -> Build<'static> {
             path("tests/kernels/elementwise.cu"),
             path("tests/kernels/rows.cu"),
             path("tests/kernels/matmul.cu"),
+            path("tests/kernels/parameters.cu"),
             path("kernels/bandwidth.cu"),
             path("../../examples/kernels/wave.cu"),
         ]

@@ -12,12 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The file with everything first; the others are names for it.
-pub(super) const LIBRARIES: [&str; 4] = [
+pub(super) const LIBRARIES: [&str; 5] = [
     "libcuda.so.1",
     "libcuda.so",
     "libnvrtc.so.13",
     "libnvrtc.so",
+    OLDER_COMPILER,
 ];
+/// The name of a compiler that says it is of CUDA 12.4.
+const OLDER_COMPILER: &str = "libnvrtc.so.12";
 
 /// Which functions the driver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -25,7 +28,8 @@ pub enum Flavor {
     /// All that are called.
     #[default]
     Current,
-    /// As CUDA 12.0: no `cuMemPrefetchAsync_v2`, `cuMemAdvise_v2`, `cuEventElapsedTime_v2`.
+    /// As CUDA 12.0: no `cuMemPrefetchAsync_v2`, `cuMemAdvise_v2`, `cuEventElapsedTime_v2`,
+    /// `cuFuncGetParamInfo`, and no memory pools.
     Old,
     /// Without `cuGraphLaunch`, which every driver has: refused by name.
     Broken,
@@ -41,6 +45,12 @@ pub struct Build<'a> {
     /// Which functions it has.
     pub flavor: Flavor,
 }
+
+/// The driver's own files, all of `driver/*.cpp` but that of the older compiler.
+const FILES: [&str; 10] = [
+    "fibers", "record", "state", "driver", "memory", "streams", "graphs", "code", "launch",
+    "compiler",
+];
 
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("driver")
@@ -92,7 +102,7 @@ impl Build<'_> {
 
     fn compile(&self, folder: &Path, sanitizes: bool) -> io::Result<()> {
         let mut units = Vec::new();
-        for name in ["fibers", "record", "driver", "compiler"] {
+        for name in FILES {
             units.push(Unit {
                 name: name.to_owned(),
                 source: sources().join(format!("{name}.cpp")),
@@ -165,6 +175,10 @@ impl Build<'_> {
             linker.current_dir(folder);
             linker.args(["-shared", "-nostdlib", "-o", name]);
             linker.arg(format!("-Wl,-soname,{name}"));
+            if *name == OLDER_COMPILER {
+                linker.args(["-fPIC", "-fvisibility=hidden"]);
+                linker.arg(sources().join("compiler_12.cpp"));
+            }
             linker.args(["-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", LIBRARIES[0]]);
             finish(linker.output()?)?;
         }
@@ -213,7 +227,22 @@ fn registration(kernel: &Path) -> io::Result<String> {
             "static spark_on_host::Registration<&{name}> registration_{idx}(\"{name}\");\n"
         );
     }
+    for (idx, name) in constants(&source).iter().enumerate() {
+        text += &format!(
+            "static spark_on_host::SymbolRegistration symbol_{idx}(\"{name}\", &{name}, sizeof {name});\n"
+        );
+    }
     Ok(text)
+}
+
+/// The names of the `__constant__` variables of a source.
+fn constants(source: &str) -> Vec<&str> {
+    let parts = source.split("\n__constant__ ").skip(1);
+    let names = parts.filter_map(|rest| {
+        let declared = rest.split(['[', ';', '=']).next()?;
+        declared.split_whitespace().next_back()
+    });
+    names.collect()
 }
 
 /// The names of the `extern "C" __global__` functions of a source.
@@ -241,5 +270,12 @@ mod tests {
                       extern \"C\" __global__ void __launch_bounds__(256)\nsecond(int n) {}\n";
         assert_eq!(entries(source), ["first", "second"]);
         assert!(entries("int main() {}").is_empty());
+    }
+
+    #[test]
+    fn constants_are_found_by_their_declaration() {
+        let source = "// x\n__constant__ float weights[64];\n__constant__ unsigned n = 3;\n";
+        assert_eq!(constants(source), ["weights", "n"]);
+        assert!(constants("float __constant__x;").is_empty());
     }
 }

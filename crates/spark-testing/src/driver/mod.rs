@@ -86,6 +86,7 @@ pub struct StandInDriver {
 #[derive(Debug)]
 struct Functions {
     pose: unsafe extern "C" fn(c_int),
+    set_version: unsafe extern "C" fn(c_int),
     fail_call: unsafe extern "C" fn(c_long, c_int),
     fail_named: unsafe extern "C" fn(*const c_char, c_long, c_int),
     fail_allocation: unsafe extern "C" fn(c_long),
@@ -127,6 +128,7 @@ impl StandInDriver {
         };
         let functions = Functions {
             pose: symbol(library, "stand_in_pose")?,
+            set_version: symbol(library, "stand_in_set_version")?,
             fail_call: symbol(library, "stand_in_fail_call")?,
             fail_named: symbol(library, "stand_in_fail_named")?,
             fail_allocation: symbol(library, "stand_in_fail_allocation")?,
@@ -179,6 +181,13 @@ impl Posed<'_> {
     pub fn forget(&self) {
         // SAFETY: the type is that of `driver/record.cpp`; only this test uses the driver.
         unsafe { (self.functions.pose)(self.persona.number()) };
+    }
+
+    /// Lets the driver say that it has this CUDA version, such as `12_040`; 13.0 if nothing else is
+    /// said. It has the same functions.
+    pub fn set_version(&self, number: i32) {
+        // SAFETY: the type is that of `driver/record.cpp`.
+        unsafe { (self.functions.set_version)(number) };
     }
 
     /// Lets the `nth` call from now on fail with this `CUresult`; every function counts.

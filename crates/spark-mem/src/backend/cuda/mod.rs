@@ -6,6 +6,8 @@
 //! drop   modules unloaded, context released
 //! ```
 //!
+//! Code stands in `images` (modules), `compiler` and `nvrtc`; what is launched in `functions`.
+//!
 //! cudarc's declarations are used and none of its safe layer: it tracks events per slice
 //! and ends the process when a library or function is missing. What is called here was
 //! looked up first (`symbols`). A driver newer than the declarations that answered with an
@@ -13,32 +15,35 @@
 
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
+mod call;
 mod compiler;
+mod functions;
+mod images;
+mod nvrtc;
 mod symbols;
 
-use std::ffi::{CString, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::path::Path;
-use std::sync::Mutex;
 
 use cudarc::driver::sys::{self, CUmem_advise_enum as CuAdvice, CUresult};
+use spark_hal::Reading;
 use spark_hal::cuda::{CudaApi as _, CudaDriver, CudaUnavailable};
 use spark_hal::gpu::CudaAttribute;
-use spark_hal::{ComputeCapability, Reading};
 
-use super::cache::{CacheKey, KernelCache};
-use super::code::{KernelCode, WARP_HEADER};
+use super::cache::KernelCache;
+use super::code::KernelCode;
 use super::host_memory::{allocate_host, free_host};
 use super::info::{DeviceInfo, DeviceKind};
-use super::launch::{Argument, LaunchShape};
+use super::launch::{Arguments, LaunchOptions, LaunchShape};
 use super::place::{Advice, Hint, Place, RawMemory, Side};
 use super::{Backend, Handle, OUT_OF_MEMORY};
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
-use crate::lock::lock;
-use compiler::Compiler;
+use call::{call, check, pointer};
+use functions::Functions;
+use images::Images;
 
-/// Dynamic shared memory that needs no opting in, in bytes.
-const PLAIN_SHARED_BYTES: u32 = 48 << 10;
+pub(crate) use images::compile;
 
 /// One GPU and its primary context.
 #[derive(Debug)]
@@ -48,35 +53,15 @@ pub(crate) struct Cuda {
     is_integrated: bool,
     has_managed: bool,
     has_pageable: bool,
+    /// Memory is taken and given back in the order of streams.
+    has_pools: bool,
     use_unified: bool,
     device: c_int,
     context: Handle,
-    modules: Mutex<Vec<Handle>>,
-    cache: Option<KernelCache>,
+    images: Images,
+    functions: Functions,
     /// The process that opened it; a child of `fork` must not call the driver.
     process: u32,
-}
-
-fn check(call: &'static str, result: CUresult) -> Result<(), DriverError> {
-    match result {
-        CUresult::CUDA_SUCCESS => Ok(()),
-        other => Err(DriverError {
-            call,
-            code: other as i32,
-            name: format!("{other:?}"),
-        }),
-    }
-}
-
-/// One driver function by name, checked. Every use says why it is sound.
-macro_rules! call {
-    ($name:ident($($argument:expr),* $(,)?)) => {
-        check(stringify!($name), sys::$name($($argument),*))
-    };
-}
-
-fn pointer<T>(handle: Handle) -> *mut T {
-    handle as *mut T
 }
 
 impl Cuda {
@@ -101,6 +86,7 @@ impl Cuda {
             has_pageable && is(CudaAttribute::PageableMemoryAccessUsesHostPageTables)?;
         let has_managed =
             is(CudaAttribute::ManagedMemory)? && is(CudaAttribute::ConcurrentManagedAccess)?;
+        let has_pools = is(CudaAttribute::MemoryPoolsSupported)?;
         if is_integrated && !use_unified {
             tracing::warn!(
                 "the GPU shares the machine's memory and that is switched off: data are copied"
@@ -116,6 +102,8 @@ impl Cuda {
             n_multiprocessors: count(CudaAttribute::MultiprocessorCount)?,
             shared_bytes_per_block: count(CudaAttribute::MaxSharedMemoryPerBlockOptin)?,
         };
+        let version = known(driver.version().map(Some), None)?;
+        let images = Images::new(info.compute, version, cache_dir.map(KernelCache::new));
         let (device, context) = retain(ordinal)?;
         Ok(Self {
             driver,
@@ -123,11 +111,12 @@ impl Cuda {
             is_integrated,
             has_managed,
             has_pageable,
+            has_pools,
             use_unified,
             device,
             context,
-            modules: Mutex::default(),
-            cache: cache_dir.map(KernelCache::new),
+            images,
+            functions: Functions::default(),
             process: std::process::id(),
         })
     }
@@ -150,65 +139,6 @@ impl Cuda {
         let set = unsafe { call!(cuCtxSetCurrent(pointer(self.context))) };
         asked.and(set)
     }
-
-    /// Machine code for this GPU: kept from before, or compiled now and kept.
-    fn image(&self, code: &KernelCode, use_kept: bool) -> Result<Image, MemError> {
-        let compute = self.info.compute.ok_or_else(|| MemError::NoCompiler {
-            why: "the driver did not tell the GPU's compute capability".to_owned(),
-        })?;
-        let arch = compiler::arch_of(compute);
-        let compiler = Compiler::find()?;
-        let version = format!("NVRTC {}.{}", compiler.version.0, compiler.version.1);
-        // Their number keeps headers and options apart, which follow each other.
-        let n_headers = code.headers.len().to_le_bytes();
-        let mut parts: Vec<&[u8]> = vec![
-            code.file.as_bytes(),
-            code.source.as_bytes(),
-            WARP_HEADER.as_bytes(),
-            arch.as_bytes(),
-            version.as_bytes(),
-            &n_headers,
-        ];
-        for (name, text) in code.headers {
-            parts.extend([name.as_bytes(), text.as_bytes()]);
-        }
-        parts.extend(code.options.iter().map(|option| option.as_bytes()));
-        let key = CacheKey::new(&parts);
-        let kept = self.cache.as_ref().filter(|_| use_kept);
-        if let Some(bytes) = kept.and_then(|cache| cache.get(&key)) {
-            return Ok(Image {
-                bytes,
-                is_kept: true,
-            });
-        }
-        let bytes = compiler.compile(code, &arch)?;
-        if let Some(cache) = &self.cache {
-            cache.put(&key, &bytes);
-        }
-        Ok(Image {
-            bytes,
-            is_kept: false,
-        })
-    }
-
-    fn load_image(&self, image: &[u8]) -> Result<Handle, DriverError> {
-        self.enter()?;
-        let mut module: sys::CUmodule = std::ptr::null_mut();
-        // SAFETY: the image is a cubin, which carries its own length; `module` is writable.
-        unsafe { call!(cuModuleLoadData(&raw mut module, image.as_ptr().cast())) }?;
-        lock(&self.modules).push(module as Handle);
-        Ok(module as Handle)
-    }
-}
-
-/// Machine code for a GPU that need not be there.
-pub(crate) fn compile(code: &KernelCode, compute: ComputeCapability) -> Result<Vec<u8>, MemError> {
-    Compiler::find()?.compile(code, &compiler::arch_of(compute))
-}
-
-struct Image {
-    bytes: Vec<u8>,
-    is_kept: bool,
 }
 
 /// What the driver told. An answer it does not have is `absent`; one that failed is an
@@ -318,6 +248,33 @@ impl Backend for Cuda {
         }
     }
 
+    fn allocates_in_order(&self) -> bool {
+        self.has_pools
+    }
+
+    fn allocate_in_order(
+        &self,
+        len_bytes: usize,
+        stream: Handle,
+    ) -> Result<RawMemory, DriverError> {
+        self.enter()?;
+        let mut device: sys::CUdeviceptr = 0;
+        // SAFETY: `device` is writable; the size is not 0; a live stream; the device has pools.
+        unsafe { call!(cuMemAllocAsync(&raw mut device, len_bytes, pointer(stream))) }?;
+        Ok(RawMemory {
+            host: std::ptr::null_mut(),
+            device,
+            len_bytes,
+            kind: BufferKind::Device,
+        })
+    }
+
+    unsafe fn free_in_order(&self, memory: RawMemory, stream: Handle) -> Result<(), DriverError> {
+        let entered = self.enter();
+        // SAFETY: the caller's promise; a live stream.
+        entered.and(unsafe { call!(cuMemFreeAsync(memory.device, pointer(stream))) })
+    }
+
     fn new_stream(&self) -> Result<Handle, DriverError> {
         self.enter()?;
         let mut stream: sys::CUstream = std::ptr::null_mut();
@@ -345,11 +302,16 @@ impl Backend for Cuda {
         ready(unsafe { call!(cuStreamQuery(pointer(stream))) })
     }
 
-    fn new_event(&self) -> Result<Handle, DriverError> {
+    fn new_event(&self, is_timed: bool) -> Result<Handle, DriverError> {
         self.enter()?;
         let mut event: sys::CUevent = std::ptr::null_mut();
-        // SAFETY: `event` is writable; no flags: it can time.
-        unsafe { call!(cuEventCreate(&raw mut event, 0)) }?;
+        let flags = if is_timed {
+            sys::CUevent_flags_enum::CU_EVENT_DEFAULT
+        } else {
+            sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING
+        };
+        // SAFETY: `event` is writable.
+        unsafe { call!(cuEventCreate(&raw mut event, flags as c_uint)) }?;
         Ok(event as Handle)
     }
 
@@ -384,23 +346,29 @@ impl Backend for Cuda {
     }
 
     fn elapsed_ms(&self, from: Handle, to: Handle) -> Result<f32, DriverError> {
-        if !self.driver.has_symbol(symbols::ELAPSED) {
-            return Err(DriverError {
-                call: symbols::ELAPSED,
-                code: CUresult::CUDA_ERROR_NOT_FOUND as i32,
-                name: "the driver is older than CUDA 12.8".to_owned(),
-            });
-        }
         self.enter()?;
         let mut ms = 0.0;
-        // SAFETY: the driver has the function; both are live; `ms` is writable.
-        unsafe {
-            call!(cuEventElapsedTime_v2(
-                &raw mut ms,
-                pointer(from),
-                pointer(to)
-            ))
-        }?;
+        let (from, to) = (pointer(from), pointer(to));
+        if self.driver.has_symbol(symbols::ELAPSED) {
+            // SAFETY: the driver has the function; both are live; `ms` is writable.
+            unsafe { call!(cuEventElapsedTime_v2(&raw mut ms, from, to)) }?;
+            return Ok(ms);
+        }
+        // Older than CUDA 12.8: the declarations at hand no longer have the function.
+        let Some(address) = self.driver.address_of(symbols::OLD_ELAPSED) else {
+            return Err(DriverError {
+                call: symbols::OLD_ELAPSED,
+                code: CUresult::CUDA_ERROR_NOT_FOUND as i32,
+                name: "the driver has no such function".to_owned(),
+            });
+        };
+        type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
+        // SAFETY: `cuda.h` gives the function of this name this type; the driver stays open.
+        let elapsed: Elapsed = unsafe { std::mem::transmute(address.as_ptr()) };
+        // SAFETY: both are live; `ms` is writable.
+        check(symbols::OLD_ELAPSED, unsafe {
+            elapsed(&raw mut ms, from, to)
+        })?;
         Ok(ms)
     }
 
@@ -494,26 +462,9 @@ impl Backend for Cuda {
     }
 
     fn load(&self, code: &KernelCode) -> Result<Handle, MemError> {
-        let image = self.image(code, true)?;
-        let module = match self.load_image(&image.bytes) {
-            // Whole by its checksum and still not for this driver: compiled anew.
-            Err(error) if image.is_kept => {
-                tracing::warn!("a kept kernel does not load: {error}; compiling again");
-                self.load_image(&self.image(code, false)?.bytes)?
-            }
-            loaded => loaded?,
-        };
-        let entry = CString::new(code.entry).unwrap_or_default();
-        let mut function: sys::CUfunction = std::ptr::null_mut();
-        // SAFETY: a loaded module; the name ends with NUL; `function` is writable.
-        unsafe {
-            call!(cuModuleGetFunction(
-                &raw mut function,
-                pointer(module),
-                entry.as_ptr()
-            ))
-        }?;
-        Ok(function as Handle)
+        self.enter()?;
+        let module = self.images.module(&code.image)?;
+        self.functions.load(self.driver, module, code)
     }
 
     unsafe fn launch(
@@ -521,46 +472,21 @@ impl Backend for Cuda {
         stream: Handle,
         function: Handle,
         shape: LaunchShape,
-        arguments: &[Argument],
+        options: LaunchOptions,
+        arguments: &Arguments,
     ) -> Result<(), DriverError> {
         self.enter()?;
-        if shape.shared_bytes > PLAIN_SHARED_BYTES {
-            let attribute =
-                sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            let n_bytes = c_int::try_from(shape.shared_bytes).unwrap_or(c_int::MAX);
-            // SAFETY: a loaded function; more than the GPU has is answered with an error.
-            unsafe { call!(cuFuncSetAttribute(pointer(function), attribute, n_bytes)) }?;
-        }
-        let values: Vec<u64> = arguments
-            .iter()
-            .map(|argument| match argument {
-                Argument::Memory { address, .. } => *address,
-                Argument::Scalar { bytes } => u64::from_ne_bytes(*bytes),
-            })
-            .collect();
-        let mut places: Vec<*mut c_void> = values
-            .iter()
-            .map(|value| std::ptr::from_ref(value).cast_mut().cast())
-            .collect();
-        let (grid, block) = (shape.grid, shape.block);
-        // SAFETY: a loaded function and a live stream; each place leads to eight bytes that
-        // begin with the argument, which the driver copies before it returns; the rest is
-        // the caller's promise.
+        let is_early = options.programmatic_dependency && self.begins_early();
+        // SAFETY: the caller's promise; the stream is live.
         unsafe {
-            call!(cuLaunchKernel(
-                pointer(function),
-                grid[0],
-                grid[1],
-                grid[2],
-                block[0],
-                block[1],
-                block[2],
-                shape.shared_bytes,
-                pointer(stream),
-                places.as_mut_ptr(),
-                std::ptr::null_mut()
-            ))
+            self.functions
+                .launch(stream, function, shape, is_early, arguments)
         }
+    }
+
+    fn symbol(&self, function: Handle, name: &str) -> Result<(u64, usize), MemError> {
+        self.enter()?;
+        Ok(self.functions.symbol(function, name)?)
     }
 
     fn occupancy(
@@ -570,18 +496,9 @@ impl Backend for Cuda {
         shared_bytes: u32,
     ) -> Result<u32, MemError> {
         self.enter()?;
-        let mut n_blocks = 0;
-        let threads = c_int::try_from(threads_per_block).unwrap_or(c_int::MAX);
-        // SAFETY: a loaded function; `n_blocks` is writable.
-        unsafe {
-            call!(cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                &raw mut n_blocks,
-                pointer(function),
-                threads,
-                shared_bytes as usize
-            ))
-        }?;
-        Ok(u32::try_from(n_blocks).unwrap_or(0))
+        Ok(self
+            .functions
+            .occupancy(function, threads_per_block, shared_bytes)?)
     }
 
     fn begin_capture(&self, stream: Handle) -> Result<(), DriverError> {
@@ -637,6 +554,11 @@ impl Cuda {
         sys::CUmemLocation { type_, id }
     }
 
+    /// Whether kernels can wait for the one in front of them by themselves.
+    fn begins_early(&self) -> bool {
+        self.info.compute.is_some_and(|compute| compute.major >= 9)
+    }
+
     fn require(&self, symbol: &str, what: &'static str) -> Result<(), MemError> {
         if self.driver.has_symbol(symbol) {
             return Ok(());
@@ -664,10 +586,7 @@ impl Drop for Cuda {
         }
         // Errors have no receiver any more; releasing the context takes the rest with it.
         let _ = self.enter();
-        for module in lock(&self.modules).drain(..) {
-            // SAFETY: loaded once, unloaded once; every launch has been waited for.
-            let _ = unsafe { call!(cuModuleUnload(pointer(module))) };
-        }
+        self.images.unload();
         // SAFETY: retained once when opened, and nothing of it is used any more.
         let _ = unsafe { call!(cuDevicePrimaryCtxRelease_v2(self.device)) };
     }

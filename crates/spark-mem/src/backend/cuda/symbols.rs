@@ -19,14 +19,18 @@ const REQUIRED: &[&str] = &[
     "cuEventQuery",
     "cuEventRecord",
     "cuEventSynchronize",
+    "cuFuncGetAttribute",
     "cuFuncSetAttribute",
     "cuGraphDestroy",
     "cuGraphExecDestroy",
     "cuGraphInstantiateWithFlags",
     "cuGraphLaunch",
     "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "cuMemAllocAsync",
     "cuMemAllocManaged",
     "cuMemAlloc_v2",
+    "cuMemFreeAsync",
     "cuMemFreeHost",
     "cuMemFree_v2",
     "cuMemHostAlloc",
@@ -35,6 +39,7 @@ const REQUIRED: &[&str] = &[
     "cuMemcpyHtoDAsync_v2",
     "cuMemsetD8Async",
     "cuModuleGetFunction",
+    "cuModuleGetGlobal_v2",
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor",
@@ -47,36 +52,18 @@ const REQUIRED: &[&str] = &[
     "cuStreamWaitEvent",
 ];
 
-/// Functions of CUDA 12.2 and 12.8 that are asked for where they are used.
+/// Functions of CUDA 12.2, 12.4 and 12.8 that are asked for where they are used.
 pub(super) const PREFETCH: &str = "cuMemPrefetchAsync_v2";
 pub(super) const ELAPSED: &str = "cuEventElapsedTime_v2";
+/// What it replaces: every driver has it.
+pub(super) const OLD_ELAPSED: &str = "cuEventElapsedTime";
 pub(super) const ADVISE: &str = "cuMemAdvise_v2";
-
-/// NVRTC by the names that cudarc tries, newest first.
-const NVRTC: &[&str] = &["libnvrtc.so.13", "libnvrtc.so", "libnvrtc.so.12"];
-const NVRTC_REQUIRED: &[&str] = &[
-    "nvrtcCompileProgram",
-    "nvrtcCreateProgram",
-    "nvrtcDestroyProgram",
-    "nvrtcGetCUBIN",
-    "nvrtcGetCUBINSize",
-    "nvrtcGetProgramLog",
-    "nvrtcGetProgramLogSize",
-    "nvrtcVersion",
-];
+pub(super) const PARAMETERS: &str = "cuFuncGetParamInfo";
 
 /// Asked once: a library that was looked at stays open for the life of the process.
 pub(super) fn check_driver() -> Result<(), CudaUnavailable> {
     static ANSWER: OnceLock<Result<(), CudaUnavailable>> = OnceLock::new();
     ANSWER
         .get_or_init(|| probe_library(&["libcuda.so.1", "libcuda.so"], REQUIRED))
-        .clone()
-}
-
-/// Whether NVRTC can be opened and has what is needed; asked once, as in [`check_driver`].
-pub(super) fn check_compiler() -> Result<(), CudaUnavailable> {
-    static ANSWER: OnceLock<Result<(), CudaUnavailable>> = OnceLock::new();
-    ANSWER
-        .get_or_init(|| probe_library(NVRTC, NVRTC_REQUIRED))
         .clone()
 }

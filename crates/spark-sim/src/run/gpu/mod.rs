@@ -140,7 +140,7 @@ impl Gpu {
         let source = source::source(control, block.cars.model, block.cars.integrator);
         let source = source.ok_or_else(too_many)?;
         let kernel: KernelSource<Arguments> =
-            KernelSource::new(source.file, source.text, source.entry)
+            KernelSource::from_text(source.file, source.text, source.entry)
                 .with_headers(source::HEADERS)
                 .with_options(source::OPTIONS);
         let kernel = self.device.kernel(&kernel)?;

@@ -13,9 +13,7 @@ use crate::control::CudaControl;
 use crate::integrate::Integrator;
 use crate::vehicle::VehicleModel;
 use spark_mem::kernel::Header;
-use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What a rollout includes.
 pub(super) const HEADERS: &[Header] = &[
@@ -56,9 +54,9 @@ pub(super) fn has_kernel(model: VehicleModel, integrator: Integrator) -> bool {
 
 /// File name, text and entry of a controller's rollout.
 pub(super) struct Source {
-    pub(super) file: &'static str,
-    pub(super) text: &'static str,
-    pub(super) entry: &'static str,
+    pub(super) file: String,
+    pub(super) text: String,
+    pub(super) entry: String,
 }
 
 /// The rollout of a controller for cars of this model.
@@ -71,9 +69,9 @@ pub(super) fn source(
     let rule = RULES.iter().find(|known| known.0 == integrator)?.1;
     let tag = &control.tag;
     Some(Source {
-        file: keep(format!("rollout_{tag}.cu")),
-        text: keep(rollout_source(control)),
-        entry: keep(format!("rollout_{tag}_{model}_{rule}")),
+        file: format!("rollout_{tag}.cu"),
+        text: rollout_source(control),
+        entry: format!("rollout_{tag}_{model}_{rule}"),
     })
 }
 
@@ -108,19 +106,6 @@ pub fn rollout_source(control: &CudaControl) -> String {
         }
     }
     text
-}
-
-/// Kept for the life of the process, once per text: devices keep what they loaded by its source.
-fn keep(text: String) -> &'static str {
-    static KEPT: OnceLock<Mutex<HashMap<String, &'static str>>> = OnceLock::new();
-    let kept = KEPT.get_or_init(Mutex::default);
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = kept.get(&text) {
-        return known;
-    }
-    let leaked: &'static str = Box::leak(text.clone().into_boxed_str());
-    kept.insert(text, leaked);
-    leaked
 }
 
 #[cfg(test)]

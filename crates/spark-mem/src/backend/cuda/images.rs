@@ -1,0 +1,385 @@
+//! Code of a GPU: one module per image, found or compiled once, whoever asks for its entries.
+//!
+//! ```text
+//! 1  a cubin of the program's that runs on this GPU, the nearest first
+//! 2  a cubin kept on disk: of the compiler that is there, of any if there is none
+//! 3  NVRTC's cubin for this GPU, which is kept
+//! 4  PTX of the program's, compiled by the driver
+//! 5  NVRTC's PTX, compiled by the driver: the compiler is older than the GPU
+//! ```
+//!
+//! What is taken in the place of something better is logged as a warning. Which cubin runs where:
+//! [`CodeTarget::runs_on`]. Threads that ask for one image wait for each other; others do not.
+
+#![allow(unsafe_code, reason = "loads code into the CUDA driver")]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use cudarc::driver::sys;
+use spark_hal::ComputeCapability;
+use spark_hal::stack::Version;
+use spark_hal::stack::{CodeKind, CodeTarget, Reach};
+
+use super::call::check;
+use super::compiler::{self, ptx_target, target_of};
+use super::nvrtc::Nvrtc;
+use crate::backend::Handle;
+use crate::backend::cache::{CacheKey, KernelCache};
+use crate::backend::code::{ImageSource, Precompiled, WARP_HEADER};
+use crate::error::{DriverError, MemError};
+use crate::lock::lock;
+
+/// Where the module of an image is put by the thread that loads it.
+type Slot = Arc<Mutex<Option<Handle>>>;
+
+/// The images of a device.
+#[derive(Debug)]
+pub(super) struct Images {
+    compute: Option<ComputeCapability>,
+    /// The CUDA version that the driver offers.
+    driver: Option<Version>,
+    cache: Option<KernelCache>,
+    slots: Mutex<HashMap<Arc<ImageSource>, Slot>>,
+    modules: Mutex<Vec<Handle>>,
+}
+
+/// Errors of loading that say that the driver does not take this code: another kind may be taken.
+/// `CUDA_ERROR_INVALID_IMAGE`, `NO_BINARY_FOR_GPU`, `INVALID_PTX`, `UNSUPPORTED_PTX_VERSION`,
+/// `INVALID_SOURCE`.
+const NOT_TAKEN: [i32; 5] = [200, 209, 218, 222, 300];
+
+impl Images {
+    pub(super) fn new(
+        compute: Option<ComputeCapability>,
+        driver: Option<Version>,
+        cache: Option<KernelCache>,
+    ) -> Self {
+        Self {
+            compute,
+            driver,
+            cache,
+            slots: Mutex::default(),
+            modules: Mutex::default(),
+        }
+    }
+
+    /// The module of an image. The context is current on this thread.
+    pub(super) fn module(&self, image: &Arc<ImageSource>) -> Result<Handle, MemError> {
+        let slot = Arc::clone(lock(&self.slots).entry(Arc::clone(image)).or_default());
+        let mut module = lock(&slot);
+        if let Some(module) = *module {
+            return Ok(module);
+        }
+        match self.first_that_loads(image) {
+            Ok(loaded) => {
+                *module = Some(loaded);
+                Ok(loaded)
+            }
+            Err(error) => {
+                // Nothing is kept of a text that has no code.
+                lock(&self.slots).remove(image);
+                Err(error)
+            }
+        }
+    }
+
+    /// Unloads everything. The context is current on this thread.
+    pub(super) fn unload(&self) {
+        for module in lock(&self.modules).drain(..) {
+            // SAFETY: loaded once, unloaded once; every launch has been waited for. Errors have
+            // no receiver any more.
+            let _ = unsafe { sys::cuModuleUnload(module as sys::CUmodule) };
+        }
+    }
+
+    fn first_that_loads(&self, image: &ImageSource) -> Result<Handle, MemError> {
+        let compute = self.compute.ok_or_else(|| MemError::NoCompiler {
+            why: "the driver did not tell the GPU's compute capability".to_owned(),
+        })?;
+        let file = &*image.file;
+        let (cubins, texts) = precompiled_for(image, compute)?;
+        for (target, cubin) in cubins {
+            match self.load(&cubin.bytes) {
+                Ok(module) => return Ok(module),
+                Err(error) => tracing::warn!(
+                    "the image for {target} of kernel file `{file}` does not load: {}",
+                    other_code_may_load(error)?
+                ),
+            }
+        }
+        let compiler = Nvrtc::find(self.driver.clone());
+        let without_compiler = match self.kept_or_compiled(image, compute, compiler.as_ref()) {
+            Err(error @ MemError::NoCompiler { .. }) => error,
+            made => return made,
+        };
+        for (target, text) in texts {
+            tracing::warn!(
+                "kernel file `{file}` is compiled by the driver from PTX for {target}: {without_compiler}"
+            );
+            match self.load_text(&text.bytes) {
+                Ok(module) => return Ok(module),
+                Err(error) => tracing::warn!(
+                    "the image for {target} of kernel file `{file}` does not load: {}",
+                    other_code_may_load(error)?
+                ),
+            }
+        }
+        let Some((compiler, target)) = compiler
+            .ok()
+            .filter(|compiler| compiler.gives_ptx)
+            .and_then(|compiler| Some((compiler, ptx_target(&compiler, compute)?)))
+        else {
+            return Err(without_compiler);
+        };
+        tracing::warn!(
+            "kernel file `{file}` is compiled by the driver from PTX for {target}: {without_compiler}"
+        );
+        let text = compiler::compile(&compiler, image, target)?;
+        Ok(self.load_text(&text)?)
+    }
+
+    /// A cubin kept on disk, or made now and kept.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::NoCompiler`] if there is none for this text and GPU, and nothing kept.
+    fn kept_or_compiled(
+        &self,
+        image: &ImageSource,
+        compute: ComputeCapability,
+        compiler: Result<&Nvrtc, &MemError>,
+    ) -> Result<Handle, MemError> {
+        let target = target_of(compute);
+        let key = key_of(image, target);
+        let version = compiler.ok().map(|compiler| compiler.version);
+        let kept = self.cache.as_ref().and_then(|cache| cache.get(&key));
+        if let Some(code) = kept.as_deref().and_then(|kept| code_of(kept, version)) {
+            match self.load(code) {
+                Ok(module) => return Ok(module),
+                // Whole by its checksum and still not for this driver: compiled anew.
+                Err(error) => tracing::warn!(
+                    "a kept kernel does not load: {}; compiling again",
+                    other_code_may_load(error)?
+                ),
+            }
+        }
+        let compiler = compiler.map_err(|error| MemError::NoCompiler {
+            why: match error {
+                MemError::NoCompiler { why } => why.clone(),
+                other => other.to_string(),
+            },
+        })?;
+        if image.source.is_empty() {
+            return Err(MemError::NoCompiler {
+                why: format!("there is no text of `{}`", &*image.file),
+            });
+        }
+        let known = compiler.architectures();
+        if !known.is_empty() && !known.contains(&target.sm) {
+            let (major, minor) = compiler.version;
+            return Err(MemError::NoCompiler {
+                why: format!("NVRTC {major}.{minor} does not know {target}"),
+            });
+        }
+        let code = compiler::compile(compiler, image, target)?;
+        if let Some(cache) = &self.cache {
+            cache.put(&key, &to_keep(compiler.version, &code));
+        }
+        Ok(self.load(&code)?)
+    }
+
+    fn load(&self, code: &[u8]) -> Result<Handle, DriverError> {
+        // Aligned as the driver's own readers of files have it.
+        let mut words = vec![0_u64; code.len().div_ceil(size_of::<u64>())];
+        // SAFETY: the words have at least as many bytes, and both are live and apart.
+        unsafe {
+            std::ptr::copy_nonoverlapping(code.as_ptr(), words.as_mut_ptr().cast(), code.len());
+        }
+        let mut module: sys::CUmodule = std::ptr::null_mut();
+        // SAFETY: the image is a whole ELF file, as `precompiled_for`, the checksum of what is
+        // kept, or the compiler says, or PTX that ends with NUL; `module` is writable.
+        let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, words.as_ptr().cast()) };
+        check("cuModuleLoadData", loaded)?;
+        lock(&self.modules).push(module as Handle);
+        Ok(module as Handle)
+    }
+
+    /// PTX, which must end with NUL.
+    fn load_text(&self, text: &[u8]) -> Result<Handle, DriverError> {
+        let end = text.iter().position(|byte| *byte == 0);
+        let mut text = text[..end.unwrap_or(text.len())].to_vec();
+        text.push(0);
+        self.load(&text)
+    }
+}
+
+/// An error after which other code is tried, as words; others end the search.
+fn other_code_may_load(error: DriverError) -> Result<DriverError, MemError> {
+    if NOT_TAKEN.contains(&error.code) {
+        return Ok(error);
+    }
+    Err(error.into())
+}
+
+type Candidates<'a> = Vec<(CodeTarget, &'a Precompiled)>;
+
+/// Cubins and PTX of the program's that run on this GPU, the nearest first.
+fn precompiled_for(
+    image: &ImageSource,
+    compute: ComputeCapability,
+) -> Result<(Candidates<'_>, Candidates<'_>), MemError> {
+    let mut all = Candidates::new();
+    for precompiled in &image.precompiled {
+        let bad = |why| MemError::BadImage {
+            file: image.file.to_string(),
+            target: precompiled.target.to_string(),
+            why,
+        };
+        let target: CodeTarget = precompiled
+            .target
+            .parse()
+            .map_err(|_| bad("is for no architecture: names are as sm_121a and compute_90"))?;
+        if target.kind == CodeKind::Machine && !is_whole_elf(&precompiled.bytes) {
+            return Err(bad("is no whole cubin"));
+        }
+        if target.runs_on(compute) {
+            all.push((target, precompiled));
+        }
+    }
+    let nearness = |target: &CodeTarget| {
+        let reach = match target.reach {
+            Reach::Exact => 2,
+            Reach::Family => 1,
+            Reach::Ordinary => 0,
+        };
+        // Code with the instructions of the very chip, of its family, for the same minor version.
+        (reach, target.sm)
+    };
+    all.sort_by_key(|(target, _)| std::cmp::Reverse(nearness(target)));
+    Ok(all
+        .into_iter()
+        .partition(|(target, _)| target.kind == CodeKind::Machine))
+}
+
+/// Whether the tables of a 64-bit little-endian ELF file, and what they point at, lie inside it:
+/// the driver is told where it begins and trusts it for the rest.
+fn is_whole_elf(bytes: &[u8]) -> bool {
+    let word = |at: usize, n: usize| -> Option<u64> {
+        let mut value = [0; 8];
+        value[..n].copy_from_slice(bytes.get(at..at.checked_add(n)?)?);
+        Some(u64::from_le_bytes(value))
+    };
+    let table = |offset_at, size_at, count_at, span: fn(usize) -> (usize, usize, Option<usize>)| {
+        let begin = usize::try_from(word(offset_at, 8)?).ok()?;
+        let (size, count) = (word(size_at, 2)? as usize, word(count_at, 2)? as usize);
+        for idx in 0..count {
+            let entry = begin.checked_add(idx.checked_mul(size)?)?;
+            bytes.get(entry..entry.checked_add(size)?)?;
+            let (place, length, kind) = span(entry);
+            let is_absent = match kind {
+                Some(kind) => word(kind, 4)? == NOBITS,
+                None => false,
+            };
+            let (place, length) = (word(place, 8)?, word(length, 8)?);
+            let end = usize::try_from(place.checked_add(length)?).ok()?;
+            if !is_absent && end > bytes.len() {
+                return None;
+            }
+        }
+        Some(())
+    };
+    const NOBITS: u64 = 8;
+    bytes.starts_with(b"\x7fELF")
+        && bytes.len() >= 64
+        // Program headers: offset at 32, size at 54, count at 56; section headers: 40, 58, 60.
+        && table(32, 54, 56, |entry| (entry + 8, entry + 32, None)).is_some()
+        && table(40, 58, 60, |entry| (entry + 24, entry + 32, Some(entry + 4))).is_some()
+}
+
+/// The key of an image's machine code on disk, whichever compiler made it.
+fn key_of(image: &ImageSource, target: CodeTarget) -> CacheKey {
+    let target = target.to_string();
+    // Their number keeps headers and options apart, which follow each other.
+    let n_headers = image.headers.len().to_le_bytes();
+    let mut parts: Vec<&[u8]> = vec![
+        image.file.as_bytes(),
+        image.source.as_bytes(),
+        WARP_HEADER.as_bytes(),
+        target.as_bytes(),
+        &n_headers,
+    ];
+    for (name, text) in &image.headers {
+        parts.extend([name.as_bytes(), text.as_bytes()]);
+    }
+    parts.extend(image.options.iter().map(|option| option.as_bytes()));
+    CacheKey::new(&parts)
+}
+
+/// What is kept: the compiler in one line, then its code.
+fn to_keep((major, minor): (u32, u32), code: &[u8]) -> Vec<u8> {
+    let mut kept = format!("NVRTC {major}.{minor}\n").into_bytes();
+    kept.extend_from_slice(code);
+    kept
+}
+
+/// The code that was kept, if this compiler made it or there is none to make it again.
+fn code_of(kept: &[u8], compiler: Option<(u32, u32)>) -> Option<&[u8]> {
+    let end = kept.iter().position(|byte| *byte == b'\n')?;
+    let (line, code) = (&kept[..end], &kept[end + 1..]);
+    let is_its =
+        compiler.is_none_or(|(major, minor)| line == format!("NVRTC {major}.{minor}").as_bytes());
+    is_its.then_some(code)
+}
+
+/// Machine code for a GPU that need not be there.
+pub(crate) fn compile(
+    image: &ImageSource,
+    compute: ComputeCapability,
+) -> Result<Vec<u8>, MemError> {
+    compiler::compile(&Nvrtc::find(None)?, image, target_of(compute))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_end_before_their_tables_are_not_whole() {
+        let mut elf = [0_u8; 200];
+        elf[..4].copy_from_slice(b"\x7fELF");
+        assert!(is_whole_elf(&elf));
+        assert!(!is_whole_elf(&elf[..63]) && !is_whole_elf(&elf[1..]) && !is_whole_elf(&[]));
+        // One section header of 64 bytes at 100, whose section lies at 150.
+        elf[40] = 100;
+        elf[58] = 64;
+        elf[60] = 1;
+        elf[124] = 150;
+        elf[132] = 50;
+        assert!(is_whole_elf(&elf));
+        for (at, value) in [
+            (132, 51),
+            (40, 137),
+            (60, 2),
+            (131, 1),
+            (139, 0xff),
+            (47, 0x80),
+        ] {
+            let mut damaged = elf;
+            damaged[at] = value;
+            assert!(!is_whole_elf(&damaged), "byte {at}");
+        }
+        elf[104] = 8; // a section without bytes in the file
+        elf[132] = 255;
+        assert!(is_whole_elf(&elf));
+    }
+
+    #[test]
+    fn code_of_another_compiler_is_taken_only_where_there_is_none() {
+        let kept = to_keep((12, 9), b"code");
+        assert_eq!(code_of(&kept, Some((12, 9))), Some(&b"code"[..]));
+        assert_eq!(code_of(&kept, Some((12, 90))), None);
+        assert_eq!(code_of(&kept, None), Some(&b"code"[..]));
+        assert_eq!(code_of(b"no line", None), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! The device's own queue: memory is cleared on it and, where the driver can, taken and given back.
+//!
+//! ```text
+//! allocate   own queue: take, clear        first user: comes after that, on the device
+//! release    own queue: after all users, give back        nobody waits on the host
+//! ```
+//!
+//! It is never captured, and nobody else's work is on it.
+
+use crate::backend::Handle;
+use crate::device::Device;
+use crate::error::MemError;
+use crate::event::Event;
+use crate::memory::block::{Block, Queue};
+
+/// The device's own queue, as the memory sees it that it has cleared.
+#[derive(Debug)]
+pub(crate) struct Housekeeping {
+    device: Device,
+    raw: Handle,
+}
+
+impl Housekeeping {
+    pub(crate) fn new(device: &Device, raw: Handle) -> Self {
+        Self {
+            device: device.clone(),
+            raw,
+        }
+    }
+
+    fn finish_work(&self) -> Result<(), MemError> {
+        let waited = self.device.inner().backend.synchronize(self.raw);
+        self.device.tried(waited)
+    }
+}
+
+impl Queue for Housekeeping {
+    fn raw(&self) -> Handle {
+        self.raw
+    }
+
+    fn finish(&self) -> Result<(), MemError> {
+        self.device.check_usable()?;
+        self.finish_work()
+    }
+
+    fn mark(&self) -> Result<Event, MemError> {
+        self.device
+            .tried(Event::record(&self.device, self.raw, false))
+    }
+
+    fn leave_recording(&self) {}
+
+    fn wait_or_keep(&self, block: Block) -> Option<Block> {
+        if let Err(error) = self.finish_work()
+            && !self.device.is_lost()
+        {
+            self.device.defer(error);
+        }
+        Some(block)
+    }
+}
