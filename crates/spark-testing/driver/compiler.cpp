@@ -1,20 +1,31 @@
 // A stand-in NVRTC: it finds the entries of a source and writes their names down.
 //
-//   source with `extern "C" __global__ void name(`
-//   sm_121a      ->  64 bytes of an ELF header, "spark stand-in cubin\nsm_121a\n<options>\nname 0\n"
+// With NVIDIA's own NVRTC at hand (`stand_in_use_compiler`) that compiles, to PTX in every case:
+//
+//   sm_121a      ->  64 bytes of an ELF header, "spark stand-in cubin\nsm_121a\n<options>\nptx\n<PTX>"
+//   compute_120  ->  the PTX
+//
+// so that everything up to the assembler is what ships. What was compiled once is kept beside the
+// library. Without it only names are found:
+//
+//   sm_121a      ->  "…<options>\nname 0\n"          entries with their static shared memory
 //   compute_120  ->  ".version 8.4\n.target sm_120\n.visible .entry name()\n"
 //
-// The number behind an entry is its static shared memory: `__shared__` arrays of numbers.
-// `#error` lines and braces that do not match are compile errors with a log, as are options
-// without an architecture. What the code means is checked elsewhere: the host compiler
-// builds every kernel, and `cargo xtask kernels` compiles them with NVIDIA's compiler.
+// Then `#error` lines and braces that do not match are compile errors with a log, and what the code
+// means is checked by the host compiler, which builds every kernel.
+
+#include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "record.h"
@@ -25,7 +36,10 @@ namespace {
 
 enum : int { SUCCESS = 0, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6, INTERNAL_ERROR = 11 };
 
-struct Program { std::string source, file, cubin, ptx, log; };
+struct Program {
+  std::string source, file, cubin, ptx, log;
+  std::vector<std::string> headers, header_names;
+};
 std::map<void*, std::unique_ptr<Program>> programs;
 
 struct Entry { std::string name; std::size_t shared_bytes; };
@@ -72,7 +86,106 @@ std::string wrong_with(const Program& program) {
   return {};
 }
 
+// NVIDIA's NVRTC, as far as it is called.
+struct RealCompiler {
+  int (*create)(void**, const char*, const char*, int, const char* const*, const char* const*);
+  int (*destroy)(void**);
+  int (*compile)(void*, int, const char* const*);
+  int (*ptx_size)(void*, std::size_t*);
+  int (*ptx)(void*, char*);
+  int (*log_size)(void*, std::size_t*);
+  int (*log)(void*, char*);
+};
+RealCompiler real;
+bool has_real = false;
+std::string kept_folder;
+
+std::uint64_t hash_of(std::uint64_t hash, const std::string& text) {
+  for (unsigned char byte : text + '\x1f') hash = (hash ^ byte) * 0x100000001B3ull;
+  return hash;
+}
+
+std::string file_of(const Program& program, const std::vector<std::string>& options) {
+  std::uint64_t hash = hash_of(0xCBF29CE484222325ull, program.source);
+  hash = hash_of(hash, program.file);
+  for (const std::string& header : program.headers) hash = hash_of(hash, header);
+  for (const std::string& name : program.header_names) hash = hash_of(hash, name);
+  for (const std::string& option : options) hash = hash_of(hash, option);
+  char name[32];
+  std::snprintf(name, sizeof name, "/%016llx.ptx", static_cast<unsigned long long>(hash));
+  return kept_folder + name;
+}
+
+bool read_whole(const std::string& path, std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return false;
+  char part[65536];
+  for (std::size_t n; (n = std::fread(part, 1, sizeof part, file)) > 0;) text.append(part, n);
+  std::fclose(file);
+  return !text.empty();
+}
+
+// Other processes may write the same file; each has a name of its own until it is whole.
+void keep(const std::string& path, const std::string& text) {
+  std::string temporary = path + '.' + std::to_string(getpid());
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (file == nullptr) return;
+  bool is_whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !is_whole || std::rename(temporary.c_str(), path.c_str()) != 0) std::remove(temporary.c_str());
+}
+
+// To PTX for this architecture, such as compute_121a; the compiler's code.
+int compile_really(Program& program, const std::string& arch, std::vector<std::string> options) {
+  options.push_back("--gpu-architecture=" + arch);
+  options.push_back("--generate-line-info");
+  std::string path = file_of(program, options);
+  if (read_whole(path, program.ptx)) return SUCCESS;
+  auto pointers = [](const std::vector<std::string>& texts) {
+    std::vector<const char*> all;
+    for (const std::string& text : texts) all.push_back(text.c_str());
+    return all;
+  };
+  std::vector<const char*> headers = pointers(program.headers), names = pointers(program.header_names);
+  void* handle = nullptr;
+  int code = real.create(&handle, program.source.c_str(), program.file.c_str(), static_cast<int>(headers.size()),
+                         headers.data(), names.data());
+  if (code != 0) return code;
+  std::vector<const char*> words = pointers(options);
+  code = real.compile(handle, static_cast<int>(words.size()), words.data());
+  std::size_t n = 0;
+  if (real.log_size(handle, &n) == 0 && n > 1) {
+    program.log.resize(n);
+    real.log(handle, program.log.data());
+    program.log.resize(n - 1);
+  }
+  if (code == 0 && (code = real.ptx_size(handle, &n)) == 0) {
+    program.ptx.resize(n);
+    code = real.ptx(handle, program.ptx.data());
+    program.ptx.resize(n - 1);
+  }
+  real.destroy(&handle);
+  if (code == 0) keep(path, program.ptx);
+  return code;
+}
+
 }  // namespace
+
+// Takes NVIDIA's NVRTC at this path from now on; PTX is kept in the folder. 0 if it cannot be had.
+extern "C" __attribute__((visibility("default"))) int stand_in_use_compiler(const char* path, const char* folder) {
+  std::lock_guard<std::mutex> guard(lock);
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return 0;
+  auto find = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    return function != nullptr;
+  };
+  has_real = find("nvrtcCreateProgram", real.create) && find("nvrtcDestroyProgram", real.destroy) &&
+             find("nvrtcCompileProgram", real.compile) && find("nvrtcGetPTXSize", real.ptx_size) &&
+             find("nvrtcGetPTX", real.ptx) && find("nvrtcGetProgramLogSize", real.log_size) &&
+             find("nvrtcGetProgramLog", real.log);
+  kept_folder = folder;
+  return has_real;
+}
 
 #define API extern "C" __attribute__((visibility("default"))) int
 // A fault of any number is an internal error here: NVRTC's numbers end at 12, and cudarc's
@@ -87,11 +200,16 @@ std::string wrong_with(const Program& program) {
 
 API nvrtcVersion(int* major, int* minor) { ENTER(nvrtcVersion); *major = 13; *minor = 0; return SUCCESS; }
 
-API nvrtcCreateProgram(void** handle, const char* source, const char* name, int, const char* const*, const char* const*) {
+API nvrtcCreateProgram(void** handle, const char* source, const char* name, int n_headers, const char* const* headers,
+                       const char* const* header_names) {
   ENTER(nvrtcCreateProgram);
   auto program = std::make_unique<Program>();
   program->source = source;
   program->file = name;
+  for (int idx = 0; idx < n_headers; ++idx) {
+    program->headers.push_back(headers[idx]);
+    program->header_names.push_back(header_names[idx]);
+  }
   *handle = program.get();
   programs[*handle] = std::move(program);
   return SUCCESS;
@@ -106,14 +224,28 @@ API nvrtcDestroyProgram(void** handle) {
 API nvrtcCompileProgram(void* handle, int n_options, const char* const* options) {
   static const std::string ARCH = "--gpu-architecture=";
   std::string arch, others;
+  std::vector<std::string> rest;
   for (int idx = 0; idx < n_options; ++idx) {
     std::string option = options[idx];
-    if (option.compare(0, ARCH.size(), ARCH) == 0) arch = option.substr(ARCH.size());
-    else others += ' ' + option;
+    if (option.compare(0, ARCH.size(), ARCH) == 0) {
+      arch = option.substr(ARCH.size());
+    } else {
+      others += ' ' + option;
+      rest.push_back(option);
+    }
   }
   std::lock_guard<std::mutex> guard(lock);
   if (enter("nvrtcCompileProgram", arch + others) != 0) return INTERNAL_ERROR;
   PROGRAM(handle);
+  if (has_real) {
+    bool is_machine_code = arch.compare(0, 3, "sm_") == 0;
+    int code = compile_really(program, is_machine_code ? "compute_" + arch.substr(3) : arch, rest);
+    if (code != 0 || !is_machine_code) return code;
+    program.cubin = std::string("\x7f" "ELF") + std::string(60, '\0') + "spark stand-in cubin\n" + arch + '\n' + others +
+                    "\nptx\n" + program.ptx;
+    program.ptx.clear();
+    return SUCCESS;
+  }
   program.log = wrong_with(program);
   if (!program.log.empty()) return COMPILATION;
   if (arch.compare(0, 3, "sm_") == 0) {

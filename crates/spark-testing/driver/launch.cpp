@@ -52,6 +52,19 @@ Result queue(const Launch& launch, void* handle_of_function, void* handle, void*
   if (stream == nullptr || function == nullptr) return INVALID_HANDLE;
   if (extra != nullptr || !is_possible(launch, **function)) return INVALID_VALUE;
   const spark_on_host::Kernel* kernel = (*function)->kernel;
+  if (kernel == nullptr) {
+    // The module may be unloaded once this is queued; that waits for the queue.
+    const Function* own = function->get();
+    std::vector<unsigned char> bytes(own->entry.parameter_bytes);
+    const std::vector<Parameter>& parameters = own->entry.parameters;
+    for (std::size_t idx = 0; idx < parameters.size(); ++idx)
+      std::memcpy(bytes.data() + parameters[idx].offset, arguments[idx], parameters[idx].n_bytes);
+    submit(**stream, [=] {
+      if (Result code = kernel_fails()) { sticky = code; return; }
+      run_ptx(*own, launch.grid, launch.block, launch.shared_bytes, bytes);
+    });
+    return SUCCESS;
+  }
   auto values = std::make_shared<std::vector<Value>>(values_of(*kernel, arguments));
   submit(**stream, [=] { run(*kernel, launch, *values); });
   return SUCCESS;
@@ -59,7 +72,7 @@ Result queue(const Launch& launch, void* handle_of_function, void* handle, void*
 
 std::string name_of(void* handle) {
   auto* function = find(functions, handle);
-  return function == nullptr ? "?" : (*function)->kernel->name;
+  return function == nullptr ? "?" : (*function)->name;
 }
 
 // CUlaunchConfig and CUlaunchAttribute, as far as they are looked at.

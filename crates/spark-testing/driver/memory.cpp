@@ -112,6 +112,7 @@ static void copy_bytes(Address to, Address from, std::size_t n_bytes) {
   }
   DeviceOpen open;
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), n_bytes);
+  note_written(to, n_bytes);
 }
 
 static Result copy(Address to, Address from, std::size_t n_bytes, void* handle, bool is_from_host, bool is_to_host) {
@@ -128,6 +129,7 @@ static Result copy(Address to, Address from, std::size_t n_bytes, void* handle, 
     if (sticky != 0) return sticky;
     DeviceOpen open;
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), n_bytes);
+    note_written(to, n_bytes);
     return SUCCESS;
   }
   submit(**stream, [=] { copy_bytes(to, from, n_bytes); });
@@ -155,6 +157,7 @@ API cuMemsetD8Async(Address to, unsigned char byte, std::size_t n_bytes, void* h
     if (!is_usable(to, n_bytes)) return fail(ILLEGAL_ADDRESS, "a fill ran on memory that is gone, or not there yet");
     DeviceOpen open;
     std::memset(reinterpret_cast<void*>(to), byte, n_bytes);
+    note_written(to, n_bytes);
   });
   return SUCCESS;
 }

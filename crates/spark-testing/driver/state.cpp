@@ -65,12 +65,14 @@ Address take_device(std::size_t n_bytes) {
     if (n_open > 0) mprotect(arena + offset, room, PROT_READ | PROT_WRITE);
   }
   DeviceOpen open;
+  if (interpreter != nullptr) interpreter->allocated(reinterpret_cast<Address>(arena + offset), n_bytes);
   std::memset(arena + offset, FRESH_BYTE, n_bytes);
   std::memset(arena + offset + n_bytes, MARGIN_BYTE, room - n_bytes);
   return reinterpret_cast<Address>(arena + offset);
 }
 
 void give_device(Address address, std::size_t n_bytes) {
+  if (interpreter != nullptr) interpreter->freed(address);
   DeviceOpen open;
   auto* bytes = reinterpret_cast<unsigned char*>(address);
   std::size_t room = room_for(n_bytes);
@@ -93,6 +95,10 @@ const Block* block_of(Address address, std::size_t n_bytes) {
 }
 
 static bool is_symbol(Address address, std::size_t n_bytes) {
+  for (auto& [handle, module] : modules) {
+    for (const Variable& variable : module->variables)
+      if (address >= variable.address && address + n_bytes <= variable.address + variable.n_bytes) return true;
+  }
   for (const spark_on_host::Symbol* symbol = spark_on_host::symbols; symbol != nullptr; symbol = symbol->next) {
     auto start = reinterpret_cast<Address>(symbol->address);
     if (address >= start && address + n_bytes <= start + symbol->n_bytes) return true;
@@ -164,12 +170,15 @@ std::string hexadecimal(Address value) {
 void forget_driver_state() {
   streams.clear();
   events.clear();
+  for (auto& [handle, module] : modules) unload_ptx(*module);
   modules.clear();
   functions.clear();
   graphs.clear();
   for (auto& [address, block] : blocks) {
-    if (block.kind == Kind::DEVICE) free_ranges[address - reinterpret_cast<Address>(arena)] = room_for(block.n_bytes);
-    else std::free(reinterpret_cast<void*>(address));
+    if (block.kind == Kind::DEVICE) {
+      if (interpreter != nullptr) interpreter->freed(address);
+      free_ranges[address - reinterpret_cast<Address>(arena)] = room_for(block.n_bytes);
+    } else std::free(reinterpret_cast<void*>(address));
   }
   blocks.clear();
   context_count = 0;

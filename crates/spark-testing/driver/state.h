@@ -4,6 +4,7 @@
 //   driver.cpp        devices, contexts                 memory.cpp   allocating, copying, hints
 //   streams.cpp       streams, events                   graphs.cpp   captures and graphs, as DAGs
 //   code.cpp          modules, attributes, symbols      launch.cpp   kernels
+//   interpreted.cpp   modules and kernels in PTX
 //
 // Types and numbers are those of cuda.h, CUDA 13.0. Every function of the driver waits if it is
 // held, locks, writes itself down and fails if it was told to: `ENTER` and its relatives.
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "fibers.h"
+#include "interpreter.h"
 #include "record.h"
 
 namespace stand_in {
@@ -86,9 +88,18 @@ struct Event {
   std::weak_ptr<Capture> capture;
   std::vector<std::size_t> nodes;
 };
-struct Module { std::map<std::string, std::size_t> entries; };  // static shared memory of each
-// A kernel of a module: every module has its own.
-struct Function { const spark_on_host::Kernel* kernel; void* module; std::size_t static_bytes; std::size_t most_dynamic; };
+// A kernel of a module. Parameters are known of PTX alone.
+struct Entry { std::size_t static_bytes = 0, parameter_bytes = 0; std::vector<Parameter> parameters; };
+// `code` is the interpreter's number for its PTX; 0 if the host compiler built its kernels.
+struct Module { std::map<std::string, Entry> entries; std::uint64_t code = 0; std::vector<Variable> variables; };
+// A kernel of a module: every module has its own. `kernel` is null where it is interpreted.
+struct Function {
+  const spark_on_host::Kernel* kernel;
+  std::string name;
+  void* module;
+  Entry entry;
+  std::size_t most_dynamic;
+};
 struct Graph { std::vector<Node> nodes; unsigned long n_launched = 0; };
 
 extern std::map<Address, Block> blocks;
@@ -117,6 +128,16 @@ bool is_usable(Address address, std::size_t n_bytes);
 void run_until(Stream& stream, unsigned long ticket);
 void run_all(Stream& stream);
 void run_everything();
+// Reads PTX and takes memory for its variables; the reason if it is refused.
+Result load_ptx(const std::string& ptx, Module& module, std::string& why);
+// Gives the interpreter's part of a module back.
+void unload_ptx(Module& module);
+// Runs a kernel in PTX, now.
+void run_ptx(const Function& function, const unsigned* grid, const unsigned* block, unsigned shared_bytes,
+             const std::vector<unsigned char>& parameters);
+// Notes that the device's bytes have been written.
+void note_written(Address address, std::size_t n_bytes);
+
 // Queues work, or adds it to what the stream records.
 void submit(Stream& stream, Op op);
 // Lets work that runs fail: the context is lost.

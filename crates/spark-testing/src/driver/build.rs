@@ -47,8 +47,17 @@ pub struct Build<'a> {
 }
 
 /// The driver's own files, all of `driver/*.cpp` but that of the older compiler.
-const FILES: [&str; 10] = [
-    "fibers", "record", "state", "driver", "memory", "streams", "graphs", "code", "launch",
+const FILES: [&str; 11] = [
+    "fibers",
+    "record",
+    "state",
+    "driver",
+    "memory",
+    "streams",
+    "graphs",
+    "code",
+    "launch",
+    "interpreted",
     "compiler",
 ];
 
@@ -164,7 +173,7 @@ impl Build<'_> {
     fn link(&self, folder: &Path, units: &[Unit], sanitizes: bool) -> io::Result<()> {
         let mut linker = compiler();
         linker.current_dir(folder).args(["-shared", "-pthread"]);
-        linker.args(["-o", LIBRARIES[0], "-Wl,-soname,libcuda.so.1"]);
+        linker.args(["-o", LIBRARIES[0], "-Wl,-soname,libcuda.so.1", "-ldl"]);
         if sanitizes {
             linker.args(SANITIZERS);
         }

@@ -19,6 +19,8 @@
 )]
 
 mod build;
+mod interpreter;
+mod nvrtc;
 
 use std::ffi::{CString, c_char, c_int, c_long, c_uint};
 use std::io;
@@ -87,6 +89,7 @@ pub struct StandInDriver {
 struct Functions {
     pose: unsafe extern "C" fn(c_int),
     set_version: unsafe extern "C" fn(c_int),
+    set_seed: unsafe extern "C" fn(u64),
     fail_call: unsafe extern "C" fn(c_long, c_int),
     fail_named: unsafe extern "C" fn(*const c_char, c_long, c_int),
     fail_allocation: unsafe extern "C" fn(c_long),
@@ -105,6 +108,35 @@ fn symbol<F: Copy>(library: &Library, name: &str) -> io::Result<F> {
     // SAFETY: every use below names the type that the function has in `driver/*.cpp`.
     let found = unsafe { library.get::<F>(name.as_bytes()) };
     found.map(|found| *found).map_err(io::Error::other)
+}
+
+/// Lets kernels run as what NVIDIA's compiler makes of them, where that is at hand.
+fn lend_interpreter(library: &Library) -> io::Result<()> {
+    let Some(compiler) = nvrtc::find() else {
+        return nvrtc::say_that_it_is_missing();
+    };
+    // It asks for its second library by name alone, which is then open already.
+    for builtins in nvrtc::builtins_beside(&compiler) {
+        // SAFETY: NVIDIA's library, whose initialisers touch nothing of this process.
+        let opened = unsafe { Library::open(Some(&builtins), RTLD_NOW | RTLD_GLOBAL) };
+        Box::leak(Box::new(opened.map_err(io::Error::other)?));
+    }
+    let kept = Path::new(env!("OUT_DIR")).join("ptx");
+    std::fs::create_dir_all(&kept)?;
+    let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes());
+    let (path, kept) = (text(&compiler)?, text(&kept)?);
+    type UseCompiler = unsafe extern "C" fn(*const c_char, *const c_char) -> c_int;
+    type SetInterpreter = unsafe extern "C" fn(*const interpreter::Callbacks);
+    let use_compiler: UseCompiler = symbol(library, "stand_in_use_compiler")?;
+    // SAFETY: both texts end with NUL and are copied.
+    if unsafe { use_compiler(path.as_ptr(), kept.as_ptr()) } == 0 {
+        let what = format!("`{}` cannot be opened", compiler.display());
+        return Err(io::Error::other(what));
+    }
+    let set_interpreter: SetInterpreter = symbol(library, "stand_in_set_interpreter")?;
+    // SAFETY: the functions are there for the life of the process.
+    unsafe { set_interpreter(&raw const interpreter::CALLBACKS) };
+    Ok(())
 }
 
 impl StandInDriver {
@@ -129,6 +161,7 @@ impl StandInDriver {
         let functions = Functions {
             pose: symbol(library, "stand_in_pose")?,
             set_version: symbol(library, "stand_in_set_version")?,
+            set_seed: symbol(library, "stand_in_set_seed")?,
             fail_call: symbol(library, "stand_in_fail_call")?,
             fail_named: symbol(library, "stand_in_fail_named")?,
             fail_allocation: symbol(library, "stand_in_fail_allocation")?,
@@ -142,6 +175,7 @@ impl StandInDriver {
             live: symbol(library, "stand_in_live")?,
             live_programs: symbol(library, "stand_in_live_programs")?,
         };
+        lend_interpreter(library)?;
         Ok(Self {
             directory,
             functions,
@@ -188,6 +222,12 @@ impl Posed<'_> {
     pub fn set_version(&self, number: i32) {
         // SAFETY: the type is that of `driver/record.cpp`.
         unsafe { (self.functions.set_version)(number) };
+    }
+
+    /// Sets the order of blocks and warps in the launches from now on, where kernels are interpreted.
+    pub fn set_seed(&self, seed: u64) {
+        // SAFETY: the type is that of `driver/interpreted.cpp`.
+        unsafe { (self.functions.set_seed)(seed) };
     }
 
     /// Lets the `nth` call from now on fail with this `CUresult`; every function counts.
