@@ -133,6 +133,35 @@ fn uploads_take_no_memory_of_their_own_size() {
     });
 }
 
+#[test]
+fn files_take_no_pinned_memory_of_their_own_size() {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("forty-megabytes");
+    let bytes: Vec<u8> = (0..(40 << 20) + 5)
+        .map(|idx: u32| (idx / 999 % 253) as u8)
+        .collect();
+    std::fs::write(&path, &bytes).unwrap();
+    check(Persona::Card, |driver, device| {
+        let stream = device.new_stream().unwrap();
+        let mut told = Vec::new();
+        let loaded =
+            spark_mem::file::load(device, &stream, &path, |done, all| told.push((done, all)));
+        let (buffer, report) = loaded.unwrap();
+        assert_eq!(
+            (report.bytes, buffer.kind()),
+            (bytes.len() as u64, BufferKind::Device)
+        );
+        assert_eq!(told.last(), Some(&(report.bytes, report.bytes)));
+        assert!(told.is_sorted());
+        assert_eq!(device.budget().used_bytes(), report.bytes);
+        assert_eq!(
+            driver.count("cuMemHostAlloc"),
+            driver.count("cuMemHostAlloc 2097152")
+        );
+        assert!(buffer.into_vec(&stream).unwrap() == bytes);
+    });
+    std::fs::remove_file(&path).unwrap();
+}
+
 /// In steady state nobody waits on the host and no stream is made: memory is taken, cleared and
 /// given back in the order of the device's own queue.
 #[test]
