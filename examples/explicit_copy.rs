@@ -1,5 +1,5 @@
 //! The program of `zero_copy` on a device with memory of its own: the guards copy, every copy
-//! is counted, and a warning says so once per buffer.
+//! is counted, and a warning says so once per device.
 //!
 //! Run: `cargo run --release --features cuda --example explicit_copy`. A GPU that shares the
 //! machine's memory is used as if it did not; without a GPU, a card is emulated in host memory.

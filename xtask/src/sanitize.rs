@@ -56,10 +56,11 @@ const UNWATCHED_QUANT: [&str; 2] = ["--config", "profile.test.package.spark-quan
 const CASES: &str = "4";
 
 /// Processes that fault or fork on purpose.
-const ON_PURPOSE: [&str; 4] = [
+const ON_PURPOSE: [&str; 5] = [
     "--skip=touches_device_memory",
     "--skip=that_the_host_touches_faults",
-    "--skip=fork",
+    "--skip=a_forked_child",
+    "--skip=child_forks",
     "--skip=switches_in_the_environment",
 ];
 
@@ -144,6 +145,7 @@ fn driver(workspace: &Workspace) -> Result<LeftOut, Error> {
         "stand_in",
         "cuda",
         "faults",
+        "images",
     ]);
     driver.args(ON_PURPOSE);
     driver.current_dir(&workspace.root);

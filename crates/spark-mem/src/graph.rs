@@ -175,7 +175,7 @@ impl Recording<'_> {
             return Ok(());
         };
         recording
-            .unjoined()
+            .joined()
             .into_iter()
             .try_for_each(|other| self.stream.record_order(&recording, member, other))
     }

@@ -172,13 +172,12 @@ impl Recording {
         others.into_iter().map(handle).collect()
     }
 
-    /// Streams that the first one must wait for in the end.
-    pub(crate) fn unjoined(&self) -> Vec<(usize, Handle)> {
+    /// Streams that joined, for which the first one waits in the end. Those that it has waited for
+    /// already are among them: that costs an event and adds no edge that was not there.
+    pub(crate) fn joined(&self) -> Vec<(usize, Handle)> {
         let notes = lock(&self.notes);
-        let first = &notes.members[0].clock;
         let members = notes.members.iter().enumerate().skip(1);
         members
-            .filter(|(idx, member)| at(first, *idx) < member.n_works)
             .map(|(idx, member)| (idx, member.queue.raw()))
             .collect()
     }

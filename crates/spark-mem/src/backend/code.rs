@@ -140,6 +140,10 @@ pub(crate) struct KernelCode {
     pub(crate) entry: Text,
     pub(crate) parameters: TypeId,
     /// Bytes of each argument.
+    #[cfg_attr(
+        not(feature = "cuda"),
+        expect(dead_code, reason = "only a driver tells them")
+    )]
     pub(crate) argument_bytes: Vec<usize>,
     pub(crate) host: Option<HostFunction>,
     /// Where the host version lies before its types are taken off.

@@ -128,6 +128,7 @@ impl Arguments {
     }
 
     /// Where each argument begins.
+    #[cfg(feature = "cuda")]
     pub(crate) fn places(&self) -> impl Iterator<Item = *const u64> {
         let words = &self.words;
         self.items.iter().map(|(_, word)| &raw const words[*word])

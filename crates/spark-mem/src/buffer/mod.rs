@@ -219,6 +219,18 @@ impl<T: Element> Buffer<T> {
         Ok(())
     }
 
+    /// Copies a slice into a part of memory of the device alone.
+    pub(crate) fn upload_part(
+        &mut self,
+        stream: &Stream,
+        range: std::ops::Range<usize>,
+        from: &[T],
+    ) -> Result<(), MemError> {
+        check_len("from", from.len(), range.len())?;
+        self.check_through(stream)?;
+        stage::upload(&self.range_mut(range)?, stream, from)
+    }
+
     /// Its elements as a `Vec`. A buffer made by [`Device::buffer_from_vec`] in place gives
     /// that very memory back; from any other one they are copied, which is counted. Waits
     /// for the device's work.

@@ -29,6 +29,8 @@ use crate::stream::Stream;
 const CHUNK_BYTES: usize = 8 << 20;
 /// Reads in flight at most; an NVMe drive reaches its rate with a few large ones.
 const N_READERS: usize = 4;
+/// Bytes that are on the host at a time when a file goes to memory of the device alone.
+const WINDOW_BYTES: usize = N_READERS * CHUNK_BYTES;
 /// What `O_DIRECT` needs offsets, lengths and addresses to be multiples of, on every
 /// file system in use; some accept 512.
 const BLOCK_BYTES: usize = 4096;
@@ -77,10 +79,39 @@ pub fn load(
         element_bytes: 1,
     })?;
     let mut buffer = device.shared::<u8>(len)?;
-    let mut guard = buffer.overwrite(stream)?;
-    let report = load_into(path, &mut guard, progress)?;
-    guard.finish()?;
+    let report = if buffer.kind().is_host_visible() || len == 0 {
+        let mut guard = buffer.overwrite(stream)?;
+        let report = load_into(path, &mut guard, progress)?;
+        guard.finish()?;
+        report
+    } else {
+        load_through(&mut buffer, stream, path, progress)?
+    };
     Ok((buffer, report))
+}
+
+/// Reads a file into memory of the device alone, window by window: while one is copied to the
+/// device the next is read. Host memory of a window's size is taken, whatever the file's.
+fn load_through(
+    buffer: &mut Buffer<u8>,
+    stream: &Stream,
+    path: &Path,
+    progress: impl FnMut(u64, u64) + Send,
+) -> Result<LoadReport, MemError> {
+    let len = buffer.len();
+    let n_window = WINDOW_BYTES.min(len);
+    let mut room = vec![0_u8; n_window + BLOCK_BYTES];
+    let first = room.as_ptr().align_offset(BLOCK_BYTES).min(BLOCK_BYTES);
+    let window = &mut room[first..first + n_window];
+    read_file(path, window, len as u64, progress, |reading, window| {
+        for begin in (0..len).step_by(WINDOW_BYTES) {
+            let end = len.min(begin + WINDOW_BYTES);
+            let piece = &mut window[..end - begin];
+            reading.run(begin, piece)?;
+            buffer.upload_part(stream, begin..end, piece)?;
+        }
+        Ok(())
+    })
 }
 
 /// Reads the first `to.len()` bytes of a file. See [`load`].
@@ -93,8 +124,19 @@ pub fn load_into(
     to: &mut [u8],
     progress: impl FnMut(u64, u64) + Send,
 ) -> Result<LoadReport, MemError> {
-    let (file, len) = open_regular(path)?;
     let want = to.len() as u64;
+    read_file(path, to, want, progress, |reading, to| reading.run(0, to))
+}
+
+/// Opens a file of at least `want` bytes and lets `work` read it into `to`, or into parts of it.
+fn read_file<P: FnMut(u64, u64) + Send>(
+    path: &Path,
+    to: &mut [u8],
+    want: u64,
+    progress: P,
+    work: impl FnOnce(&Reading<'_, P>, &mut [u8]) -> Result<(), MemError>,
+) -> Result<LoadReport, MemError> {
+    let (file, len) = open_regular(path)?;
     if len < want {
         return Err(MemError::FileTooShort {
             path: path.to_owned(),
@@ -120,7 +162,7 @@ pub fn load_into(
         want,
         progress: Mutex::new(progress),
     };
-    reading.run(to)?;
+    work(&reading, to)?;
     Ok(LoadReport {
         bytes: want,
         duration: started.elapsed(),
@@ -162,7 +204,9 @@ struct Reading<'a, P> {
 type Chunk<'a> = Mutex<(usize, &'a mut [u8])>;
 
 impl<P: FnMut(u64, u64) + Send> Reading<'_, P> {
-    fn run(&self, to: &mut [u8]) -> Result<(), MemError> {
+    /// Reads the bytes from `begin` on.
+    fn run(&self, begin: usize, to: &mut [u8]) -> Result<(), MemError> {
+        self.n_chunks_taken.store(0, Ordering::Relaxed);
         if to.is_empty() {
             self.report(0);
             return Ok(());
@@ -170,7 +214,7 @@ impl<P: FnMut(u64, u64) + Send> Reading<'_, P> {
         let chunks: Vec<Chunk<'_>> = to
             .chunks_mut(CHUNK_BYTES)
             .enumerate()
-            .map(|(idx, chunk)| Mutex::new((idx * CHUNK_BYTES, chunk)))
+            .map(|(idx, chunk)| Mutex::new((begin + idx * CHUNK_BYTES, chunk)))
             .collect();
         let n_readers = N_READERS.min(chunks.len());
         std::thread::scope(|scope| {

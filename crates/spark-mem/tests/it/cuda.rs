@@ -14,7 +14,7 @@ use spark_mem::{
 use spark_testing::driver::{Persona, Posed};
 
 use crate::cache::CacheDir;
-use crate::kernels::{ELEMENTWISE, MIRROR, SCALE, WEIGHTED};
+use crate::kernels::{ELEMENTWISE, SCALE};
 use crate::logged;
 use crate::stand_in::{check, device, driver, options};
 
@@ -131,6 +131,35 @@ fn uploads_take_no_memory_of_their_own_size() {
             assert!(buffer.into_vec(&streams[0]).unwrap() == bytes);
         }
     });
+}
+
+#[test]
+fn files_take_no_pinned_memory_of_their_own_size() {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("forty-megabytes");
+    let bytes: Vec<u8> = (0..(40 << 20) + 5)
+        .map(|idx: u32| (idx / 999 % 253) as u8)
+        .collect();
+    std::fs::write(&path, &bytes).unwrap();
+    check(Persona::Card, |driver, device| {
+        let stream = device.new_stream().unwrap();
+        let mut told = Vec::new();
+        let loaded =
+            spark_mem::file::load(device, &stream, &path, |done, all| told.push((done, all)));
+        let (buffer, report) = loaded.unwrap();
+        assert_eq!(
+            (report.bytes, buffer.kind()),
+            (bytes.len() as u64, BufferKind::Device)
+        );
+        assert_eq!(told.last(), Some(&(report.bytes, report.bytes)));
+        assert!(told.is_sorted());
+        assert_eq!(device.budget().used_bytes(), report.bytes);
+        assert_eq!(
+            driver.count("cuMemHostAlloc"),
+            driver.count("cuMemHostAlloc 2097152")
+        );
+        assert!(buffer.into_vec(&stream).unwrap() == bytes);
+    });
+    std::fs::remove_file(&path).unwrap();
 }
 
 /// In steady state nobody waits on the host and no stream is made: memory is taken, cleared and
@@ -323,72 +352,13 @@ fn a_write_past_the_end_is_noticed() {
 
 // --- what kernels have besides arguments ----------------------------------------------------
 
-/// 32 KiB static and 24 KiB dynamic: each below the 48 KiB that need no asking, the sum above.
 #[test]
-fn static_and_dynamic_shared_memory_are_counted_together() {
+fn shared_memory_is_opted_into_once() {
     for persona in [Persona::Spark, Persona::Card] {
         check(persona, |driver, device| {
-            let stream = device.new_stream().unwrap();
-            let kernel = device.kernel(&MIRROR).unwrap();
-            let mut input = device.shared::<f32>(256).unwrap();
-            let mut out = device.shared::<f32>(256).unwrap();
-            input.overwrite(&stream).unwrap().fill(3.0);
-            let mut launch = |n_dynamic: u32| {
-                let shape = LaunchShape {
-                    shared_bytes: 4 * n_dynamic,
-                    ..LaunchShape::for_elements(256, 64).unwrap()
-                };
-                // SAFETY: both have an element for each thread, the block its shared memory.
-                unsafe { kernel.launch(&stream, shape, (out.view_mut(), input.view(), n_dynamic)) }
-            };
-            launch(1024).unwrap();
-            assert_eq!(driver.count("cuFuncSetAttribute"), 0, "36 KiB");
-            launch(6144).unwrap();
-            launch(6144).unwrap();
-            launch(5000).unwrap();
-            assert_eq!(driver.count("cuFuncSetAttribute"), 1, "asked once");
-            assert!(launch(1 << 20).is_err(), "more than any GPU has");
-            assert_eq!(*out.read(&stream).unwrap(), [3.0; 256]);
-        });
-    }
-}
-
-#[test]
-fn constants_are_written_by_their_names() {
-    for persona in [Persona::Spark, Persona::Card] {
-        check(persona, |_, device| {
-            let stream = device.new_stream().unwrap();
-            let kernel = device.kernel(&WEIGHTED).unwrap();
-            let mut input = device.shared::<f32>(8).unwrap();
-            let mut out = device.shared::<f32>(8).unwrap();
-            input.overwrite(&stream).unwrap().fill(3.0);
-            let shape = LaunchShape::for_elements(8, 32).unwrap();
-            for weights in [[1.0_f32, 2.0, 3.0, 4.0], [-1.0, 0.5, 0.0, 9.0]] {
-                // SAFETY: four floats, which the kernel multiplies with; both have eight elements.
-                unsafe {
-                    kernel.write_constant(&stream, "weights", &weights).unwrap();
-                    let arguments = (out.view_mut(), input.view(), 8);
-                    kernel.launch(&stream, shape, arguments).unwrap();
-                }
-                let wanted: Vec<f32> = (0..8).map(|idx| 3.0 * weights[idx % 4]).collect();
-                assert_eq!(*out.read(&stream).unwrap(), *wanted);
-            }
-            // SAFETY: nothing is written.
-            let (short, unknown) = unsafe {
-                (
-                    kernel.write_constant(&stream, "weights", &[1.0_f32]),
-                    kernel.write_constant(&stream, "no_such", &[1.0_f32; 4]),
-                )
-            };
-            assert!(matches!(
-                short,
-                Err(MemError::LengthMismatch {
-                    got: 4,
-                    want: 16,
-                    ..
-                })
-            ));
-            assert!(matches!(unknown, Err(MemError::Driver(error)) if error.code == 500));
+            crate::conformance::static_and_dynamic_shared_memory_are_counted_together(device);
+            // For the sizes above 48 KiB: what fits, asked once, and what no GPU has.
+            assert_eq!(driver.count("cuFuncSetAttribute"), 2);
         });
     }
 }

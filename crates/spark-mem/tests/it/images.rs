@@ -9,6 +9,7 @@ use crate::kernels::{ACCUMULATE, COUNT_ABOVE, ELEMENTWISE, SCALE};
 use crate::logged;
 use crate::stand_in::{check, device, driver, options};
 
+type More = (Write<f32>, Read<f32>, f32, u32, u32);
 type Scale = (Write<f32>, Read<f32>, f32, u32);
 
 fn variant(tile: u32) -> KernelSource<Scale> {
@@ -325,7 +326,7 @@ fn an_entry_with_other_parameters_is_refused() {
     check(Persona::Spark, |_, device| {
         let fewer: KernelSource<(Write<f32>, Read<f32>, f32)> =
             KernelSource::new("elementwise.cu", ELEMENTWISE, "scale_f32");
-        let more: KernelSource<(Write<f32>, Read<f32>, f32, u32, u32)> =
+        let more: KernelSource<More> =
             KernelSource::new("elementwise.cu", ELEMENTWISE, "scale_f32");
         let longer: KernelSource<(Write<f32>, Read<f32>, f64, u32)> =
             KernelSource::new("elementwise.cu", ELEMENTWISE, "scale_f32");

@@ -90,8 +90,10 @@ type Numbers = (
     (f32, f64, f32, f32, f32, f32, f32, f32),
 );
 
+type Many = (Write<f32>, Read<f32>, Struct<Scale>, Numbers, u32);
+
 /// `out[i] = in[i] * factor + offset[i % 3] +` the sum of sixteen numbers: 20 parameters.
-pub(crate) const MANY: KernelSource<(Write<f32>, Read<f32>, Struct<Scale>, Numbers, u32)> =
+pub(crate) const MANY: KernelSource<Many> =
     KernelSource::new("parameters.cu", PARAMETERS, "many_f32").with_host(
         |_: LaunchShape, (out, input, scale, (whole, floats), last)| {
             let (a0, a1, a2, a3, a4, a5, a6, a7) = whole;
@@ -108,11 +110,9 @@ pub(crate) const MANY: KernelSource<(Write<f32>, Read<f32>, Struct<Scale>, Numbe
     );
 
 /// `out[i] = weights[i % 4] * in[i]`, `weights` a constant of the file.
-#[cfg(feature = "cuda")]
 pub(crate) const WEIGHTED: KernelSource<(Write<f32>, Read<f32>, u32)> =
     KernelSource::new("parameters.cu", PARAMETERS, "weighted_f32");
 
 /// Copies, through 32 KiB of static shared memory and so many floats of dynamic one.
-#[cfg(feature = "cuda")]
 pub(crate) const MIRROR: KernelSource<(Write<f32>, Read<f32>, u32)> =
     KernelSource::new("parameters.cu", PARAMETERS, "mirror_f32");

@@ -7,7 +7,7 @@ use spark_mem::kernel::compile;
 use spark_mem::{KernelSource, MemError, Parameters, Write};
 
 use crate::children::check_child_of;
-use crate::kernels::{ACCUMULATE, COUNT_ABOVE, MATMUL, SCALE, SOFTMAX};
+use crate::kernels::{ACCUMULATE, COUNT_ABOVE, MANY, MATMUL, MIRROR, SCALE, SOFTMAX, WEIGHTED};
 
 #[test]
 fn takes_every_kernel_and_refuses_what_is_wrong() {
@@ -41,6 +41,9 @@ fn child_compiles() {
         check(&COUNT_ABOVE, compute);
         check(&SOFTMAX, compute);
         check(&MATMUL, compute);
+        check(&MANY, compute);
+        check(&WEIGHTED, compute);
+        check(&MIRROR, compute);
     }
     let wrong: KernelSource<(Write<f32>,)> = KernelSource::new(
         "wrong.cu",
@@ -65,7 +68,7 @@ fn child_compiles() {
         Err(MemError::Compile { .. })
     ));
     println!(
-        "NVRTC compiled 5 kernels for {} architectures",
+        "NVRTC compiled 8 kernels for {} architectures",
         capabilities.len()
     );
 }

@@ -34,6 +34,8 @@ macro_rules! for_each_case {
             kernels_see_ranges,
             structures_and_many_numbers_are_arguments,
             sources_made_at_run_time_are_kernels,
+            static_and_dynamic_shared_memory_are_counted_together,
+            constants_are_written_by_their_names,
             atomics_count_across_blocks,
             barriers_and_shuffles_agree_with_an_oracle,
             tensor_cores_agree_with_an_oracle,
@@ -73,10 +75,12 @@ macro_rules! for_each_case {
 pub(crate) use for_each_case;
 
 mod arena;
+mod code;
 mod recorded;
 mod work;
 
 pub(crate) use arena::*;
+pub(crate) use code::*;
 pub(crate) use recorded::*;
 pub(crate) use work::*;
 

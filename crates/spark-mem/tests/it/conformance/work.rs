@@ -1,11 +1,11 @@
 //! Kernels, streams, events, guards and graphs.
 
-use spark_mem::{Buffer, Device, Graph, KernelSource, LaunchShape, MemError, Read, Stream, Write};
+use spark_mem::{Buffer, Device, Graph, LaunchShape, MemError, Stream};
 
 use super::{N, filled, kinds, ramp, scale, values};
 use half::bf16;
 
-use crate::kernels::{ACCUMULATE, COUNT_ABOVE, MANY, MATMUL, SCALE, SOFTMAX, Scale};
+use crate::kernels::{ACCUMULATE, COUNT_ABOVE, MATMUL, SCALE, SOFTMAX};
 
 pub(crate) fn kernels_compute(device: &Device) {
     let stream = device.new_stream().unwrap();
@@ -56,79 +56,6 @@ pub(crate) fn kernels_see_ranges(device: &Device) {
     assert_eq!(got[110], 1.0);
     for (idx, value) in got[100..110].iter().enumerate() {
         assert_eq!(*value, 2.0 * ramp(N)[7 + idx]);
-    }
-}
-
-pub(crate) fn structures_and_many_numbers_are_arguments(device: &Device) {
-    let stream = device.new_stream().unwrap();
-    let input = filled(device, &stream, device.shared_kind(), &ramp(N));
-    let mut out = device.shared::<f32>(N).unwrap();
-    let kernel = device.kernel(&MANY).unwrap();
-    let shape = LaunchShape::for_elements(N, 128).unwrap();
-    let scale = Scale {
-        factor: -0.25,
-        offset: [1.0, 20.0, 300.0],
-        n: N as u32,
-    };
-    // Powers of two and neighbours, so that a number that is lost, cut or out of place shows.
-    let whole = (
-        200,
-        -100,
-        60_000,
-        -30_000,
-        1 << 31,
-        -(1 << 30),
-        1 << 40,
-        -(1 << 39),
-    );
-    let floats = (0.5, -0.25, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0);
-    let arguments = (
-        out.view_mut(),
-        input.view(),
-        scale,
-        (whole, floats),
-        N as u32 - 1,
-    );
-    // SAFETY: the kernel touches `N` elements of both, which have as many.
-    unsafe { kernel.launch(&stream, shape, arguments) }.unwrap();
-    let sum = 200.0 - 100.0 + 60_000.0 - 30_000.0 + f64::from(1_u32 << 31) - f64::from(1 << 30)
-        + f64::from(1 << 20) * f64::from(1 << 20)
-        - f64::from(1 << 20) * f64::from(1 << 19)
-        + 0.5
-        - 0.25
-        + 56.0;
-    let got = values(&out, &stream);
-    for (idx, value) in ramp(N).iter().enumerate() {
-        let offset = [1.0, 20.0, 300.0][idx % 3];
-        let wanted = (f64::from(*value) * -0.25 + offset + sum) as f32;
-        assert_eq!(got[idx], wanted, "element {idx}");
-    }
-}
-
-/// The same text, made anew each time: one kernel, and nothing is leaked for it.
-pub(crate) fn sources_made_at_run_time_are_kernels(device: &Device) {
-    let stream = device.new_stream().unwrap();
-    let input = filled(device, &stream, device.shared_kind(), &ramp(N));
-    let shape = LaunchShape::for_elements(N, 128).unwrap();
-    for tile in [64, 128, 64] {
-        let text = format!("// of this run\n{}", crate::kernels::ELEMENTWISE);
-        let made: KernelSource<(Write<f32>, Read<f32>, f32, u32)> =
-            KernelSource::from_text("made.cu", text, String::from("scale_f32"))
-                .with_header(String::from("made.cuh"), String::from("// nothing"))
-                .with_option(format!("-DTILE={tile}"))
-                .with_host(|_: LaunchShape, (out, input, factor, _)| {
-                    for (out, input) in out.iter_mut().zip(input) {
-                        *out = factor * input;
-                    }
-                });
-        let kernel = device.kernel(&made).unwrap();
-        drop(made);
-        assert_eq!(kernel.entry(), "scale_f32");
-        let mut out = device.shared::<f32>(N).unwrap();
-        let arguments = (out.view_mut(), input.view(), 2.0, N as u32);
-        // SAFETY: the kernel touches `N` elements of both, which have as many.
-        unsafe { kernel.launch(&stream, shape, arguments) }.unwrap();
-        assert_eq!(values(&out, &stream)[N - 1], 2.0 * ramp(N)[N - 1]);
     }
 }
 
