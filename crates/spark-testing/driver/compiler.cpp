@@ -234,11 +234,14 @@ API nvrtcCompileProgram(void* handle, int n_options, const char* const* options)
       rest.push_back(option);
     }
   }
-  std::lock_guard<std::mutex> guard(lock);
+  std::unique_lock<std::mutex> guard(lock);
   if (enter("nvrtcCompileProgram", arch + others) != 0) return INTERNAL_ERROR;
   PROGRAM(handle);
   if (has_real) {
     bool is_machine_code = arch.compare(0, 3, "sm_") == 0;
+    // The compiler looks for a GPU itself, and other threads may go on meanwhile.
+    guard.unlock();
+    NoDevice hidden;
     int code = compile_really(program, is_machine_code ? "compute_" + arch.substr(3) : arch, rest);
     if (code != 0 || !is_machine_code) return code;
     program.cubin = std::string("\x7f" "ELF") + std::string(60, '\0') + "spark stand-in cubin\n" + arch + '\n' + others +

@@ -82,8 +82,12 @@ struct Process {
 Persona persona() { return posed; }
 int driver_version() { return posed_version; }
 
+static thread_local int n_without_device = 0;
+NoDevice::NoDevice() { ++n_without_device; }
+NoDevice::~NoDevice() { --n_without_device; }
+
 void pass(const char* call) {
-  if (!has_hold) return;
+  if (!has_hold || n_without_device > 0) return;
   std::unique_lock<std::mutex> guard(hold.lock);
   if (hold.name != call || hold.is_held) return;
   hold.is_held = true;
@@ -93,6 +97,8 @@ void pass(const char* call) {
 }
 
 int enter(const char* call, const std::string& detail) {
+  constexpr int NO_DEVICE = 100;
+  if (n_without_device > 0) return NO_DEVICE;
   calls.push_back(detail.empty() ? call : std::string(call) + ' ' + detail);
   if (is_now(by_number.calls_left)) return by_number.code;
   if (by_name.name == call && is_now(by_name.calls_left)) return by_name.code;

@@ -18,6 +18,9 @@ int driver_version();
 void pass(const char* call);
 // Writes a call down; returns the code it must fail with, 0 if none. `detail` may be empty.
 int enter(const char* call, const std::string& detail = {});
+// While one of these lives, calls of this thread come from a library that looks for a GPU on its own:
+// they are told that there is none, and leave no trace.
+struct NoDevice { NoDevice(); ~NoDevice(); };
 // Writes down that a program broke a rule of the driver; tests expect none.
 void violation(const std::string& text);
 

@@ -57,12 +57,12 @@ impl GemmFormat {
         }
     }
 
-    fn source(self) -> &'static KernelSource<Parameters> {
+    fn source(self) -> KernelSource<Parameters> {
         match self {
-            Self::F16 => &F16,
-            Self::Bf16 => &BF16,
-            Self::E4m3 => &E4M3,
-            Self::Nvfp4 => &NVFP4,
+            Self::F16 => F16,
+            Self::Bf16 => BF16,
+            Self::E4m3 => E4M3,
+            Self::Nvfp4 => NVFP4,
         }
     }
 
@@ -317,7 +317,7 @@ impl DeviceGemm {
     ///
     /// [`QuantError::Device`]: as [`Device::kernel`].
     pub fn new(device: &Device, format: GemmFormat) -> Result<Self, QuantError> {
-        let kernel = device.kernel(format.source())?;
+        let kernel = device.kernel(&format.source())?;
         Ok(Self { format, kernel })
     }
 

@@ -81,6 +81,7 @@ pub struct Live {
 #[derive(Debug)]
 pub struct StandInDriver {
     directory: PathBuf,
+    runs_ptx: bool,
     functions: Functions,
     posed: Mutex<()>,
 }
@@ -111,9 +112,9 @@ fn symbol<F: Copy>(library: &Library, name: &str) -> io::Result<F> {
 }
 
 /// Lets kernels run as what NVIDIA's compiler makes of them, where that is at hand.
-fn lend_interpreter(library: &Library) -> io::Result<()> {
+fn lend_interpreter(library: &Library) -> io::Result<bool> {
     let Some(compiler) = nvrtc::find() else {
-        return nvrtc::say_that_it_is_missing();
+        return nvrtc::say_that_it_is_missing().map(|()| false);
     };
     // It asks for its second library by name alone, which is then open already.
     for builtins in nvrtc::builtins_beside(&compiler) {
@@ -136,7 +137,7 @@ fn lend_interpreter(library: &Library) -> io::Result<()> {
     let set_interpreter: SetInterpreter = symbol(library, "stand_in_set_interpreter")?;
     // SAFETY: the functions are there for the life of the process.
     unsafe { set_interpreter(&raw const interpreter::CALLBACKS) };
-    Ok(())
+    Ok(true)
 }
 
 impl StandInDriver {
@@ -175,12 +176,19 @@ impl StandInDriver {
             live: symbol(library, "stand_in_live")?,
             live_programs: symbol(library, "stand_in_live_programs")?,
         };
-        lend_interpreter(library)?;
         Ok(Self {
             directory,
+            runs_ptx: lend_interpreter(library)?,
             functions,
             posed: Mutex::new(()),
         })
+    }
+
+    /// Whether kernels run as the PTX that NVIDIA's compiler makes of them, and not as the host
+    /// compiler's.
+    #[must_use]
+    pub fn runs_ptx(&self) -> bool {
+        self.runs_ptx
     }
 
     /// The folder of the libraries, for `LD_LIBRARY_PATH`.
