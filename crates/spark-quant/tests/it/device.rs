@@ -84,22 +84,34 @@ fn another_kernel_of_the_same_text_and_entry_does_not_stand_in_for_ours() {
     );
 }
 
+/// The driver of this process.
+#[cfg(feature = "cuda")]
+pub(crate) fn driver() -> &'static spark_testing::driver::StandInDriver {
+    use spark_testing::driver::{Build, StandInDriver};
+    use std::path::Path;
+    use std::sync::OnceLock;
+
+    static DRIVER: OnceLock<StandInDriver> = OnceLock::new();
+    DRIVER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let headers = folder.join("../spark-mem/kernels");
+        let blocks = folder.join("kernels/blocks.cu");
+        let build = Build {
+            kernels: &[&blocks],
+            includes: &[&headers],
+            ..Build::default()
+        };
+        StandInDriver::load(&build).expect("the stand-in driver builds")
+    })
+}
+
 #[cfg(feature = "cuda")]
 #[test]
 fn the_kernels_on_the_stand_in_driver() {
     use spark_mem::DeviceOptions;
-    use spark_testing::driver::{Build, Persona, StandInDriver};
-    use std::path::Path;
+    use spark_testing::driver::Persona;
 
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let headers = folder.join("../spark-mem/kernels");
-    let blocks = folder.join("kernels/blocks.cu");
-    let build = Build {
-        kernels: &[&blocks],
-        includes: &[&headers],
-        ..Build::default()
-    };
-    let driver = StandInDriver::load(&build).expect("the stand-in driver builds");
+    let driver = driver();
     for persona in [Persona::Spark, Persona::Card] {
         let posed = driver.pose(persona);
         let options = DeviceOptions::new();

@@ -10,4 +10,6 @@ mod device_cases;
 #[cfg(feature = "device")]
 mod device_gemm_cases;
 mod full_range;
+#[cfg(feature = "cuda")]
+mod mutants;
 mod scalar_truth;
