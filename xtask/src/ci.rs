@@ -6,8 +6,8 @@
 //! test          the README's test command
 //! doc           rustdoc, no warning
 //! tidy          what compilers cannot check
-//! cuda          the CUDA path of spark-mem on the stand-in driver
-//! kernels       every kernel through NVIDIA's compiler; needs PyPI the first time
+//! cuda          the CUDA path of spark-mem on the stand-in driver, kernels as PTX; needs PyPI the first time
+//! kernels       every kernel through NVIDIA's compiler
 //! onnx-suite    the ONNX project's tests, every one with its listed outcome; needs PyPI too
 //! sanitize      memory, kernels and threads under address and thread sanitisers
 //! fuzz          every fuzz target builds and runs for a second
@@ -229,6 +229,8 @@ fn test(workspace: &Workspace) -> Result<(), Error> {
 /// The default features leave the CUDA path out; debug assertions are on here. `kernels` and `sanitize` test parts of
 /// the same build. What stands on this path, and candle's tensors, is tested by `test-release`.
 fn cuda(workspace: &Workspace) -> Result<(), Error> {
+    // Kernels run as what NVIDIA's compiler makes of them, here and in the tests below.
+    kernels::Toolchain::get(&workspace.target.join("kernels"))?;
     let mut test = cargo(&["test", "-p", "spark-mem", "--features", "cuda"]);
     let counts = command::run_tests(test.current_dir(&workspace.root))?;
     println!("{counts}");

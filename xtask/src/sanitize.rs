@@ -36,6 +36,9 @@ use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
 
+/// Kernels that the host compiler builds, so that a sanitiser sees them; elsewhere they run as PTX.
+const HOST_KERNELS: (&str, &str) = ("SPARK_STAND_IN_KERNELS", "host");
+
 /// Calls instead of checks in line, which are quicker to compile.
 const ADDRESS: [&str; 3] = [
     "-Zsanitizer=address",
@@ -126,6 +129,7 @@ fn addresses(workspace: &Workspace) -> Result<(), Error> {
         test.env("RUSTFLAGS", OWN_GENERICS);
         test.env("ASAN_OPTIONS", "detect_leaks=1:detect_odr_violation=0");
         test.env("LSAN_OPTIONS", &leaks);
+        test.env(HOST_KERNELS.0, HOST_KERNELS.1);
         report("address", arguments[0], &mut test)?;
     }
     Ok(())
@@ -150,6 +154,7 @@ fn driver(workspace: &Workspace) -> Result<LeftOut, Error> {
     driver.args(ON_PURPOSE);
     driver.current_dir(&workspace.root);
     driver.env("SPARK_STAND_IN_SANITIZE", "1");
+    driver.env(HOST_KERNELS.0, HOST_KERNELS.1);
     driver.env("ASAN_OPTIONS", "detect_leaks=0:handle_segv=1");
     // The compiler's address sanitiser has to come before everything else.
     driver.env(

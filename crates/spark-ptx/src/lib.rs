@@ -54,6 +54,7 @@ pub mod convert;
 mod error;
 pub mod float;
 pub mod form;
+mod lanes;
 mod limits;
 mod machine;
 mod memory;
@@ -68,10 +69,8 @@ mod text;
 pub use check::{AccessKind, Finding, FindingKind, MissedAllocation};
 pub use error::{LaunchError, LoadError};
 pub use form::FormError;
+pub use lanes::Lanes;
 pub use limits::Limits;
 pub use memory::{Allocation, GlobalMemory, OwnedMemory, Shadow};
 pub use module::{Entry, Global, LaunchConfig, Module, Report};
 pub use target::Target;
-
-/// One 32-bit register of the 32 lanes of a warp.
-pub type Lanes = [u32; 32];

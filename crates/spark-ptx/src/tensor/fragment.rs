@@ -13,7 +13,7 @@
 //!
 //! Source: PTX ISA 9.1, 9.7.14.5.1 to 9.7.14.5.13.
 
-use crate::Lanes;
+use crate::lanes::Lanes;
 
 pub(super) const N_ROWS: usize = 16;
 pub(super) const N_COLUMNS: usize = 8;

@@ -33,9 +33,9 @@
 use super::element::{Number, ZERO_EXPONENT, power_of_two};
 use super::fragment::{MAX_DEPTH, N_COLUMNS, N_ROWS, for_each_a, for_each_b};
 use super::scale::Scales;
-use crate::Lanes;
 use crate::float::Rounding;
 use crate::float::format::{Exact, F16, Value};
+use crate::lanes::Lanes;
 
 /// A little less than a half, see the module.
 const ALMOST_HALF: f64 = 0.5 - 1.0 / (1 << 30) as f64;

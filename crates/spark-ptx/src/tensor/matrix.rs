@@ -13,8 +13,8 @@
 //! refused: `ldmatrix` of `m16n16` and `stmatrix` of `m16n8`, whose order the text of the manual
 //! and the layouts of CUTLASS state differently and no hardware has printed for us.
 
-use crate::Lanes;
 use crate::form::{FormError, Modifiers};
+use crate::lanes::Lanes;
 use crate::target::Target;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

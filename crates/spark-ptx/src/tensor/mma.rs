@@ -30,9 +30,9 @@ use super::fused_sum::{
 use super::integer::{self, IntegerTiles};
 use super::mma_form::{Accumulator, Kind, MmaForm};
 use super::scale::{self, BlockScales, Scales};
-use crate::Lanes;
 use crate::float::format::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32, FloatFormat, TF32};
 use crate::float::{FloatForm, FloatKind, Rounding};
+use crate::lanes::Lanes;
 use crate::target::Target;
 
 type RowScales = ([Scales; N_ROWS], [Scales; N_COLUMNS]);

@@ -21,8 +21,8 @@
 use super::element::{Number, ZERO_EXPONENT, number};
 use super::error::TensorError;
 use super::fragment::{N_COLUMNS, N_ROWS};
-use crate::Lanes;
 use crate::float::format::E4M3;
+use crate::lanes::Lanes;
 
 /// Registers and selectors of the scales of A and B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The stand-in CUDA driver: `driver/*.cpp` and a crate's own `.cu` files, compiled by the
-//! host compiler when a test first asks for them, and loaded in the driver's place.
+//! The stand-in CUDA driver: `driver/*.cpp`, compiled by the host compiler when a test first asks for
+//! it, and loaded in the driver's place.
 //!
 //! ```text
 //! Build { kernels, includes, flavor } ──cc──> <build folder>/<hash>/libcuda.so.1   everything
@@ -10,8 +10,16 @@
 //!                                 record read
 //! ```
 //!
-//! With `SPARK_STAND_IN_SANITIZE=1` it is built with the address and undefined-behaviour
+//! Kernels run as what ships. NVIDIA's own NVRTC (`nvrtc`) compiles their sources, with their headers and
+//! options, to PTX, and `spark-ptx` interprets that, inline assembly included, on the memory that
+//! the driver handed out (`interpreter`); what it finds wrong ends the context and is a violation. Only
+//! the assembler and the chip are missing. Without NVRTC, and in programs that tests start as a process,
+//! the kernels are the `.cu` files of `Build`, compiled by the host compiler; images that a test
+//! writes by hand name those too.
+//!
+//! With `SPARK_STAND_IN_SANITIZE=1` the driver is built with the address and undefined-behaviour
 //! sanitisers; the process must then be started with the compiler's `libasan` preloaded.
+//! `SPARK_STAND_IN_KERNELS=host` leaves the interpreter out.
 
 #![allow(
     unsafe_code,
@@ -113,6 +121,10 @@ fn symbol<F: Copy>(library: &Library, name: &str) -> io::Result<F> {
 
 /// Lets kernels run as what NVIDIA's compiler makes of them, where that is at hand.
 fn lend_interpreter(library: &Library) -> io::Result<bool> {
+    // A sanitiser watches what its compiler built: kernels too, then.
+    if std::env::var_os("SPARK_STAND_IN_KERNELS").is_some_and(|value| value == "host") {
+        return Ok(false);
+    }
     let Some(compiler) = nvrtc::find() else {
         return nvrtc::say_that_it_is_missing().map(|()| false);
     };

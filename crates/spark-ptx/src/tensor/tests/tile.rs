@@ -6,7 +6,7 @@
 //!
 //! Source: PTX ISA 9.1, 9.7.14.5.1 to 9.7.14.5.13. Shares no code with `fragment`.
 
-use crate::Lanes;
+use crate::lanes::Lanes;
 use crate::oracle::Random;
 
 /// Row and column of `a_i`.
