@@ -3,7 +3,7 @@
 //! ```text
 //! dlopen libcuda.so.1 -> every symbol there? -> cuInit -> version -> count
 //!        |                    |                   |
-//!   LibraryMissing       SymbolMissing         InitFailed, NoDevice, TimedOut
+//!   LibraryMissing       SymbolMissing         InitFailed, NoDevice, Failed (also: no answer in time)
 //! ```
 //!
 //! Other crates reach CUDA through bindings that end the process when a library or

@@ -8,8 +8,9 @@
 //!               &TensorView         -> Tensor           copied
 //! ```
 //!
-//! All are `TryFrom` for every element type there is, each crate behind the feature of its name. What cannot be is
-//! refused by a [`ConversionError`] with the reason, and nothing is copied behind anybody's back.
+//! All but the last are `TryFrom` for every element type there is, each crate behind the feature of its name. A view that
+//! cannot be lent is refused by a [`ConversionError`] with the reason; only a `Tensor` made of a borrowed array, of an
+//! array that is not row-major, or of a file's tensor is a copy.
 
 #[cfg(feature = "ndarray")]
 mod arrays;

@@ -4,7 +4,7 @@
 //! evaluate(op, operands) -> results        one operator
 //! run(graph, inputs)     -> outputs        a whole network, each result rounded to its type
 //! run_wide(graph, ...)   -> outputs        the same, floats carried as f64 between operators
-//! run_unbound(graph)     -> outputs        a network as it is: lengths may hang on values
+//! run_unbound(graph, ...) -> outputs        a network as it is: lengths may hang on values
 //! ```
 //!
 //! This is the oracle the executors are tested against, and what folds constants. As a rule floats

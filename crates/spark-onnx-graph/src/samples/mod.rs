@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! every_operator() -> Sample { graph, inputs }      one node each; the reference says what is right
-//! DamagedFiles::new(models).mutant(n) -> bytes      a file that may be refused, and must do no harm
+//! DamagedFiles::new(samples, files).mutant(n) -> bytes    a file that may be refused, and must do no harm
 //! ```
 //!
 //! Behind the feature `samples`, as no program needs them. Everything is the same in every run.

@@ -16,8 +16,8 @@
 //! rounds weights for the inputs that they meet; where that holds on batches held back, a layer makes up for the rounding
 //! of its inputs and of the layers before it as well.
 //!
-//! Eight-bit integers ([`Precision::Int8`](crate::Precision::Int8)) have no other way: nothing runs in them without a
-//! calibration. They are chosen for the graph, not for its plan: [`quantise`] gives a network in ONNX's own form, for files,
+//! Eight-bit integers ([`Precision::Int8`](crate::Precision::Int8)) have no other way, unless the file has products
+//! on them itself: nothing else runs in them without a calibration. They are chosen for the graph, not for its plan: [`quantise`] gives a network in ONNX's own form, for files,
 //! and a [`Calibration`] that makes the same network of the one in f32.
 //!
 //! Deliberately absent: training; for fp8 and fp4 also batches of different shapes, biases, which stay in f32 as they

@@ -3,7 +3,7 @@
 //! ```text
 //! Plan --PreparedPlan::new--> arena laid out, weights packed, loops collapsed      shared by sessions
 //!      --Executor::on-------> arena and workspace taken                            one per session and plan
-//!      --Executor::run------> one kernel per step; nothing is allocated
+//!      --Executor::run------> one kernel per step; nothing is allocated, operators of an embedder's own aside
 //! ```
 //!
 //! What computes a step is a `PreparedStep`, chosen in `select`; the executor knows no

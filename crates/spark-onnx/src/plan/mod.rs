@@ -3,7 +3,7 @@
 //! ```text
 //! buffers  b0 input | b1 conv1 | b2 conv2 | ...     constants, and what an executor puts in its arena
 //! views    (buffer, offset, [(extent, stride)...])  reshapes, slices, transposes cost nothing
-//! steps    Conv(b0 -> b1), Pointwise(b1, b2 -> b3), ...     no step allocates
+//! steps    Conv(b0 -> b1), Pointwise(b1, b2 -> b3), ...     no step allocates (operators of an embedder's own aside)
 //! ```
 //!
 //! Images are stored channels-last (NHWC): a pointwise convolution is then a

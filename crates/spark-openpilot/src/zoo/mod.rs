@@ -9,9 +9,9 @@
 //!
 //! Inputs, outputs, operators, depth and size are those of openpilot's networks as
 //! far as they are known; **the weights are random** and the outputs mean nothing.
-//! One seed gives the same bytes on every machine. Two facts travel in the file's
-//! metadata: `spark.weights = random`, and `output_slices`, where openpilot's tools
-//! look for the names of the output heads.
+//! One seed gives the same bytes on every machine. Three facts travel in the file's
+//! metadata: `spark.weights = random`, `spark.seed`, and `output_slices`, where openpilot's
+//! tools look for the names of the output heads.
 
 mod dmonitoring;
 mod driving_policy;

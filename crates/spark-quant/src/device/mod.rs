@@ -1,7 +1,7 @@
 //! Block formats in memory of a device: NVFP4, MXFP4, MXFP8 both ways, scales in tensor-core order.
 //!
 //! ```text
-//! Buffer<f32> ── quantize ──> DeviceTensor { codes, scales, largest } ── dequantize ──> Buffer<f32>
+//! Buffer<f32> ── quantize ──> DeviceTensor { codes, scales, … } ── dequantize ──> Buffer<f32>
 //!                                  │ swizzled_scales        │ download / upload
 //!                                  Buffer<u8>               PackedTensor
 //! ```
@@ -12,7 +12,7 @@
 //! the amax scale, MX by the floor rule.
 //!
 //! Deliberately absent: searched scales, rotations, INT8 and FP8 by rectangles (on the host), ragged
-//! last blocks, GEMM on tensor cores.
+//! last blocks. GEMM on tensor cores is in [`gemm`].
 
 #![allow(unsafe_code, reason = "launches kernels")]
 

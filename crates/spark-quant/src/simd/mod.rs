@@ -10,8 +10,9 @@
 //!
 //! A kernel is written once against `Simd` and compiled for each level. Because all levels have the
 //! same sixteen lanes and every operation is defined lane by lane (or as one fixed tree), a kernel
-//! gives the same bits on all of them. The values that implement `Simd` are the tokens of `spark-simd`,
-//! proofs that the processor has the instructions: they can only be made by detection.
+//! gives the same bits on all of them. The values that implement `Simd` are tokens of `spark-simd`,
+//! proofs that the processor has the instructions, which can only be made by detection, and `Scalar`, which
+//! needs no proof.
 //!
 //! AVX-512 here is `Avx512Bytes`: F, BW, DQ, VL, VBMI, VBMI2 and VNNI (Ice Lake, Zen 4 and later).
 //! Older AVX-512 processors use the AVX2 level, and Arm processors without dot products the scalar one. The BF16 extension is not used: its conversions flush subnormals,

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Scenarios are plain data. Only `maneuver`, which drives openpilot's own point-mass
-//! plant, and `search`, which runs a simulator, run anything.
+//! plant, `search`, which runs a simulator, and `table`, which replays a recording to a controller
+//! open loop, run anything.
 
 pub mod alks;
 mod describe;
