@@ -27,7 +27,11 @@
 //
 // Deliberately absent: splits of K, other tiles, other epilogues than `alpha`.
 //
-// instructions of 0: HMMA.16816.F32 LDSM LDGSTS
+// instructions: LDSM LDGSTS
+// variant: -DSPARK_GEMM_FORMAT=0 | HMMA.16816.F32 on sm_80 sm_90a sm_120f sm_121a
+// variant: -DSPARK_GEMM_FORMAT=1 | HMMA.16816.F32.BF16 on sm_80 sm_90a sm_120f sm_121a
+// variant: -DSPARK_GEMM_FORMAT=2 | HMMA.16816.F32 on sm_80 sm_90a | QMMA.16832.F32.E4M3.E4M3 on sm_120f sm_121a
+// variant: -DSPARK_GEMM_FORMAT=3 | HMMA.16816.F32 on sm_80 sm_90a | OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X on sm_120f sm_121a
 
 #include "spark_warp.cuh"
 

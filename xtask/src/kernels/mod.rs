@@ -9,7 +9,9 @@
 //! NVRTC       the tests of spark-mem that use the real compiler, with it in the path
 //! ```
 //!
-//! A file claims instructions in a line `// instructions: HMMA.16816.F32.BF16 LDSM`. Deliberately
+//! A file claims instructions in a line `// instructions: HMMA.16816.F32.BF16 LDSM`. One that options make
+//! several kernels of has a line for each, with what only that one has on some architectures:
+//! `// variant: -DFORMAT=2 | HMMA on sm_80 sm_90a | QMMA on sm_121a`. Deliberately
 //! absent: running anything; that takes a GPU (`cargo xtask gpu`).
 
 mod ptxas;
@@ -57,17 +59,26 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     println!("kernel                        arch      registers  spill bytes  shared bytes");
     for file in &files {
         let source = read(&workspace.root.join(file))?;
-        for arch in ARCHITECTURES {
-            let compiled = toolchain.compile(&workspace.root, file, INCLUDES, arch)?;
+        for (variant, arch) in variants(&source)
+            .iter()
+            .flat_map(|variant| ARCHITECTURES.map(|arch| (variant, arch)))
+        {
+            let options = &variant.options;
+            let compiled = toolchain.compile(&workspace.root, file, INCLUDES, arch, options)?;
             for entry in &compiled.entries {
                 n_kernels += 1;
                 println!(
-                    "{:28}  {arch:8}  {:9}  {:11}  {:12}",
-                    entry.name, entry.registers, entry.spill_bytes, entry.shared_bytes
+                    "{:28}  {arch:8}  {:9}  {:11}  {:12}  {}",
+                    entry.name,
+                    entry.registers,
+                    entry.spill_bytes,
+                    entry.shared_bytes,
+                    options.join(" ")
                 );
             }
             findings.extend(judge(file, arch, &compiled.entries));
             findings.extend(check_claims(file, arch, &source, &compiled.instructions));
+            findings.extend(variant.check(file, arch, &compiled.instructions));
         }
     }
     check_the_check(&toolchain, workspace, &folder)?;
@@ -126,6 +137,61 @@ fn check_claims(file: &str, arch: &str, source: &str, instructions: &str) -> Vec
         .collect()
 }
 
+/// One of the kernels that options make of a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Variant {
+    options: Vec<String>,
+    /// An instruction, and the architectures that have it.
+    claims: Vec<(String, Vec<String>)>,
+}
+
+/// The variants that a file names; one without options if it names none.
+fn variants(source: &str) -> Vec<Variant> {
+    let words =
+        |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+    let lines = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("// variant: "));
+    let mut variants: Vec<Variant> = lines
+        .map(|line| {
+            let mut parts = line.split('|');
+            let options = words(parts.next().unwrap_or_default());
+            let claims = parts.flat_map(|part| {
+                let (instructions, architectures) = part.split_once(" on ").unwrap_or((part, ""));
+                let architectures = words(architectures);
+                words(instructions)
+                    .into_iter()
+                    .map(move |instruction| (instruction, architectures.clone()))
+            });
+            Variant {
+                options,
+                claims: claims.collect(),
+            }
+        })
+        .collect();
+    if variants.is_empty() {
+        variants.push(Variant::default());
+    }
+    variants
+}
+
+impl Variant {
+    /// What it claims for this architecture and does not have.
+    fn check(&self, file: &str, arch: &str, instructions: &str) -> Vec<String> {
+        let claimed = self
+            .claims
+            .iter()
+            .filter(|(_, architectures)| architectures.iter().any(|name| name == arch));
+        claimed
+            .filter(|(claim, _)| !instructions.contains(claim.as_str()))
+            .map(|(claim, _)| {
+                let options = self.options.join(" ");
+                format!("{file}: [{arch}] {options}: no `{claim}` in its machine code")
+            })
+            .collect()
+    }
+}
+
 /// A check that finds nothing wrong with a kernel made to spill is broken.
 fn check_the_check(
     toolchain: &Toolchain,
@@ -136,7 +202,7 @@ fn check_the_check(
     std::fs::write(&path, SPILLS).map_err(Error::io("write", &path))?;
     for arch in ARCHITECTURES {
         let name = path.to_string_lossy();
-        let compiled = toolchain.compile(&workspace.root, &name, INCLUDES, arch)?;
+        let compiled = toolchain.compile(&workspace.root, &name, INCLUDES, arch, &[])?;
         let findings = judge("spills.cu", arch, &compiled.entries);
         if !findings.iter().any(|finding| finding.contains("spills")) {
             return Err(Error::Usage(format!(
@@ -204,13 +270,14 @@ impl Toolchain {
         file: &str,
         includes: &str,
         arch: &str,
+        options: &[String],
     ) -> Result<Compiled, Error> {
         let cubin = self.scratch().join("kernel.cubin");
         let mut nvcc = self.program("nvcc");
         nvcc.current_dir(root)
             .args(["-cubin", "-std=c++17", "-Xptxas", "-v"]);
         nvcc.arg(format!("-arch={arch}")).args(["-I", includes]);
-        nvcc.arg("-o").arg(&cubin).arg(file);
+        nvcc.args(options).arg("-o").arg(&cubin).arg(file);
         let said = words_of(&mut nvcc)?;
         let instructions = words_of(self.program("nvdisasm").arg(&cubin))?;
         Ok(Compiled {
@@ -250,6 +317,26 @@ mod tests {
     fn silence_of_the_compiler_is_a_finding() {
         assert_eq!(judge("k.cu", "sm_80", &[]).len(), 1);
         assert_eq!(judge("k.cu", "sm_80", &[entry(0, 0, 0)]).len(), 1);
+    }
+
+    #[test]
+    fn variants_are_read_and_their_claims_looked_for() {
+        assert_eq!(variants("// a kernel\n"), [Variant::default()]);
+        let source =
+            "// variant: -DX=0\n// variant: -DX=1 -DY | HMMA LDSM on sm_80 | QMMA on sm_121a\n";
+        let both = variants(source);
+        assert_eq!(both[0].options, ["-DX=0"]);
+        assert_eq!(both[1].options, ["-DX=1", "-DY"]);
+        assert!(
+            both[1]
+                .check("k.cu", "sm_80", "HMMA.16816\nLDSM.16")
+                .is_empty()
+        );
+        assert!(both[1].check("k.cu", "sm_90a", "").is_empty());
+        assert_eq!(
+            both[1].check("k.cu", "sm_121a", "HMMA.16816"),
+            ["k.cu: [sm_121a] -DX=1 -DY: no `QMMA` in its machine code"]
+        );
     }
 
     #[test]

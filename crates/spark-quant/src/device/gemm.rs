@@ -122,23 +122,26 @@ source!(BF16, Bf16, "-DSPARK_GEMM_FORMAT=1");
 source!(E4M3, E4m3, "-DSPARK_GEMM_FORMAT=2");
 source!(NVFP4, Nvfp4, "-DSPARK_GEMM_FORMAT=3");
 
+/// The same as the host version gets them.
+type OnHost<'a> = (
+    &'a mut [f32],
+    &'a [u8],
+    &'a [u8],
+    &'a [u8],
+    &'a [u8],
+    u32,
+    u32,
+    u32,
+    u64,
+    u64,
+    u64,
+    f32,
+);
+
 /// The definition, for devices that are no GPU.
 fn on_host(
     format: GemmFormat,
-    (c, a, b, a_scales, b_scales, m, n, row_bytes, a_stride, b_stride, c_stride, alpha): (
-        &mut [f32],
-        &[u8],
-        &[u8],
-        &[u8],
-        &[u8],
-        u32,
-        u32,
-        u32,
-        u64,
-        u64,
-        u64,
-        f32,
-    ),
+    (c, a, b, a_scales, b_scales, m, n, row_bytes, a_stride, b_stride, c_stride, alpha): OnHost<'_>,
 ) {
     let depth = row_bytes as usize * 8 / format.bits();
     let n_blocks = depth / NVFP4_BLOCK;
