@@ -20,7 +20,7 @@ use crate::element::Element;
 use crate::error::MemError;
 use crate::memory::allocation::Allocation;
 
-/// Parts of a buffer that are lent out at the same time; made by [`Buffer::parts`].
+/// Parts of a buffer that are lent out at the same time; made by [`Buffer::parts`](super::Buffer::parts).
 ///
 /// # Examples
 ///
