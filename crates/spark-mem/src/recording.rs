@@ -13,6 +13,7 @@
 //! apart. Nothing here asks the driver.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
@@ -25,6 +26,8 @@ use crate::stats::Direction;
 /// A graph being recorded. Its streams share it.
 #[derive(Debug)]
 pub(crate) struct Recording {
+    /// Nobody else's.
+    id: u64,
     thread: ThreadId,
     notes: Mutex<Notes>,
 }
@@ -111,12 +114,19 @@ impl Notes {
 impl Recording {
     /// A recording of this thread, by the stream that begins it.
     pub(crate) fn new(queue: Arc<dyn Queue>) -> Self {
+        static LAST_ID: AtomicU64 = AtomicU64::new(0);
         let recording = Self {
+            id: 1 + LAST_ID.fetch_add(1, Ordering::Relaxed),
             thread: std::thread::current().id(),
             notes: Mutex::default(),
         };
         recording.add_member(queue, Clock::new());
         recording
+    }
+
+    /// A number that no other recording has.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) fn is_of_this_thread(&self) -> bool {

@@ -197,14 +197,18 @@ impl Section {
         let (recorded, members) = recording.end();
         drop(state);
         for member in members {
-            member.leave_recording();
+            member.leave_recording(recording.id());
         }
         (ended, recorded)
     }
 
-    /// The recording that this stream joined has ended.
-    pub(crate) fn leave_recording(&self) {
-        lock(&self.state).recording = None;
+    /// A recording has ended that this stream took part in. It may take part in another by now, of
+    /// another thread, which goes on.
+    pub(crate) fn leave_recording(&self, ended: u64) {
+        let mut state = lock(&self.state);
+        if matches!(&state.recording, Some((recording, _)) if recording.id() == ended) {
+            state.recording = None;
+        }
     }
 
     /// Whether this thread is recording: what it has just queued did not run.
@@ -278,5 +282,25 @@ impl Drop for Inside<'_> {
         if is_waited_for {
             self.section.changed.notify_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Device;
+
+    /// Between the end of a recording and what its streams are told of it another thread may begin
+    /// the next.
+    #[test]
+    fn the_end_of_one_recording_leaves_the_next_alone() {
+        let device = Device::host();
+        let stream = device.new_stream().unwrap();
+        let section = stream.section();
+        section.begin(stream.queue(), || Ok(())).unwrap();
+        let (recording, _) = section.recording_here().unwrap();
+        section.leave_recording(recording.id() - 1);
+        assert!(section.is_recording_here());
+        section.leave_recording(recording.id());
+        assert!(!section.is_recording_here());
     }
 }

@@ -80,8 +80,8 @@ impl Queue for StreamInner {
             .tried(Event::record(&self.device, self.raw, false))
     }
 
-    fn leave_recording(&self) {
-        self.section.leave_recording();
+    fn leave_recording(&self, ended: u64) {
+        self.section.leave_recording(ended);
     }
 
     fn wait_or_keep(&self, block: Block) -> Option<Block> {

@@ -38,8 +38,8 @@ pub(crate) trait Queue: Debug + Send + Sync {
     /// [`MemError::Capturing`] during a recording; the driver's.
     fn mark(&self) -> Result<Event, MemError>;
 
-    /// It records nothing any more: the recording that it joined has ended.
-    fn leave_recording(&self);
+    /// It records nothing any more if what it records is the recording of this number, which has ended.
+    fn leave_recording(&self, ended: u64);
 
     /// Waits for work that may still use a block, and gives the block back; errors of that work
     /// are deferred. During a recording, when nothing can be waited for, takes the block until

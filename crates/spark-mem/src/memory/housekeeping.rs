@@ -49,7 +49,7 @@ impl Queue for Housekeeping {
             .tried(Event::record(&self.device, self.raw, false))
     }
 
-    fn leave_recording(&self) {}
+    fn leave_recording(&self, _ended: u64) {}
 
     fn wait_or_keep(&self, block: Block) -> Option<Block> {
         if let Err(error) = self.finish_work()
