@@ -133,6 +133,11 @@ impl Recording {
         self.thread == std::thread::current().id()
     }
 
+    /// Whether it has ended. Somebody who asks for one of its marks may keep it a little longer.
+    pub(crate) fn is_over(&self) -> bool {
+        lock(&self.notes).is_over
+    }
+
     fn add_member(&self, queue: Arc<dyn Queue>, clock: Clock) -> usize {
         let mut notes = lock(&self.notes);
         notes.members.push(Member {

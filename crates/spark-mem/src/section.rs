@@ -148,6 +148,12 @@ impl Section {
                 what: "joining the recording of another thread",
             });
         }
+        // Only this thread ends it, so it stays as it is from here on.
+        if recording.is_over() {
+            return Err(MemError::Capturing {
+                what: "waiting for an event of a recording that has ended",
+            });
+        }
         self.take_part(|| {
             join()?;
             let member = recording.join(queue, mark);
@@ -287,7 +293,7 @@ impl Drop for Inside<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Device;
+    use crate::{Device, MemError};
 
     /// Between the end of a recording and what its streams are told of it another thread may begin
     /// the next.
@@ -302,5 +308,22 @@ mod tests {
         assert!(section.is_recording_here());
         section.leave_recording(recording.id());
         assert!(!section.is_recording_here());
+    }
+
+    /// Somebody else may hold a recording by one of its marks when it is over.
+    #[test]
+    fn what_has_ended_is_not_joined() {
+        let device = Device::host();
+        let (stream, late) = (device.new_stream().unwrap(), device.new_stream().unwrap());
+        let section = stream.section();
+        section.begin(stream.queue(), || Ok(())).unwrap();
+        let (recording, member) = section.recording_here().unwrap();
+        let mark = recording.mark(member);
+        section.end(|| ());
+        let joined = late
+            .section()
+            .join(late.queue(), &mark, &recording, || Ok(()));
+        assert!(matches!(joined, Err(MemError::Capturing { .. })));
+        assert!(late.synchronize().is_ok());
     }
 }
