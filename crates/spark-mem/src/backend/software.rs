@@ -75,7 +75,17 @@ impl std::fmt::Debug for Op {
 
 #[derive(Debug, Default)]
 struct Stream {
-    captured: Option<Captured>,
+    /// Locked while a piece of work runs: pieces of one stream run one after the other.
+    running: Mutex<()>,
+    /// What it records; locked for a few instructions only, so that nobody who begins or ends a
+    /// recording waits for work.
+    captured: Mutex<Option<Captured>>,
+}
+
+impl Stream {
+    fn captured(&self) -> Option<Captured> {
+        lock(&self.captured).clone()
+    }
 }
 
 /// What streams record together, in the order in which it was queued.
@@ -90,7 +100,7 @@ struct Event {
 
 #[derive(Default)]
 struct Tables {
-    streams: HashMap<Handle, Arc<Mutex<Stream>>>,
+    streams: HashMap<Handle, Arc<Stream>>,
     events: HashMap<Handle, Event>,
     graphs: HashMap<Handle, Arc<Vec<Op>>>,
     functions: HashMap<Handle, HostFunction>,
@@ -166,7 +176,7 @@ impl Software {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn stream(&self, stream: Handle) -> Arc<Mutex<Stream>> {
+    fn stream(&self, stream: Handle) -> Arc<Stream> {
         lock(&self.tables)
             .streams
             .get(&stream)
@@ -200,9 +210,9 @@ impl Software {
     /// Does the work, or writes it down while the stream is captured.
     fn submit(&self, stream: Handle, op: Op) {
         let stream = self.stream(stream);
-        let mut stream = lock(&stream);
-        match &mut stream.captured {
-            Some(ops) => lock(ops).push(op),
+        let _running = lock(&stream.running);
+        match stream.captured() {
+            Some(ops) => lock(&ops).push(op),
             None => self.execute(&op),
         }
     }
@@ -353,7 +363,7 @@ impl Backend for Software {
     }
 
     fn record(&self, event: Handle, stream: Handle) -> Result<(), DriverError> {
-        let captured = lock(&self.stream(stream)).captured.clone();
+        let captured = self.stream(stream).captured();
         let mark = Event {
             at: captured.is_none().then(Instant::now),
             captured,
@@ -370,7 +380,7 @@ impl Backend for Software {
             .and_then(|mark| mark.captured.clone());
         drop(tables);
         if let Some(captured) = captured {
-            lock(&self.stream(stream)).captured = Some(captured);
+            *lock(&self.stream(stream).captured) = Some(captured);
         }
         Ok(())
     }
@@ -481,24 +491,20 @@ impl Backend for Software {
     }
 
     fn begin_capture(&self, stream: Handle) -> Result<(), DriverError> {
-        lock(&self.stream(stream)).captured = Some(Arc::default());
+        *lock(&self.stream(stream).captured) = Some(Arc::default());
         Ok(())
     }
 
     fn end_capture(&self, stream: Handle) -> Result<Handle, DriverError> {
-        let ops = lock(&self.stream(stream)).captured.take();
+        let ops = lock(&self.stream(stream).captured).take();
         let Some(ops) = ops else {
             return Err(failed("end_capture", 401, "the stream is not captured"));
         };
         let streams: Vec<_> = lock(&self.tables).streams.values().cloned().collect();
         for joined in streams {
-            let mut joined = lock(&joined);
-            if joined
-                .captured
-                .as_ref()
-                .is_some_and(|its| Arc::ptr_eq(its, &ops))
-            {
-                joined.captured = None;
+            let mut captured = lock(&joined.captured);
+            if matches!(&*captured, Some(its) if Arc::ptr_eq(its, &ops)) {
+                *captured = None;
             }
         }
         let ops = std::mem::take(&mut *lock(&ops));

@@ -3,11 +3,14 @@
 //!
 //! ```text
 //!              host-visible kinds        Device
-//! open read    wait                      copy to the mirror, wait
-//! open write   wait                      copy to the mirror, wait
-//! overwrite    wait                      wait
-//! close        nothing to do             copy from the mirror, in stream order
+//! open read    count, wait               count, copy to the mirror, wait
+//! open write   count, wait               count, copy to the mirror, wait
+//! overwrite    count, wait               count, wait
+//! close        uncount                   copy from the mirror, in stream order, uncount
 //! ```
+//!
+//! While a guard is counted in the memory, work that it conflicts with is refused. It is counted
+//! around both copies, so nothing of another thread comes between a copy and what the host sees.
 //!
 //! A guard that is closed while its stream is captured must not leave its copy in the
 //! recording: it takes a stream of its own and waits.
@@ -44,6 +47,8 @@ pub struct HostWrite<'a, T: Element> {
 #[derive(Debug)]
 struct Open {
     pointer: *mut u8,
+    /// Uncounted before the memory: while a mirror has readers, nothing has written the memory
+    /// since the first of them looked.
     mirror: Option<Counted>,
     _memory: Counted,
 }
@@ -88,8 +93,8 @@ impl Open {
     ) -> Result<Self, MemError> {
         stream.check_same_device(allocation.device())?;
         stream.check_not_captured("host access through a stream")?;
+        let memory = Counted::new(allocation, writes)?;
         if allocation.is_host_visible() || len_bytes == 0 {
-            let memory = Counted::new(allocation, writes)?;
             allocation.device().inner().counters.shared();
             return Ok(Self {
                 pointer: allocation.memory().host,
@@ -103,10 +108,13 @@ impl Open {
         let mirror = slot.get(allocation)?;
         if loads && !mirror.has_readers() {
             let bytes = 0..len_bytes;
-            copy_mirror(allocation, &mirror, stream, bytes, Direction::DeviceToHost)?;
+            let uses = [
+                Access::of_guard(allocation, false),
+                Access::whole(&mirror, true),
+            ];
+            copy_mirror(uses, stream, bytes, Direction::DeviceToHost)?;
         }
         let mirror = Counted::new(&mirror, writes)?;
-        let memory = Counted::new(allocation, writes)?;
         Ok(Self {
             pointer: mirror.allocation.memory().host,
             mirror: Some(mirror),
@@ -123,16 +131,15 @@ impl Open {
     }
 }
 
-/// Copies between memory of the device alone and its mirror.
+/// Copies between memory of the device alone, the first of `uses`, and its mirror, the second.
 fn copy_mirror(
-    allocation: &Arc<Allocation>,
-    mirror: &Arc<Allocation>,
+    uses: [Access<'_>; 2],
     stream: &Stream,
     bytes: std::ops::Range<usize>,
     direction: Direction,
 ) -> Result<(), MemError> {
-    let to_host = direction == Direction::DeviceToHost;
-    let (mine, its) = (allocation.memory(), mirror.memory());
+    let [memory, mirror] = [&uses[0], &uses[1]].map(|access| access.allocation);
+    let (mine, its) = (memory.memory(), mirror.memory());
     let n_bytes = bytes.len();
     if n_bytes == 0 {
         return Ok(());
@@ -140,19 +147,15 @@ fn copy_mirror(
     let here = Place::Device(mine.device + bytes.start as u64);
     // SAFETY: the mirror has as many bytes as this memory and the range lies in it.
     let there = Place::Host(unsafe { its.host.add(bytes.start) });
-    let (to, from) = if to_host {
+    let (to, from) = if direction == Direction::DeviceToHost {
         (there, here)
     } else {
         (here, there)
     };
-    let device = allocation.device();
+    let device = memory.device();
     let inner = device.inner();
-    let uses = vec![
-        Access::whole(allocation, !to_host),
-        Access::whole(mirror, to_host),
-    ];
     let rule = InRecording::Refused("host access through a stream");
-    stream.submit(uses, rule, |queue| {
+    stream.submit(uses.into(), rule, |queue| {
         // SAFETY: both pieces have the range; they are different allocations; both note
         // this work, so they stay and nobody touches them before it is done.
         let copied = unsafe { inner.backend.copy(queue, to, from, n_bytes) };
@@ -210,26 +213,19 @@ impl<'a, T: Element> HostWrite<'a, T> {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
-        let mirror = open
-            .mirror
-            .as_ref()
-            .map(|mirror| Arc::clone(&mirror.allocation));
-        // The copy is device work on this buffer, which an open guard would refuse.
-        drop(open);
-        let Some(mirror) = mirror else {
+        let Some(mirror) = &open.mirror else {
             return Ok(());
         };
-        let bytes = 0..self.view.len_bytes();
         let allocation = self.view.allocation();
         let copy_on = |stream: &Stream| {
-            copy_mirror(
-                allocation,
-                &mirror,
-                stream,
-                bytes.clone(),
-                Direction::HostToDevice,
-            )
+            let uses = [
+                Access::of_guard(allocation, true),
+                Access::of_guard(&mirror.allocation, false),
+            ];
+            let bytes = 0..self.view.len_bytes();
+            copy_mirror(uses, stream, bytes, Direction::HostToDevice)
         };
+        // The guard stays counted until the copy is noted, or was refused.
         match copy_on(&self.stream) {
             Err(MemError::Capturing { .. }) => {
                 let own = allocation.device().new_stream()?;

@@ -88,11 +88,8 @@ macro_rules! view {
 
             /// What work on it uses.
             pub(crate) fn access(&self) -> Access<'a> {
-                Access {
-                    allocation: self.allocation,
-                    bytes: self.offset_bytes..self.offset_bytes + self.len_bytes(),
-                    writes: $writes,
-                }
+                let bytes = self.offset_bytes..self.offset_bytes + self.len_bytes();
+                Access::new(self.allocation, bytes, $writes)
             }
 
             pub(crate) fn place(&self) -> Place {

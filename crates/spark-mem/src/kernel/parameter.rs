@@ -182,11 +182,7 @@ pub(crate) struct Use {
 
 impl Use {
     pub(crate) fn access(&self) -> Access<'_> {
-        Access {
-            allocation: &self.allocation,
-            bytes: self.bytes.clone(),
-            writes: self.writes,
-        }
+        Access::new(&self.allocation, self.bytes.clone(), self.writes)
     }
 }
 

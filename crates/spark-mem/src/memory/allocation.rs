@@ -5,7 +5,8 @@
 //! queued  work being handed to the backend now: n readers | 1 writer
 //! used    streams with work on it, each with whether they write
 //!
-//! host guard opens  -> wait for the streams (a reader for writers only), then count
+//! host guard opens  -> count, then wait for the streams (a reader for writers only)
+//! host guard closes -> a copy back is queued and noted, then uncount
 //! device work       -> refused while a guard is in its way; other streams' work on it
 //!                      comes first (an event is recorded and waited for, on the device)
 //! drop              -> wait for the streams, give the memory to its pool or the backend
@@ -347,15 +348,31 @@ pub(crate) struct Access<'a> {
     pub(crate) allocation: &'a Arc<Allocation>,
     pub(crate) bytes: Range<usize>,
     pub(crate) writes: bool,
+    /// Whether the work is part of opening or closing a guard that is counted here: no guard but
+    /// that one can then stand in its way.
+    pub(crate) is_of_guard: bool,
 }
 
 impl<'a> Access<'a> {
-    /// All of it.
-    pub(crate) fn whole(allocation: &'a Arc<Allocation>, writes: bool) -> Self {
+    pub(crate) fn new(allocation: &'a Arc<Allocation>, bytes: Range<usize>, writes: bool) -> Self {
         Self {
             allocation,
-            bytes: 0..allocation.memory().len_bytes,
+            bytes,
             writes,
+            is_of_guard: false,
+        }
+    }
+
+    /// All of it.
+    pub(crate) fn whole(allocation: &'a Arc<Allocation>, writes: bool) -> Self {
+        Self::new(allocation, 0..allocation.memory().len_bytes, writes)
+    }
+
+    /// All of it, for a copy that belongs to a guard counted in it.
+    pub(crate) fn of_guard(allocation: &'a Arc<Allocation>, writes: bool) -> Self {
+        Self {
+            is_of_guard: true,
+            ..Self::whole(allocation, writes)
         }
     }
 }
@@ -365,7 +382,7 @@ impl<'a> Access<'a> {
 pub(crate) struct Work<'a> {
     queue: &'a Arc<dyn Queue>,
     /// In the order of their addresses, each once.
-    uses: Vec<(&'a Arc<Allocation>, bool)>,
+    uses: Vec<Access<'a>>,
     /// How many of `uses` are taken.
     n_taken: usize,
     is_handed_over: bool,
@@ -381,14 +398,14 @@ impl<'a> Work<'a> {
         queue: &'a Arc<dyn Queue>,
         accesses: Vec<Access<'a>>,
     ) -> Result<(Self, Vec<Arc<dyn Queue>>), MemError> {
-        let uses = accesses
-            .iter()
-            .map(|access| (access.allocation, access.writes));
-        let mut uses: Vec<_> = uses.collect();
-        uses.sort_by_key(|(allocation, _)| Arc::as_ptr(allocation));
+        let mut uses = accesses;
+        uses.sort_by_key(|access| Arc::as_ptr(access.allocation));
         uses.dedup_by(|next, kept| {
-            let is_same = Arc::ptr_eq(next.0, kept.0);
-            kept.1 |= is_same && next.1;
+            let is_same = Arc::ptr_eq(next.allocation, kept.allocation);
+            if is_same {
+                kept.writes |= next.writes;
+                kept.is_of_guard &= next.is_of_guard;
+            }
             is_same
         });
         let mut work = Self {
@@ -399,9 +416,13 @@ impl<'a> Work<'a> {
         };
         let mut before: Vec<Arc<dyn Queue>> = Vec::new();
         for idx in 0..work.uses.len() {
-            let (allocation, writes) = work.uses[idx];
+            let Access {
+                allocation, writes, ..
+            } = work.uses[idx];
             let mut state = allocation.settled(writes);
-            state.check_free(writes)?;
+            if !work.uses[idx].is_of_guard {
+                state.check_free(writes)?;
+            }
             if writes {
                 state.is_queued_to_write = true;
             } else {
@@ -425,18 +446,18 @@ impl<'a> Work<'a> {
 
 impl Drop for Work<'_> {
     fn drop(&mut self) {
-        for (allocation, writes) in &self.uses[..self.n_taken] {
-            let mut state = allocation.state();
+        for access in &self.uses[..self.n_taken] {
+            let mut state = access.allocation.state();
             if self.is_handed_over {
-                state.note(self.queue, *writes);
+                state.note(self.queue, access.writes);
             }
-            if *writes {
+            if access.writes {
                 state.is_queued_to_write = false;
             } else {
                 state.queued_readers -= 1;
             }
             drop(state);
-            allocation.handed_over.notify_all();
+            access.allocation.handed_over.notify_all();
         }
     }
 }

@@ -9,7 +9,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use spark_mem::{Buffer, BufferKind, Device, Graph, Stream};
+use spark_mem::{Buffer, BufferKind, Device, Graph, MemError, Stream};
 use spark_testing::driver::{Persona, Posed};
 
 use crate::stand_in::check;
@@ -117,5 +117,59 @@ fn a_graph_comes_after_a_copy_that_is_being_queued() {
         second.synchronize().unwrap();
         assert_eq!(*y.read(&first).unwrap(), [1; N], "the copy was first");
         assert_eq!(*x.read(&first).unwrap(), [7; N]);
+    });
+}
+
+/// Does something on another thread that is held in a function of the driver, and something else
+/// meanwhile.
+fn while_held<R>(
+    posed: &Posed<'_>,
+    function: &str,
+    held: impl FnOnce() + Send,
+    meanwhile: impl FnOnce() -> R,
+) -> R {
+    posed.hold(function);
+    std::thread::scope(|scope| {
+        scope.spawn(held);
+        posed.await_held();
+        let result = meanwhile();
+        posed.let_go();
+        result
+    })
+}
+
+/// On memory of a card alone a guard copies when it opens and when it closes; what another thread
+/// writes between a copy and what the host sees would be lost, or seen by nobody.
+#[test]
+fn no_work_of_another_thread_comes_between_a_guard_and_its_copies() {
+    check(Persona::Card, |posed, device| {
+        let (stream, other) = (device.new_stream().unwrap(), device.new_stream().unwrap());
+        let mut x = filled(device, &stream, 1);
+        let writes = stream.capture(|stream| stream.fill_bytes(x.view_mut(), 9));
+        let writes = writes.unwrap();
+        let launch = || writes.launch(&other);
+
+        let opens_to_write = || x.write(&stream).unwrap()[0] = 2;
+        let at_open = while_held(posed, "cuMemcpyAsync", opens_to_write, launch);
+        assert!(matches!(at_open, Err(MemError::InUseByHost)), "{at_open:?}");
+        assert_eq!(x.read(&stream).unwrap()[..2], [2, 1]);
+
+        let mut guard = x.write(&stream).unwrap();
+        guard[1] = 3;
+        let closes = || guard.finish().unwrap();
+        let at_close = while_held(posed, "cuMemcpyAsync", closes, launch);
+        assert!(
+            matches!(at_close, Err(MemError::InUseByHost)),
+            "{at_close:?}"
+        );
+        assert_eq!(x.read(&stream).unwrap()[..3], [2, 3, 1]);
+
+        let reads = || assert_eq!(x.read(&stream).unwrap()[..3], [2, 3, 1]);
+        let at_read = while_held(posed, "cuMemcpyAsync", reads, launch);
+        assert!(matches!(at_read, Err(MemError::InUseByHost)), "{at_read:?}");
+
+        launch().unwrap();
+        assert_eq!(*x.read(&stream).unwrap(), [9; N]);
+        assert_eq!(posed.violations(), Vec::<String>::new());
     });
 }

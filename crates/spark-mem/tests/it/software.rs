@@ -113,28 +113,37 @@ const ONCE: LaunchShape = LaunchShape {
     shared_bytes: 0,
 };
 
-/// How far `SLOW` and the test have come: 1 it runs, 2 somebody used what it writes.
-static PROGRESS: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
+/// How far a kernel and its test have come.
+struct Progress(Mutex<u32>, Condvar);
 
-fn set_progress(to: u32) {
-    *PROGRESS.0.lock().unwrap() = to;
-    PROGRESS.1.notify_all();
-}
+impl Progress {
+    const fn new() -> Self {
+        Self(Mutex::new(0), Condvar::new())
+    }
 
-fn await_progress(to: u32, longest: Duration) {
-    let progress = PROGRESS.0.lock().unwrap();
-    drop(
-        PROGRESS
+    fn set(&self, to: u32) {
+        *self.0.lock().unwrap() = to;
+        self.1.notify_all();
+    }
+
+    /// Waits for it, and gives whether it came.
+    fn comes_to(&self, to: u32, longest: Duration) -> bool {
+        let progress = self.0.lock().unwrap();
+        let waited = self
             .1
-            .wait_timeout_while(progress, longest, |progress| *progress < to),
-    );
+            .wait_timeout_while(progress, longest, |progress| *progress < to);
+        !waited.unwrap().1.timed_out()
+    }
 }
+
+/// 1: `SLOW` runs, 2: somebody used what it writes.
+static PROGRESS: Progress = Progress::new();
 
 /// Writes late: when somebody has used the memory, or nobody does for a while.
 const SLOW: KernelSource<(Write<f32>,)> =
     KernelSource::new("none.cu", "", "slow").with_host(|_: LaunchShape, (out,)| {
-        set_progress(1);
-        await_progress(2, Duration::from_millis(200));
+        PROGRESS.set(1);
+        PROGRESS.comes_to(2, Duration::from_millis(200));
         out.fill(7.0);
     });
 
@@ -154,7 +163,7 @@ fn work_and_guards_wait_for_a_kernel_that_runs_in_another_thread() {
         let (first, second) = (device.new_stream().unwrap(), device.new_stream().unwrap());
         let slow = device.kernel(&SLOW).unwrap();
         for use_it in uses {
-            set_progress(0);
+            PROGRESS.set(0);
             let mut buffer = device.shared::<f32>(100).unwrap();
             let graph = first.capture(|stream| {
                 // SAFETY: the kernel writes inside its view.
@@ -163,13 +172,42 @@ fn work_and_guards_wait_for_a_kernel_that_runs_in_another_thread() {
             let graph = graph.unwrap();
             std::thread::scope(|scope| {
                 scope.spawn(|| graph.launch(&first).unwrap());
-                await_progress(1, Duration::from_secs(10));
+                PROGRESS.comes_to(1, Duration::from_secs(10));
                 let seen = use_it(&device, &second, &buffer);
-                set_progress(2);
+                PROGRESS.set(2);
                 assert_eq!(seen, [7.0; 100], "{}", device.info().name);
             });
         }
     }
+}
+
+/// 1: `HELD` runs, 2: it may end.
+static HOLDING: Progress = Progress::new();
+
+const HELD: KernelSource<(Write<f32>,)> =
+    KernelSource::new("none.cu", "", "held").with_host(|_: LaunchShape, (out,)| {
+        HOLDING.set(1);
+        let is_let_go = HOLDING.comes_to(2, Duration::from_secs(10));
+        out.fill(if is_let_go { 1.0 } else { 0.0 });
+    });
+
+#[test]
+fn recordings_do_not_wait_for_kernels_of_other_streams() {
+    let device = Device::host();
+    let (busy, stream) = (device.new_stream().unwrap(), device.new_stream().unwrap());
+    let held = device.kernel(&HELD).unwrap();
+    let mut buffer = device.shared::<f32>(1).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: the kernel writes inside its view.
+            unsafe { held.launch(&busy, ONCE, (buffer.view_mut(),)) }.unwrap();
+        });
+        assert!(HOLDING.comes_to(1, Duration::from_secs(10)));
+        let graph = stream.capture(|_| Ok(())).unwrap();
+        graph.launch(&stream).unwrap();
+        HOLDING.set(2);
+    });
+    assert_eq!(*buffer.read(&busy).unwrap(), [1.0]);
 }
 
 /// The stream that `MEDDLING` uses, and what it was told.
