@@ -1,4 +1,4 @@
-// GEMM on tensor cores: C = alpha * A * transposed B, for 16-, 8- and 4-bit operands.
+// GEMM on tensor cores: C = alpha * A * transposed B * beta, for 16-, 8- and 4-bit operands.
 //
 //   A [M][K], B [N][K]    packed along K, a row every `a_stride`, `b_stride` bytes (multiples of 16)
 //   C [M][N] f32          a row every `c_stride` values
@@ -10,7 +10,7 @@
 //       for each 32 bytes of K:                             (K of one mma: 16, 32 or 64 values)
 //         ldmatrix brings fragments of 32x32 values a warp
 //         2 x 4 mma add their products to the sums
-//     store alpha * sums
+//     store alpha * sums * beta
 //
 // 1. A row of a tile has 64 bytes whatever the format, so one loop serves all of them: fragments of
 //    8- and 4-bit values are those of 16-bit values, byte for byte (PTX ISA, "Matrix fragments").
@@ -25,7 +25,7 @@
 // SPARK_GEMM_FORMAT: 0 f16, 1 bf16, 2 E4M3, 3 NVFP4. Sums are those of the tensor cores: f32, in an
 // order and with a rounding that NVIDIA does not state.
 //
-// Deliberately absent: splits of K, other tiles, other epilogues than `alpha`.
+// Deliberately absent: splits of K, other tiles, other epilogues than `alpha` and `beta`.
 //
 // instructions: LDSM LDGSTS
 // variant: -DSPARK_GEMM_FORMAT=0 | HMMA.16816.F32 on sm_80 sm_90a sm_120f sm_121a
@@ -203,7 +203,8 @@ __device__ __forceinline__ void multiply_add(float sum[4], const unsigned a[4], 
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
 spark_gemm(float* c, const unsigned char* a, const unsigned char* b, const unsigned char* a_scales,
            const unsigned char* b_scales, unsigned m, unsigned n, unsigned row_bytes, unsigned long long a_stride,
-           unsigned long long b_stride, unsigned long long c_stride, float alpha) {
+           unsigned long long b_stride, unsigned long long c_stride, float alpha,
+           float beta) {
   __shared__ __align__(16) Stage stages[STAGES];
   unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   unsigned group = lane / 4, part = lane % 4;
@@ -299,7 +300,7 @@ spark_gemm(float* c, const unsigned char* a, const unsigned char* b, const unsig
       for (unsigned idx = 0; idx < 4; ++idx) {
         unsigned row = first_row + warp_row + 16 * tile + group + idx / 2 * 8;
         unsigned at = first_column + warp_column + 8 * column + 2 * part + idx % 2;
-        if (row < m && at < n) c[row * c_stride + at] = alpha * sums[tile][column][idx];
+        if (row < m && at < n) c[row * c_stride + at] = alpha * sums[tile][column][idx] * beta;
       }
     }
   }

@@ -73,7 +73,6 @@ use crate::stream::Stream;
 /// let tuned = DOUBLE.with_option(format!("-DTILE={}", 64));
 /// # let _ = (made(2), tuned);
 /// ```
-#[derive(Clone)]
 pub struct KernelSource<P: Parameters> {
     file: Text,
     source: Text,
@@ -87,6 +86,25 @@ pub struct KernelSource<P: Parameters> {
     own_images: Vec<Precompiled>,
     host: Option<HostVersion<P>>,
     parameters: PhantomData<fn(P)>,
+}
+
+// Not derived, which would ask `P` for the same: tuples of more than twelve have it not.
+impl<P: Parameters> Clone for KernelSource<P> {
+    fn clone(&self) -> Self {
+        Self {
+            file: self.file.clone(),
+            source: self.source.clone(),
+            entry: self.entry.clone(),
+            headers: self.headers,
+            options: self.options,
+            images: self.images,
+            own_headers: self.own_headers.clone(),
+            own_options: self.own_options.clone(),
+            own_images: self.own_images.clone(),
+            host: self.host,
+            parameters: PhantomData,
+        }
+    }
 }
 
 type HostVersion<P> = for<'a> fn(LaunchShape, <P as Parameter>::Host<'a>);
@@ -260,12 +278,27 @@ pub fn compile<P: Parameters>(
 }
 
 /// A kernel of a device, ready to be launched; made by [`Device::kernel`].
-#[derive(Debug, Clone)]
 pub struct Kernel<P: Parameters> {
     device: Device,
     function: Handle,
     entry: Text,
     parameters: PhantomData<fn(P)>,
+}
+
+// Neither derived, which would ask `P` for the same.
+impl<P: Parameters> Clone for Kernel<P> {
+    fn clone(&self) -> Self {
+        Self::new(self.device.clone(), self.function, self.entry.clone())
+    }
+}
+
+impl<P: Parameters> std::fmt::Debug for Kernel<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kernel")
+            .field("device", &self.device)
+            .field("entry", &self.entry)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<P: Parameters> Kernel<P> {

@@ -89,7 +89,7 @@ impl std::fmt::Display for GemmFormat {
 }
 
 /// C; codes of A and of B; their scales; M, N, bytes of a row; strides of A, B (bytes) and C
-/// (values); the factor of all sums.
+/// (values); the factors of all sums, one after the other ([`factors`]).
 type Parameters = (
     Write<f32>,
     Read<u8>,
@@ -102,6 +102,7 @@ type Parameters = (
     u64,
     u64,
     u64,
+    f32,
     f32,
 );
 
@@ -136,12 +137,13 @@ type OnHost<'a> = (
     u64,
     u64,
     f32,
+    f32,
 );
 
 /// The definition, for devices that are no GPU.
 fn on_host(
     format: GemmFormat,
-    (c, a, b, a_scales, b_scales, m, n, row_bytes, a_stride, b_stride, c_stride, alpha): OnHost<'_>,
+    (c, a, b, a_scales, b_scales, m, n, row_bytes, a_stride, b_stride, c_stride, alpha, beta): OnHost<'_>,
 ) {
     let depth = row_bytes as usize * 8 / format.bits();
     let n_blocks = depth / NVFP4_BLOCK;
@@ -161,9 +163,29 @@ fn on_host(
                 let y = format.decode(codes_b, at) * scale(b_scales, column, at);
                 sum += x * y;
             }
-            c[row * c_stride as usize + column] = alpha * sum;
+            c[row * c_stride as usize + column] = alpha * sum * beta;
         }
     }
+}
+
+/// The product of two tensor scales as one or two factors, so that it overflows or vanishes only
+/// where the result does.
+///
+/// Where f32 holds the product as a normal number it is the first factor, rounded to nearest, and the
+/// second is 1. Elsewhere the first has its digits, at 2^99 or 2^-61, and the second is the power of
+/// two that is left. Sums of NVFP4 codes and block scales lie between 2^-20 and 2^62 in magnitude: a
+/// first factor of 2^99 overflows only with a result that does, and one of 2^-61 loses nothing.
+fn factors(a: f32, b: f32) -> (f32, f32) {
+    // Exact: 24 digits each.
+    let product = f64::from(a) * f64::from(b);
+    let rounded = product as f32;
+    if rounded.is_normal() || product == 0.0 || !product.is_finite() {
+        return (rounded, 1.0);
+    }
+    let first = if product.abs() > 1.0 { 99 } else { -61 };
+    let exponent = product.abs().log2().floor() as i32;
+    let digits = product * 2_f64.powi(first - exponent);
+    (digits as f32, 2_f64.powi(exponent - first) as f32)
 }
 
 /// One side of a GEMM in memory of a device: rows of packed values.
@@ -309,6 +331,7 @@ impl GemmOperand {
 /// GEMM of one format on one device.
 #[derive(Debug)]
 pub struct DeviceGemm {
+    device: Device,
     format: GemmFormat,
     kernel: Kernel<Parameters>,
 }
@@ -321,7 +344,11 @@ impl DeviceGemm {
     /// [`QuantError::Device`]: as [`Device::kernel`].
     pub fn new(device: &Device, format: GemmFormat) -> Result<Self, QuantError> {
         let kernel = device.kernel(&format.source())?;
-        Ok(Self { format, kernel })
+        Ok(Self {
+            device: device.clone(),
+            format,
+            kernel,
+        })
     }
 
     /// Queues `c = a * transposed b`. `c` is `[rows of a, rows of b]` and is overwritten.
@@ -331,7 +358,7 @@ impl DeviceGemm {
     /// [`QuantError::Unsupported`] for an operand of another format than this GEMM's;
     /// [`QuantError::LengthMismatch`] for other depths or another length of `c`;
     /// [`QuantError::ShapeOverflow`] for more rows of `a` than a launch has room for (64 * 65535);
-    /// [`QuantError::Device`].
+    /// [`QuantError::Device`], among them [`OtherDevice`](spark_mem::MemError::OtherDevice).
     pub fn run(
         &self,
         stream: &Stream,
@@ -353,6 +380,8 @@ impl DeviceGemm {
         };
         let n = a.rows.checked_mul(b.rows).ok_or_else(overflow)?;
         QuantError::check_length("c", c.len(), n)?;
+        let [of_a, of_b] = [a, b].map(|operand| operand.codes.device());
+        super::check_devices(stream, &[&self.device, c.device(), of_a, of_b])?;
         if n == 0 {
             return Ok(());
         }
@@ -365,6 +394,7 @@ impl DeviceGemm {
             block: [THREADS, 1, 1],
             shared_bytes: 0,
         };
+        let (alpha, beta) = factors(a.factor, b.factor);
         let arguments = (
             c.view_mut(),
             a.codes.view(),
@@ -378,7 +408,8 @@ impl DeviceGemm {
             a.stride_bytes as u64,
             b.stride_bytes as u64,
             b.rows as u64,
-            a.factor * b.factor,
+            alpha,
+            beta,
         );
         // SAFETY: the kernel has the parameters `Parameters`. It reads `row_bytes` bytes of each of
         // the operands' rows, which lie `stride_bytes` apart in buffers of their product, and for

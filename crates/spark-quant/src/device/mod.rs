@@ -134,9 +134,12 @@ impl DeviceQuantizer {
         shape: [usize; 2],
         format: PackedFormat,
     ) -> Result<DeviceTensor, QuantError> {
-        let mut tensor = self.empty(format, shape)?;
-        QuantError::check_length("values", values.len(), shape[0] * shape[1])?;
+        // Before memory is taken for a shape that the values do not have.
+        let (_, n) = check_shape(format, shape)?;
+        QuantError::check_length("values", values.len(), n)?;
         check_aligned(values)?;
+        check_devices(stream, &[&self.device, values.device()])?;
+        let mut tensor = self.empty(format, shape)?;
         let (kernels, n_fours) = (&self.kernels, values.len() / PER_THREAD);
         if n_fours == 0 {
             return Ok(tensor);
@@ -189,6 +192,8 @@ impl DeviceQuantizer {
     ) -> Result<(), QuantError> {
         QuantError::check_length("values", values.len(), tensor.shape[0] * tensor.shape[1])?;
         check_aligned(values)?;
+        let devices = [&self.device, tensor.codes.device(), values.device()];
+        check_devices(stream, &devices)?;
         let n_fours = values.len() / PER_THREAD;
         if n_fours == 0 {
             return Ok(());
@@ -230,6 +235,7 @@ impl DeviceQuantizer {
         stream: &Stream,
         tensor: &DeviceTensor,
     ) -> Result<Buffer<u8>, QuantError> {
+        check_devices(stream, &[&self.device, tensor.scales.device()])?;
         let (rows, columns, n_bytes) = scale_shape(tensor.shape, tensor.format)?;
         let kind = self.device.shared_kind();
         let mut tiles = self.device.buffer::<u8>(kind, n_bytes)?;
@@ -262,6 +268,8 @@ impl DeviceQuantizer {
     ) -> Result<(), QuantError> {
         let (rows, columns, n_bytes) = scale_shape(tensor.shape, tensor.format)?;
         QuantError::check_length("tiles", tiles.len(), n_bytes)?;
+        let devices = [&self.device, tensor.scales.device(), tiles.device()];
+        check_devices(stream, &devices)?;
         if n_bytes == 0 {
             return Ok(());
         }
@@ -293,6 +301,7 @@ impl DeviceQuantizer {
         if tensor.rotation().is_some() {
             return Err(unsupported("a rotation on a device", tensor.format()));
         }
+        check_devices(stream, &[&self.device])?;
         let mut own = self.empty(tensor.format(), [tensor.n_rows(), tensor.depth()])?;
         own.codes.upload(stream, tensor.codes())?;
         match tensor.scales() {
@@ -315,14 +324,7 @@ impl DeviceQuantizer {
 impl DeviceTensor {
     /// The one place that makes a tensor: zeros, with buffers of the sizes that its shape needs.
     fn new(device: &Device, format: PackedFormat, shape: [usize; 2]) -> Result<Self, QuantError> {
-        let Some(element) = element(format) else {
-            return Err(unsupported("quantization on a device", format));
-        };
-        QuantError::check_multiple("depth", shape[1], format.block())?;
-        let overflow = || QuantError::ShapeOverflow {
-            shape: shape.to_vec(),
-        };
-        let n = shape[0].checked_mul(shape[1]).ok_or_else(overflow)?;
+        let (element, n) = check_shape(format, shape)?;
         let kind = device.shared_kind();
         Ok(Self {
             format,
@@ -400,6 +402,19 @@ impl DeviceTensor {
     }
 }
 
+/// Elements of a format that devices have, and how many there are in whole blocks of this shape.
+fn check_shape(format: PackedFormat, shape: [usize; 2]) -> Result<(MiniFormat, usize), QuantError> {
+    let Some(element) = element(format) else {
+        return Err(unsupported("quantization on a device", format));
+    };
+    QuantError::check_multiple("depth", shape[1], format.block())?;
+    let n = shape[0].checked_mul(shape[1]);
+    let n = n.ok_or_else(|| QuantError::ShapeOverflow {
+        shape: shape.to_vec(),
+    })?;
+    Ok((element, n))
+}
+
 /// Bytes of the codes of `n` values, an even number.
 fn code_bytes(element: MiniFormat, n: usize) -> usize {
     match element {
@@ -412,6 +427,16 @@ fn unsupported(operation: &'static str, format: PackedFormat) -> QuantError {
     QuantError::Unsupported {
         operation,
         format: format.to_string(),
+    }
+}
+
+/// A launch compares devices too; where there is nothing to launch, or memory is taken before, this
+/// comes first.
+fn check_devices(stream: &Stream, others: &[&Device]) -> Result<(), QuantError> {
+    if others.iter().all(|other| *other == stream.device()) {
+        Ok(())
+    } else {
+        Err(MemError::OtherDevice.into())
     }
 }
 

@@ -78,3 +78,11 @@ fn gemm_operands_that_do_not_fit_are_refused() {
 fn gemm_is_timed() {
     with_gpu("gemm_is_timed", gemm_timed::gemm_is_timed);
 }
+
+#[test]
+fn gemm_with_tensor_scales_beyond_f32() {
+    with_gpu(
+        "gemm_with_tensor_scales_beyond_f32",
+        device_gemm_cases::tensor_scales_overflow_only_with_the_result,
+    );
+}

@@ -32,6 +32,7 @@ fn gemm_by_its_definition() {
         device_gemm_cases::integers_are_multiplied_exactly(&device);
         device_gemm_cases::any_depth_is_multiplied(&device);
         device_gemm_cases::other_values_are_multiplied_closely(&device);
+        device_gemm_cases::tensor_scales_overflow_only_with_the_result(&device);
         device_gemm_cases::operands_that_do_not_fit_are_refused(&device);
     }
 }
@@ -122,6 +123,7 @@ fn the_kernels_on_the_stand_in_driver() {
             device_gemm_cases::integers_are_multiplied_exactly(&device);
             device_gemm_cases::any_depth_is_multiplied(&device);
             device_gemm_cases::other_values_are_multiplied_closely(&device);
+            device_gemm_cases::tensor_scales_overflow_only_with_the_result(&device);
         }
         drop(device);
         posed.assert_clean();

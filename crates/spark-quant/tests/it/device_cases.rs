@@ -181,6 +181,11 @@ pub(crate) fn bad_input_is_refused(device: &Device) {
         quantize([3, 16], nvfp4),
         Err(QuantError::LengthMismatch { .. })
     ));
+    // Before any memory is asked for.
+    assert!(matches!(
+        quantize([1 << 45, 16], nvfp4),
+        Err(QuantError::LengthMismatch { .. })
+    ));
     assert!(matches!(
         quantize([usize::MAX, 16], nvfp4),
         Err(QuantError::ShapeOverflow { .. })

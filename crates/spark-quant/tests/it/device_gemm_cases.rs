@@ -1,7 +1,7 @@
 //! What a GEMM must give on every device: exact sums of integers, close sums of everything else.
 
 use half::{bf16, f16};
-use spark_mem::{Device, Stream};
+use spark_mem::{Device, MemError, Stream};
 use spark_quant::device::gemm::{DeviceGemm, GemmFormat, GemmOperand};
 use spark_quant::packed::Scales;
 use spark_quant::scalar::{MiniFormat, NanCode, Overflow};
@@ -255,4 +255,49 @@ pub(crate) fn operands_that_do_not_fit_are_refused(device: &Device) {
             ..
         })
     ));
+    // Also where nothing is to be computed.
+    let elsewhere = Device::emulated(1 << 20);
+    let its_stream = elsewhere.new_stream().unwrap();
+    let none = operand(GemmFormat::F16, [0, 3], 0).unwrap();
+    let mut nothing = device.shared::<f32>(0).unwrap();
+    let refused = gemm.run(&its_stream, &mut nothing, &none, &a);
+    assert!(matches!(
+        refused,
+        Err(QuantError::Device(MemError::OtherDevice))
+    ));
+    assert!(gemm.run(&stream, &mut nothing, &none, &a).is_ok());
+}
+
+/// Tensor scales whose product f32 does not hold, with sums that bring the result back, or not.
+pub(crate) fn tensor_scales_overflow_only_with_the_result(device: &Device) {
+    let stream = device.new_stream().unwrap();
+    let depth = 16;
+    let row = |code: u8, block: u8, all: f32| {
+        nvfp4(device, &stream, [1, depth], vec![code; 8], vec![block], all)
+    };
+    // 6 and 0.5 in every place; block scales of 448 and of 2^-9.
+    let large = |all: f32| row(0x77, 0x7E, all);
+    let small = |all: f32| row(0x11, 0x01, all);
+    let (huge, tiny) = (f32::MAX, f32::MIN_POSITIVE);
+    let cases = [
+        (small(huge), small(1.5)),
+        (small(huge), small(4.0)),
+        (small(huge), small(huge)),
+        (large(tiny), large(0.75)),
+        (large(tiny), large(tiny)),
+        (large(1e-30), large(3e-15)),
+        (large(huge), small(tiny)),
+        (small(3.0), large(0.7)),
+    ];
+    for (a, b) in &cases {
+        let want = product(a, b)[0].0;
+        let got = f64::from(multiply(device, &stream, a, b)[0]);
+        if want.abs() > f64::from(huge) {
+            assert!(got.is_infinite(), "{got} for {want}");
+            continue;
+        }
+        // Of a result that is subnormal the smallest step is what can be asked.
+        let bound = (want.abs() * 2_f64.powi(-22)).max(2_f64.powi(-149));
+        assert!((got - want).abs() <= bound, "{got} for {want}");
+    }
 }

@@ -55,6 +55,7 @@ type Gemm = (
     u64,
     u64,
     f32,
+    f32,
 );
 
 struct Operand {
@@ -188,6 +189,7 @@ fn run_gemm(device: &Device, text: &str, format: Format) -> Option<bool> {
         b.stride as u64,
         n as u64,
         0.5,
+        4.0,
     );
     // SAFETY: not sound on purpose where the text was changed: the interpreter keeps what it does
     // inside of the driver's memory.
@@ -196,7 +198,7 @@ fn run_gemm(device: &Device, text: &str, format: Format) -> Option<bool> {
     let want = |row: usize, column: usize| -> f64 {
         let x = &a.values[row * depth..][..depth];
         let y = &b.values[column * depth..][..depth];
-        x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>() * 0.5
+        x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>() * 0.5 * 4.0
     };
     let is_equal = |(at, got): (usize, &f32)| f64::from(*got) == want(at / n, at % n);
     Some(got.iter().enumerate().all(is_equal))
@@ -279,7 +281,7 @@ use Format::{E4m3, F16, Nvfp4};
 use Persona::{Card, Spark};
 
 #[rustfmt::skip]
-const GEMM_MUTANTS: [Mutant; 29] = [
+const GEMM_MUTANTS: [Mutant; 30] = [
     mutant("the barrier before a stage is read is gone", "wait_copies_but_one();\n    __syncthreads();", "wait_copies_but_one();", F16, Card),
     mutant("the barrier after a stage was read is gone", "    // The next round overwrites what was just read.\n    __syncthreads();", "", F16, Card),
     mutant("one group too many may be pending", "cp.async.wait_group 1;", "cp.async.wait_group 2;", F16, Spark),
@@ -302,6 +304,7 @@ const GEMM_MUTANTS: [Mutant; 29] = [
     mutant("a row behind the end is read", "if (first_row + row < n_rows &&", "if (first_row + row <= n_rows &&", F16, Card),
     mutant("the last bytes of a row are left out", "row_bytes - byte < PIECE ? row_bytes - byte : PIECE", "row_bytes - byte < PIECE ? 0u : PIECE", F16, Spark),
     mutant("the factor is left out", "alpha * sums", "sums", F16, Card),
+    mutant("the second factor is left out", "[idx] * beta", "[idx]", F16, Card),
     mutant("sums begin with what is in the registers", "float sums[ROW_TILES][COLUMN_TILES][4] = {};", "float sums[ROW_TILES][COLUMN_TILES][4];", F16, Card),
     mutant("warps compute the same columns", "32 * (warp % 2)", "32 * (warp / 2)", F16, Card),
     mutant("scales of a row in the wrong order", "<< (8 * (idx % 4))", "<< (8 * (3 - idx % 4))", Nvfp4, Spark),

@@ -9,7 +9,8 @@ pub(crate) fn structures_and_many_numbers_are_arguments(device: &Device) {
     let stream = device.new_stream().unwrap();
     let input = filled(device, &stream, device.shared_kind(), &ramp(N));
     let mut out = device.shared::<f32>(N).unwrap();
-    let kernel = device.kernel(&MANY).unwrap();
+    let kernel = device.kernel(&MANY.clone()).unwrap();
+    assert!(format!("{:?}", kernel.clone()).contains(kernel.entry()));
     let shape = LaunchShape::for_elements(N, 128).unwrap();
     let scale = Scale {
         factor: -0.25,
