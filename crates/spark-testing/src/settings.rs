@@ -47,8 +47,8 @@ const CI: Setting = Setting {
     name: "CI",
     accepts: "anything",
     default: "not set",
-    doc: "Set in continuous integration: missing test data fail instead of skipping, and so does what \
-          `cargo xtask ci` cannot run.",
+    doc: "Set in continuous integration: missing test data fail instead of skipping, and so do tests of kernels \
+          without NVIDIA's compiler (`cargo xtask kernels` fetches it) and what `cargo xtask ci` cannot run.",
 };
 
 /// The folder with the reference data, if it is set.
