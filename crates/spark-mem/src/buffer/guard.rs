@@ -115,6 +115,9 @@ impl Open {
             copy_mirror(uses, stream, bytes, Direction::DeviceToHost)?;
         }
         let mirror = Counted::new(&mirror, writes)?;
+        // Also the copy just made: closing this guard must not have to wait for this stream, which
+        // may be captured by then.
+        allocation.finish_for_host(writes)?;
         Ok(Self {
             pointer: mirror.allocation.memory().host,
             mirror: Some(mirror),

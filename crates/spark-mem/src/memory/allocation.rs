@@ -230,7 +230,7 @@ impl Allocation {
 
     /// Counts a guard of the host in, after the device's work on this memory.
     pub(crate) fn open_for_host(&self, writes: bool) -> Result<(), MemError> {
-        let used = {
+        {
             let mut state = self.settled(writes);
             state.check_free(writes)?;
             if writes {
@@ -238,16 +238,21 @@ impl Allocation {
             } else {
                 state.readers += 1;
             }
-            state.used.clone()
-        };
-        let waited = used
-            .iter()
-            .filter(|earlier| writes || earlier.writes)
-            .try_for_each(|earlier| earlier.queue.finish());
-        if let Err(error) = waited {
-            self.close_for_host(writes);
-            return Err(error);
         }
+        let waited = self.finish_for_host(writes);
+        if waited.is_err() {
+            self.close_for_host(writes);
+        }
+        waited
+    }
+
+    /// Waits for the device's work on this memory, on behalf of a guard that is counted: for all of
+    /// it if the guard writes, else for what writes.
+    pub(crate) fn finish_for_host(&self, writes: bool) -> Result<(), MemError> {
+        let used = self.state().used.clone();
+        used.iter()
+            .filter(|earlier| writes || earlier.writes)
+            .try_for_each(|earlier| earlier.queue.finish())?;
         if writes {
             // All of it is done, and the guard lets nothing new in.
             self.state().used.clear();
@@ -416,12 +421,18 @@ impl<'a> Work<'a> {
         };
         let mut before: Vec<Arc<dyn Queue>> = Vec::new();
         for idx in 0..work.uses.len() {
-            let Access {
-                allocation, writes, ..
-            } = work.uses[idx];
-            let mut state = allocation.settled(writes);
-            if !work.uses[idx].is_of_guard {
-                state.check_free(writes)?;
+            let access = &work.uses[idx];
+            let (allocation, writes) = (access.allocation, access.writes);
+            let mut state = allocation.state();
+            loop {
+                // Before waiting, too: a guard may be copying, and refuses then as later.
+                if !access.is_of_guard {
+                    state.check_free(writes)?;
+                }
+                if !state.must_wait(writes) {
+                    break;
+                }
+                state = wait(&allocation.handed_over, state);
             }
             if writes {
                 state.is_queued_to_write = true;

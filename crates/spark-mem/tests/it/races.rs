@@ -142,6 +142,8 @@ fn while_held<R>(
 /// writes between a copy and what the host sees would be lost, or seen by nobody.
 #[test]
 fn no_work_of_another_thread_comes_between_a_guard_and_its_copies() {
+    const DOWN: &str = "cuMemcpyDtoHAsync_v2";
+    const UP: &str = "cuMemcpyHtoDAsync_v2";
     check(Persona::Card, |posed, device| {
         let (stream, other) = (device.new_stream().unwrap(), device.new_stream().unwrap());
         let mut x = filled(device, &stream, 1);
@@ -150,14 +152,14 @@ fn no_work_of_another_thread_comes_between_a_guard_and_its_copies() {
         let launch = || writes.launch(&other);
 
         let opens_to_write = || x.write(&stream).unwrap()[0] = 2;
-        let at_open = while_held(posed, "cuMemcpyAsync", opens_to_write, launch);
+        let at_open = while_held(posed, DOWN, opens_to_write, launch);
         assert!(matches!(at_open, Err(MemError::InUseByHost)), "{at_open:?}");
         assert_eq!(x.read(&stream).unwrap()[..2], [2, 1]);
 
         let mut guard = x.write(&stream).unwrap();
         guard[1] = 3;
         let closes = || guard.finish().unwrap();
-        let at_close = while_held(posed, "cuMemcpyAsync", closes, launch);
+        let at_close = while_held(posed, UP, closes, launch);
         assert!(
             matches!(at_close, Err(MemError::InUseByHost)),
             "{at_close:?}"
@@ -165,7 +167,7 @@ fn no_work_of_another_thread_comes_between_a_guard_and_its_copies() {
         assert_eq!(x.read(&stream).unwrap()[..3], [2, 3, 1]);
 
         let reads = || assert_eq!(x.read(&stream).unwrap()[..3], [2, 3, 1]);
-        let at_read = while_held(posed, "cuMemcpyAsync", reads, launch);
+        let at_read = while_held(posed, DOWN, reads, launch);
         assert!(matches!(at_read, Err(MemError::InUseByHost)), "{at_read:?}");
 
         launch().unwrap();
