@@ -99,6 +99,10 @@ impl Machine {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
+        // A pipe or a link in its place is nobody's output: to write into a pipe is to wait for a reader.
+        if fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+            fs::remove_file(&path)?;
+        }
         spark_files::write(&path, self.text(measurement))
     }
 
