@@ -10,10 +10,10 @@ use crate::budget::Budget;
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 
+use super::choice::{KindChoice, KindEvidence, KindMeasurement, NotMeasured};
 use super::kept::Machine;
 use super::measure::{MeasureError, measure};
 use super::rule::decide;
-use super::{KindChoice, KindEvidence, KindMeasurement, NotMeasured};
 
 /// What is asked for, and what figures belong to.
 #[derive(Debug)]

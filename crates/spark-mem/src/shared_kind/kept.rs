@@ -28,7 +28,7 @@ use spark_hal::Root;
 
 use crate::kind::BufferKind;
 
-use super::{KindMeasurement, KindSpeed};
+use super::choice::{KindMeasurement, KindSpeed};
 
 const FIRST_LINE: &str = "spark-mem memory kinds 1";
 /// More than any such file has; of a longer one nothing is read.

@@ -28,7 +28,7 @@ use crate::budget::Budget;
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 
-use super::{KindMeasurement, KindSpeed};
+use super::choice::{KindMeasurement, KindSpeed};
 
 /// Bytes of a round, from and to.
 const SMALLEST_BYTES: usize = 16 << 10;

@@ -10,7 +10,7 @@
 
 use crate::kind::BufferKind;
 
-use super::KindSpeed;
+use super::choice::KindSpeed;
 
 /// Tenths of the fastest round that another kind's median must stay below.
 const TENTHS: u32 = 9;
