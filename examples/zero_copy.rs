@@ -38,7 +38,7 @@ fn share() -> Result<(), Box<dyn Error>> {
     let device = Device::open()?;
     let report = wave::run(&device)?;
     println!("device        {}", device.info().name);
-    println!("memory        {:?}", device.shared_kind());
+    println!("memory        {}", device.shared_kind_choice());
     println!("host address  {:#x}", report.host_address);
     match report.device_address {
         Some(address) => println!("GPU address   {address:#x}"),

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use spark_hal::config::{Config, CudaUse, DeviceChoice, config};
+use spark_hal::config::{Config, CudaUse, DeviceChoice, MemoryKindChoice, config};
 use spark_hal::cuda::CudaUnavailable;
 
 use crate::backend::code::KernelIdentity;
@@ -30,6 +30,9 @@ use crate::budget::{Budget, Watch};
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 use crate::lock::lock;
+use crate::shared_kind::{KindChoice, NotMeasured};
+#[cfg(feature = "cuda")]
+use crate::shared_kind::{Wanted, choose};
 use crate::staging::Ring;
 use crate::stats::{Counters, TransferStats};
 
@@ -58,12 +61,22 @@ pub struct DeviceOptions {
     pub use_unified_memory: bool,
     /// Limit on what is allocated; `None` for the device's memory, or none on the CPU.
     pub budget_bytes: Option<u64>,
-    /// Where compiled kernels are kept; `None` keeps none.
+    /// Where compiled kernels and figures of memory are kept; `None` keeps none.
     pub cache_dir: Option<PathBuf>,
+    /// The kind of memory that [`Device::shared`] gives on a GPU, whatever the environment says and
+    /// without a measurement; a kind that the GPU cannot have is an error. On the CPU all memory is
+    /// the host's.
+    pub shared_kind: Option<BufferKind>,
+    /// What the environment says of that kind.
+    pub memory_kind: MemoryKindChoice,
+    /// Whether it may be measured where nobody says it: on a GPU that shares the machine's memory,
+    /// if there is a [`cache_dir`](Self::cache_dir), once per machine.
+    pub measures_memory: bool,
 }
 
 impl DeviceOptions {
-    /// Shared memory where the device has it, no limit of its own, no kept kernels.
+    /// Shared memory where the device has it, of the kind that the hardware's attributes say; no limit
+    /// of its own; nothing on disk.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -71,16 +84,20 @@ impl DeviceOptions {
             use_unified_memory: true,
             budget_bytes: None,
             cache_dir: None,
+            shared_kind: None,
+            memory_kind: MemoryKindChoice::Auto,
+            measures_memory: true,
         }
     }
 
-    /// What the environment says: `OPENPILOT_DGX_ENABLED`, `OPENPILOT_DISABLE_DGX` and
-    /// `SPARK_CACHE_DIR`.
+    /// What the environment says: `OPENPILOT_DGX_ENABLED`, `OPENPILOT_DISABLE_DGX`,
+    /// `SPARK_CACHE_DIR` and `SPARK_MEMORY_KIND`.
     #[must_use]
     pub fn from_config(config: &Config) -> Self {
         Self {
             use_unified_memory: config.dgx_features_allowed(),
             cache_dir: config.cache_dir.clone(),
+            memory_kind: config.memory_kind,
             ..Self::new()
         }
     }
@@ -106,10 +123,24 @@ impl DeviceOptions {
         self
     }
 
-    /// With compiled kernels kept in this folder.
+    /// With compiled kernels, and figures of memory, kept in this folder.
     #[must_use]
     pub fn with_cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache_dir = Some(folder.into());
+        self
+    }
+
+    /// With this kind of memory for shared buffers on a GPU; see [`DeviceOptions::shared_kind`].
+    #[must_use]
+    pub fn with_shared_kind(mut self, kind: BufferKind) -> Self {
+        self.shared_kind = Some(kind);
+        self
+    }
+
+    /// With or without a measurement of memory; see [`DeviceOptions::measures_memory`].
+    #[must_use]
+    pub fn with_measured_memory(mut self, measures: bool) -> Self {
+        self.measures_memory = measures;
         self
     }
 }
@@ -145,6 +176,7 @@ pub(crate) struct DeviceInner {
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) counters: Counters,
     budget: Budget,
+    shared_kind: KindChoice,
     lost: OnceLock<DriverError>,
     deferred: Mutex<Option<MemError>>,
     /// Kernels that were loaded, so that each is loaded once per device.
@@ -330,7 +362,9 @@ impl Device {
     /// # Errors
     ///
     /// [`MemError::NoCuda`] if there is no driver, device or number like that;
-    /// [`MemError::BuiltWithoutCuda`] without the feature `cuda`.
+    /// [`MemError::KindUnsupported`] or [`MemError::NotOnDevice`] for a
+    /// [`DeviceOptions::shared_kind`] that it cannot have; [`MemError::BuiltWithoutCuda`] without the
+    /// feature `cuda`.
     #[cfg_attr(
         not(feature = "cuda"),
         expect(unused_variables, reason = "nothing can be opened")
@@ -348,21 +382,38 @@ impl Device {
             } else {
                 Watch::Nothing
             };
-            Ok(Self::from_backend(
-                Box::new(backend),
-                Budget::new(limit, watch),
-            ))
+            // A budget of its own: the program's counts what the program takes.
+            let shared_kind = choose(
+                &backend,
+                &Budget::new(limit, watch),
+                &Wanted {
+                    by_caller: options.shared_kind,
+                    by_environment: options.memory_kind,
+                    measures: options.measures_memory,
+                    cache_dir,
+                    gpu: backend.words(),
+                },
+            )?;
+            let budget = Budget::new(limit, watch);
+            Ok(Self::from_parts(Box::new(backend), budget, shared_kind))
         }
         #[cfg(not(feature = "cuda"))]
         Err(MemError::BuiltWithoutCuda)
     }
 
+    /// A device where the hardware leaves nothing to choose.
     fn from_backend(backend: Box<dyn Backend>, budget: Budget) -> Self {
+        let shared_kind = KindChoice::by_attributes(backend.info(), NotMeasured::NothingToChoose);
+        Self::from_parts(backend, budget, shared_kind)
+    }
+
+    fn from_parts(backend: Box<dyn Backend>, budget: Budget, shared_kind: KindChoice) -> Self {
         Self {
             inner: Arc::new(DeviceInner {
                 backend,
                 counters: Counters::default(),
                 budget,
+                shared_kind,
                 lost: OnceLock::new(),
                 deferred: Mutex::default(),
                 kernels: Mutex::default(),
@@ -412,17 +463,22 @@ impl Device {
     /// discrete, or sharing disabled         Device    copied explicitly and counted
     /// ```
     ///
+    /// That is what the hardware's attributes say. On a unified GPU another kind that was measured to
+    /// be a tenth faster takes its place ([`Device::shared_kind_choice`]), and the program and
+    /// the user may name one ([`DeviceOptions::shared_kind`], `SPARK_MEMORY_KIND`).
+    ///
     /// On a GB10 managed memory reaches about 70 % of the bandwidth of plain device
-    /// memory (nvidia-uma-fault-probe), so it is not the first choice there.
+    /// memory (nvidia-uma-fault-probe), so it is not the first choice there. The measurement has not
+    /// yet run on one.
     #[must_use]
     pub fn shared_kind(&self) -> BufferKind {
-        let info = self.info();
-        match info.kind {
-            DeviceKind::Host => BufferKind::Host,
-            _ if info.is_unified && info.shares_page_tables => BufferKind::System,
-            _ if info.is_unified => BufferKind::Pinned,
-            _ => BufferKind::Device,
-        }
+        self.inner.shared_kind.kind
+    }
+
+    /// The same, with what decided it and the figures.
+    #[must_use]
+    pub fn shared_kind_choice(&self) -> &KindChoice {
+        &self.inner.shared_kind
     }
 
     /// The kind for data that the host never touches.
@@ -479,7 +535,7 @@ impl Device {
 
     /// Remembers errors after which nothing works any more.
     pub(crate) fn failed(&self, error: DriverError) -> MemError {
-        if is_sticky(error.code) {
+        if error.is_sticky() {
             let first = self.inner.lost.get_or_init(|| error);
             return MemError::DeviceLost(first.clone());
         }
@@ -496,15 +552,6 @@ impl Device {
     pub(crate) fn take_deferred(&self) -> Result<(), MemError> {
         lock(&self.inner.deferred).take().map_or(Ok(()), Err)
     }
-}
-
-/// `CUresult`s that poison the context: cuda.h says of each that the process must be
-/// terminated and relaunched, or the device itself is gone.
-fn is_sticky(code: i32) -> bool {
-    matches!(
-        code,
-        46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721
-    )
 }
 
 /// The CPU, with the limit of the options.

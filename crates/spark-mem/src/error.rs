@@ -16,6 +16,17 @@ pub struct DriverError {
     pub name: String,
 }
 
+impl DriverError {
+    /// Whether it poisons the context: of these `CUresult`s cuda.h says that the process must be
+    /// terminated and relaunched, or the device itself is gone.
+    pub(crate) fn is_sticky(&self) -> bool {
+        matches!(
+            self.code,
+            46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721
+        )
+    }
+}
+
 /// Why an operation on memory or on a device failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -18,6 +18,7 @@
 //! memory                   untyped memory: who uses it, what is waited for before it goes
 //! device ─ event           one backend, its budget, its errors; marks in its queues
 //! staging                  the ring of pinned memory between slices and devices
+//! shared_kind              which kind of memory shared buffers get: said, kept, measured
 //! backend                  bytes moved and work started: software, cuda
 //! error  kind  element  stats  budget  lock
 //! ```
@@ -62,6 +63,7 @@ mod memory;
 mod pool;
 mod recording;
 mod section;
+mod shared_kind;
 mod staging;
 mod stats;
 mod stream;
@@ -79,6 +81,7 @@ pub use graph::Graph;
 pub use kernel::{Kernel, KernelSource, KernelStruct, Parameter, Parameters, Read, Struct, Write};
 pub use kind::BufferKind;
 pub use pool::{Pool, PoolStats};
+pub use shared_kind::{KindChoice, KindEvidence, KindMeasurement, KindSpeed, NotMeasured};
 pub use stats::{Copies, TransferStats};
 pub use stream::Stream;
 

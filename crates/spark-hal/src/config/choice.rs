@@ -37,6 +37,27 @@ pub enum DeviceChoice {
     Cuda(Option<u32>),
 }
 
+/// Where memory lies that CPU and GPU both use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryKindChoice {
+    /// What a measurement, or the hardware's attributes, say.
+    Auto,
+    /// Plain memory of the system, which the GPU reads through the CPU's page tables.
+    System,
+    /// Managed memory, whose pages the driver may move.
+    Unified,
+    /// Memory that the driver keeps in its place.
+    Pinned,
+}
+
+/// A word that names no kind of memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown kind of memory `{got}`, expected auto, system, unified or pinned")]
+pub struct UnknownMemoryKind {
+    /// The word as given.
+    pub got: String,
+}
+
 /// A word that names no device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown device `{got}`, expected auto, cpu, cuda or cuda:N")]
@@ -80,6 +101,23 @@ impl FromStr for DeviceChoice {
         .ok_or_else(|| UnknownDevice {
             got: word.to_owned(),
         })
+    }
+}
+
+impl FromStr for MemoryKindChoice {
+    type Err = UnknownMemoryKind;
+
+    /// Accepts `auto`, `system`, `unified` and `pinned`, in any case, with surrounding blanks.
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word.trim().to_ascii_lowercase().as_str() {
+            "auto" => Ok(Self::Auto),
+            "system" => Ok(Self::System),
+            "unified" => Ok(Self::Unified),
+            "pinned" => Ok(Self::Pinned),
+            _ => Err(UnknownMemoryKind {
+                got: word.to_owned(),
+            }),
+        }
     }
 }
 

@@ -20,12 +20,15 @@ mod parse;
 mod settings;
 mod variables;
 
-pub use choice::{CudaUse, DeviceChoice, PrecisionChoice, UnknownDevice};
+pub use choice::{
+    CudaUse, DeviceChoice, MemoryKindChoice, PrecisionChoice, UnknownDevice, UnknownMemoryKind,
+};
 pub use declaration::{Declaration, InvalidValue};
 pub use page::environment_markdown;
 pub use settings::{Config, config};
 pub use variables::{
-    CACHE_DIR, CUDA, DEBUG, DECLARATIONS, DEVICE, DGX_ENABLED, DISABLE_DGX, FOREIGN, PRECISION,
+    CACHE_DIR, CUDA, DEBUG, DECLARATIONS, DEVICE, DGX_ENABLED, DISABLE_DGX, FOREIGN, MEMORY_KIND,
+    PRECISION,
 };
 
 #[cfg(test)]

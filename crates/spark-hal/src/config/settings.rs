@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::choice::{CudaUse, DeviceChoice, PrecisionChoice};
+use super::choice::{CudaUse, DeviceChoice, MemoryKindChoice, PrecisionChoice};
 use super::declaration::InvalidValue;
 use super::parse::{self, Environment};
-use super::variables::{CACHE_DIR, CUDA, DEBUG, DEVICE, DGX_ENABLED, DISABLE_DGX, PRECISION};
+use super::variables::{
+    CACHE_DIR, CUDA, DEBUG, DEVICE, DGX_ENABLED, DISABLE_DGX, MEMORY_KIND, PRECISION,
+};
 
 /// The environment, read and checked.
 ///
@@ -35,6 +37,8 @@ pub struct Config {
     pub cuda: CudaUse,
     /// Where work runs: [`DEVICE`].
     pub device: DeviceChoice,
+    /// Where memory lies that CPU and GPU both use: [`MEMORY_KIND`].
+    pub memory_kind: MemoryKindChoice,
     /// [`DEBUG`]: 0 to 3.
     pub debug: u8,
     /// [`CACHE_DIR`], resolved; `None` if nothing says where a cache could be.
@@ -51,6 +55,7 @@ impl Config {
             precision: environment.get(&PRECISION, |text| text.parse().ok()),
             cuda: environment.get(&CUDA, CudaUse::parse),
             device: environment.get(&DEVICE, |text| text.parse().ok()),
+            memory_kind: environment.get(&MEMORY_KIND, |text| text.parse().ok()),
             debug: environment.get(&DEBUG, parse::debug_level),
             cache_dir: environment
                 .get(&CACHE_DIR, parse::absolute_directory)

@@ -30,6 +30,7 @@ fn an_empty_environment_gives_the_documented_defaults() {
             precision: PrecisionChoice::Auto,
             cuda: CudaUse::Auto,
             device: DeviceChoice::Auto,
+            memory_kind: MemoryKindChoice::Auto,
             debug: 0,
             cache_dir: None,
         }
@@ -43,6 +44,7 @@ fn valid_words_are_taken() {
         ("OPENPILOT_DGX_PRECISION", "nvfp4"),
         ("CUDA", "1"),
         ("SPARK_DEVICE", "CUDA:3"),
+        ("SPARK_MEMORY_KIND", "Pinned"),
         ("DEBUG", " 2 "),
         ("SPARK_CACHE_DIR", "/fast/cache"),
     ]);
@@ -51,6 +53,7 @@ fn valid_words_are_taken() {
     assert_eq!(config.precision, PrecisionChoice::Fixed(Precision::Fp4));
     assert_eq!(config.cuda, CudaUse::Require);
     assert_eq!(config.device, DeviceChoice::Cuda(Some(3)));
+    assert_eq!(config.memory_kind, MemoryKindChoice::Pinned);
     assert_eq!(config.log_level(), tracing::Level::DEBUG);
     assert_eq!(config.cache_dir.as_deref(), Some(Path::new("/fast/cache")));
 }
@@ -63,6 +66,7 @@ fn invalid_words_fall_back_and_are_named() {
         ("OPENPILOT_DGX_PRECISION", "int4"),
         ("CUDA", "-1"),
         ("SPARK_DEVICE", "cuda:+1"),
+        ("SPARK_MEMORY_KIND", "device"),
         ("DEBUG", "4"),
         ("SPARK_CACHE_DIR", "relative/path"),
     ];
@@ -150,6 +154,9 @@ fn options_of_programs_and_settings_take_the_same_words() {
     assert_eq!("FP16".parse(), Ok(PrecisionChoice::Fixed(Precision::Fp16)));
     assert_eq!("int8".parse(), Ok(PrecisionChoice::Fixed(Precision::Int8)));
     assert_eq!(" cuda:2 ".parse(), Ok(DeviceChoice::Cuda(Some(2))));
+    assert_eq!(" System ".parse(), Ok(MemoryKindChoice::System));
+    assert_eq!("unified".parse(), Ok(MemoryKindChoice::Unified));
+    assert!("managed".parse::<MemoryKindChoice>().is_err());
     for wrong in ["", "cuda:", "cuda:-1", "cuda:+1", "cuda:4294967296", "gpu"] {
         let why = UnknownDevice {
             got: wrong.to_owned(),

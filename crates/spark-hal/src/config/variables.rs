@@ -58,6 +58,18 @@ pub const DEVICE: Declaration = Declaration {
           the CPU anyway is not logged.",
 };
 
+/// `SPARK_MEMORY_KIND`: where memory lies that CPU and GPU both use.
+pub const MEMORY_KIND: Declaration = Declaration {
+    name: "SPARK_MEMORY_KIND",
+    accepts: "`auto`, `system`, `unified`, `pinned`",
+    default: "auto",
+    default_meaning: "",
+    doc: "Where buffers lie that CPU and GPU both use: plain, managed or pinned memory. On a GPU that shares the \
+          machine's memory `auto` measures which is fastest, once per machine, and keeps the figures under \
+          `SPARK_CACHE_DIR`; elsewhere it goes by what the GPU says of itself ([memory](memory.md#which-kind-shared-buffers-get)). A \
+          kind that the GPU does not have logs a warning that names what is used instead. On the CPU it means nothing.",
+};
+
 /// `DEBUG`: how much programs log, 0 to 3.
 pub const DEBUG: Declaration = Declaration {
     name: "DEBUG",
@@ -69,22 +81,23 @@ pub const DEBUG: Declaration = Declaration {
           coloured where stderr is a terminal and `NO_COLOR` is not set.",
 };
 
-/// `SPARK_CACHE_DIR`: where compiled kernels are kept.
+/// `SPARK_CACHE_DIR`: where compiled kernels and measurements of memory are kept.
 pub const CACHE_DIR: Declaration = Declaration {
     name: "SPARK_CACHE_DIR",
     accepts: "an absolute directory",
     default: "",
     default_meaning: "`$XDG_CACHE_HOME/spark`, else `$HOME/.cache/spark`, else no cache on disk",
-    doc: "Compiled kernels, in its folder `kernels`. The directory is made when it is first written to.",
+    doc: "Compiled kernels, in its folder `kernels`, and how fast kinds of memory are, in `memory`. The directory is made when it is first written to.",
 };
 
 /// Every variable, in the order of the page.
-pub const DECLARATIONS: [&Declaration; 7] = [
+pub const DECLARATIONS: [&Declaration; 8] = [
     &DGX_ENABLED,
     &DISABLE_DGX,
     &PRECISION,
     &CUDA,
     &DEVICE,
+    &MEMORY_KIND,
     &DEBUG,
     &CACHE_DIR,
 ];

@@ -52,6 +52,7 @@ fn main() -> Result<(), MemError> {
     let n_runs = if has("--quick") { 3 } else { 11 };
     let device = Device::open()?;
     println!("# {}", device.info().name);
+    println!("# shared buffers: {}", device.shared_kind_choice());
     let file = file::Scratch::new(n_bytes)?;
     let mut cases = cases::all(&device, n_bytes)?;
     cases.extend(kinds::all(&device, n_bytes)?);

@@ -207,7 +207,18 @@ fn child_forks() {
 fn switches_in_the_environment_count() {
     let libraries = driver().directory().to_str().unwrap();
     let path = ("LD_LIBRARY_PATH", libraries);
-    check_child("child_reads_its_environment", &[path, ("EXPECT", "System")]);
+    let words = [
+        ("system", "System"),
+        ("unified", "Unified"),
+        ("pinned", "Pinned"),
+    ];
+    for (word, kind) in words {
+        let kind_of_memory = ("SPARK_MEMORY_KIND", word);
+        check_child(
+            "child_reads_its_environment",
+            &[path, kind_of_memory, ("EXPECT", kind)],
+        );
+    }
     let off = ("OPENPILOT_DGX_ENABLED", "0");
     check_child(
         "child_reads_its_environment",

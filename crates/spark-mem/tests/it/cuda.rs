@@ -389,8 +389,10 @@ fn a_kernel_may_begin_before_the_one_in_front_has_ended() {
 // --- the cache of compiled kernels ----------------------------------------------------------
 
 impl CacheDir {
-    fn options(&self) -> DeviceOptions {
-        options().with_cache_dir(self.0.clone())
+    /// Compiled kernels alone are kept here: measuring memory loads one too.
+    pub(crate) fn options(&self) -> DeviceOptions {
+        let options = options().with_cache_dir(self.0.clone());
+        options.with_measured_memory(false)
     }
 
     /// Opens a device, makes a kernel ready and tells how often something was compiled.
@@ -612,7 +614,7 @@ fn numbers_that_no_device_has_are_refused() {
 #[test]
 fn the_environment_chooses_the_gpu_that_is_there() {
     let driver = driver().pose(Persona::Spark);
-    let device = Device::open().unwrap();
+    let device = Device::open_with(options()).unwrap(); // nothing is kept in the user's folders
     assert_eq!(device.info().kind, DeviceKind::Cuda(0));
     drop(device);
     driver.assert_clean();

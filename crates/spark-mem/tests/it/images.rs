@@ -7,7 +7,7 @@ use spark_testing::driver::{Persona, Posed};
 use crate::cache::CacheDir;
 use crate::kernels::{ACCUMULATE, COUNT_ABOVE, ELEMENTWISE, SCALE};
 use crate::logged;
-use crate::stand_in::{check, device, driver, options};
+use crate::stand_in::{check, device, driver};
 
 type More = (Write<f32>, Read<f32>, f32, u32, u32);
 type Scale = (Write<f32>, Read<f32>, f32, u32);
@@ -91,7 +91,7 @@ fn variants_by_option_compute_what_they_say() {
 fn variants_by_option_have_code_of_their_own() {
     let cache = CacheDir::new();
     let posed = driver().pose(Persona::Spark);
-    let device = Device::cuda(0, options().with_cache_dir(cache.0.clone())).unwrap();
+    let device = Device::cuda(0, cache.options()).unwrap();
     for tile in [64, 128, 64] {
         computes(&device, &variant(tile));
     }
@@ -295,7 +295,7 @@ fn without_a_compiler_for_the_driver_it_is_said_why() {
 fn kept_code_needs_no_compiler() {
     let cache = CacheDir::new();
     let posed = driver().pose(Persona::Card);
-    let open = || Device::cuda(0, options().with_cache_dir(cache.0.clone())).unwrap();
+    let open = || Device::cuda(0, cache.options()).unwrap();
     computes(&open(), &SCALE);
     assert_eq!(posed.count("nvrtcCompileProgram"), 1);
     posed.set_version(11_080);

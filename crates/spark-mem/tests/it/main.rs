@@ -5,6 +5,7 @@
 //!                                             stand_in   on the stand-in CUDA driver
 //! cuda         what only a CUDA device does    faults     every call fails once
 //! cache        compiled kernels on disk        images     whose code a kernel gets
+//! shared_kind  which kind of memory shared buffers get
 //! real_compiler  NVRTC, where there is one
 //! children     what needs a process of its own
 //! files        loaded, mapped, as tensors
@@ -41,6 +42,8 @@ mod logged;
 mod races;
 #[cfg(feature = "cuda")]
 mod real_compiler;
+#[cfg(feature = "cuda")]
+mod shared_kind;
 mod software;
 #[cfg(feature = "cuda")]
 mod stand_in;

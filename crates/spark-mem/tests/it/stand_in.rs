@@ -10,7 +10,7 @@ use crate::conformance::{self, for_each_case};
 
 /// The kernels of the tests, for the stand-in driver.
 pub(crate) fn build() -> Build<'static> {
-    static PATHS: OnceLock<[&Path; 7]> = OnceLock::new();
+    static PATHS: OnceLock<[&Path; 8]> = OnceLock::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = |path: &str| -> &'static Path { Box::leak(folder.join(path).into_boxed_path()) };
     let paths = PATHS.get_or_init(|| {
@@ -21,6 +21,7 @@ pub(crate) fn build() -> Build<'static> {
             path("tests/kernels/matmul.cu"),
             path("tests/kernels/parameters.cu"),
             path("kernels/bandwidth.cu"),
+            path("kernels/increment.cu"),
             path("../../examples/kernels/wave.cu"),
         ]
     });

@@ -4,7 +4,7 @@
 //! 1  a cubin of the program's that runs on this GPU, the nearest first
 //! 2  a cubin kept on disk: of the compiler that is there, of any if there is none
 //! 3  NVRTC's cubin for this GPU, which is kept
-//! 4  PTX of the program's, compiled by the driver
+//! 4  PTX of the program's, compiled by the driver; at once where there is no text to compile
 //! 5  NVRTC's PTX, compiled by the driver: the compiler is older than the GPU
 //! ```
 //!
@@ -108,22 +108,18 @@ impl Images {
                 ),
             }
         }
+        // Without a text there is nothing to compile: the PTX is all there is, and what is meant.
+        if image.source.is_empty() && !texts.is_empty() {
+            let loaded = self.first_text_that_loads(file, texts, None)?;
+            return loaded.ok_or_else(|| no_text_of(image));
+        }
         let compiler = Nvrtc::find(self.driver.clone());
         let without_compiler = match self.kept_or_compiled(image, compute, compiler.as_ref()) {
             Err(error @ MemError::NoCompiler { .. }) => error,
             made => return made,
         };
-        for (target, text) in texts {
-            tracing::warn!(
-                "kernel file `{file}` is compiled by the driver from PTX for {target}: {without_compiler}"
-            );
-            match self.load_text(&text.bytes) {
-                Ok(module) => return Ok(module),
-                Err(error) => tracing::warn!(
-                    "the image for {target} of kernel file `{file}` does not load: {}",
-                    other_code_may_load(error)?
-                ),
-            }
+        if let Some(module) = self.first_text_that_loads(file, texts, Some(&without_compiler))? {
+            return Ok(module);
         }
         let Some((compiler, target)) = compiler
             .ok()
@@ -137,6 +133,31 @@ impl Images {
         );
         let text = compiler::compile(&compiler, image, target)?;
         Ok(self.load_text(&text)?)
+    }
+
+    /// PTX of the program's that the driver takes, the nearest first. A warning says what it stands
+    /// in for, if that is something.
+    fn first_text_that_loads(
+        &self,
+        file: &str,
+        texts: Candidates<'_>,
+        instead_of: Option<&MemError>,
+    ) -> Result<Option<Handle>, MemError> {
+        for (target, text) in texts {
+            if let Some(why) = instead_of {
+                tracing::warn!(
+                    "kernel file `{file}` is compiled by the driver from PTX for {target}: {why}"
+                );
+            }
+            match self.load_text(&text.bytes) {
+                Ok(module) => return Ok(Some(module)),
+                Err(error) => tracing::warn!(
+                    "the image for {target} of kernel file `{file}` does not load: {}",
+                    other_code_may_load(error)?
+                ),
+            }
+        }
+        Ok(None)
     }
 
     /// A cubin kept on disk, or made now and kept.
@@ -171,9 +192,7 @@ impl Images {
             },
         })?;
         if image.source.is_empty() {
-            return Err(MemError::NoCompiler {
-                why: format!("there is no text of `{}`", &*image.file),
-            });
+            return Err(no_text_of(image));
         }
         let known = compiler.architectures();
         if !known.is_empty() && !known.contains(&target.sm) {
@@ -211,6 +230,12 @@ impl Images {
         let mut text = text[..end.unwrap_or(text.len())].to_vec();
         text.push(0);
         self.load(&text)
+    }
+}
+
+fn no_text_of(image: &ImageSource) -> MemError {
+    MemError::NoCompiler {
+        why: format!("there is no text of `{}`", &*image.file),
     }
 }
 

@@ -29,6 +29,7 @@ use cudarc::driver::sys::{self, CUmem_advise_enum as CuAdvice, CUresult};
 use spark_hal::Reading;
 use spark_hal::cuda::{CudaApi as _, CudaDriver, CudaUnavailable};
 use spark_hal::gpu::CudaAttribute;
+use spark_hal::stack::Version;
 
 use super::cache::KernelCache;
 use super::code::KernelCode;
@@ -50,6 +51,8 @@ pub(crate) use images::compile;
 pub(crate) struct Cuda {
     driver: &'static CudaDriver,
     info: DeviceInfo,
+    /// What tells the GPU from others of its model, and what it is, for people.
+    words: (String, String),
     is_integrated: bool,
     has_managed: bool,
     has_pageable: bool,
@@ -103,11 +106,15 @@ impl Cuda {
             shared_bytes_per_block: count(CudaAttribute::MaxSharedMemoryPerBlockOptin)?,
         };
         let version = known(driver.version().map(Some), None)?;
+        // Figures that are kept without it serve every GPU of the model.
+        let uuid = found.uuid.value().unwrap_or_default();
+        let about = about(&info, version.as_ref());
         let images = Images::new(info.compute, version, cache_dir.map(KernelCache::new));
         let (device, context) = retain(ordinal)?;
         Ok(Self {
             driver,
             info,
+            words: (uuid, about),
             is_integrated,
             has_managed,
             has_pageable,
@@ -124,6 +131,11 @@ impl Cuda {
     /// Whether the GPU works in the machine's memory.
     pub(crate) fn is_integrated(&self) -> bool {
         self.is_integrated
+    }
+
+    /// What tells the GPU from others of its model, and what it is, for people.
+    pub(crate) fn words(&self) -> (&str, &str) {
+        (&self.words.0, &self.words.1)
     }
 
     /// Makes the context current on this thread; others may have made theirs. It is also
@@ -149,6 +161,18 @@ fn known<T>(reading: Reading<T>, absent: T) -> Result<T, MemError> {
         Reading::NotSupported => Ok(absent),
         Reading::Failed(why) => Err(CudaUnavailable::from(why).into()),
     }
+}
+
+/// The GPU and the driver's CUDA version in words.
+fn about(info: &DeviceInfo, version: Option<&Version>) -> String {
+    let mut about = info.name.clone();
+    if let Some(compute) = info.compute {
+        about += &format!(", compute capability {compute}");
+    }
+    if let Some(version) = version {
+        about += &format!(", CUDA {version}");
+    }
+    about
 }
 
 fn retain(ordinal: u32) -> Result<(c_int, Handle), DriverError> {
