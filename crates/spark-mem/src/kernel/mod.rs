@@ -29,6 +29,9 @@ pub use crate::backend::launch::{LaunchOptions, LaunchShape};
 pub use parameter::{
     Binder, HostArguments, KernelStruct, Parameter, Parameters, Read, Struct, Write,
 };
+/// What [`precompile`] compiles for.
+#[cfg(feature = "cuda")]
+pub use spark_hal::ComputeCapability;
 /// The crate whose traits make a [`KernelStruct`].
 pub use zerocopy;
 
