@@ -137,7 +137,7 @@ fn precompiled_kernels_are_all_that_there_are() {
     use spark_testing::driver::Persona;
 
     let name = format!("precompiled-{}", std::process::id());
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let driver = driver();
     for (persona, major, minor) in [(Persona::Spark, 12, 1), (Persona::Card, 9, 0)] {
         let posed = driver.pose(persona);
