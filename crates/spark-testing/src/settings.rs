@@ -43,6 +43,14 @@ const BLESS: Setting = Setting {
           expectations) instead of comparing with them.",
 };
 
+const KEEP_KERNELS: Setting = Setting {
+    name: "SPARK_KEEP_KERNELS",
+    accepts: "a directory",
+    default: "not set",
+    doc: "Set by `cargo xtask gpu`: tests for GPUs compile their kernels for the GPUs of a bundle, which need not be \
+          there, into this directory, which the bundle has as its `SPARK_CACHE_DIR`.",
+};
+
 const CI: Setting = Setting {
     name: "CI",
     accepts: "anything",
@@ -87,6 +95,12 @@ pub fn bless() -> bool {
     flag(&BLESS)
 }
 
+/// The folder that kernels are compiled into for GPUs that are not there, if it is set.
+#[must_use]
+pub fn keep_kernels() -> Option<PathBuf> {
+    value(&KEEP_KERNELS).map(PathBuf::from)
+}
+
 /// Whether the tests run in continuous integration.
 #[must_use]
 pub fn is_ci() -> bool {
@@ -105,7 +119,14 @@ A test that meets an invalid value fails and names it.
 |---|---|---|---|
 "
     .to_owned();
-    for setting in [&TEST_DATA, &REQUIRE_GPU, &FULL_TESTS, &BLESS, &CI] {
+    for setting in [
+        &TEST_DATA,
+        &REQUIRE_GPU,
+        &FULL_TESTS,
+        &BLESS,
+        &KEEP_KERNELS,
+        &CI,
+    ] {
         let Setting {
             name,
             accepts,

@@ -6,6 +6,7 @@
 //!                        detect doctor what the machine is, and what is wrong with it
 //!                        xtask         runs the suites there
 //!                        lib/          NVRTC, where it was fetched for this kind of machine
+//!                        cache/        compiled kernels of the tests for 8.0, 9.0, 12.0 and 12.1
 //!                        run           starts it
 //! target/gpu/<triple>.tar.gz           at most 60 MB
 //! ```
@@ -30,6 +31,11 @@ const RUN: &str = include_str!("run.sh");
 /// Packages with tests for a GPU.
 const TESTED: [&str; 3] = ["spark-mem", "spark-quant", "spark-sim"];
 
+/// Those whose tests compile their kernels here for the bundle.
+const KEPT: [&str; 2] = ["spark-mem", "spark-quant"];
+/// The test that does it.
+const KEEPS: &str = "kernels_are_kept_for_other_machines";
+
 /// Examples that say what the machine is.
 const PROGRAMS: [&str; 2] = ["detect", "doctor"];
 
@@ -49,6 +55,7 @@ pub(crate) fn run(workspace: &Workspace, targets: &[String]) -> Result<(), Error
     } else {
         targets
     };
+    let kernels = kernels(workspace, &host)?;
     for target in targets {
         let folder = workspace.target.join("gpu").join(target);
         // What an older bundle left there would be packed too.
@@ -60,6 +67,7 @@ pub(crate) fn run(workspace: &Workspace, targets: &[String]) -> Result<(), Error
         if *target == host {
             nvrtc(workspace, &folder.join("lib"))?;
         }
+        copy_files(&kernels, &folder.join("cache/kernels"))?;
         let script = folder.join("run");
         fs::write(&script, RUN).map_err(Error::io("write", &script))?;
         command::run(Command::new("chmod").arg("+x").arg(&script))?;
@@ -138,6 +146,52 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
         .map_err(Error::io("copy", from))
 }
 
+/// Compiles kernels with this machine's builds of the tests; the folder of what came out, which
+/// serves every kind of machine: code of a GPU does not know the processor beside it.
+fn kernels(workspace: &Workspace, host: &str) -> Result<PathBuf, Error> {
+    let libraries = Toolchain::get(&workspace.target.join("kernels"))?.libraries();
+    let cache = workspace.target.join("gpu/cache");
+    // What older sources left there would be packed too.
+    if cache.exists() {
+        fs::remove_dir_all(&cache).map_err(Error::io("empty", &cache))?;
+    }
+    for package in KEPT {
+        let words = ["test", "--release", "--test", "gpu", "-p", package];
+        let tests = build(workspace, &words, &["--features", "cuda"], host)?;
+        keep(&tests, &libraries, &cache)?;
+    }
+    Ok(cache.join("kernels"))
+}
+
+/// Lets one program of tests compile its kernels into a cache.
+fn keep(tests: &Path, libraries: &Path, cache: &Path) -> Result<(), Error> {
+    let n_files = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
+    let before = n_files(&cache.join("kernels"));
+    let mut program = Command::new(tests);
+    program.args(["--exact", KEEPS]);
+    program.env("SPARK_KEEP_KERNELS", cache);
+    program.env("LD_LIBRARY_PATH", libraries);
+    command::run(&mut program)?;
+    let n_kept = n_files(&cache.join("kernels")) - before;
+    if n_kept == 0 {
+        return Err(Error::Usage(format!(
+            "`{}` kept no kernels",
+            tests.display()
+        )));
+    }
+    println!("{}: {n_kept} images of kernels", tests.display());
+    Ok(())
+}
+
+fn copy_files(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::create_dir_all(to).map_err(Error::io("make", to))?;
+    for entry in fs::read_dir(from).map_err(Error::io("list", from))? {
+        let path = entry.map_err(Error::io("list", from))?.path();
+        copy(&path, &to.join(path.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
 /// The compiler and what it opens. The packages hold a second build of both, `*.alt.*`, which
 /// nothing here asks for.
 fn nvrtc(workspace: &Workspace, to: &Path) -> Result<(), Error> {
@@ -183,6 +237,39 @@ fn pack(folder: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A program of tests that keeps what `text` says, in a folder of its own.
+    fn program(name: &str, text: &str) -> (PathBuf, PathBuf) {
+        let name = format!("spark-xtask-bundle-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("tests");
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        let mut chmod = Command::new("chmod");
+        assert!(chmod.arg("+x").arg(&path).status().unwrap().success());
+        (folder, path)
+    }
+
+    #[test]
+    fn kernels_are_kept_by_the_tests_and_copied_into_the_bundle() {
+        let text = "mkdir -p $SPARK_KEEP_KERNELS/kernels && echo \"$* $LD_LIBRARY_PATH\" > $SPARK_KEEP_KERNELS/kernels/a.cubin";
+        let (folder, tests) = program("keeps", text);
+        let cache = folder.join("cache");
+        keep(&tests, Path::new("/nvrtc"), &cache).unwrap();
+        copy_files(&cache.join("kernels"), &folder.join("bundle/cache/kernels")).unwrap();
+        let kept = fs::read_to_string(folder.join("bundle/cache/kernels/a.cubin")).unwrap();
+        assert_eq!(kept, format!("--exact {KEEPS} /nvrtc\n"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn tests_that_keep_nothing_or_fail_make_no_bundle() {
+        for text in ["true", "false"] {
+            let (folder, tests) = program(text, text);
+            assert!(keep(&tests, Path::new("/nvrtc"), &folder.join("cache")).is_err());
+            fs::remove_dir_all(&folder).unwrap();
+        }
+    }
 
     #[test]
     fn the_last_program_of_cargos_messages_is_found() {

@@ -98,7 +98,8 @@ impl KernelCache {
         }
     }
 
-    fn write(&self, key: &CacheKey, code: &[u8]) -> io::Result<()> {
+    /// As [`KernelCache::put`], for who must know whether it is kept.
+    pub(crate) fn write(&self, key: &CacheKey, code: &[u8]) -> io::Result<()> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         fs::create_dir_all(&self.folder)?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);

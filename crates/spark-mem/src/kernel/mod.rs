@@ -29,6 +29,9 @@ pub use crate::backend::launch::{LaunchOptions, LaunchShape};
 pub use parameter::{
     Binder, HostArguments, KernelStruct, Parameter, Parameters, Read, Struct, Write,
 };
+/// What [`precompile`] compiles for.
+#[cfg(feature = "cuda")]
+pub use spark_hal::ComputeCapability;
 /// The crate whose traits make a [`KernelStruct`].
 pub use zerocopy;
 
@@ -275,6 +278,24 @@ pub fn compile<P: Parameters>(
     compute: spark_hal::ComputeCapability,
 ) -> Result<Vec<u8>, MemError> {
     crate::backend::cuda::compile(&source.code()?.image, compute)
+}
+
+/// Compiles the image of a kernel, all its entries, for a GPU that need not be there, and keeps the
+/// code under `cache_dir`: a device of exactly that capability, opened with that folder, compiles
+/// nothing, and needs no NVRTC. It looks for the very chip's code, `sm_121a` for 12.1: neither that of
+/// its family nor that of a lower minor version stands in for it here.
+///
+/// # Errors
+///
+/// [`MemError::NoCompiler`] without NVRTC or without a text; [`MemError::Compile`] with its words;
+/// [`MemError::Io`] if the folder cannot be written to.
+#[cfg(feature = "cuda")]
+pub fn precompile<P: Parameters>(
+    source: &KernelSource<P>,
+    compute: spark_hal::ComputeCapability,
+    cache_dir: &std::path::Path,
+) -> Result<(), MemError> {
+    crate::backend::cuda::precompile(&source.code()?.image, compute, cache_dir)
 }
 
 /// A kernel of a device, ready to be launched; made by [`Device::kernel`].

@@ -1,6 +1,7 @@
 //! The choice itself: whose word counts, and where figures come from.
 
 use std::path::Path;
+use std::sync::Mutex;
 
 use spark_hal::Root;
 use spark_hal::config::{MEMORY_KIND, MemoryKindChoice};
@@ -9,11 +10,15 @@ use crate::backend::Backend;
 use crate::budget::Budget;
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
+use crate::lock::lock;
 
 use super::choice::{KindChoice, KindEvidence, KindMeasurement, NotMeasured};
 use super::kept::Machine;
 use super::measure::{MeasureError, measure};
 use super::rule::decide;
+
+/// One at a time: two measurements would disturb each other, and the second finds what the first kept.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// What is asked for, and what figures belong to.
 #[derive(Debug)]
@@ -71,6 +76,7 @@ pub(crate) fn choose(
     };
     let (gpu, about) = wanted.gpu;
     let machine = Machine::new(&Root::host(), gpu, about);
+    let _turn = lock(&TURN);
     let found = match kept(&machine, cache_dir, &kinds) {
         Some(measurement) => Ok((measurement, KindEvidence::Kept)),
         None => measure(backend, budget, &kinds).map(|measurement| {

@@ -12,17 +12,25 @@ mod conformance;
 #[path = "../it/kernels.rs"]
 mod kernels;
 
+use std::path::Path;
+
 use conformance::for_each_case;
-use spark_hal::config;
-use spark_mem::{Device, DeviceOptions};
-use spark_testing::settings::require_gpu;
+use spark_hal::{ComputeCapability, config};
+use spark_mem::kernel::precompile;
+use spark_mem::{Device, DeviceOptions, KernelSource, Parameters, Write};
+use spark_testing::settings::{keep_kernels, require_gpu};
+
+use kernels::{MANY, MATMUL, SCALE, SOFTMAX};
 
 /// Runs a test on the first GPU, as a unified device where it is one and as a card.
 #[track_caller]
 fn with_gpu(name: &str, test: fn(&Device)) {
     let mut n_tested = 0;
     for use_unified_memory in [true, false] {
-        let options = DeviceOptions::from_config(config()).with_unified_memory(use_unified_memory);
+        let options = DeviceOptions::from_config(config())
+            .with_unified_memory(use_unified_memory)
+            // Tests of other threads would disturb a measurement, which is kept.
+            .with_measured_memory(false);
         match Device::cuda(0, options) {
             Ok(device) => {
                 test(&device);
@@ -44,3 +52,28 @@ macro_rules! tests {
     };
 }
 for_each_case!(tests);
+
+/// The image of `mem-bench`, whichever of its entries.
+const BANDWIDTH: KernelSource<(Write<f32>, f32, u32)> = KernelSource::new(
+    "bandwidth.cu",
+    include_str!("../../kernels/bandwidth.cu"),
+    "write_f32",
+);
+
+/// What a bundle brings along, so that nothing is compiled where it runs.
+#[test]
+fn kernels_are_kept_for_other_machines() {
+    let Some(folder) = keep_kernels() else {
+        return;
+    };
+    fn keep<P: Parameters>(source: &KernelSource<P>, folder: &Path) {
+        for (major, minor) in [(8, 0), (9, 0), (12, 0), (12, 1)] {
+            precompile(source, ComputeCapability { major, minor }, folder).unwrap();
+        }
+    }
+    keep(&SCALE, &folder);
+    keep(&SOFTMAX, &folder);
+    keep(&MATMUL, &folder);
+    keep(&MANY, &folder);
+    keep(&BANDWIDTH, &folder);
+}

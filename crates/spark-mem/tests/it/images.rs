@@ -1,6 +1,7 @@
 //! Whose code a kernel gets: one image per text, headers and options, from the nearest source.
 
-use spark_mem::kernel::Image;
+use spark_hal::ComputeCapability;
+use spark_mem::kernel::{Image, precompile};
 use spark_mem::{Device, KernelSource, LaunchShape, MemError, Read, Write};
 use spark_testing::driver::{Persona, Posed};
 
@@ -306,6 +307,59 @@ fn kept_code_needs_no_compiler() {
     assert_eq!(posed.count("nvrtcCompileProgram"), 2);
     assert_eq!(cache.entries().len(), 1);
     posed.assert_clean();
+}
+
+/// For both personas and for a GPU that is neither: what was compiled before them needs no compiler.
+#[test]
+fn kernels_are_precompiled_for_gpus_that_are_not_there() {
+    let cache = CacheDir::new();
+    let posed = driver().pose(Persona::Card);
+    for (major, minor) in [(8, 0), (9, 0), (12, 1)] {
+        let compute = ComputeCapability { major, minor };
+        precompile(&SCALE, compute, &cache.0).unwrap();
+        precompile(&ACCUMULATE, compute, &cache.0).unwrap(); // another entry of the same image
+        precompile(&variant(64), compute, &cache.0).unwrap();
+    }
+    assert_eq!(cache.entries().len(), 3 * 2);
+    drop(posed);
+    for persona in [Persona::Spark, Persona::Card] {
+        let posed = driver().pose(persona);
+        let device = Device::cuda(0, cache.options()).unwrap();
+        for source in [SCALE, variant(64)] {
+            computes(&device, &source);
+        }
+        device.kernel(&ACCUMULATE).unwrap();
+        assert_eq!(posed.count("nvrtcCompileProgram"), 0, "{persona:?}");
+        assert_eq!(posed.count("cuModuleLoadData"), 2);
+        computes(&device, &variant(128));
+        assert_eq!(posed.count("nvrtcCompileProgram"), 1, "what was not");
+        drop(device);
+        posed.assert_clean();
+    }
+}
+
+#[test]
+fn what_cannot_be_precompiled_says_why() {
+    let _posed = driver().pose(Persona::Card);
+    let cache = CacheDir::new();
+    let compute = ComputeCapability::GB10;
+    let no_text: KernelSource<Scale> = KernelSource::new("elementwise.cu", "", "scale_f32");
+    let refused = precompile(&no_text, compute, &cache.0);
+    assert!(
+        matches!(refused, Err(MemError::NoCompiler { .. })),
+        "{refused:?}"
+    );
+    let wrong: KernelSource<Scale> = KernelSource::new("wrong.cu", "#error no\n", "scale_f32");
+    let refused = precompile(&wrong, compute, &cache.0);
+    assert!(
+        matches!(refused, Err(MemError::Compile { .. })),
+        "{refused:?}"
+    );
+    assert!(!cache.0.exists(), "nothing is kept");
+    std::fs::write(&cache.0, "no directory").unwrap();
+    let refused = precompile(&SCALE, compute, &cache.0);
+    assert!(matches!(refused, Err(MemError::Io { .. })), "{refused:?}");
+    std::fs::remove_file(&cache.0).unwrap();
 }
 
 #[test]

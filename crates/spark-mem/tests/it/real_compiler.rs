@@ -3,9 +3,10 @@
 //! The stand-in has the same name, so that this runs in a process that never loads it.
 
 use spark_hal::ComputeCapability;
-use spark_mem::kernel::compile;
+use spark_mem::kernel::{compile, precompile};
 use spark_mem::{KernelSource, MemError, Parameters, Write};
 
+use crate::cache::CacheDir;
 use crate::children::check_child_of;
 use crate::kernels::{ACCUMULATE, COUNT_ABOVE, MANY, MATMUL, MIRROR, SCALE, SOFTMAX, WEIGHTED};
 
@@ -44,6 +45,18 @@ fn child_compiles() {
         check(&MANY, compute);
         check(&WEIGHTED, compute);
         check(&MIRROR, compute);
+    }
+    let cache = CacheDir::new();
+    for (major, minor) in [(8, 0), (9, 0), (12, 0), (12, 1)] {
+        precompile(&SCALE, ComputeCapability { major, minor }, &cache.0).unwrap();
+    }
+    assert_eq!(cache.entries().len(), 4);
+    for path in cache.entries() {
+        // Magic, checksum and length; the compiler's line; the code.
+        let kept = std::fs::read(&path).unwrap();
+        let line_end = 48 + kept[48..].iter().position(|byte| *byte == b'\n').unwrap();
+        assert!(kept[48..].starts_with(b"NVRTC "));
+        assert_eq!(kept[line_end + 1..][..4], *b"\x7fELF");
     }
     let wrong: KernelSource<(Write<f32>,)> = KernelSource::new(
         "wrong.cu",

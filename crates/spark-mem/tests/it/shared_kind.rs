@@ -89,6 +89,27 @@ fn the_first_open_measures_and_later_ones_find_the_figures() {
     posed.assert_clean();
 }
 
+#[test]
+fn devices_that_are_opened_at_once_measure_once() {
+    let posed = driver().pose(Persona::Spark);
+    let cache = CacheDir::new();
+    let evidence = std::thread::scope(|scope| {
+        let open = || {
+            let device = Device::cuda(0, cache.measuring()).unwrap();
+            device.shared_kind_choice().evidence.clone()
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect::<Vec<_>>()
+    });
+    let count = |wanted| evidence.iter().filter(|found| **found == wanted).count();
+    assert_eq!(count(KindEvidence::Measured), 1, "{evidence:?}");
+    assert_eq!(count(KindEvidence::Kept), 3);
+    posed.assert_clean();
+}
+
 /// What was measured is neither the program's copies nor its memory.
 #[test]
 fn a_measurement_leaves_nothing_behind() {

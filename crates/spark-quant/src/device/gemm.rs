@@ -57,7 +57,7 @@ impl GemmFormat {
         }
     }
 
-    fn source(self) -> KernelSource<Parameters> {
+    pub(super) fn source(self) -> KernelSource<Parameters> {
         match self {
             Self::F16 => F16,
             Self::Bf16 => BF16,
@@ -90,7 +90,7 @@ impl std::fmt::Display for GemmFormat {
 
 /// C; codes of A and of B; their scales; M, N, bytes of a row; strides of A, B (bytes) and C
 /// (values); the factors of all sums, one after the other ([`factors`]).
-type Parameters = (
+pub(super) type Parameters = (
     Write<f32>,
     Read<u8>,
     Read<u8>,

@@ -34,6 +34,25 @@ const PER_THREAD: usize = 4;
 /// Blocks that find the largest magnitude together; each thread then takes every so many values.
 const MAX_BLOCKS: usize = 4096;
 
+/// Compiles every kernel of this module and of [`gemm`] for a GPU that need not be there, into a folder
+/// that is then a cache of kernels there: [`spark_mem::kernel::precompile`].
+///
+/// # Errors
+///
+/// [`QuantError::Device`]: there is no NVRTC, it refuses a kernel, or the folder cannot be written to.
+#[cfg(feature = "cuda")]
+pub fn precompile(
+    compute: spark_mem::kernel::ComputeCapability,
+    cache_dir: &std::path::Path,
+) -> Result<(), QuantError> {
+    // One image, whichever of its entries is named.
+    spark_mem::kernel::precompile(&kernels::LARGEST, compute, cache_dir)?;
+    for format in gemm::GemmFormat::ALL {
+        spark_mem::kernel::precompile(&format.source(), compute, cache_dir)?;
+    }
+    Ok(())
+}
+
 /// Quantizes on a device.
 #[derive(Debug)]
 pub struct DeviceQuantizer {

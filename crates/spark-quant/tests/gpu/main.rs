@@ -13,13 +13,15 @@ mod device_gemm_cases;
 mod gemm_timed;
 
 use spark_hal::config;
+use spark_mem::kernel::ComputeCapability;
 use spark_mem::{Device, DeviceOptions};
-use spark_testing::settings::require_gpu;
+use spark_testing::settings::{keep_kernels, require_gpu};
 
 /// Runs a test on the first GPU.
 #[track_caller]
 fn with_gpu(name: &str, test: fn(&Device)) {
-    let options = DeviceOptions::from_config(config());
+    // Tests of other threads would disturb a measurement, which is kept.
+    let options = DeviceOptions::from_config(config()).with_measured_memory(false);
     match Device::cuda(0, options) {
         Ok(device) => test(&device),
         Err(why) if require_gpu() => panic!("{name}: {why}"),
@@ -85,4 +87,16 @@ fn gemm_with_tensor_scales_beyond_f32() {
         "gemm_with_tensor_scales_beyond_f32",
         device_gemm_cases::tensor_scales_overflow_only_with_the_result,
     );
+}
+
+/// What a bundle brings along, so that nothing is compiled where it runs.
+#[test]
+fn kernels_are_kept_for_other_machines() {
+    let Some(folder) = keep_kernels() else {
+        return;
+    };
+    for (major, minor) in [(8, 0), (9, 0), (12, 0), (12, 1)] {
+        let compute = ComputeCapability { major, minor };
+        spark_quant::device::precompile(compute, &folder).unwrap();
+    }
 }

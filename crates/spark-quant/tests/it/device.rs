@@ -129,3 +129,35 @@ fn the_kernels_on_the_stand_in_driver() {
         posed.assert_clean();
     }
 }
+
+/// Every kernel of the module is among those that are compiled before.
+#[cfg(feature = "cuda")]
+#[test]
+fn precompiled_kernels_are_all_that_there_are() {
+    use spark_mem::DeviceOptions;
+    use spark_mem::kernel::ComputeCapability;
+    use spark_testing::driver::Persona;
+
+    let name = format!("precompiled-{}", std::process::id());
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let driver = driver();
+    for (persona, major, minor) in [(Persona::Spark, 12, 1), (Persona::Card, 9, 0)] {
+        let posed = driver.pose(persona);
+        let compute = ComputeCapability { major, minor };
+        spark_quant::device::precompile(compute, &folder).expect("the stand-in has a compiler");
+        let n_compiled = posed.count("nvrtcCompileProgram");
+        assert_eq!(n_compiled, 5, "blocks, and GEMM in four formats");
+        let options = DeviceOptions::new()
+            .with_cache_dir(&folder)
+            .with_measured_memory(false);
+        let device = Device::cuda(0, options).expect("the stand-in driver has a device");
+        all(&device);
+        if driver.runs_ptx() {
+            device_gemm_cases::integers_are_multiplied_exactly(&device);
+        }
+        assert_eq!(posed.count("nvrtcCompileProgram"), n_compiled);
+        drop(device);
+        posed.assert_clean();
+    }
+    std::fs::remove_dir_all(&folder).expect("what was kept");
+}

@@ -22,7 +22,8 @@ use spark_testing::settings::require_gpu;
 /// Runs a test on the first GPU.
 #[track_caller]
 fn with_gpu(name: &str, test: fn(&Device)) {
-    let options = DeviceOptions::from_config(config());
+    // Tests of other threads would disturb a measurement, which is kept.
+    let options = DeviceOptions::from_config(config()).with_measured_memory(false);
     match Device::cuda(0, options) {
         Ok(device) => test(&device),
         Err(why) if require_gpu() => panic!("{name}: {why}"),

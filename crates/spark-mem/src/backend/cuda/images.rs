@@ -14,6 +14,7 @@
 #![allow(unsafe_code, reason = "loads code into the CUDA driver")]
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys;
@@ -363,6 +364,26 @@ pub(crate) fn compile(
     compute: ComputeCapability,
 ) -> Result<Vec<u8>, MemError> {
     compiler::compile(&Nvrtc::find(None)?, image, target_of(compute))
+}
+
+/// Machine code for a GPU that need not be there, kept where a device of it looks.
+pub(crate) fn precompile(
+    image: &ImageSource,
+    compute: ComputeCapability,
+    cache_dir: &Path,
+) -> Result<(), MemError> {
+    let (compiler, target) = (Nvrtc::find(None)?, target_of(compute));
+    if image.source.is_empty() {
+        return Err(no_text_of(image));
+    }
+    let code = compiler::compile(&compiler, image, target)?;
+    let (cache, key) = (KernelCache::new(cache_dir), key_of(image, target));
+    let kept = cache.write(&key, &to_keep(compiler.version, &code));
+    kept.map_err(|source| MemError::Io {
+        action: "write",
+        path: cache.path(&key),
+        source,
+    })
 }
 
 #[cfg(test)]

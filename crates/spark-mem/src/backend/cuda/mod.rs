@@ -44,7 +44,7 @@ use call::{call, check, pointer};
 use functions::Functions;
 use images::Images;
 
-pub(crate) use images::compile;
+pub(crate) use images::{compile, precompile};
 
 /// One GPU and its primary context.
 #[derive(Debug)]
