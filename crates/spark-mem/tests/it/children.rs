@@ -110,7 +110,7 @@ fn child_meets_an_old_driver() {
 
 #[test]
 fn device_memory_that_the_host_touches_faults() {
-    for persona in [Persona::Spark, Persona::Card] {
+    for persona in Persona::ALL {
         let output = child(
             "children::child_touches_device_memory",
             &[("PERSONA", persona.name())],
@@ -124,12 +124,9 @@ fn child_touches_device_memory() {
     if !is_child() {
         return;
     }
-    let is_card = std::env::var("PERSONA").unwrap() == Persona::Card.name();
-    let posed = driver().pose(if is_card {
-        Persona::Card
-    } else {
-        Persona::Spark
-    });
+    let name = std::env::var("PERSONA").unwrap();
+    let mut personas = Persona::ALL.into_iter();
+    let posed = driver().pose(personas.find(|it| it.name() == name).unwrap());
     let device = Device::cuda(0, options()).unwrap();
     let buffer = device.buffer::<u32>(BufferKind::Device, 10).unwrap();
     let address = buffer.device_address().unwrap() as *const u32;
@@ -225,11 +222,17 @@ fn switches_in_the_environment_count() {
             &[path, never, ("EXPECT", "Host")],
         );
     }
-    let persona = ("SPARK_STAND_IN_PERSONA", "card");
-    check_child(
-        "child_reads_its_environment",
-        &[path, persona, ("EXPECT", "Device")],
-    );
+    for (persona, kind) in [
+        ("card", "Device"),
+        ("jetson", "Pinned"),
+        ("ampere", "Device"),
+    ] {
+        let persona = ("SPARK_STAND_IN_PERSONA", persona);
+        check_child(
+            "child_reads_its_environment",
+            &[path, persona, ("EXPECT", kind)],
+        );
+    }
     let asked = [
         ("CUDA", "0"),
         ("SPARK_DEVICE", "cuda"),

@@ -47,8 +47,9 @@ pub struct Build<'a> {
 }
 
 /// The driver's own files, all of `driver/*.cpp` but that of the older compiler.
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "fibers",
+    "personas",
     "record",
     "state",
     "driver",

@@ -6,14 +6,15 @@
 //!                                                                 /libcuda.so  libnvrtc.so*
 //! StandInDriver::load(&build) ──> the names above are open, so whoever asks for them by
 //!                                 name gets these; a started program: LD_LIBRARY_PATH
-//! driver.pose(Persona::Card)  ──> nothing has happened yet; faults are set, calls held, the
-//!                                 record read
+//! driver.pose(Persona::Card)  ──> an H200, or another of four GPUs, and nothing has happened yet; faults
+//!                                 are set, calls held, the record read
 //! ```
 //!
 //! Kernels run as what ships. NVIDIA's own NVRTC (`nvrtc`) compiles their sources, with their headers and
-//! options, to PTX, and `spark-ptx` interprets that, inline assembly included, on the memory that
-//! the driver handed out (`interpreter`); what it finds wrong ends the context and is a violation. Only
-//! the assembler and the chip are missing. Without NVRTC, and in programs that tests start as a process,
+//! options, for the GPU it poses as, its assembler included, which refuses what that GPU lacks and says
+//! what registers a kernel takes. `spark-ptx` interprets the PTX, inline assembly included, on the memory
+//! that the driver handed out (`interpreter`); what it finds wrong ends the context and is a violation. Only
+//! the chip is missing. Without NVRTC, and in programs that tests start as a process,
 //! the kernels are the `.cu` files of `Build`, compiled by the host compiler; images that a test
 //! writes by hand name those too.
 //!
@@ -39,20 +40,34 @@ pub use build::{Build, Flavor};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-/// What the driver poses as.
+/// What the driver poses as. Every attribute and its source: `driver/personas.cpp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persona {
-    /// A GB10: unified memory, compute capability 12.1.
+    /// A GB10: plain memory and the CPU's page tables are the GPU's too; compute capability 12.1, 48
+    /// multiprocessors, 99 KiB of shared memory for a block.
     Spark,
-    /// A discrete card with 4 GiB of its own, compute capability 9.0.
+    /// An H200, but with 4 GiB, so that a test can ask for more: discrete, 9.0, 132 multiprocessors,
+    /// 227 KiB of shared memory.
     Card,
+    /// A Jetson AGX Orin: one memory, but plain memory is the CPU's alone, and managed memory belongs
+    /// to one side at a time (a host that touches it while a kernel is queued faults); no memory
+    /// pools; 8.7, 16 multiprocessors, 163 KiB of shared memory. It runs no machine code of other GPUs.
+    Jetson,
+    /// An A100 with 40 GB: discrete and old, without types of 8 bits, clusters, and kernels that begin before
+    /// the one in front has ended; 8.0, 108 multiprocessors, 163 KiB of shared memory.
+    Ampere,
 }
 
 impl Persona {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Spark, Self::Card, Self::Jetson, Self::Ampere];
+
     fn number(self) -> c_int {
         match self {
             Self::Spark => 0,
             Self::Card => 1,
+            Self::Jetson => 2,
+            Self::Ampere => 3,
         }
     }
 
@@ -62,6 +77,8 @@ impl Persona {
         match self {
             Self::Spark => "spark",
             Self::Card => "card",
+            Self::Jetson => "jetson",
+            Self::Ampere => "ampere",
         }
     }
 }
