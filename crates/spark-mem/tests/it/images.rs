@@ -198,7 +198,8 @@ fn code_of_a_card_is_none_of_a_jetson() {
     for (persona, n_compiled) in [(Persona::Jetson, 1), (Persona::Ampere, 0)] {
         check(persona, |posed, device| {
             let log = logged::during(|| computes(device, &source));
-            assert_eq!(log, Vec::<String>::new(), "nothing was tried in vain");
+            let in_vain = log.iter().any(|line| line.contains("does not load"));
+            assert!(!in_vain, "{log:?}");
             assert_eq!(posed.count("nvrtcCompileProgram"), n_compiled);
         });
     }
