@@ -54,7 +54,7 @@ fn with_gpu(persona: Persona, test: impl FnOnce(&Posed<'_>, &Device)) {
 
 #[test]
 fn rollouts_have_the_bits_of_the_cpu() {
-    for persona in [Persona::Spark, Persona::Card] {
+    for persona in Persona::ALL {
         with_gpu(persona, |_, device| {
             device_cases::rollouts_have_the_bits_of_the_cpu(device);
         });
