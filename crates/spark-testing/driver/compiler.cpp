@@ -100,7 +100,7 @@ struct RealCompiler {
   int (*log)(void*, char*);
 };
 RealCompiler real;
-bool has_real = false;
+bool has_real = false, assembles = true;
 std::string kept_folder;
 
 std::uint64_t hash_of(std::uint64_t hash, const std::string& text) {
@@ -193,8 +193,10 @@ int compile_really(Program& program, const std::string& arch, std::vector<std::s
 
 }  // namespace
 
-// Takes NVIDIA's NVRTC at this path from now on; PTX is kept in the folder. 0 if it cannot be had.
-extern "C" __attribute__((visibility("default"))) int stand_in_use_compiler(const char* path, const char* folder) {
+// Takes NVIDIA's NVRTC at this path from now on, with its assembler or without; PTX is kept in the folder. 0
+// if it cannot be had.
+extern "C" __attribute__((visibility("default"))) int stand_in_use_compiler(const char* path, const char* folder,
+                                                                            int with_assembler) {
   std::lock_guard<std::mutex> guard(lock);
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return 0;
@@ -207,6 +209,7 @@ extern "C" __attribute__((visibility("default"))) int stand_in_use_compiler(cons
              find("nvrtcGetPTX", real.ptx) && find("nvrtcGetProgramLogSize", real.log_size) &&
              find("nvrtcGetProgramLog", real.log);
   kept_folder = folder;
+  assembles = with_assembler != 0;
   return has_real;
 }
 
@@ -264,7 +267,8 @@ API nvrtcCompileProgram(void* handle, int n_options, const char* const* options)
     // The compiler looks for a GPU itself, and other threads may go on meanwhile.
     guard.unlock();
     NoDevice hidden;
-    int code = compile_really(program, arch, rest);
+    bool is_ptx_alone = is_machine(arch) && !assembles;
+    int code = compile_really(program, is_ptx_alone ? "compute_" + arch.substr(3) : arch, rest);
     if (code != 0 || !is_machine(arch)) return code;
     program.cubin = std::string("\x7f" "ELF") + std::string(60, '\0') + "spark stand-in cubin\n" + arch + '\n' + others +
                     "\nptx\n" + program.ptx;

@@ -27,15 +27,16 @@ static Result allocate(Kind kind, std::size_t n_bytes, Address* result) {
     if (address != 0) std::memset(reinterpret_cast<void*>(address), FRESH_BYTE, n_bytes);
   }
   if (address == 0) return OUT_OF_MEMORY;
-  { DeviceOpen all_alike; blocks[address] = {n_bytes, kind}; }
+  blocks[address] = {n_bytes, kind};
+  if (kind == Kind::MANAGED) share_block(address, n_bytes, false);
   *result = address;
   return SUCCESS;
 }
 
 static void erase(Address address) {
-  DeviceOpen open;
   Block block = blocks[address];
   blocks.erase(address);
+  if (block.kind == Kind::MANAGED) share_block(address, block.n_bytes, true);
   if (block.kind == Kind::DEVICE) give_device(address, block.n_bytes);
   else std::free(reinterpret_cast<void*>(address));
 }

@@ -11,8 +11,9 @@
 //
 //   cc    CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability"; for 8.0 and
 //         9.0 also NVIDIA/cccl, cuda/experimental/__device/arch_traits.cuh
-//   GB10  facts of this project, in docs/hardware.md: deviceQuery and probes of owners. Not published:
-//         86, 91, 101. 40: deviceQuery says 1, a guide 2. 89 is inferred
+//   GB10  owners: deviceQuery (kubesimplify, "DGX Spark", day 3), huggingface/kernels issue #283, a probe
+//         of an MSI EdgeXpert (parallelArchitect/nvidia-uma-fault-probe), from which 89 is inferred;
+//         116, 124: DGX Spark porting guide. 40: deviceQuery says 1, a guide 2. Not published: 86, 91, 101
 //   H200  NVIDIA's data sheet and the H100 whitepaper: 132 multiprocessors, 50 MB of L2. Worked out: the
 //         clock from 67 TFLOP/s, that of the memory from 4.8 TB/s over 6144 bits, doubled. Its host's
 //         kernel shares no plain memory with it (HMM)

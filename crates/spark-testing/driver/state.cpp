@@ -56,10 +56,12 @@ void share_managed() {
   bool is_taken = n_kernels > 0 && n_open == 0 && attribute(CONCURRENT_MANAGED_ACCESS) == 0;
   if (is_taken == is_managed_taken) return;
   is_managed_taken = is_taken;
-  for (auto& [address, block] : blocks) {
-    if (block.kind == Kind::MANAGED)
-      mprotect(reinterpret_cast<void*>(address), block.n_bytes, is_taken ? PROT_NONE : PROT_READ | PROT_WRITE);
-  }
+  for (auto& [address, block] : blocks)
+    if (block.kind == Kind::MANAGED) share_block(address, block.n_bytes, !is_taken);
+}
+
+void share_block(Address address, std::size_t n_bytes, bool is_shared) {
+  mprotect(reinterpret_cast<void*>(address), n_bytes, is_shared || !is_managed_taken ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 Address take_device(std::size_t n_bytes) {

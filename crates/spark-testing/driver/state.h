@@ -151,6 +151,8 @@ void submit(Stream& stream, Op op);
 void enqueue(Stream& stream, Op op);
 // Lets the host use managed memory, or not, as the kernels that are queued demand.
 void share_managed();
+// A piece of it, as they demand, or in any case.
+void share_block(Address address, std::size_t n_bytes, bool is_shared);
 // Registers that a block takes of a multiprocessor: warps of four at a time, 256 registers each at a time.
 std::size_t registers_of_block(unsigned registers, std::size_t threads);
 // Lets work that runs fail: the context is lost.

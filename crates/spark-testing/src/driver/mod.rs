@@ -2,7 +2,7 @@
 //! it, and loaded in the driver's place.
 //!
 //! ```text
-//! Build { kernels, includes, flavor } ──cc──> <build folder>/<hash>/libcuda.so.1   everything
+//! Build { kernels, includes, … } ──cc──> <build folder>/<hash>/libcuda.so.1   everything
 //!                                                                 /libcuda.so  libnvrtc.so*
 //! StandInDriver::load(&build) ──> the names above are open, so whoever asks for them by
 //!                                 name gets these; a started program: LD_LIBRARY_PATH
@@ -137,7 +137,7 @@ fn symbol<F: Copy>(library: &Library, name: &str) -> io::Result<F> {
 }
 
 /// Lets kernels run as what NVIDIA's compiler makes of them, where that is at hand.
-fn lend_interpreter(library: &Library) -> io::Result<bool> {
+fn lend_interpreter(library: &Library, keeps_to_ptx: bool) -> io::Result<bool> {
     // A sanitiser watches what its compiler built: kernels too, then.
     if std::env::var_os("SPARK_STAND_IN_KERNELS").is_some_and(|value| value == "host") {
         return Ok(false);
@@ -155,11 +155,11 @@ fn lend_interpreter(library: &Library) -> io::Result<bool> {
     std::fs::create_dir_all(&kept)?;
     let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes());
     let (path, kept) = (text(&compiler)?, text(&kept)?);
-    type UseCompiler = unsafe extern "C" fn(*const c_char, *const c_char) -> c_int;
+    type UseCompiler = unsafe extern "C" fn(*const c_char, *const c_char, c_int) -> c_int;
     type SetInterpreter = unsafe extern "C" fn(*const interpreter::Callbacks);
     let use_compiler: UseCompiler = symbol(library, "stand_in_use_compiler")?;
     // SAFETY: both texts end with NUL and are copied.
-    if unsafe { use_compiler(path.as_ptr(), kept.as_ptr()) } == 0 {
+    if unsafe { use_compiler(path.as_ptr(), kept.as_ptr(), c_int::from(!keeps_to_ptx)) } == 0 {
         let what = format!("`{}` cannot be opened", compiler.display());
         return Err(io::Error::other(what));
     }
@@ -207,7 +207,7 @@ impl StandInDriver {
         };
         Ok(Self {
             directory,
-            runs_ptx: lend_interpreter(library)?,
+            runs_ptx: lend_interpreter(library, build.keeps_to_ptx)?,
             functions,
             posed: Mutex::new(()),
         })
