@@ -1,5 +1,7 @@
 //! Why a file is not loaded and why a launch does not start.
 
+use crate::target::Target;
+
 /// Why PTX text is refused. Nothing is run of a file that is refused.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -21,6 +23,18 @@ pub enum LoadError {
         opcode: String,
         /// Which part of it is not known.
         why: String,
+    },
+    /// The target lacks what a later one, or one with a suffix, has: ptxas refuses it too.
+    #[error("line {line}: `{opcode}` needs {needs}, the target is {target}")]
+    NotOnTarget {
+        /// Line of the text, from 1.
+        line: u32,
+        /// The opcode with its modifiers.
+        opcode: String,
+        /// The first targets that have it.
+        needs: &'static str,
+        /// The target of the file.
+        target: Target,
     },
     /// An operand does not fit its instruction.
     #[error("line {line}: `{opcode}`: {what}")]

@@ -22,14 +22,15 @@ constexpr std::size_t ELF_HEADER_BYTES = 64;
 constexpr std::size_t PLAIN_SHARED_BYTES = 48 << 10;
 const char MAGIC[] = "spark stand-in cubin";
 
-int compute() { return persona() == SPARK ? 121 : 90; }
-std::size_t most_shared_bytes() { return persona() == SPARK ? 101376 : 232448; }
+int compute() { return compute_of(persona()); }
+std::size_t most_shared_bytes() { return static_cast<std::size_t>(attribute(SHARED_PER_BLOCK_OPTIN)); }
 
-// Whether code for this target, as 90a or 120f, runs here as it is.
+// Whether machine code for this target, as 90a or 120f, runs here as it is. Tegra runs its own alone, and
+// nobody else runs that (CUDA C++ Programming Guide, "Binary Compatibility").
 bool runs(const std::string& target) {
   int sm = std::atoi(target.c_str());
   char reach = std::isalpha(static_cast<unsigned char>(target.back())) ? target.back() : ' ';
-  if (reach == 'a') return sm == compute();
+  if (reach == 'a' || is_tegra(persona()) || sm == 87) return sm == compute();
   return sm / 10 == compute() / 10 && sm <= compute();
 }
 
@@ -46,7 +47,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 Result interpret(const std::string& ptx, Module& module) {
   std::string why;
   Result result = load_ptx(ptx, module, why);
-  if (result != SUCCESS) violation("PTX is not interpreted: " + why);
+  if (!why.empty()) violation("PTX is not interpreted: " + why);
   return result;
 }
 
@@ -143,20 +144,21 @@ API cuModuleGetGlobal_v2(Address* address, std::size_t* n_bytes, void* handle, c
   return NOT_FOUND;
 }
 
-API cuFuncGetAttribute(int* value, int attribute, void* handle) {
-  ENTER_CONTEXT(cuFuncGetAttribute, std::to_string(attribute));
+API cuFuncGetAttribute(int* value, int number, void* handle) {
+  ENTER_CONTEXT(cuFuncGetAttribute, std::to_string(number));
   auto* function = find(functions, handle);
   if (function == nullptr) return INVALID_HANDLE;
-  if (attribute == 1) *value = static_cast<int>((*function)->entry.static_bytes);
-  else if (attribute == 8) *value = static_cast<int>((*function)->most_dynamic);
+  if (number == 1) *value = static_cast<int>((*function)->entry.static_bytes);
+  else if (number == 4) *value = static_cast<int>((*function)->entry.registers);
+  else if (number == 8) *value = static_cast<int>((*function)->most_dynamic);
   else return INVALID_VALUE;
   return SUCCESS;
 }
-API cuFuncSetAttribute(void* handle, int attribute, int value) {
+API cuFuncSetAttribute(void* handle, int number, int value) {
   ENTER_CONTEXT(cuFuncSetAttribute, std::to_string(value));
   auto* function = find(functions, handle);
   if (function == nullptr) return INVALID_HANDLE;
-  if (attribute != 8) return SUCCESS;
+  if (number != 8) return SUCCESS;
   std::size_t n_bytes = static_cast<std::size_t>(std::max(value, 0));
   if ((*function)->entry.static_bytes + n_bytes > most_shared_bytes()) return INVALID_VALUE;
   (*function)->most_dynamic = n_bytes;
@@ -176,14 +178,19 @@ API cuFuncGetParamInfo(void* handle, std::size_t idx, std::size_t* offset, std::
   return SUCCESS;
 }
 #endif
-// Threads and shared memory bound it here; registers are unknown to a host compiler.
+// Threads, shared memory and registers bound it; these are unknown to a host compiler.
 API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n_blocks, void* handle, int threads, std::size_t shared_bytes) {
   ENTER_CONTEXT(cuOccupancyMaxActiveBlocksPerMultiprocessor);
   auto* function = find(functions, handle);
   if (function == nullptr || threads <= 0 || threads > 1024) return INVALID_VALUE;
-  std::size_t shared = shared_bytes + (*function)->entry.static_bytes;
-  int by_threads = (persona() == SPARK ? 1536 : 2048) / ((threads + 31) / 32 * 32);
-  int by_shared = shared == 0 ? 32 : static_cast<int>(102400 / (shared + 1024));
-  *n_blocks = std::min({32, by_threads, by_shared});
+  const Entry& entry = (*function)->entry;
+  std::size_t shared = shared_bytes + entry.static_bytes;
+  if (shared > most_shared_bytes()) return INVALID_VALUE;
+  std::size_t registers = registers_of_block(entry.registers, static_cast<std::size_t>(threads));
+  int by_threads = attribute(THREADS_PER_MULTIPROCESSOR) / ((threads + 31) / 32 * 32);
+  int by_shared = attribute(SHARED_PER_MULTIPROCESSOR) / (static_cast<int>(shared) + attribute(RESERVED_SHARED_PER_BLOCK));
+  int most = attribute(BLOCKS_PER_MULTIPROCESSOR);
+  if (registers > 0) most = std::min(most, attribute(REGISTERS_PER_MULTIPROCESSOR) / static_cast<int>(registers));
+  *n_blocks = std::min({most, by_threads, by_shared});
   return SUCCESS;
 }

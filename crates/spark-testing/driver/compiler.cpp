@@ -1,12 +1,15 @@
 // A stand-in NVRTC: it finds the entries of a source and writes their names down.
 //
-// With NVIDIA's own NVRTC at hand (`stand_in_use_compiler`) that compiles, to PTX in every case:
+// With NVIDIA's own NVRTC at hand (`stand_in_use_compiler`) that compiles, for machine code with its
+// assembler, and the PTX is what stays:
 //
-//   sm_121a      ->  64 bytes of an ELF header, "spark stand-in cubin\nsm_121a\n<options>\nptx\n<PTX>"
+//   sm_121a      ->  64 bytes of an ELF header, "spark stand-in cubin\nsm_121a\n<options>\nptx\n<PTX>",
+//                    with the registers of each entry in comments at its end
 //   compute_120  ->  the PTX
 //
-// so that everything up to the assembler is what ships. What was compiled once is kept beside the
-// library. Without it only names are found:
+// so that an architecture refuses what it lacks in the assembler's own words, and everything but the
+// machine code is what ships. What was compiled once is kept beside the library. Without it only names
+// are found:
 //
 //   sm_121a      ->  "…<options>\nname 0\n"          entries with their static shared memory
 //   compute_120  ->  ".version 8.4\n.target sm_120\n.visible .entry name()\n"
@@ -97,7 +100,7 @@ struct RealCompiler {
   int (*log)(void*, char*);
 };
 RealCompiler real;
-bool has_real = false;
+bool has_real = false, assembles = true;
 std::string kept_folder;
 
 std::uint64_t hash_of(std::uint64_t hash, const std::string& text) {
@@ -125,6 +128,8 @@ bool read_whole(const std::string& path, std::string& text) {
   return !text.empty();
 }
 
+bool is_machine(const std::string& arch) { return arch.compare(0, 3, "sm_") == 0; }
+
 // Other processes may write the same file; each has a name of its own until it is whole.
 void keep(const std::string& path, const std::string& text) {
   std::string temporary = path + '.' + std::to_string(getpid());
@@ -134,10 +139,26 @@ void keep(const std::string& path, const std::string& text) {
   if (std::fclose(file) != 0 || !is_whole || std::rename(temporary.c_str(), path.c_str()) != 0) std::remove(temporary.c_str());
 }
 
-// To PTX for this architecture, such as compute_121a; the compiler's code.
+// What the assembler says of registers, "Compiling entry function 'name' for …" and "Used 40 registers", in
+// comments as `// registers name 40`.
+std::string registers_in(const std::string& log) {
+  static const std::string ENTRY = "Compiling entry function '", USED = "Used ";
+  std::string comments;
+  for (std::size_t at = log.find(ENTRY); at != std::string::npos; at = log.find(ENTRY, at)) {
+    at += ENTRY.size();
+    std::string name = log.substr(at, log.find('\'', at) - at);
+    std::size_t used = log.find(USED, at);
+    if (used != std::string::npos) comments += "// registers " + name + ' ' + std::to_string(std::atoi(log.c_str() + used + USED.size())) + '\n';
+  }
+  return comments;
+}
+
+// To PTX for this architecture, such as compute_121a, or by way of its machine code, as sm_121a; the
+// compiler's code.
 int compile_really(Program& program, const std::string& arch, std::vector<std::string> options) {
   options.push_back("--gpu-architecture=" + arch);
   options.push_back("--generate-line-info");
+  if (is_machine(arch)) options.push_back("--ptxas-options=-v");
   std::string path = file_of(program, options);
   if (read_whole(path, program.ptx)) return SUCCESS;
   auto pointers = [](const std::vector<std::string>& texts) {
@@ -162,6 +183,8 @@ int compile_really(Program& program, const std::string& arch, std::vector<std::s
     program.ptx.resize(n);
     code = real.ptx(handle, program.ptx.data());
     program.ptx.resize(n - 1);
+    program.ptx += registers_in(program.log);
+    program.log.clear();
   }
   real.destroy(&handle);
   if (code == 0) keep(path, program.ptx);
@@ -170,8 +193,10 @@ int compile_really(Program& program, const std::string& arch, std::vector<std::s
 
 }  // namespace
 
-// Takes NVIDIA's NVRTC at this path from now on; PTX is kept in the folder. 0 if it cannot be had.
-extern "C" __attribute__((visibility("default"))) int stand_in_use_compiler(const char* path, const char* folder) {
+// Takes NVIDIA's NVRTC at this path from now on, with its assembler or without; PTX is kept in the folder. 0
+// if it cannot be had.
+extern "C" __attribute__((visibility("default"))) int stand_in_use_compiler(const char* path, const char* folder,
+                                                                            int with_assembler) {
   std::lock_guard<std::mutex> guard(lock);
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return 0;
@@ -184,6 +209,7 @@ extern "C" __attribute__((visibility("default"))) int stand_in_use_compiler(cons
              find("nvrtcGetPTX", real.ptx) && find("nvrtcGetProgramLogSize", real.log_size) &&
              find("nvrtcGetProgramLog", real.log);
   kept_folder = folder;
+  assembles = with_assembler != 0;
   return has_real;
 }
 
@@ -238,12 +264,12 @@ API nvrtcCompileProgram(void* handle, int n_options, const char* const* options)
   if (enter("nvrtcCompileProgram", arch + others) != 0) return INTERNAL_ERROR;
   PROGRAM(handle);
   if (has_real) {
-    bool is_machine_code = arch.compare(0, 3, "sm_") == 0;
     // The compiler looks for a GPU itself, and other threads may go on meanwhile.
     guard.unlock();
     NoDevice hidden;
-    int code = compile_really(program, is_machine_code ? "compute_" + arch.substr(3) : arch, rest);
-    if (code != 0 || !is_machine_code) return code;
+    bool is_ptx_alone = is_machine(arch) && !assembles;
+    int code = compile_really(program, is_ptx_alone ? "compute_" + arch.substr(3) : arch, rest);
+    if (code != 0 || !is_machine(arch)) return code;
     program.cubin = std::string("\x7f" "ELF") + std::string(60, '\0') + "spark stand-in cubin\n" + arch + '\n' + others +
                     "\nptx\n" + program.ptx;
     program.ptx.clear();
@@ -251,7 +277,7 @@ API nvrtcCompileProgram(void* handle, int n_options, const char* const* options)
   }
   program.log = wrong_with(program);
   if (!program.log.empty()) return COMPILATION;
-  if (arch.compare(0, 3, "sm_") == 0) {
+  if (is_machine(arch)) {
     program.cubin = std::string("\x7f" "ELF") + std::string(60, '\0') + "spark stand-in cubin\n" + arch + '\n' + others + '\n';
     for (const Entry& entry : entries_of(program.source)) program.cubin += entry.name + ' ' + std::to_string(entry.shared_bytes) + '\n';
   } else if (arch.compare(0, 8, "compute_") == 0) {
@@ -262,10 +288,10 @@ API nvrtcCompileProgram(void* handle, int n_options, const char* const* options)
   }
   return SUCCESS;
 }
-API nvrtcGetNumSupportedArchs(int* n) { ENTER(nvrtcGetNumSupportedArchs); *n = 5; return SUCCESS; }
+API nvrtcGetNumSupportedArchs(int* n) { ENTER(nvrtcGetNumSupportedArchs); *n = 12; return SUCCESS; }
 API nvrtcGetSupportedArchs(int* archs) {
   ENTER(nvrtcGetSupportedArchs);
-  static const int ALL[] = {80, 89, 90, 120, 121};
+  static const int ALL[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};  // of NVRTC 13.0
   std::memcpy(archs, ALL, sizeof ALL);
   return SUCCESS;
 }

@@ -1,12 +1,12 @@
 // A stand-in CUDA driver: the functions that spark-mem and spark-hal call, in host memory.
 //
-//   persona SPARK  a GB10: integrated, cc 12.1, plain memory and managed memory shared
-//   persona CARD   a discrete card, cc 9.0: nothing shared but pinned memory
+//   personas       a GB10, an H200, a Jetson Orin, an A100: personas.cpp
 //   memory         "device" memory lies in pages that only running work may touch: a host
-//                  that dereferences it faults, on either persona
+//                  that dereferences it faults, on every persona. Managed memory too, while
+//                  a kernel is queued, where only one side at a time may use it
 //   streams        work waits in a queue until something waits for it, so that a missing
 //                  wait shows as old data
-//   kernels        the host-compiled .cu files, run by fibers.cpp
+//   kernels        PTX, by the interpreter; or the host-compiled .cu files, run by fibers.cpp
 //
 // state.h says which file has what.
 //
@@ -37,7 +37,7 @@ API cuDeviceGet(int* device, int ordinal) {
 }
 API cuDeviceGetName(char* name, int room, int) {
   ENTER(cuDeviceGetName);
-  std::snprintf(name, static_cast<std::size_t>(room), "%s", persona() == SPARK ? "NVIDIA GB10" : "NVIDIA H100 stand-in");
+  std::snprintf(name, static_cast<std::size_t>(room), "%s", name_of(persona()));
   return SUCCESS;
 }
 API cuDeviceGetUuid_v2(unsigned char* uuid, int) {
@@ -52,29 +52,15 @@ API cuDeviceGetPCIBusId(char* text, int room, int) {
 }
 API cuDeviceTotalMem_v2(std::size_t* bytes, int) {
   ENTER(cuDeviceTotalMem_v2);
-  *bytes = TOTAL_BYTES[persona()];
+  *bytes = total_bytes_of(persona());
   return SUCCESS;
 }
-API cuDeviceGetAttribute(int* value, int attribute, int) {
-  ENTER(cuDeviceGetAttribute, std::to_string(attribute));
-  bool is_spark = persona() == SPARK;
-  switch (attribute) {
-    case 8: *value = 49152; break;                       // shared memory per block
-    case 16: *value = is_spark ? 48 : 132; break;         // multiprocessors
-    case 18: *value = is_spark; break;                    // integrated
-    case 19: case 41: case 99: *value = 1; break;
-#ifndef STAND_IN_OLD_DRIVER
-    case 115: *value = 1; break;                          // memory pools
+API cuDeviceGetAttribute(int* value, int number, int) {
+  ENTER(cuDeviceGetAttribute, std::to_string(number));
+  *value = attribute(number);
+#ifdef STAND_IN_OLD_DRIVER
+  if (number == MEMORY_POOLS) *value = 0;
 #endif
-    case 38: *value = is_spark ? 25165824 : 52428800; break;
-    case 39: *value = is_spark ? 1536 : 2048; break;
-    case 75: *value = is_spark ? 12 : 9; break;           // compute capability
-    case 76: *value = is_spark ? 1 : 0; break;
-    case 83: case 89: *value = 1; break;                  // managed memory, used by both at once
-    case 88: case 100: *value = is_spark; break;          // plain memory, the CPU's page tables
-    case 97: *value = is_spark ? 101376 : 232448; break;
-    default: *value = 0;
-  }
   return SUCCESS;
 }
 

@@ -1,8 +1,9 @@
 // Modules and kernels in PTX, by the interpreter that the test program lends.
 //
-//   load     text ──> entries, and variables in device memory with their first values
-//   launch   what a kernel may touch: the driver's blocks, the module's variables, and on a GB10 the
-//            plain pages that its parameters point into
+//   load     text ──> entries, and variables in device memory with their first values; registers from the
+//            comments of the stand-in compiler
+//   launch   what a kernel may touch: the driver's blocks, the module's variables, and where plain memory
+//            is the GPU's too the pages that its parameters point into
 //
 // What the interpreter finds wrong ends the context, as a fault on a GPU does, and is written down.
 
@@ -58,7 +59,7 @@ std::vector<Region> regions_of(const std::vector<unsigned char>& parameters) {
     if (block.is_ready) regions.push_back({address, block.n_bytes});
   for (auto& [handle, module] : modules)
     for (const Variable& variable : module->variables) regions.push_back({variable.address, variable.n_bytes});
-  if (persona() != SPARK) return regions;
+  if (attribute(PAGEABLE_ACCESS) == 0) return regions;
   std::vector<Region> pages;
   for (std::size_t at = 0; at + 8 <= parameters.size(); at += 8) {
     std::uint64_t value;
@@ -72,6 +73,18 @@ std::vector<Region> regions_of(const std::vector<unsigned char>& parameters) {
   return regions;
 }
 
+// The lines `// registers name 40` of compiler.cpp.
+void read_registers(const std::string& ptx, Module& module) {
+  static const std::string MARK = "\n// registers ";
+  for (std::size_t at = ptx.find(MARK); at != std::string::npos; at = ptx.find(MARK, at)) {
+    at += MARK.size();
+    std::size_t space = ptx.find(' ', at);
+    auto entry = module.entries.find(ptx.substr(at, space - at));
+    if (entry != module.entries.end()) entry->second.registers = static_cast<unsigned>(std::atoi(ptx.c_str() + space));
+    at = space;
+  }
+}
+
 }  // namespace
 
 std::uint64_t next_seed() { return seed++; }
@@ -81,6 +94,7 @@ Result load_ptx(const std::string& ptx, Module& module, std::string& why) {
   std::string told(TOLD_BYTES, '\0');
   module.code = interpreter->load(ptx.data(), ptx.size(), told.data(), told.size());
   told.resize(std::strlen(told.c_str()));
+  if (module.code == NOT_ON_TARGET) { module.code = 0; return INVALID_PTX; }
   if (module.code == 0) { why = told; return INVALID_PTX; }
   for (std::size_t at = 0; at < told.size();) {
     std::size_t end = std::min(told.find('\n', at), told.size());
@@ -106,6 +120,7 @@ Result load_ptx(const std::string& ptx, Module& module, std::string& why) {
       entry.parameters.push_back({offset, next()});
     }
   }
+  read_registers(ptx, module);
   std::vector<std::uint64_t> addresses;
   for (const Variable& variable : module.variables) addresses.push_back(variable.address);
   DeviceOpen open;

@@ -24,8 +24,11 @@ struct Request {
   std::size_t n_regions;
 };
 
+constexpr std::uint64_t NOT_ON_TARGET = ~std::uint64_t{0};
+
 struct Interpreter {
-  // A number for the code and a line for each entry and variable; 0 and the reason if it is refused.
+  // A number for the code and a line for each entry and variable; 0 and the reason if it is refused;
+  // NOT_ON_TARGET and the reason if a real driver refuses it too, as the target lacks an instruction.
   std::uint64_t (*load)(const char* text, std::size_t len, char* told, std::size_t room);
   void (*unload)(std::uint64_t module);
   // The first bytes of a variable, of those at `addresses`; how many there are.

@@ -13,10 +13,13 @@ struct Launch {
   unsigned shared_bytes;
 };
 
-bool is_possible(const Launch& launch, const Function& function) {
+Result check(const Launch& launch, const Function& function) {
   auto product = [](const unsigned* sizes) { return std::uint64_t{sizes[0]} * sizes[1] * sizes[2]; };
-  if (product(launch.grid) == 0 || product(launch.block) == 0 || product(launch.block) > 1024) return false;
-  return launch.shared_bytes <= function.most_dynamic;
+  std::uint64_t threads = product(launch.block);
+  if (product(launch.grid) == 0 || threads == 0 || threads > 1024) return INVALID_VALUE;
+  if (launch.shared_bytes > function.most_dynamic) return INVALID_VALUE;
+  auto room = static_cast<std::size_t>(attribute(REGISTERS_PER_BLOCK));
+  return registers_of_block(function.entry.registers, threads) > room ? LAUNCH_OUT_OF_RESOURCES : SUCCESS;
 }
 
 std::vector<Value> values_of(const spark_on_host::Kernel& kernel, void** arguments) {
@@ -50,7 +53,8 @@ Result queue(const Launch& launch, void* handle_of_function, void* handle, void*
   auto* stream = find(streams, handle);
   auto* function = find(functions, handle_of_function);
   if (stream == nullptr || function == nullptr) return INVALID_HANDLE;
-  if (extra != nullptr || !is_possible(launch, **function)) return INVALID_VALUE;
+  if (extra != nullptr) return INVALID_VALUE;
+  if (Result refused = check(launch, **function)) return refused;
   const spark_on_host::Kernel* kernel = (*function)->kernel;
   if (kernel == nullptr) {
     // The module may be unloaded once this is queued; that waits for the queue.
@@ -59,14 +63,15 @@ Result queue(const Launch& launch, void* handle_of_function, void* handle, void*
     const std::vector<Parameter>& parameters = own->entry.parameters;
     for (std::size_t idx = 0; idx < parameters.size(); ++idx)
       std::memcpy(bytes.data() + parameters[idx].offset, arguments[idx], parameters[idx].n_bytes);
-    submit(**stream, [=] {
+    auto run_it = [=] {
       if (Result code = kernel_fails()) { sticky = code; return; }
       run_ptx(*own, launch.grid, launch.block, launch.shared_bytes, bytes);
-    });
+    };
+    submit(**stream, {run_it, true});
     return SUCCESS;
   }
   auto values = std::make_shared<std::vector<Value>>(values_of(*kernel, arguments));
-  submit(**stream, [=] { run(*kernel, launch, *values); });
+  submit(**stream, {[=] { run(*kernel, launch, *values); }, true});
   return SUCCESS;
 }
 
@@ -99,6 +104,8 @@ API cuLaunchKernelEx(const Configuration* config, void* function, void** argumen
   ENTER_CONTEXT(cuLaunchKernelEx, name_of(function));
   for (unsigned idx = 0; idx < config->n_attributes; ++idx) {
     if (config->attributes[idx].id != PROGRAMMATIC) return INVALID_VALUE;
+    // From 9.0 on; how an older GPU's driver answers is not published.
+    if (attribute(COMPUTE_MAJOR) < 9) return NOT_SUPPORTED;
   }
   Launch launch{};
   std::memcpy(launch.grid, config->grid, sizeof launch.grid);

@@ -13,11 +13,11 @@ static Result allocate(Kind kind, std::size_t n_bytes, Address* result) {
   Address used = 0;
   for (auto& [address, block] : blocks) used += block.n_bytes;
   if (allocation_fails()) return OUT_OF_MEMORY;
-  if (n_bytes > TOTAL_BYTES[persona()] - used) {
+  if (n_bytes > total_bytes_of(persona()) - used) {
     run_everything();  // what streams will free is there for who waits
     used = 0;
     for (auto& [address, block] : blocks) used += block.n_bytes;
-    if (n_bytes > TOTAL_BYTES[persona()] - used) return OUT_OF_MEMORY;
+    if (n_bytes > total_bytes_of(persona()) - used) return OUT_OF_MEMORY;
   }
   Address address;
   if (kind == Kind::DEVICE) {
@@ -28,6 +28,7 @@ static Result allocate(Kind kind, std::size_t n_bytes, Address* result) {
   }
   if (address == 0) return OUT_OF_MEMORY;
   blocks[address] = {n_bytes, kind};
+  if (kind == Kind::MANAGED) share_block(address, n_bytes, false);
   *result = address;
   return SUCCESS;
 }
@@ -35,6 +36,7 @@ static Result allocate(Kind kind, std::size_t n_bytes, Address* result) {
 static void erase(Address address) {
   Block block = blocks[address];
   blocks.erase(address);
+  if (block.kind == Kind::MANAGED) share_block(address, block.n_bytes, true);
   if (block.kind == Kind::DEVICE) give_device(address, block.n_bytes);
   else std::free(reinterpret_cast<void*>(address));
 }
@@ -82,12 +84,13 @@ API cuMemAllocAsync(Address* address, std::size_t n_bytes, void* handle) {
   ENTER_CONTEXT(cuMemAllocAsync, std::to_string(n_bytes));
   auto* stream = find(streams, handle);
   if (stream == nullptr) return INVALID_HANDLE;
+  if (attribute(MEMORY_POOLS) == 0) return NOT_SUPPORTED;
   if ((*stream)->capture) return CAPTURE_UNSUPPORTED;
   Result result = allocate(Kind::DEVICE, n_bytes, address);
   if (result != SUCCESS) return result;
   Address made = *address;
   blocks[made].is_ready = false;
-  submit(**stream, [=] { blocks[made].is_ready = true; });
+  submit(**stream, {[=] { blocks[made].is_ready = true; }});
   return SUCCESS;
 }
 API cuMemFreeAsync(Address address, void* handle) {
@@ -100,7 +103,7 @@ API cuMemFreeAsync(Address address, void* handle) {
     return INVALID_VALUE;
   }
   found->second.is_going = true;
-  submit(**stream, [=] { erase(address); });
+  submit(**stream, {[=] { erase(address); }});
   return told;
 }
 
@@ -132,7 +135,7 @@ static Result copy(Address to, Address from, std::size_t n_bytes, void* handle, 
     note_written(to, n_bytes);
     return SUCCESS;
   }
-  submit(**stream, [=] { copy_bytes(to, from, n_bytes); });
+  submit(**stream, {[=] { copy_bytes(to, from, n_bytes); }});
   return SUCCESS;
 }
 
@@ -153,12 +156,12 @@ API cuMemsetD8Async(Address to, unsigned char byte, std::size_t n_bytes, void* h
   auto* stream = find(streams, handle);
   if (stream == nullptr) return INVALID_HANDLE;
   if (!is_reachable(to, n_bytes)) return INVALID_VALUE;
-  submit(**stream, [=] {
+  submit(**stream, {[=] {
     if (!is_usable(to, n_bytes)) return fail(ILLEGAL_ADDRESS, "a fill ran on memory that is gone, or not there yet");
     DeviceOpen open;
     std::memset(reinterpret_cast<void*>(to), byte, n_bytes);
     note_written(to, n_bytes);
-  });
+  }});
   return SUCCESS;
 }
 
@@ -167,6 +170,7 @@ struct Location { int type, id; };
 static Result hint(Address address, std::size_t n_bytes, Location location) {
   const Block* block = block_of(address, n_bytes);
   if (block == nullptr || block->kind != Kind::MANAGED) return INVALID_VALUE;
+  if (attribute(CONCURRENT_MANAGED_ACCESS) == 0) return INVALID_DEVICE;
   return location.type == 1 || location.type == 2 ? SUCCESS : INVALID_DEVICE;
 }
 API cuMemPrefetchAsync_v2(Address address, std::size_t n_bytes, Location location, unsigned, void* stream) {

@@ -64,7 +64,7 @@ std::size_t give(const std::vector<std::string>& lines, char* buffer, std::size_
 struct Process {
   Process() {
     const char* name = std::getenv("SPARK_STAND_IN_PERSONA");
-    if (name != nullptr && std::strcmp(name, "card") == 0) posed = CARD;
+    if (name != nullptr) posed = persona_of_word(name);
   }
   ~Process() {
     const char* path = std::getenv("SPARK_STAND_IN_RECORD");
@@ -80,6 +80,7 @@ struct Process {
 }  // namespace
 
 Persona persona() { return posed; }
+int attribute(int number) { return attribute_of(posed, number); }
 int driver_version() { return posed_version; }
 
 static thread_local int n_without_device = 0;
@@ -120,7 +121,7 @@ void stand_in_pose(int which) {
   let_go();
   std::lock_guard<std::mutex> guard(lock);
   forget_driver_state();
-  posed = which == CARD ? CARD : SPARK;
+  posed = which > 0 && which < N_PERSONAS ? static_cast<Persona>(which) : SPARK;
   posed_version = 13000;
   calls.clear();
   violations.clear();

@@ -5,12 +5,15 @@
 #include <mutex>
 #include <string>
 
+#include "personas.h"
+
 namespace stand_in {
 
 extern std::mutex lock;
 
-enum Persona { SPARK = 0, CARD = 1 };
 Persona persona();
+// The posed GPU's answer to an attribute.
+int attribute(int number);
 // The CUDA version that the driver says it has, as 13000.
 int driver_version();
 

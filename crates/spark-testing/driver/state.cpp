@@ -34,6 +34,8 @@ unsigned char* arena = nullptr;
 std::map<std::size_t, std::size_t> free_ranges;  // offset -> bytes
 std::size_t arena_used = 0;
 int n_open = 0;
+unsigned long n_kernels = 0;  // queued
+bool is_managed_taken = false;
 
 std::size_t room_for(std::size_t n_bytes) { return (n_bytes + MARGIN + PAGE - 1) / PAGE * PAGE; }
 
@@ -59,9 +61,26 @@ void free_range(std::size_t offset, std::size_t room) {
 
 DeviceOpen::DeviceOpen() {
   if (n_open++ == 0 && arena_used > 0) mprotect(arena, arena_used, PROT_READ | PROT_WRITE);
+  share_managed();
 }
 DeviceOpen::~DeviceOpen() {
   if (--n_open == 0 && arena_used > 0) mprotect(arena, arena_used, PROT_NONE);
+  share_managed();
+}
+
+// Where both sides may not use it at once, managed memory is the GPU's from the launch of a kernel, whatever
+// that works on, until the host has waited for it (CUDA C++ Programming Guide, "GPU Exclusive Access To
+// Managed Memory").
+void share_managed() {
+  bool is_taken = n_kernels > 0 && n_open == 0 && attribute(CONCURRENT_MANAGED_ACCESS) == 0;
+  if (is_taken == is_managed_taken) return;
+  is_managed_taken = is_taken;
+  for (auto& [address, block] : blocks)
+    if (block.kind == Kind::MANAGED) share_block(address, block.n_bytes, !is_taken);
+}
+
+void share_block(Address address, std::size_t n_bytes, bool is_shared) {
+  mprotect(reinterpret_cast<void*>(address), n_bytes, is_shared || !is_managed_taken ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 Address take_device(std::size_t n_bytes) {
@@ -127,7 +146,7 @@ static bool is_symbol(Address address, std::size_t n_bytes) {
 
 bool is_reachable(Address address, std::size_t n_bytes) {
   if (block_of(address, n_bytes) != nullptr || is_symbol(address, n_bytes)) return true;
-  return !is_in_arena(address) && persona() == SPARK;
+  return !is_in_arena(address) && attribute(PAGEABLE_ACCESS) != 0;
 }
 
 // A block that will go is still there for work in front of that.
@@ -138,7 +157,7 @@ bool is_usable(Address address, std::size_t n_bytes) {
     if (address + n_bytes <= after->first + after->second.n_bytes) return after->second.is_ready;
   }
   if (is_symbol(address, n_bytes)) return true;
-  return !is_in_arena(address) && persona() == SPARK;
+  return !is_in_arena(address) && attribute(PAGEABLE_ACCESS) != 0;
 }
 
 // --- work ----------------------------------------------------------------------------------
@@ -148,7 +167,9 @@ void run_until(Stream& stream, unsigned long ticket) {
     Op op = std::move(stream.queue.front());
     stream.queue.pop_front();
     ++stream.n_done;
-    if (sticky == 0) op();
+    if (sticky == 0) op.run();
+    if (op.is_kernel) --n_kernels;
+    share_managed();
   }
 }
 
@@ -163,9 +184,20 @@ void submit(Stream& stream, Op op) {
     nodes.push_back({std::move(op), stream.tail});
     stream.tail = {nodes.size() - 1};
   } else {
-    stream.queue.push_back(std::move(op));
-    ++stream.n_queued;
+    enqueue(stream, std::move(op));
   }
+}
+
+void enqueue(Stream& stream, Op op) {
+  if (op.is_kernel) ++n_kernels;
+  stream.queue.push_back(std::move(op));
+  ++stream.n_queued;
+  share_managed();
+}
+
+std::size_t registers_of_block(unsigned registers, std::size_t threads) {
+  std::size_t warps = ((threads + 31) / 32 + 3) / 4 * 4;
+  return warps * ((registers * 32 + 255) / 256 * 256);
 }
 
 void fail(Result code, const std::string& why) {
@@ -188,6 +220,8 @@ std::string hexadecimal(Address value) {
 
 void forget_driver_state() {
   streams.clear();
+  n_kernels = 0;
+  share_managed();
   events.clear();
   for (auto& [handle, module] : modules) unload_ptx(*module);
   modules.clear();
@@ -200,6 +234,11 @@ void forget_driver_state() {
     } else std::free(reinterpret_cast<void*>(address));
   }
   blocks.clear();
+  // The next test begins at the front again. Opening and closing device memory takes the kernel a time for
+  // every page that was ever touched, so none stays.
+  if (arena_used > 0) madvise(arena, arena_used, MADV_DONTNEED);
+  free_ranges.clear();
+  arena_used = 0;
   context_count = 0;
   sticky = 0;
   current_context = nullptr;  // of this thread, which is the one that starts over

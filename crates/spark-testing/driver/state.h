@@ -1,5 +1,6 @@
 // What the files of the stand-in driver share: its tables, its memory, its queues of work.
 //
+//   personas.cpp      what it poses as                 record.cpp   calls, faults, violations
 //   state.cpp         device memory, queues, what runs when
 //   driver.cpp        devices, contexts                 memory.cpp   allocating, copying, hints
 //   streams.cpp       streams, events                   graphs.cpp   captures and graphs, as DAGs
@@ -46,7 +47,9 @@ enum : Result {
   NOT_FOUND = 500,
   NOT_READY = 600,
   ILLEGAL_ADDRESS = 700,
+  LAUNCH_OUT_OF_RESOURCES = 701,
   LAUNCH_TIMEOUT = 702,
+  NOT_SUPPORTED = 801,
   CAPTURE_UNSUPPORTED = 900,
   CAPTURE_MERGE = 902,
   CAPTURE_UNMATCHED = 903,
@@ -61,10 +64,9 @@ enum class Kind { DEVICE, MANAGED, PINNED };
 struct Block { std::size_t n_bytes; Kind kind; bool is_ready = true, is_going = false; };
 
 constexpr std::size_t PAGE = 4096;
-constexpr Address TOTAL_BYTES[2] = {130663907328ull, 4ull << 30};  // GB10's 121.7 GiB; 4 GiB
 
 // A piece of work. It runs when something waits for it.
-using Op = std::function<void()>;
+struct Op { std::function<void()> run; bool is_kernel = false; };
 
 // A piece of work in a graph, after others of the same graph.
 struct Node { Op op; std::vector<std::size_t> after; };
@@ -89,7 +91,12 @@ struct Event {
   std::vector<std::size_t> nodes;
 };
 // A kernel of a module. Parameters are known of PTX alone.
-struct Entry { std::size_t static_bytes = 0, parameter_bytes = 0; std::vector<Parameter> parameters; };
+// Registers of a thread are what NVIDIA's assembler says; 0 where it was not asked.
+struct Entry {
+  std::size_t static_bytes = 0, parameter_bytes = 0;
+  std::vector<Parameter> parameters;
+  unsigned registers = 0;
+};
 // `code` is the interpreter's number for its PTX; 0 if the host compiler built its kernels.
 struct Module { std::map<std::string, Entry> entries; std::uint64_t code = 0; std::vector<Variable> variables; };
 // A kernel of a module: every module has its own. `kernel` is null where it is interpreted.
@@ -112,7 +119,7 @@ extern int context_count;
 extern Result sticky;
 extern thread_local void* current_context;
 
-// While one of these lives, device memory can be touched.
+// While one of these lives, device memory can be touched, and managed memory that is the GPU's.
 struct DeviceOpen { DeviceOpen(); ~DeviceOpen(); };
 
 Address take_device(std::size_t n_bytes);
@@ -128,7 +135,7 @@ bool is_usable(Address address, std::size_t n_bytes);
 void run_until(Stream& stream, unsigned long ticket);
 void run_all(Stream& stream);
 void run_everything();
-// Reads PTX and takes memory for its variables; the reason if it is refused.
+// Reads PTX and takes memory for its variables; the reason if it is refused and a real driver takes it.
 Result load_ptx(const std::string& ptx, Module& module, std::string& why);
 // Gives the interpreter's part of a module back.
 void unload_ptx(Module& module);
@@ -140,6 +147,14 @@ void note_written(Address address, std::size_t n_bytes);
 
 // Queues work, or adds it to what the stream records.
 void submit(Stream& stream, Op op);
+// Queues work in any case.
+void enqueue(Stream& stream, Op op);
+// Lets the host use managed memory, or not, as the kernels that are queued demand.
+void share_managed();
+// A piece of it, as they demand, or in any case.
+void share_block(Address address, std::size_t n_bytes, bool is_shared);
+// Registers that a block takes of a multiprocessor: warps of four at a time, 256 registers each at a time.
+std::size_t registers_of_block(unsigned registers, std::size_t threads);
 // Lets work that runs fail: the context is lost.
 void fail(Result code, const std::string& why);
 

@@ -55,7 +55,7 @@ API cuStreamWaitEvent(void* handle, void* event_handle, unsigned) {
   if (stream.capture) return CAPTURE_ISOLATION;
   std::shared_ptr<Stream> other = (*event)->stream;
   unsigned long ticket = (*event)->ticket;
-  if (other) submit(stream, [=] { run_until(*other, ticket); });
+  if (other) submit(stream, {[=] { run_until(*other, ticket); }});
   return SUCCESS;
 }
 API cuEventCreate(void** handle, unsigned flags) {
@@ -86,7 +86,7 @@ API cuEventRecord(void* handle, void* stream_handle) {
     return SUCCESS;
   }
   auto time = std::make_shared<Clock::time_point>();
-  submit(stream, [=] { *time = Clock::now(); });
+  submit(stream, {[=] { *time = Clock::now(); }});
   (*event)->stream = *found;
   (*event)->ticket = stream.n_queued;
   (*event)->time = time;

@@ -7,8 +7,8 @@
 //!            = a directory with libnvidia-ml.so.1 and nvml.txt
 //!      --> open that file: nvml-wrapper, unmodified, asks the stand-in
 //!
-//! test --> driver::StandInDriver::load(&build)?.pose(Persona::Card)
-//!            = a CUDA driver that computes: kernels are .cu files compiled for the host
+//! test --> driver::StandInDriver::load(&build)?.pose(Persona::Jetson)
+//!            = a CUDA driver that computes, as one of four GPUs: kernels run as PTX
 //!      --> cudarc, unmodified, runs on it
 //! ```
 //!

@@ -57,6 +57,10 @@ pub struct CodeTarget {
     pub kind: CodeKind,
 }
 
+/// Architectures of Tegra that share their major number with others: Jetson TX1, TX2, Xavier and Orin
+/// (NVIDIA's list of CUDA GPUs and their compute capabilities).
+const TEGRA: [u32; 4] = [53, 62, 72, 87];
+
 impl CodeTarget {
     /// Whether a GPU of this capability can run it.
     ///
@@ -64,10 +68,15 @@ impl CodeTarget {
     ///
     /// NVIDIA's blog on family-specific architecture features (CUDA 12.9): machine code
     /// runs on its own and higher minor versions of the same major one, family code on
-    /// its family, `a` code on its architecture only; PTX also on later ones.
+    /// its family, `a` code on its architecture only; PTX also on later ones. CUDA C++ Programming
+    /// Guide, "Binary Compatibility": Tegra, the GPU of a Jetson, runs its own machine code alone, and
+    /// nothing else runs that.
     #[must_use]
     pub fn runs_on(&self, compute: ComputeCapability) -> bool {
         let gpu = compute.sm();
+        if self.kind == CodeKind::Machine && (TEGRA.contains(&self.sm) || TEGRA.contains(&gpu)) {
+            return self.sm == gpu;
+        }
         let same_major = self.sm / 10 == gpu / 10;
         match (self.reach, self.kind) {
             (Reach::Exact, _) => self.sm == gpu,
@@ -310,5 +319,21 @@ mod tests {
         for text in does_not {
             assert!(!target(text).runs_on(ComputeCapability::GB10), "{text}");
         }
+    }
+
+    #[test]
+    fn a_jetson_runs_no_machine_code_of_cards_nor_they_its() {
+        let orin = ComputeCapability { major: 8, minor: 7 };
+        let ada = ComputeCapability { major: 8, minor: 9 };
+        for text in ["sm_87", "compute_80", "compute_87"] {
+            assert!(target(text).runs_on(orin), "{text}");
+        }
+        for text in ["sm_80", "sm_86", "sm_89", "compute_89"] {
+            assert!(!target(text).runs_on(orin), "{text}");
+        }
+        for text in ["sm_80", "sm_86", "sm_89", "compute_87"] {
+            assert!(target(text).runs_on(ada), "{text}");
+        }
+        assert!(!target("sm_87").runs_on(ada));
     }
 }

@@ -110,7 +110,7 @@ fn child_meets_an_old_driver() {
 
 #[test]
 fn device_memory_that_the_host_touches_faults() {
-    for persona in [Persona::Spark, Persona::Card] {
+    for persona in Persona::ALL {
         let output = child(
             "children::child_touches_device_memory",
             &[("PERSONA", persona.name())],
@@ -124,12 +124,9 @@ fn child_touches_device_memory() {
     if !is_child() {
         return;
     }
-    let is_card = std::env::var("PERSONA").unwrap() == Persona::Card.name();
-    let posed = driver().pose(if is_card {
-        Persona::Card
-    } else {
-        Persona::Spark
-    });
+    let name = std::env::var("PERSONA").unwrap();
+    let mut personas = Persona::ALL.into_iter();
+    let posed = driver().pose(personas.find(|it| it.name() == name).unwrap());
     let device = Device::cuda(0, options()).unwrap();
     let buffer = device.buffer::<u32>(BufferKind::Device, 10).unwrap();
     let address = buffer.device_address().unwrap() as *const u32;
@@ -137,6 +134,69 @@ fn child_touches_device_memory() {
     let value = unsafe { address.read_volatile() };
     posed.forget();
     println!("read {value}");
+}
+
+/// As on a real Jetson, whatever the kernel works on; spark-mem hands out no such memory there.
+#[test]
+fn managed_memory_that_the_host_touches_beside_a_kernel_faults_on_a_jetson() {
+    let touched = |persona: Persona, waits: &str| {
+        let variables = [("PERSONA", persona.name()), ("WAITS", waits)];
+        child("children::child_touches_managed_memory", &variables).status
+    };
+    assert_eq!(touched(Persona::Jetson, "0").signal(), Some(libc::SIGSEGV));
+    assert!(touched(Persona::Jetson, "1").success());
+    assert!(touched(Persona::Ampere, "0").success());
+}
+
+/// A function of the driver by its name.
+///
+/// # Safety
+///
+/// `F` is the type that cuda.h gives it.
+unsafe fn function<F: Copy>(name: &std::ffi::CStr) -> F {
+    // SAFETY: a text with its NUL; the driver is open for everybody.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    assert!(!address.is_null() && size_of::<F>() == size_of_val(&address));
+    // SAFETY: the caller's promise, and an address is as long.
+    unsafe { std::mem::transmute_copy(&address) }
+}
+
+#[test]
+fn child_touches_managed_memory() {
+    if !is_child() {
+        return;
+    }
+    let name = std::env::var("PERSONA").unwrap();
+    let mut personas = Persona::ALL.into_iter();
+    let posed = driver().pose(personas.find(|it| it.name() == name).unwrap());
+    let device = Device::cuda(0, options()).unwrap();
+    let stream = device.new_stream().unwrap();
+    let kernel = device.kernel(&SCALE).unwrap();
+    let input = device.buffer::<f32>(BufferKind::Device, 64).unwrap();
+    let mut out = device.buffer::<f32>(BufferKind::Device, 64).unwrap();
+    type Allocate = unsafe extern "C" fn(*mut *mut u32, usize, u32) -> i32;
+    // SAFETY: the type is that of cuda.h.
+    let allocate: Allocate = unsafe { function(c"cuMemAllocManaged") };
+    let mut managed = std::ptr::null_mut();
+    // SAFETY: the context is current on this thread since memory was allocated; 1 is "global".
+    assert_eq!(unsafe { allocate(&raw mut managed, 4, 1) }, 0);
+    // SAFETY: memory of four bytes, and no kernel was launched yet.
+    unsafe { managed.write_volatile(7) };
+    let shape = LaunchShape::for_elements(64, 64).unwrap();
+    // SAFETY: both have the 64 elements that the kernel touches.
+    unsafe { kernel.launch(&stream, shape, (out.view_mut(), input.view(), 2.0, 64)) }.unwrap();
+    if std::env::var("WAITS").unwrap() == "1" {
+        stream.synchronize().unwrap();
+    }
+    // SAFETY: none on a Jetson that has not waited; this must end the process.
+    assert_eq!(unsafe { managed.read_volatile() }, 7);
+    type Free = unsafe extern "C" fn(*mut u32) -> i32;
+    // SAFETY: the type is that of cuda.h.
+    let free: Free = unsafe { function(c"cuMemFree_v2") };
+    // SAFETY: allocated above, given back once.
+    assert_eq!(unsafe { free(managed) }, 0);
+    drop((input, out, kernel, stream, device));
+    posed.assert_clean();
 }
 
 #[test]
@@ -236,11 +296,17 @@ fn switches_in_the_environment_count() {
             &[path, never, ("EXPECT", "Host")],
         );
     }
-    let persona = ("SPARK_STAND_IN_PERSONA", "card");
-    check_child(
-        "child_reads_its_environment",
-        &[path, persona, ("EXPECT", "Device")],
-    );
+    for (persona, kind) in [
+        ("card", "Device"),
+        ("jetson", "Pinned"),
+        ("ampere", "Device"),
+    ] {
+        let persona = ("SPARK_STAND_IN_PERSONA", persona);
+        check_child(
+            "child_reads_its_environment",
+            &[path, persona, ("EXPECT", kind)],
+        );
+    }
     let asked = [
         ("CUDA", "0"),
         ("SPARK_DEVICE", "cuda"),

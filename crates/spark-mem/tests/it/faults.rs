@@ -116,7 +116,8 @@ fn check_error(result: &Result<Vec<f32>, MemError>, posed: &Posed<'_>, what: &st
 
 #[test]
 fn every_call_fails_once() {
-    for persona in [Persona::Spark, Persona::Card] {
+    // An Ampere takes the way of the other card.
+    for persona in [Persona::Spark, Persona::Card, Persona::Jetson] {
         let posed = driver().pose(persona);
         let (result, calls) = run(&posed, || {});
         assert_eq!(result.unwrap(), wanted());
@@ -148,7 +149,7 @@ fn every_call_fails_once() {
 
 #[test]
 fn every_allocation_finds_no_memory_once() {
-    for persona in [Persona::Spark, Persona::Card] {
+    for persona in Persona::ALL {
         let posed = driver().pose(persona);
         let mut n_failed = 0;
         loop {
@@ -172,7 +173,7 @@ fn every_allocation_finds_no_memory_once() {
 
 #[test]
 fn every_kernel_fails_once() {
-    for persona in [Persona::Spark, Persona::Card] {
+    for persona in Persona::ALL {
         let posed = driver().pose(persona);
         for nth in 0..5 {
             let (result, _) = run(&posed, || posed.fail_kernel(nth, 700));
@@ -189,7 +190,7 @@ fn every_kernel_fails_once() {
 
 #[test]
 fn every_call_of_opening_fails_once() {
-    for persona in [Persona::Spark, Persona::Card] {
+    for persona in Persona::ALL {
         let posed = driver().pose(persona);
         let whole = Device::cuda(0, options()).unwrap();
         let (info, n_calls) = (whole.info().clone(), posed.n_calls());

@@ -70,7 +70,7 @@ fn variants_by_option_compute_what_they_say() {
         return;
     }
     const TEXT: &str = "extern \"C\" __global__ void tile(unsigned* out) { *out = TILE; }";
-    for persona in [Persona::Spark, Persona::Card] {
+    for persona in Persona::ALL {
         check(persona, |_, device| {
             let stream = device.new_stream().unwrap();
             for tile in [64, 128, 64] {
@@ -169,22 +169,39 @@ const fn with_images(images: &'static [Image]) -> KernelSource<Scale> {
     KernelSource::new("elementwise.cu", ELEMENTWISE, "scale_f32").with_images(images)
 }
 
-/// For the two personas, with the family's before the chip's own, and what runs on neither.
+/// For every persona, with the family's before the chip's own, and what runs on none.
 const CUBINS: KernelSource<Scale> = with_images(&[
     ("sm_120a", cubin!("sm_120a")),
     ("sm_120f", cubin!("sm_120f")),
     ("sm_121a", cubin!("sm_121a")),
     ("sm_90a", cubin!("sm_90a")),
     ("sm_80", cubin!("sm_80")),
+    ("sm_87", cubin!("sm_87")),
+    ("sm_89", cubin!("sm_89")),
 ]);
 
 #[test]
 fn cubins_of_the_program_need_no_compiler() {
-    for persona in [Persona::Spark, Persona::Card] {
+    for persona in Persona::ALL {
         check(persona, |posed, device| {
             computes(device, &CUBINS);
             assert_eq!(posed.count("nvrtc"), 0, "{:?}", posed.calls());
             assert_eq!(posed.count("cuModuleLoadData"), 1);
+        });
+    }
+}
+
+/// Tegra runs its own machine code alone; a card of the same major version would run it.
+#[test]
+fn code_of_a_card_is_none_of_a_jetson() {
+    let source =
+        const { with_images(const { &[("sm_80", cubin!("sm_80")), ("sm_86", cubin!("sm_86"))] }) };
+    for (persona, n_compiled) in [(Persona::Jetson, 1), (Persona::Ampere, 0)] {
+        check(persona, |posed, device| {
+            let log = logged::during(|| computes(device, &source));
+            let in_vain = log.iter().any(|line| line.contains("does not load"));
+            assert!(!in_vain, "{log:?}");
+            assert_eq!(posed.count("nvrtcCompileProgram"), n_compiled);
         });
     }
 }

@@ -9,6 +9,7 @@
 //! real_compiler  NVRTC, where there is one
 //! children     what needs a process of its own
 //! files        loaded, mapped, as tensors
+//! personas     what is particular to a GPU that the stand-in poses as
 //! candle       tensors from buffers and back
 //! races        threads that share streams, in forced interleavings
 //! kernels      the kernels the suite launches  logged     what was logged meanwhile
@@ -38,6 +39,8 @@ mod files;
 mod images;
 mod kernels;
 mod logged;
+#[cfg(feature = "cuda")]
+mod personas;
 #[cfg(feature = "cuda")]
 mod races;
 #[cfg(feature = "cuda")]

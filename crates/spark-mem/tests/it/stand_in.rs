@@ -1,4 +1,4 @@
-//! The suite on the stand-in driver, as a GB10 and as a discrete card.
+//! The suite on the stand-in driver, as each of the GPUs that it poses as.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -79,6 +79,34 @@ mod card {
             $(#[test]
             fn $case() {
                 check(Persona::Card, |_, device| conformance::$case(device));
+            })+
+        };
+    }
+    for_each_case!(tests);
+}
+
+mod jetson {
+    use super::*;
+
+    macro_rules! tests {
+        ($($case:ident,)+) => {
+            $(#[test]
+            fn $case() {
+                check(Persona::Jetson, |_, device| conformance::$case(device));
+            })+
+        };
+    }
+    for_each_case!(tests);
+}
+
+mod ampere {
+    use super::*;
+
+    macro_rules! tests {
+        ($($case:ident,)+) => {
+            $(#[test]
+            fn $case() {
+                check(Persona::Ampere, |_, device| conformance::$case(device));
             })+
         };
     }

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 
 use crate::error::LoadError;
+use crate::form::FormError;
 use crate::text::{Number, Operand};
 
 use super::code::{Constant, Program};
@@ -120,6 +121,24 @@ impl<'a, 'p> Builder<'a, 'p> {
             opcode: self.opcode.chars().take(120).collect(),
             why: why.into(),
         })
+    }
+
+    /// What the target lacks and another one has.
+    pub(crate) fn not_on_target<T>(&self, needs: &'static str) -> Result<T, LoadError> {
+        Err(LoadError::NotOnTarget {
+            line: self.line,
+            opcode: self.opcode.chars().take(120).collect(),
+            needs,
+            target: self.program.target,
+        })
+    }
+
+    /// A form that is none, or none of this target.
+    pub(crate) fn no_such_form<T>(&self, error: &FormError) -> Result<T, LoadError> {
+        match *error {
+            FormError::Target { needs, .. } => self.not_on_target(needs),
+            _ => self.unknown(error.to_string()),
+        }
     }
 
     // Scopes ---------------------------------------------------------------------------------
@@ -353,6 +372,9 @@ impl<'a, 'p> Builder<'a, 'p> {
                     None => {}
                 }
                 if let Some(slot) = special::row(name, bits) {
+                    if special::is_of_clusters(name) && self.program.target.capability() < 90 {
+                        return self.not_on_target("sm_90");
+                    }
                     return Ok(slot);
                 }
                 self.symbol_value(name, 0, bits)

@@ -66,6 +66,11 @@ pub(crate) fn row(name: &str, bits: u32) -> Option<Slot> {
     Some(Slot::W32(R32(ROW_OF_WARP << ROW_KIND_SHIFT | idx)))
 }
 
+/// Whether only targets with clusters have it, from sm_90 on.
+pub(crate) fn is_of_clusters(name: &str) -> bool {
+    name.starts_with("%cluster") || name.starts_with("%ncluster") || name == "%aggr_smem_size"
+}
+
 /// The number of a row by its name.
 pub(crate) fn row_number(name: &str) -> usize {
     NAMES.iter().position(|known| *known == name).unwrap_or(0)

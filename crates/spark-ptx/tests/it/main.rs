@@ -10,3 +10,4 @@ mod launches;
 #[path = "../probes/mod.rs"]
 mod probes;
 mod support;
+mod targets;

@@ -1,5 +1,5 @@
 //! Block formats on devices: the CPU, an emulated card, and, with the feature `cuda`, the kernels
-//! themselves on the stand-in driver, as a GB10 and as a discrete card.
+//! themselves on the stand-in driver, as each of the GPUs that it poses as.
 
 use spark_mem::{Device, KernelSource, LaunchShape, Write};
 use spark_quant::device::DeviceQuantizer;
@@ -113,7 +113,7 @@ fn the_kernels_on_the_stand_in_driver() {
     use spark_testing::driver::Persona;
 
     let driver = driver();
-    for persona in [Persona::Spark, Persona::Card] {
+    for persona in Persona::ALL {
         let posed = driver.pose(persona);
         let options = DeviceOptions::new();
         let device = Device::cuda(0, options).expect("the stand-in driver has a device");

@@ -278,10 +278,10 @@ const fn mutant(
 }
 
 use Format::{E4m3, F16, Nvfp4};
-use Persona::{Card, Spark};
+use Persona::{Ampere, Card, Jetson, Spark};
 
 #[rustfmt::skip]
-const GEMM_MUTANTS: [Mutant; 30] = [
+const GEMM_MUTANTS: [Mutant; 33] = [
     mutant("the barrier before a stage is read is gone", "wait_copies_but_one();\n    __syncthreads();", "wait_copies_but_one();", F16, Card),
     mutant("the barrier after a stage was read is gone", "    // The next round overwrites what was just read.\n    __syncthreads();", "", F16, Card),
     mutant("one group too many may be pending", "cp.async.wait_group 1;", "cp.async.wait_group 2;", F16, Spark),
@@ -312,6 +312,9 @@ const GEMM_MUTANTS: [Mutant; 30] = [
     mutant("scales of A and B are exchanged", "\"r\"(a_scales), \"r\"(b_scales)", "\"r\"(b_scales), \"r\"(a_scales)", Nvfp4, Spark),
     mutant("the second step has the scales of the first", "stage.a_scales + row * SCALES + 4 * step", "stage.a_scales + row * SCALES", Nvfp4, Card),
     mutant("a lane's scale is its neighbour's", "2 * half + threadIdx.x % 4 / 2", "2 * half + threadIdx.x % 2", Nvfp4, Card),
+    mutant("both halves of a word are the first", "word >> (16 * pair)", "word >> (0 * pair)", E4m3, Ampere),
+    mutant("the sign stays in the exponent", "(two & 0x8000u) << 16", "(two & 0x8000u) << 15", E4m3, Ampere),
+    mutant("decoded values are half of what they are", "low | high, 0x5C005C00u", "low | high, 0x58005800u", E4m3, Jetson),
 ];
 
 #[rustfmt::skip]
@@ -364,7 +367,7 @@ fn what_is_right_is_silent_under_twenty_orders() {
     }
     let (products, rows) = (whole(GEMM), whole(ROWS));
     for seed in 0..20 {
-        let persona = if seed % 2 == 0 { Card } else { Spark };
+        let persona = Persona::ALL[seed as usize % 4];
         for format in [F16, E4m3, Nvfp4] {
             let outcome = gemm(&products, format, persona, seed);
             assert_eq!(outcome, Outcome::Right, "{format:?}, seed {seed}");

@@ -70,6 +70,11 @@ pub(crate) fn own(gains: [f32; 3]) -> impl AlgorithmFactory {
     .with_cuda(own_control(gains))
 }
 
+pub(crate) fn pid() -> impl AlgorithmFactory {
+    named("pid", || LateralPid::new(LateralPidConfig::default()))
+        .with_cuda(CudaControl::lateral_pid(&LateralPidConfig::default()))
+}
+
 pub(crate) fn pid_and_long() -> impl AlgorithmFactory {
     let lateral = LateralPidConfig::default();
     let longitudinal = LongitudinalConfig::default();
@@ -134,7 +139,11 @@ pub(crate) fn outcomes(report: &RunReport) -> Vec<String> {
 }
 
 #[track_caller]
-fn check_same_bits(device: &Device, factory: &dyn AlgorithmFactory, scenarios: &[Scenario]) {
+pub(crate) fn check_same_bits(
+    device: &Device,
+    factory: &dyn AlgorithmFactory,
+    scenarios: &[Scenario],
+) {
     let cpu = on_cpu().run(scenarios, factory);
     let gpu = on(device, Some(DeviceChoice::Cuda(None))).run(scenarios, factory);
     assert_eq!(gpu.n_on_gpu, scenarios.len());
@@ -150,8 +159,6 @@ pub(crate) fn rollouts_have_the_bits_of_the_cpu(device: &Device) {
     let models = scenarios.iter().map(|s| s.vehicle.model);
     assert!(models.clone().any(|m| m == VehicleModel::SingleTrack));
     assert!(models.clone().any(|m| m == VehicleModel::Kinematic));
-    let pid = named("pid", || LateralPid::new(LateralPidConfig::default()))
-        .with_cuda(CudaControl::lateral_pid(&LateralPidConfig::default()));
     let perfect = named("perfect", || PerfectTracking).with_cuda(CudaControl::perfect_tracking());
     check_same_bits(device, &pid_and_long(), &scenarios);
     let drives = on_cpu().run(&scenarios, &pid_and_long());
@@ -163,7 +170,7 @@ pub(crate) fn rollouts_have_the_bits_of_the_cpu(device: &Device) {
         slipped.count() > 3,
         "some cars are at the limit of their grip"
     );
-    check_same_bits(device, &pid, &scenarios);
+    check_same_bits(device, &pid(), &scenarios);
     check_same_bits(device, &perfect, &scenarios);
     let lqr = named("lqr", || Lqr::new(LqrConfig::default()))
         .with_cuda(CudaControl::lqr(&LqrConfig::default()));

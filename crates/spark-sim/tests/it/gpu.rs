@@ -35,6 +35,8 @@ fn driver() -> &'static StandInDriver {
         let build = Build {
             kernels: &kernels,
             includes: &[&folder],
+            // Assembling takes about as long as compiling; `cargo xtask kernels` does it.
+            keeps_to_ptx: true,
             ..Build::default()
         };
         StandInDriver::load(&build).expect("the stand-in driver builds")
@@ -57,6 +59,16 @@ fn rollouts_have_the_bits_of_the_cpu() {
     for persona in [Persona::Spark, Persona::Card] {
         with_gpu(persona, |_, device| {
             device_cases::rollouts_have_the_bits_of_the_cpu(device);
+        });
+    }
+}
+
+/// One controller of the five: the others take the same ways through the device.
+#[test]
+fn rollouts_have_the_bits_of_the_cpu_on_older_gpus() {
+    for persona in [Persona::Jetson, Persona::Ampere] {
+        with_gpu(persona, |_, device| {
+            device_cases::check_same_bits(device, &device_cases::pid(), &scenarios());
         });
     }
 }

@@ -44,11 +44,15 @@ pub struct Build<'a> {
     pub includes: &'a [&'a Path],
     /// Which functions it has.
     pub flavor: Flavor,
+    /// Without NVIDIA's assembler, for kernels that it takes seconds for: no architecture refuses them in its
+    /// words (the interpreter does when they are loaded), and the registers that they take are not known.
+    pub keeps_to_ptx: bool,
 }
 
 /// The driver's own files, all of `driver/*.cpp` but that of the older compiler.
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "fibers",
+    "personas",
     "record",
     "state",
     "driver",

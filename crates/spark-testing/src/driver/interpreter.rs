@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Plain memory of the machine, which a GB10 reads too, has no bounds here: the driver is never told
-//! of it. Its pages are taken as they are, and cards, which reach none, check every access.
+//! of it. Its pages are taken as they are; the other personas reach none and check every access.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -17,7 +17,9 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use spark_ptx::{Allocation, FindingKind, GlobalMemory, LaunchConfig, Limits, Module, Shadow};
+use spark_ptx::{
+    Allocation, FindingKind, GlobalMemory, LaunchConfig, Limits, LoadError, Module, Shadow,
+};
 
 /// The functions that the driver is given; `driver/interpreter.h` declares the same.
 #[repr(C)]
@@ -31,6 +33,9 @@ pub(super) struct Callbacks {
     freed: extern "C" fn(u64),
     written: extern "C" fn(u64, usize),
 }
+
+/// In place of a module's number: PTX that the target refuses, as a real driver would.
+const NOT_ON_TARGET: u64 = u64::MAX;
 
 /// A launch as the driver describes it.
 #[repr(C)]
@@ -116,7 +121,10 @@ extern "C" fn load(text: *const u8, len: usize, told: *mut u8, room: usize) -> u
         Ok(module) => module,
         Err(why) => {
             tell(&why.to_string(), told, room);
-            return 0;
+            return match why {
+                LoadError::NotOnTarget { .. } => NOT_ON_TARGET,
+                _ => 0,
+            };
         }
     };
     let mut lines = String::new();
@@ -187,6 +195,16 @@ struct DriverMemory {
     allocations: Vec<Allocation>,
 }
 
+/// What the posed GPU takes, by its number in `driver/personas.h`.
+fn limits_of(persona: u32) -> Limits {
+    match persona {
+        1 => Limits::H200,
+        2 => Limits::ORIN,
+        3 => Limits::A100,
+        _ => Limits::GB10,
+    }
+}
+
 /// `ILLEGAL_ADDRESS`, `MISALIGNED_ADDRESS`, `LAUNCH_TIMEOUT`, `LAUNCH_FAILED` of cuda.h.
 fn code_of(kind: &FindingKind) -> c_int {
     match kind {
@@ -230,11 +248,7 @@ extern "C" fn launch(request: *const Request, told: *mut u8, room: usize) -> c_i
     let config = LaunchConfig {
         dynamic_shared_bytes: request.dynamic_shared_bytes,
         seed: request.seed,
-        limits: if request.persona == 0 {
-            Limits::GB10
-        } else {
-            Limits::H200
-        },
+        limits: limits_of(request.persona),
         globals: globals.to_vec(),
         ..LaunchConfig::new(request.grid, request.block)
     };

@@ -2,18 +2,19 @@
 //! it, and loaded in the driver's place.
 //!
 //! ```text
-//! Build { kernels, includes, flavor } ──cc──> <build folder>/<hash>/libcuda.so.1   everything
+//! Build { kernels, includes, … } ──cc──> <build folder>/<hash>/libcuda.so.1   everything
 //!                                                                 /libcuda.so  libnvrtc.so*
 //! StandInDriver::load(&build) ──> the names above are open, so whoever asks for them by
 //!                                 name gets these; a started program: LD_LIBRARY_PATH
-//! driver.pose(Persona::Card)  ──> nothing has happened yet; faults are set, calls held, the
-//!                                 record read
+//! driver.pose(Persona::Card)  ──> an H200, or another of four GPUs, and nothing has happened yet; faults
+//!                                 are set, calls held, the record read
 //! ```
 //!
 //! Kernels run as what ships. NVIDIA's own NVRTC (`nvrtc`) compiles their sources, with their headers and
-//! options, to PTX, and `spark-ptx` interprets that, inline assembly included, on the memory that
-//! the driver handed out (`interpreter`); what it finds wrong ends the context and is a violation. Only
-//! the assembler and the chip are missing. Without NVRTC, and in programs that tests start as a process,
+//! options, for the GPU it poses as, its assembler included, which refuses what that GPU lacks and says
+//! what registers a kernel takes. `spark-ptx` interprets the PTX, inline assembly included, on the memory
+//! that the driver handed out (`interpreter`); what it finds wrong ends the context and is a violation. Only
+//! the chip is missing. Without NVRTC, and in programs that tests start as a process,
 //! the kernels are the `.cu` files of `Build`, compiled by the host compiler; images that a test
 //! writes by hand name those too.
 //!
@@ -39,20 +40,34 @@ pub use build::{Build, Flavor};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-/// What the driver poses as.
+/// What the driver poses as. Every attribute and its source: `driver/personas.cpp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persona {
-    /// A GB10: unified memory, compute capability 12.1.
+    /// A GB10: plain memory and the CPU's page tables are the GPU's too; compute capability 12.1, 48
+    /// multiprocessors, 99 KiB of shared memory for a block.
     Spark,
-    /// A discrete card with 4 GiB of its own, compute capability 9.0.
+    /// An H200, but with 4 GiB, so that a test can ask for more: discrete, 9.0, 132 multiprocessors,
+    /// 227 KiB of shared memory.
     Card,
+    /// A Jetson AGX Orin: one memory, but plain memory is the CPU's alone, and managed memory belongs
+    /// to one side at a time (a host that touches it while a kernel is queued faults); no memory
+    /// pools; 8.7, 16 multiprocessors, 163 KiB of shared memory. It runs no machine code of other GPUs.
+    Jetson,
+    /// An A100 with 40 GB: discrete and old, without types of 8 bits, clusters, and kernels that begin before
+    /// the one in front has ended; 8.0, 108 multiprocessors, 163 KiB of shared memory.
+    Ampere,
 }
 
 impl Persona {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Spark, Self::Card, Self::Jetson, Self::Ampere];
+
     fn number(self) -> c_int {
         match self {
             Self::Spark => 0,
             Self::Card => 1,
+            Self::Jetson => 2,
+            Self::Ampere => 3,
         }
     }
 
@@ -62,6 +77,8 @@ impl Persona {
         match self {
             Self::Spark => "spark",
             Self::Card => "card",
+            Self::Jetson => "jetson",
+            Self::Ampere => "ampere",
         }
     }
 }
@@ -120,7 +137,7 @@ fn symbol<F: Copy>(library: &Library, name: &str) -> io::Result<F> {
 }
 
 /// Lets kernels run as what NVIDIA's compiler makes of them, where that is at hand.
-fn lend_interpreter(library: &Library) -> io::Result<bool> {
+fn lend_interpreter(library: &Library, keeps_to_ptx: bool) -> io::Result<bool> {
     // A sanitiser watches what its compiler built: kernels too, then.
     if std::env::var_os("SPARK_STAND_IN_KERNELS").is_some_and(|value| value == "host") {
         return Ok(false);
@@ -138,11 +155,11 @@ fn lend_interpreter(library: &Library) -> io::Result<bool> {
     std::fs::create_dir_all(&kept)?;
     let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes());
     let (path, kept) = (text(&compiler)?, text(&kept)?);
-    type UseCompiler = unsafe extern "C" fn(*const c_char, *const c_char) -> c_int;
+    type UseCompiler = unsafe extern "C" fn(*const c_char, *const c_char, c_int) -> c_int;
     type SetInterpreter = unsafe extern "C" fn(*const interpreter::Callbacks);
     let use_compiler: UseCompiler = symbol(library, "stand_in_use_compiler")?;
     // SAFETY: both texts end with NUL and are copied.
-    if unsafe { use_compiler(path.as_ptr(), kept.as_ptr()) } == 0 {
+    if unsafe { use_compiler(path.as_ptr(), kept.as_ptr(), c_int::from(!keeps_to_ptx)) } == 0 {
         let what = format!("`{}` cannot be opened", compiler.display());
         return Err(io::Error::other(what));
     }
@@ -190,7 +207,7 @@ impl StandInDriver {
         };
         Ok(Self {
             directory,
-            runs_ptx: lend_interpreter(library)?,
+            runs_ptx: lend_interpreter(library, build.keeps_to_ptx)?,
             functions,
             posed: Mutex::new(()),
         })

@@ -124,7 +124,7 @@ impl Images {
         }
         let Some((compiler, target)) = compiler
             .ok()
-            .filter(|compiler| compiler.gives_ptx)
+            .filter(|compiler| compiler.gives_ptx && !image.source.is_empty())
             .and_then(|compiler| Some((compiler, ptx_target(&compiler, compute)?)))
         else {
             return Err(without_compiler);

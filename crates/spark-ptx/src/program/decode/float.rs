@@ -66,7 +66,7 @@ fn arithmetic<'a>(
     let form = form.and_then(|form| form.check_target(target).map(|()| form));
     let form = match form {
         Ok(form) => form,
-        Err(error) => return builder.unknown(error.to_string()),
+        Err(error) => return builder.no_such_form(&error),
     };
     if !(form.n_sources()..=form.n_sources_max()).contains(&sources.len()) {
         return builder.refuse(format!("{} sources are wanted", form.n_sources()));
@@ -140,7 +140,7 @@ fn convert<'a>(
     let conversion = conversion.and_then(|form| form.check_target(target).map(|()| form));
     let conversion = match conversion {
         Ok(conversion) => conversion,
-        Err(error) => return builder.unknown(error.to_string()),
+        Err(error) => return builder.no_such_form(&error),
     };
     if conversion.n_sources() != slots.len() {
         return builder.refuse(format!("{} sources are wanted", conversion.n_sources()));

@@ -2,6 +2,7 @@
 
 mod compare;
 mod control;
+mod first_target;
 mod float;
 mod integer;
 mod memory;
@@ -24,6 +25,11 @@ pub(super) fn instruction<'a>(
     builder.opcode = written.opcode;
     builder.reads.clear();
     builder.writes.clear();
+    if let Some((needs, capability)) = first_target::first_target(written.opcode)
+        && builder.program.target.capability() < capability
+    {
+        return builder.not_on_target(needs);
+    }
     let guard = match written.guard {
         Some(guard) => builder.condition_of(guard.register, guard.negated)?,
         None => Condition {

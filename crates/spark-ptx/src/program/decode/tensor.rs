@@ -43,7 +43,7 @@ fn mma<'a>(
     let form = form.and_then(|form| form.check_target(target).map(|()| form));
     let form = match form {
         Ok(form) => form,
-        Err(error) => return builder.unknown(error.to_string()),
+        Err(error) => return builder.no_such_form(&error),
     };
     let registers = form.registers();
     let (d, sources, scales) = match operands {
@@ -107,7 +107,7 @@ fn matrix_form<'a>(
             builder.program.forms.matrix.push(form);
             Ok((builder.program.forms.matrix.len() as u32 - 1, generic))
         }
-        Err(error) => builder.unknown(error.to_string()),
+        Err(error) => builder.no_such_form(&error),
     }
 }
 
