@@ -11,6 +11,8 @@
 
 #[path = "../it/device_cases.rs"]
 mod device_cases;
+#[path = "../it/traffic_cases.rs"]
+mod traffic_cases;
 
 use spark_hal::config;
 use spark_hal::config::DeviceChoice;
@@ -35,6 +37,38 @@ fn rollouts_have_the_bits_of_the_cpu() {
     with_gpu(
         "rollouts_have_the_bits_of_the_cpu",
         device_cases::rollouts_have_the_bits_of_the_cpu,
+    );
+}
+
+#[test]
+fn torque_control_has_the_bits_of_the_cpu() {
+    with_gpu(
+        "torque_control_has_the_bits_of_the_cpu",
+        device_cases::torque_control_has_the_bits_of_the_cpu,
+    );
+}
+
+#[test]
+fn standard_scenarios_with_other_road_users_have_the_bits_of_the_cpu() {
+    with_gpu(
+        "standard_scenarios_with_other_road_users_have_the_bits_of_the_cpu",
+        traffic_cases::standard_scenarios_have_the_bits_of_the_cpu,
+    );
+}
+
+#[test]
+fn any_other_road_users_have_the_bits_of_the_cpu() {
+    with_gpu(
+        "any_other_road_users_have_the_bits_of_the_cpu",
+        traffic_cases::any_actors_have_the_bits_of_the_cpu,
+    );
+}
+
+#[test]
+fn road_users_whose_figures_overflow_have_the_bits_of_the_cpu() {
+    with_gpu(
+        "road_users_whose_figures_overflow_have_the_bits_of_the_cpu",
+        traffic_cases::actors_that_overflow_have_the_bits_of_the_cpu,
     );
 }
 
