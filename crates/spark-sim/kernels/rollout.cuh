@@ -79,7 +79,9 @@ struct Tables {
   double* totals;
   float* extremes;
   unsigned* ends;
-  unsigned n, n_rows;
+  // Apart: as one pair the compiler would load both where a function needs one.
+  alignas(8) unsigned n;
+  alignas(8) unsigned n_rows;
   // Other road users, of whom there are `n_places`.
   const double* actors;
   const unsigned* rules;
@@ -249,7 +251,7 @@ __device__ inline SeenLead see(const Lead& lead, const Sensors& sensors, float t
   float gap = sensors.read(LEAD_GAP_SEEN, lead.gap), acceleration = sensors.read(LEAD_ACCELERATION_SEEN, lead.acceleration);
   gap = gap <= gap ? gap : lead.gap;
   acceleration = acceleration <= acceleration ? acceleration : lead.acceleration;
-  return {is_there ? gap : 200.0f, is_there ? told : relative, is_told ? v + told : lead.speed, is_there ? acceleration : 0.0f};
+  return {is_there ? gap : 200.0f, is_there ? told : 0.0f, is_told ? v + told : lead.speed, is_there ? acceleration : 0.0f};
 }
 
 template <class Others, int N>
@@ -274,11 +276,12 @@ __device__ inline State sense(const Tables& t, const Car& car, const Place& plac
   bool limited = absolute(desired - wanted) > static_cast<float>(1e-6);
 
   float a_planned = cruise(v, v_target), v_planned = v_target;
-  SeenLead lead = {200.0f, 0.0f - v, 0.0f, 0.0f};
+  SeenLead lead = {200.0f, 0.0f, 0.0f, 0.0f};
   float lead_present = 0.0f;
   if constexpr (Others::HAS_ACTORS) {
-    lead = see(others.lead, sensors, x[3], v);
-    lead_present = others.lead.present;
+    Lead truth = others.lead(t, sensors.lane);
+    lead = see(truth, sensors, x[3], v);
+    lead_present = truth.present;
     if (lead_present > 0.5f) {
       float time_gap = t.settings[TIME_GAP];
       a_planned = minimum(a_planned, follow(v, lead.gap, lead.speed, lead.acceleration, time_gap));
@@ -574,7 +577,6 @@ __device__ inline void rollout(const Tables& t) {
   t.ends[lane] = ending;
   t.ends[t.n + lane] = step;
   t.ends[2 * t.n + lane] = __float_as_uint(value);
-  if constexpr (Others::HAS_ACTORS) others.finish(t, lane);
 }
 
 }  // namespace sim

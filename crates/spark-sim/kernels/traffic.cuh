@@ -12,6 +12,9 @@
 //
 //   for each actor: leader -> speed, offset -> place        every one sees what those before it have just done
 //   the car's lead; gap, headway, time to collision, collision
+//
+// The drive of the car takes most of a thread's registers. So what is kept from step to step lies in memory, and the
+// longest parts are functions of their own, not inlined: otherwise single-track cars spill.
 #pragma once
 
 #include "doubles.cuh"
@@ -99,11 +102,22 @@ struct Traffic {
   static constexpr unsigned long long DRIVER_STREAM = 0x64726976;
   static constexpr double HARDEST_BRAKING = 9.0, INTRUSION = 0.3, NEAR = 150.0, HORIZON_S = 10.0;
 
+  // Kept from step to step, behind the car's extremes.
+  enum Kept { TTC = N_EXTREMES, GAP, HEADWAY, LEAD_PRESENT, LEAD_GAP, LEAD_SPEED, LEAD_ACCELERATION, N_KEPT };
+
+  // For the time of a step.
   unsigned n, rank;
-  Lead lead;
-  float ttc, gap, headway;
-  unsigned hit;
-  double hit_time, hit_speed;
+
+  __device__ static __forceinline__ float& kept(const Tables& t, unsigned lane, Kept which) {
+    return t.extremes[static_cast<size_t>(which) * t.n + lane];
+  }
+  __device__ static __forceinline__ void lower(const Tables& t, unsigned lane, Kept which, float value) {
+    float& least = kept(t, lane, which);
+    least = minimum(value, least);
+  }
+  __device__ static __forceinline__ Lead lead(const Tables& t, unsigned lane) {
+    return {kept(t, lane, LEAD_PRESENT), kept(t, lane, LEAD_GAP), kept(t, lane, LEAD_SPEED), kept(t, lane, LEAD_ACCELERATION)};
+  }
 
   __device__ __forceinline__ size_t place(const Tables& t, unsigned actor) const { return t.slots[actor] + rank; }
   __device__ static __forceinline__ double figure(const Tables& t, size_t place, int which) {
@@ -133,21 +147,23 @@ struct Traffic {
     return ego;
   }
 
+  __device__ inline void count(const Tables& t, unsigned lane) {
+    n = t.whole[static_cast<size_t>(N_ACTORS) * t.n + lane];
+    rank = t.whole[static_cast<size_t>(RANK) * t.n + lane];
+  }
+
   // Before the first step nobody moves, but the car sees who is ahead.
   template <int N>
   __device__ inline void start(const Tables& t, unsigned lane, const Place& road, const float (&x)[N]) {
-    n = t.whole[static_cast<size_t>(N_ACTORS) * t.n + lane];
-    rank = t.whole[static_cast<size_t>(RANK) * t.n + lane];
-    ttc = gap = headway = __uint_as_float(0x7f800000u);
-    hit = 0xffffffffu;
-    hit_time = hit_speed = 0.0;
+    count(t, lane);
+    for (int i = TTC; i <= HEADWAY; ++i) kept(t, lane, static_cast<Kept>(i)) = __uint_as_float(0x7f800000u);
     find_lead(t, lane, see_car(t, lane, road, x));
   }
 
   // The nearest actor ahead whose side reaches into the car's lane.
-  __device__ inline void find_lead(const Tables& t, unsigned lane, const Ego& ego) {
+  __device__ __noinline__ Lead find_lead(const Tables& t, unsigned lane, const Ego& ego) const {
     double lane_width = t.exact[static_cast<size_t>(LANE_WIDTH) * t.n + lane];
-    lead = {0.0f, 200.0f, static_cast<float>(ego.speed), 0.0f};
+    Lead lead = {0.0f, 200.0f, static_cast<float>(ego.speed), 0.0f};
     double nearest = 0.0;
     bool found = false;
     for (unsigned i = 0; i < n; ++i) {
@@ -162,6 +178,11 @@ struct Traffic {
       lead = {1.0f, static_cast<float>(free), static_cast<float>(moving(t, at, SPEED)),
               static_cast<float>(moving(t, at, ACCELERATION))};
     }
+    kept(t, lane, LEAD_PRESENT) = lead.present;
+    kept(t, lane, LEAD_GAP) = lead.gap;
+    kept(t, lane, LEAD_SPEED) = lead.speed;
+    kept(t, lane, LEAD_ACCELERATION) = lead.acceleration;
+    return lead;
   }
 
   struct Leader { bool exists; double speed, gap; };
@@ -237,7 +258,7 @@ struct Traffic {
   }
 
   // Moves one actor from `now` on by `dt`.
-  __device__ inline void advance(const Tables& t, unsigned actor, const Ego& ego, double now, double dt, unsigned long long seed, unsigned step) {
+  __device__ __noinline__ void advance(const Tables& t, unsigned actor, const Ego& ego, double now, double dt, unsigned long long seed, unsigned step) {
     size_t at = place(t, actor);
     double next_t = now + dt;
     unsigned speed_rule = part(t, at, SPEED_RULE), offset_rule = part(t, at, OFFSET_RULE);
@@ -294,11 +315,12 @@ struct Traffic {
     moving(t, at, SPEED) = next_speed;
   }
 
-  // Gap, headway, time to collision and collision of this step.
-  __device__ inline void judge(const Tables& t, const Ego& ego, double now, double dt) {
+  // Gap, headway and time to collision of this step; whether the car has hit somebody, which is written at once.
+  __device__ __noinline__ bool judge(const Tables& t, unsigned lane, const Ego& ego, const Lead& lead, double now, double dt) const {
+    bool hits = false;
     if (lead.present > 0.5f) {
-      gap = minimum(lead.gap, gap);
-      if (ego.speed > 0.5) headway = minimum(static_cast<float>(static_cast<double>(lead.gap) / ego.speed), headway);
+      lower(t, lane, GAP, lead.gap);
+      if (ego.speed > 0.5) lower(t, lane, HEADWAY, static_cast<float>(static_cast<double>(lead.gap) / ego.speed));
     }
     Outline own = {ego.s, ego.d, ego.sin, ego.cos, ego.length, ego.width};
     double velocity_x = ego.speed * ego.cos, velocity_y = ego.speed * ego.sin;
@@ -311,13 +333,15 @@ struct Traffic {
       Outline other = {s, moving(t, at, D), of.sin, of.cos, figure(t, at, LENGTH), figure(t, at, WIDTH)};
       Contact with = contact(own, other, speed - velocity_x, lateral_speed - velocity_y, HORIZON_S);
       if (!with.comes) continue;
-      ttc = minimum(static_cast<float>(with.time), ttc);
-      if (with.is_now && hit == 0xffffffffu) {
-        hit = i;
-        hit_time = now + dt;
-        hit_speed = velocity_x - speed;
+      lower(t, lane, TTC, static_cast<float>(with.time));
+      if (with.is_now && !hits) {
+        hits = true;
+        t.totals[static_cast<size_t>(N_SUMS + 1) * t.n + lane] = now + dt;
+        t.totals[static_cast<size_t>(N_SUMS + 2) * t.n + lane] = velocity_x - speed;
+        t.ends[static_cast<size_t>(3) * t.n + lane] = i;
       }
     }
+    return hits;
   }
 
   // One step of everybody; whether the car has hit somebody.
@@ -325,19 +349,10 @@ struct Traffic {
   __device__ inline bool step(const Tables& t, unsigned lane, const Place& road, const float (&x)[N], unsigned step_idx, double dt) {
     unsigned long long seed = seed_of(t, lane);
     double now = static_cast<double>(step_idx) * dt;
+    count(t, lane);
     Ego ego = see_car(t, lane, road, x);
     for (unsigned i = 0; i < n; ++i) advance(t, i, ego, now, dt, seed, step_idx);
-    find_lead(t, lane, ego);
-    judge(t, ego, now, dt);
-    return hit != 0xffffffffu;
-  }
-
-  __device__ inline void finish(const Tables& t, unsigned lane) const {
-    const float least[3] = {ttc, gap, headway};
-    for (int i = 0; i < 3; ++i) t.extremes[static_cast<size_t>(N_EXTREMES + i) * t.n + lane] = least[i];
-    t.totals[static_cast<size_t>(N_SUMS + 1) * t.n + lane] = hit_time;
-    t.totals[static_cast<size_t>(N_SUMS + 2) * t.n + lane] = hit_speed;
-    t.ends[static_cast<size_t>(3) * t.n + lane] = hit;
+    return judge(t, lane, ego, find_lead(t, lane, ego), now, dt);
   }
 };
 

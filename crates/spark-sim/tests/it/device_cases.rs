@@ -158,7 +158,8 @@ pub(crate) fn check_same_bits(
 ) {
     let cpu = on_cpu().run(scenarios, factory);
     let gpu = on(device, Some(DeviceChoice::Cuda(None))).run(scenarios, factory);
-    assert_eq!(gpu.n_on_gpu, scenarios.len());
+    let first = &outcomes(&gpu)[0];
+    assert_eq!(gpu.n_on_gpu, scenarios.len(), "{}: {first}", factory.name());
     assert_eq!(cpu.n_on_gpu, 0);
     for (g, c) in outcomes(&gpu).iter().zip(outcomes(&cpu)) {
         assert_eq!(*g, c, "{}", factory.name());

@@ -23,10 +23,12 @@ fn driver() -> &'static StandInDriver {
     static DRIVER: OnceLock<StandInDriver> = OnceLock::new();
     DRIVER.get_or_init(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
-        let own = own_control([0.0; 3]);
+        let (own, radar) = (own_control([0.0; 3]), traffic_cases::radar_control());
         let own = [
             ("rollout_own.cu", rollout_source(&own)),
             ("rollout_own_traffic.cu", rollout_traffic_source(&own)),
+            ("rollout_radar.cu", rollout_source(&radar)),
+            ("rollout_radar_traffic.cu", rollout_traffic_source(&radar)),
         ];
         let own = own.map(|(name, text)| {
             let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

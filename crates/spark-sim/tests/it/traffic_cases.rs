@@ -2,11 +2,14 @@
 //! an actor. Run on a stand-in driver by `it` and on the GPU of the machine by `gpu`; that every figure of an actor
 //! shows in the outcomes, so that equal bits mean something, is in `traffic_figures`.
 
+#![allow(unsafe_code, reason = "vouches for a snippet of CUDA C")]
+
 use crate::device_cases::{check_same_bits, on_cpu, own, pid_and_long};
 use spark_mem::Device;
 use spark_sim::Profile;
 use spark_sim::control::{
-    AlgorithmFactory, CudaControl, LateralTorque, LateralTorqueConfig, PerfectTracking, named,
+    Action, AlgorithmFactory, CudaControl, LaneAlgorithm, LaneSetup, LateralTorque,
+    LateralTorqueConfig, PerLane, PerfectTracking, State, named,
 };
 use spark_sim::integrate::Integrator;
 use spark_sim::metric::Metrics;
@@ -24,6 +27,47 @@ fn torque() -> impl AlgorithmFactory {
     let config = LateralTorqueConfig::default();
     let control = CudaControl::lateral_torque(&config);
     named("torque", move || LateralTorque::new(config.clone())).with_cuda(control)
+}
+
+/// Sets the speed by everything that it is told of the car ahead.
+const RADAR: &str = r"
+struct Control {
+  struct Memory {};
+  __device__ static void update(const sim::State& s, const sim::Car& car, const float* gains,
+                                Memory& memory, sim::Action& action) {
+    action.accel = s.a_target + gains[0] * s.lead_present + gains[1] * (s.lead_d_rel - 200.0f)
+                   + gains[2] * s.lead_v_rel + gains[3] * s.lead_a_rel;
+  }
+};
+";
+const RADAR_GAINS: [f32; 4] = [0.1, 1e-3, 0.03, 0.2];
+
+/// The same in Rust.
+struct Radar;
+
+impl LaneAlgorithm for Radar {
+    fn reset(&mut self, _setup: &LaneSetup) {}
+    fn update(&mut self, s: &State<f32>) -> Action<f32> {
+        let gains = RADAR_GAINS;
+        let accel = s.a_target
+            + gains[0] * s.lead_present
+            + gains[1] * (s.lead_d_rel - 200.0)
+            + gains[2] * s.lead_v_rel
+            + gains[3] * s.lead_a_rel;
+        Action {
+            accel,
+            ..Action::default()
+        }
+    }
+}
+
+pub(crate) fn radar_control() -> CudaControl {
+    // SAFETY: the snippet writes its action only, and reads the four gains.
+    unsafe { CudaControl::new(RADAR, RADAR_GAINS.to_vec(), None, true) }.expect("a valid snippet")
+}
+
+fn radar() -> impl AlgorithmFactory {
+    named("radar", || PerLane::new(None, true, || Radar)).with_cuda(radar_control())
 }
 
 /// A few of every family of scenarios that has other road users.
@@ -57,7 +101,7 @@ fn standard() -> Vec<Scenario> {
 /// Both models and rules; short enough to be interpreted.
 fn vary(scenario: &mut Scenario, i: usize) {
     scenario.duration_s = scenario.duration_s.min(16.0);
-    if i % 2 == 0 {
+    if i.is_multiple_of(2) {
         scenario.vehicle.model = VehicleModel::SingleTrack;
     }
     scenario.vehicle.integrator = match i / 2 % 3 {
@@ -196,6 +240,30 @@ pub(crate) fn crowds() -> Vec<Scenario> {
         })
         .collect();
     scenarios.push(column);
+    // The car follows a follower, whose leader is slower and brakes.
+    for (i, longitudinal) in [
+        Longitudinal::Idm(Idm::default()),
+        Longitudinal::Krauss(Krauss::default()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut row = Scenario::straight("row", 22.0, 12.0);
+        let ahead = |distance: f64, speed: f64, longitudinal: Longitudinal| Actor {
+            shape: SHAPES[i],
+            distance,
+            offset: 0.0,
+            speed,
+            longitudinal,
+            lateral: Lateral::Keep,
+        };
+        let slows = Profile::new(vec![[2.0, 15.0], [5.0, 8.0], [9.0, 12.0]]).expect("ordered");
+        row.actors = vec![
+            ahead(45.0, 20.0, longitudinal),
+            ahead(75.0, 15.0, Longitudinal::Speed(slows)),
+        ];
+        scenarios.push(row);
+    }
     scenarios
 }
 
@@ -234,6 +302,7 @@ pub(crate) fn any_actors_have_the_bits_of_the_cpu(device: &Device) {
     check_same_bits(device, &pid_and_long(), &scenarios);
     check_same_bits(device, &torque(), &scenarios);
     check_same_bits(device, &own([1e-3, 1e-5, 4.0]), &scenarios);
+    check_same_bits(device, &radar(), &scenarios);
     let drives = on_cpu().run(&scenarios, &pid_and_long());
     let n_hits = count(&drives, |m| m.collision.is_some());
     assert!(n_hits > 20 && n_hits < scenarios.len() / 2, "{n_hits}");
@@ -355,4 +424,5 @@ pub(crate) fn actors_that_overflow_have_the_bits_of_the_cpu(device: &Device) {
         }
     }
     check_same_bits(device, &pid_and_long(), &scenarios);
+    check_same_bits(device, &radar(), &scenarios);
 }

@@ -6,6 +6,9 @@ use spark_sim::Profile;
 use spark_sim::scenario::Scenario;
 use spark_sim::traffic::{Actor, Idm, Krauss, Lateral, Longitudinal, Trigger};
 
+/// A figure's name, and where a driver has it.
+type Figure<D> = (&'static str, fn(&mut D) -> &mut f64);
+
 /// Changes every figure of every actor a little, one after the other: the outcomes change.
 #[test]
 fn every_figure_of_a_road_user_shows_in_the_outcomes() {
@@ -28,7 +31,7 @@ fn every_figure_of_a_road_user_shows_in_the_outcomes() {
     check("distance", &|actor| more(&mut actor.distance));
     check("offset", &|actor| more(&mut actor.offset));
     check("speed", &|actor| more(&mut actor.speed));
-    let idm: [(&str, fn(&mut Idm) -> &mut f64); 5] = [
+    let idm: [Figure<Idm>; 5] = [
         ("desired speed", |idm| &mut idm.desired_speed),
         ("time gap", |idm| &mut idm.time_gap),
         ("standstill gap", |idm| &mut idm.standstill_gap),
@@ -42,7 +45,7 @@ fn every_figure_of_a_road_user_shows_in_the_outcomes() {
             }
         });
     }
-    let krauss: [(&str, fn(&mut Krauss) -> &mut f64); 6] = [
+    let krauss: [Figure<Krauss>; 6] = [
         ("acceleration", |krauss| &mut krauss.acceleration),
         ("deceleration", |krauss| &mut krauss.deceleration),
         ("imperfection", |krauss| &mut krauss.imperfection),

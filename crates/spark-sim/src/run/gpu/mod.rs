@@ -193,9 +193,9 @@ impl Gpu {
             Some(actors) => Some(self.others(&stream, actors)?),
             None => None,
         };
-        // Who else is on the road adds a least time, gap and headway, and a collision.
+        // Who else is on the road adds a least time, gap and headway, the car ahead, and a collision.
         let (n_totals, n_extremes, n_ends) = match others {
-            Some(_) => (N_SUMS + 3, N_EXTREMES + 3, 4),
+            Some(_) => (N_SUMS + 3, N_EXTREMES + 3 + 4, 4),
             None => (N_SUMS + 1, N_EXTREMES, 3),
         };
         let mut rollout = Rollout {
