@@ -6,6 +6,10 @@
 //                                   const float* parameters, Memory& memory, sim::Action& action);
 //   };
 //
+// One whose memory is told where things are before the first step has besides
+//
+//     __device__ static void start(Memory& memory, const sim::Tables& tables, unsigned lane);
+//
 // A table of gains over speed lies in the parameters as: number of stretches, first value, then
 // start, width and slope of each.
 #pragma once
@@ -120,13 +124,86 @@ struct PurePursuit {
   }
 };
 
-// Steering of the one, speed of the other; the parameters follow each other.
-struct LateralPidAndLongitudinal {
-  struct Memory { LateralPid::Memory lateral; Longitudinal::Memory longitudinal; };
+// Per car: full torque, friction made up for, rad per degree, wheelbase, understeer, share of the jerk's
+// low-pass, 1 / (s between the two requests of the jerk); then how many steps ago the setpoint and those two lie.
+// Parameters: timer (s), ki, weight of the jerk (s), table kp. The requests of the last second lie in the ring.
+struct LateralTorque {
+  enum Figure { FULL_TORQUE, FRICTION, PER_DEGREE, WHEELBASE, UNDERSTEER, JERK_SHARE, PER_WINDOW, SETPOINT, LATER, EARLIER };
+  struct Memory {
+    const float* figures;
+    float* requests;
+    unsigned n, n_rows, step;
+    float integral, jerk, saturated_s;
+
+    __device__ __forceinline__ float figure(Figure which) const { return figures[static_cast<size_t>(which) * n]; }
+    // A car that has only just started remembers a straight.
+    __device__ inline float request(Figure age_of) const {
+      unsigned age = static_cast<unsigned>(figure(age_of));
+      return age > step ? 0.0f : requests[static_cast<size_t>((step - age) % n_rows) * n];
+    }
+  };
+
+  __device__ static inline void start(Memory& memory, const Tables& t, unsigned lane) {
+    memory.figures = t.cars + static_cast<size_t>(N_CAR + N_START) * t.n + lane;
+    memory.requests = t.ring + static_cast<size_t>(2) * t.n_rows * t.n + lane;
+    memory.n = t.n;
+    memory.n_rows = t.n_rows;
+  }
+
+  __device__ static inline const float* update(const State& s, const Car&, const float* parameters, Memory& memory, Action& action) {
+    float timer = parameters[0], ki = parameters[1], jerk_gain = parameters[2];
+    const float* tables = parameters + 3;
+    float kp = table_at(tables, s.v_ego);
+    float v = s.v_ego;
+    float request = s.desired_curvature * v * v;
+    memory.requests[static_cast<size_t>(memory.step % memory.n_rows) * memory.n] = request;
+    float setpoint = memory.request(SETPOINT), later = memory.request(LATER), earlier = memory.request(EARLIER);
+    memory.step = memory.step + 1;
+
+    float gravity_share = GRAVITY * s.roll;
+    float square = v * v;
+    float understeer = memory.figure(UNDERSTEER);
+    float straightened = s.steering_angle_deg * memory.figure(PER_DEGREE) - understeer * gravity_share;
+    float measured = square * straightened / (memory.figure(WHEELBASE) + understeer * square);
+    float error = setpoint - measured;
+    float raw_jerk = (later - earlier) * memory.figure(PER_WINDOW);
+    float jerk = settled(memory.jerk + (raw_jerk - memory.jerk) * memory.figure(JERK_SHARE));
+    float share = clamp((error + jerk_gain * jerk) / static_cast<float>(0.2), -1.0f, 1.0f);
+    float feed_forward = request + gravity_share + memory.figure(FRICTION) * share;
+
+    float full = maximum(memory.figure(FULL_TORQUE), static_cast<float>(0.1));
+    float direct = kp * error + feed_forward;
+    float step = ki * error * s.dt;
+    float grown = clamp(memory.integral + step, -full, full);
+    float total = direct + grown;
+    bool pushes_out = (total > full && step > 0.0f) || (total < -full && step < 0.0f);
+    bool limited = s.steer_limited_by_safety > 0.5f, pressed = s.steering_pressed > 0.5f, active = s.active > 0.5f;
+    bool frozen = limited || pressed || v < 5.0f || pushes_out;
+    float integral = frozen ? memory.integral : grown;
+    float torque = clamp((direct + integral) / full, -1.0f, 1.0f);
+    bool at_limit = absolute(torque) > static_cast<float>(1.0 - 1e-3) && v > 10.0f && !limited && !pressed;
+    float counted = clamp(memory.saturated_s + (at_limit ? s.dt : -s.dt), 0.0f, timer);
+    memory.integral = active ? integral : 0.0f;
+    memory.jerk = active ? jerk : 0.0f;
+    memory.saturated_s = active ? counted : 0.0f;
+    action.steer = active ? torque : 0.0f;
+    action.saturated = counted > timer - static_cast<float>(1e-3) && active ? 1.0f : 0.0f;
+    return tables;
+  }
+};
+
+// Steering of the one, speed of LongControl; the parameters follow each other.
+template <class Lateral>
+struct AndLongitudinal {
+  struct Memory { typename Lateral::Memory lateral; Longitudinal::Memory longitudinal; };
+
+  __device__ static inline void start(Memory& memory, const Tables& t, unsigned lane) {
+    begin<Lateral>(memory.lateral, t, lane, 0);
+  }
 
   __device__ static inline void update(const State& s, const Car& car, const float* parameters, Memory& memory, Action& action) {
     Action speed = action;
-    const float* rest = LateralPid::update(s, car, parameters, memory.lateral, action);
+    const float* rest = Lateral::update(s, car, parameters, memory.lateral, action);
     Longitudinal::update(s, car, rest, memory.longitudinal, speed);
     action.accel = speed.accel;
     action.saturated = maximum(action.saturated, speed.saturated);

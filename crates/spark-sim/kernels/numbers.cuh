@@ -86,8 +86,8 @@ __device__ __forceinline__ float settled(float x) { return absolute(x) < static_
 
 __device__ __forceinline__ bool is_finite(float x) { return absolute(x) <= 3.402823466e38f; }
 
-// Block `counter` of a stream: two of the four words, as one number in (0, 1).
-__device__ inline double philox_uniform(unsigned long long seed, unsigned long long stream, unsigned long long counter) {
+// Block `counter` of a stream: two of the four words, the upper 53 bits of them.
+__device__ inline unsigned long long philox_bits(unsigned long long seed, unsigned long long stream, unsigned long long counter) {
   unsigned x0 = static_cast<unsigned>(counter), x1 = static_cast<unsigned>(counter >> 32);
   unsigned x2 = static_cast<unsigned>(stream), x3 = static_cast<unsigned>(stream >> 32);
   unsigned key0 = static_cast<unsigned>(seed), key1 = static_cast<unsigned>(seed >> 32);
@@ -100,8 +100,7 @@ __device__ inline double philox_uniform(unsigned long long seed, unsigned long l
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
-  unsigned long long bits = ((static_cast<unsigned long long>(x0) << 32) | x1) >> 11;
-  return (static_cast<double>(bits) + 0.5) * (1.0 / 9007199254740992.0);
+  return ((static_cast<unsigned long long>(x0) << 32) | x1) >> 11;
 }
 
 __device__ inline double natural_log(double x) {
@@ -138,7 +137,8 @@ __device__ inline double inverse_normal(double p) {
 
 // A number of the standard normal distribution.
 __device__ inline double normal(unsigned long long seed, unsigned long long stream, unsigned long long counter) {
-  return inverse_normal(philox_uniform(seed, stream, counter));
+  double bits = static_cast<double>(philox_bits(seed, stream, counter));
+  return inverse_normal((bits + 0.5) * (1.0 / 9007199254740992.0));
 }
 
 }  // namespace sim

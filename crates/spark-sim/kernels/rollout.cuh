@@ -1,13 +1,15 @@
 // The closed loop of one scenario, one thread each: src/run on a GPU.
 //
 //   n        scenarios, one thread each; tables are [field][n], so that neighbours read neighbours
-//   cars     f32  what does not change (Car), then state, motion and torque at the start
+//   cars     f32  what does not change (Car), then state, motion and torque at the start, then what a
+//                 controller knows of each car
 //   exact    f64  step, bias and standard deviation of every sensor's noise
 //   whole    u32  numbers of steps, delays, places in `pieces` and `lines`, which sensors are noisy, seed
 //   pieces   f64  [piece][6]: start, length, curvature, its rate, sin(grade), bank
 //   lines    f64  [line][4]: from when, value, slope, start
 //   settings f32  planner, interface, then the controller's own parameters
-//   ring     f32  [2][delay + 1][n]: commands on their way
+//   ring     f32  [2 or 3][n_rows][n]: commands on their way, and requests that a controller remembers
+//   others   where scenarios have other road users: traffic.cuh
 //
 //   for step in 0 .. n_steps:
 //     sense      road, requests, car    -> State        what the controller sees
@@ -15,6 +17,7 @@
 //     actuate    delays                 -> commands that arrive now
 //     drive      actuators, vehicle     -> the next state
 //     score      metrics                -> sums in f32, every 64 steps into totals in f64
+//     others     actors, lead, collision                            (kernels for traffic only)
 //   totals, extremes, ends
 //
 // Tricks:
@@ -27,20 +30,26 @@
 namespace sim {
 
 // Channels of sensors that can be noisy; src/run/perception.rs has the same numbers.
-enum Noisy { OFFSET_SEEN, HEADING_SEEN, CURVATURE_SEEN, SPEED_SEEN, YAW_RATE_SEEN, ANGLE_SEEN, ROLL_SEEN, N_NOISY };
+enum Noisy {
+  OFFSET_SEEN, HEADING_SEEN, CURVATURE_SEEN, SPEED_SEEN, YAW_RATE_SEEN, ANGLE_SEEN, ROLL_SEEN, N_NOISY,
+  // Of the car ahead; their rows follow the others.
+  LEAD_GAP_SEEN = N_NOISY, LEAD_SPEED_SEEN, LEAD_ACCELERATION_SEEN
+};
 enum Exact { DT, NOISE, N_EXACT = NOISE + 2 * N_NOISY };
 enum Whole {
   N_STEPS, STEER_DELAY, ACCEL_DELAY, FIRST_PIECE, PIECE, N_PIECES,
   FIRST_LINE, N_LINES = FIRST_LINE + 4, NOISY = N_LINES + 4, SEED_LOW, SEED_HIGH, N_WHOLE
 };
 enum Setting {
-  PATH_FREQUENCY, PATH_PER_METRE, PATH_DAMPING, APPROACH_ANGLE, PREVIEW_S, INTERFACE, STEERS, SETS_SPEED, N_SETTINGS
+  PATH_FREQUENCY, PATH_PER_METRE, PATH_DAMPING, APPROACH_ANGLE, PREVIEW_S, INTERFACE, STEERS, SETS_SPEED, TIME_GAP, N_SETTINGS
 };
 enum Interface { ANGLE, TORQUE, CURVATURE };
 enum Profile { CRUISE, OFFSET, REQUESTED_CURVATURE, REQUESTED_ACCELERATION, N_PROFILES };
-enum Ending { FINISHED, BAD_STEER, BAD_ACCEL, BAD_STATE };
+enum Ending { FINISHED, BAD_STEER, BAD_ACCEL, BAD_STATE, COLLIDED };
 constexpr int N_CAR = sizeof(Car) / sizeof(float);
 constexpr int N_STATES_MOST = 9;
+// State, motion and torque at the start.
+constexpr int N_START = N_STATES_MOST + 4;
 constexpr int WINDOW_STEPS = 64;
 constexpr int N_SUMS = 19;
 constexpr int N_EXTREMES = 6;
@@ -70,7 +79,15 @@ struct Tables {
   double* totals;
   float* extremes;
   unsigned* ends;
-  unsigned n, n_rows;
+  // Apart: as one pair the compiler would load both where a function needs one.
+  alignas(8) unsigned n;
+  alignas(8) unsigned n_rows;
+  // Other road users, of whom there are `n_places`.
+  const double* actors;
+  const unsigned* rules;
+  const unsigned* slots;
+  double* moving;
+  unsigned n_places;
 };
 
 struct Piece { float ahead, length, curvature, curvature_rate, grade, bank; };
@@ -176,13 +193,33 @@ __device__ inline float cruise(float v, float v_cruise) {
   return v_cruise <= v_cruise ? wanted : 0.0f;
 }
 
+// Fastest speed from which stopping comfortably behind a lead is possible; src/control/planner.rs.
+__device__ inline float speed_for_gap(float gap, float v_lead, float time_gap) {
+  float b = 2.5f;
+  float room = maximum(gap - 6.0f + v_lead * v_lead / (b + b), 0.0f);
+  float bt = b * time_gap;
+  return sqrtf(bt * bt + (b + b) * room) - bt;
+}
+
+// Acceleration that keeps the wanted gap to a lead.
+__device__ inline float follow(float v, float gap, float v_lead, float a_lead, float time_gap) {
+  float b = 2.5f;
+  float wanted = speed_for_gap(gap, v_lead, time_gap);
+  float change = (v_lead - v + v_lead * a_lead / b) / (wanted / b + time_gap);
+  return change + (wanted - v) / 1.0f;
+}
+
+__device__ inline unsigned long long seed_of(const Tables& t, unsigned lane) {
+  return static_cast<unsigned long long>(t.whole[SEED_HIGH * t.n + lane]) << 32 | t.whole[SEED_LOW * t.n + lane];
+}
+
 // Noise of the sensors of one scenario: a constant error, and one drawn at every step.
 struct Sensors {
   const Tables& t;
   unsigned lane, step, noisy;
 
   __device__ __noinline__ float error(int channel) const {
-    unsigned long long seed = static_cast<unsigned long long>(t.whole[SEED_HIGH * t.n + lane]) << 32 | t.whole[SEED_LOW * t.n + lane];
+    unsigned long long seed = seed_of(t, lane);
     double sum = t.exact[(NOISE + 2 * channel) * t.n + lane];
     double deviation = t.exact[(NOISE + 2 * channel + 1) * t.n + lane];
     if (deviation > 0.0)
@@ -194,8 +231,31 @@ struct Sensors {
   }
 };
 
-template <int N>
-__device__ inline State sense(const Tables& t, const Car& car, const Place& place, Motion& motion, const float (&x)[N], float time, const Sensors& sensors) {
+// Nobody else is on the road. What a kernel for other road users has in its place is in traffic.cuh.
+struct EmptyRoad {
+  static constexpr bool HAS_ACTORS = false;
+};
+
+// The car ahead: whether it is there, how far, how fast, how it accelerates.
+struct Lead { float present, gap, speed, acceleration; };
+// The same as it is seen, with its speed relative to the car.
+struct SeenLead { float gap, relative_speed, speed, acceleration; };
+
+// A radar measures speeds relative to the car's, whose own speed `v` is known less exactly; src/run/sense.rs.
+__device__ inline SeenLead see(const Lead& lead, const Sensors& sensors, float true_v, float v) {
+  bool is_there = lead.present > 0.5f;
+  float relative = lead.speed - true_v;
+  float told = sensors.read(LEAD_SPEED_SEEN, relative);
+  bool is_told = sensors.noisy >> SPEED_SEEN & 1 || (sensors.noisy >> LEAD_SPEED_SEEN & 1 && told <= told);
+  told = told <= told ? told : relative;
+  float gap = sensors.read(LEAD_GAP_SEEN, lead.gap), acceleration = sensors.read(LEAD_ACCELERATION_SEEN, lead.acceleration);
+  gap = gap <= gap ? gap : lead.gap;
+  acceleration = acceleration <= acceleration ? acceleration : lead.acceleration;
+  return {is_there ? gap : 200.0f, is_there ? told : 0.0f, is_told ? v + told : lead.speed, is_there ? acceleration : 0.0f};
+}
+
+template <class Others, int N>
+__device__ inline State sense(const Tables& t, const Car& car, const Place& place, Motion& motion, const Others& others, const float (&x)[N], float time, const Sensors& sensors) {
   float s = x[0];
   float preview_s = s + x[3] * t.settings[PREVIEW_S] - place.preview.ahead;
   float preview_curvature = place.preview.curvature + place.preview.curvature_rate * preview_s;
@@ -215,10 +275,23 @@ __device__ inline State sense(const Tables& t, const Car& car, const Place& plac
   float desired = clip_curvature(wanted, motion.desired_curvature, v, -GRAVITY * roll, car.dt);
   bool limited = absolute(desired - wanted) > static_cast<float>(1e-6);
 
+  float a_planned = cruise(v, v_target), v_planned = v_target;
+  SeenLead lead = {200.0f, 0.0f, 0.0f, 0.0f};
+  float lead_present = 0.0f;
+  if constexpr (Others::HAS_ACTORS) {
+    Lead truth = others.lead(t, sensors.lane);
+    lead = see(truth, sensors, x[3], v);
+    lead_present = truth.present;
+    if (lead_present > 0.5f) {
+      float time_gap = t.settings[TIME_GAP];
+      a_planned = minimum(a_planned, follow(v, lead.gap, lead.speed, lead.acceleration, time_gap));
+      v_planned = minimum(v_planned, speed_for_gap(lead.gap, lead.speed, time_gap));
+    }
+  }
   bool by_request = car.has_acceleration_request > 0.5f;
   float asked = place.lines[REQUESTED_ACCELERATION].at(time);
-  float a_target = clamp(by_request ? asked : cruise(v, v_target), car.accel_min, car.accel_max);
-  float v_wanted = by_request ? (asked < 0.0f ? 0.0f : v) : v_target;
+  float a_target = clamp(by_request ? asked : a_planned, car.accel_min, car.accel_max);
+  float v_wanted = by_request ? (asked < 0.0f ? 0.0f : v) : v_planned;
   bool stop = v < static_cast<float>(0.3) && v_wanted < static_cast<float>(0.15);
   motion.desired_curvature = desired;
   motion.offset_target = offset_target;
@@ -240,8 +313,10 @@ __device__ inline State sense(const Tables& t, const Car& car, const Place& plac
   state.v_target = v_target;
   state.a_target = a_target;
   state.should_stop = stop ? 1.0f : 0.0f;
-  state.lead_d_rel = 200.0f;
-  state.lead_v_rel = 0.0f - v;
+  state.lead_present = lead_present;
+  state.lead_d_rel = lead.gap;
+  state.lead_v_rel = lead.relative_speed;
+  state.lead_a_rel = lead.acceleration;
   state.active = 1.0f;
   state.steer_limited_by_safety = motion.is_cut;
   state.accel_min = car.accel_min;
@@ -374,8 +449,17 @@ struct Score {
   }
 };
 
+// Tells a controller's memory what it must know before the first step, if it asks for that.
+template <class Control>
+__device__ inline auto begin(typename Control::Memory& memory, const Tables& t, unsigned lane, int) -> decltype(Control::start(memory, t, lane)) {
+  Control::start(memory, t, lane);
+}
+template <class Control>
+__device__ inline void begin(typename Control::Memory&, const Tables&, unsigned, long) {}
+
 // Control: `Memory`, zero at the start, and `update(state, car, parameters, memory, action)`.
-template <class Model, class Rule, class Control>
+// Others: who else is on the road.
+template <class Model, class Rule, class Control, class Others = EmptyRoad>
 __device__ inline void rollout(const Tables& t) {
   unsigned lane = blockIdx.x * blockDim.x + threadIdx.x;
   if (lane >= t.n) return;
@@ -409,12 +493,15 @@ __device__ inline void rollout(const Tables& t) {
   Score score = {};
   score.extremes[5] = __uint_as_float(0x7f800000u);
   typename Control::Memory memory = {};
+  begin<Control>(memory, t, lane, 0);
+  Others others;
+  if constexpr (Others::HAS_ACTORS) others.start(t, lane, place, x);
   Action action = {};
   unsigned ending = FINISHED, step = 0;
   float value = 0.0f;
 
   for (; step < n_steps; ++step) {
-    State state = sense(t, car, place, motion, x, car.dt * static_cast<float>(step), {t, lane, step, noisy});
+    State state = sense(t, car, place, motion, others, x, car.dt * static_cast<float>(step), {t, lane, step, noisy});
     float v_target = state.v_target;
     if (!steers) action.steer = state.desired_curvature;
     if (!sets_speed) action.accel = state.a_target;
@@ -477,6 +564,9 @@ __device__ inline void rollout(const Tables& t) {
     float time = car.dt * static_cast<float>(step + 1);
     if (time + 0.25f * car.dt >= place.next_line)
       place.change_lines(t, lane, static_cast<double>(step + 1) * dt + 0.25 * dt);
+    if constexpr (Others::HAS_ACTORS) {
+      if (others.step(t, lane, place, x, step, dt)) { ending = COLLIDED; break; }
+    }
   }
 
   score.flush(t, lane);

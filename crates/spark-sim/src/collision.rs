@@ -5,7 +5,10 @@
 //! moving apart at constant velocity, each axis separates until t_enter and from t_leave on
 //! ```
 //!
-//! Cars are rectangles; they translate without turning while time to collision is computed.
+//! Cars are rectangles; they translate without turning while time to collision is computed. `kernels/traffic.cuh`
+//! does the same operations in the same order.
+
+use crate::real::{Real, double};
 
 /// A car's outline as seen from above: a rectangle.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,7 +27,7 @@ pub struct Outline {
 
 impl Outline {
     fn axes(&self) -> [[f64; 2]; 2] {
-        let (sin, cos) = self.heading.sin_cos();
+        let (sin, cos) = double::sin_cos(self.heading);
         [[cos, sin], [-sin, cos]]
     }
 
@@ -70,8 +73,8 @@ impl Outline {
                 continue;
             }
             let (a, b) = ((-reach - distance) / speed, (reach - distance) / speed);
-            enter = enter.max(a.min(b));
-            leave = leave.min(a.max(b));
+            enter = Real::maximum(Real::minimum(a, b), enter);
+            leave = Real::minimum(Real::maximum(a, b), leave);
             if enter > leave {
                 return None;
             }

@@ -1,15 +1,16 @@
 //! Controllers as CUDA C, for rollouts on a GPU.
 //!
 //! ```text
-//! built in   kernels/controllers.cuh: perfect tracking, LatControlPID, LongControl, LQR, pure pursuit
+//! built in   kernels/controllers.cuh: perfect tracking, LatControlPID, LatControlTorque, each of these
+//!            two with LongControl, LQR, pure pursuit
 //! your own   a snippet that defines `struct Control` with `Memory` and `update`
 //! ```
 //!
-//! Not here: LatControlTorque, which remembers a second of requests.
+//! Not here: reference drivers, networks, LongControl with other steering.
 
 use super::{
-    Algorithm, AlgorithmFactory, CudaControl, LateralPidConfig, LongitudinalConfig, LqrConfig,
-    PerfectTracking, PurePursuitConfig, Table,
+    Algorithm, AlgorithmFactory, CudaControl, LateralPidConfig, LateralTorqueConfig,
+    LongitudinalConfig, LqrConfig, PerfectTracking, PurePursuitConfig, Table,
 };
 use crate::vehicle::SteerInterface;
 
@@ -21,6 +22,7 @@ impl CudaControl {
             tag: "perfect".to_owned(),
             snippet: None,
             parameters: Vec::new(),
+            torque: None,
             steer: PerfectTracking.steer_interface(),
             controls_speed: PerfectTracking.controls_speed(),
         }
@@ -44,6 +46,7 @@ impl CudaControl {
             tag: tag.to_owned(),
             snippet: None,
             parameters: figures.map(|x| x as f32).to_vec(),
+            torque: None,
             steer: Some(SteerInterface::Curvature),
             controls_speed: false,
         }
@@ -63,6 +66,7 @@ impl CudaControl {
             tag: "pid".to_owned(),
             snippet: None,
             parameters,
+            torque: None,
             steer: Some(SteerInterface::Torque),
             controls_speed: false,
         }
@@ -75,8 +79,40 @@ impl CudaControl {
         lateral: &LateralPidConfig,
         longitudinal: &LongitudinalConfig,
     ) -> Self {
-        let mut control = Self::lateral_pid(lateral);
-        let c = longitudinal;
+        Self::lateral_pid(lateral).and_longitudinal(longitudinal)
+    }
+
+    /// The same as [`LateralTorque`](super::LateralTorque), on a GPU.
+    #[must_use]
+    pub fn lateral_torque(config: &LateralTorqueConfig) -> Self {
+        let mut parameters = vec![
+            config.steer_limit_timer_s as f32,
+            config.ki as f32,
+            config.jerk_gain_s as f32,
+        ];
+        push_table(&mut parameters, &config.kp);
+        Self {
+            tag: "torque".to_owned(),
+            snippet: None,
+            parameters,
+            torque: Some(config.clone()),
+            steer: Some(SteerInterface::Torque),
+            controls_speed: false,
+        }
+    }
+
+    /// [`LateralTorque`](super::LateralTorque) and [`Longitudinal`](super::Longitudinal),
+    /// [`Combined`](super::Combined).
+    #[must_use]
+    pub fn lateral_torque_and_longitudinal(
+        lateral: &LateralTorqueConfig,
+        longitudinal: &LongitudinalConfig,
+    ) -> Self {
+        Self::lateral_torque(lateral).and_longitudinal(longitudinal)
+    }
+
+    /// This lateral controller's steering, LongControl's speed.
+    fn and_longitudinal(mut self, c: &LongitudinalConfig) -> Self {
         let figures = [
             c.v_ego_starting,
             c.stopping_decel_rate,
@@ -85,11 +121,11 @@ impl CudaControl {
             c.kp,
             c.ki,
         ];
-        control.parameters.extend(figures.map(|x| x as f32));
+        self.parameters.extend(figures.map(|x| x as f32));
         Self {
-            tag: "pid_long".to_owned(),
+            tag: format!("{}_long", self.tag),
             controls_speed: true,
-            ..control
+            ..self
         }
     }
 }

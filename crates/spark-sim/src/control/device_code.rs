@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code, reason = "declares what the maker of a snippet owes")]
 
+use super::LateralTorqueConfig;
 use crate::SimError;
 use crate::vehicle::SteerInterface;
 
@@ -56,6 +57,8 @@ pub struct CudaControl {
     /// The snippet; none for the built-in ones.
     pub(crate) snippet: Option<String>,
     pub(crate) parameters: Vec<f32>,
+    /// Whose figures of every car, and memory of requests, it needs besides.
+    pub(crate) torque: Option<LateralTorqueConfig>,
     pub(crate) steer: Option<SteerInterface>,
     pub(crate) controls_speed: bool,
 }
@@ -109,6 +112,7 @@ impl CudaControl {
             tag: format!("own_{:016x}", fnv1a(snippet.as_bytes())),
             snippet: Some(snippet),
             parameters,
+            torque: None,
             steer,
             controls_speed,
         })

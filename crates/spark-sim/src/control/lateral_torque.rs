@@ -60,6 +60,54 @@ impl Default for LateralTorqueConfig {
     }
 }
 
+impl LateralTorqueConfig {
+    /// What the controller knows of a car, and when it looks back at its requests.
+    fn for_car(&self, setup: &LaneSetup) -> (TorqueLane<f32>, Ages) {
+        let dt = setup.dt_s;
+        let steps = |seconds: f64| (seconds.min(MEMORY_S) / dt).round() as usize;
+        let delay = setup.actuators.steer_delay_s + RACK_LAG_S;
+        let setpoint = steps(delay) + 1;
+        let ages = Ages {
+            setpoint,
+            later: setpoint.saturating_sub(steps(JERK_WINDOW_S)),
+            earlier: setpoint + steps(JERK_WINDOW_S),
+        };
+        let window = (ages.earlier - ages.later).max(1) as f64 * dt;
+        let time_constant = 1.0 / (2.0 * std::f64::consts::PI * JERK_CORNER_HZ);
+        let figures = TorqueLane {
+            full_torque: setup.actuators.lateral_acceleration_at_full_torque as f32,
+            friction: (self.friction_share * setup.actuators.torque_friction) as f32,
+            per_degree: (1.0 / setup.vehicle.steer_ratio.to_degrees()) as f32,
+            wheelbase: setup.vehicle.wheelbase() as f32,
+            understeer: (-setup.slip_factor() * setup.vehicle.wheelbase()) as f32,
+            jerk_share: (dt / (time_constant + dt)) as f32,
+            inverse_window: (1.0 / window) as f32,
+            ..TorqueLane::default()
+        };
+        (figures, ages)
+    }
+
+    /// The same in the order of `sim::LateralTorque`'s figures, and how many requests it remembers.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "tables for a GPU"))]
+    pub(crate) fn device_figures(&self, setup: &LaneSetup) -> ([f32; 10], usize) {
+        let (car, ages) = self.for_car(setup);
+        // Steps are 10 microseconds or longer, so ages are whole numbers that f32 holds exactly.
+        let figures = [
+            car.full_torque,
+            car.friction,
+            car.per_degree,
+            car.wheelbase,
+            car.understeer,
+            car.jerk_share,
+            car.inverse_window,
+            ages.setpoint as f32,
+            ages.later as f32,
+            ages.earlier as f32,
+        ];
+        (figures, ages.earlier + 1)
+    }
+}
+
 /// How far to either side of the setpoint the jerk looks, s.
 const JERK_WINDOW_S: f64 = 0.19;
 /// Corner frequency of the jerk's low-pass, Hz.
@@ -149,28 +197,8 @@ impl Algorithm for LateralTorque {
         self.ages.clear();
         let mut n_rows = 2;
         for (lane, setup) in lanes.iter().enumerate() {
-            let dt = setup.dt_s;
-            let steps = |seconds: f64| (seconds.min(MEMORY_S) / dt).round() as usize;
-            let delay = setup.actuators.steer_delay_s + RACK_LAG_S;
-            let setpoint = steps(delay) + 1;
-            let ages = Ages {
-                setpoint,
-                later: setpoint.saturating_sub(steps(JERK_WINDOW_S)),
-                earlier: setpoint + steps(JERK_WINDOW_S),
-            };
+            let (figures, ages) = self.config.for_car(setup);
             n_rows = n_rows.max(ages.earlier + 1);
-            let window = (ages.earlier - ages.later).max(1) as f64 * dt;
-            let time_constant = 1.0 / (2.0 * std::f64::consts::PI * JERK_CORNER_HZ);
-            let figures = TorqueLane {
-                full_torque: setup.actuators.lateral_acceleration_at_full_torque as f32,
-                friction: (self.config.friction_share * setup.actuators.torque_friction) as f32,
-                per_degree: (1.0 / setup.vehicle.steer_ratio.to_degrees()) as f32,
-                wheelbase: setup.vehicle.wheelbase() as f32,
-                understeer: (-setup.slip_factor() * setup.vehicle.wheelbase()) as f32,
-                jerk_share: (dt / (time_constant + dt)) as f32,
-                inverse_window: (1.0 / window) as f32,
-                ..TorqueLane::default()
-            };
             self.lanes.set(lane, figures);
             self.ages.push(ages);
         }

@@ -44,9 +44,9 @@ lane_columns! {
         lead_present,
         /// Free space to it, m; 200 without one.
         lead_d_rel,
-        /// Its speed minus one's own, m/s.
+        /// Its speed minus one's own, m/s; 0 without one.
         lead_v_rel,
-        /// Acceleration of the car ahead, m/s^2.
+        /// Acceleration of the car ahead, m/s^2; 0 without one.
         lead_a_rel,
         /// Flag: the system is engaged.
         active,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! model code, written once over `R: Real`
-//!    f64      the oracle: elementary functions of the standard library
+//!    f64      the oracle: elementary functions of the standard library (`double` has this crate's own)
 //!    f32      one lane, this module's polynomials
 //!    Vector   the lanes of one register: AVX-512, AVX2, NEON  } same operations in the same order,
 //!    Pair     two registers of AVX-512                       } so the same bits as one f32 lane
@@ -23,6 +23,7 @@
 
 mod column;
 mod dispatch;
+pub(crate) mod double;
 mod number;
 #[cfg(target_arch = "x86_64")]
 mod pair;

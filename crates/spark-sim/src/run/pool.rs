@@ -544,38 +544,45 @@ impl Simulator {
             let (taken, left): (Group<'a>, Group<'a>) = group
                 .into_iter()
                 .partition(|(_, lane)| Gpu::refusal(lane).is_none());
-            let (places, lanes): (Vec<usize>, Vec<Prepared<'a>>) = taken.into_iter().unzip();
-            let rollout =
-                (!lanes.is_empty()).then(|| gpu.start(&lanes, self.block_options(), control));
-            (left, places, lanes, rollout)
+            // Scenarios with other road users have kernels of their own.
+            let (busy, alone): (Group<'a>, Group<'a>) = taken
+                .into_iter()
+                .partition(|(_, lane)| !lane.scenario.actors.is_empty());
+            let rollout = |group: Group<'a>| {
+                let (places, lanes): (Vec<usize>, Vec<Prepared<'a>>) = group.into_iter().unzip();
+                let rollout = gpu.start(&lanes, self.block_options(), control);
+                (places, lanes, rollout)
+            };
+            let groups = [alone, busy].into_iter().filter(|group| !group.is_empty());
+            (left, groups.map(rollout).collect::<Vec<_>>())
         };
         let started: Vec<_> = groups.into_iter().map(start).collect();
         let mut all_left = Vec::with_capacity(started.len());
-        for (mut left, places, lanes, rollout) in started {
-            let Some(rollout) = rollout else {
-                all_left.push(left);
-                continue;
-            };
-            match rollout.and_then(|rollout| rollout.finish(&lanes)) {
-                Ok(outcomes) => {
-                    *n_on_gpu += lanes.len();
-                    for (place, outcome) in places.into_iter().zip(outcomes) {
-                        slots[place] = Some(outcome);
+        for (mut left, rollouts) in started {
+            for (places, lanes, rollout) in rollouts {
+                match rollout.and_then(|rollout| rollout.finish(&lanes)) {
+                    Ok(outcomes) => {
+                        *n_on_gpu += lanes.len();
+                        for (place, outcome) in places.into_iter().zip(outcomes) {
+                            slots[place] = Some(outcome);
+                        }
                     }
-                }
-                Err(message) if self.options.needs_gpu() => {
-                    for place in places {
-                        let message = message.clone();
-                        slots[place] = Some((Err(ScenarioError::Gpu { message }), None));
+                    Err(message) if self.options.needs_gpu() => {
+                        for place in places {
+                            let message = message.clone();
+                            slots[place] = Some((Err(ScenarioError::Gpu { message }), None));
+                        }
                     }
-                }
-                Err(message) => {
-                    let n = lanes.len();
-                    tracing::warn!("{n} scenarios run on the CPU instead of the GPU: {message}");
-                    left.extend(places.into_iter().zip(lanes));
-                    left.sort_by_key(|(place, prepared)| (prepared.scenario.n_steps(), *place));
+                    Err(message) => {
+                        let n = lanes.len();
+                        tracing::warn!(
+                            "{n} scenarios run on the CPU instead of the GPU: {message}"
+                        );
+                        left.extend(places.into_iter().zip(lanes));
+                    }
                 }
             }
+            left.sort_by_key(|(place, prepared)| (prepared.scenario.n_steps(), *place));
             all_left.push(left);
         }
         all_left

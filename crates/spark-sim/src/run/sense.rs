@@ -87,14 +87,12 @@ impl<L: Lanes<Elem = f32>> Lead<L> {
         let v = heard(told.speed, true_v);
         let is_told = told.speed.le(told.speed) | told.lead_speed.le(told.lead_speed);
         let half = L::splat(0.5);
-        let is_there = self.present.gt(half);
         self.present = heard(told.lead_presence, self.present);
         let present = self.present.gt(half);
         let relative = heard(told.lead_speed, self.relative_speed);
         let absent = L::splat(NO_LEAD_GAP);
         self.gap = L::select(present, heard(told.lead_distance, self.gap), absent);
-        let unseen = L::select(is_there, L::zero(), self.relative_speed);
-        self.relative_speed = L::select(present, relative, unseen);
+        self.relative_speed = L::select(present, relative, L::zero());
         self.speed = L::select(is_told, v + relative, self.speed);
         let acceleration = heard(told.lead_acceleration, self.acceleration);
         self.acceleration = L::select(present, acceleration, L::zero());
@@ -145,7 +143,11 @@ impl Kernel for Sense<'_> {
             let mut lead = Lead {
                 present: motion.lead_present,
                 gap: motion.lead_gap,
-                relative_speed: motion.lead_speed - v,
+                relative_speed: L::select(
+                    motion.lead_present.gt(half),
+                    motion.lead_speed - v,
+                    zero,
+                ),
                 speed: motion.lead_speed,
                 acceleration: motion.lead_acceleration,
             };
@@ -221,8 +223,6 @@ impl Kernel for Sense<'_> {
                 lead.gap.store(&mut state.lead_d_rel, first);
                 lead.relative_speed.store(&mut state.lead_v_rel, first);
                 lead.acceleration.store(&mut state.lead_a_rel, first);
-            } else {
-                (zero - v).store(&mut state.lead_v_rel, first);
             }
         }
     }

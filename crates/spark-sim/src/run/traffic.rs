@@ -5,6 +5,8 @@ use crate::collision::Outline;
 use crate::integrate::VehicleBatch;
 use crate::metric::{Accumulator, Collision};
 use crate::random::Philox;
+use crate::real::{Real, double};
+use crate::scenario::Scenario;
 use crate::traffic::{ActorState, Clock, Ego, Shape, advance, find_lead};
 use crate::vehicle::VehicleModel;
 
@@ -14,6 +16,18 @@ const DRIVER_STREAM: u64 = 0x6472_6976;
 const NEAR: f64 = 150.0;
 /// Times to collision beyond this, s, do not count.
 const HORIZON_S: f64 = 10.0;
+
+/// The ego's length and width, and how far its outline's middle lies before its vehicle's reference point, m.
+pub(super) fn outline(scenario: &Scenario) -> (Shape, f64) {
+    let vehicle = scenario.vehicle.parameters();
+    let to_centre = match scenario.vehicle.model {
+        VehicleModel::Kinematic | VehicleModel::KinematicTrailer => 0.5 * vehicle.wheelbase(),
+        VehicleModel::SingleTrack | VehicleModel::Drift => {
+            0.5 * (vehicle.front_axle - vehicle.rear_axle)
+        }
+    };
+    (Shape::new(vehicle.length, vehicle.width), to_centre)
+}
 
 /// Actors of every lane that has some.
 pub(super) struct Traffic {
@@ -44,21 +58,13 @@ impl Traffic {
             if scenario.actors.is_empty() {
                 continue;
             }
-            let vehicle = scenario.vehicle.parameters();
-            let to_centre = match scenario.vehicle.model {
-                VehicleModel::Kinematic | VehicleModel::KinematicTrailer => {
-                    0.5 * vehicle.wheelbase()
-                }
-                VehicleModel::SingleTrack | VehicleModel::Drift => {
-                    0.5 * (vehicle.front_axle - vehicle.rear_axle)
-                }
-            };
+            let (shape, to_centre) = outline(scenario);
             traffic.place[lane] = Some(traffic.lanes.len());
             traffic.lanes.push(LaneTraffic {
                 lane,
                 actors: scenario.actors.clone(),
                 states: scenario.actors.iter().map(ActorState::new).collect(),
-                shape: Shape::new(vehicle.length, vehicle.width),
+                shape,
                 to_centre,
                 lane_width: road.lane_width(),
                 random: Philox::new(scenario.seed, DRIVER_STREAM),
@@ -125,7 +131,7 @@ impl Traffic {
 impl LaneTraffic {
     fn ego(&self, vehicle: &VehicleBatch, starts: &[f64]) -> (Ego, f64) {
         let state = |i: usize| f64::from(vehicle.column(i)[self.lane]);
-        let (sin, cos) = state(4).sin_cos();
+        let (sin, cos) = double::sin_cos(state(4));
         let ego = Ego {
             s: starts[self.lane] + state(0) + self.to_centre * cos,
             d: state(1) + self.to_centre * sin,
@@ -154,7 +160,7 @@ impl LaneTraffic {
         accumulator: &mut Accumulator,
     ) {
         let lane = self.lane;
-        let lower = |least: &mut f32, value: f64| *least = least.min(value as f32);
+        let lower = |least: &mut f32, value: f64| *least = Real::minimum(value as f32, *least);
         let extremes = &mut accumulator.extremes;
         if *motion.lead_present(lane) > 0.5 {
             let gap = f64::from(*motion.lead_gap(lane));
@@ -170,7 +176,7 @@ impl LaneTraffic {
             length: ego.shape.length,
             width: ego.shape.width,
         };
-        let (sin, cos) = heading.sin_cos();
+        let (sin, cos) = double::sin_cos(heading);
         let velocity = [ego.speed * cos, ego.speed * sin];
         for (actor_idx, (actor, state)) in self.actors.iter().zip(&self.states).enumerate() {
             if (state.s - ego.s).abs() > NEAR {

@@ -8,10 +8,15 @@
 //!
 //! Positions are centres of outlines in road coordinates. Those that follow (IDM, Krauss)
 //! see each other and the ego; actors do not avoid collisions sideways.
+//!
+//! `kernels/traffic.cuh` does the same operations in the same order on a GPU. So that they have the same bits there
+//! too, whatever figures an actor has, minima and maxima here are [`Real`]'s, whose answer for NaN and for zeros of both signs is
+//! stated, and sines those of this crate.
 
 use super::{Idm, Krauss};
 use crate::Profile;
 use crate::random::Philox;
+use crate::real::{Real, double};
 use serde::{Deserialize, Serialize};
 
 /// When something begins, once.
@@ -187,7 +192,7 @@ impl ActorState {
 
     /// Direction of travel relative to the road, rad.
     pub(crate) fn heading(&self) -> f64 {
-        self.lateral_speed.atan2(self.speed.max(0.1))
+        double::atan(self.lateral_speed / Real::maximum(self.speed, 0.1))
     }
 }
 
@@ -300,14 +305,16 @@ fn advance_one(
                 state.brake_since = Some(t);
             }
             match state.brake_since {
-                Some(_) if speed > *final_speed => (speed - deceleration * dt).max(*final_speed),
+                Some(_) if speed > *final_speed => {
+                    Real::maximum(speed - deceleration * dt, *final_speed)
+                }
                 _ => speed,
             }
         }
         Longitudinal::Idm(idm) => {
             let (lead_speed, gap) = leader.unwrap_or((speed, 1e6));
             let wanted = idm.acceleration_at(speed, speed - lead_speed, gap);
-            speed + wanted.max(-HARDEST_BRAKING) * dt
+            speed + Real::maximum(wanted, -HARDEST_BRAKING) * dt
         }
         Longitudinal::Krauss(krauss) => krauss.next_speed(speed, leader, dawdle, dt),
     };
@@ -328,29 +335,47 @@ fn advance_one(
             match state.change_since {
                 None => actor.offset,
                 Some(since) => {
-                    let way = to - actor.offset;
-                    let duration = std::f64::consts::PI * way.abs() / (2.0 * peak_speed);
-                    let done = ((next_t - since) / duration.max(1e-9)).min(1.0);
+                    let Way { way, duration } = Way::new(actor.offset, *to, *peak_speed);
+                    let done = Real::minimum((next_t - since) / duration, 1.0);
                     let moving = done < 1.0;
                     if moving && (speed_goal - next_speed) * acceleration > 0.0 {
                         let changed = next_speed + acceleration * dt;
                         next_speed = match *acceleration > 0.0 {
-                            true => changed.min(*speed_goal),
-                            false => changed.max(*speed_goal),
+                            true => Real::minimum(changed, *speed_goal),
+                            false => Real::maximum(changed, *speed_goal),
                         };
                     }
-                    actor.offset + 0.5 * way * (1.0 - (std::f64::consts::PI * done).cos())
+                    let (_, cos) = double::sin_cos(std::f64::consts::PI * done);
+                    actor.offset + 0.5 * way * (1.0 - cos)
                 }
             }
         }
     };
 
-    next_speed = next_speed.max(0.0);
+    next_speed = Real::maximum(next_speed, 0.0);
     state.acceleration = (next_speed - speed) / dt;
     state.lateral_speed = (offset - state.d) / dt;
     state.s += 0.5 * (speed + next_speed) * dt;
     state.d = offset;
     state.speed = next_speed;
+}
+
+/// A change of offset: how far, m, and for how long, s.
+pub(crate) struct Way {
+    pub(crate) way: f64,
+    pub(crate) duration: f64,
+}
+
+impl Way {
+    /// From one offset to another along half a cosine, whose steepest slope is the peak speed.
+    pub(crate) fn new(from: f64, to: f64, peak_speed: f64) -> Self {
+        let way = to - from;
+        let duration = std::f64::consts::PI * way.abs() / (2.0 * peak_speed);
+        Self {
+            way,
+            duration: Real::maximum(duration, 1e-9),
+        }
+    }
 }
 
 /// What a following driver can brake at most, m/s^2.
@@ -383,7 +408,7 @@ fn leader_of(
             *s > own.s && (d - own.d).abs() < 0.5 * (shape.width + own_shape.width)
         })
         .map(|(s, _, speed, shape)| (speed, s - own.s - 0.5 * (shape.length + own_shape.length)))
-        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .reduce(|nearest, next| if next.1 < nearest.1 { next } else { nearest })
 }
 
 fn replayed(points: &[ReplayPoint], t: f64) -> (f64, f64) {

@@ -68,11 +68,17 @@ impl Idm {
     ) -> R {
         let c = R::splat;
         let ratio = (speed * inverse_desired).squared();
-        let braking = c(0.5 / (self.acceleration * self.deceleration).sqrt());
+        let braking = c(self.braking_share());
         let dynamic = speed * c(self.time_gap) + speed * closing_speed * braking;
         let wanted = c(self.standstill_gap) + dynamic.maximum(R::zero());
         let interaction = (wanted / gap.maximum(c(0.1))).squared();
         c(self.acceleration) * (R::one() - ratio * ratio - interaction)
+    }
+
+    /// What `v (v - v_lead)` is multiplied by in the wanted gap, s^2/m.
+    #[inline(always)]
+    pub(crate) fn braking_share(&self) -> f64 {
+        0.5 / (self.acceleration * self.deceleration).sqrt()
     }
 
     /// Gap, m, at which a driver follows a leader of the same constant speed, below the desired speed.

@@ -8,6 +8,7 @@
 //! Source: Krauss, *Microscopic modeling of traffic flow* (1998), in the form of
 //! SUMO's `KraussOrig1`.
 
+use crate::real::Real;
 use serde::{Deserialize, Serialize};
 
 /// Parameters of one driver, SI units.
@@ -45,19 +46,20 @@ impl Default for Krauss {
 impl Krauss {
     /// The fastest safe speed behind a leader at `lead_speed`, `gap` m ahead bumper to bumper.
     pub fn safe_speed(&self, lead_speed: f64, gap: f64) -> f64 {
-        let room = (gap - self.standstill_gap).max(0.0);
+        let room = Real::maximum(gap - self.standstill_gap, 0.0);
         let bt = self.deceleration * self.reaction_time;
         -bt + (bt * bt + lead_speed * lead_speed + 2.0 * self.deceleration * room).sqrt()
     }
 
     /// The speed after `dt` s. `lead` is (speed, gap); `dawdle` is uniform in [0, 1).
     pub fn next_speed(&self, speed: f64, lead: Option<(f64, f64)>, dawdle: f64, dt: f64) -> f64 {
-        let free = (speed + self.acceleration * dt).min(self.desired_speed);
+        let free = Real::minimum(speed + self.acceleration * dt, self.desired_speed);
         let safe = lead.map_or(free, |(lead_speed, gap)| {
-            self.safe_speed(lead_speed, gap).min(free)
+            Real::minimum(self.safe_speed(lead_speed, gap), free)
         });
         // Braking is limited to what the driver can do, as a late cut-in leaves no safe speed.
-        let wanted = safe.max(speed - self.deceleration * dt);
-        (wanted - dt * self.imperfection * self.acceleration * dawdle).max(0.0)
+        let wanted = Real::maximum(safe, speed - self.deceleration * dt);
+        let dawdled = wanted - dt * self.imperfection * self.acceleration * dawdle;
+        Real::maximum(dawdled, 0.0)
     }
 }

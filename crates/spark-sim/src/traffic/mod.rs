@@ -16,7 +16,7 @@ mod mobil;
 mod tests;
 
 pub use actor::{Actor, Lateral, Longitudinal, ReplayPoint, Shape, Trigger};
-pub(crate) use actor::{ActorState, Clock, Ego, advance, find_lead};
+pub(crate) use actor::{ActorState, Clock, Ego, Way, advance, find_lead};
 pub use highway::{Highway, HighwayConfig};
 pub use idm::Idm;
 pub use krauss::Krauss;

@@ -7,8 +7,8 @@ use spark_hal::config::DeviceChoice;
 use spark_mem::Device;
 use spark_sim::control::{
     Action, AlgorithmFactory, Combined, CudaControl, LaneAlgorithm, LaneSetup, LateralPid,
-    LateralPidConfig, Longitudinal, LongitudinalConfig, Lqr, LqrConfig, PerLane, PerfectTracking,
-    PurePursuit, PurePursuitConfig, State, named,
+    LateralPidConfig, LateralTorque, LateralTorqueConfig, Longitudinal, LongitudinalConfig, Lqr,
+    LqrConfig, PerLane, PerfectTracking, PurePursuit, PurePursuitConfig, State, Table, named,
 };
 use spark_sim::integrate::Integrator;
 use spark_sim::run::{RunOptions, RunReport, ScenarioError, Simulator};
@@ -86,6 +86,23 @@ pub(crate) fn pid_and_long() -> impl AlgorithmFactory {
     .with_cuda(control)
 }
 
+fn torque(config: &LateralTorqueConfig) -> impl AlgorithmFactory {
+    let own = config.clone();
+    named("torque", move || LateralTorque::new(own.clone()))
+        .with_cuda(CudaControl::lateral_torque(config))
+}
+
+fn torque_and_long() -> impl AlgorithmFactory {
+    let lateral = LateralTorqueConfig::default();
+    let longitudinal = LongitudinalConfig::default();
+    let control = CudaControl::lateral_torque_and_longitudinal(&lateral, &longitudinal);
+    named("torque and long", move || {
+        let lateral = LateralTorque::new(lateral.clone());
+        Combined::new(lateral, Longitudinal::new(longitudinal))
+    })
+    .with_cuda(control)
+}
+
 pub(crate) fn on(device: &Device, asked: Option<DeviceChoice>) -> Simulator {
     let mut options = RunOptions::default().with_chunk_size(50);
     options.device = asked;
@@ -146,7 +163,8 @@ pub(crate) fn check_same_bits(
 ) {
     let cpu = on_cpu().run(scenarios, factory);
     let gpu = on(device, Some(DeviceChoice::Cuda(None))).run(scenarios, factory);
-    assert_eq!(gpu.n_on_gpu, scenarios.len());
+    let first = &outcomes(&gpu)[0];
+    assert_eq!(gpu.n_on_gpu, scenarios.len(), "{}: {first}", factory.name());
     assert_eq!(cpu.n_on_gpu, 0);
     for (g, c) in outcomes(&gpu).iter().zip(outcomes(&cpu)) {
         assert_eq!(*g, c, "{}", factory.name());
@@ -180,6 +198,45 @@ pub(crate) fn rollouts_have_the_bits_of_the_cpu(device: &Device) {
     .with_cuda(CudaControl::pure_pursuit(&PurePursuitConfig::default()));
     check_same_bits(device, &lqr, &scenarios);
     check_same_bits(device, &pursuit, &scenarios);
+}
+
+/// LatControlTorque, alone and with LongControl: dead times and steps of many lengths side by side, so that
+/// lanes look back at requests of many ages, and gains other than the defaults.
+pub(crate) fn torque_control_has_the_bits_of_the_cpu(device: &Device) {
+    let mut scenarios = scenarios();
+    for (i, scenario) in scenarios.iter_mut().enumerate() {
+        scenario.duration_s = scenario.duration_s.min(8.0);
+        let longest = scenario.vehicle.model.longest_step_s();
+        scenario.dt_s = longest.min([0.01, 0.004, 0.007, 0.02, 0.013][i % 5]);
+        if i % 4 == 1 {
+            let mut actuators = scenario.vehicle.actuators();
+            actuators.steer_delay_s = 0.05 * (i % 9) as f64;
+            scenario.vehicle.actuators = Some(actuators);
+        }
+    }
+    check_same_bits(device, &torque_and_long(), &scenarios);
+    check_same_bits(device, &torque(&LateralTorqueConfig::default()), &scenarios);
+    let other = LateralTorqueConfig {
+        kp: Table::new(vec![(0.0, 3.0), (12.0, 1.0)]),
+        ki: 0.4,
+        friction_share: 1.4,
+        jerk_gain_s: 0.1,
+        steer_limit_timer_s: 0.5,
+    };
+    check_same_bits(device, &torque(&other), &scenarios);
+    // The gains act, and so does what is remembered: otherwise equal bits would show little.
+    let run = |factory: &dyn AlgorithmFactory| outcomes(&on_cpu().run(&scenarios, factory));
+    let default = run(&torque(&LateralTorqueConfig::default()));
+    let changed = run(&torque(&other));
+    let differ = default.iter().zip(&changed).filter(|(a, b)| a != b);
+    assert!(differ.count() > scenarios.len() / 2);
+    let no_jerk = LateralTorqueConfig {
+        jerk_gain_s: 0.0,
+        ..LateralTorqueConfig::default()
+    };
+    let no_jerk = run(&torque(&no_jerk));
+    let differ = default.iter().zip(&no_jerk).filter(|(a, b)| a != b);
+    assert!(differ.count() > scenarios.len() / 2);
 }
 
 /// A controller given as CUDA C; with NaN after six seconds it fails where its twin does.

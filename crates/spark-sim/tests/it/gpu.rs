@@ -4,11 +4,14 @@
 #![allow(unsafe_code, reason = "vouches for snippets of CUDA C")]
 
 use crate::device_cases::{self, on, on_cpu, outcomes, own_control, pid_and_long, scenarios};
+use crate::traffic_cases;
 use spark_hal::config::DeviceChoice;
 use spark_mem::{Device, DeviceOptions};
 use spark_sim::SimError;
 use spark_sim::control::{CudaControl, DoNothing, cuda_only, named};
-use spark_sim::run::{RunOptions, ScenarioError, Simulator, rollout_source};
+use spark_sim::run::{
+    RunOptions, ScenarioError, Simulator, rollout_source, rollout_traffic_source,
+};
 use spark_sim::scenario::{Fuzzer, Scenario};
 use spark_sim::vehicle::VehicleModel;
 use spark_testing::driver::{Build, Persona, Posed, StandInDriver};
@@ -20,17 +23,31 @@ fn driver() -> &'static StandInDriver {
     static DRIVER: OnceLock<StandInDriver> = OnceLock::new();
     DRIVER.get_or_init(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
-        let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rollout_own.cu");
-        std::fs::write(&own, rollout_source(&own_control([0.0; 3]))).expect("a writable folder");
-        let files = [
-            "rollout_perfect.cu",
-            "rollout_pid.cu",
-            "rollout_pid_long.cu",
-            "rollout_lqr.cu",
-            "rollout_pure_pursuit.cu",
+        let (own, radar) = (own_control([0.0; 3]), traffic_cases::radar_control());
+        let own = [
+            ("rollout_own.cu", rollout_source(&own)),
+            ("rollout_own_traffic.cu", rollout_traffic_source(&own)),
+            ("rollout_radar.cu", rollout_source(&radar)),
+            ("rollout_radar_traffic.cu", rollout_traffic_source(&radar)),
         ];
-        let mut files: Vec<PathBuf> = files.iter().map(|name| folder.join(name)).collect();
-        files.push(own);
+        let own = own.map(|(name, text)| {
+            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+            std::fs::write(&path, text).expect("a writable folder");
+            path
+        });
+        let tags = [
+            "perfect",
+            "pid",
+            "pid_long",
+            "torque",
+            "torque_long",
+            "lqr",
+            "pure_pursuit",
+        ];
+        let files = tags.iter().flat_map(|tag| {
+            ["", "_traffic"].map(|traffic| folder.join(format!("rollout_{tag}{traffic}.cu")))
+        });
+        let files: Vec<PathBuf> = files.chain(own).collect();
         let kernels: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
         let build = Build {
             kernels: &kernels,
@@ -74,6 +91,34 @@ fn rollouts_have_the_bits_of_the_cpu_on_older_gpus() {
 }
 
 #[test]
+fn torque_control_has_the_bits_of_the_cpu() {
+    with_gpu(Persona::Spark, |_, device| {
+        device_cases::torque_control_has_the_bits_of_the_cpu(device);
+    });
+}
+
+#[test]
+fn standard_scenarios_with_other_road_users_have_the_bits_of_the_cpu() {
+    with_gpu(Persona::Spark, |_, device| {
+        traffic_cases::standard_scenarios_have_the_bits_of_the_cpu(device);
+    });
+}
+
+#[test]
+fn any_other_road_users_have_the_bits_of_the_cpu() {
+    with_gpu(Persona::Card, |_, device| {
+        traffic_cases::any_actors_have_the_bits_of_the_cpu(device);
+    });
+}
+
+#[test]
+fn road_users_whose_figures_overflow_have_the_bits_of_the_cpu() {
+    with_gpu(Persona::Spark, |_, device| {
+        traffic_cases::actors_that_overflow_have_the_bits_of_the_cpu(device);
+    });
+}
+
+#[test]
 fn a_snippet_of_ones_own_drives_like_its_twin_and_fails_like_it() {
     with_gpu(Persona::Spark, |_, device| {
         device_cases::a_snippet_drives_like_its_twin_and_fails_like_it(device);
@@ -91,30 +136,31 @@ fn what_a_gpu_does_not_drive_runs_on_the_cpu_or_fails_by_name() {
     }
     scenarios[5].environment.noise.offset.ar1_sd = 0.1;
     scenarios[6].environment.noise.speed.rate_hz = Some(20.0);
-    let n_plain = scenarios.iter().filter(|s| s.actors.is_empty()).count();
+    // Of no consequence where nobody is ahead.
+    scenarios[7].environment.noise.lead_speed.latency_s = 0.1;
+    scenarios[7].environment.noise.lead_presence.dropout = 0.1;
+    let mut crowded = scenarios[8..].iter_mut().filter(|s| !s.actors.is_empty());
+    let [late, unseen] = [0; 2].map(|_| crowded.next().expect("some have actors"));
+    late.environment.noise.lead_speed.latency_s = 0.1;
+    unseen.environment.noise.lead_presence.dropout = 0.1;
+    let left: Vec<&str> = scenarios.iter().map(why_not).collect();
+    assert_eq!(left.iter().filter(|why| !why.is_empty()).count(), 6);
     with_gpu(Persona::Spark, |_, device| {
         let cpu = on_cpu().run(&scenarios, &pid_and_long());
         let mixed = on(device, None).run(&scenarios, &pid_and_long());
         assert_eq!(outcomes(&mixed), outcomes(&cpu));
-        assert!(mixed.n_on_gpu > 0 && mixed.n_on_gpu < scenarios.len());
-        assert!(mixed.n_on_gpu <= n_plain);
+        assert_eq!(mixed.n_on_gpu, scenarios.len() - 6);
 
         let strict = on(device, Some(DeviceChoice::Cuda(None))).run(&scenarios, &pid_and_long());
-        for (result, scenario) in strict.results.iter().zip(&scenarios) {
-            let refused = matches!(result.outcome, Err(ScenarioError::NotOnDevice { .. }));
-            let invalid = matches!(result.outcome, Err(ScenarioError::Invalid(_)));
-            let noise = &scenario.environment.noise;
-            let simple = noise.offset.ar1_sd == 0.0 && noise.speed.rate_hz.is_none();
-            let driven = scenario.vehicle.model != VehicleModel::Drift && simple;
-            let plain = scenario.actors.is_empty() && driven;
-            if refused && !simple {
-                let said = format!("{}", result.outcome.as_ref().expect_err("refused"));
-                assert!(
-                    said.contains("AR(1)") && said.contains("frame rate"),
-                    "{said}"
-                );
+        for (result, why) in strict.results.iter().zip(&left) {
+            match &result.outcome {
+                Err(ScenarioError::Invalid(_)) => assert_eq!(*why, "invalid"),
+                Err(refused @ ScenarioError::NotOnDevice { .. }) => {
+                    let said = refused.to_string();
+                    assert!(!why.is_empty() && said.contains(why), "{said}, not {why}");
+                }
+                outcome => assert!(outcome.is_ok() && why.is_empty(), "{outcome:?}, not {why}"),
             }
-            assert_eq!(refused, !plain && !invalid, "{result:?}");
         }
         // A controller without CUDA C, the other way round, and neither.
         let idle = named("idle", || DoNothing);
@@ -131,6 +177,26 @@ fn what_a_gpu_does_not_drive_runs_on_the_cpu_or_fails_by_name() {
             .filter(|r| matches!(r.outcome, Err(ScenarioError::NotOnDevice { .. })));
         assert_eq!(refused.count(), scenarios.len() - 1);
     });
+}
+
+/// A word of the reason for which a GPU does not drive a scenario of the test above; none if it does.
+fn why_not(scenario: &Scenario) -> &'static str {
+    let noise = &scenario.environment.noise;
+    let has_lead = !scenario.actors.is_empty();
+    if scenario.validate().is_err() {
+        "invalid"
+    } else if scenario.vehicle.model == VehicleModel::Drift {
+        "vehicle model"
+    } else if has_lead && !noise.lead_presence.is_none() {
+        "always see a car ahead"
+    } else if noise.offset.ar1_sd != 0.0
+        || noise.speed.rate_hz.is_some()
+        || (has_lead && noise.lead_speed.latency_s != 0.0)
+    {
+        "AR(1) noise, a frame rate, latency"
+    } else {
+        ""
+    }
 }
 
 #[test]

@@ -17,4 +17,8 @@ mod return_to_path;
 mod scenario_truth;
 mod steering;
 mod support;
+#[cfg(feature = "cuda")]
+mod traffic_cases;
+#[cfg(feature = "cuda")]
+mod traffic_figures;
 mod vehicle_truth;

@@ -3,6 +3,9 @@
 use super::super::block::Block;
 use super::super::perception::bias;
 use super::super::tables::lane_setup;
+use super::super::traffic::outline;
+use super::actors::Actors;
+use super::lines::Lines;
 use crate::control::planner::PlannerConfig;
 use crate::control::{CudaControl, LaneSetup};
 use crate::profile::Profile;
@@ -10,8 +13,9 @@ use crate::vehicle::SteerInterface;
 
 /// State variables of the largest model.
 const N_STATES_MOST: usize = 9;
-/// Channels that can be noisy: those of the road and the car itself.
+/// Channels that can be noisy: those of the road and the car itself, and then those of the car ahead.
 const N_NOISY: usize = 7;
+const N_NOISY_OF_LEAD: usize = 3;
 
 /// Tables `[field][lane]` of a block.
 pub(super) struct Tables {
@@ -19,12 +23,16 @@ pub(super) struct Tables {
     pub(super) exact: Vec<f64>,
     pub(super) whole: Vec<u32>,
     pub(super) pieces: Vec<f64>,
-    pub(super) lines: Vec<f64>,
-    /// Rows of the ring of commands: the longest delay and one.
+    pub(super) lines: Lines,
+    /// Other road users; none of the lanes has some if absent.
+    pub(super) actors: Option<Actors>,
+    /// Rows of the ring of commands and requests: the longest delay, or memory of requests, and one.
     pub(super) n_rows: usize,
+    /// Rings of that many rows: of steering, of acceleration, and of requests that a controller remembers.
+    pub(super) n_rings: usize,
 }
 
-/// Fields of one lane in the order of `sim::Car`, then its start.
+/// Fields of one lane in the order of `sim::Car`, then its start. What a controller knows of the car follows.
 fn car(block: &Block<'_>, lane: usize, setup: &LaneSetup) -> Vec<f32> {
     let mut fields = block.cars.parameters.get(lane).values();
     fields.extend(block.cars.actuators.get(lane).values());
@@ -51,26 +59,50 @@ fn car(block: &Block<'_>, lane: usize, setup: &LaneSetup) -> Vec<f32> {
 
 impl Tables {
     /// `None` if its roads and profiles have more parts than 32 bits count.
-    pub(super) fn new(block: &Block<'_>) -> Option<Self> {
+    pub(super) fn new(block: &Block<'_>, control: &CudaControl) -> Option<Self> {
         let n = block.lanes.len();
         let mut tables = Self {
             cars: Vec::new(),
             exact: Vec::new(),
             whole: Vec::new(),
             pieces: Vec::new(),
-            lines: Vec::new(),
+            lines: Lines::default(),
+            actors: None,
             n_rows: 1,
+            n_rings: if control.torque.is_some() { 3 } else { 2 },
+        };
+        if block
+            .lanes
+            .iter()
+            .any(|lane| !lane.scenario.actors.is_empty())
+        {
+            tables.actors = Some(Actors::new(block.lanes, &mut tables.lines)?);
+        }
+        let n_noisy = match &tables.actors {
+            Some(_) => N_NOISY + N_NOISY_OF_LEAD,
+            None => N_NOISY,
         };
         for (lane, prepared) in block.lanes.iter().enumerate() {
             let scenario = prepared.scenario;
             let setup = lane_setup(scenario);
-            put(&mut tables.cars, n, lane, &car(block, lane, &setup));
+            let mut car = car(block, lane, &setup);
+            if let Some(torque) = &control.torque {
+                let (figures, n_remembered) = torque.device_figures(&setup);
+                car.extend(figures);
+                tables.n_rows = tables.n_rows.max(n_remembered);
+            }
+            put(&mut tables.cars, n, lane, &car);
 
             let noise = scenario.environment.noise.channels();
             let (mut exact, mut noisy) = (vec![scenario.dt_s], 0);
-            for (channel, (_, own)) in noise.iter().enumerate().take(N_NOISY) {
+            for (channel, (_, own)) in noise.iter().enumerate().take(n_noisy) {
                 exact.extend([bias(own, channel, scenario.seed), own.white_sd]);
                 noisy |= u32::from(!own.is_none()) << channel;
+            }
+            if tables.actors.is_some() {
+                let (shape, to_centre) = outline(scenario);
+                let lane_width = prepared.road.lane_width();
+                exact.extend([shape.length, shape.width, to_centre, lane_width]);
             }
             put(&mut tables.exact, n, lane, &exact);
 
@@ -90,8 +122,9 @@ impl Tables {
             ];
             let (mut first_lines, mut n_lines) = ([0; 4], [0; 4]);
             for (i, (profile, absent)) in profiles.into_iter().enumerate() {
-                first_lines[i] = u32::try_from(tables.lines.len() / 4).ok()?;
-                n_lines[i] = tables.push_lines(profile.as_ref(), absent);
+                let constant = Profile::constant(absent);
+                let profile = profile.as_ref().unwrap_or(&constant);
+                [first_lines[i], n_lines[i]] = tables.lines.push_profile(profile)?;
             }
             let mut whole = vec![
                 u32::try_from(block.n_steps[lane]).ok()?,
@@ -104,6 +137,10 @@ impl Tables {
             whole.extend(first_lines);
             whole.extend(n_lines);
             whole.extend([noisy, scenario.seed as u32, (scenario.seed >> 32) as u32]);
+            if let Some(actors) = &tables.actors {
+                // At most 256.
+                whole.extend([scenario.actors.len() as u32, actors.ranks[lane]]);
+            }
             put(&mut tables.whole, n, lane, &whole);
         }
         Some(tables)
@@ -122,16 +159,6 @@ impl Tables {
             ]);
         }
         pieces.len() as u32
-    }
-
-    fn push_lines(&mut self, profile: Option<&Profile>, absent: f64) -> u32 {
-        let constant = Profile::constant(absent);
-        let lines = profile.unwrap_or(&constant).lines();
-        for (from, line) in &lines {
-            self.lines
-                .extend([*from, line.value, line.slope, line.start]);
-        }
-        lines.len() as u32
     }
 }
 
@@ -160,6 +187,7 @@ pub(super) fn settings(planner: &PlannerConfig, control: &CudaControl) -> Vec<f3
         interface,
         flag(control.steer.is_some()),
         flag(control.controls_speed),
+        planner.personality.time_gap() as f32,
     ];
     settings.extend(&control.parameters);
     settings

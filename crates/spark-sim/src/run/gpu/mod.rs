@@ -13,12 +13,17 @@
 //! results have the same bits. The tests say so on a stand-in driver that runs the same
 //! sources on the CPU; `kernels/rollout.cuh` describes them.
 //!
-//! Not here: scenarios with other road users, the drift model, noise other than bias and white noise
-//! at every step, recordings of drives, deadlines and update times.
+//! Scenarios with other road users have kernels of their own (`kernels/traffic.cuh`), so that nothing of them costs
+//! the others anything.
+//!
+//! Not here: the drift model, noise other than bias and white noise at every step, a car ahead that is reported late or
+//! not at all, recordings of drives, deadlines and update times.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
+mod actors;
 mod lanes;
+mod lines;
 mod source;
 
 use std::time::{Duration, Instant};
@@ -27,19 +32,23 @@ use super::block::{Block, BlockOptions, LaneOutcome};
 use super::outcome::ScenarioError;
 use super::tables::Prepared;
 use crate::control::CudaControl;
-use crate::metric::{Extreme, Totals};
+use crate::metric::{Collision, Extreme, Totals};
 use crate::scenario::ChannelNoise;
+use actors::Actors;
 use lanes::{Tables, settings};
+use source::Source;
 use spark_hal::config::DeviceChoice;
 use spark_mem::{
-    Buffer, Device, DeviceOptions, Element, KernelSource, LaunchShape, MemError, Read, Stream,
-    Write,
+    Buffer, Device, DeviceOptions, Element, KernelSource, LaunchShape, MemError, Parameters, Read,
+    Stream, Write,
 };
 
-pub use source::rollout_source;
+pub use source::{rollout_source, rollout_traffic_source};
 
 const N_SUMS: usize = 19;
 const N_EXTREMES: usize = 6;
+/// How a lane ends whose car has hit somebody; `sim::Ending`.
+const COLLIDED: u32 = 4;
 /// As the kernels' launch bounds say.
 const THREADS_PER_BLOCK: u32 = 128;
 
@@ -55,6 +64,27 @@ type Arguments = (
     Write<f32>,
     Write<u32>,
     u32,
+    u32,
+);
+
+/// The same, and other road users.
+type TrafficArguments = (
+    Read<f32>,
+    Read<f64>,
+    Read<u32>,
+    Read<f64>,
+    Read<f64>,
+    Read<f32>,
+    Write<f32>,
+    Write<f64>,
+    Write<f32>,
+    Write<u32>,
+    u32,
+    u32,
+    Read<f64>,
+    Read<u32>,
+    Read<u32>,
+    Write<f64>,
     u32,
 );
 
@@ -98,16 +128,22 @@ impl Gpu {
     /// Why this scenario cannot be driven here, if it cannot.
     pub(super) fn refusal(lane: &Prepared<'_>) -> Option<&'static str> {
         let vehicle = &lane.scenario.vehicle;
-        if !lane.scenario.actors.is_empty() {
-            return Some("the GPU does not drive scenarios with other road users");
-        }
         if !source::has_kernel(vehicle.model, vehicle.integrator) {
             return Some("the GPU does not drive this vehicle model");
         }
-        // Channels of a car ahead are not looked at: there is none.
-        let mut channels = lane.scenario.environment.noise.channels().into_iter();
+        let has_actors = !lane.scenario.actors.is_empty();
+        let noise = &lane.scenario.environment.noise;
         let is_plain = |noise: &ChannelNoise| noise.frames().are_steps() && noise.ar1_sd == 0.0;
-        if !channels.all(|(name, noise)| name.starts_with("lead_") || is_plain(noise)) {
+        // Where nobody is ahead, the channels of a car ahead are not looked at.
+        let is_read = |name: &str| has_actors || !name.starts_with("lead_");
+        let mut read = noise
+            .channels()
+            .into_iter()
+            .filter(|(name, _)| is_read(name));
+        if has_actors && !noise.lead_presence.is_none() {
+            return Some("the GPU's sensors always see a car ahead, and at once");
+        }
+        if !read.all(|(_, noise)| is_plain(noise)) {
             return Some(
                 "the GPU's sensors have bias and white noise at every step, not AR(1) noise, a frame rate, latency or dropouts",
             );
@@ -115,7 +151,8 @@ impl Gpu {
         None
     }
 
-    /// Starts driving scenarios of one model and rule; the work goes on while this returns.
+    /// Starts driving scenarios of one model and rule, all of which have other road users or none; the work
+    /// goes on while this returns.
     pub(super) fn start(
         &self,
         lanes: &[Prepared<'_>],
@@ -136,14 +173,10 @@ impl Gpu {
         let block = Block::new(lanes, options);
         let too_many =
             || Failure("roads and requests have more parts than 32 bits count".to_owned());
-        let tables = Tables::new(&block).ok_or_else(too_many)?;
-        let source = source::source(control, block.cars.model, block.cars.integrator);
+        let tables = Tables::new(&block, control).ok_or_else(too_many)?;
+        let (model, integrator) = (block.cars.model, block.cars.integrator);
+        let source = source::source(control, model, integrator, tables.actors.is_some());
         let source = source.ok_or_else(too_many)?;
-        let kernel: KernelSource<Arguments> =
-            KernelSource::from_text(source.file, source.text, source.entry)
-                .with_headers(source::HEADERS)
-                .with_options(source::OPTIONS);
-        let kernel = self.device.kernel(&kernel)?;
         let stream = self.device.new_stream()?;
         let prepared = Instant::now();
 
@@ -153,55 +186,70 @@ impl Gpu {
             exact: self.filled(&stream, &tables.exact)?,
             whole: self.filled(&stream, &tables.whole)?,
             pieces: self.filled(&stream, &tables.pieces)?,
-            lines: self.filled(&stream, &tables.lines)?,
+            lines: self.filled(&stream, &tables.lines.0)?,
             settings: self.filled(&stream, &settings(&options.planner, control))?,
+        };
+        let others = match &tables.actors {
+            Some(actors) => Some(self.others(&stream, actors)?),
+            None => None,
+        };
+        // Who else is on the road adds a least time, gap and headway, the car ahead, and a collision.
+        let (n_totals, n_extremes, n_ends) = match others {
+            Some(_) => (N_SUMS + 3, N_EXTREMES + 3 + 4, 4),
+            None => (N_SUMS + 1, N_EXTREMES, 3),
         };
         let mut rollout = Rollout {
             n,
-            ring: self.device.shared::<f32>(2 * tables.n_rows * n)?,
-            totals: self.device.shared::<f64>((N_SUMS + 1) * n)?,
-            extremes: self.device.shared::<f32>(N_EXTREMES * n)?,
-            ends: self.device.shared::<u32>(3 * n)?,
+            ring: self
+                .device
+                .shared::<f32>(tables.n_rings * tables.n_rows * n)?,
+            totals: self.device.shared::<f64>(n_totals * n)?,
+            extremes: self.device.shared::<f32>(n_extremes * n)?,
+            ends: self.device.shared::<u32>(n_ends * n)?,
             inputs,
+            others,
             stream,
             prepare: prepared - started,
             upload: prepared.elapsed(),
         };
-        let shape = LaunchShape::for_elements(n, THREADS_PER_BLOCK)?;
         let count = |n: usize| u32::try_from(n).map_err(|_| too_many());
-        let inputs = &rollout.inputs;
-        let arguments = (
-            inputs.cars.view(),
-            inputs.exact.view(),
-            inputs.whole.view(),
-            inputs.pieces.view(),
-            inputs.lines.view(),
-            inputs.settings.view(),
-            rollout.ring.view_mut(),
-            rollout.totals.view_mut(),
-            rollout.extremes.view_mut(),
-            rollout.ends.view_mut(),
-            count(n)?,
-            count(tables.n_rows)?,
-        );
-        // SAFETY: `Arguments` are the parameters of every rollout's entry, which `source` writes.
-        // Tables and results have the fields of `rollout.cuh` for `n` lanes, the ring
-        // `n_rows` rows, and the kernel leaves other lanes alone. Places in `pieces` and
-        // `lines` lie inside: they were counted when those were filled, the last piece of a
-        // road is infinitely long and the last line of a profile has no successor. A controller
-        // reads and writes its own arguments only: those built in by their sources, with the
+        let n_rows = count(tables.n_rows)?;
+        let uploaded = Instant::now();
+        // SAFETY: `source` writes the kernel for these tables, which are those of `rollout.cuh` and `traffic.cuh` for
+        // `n` lanes; every ring has `n_rows` rows, more than any delay or age of a request in the tables. Places in
+        // `pieces` and `lines` lie inside: they were counted when those were filled, the last piece of a road is
+        // infinitely long and the last line of a profile has no successor; so do places of actors, of which every lane
+        // has its own. A controller reads and writes its own arguments only: those built in by their sources, with the
         // parameters that `CudaControl`'s own constructors give them, and a snippet because
         // whoever called `CudaControl::new` promised it for these parameters; fields are private.
-        unsafe { kernel.launch(&rollout.stream, shape, arguments) }?;
+        unsafe { rollout.launch(&self.device, source, count(n)?, n_rows) }?;
+        rollout.prepare += uploaded.elapsed();
         Ok(rollout)
     }
 
+    fn others(&self, stream: &Stream, actors: &Actors) -> Result<Others, Failure> {
+        let too_many = |_| Failure("more other road users than 32 bits count".to_owned());
+        Ok(Others {
+            figures: self.filled(stream, &actors.figures)?,
+            rules: self.filled(stream, &actors.rules)?,
+            slots: self.filled(stream, &actors.slots)?,
+            moving: self.filled(stream, &actors.moving)?,
+            n_places: u32::try_from(actors.n_places).map_err(too_many)?,
+        })
+    }
+
     fn filled<T: Element>(&self, stream: &Stream, from: &[T]) -> Result<Buffer<T>, MemError> {
-        // Kernels get no empty tables: a settings table is never empty, others have lanes.
+        // Kernels get no empty tables: a settings table is never empty, others have lanes or actors.
         let mut buffer = self.device.shared::<T>(from.len())?;
         buffer.upload(stream, from)?;
         Ok(buffer)
     }
+}
+
+fn kernel_source<P: Parameters>(source: Source) -> KernelSource<P> {
+    KernelSource::from_text(source.file, source.text, source.entry)
+        .with_headers(source::HEADERS)
+        .with_options(source::OPTIONS)
 }
 
 /// What a kernel reads, as long as it runs.
@@ -215,11 +263,22 @@ struct Inputs {
     settings: Buffer<f32>,
 }
 
+/// Other road users; the kernel moves them.
+#[derive(Debug)]
+struct Others {
+    figures: Buffer<f64>,
+    rules: Buffer<u32>,
+    slots: Buffer<u32>,
+    moving: Buffer<f64>,
+    n_places: u32,
+}
+
 /// A group under way.
 #[derive(Debug)]
 pub(super) struct Rollout {
     n: usize,
     inputs: Inputs,
+    others: Option<Others>,
     ring: Buffer<f32>,
     totals: Buffer<f64>,
     extremes: Buffer<f32>,
@@ -231,6 +290,67 @@ pub(super) struct Rollout {
 }
 
 impl Rollout {
+    /// Compiles the kernel, if that has not been done yet, and starts it.
+    ///
+    /// # Safety
+    ///
+    /// The kernel is made for tables like these, and stays inside them and the results.
+    unsafe fn launch(
+        &mut self,
+        device: &Device,
+        source: Source,
+        n: u32,
+        n_rows: u32,
+    ) -> Result<(), Failure> {
+        let shape = LaunchShape::for_elements(self.n, THREADS_PER_BLOCK)?;
+        let inputs = &self.inputs;
+        if let Some(others) = &mut self.others {
+            let kernel: KernelSource<TrafficArguments> = kernel_source(source);
+            let kernel = device.kernel(&kernel)?;
+            let arguments = (
+                inputs.cars.view(),
+                inputs.exact.view(),
+                inputs.whole.view(),
+                inputs.pieces.view(),
+                inputs.lines.view(),
+                inputs.settings.view(),
+                self.ring.view_mut(),
+                self.totals.view_mut(),
+                self.extremes.view_mut(),
+                self.ends.view_mut(),
+                n,
+                n_rows,
+                others.figures.view(),
+                others.rules.view(),
+                others.slots.view(),
+                others.moving.view_mut(),
+                others.n_places,
+            );
+            // SAFETY: the caller's promise; these are the parameters of every entry for traffic.
+            unsafe { kernel.launch(&self.stream, shape, arguments) }?;
+        } else {
+            let kernel: KernelSource<Arguments> = kernel_source(source);
+            let kernel = device.kernel(&kernel)?;
+            let arguments = (
+                inputs.cars.view(),
+                inputs.exact.view(),
+                inputs.whole.view(),
+                inputs.pieces.view(),
+                inputs.lines.view(),
+                inputs.settings.view(),
+                self.ring.view_mut(),
+                self.totals.view_mut(),
+                self.extremes.view_mut(),
+                self.ends.view_mut(),
+                n,
+                n_rows,
+            );
+            // SAFETY: the caller's promise; these are the parameters of every other entry.
+            unsafe { kernel.launch(&self.stream, shape, arguments) }?;
+        }
+        Ok(())
+    }
+
     /// Waits for the group; `lanes` are those that it was started with.
     pub(super) fn finish(self, lanes: &[Prepared<'_>]) -> Result<Vec<LaneOutcome>, String> {
         self.outcomes(lanes).map_err(|Failure(message)| message)
@@ -256,6 +376,8 @@ impl Rollout {
             }
             let sums = Totals::from_sums(std::array::from_fn(column));
             let most = |field: usize| extremes[field * n + lane];
+            let others = self.others.is_some();
+            let least = |field: usize| if others { most(field) } else { f32::INFINITY };
             let extreme = Extreme {
                 offset: most(0),
                 lateral_acceleration: most(1),
@@ -263,13 +385,19 @@ impl Rollout {
                 deceleration: most(3),
                 jerk: most(4),
                 margin: most(5),
-                ttc: f32::INFINITY,
-                gap: f32::INFINITY,
-                headway: f32::INFINITY,
+                ttc: least(N_EXTREMES),
+                gap: least(N_EXTREMES + 1),
+                headway: least(N_EXTREMES + 2),
             };
             let scenario = lanes[lane].scenario;
             let distance = column(N_SUMS) - scenario.start.distance;
-            (Ok(sums.metrics(&extreme, scenario.dt_s, distance)), None)
+            let mut metrics = sums.metrics(&extreme, scenario.dt_s, distance);
+            metrics.collision = (ending[0] == COLLIDED).then(|| Collision {
+                time_s: column(N_SUMS + 1),
+                closing_speed: column(N_SUMS + 2),
+                actor_idx: ends[3 * n + lane] as usize,
+            });
+            (Ok(metrics), None)
         };
         let outcomes = (0..n).map(outcome).collect();
         tracing::debug!(
@@ -294,7 +422,7 @@ fn failure([ending, step, bits]: [u32; 3]) -> Option<ScenarioError> {
         })
     };
     match ending {
-        0 => None,
+        0 | COLLIDED => None,
         1 => not_finite("steering"),
         2 => not_finite("acceleration"),
         _ => Some(ScenarioError::StateNotFinite { step_idx }),

@@ -138,6 +138,18 @@ fn every_kind_of_noise_of_every_channel_moves_the_drive() {
     }
 }
 
+/// Who listens to the lead hears the same without one, whether or not a neighbour has one.
+#[test]
+fn a_neighbour_with_other_road_users_leaves_every_bit_of_a_noisy_car_alone() {
+    let with_lead = winding(3);
+    let mut alone = with_lead.clone();
+    alone.actors.clear();
+    alone.environment.noise.speed = 0.2.into();
+    let by_itself = drive_all(&[alone.clone()], &listener());
+    let beside = drive_all(&[alone, with_lead], &listener());
+    assert_eq!(beside[0], by_itself[0]);
+}
+
 #[test]
 fn every_field_of_lead_presence_moves_the_drive() {
     let with = |presence: PresenceNoise| {
