@@ -196,7 +196,8 @@ extern "C" __global__ void __launch_bounds__(128) plan_attention(PLAN_BLOCKS, Pl
   }
   // Behind the barriers in here every score is a power.
   sum = plan_block_sum(sum, parts);
-  bool hides_all = attention.masked && most == -SPARK_INFINITY;
+  float share = attention.masked && most == -SPARK_INFINITY ? 0.0f : 1.0f / sum;
+  bool hides_all = share == 0.0f;
   for (unsigned column = threadIdx.x; column < attention.e; column += PLAN_THREADS) {
     long long at = row_index(v, batch, 0) + column * v.view.strides[PLAN_BATCH_AXES + 1];
     float value = 0.0f;
@@ -204,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(128) plan_attention(PLAN_BLOCKS, Pl
       value += scores[key] * plan_load(plan_read(blocks, v.view.place), v.view.place.storage, at);
       at += v.view.strides[PLAN_BATCH_AXES];
     }
-    value = hides_all ? 0.0f : value / sum;
+    value = hides_all ? 0.0f : value * share;
     long long to = row_index(y, batch, query) + column * y.view.strides[PLAN_BATCH_AXES + 1];
     plan_store(plan_write(blocks, y.view.place), y.view.place.storage, to, value);
   }

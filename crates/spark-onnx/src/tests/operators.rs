@@ -88,7 +88,7 @@ fn bits(tensor: &Tensor) -> Vec<u64> {
 }
 
 /// Written so that a NaN on one side only, or an infinity of the wrong sign, fails.
-fn same(got: &Tensor, want: &Tensor, bar: f64) -> Result<(), String> {
+pub(super) fn same(got: &Tensor, want: &Tensor, bar: f64) -> Result<(), String> {
     if got.shape() != want.shape() || got.dtype() != want.dtype() {
         return Err(format!(
             "{:?} {} for {:?} {}",
