@@ -84,7 +84,7 @@ __device__ __forceinline__ bool conv_source(const PlanConv& conv, unsigned axis,
   return true;
 }
 
-extern "C" __global__ void __launch_bounds__(128) plan_conv(PLAN_BLOCKS, PlanConv conv) {
+extern "C" __global__ void __launch_bounds__(128, 4) plan_conv(PLAN_BLOCKS, PlanConv conv) {
   PlanBlocks blocks{arena, outputs, inputs, constants};
   unsigned element = blockIdx.x * blockDim.x + threadIdx.x;
   if (element >= conv.count) return;
@@ -115,8 +115,10 @@ extern "C" __global__ void __launch_bounds__(128) plan_conv(PLAN_BLOCKS, PlanCon
   auto index = [&](const long long* strides) {
     return sample * strides[0] + channel * strides[1] + row * strides[2] + column * strides[3];
   };
+  // Before the epilogue, whose functions call others: what lives through a call costs registers.
+  long long to = index(conv.y.strides);
   float value = plan_epilogue(blocks, conv.epilogue, sum, channel, index(conv.epilogue.residual.strides));
-  plan_store(plan_write(blocks, conv.y.place), conv.y.place.storage, index(conv.y.strides), value);
+  plan_store(plan_write(blocks, conv.y.place), conv.y.place.storage, to, value);
 }
 
 struct PlanMatMul {
@@ -143,9 +145,9 @@ extern "C" __global__ void __launch_bounds__(128) plan_matmul(PLAN_BLOCKS, PlanM
                   a.strides[PLAN_BATCH_AXES + 1], plan_read(blocks, b.place), b.place.storage,
                   index(b.strides, 0, column), b.strides[PLAN_BATCH_AXES], product.k);
   sum *= product.scale;
-  long long residual = index(product.epilogue.residual.strides, row, column);
+  long long residual = index(product.epilogue.residual.strides, row, column), to = index(y.strides, row, column);
   float value = plan_epilogue(blocks, product.epilogue, sum, column, residual);
-  plan_store(plan_write(blocks, y.place), y.place.storage, index(y.strides, row, column), value);
+  plan_store(plan_write(blocks, y.place), y.place.storage, to, value);
 }
 
 // A view whose batch axes are cut in its own way.
@@ -166,7 +168,7 @@ __device__ __forceinline__ long long row_index(const PlanBatched& batched, unsig
   return plan_batch_index(batched.batch, batched.view.strides, batch) + row * batched.view.strides[PLAN_BATCH_AXES];
 }
 
-extern "C" __global__ void __launch_bounds__(128) plan_attention(PLAN_BLOCKS, PlanAttention attention) {
+extern "C" __global__ void __launch_bounds__(128, 4) plan_attention(PLAN_BLOCKS, PlanAttention attention) {
   SPARK_DYNAMIC_SHARED(float, scores);  // of one query, n of them
   __shared__ float parts[PLAN_THREADS / 32];
   PlanBlocks blocks{arena, outputs, inputs, constants};
@@ -196,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(128) plan_attention(PLAN_BLOCKS, Pl
   }
   // Behind the barriers in here every score is a power.
   sum = plan_block_sum(sum, parts);
-  float share = attention.masked && most == -SPARK_INFINITY ? 0.0f : 1.0f / sum;
+  float share = attention.masked && most == -SPARK_INFINITY ? 0.0f : __fdividef(1.0f, sum);
   bool hides_all = share == 0.0f;
   for (unsigned column = threadIdx.x; column < attention.e; column += PLAN_THREADS) {
     long long at = row_index(v, batch, 0) + column * v.view.strides[PLAN_BATCH_AXES + 1];

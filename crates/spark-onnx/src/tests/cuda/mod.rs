@@ -3,17 +3,22 @@
 //!
 //! With NVRTC at hand kernels run as the PTX that it makes of them, and what the interpreter finds wrong fails a test.
 
+mod calls;
+mod networks;
+mod operators;
+mod refusals;
+
 use std::path::Path;
 use std::sync::OnceLock;
 
 use spark_mem::{Device, DeviceOptions};
 use spark_onnx::cuda::CudaSession;
-use spark_onnx::graph::{Dim, Graph, MatMul, Op, Unary, bind};
-use spark_onnx::{DType, ModelError, Precision, RunOptions, Tensor, reference};
+use spark_onnx::graph::{Graph, bind};
+use spark_onnx::{Precision, RunOptions, Tensor, reference};
 use spark_testing::driver::{Build, Persona, Posed, StandInDriver};
 use spark_testing::numbers;
 
-use super::operators::same;
+use crate::tests::operators::same;
 
 /// The driver of this process.
 fn driver() -> &'static StandInDriver {
@@ -71,26 +76,4 @@ fn compare(
         }
     }
     Ok(())
-}
-
-/// `relu(x W)`.
-fn tiny() -> Graph {
-    let mut graph = Graph::default();
-    let x = graph.add_input("x", DType::F32, vec![Dim::Known(3), Dim::Known(5)]);
-    let w = graph.add_constant("w", tensor(&[5, 7], 1));
-    let product = graph.add_node("product", Op::MatMul(MatMul), &[Some(x), Some(w)]);
-    let y = graph.add_node("y", Op::Unary(Unary::Relu), &[Some(product)]);
-    graph.outputs.push(y);
-    graph
-}
-
-#[test]
-fn a_tiny_network_runs() {
-    for persona in [Persona::Spark, Persona::Card] {
-        on(persona, |_, device| {
-            let inputs = [("x".to_owned(), tensor(&[3, 5], 2))];
-            compare(device, &tiny(), &inputs, Precision::Fp32, 1e-6).unwrap();
-            compare(device, &tiny(), &inputs, Precision::Fp16, 1e-3).unwrap();
-        });
-    }
 }
