@@ -68,20 +68,18 @@ struct PlanConv {
   unsigned transposed, unused;
 };
 
-// The position of the operand that a tap sees from a position of the result; false where there is none.
-__device__ __forceinline__ bool conv_source(const PlanConv& conv, unsigned axis, unsigned position, unsigned tap,
-                                            unsigned extent, unsigned* source) {
+// The position of the operand that a tap sees from a position of the result; -1 where there is none.
+__device__ __forceinline__ int conv_source(const PlanConv& conv, unsigned axis, unsigned position, unsigned tap,
+                                           unsigned extent) {
   int at;
   if (conv.transposed) {
     at = static_cast<int>(position + conv.pad[axis]) - static_cast<int>(tap * conv.dilation[axis]);
-    if (at < 0 || at % static_cast<int>(conv.stride[axis]) != 0) return false;
+    if (at < 0 || at % static_cast<int>(conv.stride[axis]) != 0) return -1;
     at /= static_cast<int>(conv.stride[axis]);
   } else {
     at = static_cast<int>(position * conv.stride[axis] + tap * conv.dilation[axis]) - static_cast<int>(conv.pad[axis]);
   }
-  if (at < 0 || at >= static_cast<int>(extent)) return false;
-  *source = static_cast<unsigned>(at);
-  return true;
+  return at < static_cast<int>(extent) ? at : -1;
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4) plan_conv(PLAN_BLOCKS, PlanConv conv) {
@@ -101,11 +99,11 @@ extern "C" __global__ void __launch_bounds__(128, 4) plan_conv(PLAN_BLOCKS, Plan
   long long n_taps = static_cast<long long>(conv.kernel[0]) * conv.kernel[1];
   float sum = 0.0f;
   for (unsigned ky = 0; ky < conv.kernel[0]; ++ky) {
-    unsigned y;
-    if (!conv_source(conv, 0, row, ky, conv.in_height, &y)) continue;
+    int y = conv_source(conv, 0, row, ky, conv.in_height);
+    if (y < 0) continue;
     for (unsigned kx = 0; kx < conv.kernel[1]; ++kx) {
-      unsigned at;
-      if (!conv_source(conv, 1, column, kx, conv.in_width, &at)) continue;
+      int at = conv_source(conv, 1, column, kx, conv.in_width);
+      if (at < 0) continue;
       long long tap = group * n_taps + ky * conv.kernel[1] + kx;
       long long weight = tap * conv.in_per_group * conv.out_per_group + own;
       sum = dot(sum, x, conv.x.place.storage, image + y * xs[2] + at * xs[3], xs[1], weights, conv.weights.storage,

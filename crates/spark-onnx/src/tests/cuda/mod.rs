@@ -42,9 +42,21 @@ fn driver() -> &'static StandInDriver {
 fn on(persona: Persona, test: impl FnOnce(&Posed<'_>, &Device)) {
     let posed = driver().pose(persona);
     let device = Device::cuda(0, DeviceOptions::new()).expect("the stand-in driver has a device");
+    let told = Told(&posed);
     test(&posed, &device);
-    drop(device);
+    drop((told, device));
     posed.assert_clean();
+}
+
+/// Tells what the driver and the interpreter found wrong, where a test fails.
+struct Told<'p>(&'p Posed<'p>);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{:#?}", self.0.violations());
+        }
+    }
 }
 
 fn tensor(shape: &[usize], seed: u64) -> Tensor {
