@@ -310,3 +310,49 @@ fn is_read_where_given(plan: &Plan, port: &Port) -> bool {
         && view.is_row_major()
         && view.len() == plan.buffers[view.buffer.0].len
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::bind;
+    use crate::plan::lower;
+    use crate::tests::networks::{attentive, convolutional};
+
+    fn plans() -> [Plan; 2] {
+        [attentive(), convolutional()]
+            .map(|graph| lower(&bind(&graph, &[]).expect("fixed shapes")).expect("lowers"))
+    }
+
+    #[test]
+    fn the_arena_is_little_longer_than_what_is_alive_at_once() {
+        for plan in plans() {
+            for precision in [Precision::Fp32, Precision::Fp16] {
+                let blocks = Blocks::of(&plan, precision).expect("fits");
+                let bytes_of = |buffer: usize| {
+                    let held = blocks.held[buffer]?;
+                    let bytes = plan.buffers[buffer].len * held.stored.size_bytes();
+                    (held.space == Space::Arena).then(|| bytes.next_multiple_of(ALIGNMENT))
+                };
+                let least = ArenaLayout::least_bytes(&plan, bytes_of);
+                let bytes = blocks.arena_bytes;
+                assert!(
+                    bytes >= least && 10 * bytes <= 11 * least,
+                    "{bytes} of {least}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn offsets_are_aligned_and_halves_take_half() {
+        for plan in plans() {
+            let [wide, narrow] = [Precision::Fp32, Precision::Fp16].map(|precision| {
+                let blocks = Blocks::of(&plan, precision).expect("fits");
+                let mut held = blocks.held.iter().flatten();
+                assert!(held.all(|held| held.offset.is_multiple_of(ALIGNMENT)));
+                blocks.arena_bytes
+            });
+            assert!(10 * narrow <= 6 * wide, "{narrow} of {wide}");
+        }
+    }
+}

@@ -99,6 +99,20 @@ impl ArenaLayout {
             bytes: total,
         }
     }
+
+    /// The most bytes alive at one time, which no layout can be shorter than; sizes as in [`ArenaLayout::of_sizes`].
+    #[cfg(all(test, feature = "cuda"))]
+    pub(crate) fn least_bytes(plan: &Plan, bytes_of: impl Fn(usize) -> Option<usize>) -> usize {
+        let lives = lives(plan, |_| false);
+        let alive_at = |time: usize| {
+            let alive = lives.iter().enumerate().filter_map(|(buffer, life)| {
+                let is_alive = life.is_some_and(|life| (life.first..=life.last).contains(&time));
+                is_alive.then(|| bytes_of(buffer)).flatten()
+            });
+            alive.sum::<usize>()
+        };
+        (0..=plan.steps.len() + 1).map(alive_at).max().unwrap_or(0)
+    }
 }
 
 fn lives(plan: &Plan, may_run_with_next: impl Fn(usize) -> bool) -> Vec<Option<Life>> {

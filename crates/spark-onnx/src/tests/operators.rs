@@ -162,7 +162,13 @@ fn check(mut graph: Graph, out: ValueId, shape: &[usize], seed: u64) {
 }
 
 /// A convolution with weights and bias drawn from the seed.
-pub(super) fn convolution(graph: &mut Graph, conv: Conv, x: ValueId, shape: [usize; 4], seed: u64) -> ValueId {
+pub(super) fn convolution(
+    graph: &mut Graph,
+    conv: Conv,
+    x: ValueId,
+    shape: [usize; 4],
+    seed: u64,
+) -> ValueId {
     let w = graph.add_constant("w", tensor(&shape, seed ^ 1));
     let b = graph.add_constant("b", tensor(&shape[..1], seed ^ 2));
     graph.add_node("conv", Op::Conv(conv), &[Some(x), Some(w), Some(b)])

@@ -70,7 +70,10 @@ fn for_random<S: Strategy>(
     ) -> Result<(), String>,
 ) {
     on(Persona::Card, |_, device| {
-        let mut runner = TestRunner::new(cases(most));
+        let mut runner = TestRunner::new(ProptestConfig {
+            failure_persistence: None, // what failed is told, with its numbers
+            ..cases(most)
+        });
         let outcome = runner.run(strategy, |value| {
             let mut both = |graph: Graph, inputs: Vec<(String, Tensor)>| {
                 compare(device, &graph, &inputs, Precision::Fp32, 1e-5)?;
