@@ -233,7 +233,15 @@ fn cuda(workspace: &Workspace) -> Result<(), Error> {
     kernels::Toolchain::get(&workspace.target.join("kernels"))?;
     let memory: &[&str] = &["test", "-p", "spark-mem", "--features", "cuda"];
     // Of the engine only what the feature adds, by the part of the names.
-    let networks: &[&str] = &["test", "-p", "spark-onnx", "--features", "cuda", "--lib", "cuda::"];
+    let networks: &[&str] = &[
+        "test",
+        "-p",
+        "spark-onnx",
+        "--features",
+        "cuda",
+        "--lib",
+        "cuda::",
+    ];
     for arguments in [memory, networks] {
         let counts = command::run_tests(cargo(arguments).current_dir(&workspace.root))?;
         println!("{counts}");

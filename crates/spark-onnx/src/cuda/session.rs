@@ -12,7 +12,7 @@ use super::launches::{Launch, Launching};
 use super::ports::{check_status, read_output, write_input};
 use super::recording::Recording;
 use super::refused::{DEVICE, Refused};
-use crate::budget::ModelBudget;
+use crate::budget::{Asker, ModelBudget};
 use crate::graph::{Graph, bind_taking, check_graph, deciding_inputs};
 use crate::options::RunOptions;
 use crate::plan::{Plan, lower};
@@ -126,7 +126,12 @@ impl CudaSession {
         let (launches, steps) = launches(&plan, precision, &mut blocks, &mut constants)?;
         let mut budget = ModelBudget::new(plan.budget_bytes);
         plan.take_for_a_run(blocks.arena_bytes, &mut budget)?;
-        plan.take_constants(&mut budget)?;
+        let asker = Asker {
+            node: "the plan",
+            op: "network",
+            what: "weights, constants and tables",
+        };
+        budget.take(asker, blocks.constant_bytes)?;
         // SAFETY: the views of the plan were checked above, and blocks, launches and constants are of it.
         let recording = unsafe { Recording::new(&mut plan, &blocks, &launches, constants, device) };
         Ok(Self {

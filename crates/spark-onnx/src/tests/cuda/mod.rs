@@ -3,6 +3,8 @@
 //!
 //! With NVRTC at hand kernels run as the PTX that it makes of them, and what the interpreter finds wrong fails a test.
 
+#![allow(clippy::print_stdout, reason = "tests tell what they measured")]
+
 mod calls;
 mod networks;
 mod operators;
