@@ -6,6 +6,8 @@
 //! which takes hours for a whole network; with `SPARK_STAND_IN_KERNELS=host` they are what the host's compiler makes of the same
 //! sources, which takes minutes.
 
+#![allow(clippy::print_stdout, reason = "a program prints")]
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
