@@ -6,7 +6,7 @@
 //! test          the README's test command
 //! doc           rustdoc, no warning
 //! tidy          what compilers cannot check
-//! cuda          the CUDA path of spark-mem on the stand-in driver, kernels as PTX; needs PyPI the first time
+//! cuda          the CUDA paths of spark-mem and spark-onnx on the stand-in driver, kernels as PTX; needs PyPI the first time
 //! kernels       every kernel through NVIDIA's compiler
 //! onnx-suite    the ONNX project's tests, every one with its listed outcome; needs PyPI too
 //! sanitize      memory, kernels and threads under address and thread sanitisers
@@ -231,9 +231,21 @@ fn test(workspace: &Workspace) -> Result<(), Error> {
 fn cuda(workspace: &Workspace) -> Result<(), Error> {
     // Kernels run as what NVIDIA's compiler makes of them, here and in the tests below.
     kernels::Toolchain::get(&workspace.target.join("kernels"))?;
-    let mut test = cargo(&["test", "-p", "spark-mem", "--features", "cuda"]);
-    let counts = command::run_tests(test.current_dir(&workspace.root))?;
-    println!("{counts}");
+    let memory: &[&str] = &["test", "-p", "spark-mem", "--features", "cuda"];
+    // Of the engine only what the feature adds, by the part of the names.
+    let networks: &[&str] = &[
+        "test",
+        "-p",
+        "spark-onnx",
+        "--features",
+        "cuda",
+        "--lib",
+        "cuda::",
+    ];
+    for arguments in [memory, networks] {
+        let counts = command::run_tests(cargo(arguments).current_dir(&workspace.root))?;
+        println!("{counts}");
+    }
     Ok(())
 }
 

@@ -320,6 +320,24 @@ pub enum ModelError {
         /// Why there is none, as half a sentence.
         reason: &'static str,
     },
+    /// A step of a network that an executor has no kernel for.
+    #[error("node `{node}` ({step}) has no kernel on {device}: {reason}")]
+    StepUnsupported {
+        /// Name of the node.
+        node: String,
+        /// Kind of the step that it became.
+        step: String,
+        /// What has no kernel for it.
+        device: &'static str,
+        /// What it is about the step, as half a sentence.
+        reason: String,
+    },
+    /// Memory, kernels or launches of a device failed.
+    #[error("the device: {source}")]
+    Device {
+        /// What failed, in an error type of its own.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A graph that was put together wrongly; a file gives [`ModelError::Onnx`] instead.
     #[error("the graph contradicts itself: {reason}")]
     Graph {

@@ -14,6 +14,8 @@
 
 pub mod calibration;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod file;
 pub mod graph;
 #[cfg(any(feature = "ndarray", feature = "safetensors"))]

@@ -73,3 +73,25 @@ mod instruction_sets {}
 /// use spark_onnx::precision::StepPrecision;
 /// ```
 mod formats_of_steps {}
+
+/// What kernels on a GPU are told, and the memory they work on. A session can be named:
+///
+/// ```
+/// use spark_onnx::cuda::CudaSession;
+/// ```
+///
+/// ```compile_fail,E0603
+/// use spark_onnx::cuda::structures::Conv;
+/// ```
+///
+/// ```compile_fail,E0603
+/// use spark_onnx::cuda::recording::Recording;
+/// ```
+///
+/// ```compile_fail,E0616
+/// fn blocks(session: &spark_onnx::cuda::CudaSession) {
+///     let _ = &session.recording;
+/// }
+/// ```
+#[cfg(feature = "cuda")]
+mod launches {}

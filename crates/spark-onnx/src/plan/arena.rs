@@ -47,13 +47,28 @@ impl ArenaLayout {
         alignment: usize,
         may_run_with_next: impl Fn(usize) -> bool,
     ) -> Self {
-        let lives = lives(plan, may_run_with_next);
-        let mut order: Vec<usize> = (0..lives.len()).filter(|&b| lives[b].is_some()).collect();
         // What is between two steps may be larger than any value of the graph.
         let bytes_of = |b: usize| {
             let buffer = &plan.buffers[b];
-            let bytes = buffer.len.checked_mul(buffer.storage.size_bytes());
-            let whole = bytes.and_then(|bytes| bytes.checked_next_multiple_of(alignment));
+            Some(buffer.len.saturating_mul(buffer.storage.size_bytes()))
+        };
+        Self::of_sizes(plan, alignment, bytes_of, may_run_with_next)
+    }
+
+    /// The same where buffers take as many bytes as `bytes_of` says, `usize::MAX` if they cannot be counted; those of which
+    /// it says nothing have no place in the arena.
+    pub(crate) fn of_sizes(
+        plan: &Plan,
+        alignment: usize,
+        bytes_of: impl Fn(usize) -> Option<usize>,
+        may_run_with_next: impl Fn(usize) -> bool,
+    ) -> Self {
+        let lives = lives(plan, may_run_with_next);
+        let sizes = (0..lives.len()).map(|b| lives[b].and_then(|_| bytes_of(b)));
+        let sizes: Vec<Option<usize>> = sizes.collect();
+        let mut order: Vec<usize> = (0..lives.len()).filter(|&b| sizes[b].is_some()).collect();
+        let bytes_of = |b: usize| {
+            let whole = sizes[b].and_then(|bytes| bytes.checked_next_multiple_of(alignment));
             whole.unwrap_or(usize::MAX)
         };
         order.sort_by_key(|&b| (std::cmp::Reverse(bytes_of(b)), b));
@@ -83,6 +98,20 @@ impl ArenaLayout {
             offsets,
             bytes: total,
         }
+    }
+
+    /// The most bytes alive at one time, which no layout can be shorter than; sizes as in [`ArenaLayout::of_sizes`].
+    #[cfg(all(test, feature = "cuda"))]
+    pub(crate) fn least_bytes(plan: &Plan, bytes_of: impl Fn(usize) -> Option<usize>) -> usize {
+        let lives = lives(plan, |_| false);
+        let alive_at = |time: usize| {
+            let alive = lives.iter().enumerate().filter_map(|(buffer, life)| {
+                let is_alive = life.is_some_and(|life| (life.first..=life.last).contains(&time));
+                is_alive.then(|| bytes_of(buffer)).flatten()
+            });
+            alive.sum::<usize>()
+        };
+        (0..=plan.steps.len() + 1).map(alive_at).max().unwrap_or(0)
     }
 }
 

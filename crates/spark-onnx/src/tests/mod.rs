@@ -5,6 +5,8 @@
 mod attention;
 mod bf16_storage;
 mod byte_paths;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod integers;
 mod mutations;
 pub(crate) mod networks;

@@ -88,7 +88,7 @@ fn bits(tensor: &Tensor) -> Vec<u64> {
 }
 
 /// Written so that a NaN on one side only, or an infinity of the wrong sign, fails.
-fn same(got: &Tensor, want: &Tensor, bar: f64) -> Result<(), String> {
+pub(super) fn same(got: &Tensor, want: &Tensor, bar: f64) -> Result<(), String> {
     if got.shape() != want.shape() || got.dtype() != want.dtype() {
         return Err(format!(
             "{:?} {} for {:?} {}",
@@ -141,14 +141,14 @@ fn every_operator_agrees_with_the_reference() {
 }
 
 /// A graph with one f32 input `x` of `shape`.
-fn graph_of(shape: &[usize]) -> (Graph, ValueId) {
+pub(super) fn graph_of(shape: &[usize]) -> (Graph, ValueId) {
     let mut graph = Graph::default();
     let dims = shape.iter().map(|&d| Dim::Known(d)).collect();
     let x = graph.add_input("x", DType::F32, dims);
     (graph, x)
 }
 
-fn unary(graph: &mut Graph, name: &str, op: Unary, x: ValueId) -> ValueId {
+pub(super) fn unary(graph: &mut Graph, name: &str, op: Unary, x: ValueId) -> ValueId {
     graph.add_node(name, Op::Unary(op), &[Some(x)])
 }
 
@@ -162,14 +162,20 @@ fn check(mut graph: Graph, out: ValueId, shape: &[usize], seed: u64) {
 }
 
 /// A convolution with weights and bias drawn from the seed.
-fn convolution(graph: &mut Graph, conv: Conv, x: ValueId, shape: [usize; 4], seed: u64) -> ValueId {
+pub(super) fn convolution(
+    graph: &mut Graph,
+    conv: Conv,
+    x: ValueId,
+    shape: [usize; 4],
+    seed: u64,
+) -> ValueId {
     let w = graph.add_constant("w", tensor(&shape, seed ^ 1));
     let b = graph.add_constant("b", tensor(&shape[..1], seed ^ 2));
     graph.add_node("conv", Op::Conv(conv), &[Some(x), Some(w), Some(b)])
 }
 
 prop_compose! {
-    fn conv_case()(
+    pub(super) fn conv_case()(
         groups in 1usize..4,
         in_per_group in 1usize..9,
         out_per_group in 1usize..40,
@@ -489,7 +495,7 @@ fn residual_blocks_before_a_strided_pointwise_convolution() {
     }
 }
 
-fn pool_case() -> impl Strategy<Value = (PoolOp, [usize; 4], u64)> {
+pub(super) fn pool_case() -> impl Strategy<Value = (PoolOp, [usize; 4], u64)> {
     (
         any::<bool>(),
         (1usize..5, 1usize..5),

@@ -1,0 +1,135 @@
+//! The kernels of `kernels/plan_*.cu`, and launching them on the four blocks of a session.
+//!
+//! They have no versions for devices that are no GPU: the CPU has an executor of its own.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+use spark_mem::kernel::Header;
+use spark_mem::{
+    Buffer, Device, Kernel, KernelSource, LaunchShape, MemError, Read, Stream, Struct, Write,
+};
+
+use super::launches::{Launch, THREADS, Work};
+use super::structures;
+
+const HEADERS: &[Header] = &[
+    (
+        "plan_views.cuh",
+        include_str!("../../kernels/plan_views.cuh"),
+    ),
+    ("plan_math.cuh", include_str!("../../kernels/plan_math.cuh")),
+];
+
+/// Arena, outputs, inputs, constants, and what is to be done.
+type Parameters<T> = (Write<u8>, Write<u8>, Read<u8>, Read<u8>, Struct<T>);
+
+/// Declares the kernels, each with its file and the structure that it takes.
+macro_rules! kernels {
+    ($($field:ident: $structure:ident, $entry:literal of $file:literal;)*) => {
+        /// Every kernel, ready on one device.
+        #[derive(Debug)]
+        pub(super) struct Kernels {
+            $($field: Kernel<Parameters<structures::$structure>>,)*
+        }
+
+        impl Kernels {
+            /// Makes them ready; the first time on a GPU they are compiled.
+            ///
+            /// # Errors
+            ///
+            /// As [`Device::kernel`].
+            pub(super) fn new(device: &Device) -> Result<Self, MemError> {
+                Ok(Self {
+                    $($field: device.kernel(
+                        &KernelSource::new(
+                            $file,
+                            include_str!(concat!("../../kernels/", $file)),
+                            $entry,
+                        )
+                        .with_headers(HEADERS),
+                    )?,)*
+                })
+            }
+        }
+    };
+}
+
+kernels! {
+    conv: Conv, "plan_conv" of "plan_products.cu";
+    matmul: MatMul, "plan_matmul" of "plan_products.cu";
+    attention: Attention, "plan_attention" of "plan_products.cu";
+    softmax: Softmax, "plan_softmax" of "plan_rows.cu";
+    norm: Norm, "plan_norm" of "plan_rows.cu";
+    group_norm: GroupNorm, "plan_group_norm" of "plan_rows.cu";
+    reduce: Reduce, "plan_reduce" of "plan_rows.cu";
+    pool: Pool, "plan_pool" of "plan_rows.cu";
+    program: Program, "plan_program" of "plan_elements.cu";
+    copy: Copy, "plan_copy" of "plan_elements.cu";
+    fill: Fill, "plan_fill" of "plan_elements.cu";
+    gather: Gather, "plan_gather" of "plan_elements.cu";
+    resample: Resample, "plan_resample" of "plan_elements.cu";
+}
+
+/// The four blocks that kernels work on.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) arena: Buffer<u8>,
+    pub(super) outputs: Buffer<u8>,
+    pub(super) inputs: Buffer<u8>,
+    pub(super) constants: Buffer<u8>,
+}
+
+impl Kernels {
+    /// Queues `launch` on `memory`.
+    ///
+    /// # Errors
+    ///
+    /// The driver's.
+    ///
+    /// # Safety
+    ///
+    /// `launch` was made from a plan by `Launching`, every view of that plan lies inside its buffer
+    /// ([`crate::plan::Plan::check_views`]), and `memory` has the blocks that the plan's `Blocks` measured, the constants with
+    /// everything in it.
+    pub(super) unsafe fn launch(
+        &self,
+        launch: &Launch,
+        memory: &mut Memory,
+        stream: &Stream,
+    ) -> Result<(), MemError> {
+        let shape = LaunchShape {
+            grid: [launch.blocks, 1, 1],
+            block: [THREADS, 1, 1],
+            shared_bytes: launch.shared_bytes,
+        };
+        macro_rules! of {
+            ($kernel:ident, $work:expr) => {{
+                let (arena, outputs) = (memory.arena.view_mut(), memory.outputs.view_mut());
+                let (inputs, constants) = (memory.inputs.view(), memory.constants.view());
+                // SAFETY: the kernel has these parameters. It reads and writes elements of the views it is
+                // told of, by indices below their extents (`Launching` has checked that one index fits all of
+                // them), which lie in their buffers by the caller's promise, and these in the blocks, aligned for
+                // their elements, as `Blocks` placed them. Tables among the constants have as many entries as
+                // it is told, and name operands, registers and positions that are there. Positions that a run
+                // computes it holds against their axis. It writes the first bytes of the outputs, which
+                // are kept for that. No view for writing is of the inputs or the constants.
+                unsafe { self.$kernel.launch(stream, shape, (arena, outputs, inputs, constants, $work)) }
+            }};
+        }
+        match launch.work {
+            Work::Conv(work) => of!(conv, work),
+            Work::MatMul(work) => of!(matmul, work),
+            Work::Attention(work) => of!(attention, work),
+            Work::Softmax(work) => of!(softmax, work),
+            Work::Norm(work) => of!(norm, work),
+            Work::GroupNorm(work) => of!(group_norm, work),
+            Work::Reduce(work) => of!(reduce, work),
+            Work::Pool(work) => of!(pool, work),
+            Work::Program(work) => of!(program, work),
+            Work::Copy(work) => of!(copy, work),
+            Work::Fill(work) => of!(fill, work),
+            Work::Gather(work) => of!(gather, work),
+            Work::Resample(work) => of!(resample, work),
+        }
+    }
+}
