@@ -68,6 +68,10 @@ fn arithmetic<'a>(
         Ok(form) => form,
         Err(error) => return builder.no_such_form(&error),
     };
+    // The smallest or largest of three is of later targets than that of two.
+    if matches!(base, "min" | "max") && sources.len() == 3 && target.capability() < 100 {
+        return builder.not_on_target("sm_100");
+    }
     if !(form.n_sources()..=form.n_sources_max()).contains(&sources.len()) {
         return builder.refuse(format!("{} sources are wanted", form.n_sources()));
     }
