@@ -19,6 +19,7 @@
 use half::{bf16, f16};
 use spark_mem::{Buffer, Device, Kernel, KernelSource, LaunchShape, Read, Stream, Write};
 
+use super::same_device::check_devices;
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, PackedTensor, Scales};
 use crate::scalar::MiniFormat;
@@ -381,7 +382,7 @@ impl DeviceGemm {
         let n = a.rows.checked_mul(b.rows).ok_or_else(overflow)?;
         QuantError::check_length("c", c.len(), n)?;
         let [of_a, of_b] = [a, b].map(|operand| operand.codes.device());
-        super::check_devices(stream, &[&self.device, c.device(), of_a, of_b])?;
+        check_devices(stream, &[&self.device, c.device(), of_a, of_b])?;
         if n == 0 {
             return Ok(());
         }

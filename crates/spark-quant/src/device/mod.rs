@@ -18,6 +18,7 @@
 
 pub mod gemm;
 mod kernels;
+mod same_device;
 mod sealed;
 
 use spark_mem::{Buffer, Device, Kernel, LaunchShape, MemError, Stream};
@@ -26,6 +27,8 @@ use crate::block::nvfp4;
 use crate::error::QuantError;
 use crate::packed::{PackedFormat, PackedTensor, Scales, swizzle};
 use crate::scalar::MiniFormat;
+
+use same_device::check_devices;
 
 /// Threads of a block of every kernel.
 const THREADS: u32 = 256;
@@ -446,16 +449,6 @@ fn unsupported(operation: &'static str, format: PackedFormat) -> QuantError {
     QuantError::Unsupported {
         operation,
         format: format.to_string(),
-    }
-}
-
-/// A launch compares devices too; where there is nothing to launch, or memory is taken before, this
-/// comes first.
-fn check_devices(stream: &Stream, others: &[&Device]) -> Result<(), QuantError> {
-    if others.iter().all(|other| *other == stream.device()) {
-        Ok(())
-    } else {
-        Err(MemError::OtherDevice.into())
     }
 }
 

@@ -19,6 +19,7 @@ mod algorithm;
 mod baseline;
 mod cuda;
 mod device_code;
+mod lane_setup;
 mod lateral_pid;
 mod lateral_torque;
 mod longitudinal;
@@ -31,15 +32,15 @@ mod state_feedback;
 mod table;
 #[cfg(test)]
 mod tests;
+mod torque_lane;
 
-pub use algorithm::{
-    Algorithm, AlgorithmFactory, Combined, LaneAlgorithm, LaneSetup, Named, PerLane, named,
-};
+pub use algorithm::{Algorithm, AlgorithmFactory, Combined, LaneAlgorithm, Named, PerLane, named};
 pub use baseline::{DoNothing, PerfectTracking};
 pub use cuda::{CudaOnly, cuda_only};
 pub use device_code::CudaControl;
+pub use lane_setup::LaneSetup;
 pub use lateral_pid::{LateralPid, LateralPidConfig};
-pub use lateral_torque::{LateralTorque, LateralTorqueConfig};
+pub use lateral_torque::LateralTorque;
 pub use longitudinal::{Longitudinal, LongitudinalConfig};
 #[cfg(feature = "model")]
 pub use policy::{Policy, PolicyConfig, PolicySignal};
@@ -47,3 +48,4 @@ pub use reference_driver::{ReferenceDriver, ReferenceDriverKind, minimum_followi
 pub use state::{Action, ActionBatch, State, StateBatch};
 pub use state_feedback::{Lqr, LqrConfig, PurePursuit, PurePursuitConfig};
 pub use table::Table;
+pub use torque_lane::LateralTorqueConfig;
