@@ -17,8 +17,11 @@
 mod ptxas;
 mod toolchain;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use crate::command::{self, cargo};
@@ -57,30 +60,33 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     let mut findings = Vec::new();
     let mut n_kernels = 0;
     println!("kernel                        arch      registers  spill bytes  shared bytes");
-    for file in &files {
-        let source = read(&workspace.root.join(file))?;
-        for (variant, arch) in variants(&source)
-            .iter()
-            .flat_map(|variant| ARCHITECTURES.map(|arch| (variant, arch)))
-        {
-            let options = &variant.options;
-            let compiled = toolchain.compile(&workspace.root, file, INCLUDES, arch, options)?;
-            for entry in &compiled.entries {
-                n_kernels += 1;
-                println!(
-                    "{:28}  {arch:8}  {:9}  {:11}  {:12}  {}",
-                    entry.name,
-                    entry.registers,
-                    entry.spill_bytes,
-                    entry.shared_bytes,
-                    options.join(" ")
-                );
-            }
-            findings.extend(judge(file, arch, &compiled.entries));
-            findings.extend(check_claims(file, arch, &source, &compiled.instructions));
-            findings.extend(variant.check(file, arch, &compiled.instructions));
+    let jobs = jobs(workspace, &files)?;
+    let compile = |job: &Job<'_>, cubin: &Path| {
+        let options = &job.variant.options;
+        toolchain.compile(&workspace.root, job.file, job.arch, options, cubin)
+    };
+    in_order(&jobs, &toolchain.scratch(), compile, |job, compiled| {
+        let (file, arch, variant) = (job.file, job.arch, &job.variant);
+        for entry in &compiled.entries {
+            n_kernels += 1;
+            println!(
+                "{:28}  {arch:8}  {:9}  {:11}  {:12}  {}",
+                entry.name,
+                entry.registers,
+                entry.spill_bytes,
+                entry.shared_bytes,
+                variant.options.join(" ")
+            );
         }
-    }
+        findings.extend(judge(file, arch, &compiled.entries));
+        findings.extend(check_claims(
+            file,
+            arch,
+            &job.source,
+            &compiled.instructions,
+        ));
+        findings.extend(variant.check(file, arch, &compiled.instructions));
+    })?;
     check_the_check(&toolchain, workspace, &folder)?;
     for finding in &findings {
         println!("{finding}");
@@ -94,6 +100,73 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     let seconds = started.elapsed().as_secs_f64();
     println!("kernels: {n_kernels} from {n_files} files, no findings, {seconds:.1} s");
     real_compiler(workspace, &toolchain)
+}
+
+/// One run of the compiler.
+struct Job<'a> {
+    file: &'a str,
+    source: Arc<str>,
+    variant: Variant,
+    arch: &'static str,
+}
+
+fn jobs<'a>(workspace: &Workspace, files: &'a [String]) -> Result<Vec<Job<'a>>, Error> {
+    let mut jobs = Vec::new();
+    for file in files {
+        let source: Arc<str> = read(&workspace.root.join(file))?.into();
+        for variant in variants(&source) {
+            jobs.extend(ARCHITECTURES.map(|arch| Job {
+                file,
+                source: Arc::clone(&source),
+                variant: variant.clone(),
+                arch,
+            }));
+        }
+    }
+    Ok(jobs)
+}
+
+/// Runs the compiler for all jobs, on all processors, and hands on what came out in the order of the jobs,
+/// as soon as it is there. Ends at the first error.
+fn in_order<J: Sync>(
+    jobs: &[J],
+    scratch: &Path,
+    compile: impl Fn(&J, &Path) -> Result<Compiled, Error> + Sync,
+    mut judge: impl FnMut(&J, &Compiled),
+) -> Result<(), Error> {
+    let n_workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let (send, receive) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for worker in 0..n_workers.min(jobs.len()) {
+            let (send, next, compile) = (send.clone(), &next, &compile);
+            let cubin = scratch.join(format!("kernel-{worker}.cubin"));
+            scope.spawn(move || {
+                while let Some((idx, job)) = take(jobs, next) {
+                    if send.send((idx, compile(job, &cubin))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        let mut early = BTreeMap::new();
+        let mut n_judged = 0;
+        // Dropped at an error, so that the workers end too.
+        for (idx, compiled) in receive {
+            early.insert(idx, compiled?);
+            while let Some(compiled) = early.remove(&n_judged) {
+                judge(&jobs[n_judged], &compiled);
+                n_judged += 1;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn take<'a, J>(jobs: &'a [J], next: &AtomicUsize) -> Option<(usize, &'a J)> {
+    let idx = next.fetch_add(1, Ordering::Relaxed);
+    jobs.get(idx).map(|job| (idx, job))
 }
 
 fn read(path: &Path) -> Result<String, Error> {
@@ -138,7 +211,7 @@ fn check_claims(file: &str, arch: &str, source: &str, instructions: &str) -> Vec
 }
 
 /// One of the kernels that options make of a file.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Variant {
     options: Vec<String>,
     /// An instruction, and the architectures that have it.
@@ -202,7 +275,8 @@ fn check_the_check(
     std::fs::write(&path, SPILLS).map_err(Error::io("write", &path))?;
     for arch in ARCHITECTURES {
         let name = path.to_string_lossy();
-        let compiled = toolchain.compile(&workspace.root, &name, INCLUDES, arch, &[])?;
+        let cubin = folder.join("spills.cubin");
+        let compiled = toolchain.compile(&workspace.root, &name, arch, &[], &cubin)?;
         let findings = judge("spills.cu", arch, &compiled.entries);
         if !findings.iter().any(|finding| finding.contains("spills")) {
             return Err(Error::Usage(format!(
@@ -268,18 +342,17 @@ impl Toolchain {
         &self,
         root: &Path,
         file: &str,
-        includes: &str,
         arch: &str,
         options: &[String],
+        cubin: &Path,
     ) -> Result<Compiled, Error> {
-        let cubin = self.scratch().join("kernel.cubin");
         let mut nvcc = self.program("nvcc");
         nvcc.current_dir(root)
             .args(["-cubin", "-std=c++17", "-Xptxas", "-v"]);
-        nvcc.arg(format!("-arch={arch}")).args(["-I", includes]);
-        nvcc.args(options).arg("-o").arg(&cubin).arg(file);
+        nvcc.arg(format!("-arch={arch}")).args(["-I", INCLUDES]);
+        nvcc.args(options).arg("-o").arg(cubin).arg(file);
         let said = words_of(&mut nvcc)?;
-        let instructions = words_of(self.program("nvdisasm").arg(&cubin))?;
+        let instructions = words_of(self.program("nvdisasm").arg(cubin))?;
         Ok(Compiled {
             entries: entries(&said),
             instructions,
@@ -311,6 +384,31 @@ mod tests {
                 "k.cu: [sm_121a] k: 101377 bytes of shared memory, a GB10 has 101376",
             ]
         );
+    }
+
+    #[test]
+    fn what_was_compiled_is_judged_in_order_up_to_the_first_error() {
+        let compiled = |n: &u32| Compiled {
+            entries: vec![entry(*n, 0, 0)],
+            instructions: String::new(),
+        };
+        let jobs: Vec<u32> = (0..100).collect();
+        let mut judged = Vec::new();
+        let judge = |job: &u32, made: &Compiled| judged.push((*job, made.entries[0].registers));
+        in_order(&jobs, Path::new(""), |job, _| Ok(compiled(job)), judge).unwrap();
+        assert!(
+            judged
+                .iter()
+                .copied()
+                .eq(jobs.iter().map(|job| (*job, *job)))
+        );
+        let fails = |job: &u32, _: &Path| match job {
+            50 => Err(Error::Kernels { n_findings: 1 }),
+            job => Ok(compiled(job)),
+        };
+        let mut n_judged = 0;
+        assert!(in_order(&jobs, Path::new(""), fails, |_, _| n_judged += 1).is_err());
+        assert!(n_judged <= 50);
     }
 
     #[test]
