@@ -280,12 +280,12 @@ impl RunOptions {
         })
     }
 
-    /// Only the CPU has an executor; a GPU asked for by name is refused.
+    /// For what runs on the CPU alone; a GPU asked for by name is refused.
     pub(crate) fn cpu_or_refuse(&self) -> Result<(), ModelError> {
         let refuse = |device: String| {
             Err(ModelError::DeviceUnavailable {
                 device,
-                reason: "this build runs models on the CPU only",
+                reason: "`Model`, `Session` and `ModelRunner` run on the CPU only; `cuda::CudaSession` takes a GPU",
             })
         };
         let config = spark_hal::config();

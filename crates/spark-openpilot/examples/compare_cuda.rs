@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use spark_mem::{Device, DeviceOptions};
+use spark_mem::{Device, DeviceKind, DeviceOptions};
 use spark_onnx::cuda::CudaSession;
 use spark_onnx::graph::{Dim, Graph};
 use spark_onnx::tensor::TensorData;
@@ -67,7 +67,13 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         false => None,
     };
     let _posed = driver.as_ref().map(|driver| driver.pose(Persona::Spark));
-    let device = Device::cuda(0, DeviceOptions::new())?;
+    let device = match driver {
+        Some(_) => Device::cuda(0, DeviceOptions::new())?,
+        None => Device::open()?,
+    };
+    if !matches!(device.info().kind, DeviceKind::Cuda(_)) {
+        return Err("there is no GPU to compare with (`--stand-in` runs without one)".into());
+    }
     println!("on {}", device.info().name);
     for model in networks {
         let graph = model.build(arguments.seed);

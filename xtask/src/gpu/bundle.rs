@@ -1,7 +1,7 @@
 //! Makes the bundle.
 //!
 //! ```text
-//! target/gpu/<triple>/   *-gpu-tests   of each crate with device code, on a real GPU
+//! target/gpu/<triple>/   *-gpu-tests   of spark-mem, spark-quant and spark-sim, on a real GPU
 //!                        mem-bench     bandwidth per kind of memory, copies, files
 //!                        detect doctor what the machine is, and what is wrong with it
 //!                        xtask         runs the suites there

@@ -65,7 +65,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
         let options = &job.variant.options;
         toolchain.compile(&workspace.root, job.file, job.arch, options, cubin)
     };
-    in_order(&jobs, &toolchain.scratch(), compile, |job, compiled| {
+    in_order(&jobs, toolchain.scratch(), compile, |job, compiled| {
         let (file, arch, variant) = (job.file, job.arch, &job.variant);
         for entry in &compiled.entries {
             n_kernels += 1;

@@ -27,7 +27,7 @@ pub const PRECISION: Declaration = Declaration {
     accepts: "`auto`, `fp32`, `fp16`, `bf16`, `fp8`, `int8`, `fp4` (`nvfp4` is the same)",
     default: "auto",
     default_meaning: "",
-    doc: "The precision models run in. `auto` is `fp32` as long as models run on the CPU only; what \
+    doc: "The precision models run in. `auto` is `fp32`, also on a GPU; what \
           the GPU and the installed software would recommend, `detect` says. `fp4` logs a warning \
           because it is experimental. `int8` needs a calibration of the model, or a file that quantises it: without, a \
           model is refused.",
@@ -65,8 +65,8 @@ pub const MEMORY_KIND: Declaration = Declaration {
     default: "auto",
     default_meaning: "",
     doc: "Where buffers lie that CPU and GPU both use: plain, managed or pinned memory. On a GPU that shares the \
-          machine's memory `auto` measures which is fastest, once per machine, and keeps the figures under \
-          `SPARK_CACHE_DIR`; elsewhere it goes by what the GPU says of itself ([memory](memory.md#which-kind-shared-buffers-get)). A \
+          machine's memory and has several of them `auto` measures which is fastest, once per machine, and keeps the figures \
+          under `SPARK_CACHE_DIR`; elsewhere, and without a cache folder, it goes by what the GPU says of itself ([memory](memory.md#which-kind-shared-buffers-get)). A \
           kind that the GPU does not have logs a warning that names what is used instead. On the CPU it means nothing.",
 };
 

@@ -53,8 +53,9 @@ pub struct CudaStep {
 /// DGX Spark, both sides use these blocks and nothing is copied; on a card the graph copies one in and one out. No memory is
 /// taken on the device after loading.
 ///
-/// In fp16 weights and everything between steps are stored in 16 bits, so that what is greater than 65504 becomes an infinity;
-/// sums are f32, and inputs and outputs stay what they are.
+/// In fp16 weights and everything between steps are stored in 16 bits, so that from 65520 on a number becomes an infinity; so are
+/// inputs on their way to an operator on pictures, and outputs that are not written in place. Sums are f32, and other inputs and
+/// outputs stay what they are.
 ///
 /// # Examples
 ///
@@ -96,7 +97,7 @@ impl CudaSession {
     }
 
     /// Brings `graph` to `device`, in the precision of `options` or of the environment: fp32 or fp16, for all steps.
-    /// Its own operators and [`RunOptions::memory_budget`] count, threads, instruction sets and plans do not.
+    /// Its own operators and [`RunOptions::memory_budget`] count, threads, instruction sets, plans and the device do not.
     ///
     /// # Errors
     ///

@@ -8,7 +8,8 @@
 //!
 //! The kernel is `kernels/gemm.cu`: one source, compiled once per format. On a GPU whose tensor cores
 //! do not take a format, its values become f16 in registers, exactly; NVFP4 is multiplied as it is
-//! from compute capability 12.0 on, E4M3 from 8.9.
+//! from compute capability 12.0 on, E4M3 on 8.9 and from 12.0 on (on 9.0 the instruction is there, and the
+//! assembler makes f16 of it).
 //!
 //! Products are exact and sums f32, in the tensor cores' order and with their rounding, which NVIDIA
 //! does not state; a device that is no GPU sums from the first to the last. So bits agree where all
