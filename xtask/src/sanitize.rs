@@ -61,7 +61,7 @@ const CASES: &str = "4";
 /// Processes that fault or fork on purpose.
 const ON_PURPOSE: [&str; 5] = [
     "--skip=touches_device_memory",
-    "--skip=that_the_host_touches_faults",
+    "--skip=that_the_host_touches",
     "--skip=a_forked_child",
     "--skip=child_forks",
     "--skip=switches_in_the_environment",

@@ -173,7 +173,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) plan_attention(PLAN_BLOCKS,
   unsigned query = blockIdx.x % attention.m, batch = blockIdx.x / attention.m;
   const PlanBatched &q = attention.q, &k = attention.k, &v = attention.v, &y = attention.y, &mask = attention.mask;
 
-  float most = -SPARK_INFINITY;
+  float most = -SPARK_INFINITY, n_nan = 0.0f;
   for (unsigned key = threadIdx.x; key < attention.n; key += PLAN_THREADS) {
     float score = dot(0.0f, plan_read(blocks, q.view.place), q.view.place.storage, row_index(q, batch, query),
                       q.view.strides[PLAN_BATCH_AXES + 1], plan_read(blocks, k.view.place), k.view.place.storage,
@@ -186,8 +186,12 @@ extern "C" __global__ void __launch_bounds__(128, 4) plan_attention(PLAN_BLOCKS,
     }
     scores[key] = score;
     most = score > most ? score : most;
+    n_nan += score != score ? 1.0f : 0.0f;
   }
   most = plan_block_max(most, parts);
+  // A query that sees nothing gets zeros; one with a NaN among its scores gets NaN.
+  bool hides_all = attention.masked && most == -SPARK_INFINITY;
+  if (hides_all) hides_all = plan_block_sum(n_nan, parts) == 0.0f;
   float sum = 0.0f;
   for (unsigned key = threadIdx.x; key < attention.n; key += PLAN_THREADS) {
     float power = expf(scores[key] - most);
@@ -196,8 +200,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) plan_attention(PLAN_BLOCKS,
   }
   // Behind the barriers in here every score is a power.
   sum = plan_block_sum(sum, parts);
-  float share = attention.masked && most == -SPARK_INFINITY ? 0.0f : __fdividef(1.0f, sum);
-  bool hides_all = share == 0.0f;
+  float share = __fdividef(1.0f, sum);
   for (unsigned column = threadIdx.x; column < attention.e; column += PLAN_THREADS) {
     long long at = row_index(v, batch, 0) + column * v.view.strides[PLAN_BATCH_AXES + 1];
     float value = 0.0f;

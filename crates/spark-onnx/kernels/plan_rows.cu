@@ -24,16 +24,19 @@ extern "C" __global__ void __launch_bounds__(128) plan_softmax(PLAN_BLOCKS, Plan
   unsigned char* y = plan_write(blocks, step.y.place);
   unsigned from = step.x.place.storage, to = step.y.place.storage;
   auto x_index = [&](unsigned i) { return row * step.x.strides[0] + i * step.x.strides[1]; };
-  float most = -SPARK_INFINITY;
+  float most = -SPARK_INFINITY, n_nan = 0.0f;
   for (unsigned i = threadIdx.x; i < step.width; i += PLAN_THREADS) {
     float value = plan_load(x, from, x_index(i));
     most = value > most ? value : most;
+    n_nan += value != value ? 1.0f : 0.0f;
   }
   most = plan_block_max(most, parts);
+  // A row of masks alone becomes zeros; one in which a NaN stands stays NaN.
+  bool hides_all = step.masked && most == -SPARK_INFINITY;
+  if (hides_all) hides_all = plan_block_sum(n_nan, parts) == 0.0f;
   float sum = 0.0f;
   for (unsigned i = threadIdx.x; i < step.width; i += PLAN_THREADS) sum += expf(plan_load(x, from, x_index(i)) - most);
   sum = plan_block_sum(sum, parts);
-  bool hides_all = step.masked && most == -SPARK_INFINITY;
   // y may be x: a thread reads the elements that it writes, and no others from here on.
   for (unsigned i = threadIdx.x; i < step.width; i += PLAN_THREADS) {
     float distance = plan_load(x, from, x_index(i)) - most;
