@@ -30,8 +30,8 @@ use crate::kind::BufferKind;
 pub struct KindChoice {
     /// The kind that they get.
     pub kind: BufferKind,
-    /// The kind that the hardware's attributes say, which `kind` is unless somebody said otherwise
-    /// or another was measured to be faster.
+    /// The kind that the hardware's attributes say, which `kind` is unless somebody said otherwise,
+    /// another was measured to be faster, or the measurement read wrong values.
     pub by_attributes: BufferKind,
     /// What decided.
     pub evidence: KindEvidence,
@@ -69,6 +69,9 @@ pub enum NotMeasured {
     Unavailable(BufferKind),
     /// The measurement failed, in its own words.
     Failed(String),
+    /// Memory of this kind gave the CPU other values than the GPU wrote. Shared buffers are then
+    /// [`BufferKind::Device`], whatever the attributes say.
+    WrongValues(BufferKind),
 }
 
 /// How long a round trip took in each kind of memory: the host writes every byte, a kernel reads and
@@ -156,6 +159,9 @@ impl fmt::Display for NotMeasured {
             Self::NoCacheFolder => f.write_str("there is no folder to keep a measurement in"),
             Self::Unavailable(kind) => write!(f, "the environment asked for {kind:?} memory"),
             Self::Failed(why) => write!(f, "the measurement failed because {why}"),
+            Self::WrongValues(kind) => {
+                write!(f, "{kind:?} memory gave other values than the GPU wrote")
+            }
         }
     }
 }

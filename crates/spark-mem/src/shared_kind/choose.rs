@@ -86,17 +86,40 @@ pub(crate) fn choose(
     };
     match found {
         Ok((measurement, evidence)) => Ok(by_figures(&usual, measurement, evidence)),
-        Err(MeasureError::Refused(MemError::Driver(error))) if error.is_sticky() => {
+        Err(why) => unmeasured(usual, why),
+    }
+}
+
+/// The choice where a measurement gave no figures.
+fn unmeasured(usual: KindChoice, why: MeasureError) -> Result<KindChoice, MemError> {
+    match why {
+        MeasureError::Refused(MemError::Driver(error)) if error.is_sticky() => {
             Err(lost(error, usual.kind))
         }
-        Err(why) => {
+        // Whichever kind it was: a machine on which the two sides read different values shares nothing.
+        MeasureError::WrongValues(kind) => {
+            tracing::error!(
+                "{kind:?} memory gave the CPU other values than the GPU wrote; buffers that both use lie in the GPU's own \
+                 memory instead and are copied ({} names a kind all the same)",
+                MEMORY_KIND.name
+            );
+            Ok(KindChoice {
+                kind: BufferKind::Device,
+                evidence: KindEvidence::Attributes(NotMeasured::WrongValues(kind)),
+                ..usual
+            })
+        }
+        MeasureError::Refused(why) => {
             let why = why.to_string();
             tracing::warn!(
                 "which memory is fastest for buffers that CPU and GPU use was not measured: {why}; \
                  using {:?} memory, as the hardware's attributes say",
                 usual.kind
             );
-            Ok(by_attributes(NotMeasured::Failed(why)))
+            Ok(KindChoice {
+                evidence: KindEvidence::Attributes(NotMeasured::Failed(why)),
+                ..usual
+            })
         }
     }
 }
@@ -187,4 +210,25 @@ fn lost(error: DriverError, usual: BufferKind) -> MemError {
         MEMORY_KIND.name
     );
     MemError::DeviceLost(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+
+    #[test]
+    fn memory_that_gave_wrong_values_is_not_shared() {
+        let usual = Device::emulated(1 << 20).shared_kind_choice().clone();
+        let usual = KindChoice {
+            kind: BufferKind::System,
+            ..usual
+        };
+        for kind in [BufferKind::System, BufferKind::Pinned] {
+            let choice = unmeasured(usual.clone(), MeasureError::WrongValues(kind)).unwrap();
+            assert_eq!(choice.kind, BufferKind::Device);
+            let evidence = KindEvidence::Attributes(NotMeasured::WrongValues(kind));
+            assert_eq!(choice.evidence, evidence);
+        }
+    }
 }
