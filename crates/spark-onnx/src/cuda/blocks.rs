@@ -257,6 +257,14 @@ impl Blocks {
         self.strided(view, walk::strides(view))
     }
 
+    /// Whether the elements of `view` are bytes.
+    pub(super) fn is_of_bytes(&self, view: &View) -> Result<bool, Refused> {
+        Ok(matches!(
+            self.held(view.buffer)?.stored,
+            Stored::U8 | Stored::I8
+        ))
+    }
+
     /// Whether the elements of `view` are integers of 64 bits.
     pub(super) fn is_wide(&self, view: &View) -> Result<bool, Refused> {
         Ok(self.held(view.buffer)?.stored == Stored::I64)

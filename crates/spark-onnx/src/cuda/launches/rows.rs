@@ -86,6 +86,10 @@ impl Launching<'_> {
         if self.blocks.is_wide(x)? || self.blocks.is_wide(y)? {
             return Refused::because("no reduction of integers of 64 bits");
         }
+        // Their exact sum would be held in 16 bits where networks are.
+        if self.blocks.is_of_bytes(x)? {
+            return Refused::because("no reduction of integers of 8 bits");
+        }
         let is_reduced = |axis: usize| y.axes[axis].extent == 1 && x.axes[axis].extent != 1;
         let kept = Walk::along(&[y, x], |axis| !is_reduced(axis))?;
         let over = Walk::along(&[x], is_reduced)?;
@@ -120,6 +124,10 @@ impl Launching<'_> {
             && (0..2).all(|axis| x.axes[axis].extent == y.axes[axis].extent)
             && window.stride.iter().chain(&window.dilation).all(|&n| n > 0);
         check(is_whole, "samples or channels that do not fit")?;
+        // A window of padding alone has the least byte, not minus infinity.
+        if self.blocks.is_of_bytes(x)? || self.blocks.is_of_bytes(y)? {
+            return Refused::because("no pooling of integers of 8 bits");
+        }
         for axis in 0..2 {
             check_reach(
                 window,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use spark_mem::Device;
 use spark_onnx::cuda::CudaSession;
-use spark_onnx::graph::{Binary, CumSum, Dim, Gather, Graph, Op};
+use spark_onnx::graph::{Binary, CumSum, Dim, Gather, Graph, Op, Reduce, ReduceKind};
 use spark_onnx::{DType, ModelError, Precision, RunOptions, Tensor};
 use spark_testing::driver::Persona;
 
@@ -74,6 +74,30 @@ fn a_step_without_a_kernel_is_named() {
             (&node[..], &step[..], *device),
             ("the_node", "cumsum", "cuda")
         );
+    });
+}
+
+/// 300 times 255 is beyond what 16 bits hold, and wraps in 8.
+#[test]
+fn sums_of_bytes_are_refused() {
+    on(Persona::Spark, |_, device| {
+        let mut graph = Graph::default();
+        let x = graph.add_input("x", DType::U8, vec![Dim::Known(300)]);
+        let sum = Op::Reduce(Reduce {
+            kind: ReduceKind::Sum,
+            keep_dims: true,
+            noop_with_empty_axes: false,
+        });
+        let y = graph.add_node("the_sum", sum, &[Some(x)]);
+        graph.outputs.push(y);
+        for precision in [Precision::Fp32, Precision::Fp16] {
+            let error = CudaSession::from_graph(graph.clone(), device, &options(precision));
+            let error = error.unwrap_err();
+            assert!(
+                matches!(&error, ModelError::StepUnsupported { node, .. } if node.starts_with("the_sum")),
+                "{error}"
+            );
+        }
     });
 }
 
