@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use spark_onnx::graph::{
-    Binary, Conv, ConvTranspose, Dim, Gather, Graph, LayerNormalization, MatMul, Op, Padding,
-    Reduce, ReduceKind, Softmax, Transpose, Unary, ValueId,
+    Binary, Conv, ConvTranspose, Dim, Gather, Graph, LayerNormalization, MaskedSoftmax, MatMul, Op,
+    Padding, Reduce, ReduceKind, Softmax, Transpose, Unary, ValueId,
 };
 use spark_onnx::{DType, Precision, Tensor};
 use spark_onnx_graph::samples::every_operator;
@@ -286,5 +286,32 @@ fn gathered_rows_of_random_shapes() {
         let mut inputs = given(&shape, seed);
         inputs.push(("index".to_owned(), index));
         compare(graph, inputs)
+    });
+}
+
+/// A row of masks alone becomes zeros; one in which a NaN stands stays NaN, also beside masks alone.
+#[test]
+fn masked_rows_with_a_nan_stay_nan() {
+    let (mut graph, x) = graph_of(&[4, 40]);
+    let softmax = Op::MaskedSoftmax(MaskedSoftmax);
+    let y = graph.add_node("softmax", softmax, &[Some(x)]);
+    graph.outputs.push(y);
+    let mut values = tensor(&[4, 40], 1).to_f32();
+    values[40..].fill(f32::NEG_INFINITY);
+    values[80 + 7] = f32::NAN;
+    values[120..].fill(f32::NAN);
+    let x = Tensor::from_f32([4, 40], values).expect("fits");
+    on(Persona::Card, |_, device| {
+        let mut session =
+            super::CudaSession::from_graph(graph.clone(), device, &super::options(Precision::Fp32))
+                .expect("loads");
+        let got = session.run(&[("x", &x)]).expect("runs")[0].1.to_f32();
+        let is_nan: Vec<usize> = got
+            .chunks(40)
+            .map(|row| row.iter().filter(|v| v.is_nan()).count())
+            .collect();
+        assert_eq!(is_nan, [0, 0, 40, 40]);
+        assert_eq!(got[40..80], [0.0; 40]);
+        assert!((got[..40].iter().sum::<f32>() - 1.0).abs() < 1e-5);
     });
 }
