@@ -22,7 +22,7 @@ cargo xtask <command>
   onnx-suite            the ONNX project's own tests and random models run by onnxruntime,
                         against the listed outcomes; both come from PyPI
   gpu [--target TRIPLE]…
-                        target/gpu/<triple>.tar.gz: tests and benchmarks for a machine
+                        target/gpu/<triple>.tar.xz: tests and benchmarks for a machine
                         with a GPU and without cargo, at most 60 MB; its `run` runs all
                         suites, whatever fails, and writes logs and report.json
   sanitize              memory, kernels and threads under the address and thread sanitisers

@@ -23,8 +23,8 @@
 //! # Ok::<(), spark_bench::BenchError>(())
 //! ```
 //!
-//! Deliberately absent: comparing two reports (that is the record keeper's work), and
-//! figures of a GPU's load, until there is an executor that uses one.
+//! Deliberately absent: comparing two reports (that is the record keeper's work), and networks on a
+//! GPU: what is measured is a `ModelRunner`, which runs on the CPU.
 
 mod accuracy;
 mod batches;

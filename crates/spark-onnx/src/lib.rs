@@ -9,6 +9,8 @@
 //! Where values that a network computes say how long its results are, as behind a NonMaxSuppression, a model is cut there: its head
 //! is one plan, what stands behind runs in stages, interpreted or planned for the shapes of each run.
 //!
+//! With the feature `cuda`, `cuda::CudaSession` runs the plans of fixed shapes on a GPU.
+//!
 //! What a network is and means is `spark-onnx-graph`'s: [`graph`], [`file`](mod@file), [`reference`](mod@reference) and
 //! [`tensor`] hand it on. Here is what runs it.
 

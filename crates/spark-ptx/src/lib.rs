@@ -43,9 +43,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! After the manual "PTX ISA 9.1". Deliberately absent: clusters, textures, wgmma, tcgen05 and
-//! bulk copies, which are refused by name when a file is loaded; caches and timing. Nothing here
-//! shares code with the crates it tests.
+//! After the manual "PTX ISA 9.1". Every block is a cluster of its own. Deliberately absent: clusters
+//! of several blocks; textures, wgmma, tcgen05 and bulk copies, which are refused by name when a file
+//! is loaded; caches and timing. Nothing here shares code with the crates it tests.
 
 #![forbid(unsafe_code)]
 

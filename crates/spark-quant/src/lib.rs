@@ -7,8 +7,8 @@
 //! gemm        GEMM             straight from packed weights
 //! checkpoint  files            safetensors in the layouts of several programs, GGUF
 //! analysis    what it costs    SQNR, sensitivity, precision plans
-//! calibration activations      statistics, static scales, weights scaled for their inputs
-//! device      the same on GPUs  NVFP4, MX, scale layout (features `device`, `cuda`)
+//! calibration activations      statistics, static scales, weights scaled or rounded for their inputs
+//! device      on GPUs           NVFP4, MXFP4, MXFP8, scale layout, GEMM (features `device`, `cuda`)
 //! simd        sixteen lanes     AVX-512, AVX2, NEON, plain
 //! reference   naive definitions of conversions, blocks and GEMM
 //! ```

@@ -1,6 +1,7 @@
 // The closed loop with perfect tracking, other road users included; see rollout.cuh.
 #include "controllers.cuh"
 #include "traffic.cuh"
+// options: --fmad=false
 
 extern "C" __global__ void __launch_bounds__(128, 2) rollout_perfect_traffic_kinematic_euler(const float* cars, const double* exact, const unsigned* whole, const double* pieces, const double* lines, const float* settings, float* ring, double* totals, float* extremes, unsigned* ends, unsigned n, unsigned n_rows, const double* actors, const unsigned* rules, const unsigned* slots, double* moving, unsigned n_places) {
   sim::rollout<sim::Kinematic, sim::Euler, sim::PerfectTracking, sim::Traffic>({cars, exact, whole, pieces, lines, settings, ring, totals, extremes, ends, n, n_rows, actors, rules, slots, moving, n_places});

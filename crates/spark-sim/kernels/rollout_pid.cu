@@ -1,5 +1,6 @@
 // The closed loop with LatControlPID; see rollout.cuh.
 #include "controllers.cuh"
+// options: --fmad=false
 
 extern "C" __global__ void __launch_bounds__(128, 2) rollout_pid_kinematic_euler(const float* cars, const double* exact, const unsigned* whole, const double* pieces, const double* lines, const float* settings, float* ring, double* totals, float* extremes, unsigned* ends, unsigned n, unsigned n_rows) {
   sim::rollout<sim::Kinematic, sim::Euler, sim::LateralPid>({cars, exact, whole, pieces, lines, settings, ring, totals, extremes, ends, n, n_rows});

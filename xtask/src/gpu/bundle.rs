@@ -1,14 +1,14 @@
 //! Makes the bundle.
 //!
 //! ```text
-//! target/gpu/<triple>/   *-gpu-tests   of spark-mem, spark-quant and spark-sim, on a real GPU
+//! target/gpu/<triple>/   *-gpu-tests   of spark-mem, -quant, -sim and -openpilot, on a real GPU
 //!                        mem-bench     bandwidth per kind of memory, copies, files
 //!                        detect doctor what the machine is, and what is wrong with it
 //!                        xtask         runs the suites there
 //!                        lib/          NVRTC, where it was fetched for this kind of machine
 //!                        cache/        compiled kernels of the tests for 8.0, 9.0, 12.0 and 12.1
 //!                        run           starts it
-//! target/gpu/<triple>.tar.gz           at most 60 MB
+//! target/gpu/<triple>.tar.xz           at most 60 MB
 //! ```
 //!
 //! Programs carry no symbols of debuggers. For another kind of machine than this one NVRTC has to
@@ -29,11 +29,9 @@ use crate::workspace::Workspace;
 const RUN: &str = include_str!("run.sh");
 
 /// Packages with tests for a GPU.
-const TESTED: [&str; 3] = ["spark-mem", "spark-quant", "spark-sim"];
+const TESTED: [&str; 4] = ["spark-mem", "spark-quant", "spark-sim", "spark-openpilot"];
 
-/// Those whose tests compile their kernels here for the bundle.
-const KEPT: [&str; 2] = ["spark-mem", "spark-quant"];
-/// The test that does it.
+/// The test of each that compiles its kernels here for the bundle.
 const KEEPS: &str = "kernels_are_kept_for_other_machines";
 
 /// Examples that say what the machine is.
@@ -155,7 +153,7 @@ fn kernels(workspace: &Workspace, host: &str) -> Result<PathBuf, Error> {
     if cache.exists() {
         fs::remove_dir_all(&cache).map_err(Error::io("empty", &cache))?;
     }
-    for package in KEPT {
+    for package in TESTED {
         let words = ["test", "--release", "--test", "gpu", "-p", package];
         let tests = build(workspace, &words, &["--features", "cuda"], host)?;
         keep(&tests, &libraries, &cache)?;
@@ -212,9 +210,11 @@ fn pack(folder: &Path) -> Result<(), Error> {
         (Some(parent), Some(name)) => (parent, name),
         _ => (folder, folder.as_os_str()),
     };
-    let archive = parent.join(format!("{}.tar.gz", name.to_string_lossy()));
+    let archive = parent.join(format!("{}.tar.xz", name.to_string_lossy()));
     let mut tar = Command::new("tar");
-    tar.arg("-czf")
+    // On all processors: NVRTC alone has 114 MB.
+    tar.env("XZ_DEFAULTS", "--threads=0");
+    tar.arg("-cJf")
         .arg(&archive)
         .arg("-C")
         .arg(parent)

@@ -1,7 +1,7 @@
 //! `cargo xtask gpu`: tests and benchmarks for a GPU machine that has no cargo.
 //!
 //! ```text
-//! here    bundle   builds target/gpu/<triple>/ and packs it into <triple>.tar.gz
+//! here    bundle   builds target/gpu/<triple>/ and packs it into <triple>.tar.xz
 //! there   ./run    starts the bundle's own copy of this program: `xtask gpu-suites`
 //!           nvrtc      finds NVIDIA's compiler for the kernels, in the bundle or on the machine
 //!           suites     runs every suite whatever became of the ones before it, each for eight

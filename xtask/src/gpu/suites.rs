@@ -87,6 +87,11 @@ const SUITES: &[Suite] = &[
         "spark-sim-gpu-tests",
         &["--test-threads=1", "--nocapture", "timed"],
     ),
+    suite(
+        "networks",
+        "spark-openpilot-gpu-tests",
+        &["--test-threads=1", "--show-output"],
+    ),
     suite("mem-bench", "mem-bench", &["--bench"]),
     Suite {
         name: "mem-memcheck",

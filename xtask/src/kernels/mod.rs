@@ -11,8 +11,8 @@
 //!
 //! A file claims instructions in a line `// instructions: HMMA.16816.F32.BF16 LDSM`. One that options make
 //! several kernels of has a line for each, with what only that one has on some architectures:
-//! `// variant: -DFORMAT=2 | HMMA on sm_80 sm_90a | QMMA on sm_121a`. Deliberately
-//! absent: running anything; that takes a GPU (`cargo xtask gpu`).
+//! `// variant: -DFORMAT=2 | HMMA on sm_80 sm_90a | QMMA on sm_121a`. Options of the whole file stand in
+//! a line `// options: --fmad=false`. Deliberately absent: running anything; that takes a GPU (`cargo xtask gpu`).
 
 mod ptxas;
 mod toolchain;
@@ -218,17 +218,22 @@ struct Variant {
     claims: Vec<(String, Vec<String>)>,
 }
 
-/// The variants that a file names; one without options if it names none.
+/// The variants that a file names; one, with the options of the whole file alone, if it names none.
 fn variants(source: &str) -> Vec<Variant> {
     let words =
         |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+    let of_file = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("// options: "));
+    let of_file: Vec<String> = of_file.flat_map(words).collect();
     let lines = source
         .lines()
         .filter_map(|line| line.strip_prefix("// variant: "));
     let mut variants: Vec<Variant> = lines
         .map(|line| {
             let mut parts = line.split('|');
-            let options = words(parts.next().unwrap_or_default());
+            let mut options = of_file.clone();
+            options.extend(words(parts.next().unwrap_or_default()));
             let claims = parts.flat_map(|part| {
                 let (instructions, architectures) = part.split_once(" on ").unwrap_or((part, ""));
                 let architectures = words(architectures);
@@ -243,7 +248,10 @@ fn variants(source: &str) -> Vec<Variant> {
         })
         .collect();
     if variants.is_empty() {
-        variants.push(Variant::default());
+        variants.push(Variant {
+            options: of_file,
+            claims: Vec::new(),
+        });
     }
     variants
 }
@@ -420,6 +428,11 @@ mod tests {
     #[test]
     fn variants_are_read_and_their_claims_looked_for() {
         assert_eq!(variants("// a kernel\n"), [Variant::default()]);
+        let of_file = variants("// options: --fmad=false -DA\n");
+        assert_eq!(of_file[0].options, ["--fmad=false", "-DA"]);
+        let of_both = variants("// options: -DA\n// variant: -DX=0\n// variant: -DX=1\n");
+        assert_eq!(of_both[0].options, ["-DA", "-DX=0"]);
+        assert_eq!(of_both[1].options, ["-DA", "-DX=1"]);
         let source =
             "// variant: -DX=0\n// variant: -DX=1 -DY | HMMA LDSM on sm_80 | QMMA on sm_121a\n";
         let both = variants(source);

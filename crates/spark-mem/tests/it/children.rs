@@ -12,13 +12,20 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use spark_mem::{Advice, BufferKind, Device, DeviceKind, Hint, LaunchShape, MemError, Side};
-use spark_testing::driver::{Build, Flavor, Persona, StandInDriver};
+use spark_testing::driver::{Build, Flavor, Persona, Posed, StandInDriver};
 
 use crate::kernels::SCALE;
 use crate::stand_in::{build, driver, options};
 
 pub(crate) fn is_child() -> bool {
     std::env::var_os("SPARK_MEM_CHILD").is_some()
+}
+
+/// Poses as the persona that the parent names.
+fn pose_named() -> Posed<'static> {
+    let name = std::env::var("PERSONA").unwrap();
+    let mut personas = Persona::ALL.into_iter();
+    driver().pose(personas.find(|it| it.name() == name).unwrap())
 }
 
 /// Runs one test alone, with these variables.
@@ -124,9 +131,7 @@ fn child_touches_device_memory() {
     if !is_child() {
         return;
     }
-    let name = std::env::var("PERSONA").unwrap();
-    let mut personas = Persona::ALL.into_iter();
-    let posed = driver().pose(personas.find(|it| it.name() == name).unwrap());
+    let posed = pose_named();
     let device = Device::cuda(0, options()).unwrap();
     let buffer = device.buffer::<u32>(BufferKind::Device, 10).unwrap();
     let address = buffer.device_address().unwrap() as *const u32;
@@ -166,9 +171,7 @@ fn child_touches_managed_memory() {
     if !is_child() {
         return;
     }
-    let name = std::env::var("PERSONA").unwrap();
-    let mut personas = Persona::ALL.into_iter();
-    let posed = driver().pose(personas.find(|it| it.name() == name).unwrap());
+    let posed = pose_named();
     let device = Device::cuda(0, options()).unwrap();
     let stream = device.new_stream().unwrap();
     let kernel = device.kernel(&SCALE).unwrap();

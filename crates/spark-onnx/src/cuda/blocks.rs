@@ -238,7 +238,11 @@ impl Blocks {
     /// The first element of `view`.
     pub(super) fn place(&self, view: &View) -> Result<Place, Refused> {
         let mut held = self.held(view.buffer)?;
-        held.offset += view.offset * held.stored.size_bytes();
+        // The first element of an empty view may lie outside: before the first of a buffer, if it is cut from a
+        // reversed one.
+        if !view.is_empty() {
+            held.offset += view.offset * held.stored.size_bytes();
+        }
         Ok(held.place())
     }
 

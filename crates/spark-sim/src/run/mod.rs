@@ -48,7 +48,7 @@ mod tests;
 mod traffic;
 
 #[cfg(feature = "cuda")]
-pub use gpu::{rollout_source, rollout_traffic_source};
+pub use gpu::{precompile_rollouts, rollout_source, rollout_traffic_source};
 pub use latency::Latency;
 pub use outcome::{ScenarioError, ScenarioResult, Trace, TraceActor, TraceRow};
 pub use pool::{RunOptions, RunReport, Simulator};

@@ -16,10 +16,15 @@ mod traffic_cases;
 
 use spark_hal::config;
 use spark_hal::config::DeviceChoice;
+use spark_mem::kernel::ComputeCapability;
 use spark_mem::{Device, DeviceOptions};
-use spark_sim::run::{RunOptions, Simulator};
+use spark_sim::control::{
+    CudaControl, LateralPidConfig, LateralTorqueConfig, LongitudinalConfig, LqrConfig,
+    PurePursuitConfig,
+};
+use spark_sim::run::{RunOptions, Simulator, precompile_rollouts};
 use spark_sim::scenario::{Fuzzer, Scenario};
-use spark_testing::settings::require_gpu;
+use spark_testing::settings::{keep_kernels, require_gpu};
 
 /// Runs a test on the first GPU.
 #[track_caller]
@@ -137,4 +142,35 @@ fn many_scenarios_with_a_car_ahead_agree_and_are_timed() {
             compare_and_time(device, &scenarios, "rollouts with a car ahead", "");
         },
     );
+}
+
+/// Every controller that these tests drive with.
+fn controls() -> Vec<CudaControl> {
+    let (lateral, longitudinal) = (LateralPidConfig::default(), LongitudinalConfig::default());
+    let torque = LateralTorqueConfig::default();
+    vec![
+        CudaControl::perfect_tracking(),
+        CudaControl::lqr(&LqrConfig::default()),
+        CudaControl::pure_pursuit(&PurePursuitConfig::default()),
+        CudaControl::lateral_pid(&lateral),
+        CudaControl::lateral_pid_and_longitudinal(&lateral, &longitudinal),
+        CudaControl::lateral_torque(&torque),
+        CudaControl::lateral_torque_and_longitudinal(&torque, &longitudinal),
+        device_cases::own_control([0.0; 3]),
+        traffic_cases::radar_control(),
+    ]
+}
+
+/// What a bundle brings along, so that nothing is compiled where it runs.
+#[test]
+fn kernels_are_kept_for_other_machines() {
+    let Some(folder) = keep_kernels() else {
+        return;
+    };
+    for (major, minor) in [(8, 0), (9, 0), (12, 0), (12, 1)] {
+        let compute = ComputeCapability { major, minor };
+        for control in controls() {
+            precompile_rollouts(&control, compute, &folder).expect("NVRTC takes its own sources");
+        }
+    }
 }

@@ -32,8 +32,10 @@ use super::block::{Block, BlockOptions, LaneOutcome};
 use super::outcome::ScenarioError;
 use super::tables::Prepared;
 use crate::control::CudaControl;
+use crate::integrate::Integrator;
 use crate::metric::{Collision, Extreme, Totals};
 use crate::scenario::ChannelNoise;
+use crate::vehicle::VehicleModel;
 use actors::Actors;
 use lanes::{Tables, settings};
 use source::Source;
@@ -69,23 +71,8 @@ type Arguments = (
 
 /// The same, and other road users.
 type TrafficArguments = (
-    Read<f32>,
-    Read<f64>,
-    Read<u32>,
-    Read<f64>,
-    Read<f64>,
-    Read<f32>,
-    Write<f32>,
-    Write<f64>,
-    Write<f32>,
-    Write<u32>,
-    u32,
-    u32,
-    Read<f64>,
-    Read<u32>,
-    Read<u32>,
-    Write<f64>,
-    u32,
+    Arguments,
+    (Read<f64>, Read<u32>, Read<u32>, Write<f64>, u32),
 );
 
 /// Why a group could not be driven, in words.
@@ -171,8 +158,9 @@ impl Gpu {
     ) -> Result<Rollout, Failure> {
         let started = Instant::now();
         let block = Block::new(lanes, options);
-        let too_many =
-            || Failure("roads and requests have more parts than 32 bits count".to_owned());
+        let too_many = || {
+            Failure("scenarios, roads and requests have more parts than 32 bits count".to_owned())
+        };
         let tables = Tables::new(&block, control).ok_or_else(too_many)?;
         let (model, integrator) = (block.cars.model, block.cars.integrator);
         let source = source::source(control, model, integrator, tables.actors.is_some());
@@ -213,6 +201,18 @@ impl Gpu {
             upload: prepared.elapsed(),
         };
         let count = |n: usize| u32::try_from(n).map_err(|_| too_many());
+        // The kernel counts places of every table in 32 bits.
+        let lengths = [
+            rollout.inputs.cars.len(),
+            rollout.inputs.exact.len(),
+            rollout.inputs.whole.len(),
+            rollout.ring.len(),
+            rollout.totals.len(),
+            rollout.extremes.len(),
+        ];
+        for length in lengths {
+            count(length)?;
+        }
         let n_rows = count(tables.n_rows)?;
         let uploaded = Instant::now();
         // SAFETY: `source` writes the kernel for these tables, which are those of `rollout.cuh` and `traffic.cuh` for
@@ -250,6 +250,30 @@ fn kernel_source<P: Parameters>(source: Source) -> KernelSource<P> {
     KernelSource::from_text(source.file, source.text, source.entry)
         .with_headers(source::HEADERS)
         .with_options(source::OPTIONS)
+}
+
+/// Compiles the rollouts of a controller, with other road users and without, for a GPU that need not be there, into a
+/// folder that is then a cache of kernels there: [`spark_mem::kernel::precompile`].
+///
+/// # Errors
+///
+/// [`MemError`]: there is no NVRTC, it refuses the controller, or the folder cannot be written to.
+pub fn precompile_rollouts(
+    control: &CudaControl,
+    compute: spark_mem::kernel::ComputeCapability,
+    cache_dir: &std::path::Path,
+) -> Result<(), MemError> {
+    // One image holds the entries of every model and rule.
+    let (model, rule) = (VehicleModel::Kinematic, Integrator::Euler);
+    if let Some(source) = source::source(control, model, rule, false) {
+        let source: KernelSource<Arguments> = kernel_source(source);
+        spark_mem::kernel::precompile(&source, compute, cache_dir)?;
+    }
+    if let Some(source) = source::source(control, model, rule, true) {
+        let source: KernelSource<TrafficArguments> = kernel_source(source);
+        spark_mem::kernel::precompile(&source, compute, cache_dir)?;
+    }
+    Ok(())
 }
 
 /// What a kernel reads, as long as it runs.
@@ -304,22 +328,24 @@ impl Rollout {
     ) -> Result<(), Failure> {
         let shape = LaunchShape::for_elements(self.n, THREADS_PER_BLOCK)?;
         let inputs = &self.inputs;
+        let arguments = (
+            inputs.cars.view(),
+            inputs.exact.view(),
+            inputs.whole.view(),
+            inputs.pieces.view(),
+            inputs.lines.view(),
+            inputs.settings.view(),
+            self.ring.view_mut(),
+            self.totals.view_mut(),
+            self.extremes.view_mut(),
+            self.ends.view_mut(),
+            n,
+            n_rows,
+        );
         if let Some(others) = &mut self.others {
             let kernel: KernelSource<TrafficArguments> = kernel_source(source);
             let kernel = device.kernel(&kernel)?;
-            let arguments = (
-                inputs.cars.view(),
-                inputs.exact.view(),
-                inputs.whole.view(),
-                inputs.pieces.view(),
-                inputs.lines.view(),
-                inputs.settings.view(),
-                self.ring.view_mut(),
-                self.totals.view_mut(),
-                self.extremes.view_mut(),
-                self.ends.view_mut(),
-                n,
-                n_rows,
+            let traffic = (
                 others.figures.view(),
                 others.rules.view(),
                 others.slots.view(),
@@ -327,24 +353,10 @@ impl Rollout {
                 others.n_places,
             );
             // SAFETY: the caller's promise; these are the parameters of every entry for traffic.
-            unsafe { kernel.launch(&self.stream, shape, arguments) }?;
+            unsafe { kernel.launch(&self.stream, shape, (arguments, traffic)) }?;
         } else {
             let kernel: KernelSource<Arguments> = kernel_source(source);
             let kernel = device.kernel(&kernel)?;
-            let arguments = (
-                inputs.cars.view(),
-                inputs.exact.view(),
-                inputs.whole.view(),
-                inputs.pieces.view(),
-                inputs.lines.view(),
-                inputs.settings.view(),
-                self.ring.view_mut(),
-                self.totals.view_mut(),
-                self.extremes.view_mut(),
-                self.ends.view_mut(),
-                n,
-                n_rows,
-            );
             // SAFETY: the caller's promise; these are the parameters of every other entry.
             unsafe { kernel.launch(&self.stream, shape, arguments) }?;
         }

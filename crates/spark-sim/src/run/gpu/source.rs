@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! #include "controllers.cuh"                                    and "traffic.cuh", for other road users
+//! // options: --fmad=false                                      for whoever compiles the file alone
 //! struct Control { ... };                                       the snippet, if it is one
 //! extern "C" __global__ rollout_TAG_MODEL_RULE(...)             four of them
 //! ```
@@ -115,6 +116,7 @@ fn text(control: &CudaControl, has_actors: bool) -> String {
         text += "; see rollout.cuh.\n#include \"controllers.cuh\"\n";
         ("", "", "")
     };
+    let _ = writeln!(text, "// options: {}", OPTIONS.join(" "));
     text += snippet;
     for (_, model, model_class) in MODELS {
         for (_, rule, rule_class) in RULES {
