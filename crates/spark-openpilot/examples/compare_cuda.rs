@@ -42,6 +42,9 @@ struct Arguments {
     /// Seed of the random weights
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Precision: fp32 or fp16; both if it is not said
+    #[arg(long)]
+    precision: Option<Precision>,
 }
 
 fn main() -> ExitCode {
@@ -78,8 +81,15 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     for model in networks {
         let graph = model.build(arguments.seed);
         let inputs = inputs(&graph, arguments.seed)?;
-        for precision in [Precision::Fp32, Precision::Fp16] {
+        let precisions = match arguments.precision {
+            Some(precision) => vec![precision],
+            None => vec![Precision::Fp32, Precision::Fp16],
+        };
+        for precision in precisions {
             one(model.name(), &graph, &inputs, precision, &device)?;
+            if let Some(driver) = &driver {
+                print_costs(driver);
+            }
         }
     }
     Ok(())
@@ -89,7 +99,12 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 fn stand_in() -> Result<StandInDriver, Box<dyn Error>> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let kernels = crates.join("spark-onnx/kernels");
-    let files = ["plan_products.cu", "plan_rows.cu", "plan_elements.cu"];
+    let files = [
+        "plan_products.cu",
+        "plan_tiles.cu",
+        "plan_rows.cu",
+        "plan_elements.cu",
+    ];
     let files = files.map(|file| kernels.join(file));
     let headers = crates.join("spark-mem/kernels");
     let build = Build {
@@ -163,6 +178,20 @@ fn one(
     let kernels = kernels.iter().map(|(kernel, n)| format!("{kernel} {n}"));
     println!("  {}", kernels.collect::<Vec<_>>().join(", "));
     Ok(())
+}
+
+/// Where the time in the interpreter went, if kernels ran in it.
+fn print_costs(driver: &StandInDriver) {
+    let mut costs: Vec<_> = driver.take_costs().into_iter().collect();
+    costs.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.time));
+    for (kernel, cost) in costs {
+        println!(
+            "  {kernel:28} {:4} launches {:8.3} million instructions of warps {:8.2?}",
+            cost.n_launches,
+            cost.n_instructions as f64 / 1e6,
+            cost.time
+        );
+    }
 }
 
 /// The greatest difference of an output, over its greatest number.

@@ -10,6 +10,7 @@ use spark_mem::kernel::zerocopy::{Immutable, IntoBytes};
 use spark_mem::{Buffer, BufferKind, Device, MemError, Stream};
 
 use super::blocks::{Blocks, Held, Stored};
+use super::fragments::Fragments;
 use super::refused::Refused;
 use crate::plan::{ConstantData, Place, Plan, Step, Weights};
 
@@ -22,6 +23,8 @@ enum Contents {
     U32(Arc<Vec<u32>>),
     /// Of the step of this number, `[group][tap][in][out]`.
     Weights(usize),
+    /// The same in the order of the kernels on tensor cores.
+    Fragments(usize, Fragments),
 }
 
 /// What the block of constants is to hold.
@@ -101,6 +104,20 @@ impl Constants {
         Ok(held)
     }
 
+    /// Adds the weights of step `step` in the order of the kernels on tensor cores, as f16.
+    pub(super) fn add_fragments(
+        &mut self,
+        blocks: &mut Blocks,
+        step: usize,
+        fragments: Fragments,
+    ) -> Result<Held, Refused> {
+        let mut held = blocks.take_constants(fragments.bytes())?;
+        held.stored = Stored::F16;
+        self.pieces
+            .push((held, Contents::Fragments(step, fragments)));
+        Ok(held)
+    }
+
     /// The block on the device, `bytes` long, with everything in it; the weights of `plan` are forgotten.
     pub(super) fn bring(
         self,
@@ -119,7 +136,7 @@ impl Constants {
         let mut staging = device.buffer::<u8>(BufferKind::Pinned, room)?;
         for (held, contents) in self.pieces {
             let piece = contents.bytes(plan, held.stored);
-            if let Contents::Weights(step) = contents {
+            if let Contents::Weights(step) | Contents::Fragments(step, _) = contents {
                 plan.steps[step].step.forget_weights();
             }
             if piece.is_empty() {
@@ -152,13 +169,14 @@ impl Contents {
             Self::I64(values) => values.len(),
             Self::U32(values) => values.len(),
             Self::Weights(step) => weights_of(plan, *step).map_or(0, Weights::len),
+            Self::Fragments(_, fragments) => fragments.bytes(),
         }
     }
 
     /// Bytes of an element.
     fn size_bytes(&self) -> usize {
         match self {
-            Self::Bytes(_) => 1,
+            Self::Bytes(_) | Self::Fragments(..) => 1,
             Self::F32(_) | Self::U32(_) | Self::Weights(_) => 4,
             Self::I64(_) => 8,
         }
@@ -171,6 +189,10 @@ impl Contents {
             Self::F32(values) => values.as_bytes().to_vec(),
             Self::I64(values) => values.as_bytes().to_vec(),
             Self::U32(values) => values.as_bytes().to_vec(),
+            Self::Fragments(step, fragments) => match weights_of(plan, *step) {
+                Some(weights) => fragments.of(weights),
+                None => Vec::new(),
+            },
             Self::Weights(step) => {
                 let values = weights_of(plan, *step).map_or_else(Vec::new, Weights::values);
                 match stored {

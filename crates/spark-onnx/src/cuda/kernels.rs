@@ -9,7 +9,7 @@ use spark_mem::{
     Buffer, Device, Kernel, KernelSource, LaunchShape, MemError, Read, Stream, Struct, Write,
 };
 
-use super::launches::{Launch, THREADS, Work};
+use super::launches::{Launch, THREADS, TilesKernel, Work};
 use super::structures;
 
 const HEADERS: &[Header] = &[
@@ -57,6 +57,11 @@ macro_rules! kernels {
 kernels! {
     conv: Conv, "plan_conv" of "plan_products.cu";
     matmul: MatMul, "plan_matmul" of "plan_products.cu";
+    tiles_64x64: Tiles, "plan_tiles_64x64" of "plan_tiles.cu";
+    tiles_32x32: Tiles, "plan_tiles_32x32" of "plan_tiles.cu";
+    tiles_16x32: Tiles, "plan_tiles_16x32" of "plan_tiles.cu";
+    tiles_64x64_by_element: Tiles, "plan_tiles_64x64_by_element" of "plan_tiles.cu";
+    tiles_32x32_by_element: Tiles, "plan_tiles_32x32_by_element" of "plan_tiles.cu";
     attention: Attention, "plan_attention" of "plan_products.cu";
     softmax: Softmax, "plan_softmax" of "plan_rows.cu";
     norm: Norm, "plan_norm" of "plan_rows.cu";
@@ -119,6 +124,11 @@ impl Kernels {
         match launch.work {
             Work::Conv(work) => of!(conv, work),
             Work::MatMul(work) => of!(matmul, work),
+            Work::Tiles(TilesKernel::Of64x64, work) => of!(tiles_64x64, work),
+            Work::Tiles(TilesKernel::Of32x32, work) => of!(tiles_32x32, work),
+            Work::Tiles(TilesKernel::Of16x32, work) => of!(tiles_16x32, work),
+            Work::Tiles(TilesKernel::Of64x64ByElement, work) => of!(tiles_64x64_by_element, work),
+            Work::Tiles(TilesKernel::Of32x32ByElement, work) => of!(tiles_32x32_by_element, work),
             Work::Attention(work) => of!(attention, work),
             Work::Softmax(work) => of!(softmax, work),
             Work::Norm(work) => of!(norm, work),

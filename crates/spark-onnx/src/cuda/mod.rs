@@ -16,6 +16,7 @@
 mod blocks;
 mod codes;
 mod constants;
+mod fragments;
 mod kernels;
 mod launches;
 mod ports;

@@ -15,12 +15,15 @@
 mod elements;
 mod products;
 mod rows;
+mod tiles;
 
 use super::blocks::Blocks;
 use super::constants::Constants;
 use super::refused::Refused;
 use super::structures;
 use crate::plan::{Plan, Step};
+
+pub(super) use tiles::TilesKernel;
 
 /// Threads of a block of every kernel.
 pub(super) const THREADS: u32 = 128;
@@ -31,6 +34,7 @@ const WARPS: u32 = THREADS / 32;
 pub(super) enum Work {
     Conv(structures::Conv),
     MatMul(structures::MatMul),
+    Tiles(TilesKernel, structures::Tiles),
     Attention(structures::Attention),
     Softmax(structures::Softmax),
     Norm(structures::Norm),
@@ -50,6 +54,7 @@ impl Work {
         match self {
             Self::Conv(_) => "plan_conv",
             Self::MatMul(_) => "plan_matmul",
+            Self::Tiles(kernel, _) => kernel.name(),
             Self::Attention(_) => "plan_attention",
             Self::Softmax(_) => "plan_softmax",
             Self::Norm(_) => "plan_norm",

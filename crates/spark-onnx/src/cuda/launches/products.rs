@@ -19,7 +19,7 @@ const MOST_KEYS: usize = 12_000;
 
 impl Launching<'_> {
     /// What stands behind a product whose result is `y`, with `channels` of them.
-    fn epilogue(
+    pub(super) fn epilogue(
         &mut self,
         epilogue: &crate::plan::Epilogue,
         y: &View,
@@ -100,6 +100,9 @@ impl Launching<'_> {
                 y.axes[2 + axis].extent,
             )?;
         }
+        if let Some(launch) = self.conv_in_tiles(index, step)? {
+            return Ok(Some(launch));
+        }
         let count = product([n, channels, height, width])?;
         let epilogue =
             self.epilogue(&step.epilogue, y, channels, |view| Ok(walk::strides(view)))?;
@@ -142,6 +145,9 @@ impl Launching<'_> {
         let is_whole = x.axes[0].extent == m
             && (w.groups, w.taps, w.in_per_group, w.out_per_group) == (1, 1, k, n);
         check(is_whole, "rows or weights that do not fit")?;
+        if let Some(launch) = self.linear_in_tiles(index, step)? {
+            return Ok(Some(launch));
+        }
         let epilogue = self.epilogue(&step.epilogue, y, n, |view| Ok(walk::matrices(view)?.1))?;
         let mut strides = [0; MAX_RANK];
         strides[BATCH_AXES] = n as i64;

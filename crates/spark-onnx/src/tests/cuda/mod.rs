@@ -9,6 +9,7 @@ mod calls;
 mod networks;
 mod operators;
 mod refusals;
+mod tiles;
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -27,7 +28,12 @@ fn driver() -> &'static StandInDriver {
     static DRIVER: OnceLock<StandInDriver> = OnceLock::new();
     DRIVER.get_or_init(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let files = ["plan_products.cu", "plan_rows.cu", "plan_elements.cu"];
+        let files = [
+            "plan_products.cu",
+            "plan_tiles.cu",
+            "plan_rows.cu",
+            "plan_elements.cu",
+        ];
         let kernels = files.map(|file| folder.join("kernels").join(file));
         let includes = [folder.join("kernels"), folder.join("../spark-mem/kernels")];
         let build = Build {

@@ -1,0 +1,404 @@
+//! Products on tensor cores, as `kernels/plan_tiles.cu` computes them: which steps take them, and in which tiles.
+//!
+//! ```text
+//! can_implement   f16 throughout, weights finite, channels side by side, no transposed convolution,
+//!                 a group as wide as a piece of 8, offsets within 31 bits          else the plain kernel
+//! is_profitable   K and N fill a good part of a fragment                           else the plain kernel
+//! tile            the least of   waves of blocks * (start and end + stages * (mma + copies) of a warp)
+//! ```
+//!
+//! Nothing is measured: costs are counted in instructions of a warp, waves by the processors of a GB10, so that the
+//! same network has the same kernels everywhere.
+
+use super::{Launch, Launching, Work, check};
+use crate::cuda::blocks::Stored;
+use crate::cuda::fragments::Fragments;
+use crate::cuda::refused::Refused;
+use crate::cuda::structures::{self, Piece, Strided};
+use crate::cuda::walk::{count, product};
+use crate::plan::{Axis, ConvStep, Epilogue, LinearStep, MAX_RANK, View, Weights, Window};
+use half::f16;
+
+/// Elements of a piece.
+const PIECE: usize = 8;
+/// What the address of a piece is a multiple of, in bytes.
+const PIECE_BYTES: usize = 16;
+/// Where views have their axes: groups, then sample, row, column.
+const GROUP: usize = 4;
+/// Elements that a tap may lie from the first one at most.
+const MOST_OFFSET: i64 = 1 << 30;
+/// Least extents and multiplications that fill tensor cores.
+const LEAST_K: usize = 16;
+const LEAST_N: usize = 8;
+const LEAST_PRODUCTS: usize = 1 << 12;
+/// Blocks that run at once: two on each of the 48 processors of a GB10.
+const BLOCKS_AT_ONCE: usize = 96;
+/// What a block does before its first stage and after its last.
+const START_AND_END: usize = 60;
+
+/// One of the kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cuda) enum TilesKernel {
+    Of64x64,
+    Of32x32,
+    Of16x32,
+    Of64x64ByElement,
+    Of32x32ByElement,
+}
+
+/// Positions, channels and elements of K that a block has at a time.
+struct Extents {
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+impl TilesKernel {
+    const OF_PIECES: [Self; 3] = [Self::Of64x64, Self::Of32x32, Self::Of16x32];
+    const OF_ELEMENTS: [Self; 2] = [Self::Of64x64ByElement, Self::Of32x32ByElement];
+
+    pub(in crate::cuda) fn name(self) -> &'static str {
+        match self {
+            Self::Of64x64 => "plan_tiles_64x64",
+            Self::Of32x32 => "plan_tiles_32x32",
+            Self::Of16x32 => "plan_tiles_16x32",
+            Self::Of64x64ByElement => "plan_tiles_64x64_by_element",
+            Self::Of32x32ByElement => "plan_tiles_32x32_by_element",
+        }
+    }
+
+    fn extents(self) -> Extents {
+        let [m, n, k] = match self {
+            Self::Of64x64 | Self::Of64x64ByElement => [64, 64, 32],
+            Self::Of32x32 | Self::Of32x32ByElement => [32, 32, 64],
+            Self::Of16x32 => [16, 32, 128],
+        };
+        Extents { m, n, k }
+    }
+
+    fn is_by_element(self) -> bool {
+        matches!(self, Self::Of64x64ByElement | Self::Of32x32ByElement)
+    }
+
+    /// Blocks for `groups` products of `m` positions and `n` channels.
+    fn blocks(self, [groups, m, n]: [usize; 3]) -> usize {
+        let tile = self.extents();
+        groups
+            .saturating_mul(m.div_ceil(tile.m))
+            .saturating_mul(n.div_ceil(tile.n))
+    }
+
+    /// Instructions of a warp from the first to the last, waves of blocks one after the other.
+    fn cost(self, groups: usize, [m, n, k]: [usize; 3]) -> usize {
+        let tile = self.extents();
+        let n_mma = tile.m * tile.n * tile.k / (4 * 2048);
+        // Pieces that a thread brings, each with the instructions that find it.
+        let by_element = if self.is_by_element() { 8 } else { 1 };
+        let n_copies = tile.m * tile.k / 1024 * by_element + tile.n * tile.k / 1024;
+        let a_stage = n_mma + 2 * n_copies;
+        let a_block = START_AND_END + k.div_ceil(tile.k).saturating_mul(a_stage);
+        let waves = self.blocks([groups, m, n]).div_ceil(BLOCKS_AT_ONCE);
+        waves.saturating_mul(a_block)
+    }
+
+    /// The kernel for `groups` products of extents `m`, `n`, `k`; nothing where the plain one does as well.
+    fn choose(by_element: bool, groups: usize, extents: [usize; 3]) -> Option<Self> {
+        let [m, n, k] = extents;
+        let n_products = m.saturating_mul(n).saturating_mul(k);
+        if k < LEAST_K || n < LEAST_N || n_products < LEAST_PRODUCTS {
+            return None;
+        }
+        let all: &[Self] = match by_element {
+            false => &Self::OF_PIECES,
+            true => &Self::OF_ELEMENTS,
+        };
+        let kernels = all.iter().copied();
+        kernels.min_by_key(|kernel| kernel.cost(groups, extents))
+    }
+}
+
+/// Sample, row and column of a view, and its channels.
+#[derive(Clone, Copy)]
+struct Positions {
+    axes: [Axis; 3],
+    channels: Axis,
+}
+
+impl Positions {
+    fn of_pictures(view: &View) -> Self {
+        Self {
+            axes: [view.axes[0], view.axes[2], view.axes[3]],
+            channels: view.axes[1],
+        }
+    }
+
+    fn of_matrix(view: &View) -> Self {
+        let one = Axis {
+            extent: 1,
+            stride: 0,
+        };
+        Self {
+            axes: [view.axes[0], one, one],
+            channels: view.axes[1],
+        }
+    }
+
+    fn has_channels_side_by_side(&self) -> bool {
+        self.channels.extent <= 1 || self.channels.stride == 1
+    }
+
+    /// Strides as the kernels take them; of axes with one position, none.
+    fn strides(&self, per_group: usize) -> [i64; MAX_RANK] {
+        let mut strides = [0; MAX_RANK];
+        strides[GROUP] = per_group as i64;
+        for (to, axis) in strides[GROUP + 1..].iter_mut().zip(&self.axes) {
+            *to = if axis.extent > 1 {
+                axis.stride as i64
+            } else {
+                0
+            };
+        }
+        strides
+    }
+}
+
+/// A step as these kernels see it.
+struct Product<'a> {
+    x: &'a View,
+    y: &'a View,
+    weights: &'a Weights,
+    window: Window,
+    epilogue: &'a Epilogue,
+    positions: fn(&View) -> Positions,
+}
+
+/// The table of K: an entry for each piece, or each element, and which weights each position along K takes.
+struct Depth {
+    pieces: Vec<Piece>,
+    rows: Vec<Option<u32>>,
+}
+
+impl Depth {
+    /// Of `product`, whose x has these strides; nothing where an offset is too great.
+    fn of(product: &Product<'_>, strides: &[i64; MAX_RANK], by_element: bool) -> Option<Self> {
+        let w = product.weights;
+        let width = if by_element { 1 } else { PIECE };
+        let [_, n_columns] = product.window.kernel;
+        let (mut pieces, mut rows) = (Vec::new(), Vec::new());
+        for tap in 0..w.taps {
+            let at = [tap / n_columns, tap % n_columns];
+            // Within 2^28: the plain kernel's check came first.
+            let [dy, dx] = [0, 1].map(|axis| (at[axis] * product.window.dilation[axis]) as i64);
+            let tap_offset = dy
+                .checked_mul(strides[GROUP + 2])?
+                .checked_add(dx.checked_mul(strides[GROUP + 3])?)?;
+            for channel in (0..w.in_per_group).step_by(width) {
+                let offset = tap_offset.checked_add(channel as i64)?;
+                if offset.abs() > MOST_OFFSET {
+                    return None;
+                }
+                let n = width.min(w.in_per_group - channel);
+                pieces.push(Piece {
+                    dy: dy as i32,
+                    dx: dx as i32,
+                    offset: offset as i32,
+                    bytes: 2 * n as u32,
+                });
+                let first = tap * w.in_per_group + channel;
+                let row = |own: usize| u32::try_from(first + own).ok().filter(|_| own < n);
+                rows.extend((0..width).map(row));
+            }
+        }
+        if by_element {
+            // Threads take eight entries at a time.
+            let nothing = Piece {
+                dy: 0,
+                dx: 0,
+                offset: 0,
+                bytes: 0,
+            };
+            pieces.resize(pieces.len().next_multiple_of(PIECE), nothing);
+        }
+        Some(Self { pieces, rows })
+    }
+}
+
+impl Launching<'_> {
+    pub(super) fn conv_in_tiles(
+        &mut self,
+        index: usize,
+        step: &ConvStep,
+    ) -> Result<Option<Launch>, Refused> {
+        if step.transposed {
+            return Ok(None);
+        }
+        let product = Product {
+            x: &step.x,
+            y: &step.y,
+            weights: &step.weights,
+            window: step.window,
+            epilogue: &step.epilogue,
+            positions: Positions::of_pictures,
+        };
+        self.in_tiles(index, &product)
+    }
+
+    pub(super) fn linear_in_tiles(
+        &mut self,
+        index: usize,
+        step: &LinearStep,
+    ) -> Result<Option<Launch>, Refused> {
+        let product = Product {
+            x: &step.x,
+            y: &step.y,
+            weights: &step.weights,
+            window: Window {
+                kernel: [1, 1],
+                stride: [1, 1],
+                dilation: [1, 1],
+                pad: [0, 0],
+            },
+            epilogue: &step.epilogue,
+            positions: Positions::of_matrix,
+        };
+        self.in_tiles(index, &product)
+    }
+
+    /// The launch of a product whose extents have been found to fit; nothing where it is the plain kernel's.
+    fn in_tiles(&mut self, index: usize, step: &Product<'_>) -> Result<Option<Launch>, Refused> {
+        let w = step.weights;
+        let [x, y] = [step.x, step.y].map(step.positions);
+        let [samples, height, width] = y.axes.map(|axis| axis.extent);
+        let m = product([samples, height, width])? as usize;
+        let place = self.blocks.place(step.x)?;
+        let x_strides = x.strides(w.in_per_group);
+        let Some(by_element) = self.reads_by_element(step.x, &x_strides, w)? else {
+            return Ok(None);
+        };
+        let k = match by_element {
+            true => w.taps * w.in_per_group,
+            false => w.taps * w.in_per_group.next_multiple_of(PIECE),
+        };
+        let residual = step.epilogue.residual.as_ref().map(step.positions);
+        let has_channels = [Some(&x), Some(&y), residual.as_ref()];
+        let mut has_channels = has_channels.into_iter().flatten();
+        if !has_channels.all(Positions::has_channels_side_by_side) {
+            return Ok(None);
+        }
+        let n = w.out_per_group;
+        let Some(kernel) = TilesKernel::choose(by_element, w.groups, [m, n, k]) else {
+            return Ok(None);
+        };
+        let Some(depth) = Depth::of(step, &x_strides, by_element) else {
+            return Ok(None);
+        };
+        // What is padded is multiplied: zero by an infinity would be NaN.
+        if !w.all(|&value| f16::from_f32(value).is_finite()) {
+            return Ok(None);
+        }
+        let blocks = count(kernel.blocks([w.groups, m, n]))?;
+        let of_residual = |view: &View| Ok((step.positions)(view).strides(n));
+        let epilogue = self.epilogue(step.epilogue, step.y, w.groups * n, of_residual)?;
+        check(
+            w.len() == w.groups * w.taps * w.in_per_group * n,
+            "weights that were given up",
+        )?;
+        let fragments = Fragments::new(w, depth.rows);
+        let (k_blocks, group_bytes) = (fragments.k_blocks(), fragments.group_bytes());
+        let weights = self
+            .constants
+            .add_fragments(self.blocks, index, fragments)?;
+        let pieces = self.constants.add_table(self.blocks, &depth.pieces)?;
+        let n_pieces = match by_element {
+            true => depth.pieces.len() / PIECE,
+            false => depth.pieces.len(),
+        };
+        let pair = |pair: [usize; 2]| pair.map(|value| value as u32);
+        let work = structures::Tiles {
+            x: Strided {
+                place,
+                strides: x_strides,
+            },
+            y: self.blocks.strided(step.y, y.strides(n))?,
+            epilogue,
+            weights: weights.place(),
+            pieces: pieces.offset as u64,
+            weights_stride: group_bytes as i64,
+            groups: count(w.groups)?,
+            m: count(m)?,
+            n: count(n)?,
+            n_pieces: count(n_pieces)?,
+            k_blocks: count(k_blocks)?,
+            height: count(height)?,
+            width: count(width)?,
+            in_height: count(x.axes[1].extent)?,
+            in_width: count(x.axes[2].extent)?,
+            stride: pair(step.window.stride),
+            pad: pair(step.window.pad),
+            unused: 0,
+        };
+        Ok(Launch::of_blocks(blocks, Work::Tiles(kernel, work)))
+    }
+
+    /// Whether x is read element by element, or in pieces; nothing where its elements are no f16 without rounding, or
+    /// weights are to be of another kind.
+    fn reads_by_element(
+        &self,
+        x: &View,
+        strides: &[i64; MAX_RANK],
+        weights: &Weights,
+    ) -> Result<Option<bool>, Refused> {
+        if self.weights != Stored::F16 {
+            return Ok(None);
+        }
+        let held = self.blocks.held(x.buffer)?;
+        Ok(match held.stored {
+            Stored::F32 | Stored::I64 => None,
+            Stored::U8 | Stored::I8 => Some(true),
+            Stored::F16 => {
+                let place = self.blocks.place(x)?;
+                let (n, groups) = (PIECE as i64, weights.groups);
+                let mut strides = strides.iter().enumerate();
+                let is_aligned = (place.offset as usize).is_multiple_of(PIECE_BYTES)
+                    && strides
+                        .all(|(axis, &stride)| axis == GROUP && groups == 1 || stride % n == 0);
+                // A piece that is mostly tail costs more than its elements.
+                Some(!is_aligned || weights.in_per_group < PIECE)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(extents: [usize; 3]) -> Option<TilesKernel> {
+        TilesKernel::choose(false, 1, extents)
+    }
+
+    #[test]
+    fn tiles_grow_with_the_product() {
+        assert_eq!(chosen([2048, 256, 64]), Some(TilesKernel::Of64x64));
+        assert_eq!(chosen([128, 256, 1024]), Some(TilesKernel::Of32x32));
+        assert_eq!(chosen([1, 2048, 1024]), Some(TilesKernel::Of16x32));
+        assert_eq!(
+            TilesKernel::choose(true, 1, [8192, 64, 147]),
+            Some(TilesKernel::Of64x64ByElement)
+        );
+    }
+
+    #[test]
+    fn what_fills_no_fragment_is_the_plain_kernels() {
+        assert_eq!(chosen([4096, 4, 64]), None);
+        assert_eq!(chosen([4096, 64, 9]), None);
+        assert_eq!(chosen([1, 16, 16]), None);
+        assert_eq!(TilesKernel::choose(true, 512, [32, 1, 49]), None);
+    }
+
+    #[test]
+    fn blocks_cover_every_tile_of_every_group() {
+        assert_eq!(TilesKernel::Of64x64.blocks([3, 65, 64]), 6);
+        assert_eq!(TilesKernel::Of16x32.blocks([1, 16, 33]), 2);
+    }
+}
