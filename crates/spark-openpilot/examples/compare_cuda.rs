@@ -102,6 +102,9 @@ fn stand_in() -> Result<StandInDriver, Box<dyn Error>> {
     let files = [
         "plan_products.cu",
         "plan_tiles.cu",
+        "plan_tiles_f32.cu",
+        "plan_tiles_matmul.cu",
+        "plan_depthwise.cu",
         "plan_rows.cu",
         "plan_elements.cu",
     ];

@@ -75,6 +75,22 @@ static inline void load_matrix_x4(unsigned r[4], const void* row) {
   __syncwarp();
 }
 
+static inline void load_matrix_x4_transposed(unsigned r[4], const void* row) {
+  const void** rows = reinterpret_cast<const void**>(spark_on_host::warp_scratch());
+  int lane = spark_on_host::lane();
+  rows[lane] = row;
+  __syncwarp();
+  for (int tile = 0; tile < 4; ++tile) {
+    unsigned short halves[2];
+    for (int i = 0; i < 2; ++i) {
+      const char* source = static_cast<const char*>(rows[8 * tile + lane % 4 * 2 + i]);
+      std::memcpy(&halves[i], source + 2 * (lane / 4), 2);
+    }
+    r[tile] = halves[0] | static_cast<unsigned>(halves[1]) << 16;
+  }
+  __syncwarp();
+}
+
 static inline void copy_16_async(void* to, const void* from) { spark_on_host::copy_later(to, from, 16); }
 static inline void copy_16_async_or_zeros(void* to, const void* from, unsigned n_bytes) {
   std::memset(static_cast<char*>(to) + n_bytes, 0, 16 - n_bytes);

@@ -23,6 +23,8 @@ enum Contents {
     U32(Arc<Vec<u32>>),
     /// Of the step of this number, `[group][tap][in][out]`.
     Weights(usize),
+    /// The same, of groups with one input channel each, `[tap][channel]`.
+    ByTap(usize),
     /// The same in the order of the kernels on tensor cores.
     Fragments(usize, Fragments),
 }
@@ -104,6 +106,21 @@ impl Constants {
         Ok(held)
     }
 
+    /// Adds the weights of step `step`, whose groups have one input channel each, tap by tap.
+    pub(super) fn add_taps(
+        &mut self,
+        blocks: &mut Blocks,
+        step: usize,
+        weights: &Weights,
+        stored: Stored,
+    ) -> Result<Held, Refused> {
+        let held = self.add_weights(blocks, step, weights, stored)?;
+        if let Some((_, contents)) = self.pieces.last_mut() {
+            *contents = Contents::ByTap(step);
+        }
+        Ok(held)
+    }
+
     /// Adds the weights of step `step` in the order of the kernels on tensor cores, as f16.
     pub(super) fn add_fragments(
         &mut self,
@@ -136,7 +153,9 @@ impl Constants {
         let mut staging = device.buffer::<u8>(BufferKind::Pinned, room)?;
         for (held, contents) in self.pieces {
             let piece = contents.bytes(plan, held.stored);
-            if let Contents::Weights(step) | Contents::Fragments(step, _) = contents {
+            if let Contents::Weights(step) | Contents::ByTap(step) | Contents::Fragments(step, _) =
+                contents
+            {
                 plan.steps[step].step.forget_weights();
             }
             if piece.is_empty() {
@@ -168,7 +187,9 @@ impl Contents {
             Self::F32(values) => values.len(),
             Self::I64(values) => values.len(),
             Self::U32(values) => values.len(),
-            Self::Weights(step) => weights_of(plan, *step).map_or(0, Weights::len),
+            Self::Weights(step) | Self::ByTap(step) => {
+                weights_of(plan, *step).map_or(0, Weights::len)
+            }
             Self::Fragments(_, fragments) => fragments.bytes(),
         }
     }
@@ -177,7 +198,7 @@ impl Contents {
     fn size_bytes(&self) -> usize {
         match self {
             Self::Bytes(_) | Self::Fragments(..) => 1,
-            Self::F32(_) | Self::U32(_) | Self::Weights(_) => 4,
+            Self::F32(_) | Self::U32(_) | Self::Weights(_) | Self::ByTap(_) => 4,
             Self::I64(_) => 8,
         }
     }
@@ -195,14 +216,32 @@ impl Contents {
             },
             Self::Weights(step) => {
                 let values = weights_of(plan, *step).map_or_else(Vec::new, Weights::values);
-                match stored {
-                    Stored::F16 => {
-                        let halves = values.iter().flat_map(|&v| f16::from_f32(v).to_ne_bytes());
-                        halves.collect()
-                    }
-                    _ => values.as_bytes().to_vec(),
-                }
+                stored_as(&values, stored)
+            }
+            Self::ByTap(step) => {
+                let values = weights_of(plan, *step).map_or_else(Vec::new, by_tap);
+                stored_as(&values, stored)
             }
         }
     }
+}
+
+/// Bytes of `values` as the device holds them.
+fn stored_as(values: &[f32], stored: Stored) -> Vec<u8> {
+    match stored {
+        Stored::F16 => {
+            let halves = values.iter().flat_map(|&v| f16::from_f32(v).to_ne_bytes());
+            halves.collect()
+        }
+        _ => values.as_bytes().to_vec(),
+    }
+}
+
+/// `[group][tap][1][out]` as `[tap][group][out]`.
+fn by_tap(weights: &Weights) -> Vec<f32> {
+    let values = weights.values();
+    let (n_out, n_taps) = (weights.out_per_group, weights.taps);
+    let rows = (0..n_taps).flat_map(|tap| (0..weights.groups).map(move |group| (tap, group)));
+    let row = |(tap, group)| &values[(group * n_taps + tap) * n_out..][..n_out];
+    rows.flat_map(row).copied().collect()
 }

@@ -12,10 +12,12 @@
 //! Absent in this first slice, and refused by name: steps on bytes, recurrent cells, control flow, scatters, gathers of single
 //! elements and of tuples, sorting, running sums, positions of extremes, grids and regions, operators of an embedder's own.
 
+mod depthwise;
 mod elements;
 mod products;
 mod rows;
 mod tiles;
+mod tiles_matmul;
 
 use super::blocks::Blocks;
 use super::constants::Constants;
@@ -23,7 +25,9 @@ use super::refused::Refused;
 use super::structures;
 use crate::plan::{Plan, Step};
 
+pub(super) use depthwise::DepthwiseKernel;
 pub(super) use tiles::TilesKernel;
+pub(super) use tiles_matmul::TilesMatMulKernel;
 
 /// Threads of a block of every kernel.
 pub(super) const THREADS: u32 = 128;
@@ -35,6 +39,8 @@ pub(super) enum Work {
     Conv(structures::Conv),
     MatMul(structures::MatMul),
     Tiles(TilesKernel, structures::Tiles),
+    TilesMatMul(TilesMatMulKernel, structures::MatMul),
+    Depthwise(DepthwiseKernel, structures::Depthwise),
     Attention(structures::Attention),
     Softmax(structures::Softmax),
     Norm(structures::Norm),
@@ -55,6 +61,8 @@ impl Work {
             Self::Conv(_) => "plan_conv",
             Self::MatMul(_) => "plan_matmul",
             Self::Tiles(kernel, _) => kernel.name(),
+            Self::TilesMatMul(kernel, _) => kernel.name(),
+            Self::Depthwise(kernel, _) => kernel.name(),
             Self::Attention(_) => "plan_attention",
             Self::Softmax(_) => "plan_softmax",
             Self::Norm(_) => "plan_norm",

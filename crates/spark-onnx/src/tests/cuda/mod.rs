@@ -31,6 +31,9 @@ fn driver() -> &'static StandInDriver {
         let files = [
             "plan_products.cu",
             "plan_tiles.cu",
+            "plan_tiles_f32.cu",
+            "plan_tiles_matmul.cu",
+            "plan_depthwise.cu",
             "plan_rows.cu",
             "plan_elements.cu",
         ];

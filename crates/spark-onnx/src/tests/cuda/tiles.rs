@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use spark_mem::Device;
 use spark_onnx::cuda::CudaSession;
-use spark_onnx::graph::{Binary, Cast, Conv, Dim, Gemm, Graph, Op, Padding, Unary, ValueId, bind};
+use spark_onnx::graph::{
+    Binary, Cast, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Transpose, Unary, ValueId, bind,
+};
 use spark_onnx::tensor::TensorData;
 use spark_onnx::{DType, Precision, Tensor, reference};
 use spark_testing::driver::Persona;
@@ -138,40 +140,107 @@ fn case() -> impl Strategy<Value = Case> {
         .prop_filter("a window that fits", Case::is_possible)
 }
 
-/// Runs `graph` in fp16, compares it with the reference, and says which kernels computed it.
+/// Runs `graph` in `precision`, compares it with the reference, and says which kernels computed it.
 fn kernels_of(
     device: &Device,
     graph: &Graph,
-    x: &Tensor,
+    inputs: &[(&str, &Tensor)],
+    precision: Precision,
     bar: f64,
 ) -> Result<BTreeSet<&'static str>, String> {
     let bound = bind(graph, &[]).map_err(|e| format!("bind: {e}"))?;
-    let want = reference::run(&bound, &[("x", x)]).map_err(|e| format!("reference: {e}"))?;
-    let session = CudaSession::from_graph(graph.clone(), device, &options(Precision::Fp16));
+    let want = reference::run(&bound, inputs).map_err(|e| format!("reference: {e}"))?;
+    let session = CudaSession::from_graph(graph.clone(), device, &options(precision));
     let mut session = session.map_err(|e| format!("load: {e}"))?;
     for _ in 0..2 {
-        let got = session.run(&[("x", x)]).map_err(|e| format!("run: {e}"))?;
-        same(&got[0].1, &want[0].1, bar)?;
+        let got = session.run(inputs).map_err(|e| format!("run: {e}"))?;
+        same(&got[0].1, &want[0].1, bar).map_err(|e| format!("{precision}: {e}"))?;
     }
     Ok(session.steps().iter().map(|step| step.kernel).collect())
 }
 
-#[test]
-fn convolutions_of_whole_numbers_are_exact() {
+/// Runs cases of `strategy` in both precisions, of which each result must be exact, and returns the kernels.
+fn exact<S: Strategy<Value = Case>>(most: u32, strategy: &S) -> BTreeSet<&'static str> {
+    let seen = std::cell::RefCell::new(BTreeSet::new());
     on(Persona::Card, |_, device| {
         let mut runner = TestRunner::new(ProptestConfig {
             failure_persistence: None, // what failed is told, with its numbers
-            ..cases(60)
+            ..cases(most)
         });
-        let seen = std::cell::RefCell::new(BTreeSet::new());
-        let outcome = runner.run(&case(), |case| {
+        let outcome = runner.run(strategy, |case| {
             let (graph, x) = case.build();
-            let kernels = kernels_of(device, &graph, &x, 0.0).map_err(TestCaseError::fail)?;
-            seen.borrow_mut().extend(kernels);
+            for precision in [Precision::Fp32, Precision::Fp16] {
+                let kernels = kernels_of(device, &graph, &[("x", &x)], precision, 0.0);
+                seen.borrow_mut()
+                    .extend(kernels.map_err(TestCaseError::fail)?);
+            }
             Ok(())
         });
         outcome.unwrap();
-        println!("{:?}", seen.borrow());
+    });
+    seen.into_inner()
+}
+
+#[test]
+fn convolutions_of_whole_numbers_are_exact() {
+    println!("{:?}", exact(60, &case()));
+}
+
+/// Of one input channel for each group, in windows that have a kernel.
+fn depthwise_case() -> impl Strategy<Value = Case> {
+    let widths = prop_oneof![Just(3usize), Just(5), Just(7)];
+    (
+        (1usize..3, 2usize..40, 1usize..12, 1usize..14),
+        (1usize..4, 1usize..8, widths),
+        (1usize..4, 1usize..3, 1usize..3),
+        [0usize..4, 0usize..4, 0usize..4, 0usize..4],
+        0usize..3,
+        any::<u64>(),
+    )
+        .prop_map(
+            |(x, (out, height, width), (down, right, dilation), pad, residual, seed)| Case {
+                x: [x.0, x.1, x.2, x.3],
+                groups: x.1,
+                out_per_group: out,
+                kernel: [height, width],
+                stride: [down, right],
+                dilation: [dilation, 1],
+                pad,
+                residual,
+                bytes: false,
+                seed,
+            },
+        )
+        .prop_filter("a window that fits", Case::is_possible)
+}
+
+#[test]
+fn depthwise_convolutions_of_whole_numbers_are_exact() {
+    let kernels = exact(40, &depthwise_case());
+    println!("{kernels:?}");
+}
+
+#[test]
+fn every_depthwise_kernel_is_taken_and_exact() {
+    on(Persona::Spark, |_, device| {
+        for (width, stride, kernel) in [
+            (3, 1, "plan_depthwise_3"),
+            (5, 1, "plan_depthwise_5"),
+            (7, 1, "plan_depthwise_7"),
+            (3, 2, "plan_depthwise_3_by_2"),
+            (5, 2, "plan_depthwise_5_by_2"),
+            (7, 2, "plan_depthwise_7_by_2"),
+        ] {
+            let case = Case {
+                groups: 40,
+                ..conv([1, 40, 9, 11], 2, width, stride)
+            };
+            let (graph, x) = case.build();
+            for precision in [Precision::Fp32, Precision::Fp16] {
+                let kernels = kernels_of(device, &graph, &[("x", &x)], precision, 0.0).unwrap();
+                assert!(kernels.contains(kernel), "{kernel}: {kernels:?}");
+            }
+        }
     });
 }
 
@@ -193,12 +262,12 @@ fn conv(x: [usize; 4], out_per_group: usize, kernel: usize, stride: usize) -> Ca
 #[test]
 fn every_kernel_is_taken_and_exact() {
     let cases = [
-        ("plan_tiles_64x64", conv([1, 24, 40, 130], 70, 3, 1)),
+        ("plan_tiles_64x64", conv([1, 24, 24, 80], 70, 3, 1)),
         ("plan_tiles_32x32", conv([1, 40, 20, 20], 125, 1, 1)),
         ("plan_tiles_16x32", conv([1, 136, 1, 3], 40, 1, 1)),
         (
             "plan_tiles_64x64_by_element",
-            conv([2, 3, 64, 130], 65, 3, 1),
+            conv([2, 3, 32, 64], 65, 3, 1),
         ),
         ("plan_tiles_32x32_by_element", conv([1, 3, 17, 9], 33, 7, 2)),
     ];
@@ -206,7 +275,8 @@ fn every_kernel_is_taken_and_exact() {
         on(persona, |_, device| {
             for (kernel, case) in &cases {
                 let (graph, x) = case.build();
-                let kernels = kernels_of(device, &graph, &x, 0.0).unwrap();
+                let kernels =
+                    kernels_of(device, &graph, &[("x", &x)], Precision::Fp16, 0.0).unwrap();
                 assert!(kernels.contains(kernel), "{kernel}: {kernels:?}");
             }
         });
@@ -243,12 +313,71 @@ fn linear_layers_of_whole_numbers_are_exact() {
             [5, 40, 100],
         ] {
             let graph = linear([m, n, k], whole(&[n, k], 3));
-            let kernels = kernels_of(device, &graph, &whole(&[m, k], 4), 0.0);
+            let x = whole(&[m, k], 4);
+            let kernels = kernels_of(device, &graph, &[("x", &x)], Precision::Fp16, 0.0);
             let kernels = kernels.unwrap_or_else(|e| panic!("{m} {n} {k}: {e}"));
             let has_tiles = kernels.iter().any(|name| name.starts_with("plan_tiles"));
             assert!(has_tiles, "{m} {n} {k}: {kernels:?}");
         }
     });
+}
+
+/// `relu(x) relu(z)`, z turned on the way where `turned`.
+fn product([batch, m, n, k]: [usize; 4], turned: bool) -> Graph {
+    let mut graph = Graph::default();
+    let computed = |graph: &mut Graph, name: &str, shape: [usize; 3]| {
+        let x = graph.add_input(name, DType::F32, shape.map(Dim::Known).to_vec());
+        graph.add_node(format!("relu_{name}"), Op::Unary(Unary::Relu), &[Some(x)])
+    };
+    let x = computed(&mut graph, "x", [batch, m, k]);
+    let z = match turned {
+        false => computed(&mut graph, "z", [batch, k, n]),
+        true => {
+            let z = computed(&mut graph, "z", [batch, n, k]);
+            let turn = Transpose {
+                perm: Some(vec![0, 2, 1]),
+            };
+            graph.add_node("turned", Op::Transpose(turn), &[Some(z)])
+        }
+    };
+    let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(z)]);
+    graph.outputs.push(y);
+    graph
+}
+
+#[test]
+fn products_of_computed_matrices_are_exact() {
+    let mut seen = BTreeSet::new();
+    on(Persona::Card, |_, device| {
+        for (extents, turned) in [
+            ([3, 17, 40, 24], false),
+            ([3, 17, 40, 24], true),
+            ([2, 70, 136, 72], false),
+            ([2, 70, 136, 72], true),
+            ([20, 130, 128, 40], false),
+            ([20, 130, 128, 40], true),
+            // Rows that do not begin at multiples of 16 bytes.
+            ([2, 17, 33, 25], false),
+            ([2, 17, 33, 25], true),
+        ] {
+            let [batch, m, n, k] = extents;
+            let graph = product(extents, turned);
+            let x = whole(&[batch, m, k], 1);
+            let z = whole(&if turned { [batch, n, k] } else { [batch, k, n] }, 2);
+            let inputs = [("x", &x), ("z", &z)];
+            let kernels = kernels_of(device, &graph, &inputs, Precision::Fp16, 0.0);
+            seen.extend(kernels.unwrap_or_else(|e| panic!("{extents:?} {turned}: {e}")));
+        }
+    });
+    for kernel in [
+        "plan_tiles_matmul_nk_64x64",
+        "plan_tiles_matmul_kn_64x64",
+        "plan_tiles_matmul_nk_32x32",
+        "plan_tiles_matmul_kn_32x32",
+        "plan_matmul",
+    ] {
+        assert!(seen.contains(kernel), "{kernel}: {seen:?}");
+    }
 }
 
 #[test]
@@ -266,7 +395,7 @@ fn what_is_no_number_stays_where_it_is_seen() {
     values[99 * 3 + 70] = 2.0f32.powi(-24);
     let x = Tensor::from_f32(case.x, values).expect("fits");
     on(Persona::Card, |_, device| {
-        let kernels = kernels_of(device, &graph, &x, 1e-3).unwrap();
+        let kernels = kernels_of(device, &graph, &[("x", &x)], Precision::Fp16, 1e-3).unwrap();
         assert!(kernels.contains("plan_tiles_16x32"), "{kernels:?}");
     });
 }
@@ -308,12 +437,27 @@ fn weights_beyond_f16_are_the_plain_kernels() {
 fn fp32_has_no_products_on_tensor_cores() {
     let (graph, x) = conv([1, 24, 9, 11], 40, 3, 1).build();
     on(Persona::Card, |_, device| {
-        let inputs = [("x".to_owned(), x.clone())];
-        compare(device, &graph, &inputs, Precision::Fp32, 1e-6).unwrap();
-        let session = CudaSession::from_graph(graph.clone(), device, &options(Precision::Fp32));
-        let session = session.expect("loads");
-        let mut kernels = session.steps().iter().map(|step| step.kernel);
-        assert!(!kernels.any(|name| name.starts_with("plan_tiles")));
+        let kernels = kernels_of(device, &graph, &[("x", &x)], Precision::Fp32, 0.0).unwrap();
+        let mut tiles = kernels.iter().filter(|name| name.starts_with("plan_tiles"));
+        assert!(tiles.all(|name| *name == "plan_tiles_f32"), "{kernels:?}");
+        assert!(kernels.contains("plan_tiles_f32"), "{kernels:?}");
+    });
+}
+
+#[test]
+fn inputs_in_f32_stay_what_they_are() {
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(20), Dim::Known(40)]);
+    let w = graph.add_constant("w", whole(&[40, 48], 3));
+    let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(w)]);
+    graph.outputs.push(y);
+    // No number of f16.
+    let mut values = whole(&[20, 40], 4).to_f32();
+    values[7] = 2049.0;
+    let x = Tensor::from_f32([20, 40], values).expect("fits");
+    on(Persona::Card, |_, device| {
+        let kernels = kernels_of(device, &graph, &[("x", &x)], Precision::Fp16, 0.0).unwrap();
+        assert!(kernels.contains("plan_tiles_f32_f16"), "{kernels:?}");
     });
 }
 
