@@ -3,8 +3,8 @@
 //! Run: `cargo run --release -p spark-openpilot --features cuda --example compare_cuda -- driving_policy`
 //!
 //! With `--stand-in` it runs where there is no GPU, on the driver of the tests. That interprets kernels' PTX where it finds NVRTC,
-//! which takes hours for a whole network; with `SPARK_STAND_IN_KERNELS=host` they are what the host's compiler makes of the same
-//! sources, which takes minutes.
+//! which takes seconds for a whole network, and says what each kernel took; with `SPARK_STAND_IN_KERNELS=host` they are what the
+//! host's compiler makes of the same sources, which takes minutes.
 
 #![allow(clippy::print_stdout, reason = "a program prints")]
 
@@ -22,7 +22,7 @@ use spark_onnx::tensor::TensorData;
 use spark_onnx::{DType, ModelRunner, Precision, RunOptions, Tensor};
 use spark_openpilot::zoo::ZooModel;
 use spark_program::{Devices, Manners, Usage};
-use spark_testing::driver::{Build, Persona, StandInDriver};
+use spark_testing::driver::{Build, Persona, StandInDriver, kernels_in};
 use spark_testing::numbers;
 
 /// Run the zoo's networks on a GPU and compare them with the CPU
@@ -99,19 +99,11 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 fn stand_in() -> Result<StandInDriver, Box<dyn Error>> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let kernels = crates.join("spark-onnx/kernels");
-    let files = [
-        "plan_products.cu",
-        "plan_tiles.cu",
-        "plan_tiles_f32.cu",
-        "plan_tiles_matmul.cu",
-        "plan_depthwise.cu",
-        "plan_rows.cu",
-        "plan_elements.cu",
-    ];
-    let files = files.map(|file| kernels.join(file));
+    let files = kernels_in(&kernels)?;
+    let files: Vec<&Path> = files.iter().map(|path| path.as_path()).collect();
     let headers = crates.join("spark-mem/kernels");
     let build = Build {
-        kernels: &files.each_ref().map(|path| path.as_path()),
+        kernels: &files,
         includes: &[&kernels, &headers],
         ..Build::default()
     };

@@ -11,8 +11,9 @@ use spark_mem::{
     Buffer, Device, Kernel, KernelSource, LaunchShape, MemError, Read, Stream, Struct, Write,
 };
 
-use super::launches::{DepthwiseKernel, Launch, THREADS, TilesKernel, TilesMatMulKernel, Work};
+use super::launches::{Launch, THREADS, Work};
 use super::structures;
+use super::variants::{DepthwiseKernel, TilesKernel, TilesMatMulKernel};
 
 const HEADERS: &[Header] = &[
     (

@@ -37,7 +37,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use build::{Build, Flavor};
+pub use build::{Build, Flavor, kernels_in};
 pub use interpreter::KernelCost;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};

@@ -9,35 +9,14 @@ use super::{Launch, Launching, Work};
 use crate::cuda::blocks::Stored;
 use crate::cuda::refused::Refused;
 use crate::cuda::structures;
+use crate::cuda::variants::DepthwiseKernel;
 use crate::cuda::walk::{self, count, product};
 use crate::plan::ConvStep;
 
 /// Columns of a thread.
 const COLUMNS: usize = 4;
 
-/// One of the kernels: width of the window, stride along columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cuda) enum DepthwiseKernel {
-    Of3,
-    Of5,
-    Of7,
-    Of3By2,
-    Of5By2,
-    Of7By2,
-}
-
 impl DepthwiseKernel {
-    pub(in crate::cuda) fn name(self) -> &'static str {
-        match self {
-            Self::Of3 => "plan_depthwise_3",
-            Self::Of5 => "plan_depthwise_5",
-            Self::Of7 => "plan_depthwise_7",
-            Self::Of3By2 => "plan_depthwise_3_by_2",
-            Self::Of5By2 => "plan_depthwise_5_by_2",
-            Self::Of7By2 => "plan_depthwise_7_by_2",
-        }
-    }
-
     fn of(step: &ConvStep) -> Option<Self> {
         let window = &step.window;
         if step.transposed || step.weights.in_per_group != 1 || window.dilation[1] != 1 {

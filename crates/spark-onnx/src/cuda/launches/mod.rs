@@ -23,11 +23,8 @@ use super::blocks::Blocks;
 use super::constants::Constants;
 use super::refused::Refused;
 use super::structures;
+use super::variants::{DepthwiseKernel, TilesKernel, TilesMatMulKernel};
 use crate::plan::{Plan, Step};
-
-pub(super) use depthwise::DepthwiseKernel;
-pub(super) use tiles::TilesKernel;
-pub(super) use tiles_matmul::TilesMatMulKernel;
 
 /// Threads of a block of every kernel.
 pub(super) const THREADS: u32 = 128;

@@ -18,6 +18,7 @@ use crate::cuda::blocks::Stored;
 use crate::cuda::fragments::Fragments;
 use crate::cuda::refused::Refused;
 use crate::cuda::structures::{self, Piece, Strided};
+use crate::cuda::variants::TilesKernel;
 use crate::cuda::walk::{count, product};
 use crate::plan::{Axis, ConvStep, Epilogue, LinearStep, MAX_RANK, View, Weights, Window};
 use half::f16;
@@ -43,18 +44,6 @@ const LEAST_M_OF_FLOATS: usize = 16;
 const BLOCKS_AT_ONCE: usize = 96;
 /// What a block does before its first stage and after its last.
 const START_AND_END: usize = 60;
-
-/// One of the kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cuda) enum TilesKernel {
-    Of64x64,
-    Of32x32,
-    Of16x32,
-    Of64x64ByElement,
-    Of32x32ByElement,
-    OfF32,
-    OfF32AndF16,
-}
 
 /// How a kernel reads x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,18 +101,6 @@ pub(super) fn is_profitable([m, n, k]: [usize; 3]) -> bool {
 impl TilesKernel {
     const OF_PIECES: [Self; 3] = [Self::Of64x64, Self::Of32x32, Self::Of16x32];
     const OF_ELEMENTS: [Self; 2] = [Self::Of64x64ByElement, Self::Of32x32ByElement];
-
-    pub(in crate::cuda) fn name(self) -> &'static str {
-        match self {
-            Self::Of64x64 => "plan_tiles_64x64",
-            Self::Of32x32 => "plan_tiles_32x32",
-            Self::Of16x32 => "plan_tiles_16x32",
-            Self::Of64x64ByElement => "plan_tiles_64x64_by_element",
-            Self::Of32x32ByElement => "plan_tiles_32x32_by_element",
-            Self::OfF32 => "plan_tiles_f32",
-            Self::OfF32AndF16 => "plan_tiles_f32_f16",
-        }
-    }
 
     fn tile(self) -> Tile {
         match self {

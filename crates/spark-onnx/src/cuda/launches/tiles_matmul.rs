@@ -8,6 +8,7 @@ use super::{Launch, Launching, Work};
 use crate::cuda::blocks::Stored;
 use crate::cuda::refused::Refused;
 use crate::cuda::structures::{BATCH_AXES, MatMul, Strided};
+use crate::cuda::variants::TilesMatMulKernel;
 use crate::cuda::walk::{count, product};
 
 /// What addresses are multiples of, in bytes, and strides in elements.
@@ -17,25 +18,7 @@ const ALIGNED: i64 = 8;
 const ROW: usize = BATCH_AXES;
 const COLUMN: usize = BATCH_AXES + 1;
 
-/// One of the kernels: what is side by side in b last, then the tile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cuda) enum TilesMatMulKernel {
-    Nk64x64,
-    Kn64x64,
-    Nk32x32,
-    Kn32x32,
-}
-
 impl TilesMatMulKernel {
-    pub(in crate::cuda) fn name(self) -> &'static str {
-        match self {
-            Self::Nk64x64 => "plan_tiles_matmul_nk_64x64",
-            Self::Kn64x64 => "plan_tiles_matmul_kn_64x64",
-            Self::Nk32x32 => "plan_tiles_matmul_nk_32x32",
-            Self::Kn32x32 => "plan_tiles_matmul_kn_32x32",
-        }
-    }
-
     fn tile(self) -> Tile {
         match self {
             Self::Nk64x64 | Self::Kn64x64 => Tile::OF_64X64,

@@ -18,7 +18,7 @@ use spark_mem::{Device, DeviceOptions};
 use spark_onnx::cuda::CudaSession;
 use spark_onnx::graph::{Graph, bind};
 use spark_onnx::{Precision, RunOptions, Tensor, reference};
-use spark_testing::driver::{Build, Persona, Posed, StandInDriver};
+use spark_testing::driver::{Build, Persona, Posed, StandInDriver, kernels_in};
 use spark_testing::numbers;
 
 use crate::tests::operators::same;
@@ -28,19 +28,11 @@ fn driver() -> &'static StandInDriver {
     static DRIVER: OnceLock<StandInDriver> = OnceLock::new();
     DRIVER.get_or_init(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let files = [
-            "plan_products.cu",
-            "plan_tiles.cu",
-            "plan_tiles_f32.cu",
-            "plan_tiles_matmul.cu",
-            "plan_depthwise.cu",
-            "plan_rows.cu",
-            "plan_elements.cu",
-        ];
-        let kernels = files.map(|file| folder.join("kernels").join(file));
+        let kernels = kernels_in(&folder.join("kernels")).expect("the kernels are there");
+        let kernels: Vec<&Path> = kernels.iter().map(|path| path.as_path()).collect();
         let includes = [folder.join("kernels"), folder.join("../spark-mem/kernels")];
         let build = Build {
-            kernels: &kernels.each_ref().map(|path| path.as_path()),
+            kernels: &kernels,
             includes: &includes.each_ref().map(|path| path.as_path()),
             ..Build::default()
         };
