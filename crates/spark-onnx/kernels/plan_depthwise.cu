@@ -1,4 +1,4 @@
-// Convolutions in which a channel of y sees one channel of x, a thread four neighbouring columns of one channel.
+// Convolutions in which a channel of y sees its own channel of x, a thread four neighbouring columns of one channel.
 //
 //   for each row of the window that lies inside:
 //     the 3 * STRIDE + WIDTH values of x that the four columns see there -> registers, zeros where there are none
@@ -20,12 +20,10 @@ struct PlanDepthwise {
   PlanEpilogue epilogue;
   PlanPlace weights;   // [tap][channel]
   unsigned count;      // threads that have columns
-  unsigned channels;   // of y
-  unsigned out_per_group;
+  unsigned channels;
   unsigned height, width, column_groups;  // of y
   unsigned in_height, in_width;
   unsigned kernel_height, stride, dilation, pad[2];
-  unsigned unused;
 };
 
 namespace {
@@ -44,7 +42,7 @@ __device__ __forceinline__ void add_products(float sums[COLUMNS], const PlanBloc
   const T* x = reinterpret_cast<const T*>(plan_read(blocks, conv.x.place));
   const T* weights = reinterpret_cast<const T*>(plan_read(blocks, conv.weights)) + channel;
   const long long* strides = conv.x.strides;
-  long long first = sample * strides[0] + channel / conv.out_per_group * strides[1] + column * strides[3];
+  long long first = sample * strides[0] + channel * strides[1] + column * strides[3];
   for (unsigned tap_row = 0; tap_row < conv.kernel_height; ++tap_row) {
     int y = row + static_cast<int>(tap_row * conv.dilation);
     if (static_cast<unsigned>(y) >= conv.in_height) continue;

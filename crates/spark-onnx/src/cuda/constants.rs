@@ -23,7 +23,7 @@ enum Contents {
     U32(Arc<Vec<u32>>),
     /// Of the step of this number, `[group][tap][in][out]`.
     Weights(usize),
-    /// The same, of groups with one input channel each, `[tap][channel]`.
+    /// The same, of channels that see themselves alone, `[tap][channel]`.
     ByTap(usize),
     /// The same in the order of the kernels on tensor cores.
     Fragments(usize, Fragments),
@@ -106,7 +106,7 @@ impl Constants {
         Ok(held)
     }
 
-    /// Adds the weights of step `step`, whose groups have one input channel each, tap by tap.
+    /// Adds the weights of step `step`, whose channels see themselves alone, tap by tap.
     pub(super) fn add_taps(
         &mut self,
         blocks: &mut Blocks,
@@ -237,11 +237,9 @@ fn stored_as(values: &[f32], stored: Stored) -> Vec<u8> {
     }
 }
 
-/// `[group][tap][1][out]` as `[tap][group][out]`.
+/// `[channel][tap]` as `[tap][channel]`.
 fn by_tap(weights: &Weights) -> Vec<f32> {
     let values = weights.values();
-    let (n_out, n_taps) = (weights.out_per_group, weights.taps);
-    let rows = (0..n_taps).flat_map(|tap| (0..weights.groups).map(move |group| (tap, group)));
-    let row = |(tap, group)| &values[(group * n_taps + tap) * n_out..][..n_out];
-    rows.flat_map(row).copied().collect()
+    let taps = (0..weights.taps).map(|tap| values[tap..].iter().step_by(weights.taps));
+    taps.flatten().copied().collect()
 }

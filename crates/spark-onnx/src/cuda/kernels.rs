@@ -34,6 +34,33 @@ const HEADERS: &[Header] = &[
 /// Arena, outputs, inputs, constants, and what is to be done.
 type Parameters<T> = (Write<u8>, Write<u8>, Read<u8>, Read<u8>, Struct<T>);
 
+/// The source of one kernel.
+#[cfg(not(test))]
+fn source<P: spark_mem::Parameters>(
+    file: &'static str,
+    text: &'static str,
+    entry: &'static str,
+) -> KernelSource<P> {
+    KernelSource::new(file, text, entry).with_headers(HEADERS)
+}
+
+/// The same; a test may have changed it.
+#[cfg(test)]
+fn source<P: spark_mem::Parameters>(
+    file: &'static str,
+    text: &'static str,
+    entry: &'static str,
+) -> KernelSource<P> {
+    let Some(change) = super::mutation::current() else {
+        return KernelSource::new(file, text, entry).with_headers(HEADERS);
+    };
+    let mut source = KernelSource::from_text(file, change.of(text), entry);
+    for (name, text) in HEADERS {
+        source = source.with_header(*name, change.of(text));
+    }
+    source
+}
+
 /// Declares the kernels, each with its file and the structure that it takes.
 macro_rules! kernels {
     ($($field:ident: $structure:ident, $entry:literal of $file:literal;)*) => {
@@ -54,14 +81,11 @@ macro_rules! kernels {
                     launches.iter().map(|launch| launch.work.kernel()).collect();
                 Ok(Self {
                     $($field: match needed.contains($entry) {
-                        true => Some(device.kernel(
-                            &KernelSource::new(
-                                $file,
-                                include_str!(concat!("../../kernels/", $file)),
-                                $entry,
-                            )
-                            .with_headers(HEADERS),
-                        )?),
+                        true => Some(device.kernel(&source(
+                            $file,
+                            include_str!(concat!("../../kernels/", $file)),
+                            $entry,
+                        ))?),
                         false => None,
                     },)*
                 })

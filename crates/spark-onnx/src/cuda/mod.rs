@@ -21,6 +21,8 @@ mod constants;
 mod fragments;
 mod kernels;
 mod launches;
+#[cfg(test)]
+pub(crate) mod mutation;
 mod ports;
 mod recording;
 mod refused;

@@ -196,7 +196,6 @@ structures! {
         weights: Place,
         count: u32,
         channels: u32,
-        out_per_group: u32,
         height: u32,
         width: u32,
         column_groups: u32,
@@ -206,7 +205,6 @@ structures! {
         stride: u32,
         dilation: u32,
         pad: [u32; 2],
-        unused: u32,
     }
 
     /// `PlanBatched`: a view whose batch axes are cut in its own way.

@@ -1,11 +1,11 @@
-//! Convolutions in which a channel of y sees one channel of x, as `kernels/plan_depthwise.cu` computes them.
+//! Convolutions in which a channel of y sees its own channel of x, as `kernels/plan_depthwise.cu` computes them.
 //!
 //! Windows of other widths, strides and dilations along columns, operands that are stored unlike, and weights that are not
 //! finite are the plain kernel's.
 
 use half::f16;
 
-use super::{Launch, Launching, Work};
+use super::{Launch, Launching, Work, check};
 use crate::cuda::blocks::Stored;
 use crate::cuda::refused::Refused;
 use crate::cuda::structures;
@@ -19,7 +19,7 @@ const COLUMNS: usize = 4;
 impl DepthwiseKernel {
     fn of(step: &ConvStep) -> Option<Self> {
         let window = &step.window;
-        if step.transposed || step.weights.in_per_group != 1 || window.dilation[1] != 1 {
+        if !step.is_depthwise() || window.dilation[1] != 1 {
             return None;
         }
         match (window.kernel[1], window.stride[1]) {
@@ -55,6 +55,7 @@ impl Launching<'_> {
             return Ok(None);
         }
         let [n, channels, height, width] = [0, 1, 2, 3].map(|axis| y.axes[axis].extent);
+        check(w.len() == w.taps * channels, "weights that were given up")?;
         let column_groups = width.div_ceil(COLUMNS);
         let n_threads = product([n, height, column_groups, channels])?;
         let epilogue =
@@ -67,7 +68,6 @@ impl Launching<'_> {
             weights: weights.place(),
             count: n_threads,
             channels: count(channels)?,
-            out_per_group: count(w.out_per_group)?,
             height: count(height)?,
             width: count(width)?,
             column_groups: count(column_groups)?,
@@ -77,7 +77,6 @@ impl Launching<'_> {
             stride: count(window.stride[0])?,
             dilation: count(window.dilation[0])?,
             pad: [count(window.pad[0])?, count(window.pad[1])?],
-            unused: 0,
         };
         let work = Work::Depthwise(kernel, work);
         Ok(Launch::of_elements(n_threads, work))

@@ -19,7 +19,7 @@ use super::{compare, on, options, tensor};
 use crate::tests::operators::{cases, same};
 
 /// Whole numbers from -2 to 2, whose products add up exactly.
-fn whole(shape: &[usize], seed: u64) -> Tensor {
+pub(super) fn whole(shape: &[usize], seed: u64) -> Tensor {
     let n = shape.iter().product();
     let values = numbers(n, seed).into_iter().map(|v| (2.5 * v).round());
     Tensor::from_f32(shape, values.collect()).expect("fits")
@@ -27,23 +27,23 @@ fn whole(shape: &[usize], seed: u64) -> Tensor {
 
 /// `[samples, channels, height, width]`, then what is convolved with it.
 #[derive(Debug, Clone)]
-struct Case {
-    x: [usize; 4],
-    groups: usize,
-    out_per_group: usize,
-    kernel: [usize; 2],
-    stride: [usize; 2],
-    dilation: [usize; 2],
-    pad: [usize; 4],
+pub(super) struct Case {
+    pub(super) x: [usize; 4],
+    pub(super) groups: usize,
+    pub(super) out_per_group: usize,
+    pub(super) kernel: [usize; 2],
+    pub(super) stride: [usize; 2],
+    pub(super) dilation: [usize; 2],
+    pub(super) pad: [usize; 4],
     /// 0 nothing, 1 the sum and then ReLU, 2 ReLU and then the sum.
-    residual: usize,
-    bytes: bool,
-    seed: u64,
+    pub(super) residual: usize,
+    pub(super) bytes: bool,
+    pub(super) seed: u64,
 }
 
 impl Case {
     /// `relu`, a residual where it says so, of the convolution, and its input.
-    fn build(&self) -> (Graph, Tensor) {
+    pub(super) fn build(&self) -> (Graph, Tensor) {
         let [samples, channels, height, width] = self.x;
         let mut graph = Graph::default();
         let dims = self.x.map(Dim::Known).to_vec();
@@ -141,7 +141,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 /// Runs `graph` in `precision`, compares it with the reference, and says which kernels computed it.
-fn kernels_of(
+pub(super) fn kernels_of(
     device: &Device,
     graph: &Graph,
     inputs: &[(&str, &Tensor)],
@@ -244,7 +244,7 @@ fn every_depthwise_kernel_is_taken_and_exact() {
     });
 }
 
-fn conv(x: [usize; 4], out_per_group: usize, kernel: usize, stride: usize) -> Case {
+pub(super) fn conv(x: [usize; 4], out_per_group: usize, kernel: usize, stride: usize) -> Case {
     Case {
         x,
         groups: 1,
@@ -323,7 +323,7 @@ fn linear_layers_of_whole_numbers_are_exact() {
 }
 
 /// `relu(x) relu(z)`, z turned on the way where `turned`.
-fn product([batch, m, n, k]: [usize; 4], turned: bool) -> Graph {
+pub(super) fn product([batch, m, n, k]: [usize; 4], turned: bool) -> Graph {
     let mut graph = Graph::default();
     let computed = |graph: &mut Graph, name: &str, shape: [usize; 3]| {
         let x = graph.add_input(name, DType::F32, shape.map(Dim::Known).to_vec());
