@@ -31,7 +31,7 @@ use spark_testing::numbers;
     name = "compare_cuda",
     after_help = "Examples:\n  \
         compare_cuda\n  \
-        SPARK_STAND_IN_KERNELS=host compare_cuda --stand-in driving_policy"
+        compare_cuda --stand-in --precision fp16 driving_vision"
 )]
 struct Arguments {
     /// Networks by name; all if there are none

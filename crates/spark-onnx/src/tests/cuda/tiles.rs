@@ -271,7 +271,7 @@ fn every_kernel_is_taken_and_exact() {
         ),
         ("plan_tiles_32x32_by_element", conv([1, 3, 17, 9], 33, 7, 2)),
     ];
-    for persona in [Persona::Spark, Persona::Ampere] {
+    for persona in Persona::ALL {
         on(persona, |_, device| {
             for (kernel, case) in &cases {
                 let (graph, x) = case.build();
