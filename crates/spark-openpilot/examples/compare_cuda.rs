@@ -69,7 +69,7 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         true => Some(stand_in()?),
         false => None,
     };
-    let _posed = driver.as_ref().map(|driver| driver.pose(Persona::Spark));
+    let posed = driver.as_ref().map(|driver| driver.pose(Persona::Spark));
     let device = match driver {
         Some(_) => Device::cuda(0, DeviceOptions::new())?,
         None => Device::open()?,
@@ -78,6 +78,23 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         return Err("there is no GPU to compare with (`--stand-in` runs without one)".into());
     }
     println!("on {}", device.info().name);
+    let outcome = compare_all(arguments, &networks, &device, driver.as_ref());
+    if outcome.is_err() {
+        // What the interpreter found wrong, which the driver tells by a number alone.
+        for violation in posed.iter().flat_map(|posed| posed.violations()) {
+            println!("{violation}");
+        }
+    }
+    outcome
+}
+
+/// Every network in every precision that is asked for.
+fn compare_all(
+    arguments: &Arguments,
+    networks: &[ZooModel],
+    device: &Device,
+    driver: Option<&StandInDriver>,
+) -> Result<(), Box<dyn Error>> {
     for model in networks {
         let graph = model.build(arguments.seed);
         let inputs = inputs(&graph, arguments.seed)?;
@@ -86,8 +103,8 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             None => vec![Precision::Fp32, Precision::Fp16],
         };
         for precision in precisions {
-            one(model.name(), &graph, &inputs, precision, &device)?;
-            if let Some(driver) = &driver {
+            one(model.name(), &graph, &inputs, precision, device)?;
+            if let Some(driver) = driver {
                 print_costs(driver);
             }
         }
