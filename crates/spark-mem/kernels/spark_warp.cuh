@@ -5,6 +5,7 @@
 //   mma_m16n8k64_nvfp4(d, a, b, c, a_scales, b_scales)   NVFP4 with its scales (12.0f, 12.1a)
 //   multiply_f16x2(a, b)            two products, each rounded to nearest
 //   load_matrix_x4(r, row)          four 8x8 tiles of 16-bit values from shared memory
+//   load_matrix_x4_transposed(r, row)       the same, each tile transposed
 //   copy_16_async(to, from)         16 bytes from global to shared memory, in the background
 //   copy_16_async_or_zeros(to, from, n)   n of the bytes, then zeros
 //   commit_copies(), wait_copies()  close a group of copies; wait for all of them
@@ -77,6 +78,14 @@ __device__ __forceinline__ unsigned multiply_f16x2(unsigned a, unsigned b) {
 __device__ __forceinline__ void load_matrix_x4(unsigned r[4], const void* row) {
   unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void load_matrix_x4_transposed(unsigned r[4], const void* row) {
+  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
                : "memory");

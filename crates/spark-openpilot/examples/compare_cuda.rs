@@ -3,8 +3,8 @@
 //! Run: `cargo run --release -p spark-openpilot --features cuda --example compare_cuda -- driving_policy`
 //!
 //! With `--stand-in` it runs where there is no GPU, on the driver of the tests. That interprets kernels' PTX where it finds NVRTC,
-//! which takes hours for a whole network; with `SPARK_STAND_IN_KERNELS=host` they are what the host's compiler makes of the same
-//! sources, which takes minutes.
+//! which takes seconds for a whole network, and says what each kernel took; with `SPARK_STAND_IN_KERNELS=host` they are what the
+//! host's compiler makes of the same sources, which takes minutes.
 
 #![allow(clippy::print_stdout, reason = "a program prints")]
 
@@ -22,7 +22,7 @@ use spark_onnx::tensor::TensorData;
 use spark_onnx::{DType, ModelRunner, Precision, RunOptions, Tensor};
 use spark_openpilot::zoo::ZooModel;
 use spark_program::{Devices, Manners, Usage};
-use spark_testing::driver::{Build, Persona, StandInDriver};
+use spark_testing::driver::{Build, Persona, StandInDriver, kernels_in};
 use spark_testing::numbers;
 
 /// Run the zoo's networks on a GPU and compare them with the CPU
@@ -31,7 +31,7 @@ use spark_testing::numbers;
     name = "compare_cuda",
     after_help = "Examples:\n  \
         compare_cuda\n  \
-        SPARK_STAND_IN_KERNELS=host compare_cuda --stand-in driving_policy"
+        compare_cuda --stand-in --precision fp16 driving_vision"
 )]
 struct Arguments {
     /// Networks by name; all if there are none
@@ -42,6 +42,9 @@ struct Arguments {
     /// Seed of the random weights
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Precision: fp32 or fp16; both if it is not said
+    #[arg(long)]
+    precision: Option<Precision>,
 }
 
 fn main() -> ExitCode {
@@ -66,7 +69,7 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         true => Some(stand_in()?),
         false => None,
     };
-    let _posed = driver.as_ref().map(|driver| driver.pose(Persona::Spark));
+    let posed = driver.as_ref().map(|driver| driver.pose(Persona::Spark));
     let device = match driver {
         Some(_) => Device::cuda(0, DeviceOptions::new())?,
         None => Device::open()?,
@@ -75,11 +78,35 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         return Err("there is no GPU to compare with (`--stand-in` runs without one)".into());
     }
     println!("on {}", device.info().name);
+    let outcome = compare_all(arguments, &networks, &device, driver.as_ref());
+    if outcome.is_err() {
+        // What the interpreter found wrong, which the driver tells by a number alone.
+        for violation in posed.iter().flat_map(|posed| posed.violations()) {
+            println!("{violation}");
+        }
+    }
+    outcome
+}
+
+/// Every network in every precision that is asked for.
+fn compare_all(
+    arguments: &Arguments,
+    networks: &[ZooModel],
+    device: &Device,
+    driver: Option<&StandInDriver>,
+) -> Result<(), Box<dyn Error>> {
     for model in networks {
         let graph = model.build(arguments.seed);
         let inputs = inputs(&graph, arguments.seed)?;
-        for precision in [Precision::Fp32, Precision::Fp16] {
-            one(model.name(), &graph, &inputs, precision, &device)?;
+        let precisions = match arguments.precision {
+            Some(precision) => vec![precision],
+            None => vec![Precision::Fp32, Precision::Fp16],
+        };
+        for precision in precisions {
+            one(model.name(), &graph, &inputs, precision, device)?;
+            if let Some(driver) = driver {
+                print_costs(driver);
+            }
         }
     }
     Ok(())
@@ -89,11 +116,11 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 fn stand_in() -> Result<StandInDriver, Box<dyn Error>> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let kernels = crates.join("spark-onnx/kernels");
-    let files = ["plan_products.cu", "plan_rows.cu", "plan_elements.cu"];
-    let files = files.map(|file| kernels.join(file));
+    let files = kernels_in(&kernels)?;
+    let files: Vec<&Path> = files.iter().map(|path| path.as_path()).collect();
     let headers = crates.join("spark-mem/kernels");
     let build = Build {
-        kernels: &files.each_ref().map(|path| path.as_path()),
+        kernels: &files,
         includes: &[&kernels, &headers],
         ..Build::default()
     };
@@ -163,6 +190,20 @@ fn one(
     let kernels = kernels.iter().map(|(kernel, n)| format!("{kernel} {n}"));
     println!("  {}", kernels.collect::<Vec<_>>().join(", "));
     Ok(())
+}
+
+/// Where the time in the interpreter went, if kernels ran in it.
+fn print_costs(driver: &StandInDriver) {
+    let mut costs: Vec<_> = driver.take_costs().into_iter().collect();
+    costs.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.time));
+    for (kernel, cost) in costs {
+        println!(
+            "  {kernel:28} {:4} launches {:8.3} million instructions of warps {:8.2?}",
+            cost.n_launches,
+            cost.n_instructions as f64 / 1e6,
+            cost.time
+        );
+    }
 }
 
 /// The greatest difference of an output, over its greatest number.

@@ -33,7 +33,14 @@ std::vector<Region> plain_pages() {
   while (std::fgets(line, sizeof line, maps) != nullptr) {
     unsigned long long from, to;
     char rights[8];
-    if (std::sscanf(line, "%llx-%llx %7s", &from, &to, rights) == 3 && rights[0] == 'r') pages.push_back({from, to - from});
+    if (std::sscanf(line, "%llx-%llx %7s", &from, &to, rights) != 3 || rights[0] != 'r') continue;
+    // One allocation may lie in several mappings: advice on huge pages for a part of it splits them.
+    bool goes_on = !pages.empty() && pages.back().base + pages.back().len == from;
+    if (goes_on) {
+      pages.back().len += to - from;
+    } else {
+      pages.push_back({from, to - from});
+    }
   }
   std::fclose(maps);
   return pages;

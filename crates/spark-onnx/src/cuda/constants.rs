@@ -10,6 +10,7 @@ use spark_mem::kernel::zerocopy::{Immutable, IntoBytes};
 use spark_mem::{Buffer, BufferKind, Device, MemError, Stream};
 
 use super::blocks::{Blocks, Held, Stored};
+use super::fragments::Fragments;
 use super::refused::Refused;
 use crate::plan::{ConstantData, Place, Plan, Step, Weights};
 
@@ -22,6 +23,10 @@ enum Contents {
     U32(Arc<Vec<u32>>),
     /// Of the step of this number, `[group][tap][in][out]`.
     Weights(usize),
+    /// The same, of channels that see themselves alone, `[tap][channel]`.
+    ByTap(usize),
+    /// The same in the order of the kernels on tensor cores.
+    Fragments(usize, Fragments),
 }
 
 /// What the block of constants is to hold.
@@ -101,6 +106,35 @@ impl Constants {
         Ok(held)
     }
 
+    /// Adds the weights of step `step`, whose channels see themselves alone, tap by tap.
+    pub(super) fn add_taps(
+        &mut self,
+        blocks: &mut Blocks,
+        step: usize,
+        weights: &Weights,
+        stored: Stored,
+    ) -> Result<Held, Refused> {
+        let held = self.add_weights(blocks, step, weights, stored)?;
+        if let Some((_, contents)) = self.pieces.last_mut() {
+            *contents = Contents::ByTap(step);
+        }
+        Ok(held)
+    }
+
+    /// Adds the weights of step `step` in the order of the kernels on tensor cores, as f16.
+    pub(super) fn add_fragments(
+        &mut self,
+        blocks: &mut Blocks,
+        step: usize,
+        fragments: Fragments,
+    ) -> Result<Held, Refused> {
+        let mut held = blocks.take_constants(fragments.bytes())?;
+        held.stored = Stored::F16;
+        self.pieces
+            .push((held, Contents::Fragments(step, fragments)));
+        Ok(held)
+    }
+
     /// The block on the device, `bytes` long, with everything in it; the weights of `plan` are forgotten.
     pub(super) fn bring(
         self,
@@ -119,7 +153,9 @@ impl Constants {
         let mut staging = device.buffer::<u8>(BufferKind::Pinned, room)?;
         for (held, contents) in self.pieces {
             let piece = contents.bytes(plan, held.stored);
-            if let Contents::Weights(step) = contents {
+            if let Contents::Weights(step) | Contents::ByTap(step) | Contents::Fragments(step, _) =
+                contents
+            {
                 plan.steps[step].step.forget_weights();
             }
             if piece.is_empty() {
@@ -151,15 +187,18 @@ impl Contents {
             Self::F32(values) => values.len(),
             Self::I64(values) => values.len(),
             Self::U32(values) => values.len(),
-            Self::Weights(step) => weights_of(plan, *step).map_or(0, Weights::len),
+            Self::Weights(step) | Self::ByTap(step) => {
+                weights_of(plan, *step).map_or(0, Weights::len)
+            }
+            Self::Fragments(_, fragments) => fragments.bytes(),
         }
     }
 
     /// Bytes of an element.
     fn size_bytes(&self) -> usize {
         match self {
-            Self::Bytes(_) => 1,
-            Self::F32(_) | Self::U32(_) | Self::Weights(_) => 4,
+            Self::Bytes(_) | Self::Fragments(..) => 1,
+            Self::F32(_) | Self::U32(_) | Self::Weights(_) | Self::ByTap(_) => 4,
             Self::I64(_) => 8,
         }
     }
@@ -171,16 +210,36 @@ impl Contents {
             Self::F32(values) => values.as_bytes().to_vec(),
             Self::I64(values) => values.as_bytes().to_vec(),
             Self::U32(values) => values.as_bytes().to_vec(),
+            Self::Fragments(step, fragments) => match weights_of(plan, *step) {
+                Some(weights) => fragments.of(weights),
+                None => Vec::new(),
+            },
             Self::Weights(step) => {
                 let values = weights_of(plan, *step).map_or_else(Vec::new, Weights::values);
-                match stored {
-                    Stored::F16 => {
-                        let halves = values.iter().flat_map(|&v| f16::from_f32(v).to_ne_bytes());
-                        halves.collect()
-                    }
-                    _ => values.as_bytes().to_vec(),
-                }
+                stored_as(&values, stored)
+            }
+            Self::ByTap(step) => {
+                let values = weights_of(plan, *step).map_or_else(Vec::new, by_tap);
+                stored_as(&values, stored)
             }
         }
     }
+}
+
+/// Bytes of `values` as the device holds them.
+fn stored_as(values: &[f32], stored: Stored) -> Vec<u8> {
+    match stored {
+        Stored::F16 => {
+            let halves = values.iter().flat_map(|&v| f16::from_f32(v).to_ne_bytes());
+            halves.collect()
+        }
+        _ => values.as_bytes().to_vec(),
+    }
+}
+
+/// `[channel][tap]` as `[tap][channel]`.
+fn by_tap(weights: &Weights) -> Vec<f32> {
+    let values = weights.values();
+    let taps = (0..weights.taps).map(|tap| values[tap..].iter().step_by(weights.taps));
+    taps.flatten().copied().collect()
 }

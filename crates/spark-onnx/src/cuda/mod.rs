@@ -6,8 +6,10 @@
 //! run    inputs written to one block ──> the graph launched, once ──> status, outputs read from one block
 //! ```
 //!
-//! Not yet run on real hardware: it is tested on a stand-in driver that interprets the kernels' PTX. Kernels are plain: a thread an
-//! element, a warp for each result of a reduction, a block a row of softmax, norms and attention. Nothing is tuned. Nothing runs on the CPU instead: a step without a kernel is an error
+//! Not yet run on real hardware: it is tested on a stand-in driver that interprets the kernels' PTX. Convolutions and
+//! products run in tiles, in fp16 on tensor cores, where a cost rule says that they fill them (`launches::tiles`), convolutions of single channels four
+//! columns a thread; other kernels are plain: a thread an element, a warp for each result of a reduction, a block a row of softmax, norms and
+//! attention. Nothing was tuned on a device. Nothing runs on the CPU instead: a step without a kernel is an error
 //! when the network is loaded.
 //!
 //! Absent: other precisions, open shapes and lengths that values say, state kept on the device, branches beside each
@@ -16,13 +18,17 @@
 mod blocks;
 mod codes;
 mod constants;
+mod fragments;
 mod kernels;
 mod launches;
+#[cfg(test)]
+pub(crate) mod mutation;
 mod ports;
 mod recording;
 mod refused;
 mod session;
 mod structures;
+mod variants;
 mod walk;
 
 pub use session::{CudaMemory, CudaSession, CudaStep};

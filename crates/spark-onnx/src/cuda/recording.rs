@@ -46,7 +46,7 @@ impl Recording {
         device: &Device,
     ) -> Result<Self, MemError> {
         let stream = device.new_stream()?;
-        let kernels = Kernels::new(device)?;
+        let kernels = Kernels::of(launches, device)?;
         let shared = device.shared_kind();
         let mut memory = Memory {
             constants: constants.bring(plan, blocks.constant_bytes, device, &stream)?,

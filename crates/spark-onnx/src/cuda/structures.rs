@@ -158,6 +158,55 @@ structures! {
         unused: u32,
     }
 
+    /// `PlanTiles`; axes of views are group, sample, row and column.
+    struct Tiles {
+        x: Strided,
+        y: Strided,
+        epilogue: Epilogue,
+        weights: Place,
+        pieces: u64,
+        weights_stride: i64,
+        m: u32,
+        n: u32,
+        k: u32,
+        n_pieces: u32,
+        k_blocks: u32,
+        height: u32,
+        width: u32,
+        in_height: u32,
+        in_width: u32,
+        stride: [u32; 2],
+        pad: [u32; 2],
+        unused: u32,
+    }
+
+    /// `PlanPiece`, among the constants.
+    struct Piece {
+        dy: i32,
+        dx: i32,
+        offset: i32,
+        bytes: u32,
+    }
+
+    /// `PlanDepthwise`.
+    struct Depthwise {
+        x: Strided,
+        y: Strided,
+        epilogue: Epilogue,
+        weights: Place,
+        count: u32,
+        channels: u32,
+        height: u32,
+        width: u32,
+        column_groups: u32,
+        in_height: u32,
+        in_width: u32,
+        kernel_height: u32,
+        stride: u32,
+        dilation: u32,
+        pad: [u32; 2],
+    }
+
     /// `PlanBatched`: a view whose batch axes are cut in its own way.
     struct Batched {
         view: Strided,

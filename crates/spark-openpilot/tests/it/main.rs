@@ -1,5 +1,7 @@
 //! Whole-crate tests, in one binary.
 
+#[cfg(feature = "cuda")]
+mod cuda;
 mod input_shapes;
 mod memory;
 mod memory_budget;

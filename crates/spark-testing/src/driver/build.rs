@@ -49,6 +49,19 @@ pub struct Build<'a> {
     pub keeps_to_ptx: bool,
 }
 
+/// Every `.cu` file of a folder, by name.
+///
+/// # Errors
+///
+/// If the folder cannot be read.
+pub fn kernels_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let mut files = entries.collect::<io::Result<Vec<PathBuf>>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
+    files.sort();
+    Ok(files)
+}
+
 /// The driver's own files, all of `driver/*.cpp` but that of the older compiler.
 const FILES: [&str; 12] = [
     "fibers",

@@ -11,11 +11,12 @@
 //! Plain memory of the machine, which a GB10 reads too, has no bounds here: the driver is never told
 //! of it. Its pages are taken as they are; the other personas reach none and check every access.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use spark_ptx::{
     Allocation, FindingKind, GlobalMemory, LaunchConfig, Limits, LoadError, Module, Shadow,
@@ -74,9 +75,21 @@ pub(super) static CALLBACKS: Callbacks = Callbacks {
     written,
 };
 
-/// What is loaded, and what is known of device memory.
+/// What the launches of one kernel took in the interpreter.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct KernelCost {
+    /// How often it was launched.
+    pub n_launches: u64,
+    /// Instructions of warps.
+    pub n_instructions: u64,
+    /// Time from a launch's start to its end, on the threads of the interpreter.
+    pub time: Duration,
+}
+
+/// What is loaded, what is known of device memory, and what launches took.
 #[derive(Default)]
 struct State {
+    costs: BTreeMap<String, KernelCost>,
     modules: HashMap<u64, Arc<Module>>,
     last_module: u64,
     shadows: HashMap<u64, (usize, Arc<Shadow>)>,
@@ -86,6 +99,11 @@ fn state() -> MutexGuard<'static, State> {
     static STATE: OnceLock<Mutex<State>> = OnceLock::new();
     let state = STATE.get_or_init(Mutex::default);
     state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What launches took since this was last asked, by the kernel's entry.
+pub(super) fn take_costs() -> BTreeMap<String, KernelCost> {
+    std::mem::take(&mut state().costs)
 }
 
 /// Bytes of the driver's.
@@ -255,14 +273,22 @@ extern "C" fn launch(request: *const Request, told: *mut u8, room: usize) -> c_i
     let entry = String::from_utf8_lossy(entry);
     let memory = DriverMemory { allocations };
     let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let start = Instant::now();
     match module.launch(&entry, &config, parameters, &memory, n_threads) {
-        Ok(report) => match report.findings.first() {
-            None => 0,
-            Some(finding) => {
-                tell(&finding.to_string(), told, room);
-                code_of(&finding.kind)
+        Ok(report) => {
+            let mut state = state();
+            let cost = state.costs.entry(entry.into_owned()).or_default();
+            cost.n_launches += 1;
+            cost.n_instructions += report.instructions;
+            cost.time += start.elapsed();
+            match report.findings.first() {
+                None => 0,
+                Some(finding) => {
+                    tell(&finding.to_string(), told, room);
+                    code_of(&finding.kind)
+                }
             }
-        },
+        }
         Err(why) => {
             tell(&why.to_string(), told, room);
             1

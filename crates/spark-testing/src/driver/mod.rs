@@ -31,12 +31,14 @@ mod build;
 mod interpreter;
 mod nvrtc;
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int, c_long, c_uint};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use build::{Build, Flavor};
+pub use build::{Build, Flavor, kernels_in};
+pub use interpreter::KernelCost;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
@@ -218,6 +220,13 @@ impl StandInDriver {
     #[must_use]
     pub fn runs_ptx(&self) -> bool {
         self.runs_ptx
+    }
+
+    /// What the interpreter took for each kernel, by its entry, since this was last asked; nothing of kernels
+    /// that run as code of the host.
+    #[must_use]
+    pub fn take_costs(&self) -> BTreeMap<String, KernelCost> {
+        interpreter::take_costs()
     }
 
     /// The folder of the libraries, for `LD_LIBRARY_PATH`.

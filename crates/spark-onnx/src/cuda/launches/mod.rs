@@ -12,14 +12,18 @@
 //! Absent in this first slice, and refused by name: steps on bytes, recurrent cells, control flow, scatters, gathers of single
 //! elements and of tuples, sorting, running sums, positions of extremes, grids and regions, operators of an embedder's own.
 
+mod depthwise;
 mod elements;
 mod products;
 mod rows;
+mod tiles;
+mod tiles_matmul;
 
 use super::blocks::Blocks;
 use super::constants::Constants;
 use super::refused::Refused;
 use super::structures;
+use super::variants::{DepthwiseKernel, TilesKernel, TilesMatMulKernel};
 use crate::plan::{Plan, Step};
 
 /// Threads of a block of every kernel.
@@ -31,6 +35,9 @@ const WARPS: u32 = THREADS / 32;
 pub(super) enum Work {
     Conv(structures::Conv),
     MatMul(structures::MatMul),
+    Tiles(TilesKernel, structures::Tiles),
+    TilesMatMul(TilesMatMulKernel, structures::MatMul),
+    Depthwise(DepthwiseKernel, structures::Depthwise),
     Attention(structures::Attention),
     Softmax(structures::Softmax),
     Norm(structures::Norm),
@@ -50,6 +57,9 @@ impl Work {
         match self {
             Self::Conv(_) => "plan_conv",
             Self::MatMul(_) => "plan_matmul",
+            Self::Tiles(kernel, _) => kernel.name(),
+            Self::TilesMatMul(kernel, _) => kernel.name(),
+            Self::Depthwise(kernel, _) => kernel.name(),
             Self::Attention(_) => "plan_attention",
             Self::Softmax(_) => "plan_softmax",
             Self::Norm(_) => "plan_norm",

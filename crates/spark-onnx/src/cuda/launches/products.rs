@@ -19,7 +19,7 @@ const MOST_KEYS: usize = 12_000;
 
 impl Launching<'_> {
     /// What stands behind a product whose result is `y`, with `channels` of them.
-    fn epilogue(
+    pub(super) fn epilogue(
         &mut self,
         epilogue: &crate::plan::Epilogue,
         y: &View,
@@ -60,7 +60,7 @@ impl Launching<'_> {
     }
 
     /// The weights of step `index`, among the constants.
-    fn weights(&mut self, index: usize, weights: &Weights) -> Result<Place, Refused> {
+    pub(super) fn weights(&mut self, index: usize, weights: &Weights) -> Result<Place, Refused> {
         let extents = [
             weights.groups,
             weights.taps,
@@ -99,6 +99,12 @@ impl Launching<'_> {
                 x.axes[2 + axis].extent,
                 y.axes[2 + axis].extent,
             )?;
+        }
+        if let Some(launch) = self.conv_in_tiles(index, step)? {
+            return Ok(Some(launch));
+        }
+        if let Some(launch) = self.depthwise(index, step)? {
+            return Ok(Some(launch));
         }
         let count = product([n, channels, height, width])?;
         let epilogue =
@@ -142,6 +148,9 @@ impl Launching<'_> {
         let is_whole = x.axes[0].extent == m
             && (w.groups, w.taps, w.in_per_group, w.out_per_group) == (1, 1, k, n);
         check(is_whole, "rows or weights that do not fit")?;
+        if let Some(launch) = self.linear_in_tiles(index, step)? {
+            return Ok(Some(launch));
+        }
         let epilogue = self.epilogue(&step.epilogue, y, n, |view| Ok(walk::matrices(view)?.1))?;
         let mut strides = [0; MAX_RANK];
         strides[BATCH_AXES] = n as i64;
@@ -150,7 +159,8 @@ impl Launching<'_> {
             place: self.weights(index, w)?,
             strides,
         };
-        self.product(x, b, y, [m, n, k], (1.0, epilogue))
+        let work = self.product(x, b, y, [m, n, k], (1.0, epilogue))?;
+        Ok(Launch::of_elements(work.count, Work::MatMul(work)))
     }
 
     pub(super) fn matmul(&mut self, step: &MatMulStep) -> Result<Option<Launch>, Refused> {
@@ -174,7 +184,11 @@ impl Launching<'_> {
         let nothing = crate::plan::Epilogue::default();
         let epilogue = self.epilogue(&nothing, y, n, |view| Ok(walk::matrices(view)?.1))?;
         let b = self.blocks.strided(b, walk::matrices(b)?.1)?;
-        self.product(a, b, y, [m, n, k], (step.scale, epilogue))
+        let work = self.product(a, b, y, [m, n, k], (step.scale, epilogue))?;
+        if let Some(launch) = self.matmul_in_tiles(&work)? {
+            return Ok(Some(launch));
+        }
+        Ok(Launch::of_elements(work.count, Work::MatMul(work)))
     }
 
     /// A product whose extents have been found to fit.
@@ -185,10 +199,10 @@ impl Launching<'_> {
         y: &View,
         [m, n, k]: [usize; 3],
         (scale, epilogue): (f32, structures::Epilogue),
-    ) -> Result<Option<Launch>, Refused> {
+    ) -> Result<structures::MatMul, Refused> {
         let (batch, y_strides) = walk::matrices(y)?;
         let count = product(y.shape())?;
-        let work = structures::MatMul {
+        Ok(structures::MatMul {
             a: self.blocks.strided(a, walk::matrices(a)?.1)?,
             b,
             y: self.blocks.strided(y, y_strides)?,
@@ -200,8 +214,7 @@ impl Launching<'_> {
             k: walk::count(k)?,
             scale,
             unused: 0,
-        };
-        Ok(Launch::of_elements(count, Work::MatMul(work)))
+        })
     }
 
     pub(super) fn attention(&mut self, step: &AttentionStep) -> Result<Option<Launch>, Refused> {

@@ -6,9 +6,11 @@
 #![allow(clippy::print_stdout, reason = "tests tell what they measured")]
 
 mod calls;
+mod mutants;
 mod networks;
 mod operators;
 mod refusals;
+mod tiles;
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -17,7 +19,7 @@ use spark_mem::{Device, DeviceOptions};
 use spark_onnx::cuda::CudaSession;
 use spark_onnx::graph::{Graph, bind};
 use spark_onnx::{Precision, RunOptions, Tensor, reference};
-use spark_testing::driver::{Build, Persona, Posed, StandInDriver};
+use spark_testing::driver::{Build, Persona, Posed, StandInDriver, kernels_in};
 use spark_testing::numbers;
 
 use crate::tests::operators::same;
@@ -27,11 +29,11 @@ fn driver() -> &'static StandInDriver {
     static DRIVER: OnceLock<StandInDriver> = OnceLock::new();
     DRIVER.get_or_init(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let files = ["plan_products.cu", "plan_rows.cu", "plan_elements.cu"];
-        let kernels = files.map(|file| folder.join("kernels").join(file));
+        let kernels = kernels_in(&folder.join("kernels")).expect("the kernels are there");
+        let kernels: Vec<&Path> = kernels.iter().map(|path| path.as_path()).collect();
         let includes = [folder.join("kernels"), folder.join("../spark-mem/kernels")];
         let build = Build {
-            kernels: &kernels.each_ref().map(|path| path.as_path()),
+            kernels: &kernels,
             includes: &includes.each_ref().map(|path| path.as_path()),
             ..Build::default()
         };

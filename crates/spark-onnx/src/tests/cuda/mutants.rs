@@ -1,0 +1,177 @@
+//! Kernels in tiles that are wrong on purpose: each must be caught, by its results or by the interpreter's checks, and unchanged
+//! they are silent under other orders of warps and blocks.
+//!
+//! Without NVIDIA's compiler nothing is tested: kernels of the host's have no such checks.
+
+use spark_mem::{Device, DeviceOptions};
+use spark_onnx::Precision;
+use spark_onnx::cuda::mutation::Change;
+use spark_testing::driver::Persona;
+
+use super::driver;
+use super::tiles::{Case, conv, kernels_of, product, whole};
+
+/// What runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    /// 16x32, three stages, two groups.
+    Pieces,
+    /// 32x32.
+    Elements,
+    Nk,
+    Kn,
+    Depthwise,
+    F32,
+}
+
+const ALL: [Run; 6] = [
+    Run::Pieces,
+    Run::Elements,
+    Run::Nk,
+    Run::Kn,
+    Run::Depthwise,
+    Run::F32,
+];
+
+/// Whether the results are right; `None` if the run ends with an error.
+fn run(device: &Device, run: Run) -> Option<bool> {
+    let of_case = |case: Case, precision: Precision| {
+        let (graph, x) = case.build();
+        kernels_of(device, &graph, &[("x", &x)], precision, 0.0)
+    };
+    let of_product = |turned: bool| {
+        let (batch, m, n, k) = (3, 17, 40, 24);
+        let graph = product([batch, m, n, k], turned);
+        let x = whole(&[batch, m, k], 1);
+        let z = whole(&if turned { [batch, n, k] } else { [batch, k, n] }, 2);
+        kernels_of(
+            device,
+            &graph,
+            &[("x", &x), ("z", &z)],
+            Precision::Fp16,
+            0.0,
+        )
+    };
+    let two_groups = Case {
+        groups: 2,
+        ..conv([1, 80, 5, 9], 33, 3, 1)
+    };
+    let depthwise = Case {
+        groups: 20,
+        ..conv([1, 20, 9, 11], 2, 5, 2)
+    };
+    let (done, kernel) = match run {
+        Run::Pieces => (of_case(two_groups, Precision::Fp16), "plan_tiles_16x32"),
+        Run::Elements => (
+            of_case(conv([1, 3, 17, 9], 33, 7, 2), Precision::Fp16),
+            "plan_tiles_32x32_by_element",
+        ),
+        Run::Nk => (of_product(true), "plan_tiles_matmul_nk_32x32"),
+        Run::Kn => (of_product(false), "plan_tiles_matmul_kn_32x32"),
+        Run::Depthwise => (of_case(depthwise, Precision::Fp16), "plan_depthwise_5_by_2"),
+        Run::F32 => (
+            of_case(two_groups_of_f32(), Precision::Fp32),
+            "plan_tiles_f32",
+        ),
+    };
+    match done {
+        Ok(kernels) => {
+            assert!(kernels.contains(kernel), "{run:?}: {kernels:?}");
+            Some(true)
+        }
+        Err(error) if error.contains("element ") => Some(false),
+        Err(_) => None,
+    }
+}
+
+fn two_groups_of_f32() -> Case {
+    Case {
+        groups: 2,
+        ..conv([1, 12, 5, 9], 33, 3, 1)
+    }
+}
+
+/// Whether a run is right and the driver has nothing against it.
+fn passes(what: Run, seed: u64) -> bool {
+    let posed = driver().pose(Persona::Spark);
+    posed.set_seed(seed);
+    let device = Device::cuda(0, DeviceOptions::new()).expect("the stand-in driver has a device");
+    let is_right = run(&device, what);
+    drop(device);
+    let passes = is_right == Some(true) && posed.violations().is_empty();
+    posed.forget();
+    passes
+}
+
+#[rustfmt::skip]
+const MUTANTS: &[(Run, &str, &str)] = &[
+    // Barriers and copies that nobody waits for.
+    (Run::Pieces, "    wait_copies_but_one();\n    __syncthreads();", "    wait_copies_but_one();"),
+    (Run::Pieces, "overwrite what was just read.\n    __syncthreads();", "overwrite what was just read."),
+    (Run::Pieces, "    wait_copies_but_one();", ""),
+    (Run::Nk, "    wait_copies_but_one();\n    __syncthreads();", "    wait_copies_but_one();"),
+    (Run::F32, "store(stage + 1);\n    __syncthreads();", "store(stage + 1);"),
+    (Run::F32, "store(0);\n  __syncthreads();", "store(0);"),
+    // Stages.
+    (Run::Pieces, "memory + (stage + 1) % STAGES", "memory + stage % STAGES"),
+    (Run::Pieces, "first_block * K_BLOCK_BYTES + ", ""),
+    (Run::F32, "stage % STAGES * W_STAGE", "0 * W_STAGE"),
+    (Run::Elements, "bring(stage + 1, memory", "bring(stage, memory"),
+    // Fragments.
+    (Run::Pieces, "+ column % 2 * 2, sum", "+ (1 - column % 2) * 2, sum"),
+    (Run::Pieces, "2 * block + lane / 16)", "2 * block + lane / 8 % 2)"),
+    (Run::Pieces, "16 * tile + lane % 16", "16 * tile + lane / 2"),
+    (Run::Pieces, "8 * half + lane / 4", "8 * half + lane % 8"),
+    (Run::Pieces, "words[1] = both.y", "words[1] = both.z"),
+    (Run::Pieces, "part < T::WARPS_K", "part + 1 < T::WARPS_K"),
+    (Run::Elements, "h[2] | h[3] << 16", "h[3] | h[2] << 16"),
+    (Run::Nk, "STRIP * strip + 8 * tile + lane % 8", "STRIP * strip + 8 * half + lane % 8"),
+    (Run::Kn, "2 * strip + tile", "2 * strip + half"),
+    (Run::Kn, "load_matrix_x4_transposed(words", "load_matrix_x4(words"),
+    // Places and bounds.
+    (Run::Pieces, "static_cast<unsigned>(row.x + piece.dx) < tiles.in_width", "true"),
+    (Run::Pieces, "static_cast<unsigned>(row.y + piece.dy) < tiles.in_height", "true"),
+    (Run::Pieces, "2 * (rows[i].first + piece.offset)", "2 * rows[i].first"),
+    (Run::Pieces, "m >= tiles.m || n >= tiles.n", "m >= tiles.m"),
+    (Run::Pieces, "group * tiles.n + n, residual", "n, residual"),
+    (Run::Pieces, "group * tiles.weights_stride", "0"),
+    (Run::Elements, "stage * T::PIECES + my_piece", "stage * T::PIECES + my_piece + 1"),
+    (Run::Nk, "(left < 8 ? 2 * left : PIECE)", "PIECE"),
+    (Run::Kn, "first_m + idx / T::N", "first_m + idx / T::N / 2"),
+    (Run::F32, "a_k * A_ROW + a_row", "a_k * A_ROW + a_row + 1"),
+    (Run::F32, "stage * K + w_k", "w_k"),
+    (Run::Depthwise, "column + static_cast<int>(i)) < conv.in_width", "column + static_cast<int>(i)) <= conv.in_width"),
+    (Run::Depthwise, "seen[i * STRIDE + tap_column]", "seen[i + tap_column]"),
+    (Run::Depthwise, "tap_row * WIDTH", "tap_row"),
+    (Run::Depthwise, "from = x + (first + y * strides[2])", "from = x + first"),
+];
+
+#[test]
+fn every_wrong_kernel_is_caught() {
+    if !driver().runs_ptx() {
+        println!("no NVRTC: kernels that are wrong on purpose are not tested");
+        return;
+    }
+    let mut missed = Vec::new();
+    for (what, from, to) in MUTANTS {
+        let change = Change { from, to };
+        if change.during(|| passes(*what, 1)) {
+            missed.push((what, from));
+        }
+    }
+    let n = MUTANTS.len();
+    assert!(
+        missed.is_empty(),
+        "{} of {n} pass: {missed:#?}",
+        missed.len()
+    );
+}
+
+#[test]
+fn unchanged_kernels_are_silent_in_any_order() {
+    for seed in 1..=20 {
+        for what in ALL {
+            assert!(passes(what, seed), "{what:?}, seed {seed}");
+        }
+    }
+}
