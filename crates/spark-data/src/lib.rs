@@ -1,0 +1,5 @@
+//! Recorded drives of openpilot.
+
+pub mod log;
+pub mod schema;
+pub mod wire;
