@@ -32,7 +32,9 @@ impl Compression {
     /// # Errors
     ///
     /// Reading's; [`io::ErrorKind::InvalidData`] for data that begins as if it were compressed and is not.
-    pub fn reader<'a>(from: impl Read + Send + 'a) -> io::Result<(Self, Box<dyn Read + Send + 'a>)> {
+    pub fn reader<'a>(
+        from: impl Read + Send + 'a,
+    ) -> io::Result<(Self, Box<dyn Read + Send + 'a>)> {
         let mut from = BufReader::with_capacity(1 << 16, from);
         let mut beginning = [0; 4];
         let got = read_up_to(&mut from, &mut beginning)?;
@@ -98,7 +100,9 @@ impl<R: BufRead> ZstdFrames<R> {
             if self.frame.can_collect() == 0 && !self.frame.is_finished() {
                 // A block at a time: what is decoded ahead is bounded by the frame's window.
                 let one = BlockDecodingStrategy::UptoBlocks(1);
-                self.frame.decode_blocks(&mut self.from, one).map_err(invalid)?;
+                self.frame
+                    .decode_blocks(&mut self.from, one)
+                    .map_err(invalid)?;
             }
             let got = self.frame.read(buffer)?;
             if got > 0 || buffer.is_empty() {

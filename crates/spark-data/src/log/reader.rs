@@ -125,11 +125,15 @@ impl<'r> LogReader<'r> {
         }
         let word = |bytes: &[u8], index: usize| {
             let bytes = bytes.get(index * 4..index * 4 + 4);
-            bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+            bytes
+                .and_then(|bytes| bytes.try_into().ok())
+                .map_or(0, u32::from_le_bytes)
         };
         let n_segments = u64::from(word(&self.sizes, 0)) + 1;
         if n_segments > MAX_SEGMENTS {
-            return Err(self.no_message(format!("{n_segments} segments, of at most {MAX_SEGMENTS}")));
+            return Err(
+                self.no_message(format!("{n_segments} segments, of at most {MAX_SEGMENTS}"))
+            );
         }
         // The count and the sizes, padded to whole words.
         let header = (4 + 4 * n_segments).next_multiple_of(8);
@@ -143,7 +147,9 @@ impl<'r> LogReader<'r> {
             let first = end;
             end += u64::from(word(&self.sizes, index)) * 8;
             if end > MAX_MESSAGE_BYTES {
-                return Err(self.no_message(format!("{end} bytes or more, of at most {MAX_MESSAGE_BYTES}")));
+                return Err(self.no_message(format!(
+                    "{end} bytes or more, of at most {MAX_MESSAGE_BYTES}"
+                )));
             }
             self.message.segments.push(first as usize..end as usize);
         }
@@ -151,7 +157,11 @@ impl<'r> LogReader<'r> {
             return Err(self.no_message("it has no words".to_owned()));
         }
         self.message.bytes.clear();
-        let body = self.from.by_ref().take(end).read_to_end(&mut self.message.bytes);
+        let body = self
+            .from
+            .by_ref()
+            .take(end)
+            .read_to_end(&mut self.message.bytes);
         let got = body.map_err(|source| self.read(source))? as u64;
         if got < end {
             return Err(self.cut(header + got));
@@ -162,8 +172,13 @@ impl<'r> LogReader<'r> {
 
     /// Reads so many bytes of a header, less at the end; how many.
     fn fill_sizes(&mut self, n_bytes: u64) -> Result<u64, LogError> {
-        let got = self.from.by_ref().take(n_bytes).read_to_end(&mut self.sizes);
-        got.map(|got| got as u64).map_err(|source| self.read(source))
+        let got = self
+            .from
+            .by_ref()
+            .take(n_bytes)
+            .read_to_end(&mut self.sizes);
+        got.map(|got| got as u64)
+            .map_err(|source| self.read(source))
     }
 
     fn read(&self, source: io::Error) -> LogError {

@@ -116,7 +116,7 @@ log_struct! {
     /// `flags` @8.
     flags: u32 = u32(320);
     /// `len` @9.
-    len: u32 = u32(352);
+    n_bytes: u32 = u32(352);
 }
 
 log_struct! {

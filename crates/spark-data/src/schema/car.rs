@@ -2,7 +2,9 @@
 //!
 //! Places and names are those of openpilot's schema (`log.capnp`, `car.capnp`) of February 2026; `@` is a field's ordinal there.
 
-use super::enums::{ButtonType, GearShifter, LongControlState, SteerControlType, TransmissionType, VisualAlert};
+use super::enums::{
+    ButtonType, GearShifter, LongControlState, SteerControlType, TransmissionType, VisualAlert,
+};
 use super::view::log_struct;
 use crate::wire::{Numbers, StructList, StructReader, WireError};
 

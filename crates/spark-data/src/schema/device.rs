@@ -2,8 +2,8 @@
 //!
 //! Places and names are those of openpilot's schema (`log.capnp`, `car.capnp`) of February 2026; `@` is a field's ordinal there.
 
-use super::map::Map;
 use super::enums::{DeviceType, SentinelType};
+use super::map::Map;
 use super::view::log_struct;
 use crate::wire::{Numbers, StructList, StructReader, Texts, WireError};
 

@@ -20,6 +20,11 @@ macro_rules! log_struct {
 
         #[allow(clippy::missing_errors_doc, reason = "every pointer of a message can be broken: `WireError` says how")]
         impl<'a> $name<'a> {
+            /// Its bits and pointers, for fields that have no name here.
+            pub fn reader(&self) -> crate::wire::StructReader<'a> {
+                self.0
+            }
+
             $(
                 $(#[$field_doc])*
                 pub fn $field(&self) -> $type {
@@ -85,5 +90,5 @@ macro_rules! log_enum {
     };
 }
 
-pub(super) use {log_enum, log_struct};
 pub(crate) use field;
+pub(super) use {log_enum, log_struct};

@@ -84,7 +84,9 @@ impl<'a, T: Number> Numbers<'a, T> {
             None => &[][..],
             Some((segment, first, element, count)) if element == T::ELEMENT => {
                 let bits = u64::from(count) * element_bits(element);
-                let bytes = from.message.run(segment, i64::from(first), bits.div_ceil(64))?;
+                let bytes = from
+                    .message
+                    .run(segment, i64::from(first), bits.div_ceil(64))?;
                 &bytes[..(bits / 8) as usize]
             }
             Some((.., element, _)) => {
@@ -112,7 +114,10 @@ impl<'a, T: Number> Numbers<'a, T> {
 
     /// One of them, if it is there.
     pub fn get(&self, index: usize) -> Option<T> {
-        self.bytes.chunks_exact(size_of::<T>()).nth(index).map(T::read)
+        self.bytes
+            .chunks_exact(size_of::<T>())
+            .nth(index)
+            .map(T::read)
     }
 
     /// All of them in order.
@@ -214,7 +219,9 @@ impl<'a, T: FromStruct<'a>> StructList<'a, T> {
 
     /// One of them, if it is there.
     pub fn get(&self, index: usize) -> Option<T> {
-        let index = u32::try_from(index).ok().filter(|index| *index < self.count)?;
+        let index = u32::try_from(index)
+            .ok()
+            .filter(|index| *index < self.count)?;
         let each = u64::from(self.data_bytes) + u64::from(self.pointers) * 8;
         // Elements without pointers may be smaller than a word.
         let at = u64::from(index) * each;

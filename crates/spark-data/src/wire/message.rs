@@ -260,7 +260,11 @@ fn near(word: u64, segment: u32, base: i64) -> Result<Content, WireError> {
             let is_empty = data_words == 0 && pointers == 0;
             Ok(Content::Struct {
                 segment,
-                first: if is_empty { 0 } else { first.map_err(|_| outside)? },
+                first: if is_empty {
+                    0
+                } else {
+                    first.map_err(|_| outside)?
+                },
                 data_words,
                 pointers,
             })

@@ -149,7 +149,9 @@ impl<'a> StructReader<'a> {
 
     /// Whether a pointer is there and not null.
     pub fn has(&self, index: u16) -> bool {
-        let content = self.pointer(index).map(|at| self.message.follow(self.segment, at));
+        let content = self
+            .pointer(index)
+            .map(|at| self.message.follow(self.segment, at));
         !matches!(content, None | Some(Ok(None)))
     }
 

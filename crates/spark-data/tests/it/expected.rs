@@ -86,11 +86,18 @@ impl Kind {
     }
 }
 
-fn floats<T>(numbers: Result<spark_data::wire::Numbers<'_, T>, spark_data::wire::WireError>) -> Value
+fn floats<T>(
+    numbers: Result<spark_data::wire::Numbers<'_, T>, spark_data::wire::WireError>,
+) -> Value
 where
     T: spark_data::wire::Number + Into<f64>,
 {
-    numbers.unwrap().iter().map(Into::into).collect::<Vec<f64>>().into()
+    numbers
+        .unwrap()
+        .iter()
+        .map(Into::into)
+        .collect::<Vec<f64>>()
+        .into()
 }
 
 fn encode_index(kind: &mut Kind, index: EncodeIndex<'_>) {
@@ -104,7 +111,7 @@ fn encode_index(kind: &mut Kind, index: EncodeIndex<'_>) {
         "timestampSof": index.timestamp_sof(),
         "timestampEof": index.timestamp_eof(),
         "flags": index.flags(),
-        "len": index.len(),
+        "len": index.n_bytes(),
     });
     let nth = kind.count - 1;
     let holds = |kind: &Kind, name: &str| kind.said.get(name).is_none_or(|it| it == true);
@@ -205,7 +212,10 @@ fn calibration(kind: &mut Kind, it: LiveCalibrationData<'_>) {
     kind.last("last_calStatus", it.cal_status().to_string());
     kind.last("last_calPerc", it.cal_perc());
     kind.last("last_validBlocks", it.valid_blocks());
-    kind.last("last_wideFromDeviceEuler", floats(it.wide_from_device_euler()));
+    kind.last(
+        "last_wideFromDeviceEuler",
+        floats(it.wide_from_device_euler()),
+    );
     kind.last("last_height", floats(it.height()));
 }
 
@@ -249,10 +259,16 @@ fn add(kind: &mut Kind, event: &Event<'_>) {
             kind.figure("aEgo", it.a_ego());
             kind.figure("yawRate", it.yaw_rate());
             kind.count_if("steeringPressed_true", it.steering_pressed());
-            kind.count_if("cruiseState_enabled_true", it.cruise_state().unwrap().enabled());
+            kind.count_if(
+                "cruiseState_enabled_true",
+                it.cruise_state().unwrap().enabled(),
+            );
             kind.first("gearShifter_first", it.gear_shifter().to_string());
             let wheels = it.wheel_speeds().unwrap();
-            kind.first("wheelSpeeds_first", json!([wheels.fl(), wheels.fr(), wheels.rl(), wheels.rr()]));
+            kind.first(
+                "wheelSpeeds_first",
+                json!([wheels.fl(), wheels.fr(), wheels.rl(), wheels.rr()]),
+            );
             kind.first("first_logMonoTime", event.log_mono_time());
             kind.last("last_logMonoTime", event.log_mono_time());
         }
@@ -268,7 +284,10 @@ fn add(kind: &mut Kind, event: &Event<'_>) {
             kind.figure("curvature", it.curvature());
             kind.figure("desiredCurvature", it.desired_curvature());
             let torque = it.lateral_control_state_torque_state().unwrap().unwrap();
-            let n = kind.said.get("lateralControlState_which").map_or(0, |it| it["torqueState"].as_u64().unwrap());
+            let n = kind
+                .said
+                .get("lateralControlState_which")
+                .map_or(0, |it| it["torqueState"].as_u64().unwrap());
             kind.last("lateralControlState_which", json!({ "torqueState": n + 1 }));
             kind.last("torqueState_output_last", torque.output());
             kind.count_if("enabledDEPRECATED_true", it.enabled());
@@ -294,11 +313,12 @@ fn add(kind: &mut Kind, event: &Event<'_>) {
         | Body::DriverEncodeIdx(it)
         | Body::QRoadEncodeIdx(it) => encode_index(kind, it),
         Body::Can(frames) => {
-            let all = kind.said.entry("frames_per_event").or_insert_with(|| json!([]));
+            let all = kind
+                .said
+                .entry("frames_per_event")
+                .or_insert_with(|| json!([]));
             all.as_array_mut().unwrap().push(frames.len().into());
-            let frame = |it: CanData<'_>| {
-                json!({ "address": it.address(), "src": it.src(), "dat_hex": hex(it.dat().unwrap()) })
-            };
+            let frame = |it: CanData<'_>| json!({ "address": it.address(), "src": it.src(), "dat_hex": hex(it.dat().unwrap()) });
             let first: Vec<Value> = frames.iter().take(3).map(frame).collect();
             kind.first("first_event_first_3", first);
         }
@@ -344,7 +364,9 @@ fn add(kind: &mut Kind, event: &Event<'_>) {
         }
         Body::Sentinel(it) => {
             let all = kind.said.entry("all").or_insert_with(|| json!([]));
-            all.as_array_mut().unwrap().push(it.kind().to_string().into());
+            all.as_array_mut()
+                .unwrap()
+                .push(it.kind().to_string().into());
         }
         _ => {}
     }
@@ -358,14 +380,19 @@ fn read(path: &Path) -> Value {
     std::io::Read::read_to_end(&mut whole, &mut decompressed).unwrap();
     let mut log = LogReader::open(path).unwrap();
     let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
-    let (mut by_tag, mut by_segments) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new());
+    let (mut by_tag, mut by_segments) = (
+        BTreeMap::<String, u64>::new(),
+        BTreeMap::<String, u64>::new(),
+    );
     let mut times = Vec::new();
     let (mut n_invalid, mut first, mut last) = (0, Value::Null, Value::Null);
     while let Some(event) = log.next_event() {
         let event = event.unwrap();
         let name = event.name().unwrap();
         *by_tag.entry(event.tag().to_string()).or_default() += 1;
-        *by_segments.entry(event.message().segments().to_string()).or_default() += 1;
+        *by_segments
+            .entry(event.message().segments().to_string())
+            .or_default() += 1;
         times.push(event.log_mono_time());
         n_invalid += u64::from(!event.is_valid());
         last = json!({ "which": name, "logMonoTime": event.log_mono_time() });
@@ -374,7 +401,10 @@ fn read(path: &Path) -> Value {
         }
         add(kinds.entry(name.to_owned()).or_default(), &event);
     }
-    let counts: Map<String, Value> = kinds.iter().map(|(name, kind)| (name.clone(), kind.count.into())).collect();
+    let counts: Map<String, Value> = kinds
+        .iter()
+        .map(|(name, kind)| (name.clone(), kind.count.into()))
+        .collect();
     let mut all = json!({
         "bytes": bytes.len(),
         "sha256": sha256(&bytes),
@@ -394,8 +424,16 @@ fn read(path: &Path) -> Value {
     });
     for (name, kind) in kinds {
         let value = kind.json();
-        let name = if name == "model" { "model_legacy".to_owned() } else { name };
-        let value = if name == "sentinel" { value["all"].clone() } else { value };
+        let name = if name == "model" {
+            "model_legacy".to_owned()
+        } else {
+            name
+        };
+        let value = if name == "sentinel" {
+            value["all"].clone()
+        } else {
+            value
+        };
         all[name] = value;
     }
     all
@@ -405,18 +443,25 @@ fn read(path: &Path) -> Value {
 fn compare(at: &str, want: &Value, got: &Value) -> usize {
     match (want, got) {
         (Value::Object(want), _) => {
-            let each = want.iter().map(|(key, want)| compare(&format!("{at}.{key}"), want, &got[key]));
+            let each = want
+                .iter()
+                .map(|(key, want)| compare(&format!("{at}.{key}"), want, &got[key]));
             each.sum()
         }
         (Value::Array(want), Value::Array(got)) => {
             assert_eq!(want.len(), got.len(), "{at}");
             let each = want.iter().zip(got).enumerate();
-            each.map(|(i, (want, got))| compare(&format!("{at}[{i}]"), want, got)).sum()
+            each.map(|(i, (want, got))| compare(&format!("{at}[{i}]"), want, got))
+                .sum()
         }
         (Value::Number(want), Value::Number(got)) if want.is_f64() => {
             let (want, got) = (want.as_f64().unwrap(), got.as_f64().unwrap());
             // Means are sums in another order; other numbers may be parsed one step of f64 off.
-            let most = if at.ends_with(".mean") { 1e-12 } else { f64::EPSILON * want.abs() };
+            let most = if at.ends_with(".mean") {
+                1e-12
+            } else {
+                f64::EPSILON * want.abs()
+            };
             assert!((want - got).abs() <= most, "{at}: {got}, not {want}");
             1
         }
