@@ -9,6 +9,7 @@
 //! sparkpilot::onnx_proto ONNX files without an engine: their messages
 //! sparkpilot::openpilot  driving models: pictures in, plans out
 //! sparkpilot::zoo        networks of openpilot's shapes with random weights
+//! sparkpilot::data       recorded drives: route logs, comma2k19, labels
 //! sparkpilot::bench      how fast and how exact models are, in each number format
 //! sparkpilot::sim        closed-loop driving scenarios
 //! sparkpilot::dora       DoRA and LoRA layers for candle (feature `dora`)
@@ -37,6 +38,7 @@
 //! Each crate is usable alone; this one adds nothing to them.
 
 pub use spark_bench as bench;
+pub use spark_data as data;
 #[cfg(feature = "dora")]
 pub use spark_dora as dora;
 pub use spark_hal as hal;

@@ -5,7 +5,7 @@
 //! { gemm, quant, onnx-graph } <- onnx <- openpilot <- { sim, bench } <- facade
 //! { gemm, quant } <- dora <- facade
 //! hal, files, parallel <- data <- { dora, sim }
-//! drawing              <- { quant, sim, bench, xtask }
+//! drawing              <- { quant, data, sim, bench, xtask }
 //! ptx <- testing       these and program reachable as dev-dependencies only: by tests, benches, examples
 //! ```
 //!
@@ -90,7 +90,12 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "spark-data",
-        &["spark-files", "spark-hal", "spark-parallel"],
+        &[
+            "spark-files",
+            "spark-drawing",
+            "spark-hal",
+            "spark-parallel",
+        ],
     ),
     (
         "spark-dora",

@@ -1,0 +1,164 @@
+//! What is in a folder of recorded drives?
+//!
+//! Run: `cargo run --release -p spark-data --example summarise_drive -- FOLDER --picture speed.svg`
+
+#![allow(clippy::print_stdout, reason = "a program prints")]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use serde_json::{Value, json};
+use spark_data::drive::{Camera, Drive};
+use spark_data::log::LogReader;
+use spark_data::route::{Segment, find_segments};
+use spark_program::{about, output, place, printable, progress};
+
+/// Say what is in recorded drives: segments, events, speed, cameras, and where a log is broken
+#[derive(Parser)]
+#[command(
+    name = "summarise_drive",
+    after_help = "Examples:\n  \
+        summarise_drive drives/\n  \
+        summarise_drive drives/a2a0ccea32023010_2023-07-27--13-01-19--0/qlog.bz2 --picture speed.svg\n  \
+        summarise_drive drives/ --json > drives.json\n\n\
+        Exit status: 0 if every log is whole, 1 if one is not"
+)]
+struct Arguments {
+    /// A folder with segments below it, or a log
+    path: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print how many events of each kind there are
+    #[arg(long)]
+    events: bool,
+    /// Draw the speed of the first segment that has one: SVG
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    spark_program::run(|arguments: Arguments| summarise(&arguments))
+}
+
+fn summarise(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    if let Some(picture) = &arguments.picture {
+        output::keep_apart([arguments.path.as_path()], [picture.as_path()])?;
+        place::file(picture)?;
+    }
+    let logs = logs(&arguments.path)?;
+    let bar = progress(Some(logs.len() as u64));
+    let (mut rows, mut picture, mut n_broken) = (Vec::new(), None, 0);
+    for (name, path) in &logs {
+        let mut log = LogReader::open(path).map_err(about(path))?;
+        let drive = Drive::read(&mut log);
+        n_broken += usize::from(drive.ended.is_some() || drive.n_broken > 0);
+        picture = picture.or_else(|| {
+            arguments
+                .picture
+                .as_ref()
+                .and_then(|_| drive.speed_picture())
+        });
+        rows.push(if arguments.json {
+            as_json(name, path, &log, &drive)
+        } else {
+            bar.suspend(|| print(name, &drive, arguments.events));
+            Value::Null
+        });
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if arguments.json {
+        println!(
+            "{:#}",
+            json!({ "schema": "spark-data/drives/1", "segments": rows })
+        );
+    }
+    if let Some(file) = &arguments.picture {
+        let picture = picture.ok_or("no segment has speeds to draw")?;
+        output::write(file, picture.finish().as_bytes())?;
+    }
+    match n_broken {
+        0 => Ok(()),
+        n => Err(format!("{n} of {} logs are not whole", logs.len()).into()),
+    }
+}
+
+/// Name and log of each segment.
+fn logs(path: &Path) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
+    if !path.is_dir() {
+        return Ok(vec![(path.display().to_string(), path.to_owned())]);
+    }
+    let logs = |segment: Segment| Some((segment.name.to_string(), segment.log()?.to_owned()));
+    let logs: Vec<(String, PathBuf)> = find_segments(path)?.into_iter().filter_map(logs).collect();
+    match logs.is_empty() {
+        true => Err(format!("the segments below `{}` have no logs", path.display()).into()),
+        false => Ok(logs),
+    }
+}
+
+const CAMERAS: [(Camera, &str); 4] = [
+    (Camera::Road, "road"),
+    (Camera::WideRoad, "wide road"),
+    (Camera::Driver, "driver"),
+    (Camera::RoadPreview, "road preview"),
+];
+
+fn print(name: &str, drive: &Drive, with_events: bool) {
+    let summary = drive.summary();
+    println!("{}", printable(name));
+    println!("  {} events in {:.1} s", summary.events, summary.duration_s);
+    match summary.speed {
+        Some([least, mean, most]) => println!(
+            "  speed {least:.1} to {most:.1} m/s, {mean:.1} in the mean; {:.2} km",
+            summary.distance_m / 1e3
+        ),
+        None => println!("  no speeds"),
+    }
+    if let Some(engaged) = summary.engaged {
+        println!("  openpilot drove {:.0} % of the time", engaged * 100.0);
+    }
+    let frames = CAMERAS.map(|(camera, name)| (name, drive.frames_of(camera).len()));
+    let frames = frames
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| format!("{name} {n}"));
+    let frames = frames.collect::<Vec<_>>().join(", ");
+    println!(
+        "  frames: {}",
+        if frames.is_empty() { "none" } else { &frames }
+    );
+    if with_events {
+        for (name, count) in &drive.counts {
+            println!("  {count:8} {name}");
+        }
+    }
+    if drive.n_broken > 0 {
+        println!("  {} broken values were left out", drive.n_broken);
+    }
+    if let Some(ended) = &drive.ended {
+        println!("  not whole: {ended}");
+    }
+}
+
+fn as_json(name: &str, path: &Path, log: &LogReader<'_>, drive: &Drive) -> Value {
+    let summary = drive.summary();
+    let frames = CAMERAS
+        .map(|(camera, name)| (name.replace(' ', "_"), drive.frames_of(camera).len().into()));
+    json!({
+        "segment": name,
+        "log": path.display().to_string(),
+        "compression": format!("{:?}", log.compression()).to_lowercase(),
+        "events": summary.events,
+        "events_by_name": drive.counts,
+        "duration_s": summary.duration_s,
+        "speed_m_s": summary.speed.map(|[least, mean, most]| json!({ "min": least, "mean": mean, "max": most })),
+        "distance_m": summary.distance_m,
+        "engaged": summary.engaged,
+        "frames": frames.into_iter().collect::<serde_json::Map<String, Value>>(),
+        "n_broken": summary.n_broken,
+        "ended": drive.ended.as_ref().map(ToString::to_string),
+    })
+}
