@@ -91,6 +91,26 @@ macro_rules! kernels {
                 })
             }
         }
+
+        /// Compiles every kernel of networks for a GPU that need not be there, into a folder that is then a cache of
+        /// kernels there: [`spark_mem::kernel::precompile`].
+        ///
+        /// # Errors
+        ///
+        /// [`MemError`]: there is no NVRTC, it refuses a kernel, or the folder cannot be written to.
+        pub fn precompile(
+            compute: spark_mem::kernel::ComputeCapability,
+            cache_dir: &std::path::Path,
+        ) -> Result<(), MemError> {
+            // One image, whichever of its entries is named.
+            let mut files = BTreeSet::new();
+            $(if files.insert($file) {
+                let source: KernelSource<Parameters<structures::$structure>> =
+                    source($file, include_str!(concat!("../../kernels/", $file)), $entry);
+                spark_mem::kernel::precompile(&source, compute, cache_dir)?;
+            })*
+            Ok(())
+        }
     };
 }
 

@@ -31,4 +31,5 @@ mod structures;
 mod variants;
 mod walk;
 
+pub use kernels::precompile;
 pub use session::{CudaMemory, CudaSession, CudaStep};

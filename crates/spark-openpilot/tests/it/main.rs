@@ -10,6 +10,8 @@ mod precisions;
 mod running;
 mod sessions;
 mod zoo;
+#[cfg(feature = "cuda")]
+mod zoo_cases;
 
 /// What tests of memory watch.
 #[global_allocator]
