@@ -105,6 +105,10 @@ impl PanelRows<'_> {
     /// of the rows, `x` must be readable for `k` elements, `y` writable and `residual`, if not null, readable for
     /// `columns`. `w` must hold `k * vectors * LANES` elements, and the bias, if any, `vectors * LANES`.
     pub(crate) unsafe fn run(&self, isa: Isa, vectors: usize) {
+        debug_assert!(
+            self.x_format == FloatFormat::F32,
+            "dot products read the rest"
+        );
         // A plain matmul has one tap, of its rows as they are.
         let taps = self.offsets != [0];
         // SAFETY: forwarded; `isa` names a set this processor has.
