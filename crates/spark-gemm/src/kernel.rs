@@ -35,7 +35,7 @@ use crate::tile::Tile;
 #[cfg(target_arch = "aarch64")]
 use arm::{tile_bf16_mmla, tile_f16_fmlal};
 #[cfg(target_arch = "x86_64")]
-use dot_avx512::{Bf16, RoundedF32, tile_bf16_dot};
+use dot_avx512::{Bf16, Pairs, RoundedF32, panel_bf16_dot, tile_bf16_dot};
 #[cfg(target_arch = "x86_64")]
 use half_avx512::{has_half, panel_f32_half};
 pub(crate) use panel_f32::PanelRows;
@@ -96,33 +96,88 @@ impl Tile<'_> {
 }
 
 impl PanelRows<'_> {
-    /// Computes the rows of a panel that is `vectors` wide.
+    /// Computes the rows of a panel of f32 that is `vectors` wide.
     ///
     /// # Safety
     ///
+    /// Left operand, residual and results must be held as f32.
     /// `vectors` must be 1 to [`max_panel`](crate::max_panel), and `columns` reach into the last of them. For each
     /// of the rows, `x` must be readable for `k` elements, `y` writable and `residual`, if not null, readable for
     /// `columns`. `w` must hold `k * vectors * LANES` elements, and the bias, if any, `vectors * LANES`.
     pub(crate) unsafe fn run(&self, isa: Isa, vectors: usize) {
+        debug_assert!(
+            self.x_format == FloatFormat::F32,
+            "dot products read the rest"
+        );
+        // A plain matmul has one tap, of its rows as they are.
+        let taps = self.offsets != [0];
         // SAFETY: forwarded; `isa` names a set this processor has.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             if let Proof::Avx512(_) = isa.proof()
                 && has_half(self, vectors)
             {
-                match vectors {
-                    1 => panel_f32_half::<0, 1>(self),
-                    2 => panel_f32_half::<1, 2>(self),
-                    3 => panel_f32_half::<2, 3>(self),
-                    _ => panel_f32_half::<3, 4>(self),
+                match (vectors, taps) {
+                    (1, false) => panel_f32_half::<0, 1, false>(self),
+                    (2, false) => panel_f32_half::<1, 2, false>(self),
+                    (3, false) => panel_f32_half::<2, 3, false>(self),
+                    (_, false) => panel_f32_half::<3, 4, false>(self),
+                    (1, true) => panel_f32_half::<0, 1, true>(self),
+                    (2, true) => panel_f32_half::<1, 2, true>(self),
+                    (3, true) => panel_f32_half::<2, 3, true>(self),
+                    (_, true) => panel_f32_half::<3, 4, true>(self),
                 }
                 return;
             }
+            macro_rules! panel {
+                ($vectors:literal) => {
+                    match taps {
+                        false => {
+                            spark_simd::dispatch!(isa, panel_f32::<$vectors, false>(p: &PanelRows<'_>) => (self));
+                        }
+                        true => {
+                            spark_simd::dispatch!(isa, panel_f32::<$vectors, true>(p: &PanelRows<'_>) => (self));
+                        }
+                    }
+                };
+            }
             match vectors {
-                1 => spark_simd::dispatch!(isa, panel_f32::<1>(p: &PanelRows<'_>) => (self)),
-                2 => spark_simd::dispatch!(isa, panel_f32::<2>(p: &PanelRows<'_>) => (self)),
-                3 => spark_simd::dispatch!(isa, panel_f32::<3>(p: &PanelRows<'_>) => (self)),
-                _ => spark_simd::dispatch!(isa, panel_f32::<4>(p: &PanelRows<'_>) => (self)),
+                1 => panel!(1),
+                2 => panel!(2),
+                3 => panel!(3),
+                _ => panel!(4),
+            }
+        }
+    }
+
+    /// The same of a panel of [`PackedLayout::Bf16Dot`], which reads either format.
+    ///
+    /// # Safety
+    ///
+    /// As [`PanelRows::run`], in the formats that this and the epilogue name, with `w` of `k.div_ceil(2)` words a
+    /// column, on a processor that has the layout's instructions.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) unsafe fn run_bf16_dot(&self, vectors: usize) {
+        // SAFETY: forwarded.
+        unsafe {
+            match (self.x_format, self.offsets) {
+                (FloatFormat::F32, [0]) => self.run_pairs::<RoundedF32, false>(vectors),
+                (FloatFormat::F32, _) => self.run_pairs::<RoundedF32, true>(vectors),
+                (FloatFormat::Bf16, [0]) => self.run_pairs::<Bf16, false>(vectors),
+                (FloatFormat::Bf16, _) => self.run_pairs::<Bf16, true>(vectors),
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn run_pairs<X: Pairs, const TAPS: bool>(&self, vectors: usize) {
+        // SAFETY: forwarded.
+        unsafe {
+            match vectors {
+                1 => panel_bf16_dot::<X, 1, TAPS>(self),
+                2 => panel_bf16_dot::<X, 2, TAPS>(self),
+                3 => panel_bf16_dot::<X, 3, TAPS>(self),
+                _ => panel_bf16_dot::<X, 4, TAPS>(self),
             }
         }
     }

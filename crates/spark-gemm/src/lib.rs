@@ -52,7 +52,7 @@ pub use epilogue::{
     init_accumulators,
 };
 pub use float_format::FloatFormat;
-pub use gemm::{Gemm, gemm_panel, gemm_panel_converting};
+pub use gemm::{Gemm, gemm_panel, gemm_panel_converting, gemm_panel_taps, has_panel_taps};
 pub use layout::PackedLayout;
 pub use memory::AlignedF32;
 pub use pack::pack;

@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 
 use spark_simd::{Avx512, Simd};
 
-use super::panel_f32::PanelRows;
+use super::panel_f32::{F32, PanelRows};
 use crate::epilogue::apply_epilogue_and_store;
 use crate::panel::next_rows;
 
@@ -37,7 +37,7 @@ unsafe fn broadcast(x: f32) -> __m512 {
 
 spark_simd::features! { compile Avx512
     /// All rows of a panel of `FULL` whole vectors and a half, which are `NV`.
-    pub(super) unsafe fn panel_f32_half<const FULL: usize, const NV: usize>(p: &PanelRows<'_>) {
+    pub(super) unsafe fn panel_f32_half<const FULL: usize, const NV: usize, const TAPS: bool>(p: &PanelRows<'_>) {
         let (mut m, mut index) = (0, 0);
         while m < p.rows {
             // A vector and a half leave registers for as many rows as one.
@@ -45,10 +45,10 @@ spark_simd::features! { compile Avx512
             // SAFETY: rows `m..m + n` exist; this function has the features.
             unsafe {
                 match n {
-                    8 => tile::<FULL, NV, 8>(p, m, index),
-                    6 => tile::<FULL, NV, 6>(p, m, index),
-                    4 => tile::<FULL, NV, 4>(p, m, index),
-                    _ => tile::<FULL, NV, 1>(p, m, index),
+                    8 => tile::<FULL, NV, 8, TAPS>(p, m, index),
+                    6 => tile::<FULL, NV, 6, TAPS>(p, m, index),
+                    4 => tile::<FULL, NV, 4, TAPS>(p, m, index),
+                    _ => tile::<FULL, NV, 1, TAPS>(p, m, index),
                 }
             }
             m += n;
@@ -63,7 +63,7 @@ spark_simd::features! { compile Avx512
     clippy::needless_range_loop,
     reason = "constant bounds unroll, iterators may not"
 )]
-unsafe fn tile<const FULL: usize, const NV: usize, const MR: usize>(
+unsafe fn tile<const FULL: usize, const NV: usize, const MR: usize, const TAPS: bool>(
     p: &PanelRows<'_>,
     m: usize,
     index: usize,
@@ -81,20 +81,22 @@ unsafe fn tile<const FULL: usize, const NV: usize, const MR: usize>(
         let mut acc = [whole; MR];
         let mut acc_half = [half; MR];
         let mut w = p.w;
-        let x: [*const f32; MR] = p.x_rows(m);
-        let prefetch = p.prefetch::<MR>(m, index);
+        let prefetch = p.prefetch::<MR, TAPS>(m, index, F32);
         let mut ahead = prefetch.start;
-        for k in 0..p.k {
-            let b: [__m512; FULL] = std::array::from_fn(|v| _mm512_loadu_ps(w.add(LANES * v)));
-            let b_half = _mm256_loadu_ps(w.add(LANES * FULL));
-            w = w.add(NV * LANES);
-            prefetch.issue::<Avx512, NV, MR>(w, &mut ahead);
-            for i in 0..MR {
-                let a = broadcast(*x[i].add(k));
-                for v in 0..FULL {
-                    acc[i][v] = _mm512_fmadd_ps(a, b[v], acc[i][v]);
+        for &offset in p.taps::<TAPS>() {
+            let x: [*const f32; MR] = p.x_rows(m, offset, F32);
+            for k in 0..p.k {
+                let b: [__m512; FULL] = std::array::from_fn(|v| _mm512_loadu_ps(w.add(LANES * v)));
+                let b_half = _mm256_loadu_ps(w.add(LANES * FULL));
+                w = w.add(NV * LANES);
+                prefetch.issue::<Avx512, NV, MR>(w, &mut ahead);
+                for i in 0..MR {
+                    let a = broadcast(*x[i].add(k));
+                    for v in 0..FULL {
+                        acc[i][v] = _mm512_fmadd_ps(a, b[v], acc[i][v]);
+                    }
+                    acc_half[i] = _mm256_fmadd_ps(_mm512_castps512_ps256(a), b_half, acc_half[i]);
                 }
-                acc_half[i] = _mm256_fmadd_ps(_mm512_castps512_ps256(a), b_half, acc_half[i]);
             }
         }
         let acc: [[__m512; NV]; MR] = std::array::from_fn(|i| {
@@ -103,6 +105,6 @@ unsafe fn tile<const FULL: usize, const NV: usize, const MR: usize>(
                 false => _mm512_castps256_ps512(acc_half[i]),
             })
         });
-        apply_epilogue_and_store::<Avx512, NV, MR>(&p.output::<MR>(m), acc);
+        apply_epilogue_and_store::<Avx512, NV, MR>(&p.output::<MR>(m, F32, F32), acc);
     }
 }

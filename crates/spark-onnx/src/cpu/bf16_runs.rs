@@ -3,12 +3,16 @@
 //! ```text
 //! widen, narrow   runs of elements, a vector at a time
 //! narrow_tile     columns of f32 -> rows of bf16: two columns are rounded and joined as words of 32 bits, and
-//!                 blocks of 4 x 4 words transposed
+//!                 blocks of 4 x 4 words transposed; in registers by AVX-512, which alone has networks of dot
+//!                 products that hold bf16, else by way of memory
 //! ```
 //!
 //! Values round to nearest, ties to even; NaN stays NaN.
 
 use half::bf16;
+
+#[cfg(target_arch = "x86_64")]
+use spark_simd::Proof;
 
 use crate::cpu::simd::{Isa, Simd, dispatch};
 
@@ -85,6 +89,13 @@ pub(crate) struct NarrowTile {
 /// All elements of the tile must be readable and writable.
 pub(crate) unsafe fn narrow_tile(isa: Isa, tile: &NarrowTile) {
     debug_assert!(tile.rows <= TILE && tile.columns <= TILE, "a tile");
+    #[cfg(target_arch = "x86_64")]
+    if let Proof::Avx512(_) = isa.proof()
+        && tile.columns.is_multiple_of(2)
+    {
+        // SAFETY: guaranteed by the caller; the token proves the instruction set.
+        return unsafe { tile_avx512(tile) };
+    }
     // SAFETY: guaranteed by the caller; `isa` names a set that this processor has.
     unsafe { dispatch!(isa, tile_kernel(tile: &NarrowTile) => (tile)) }
 }
@@ -153,6 +164,61 @@ unsafe fn tile_kernel<S: Simd>(tile: &NarrowTile) {
             let last = rounded::<S>(column(tile.columns - 1), rows);
             for (row, value) in last[..rows].iter().enumerate() {
                 *place(row, tile.columns - 1) = bf16::from_bits((value >> 16) as u16);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+spark_simd::features! { compile Avx512
+    /// A tile of an even number of columns: every vector holds a word of sixteen rows, and four of them are transposed.
+    unsafe fn tile_avx512(tile: &NarrowTile) {
+        use std::arch::x86_64::*;
+        use spark_simd::Avx512;
+
+        let (rows, columns) = (tile.rows, tile.columns);
+        // SAFETY: rows and columns are the tile's, which the caller vouches for; this function has the features.
+        unsafe {
+            let rounded = |column: usize| {
+                let from = tile.from.wrapping_offset(column as isize * tile.from_column);
+                let v = match rows >= Avx512::LANES {
+                    true => Avx512::load(from),
+                    false => Avx512::load_first(from, rows),
+                };
+                _mm512_castps_si512(Avx512::round_bf16(v))
+            };
+            for first in (0..columns).step_by(8) {
+                let words = (columns - first).min(8) / 2;
+                let word = |i: usize| {
+                    if i >= words {
+                        return _mm512_setzero_si512();
+                    }
+                    let low = _mm512_srli_epi32::<16>(rounded(first + 2 * i));
+                    _mm512_or_si512(low, rounded(first + 2 * i + 1))
+                };
+                let [a, b, c, d] = [word(0), word(1), word(2), word(3)];
+                let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
+                let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
+                // Of every four rows the first, the second and so on.
+                let turned = [
+                    _mm512_unpacklo_epi64(ab, cd),
+                    _mm512_unpackhi_epi64(ab, cd),
+                    _mm512_unpacklo_epi64(ab_high, cd_high),
+                    _mm512_unpackhi_epi64(ab_high, cd_high),
+                ];
+                let present = (1u8 << words) - 1;
+                let store = |row: usize, words: __m128i| {
+                    if row < rows {
+                        let to = tile.to.wrapping_offset(row as isize * tile.to_row);
+                        _mm_mask_storeu_epi32(to.wrapping_add(first).cast(), present, words);
+                    }
+                };
+                for (row, v) in turned.into_iter().enumerate() {
+                    store(row, _mm512_extracti32x4_epi32::<0>(v));
+                    store(row + 4, _mm512_extracti32x4_epi32::<1>(v));
+                    store(row + 8, _mm512_extracti32x4_epi32::<2>(v));
+                    store(row + 12, _mm512_extracti32x4_epi32::<3>(v));
+                }
             }
         }
     }

@@ -15,6 +15,8 @@
 //!    windows has read is still in the L1 cache for the next row.
 //! 4. A tap left or right of the image reads zeros; tap rows above or below are skipped.
 //! 5. The last tile of a row reaches back over the one before it; both give the same bits.
+//! 6. A tile is four or five pixels wide: ten pixels are two tiles of five. Wide ones of one row have the weights of a tap
+//!    row in registers.
 
 use std::mem::MaybeUninit;
 
@@ -30,12 +32,14 @@ use crate::cpu::weight_store::Packed;
 use crate::plan::LoweredStep;
 use crate::plan::{Activation, ConvStep, View, Weights, Window};
 
-/// Pixels of a tile's row.
-const TX: usize = 4;
+/// Pixels of a narrow tile's row.
+const LEAST_TX: usize = 4;
+/// Pixels of a wide tile's row.
+const MOST_TX: usize = 5;
 /// Most pixels of one tile.
-const MOST: usize = 2 * TX;
+const MOST: usize = 2 * MOST_TX;
 /// Most neighbours under a tile's row: a window of seven, a step of two.
-const NEIGHBOURS: usize = 2 * (TX - 1) + 7;
+const NEIGHBOURS: usize = 2 * (MOST_TX - 1) + 7;
 /// Image elements under a task's rows, per vector of channels: half an L1 cache.
 const L1_ELEMENTS: usize = 6 * 1024;
 /// Tasks per thread, so that one slow thread does not hold up the others.
@@ -299,7 +303,7 @@ impl<'a> Line<'a> {
 #[inline(always)]
 unsafe fn block_kernel<S: Simd>(job: &Block) {
     let window = &job.window;
-    let is_shared = window.dilation == [1, 1] && job.width >= TX;
+    let is_shared = window.dilation == [1, 1] && job.width >= LEAST_TX;
     let step = if is_shared { window.stride[1] } else { 0 };
     let mut channel = job.channels.0;
     while channel < job.channels.1 {
@@ -329,20 +333,56 @@ unsafe fn block_kernel<S: Simd>(job: &Block) {
     }
 }
 
+/// Whether tiles under a window `KW` wide that moves by `SX` have two rows. Sixteen registers hold eight sums and the six
+/// neighbours under the smallest window.
+const fn has_two_rows<S: Simd, const KW: usize, const SX: usize>() -> bool {
+    S::REGISTERS > 16 || KW == 3 && SX == 1
+}
+
+/// Whether tiles under such a window may be [`MOST_TX`] pixels wide. With sixteen registers a row of them has the weights of
+/// a tap row in registers, and is quicker where a window has so many products that the sums of four pixels wait for one
+/// another.
+const fn may_be_wide<S: Simd, const KW: usize>() -> bool {
+    S::REGISTERS > 16 || KW > 3
+}
+
+/// Whether rows of `width` pixels are cut into tiles of [`MOST_TX`]: where they compute no more pixels than narrow ones.
+fn is_wide_better(width: usize) -> bool {
+    width >= MOST_TX && width.next_multiple_of(MOST_TX) <= width.next_multiple_of(LEAST_TX)
+}
+
 /// The rows of one vector of channels, under a window `KW` wide that moves by `SX`.
 #[inline(always)]
 unsafe fn shared_rows<S: Simd, const KW: usize, const SX: usize>(job: &Block, channel: usize) {
+    // SAFETY: forwarded; rows have at least as many pixels as the tiles.
+    unsafe {
+        match may_be_wide::<S, KW>() && is_wide_better(job.width) {
+            true => rows_of_tiles::<S, MOST_TX, KW, SX>(job, channel),
+            false => rows_of_tiles::<S, LEAST_TX, KW, SX>(job, channel),
+        }
+    }
+}
+
+/// The same in tiles of `TX` pixels a row.
+#[inline(always)]
+unsafe fn rows_of_tiles<S: Simd, const TX: usize, const KW: usize, const SX: usize>(
+    job: &Block,
+    channel: usize,
+) {
+    if TX > LEAST_TX && !may_be_wide::<S, KW>() {
+        // Never called; saying so keeps its code from being generated.
+        return;
+    }
     let line = |row| Line::new(job, row, channel, S::LANES);
     let (mut row, last) = job.rows;
     // SAFETY: rows stay below `last`.
     unsafe {
-        // Sixteen registers hold eight sums and the six neighbours under the smallest window.
-        while (S::REGISTERS > 16 || (KW, SX) == (3, 1)) && row + 2 <= last {
-            tiles::<S, 2, KW, SX>(&[line(row), line(row + 1)]);
+        while has_two_rows::<S, KW, SX>() && row + 2 <= last {
+            tiles::<S, 2, TX, KW, SX>(&[line(row), line(row + 1)]);
             row += 2;
         }
         while row < last {
-            tiles::<S, 1, KW, SX>(&[line(row)]);
+            tiles::<S, 1, TX, KW, SX>(&[line(row)]);
             row += 1;
         }
     }
@@ -350,7 +390,9 @@ unsafe fn shared_rows<S: Simd, const KW: usize, const SX: usize>(job: &Block, ch
 
 /// Some rows in tiles of `TX` pixels.
 #[inline(always)]
-unsafe fn tiles<S: Simd, const R: usize, const KW: usize, const SX: usize>(lines: &[Line<'_>; R]) {
+unsafe fn tiles<S: Simd, const R: usize, const TX: usize, const KW: usize, const SX: usize>(
+    lines: &[Line<'_>; R],
+) {
     let block = lines[0].block;
     let reach = (SX * (TX - 1) + KW) as isize;
     let mut ox = 0;
@@ -359,9 +401,9 @@ unsafe fn tiles<S: Simd, const R: usize, const KW: usize, const SX: usize>(lines
         loop {
             let first = (ox * SX) as isize - block.window.pad[1] as isize;
             if first >= 0 && first + reach <= block.extent[1] {
-                tile::<S, R, KW, SX, false>(lines, ox);
+                tile::<S, R, TX, KW, SX, false>(lines, ox);
             } else {
-                tile::<S, R, KW, SX, true>(lines, ox);
+                tile::<S, R, TX, KW, SX, true>(lines, ox);
             }
             if ox + TX == block.width {
                 return;
@@ -377,7 +419,14 @@ unsafe fn tiles<S: Simd, const R: usize, const KW: usize, const SX: usize>(lines
     clippy::needless_range_loop,
     reason = "constant bounds unroll, iterators may not"
 )]
-unsafe fn tile<S: Simd, const R: usize, const KW: usize, const SX: usize, const BORDER: bool>(
+unsafe fn tile<
+    S: Simd,
+    const R: usize,
+    const TX: usize,
+    const KW: usize,
+    const SX: usize,
+    const BORDER: bool,
+>(
     lines: &[Line<'_>; R],
     ox: usize,
 ) {
@@ -395,6 +444,22 @@ unsafe fn tile<S: Simd, const R: usize, const KW: usize, const SX: usize, const 
             let row = line
                 .x
                 .wrapping_offset((line.origin + y) * block.x_strides[0]);
+            if TX > LEAST_TX && !has_two_rows::<S, KW, SX>() {
+                let w = line.weights.add(y as usize * KW * S::LANES);
+                let w: [S::V; KW] = std::array::from_fn(|kx| S::load(w.add(kx * S::LANES)));
+                do_for!(j in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 => {
+                    if j < SX * (TX - 1) + KW {
+                        let x = S::load(pixel::<BORDER>(block, row, first + j as isize));
+                        for kx in 0..KW {
+                            if j >= kx && (j - kx).is_multiple_of(SX) && (j - kx) / SX < TX {
+                                let i = (j - kx) / SX;
+                                acc[0][i] = S::fma(x, w[kx], acc[0][i]);
+                            }
+                        }
+                    }
+                });
+                continue;
+            }
             let mut xs = [S::splat(0.0); NEIGHBOURS];
             for j in 0..SX * (TX - 1) + KW {
                 xs[j] = S::load(pixel::<BORDER>(block, row, first + j as isize));

@@ -6,14 +6,20 @@
 //! border  per tap and pixel: a row of the image, or a row of zeros
 //! ```
 //!
+//! Where a row of the result has many pixels, those inside are evenly spaced rows of a GEMM whose depth is summed over
+//! taps: one call computes them (`gemm_panel_taps`), with the bits of tiles.
+//!
 //! Where the result has few channels, segments of a row are computed instead (`register_tiled`).
 //!
 //! A transposed convolution is the same sum over the taps whose stride lands on a
 //! source pixel; the others read zeros.
 
+use std::ops::Range;
+
 use spark_gemm::{
-    FloatFormat, MAX_ROWS, PackedLayout, Panel, Prefetch, TapRows, Tile, TileEpilogue, TileOutput,
-    TileShape, next_rows, panel_offset, panels, panels_of_part,
+    FloatFormat, Gemm, MAX_ROWS, PackedLayout, Panel, Prefetch, TapRows, Tile, TileEpilogue,
+    TileOutput, TileShape, gemm_panel_taps, has_panel_taps, next_rows, panel_offset, panels,
+    panels_of_part,
 };
 use spark_quant::QuantError;
 
@@ -32,6 +38,10 @@ use crate::plan::{ConvStep, View, Window};
 
 /// Rows of one thread's share: small enough that its part of the image stays in the L2 cache.
 const ROWS_PER_TASK: usize = 192;
+
+/// Pixels inside of a row of the result from which on they are computed in one call: the last few of a row, and those at
+/// its ends, are tiles of few pixels, which reads the weights more often than tiles across rows would.
+const MANY_INSIDE: usize = 6 * MAX_ROWS;
 
 /// A convolution step with its weights packed.
 struct PreparedConv {
@@ -379,6 +389,112 @@ impl Job<'_> {
             // SAFETY: forwarded.
             return unsafe { self.segments(isa, vectors, first, last) };
         }
+        if let Some(inside) = self.inside() {
+            // SAFETY: forwarded.
+            return unsafe { self.rows(isa, vectors, (first, last), inside) };
+        }
+        // SAFETY: forwarded.
+        unsafe { self.tiles(isa, vectors, (first, last)) };
+    }
+
+    /// Columns of the result whose windows lie inside the image, if they are so many that a row of them is computed in
+    /// one call.
+    fn inside(&self) -> Option<Range<usize>> {
+        let (image, window) = (self.image, &self.image.window);
+        let stride = window.stride[1];
+        let reach = (window.kernel[1] - 1) * window.dilation[1];
+        let begin = window.pad[1].div_ceil(stride);
+        // Windows that begin at this column of the padded image, or before it, end inside.
+        let last = (image.extent[1].cast_unsigned() + window.pad[1]).checked_sub(reach + 1)?;
+        let end = image.width.min(last / stride + 1);
+        let is_long = end.saturating_sub(begin) >= MANY_INSIDE;
+        let is_implemented = has_panel_taps(self.layout, image.x_format, &self.epilogue);
+        (is_long && !image.transposed && is_implemented).then_some(begin..end)
+    }
+
+    /// Pixels `first..last`, row by row of the result: those inside in one call, the others in tiles.
+    ///
+    /// # Safety
+    ///
+    /// As [`Job::run`]; `inside` is what [`Job::inside`] says.
+    unsafe fn rows(
+        &self,
+        isa: Isa,
+        vectors: usize,
+        (first, last): (usize, usize),
+        inside: Range<usize>,
+    ) {
+        let (image, window) = (self.image, &self.image.window);
+        let reach = ((window.kernel[0] - 1) * window.dilation[0]) as isize;
+        let (offsets, depth) = self.row_taps();
+        let gemm = Gemm {
+            x: image.x,
+            x_format: image.x_format,
+            x_stride: window.stride[1] as isize * image.x_strides[3],
+            y: image.y,
+            y_stride: image.y_strides[3],
+            residual: image.residual,
+            residual_stride: image.residual_strides[3],
+            m: 0,
+            k: depth,
+            n: self.n_columns,
+            layout: self.layout,
+            epilogue: self.epilogue,
+        };
+        let panel = Panel { column: 0, vectors };
+        let mut m = first;
+        while m < last {
+            let (row, column) = (m / image.width, m % image.width);
+            let of_row = last.min(m - column + image.width);
+            let top = (row * window.stride[0]) as isize - window.pad[0] as isize;
+            let is_inside = top >= 0 && top + reach < image.extent[0];
+            let begin = column.max(inside.start);
+            let end = inside.end.min(of_row - m + column);
+            // SAFETY: pixels up to `of_row` are among those of the caller, and `begin..end` of them have their windows
+            // inside the image.
+            unsafe {
+                if !is_inside || end < begin + MAX_ROWS {
+                    self.tiles(isa, vectors, (m, of_row));
+                } else {
+                    let left = (begin * window.stride[1]) as isize - window.pad[1] as isize;
+                    let place = |strides: &[isize; 4]| {
+                        let at = row as isize * strides[2] + begin as isize * strides[3];
+                        at + self.column as isize
+                    };
+                    let x = top * image.x_strides[2] + left * image.x_strides[3];
+                    let many = Gemm {
+                        x: image.x_format.offset(image.x, x),
+                        y: image.y_format.offset_mut(image.y, place(&image.y_strides)),
+                        residual: image.residual_at(place(&image.residual_strides)),
+                        m: end - begin,
+                        ..gemm
+                    };
+                    self.tiles(isa, vectors, (m, m - column + begin));
+                    gemm_panel_taps(isa, &many, offsets, self.w, panel, (0, many.m));
+                    self.tiles(isa, vectors, (m - column + end, of_row));
+                }
+            }
+            m = of_row;
+        }
+    }
+
+    /// Offsets of the taps inside the image, and their depth: rows of taps in one go where the columns lie in this order.
+    fn row_taps(&self) -> (&[isize], usize) {
+        match self.row_offsets.is_empty() {
+            true => (self.tap_offsets, self.shape.depth),
+            false => {
+                let depth = self.image.window.kernel[1] * self.shape.depth;
+                (self.row_offsets, depth)
+            }
+        }
+    }
+
+    /// Pixels `first..last` in tiles, which go on from one row of the result to the next.
+    ///
+    /// # Safety
+    ///
+    /// As [`Job::run`].
+    unsafe fn tiles(&self, isa: Isa, vectors: usize, (first, last): (usize, usize)) {
         let steps = self.shape.taps * self.layout.words(self.shape.depth);
         let panel_len = steps * vectors * isa.lanes();
         let (mut m, mut index) = (first, 0);
@@ -472,12 +588,11 @@ impl Job<'_> {
             |o: &[isize; 2]| (0..2).all(|a| o[a] >= 0 && o[a] + reach[a] < image.extent[a]);
         let inside = !image.transposed && origin.iter().all(in_image);
         let border = BorderRows { image, origin };
-        // A row of taps in one go: the columns lie in this order.
-        let (offsets, shape) = match inside && !self.row_offsets.is_empty() {
+        let (offsets, shape) = match inside {
             true => {
-                let depth = window.kernel[1] * self.shape.depth;
-                let taps = window.kernel[0];
-                (self.row_offsets, TileShape { taps, depth })
+                let (offsets, depth) = self.row_taps();
+                let taps = offsets.len();
+                (offsets, TileShape { taps, depth })
             }
             false => (self.tap_offsets, self.shape),
         };

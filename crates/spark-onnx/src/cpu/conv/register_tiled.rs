@@ -190,17 +190,6 @@ impl Segment<'_> {
     }
 }
 
-/// `do_for!(i in 0 1 2 .. => body)`: the body once for every number, as the compiler does not
-/// unroll a loop this long.
-macro_rules! do_for {
-    ($i:ident in $($number:literal)* => $body:block) => {
-        $({
-            let $i: usize = $number;
-            $body
-        })*
-    };
-}
-
 /// The kernel.
 #[inline(always)]
 #[allow(
