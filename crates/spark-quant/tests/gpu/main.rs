@@ -35,6 +35,14 @@ fn equals_the_host() {
 }
 
 #[test]
+fn extremes_equal_the_host() {
+    with_gpu(
+        "extremes_equal_the_host",
+        device_cases::extremes_equal_the_host,
+    );
+}
+
+#[test]
 fn every_code_is_decoded() {
     with_gpu("every_code_is_decoded", device_cases::every_code_is_decoded);
 }

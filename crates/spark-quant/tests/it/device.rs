@@ -6,11 +6,14 @@ use spark_quant::device::DeviceQuantizer;
 use spark_quant::scalar::MiniFormat;
 use spark_quant::{ExecutionPolicy, PackedFormat};
 
-use crate::device_cases::{bad_input_is_refused, equals_the_host, every_code_is_decoded};
+use crate::device_cases::{
+    bad_input_is_refused, equals_the_host, every_code_is_decoded, extremes_equal_the_host,
+};
 use crate::device_gemm_cases;
 
 fn all(device: &Device) {
     equals_the_host(device);
+    extremes_equal_the_host(device);
     every_code_is_decoded(device);
     bad_input_is_refused(device);
 }

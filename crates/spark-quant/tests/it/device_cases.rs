@@ -111,6 +111,31 @@ pub(crate) fn equals_the_host(device: &Device) {
     }
 }
 
+/// A tensor that the threads looking for its largest magnitude go through more than once, with that magnitude at the end, and one
+/// so small that its NVFP4 scale is the least there is.
+pub(crate) fn extremes_equal_the_host(device: &Device) {
+    let (stream, quantizer) = (
+        device.new_stream().unwrap(),
+        DeviceQuantizer::new(device).unwrap(),
+    );
+    let policy = ExecutionPolicy::one_thread();
+    // 4096 blocks of 256 threads take 4 values each at once.
+    let mut long = values((4096 * 256 + 8) * 4, 5, 24);
+    *long.last_mut().unwrap() = 1e6;
+    let tiny = values(64, 6, 24).iter().map(|v| v * 1e-36).collect();
+    for values in [long, tiny] {
+        let shape = [values.len() / 32, 32];
+        let own = upload(device, &stream, &values);
+        let tensor = quantizer
+            .quantize(&stream, &own, shape, PackedFormat::Nvfp4)
+            .unwrap();
+        let host = Quantizer::new(Recipe::NVFP4);
+        let host = host.quantize(policy, &values, &shape, 1).unwrap();
+        let got = tensor.download(&stream).unwrap();
+        assert!(got == host, "{} values", values.len());
+    }
+}
+
 pub(crate) fn every_code_is_decoded(device: &Device) {
     let (stream, quantizer) = (
         device.new_stream().unwrap(),
