@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fmt           rustfmt finds nothing to change
-//! clippy        no warning in any target, with every feature and with none
+//! clippy        no warning in any target with every feature, nor in a library with the default ones and with none
 //! test          the README's test command
 //! doc           rustdoc, no warning
 //! tidy          what compilers cannot check
@@ -211,6 +211,9 @@ fn clippy(workspace: &Workspace) -> Result<(), Error> {
     let deny = ["--", "-D", "warnings"];
     let mut all = cargo(&["clippy", "--workspace", "--all-targets", "--all-features"]);
     command::run(all.args(deny).current_dir(&workspace.root))?;
+    // As most build it: what only a feature uses is unused then.
+    let mut plain = cargo(&["clippy", "--workspace"]);
+    command::run(plain.args(deny).current_dir(&workspace.root))?;
     for package in workspace
         .packages
         .iter()

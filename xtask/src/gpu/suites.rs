@@ -196,7 +196,8 @@ fn run_suite(suite: &Suite, bundle: &Path, out: &Path, compiler: &Nvrtc) -> Resu
             command
         }
         Some(tool) => {
-            outcome.why = Some(format!("this machine has no {}", tool.join(" ")));
+            let tool = tool.first().unwrap_or(&"tool for it");
+            outcome.why = Some(format!("this machine has no {tool}"));
             return Ok(outcome);
         }
     };

@@ -15,8 +15,10 @@ mod mobil;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "cuda")]
+pub(crate) use actor::Way;
 pub use actor::{Actor, Lateral, Longitudinal, ReplayPoint, Shape, Trigger};
-pub(crate) use actor::{ActorState, Clock, Ego, Way, advance, find_lead};
+pub(crate) use actor::{ActorState, Clock, Ego, advance, find_lead};
 pub use highway::{Highway, HighwayConfig};
 pub use idm::Idm;
 pub use krauss::Krauss;
