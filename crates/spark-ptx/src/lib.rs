@@ -16,8 +16,14 @@
 //!
 //! It runs the text that NVRTC makes of a kernel, inline assembly included, and looks at what a
 //! GPU would let pass: accesses outside of allocations, memory and registers that nobody wrote,
-//! races, barriers that lanes or warps miss, copies that nobody waited for. Warps and blocks take
-//! turns in an order that a seed says.
+//! races, barriers at which lanes or warps stand while others go on, copies that are read before
+//! anybody waited for them. Warps and blocks take turns in an order that a seed says.
+//!
+//! Races are those of shared memory within a block and those of global memory between blocks; of
+//! two threads of a block on global memory none is looked for. Bounds are those of an allocation,
+//! of a block's shared memory and of a thread's local memory, not of each array in these. Lanes of
+//! a warp have one order, so that lanes which wait for each other hang, and fences order nothing: flags in
+//! shared memory count as races.
 //!
 //! ```
 //! use spark_ptx::{LaunchConfig, Module, OwnedMemory};
@@ -44,7 +50,7 @@
 //! ```
 //!
 //! After the manual "PTX ISA 9.1". Every block is a cluster of its own. Deliberately absent: clusters
-//! of several blocks; textures, wgmma, tcgen05 and bulk copies, which are refused by name when a file
+//! of several blocks; textures, mbarrier, wgmma, tcgen05 and bulk copies, which are refused by name when a file
 //! is loaded; caches and timing. Nothing here shares code with the crates it tests.
 
 #![forbid(unsafe_code)]

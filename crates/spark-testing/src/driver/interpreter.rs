@@ -268,6 +268,8 @@ extern "C" fn launch(request: *const Request, told: *mut u8, room: usize) -> c_i
         seed: request.seed,
         limits: limits_of(request.persona),
         globals: globals.to_vec(),
+        // A minute or two of one that never ends; no kernel of a test takes a hundredth.
+        budget: 1 << 32,
         ..LaunchConfig::new(request.grid, request.block)
     };
     let entry = String::from_utf8_lossy(entry);

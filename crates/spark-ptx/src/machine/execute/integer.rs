@@ -556,14 +556,16 @@ impl Warp {
 
 fn sixteen(op: IntOp, signed: bool, rows: &[[u32; 32]; 3]) -> [u32; 32] {
     let [a, b, c] = rows;
-    match op {
-        IntOp::MulHiS | IntOp::MulHiU => {
-            let products = on_32(IntOp::MulLo, a, b, c);
-            match signed {
-                true => map1(&products, |product| ((product as i32) >> 16) as u32),
-                false => map1(&products, |product| product >> 16),
-            }
+    let high_halves = || {
+        let products = on_32(IntOp::MulLo, a, b, c);
+        match signed {
+            true => map1(&products, |product| ((product as i32) >> 16) as u32),
+            false => map1(&products, |product| product >> 16),
         }
+    };
+    match op {
+        IntOp::MulHiS | IntOp::MulHiU => high_halves(),
+        IntOp::MadHiS | IntOp::MadHiU => on_32(IntOp::Add, &high_halves(), c, c),
         IntOp::Brev => map1(a, |a| a.reverse_bits() >> 16),
         IntOp::Popc => map1(a, |a| (a & 0xffff).count_ones()),
         _ => only_32(op, a, b, c).unwrap_or_else(|| on_32(op, a, b, c)),
