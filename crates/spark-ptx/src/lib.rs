@@ -25,6 +25,10 @@
 //! a warp have one order, so that lanes which wait for each other hang, and fences order nothing: flags in
 //! shared memory count as races.
 //!
+//! A thread runs 66 million instructions of warps a second in arithmetic and 16 million in shared or
+//! global memory, all checks on (an AMD EPYC with other work beside it, 2026-11-27:
+//! `cargo run --release -p spark-ptx --example throughput`).
+//!
 //! ```
 //! use spark_ptx::{LaunchConfig, Module, OwnedMemory};
 //!
