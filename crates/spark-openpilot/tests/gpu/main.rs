@@ -9,7 +9,6 @@
     reason = "a skipped test says so, a timed one says how fast"
 )]
 
-#[path = "../it/zoo_cases.rs"]
 mod zoo_cases;
 
 use std::time::Instant;

@@ -1,7 +1,5 @@
 //! Whole-crate tests, in one binary.
 
-#[cfg(feature = "cuda")]
-mod cuda;
 mod input_shapes;
 mod memory;
 mod memory_budget;
@@ -10,8 +8,6 @@ mod precisions;
 mod running;
 mod sessions;
 mod zoo;
-#[cfg(feature = "cuda")]
-mod zoo_cases;
 
 /// What tests of memory watch.
 #[global_allocator]

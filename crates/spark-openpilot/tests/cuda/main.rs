@@ -1,5 +1,8 @@
 //! The zoo's networks on a GPU, whole, on the stand-in driver: close to the CPU in fp16, products on tensor cores.
+//!
+//! A program of its own: the driver has to be there before anything asks for one, as other tests of this crate do.
 
+#![cfg(feature = "cuda")]
 #![allow(clippy::print_stdout, reason = "tests tell what they measured")]
 
 use std::path::Path;
@@ -9,7 +12,8 @@ use spark_onnx::Precision;
 use spark_openpilot::zoo::ZooModel;
 use spark_testing::driver::{Build, Persona, StandInDriver, kernels_in};
 
-use crate::zoo_cases::agrees;
+#[path = "../gpu/zoo_cases.rs"]
+mod zoo_cases;
 
 fn driver() -> StandInDriver {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -35,7 +39,7 @@ fn whole_networks_in_fp16_are_those_of_the_cpu() {
         false => vec![ZooModel::DrivingPolicy],
     };
     for model in models {
-        let session = agrees(model, Precision::Fp16, &device);
+        let session = zoo_cases::agrees(model, Precision::Fp16, &device);
         let kernels = session.steps().iter().map(|step| step.kernel);
         let n_tiles = kernels
             .filter(|name| name.starts_with("plan_tiles"))

@@ -1,5 +1,5 @@
 //! What a GPU must make of the zoo's networks: what the CPU makes of them in the same storage formats. Run on a stand-in driver
-//! by `it` and on the GPU of the machine, where there is one, by `gpu`.
+//! by the tests of `cuda` and on the GPU of the machine, where there is one, by those of `gpu`.
 
 #![allow(clippy::print_stdout, reason = "tests tell what they measured")]
 
