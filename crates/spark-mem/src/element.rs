@@ -13,7 +13,9 @@ use crate::error::MemError;
 /// Every bit pattern is a value, zeros included; there is no padding, no pointer and
 /// nothing to drop; CUDA C has a type of the same size and alignment.
 pub unsafe trait Element: Copy + Send + Sync + std::fmt::Debug + 'static {
-    /// The type's name in CUDA C; the 16-bit floats come from `cuda_fp16.h` and `cuda_bf16.h`.
+    /// The type's name in CUDA C. Those of the 16-bit floats are declared by `cuda_fp16.h` and
+    /// `cuda_bf16.h` of a CUDA toolkit, which NVRTC brings along only where a toolkit is installed and
+    /// named by `-I`; kernels without them take such numbers as `unsigned short`.
     const CUDA_NAME: &'static str;
 }
 

@@ -113,6 +113,18 @@ pub enum MemError {
     /// A mark for ordering alone was asked for a time.
     #[error("an event was recorded without a time; `record_timed` records one with it")]
     Untimed,
+    /// The event that was said to be the earlier one lies behind the other, as the device's clock tells.
+    #[error("the earlier event was recorded {by:?} after the later one")]
+    EventOrder {
+        /// The time between them.
+        by: std::time::Duration,
+    },
+    /// An event of a recording was used where the recording is not: it marks no work by itself.
+    #[error("{what} is not possible: the event is a mark within a recorded graph")]
+    EventOfRecording {
+        /// What was tried, as the subject of the sentence.
+        what: &'static str,
+    },
     /// The buffer belongs to another device.
     #[error("a buffer of another device was given")]
     OtherDevice,

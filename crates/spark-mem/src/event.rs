@@ -11,6 +11,9 @@ use crate::backend::Handle;
 use crate::device::Device;
 use crate::error::{DriverError, MemError};
 
+/// What `cuEventElapsedTime` resolves, as the reference manual of the driver says.
+const RESOLUTION: Duration = Duration::from_nanos(500);
+
 /// A mark in a stream.
 #[derive(Debug)]
 pub struct Event {
@@ -61,8 +64,8 @@ impl Event {
         self.device.check_usable()?;
         match self.recorded {
             None => Ok(()),
-            Some(_) => Err(MemError::Capturing {
-                what: "asking an event of a recording",
+            Some(_) => Err(MemError::EventOfRecording {
+                what: "asking for an event",
             }),
         }
     }
@@ -71,7 +74,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The error of that work, if it failed; [`MemError::Capturing`] for a mark of a recording.
+    /// The error of that work, if it failed; [`MemError::EventOfRecording`] for a mark of a recording.
     pub fn synchronize(&self) -> Result<(), MemError> {
         self.check_runs()?;
         let waited = self.device.inner().backend.synchronize_event(self.raw);
@@ -82,7 +85,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The error of that work, if it failed; [`MemError::Capturing`] for a mark of a recording.
+    /// The error of that work, if it failed; [`MemError::EventOfRecording`] for a mark of a recording.
     pub fn is_done(&self) -> Result<bool, MemError> {
         self.check_runs()?;
         self.device
@@ -95,7 +98,8 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// [`MemError::OtherDevice`]; [`MemError::Untimed`]; the driver's, if one of them is not done.
+    /// [`MemError::OtherDevice`]; [`MemError::Untimed`]; [`MemError::EventOrder`] if `earlier` lies behind
+    /// this one, by more than the driver resolves; the driver's, if one of them is not done.
     pub fn since(&self, earlier: &Self) -> Result<Duration, MemError> {
         self.device.check_usable()?;
         if self.device != earlier.device {
@@ -108,7 +112,13 @@ impl Event {
         let ms = self
             .device
             .tried(backend.elapsed_ms(earlier.raw, self.raw))?;
-        Ok(Duration::try_from_secs_f32(ms / 1e3).unwrap_or_default())
+        let time = Duration::try_from_secs_f32(ms.abs() / 1e3).unwrap_or(Duration::MAX);
+        match ms < 0.0 {
+            false => Ok(time),
+            // Marks of two streams that the device passes at the same time.
+            true if time <= RESOLUTION => Ok(Duration::ZERO),
+            true => Err(MemError::EventOrder { by: time }),
+        }
     }
 }
 

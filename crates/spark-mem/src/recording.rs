@@ -12,7 +12,7 @@
 //! them. So the order of a graph never depends on luck, and branches on parts of one arena stay
 //! apart. Nothing here asks the driver.
 
-use std::ops::Range;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
@@ -21,6 +21,7 @@ use crate::backend::Handle;
 use crate::lock::lock;
 use crate::memory::allocation::{Access, Allocation};
 use crate::memory::block::{Block, Queue};
+use crate::ranges::ByRange;
 use crate::stats::Direction;
 
 /// A graph being recorded. Its streams share it.
@@ -35,8 +36,10 @@ pub(crate) struct Recording {
 #[derive(Debug, Default)]
 struct Notes {
     members: Vec<Member>,
-    works: Vec<Work>,
-    uses: Vec<(Arc<Allocation>, bool)>,
+    /// Memory that is used, in the order of first use.
+    memories: Vec<Memory>,
+    /// Which of `memories` a piece of memory is, by its address.
+    place_of: HashMap<usize, usize>,
     copies: Vec<(Direction, usize)>,
     kept: Vec<Block>,
     is_over: bool,
@@ -54,11 +57,17 @@ struct Member {
 /// How many pieces of work of each member come before something.
 type Clock = Vec<usize>;
 
+/// A piece of memory, and the work on it that what comes later may have to wait for.
+#[derive(Debug)]
+struct Memory {
+    allocation: Arc<Allocation>,
+    is_written: bool,
+    works: ByRange<Work>,
+}
+
 /// A use of memory by a piece of work: the `number`th, from 1 on, of a member.
 #[derive(Debug)]
 struct Work {
-    allocation: Arc<Allocation>,
-    bytes: Range<usize>,
     writes: bool,
     member: usize,
     number: usize,
@@ -106,9 +115,30 @@ impl Notes {
         clock
     }
 
-    fn is_before(&self, work: &Work, member: usize) -> bool {
-        work.member == member || at(&self.members[member].clock, work.member) >= work.number
+    /// The place of this memory, from now on if it had none.
+    fn place(&mut self, allocation: &Arc<Allocation>) -> usize {
+        let next = self.memories.len();
+        let place = *self.place_of.entry(address(allocation)).or_insert(next);
+        if place == next {
+            self.memories.push(Memory {
+                allocation: Arc::clone(allocation),
+                is_written: false,
+                works: ByRange::default(),
+            });
+        }
+        place
     }
+}
+
+impl Member {
+    /// Whether this work comes before what member number `own`, this one, does next.
+    fn comes_after(&self, own: usize, work: &Work) -> bool {
+        work.member == own || at(&self.clock, work.member) >= work.number
+    }
+}
+
+fn address(allocation: &Arc<Allocation>) -> usize {
+    Arc::as_ptr(allocation).addr()
 }
 
 impl Recording {
@@ -171,16 +201,20 @@ impl Recording {
     pub(crate) fn unordered(&self, member: usize, accesses: &[Access<'_>]) -> Vec<(usize, Handle)> {
         let notes = lock(&self.notes);
         let mut others: Vec<usize> = Vec::new();
-        for work in &notes.works {
-            let meets = |access: &Access<'_>| {
-                Arc::ptr_eq(access.allocation, &work.allocation)
-                    && (access.writes || work.writes)
-                    && access.bytes.start.max(work.bytes.start)
-                        < access.bytes.end.min(work.bytes.end)
+        if notes.members.len() == 1 {
+            return Vec::new();
+        }
+        for access in accesses {
+            let Some(place) = notes.place_of.get(&address(access.allocation)) else {
+                continue;
             };
-            let is_known = others.contains(&work.member) || notes.is_before(work, member);
-            if !is_known && accesses.iter().any(meets) {
-                others.push(work.member);
+            for work in notes.memories[*place].works.meeting(&access.bytes) {
+                if (access.writes || work.writes)
+                    && !notes.members[member].comes_after(member, work)
+                    && !others.contains(&work.member)
+                {
+                    others.push(work.member);
+                }
             }
         }
         let handle = |other: usize| (other, notes.members[other].queue.raw());
@@ -210,36 +244,29 @@ impl Recording {
         notes.members[member].n_works += 1;
         let number = notes.members[member].n_works;
         for access in accesses {
-            let known = notes
-                .uses
-                .iter_mut()
-                .find(|(known, _)| Arc::ptr_eq(known, access.allocation));
-            match known {
-                Some((_, writes)) => *writes |= access.writes,
-                None => notes
-                    .uses
-                    .push((Arc::clone(access.allocation), access.writes)),
-            }
-            if access.writes {
-                // What comes after this comes after all that this replaces.
-                let works = std::mem::take(&mut notes.works);
-                let stays = |work: &Work| {
-                    !(Arc::ptr_eq(&work.allocation, access.allocation)
-                        && access.bytes.start <= work.bytes.start
-                        && work.bytes.end <= access.bytes.end
-                        && notes.is_before(work, member))
-                };
-                notes.works = works.into_iter().filter(stays).collect();
-            }
+            let place = notes.place(access.allocation);
+            let Notes {
+                members, memories, ..
+            } = &mut *notes;
+            let memory = &mut memories[place];
+            memory.is_written |= access.writes;
+            // What comes after this comes after all that this replaces: what it has waited for, if
+            // it writes; what the same stream did no more with, if it reads.
+            memory.works.remove_within(&access.bytes, |work| {
+                let is_more = access.writes || (!work.writes && work.member == member);
+                is_more && members[member].comes_after(member, work)
+            });
         }
         for access in accesses {
-            notes.works.push(Work {
-                allocation: Arc::clone(access.allocation),
-                bytes: access.bytes.clone(),
+            let place = notes.place(access.allocation);
+            let work = Work {
                 writes: access.writes,
                 member,
                 number,
-            });
+            };
+            notes.memories[place]
+                .works
+                .insert(access.bytes.clone(), work);
         }
     }
 
@@ -261,9 +288,11 @@ impl Recording {
     pub(crate) fn end(&self) -> (Recorded, Vec<Arc<dyn Queue>>) {
         let mut notes = lock(&self.notes);
         notes.is_over = true;
-        notes.works.clear();
+        notes.place_of.clear();
+        let memories = std::mem::take(&mut notes.memories);
+        let use_of = |memory: Memory| (memory.allocation, memory.is_written);
         let recorded = Recorded {
-            uses: std::mem::take(&mut notes.uses),
+            uses: memories.into_iter().map(use_of).collect(),
             copies: std::mem::take(&mut notes.copies),
             kept: std::mem::take(&mut notes.kept),
         };

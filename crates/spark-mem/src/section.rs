@@ -150,8 +150,8 @@ impl Section {
         }
         // Only this thread ends it, so it stays as it is from here on.
         if recording.is_over() {
-            return Err(MemError::Capturing {
-                what: "waiting for an event of a recording that has ended",
+            return Err(MemError::EventOfRecording {
+                what: "waiting for it after the recording's end",
             });
         }
         self.take_part(|| {
@@ -323,7 +323,7 @@ mod tests {
         let joined = late
             .section()
             .join(late.queue(), &mark, &recording, || Ok(()));
-        assert!(matches!(joined, Err(MemError::Capturing { .. })));
+        assert!(matches!(joined, Err(MemError::EventOfRecording { .. })));
         assert!(late.synchronize().is_ok());
     }
 }

@@ -271,7 +271,8 @@ impl Stream {
     /// # Errors
     ///
     /// [`MemError::OtherDevice`]; the driver's; [`MemError::Capturing`] for a mark from outside the
-    /// recording, and for one of a recording that has ended or is another thread's.
+    /// recording, and for one of another thread's recording; [`MemError::EventOfRecording`] for one of a
+    /// recording that has ended.
     pub fn wait(&self, event: &Event) -> Result<(), MemError> {
         self.check_same_device(event.device())?;
         let backend = &self.device().inner().backend;
@@ -283,8 +284,8 @@ impl Stream {
         let mark = mark.downcast_ref::<Mark>();
         let recording = mark.and_then(|mark| mark.recording.upgrade());
         let (Some(mark), Some(recording)) = (mark, recording) else {
-            return Err(MemError::Capturing {
-                what: "waiting for an event of a recording that has ended",
+            return Err(MemError::EventOfRecording {
+                what: "waiting for it after the recording's end",
             });
         };
         let wait = || self.device().tried(backend.wait(self.raw(), event.raw()));

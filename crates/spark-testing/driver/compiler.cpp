@@ -108,6 +108,13 @@ std::uint64_t hash_of(std::uint64_t hash, const std::string& text) {
   return hash;
 }
 
+// Whether files of the machine may be compiled in: what they say is not in the name of what is kept.
+bool reads_files(const std::vector<std::string>& options) {
+  return std::any_of(options.begin(), options.end(), [](const std::string& option) {
+    return option.compare(0, 2, "-I") == 0 || option.find("-include") != std::string::npos;
+  });
+}
+
 std::string file_of(const Program& program, const std::vector<std::string>& options) {
   std::uint64_t hash = hash_of(0xCBF29CE484222325ull, program.source);
   hash = hash_of(hash, program.file);
@@ -160,7 +167,8 @@ int compile_really(Program& program, const std::string& arch, std::vector<std::s
   options.push_back("--generate-line-info");
   if (is_machine(arch)) options.push_back("--ptxas-options=-v");
   std::string path = file_of(program, options);
-  if (read_whole(path, program.ptx)) return SUCCESS;
+  bool is_kept = !reads_files(options);
+  if (is_kept && read_whole(path, program.ptx)) return SUCCESS;
   auto pointers = [](const std::vector<std::string>& texts) {
     std::vector<const char*> all;
     for (const std::string& text : texts) all.push_back(text.c_str());
@@ -187,7 +195,7 @@ int compile_really(Program& program, const std::string& arch, std::vector<std::s
     program.log.clear();
   }
   real.destroy(&handle);
-  if (code == 0) keep(path, program.ptx);
+  if (code == 0 && is_kept) keep(path, program.ptx);
   return code;
 }
 

@@ -1,9 +1,9 @@
 //! Compiled kernels on disk.
 //!
 //! ```text
-//! key    SHA-256 of file name, source, headers, options, architecture, compiler version
+//! key    SHA-256 of file name, source, headers, options, architecture
 //! file   <cache>/kernels/<key>.cubin
-//!        8 bytes magic | 32 bytes SHA-256 of the code | 8 bytes length | code
+//!        8 bytes magic | 32 bytes SHA-256 of key and code | 8 bytes length | code
 //! write  to a name of its own, then renamed: another process sees all of it or nothing
 //! read   whatever is not exactly right is as if it were not there, with a warning
 //! ```
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use sha2::{Digest as _, Sha256};
 
-const MAGIC: &[u8; 8] = b"SPARKCU1";
+const MAGIC: &[u8; 8] = b"SPARKCU2";
 const HEADER_BYTES: usize = 8 + 32 + 8;
 /// More than any kernel compiles to; a longer file is not read.
 const LARGEST_BYTES: u64 = 256 << 20;
@@ -72,7 +72,7 @@ impl KernelCache {
     #[must_use]
     pub fn get(&self, key: &CacheKey) -> Option<Vec<u8>> {
         let path = self.path(key);
-        match read(&path) {
+        match read(&path, key) {
             Ok(code) => Some(code),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
@@ -106,7 +106,7 @@ impl KernelCache {
         let name = format!("{}.{}.{number}.tmp", key.hexadecimal, std::process::id());
         let temporary = self.folder.join(name);
         let written =
-            write_file(&temporary, code).and_then(|()| fs::rename(&temporary, self.path(key)));
+            write_file(&temporary, key, code).and_then(|()| fs::rename(&temporary, self.path(key)));
         if written.is_err() {
             // What is left of it has no use; the first error is the one to report.
             let _ = fs::remove_file(&temporary);
@@ -115,16 +115,22 @@ impl KernelCache {
     }
 }
 
-fn write_file(path: &Path, code: &[u8]) -> io::Result<()> {
+/// What stands before the code: a file under another name than its own is as damaged as a cut one.
+fn digest(key: &CacheKey, code: &[u8]) -> [u8; 32] {
+    let hash = Sha256::new().chain_update(&key.hexadecimal);
+    hash.chain_update(code).finalize().into()
+}
+
+fn write_file(path: &Path, key: &CacheKey, code: &[u8]) -> io::Result<()> {
     let mut file = fs::File::create_new(path)?;
     file.write_all(MAGIC)?;
-    file.write_all(&Sha256::digest(code))?;
+    file.write_all(&digest(key, code))?;
     file.write_all(&(code.len() as u64).to_le_bytes())?;
     file.write_all(code)?;
     file.sync_data()
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path, key: &CacheKey) -> io::Result<Vec<u8>> {
     let damaged = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     // Asked before opening: to open a pipe is to wait for somebody who writes.
     let metadata = fs::metadata(path)?;
@@ -144,8 +150,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(damaged("it is no compiled kernel"));
     }
     let length = (code.len() as u64).to_le_bytes();
-    if header[40..] != length || header[8..40] != *Sha256::digest(code) {
-        return Err(damaged("it is damaged"));
+    if header[40..] != length || header[8..40] != digest(key, code) {
+        return Err(damaged("it is damaged, or another kernel's"));
     }
     Ok(bytes.split_off(HEADER_BYTES))
 }

@@ -398,7 +398,10 @@ impl Backend for Software {
         let at = |event: Handle| tables.events.get(&event).and_then(|mark| mark.at);
         match (at(from), at(to)) {
             (Some(from), Some(to)) => {
-                let seconds = to.saturating_duration_since(from).as_secs_f32();
+                let seconds = match to.checked_duration_since(from) {
+                    Some(after) => after.as_secs_f32(),
+                    None => -from.duration_since(to).as_secs_f32(),
+                };
                 Ok(seconds * 1e3)
             }
             _ => Err(failed("elapsed_ms", 400, "an event was never recorded")),

@@ -240,16 +240,18 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     ///
     /// As [`Buffer::read`]. What the buffer held is then gone with it.
-    pub fn into_vec(mut self, stream: &Stream) -> Result<Vec<T>, MemError> {
+    pub fn into_vec(self, stream: &Stream) -> Result<Vec<T>, MemError> {
         if !self.allocation.is_adopted() {
             return self.to_vec(stream);
         }
-        self.overwrite(stream)?.finish()?; // the device neither reads nor writes it any more
-        let mut allocation = match Arc::try_unwrap(self.allocation) {
+        self.device().check_usable()?;
+        self.check_through(stream)?;
+        // Its only owner first, then the wait: nobody is left who could queue work in between.
+        let allocation = match Arc::try_unwrap(self.allocation) {
             Ok(allocation) => allocation,
             Err(shared) => return Self::from_allocation(shared, self.len).to_vec(stream),
         };
-        let adopted = allocation.take_adopted();
+        let adopted = allocation.into_adopted()?;
         Ok(adopted.map_or_else(Vec::new, Adopted::into_vec))
     }
 

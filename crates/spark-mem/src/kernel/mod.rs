@@ -170,7 +170,8 @@ impl<P: Parameters> KernelSource<P> {
         self
     }
 
-    /// Adds a file that the source may include by name, made at run time.
+    /// Adds a file that the source may include by name, made at run time. A name that is given twice is
+    /// refused when the kernel is compiled.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let header = (Text::Shared(name.into()), Text::Shared(text.into()));
@@ -179,13 +180,18 @@ impl<P: Parameters> KernelSource<P> {
     }
 
     /// Adds options of the compiler, such as `--use_fast_math`.
+    ///
+    /// Code of a kernel whose options or `#include` lines let the compiler read files of the machine
+    /// (`-I`, `--pre-include`; headers that are not given by [`KernelSource::with_headers`]) is not kept
+    /// in a cache folder: a change of those files would not be seen. A device with such a folder warns.
     #[must_use]
     pub const fn with_options(mut self, options: &'static [&'static str]) -> Self {
         self.options = options;
         self
     }
 
-    /// Adds an option of the compiler made at run time, such as `-DTILE=64`.
+    /// Adds an option of the compiler made at run time, such as `-DTILE=64`; see
+    /// [`KernelSource::with_options`].
     #[must_use]
     pub fn with_option(mut self, option: impl Into<Arc<str>>) -> Self {
         self.own_options.push(Text::Shared(option.into()));
@@ -288,7 +294,7 @@ pub fn compile<P: Parameters>(
 /// # Errors
 ///
 /// [`MemError::NoCompiler`] without NVRTC or without a text; [`MemError::Compile`] with its words;
-/// [`MemError::Io`] if the folder cannot be written to.
+/// [`MemError::Unsupported`] for a kernel that includes files of the machine; [`MemError::Io`] if the folder cannot be written to.
 #[cfg(feature = "cuda")]
 pub fn precompile<P: Parameters>(
     source: &KernelSource<P>,

@@ -162,11 +162,15 @@ impl Allocation {
         self.adopted.is_some()
     }
 
-    /// The program's own memory, if it was that. No work may be left on it.
-    pub(crate) fn take_adopted(&mut self) -> Option<Adopted> {
-        let adopted = self.adopted.take()?;
-        self.memory = RawMemory::empty(self.memory.kind);
-        Some(adopted)
+    /// The program's own memory, if it was that, when all work on it is done. If that cannot be
+    /// waited for, the memory goes as that of a dropped buffer does.
+    pub(crate) fn into_adopted(mut self) -> Result<Option<Adopted>, MemError> {
+        self.finish_for_host(true)?;
+        let adopted = self.adopted.take();
+        if adopted.is_some() {
+            self.memory = RawMemory::empty(self.memory.kind);
+        }
+        Ok(adopted)
     }
 
     /// Memory that goes back to this pool instead of the backend.
@@ -511,5 +515,77 @@ impl Drop for Allocation {
             Some(home) => home.put(block),
             None => release(&self.device, block),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::backend::Handle;
+    use crate::event::Event;
+
+    /// A queue that counts waits, and fails them.
+    #[derive(Debug, Default)]
+    struct Counting {
+        n_waits: AtomicUsize,
+        fails: bool,
+    }
+
+    impl Queue for Counting {
+        fn raw(&self) -> Handle {
+            Handle::default()
+        }
+
+        fn finish(&self) -> Result<(), MemError> {
+            self.n_waits.fetch_add(1, Ordering::Relaxed);
+            if self.fails {
+                return Err(MemError::Forked);
+            }
+            Ok(())
+        }
+
+        fn mark(&self) -> Result<Event, MemError> {
+            Err(MemError::Forked)
+        }
+
+        fn leave_recording(&self, _ended: u64) {}
+
+        fn wait_or_keep(&self, block: Block) -> Option<Block> {
+            self.n_waits.fetch_add(1, Ordering::Relaxed);
+            Some(block)
+        }
+    }
+
+    /// Memory of the program with work of this queue on it that nobody has waited for.
+    fn in_use_by(queue: &Arc<Counting>) -> Allocation {
+        let adopted = Adopted::new(vec![1_u8, 2, 3]);
+        let allocation = Allocation::of_program(Device::host(), BufferKind::Host, adopted, 3);
+        let queue: Arc<dyn Queue> = queue.clone();
+        allocation.state().note(&queue, true);
+        allocation
+    }
+
+    /// A graph may be launched, and dropped, by another thread until the very moment in which the
+    /// memory has one owner: what it queued is found then.
+    #[test]
+    fn memory_of_the_program_is_handed_out_after_the_work_on_it() {
+        let queue = Arc::new(Counting::default());
+        let adopted = in_use_by(&queue).into_adopted().unwrap();
+        assert_eq!(queue.n_waits.load(Ordering::Relaxed), 1);
+        assert_eq!(adopted.unwrap().into_vec::<u8>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn memory_whose_work_cannot_be_waited_for_is_not_handed_out() {
+        let queue = Arc::new(Counting {
+            fails: true,
+            ..Counting::default()
+        });
+        let handed_out = in_use_by(&queue).into_adopted();
+        assert!(matches!(handed_out, Err(MemError::Forked)));
+        // Once for whom it was meant, once before it went.
+        assert_eq!(queue.n_waits.load(Ordering::Relaxed), 2);
     }
 }

@@ -5,6 +5,7 @@
 //!                                             stand_in   on the stand-in CUDA driver
 //! cuda         what only a CUDA device does    faults     every call fails once
 //! cache        compiled kernels on disk        images     whose code a kernel gets
+//! kept_code    which code on disk is run
 //! shared_kind  which kind of memory shared buffers get
 //! real_compiler  NVRTC, where there is one
 //! children     what needs a process of its own
@@ -37,6 +38,8 @@ mod faults;
 mod files;
 #[cfg(feature = "cuda")]
 mod images;
+#[cfg(feature = "cuda")]
+mod kept_code;
 mod kernels;
 mod logged;
 #[cfg(feature = "cuda")]

@@ -176,7 +176,8 @@ fn on_host(
 /// Where f32 holds the product as a normal number it is the first factor, rounded to nearest, and the
 /// second is 1. Elsewhere the first has its digits, at 2^99 or 2^-61, and the second is the power of
 /// two that is left. Sums of NVFP4 codes and block scales lie between 2^-20 and 2^62 in magnitude: a
-/// first factor of 2^99 overflows only with a result that does, and one of 2^-61 loses nothing.
+/// first factor of 2^99 overflows only with a result that does, and one of 2^-61 loses nothing. The
+/// second stays finite, for a sum of zero is one with any scale: 2^127 is enough for every other to overflow.
 fn factors(a: f32, b: f32) -> (f32, f32) {
     // Exact: 24 digits each.
     let product = f64::from(a) * f64::from(b);
@@ -187,7 +188,8 @@ fn factors(a: f32, b: f32) -> (f32, f32) {
     let first = if product.abs() > 1.0 { 99 } else { -61 };
     let exponent = product.abs().log2().floor() as i32;
     let digits = product * 2_f64.powi(first - exponent);
-    (digits as f32, 2_f64.powi(exponent - first) as f32)
+    let second = 2_f64.powi((exponent - first).min(127));
+    (digits as f32, second as f32)
 }
 
 /// One side of a GEMM in memory of a device: rows of packed values.

@@ -288,6 +288,10 @@ pub(crate) fn tensor_scales_overflow_only_with_the_result(device: &Device) {
         (large(1e-30), large(3e-15)),
         (large(huge), small(tiny)),
         (small(3.0), large(0.7)),
+        // Sums of zero.
+        (row(0, 0x7E, huge), large(huge)),
+        (row(0, 0x7E, 2_f32.powi(114)), large(2_f32.powi(113))),
+        (row(0, 0x7E, tiny), large(tiny)),
     ];
     for (a, b) in &cases {
         let want = product(a, b)[0].0;

@@ -44,10 +44,12 @@ pub(super) fn ptx_target(compiler: &Nvrtc, compute: ComputeCapability) -> Option
     })
 }
 
-/// A text as C wants it. A NUL inside one ends it there.
-fn c_text(text: &str) -> CString {
-    let end = text.find('\0').unwrap_or(text.len());
-    CString::new(&text[..end]).unwrap_or_default()
+/// A text as C wants it, which a NUL would end.
+fn c_text(what: &str, text: &str) -> Result<CString, String> {
+    CString::new(text).map_err(|error| {
+        let at = error.nul_position();
+        format!("{what} has a NUL character at byte {at}")
+    })
 }
 
 /// Machine code or PTX, or the compiler's words.
@@ -63,12 +65,13 @@ pub(super) fn compile(
     };
     let program = Program::new(compiler.functions, image).map_err(failed)?;
     let architecture = format!("--gpu-architecture={target}");
-    let options: Vec<CString> = [architecture.as_str(), "--std=c++17"]
+    let options: Result<Vec<CString>, String> = [architecture.as_str(), "--std=c++17"]
         .into_iter()
         .chain(image.options.iter().map(|option| &**option))
-        .map(c_text)
+        .map(|option| c_text(&format!("option `{option}`"), option))
         .collect();
-    program.compile(&options, target.kind).map_err(failed)
+    let code = options.and_then(|options| program.compile(&options, target.kind));
+    code.map_err(failed)
 }
 
 /// A program of NVRTC, given back when dropped.
@@ -79,12 +82,18 @@ struct Program {
 
 impl Program {
     fn new(functions: Functions, image: &ImageSource) -> Result<Self, String> {
-        let (source, file) = (c_text(&image.source), c_text(&image.file));
+        let source = c_text("the source", &image.source)?;
+        let file = c_text("its name", &image.file)?;
         let others = image.headers.iter().map(|(name, text)| (&**name, &**text));
-        let files: Vec<(CString, CString)> = std::iter::once((WARP_HEADER_NAME, WARP_HEADER))
-            .chain(others)
-            .map(|(name, text)| (c_text(name), c_text(text)))
-            .collect();
+        let mut files: Vec<(CString, CString)> = Vec::new();
+        for (name, text) in std::iter::once((WARP_HEADER_NAME, WARP_HEADER)).chain(others) {
+            let what = format!("header `{name}`");
+            let (name, text) = (c_text(&what, name)?, c_text(&what, text)?);
+            if files.iter().any(|(known, _)| *known == name) {
+                return Err(format!("{what} is given twice"));
+            }
+            files.push((name, text));
+        }
         let names: Vec<*const c_char> = files.iter().map(|(name, _)| name.as_ptr()).collect();
         let headers: Vec<*const c_char> = files.iter().map(|(_, text)| text.as_ptr()).collect();
         let mut raw: nvrtc::Program = std::ptr::null_mut();

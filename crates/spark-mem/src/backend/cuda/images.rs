@@ -24,6 +24,7 @@ use spark_hal::stack::{CodeKind, CodeTarget, Reach};
 
 use super::call::check;
 use super::compiler::{self, ptx_target, target_of};
+use super::includes;
 use super::nvrtc::Nvrtc;
 use crate::backend::Handle;
 use crate::backend::cache::{CacheKey, KernelCache};
@@ -100,31 +101,38 @@ impl Images {
         })?;
         let file = &*image.file;
         let (cubins, texts) = precompiled_for(image, compute)?;
+        let mut refused = Refused::default();
         for (target, cubin) in cubins {
             match self.load(&cubin.bytes) {
                 Ok(module) => return Ok(module),
-                Err(error) => tracing::warn!(
-                    "the image for {target} of kernel file `{file}` does not load: {}",
-                    other_code_may_load(error)?
-                ),
+                Err(error) => refused.note(file, target, other_code_may_load(error)?),
             }
         }
         // Without a text there is nothing to compile: the PTX is all there is, and what is meant.
-        if image.source.is_empty() && !texts.is_empty() {
-            let loaded = self.first_text_that_loads(file, texts, None)?;
-            return loaded.ok_or_else(|| no_text_of(image));
+        if image.source.is_empty() {
+            let loaded = self.first_text_that_loads(file, texts, None, &mut refused)?;
+            return match loaded {
+                Some(module) => Ok(module),
+                None => {
+                    let compiler = Nvrtc::find(self.driver.clone());
+                    self.kept(image, compute, compiler.as_ref())?
+                        .ok_or_else(|| no_text_of(image, &refused))
+                }
+            };
         }
         let compiler = Nvrtc::find(self.driver.clone());
         let without_compiler = match self.kept_or_compiled(image, compute, compiler.as_ref()) {
             Err(error @ MemError::NoCompiler { .. }) => error,
             made => return made,
         };
-        if let Some(module) = self.first_text_that_loads(file, texts, Some(&without_compiler))? {
+        if let Some(module) =
+            self.first_text_that_loads(file, texts, Some(&without_compiler), &mut refused)?
+        {
             return Ok(module);
         }
         let Some((compiler, target)) = compiler
             .ok()
-            .filter(|compiler| compiler.gives_ptx && !image.source.is_empty())
+            .filter(|compiler| compiler.gives_ptx)
             .and_then(|compiler| Some((compiler, ptx_target(&compiler, compute)?)))
         else {
             return Err(without_compiler);
@@ -143,6 +151,7 @@ impl Images {
         file: &str,
         texts: Candidates<'_>,
         instead_of: Option<&MemError>,
+        refused: &mut Refused,
     ) -> Result<Option<Handle>, MemError> {
         for (target, text) in texts {
             if let Some(why) = instead_of {
@@ -152,13 +161,43 @@ impl Images {
             }
             match self.load_text(&text.bytes) {
                 Ok(module) => return Ok(Some(module)),
-                Err(error) => tracing::warn!(
-                    "the image for {target} of kernel file `{file}` does not load: {}",
-                    other_code_may_load(error)?
-                ),
+                Err(error) => refused.note(file, target, other_code_may_load(error)?),
             }
         }
         Ok(None)
+    }
+
+    /// A cubin kept on disk that this compiler made, or any one where there is none.
+    fn kept(
+        &self,
+        image: &ImageSource,
+        compute: ComputeCapability,
+        compiler: Result<&Nvrtc, &MemError>,
+    ) -> Result<Option<Handle>, MemError> {
+        let version = compiler.ok().map(|compiler| compiler.version);
+        let Some(cache) = &self.cache else {
+            return Ok(None);
+        };
+        if let Some(why) = includes::from_elsewhere(image) {
+            tracing::warn!(
+                "compiled code of kernel file `{}` is not kept: {why}; `with_header` gives a kernel its files",
+                &*image.file
+            );
+            return Ok(None);
+        }
+        let kept = cache.get(&key_of(image, target_of(compute)));
+        let Some(code) = kept.as_deref().and_then(|kept| code_of(kept, version)) else {
+            return Ok(None);
+        };
+        match self.load(code) {
+            Ok(module) => Ok(Some(module)),
+            // Whole by its checksum and still not for this driver: compiled anew.
+            Err(error) => {
+                let error = other_code_may_load(error)?;
+                tracing::warn!("a kept kernel does not load: {error}; compiling again");
+                Ok(None)
+            }
+        }
     }
 
     /// A cubin kept on disk, or made now and kept.
@@ -172,29 +211,16 @@ impl Images {
         compute: ComputeCapability,
         compiler: Result<&Nvrtc, &MemError>,
     ) -> Result<Handle, MemError> {
-        let target = target_of(compute);
-        let key = key_of(image, target);
-        let version = compiler.ok().map(|compiler| compiler.version);
-        let kept = self.cache.as_ref().and_then(|cache| cache.get(&key));
-        if let Some(code) = kept.as_deref().and_then(|kept| code_of(kept, version)) {
-            match self.load(code) {
-                Ok(module) => return Ok(module),
-                // Whole by its checksum and still not for this driver: compiled anew.
-                Err(error) => tracing::warn!(
-                    "a kept kernel does not load: {}; compiling again",
-                    other_code_may_load(error)?
-                ),
-            }
+        if let Some(module) = self.kept(image, compute, compiler)? {
+            return Ok(module);
         }
+        let target = target_of(compute);
         let compiler = compiler.map_err(|error| MemError::NoCompiler {
             why: match error {
                 MemError::NoCompiler { why } => why.clone(),
                 other => other.to_string(),
             },
         })?;
-        if image.source.is_empty() {
-            return Err(no_text_of(image));
-        }
         let known = compiler.architectures();
         if !known.is_empty() && !known.contains(&target.sm) {
             let (major, minor) = compiler.version;
@@ -203,8 +229,10 @@ impl Images {
             });
         }
         let code = compiler::compile(compiler, image, target)?;
-        if let Some(cache) = &self.cache {
-            cache.put(&key, &to_keep(compiler.version, &code));
+        if let Some(cache) = &self.cache
+            && includes::from_elsewhere(image).is_none()
+        {
+            cache.put(&key_of(image, target), &to_keep(compiler.version, &code));
         }
         Ok(self.load(&code)?)
     }
@@ -217,8 +245,8 @@ impl Images {
             std::ptr::copy_nonoverlapping(code.as_ptr(), words.as_mut_ptr().cast(), code.len());
         }
         let mut module: sys::CUmodule = std::ptr::null_mut();
-        // SAFETY: the image is a whole ELF file, as `precompiled_for`, the checksum of what is
-        // kept, or the compiler says, or PTX that ends with NUL; `module` is writable.
+        // SAFETY: the image is a whole ELF file, as `precompiled_for` and `code_of` have seen and the
+        // compiler says, or PTX that ends with NUL; `module` is writable.
         let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, words.as_ptr().cast()) };
         check("cuModuleLoadData", loaded)?;
         lock(&self.modules).push(module as Handle);
@@ -234,9 +262,20 @@ impl Images {
     }
 }
 
-fn no_text_of(image: &ImageSource) -> MemError {
+/// Precompiled code that the driver did not take, as words.
+#[derive(Default)]
+struct Refused(String);
+
+impl Refused {
+    fn note(&mut self, file: &str, target: CodeTarget, error: DriverError) {
+        tracing::warn!("the image for {target} of kernel file `{file}` does not load: {error}");
+        self.0 += &format!("; its image for {target} does not load: {error}");
+    }
+}
+
+fn no_text_of(image: &ImageSource, refused: &Refused) -> MemError {
     MemError::NoCompiler {
-        why: format!("there is no text of `{}`", &*image.file),
+        why: format!("there is no text of `{}`{}", &*image.file, refused.0),
     }
 }
 
@@ -349,13 +388,14 @@ fn to_keep((major, minor): (u32, u32), code: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// The code that was kept, if this compiler made it or there is none to make it again.
+/// The code that was kept, if this compiler made it or there is none to make it again, and if it is
+/// a file that the driver can be told of: a checksum says only that it is what was kept.
 fn code_of(kept: &[u8], compiler: Option<(u32, u32)>) -> Option<&[u8]> {
     let end = kept.iter().position(|byte| *byte == b'\n')?;
     let (line, code) = (&kept[..end], &kept[end + 1..]);
     let is_its =
         compiler.is_none_or(|(major, minor)| line == format!("NVRTC {major}.{minor}").as_bytes());
-    is_its.then_some(code)
+    (is_its && is_whole_elf(code)).then_some(code)
 }
 
 /// Machine code for a GPU that need not be there.
@@ -374,7 +414,13 @@ pub(crate) fn precompile(
 ) -> Result<(), MemError> {
     let (compiler, target) = (Nvrtc::find(None)?, target_of(compute));
     if image.source.is_empty() {
-        return Err(no_text_of(image));
+        return Err(no_text_of(image, &Refused::default()));
+    }
+    if let Some(why) = includes::from_elsewhere(image) {
+        return Err(MemError::Unsupported {
+            what: "keeping a kernel's code",
+            why: why.to_owned(),
+        });
     }
     let code = compiler::compile(&compiler, image, target)?;
     let (cache, key) = (KernelCache::new(cache_dir), key_of(image, target));
@@ -422,10 +468,15 @@ mod tests {
 
     #[test]
     fn code_of_another_compiler_is_taken_only_where_there_is_none() {
-        let kept = to_keep((12, 9), b"code");
-        assert_eq!(code_of(&kept, Some((12, 9))), Some(&b"code"[..]));
+        let mut code = [0_u8; 64];
+        code[..4].copy_from_slice(b"\x7fELF");
+        let kept = to_keep((12, 9), &code);
+        assert_eq!(code_of(&kept, Some((12, 9))), Some(&code[..]));
         assert_eq!(code_of(&kept, Some((12, 90))), None);
-        assert_eq!(code_of(&kept, None), Some(&b"code"[..]));
+        assert_eq!(code_of(&kept, None), Some(&code[..]));
         assert_eq!(code_of(b"no line", None), None);
+        // What no compiler makes, under the checksum of what it is.
+        assert_eq!(code_of(&to_keep((12, 9), b""), None), None);
+        assert_eq!(code_of(&to_keep((12, 9), &code[..63]), None), None);
     }
 }

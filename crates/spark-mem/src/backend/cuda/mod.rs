@@ -19,6 +19,7 @@ mod call;
 mod compiler;
 mod functions;
 mod images;
+mod includes;
 mod nvrtc;
 mod symbols;
 

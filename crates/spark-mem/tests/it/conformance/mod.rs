@@ -525,6 +525,19 @@ pub(crate) fn memory_of_the_program_outlives_its_work(device: &Device) {
     assert_eq!(input.into_vec(&stream).unwrap(), ramp(N)); // a copy: the graph keeps its own
     graph.launch(&stream).unwrap();
     assert_eq!(values(&out, &stream), doubled);
+
+    // A graph that is gone, and whose last launch another stream may not have reached.
+    let other = device.new_stream().unwrap();
+    let input = buffer_of(device, &stream, 5.0);
+    let mut out = device.buffer_from_vec(&stream, vec![0.0_f32; N]).unwrap();
+    let graph = stream.capture(|stream| {
+        scale(device, stream, &mut out, &input, 2.0);
+        Ok(())
+    });
+    let graph = graph.unwrap();
+    graph.launch(&other).unwrap();
+    drop(graph);
+    assert_eq!(out.into_vec(&stream).unwrap(), vec![10.0; N]);
 }
 
 pub(crate) fn everything_is_given_back(device: &Device) {

@@ -107,13 +107,17 @@ pub(crate) fn recordings_are_joined_by_their_own_thread_alone(device: &Device) {
         };
         let refused = [
             other_thread(&|| second.wait(&mark)),
-            mark.synchronize(),
-            mark.is_done().map(drop),
             second.capture(|second| second.wait(&mark)).map(drop),
         ];
         for result in refused {
             assert!(
                 matches!(result, Err(MemError::Capturing { .. })),
+                "{result:?}"
+            );
+        }
+        for result in [mark.synchronize(), mark.is_done().map(drop)] {
+            assert!(
+                matches!(result, Err(MemError::EventOfRecording { .. })),
                 "{result:?}"
             );
         }
@@ -140,7 +144,10 @@ pub(crate) fn recordings_are_joined_by_their_own_thread_alone(device: &Device) {
     });
     let graph = graph.unwrap();
     let over = second.wait(&event.unwrap());
-    assert!(matches!(over, Err(MemError::Capturing { .. })), "{over:?}");
+    assert!(
+        matches!(over, Err(MemError::EventOfRecording { .. })),
+        "{over:?}"
+    );
     assert_eq!(values(&buffer, &second), ramp(N), "nothing ran");
     graph.launch(&second).unwrap();
     assert_eq!(values(&buffer, &second), [0.0; N]);
