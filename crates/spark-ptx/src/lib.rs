@@ -82,5 +82,5 @@ pub use form::FormError;
 pub use lanes::Lanes;
 pub use limits::Limits;
 pub use memory::{Allocation, GlobalMemory, OwnedMemory, Shadow};
-pub use module::{Entry, Global, LaunchConfig, Module, Report};
+pub use module::{Entry, Global, LaunchConfig, MOST_GLOBAL_BYTES, Module, Report};
 pub use target::Target;

@@ -10,6 +10,9 @@ use crate::memory::{GlobalMemory, OwnedMemory, SHARED_BASE};
 use crate::program::{self, Constant, EntryOf, FUNCTION_WINDOW, Program};
 use crate::text;
 
+/// Bytes of global variables that [`Module::allocate_globals`] takes: a text of a line may ask for any number.
+pub const MOST_GLOBAL_BYTES: u64 = 1 << 30;
+
 /// PTX that was read, checked and decoded.
 #[derive(Debug)]
 pub struct Module {
@@ -88,6 +91,8 @@ pub struct Entry {
     pub shared_bytes: u32,
     /// Bound on the threads of a block, if it has one.
     pub max_threads: Option<u64>,
+    /// The only shape of a block that it takes, if it says so.
+    pub required_block: Option<[u32; 3]>,
 }
 
 impl Module {
@@ -125,6 +130,7 @@ impl Module {
             parameter_bytes: entry.parameter_bytes,
             shared_bytes: entry.shared_bytes,
             max_threads: entry.max_threads,
+            required_block: entry.required_block,
         };
         let mut entries: Vec<Entry> = self.program.entries.iter().map(entry).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -156,18 +162,31 @@ impl Module {
     /// Takes memory for all variables and fills it; their addresses.
     ///
     /// Variables without an initialiser hold zeros, as PTX says.
-    pub fn allocate_globals(&self, memory: &mut OwnedMemory) -> Vec<u64> {
-        let globals = self.program.globals.iter();
-        let addresses: Vec<u64> = globals
-            .map(|global| memory.allocate(global.len_bytes as usize))
-            .collect();
-        for (idx, global) in self.program.globals.iter().enumerate() {
-            let mut bytes = self.program.initial_bytes(idx, &addresses);
-            bytes.resize(global.len_bytes as usize, 0);
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError::Limit`] if they are more together than [`MOST_GLOBAL_BYTES`]; nothing is taken then.
+    pub fn allocate_globals(&self, memory: &mut OwnedMemory) -> Result<Vec<u64>, LaunchError> {
+        let globals = &self.program.globals;
+        let lens = globals.iter().map(|global| global.len_bytes);
+        let sum = lens.fold(0, u64::saturating_add);
+        if sum > MOST_GLOBAL_BYTES {
+            return Err(LaunchError::Limit {
+                what: "the number of bytes of all variables",
+                got: sum,
+                limit: MOST_GLOBAL_BYTES,
+            });
+        }
+        let allocate = |len_bytes: u64| memory.allocate(len_bytes as usize);
+        let lens = globals.iter().map(|global| global.len_bytes);
+        let addresses: Vec<u64> = lens.map(allocate).collect();
+        for (idx, global) in globals.iter().enumerate() {
+            let bytes = self.program.initial_bytes(idx, &addresses);
             memory.write(addresses[idx], &bytes);
+            memory.mark_written(addresses[idx], global.len_bytes as usize);
             memory.describe(addresses[idx], &global.name, global.is_const);
         }
-        addresses
+        Ok(addresses)
     }
 
     /// Runs a kernel to its end, its blocks over `n_threads` threads.

@@ -65,7 +65,7 @@ std::vector<Region> regions_of(const std::vector<unsigned char>& parameters) {
   for (auto& [address, block] : blocks)
     if (block.is_ready) regions.push_back({address, block.n_bytes});
   for (auto& [handle, module] : modules)
-    for (const Variable& variable : module->variables) regions.push_back({variable.address, variable.n_bytes});
+    for (const Variable& variable : module->variables) regions.push_back({variable.address, variable.n_bytes, variable.is_const});
   if (attribute(PAGEABLE_ACCESS) == 0) return regions;
   std::vector<Region> pages;
   for (std::size_t at = 0; at + 8 <= parameters.size(); at += 8) {
@@ -116,12 +116,14 @@ Result load_ptx(const std::string& ptx, Module& module, std::string& why) {
       std::size_t n_bytes = next();
       Address address = take_device(std::max<std::size_t>(n_bytes, 1));
       if (address == 0) return OUT_OF_MEMORY;
-      module.variables.push_back({own, n_bytes, address});
+      module.variables.push_back({own, n_bytes, address, next() != 0});
       continue;
     }
     Entry& entry = module.entries[own];
     entry.static_bytes = next();
     entry.parameter_bytes = next();
+    entry.most_threads = next();
+    for (std::size_t& size : entry.required_block) size = next();
     while (*numbers != 0) {
       std::size_t offset = next();
       entry.parameters.push_back({offset, next()});

@@ -8,7 +8,7 @@
 
 namespace stand_in {
 
-struct Region { std::uint64_t base, len; };
+struct Region { std::uint64_t base, len, is_read_only = 0; };
 
 struct Request {
   std::uint64_t module;
@@ -49,7 +49,7 @@ extern const Interpreter* interpreter;
 struct Parameter { std::size_t offset, n_bytes; };
 
 // A module-wide variable in PTX.
-struct Variable { std::string name; std::size_t n_bytes; std::uint64_t address; };
+struct Variable { std::string name; std::size_t n_bytes; std::uint64_t address; bool is_const; };
 
 // The order of blocks and warps of the next launch.
 std::uint64_t next_seed();

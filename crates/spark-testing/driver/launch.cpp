@@ -1,5 +1,7 @@
 // Launching a kernel: its arguments are taken now, its blocks run when the stream comes to it.
 
+#include <algorithm>
+
 #include "state.h"
 
 using namespace stand_in;
@@ -18,6 +20,10 @@ Result check(const Launch& launch, const Function& function) {
   std::uint64_t threads = product(launch.block);
   if (product(launch.grid) == 0 || threads == 0 || threads > 1024) return INVALID_VALUE;
   if (launch.shared_bytes > function.most_dynamic) return INVALID_VALUE;
+  // That such a launch fails is documented; with which code is not.
+  const Entry& entry = function.entry;
+  if (entry.most_threads != 0 && threads > entry.most_threads) return INVALID_VALUE;
+  if (entry.required_block[0] != 0 && !std::equal(launch.block, launch.block + 3, entry.required_block)) return INVALID_VALUE;
   auto room = static_cast<std::size_t>(attribute(REGISTERS_PER_BLOCK));
   return registers_of_block(function.entry.registers, threads) > room ? LAUNCH_OUT_OF_RESOURCES : SUCCESS;
 }

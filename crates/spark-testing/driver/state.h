@@ -96,6 +96,8 @@ struct Entry {
   std::size_t static_bytes = 0, parameter_bytes = 0;
   std::vector<Parameter> parameters;
   unsigned registers = 0;
+  // What `__launch_bounds__` and its like say of a block; 0 where they say nothing.
+  std::size_t most_threads = 0, required_block[3] = {};
 };
 // `code` is the interpreter's number for its PTX; 0 if the host compiler built its kernels.
 struct Module { std::map<std::string, Entry> entries; std::uint64_t code = 0; std::vector<Variable> variables; };

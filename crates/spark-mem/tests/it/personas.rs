@@ -254,6 +254,60 @@ fn blocks_have_the_registers_of_their_gpu() {
     }
 }
 
+/// What a kernel's code says of its blocks is kept by the launch itself, not by the work behind it.
+#[test]
+fn launches_keep_the_bounds_of_their_kernel() {
+    if !driver().runs_ptx() {
+        return;
+    }
+    const TEXT: &str = "extern \"C\" __global__ void __launch_bounds__(64) bounded(unsigned* out) \
+        { out[threadIdx.x] = 1; }";
+    check(Persona::Spark, |_, device| {
+        let stream = device.new_stream().unwrap();
+        let source: KernelSource<(Write<u32>,)> = KernelSource::new("bounded.cu", TEXT, "bounded");
+        let kernel = device.kernel(&source).unwrap();
+        let mut out = device.shared::<u32>(65).unwrap();
+        let mut launch = |n_threads: u32| {
+            let shape = LaunchShape::for_elements(n_threads as usize, n_threads).unwrap();
+            // SAFETY: the kernel writes one element for each thread.
+            unsafe { kernel.launch(&stream, shape, (out.view_mut(),)) }
+        };
+        match launch(65) {
+            Err(MemError::Driver(error)) => assert_eq!(error.name, "CUDA_ERROR_INVALID_VALUE"),
+            other => panic!("{other:?}"),
+        }
+        launch(64).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(out.read(&stream).unwrap()[63..], [1, 0]);
+    });
+}
+
+#[test]
+fn constants_are_not_written_by_kernels() {
+    if !driver().runs_ptx() {
+        return;
+    }
+    const TEXT: &str = "__constant__ unsigned limit = 3;\n\
+        extern \"C\" __global__ void raise(unsigned* out) \
+        { *out = limit; asm volatile(\"st.u32 [%0], 4;\" :: \"l\"(&limit) : \"memory\"); }";
+    let posed = driver().pose(Persona::Spark);
+    let device = Device::cuda(0, options()).unwrap();
+    let stream = device.new_stream().unwrap();
+    let source: KernelSource<(Write<u32>,)> = KernelSource::new("raise.cu", TEXT, "raise");
+    let kernel = device.kernel(&source).unwrap();
+    let mut out = device.shared::<u32>(1).unwrap();
+    let shape = LaunchShape::for_elements(1, 1).unwrap();
+    // SAFETY: the kernel writes the one element of its argument, and what it must not.
+    unsafe { kernel.launch(&stream, shape, (out.view_mut(),)) }.unwrap();
+    let failed = stream.synchronize();
+    assert!(failed.is_err(), "{failed:?}");
+    let told = posed.violations();
+    assert!(
+        told.iter().any(|line| line.contains("constant memory at")),
+        "{told:?}"
+    );
+}
+
 /// As on a card, then.
 #[test]
 fn a_jetson_opens_with_sharing_switched_off() {

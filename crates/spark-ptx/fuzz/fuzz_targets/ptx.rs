@@ -35,7 +35,10 @@ fuzz_target!(
         let addresses = [memory.allocate(256), memory.allocate_u32(&[1; 64])];
         let mut config = LaunchConfig::new([2, 1, 1], [64, 1, 1]);
         config.budget = 5_000;
-        config.globals = module.allocate_globals(&mut memory);
+        let Ok(globals) = module.allocate_globals(&mut memory) else {
+            return;
+        };
+        config.globals = globals;
         for entry in module.entries() {
             let mut params: Vec<u8> = addresses.iter().flat_map(|it| it.to_le_bytes()).collect();
             params.resize(entry.parameter_bytes as usize, 0);

@@ -86,6 +86,13 @@ impl OwnedMemory {
         self.store(address, bytes);
     }
 
+    /// Counts bytes that hold zeros as written.
+    pub(crate) fn mark_written(&self, address: u64, len_bytes: usize) {
+        if let Some((owned, offset)) = self.find(address) {
+            owned.shadow.mark(offset, len_bytes);
+        }
+    }
+
     /// Reads from the host.
     #[must_use]
     pub fn read(&self, address: u64, len_bytes: usize) -> Vec<u8> {

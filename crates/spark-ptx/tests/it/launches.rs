@@ -1,6 +1,6 @@
 //! Launches that the card or the kernel does not take are refused before anything runs.
 
-use spark_ptx::{LaunchConfig, LaunchError, Limits, Module, OwnedMemory};
+use spark_ptx::{GlobalMemory as _, LaunchConfig, LaunchError, Limits, Module, OwnedMemory};
 
 use crate::support::HEADER;
 
@@ -23,7 +23,7 @@ fn refusal(change: impl Fn(&mut LaunchConfig, &mut Vec<u8>, &mut &str)) -> Launc
     let module = Module::load(&format!("{HEADER}{KERNEL}")).unwrap();
     let mut memory = OwnedMemory::new();
     let mut config = LaunchConfig::new([1, 1, 1], [256, 1, 1]);
-    config.globals = module.allocate_globals(&mut memory);
+    config.globals = module.allocate_globals(&mut memory).unwrap();
     let (mut params, mut name) = (vec![0; 38], "k");
     change(&mut config, &mut params, &mut name);
     match module.launch(name, &config, &params, &memory, 1) {
@@ -43,6 +43,27 @@ fn parameters_stand_at_multiples_of_their_alignment() {
     assert_eq!(entry.parameters, [(0, 1), (8, 8), (16, 20), (36, 2)]);
     assert_eq!((entry.parameter_bytes, entry.shared_bytes), (38, 1000));
     assert_eq!(entry.max_threads, Some(256));
+    let blocks = module.entries().into_iter().map(|it| it.required_block);
+    assert!(blocks.eq([Some([8, 8, 1]), None]), "fixed, then k");
+}
+
+#[test]
+fn variables_larger_than_any_test_needs_take_no_memory() {
+    for sizes in [&[100_u64 << 30][..], &[1 << 29, 1 << 29, 1]] {
+        let variables: String = sizes
+            .iter()
+            .enumerate()
+            .map(|(idx, len)| format!(".global .b8 v{idx}[{len}];\n"))
+            .collect();
+        let module = Module::load(&format!("{HEADER}{variables}{KERNEL}")).unwrap();
+        let mut memory = OwnedMemory::new();
+        let refused = module.allocate_globals(&mut memory);
+        assert!(
+            matches!(refused, Err(LaunchError::Limit { .. })),
+            "{refused:?}"
+        );
+        assert!(memory.allocations().is_empty());
+    }
 }
 
 #[test]
@@ -77,7 +98,7 @@ fn limits_of_cards_and_kernels() {
     let module = Module::load(&format!("{HEADER}{KERNEL}")).unwrap();
     let mut memory = OwnedMemory::new();
     let mut config = LaunchConfig::new([1, 1, 1], [256, 1, 1]);
-    config.globals = module.allocate_globals(&mut memory);
+    config.globals = module.allocate_globals(&mut memory).unwrap();
     config.dynamic_shared_bytes = 100 << 10;
     assert!(module.launch("k", &config, &[0; 38], &memory, 1).is_err());
     config.limits = Limits::H200;

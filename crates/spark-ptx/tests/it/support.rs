@@ -51,7 +51,7 @@ pub(crate) fn launch(
     let mut config = LaunchConfig::new([grid, 1, 1], [block, 1, 1]);
     config.seed = seed;
     config.budget = 10_000_000;
-    config.globals = module.allocate_globals(&mut memory);
+    config.globals = module.allocate_globals(&mut memory).unwrap();
     let report = module
         .launch("k", &config, &params(&[out, given]), &memory, 2)
         .unwrap_or_else(|error| panic!("{error}"));

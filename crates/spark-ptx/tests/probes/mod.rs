@@ -142,7 +142,7 @@ impl Probe {
         let output = memory.allocate(4 * self.output_words());
         let mut config = LaunchConfig::new([self.blocks, 1, 1], [self.threads, 1, 1]);
         config.limits = Limits::H200;
-        config.globals = module.allocate_globals(&mut memory);
+        config.globals = module.allocate_globals(&mut memory).unwrap();
         let parameters = [input.to_le_bytes(), output.to_le_bytes()].concat();
         let report = module.launch("probe", &config, &parameters, &memory, 2);
         let report = report.map_err(|error| error.to_string())?;

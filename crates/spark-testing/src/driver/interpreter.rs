@@ -63,6 +63,8 @@ struct Request {
 struct Region {
     base: u64,
     len: u64,
+    /// 0 or 1.
+    is_read_only: u64,
 }
 
 pub(super) static CALLBACKS: Callbacks = Callbacks {
@@ -149,16 +151,27 @@ extern "C" fn load(text: *const u8, len: usize, told: *mut u8, room: usize) -> u
     for entry in module.entries() {
         let _ = write!(
             lines,
-            "entry {} {} {}",
-            entry.name, entry.shared_bytes, entry.parameter_bytes
+            "entry {} {} {} {}",
+            entry.name,
+            entry.shared_bytes,
+            entry.parameter_bytes,
+            entry.max_threads.unwrap_or(0)
         );
+        for size in entry.required_block.unwrap_or_default() {
+            let _ = write!(lines, " {size}");
+        }
         for (offset, len) in entry.parameters {
             let _ = write!(lines, " {offset} {len}");
         }
         lines.push('\n');
     }
     for global in module.globals() {
-        let _ = writeln!(lines, "global {} {}", global.name, global.len_bytes);
+        let is_const = u32::from(global.is_const);
+        let _ = writeln!(
+            lines,
+            "global {} {} {is_const}",
+            global.name, global.len_bytes
+        );
     }
     tell(&lines, told, room);
     let mut state = state();
@@ -258,7 +271,7 @@ extern "C" fn launch(request: *const Request, told: *mut u8, room: usize) -> c_i
                 .shadows
                 .get(&region.base)
                 .map(|(_, shadow)| Arc::clone(shadow)),
-            is_read_only: false,
+            is_read_only: region.is_read_only != 0,
             name: None,
         };
         (module, regions.iter().map(allocation).collect())
