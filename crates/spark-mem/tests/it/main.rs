@@ -5,7 +5,7 @@
 //!                                             stand_in   on the stand-in CUDA driver
 //! cuda         what only a CUDA device does    faults     every call fails once
 //! cache        compiled kernels on disk        images     whose code a kernel gets
-//! kept_code    which code on disk is run
+//! kept_code    which code on disk is run         bandwidth  the benchmark's kernels
 //! shared_kind  which kind of memory shared buffers get
 //! real_compiler  NVRTC, where there is one
 //! children     what needs a process of its own
@@ -25,6 +25,8 @@
     reason = "processes that tests start talk to them through stdout"
 )]
 
+#[cfg(feature = "cuda")]
+mod bandwidth;
 mod cache;
 #[cfg(feature = "candle")]
 mod candle;
