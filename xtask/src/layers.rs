@@ -6,7 +6,8 @@
 //! { gemm, quant } <- dora <- facade
 //! hal, files, parallel <- data <- { dora, sim }
 //! drawing              <- { quant, data, sim, bench, xtask }
-//! ptx <- testing       these and program reachable as dev-dependencies only: by tests, benches, examples
+//! { hal, files } <- program <- facade   the program; reachable by examples of every crate besides
+//! ptx <- testing       reachable as dev-dependencies only: by tests, benches, examples
 //! ```
 //!
 //! A crate may use every crate that stands below it on its way down, not only the next one.
@@ -128,7 +129,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-data",
         ],
     ),
-    ("sparkpilot", EVERY_LIBRARY),
+    ("sparkpilot", EVERY_CRATE),
     ("spark-ptx", &[]),
     // The tests of every crate reach it, so it reaches none but the interpreter of kernels.
     ("spark-testing", &["spark-ptx"]),
@@ -140,9 +141,13 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
 pub(crate) const ALLOWED_IN_TESTS: [(&str, &str); 1] = [("spark-dora", "spark-onnx-graph")];
 
 /// Usable from tests and examples of every crate, and from nothing that is published.
-pub(crate) const DEV_ONLY: [&str; 3] = ["spark-ptx", "spark-testing", "spark-program"];
+pub(crate) const DEV_ONLY: [&str; 2] = ["spark-ptx", "spark-testing"];
 
-const EVERY_LIBRARY: &[&str] = &[
+/// Usable from examples of every crate, and from the program.
+pub(crate) const OF_PROGRAMS: &str = "spark-program";
+
+/// What the facade hands on, and what its program is made with.
+const EVERY_CRATE: &[&str] = &[
     "spark-files",
     "spark-drawing",
     "spark-hal",
@@ -159,6 +164,7 @@ const EVERY_LIBRARY: &[&str] = &[
     "spark-data",
     "spark-dora",
     "spark-sim",
+    OF_PROGRAMS,
 ];
 
 #[cfg(test)]
@@ -193,7 +199,7 @@ mod tests {
             .map(|(name, _)| *name)
             .filter(|name| !["sparkpilot", "xtask"].contains(name) && !DEV_ONLY.contains(name));
         assert_eq!(libraries.collect::<Vec<_>>(), {
-            let mut sorted = EVERY_LIBRARY.to_vec();
+            let mut sorted = EVERY_CRATE.to_vec();
             sorted.sort_by_key(|name| row(name));
             sorted
         });

@@ -26,7 +26,7 @@ use crate::tensor_file::{self, TensorMap};
 
 /// One set of inputs with its outputs.
 #[derive(Debug, Clone)]
-pub(crate) struct Case {
+pub struct GoldenCase {
     pub(crate) inputs: Inputs,
     outputs: BTreeMap<String, Tensor>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Case {
 /// [`BenchError::Io`] or [`BenchError::NotTensors`] if the file cannot be read,
 /// [`BenchError::Misfit`] if it belongs to another model, [`BenchError::NotFinite`] if it
 /// holds NaN.
-pub(crate) fn read(path: &Path, model: &str, graph: &Graph) -> Result<Vec<Case>, BenchError> {
+pub fn read(path: &Path, model: &str, graph: &Graph) -> Result<Vec<GoldenCase>, BenchError> {
     let misfit = |reason: String| BenchError::Misfit {
         path: path.to_owned(),
         model: model.to_owned(),
@@ -86,7 +86,7 @@ fn case(
     mut tensors: TensorMap,
     graph: &Graph,
     misfit: &impl Fn(String) -> BenchError,
-) -> Result<Case, BenchError> {
+) -> Result<GoldenCase, BenchError> {
     let mut inputs = Inputs::new();
     for &id in &graph.inputs {
         let value = graph.value(id);
@@ -117,31 +117,38 @@ fn case(
         Some(extra) => Err(misfit(format!(
             "case {number} has `{extra}`, which the model does not"
         ))),
-        None => Ok(Case { inputs, outputs }),
+        None => Ok(GoldenCase { inputs, outputs }),
     }
 }
 
-/// Runs every case and gives the worst distance.
+/// How far an output is, the worst over all cases.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputDistance {
+    /// Name of the output.
+    pub name: String,
+    /// The worst of each figure.
+    pub worst: Accuracy,
+}
+
+/// Runs every case and gives the worst distance of each output, in the order of the model.
 ///
 /// # Errors
 ///
 /// [`BenchError::Model`] if a case cannot run, [`BenchError::Misfit`] if an output has
 /// another number of values than the file.
-pub(crate) fn compare(
+pub fn distances(
     path: &Path,
     model: &str,
-    cases: &[Case],
-    runner: &mut ModelRunner,
-) -> Result<Accuracy, BenchError> {
-    let mut worst = Accuracy::EXACT;
+    cases: &[GoldenCase],
+    mut run: impl FnMut(&[(&str, &Tensor)]) -> Result<Vec<(String, Tensor)>, ModelError>,
+) -> Result<Vec<OutputDistance>, BenchError> {
+    let mut distances: Vec<OutputDistance> = Vec::new();
     for case in cases {
-        let results =
-            runner
-                .run(&inputs::borrowed(&case.inputs))
-                .map_err(|source: ModelError| BenchError::Model {
-                    model: model.to_owned(),
-                    source,
-                })?;
+        let results = run(&inputs::borrowed(&case.inputs));
+        let results = results.map_err(|source| BenchError::Model {
+            model: model.to_owned(),
+            source,
+        })?;
         for (name, result) in &results {
             let Some(reference) = case.outputs.get(name) else {
                 continue;
@@ -157,8 +164,27 @@ pub(crate) fn compare(
                     ),
                 });
             }
-            worst = worst.worst(Accuracy::of(&result.to_f64(), &reference.to_f64()));
+            let distance = Accuracy::of(&result.to_f64(), &reference.to_f64());
+            match distances.iter_mut().find(|known| known.name == *name) {
+                Some(known) => known.worst = known.worst.worst(distance),
+                None => distances.push(OutputDistance {
+                    name: name.clone(),
+                    worst: distance,
+                }),
+            }
         }
     }
-    Ok(worst)
+    Ok(distances)
+}
+
+/// The worst distance over all outputs and cases; the errors of [`distances`].
+pub(crate) fn compare(
+    path: &Path,
+    model: &str,
+    cases: &[GoldenCase],
+    runner: &mut ModelRunner,
+) -> Result<Accuracy, BenchError> {
+    let distances = distances(path, model, cases, |inputs| runner.run(inputs))?;
+    let worst = distances.iter().map(|output| output.worst);
+    Ok(worst.fold(Accuracy::EXACT, Accuracy::worst))
 }

@@ -135,6 +135,17 @@ fn one_hot(shape: &[usize], n: usize, stream: Stream) -> Vec<f64> {
     values
 }
 
+/// The inputs of `graph` from a safetensors file, found as `NAME`, `in.NAME`, `case0/in/NAME` or, in files
+/// that serve several models, `MODEL/NAME`; floating-point values become the type that the model declares.
+///
+/// # Errors
+///
+/// [`BenchError::Io`] or [`BenchError::NotTensors`] if the file cannot be read, [`BenchError::Misfit`] if
+/// one is missing, [`BenchError::Conversion`] or [`BenchError::NotFinite`] if one cannot be used.
+pub fn read(path: &Path, model: &str, graph: &Graph) -> Result<Inputs, BenchError> {
+    from_file(path, &tensor_file::read(path)?, model, graph)
+}
+
 /// The inputs of `graph` from `tensors`, found as `NAME`, `in.NAME`, `case0/in/NAME` or, for files
 /// that serve several models, `MODEL/NAME`.
 ///

@@ -64,7 +64,7 @@ pub(crate) struct Loaded {
     pub(crate) runner: ModelRunner,
     load_ms: f64,
     inputs: Inputs,
-    cases: Vec<golden::Case>,
+    cases: Vec<golden::GoldenCase>,
 }
 
 impl Loaded {
@@ -265,7 +265,7 @@ fn cases_for(
     candidate: &Candidate,
     graph: &Graph,
     options: &MeasureOptions,
-) -> Result<Vec<golden::Case>, BenchError> {
+) -> Result<Vec<golden::GoldenCase>, BenchError> {
     match &options.golden_file {
         Some(path) => golden::read(path, &candidate.name, graph),
         None => Ok(Vec::new()),

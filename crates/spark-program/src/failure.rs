@@ -7,6 +7,9 @@ use std::process::ExitCode;
 
 use crate::progress;
 
+/// Which exit code a program ends with after an error.
+pub type ExitCodeOf = fn(&(dyn Error + 'static)) -> u8;
+
 /// Options that do not go together or are outside their range; the text says which and why.
 #[derive(Debug)]
 pub struct Usage(pub String);
@@ -48,7 +51,7 @@ impl std::fmt::Display for About {
 
 impl Error for About {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.source()
+        Some(self.source.as_ref())
     }
 }
 
@@ -61,13 +64,13 @@ pub fn tell(text: impl std::fmt::Display) {
 }
 
 /// Prints `error` on stderr; the exit code of a program that ends with it.
-pub(crate) fn report(error: &(dyn Error + 'static), wrong_usage: u8) -> ExitCode {
+pub(crate) fn report(error: &(dyn Error + 'static), wrong_usage: u8, code: ExitCodeOf) -> ExitCode {
     tell(format_args!("error: {}", with_causes(error)));
     if error.is::<Usage>() {
         tell("\nFor more information, try '--help'.");
         return ExitCode::from(wrong_usage);
     }
-    ExitCode::FAILURE
+    ExitCode::from(code(error))
 }
 
 /// `error` and what caused it, in one line; a cause whose words already stand there is not repeated.
@@ -85,14 +88,15 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
 }
 
 /// A full disk below stdout is an error like any other, where `println` alone would panic.
-pub(crate) fn say_in_one_sentence_that_output_cannot_be_written() {
+pub(crate) fn say_in_one_sentence_that_output_cannot_be_written(code: ExitCodeOf) {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         match panic.payload_as_str() {
             // The standard library's own words; should they change, the panic is shown as one.
             Some(text) if text.starts_with("failed printing to stdout") => {
                 tell(format_args!("error: {text}"));
-                std::process::exit(1);
+                let error = io::Error::other(text);
+                std::process::exit(code(&error).into());
             }
             _ => others(panic),
         }

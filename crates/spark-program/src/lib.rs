@@ -26,7 +26,7 @@
 //! }
 //! ```
 //!
-//! Not published: libraries never print, install no subscriber and catch no signal.
+//! For programs: libraries never print, install no subscriber and catch no signal.
 //! Deliberately absent: anything that only one program needs.
 
 mod arguments;
@@ -46,7 +46,7 @@ use clap::Parser;
 use spark_hal::config::{CUDA, Config, CudaUse, DEVICE, DeviceChoice, config};
 
 pub use arguments::{count, number};
-pub use failure::{About, Usage, about, tell, with_causes};
+pub use failure::{About, ExitCodeOf, Usage, about, tell, with_causes};
 pub use printable::printable;
 pub use progress::progress;
 pub use signals::{postponed, sleep};
@@ -61,6 +61,8 @@ pub struct Manners {
     pub keeps_promise_of_cuda: bool,
     /// Where its work runs.
     pub devices: Devices,
+    /// Exit code of a program that ends with this error; 1 for every one by default. Wrong usage has its own.
+    pub exit_code: ExitCodeOf,
 }
 
 /// Which devices the work of a program can run on.
@@ -78,14 +80,15 @@ impl Default for Manners {
             wrong_usage: 2,
             keeps_promise_of_cuda: true,
             devices: Devices::Cpu,
+            exit_code: |_| 1,
         }
     }
 }
 
 /// Parses the command line, sets the process up, runs `main`, and says how it went.
 ///
-/// The process ends with 0, with `main`'s own code, with 1 after an error, or with 2 for wrong
-/// usage: options that clap refuses, and [`Usage`] from `main`. A closed pipe and Ctrl-C end it
+/// The process ends with 0, with `main`'s own code, with 1 after an error unless
+/// [`Manners::exit_code`] says otherwise, or with 2 for wrong usage: options that clap refuses, and [`Usage`] from `main`. A closed pipe and Ctrl-C end it
 /// by their signal, as programs without a handler end.
 pub fn run<A: Parser, T: Termination>(
     main: impl FnOnce(A) -> Result<T, Box<dyn Error>>,
@@ -99,7 +102,7 @@ pub fn run_with<A: Parser, T: Termination>(
     main: impl FnOnce(A) -> Result<T, Box<dyn Error>>,
 ) -> ExitCode {
     signals::end_quietly_on_a_closed_pipe();
-    failure::say_in_one_sentence_that_output_cannot_be_written();
+    failure::say_in_one_sentence_that_output_cannot_be_written(manners.exit_code);
     let arguments = match A::try_parse() {
         Ok(arguments) => arguments,
         Err(told) => {
@@ -115,20 +118,38 @@ pub fn run_with<A: Parser, T: Termination>(
     };
     log::install();
     signals::let_files_be_finished();
-    if manners.keeps_promise_of_cuda
-        && let Err(why) = check_devices(manners.devices, config())
-    {
-        tell(format_args!("error: {why}"));
-        return ExitCode::FAILURE;
-    }
-    match main(arguments) {
+    let promised = match manners.keeps_promise_of_cuda {
+        true => check_devices(manners.devices).map_err(Into::into),
+        false => Ok(()),
+    };
+    match promised.and_then(|()| main(arguments)) {
         Ok(value) => value.report(),
-        Err(error) => failure::report(error.as_ref(), manners.wrong_usage),
+        Err(error) => failure::report(error.as_ref(), manners.wrong_usage, manners.exit_code),
     }
 }
 
+/// A device that the environment asks for and that cannot be had; the text says which and why.
+#[derive(Debug)]
+pub struct DeviceRefused(String);
+
+impl std::fmt::Display for DeviceRefused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for DeviceRefused {}
+
 /// A device that the environment asks for is had, or refused with a reason: never replaced.
-fn check_devices(devices: Devices, config: &Config) -> Result<(), String> {
+///
+/// # Errors
+///
+/// [`DeviceRefused`] for `CUDA=1` without CUDA, and for a GPU asked of work on the CPU.
+pub fn check_devices(devices: Devices) -> Result<(), DeviceRefused> {
+    check_devices_of(devices, config()).map_err(DeviceRefused)
+}
+
+fn check_devices_of(devices: Devices, config: &Config) -> Result<(), String> {
     let requires = |why: String| format!("{}=1 requires CUDA: {why}", CUDA.name);
     spark_hal::cuda::check_required().map_err(|why| requires(why.to_string()))?;
     let why = "this program works on the CPU only";
@@ -142,3 +163,8 @@ fn check_devices(devices: Devices, config: &Config) -> Result<(), String> {
         _ => Ok(()),
     }
 }
+
+/// The README's example, so that it is compiled with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -18,6 +18,8 @@ mod measured;
 mod monitor;
 mod pipes;
 mod segments;
+#[cfg(feature = "cli")]
+mod sparkpilot;
 mod weights;
 
 use std::ffi::OsStr;
@@ -139,6 +141,11 @@ impl Program {
             "{} is not built: cargo build --examples",
             path.display()
         );
+        Self::at(&path)
+    }
+
+    /// The program in this file.
+    fn at(path: &Path) -> Self {
         let (folder, output) = (Folder::new(), Folder::new());
         // As a terminal starts it, so that it sees Ctrl-C.
         let mut command = if interrupts_are_ignored() {
@@ -149,7 +156,7 @@ impl Program {
             Command::new(path)
         };
         command.current_dir(&folder.0).stdin(Stdio::null());
-        for declaration in sparkpilot::hal::config::DECLARATIONS {
+        for declaration in ::sparkpilot::hal::config::DECLARATIONS {
             command.env_remove(declaration.name);
         }
         command

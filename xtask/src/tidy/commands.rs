@@ -139,14 +139,21 @@ fn xtask_problems(words: &[&str]) -> Vec<String> {
     problems
 }
 
-/// Whether the example's source holds `flag` as a string or as a field.
+/// Whether the example's source, or a file that it takes in by `#[path]`, holds `flag` as a string or as a field.
 fn example_knows(tree: &Tree, example: &str, flag: &str) -> bool {
     let quoted = format!("\"{flag}\"");
     let field = format!("{}:", flag.trim_start_matches('-').replace('-', "_"));
     let path = format!("examples/{example}.rs");
-    tree.files
-        .iter()
-        .filter(|file| file.path == path || file.path.ends_with(&format!("/{path}")))
+    let own = |path: &str| {
+        let end = format!("/{path}");
+        let files = tree.files.iter();
+        files.filter(move |file| format!("/{}", file.path).ends_with(&end))
+    };
+    let lines = || own(&path).flat_map(|file| file.text.lines());
+    let taken_in =
+        lines().filter_map(|line| line.strip_prefix("#[path = \"../")?.strip_suffix("\"]"));
+    own(&path)
+        .chain(taken_in.filter_map(|path| tree.file(path)))
         .flat_map(lines_outside_tests)
         .any(|(_, line)| line.contains(&quoted) || line.trim_start().starts_with(&field))
 }
@@ -195,6 +202,25 @@ mod tests {
     #[test]
     fn flags_that_the_example_does_not_know_are_found() {
         finds("cargo run --example show -- --rnus 3 --secret", 2);
+    }
+
+    #[test]
+    fn flags_of_a_file_that_the_example_takes_in_are_known() {
+        let page = "# P\n```sh\ncargo run --example show -- --runs 3 --other\n```\n";
+        let example = "//! E.\n#[path = \"../src/bin/all/show.rs\"]\nmod show;\n";
+        let files = [
+            ("docs/p.md", page),
+            ("examples/show.rs", example),
+            ("src/bin/all/show.rs", "struct A {\n    runs: usize,\n}\n"),
+        ];
+        let mut tree = Tree::of(&files);
+        let (kind, name) = ("example".to_owned(), "show".to_owned());
+        tree.packages.push(Package {
+            targets: vec![Target { kind, name }],
+            ..Package::default()
+        });
+        let findings = check(&tree);
+        assert_eq!(findings.len(), 1, "{findings:?}");
     }
 
     #[test]

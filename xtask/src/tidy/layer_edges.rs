@@ -3,7 +3,7 @@
 
 use super::tree::{Finding, Tree};
 use crate::circles::circles;
-use crate::layers::{ALLOWED, ALLOWED_IN_TESTS, DEV_ONLY};
+use crate::layers::{ALLOWED, ALLOWED_IN_TESTS, DEV_ONLY, OF_PROGRAMS};
 
 const RULE: &str = "layer";
 
@@ -24,8 +24,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         for dependency in &package.dependencies {
             let name = dependency.name.as_str();
             let edge = (package.name.as_str(), name);
+            let is_helper = DEV_ONLY.contains(&name) || name == OF_PROGRAMS;
             let is_test_helper =
-                dependency.is_dev && (DEV_ONLY.contains(&name) || ALLOWED_IN_TESTS.contains(&edge));
+                dependency.is_dev && (is_helper || ALLOWED_IN_TESTS.contains(&edge));
             if !is_member(name) || is_test_helper || allowed.contains(&name) {
                 continue;
             }

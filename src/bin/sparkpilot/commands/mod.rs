@@ -1,0 +1,12 @@
+//! One file for each command: its options, and what it prints.
+
+pub(crate) mod bench;
+pub(crate) mod compare;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod info;
+pub(crate) mod inspect;
+pub(crate) mod man;
+pub(crate) mod monitor;
+pub(crate) mod run;
+pub(crate) mod zoo;

@@ -1,0 +1,100 @@
+//! The program `sparkpilot`: what a Spark's owner does without writing Rust.
+//!
+//! ```text
+//! sparkpilot COMMAND …
+//!   arguments by clap ──> commands/COMMAND.rs ──> a library ──> stdout; JSON with --json
+//!                                 │ error                       log, bars and errors: stderr
+//!                                 ▼
+//!                            exit_code.rs
+//!   0 done · 1 the answer is no · 2 wrong usage · 3 bad input · 4 device or precision refused · 5 files
+//! ```
+//!
+//! Commands are thin: they parse, call one entry point of a library, and print. What they share is
+//! `spark_program`'s, for every program of the workspace, and `tables` and `engine_options`, of this one.
+//!
+//! Deliberately absent: commands of what has not landed. Training, replays and searches of scenarios, and a full-screen
+//! monitor are none yet.
+
+#![allow(clippy::print_stdout, reason = "a program's output is its product")]
+
+mod commands;
+mod engine_options;
+mod exit_code;
+mod tables;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use spark_program::{Devices, Manners};
+
+use commands::{bench, compare, completions, doctor, info, inspect, man, monitor, run, zoo};
+
+/// Run, measure and check openpilot's driving models on a DGX Spark, or on any other Linux machine
+#[derive(Parser)]
+#[command(
+    name = "sparkpilot",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        sparkpilot info                                  what machine this is\n  \
+        sparkpilot doctor                                what is wrong with it\n  \
+        sparkpilot bench                                 how fast driving models are here\n  \
+        sparkpilot inspect driving_vision.onnx           what a model is made of\n\n\
+        Exit codes: 0 done, 1 the answer is no, 2 wrong usage, 3 bad input, 4 device or precision refused,\n\
+        5 a file could not be read or written.\n\
+        Environment: DEBUG=1 to 3 says more, NO_COLOR=1 leaves colours away, SPARK_DEVICE and the other variables\n\
+        of docs/environment.md choose devices, precisions and folders."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Info(info::Arguments),
+    Doctor(doctor::Arguments),
+    Monitor(monitor::Arguments),
+    Run(run::Arguments),
+    Inspect(inspect::Arguments),
+    Compare(compare::Arguments),
+    /// Measure driving models: latency, memory and accuracy
+    ///
+    /// Without a model, the built-in networks of openpilot's shapes with random weights are measured.
+    #[command(after_help = "Examples:\n  \
+        sparkpilot bench\n  \
+        sparkpilot bench --model driving_vision.onnx --runs 200\n  \
+        sparkpilot bench --models-dir openpilot/selfdrive/modeld/models\n  \
+        sparkpilot bench --precision all --html report.html")]
+    Bench(Box<bench::Arguments>),
+    Zoo(zoo::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+}
+
+fn main() -> ExitCode {
+    let manners = Manners {
+        devices: Devices::AsOpened,
+        // `info`, `doctor` and `monitor` say what is wrong with CUDA; commands with a device open it.
+        keeps_promise_of_cuda: false,
+        exit_code: exit_code::of,
+        ..Manners::default()
+    };
+    spark_program::run_with(manners, |arguments: Arguments| dispatch(arguments.command))
+}
+
+fn dispatch(command: Command) -> Result<ExitCode, Box<dyn Error>> {
+    match command {
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Monitor(arguments) => monitor::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Bench(arguments) => bench::run(*arguments),
+        Command::Zoo(arguments) => zoo::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
+        Command::Man(arguments) => man::run(&arguments, Arguments::command()),
+    }
+}

@@ -1,0 +1,65 @@
+//! Columns of text for terminals.
+
+use std::fmt::Write as _;
+
+/// Rows whose columns are as wide as their widest cell; the first is a heading. Cells of numbers stand to the right.
+pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let is_number =
+        |cell: &str| cell.starts_with(|first: char| first.is_ascii_digit() || first == '-');
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for ((idx, cell), width) in row.iter().enumerate().zip(widths) {
+            let gap = if idx == 0 { "" } else { "  " };
+            // Writing to a string does not fail.
+            let _ = match is_number(cell) {
+                true => write!(line, "{gap}{cell:>width$}"),
+                false => write!(line, "{gap}{cell:<width$}"),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Bytes as people read them.
+pub(crate) fn bytes(n: usize) -> String {
+    const UNITS: [&str; 4] = ["bytes", "KiB", "MiB", "GiB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{n} bytes"),
+        _ => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [["name", "bytes"], ["a", "12"], ["long one", "7"]];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        assert_eq!(
+            columns(&rows),
+            "name      bytes\na            12\nlong one      7\n"
+        );
+    }
+
+    #[test]
+    fn bytes_have_the_unit_that_suits_them() {
+        let told: Vec<String> = [0, 1023, 1536, 5 << 20, 3 << 40].map(bytes).into();
+        assert_eq!(
+            told,
+            ["0 bytes", "1023 bytes", "1.5 KiB", "5.0 MiB", "3072.0 GiB"]
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! The program `sparkpilot`, command by command: what it prints, what it refuses, how it ends.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::files::small_model;
+use super::{Folder, Outcome, Program};
+
+/// Every command, with arguments that are enough for it.
+fn commands(model: &str) -> Vec<Vec<&str>> {
+    vec![
+        vec!["info"],
+        vec!["doctor"],
+        vec!["monitor", "--status"],
+        vec!["run", model],
+        vec!["inspect", model],
+        vec!["compare", model, "--against", "golden.safetensors"],
+        vec!["bench", "--model", model, "--runs", "1", "--warmup", "0"],
+        vec!["zoo"],
+        vec!["completions", "bash"],
+        vec!["man"],
+    ]
+}
+
+fn program<'a>(args: impl IntoIterator<Item = &'a str>) -> Program {
+    Program::at(Path::new(env!("CARGO_BIN_EXE_sparkpilot"))).args(args)
+}
+
+fn run<'a>(args: impl IntoIterator<Item = &'a str>) -> Outcome {
+    program(args).run()
+}
+
+#[track_caller]
+fn json(args: &[&str], schema: &str) -> Value {
+    let outcome = run(args.iter().copied());
+    assert_eq!(outcome.code, Some(0), "{args:?}: {}", outcome.stderr);
+    let value: Value = serde_json::from_str(&outcome.stdout).expect("JSON and nothing else");
+    assert_eq!(value["schema"], schema);
+    value
+}
+
+#[test]
+fn every_command_has_help_with_examples_and_a_page_of_the_manual() {
+    let folder = Folder::new();
+    let pages = folder.0.to_string_lossy();
+    assert_eq!(run(["man", "--folder", &*pages]).code, Some(0));
+    let top = run(["--help"]);
+    let mut wanted = vec!["sparkpilot.1".to_owned()];
+    for args in commands("m.onnx") {
+        let name = args[0];
+        assert!(top.stdout.contains(&format!("  {name} ")), "{}", top.stdout);
+        let outcome = run([name, "--help"]);
+        assert_eq!(outcome.code, Some(0), "{name}: {}", outcome.stderr);
+        let sentence = outcome.stdout.lines().next().unwrap_or_default();
+        assert!(sentence.len() > 25, "{name} says what it does: {sentence}");
+        let example = format!("  sparkpilot {name}");
+        assert!(
+            outcome.stdout.contains(&example),
+            "{name}: {}",
+            outcome.stdout
+        );
+        assert_eq!(outcome.stderr, "", "{name}");
+        let page = fs::read_to_string(folder.path(&format!("sparkpilot-{name}.1"))).unwrap();
+        assert!(page.contains(".SH NAME") && page.contains(name), "{page}");
+        wanted.push(format!("sparkpilot-{name}.1"));
+    }
+    wanted.sort();
+    assert_eq!(folder.names(), wanted, "no command is missing here");
+}
+
+#[test]
+fn without_a_command_it_says_what_there_is() {
+    let outcome = run([]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.stderr.contains("Commands:"), "{}", outcome.stderr);
+    let version = run(["--version"]).stdout;
+    assert_eq!(
+        version.trim(),
+        concat!("sparkpilot ", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    for args in commands("m.onnx") {
+        let outcome = run(args.iter().copied().chain(["--no-such-option"]));
+        assert_eq!(outcome.code, Some(2), "{args:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("--no-such-option"));
+        assert_eq!(outcome.stdout, "", "{args:?}");
+    }
+    for args in [
+        &["nonsense"][..],
+        &["run", "m.onnx", "--precision", "fp3"],
+        &["inspect", "m.onnx", "--threads", "0"],
+        &["compare", "m.onnx"],
+        &["compare", "m.onnx", "--against", "g", "--within", "NaN"],
+        &["run", "m.onnx", "--seed", "1", "--inputs", "i"],
+        &["monitor", "--status", "--duration", "1"],
+        // An output in the place of an input.
+        &["run", "m.onnx", "--outputs", "m.onnx"],
+    ] {
+        let outcome = run(args.iter().copied());
+        assert_eq!(outcome.code, Some(2), "{args:?}: {}", outcome.stderr);
+        assert!(outcome.files.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn the_exit_code_says_what_was_wrong() {
+    let folder = Folder::new();
+    let model = small_model(&folder);
+    let model = &*model.to_string_lossy();
+    let garbage = folder.write("garbage.onnx", "this is no model");
+    let garbage = &*garbage.to_string_lossy();
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["run", "missing.onnx"], 5, "missing.onnx"),
+        (&["inspect", garbage], 3, "garbage.onnx"),
+        (&["run", garbage], 3, "garbage.onnx"),
+        (&["run", model, "--inputs", garbage], 3, "safetensors"),
+        (&["run", model, "--inputs", "none"], 5, "none"),
+        (&["run", model, "--outputs", "no/folder/o"], 5, "no/folder"),
+        (&["run", model, "--device", "cuda"], 4, "cuda"),
+        (&["inspect", model, "--precision", "int8"], 4, "int8"),
+        (&["info", "--record", "no/folder/r"], 5, "no/folder"),
+    ];
+    for (args, code, told) in cases {
+        let outcome = run(args.iter().copied());
+        assert_eq!(outcome.code, Some(code), "{args:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(told),
+            "{args:?}: {}",
+            outcome.stderr
+        );
+        assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+        assert_eq!(outcome.stdout, "", "{args:?}");
+        assert!(outcome.files.is_empty(), "{args:?}: {:?}", outcome.files);
+    }
+    let promised = program(["run", model]).env("CUDA", "1").run();
+    assert_eq!(promised.code, Some(4), "{}", promised.stderr);
+}
+
+#[test]
+fn a_model_runs_and_agrees_with_what_it_gave() {
+    let folder = Folder::new();
+    let model = small_model(&folder);
+    let model = &*model.to_string_lossy();
+    let outputs = folder.path("outputs.safetensors");
+    let outputs = &*outputs.to_string_lossy();
+    let outcome = run(["run", model, "--seed", "3", "--outputs", outputs]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("shape"), "{}", outcome.stdout);
+    assert!(fs::metadata(outputs).unwrap().len() > 8);
+
+    // What the benchmark dumps is a golden file of the same model.
+    let golden = folder.path("golden.safetensors");
+    let golden = &*golden.to_string_lossy();
+    let bench = [
+        "bench",
+        "--model",
+        model,
+        "--runs",
+        "1",
+        "--warmup",
+        "0",
+        "--dump-outputs",
+        golden,
+    ];
+    assert_eq!(run(bench).code, Some(0));
+    let same = ["compare", model, "--against", golden, "--json"];
+    let value = json(&same, "sparkpilot-compare/1");
+    let compared = value["outputs"].as_array().unwrap();
+    assert!(!compared.is_empty());
+    for output in compared {
+        assert_eq!(output["within"], true, "{value:#}");
+        assert_eq!(output["max_abs"], 0.0, "{value:#}");
+    }
+    // In four bits it is further away, and the answer is no.
+    let far = run([
+        "compare",
+        model,
+        "--against",
+        golden,
+        "--precision",
+        "fp4",
+        "--within",
+        "0",
+    ]);
+    assert_eq!(far.code, Some(1), "{} {}", far.stdout, far.stderr);
+    assert!(
+        far.stdout.contains("too far") && far.stdout.contains("0 of "),
+        "{}",
+        far.stdout
+    );
+}
+
+#[test]
+fn reports_for_programs_have_their_schemas() {
+    let folder = Folder::new();
+    let model = small_model(&folder);
+    let model = &*model.to_string_lossy();
+    let info = json(&["info", "--json"], "sparkpilot-info/1");
+    assert!(info["machine"]["cpu"].is_object(), "{info:#}");
+    json(&["doctor", "--json"], "spark-doctor/2");
+    let inspected = json(&["inspect", model, "--json"], "sparkpilot-inspect/1");
+    let (inputs, operators) = (&inspected["inputs"], &inspected["operators"]);
+    assert!(!inputs.as_array().unwrap().is_empty());
+    assert!(!operators.as_object().unwrap().is_empty());
+    let steps = inspected["plan"]["steps"].as_array().unwrap();
+    assert!(steps.iter().all(|step| step["kernel"].is_string()));
+    let text = run(["inspect", model, "--layers"]).stdout;
+    for step in steps {
+        assert!(text.contains(step["name"].as_str().unwrap()), "{text}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_and_a_full_disk_end_every_command_quietly() {
+    let folder = Folder::new();
+    let model = small_model(&folder);
+    let model = &*model.to_string_lossy();
+    for args in commands(model) {
+        // These end before they print to stdout here.
+        if ["monitor", "compare"].contains(&args[0]) {
+            continue;
+        }
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let closed = program(args.iter().copied())
+            .start_with_stdout(writer)
+            .end();
+        assert_eq!(
+            closed.signal,
+            Some(13),
+            "{args:?}: {:?} {}",
+            closed.code,
+            closed.stderr
+        );
+        assert!(
+            !closed.stderr.contains("error"),
+            "{args:?}: {}",
+            closed.stderr
+        );
+        let Ok(full) = File::options().write(true).open("/dev/full") else {
+            eprintln!("skipped: this system has no /dev/full");
+            continue;
+        };
+        let full = program(args.iter().copied()).start_with_stdout(full).end();
+        assert_eq!(full.code, Some(5), "{args:?}: {}", full.stderr);
+        assert!(
+            full.stderr.contains("No space left"),
+            "{args:?}: {}",
+            full.stderr
+        );
+    }
+}
