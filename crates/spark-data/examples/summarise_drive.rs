@@ -12,7 +12,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 use spark_data::drive::{Camera, Drive};
 use spark_data::log::LogReader;
-use spark_data::route::{Segment, find_segments};
+use spark_data::route::{Segment, SegmentFile, find_segments};
 use spark_program::{about, output, place, printable, progress};
 
 /// Say what is in recorded drives: segments, events, speed, cameras, and where a log is broken
@@ -51,7 +51,7 @@ fn summarise(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let logs = logs(&arguments.path)?;
     let bar = progress(Some(logs.len() as u64));
     let (mut rows, mut picture, mut n_broken) = (Vec::new(), None, 0);
-    for (name, path) in &logs {
+    for (name, path, videos) in &logs {
         let mut log = LogReader::open(path).map_err(about(path))?;
         let drive = Drive::read(&mut log);
         n_broken += usize::from(drive.ended.is_some() || drive.n_broken > 0);
@@ -62,9 +62,9 @@ fn summarise(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 .and_then(|_| drive.speed_picture())
         });
         rows.push(if arguments.json {
-            as_json(name, path, &log, &drive)
+            as_json(name, path, &log, &drive, videos)
         } else {
-            bar.suspend(|| print(name, &drive, arguments.events));
+            bar.suspend(|| print(name, &drive, arguments.events, videos));
             Value::Null
         });
         bar.inc(1);
@@ -86,18 +86,35 @@ fn summarise(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Name and log of each segment.
-fn logs(path: &Path) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
+/// A segment: its name, its log, and its videos; of a log alone nobody has looked for any.
+type Found = (String, PathBuf, Option<Vec<PathBuf>>);
+
+fn logs(path: &Path) -> Result<Vec<Found>, Box<dyn Error>> {
     if !path.is_dir() {
-        return Ok(vec![(path.display().to_string(), path.to_owned())]);
+        return Ok(vec![(path.display().to_string(), path.to_owned(), None)]);
     }
-    let logs = |segment: Segment| Some((segment.name.to_string(), segment.log()?.to_owned()));
-    let logs: Vec<(String, PathBuf)> = find_segments(path)?.into_iter().filter_map(logs).collect();
+    let logs = |segment: Segment| {
+        let videos = VIDEOS.iter().filter_map(|kind| segment.file(*kind));
+        let videos = videos.map(Path::to_owned).collect();
+        Some((
+            segment.name.to_string(),
+            segment.log()?.to_owned(),
+            Some(videos),
+        ))
+    };
+    let logs: Vec<Found> = find_segments(path)?.into_iter().filter_map(logs).collect();
     match logs.is_empty() {
         true => Err(format!("the segments below `{}` have no logs", path.display()).into()),
         false => Ok(logs),
     }
 }
+
+const VIDEOS: [SegmentFile; 4] = [
+    SegmentFile::Fcamera,
+    SegmentFile::Ecamera,
+    SegmentFile::Dcamera,
+    SegmentFile::Qcamera,
+];
 
 const CAMERAS: [(Camera, &str); 4] = [
     (Camera::Road, "road"),
@@ -106,7 +123,7 @@ const CAMERAS: [(Camera, &str); 4] = [
     (Camera::RoadPreview, "road preview"),
 ];
 
-fn print(name: &str, drive: &Drive, with_events: bool) {
+fn print(name: &str, drive: &Drive, with_events: bool, videos: &Option<Vec<PathBuf>>) {
     let summary = drive.summary();
     println!("{}", printable(name));
     println!("  {} events in {:.1} s", summary.events, summary.duration_s);
@@ -130,6 +147,14 @@ fn print(name: &str, drive: &Drive, with_events: bool) {
         "  frames: {}",
         if frames.is_empty() { "none" } else { &frames }
     );
+    if let Some(videos) = videos {
+        let names = videos.iter().filter_map(|path| path.file_name());
+        let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+        match names.is_empty() {
+            true => println!("  no video: labels without pictures"),
+            false => println!("  videos: {}", printable(&names.join(", "))),
+        }
+    }
     if with_events {
         for (name, count) in &drive.counts {
             println!("  {count:8} {name}");
@@ -143,7 +168,17 @@ fn print(name: &str, drive: &Drive, with_events: bool) {
     }
 }
 
-fn as_json(name: &str, path: &Path, log: &LogReader<'_>, drive: &Drive) -> Value {
+fn as_json(
+    name: &str,
+    path: &Path,
+    log: &LogReader<'_>,
+    drive: &Drive,
+    videos: &Option<Vec<PathBuf>>,
+) -> Value {
+    let videos = videos.as_ref().map(|videos| {
+        let paths = videos.iter().map(|path| path.display().to_string());
+        paths.collect::<Vec<_>>()
+    });
     let summary = drive.summary();
     let frames = CAMERAS
         .map(|(camera, name)| (name.replace(' ', "_"), drive.frames_of(camera).len().into()));
@@ -157,6 +192,7 @@ fn as_json(name: &str, path: &Path, log: &LogReader<'_>, drive: &Drive) -> Value
         "speed_m_s": summary.speed.map(|[least, mean, most]| json!({ "min": least, "mean": mean, "max": most })),
         "distance_m": summary.distance_m,
         "engaged": summary.engaged,
+        "videos": videos,
         "frames": frames.into_iter().collect::<serde_json::Map<String, Value>>(),
         "n_broken": summary.n_broken,
         "ended": drive.ended.as_ref().map(ToString::to_string),

@@ -7,6 +7,8 @@
 //!   wire        Cap'n Proto's encoding, pointer by pointer
 //! comma2k19   the data set's arrays
 //! label       readings by time, the path ahead
+//! video       pictures of the cameras' files, decoded by ffmpeg; kept on disk
+//! prefetch    samples with their pictures, prepared ahead
 //! drive       a log as signals: labels of a frame, summary, data set
 //! ```
 //!
@@ -30,15 +32,17 @@
 //!
 //! Values of `initData` and `carParams` hold people's keys, positions and serial numbers: nothing here prints them.
 //!
-//! Deliberately absent: pictures of videos, for which no decoder is part of this crate ([`drive::Frames`] says which picture of
-//! a file a frame is); networks, whose inputs are made of planes elsewhere.
+//! Deliberately absent: a decoder of video, for which the program ffmpeg is started ([`video`]); networks, whose inputs are made of
+//! planes elsewhere.
 
 pub mod comma2k19;
 pub mod drive;
 pub mod label;
 pub mod log;
+pub mod prefetch;
 pub mod route;
 pub mod schema;
+pub mod video;
 pub mod wire;
 
 /// The README's example, so that it is compiled and run with the others.

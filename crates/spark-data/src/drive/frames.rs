@@ -32,6 +32,7 @@ pub struct Frame {
 pub struct Frames(Vec<Frame>);
 
 impl Frames {
+    /// These frames; of several with one number the first counts.
     pub(super) fn new(mut frames: Vec<Frame>) -> Self {
         frames.sort_by_key(|frame| (frame.id, frame.index));
         frames.dedup_by_key(|frame| frame.id);

@@ -17,6 +17,8 @@ pub enum Source {
     RadarState,
     /// The driving model of the time: no measurement.
     ModelV2,
+    /// Poses that comma2k19 computed afterwards, by all sensors.
+    GlobalPose,
 }
 
 /// A label, and where it comes from.
@@ -77,9 +79,12 @@ impl Drive {
         by_pose.or_else(|| at(&self.odometry).map(|rate| sourced(rate, Source::CameraOdometry)))
     }
 
-    /// Poses by motion: by all sensors where the log has that, by the camera otherwise. `None` without either. Times are
-    /// seconds of the log's clock.
+    /// Poses: those that were recorded, else by motion, of all sensors where the log has that, of the camera otherwise. `None`
+    /// without any. Times are seconds of the log's clock.
     pub fn poses(&self) -> Option<(Poses, Source)> {
+        if let Some(poses) = &self.recorded_poses {
+            return Some((poses.clone(), Source::GlobalPose));
+        }
         let (motions, source) = match (self.pose.len(), self.odometry.len()) {
             (0 | 1, 0 | 1) => return None,
             (0 | 1, _) => (&self.odometry, Source::CameraOdometry),

@@ -1,4 +1,4 @@
-//! A segment's log as signals, frames and labels.
+//! A segment's log, or a minute of comma2k19, as signals, frames and labels.
 //!
 //! ```text
 //! log ── read once ──> Drive    series of readings by time, frames of each camera, counts, why the log ended
@@ -7,12 +7,12 @@
 //!                        └──> Dataset                frames with labels, in an order of (seed, epoch), split
 //! ```
 //!
-//! Deliberately absent: pictures. No decoder of HEVC or H.264 is part of this crate; [`Frames`] says which picture of a video
-//! file a frame is.
+//! Deliberately absent: pictures, which [`video`](crate::video) gives; [`Frames`] says which picture of a video file a frame is.
 
 mod dataset;
 mod frames;
 mod labels;
+mod minute;
 mod signals;
 mod summary;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::frames::{Camera, Frame, Frames};
-use crate::label::Series;
+use crate::label::{Poses, Series};
 use crate::log::{Body, Event, LogError, LogReader};
 use crate::schema::{CalibrationStatus, EncodeIndex};
 use crate::wire::WireError;
@@ -40,7 +40,7 @@ pub struct Lane {
     pub probability: f64,
 }
 
-/// What a segment's log says.
+/// What a segment's log, or a minute of comma2k19, says.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Drive {
@@ -64,6 +64,8 @@ pub struct Drive {
     pub lead: Series<Option<Lead>>,
     /// The lane lines to the left and right of the car.
     pub lanes: Series<[Lane; 2]>,
+    /// Where the camera was, where that was recorded: comma2k19 has it, logs have not.
+    pub recorded_poses: Option<Poses>,
     /// Frames by camera.
     pub frames: BTreeMap<Camera, Frames>,
     /// Broken values that were left out.

@@ -1,6 +1,10 @@
 //! One minute of comma2k19, against NumPy.
 
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
 use spark_data::comma2k19::{Array, Comma2k19, Comma2k19Error, Values};
+use spark_data::drive::{Camera, Dataset, DatasetOptions, Drive, Source};
 use spark_data::label::{MODEL_TIMES, Poses};
 use spark_testing::test_data;
 
@@ -88,6 +92,181 @@ fn paths_are_those_of_numpy_within_a_millimetre() {
         poses.path(minute.frame_times[1100], &MODEL_TIMES, 0.06),
         None
     );
+}
+
+/// First and last row, NaNs, mean: every figure that NumPy gave of every array.
+#[test]
+fn every_array_is_as_numpy_reads_it() {
+    let Some(folder) = test_data(MINUTE) else {
+        return;
+    };
+    let expected = std::fs::read(test_data("data/drive/expected.json").unwrap()).unwrap();
+    let expected: Value = serde_json::from_slice(&expected).unwrap();
+    let mut n_arrays = 0;
+    for_each_array(
+        &expected["comma2k19"]["arrays"],
+        folder,
+        &mut |path, want| {
+            n_arrays += 1;
+            let array = Array::open(&path).unwrap();
+            let mut want = want.clone();
+            let mut check = |name: &str, got: Value| {
+                assert_eq!(
+                    want.remove(name).unwrap(),
+                    got,
+                    "{}: {name}",
+                    path.display()
+                );
+            };
+            check("shape", json!(array.shape));
+            let text = std::fs::read(&path).unwrap();
+            let text = String::from_utf8_lossy(&text[..text.len().min(128)]).into_owned();
+            check(
+                "fortran_order",
+                json!(text.contains("'fortran_order': True")),
+            );
+            let n_rows = array.shape[0];
+            let values: Vec<f64> = match &array.values {
+                Values::Bytes { size, bytes } => {
+                    check("dtype", json!(format!("|S{size}")));
+                    let hex = |bytes: &[u8]| -> String {
+                        let end = bytes
+                            .iter()
+                            .rposition(|byte| *byte != 0)
+                            .map_or(0, |last| last + 1);
+                        bytes[..end]
+                            .iter()
+                            .map(|byte| format!("{byte:02x}"))
+                            .collect()
+                    };
+                    check("first_hex", json!(hex(&bytes[..*size])));
+                    check("last_hex", json!(hex(&bytes[bytes.len() - size..])));
+                    let n: usize = bytes.chunks(*size).map(|text| hex(text).len() / 2).sum();
+                    check("total_bytes_without_trailing_zeros", json!(n));
+                    assert!(want.is_empty(), "not compared: {want:?}");
+                    return;
+                }
+                Values::F64(values) => {
+                    check("dtype", json!("<f8"));
+                    values.clone()
+                }
+                Values::I64(values) => {
+                    let dtype = want.remove("dtype").unwrap();
+                    assert!(dtype == "<i8" || dtype == "|b1", "{dtype}");
+                    values.iter().map(|value| *value as f64).collect()
+                }
+                _ => panic!("{}", path.display()),
+            };
+            let row = values.len() / n_rows;
+            // NaN is null there, and has no equal.
+            let close = |got: &[f64], want: &Value| {
+                let want = want
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_else(|| vec![want.clone()]);
+                assert_eq!(got.len(), want.len());
+                for (got, want) in got.iter().zip(&want) {
+                    let want = want
+                        .as_f64()
+                        .or(want.as_bool().map(|it| f64::from(u8::from(it))));
+                    match want {
+                        Some(want) => assert!(
+                            (got - want).abs() <= 1e-15 * want.abs(),
+                            "{got}, not {want}"
+                        ),
+                        None => assert!(got.is_nan(), "{}: {got}", path.display()),
+                    }
+                }
+            };
+            close(&values[..row], &want.remove("first_row").unwrap());
+            close(
+                &values[values.len() - row..],
+                &want.remove("last_row").unwrap(),
+            );
+            let finite: Vec<f64> = values
+                .iter()
+                .copied()
+                .filter(|value| value.is_finite())
+                .collect();
+            let nans = values.iter().filter(|value| value.is_nan()).count();
+            assert_eq!(
+                want.remove("nan_count").unwrap(),
+                nans,
+                "{}",
+                path.display()
+            );
+            let mean = finite.iter().sum::<f64>() / finite.len() as f64;
+            let wanted = want.remove("mean_of_finite").unwrap().as_f64().unwrap();
+            // Sums in another order, of values that are much larger than their mean.
+            let scale = finite.iter().fold(0.0, |most: f64, it| most.max(it.abs()));
+            assert!(
+                (mean - wanted).abs() <= 1e-12 * scale,
+                "{}: {mean}, not {wanted}",
+                path.display()
+            );
+            assert!(want.is_empty(), "not compared: {want:?}");
+        },
+    );
+    assert!(n_arrays > 30, "{n_arrays}");
+}
+
+/// Frames with speeds and recorded paths; the minute has no calibration, and its folder no video.
+#[test]
+fn a_minute_is_a_drive_and_gives_samples() {
+    let Some(folder) = test_data(MINUTE) else {
+        return;
+    };
+    let minute = Comma2k19::open(&folder).unwrap();
+    let drive = Drive::of_comma2k19(&minute).unwrap();
+    let summary = drive.summary();
+    assert!((summary.duration_s - 59.949).abs() < 1e-2, "{summary:?}");
+    let [least, _, most] = summary.speed.unwrap();
+    let of_array = |most: f64, speed: &f64| most.max(*speed);
+    assert_eq!(most, minute.speed.1.iter().fold(0.0, of_array));
+    assert!(
+        least > 7.0 && (summary.distance_m - 1004.0).abs() < 2.0,
+        "{summary:?}"
+    );
+    assert!(drive.speed_picture().is_some());
+    let options = DatasetOptions::default().with_camera(Camera::Road);
+    let needs = Dataset::new(vec![Drive::of_comma2k19(&minute).unwrap()], options.clone());
+    let refused = needs.unwrap_err();
+    assert!(
+        refused.to_string().contains("1199 have no calibration"),
+        "{refused}"
+    );
+    let data = Dataset::new(vec![drive], options.with_calibration(false)).unwrap();
+    // The last ten seconds have no whole path.
+    assert!((990..=1000).contains(&data.len()), "{}", data.len());
+    // The first frame lies before the first speed.
+    assert_eq!(data.sample(0).unwrap().frame.index, 1);
+    for (frame, want) in &PATHS[1..] {
+        let sample = data.sample(frame - 1).unwrap();
+        assert_eq!(sample.frame.index as usize, *frame);
+        assert_eq!(sample.labels.yaw_rate, None);
+        assert_eq!(sample.labels.speed.unwrap().source, Source::CarState);
+        let (path, source) = sample.path.unwrap();
+        assert_eq!(source, Source::GlobalPose);
+        for (point, want) in [8, 16, 24, 32].into_iter().zip(want) {
+            let apart = (0..3).map(|k| (path[point][k] - want[k]).abs());
+            // Times are whole nanoseconds here.
+            assert!(
+                apart.fold(0.0, f64::max) < 1e-3,
+                "frame {frame}, point {point}"
+            );
+        }
+    }
+}
+
+/// The leaves of the tree, each the figures of an array, with the array's file.
+fn for_each_array(tree: &Value, at: PathBuf, look: &mut impl FnMut(PathBuf, &Map<String, Value>)) {
+    let tree = tree.as_object().unwrap();
+    if tree.contains_key("shape") {
+        return look(at, tree);
+    }
+    for (name, below) in tree {
+        for_each_array(below, at.join(name), look);
+    }
 }
 
 #[test]

@@ -4,4 +4,7 @@ mod comma2k19;
 mod drives;
 mod expected;
 mod hostile;
+mod prefetch;
 mod routes;
+mod store;
+mod video;

@@ -1,0 +1,249 @@
+//! The program ffmpeg as a decoder: a child process between a file and a pipe.
+//!
+//! ```text
+//! file ──stdin──> ffmpeg -f mpegts|hevc -i pipe:0 … -f yuv4mpegpipe pipe:1 ──stdout──> pictures
+//!                   └──stderr──> a thread that keeps the first words and drops the rest
+//! ```
+//!
+//! - The demuxer is named, and the only protocol is the pipe: a hostile file opens no other file and no connection.
+//! - `-xerror -err_detect explode`: a damaged video ends with an error. Without them ffmpeg conceals what is missing and ends with 0.
+//! - `-fps_mode passthrough`: one picture out for one in; by default ffmpeg repeats and drops them to keep a rate.
+//! - The file itself is the child's stdin: nothing here writes into a pipe, which could end the process by SIGPIPE.
+//!
+//! Options are those of ffmpeg's manual, of versions from 5.1 on (`-fps_mode`).
+
+use std::fs::File;
+use std::io::{self, Read, Seek as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::error::VideoError;
+use super::planes::PictureSize;
+
+/// How videos are decoded.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct VideoOptions {
+    /// The program; looked for on PATH where it has no slash.
+    pub program: PathBuf,
+    /// How long the decoder may give nothing.
+    pub patience: Duration,
+    /// The size that pictures must have.
+    pub size: Option<PictureSize>,
+    /// Reading ends with [`VideoError::Cancelled`] soon after somebody sets it.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+impl Default for VideoOptions {
+    /// `ffmpeg`, a minute, any size.
+    fn default() -> Self {
+        Self {
+            program: "ffmpeg".into(),
+            patience: Duration::from_secs(60),
+            size: None,
+            cancelled: Arc::default(),
+        }
+    }
+}
+
+impl VideoOptions {
+    /// With this program, which takes the options of ffmpeg.
+    #[must_use]
+    pub fn with_program(self, program: impl Into<PathBuf>) -> Self {
+        let program = program.into();
+        Self { program, ..self }
+    }
+
+    /// With so long to wait for a picture.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Until this is set.
+    #[must_use]
+    pub fn with_cancelled(self, cancelled: Arc<AtomicBool>) -> Self {
+        Self { cancelled, ..self }
+    }
+
+    /// With pictures of this size alone.
+    #[must_use]
+    pub fn with_size(self, size: PictureSize) -> Self {
+        let size = Some(size);
+        Self { size, ..self }
+    }
+}
+
+/// What kind of file a video is, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Container {
+    /// `qcamera.ts`: an MPEG transport stream, packets of 188 bytes.
+    MpegTs,
+    /// `fcamera.hevc` and its like: raw HEVC behind start codes.
+    Hevc,
+}
+
+const TS_PACKET: usize = 188;
+const TS_SYNC: u8 = 0x47;
+
+impl Container {
+    /// By the first bytes, at least 189 of a transport stream.
+    pub fn of(begin: &[u8]) -> Option<Self> {
+        if begin.starts_with(&[0, 0, 0, 1]) || begin.starts_with(&[0, 0, 1]) {
+            return Some(Self::Hevc);
+        }
+        let is_ts = begin.first() == Some(&TS_SYNC) && begin.get(TS_PACKET) == Some(&TS_SYNC);
+        is_ts.then_some(Self::MpegTs)
+    }
+
+    /// ffmpeg's demuxer of it.
+    fn demuxer(self) -> &'static str {
+        match self {
+            Self::MpegTs => "mpegts",
+            Self::Hevc => "hevc",
+        }
+    }
+}
+
+/// Bytes of the decoder's words that are kept.
+const KEPT_WORDS: usize = 2048;
+
+/// A decoder that runs; ended and waited for when dropped.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    child: Child,
+    words: Option<JoinHandle<Vec<u8>>>,
+}
+
+impl Decoder {
+    /// Starts it on a file; what it writes comes from the second.
+    pub(super) fn start(
+        path: &Path,
+        options: &VideoOptions,
+    ) -> Result<(Self, ChildStdout), VideoError> {
+        let io = |source| VideoError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let (mut file, _) = spark_files::open(path).map_err(io)?;
+        let container = container_of(&mut file).map_err(io)?;
+        let container = container.ok_or_else(|| VideoError::UnknownContainer {
+            path: path.to_owned(),
+        })?;
+        let program = options.program.display().to_string();
+        let child = Command::new(&options.program)
+            .args([
+                "-nostdin",
+                "-v",
+                "error",
+                "-xerror",
+                "-err_detect",
+                "explode",
+            ])
+            .args(["-threads", "1", "-protocol_whitelist", "pipe"])
+            .args(["-f", container.demuxer(), "-i", "pipe:0", "-map", "0:v:0"])
+            .args(["-fps_mode", "passthrough", "-f", "yuv4mpegpipe", "pipe:1"])
+            .stdin(file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = child.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => VideoError::NoDecoder { program },
+            _ => VideoError::NotStarted { program, source },
+        })?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let words = stderr.map(|stderr| std::thread::spawn(|| first_words(stderr)));
+        let decoder = Self { child, words };
+        match stdout {
+            Some(stdout) => Ok((decoder, stdout)),
+            // Asked for above; the standard library gives it.
+            None => Err(io_error(path, "the decoder has no stdout")),
+        }
+    }
+
+    /// Whether it ended well, once it has written all; else how, and its first words.
+    pub(super) fn finish(&mut self) -> io::Result<Result<(), (String, String)>> {
+        let status = self.child.wait()?;
+        let words = self.words.take().map(JoinHandle::join);
+        let words = words.and_then(Result::ok).unwrap_or_default();
+        let said = String::from_utf8_lossy(&words);
+        let line = said.lines().map(str::trim).find(|line| !line.is_empty());
+        let said = line.unwrap_or("it said nothing").escape_debug().collect();
+        Ok(match status.success() {
+            true => Ok(()),
+            false => Err((status.to_string(), said)),
+        })
+    }
+
+    /// Ends it: what it writes ends.
+    pub(super) fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+    }
+}
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        self.kill();
+        // Whether it ended well is asked by `finish`.
+        let _ = self.child.wait();
+        if let Some(words) = self.words.take() {
+            let _ = words.join();
+        }
+    }
+}
+
+fn io_error(path: &Path, what: &str) -> VideoError {
+    VideoError::Io {
+        path: path.to_owned(),
+        source: io::Error::other(what),
+    }
+}
+
+/// What kind of file it is; it is read from its beginning afterwards.
+fn container_of(file: &mut File) -> io::Result<Option<Container>> {
+    let mut begin = Vec::new();
+    file.by_ref()
+        .take(TS_PACKET as u64 + 1)
+        .read_to_end(&mut begin)?;
+    file.rewind()?;
+    Ok(Container::of(&begin))
+}
+
+/// Reads to the end, so that the decoder never waits for a reader; keeps the beginning.
+fn first_words(mut stderr: impl Read) -> Vec<u8> {
+    let mut words = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match stderr.read(&mut buffer) {
+            Ok(0) => return words,
+            Ok(n) => {
+                let room = KEPT_WORDS - words.len();
+                words.extend_from_slice(&buffer[..n.min(room)]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return words,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_their_first_bytes() {
+        let mut ts = [0; 189];
+        (ts[0], ts[188]) = (TS_SYNC, TS_SYNC);
+        assert_eq!(Container::of(&ts), Some(Container::MpegTs));
+        assert_eq!(Container::of(&ts[..188]), None, "one packet is no stream");
+        assert_eq!(Container::of(&[0, 0, 0, 1, 0x40]), Some(Container::Hevc));
+        assert_eq!(Container::of(b"RIFF"), None);
+        assert_eq!(Container::of(b""), None);
+    }
+}
