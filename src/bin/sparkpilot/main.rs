@@ -12,7 +12,7 @@
 //! Commands are thin: they parse, call one entry point of a library, and print. What they share is
 //! `spark_program`'s, for every program of the workspace, and `tables` and `engine_options`, of this one.
 //!
-//! Deliberately absent: commands of what has not landed. Training, replays and searches of scenarios, and a full-screen
+//! Deliberately absent: commands of what has not landed. Training, searches of scenarios, saved runs and a full-screen
 //! monitor are none yet.
 
 #![allow(clippy::print_stdout, reason = "a program's output is its product")]
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use spark_program::{Devices, Manners};
 
-use commands::{bench, compare, completions, doctor, info, inspect, man, monitor, run, zoo};
+use commands::{bench, compare, completions, doctor, info, inspect, man, monitor, run, sim, zoo};
 
 /// Run, measure and check openpilot's driving models on a DGX Spark, or on any other Linux machine
 #[derive(Parser)]
@@ -68,6 +68,7 @@ enum Command {
         sparkpilot bench --models-dir openpilot/selfdrive/modeld/models\n  \
         sparkpilot bench --precision all --html report.html")]
     Bench(Box<bench::Arguments>),
+    Sim(sim::Arguments),
     Zoo(zoo::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -93,6 +94,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Bench(arguments) => bench::run(*arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Zoo(arguments) => zoo::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
         Command::Man(arguments) => man::run(&arguments, Arguments::command()),

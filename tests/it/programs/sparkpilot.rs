@@ -18,6 +18,7 @@ fn commands(model: &str) -> Vec<Vec<&str>> {
         vec!["inspect", model],
         vec!["compare", model, "--against", "golden.safetensors"],
         vec!["bench", "--model", model, "--runs", "1", "--warmup", "0"],
+        vec!["sim", "list"],
         vec!["zoo"],
         vec!["completions", "bash"],
         vec!["man"],
@@ -254,4 +255,103 @@ fn a_closed_pipe_and_a_full_disk_end_every_command_quietly() {
             full.stderr
         );
     }
+}
+
+#[test]
+fn scenarios_are_driven_compared_and_drawn() {
+    let list = json(&["sim", "list", "--json"], "sparkpilot-sim-list/1");
+    let named = |what: &str| -> Vec<String> {
+        let all = list[what].as_array().unwrap().iter();
+        all.map(|it| it["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let (suites, controllers) = (named("suites"), named("controllers"));
+    assert!(suites.contains(&"ncap-braking".to_owned()) && controllers.len() > 5);
+    for controller in &controllers {
+        let drive = [
+            "sim",
+            "run",
+            "--suite",
+            "ncap-braking",
+            "--controller",
+            controller,
+            "--json",
+            "d.json",
+        ];
+        let outcome = run(drive);
+        assert_eq!(outcome.code, Some(0), "{controller}: {}", outcome.stderr);
+        assert_eq!(outcome.files, ["d.json"]);
+        assert!(
+            outcome.stdout.contains(&format!("# {controller}")),
+            "{}",
+            outcome.stdout
+        );
+        assert!(
+            outcome.stdout.contains("4 drives, 0 failed"),
+            "{}",
+            outcome.stdout
+        );
+    }
+    let folder = Folder::new();
+    let out = &*folder.0.to_string_lossy();
+    let of = ["--suite", "random", "--scenarios", "40", "--folder", out];
+    let compare = |baseline: &str, candidate: &str| {
+        let both = ["--baseline", baseline, "--candidate", candidate];
+        run(["sim", "compare"].into_iter().chain(of).chain(both))
+    };
+    let worse = compare("perfect", "pid");
+    assert_eq!(worse.code, Some(1), "{} {}", worse.stdout, worse.stderr);
+    assert!(worse.stdout.contains("**fail**"), "{}", worse.stdout);
+    let same = compare("perfect", "perfect");
+    assert_eq!(same.code, Some(0), "{}", same.stdout);
+    assert_eq!(folder.names(), ["report.html", "report.json", "report.md"]);
+    assert_eq!(
+        fs::read_to_string(folder.path("report.md")).unwrap(),
+        same.stdout
+    );
+
+    let drawn = folder.path("drive.svg");
+    let drawn = &*drawn.to_string_lossy();
+    let of = [
+        "sim",
+        "replay",
+        "--suite",
+        "built-in",
+        "--controller",
+        "pid",
+        "--output",
+        drawn,
+    ];
+    let outcome = run(of.iter().copied().chain(["--index", "4"]));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(fs::read_to_string(drawn).unwrap().starts_with("<svg"));
+    for (more, code) in [
+        (&["--index", "5"][..], 3),
+        (&["--name", "none"], 3),
+        (&["--index", "1", "--name", "none"], 2),
+        (&["--scenarios", "3"], 2),
+        (&["--file", "x.toml"], 2),
+    ] {
+        let outcome = run(of.iter().copied().chain(more.iter().copied()));
+        assert_eq!(outcome.code, Some(code), "{more:?}: {}", outcome.stderr);
+    }
+    let missing = run([
+        "sim",
+        "run",
+        "--file",
+        "missing.toml",
+        "--controller",
+        "pid",
+    ]);
+    assert_eq!(missing.code, Some(5), "{}", missing.stderr);
+    let bad = folder.write("bad.toml", "[[scenario]]\nname = 3\n");
+    let bad = run([
+        "sim",
+        "run",
+        "--file",
+        &*bad.to_string_lossy(),
+        "--controller",
+        "pid",
+    ]);
+    assert_eq!(bad.code, Some(3), "{}", bad.stderr);
 }

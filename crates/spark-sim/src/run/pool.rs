@@ -411,6 +411,17 @@ impl Simulator {
         n_replicates: usize,
         factory: &dyn AlgorithmFactory,
     ) -> RunReport {
+        self.run_replicates_with_progress(scenarios, n_replicates, factory, |_| {})
+    }
+
+    /// As [`Simulator::run_replicates`]; `progress` gets the number of drives done so far after every chunk.
+    pub fn run_replicates_with_progress(
+        &self,
+        scenarios: &[Scenario],
+        n_replicates: usize,
+        factory: &dyn AlgorithmFactory,
+        mut progress: impl FnMut(usize),
+    ) -> RunReport {
         let start = Instant::now();
         let mut results = Vec::new();
         let mut report = ChunkReport::default();
@@ -428,6 +439,7 @@ impl Simulator {
                 result.index /= n_replicates;
                 results.push(result);
             }));
+            progress(results.len());
         }
         self.report(factory, results, report, start)
     }

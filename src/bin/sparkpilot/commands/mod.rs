@@ -9,4 +9,5 @@ pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod monitor;
 pub(crate) mod run;
+pub(crate) mod sim;
 pub(crate) mod zoo;

@@ -1,0 +1,42 @@
+//! `sparkpilot sim`: scenarios driven, controllers compared.
+
+mod compare;
+mod controllers;
+mod list;
+mod replay;
+mod run;
+mod suites;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+/// Drive scenarios in a closed loop and compare controllers
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sparkpilot sim list\n  \
+    sparkpilot sim run --suite alks-cut-in --controller pid\n  \
+    sparkpilot sim compare --suite random --scenarios 10000 --baseline pid --candidate torque --folder out")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    List(list::Arguments),
+    Run(run::Arguments),
+    Compare(compare::Arguments),
+    Replay(replay::Arguments),
+}
+
+/// Runs one of the commands.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    match &arguments.command {
+        Command::List(arguments) => list::run(arguments),
+        Command::Run(arguments) => run::run(arguments),
+        Command::Compare(arguments) => compare::run(arguments),
+        Command::Replay(arguments) => replay::run(arguments),
+    }
+}

@@ -1,0 +1,137 @@
+//! Scenarios by the name of a suite, or from a file.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use spark_program::{Usage, count};
+use sparkpilot::sim::scenario::file::ScenarioFile;
+use sparkpilot::sim::scenario::lateral::{lateral_steps, longitudinal_steps};
+use sparkpilot::sim::scenario::ncap::{self, CarToCarRear, Protocol};
+use sparkpilot::sim::scenario::{Fuzzer, Scenario, alks, beyond_the_car, built_in};
+
+/// A list of scenarios that the library knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Suite {
+    /// The algorithm harness's five
+    BuiltIn,
+    /// Roads and speeds that ask more than a car can do
+    BeyondTheCar,
+    /// Random scenarios, as many as --scenarios says
+    Random,
+    /// Steps of the lateral request
+    LateralSteps,
+    /// Steps of the longitudinal request
+    LongitudinalSteps,
+    /// UN R157: a car cuts in
+    AlksCutIn,
+    /// UN R157: the car ahead leaves the lane of a standing one
+    AlksCutOut,
+    /// UN R157: the car ahead brakes
+    AlksLeadBrake,
+    /// UN R157: something blocks the lane
+    AlksBlockingTarget,
+    /// UN R157: the car ahead swerves
+    AlksSwervingLead,
+    /// UN R157: an empty road
+    AlksFreeDriving,
+    /// Euro NCAP 2023: a standing car
+    NcapStanding,
+    /// Euro NCAP 2023: a slow car
+    NcapMoving,
+    /// Euro NCAP 2023: a braking car
+    NcapBraking,
+}
+
+impl Suite {
+    /// Its name on the command line.
+    pub(super) fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |it| it.get_name().to_owned())
+    }
+
+    /// What it holds.
+    pub(super) fn sentence(self) -> String {
+        let value = self.to_possible_value();
+        let help = value.and_then(|it| it.get_help().map(ToString::to_string));
+        help.unwrap_or_default()
+    }
+
+    /// Its scenarios; of random ones so many.
+    pub(super) fn scenarios(self, n_random: u64, seed: u64) -> Vec<Scenario> {
+        let all = |rows: Vec<CarToCarRear>| rows.iter().map(CarToCarRear::scenario).collect();
+        match self {
+            Self::BuiltIn => built_in(seed),
+            Self::BeyondTheCar => beyond_the_car(),
+            Self::Random => Fuzzer::new(seed).iter(n_random).collect(),
+            Self::LateralSteps => lateral_steps(),
+            Self::LongitudinalSteps => longitudinal_steps(),
+            Self::AlksCutIn => alks::cut_in(),
+            Self::AlksCutOut => alks::cut_out(),
+            Self::AlksLeadBrake => alks::lead_brake(),
+            Self::AlksBlockingTarget => alks::blocking_target(),
+            Self::AlksSwervingLead => alks::swerving_lead(),
+            Self::AlksFreeDriving => alks::free_driving(),
+            Self::NcapStanding => all(ncap::standing(Protocol::V2023)),
+            Self::NcapMoving => all(ncap::moving(Protocol::V2023)),
+            Self::NcapBraking => all(ncap::braking(Protocol::V2023)),
+        }
+    }
+}
+
+/// Which scenarios to drive.
+#[derive(Args)]
+#[command(next_help_heading = "Scenarios")]
+pub(super) struct Scenarios {
+    /// A suite that `sim list` names
+    #[arg(long, value_enum, value_name = "SUITE", conflicts_with = "file")]
+    suite: Option<Suite>,
+    /// A file of scenarios and sweeps, TOML or JSON
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// How many random scenarios; only with --suite random
+    #[arg(long, value_name = "N", value_parser = count(1, 1_000_000))]
+    scenarios: Option<usize>,
+    /// Seed of random scenarios, and of the built-in ones' noise
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// Random scenarios where nobody says how many.
+const N_RANDOM: usize = 1000;
+
+impl Scenarios {
+    /// All of them, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`Usage`] for options that would do nothing; those of reading a file.
+    pub(super) fn load(&self) -> Result<Vec<Scenario>, Box<dyn Error>> {
+        let is_random = self.suite == Some(Suite::Random);
+        if self.scenarios.is_some() && !is_random {
+            return Err(Usage("--scenarios goes with --suite random alone".to_owned()).into());
+        }
+        let is_seeded = is_random || self.suite == Some(Suite::BuiltIn);
+        if self.seed.is_some() && !is_seeded {
+            let told = "--seed goes with --suite random and --suite built-in alone";
+            return Err(Usage(told.to_owned()).into());
+        }
+        let scenarios = match (self.suite, &self.file) {
+            (Some(suite), _) => suite.scenarios(
+                self.scenarios.unwrap_or(N_RANDOM) as u64,
+                self.seed.unwrap_or(1),
+            ),
+            (None, Some(path)) => ScenarioFile::read(path)?.iter()?.collect(),
+            (None, None) => return Err(Usage("give --suite or --file".to_owned()).into()),
+        };
+        match scenarios.is_empty() {
+            true => Err("there is no scenario to drive".into()),
+            false => Ok(scenarios),
+        }
+    }
+
+    /// The file that is read, if there is one.
+    pub(super) fn file(&self) -> Option<&PathBuf> {
+        self.file.as_ref()
+    }
+}
