@@ -28,7 +28,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use spark_program::{Devices, Manners};
 
-use commands::{bench, compare, completions, doctor, info, inspect, man, monitor, run, sim, zoo};
+use commands::{
+    bench, compare, completions, doctor, info, inspect, logs, man, monitor, quantize, run, sim, zoo,
+};
 
 /// Run, measure and check openpilot's driving models on a DGX Spark, or on any other Linux machine
 #[derive(Parser)]
@@ -68,6 +70,13 @@ enum Command {
         sparkpilot bench --models-dir openpilot/selfdrive/modeld/models\n  \
         sparkpilot bench --precision all --html report.html")]
     Bench(Box<bench::Arguments>),
+    /// Quantize the weights of a network and say what it costs
+    #[command(after_help = "Examples:\n  \
+        sparkpilot quantize model.safetensors --output quantized\n  \
+        sparkpilot quantize model.onnx --format auto --bits 5 --plot trade_off.svg\n\n\
+        Without a file: a built-in network with random weights.")]
+    Quantize(quantize::Arguments),
+    Logs(logs::Arguments),
     Sim(sim::Arguments),
     Zoo(zoo::Arguments),
     Completions(completions::Arguments),
@@ -94,6 +103,8 @@ fn dispatch(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Bench(arguments) => bench::run(*arguments),
+        Command::Quantize(arguments) => quantize::run(&arguments),
+        Command::Logs(arguments) => logs::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Zoo(arguments) => zoo::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),

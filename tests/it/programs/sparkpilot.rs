@@ -18,6 +18,8 @@ fn commands(model: &str) -> Vec<Vec<&str>> {
         vec!["inspect", model],
         vec!["compare", model, "--against", "golden.safetensors"],
         vec!["bench", "--model", model, "--runs", "1", "--warmup", "0"],
+        vec!["quantize"],
+        vec!["logs", "."],
         vec!["sim", "list"],
         vec!["zoo"],
         vec!["completions", "bash"],
@@ -223,7 +225,7 @@ fn a_closed_pipe_and_a_full_disk_end_every_command_quietly() {
     let model = &*model.to_string_lossy();
     for args in commands(model) {
         // These end before they print to stdout here.
-        if ["monitor", "compare"].contains(&args[0]) {
+        if ["monitor", "compare", "logs"].contains(&args[0]) {
             continue;
         }
         let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -354,4 +356,39 @@ fn scenarios_are_driven_compared_and_drawn() {
         "pid",
     ]);
     assert_eq!(bad.code, Some(3), "{}", bad.stderr);
+}
+
+#[test]
+fn recorded_drives_are_summed_up_and_cut_ones_told() {
+    let Some(drives) = spark_testing::test_data("data/drive") else {
+        return;
+    };
+    let drives = &*drives.to_string_lossy();
+    let all = json(&["logs", drives, "--json"], "spark-data/drives/1");
+    let segment = &all["segments"][0];
+    assert_eq!(segment["events"], 11_388, "{segment:#}");
+    let videos = segment["videos"].as_array().unwrap();
+    assert!(videos[0].as_str().unwrap().ends_with("qcamera.ts"));
+    let told = run(["logs", drives]);
+    assert!(
+        told.stdout.contains("videos: qcamera.ts"),
+        "{}",
+        told.stdout
+    );
+
+    let folder = Folder::new();
+    let name = "a2a0ccea32023010_2023-07-27--13-01-19--0";
+    let log = fs::read(format!("{drives}/demo_{name}/qlog.bz2")).unwrap();
+    fs::create_dir(folder.path(name)).unwrap();
+    folder.write(&format!("{name}/qlog.bz2"), &log[..log.len() / 2]);
+    let cut = run(["logs", &*folder.0.to_string_lossy()]);
+    assert_eq!(cut.code, Some(1), "{}", cut.stderr);
+    assert!(
+        cut.stdout.contains("not whole") && cut.stdout.contains("no video"),
+        "{}",
+        cut.stdout
+    );
+    assert!(cut.stderr.contains("1 of 1 logs"), "{}", cut.stderr);
+    let none = run(["logs", &*folder.path("nothing").to_string_lossy()]);
+    assert_eq!(none.code, Some(5), "{}", none.stderr);
 }

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         let n = n.map_or_else(|| "any".to_owned(), |n| n.to_string());
         [suite.name(), n, suite.sentence()]
     }));
-    print!("{}\n", tables::columns(&rows));
+    println!("{}", tables::columns(&rows));
     let mut rows = vec![["controller", "what"].map(str::to_owned)];
     rows.extend(
         Controller::value_variants()

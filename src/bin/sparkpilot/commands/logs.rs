@@ -1,34 +1,26 @@
-//! What is in a folder of recorded drives?
-//!
-//! Run: `cargo run --release -p spark-data --example summarise_drive -- FOLDER --picture speed.svg`
-
-#![allow(clippy::print_stdout, reason = "a program prints")]
+//! `sparkpilot logs`: what is in a folder of recorded drives?
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
 use serde_json::{Value, json};
-use spark_data::drive::{Camera, Drive};
-use spark_data::log::LogReader;
-use spark_data::route::{Segment, SegmentFile, find_segments};
-use spark_program::{about, output, place, printable, progress};
+use spark_program::{about, output, place, printable, progress, tell};
+use sparkpilot::data::drive::{Camera, Drive};
+use sparkpilot::data::log::LogReader;
+use sparkpilot::data::route::{Segment, SegmentFile, find_segments};
 
 /// Say what is in recorded drives: segments, events, speed, cameras, and where a log is broken
-#[derive(Parser)]
-#[command(
-    name = "summarise_drive",
-    after_help = "Examples:\n  \
-        summarise_drive drives/\n  \
-        summarise_drive drives/a2a0ccea32023010_2023-07-27--13-01-19--0/qlog.bz2 --picture speed.svg\n  \
-        summarise_drive drives/ --json > drives.json\n\n\
-        Exit status: 0 if every log is whole, 1 if one is not"
-)]
-struct Arguments {
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sparkpilot logs drives/\n  \
+    sparkpilot logs drives/a2a0ccea32023010_2023-07-27--13-01-19--0/qlog.bz2 --picture speed.svg\n  \
+    sparkpilot logs drives/ --json > drives.json\n\n\
+    The exit code is 1 if a log is not whole.")]
+pub(crate) struct Arguments {
     /// A folder with segments below it, or a log
     path: PathBuf,
-    /// Print JSON
+    /// Print it as JSON (schema spark-data/drives/1)
     #[arg(long)]
     json: bool,
     /// Print how many events of each kind there are
@@ -39,11 +31,8 @@ struct Arguments {
     picture: Option<PathBuf>,
 }
 
-fn main() -> ExitCode {
-    spark_program::run(|arguments: Arguments| summarise(&arguments))
-}
-
-fn summarise(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+/// Reads every log and prints what is in it.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(picture) = &arguments.picture {
         output::keep_apart([arguments.path.as_path()], [picture.as_path()])?;
         place::file(picture)?;
@@ -80,10 +69,13 @@ fn summarise(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let picture = picture.ok_or("no segment has speeds to draw")?;
         output::write(file, picture.finish().as_bytes())?;
     }
-    match n_broken {
-        0 => Ok(()),
-        n => Err(format!("{n} of {} logs are not whole", logs.len()).into()),
+    if n_broken > 0 {
+        let n_logs = logs.len();
+        tell(format_args!(
+            "error: {n_broken} of {n_logs} logs are not whole"
+        ));
     }
+    Ok(ExitCode::from(u8::from(n_broken > 0)))
 }
 
 /// A segment: its name, its log, and its videos; of a log alone nobody has looked for any.
