@@ -140,8 +140,45 @@ fn the_exit_code_says_what_was_wrong() {
         assert_eq!(outcome.stdout, "", "{args:?}");
         assert!(outcome.files.is_empty(), "{args:?}: {:?}", outcome.files);
     }
-    let promised = program(["run", model]).env("CUDA", "1").run();
-    assert_eq!(promised.code, Some(4), "{}", promised.stderr);
+    for args in [
+        &["run", model][..],
+        &["inspect", model],
+        &["bench", "--model", model],
+        &["quantize", model],
+        &["sim", "run", "--suite", "built-in", "--controller", "pid"],
+        &[
+            "sim",
+            "compare",
+            "--suite",
+            "built-in",
+            "--baseline",
+            "pid",
+            "--candidate",
+            "pid",
+        ],
+    ] {
+        for (name, value) in [("CUDA", "1"), ("SPARK_DEVICE", "cuda")] {
+            let promised = program(args.iter().copied()).env(name, value).run();
+            // A benchmark lists what was refused, and its answer is no.
+            let is_listed = args[0] == "bench" && name == "SPARK_DEVICE";
+            let code = if is_listed { 1 } else { 4 };
+            assert_eq!(
+                promised.code,
+                Some(code),
+                "{args:?} {name}: {}",
+                promised.stderr
+            );
+        }
+    }
+    let watched = run(["monitor", "--status", "--output", "samples.csv"]);
+    if watched.stderr.contains("There is no GPU") {
+        assert_eq!(
+            (watched.code, watched.files.len()),
+            (Some(4), 0),
+            "{}",
+            watched.stderr
+        );
+    }
 }
 
 #[test]

@@ -12,6 +12,8 @@ use clap::ValueEnum;
 use spark_program::{about, postponed, tell};
 use sparkpilot::hal::monitor::{Recording, Sample, Sampler};
 
+use crate::exit_code;
+
 /// Watch the GPUs: utilisation, clocks, temperature, power and memory
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -51,14 +53,9 @@ const KEPT: usize = 36_000;
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let mut sampler = match Sampler::open(&[]) {
         Ok(sampler) => sampler,
-        Err(why) if arguments.output.is_some() => {
-            return Err(
-                format!("there is no GPU to watch here, and no sample to write: {why}").into(),
-            );
-        }
         Err(why) => {
             tell(format_args!("There is no GPU to watch here: {why}."));
-            return Ok(ExitCode::from(1));
+            return Ok(ExitCode::from(exit_code::REFUSED));
         }
     };
     let mut out: Box<dyn Write> = match &arguments.output {

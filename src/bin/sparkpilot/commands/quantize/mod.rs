@@ -75,6 +75,7 @@ enum Convention {
 
 /// Tries the formats, writes what was asked for, and prints the table.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    spark_program::check_devices(spark_program::Devices::Cpu)?;
     let layout = match arguments.layout {
         None | Some(Convention::Modelopt) => Layout::ModelOpt,
         Some(Convention::CompressedTensors) => Layout::CompressedTensors,

@@ -31,8 +31,11 @@ enum Command {
     Replay(replay::Arguments),
 }
 
-/// Runs one of the commands.
+/// Runs one of the commands; those that drive do so on the CPU, and refuse to where a GPU is asked for.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    if !matches!(arguments.command, Command::List(_)) {
+        spark_program::check_devices(spark_program::Devices::Cpu)?;
+    }
     match &arguments.command {
         Command::List(arguments) => list::run(arguments),
         Command::Run(arguments) => run::run(arguments),

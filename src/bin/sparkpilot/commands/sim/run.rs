@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use spark_program::{count, output, place, printable};
+use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::sim::report::{run_json, run_markdown};
 use sparkpilot::sim::run::{RunOptions, Simulator};
 
@@ -65,9 +66,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::from(u8::from(n_failed > 0)))
 }
 
-/// On the CPU, or where SPARK_DEVICE says.
+/// On the CPU.
 pub(super) fn run_options(threads: Option<usize>) -> RunOptions {
-    let options = RunOptions::default().with_chunk_size(512);
+    let options = RunOptions::default()
+        .with_device(DeviceChoice::Cpu)
+        .with_chunk_size(512);
     match threads {
         Some(threads) => options.with_threads(threads),
         None => options,
