@@ -56,6 +56,7 @@ pub mod process;
 mod python;
 mod reading;
 mod record;
+mod recorded;
 mod root;
 pub mod stack;
 mod version;
@@ -76,6 +77,7 @@ pub use precision::{Precision, UnknownPrecision};
 pub use process::ProcessMemory;
 pub use reading::{Failure, Reading};
 pub use record::record;
+pub use recorded::{RecordError, unpack_record};
 pub use root::Root;
 
 /// The README's example, so that it is compiled and run with the others.

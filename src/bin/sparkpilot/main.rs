@@ -20,6 +20,7 @@
 mod commands;
 mod engine_options;
 mod exit_code;
+mod recorded_machine;
 mod tables;
 
 use std::error::Error;

@@ -429,3 +429,57 @@ fn recorded_drives_are_summed_up_and_cut_ones_told() {
     let none = run(["logs", &*folder.path("nothing").to_string_lossy()]);
     assert_eq!(none.code, Some(5), "{}", none.stderr);
 }
+
+#[test]
+fn a_recorded_machine_is_looked_at_elsewhere() {
+    let folder = Folder::new();
+    let record = folder.path("machine.txt");
+    let record = &*record.to_string_lossy();
+    assert_eq!(run(["info", "--record", record]).code, Some(0));
+    assert_eq!(
+        run(["info", "--record", "-"]).stdout,
+        fs::read_to_string(record).unwrap()
+    );
+    let here = json(&["info", "--json"], "sparkpilot-info/1");
+    let there = json(&["info", "--json", "--from", record], "sparkpilot-info/1");
+    assert_eq!(there["machine"]["cpu"], here["machine"]["cpu"]);
+    assert_eq!(there["machine"]["platform"], here["machine"]["platform"]);
+
+    let spark = "== /sys/class/dmi/id/product_family\nDGX Spark\n== /sys/class/dmi/id/sys_vendor\nNVIDIA\n\
+        == /sys/class/dmi/id/product_name\nNVIDIA_DGX_Spark\n";
+    let spark = folder.write("spark.txt", spark);
+    let spark = &*spark.to_string_lossy();
+    assert!(run(["info", "--from", spark]).stdout.contains("DGX Spark"));
+    let examined = run(["doctor", "--from", spark]);
+    assert_eq!(examined.code, Some(0), "{}", examined.stderr);
+    assert!(examined.stdout.contains("DGX Spark"), "{}", examined.stdout);
+
+    let none = folder.write("none.txt", "no record\n");
+    for (path, code) in [(&*none.to_string_lossy(), 3), ("missing.txt", 5)] {
+        for command in ["info", "doctor"] {
+            let refused = run([command, "--from", path]);
+            assert_eq!(
+                refused.code,
+                Some(code),
+                "{command} {path}: {}",
+                refused.stderr
+            );
+            assert!(refused.stderr.contains(path), "{}", refused.stderr);
+        }
+    }
+    let all = run(["doctor", "--explain", "all"]).stdout;
+    let one = all
+        .lines()
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .to_owned();
+    let told = run(["doctor", "--explain", &one]).stdout;
+    assert!(
+        told.starts_with(&one) && told.contains("described in"),
+        "{told}"
+    );
+    assert_eq!(run(["doctor", "--explain", "nothing"]).code, Some(2));
+}

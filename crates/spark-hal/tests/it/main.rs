@@ -14,3 +14,4 @@ mod mutations;
 #[cfg(feature = "nvml")]
 mod posed;
 mod recorded;
+mod unpacked;

@@ -10,6 +10,7 @@ use sparkpilot::hal::cpu::format_cpu_list;
 use sparkpilot::hal::memory::{BudgetPolicy, Purpose};
 use sparkpilot::hal::{Machine, Memory, Root, machine};
 
+use crate::recorded_machine::RecordedMachine;
 use crate::tables;
 
 /// Say which machine this is, by what evidence, and what it has for models
@@ -17,11 +18,15 @@ use crate::tables;
 #[command(after_help = "Examples:\n  \
     sparkpilot info\n  \
     sparkpilot info --json > machine.json\n  \
-    sparkpilot info --record machine.txt")]
+    sparkpilot info --record machine.txt\n  \
+    sparkpilot info --from machine.txt")]
 pub(crate) struct Arguments {
     /// Print everything that is known of it as JSON (schema sparkpilot-info/1)
     #[arg(long)]
     json: bool,
+    /// Say it of a machine that somebody has recorded; what drivers say is in no record
+    #[arg(long, value_name = "RECORD", conflicts_with = "record")]
+    from: Option<PathBuf>,
     /// Write down the files that detection reads, for a report or a test, here or with `-` to stdout; no serial numbers,
     /// but paths of control groups
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
@@ -40,16 +45,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
             true => print!("{record}"),
             false => output::write(path, record)?,
         }
-    } else if arguments.json {
-        let told = json!({ "schema": "sparkpilot-info/1", "machine": machine() });
+        return Ok(ExitCode::SUCCESS);
+    }
+    let recorded = arguments
+        .from
+        .as_deref()
+        .map(RecordedMachine::read)
+        .transpose()?;
+    let (root, machine) = match &recorded {
+        Some(recorded) => (&recorded.root, &recorded.machine),
+        None => (&Root::host(), machine()),
+    };
+    if arguments.json {
+        let told = json!({ "schema": "sparkpilot-info/1", "machine": machine });
         println!("{told:#}");
     } else {
-        print!("{}", describe(machine()));
+        print!("{}", describe(root, machine));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn describe(machine: &Machine) -> String {
+fn describe(root: &Root, machine: &Machine) -> String {
     let mut lines = vec![machine.summary()];
     let platform = &machine.platform;
     lines.extend(
@@ -72,7 +88,7 @@ fn describe(machine: &Machine) -> String {
     }
     lines.push(format!("threads    {}", machine.cpu.plan().n_threads));
 
-    let memory = Memory::read(&Root::host());
+    let memory = Memory::read(root);
     let budget = memory.budget(Purpose::Cpu, &BudgetPolicy::default());
     let bytes = |n: u64| tables::bytes(usize::try_from(n).unwrap_or(usize::MAX));
     lines.push(format!(
