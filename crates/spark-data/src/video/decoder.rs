@@ -16,10 +16,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::VideoError;
 use super::planes::PictureSize;
@@ -117,7 +117,25 @@ const KEPT_WORDS: usize = 2048;
 #[derive(Debug)]
 pub(super) struct Decoder {
     child: Child,
-    words: Option<JoinHandle<Vec<u8>>>,
+    words: Arc<Mutex<Vec<u8>>>,
+    reader_of_words: Option<JoinHandle<()>>,
+}
+
+/// Waits for a thread that has nothing more to do once a child has ended. A program that the child has started itself may still hold
+/// its pipe; then the thread is left to end with that.
+pub(super) fn join_soon(thread: &mut Option<JoinHandle<()>>) {
+    const PATIENCE: Duration = Duration::from_millis(500);
+    let Some(thread) = thread.take() else {
+        return;
+    };
+    let begun = Instant::now();
+    while !thread.is_finished() && begun.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    if thread.is_finished() {
+        // What it has to say has been said elsewhere.
+        let _ = thread.join();
+    }
 }
 
 impl Decoder {
@@ -157,8 +175,16 @@ impl Decoder {
             _ => VideoError::NotStarted { program, source },
         })?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let words = stderr.map(|stderr| std::thread::spawn(|| first_words(stderr)));
-        let decoder = Self { child, words };
+        let words = Arc::new(Mutex::new(Vec::new()));
+        let reader_of_words = stderr.map(|stderr| {
+            let words = Arc::clone(&words);
+            std::thread::spawn(move || keep_first_words(stderr, &words))
+        });
+        let decoder = Self {
+            child,
+            words,
+            reader_of_words,
+        };
         match stdout {
             Some(stdout) => Ok((decoder, stdout)),
             // Asked for above; the standard library gives it.
@@ -166,11 +192,24 @@ impl Decoder {
         }
     }
 
-    /// Whether it ended well, once it has written all; else how, and its first words.
-    pub(super) fn finish(&mut self) -> io::Result<Result<(), (String, String)>> {
-        let status = self.child.wait()?;
-        let words = self.words.take().map(JoinHandle::join);
-        let words = words.and_then(Result::ok).unwrap_or_default();
+    /// Whether it ended well, once it has written all; else how, and its first words. It is ended after so long.
+    pub(super) fn finish(
+        &mut self,
+        patience: Duration,
+    ) -> io::Result<Result<(), (String, String)>> {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            if begun.elapsed() >= patience {
+                self.kill();
+                break self.child.wait()?;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        join_soon(&mut self.reader_of_words);
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let said = String::from_utf8_lossy(&words);
         let line = said.lines().map(str::trim).find(|line| !line.is_empty());
         let said = line.unwrap_or("it said nothing").escape_debug().collect();
@@ -192,9 +231,7 @@ impl Drop for Decoder {
         self.kill();
         // Whether it ended well is asked by `finish`.
         let _ = self.child.wait();
-        if let Some(words) = self.words.take() {
-            let _ = words.join();
-        }
+        join_soon(&mut self.reader_of_words);
     }
 }
 
@@ -216,18 +253,18 @@ fn container_of(file: &mut File) -> io::Result<Option<Container>> {
 }
 
 /// Reads to the end, so that the decoder never waits for a reader; keeps the beginning.
-fn first_words(mut stderr: impl Read) -> Vec<u8> {
-    let mut words = Vec::new();
+fn keep_first_words(mut stderr: impl Read, words: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4096];
     loop {
         match stderr.read(&mut buffer) {
-            Ok(0) => return words,
+            Ok(0) => return,
             Ok(n) => {
+                let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
                 let room = KEPT_WORDS - words.len();
                 words.extend_from_slice(&buffer[..n.min(room)]);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return words,
+            Err(_) => return,
         }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::decoder::{Decoder, VideoOptions};
+use super::decoder::{Decoder, VideoOptions, join_soon};
 use super::error::VideoError;
 use super::planes::{PictureSize, Yuv420};
 use super::y4m::{Y4mError, Y4mReader};
@@ -180,7 +180,7 @@ impl Pictures {
     /// Waits for the decoder, which has written all it had.
     fn end(&mut self) -> Result<(), VideoError> {
         self.is_over = true;
-        let ended = self.decoder.finish();
+        let ended = self.decoder.finish(self.options.patience);
         let ended = ended.map_err(|source| VideoError::Io {
             path: self.path.clone(),
             source,
@@ -204,9 +204,7 @@ impl Drop for Pictures {
     fn drop(&mut self) {
         // The thread ends when it can neither read nor hand on.
         self.give_up();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        join_soon(&mut self.thread);
     }
 }
 

@@ -417,6 +417,24 @@ fn a_decoder_that_hangs_is_given_up_and_keeps_nobody() {
     );
     canceller.join().unwrap();
     drop(Pictures::open(&video, &hangs).unwrap());
+    let closes =
+        folder.program("printf 'YUV4MPEG2 W2 H2\\nFRAME\\n123456'; exec >&- 2>&-; exec sleep 60");
+    let (n, killed) = all(&video, &closes.with_patience(Duration::from_millis(300)));
+    assert!(
+        n == 1 && matches!(killed, Err(VideoError::Decoder { .. })),
+        "{killed:?}"
+    );
+    // A program of the decoder's own that outlives it and holds its pipes.
+    let leaves = folder.program("sleep 30 & printf 'YUV4MPEG2 W2 H2\\nFRAME\\n123456'; wait");
+    let (n, stalled) = all(
+        &video,
+        &leaves.clone().with_patience(Duration::from_millis(300)),
+    );
+    assert!(
+        n == 1 && matches!(stalled, Err(VideoError::Stalled { .. })),
+        "{stalled:?}"
+    );
+    drop(Pictures::open(&video, &leaves).unwrap());
     assert!(
         begun.elapsed() < Duration::from_secs(20),
         "{:?}",
