@@ -6,16 +6,18 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Write};
+#[path = "../src/bin/sparkpilot/commands/monitor/watch.rs"]
+mod watch;
+
+use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
-use spark_program::{Manners, about, postponed, tell};
-use sparkpilot::hal::monitor::{Recording, Sample, Sampler};
+use clap::Parser;
+use spark_program::{Manners, tell};
+
+use watch::{Form, Watch, Watched};
 
 /// Watch the GPUs: utilisation, clocks, temperature, power and memory
 #[derive(Parser)]
@@ -41,95 +43,31 @@ struct Arguments {
     output: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Form {
-    Text,
-    Csv,
-    Json,
-}
-
-/// The summary is of the newest samples, this many or up to twice as many.
-const KEPT: usize = 36_000;
-
 fn main() -> ExitCode {
     let manners = Manners {
         keeps_promise_of_cuda: false,
         ..Manners::default()
     };
-    spark_program::run_with(manners, |arguments: Arguments| watch(&arguments))
+    spark_program::run_with(manners, |arguments: Arguments| watch(arguments))
 }
 
-fn watch(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let mut sampler = match Sampler::open(&[]) {
-        Ok(sampler) => sampler,
-        Err(why) if arguments.output.is_some() => {
-            return Err(
-                format!("there is no GPU to watch here, and no sample to write: {why}").into(),
-            );
+fn watch(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let has_output = arguments.output.is_some();
+    let watch = Watch {
+        duration: Some(Duration::from_secs(arguments.seconds)),
+        interval: Duration::from_millis(arguments.interval_ms),
+        is_single: false,
+        form: arguments.form,
+        output: arguments.output,
+    };
+    match watch.run()? {
+        Watched::Over(code) => Ok(code.map_or(ExitCode::SUCCESS, ExitCode::from)),
+        Watched::NoGpu(why) if has_output => {
+            Err(format!("there is no GPU to watch here, and no sample to write: {why}").into())
         }
-        Err(why) => {
+        Watched::NoGpu(why) => {
             tell(format_args!("There is no GPU to watch here: {why}."));
-            return Ok(ExitCode::SUCCESS);
+            Ok(ExitCode::SUCCESS)
         }
-    };
-    let mut out: Box<dyn Write> = match &arguments.output {
-        Some(path) => Box::new(File::create(path).map_err(about(path))?),
-        None => Box::new(io::stdout()),
-    };
-    let place = arguments.output.clone().unwrap_or_else(|| "stdout".into());
-    if arguments.form == Form::Csv {
-        writeln!(out, "{}", Sample::CSV_HEADER).map_err(about(&place))?;
-    }
-    let interval = Duration::from_millis(arguments.interval_ms);
-    let end = Instant::now() + Duration::from_secs(arguments.seconds);
-    let mut recording = Recording::default();
-    let mut exit_code = None;
-    while exit_code.is_none() && Instant::now() < end {
-        let next = Instant::now() + interval;
-        // Whole lines, in one write each; nothing of this program holds them back.
-        let samples = postponed(|| -> io::Result<Vec<Sample>> {
-            let samples = sampler.look();
-            for sample in &samples {
-                let mut line = match arguments.form {
-                    Form::Text => line(sample),
-                    Form::Csv => sample.to_csv_row(),
-                    Form::Json => sample.to_json(),
-                };
-                line.push('\n');
-                out.write_all(line.as_bytes())?;
-            }
-            out.flush()?;
-            Ok(samples)
-        });
-        let samples = samples.map_err(about(&place))?;
-        if arguments.form == Form::Text {
-            recording.samples.extend(samples);
-            if recording.samples.len() > 2 * KEPT {
-                recording.samples.drain(..KEPT);
-            }
-        }
-        exit_code = spark_program::sleep(next.min(end).saturating_duration_since(Instant::now()));
-    }
-    let gpus: BTreeSet<u32> = recording.samples.iter().map(|sample| sample.gpu).collect();
-    for gpu in gpus {
-        print!("GPU {gpu} in short:\n{}", recording.summary(gpu));
-    }
-    Ok(exit_code.map_or(ExitCode::SUCCESS, ExitCode::from))
-}
-
-fn line(sample: &Sample) -> String {
-    let Sample { gpu, readings, .. } = sample;
-    match readings {
-        Ok(now) => format!(
-            "GPU {gpu}: busy {} %, {} MHz, {} C, {} W, {} MiB in use",
-            now.utilization_percent,
-            now.sm_clock_mhz,
-            now.temperature_c,
-            now.power_mw
-                .as_ref()
-                .map(|milliwatts| f64::from(*milliwatts) / 1e3),
-            sample.memory_used_bytes().map(|bytes| bytes >> 20)
-        ),
-        Err(why) => format!("GPU {gpu}: {why}"),
     }
 }

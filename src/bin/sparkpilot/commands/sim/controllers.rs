@@ -7,6 +7,8 @@ use sparkpilot::sim::control::{
     PerfectTracking, PurePursuit, PurePursuitConfig, ReferenceDriver, ReferenceDriverKind,
 };
 
+use super::words::name_of;
+
 /// A controller that needs no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Controller {
@@ -45,23 +47,10 @@ impl AlgorithmFactory for Factory {
 }
 
 impl Controller {
-    /// Its name on the command line.
-    pub(super) fn name(self) -> String {
-        self.to_possible_value()
-            .map_or_else(String::new, |it| it.get_name().to_owned())
-    }
-
-    /// What it is.
-    pub(super) fn sentence(self) -> String {
-        let value = self.to_possible_value();
-        let help = value.and_then(|it| it.get_help().map(ToString::to_string));
-        help.unwrap_or_default()
-    }
-
     /// A factory of it, which reports call by its name here.
     pub(super) fn factory(self) -> Factory {
         Factory {
-            name: self.name(),
+            name: name_of(self),
             controller: self,
         }
     }

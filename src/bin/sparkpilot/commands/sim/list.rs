@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::controllers::Controller;
 use super::suites::Suite;
+use super::words::{name_of, sentence_of};
 use crate::tables;
 
 /// List suites of scenarios and controllers
@@ -34,9 +35,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         .collect();
     if arguments.json {
         let suite = |(suite, n): &(Suite, Option<usize>)| -> Value {
-            json!({ "name": suite.name(), "scenarios": n, "what": suite.sentence() })
+            json!({ "name": name_of(*suite), "scenarios": n, "what": sentence_of(*suite) })
         };
-        let controller = |it: &Controller| json!({ "name": it.name(), "what": it.sentence() });
+        let controller =
+            |it: &Controller| json!({ "name": name_of(*it), "what": sentence_of(*it) });
         let told = json!({
             "schema": "sparkpilot-sim-list/1",
             "suites": suites.iter().map(suite).collect::<Vec<_>>(),
@@ -48,14 +50,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let mut rows = vec![["suite", "scenarios", "what"].map(str::to_owned)];
     rows.extend(suites.iter().map(|(suite, n)| {
         let n = n.map_or_else(|| "any".to_owned(), |n| n.to_string());
-        [suite.name(), n, suite.sentence()]
+        [name_of(*suite), n, sentence_of(*suite)]
     }));
     println!("{}", tables::columns(&rows));
     let mut rows = vec![["controller", "what"].map(str::to_owned)];
     rows.extend(
         Controller::value_variants()
             .iter()
-            .map(|it| [it.name(), it.sentence()]),
+            .map(|it| [name_of(*it), sentence_of(*it)]),
     );
     print!("{}", tables::columns(&rows));
     Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ mod list;
 mod replay;
 mod run;
 mod suites;
+mod words;
 
 use std::error::Error;
 use std::process::ExitCode;

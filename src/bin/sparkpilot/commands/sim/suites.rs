@@ -44,19 +44,6 @@ pub(super) enum Suite {
 }
 
 impl Suite {
-    /// Its name on the command line.
-    pub(super) fn name(self) -> String {
-        self.to_possible_value()
-            .map_or_else(String::new, |it| it.get_name().to_owned())
-    }
-
-    /// What it holds.
-    pub(super) fn sentence(self) -> String {
-        let value = self.to_possible_value();
-        let help = value.and_then(|it| it.get_help().map(ToString::to_string));
-        help.unwrap_or_default()
-    }
-
     /// Its scenarios; of random ones so many.
     pub(super) fn scenarios(self, n_random: u64, seed: u64) -> Vec<Scenario> {
         let all = |rows: Vec<CarToCarRear>| rows.iter().map(CarToCarRear::scenario).collect();
