@@ -5,13 +5,16 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
+#[path = "../src/bin/sparkpilot/commands/info/describe.rs"]
+mod describe;
+
 use std::process::ExitCode;
 
 use clap::Parser;
 use spark_program::Manners;
-use sparkpilot::hal::cpu::format_cpu_list;
-use sparkpilot::hal::memory::{BudgetPolicy, Purpose};
-use sparkpilot::hal::{Memory, Root, machine};
+use sparkpilot::hal::{Root, machine};
+
+use describe::describe;
 
 /// Say which machine this is, by what evidence, and what it has for models
 #[derive(Parser)]
@@ -36,56 +39,8 @@ fn main() -> ExitCode {
         if arguments.record {
             print!("{}", sparkpilot::hal::record(&Root::host()));
         } else {
-            describe();
+            print!("{}", describe(&Root::host(), machine()));
         }
         Ok(())
     })
-}
-
-fn describe() {
-    let machine = machine();
-    println!("{}", machine.summary());
-    for seen in &machine.platform.evidence {
-        println!("  because  {seen}");
-    }
-    for doubt in &machine.platform.doubts {
-        println!("  but      {doubt}");
-    }
-    for (kind, cpus) in machine.cpu.kinds() {
-        println!("cores      {kind}: CPUs {}", format_cpu_list(&cpus));
-    }
-    println!("threads    {}", machine.cpu.plan().n_threads);
-
-    let memory = Memory::read(&Root::host());
-    let available = memory.available_to_cpu_bytes();
-    let budget = memory.budget(Purpose::Cpu, &BudgetPolicy::default());
-    println!("available  {}", available.map(gibibytes));
-    println!(
-        "budget     {}",
-        budget.map(|budget| gibibytes(budget.bytes))
-    );
-
-    for gpu in &machine.gpus {
-        println!(
-            "gpu        {}, compute capability {}",
-            gpu.name, gpu.compute_capability
-        );
-        println!("  memory   {}", gpu.memory);
-        println!(
-            "  fastest  {}, recommended {}",
-            gpu.fastest, gpu.recommended.precision
-        );
-        println!("  because  {}", gpu.recommended.reason);
-    }
-    println!("software   {}", machine.stack);
-    for library in &machine.stack.libraries {
-        println!("  {} {} in {}", library.name, library.version, library.path);
-    }
-    if let Some(why) = &machine.cuda_failure {
-        println!("no CUDA    {why}");
-    }
-}
-
-fn gibibytes(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }

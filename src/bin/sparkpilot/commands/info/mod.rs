@@ -1,17 +1,17 @@
 //! `sparkpilot info`: which machine this is, by what evidence, and what it has for models.
 
+mod describe;
+
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
 use spark_program::{output, place};
-use sparkpilot::hal::cpu::format_cpu_list;
-use sparkpilot::hal::memory::{BudgetPolicy, Purpose};
-use sparkpilot::hal::{Machine, Memory, Root, machine};
+use sparkpilot::hal::{Root, machine};
 
 use crate::recorded_machine::RecordedMachine;
-use crate::tables;
+use describe::describe;
 
 /// Say which machine this is, by what evidence, and what it has for models
 #[derive(clap::Args)]
@@ -63,65 +63,4 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         print!("{}", describe(root, machine));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn describe(root: &Root, machine: &Machine) -> String {
-    let mut lines = vec![machine.summary()];
-    let platform = &machine.platform;
-    lines.extend(
-        platform
-            .evidence
-            .iter()
-            .map(|seen| format!("  because  {seen}")),
-    );
-    lines.extend(
-        platform
-            .doubts
-            .iter()
-            .map(|doubt| format!("  but      {doubt}")),
-    );
-    for (kind, cpus) in machine.cpu.kinds() {
-        lines.push(format!(
-            "cores      {kind}: CPUs {}",
-            format_cpu_list(&cpus)
-        ));
-    }
-    lines.push(format!("threads    {}", machine.cpu.plan().n_threads));
-
-    let memory = Memory::read(root);
-    let budget = memory.budget(Purpose::Cpu, &BudgetPolicy::default());
-    let bytes = |n: u64| tables::bytes(usize::try_from(n).unwrap_or(usize::MAX));
-    lines.push(format!(
-        "available  {}",
-        memory.available_to_cpu_bytes().map(bytes)
-    ));
-    lines.push(format!(
-        "budget     {}",
-        budget.map(|budget| bytes(budget.bytes))
-    ));
-
-    for gpu in &machine.gpus {
-        let (fastest, recommended) = (&gpu.fastest, &gpu.recommended);
-        lines.push(format!(
-            "gpu        {}, compute capability {}",
-            gpu.name, gpu.compute_capability
-        ));
-        lines.push(format!("  memory   {}", gpu.memory));
-        lines.push(format!(
-            "  fastest  {fastest}, recommended {}",
-            recommended.precision
-        ));
-        lines.push(format!("  because  {}", recommended.reason));
-    }
-    lines.push(format!("software   {}", machine.stack));
-    let libraries = machine.stack.libraries.iter();
-    lines.extend(libraries.map(|it| format!("  {} {} in {}", it.name, it.version, it.path)));
-    lines.extend(
-        machine
-            .cuda_failure
-            .iter()
-            .map(|why| format!("no CUDA    {why}")),
-    );
-    lines.push(String::new());
-    lines.join("\n")
 }
