@@ -4,15 +4,14 @@
 //! { simd, parallel } <- gemm;  hal <- mem <- quant;  files <- onnx-proto;  { hal, onnx-proto } <- onnx-graph
 //! { gemm, quant, onnx-graph } <- onnx <- openpilot <- { sim, bench } <- facade
 //! { gemm, quant } <- dora <- facade
-//! hal, files, parallel <- data <- { dora, sim }
-//! drawing              <- { quant, data, sim, bench, xtask }
+//! { files, drawing } <- data <- facade; by the table also { hal, parallel } <- data <- { dora, sim }
+//! drawing            <- { quant, data, sim, bench, xtask }
 //! { hal, files } <- program <- facade   the program; reachable by examples of every crate besides
 //! ptx <- testing       reachable as dev-dependencies only: by tests, benches, examples
 //! ```
 //!
 //! A crate may use every crate that stands below it on its way down, not only the next one.
-//! The table also names crates that are planned and do not exist; a row costs nothing and
-//! the first dependency of such a crate is checked from its first commit.
+//! The table allows edges that no manifest has yet.
 
 /// A crate and every crate of the workspace that its code may use.
 pub(crate) const ALLOWED: &[(&str, &[&str])] = &[

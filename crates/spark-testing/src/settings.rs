@@ -18,7 +18,7 @@ const TEST_DATA: Setting = Setting {
     name: "SPARK_TEST_DATA",
     accepts: "a directory",
     default: "not set: tests that need the data pass without them and print so (`cargo test -- --show-output`)",
-    doc: "The folder with `data/models` (models, their goldens) and `truth` (recorded conversions, adapters, figures).",
+    doc: "The folder with `data/models` (models, their goldens), `data/drive` (recorded drives) and `truth` (recorded conversions, adapters, figures).",
 };
 
 const REQUIRE_GPU: Setting = Setting {
@@ -56,7 +56,7 @@ const CI: Setting = Setting {
     accepts: "anything",
     default: "not set",
     doc: "Set in continuous integration: missing test data fail instead of skipping, and so do tests of kernels \
-          without NVIDIA's compiler (`cargo xtask kernels` fetches it) and what `cargo xtask ci` cannot run.",
+          without NVIDIA's compiler (`cargo xtask kernels` fetches it), of videos without ffmpeg, and what `cargo xtask ci` cannot run.",
 };
 
 /// The folder with the reference data, if it is set.

@@ -24,7 +24,7 @@ const SIZE: PictureSize = PictureSize {
 pub(crate) fn demo_video() -> Option<PathBuf> {
     let folder = test_data(DEMO)?;
     if Command::new("ffmpeg").arg("-version").output().is_err() {
-        assert!(std::env::var_os("CI").is_none(), "CI needs ffmpeg");
+        assert!(!spark_testing::settings::is_ci(), "CI needs ffmpeg");
         eprintln!("skipped: there is no ffmpeg to decode videos with");
         return None;
     }

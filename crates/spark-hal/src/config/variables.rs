@@ -28,7 +28,7 @@ pub const PRECISION: Declaration = Declaration {
     default: "auto",
     default_meaning: "",
     doc: "The precision models run in. `auto` is `fp32`, also on a GPU; what \
-          the GPU and the installed software would recommend, `detect` says. `fp4` logs a warning \
+          the GPU and the installed software would recommend, `sparkpilot info` says. `fp4` logs a warning \
           because it is experimental. `int8` needs a calibration of the model, or a file that quantises it: without, a \
           model is refused.",
 };
@@ -41,8 +41,9 @@ pub const CUDA: Declaration = Declaration {
     default_meaning: "not set: CUDA is used if it is there",
     doc: "`0` never uses CUDA; `1` requires it: a program on a machine without CUDA ends with an error, \
           whatever `SPARK_DEVICE` says; where CUDA is there, so does one that works on the CPU only, unless \
-          `SPARK_DEVICE=cpu` is set or `bench_supercombo` is given `--device`. `detect`, `doctor` \
-          and `gpu_monitor`, which say what is wrong with CUDA, run all the same.",
+          `SPARK_DEVICE=cpu` is set or the program is given `--device`. The examples `detect`, `doctor` and `gpu_monitor`, \
+          and commands of `sparkpilot` that compute nothing (`info`, `doctor`, `monitor`, `logs`, `zoo`, `sim list`, `completions`, \
+          `man`), run all the same.",
 };
 
 /// `SPARK_DEVICE`: the device that work runs on.
@@ -53,7 +54,7 @@ pub const DEVICE: Declaration = Declaration {
     default_meaning: "",
     doc: "Where work runs: the CPU, the best GPU, or CUDA device number N. A GPU that is asked for \
           here and cannot be had is an error: it is not there, `CUDA=0` is set, or the program works on the \
-          CPU only; but not in the three programs named above, nor always in a `Simulator` of a program of \
+          CPU only; but not in the programs and commands named above, nor always in a `Simulator` of a program of \
           one's own ([sim-guide](sim-guide.md#on-a-gpu)). `auto` logs why no GPU could be used; that models run on \
           the CPU anyway is not logged.",
 };
@@ -66,7 +67,7 @@ pub const MEMORY_KIND: Declaration = Declaration {
     default_meaning: "",
     doc: "Where buffers lie that CPU and GPU both use: plain, managed or pinned memory. On a GPU that shares the \
           machine's memory and has several of them `auto` measures which is fastest, once per machine, and keeps the figures \
-          under `SPARK_CACHE_DIR`; elsewhere, and without a cache folder, it goes by what the GPU says of itself ([memory](memory.md#which-kind-shared-buffers-get)). A \
+          under `SPARK_CACHE_DIR` (at every opening, where that cannot be written to); elsewhere, and without a cache folder, it goes by what the GPU says of itself ([memory](memory.md#which-kind-shared-buffers-get)). A \
           kind that the GPU does not have logs a warning that names what is used instead. On the CPU it means nothing.",
 };
 
