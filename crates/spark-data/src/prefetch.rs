@@ -9,7 +9,7 @@
 //!
 //! Deliberately absent: batches and networks' inputs, which trainers make of it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ use crate::video::{Store, StoredVideo, VideoError, Yuv420};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrefetchOptions {
-    /// Bytes of pictures that wait to be used; one sample may wait whatever it takes.
+    /// Bytes of samples that wait to be used: the next one is prepared while fewer wait, and may go beyond them by itself.
     pub bytes: usize,
     /// Which pictures of a sample: so many frames of the video before its own, 0 that itself.
     pub frames_back: Vec<u32>,
@@ -96,13 +96,27 @@ pub enum PrefetchError {
         /// How far back one was asked for.
         back: u32,
     },
-    /// The video gives no picture.
+    /// The video has fewer pictures than the drive has frames: which of them are missing nobody can say.
+    #[error(
+        "sample {number}: the video of drive {drive} has {pictures} pictures, its log {frames} frames"
+    )]
+    Pictures {
+        /// The sample.
+        number: usize,
+        /// Which drive of the data set.
+        drive: usize,
+        /// Pictures of the video.
+        pictures: u64,
+        /// Frames of the log.
+        frames: u64,
+    },
+    /// The video gives no picture. A video that is broken is decoded once; its other samples share the reason.
     #[error("sample {number}: {source}")]
     Video {
         /// The sample.
         number: usize,
         /// Why.
-        source: VideoError,
+        source: Arc<VideoError>,
     },
 }
 
@@ -155,12 +169,10 @@ impl Shared {
 }
 
 fn bytes_of(item: &Item) -> usize {
-    item.as_ref().map_or(0, |it| {
-        it.pictures
-            .iter()
-            .map(|picture| picture.bytes().len())
-            .sum()
-    })
+    let pictures = item.as_ref().map_or(&[][..], |it| &it.pictures);
+    let of_pictures: usize = pictures.iter().map(|picture| picture.bytes().len()).sum();
+    // Labels and errors count as well: there may be any number of them.
+    of_pictures + size_of::<Item>() + 1024
 }
 
 impl Prefetch {
@@ -180,23 +192,25 @@ impl Prefetch {
             store: store.until(Arc::clone(&cancelled)),
             options,
             open: VecDeque::new(),
+            broken: HashMap::new(),
         };
         let (of_thread, is_cancelled) = (Arc::clone(&shared), Arc::clone(&cancelled));
         let thread = std::thread::spawn(move || {
             for number in order {
-                let item = worker.prepare(number);
-                let n_bytes = bytes_of(&item);
                 let mut waiting = of_thread.lock();
-                let has_room = |it: &Waiting| {
-                    it.items.is_empty() || it.bytes + n_bytes <= worker.options.bytes
-                };
-                while !has_room(&waiting) && !is_cancelled.load(Ordering::Relaxed) {
+                let is_over = || is_cancelled.load(Ordering::Relaxed);
+                let has_room =
+                    |it: &Waiting| it.items.is_empty() || it.bytes < worker.options.bytes;
+                while !has_room(&waiting) && !is_over() {
                     waiting = of_thread.wait(waiting);
                 }
-                if is_cancelled.load(Ordering::Relaxed) {
+                drop(waiting);
+                if is_over() {
                     break;
                 }
-                waiting.bytes += n_bytes;
+                let item = worker.prepare(number);
+                let mut waiting = of_thread.lock();
+                waiting.bytes += bytes_of(&item);
                 waiting.items.push_back(item);
                 of_thread.changed.notify_all();
             }
@@ -268,6 +282,8 @@ struct Worker {
     options: PrefetchOptions,
     /// Drive and video; the one used last stands last.
     open: VecDeque<(usize, StoredVideo)>,
+    /// Drives whose videos could not be opened, and why.
+    broken: HashMap<usize, Arc<VideoError>>,
 }
 
 impl Worker {
@@ -287,7 +303,10 @@ impl Worker {
             let mut picture = Yuv420::empty();
             let video = self.video(number, sample.drive)?;
             let read = video.read(wanted.into(), &mut picture);
-            read.map_err(|source| PrefetchError::Video { number, source })?;
+            read.map_err(|source| PrefetchError::Video {
+                number,
+                source: Arc::new(source),
+            })?;
             pictures.push(picture);
         }
         Ok(Prepared {
@@ -297,6 +316,26 @@ impl Worker {
         })
     }
 
+    /// A video that lacks pictures would give others in their places.
+    fn check_number(
+        &self,
+        number: usize,
+        drive: usize,
+        video: &StoredVideo,
+    ) -> Result<(), PrefetchError> {
+        let frames = self.dataset.drives()[drive].frames_of(self.dataset.camera());
+        let frames = frames.iter().map(|frame| u64::from(frame.index) + 1).max();
+        match frames {
+            Some(frames) if video.len() < frames => Err(PrefetchError::Pictures {
+                number,
+                drive,
+                pictures: video.len(),
+                frames,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     fn video(&mut self, number: usize, drive: usize) -> Result<&mut StoredVideo, PrefetchError> {
         let found = self.open.iter().position(|(of, _)| *of == drive);
         let entry = match found.and_then(|place| self.open.remove(place)) {
@@ -304,8 +343,16 @@ impl Worker {
             None => {
                 let path = self.videos.get(drive);
                 let path = path.ok_or(PrefetchError::NoVideo { number, drive })?;
-                let video = self.store.video(path, 1);
-                let video = video.map_err(|source| PrefetchError::Video { number, source })?;
+                if let Some(source) = self.broken.get(&drive) {
+                    let source = Arc::clone(source);
+                    return Err(PrefetchError::Video { number, source });
+                }
+                let video = self.store.video(path, 1).map_err(|source| {
+                    let source = Arc::new(source);
+                    self.broken.insert(drive, Arc::clone(&source));
+                    PrefetchError::Video { number, source }
+                })?;
+                self.check_number(number, drive, &video)?;
                 while self.open.len() >= self.options.open_videos.max(1) {
                     self.open.pop_front();
                 }

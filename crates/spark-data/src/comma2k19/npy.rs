@@ -119,8 +119,9 @@ impl Array {
             "<f4" => 4,
             "|b1" => 1,
             other => match other.strip_prefix("|S").and_then(|it| it.parse().ok()) {
-                Some(size) => size,
-                None => return Err(NpyError::Type(other.to_owned())),
+                // Texts of no bytes would be any number of them in no file at all.
+                Some(size) if size > 0 => size,
+                _ => return Err(NpyError::Type(other.to_owned())),
             },
         };
         let wanted = shape
@@ -132,7 +133,8 @@ impl Array {
                 got: bytes.len() as u64,
             });
         }
-        let each = (0..shape.iter().product::<usize>()).map(|index| {
+        // Every value has a byte at least, so this is no more than there are bytes.
+        let each = (0..bytes.len() / size).map(|index| {
             let place = if is_fortran {
                 fortran(&shape, index)
             } else {
@@ -215,6 +217,8 @@ mod tests {
         let refused = |header: &str| Array::from_parts(header, &[0; 8]).unwrap_err().to_string();
         let sized = "{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999, 9999999999), }";
         assert!(refused(sized).contains("asks for"));
+        let empty = "{'descr': '|S0', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807), }";
+        assert!(refused(empty).contains("`|S0`"));
         assert!(
             refused("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }").contains("`|O`")
         );

@@ -44,6 +44,16 @@ pub enum Comma2k19Error {
         /// What belongs there.
         wanted: String,
     },
+    /// A time that is not finite, before 0, or beyond what nanoseconds of 64 bits hold.
+    #[error("`{}`: {time} s at row {row} is no time of a clock", path.display())]
+    Time {
+        /// Its file.
+        path: PathBuf,
+        /// Which row.
+        row: usize,
+        /// What stands there.
+        time: f64,
+    },
     /// Times that do not grow.
     #[error("`{}`: times do not grow at row {row}", path.display())]
     Order {
@@ -97,6 +107,14 @@ fn numbers(path: &Path) -> Result<(Vec<usize>, Option<Vec<f64>>), Comma2k19Error
 fn times(path: &Path) -> Result<Vec<f64>, Comma2k19Error> {
     match numbers(path)? {
         (shape, Some(values)) if shape.len() == 1 => {
+            let is_time = |time: &f64| (0.0..9e9).contains(time);
+            if let Some(row) = values.iter().position(|time| !is_time(time)) {
+                return Err(Comma2k19Error::Time {
+                    path: path.to_owned(),
+                    row,
+                    time: values[row],
+                });
+            }
             let grows = |pair: &[f64]| pair[0] < pair[1];
             match values.windows(2).position(|pair| !grows(pair)) {
                 None => Ok(values),

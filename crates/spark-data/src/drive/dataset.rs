@@ -198,6 +198,11 @@ impl Dataset {
         }
     }
 
+    /// Whose frames they are.
+    pub fn camera(&self) -> Camera {
+        self.options.camera
+    }
+
     /// The drives.
     pub fn drives(&self) -> &[Drive] {
         &self.drives
@@ -238,18 +243,19 @@ impl Dataset {
         order
     }
 
-    /// Whole drives to validate by: about this share of them, at least one, chosen by `seed`. With one drive there is nothing to
-    /// train on then; split by time.
+    /// Whole drives to validate by: about this share of those that have samples, at least one, chosen by `seed`. With one drive there
+    /// is nothing to train on then; split by time. A share that is not a number counts as 0.
     pub fn split_by_drive(&self, share: f64, seed: u64) -> Split {
-        let n = self.drives.len();
+        let mut drives: Vec<usize> = self.samples.iter().map(|(drive, _)| *drive).collect();
+        drives.dedup();
+        let n = drives.len();
         let n_wanted = ((n as f64 * share.clamp(0.0, 1.0)).round() as usize).max(1);
-        let mut drives: Vec<usize> = (0..n).collect();
         drives.sort_by_key(|drive| mixed(mixed(seed) ^ *drive as u64));
         drives.truncate(n_wanted);
         self.split(|drive, _| Some(drives.contains(&drive)))
     }
 
-    /// The last part of every drive to validate by, this share of its time; what lies within `gap_s` before it is in neither part.
+    /// The last part of every drive to validate by, this share of its time (all of it for 1, none for what is not a number); what lies within `gap_s` before it is in neither part.
     pub fn split_by_time(&self, share: f64, gap_s: f64) -> Split {
         let share = share.clamp(0.0, 1.0);
         let mut spans: Vec<Option<(u64, u64)>> = vec![None; self.drives.len()];
@@ -262,7 +268,7 @@ impl Dataset {
             let left_s = (last - frame.end_of_frame) as f64 * 1e-9;
             let part_s = (last - first) as f64 * 1e-9 * share;
             match left_s {
-                left if left < part_s => Some(true),
+                left if left < part_s || share >= 1.0 => Some(true),
                 left if left < part_s + gap_s.max(0.0) => None,
                 _ => Some(false),
             }

@@ -29,7 +29,13 @@ impl Drive {
                 .filter(|(_, value)| value.is_finite());
             finite.map(|(time, value)| (ns(*time), *value)).collect()
         };
-        let poses = Poses::recorded(&minute.frame_times, &minute.positions, &minute.orientations)?;
+        // As the data set will ask for them: whole nanoseconds, so that the last frame has its own pose.
+        let times = minute
+            .frame_times
+            .iter()
+            .map(|time| ns(*time) as f64 * 1e-9);
+        let times: Vec<f64> = times.collect();
+        let poses = Poses::recorded(&times, &minute.positions, &minute.orientations)?;
         let frames = minute.frame_times.iter().zip(0..);
         let frames = frames.map(|(time, index)| Frame {
             id: index,

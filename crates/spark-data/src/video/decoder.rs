@@ -6,7 +6,11 @@
 //! ```
 //!
 //! - The demuxer is named, and the only protocol is the pipe: a hostile file opens no other file and no connection.
-//! - `-xerror -err_detect explode`: a damaged video ends with an error. Without them ffmpeg conceals what is missing and ends with 0.
+//! - `-xerror -err_detect explode`, and any word on stderr is an error: what ffmpeg sees of damage ends a video, where it would otherwise
+//!   conceal what is missing. It does not see pictures that are gone as a whole, nor every flipped bit: whoever has a log compares
+//!   numbers of pictures ([`Prefetch`](crate::prefetch::Prefetch) does).
+//! - `-reinit_filter 0`, `-autoscale 0`, `-noautorotate`: pictures that change their size inside a video are an error, and nothing is scaled,
+//!   turned or brought to another range.
 //! - `-fps_mode passthrough`: one picture out for one in; by default ffmpeg repeats and drops them to keep a rate.
 //! - The file itself is the child's stdin: nothing here writes into a pipe, which could end the process by SIGPIPE.
 //!
@@ -16,7 +20,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -30,12 +34,14 @@ use super::planes::PictureSize;
 pub struct VideoOptions {
     /// The program; looked for on PATH where it has no slash.
     pub program: PathBuf,
-    /// How long the decoder may give nothing.
+    /// How long a picture may take.
     pub patience: Duration,
     /// The size that pictures must have.
     pub size: Option<PictureSize>,
     /// Reading ends with [`VideoError::Cancelled`] soon after somebody sets it.
     pub cancelled: Arc<AtomicBool>,
+    /// The same for those who prepare pictures on somebody's behalf.
+    pub(crate) also_cancelled: Option<Arc<AtomicBool>>,
 }
 
 impl Default for VideoOptions {
@@ -46,6 +52,7 @@ impl Default for VideoOptions {
             patience: Duration::from_secs(60),
             size: None,
             cancelled: Arc::default(),
+            also_cancelled: None,
         }
     }
 }
@@ -62,6 +69,12 @@ impl VideoOptions {
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// Whether nobody wants what is being read any more.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        is_set(&self.cancelled) || self.also_cancelled.as_ref().is_some_and(is_set)
     }
 
     /// Until this is set.
@@ -138,6 +151,26 @@ pub(super) fn join_soon(thread: &mut Option<JoinHandle<()>>) {
     }
 }
 
+/// How a decoder ended that has written all it had.
+pub(super) enum Ended {
+    /// With 0 and without a word.
+    Well,
+    /// With another exit code, by a signal, or with words.
+    Badly {
+        status: String,
+        said: Option<String>,
+    },
+    /// It did not, and was ended.
+    Never,
+}
+
+/// A thread, or why there is none.
+pub(super) fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("spark-data video".to_owned())
+        .spawn(work)
+}
+
 impl Decoder {
     /// Starts it on a file; what it writes comes from the second.
     pub(super) fn start(
@@ -164,59 +197,72 @@ impl Decoder {
                 "explode",
             ])
             .args(["-threads", "1", "-protocol_whitelist", "pipe"])
+            .args(["-reinit_filter", "0", "-noautorotate"])
             .args(["-f", container.demuxer(), "-i", "pipe:0", "-map", "0:v:0"])
-            .args(["-fps_mode", "passthrough", "-f", "yuv4mpegpipe", "pipe:1"])
+            .args(["-autoscale", "0", "-fps_mode", "passthrough"])
+            .args(["-f", "yuv4mpegpipe", "pipe:1"])
             .stdin(file)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
         let mut child = child.map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => VideoError::NoDecoder { program },
+            // A script that is there lacks its interpreter.
+            io::ErrorKind::NotFound if !options.program.exists() => {
+                VideoError::NoDecoder { program }
+            }
             _ => VideoError::NotStarted { program, source },
         })?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let words = Arc::new(Mutex::new(Vec::new()));
-        let reader_of_words = stderr.map(|stderr| {
-            let words = Arc::clone(&words);
-            std::thread::spawn(move || keep_first_words(stderr, &words))
-        });
-        let decoder = Self {
+        // From here on the child is ended whatever happens.
+        let mut decoder = Self {
             child,
-            words,
-            reader_of_words,
+            words: Arc::clone(&words),
+            reader_of_words: None,
         };
-        match stdout {
-            Some(stdout) => Ok((decoder, stdout)),
-            // Asked for above; the standard library gives it.
-            None => Err(io_error(path, "the decoder has no stdout")),
-        }
+        // Both are asked for above; the standard library gives them.
+        let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
+            return Err(io_error(path, "the decoder has no stdout or stderr"));
+        };
+        let reader = thread(move || keep_first_words(stderr, &words));
+        decoder.reader_of_words = Some(reader.map_err(io)?);
+        Ok((decoder, stdout))
     }
 
-    /// Whether it ended well, once it has written all; else how, and its first words. It is ended after so long.
+    /// How it ended, once it has written all. It is waited for so long, and not once somebody has cancelled.
     pub(super) fn finish(
         &mut self,
         patience: Duration,
-    ) -> io::Result<Result<(), (String, String)>> {
+        is_cancelled: impl Fn() -> bool,
+    ) -> io::Result<Ended> {
         let begun = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait()? {
                 break status;
             }
-            if begun.elapsed() >= patience {
+            if begun.elapsed() >= patience || is_cancelled() {
                 self.kill();
-                break self.child.wait()?;
+                self.child.wait()?;
+                return Ok(Ended::Never);
             }
             std::thread::sleep(Duration::from_millis(1));
         };
         join_soon(&mut self.reader_of_words);
+        Ok(match (status.success(), self.said()) {
+            (true, None) => Ended::Well,
+            (_, said) => Ended::Badly {
+                status: status.to_string(),
+                said,
+            },
+        })
+    }
+
+    /// The first line that it has said.
+    pub(super) fn said(&self) -> Option<String> {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let said = String::from_utf8_lossy(&words);
-        let line = said.lines().map(str::trim).find(|line| !line.is_empty());
-        let said = line.unwrap_or("it said nothing").escape_debug().collect();
-        Ok(match status.success() {
-            true => Ok(()),
-            false => Err((status.to_string(), said)),
-        })
+        let line = said.lines().map(str::trim).find(|line| !line.is_empty())?;
+        Some(line.escape_debug().collect())
     }
 
     /// Ends it: what it writes ends.

@@ -41,7 +41,7 @@ pub enum VideoError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// The decoder found the video damaged, or failed otherwise.
+    /// The decoder found the video damaged, or failed otherwise; words with exit code 0 count.
     #[error("`{path}`: after {pictures} pictures the decoder ended with {status}: {said}")]
     Decoder {
         /// The video.
@@ -61,8 +61,10 @@ pub enum VideoError {
         /// Why.
         source: Y4mError,
     },
-    /// The decoder gave nothing for so long.
-    #[error("`{path}`: the decoder gave nothing for {waited:?} after {pictures} pictures")]
+    /// The decoder gave no picture for so long, or did not end.
+    #[error(
+        "`{path}`: the decoder gave no whole picture for {waited:?} after {pictures} pictures{said}"
+    )]
     Stalled {
         /// The video.
         path: PathBuf,
@@ -70,6 +72,20 @@ pub enum VideoError {
         pictures: u64,
         /// How long was waited.
         waited: Duration,
+        /// The first of its words, if it said any, as the end of the sentence.
+        said: String,
+    },
+    /// An error came before.
+    #[error("`{path}`: reading ended with an error before")]
+    Failed {
+        /// The video.
+        path: PathBuf,
+    },
+    /// The file is another one than when it was begun with.
+    #[error("`{path}` changed while it was decoded")]
+    Changed {
+        /// The video.
+        path: PathBuf,
     },
     /// Whoever reads it does not want it any more.
     #[error("`{path}`: reading was cancelled after {pictures} pictures")]

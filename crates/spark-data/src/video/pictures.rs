@@ -8,18 +8,19 @@
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ChildStdout;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::decoder::{Decoder, VideoOptions, join_soon};
+use super::decoder::{Decoder, Ended, VideoOptions, join_soon, thread};
 use super::error::VideoError;
 use super::planes::{PictureSize, Yuv420};
 use super::y4m::{Y4mError, Y4mReader};
 
 /// Pictures that are read ahead.
 const AHEAD: usize = 2;
+/// How long a decoder may take to end whose stream is broken.
+const SHORTLY: Duration = Duration::from_millis(300);
 /// How long a wait is not interrupted.
 const GLANCE: Duration = Duration::from_millis(20);
 /// What is read of the decoder's pipe at once.
@@ -48,12 +49,25 @@ pub struct Pictures {
     used: Sender<Yuv420>,
     thread: Option<JoinHandle<()>>,
     n_read: u64,
-    /// Whether the last picture has been read, and the decoder was content.
-    is_over: bool,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    Reads,
+    /// The last picture has been read, and the decoder was content.
+    Over,
+    Failed,
 }
 
 /// What the thread that reads ahead has to say.
-type Read = Result<Yuv420, Y4mError>;
+type Read = Result<Yuv420, ReadError>;
+
+#[derive(Debug)]
+enum ReadError {
+    Stream(Y4mError),
+    Size { got: PictureSize, want: PictureSize },
+}
 
 impl Pictures {
     /// Starts the decoder.
@@ -65,16 +79,21 @@ impl Pictures {
         let (decoder, stdout) = Decoder::start(path, options)?;
         let (filled, receiver) = mpsc::sync_channel(AHEAD);
         let (used, returned) = mpsc::channel();
-        let thread = std::thread::spawn(move || read_ahead(stdout, &filled, &returned));
+        let want = options.size;
+        let reader = thread(move || read_ahead(stdout, want, &filled, &returned));
+        let reader = reader.map_err(|source| VideoError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
         Ok(Self {
             path: path.to_owned(),
             options: options.clone(),
             decoder,
             filled: Some(receiver),
             used,
-            thread: Some(thread),
+            thread: Some(reader),
             n_read: 0,
-            is_over: false,
+            state: State::Reads,
         })
     }
 
@@ -82,63 +101,75 @@ impl Pictures {
     ///
     /// # Errors
     ///
-    /// [`VideoError::Decoder`] for a damaged video, [`VideoError::Size`], [`VideoError::Stream`], [`VideoError::Stalled`]. Nothing
-    /// comes after an error.
+    /// [`VideoError::Decoder`] for a video whose damage the decoder saw, [`VideoError::Size`], [`VideoError::Stream`],
+    /// [`VideoError::Stalled`], [`VideoError::Cancelled`]. After an error it is [`VideoError::Failed`].
     pub fn next(&mut self, picture: &mut Yuv420) -> Result<bool, VideoError> {
-        let Some(filled) = self.filled.as_ref().filter(|_| !self.is_over) else {
-            return Ok(false);
-        };
-        let begun = Instant::now();
-        let read = loop {
-            match filled.recv_timeout(self.options.patience.min(GLANCE)) {
-                Ok(read) => break read,
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.filled = None;
-                    return self.end().map(|()| false);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let (path, pictures) = (self.path.clone(), self.n_read);
-            if self.options.cancelled.load(Ordering::Relaxed) {
-                self.give_up();
-                return Err(VideoError::Cancelled { path, pictures });
-            }
-            if begun.elapsed() >= self.options.patience {
-                self.give_up();
-                return Err(VideoError::Stalled {
-                    path,
-                    pictures,
-                    waited: self.options.patience,
-                });
-            }
-        };
+        match self.state {
+            State::Over => return Ok(false),
+            State::Failed => return Err(self.failed()),
+            State::Reads => {}
+        }
+        let read = self.receive().and_then(|read| match read {
+            None => self.end().map(|()| None),
+            Some(read) => self.accept(read).map(Some),
+        });
         match read {
-            Ok(read) => self.accept(read, picture).map(|()| true),
-            Err(source) => {
-                self.filled = None;
-                // A decoder that fails in the middle of a picture has the better reason.
-                if matches!(source, Y4mError::Cut { .. }) {
-                    self.end()?;
-                }
+            Ok(Some(read)) => {
+                let before = std::mem::replace(picture, read);
+                // The thread may have ended.
+                let _ = self.used.send(before);
+                self.n_read += 1;
+                Ok(true)
+            }
+            Ok(None) => {
+                self.state = State::Over;
+                Ok(false)
+            }
+            Err(error) => {
                 self.give_up();
-                let path = self.path.clone();
-                Err(VideoError::Stream { path, source })
+                Err(error)
             }
         }
     }
 
-    fn accept(&mut self, read: Yuv420, picture: &mut Yuv420) -> Result<(), VideoError> {
-        let got = read.size();
-        if let Some(want) = self.options.size.filter(|want| *want != got) {
-            self.give_up();
-            let path = self.path.clone();
-            return Err(VideoError::Size { path, got, want });
+    /// What the thread says next; nothing once the decoder has written all.
+    fn receive(&self) -> Result<Option<Read>, VideoError> {
+        let begun = Instant::now();
+        loop {
+            if self.options.is_cancelled() {
+                return Err(self.cancelled());
+            }
+            let Some(filled) = &self.filled else {
+                return Ok(None);
+            };
+            match filled.recv_timeout(self.options.patience.min(GLANCE)) {
+                Ok(read) => return Ok(Some(read)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if begun.elapsed() >= self.options.patience {
+                return Err(self.stalled());
+            }
         }
-        let before = std::mem::replace(picture, read);
-        // The thread may have ended.
-        let _ = self.used.send(before);
-        self.n_read += 1;
-        Ok(())
+    }
+
+    fn accept(&mut self, read: Read) -> Result<Yuv420, VideoError> {
+        let path = self.path.clone();
+        match read {
+            Ok(read) => Ok(read),
+            Err(ReadError::Size { got, want }) => Err(VideoError::Size { path, got, want }),
+            Err(ReadError::Stream(source)) => {
+                // A decoder that failed has the better reason.
+                let is_cancelled = || self.options.is_cancelled();
+                match self.decoder.finish(SHORTLY, is_cancelled) {
+                    Ok(Ended::Badly {
+                        status,
+                        said: said @ Some(_),
+                    }) => Err(self.broken(status, said)),
+                    _ => Err(VideoError::Stream { path, source }),
+                }
+            }
+        }
     }
 
     /// The picture of this number, from 0; those between are passed over.
@@ -179,22 +210,55 @@ impl Pictures {
 
     /// Waits for the decoder, which has written all it had.
     fn end(&mut self) -> Result<(), VideoError> {
-        self.is_over = true;
-        let ended = self.decoder.finish(self.options.patience);
+        let options = self.options.clone();
+        let ended = self
+            .decoder
+            .finish(options.patience, || options.is_cancelled());
         let ended = ended.map_err(|source| VideoError::Io {
             path: self.path.clone(),
             source,
         })?;
-        ended.map_err(|(status, said)| VideoError::Decoder {
+        match ended {
+            Ended::Well => Ok(()),
+            Ended::Badly { status, said } => Err(self.broken(status, said)),
+            Ended::Never if options.is_cancelled() => Err(self.cancelled()),
+            Ended::Never => Err(self.stalled()),
+        }
+    }
+
+    fn broken(&self, status: String, said: Option<String>) -> VideoError {
+        VideoError::Decoder {
             path: self.path.clone(),
             pictures: self.n_read,
             status,
-            said,
-        })
+            said: said.unwrap_or_else(|| "it said nothing".to_owned()),
+        }
+    }
+
+    fn stalled(&self) -> VideoError {
+        let said = self.decoder.said();
+        VideoError::Stalled {
+            path: self.path.clone(),
+            pictures: self.n_read,
+            waited: self.options.patience,
+            said: said.map_or_else(String::new, |said| format!("; it said: {said}")),
+        }
+    }
+
+    fn cancelled(&self) -> VideoError {
+        VideoError::Cancelled {
+            path: self.path.clone(),
+            pictures: self.n_read,
+        }
+    }
+
+    fn failed(&self) -> VideoError {
+        let path = self.path.clone();
+        VideoError::Failed { path }
     }
 
     fn give_up(&mut self) {
-        self.is_over = true;
+        self.state = State::Failed;
         self.filled = None;
         self.decoder.kill();
     }
@@ -209,9 +273,23 @@ impl Drop for Pictures {
 }
 
 /// Reads until the stream ends, goes wrong, or nobody wants more.
-fn read_ahead(stdout: ChildStdout, filled: &SyncSender<Read>, used: &Receiver<Yuv420>) {
+fn read_ahead(
+    stdout: ChildStdout,
+    want: Option<PictureSize>,
+    filled: &SyncSender<Read>,
+    used: &Receiver<Yuv420>,
+) {
     let stream = BufReader::with_capacity(PIPE_BYTES, stdout);
-    let mut reader = match Y4mReader::new(stream) {
+    let reader = Y4mReader::new(stream).map_err(ReadError::Stream);
+    // Before memory is taken for the first picture.
+    let reader = reader.and_then(|reader| match (&reader, want) {
+        (Some(reader), Some(want)) if reader.size() != want => Err(ReadError::Size {
+            got: reader.size(),
+            want,
+        }),
+        _ => Ok(reader),
+    });
+    let mut reader = match reader {
         Ok(Some(reader)) => reader,
         Ok(None) => return,
         Err(error) => {
@@ -224,7 +302,7 @@ fn read_ahead(stdout: ChildStdout, filled: &SyncSender<Read>, used: &Receiver<Yu
         let read = match reader.read(&mut picture) {
             Ok(true) => Ok(picture),
             Ok(false) => return,
-            Err(error) => Err(error),
+            Err(error) => Err(ReadError::Stream(error)),
         };
         let is_over = read.is_err();
         if filled.send(read).is_err() || is_over {

@@ -20,18 +20,19 @@ impl PictureSize {
 
     /// Bytes of the Y plane.
     pub(crate) fn luma_bytes(self) -> usize {
-        self.width * self.height
+        self.width.saturating_mul(self.height)
     }
 
     /// Bytes of the U plane, and of the V plane.
     pub(crate) fn chroma_bytes(self) -> usize {
         let chroma = self.chroma();
-        chroma.width * chroma.height
+        chroma.width.saturating_mul(chroma.height)
     }
 
-    /// Bytes of all three planes.
+    /// Bytes of all three planes; the largest number there is for sizes that no memory holds.
     pub fn bytes(self) -> usize {
-        self.luma_bytes() + 2 * self.chroma_bytes()
+        let chroma = self.chroma_bytes().saturating_mul(2);
+        self.luma_bytes().saturating_add(chroma)
     }
 }
 
@@ -124,5 +125,10 @@ mod tests {
         );
         assert_eq!(picture.v().len(), 6);
         assert!(Yuv420::from_bytes(size, vec![0; 26]).is_none());
+        let huge = PictureSize {
+            width: 1 << 63,
+            height: 4,
+        };
+        assert!(Yuv420::from_bytes(huge, Vec::new()).is_none());
     }
 }

@@ -8,9 +8,11 @@
 //!   trailer   number of pictures; SHA-256 of key and number
 //! ```
 //!
-//! A video is decoded when it is first asked for and its file is written whole or not at all. What is damaged, cut, or stands under
-//! another video's name is seen by its checksums, said in the log, and made anew. The folder takes at most so many bytes: what was
-//! used longest ago goes first. Where nothing can be written, a warning says so and the pictures are held in memory.
+//! A video is decoded when it is first asked for and its file is written whole or not at all; two that ask at once both decode it. What is
+//! damaged, cut, or stands under another video's name is seen by its checksums, said in the log, and made anew; a video that changes
+//! while it is decoded is an error. The folder is brought back to its bytes after each video: what was opened longest ago goes first, and
+//! while one is written it may lie above them. A file that goes while somebody has it open is on the disk until they close it. Where nothing can be written, a
+//! warning says so and the pictures are held in memory, within the same number of bytes.
 //!
 //! Raw planes: lossless compression saves a third of them and costs a decoder's time at each read.
 
@@ -19,7 +21,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
@@ -36,6 +38,8 @@ const HEAD: usize = 8 + DIGEST + 3 * 8 + DIGEST;
 /// Number of pictures and the digest.
 const TRAILER: usize = 8 + DIGEST;
 const ENDING: &str = "pictures";
+/// How often a file is written that others take away.
+const TRIES: usize = 3;
 /// What somebody who was killed left behind is not being written any more.
 const STALE: Duration = Duration::from_secs(3600);
 
@@ -81,6 +85,8 @@ impl StoreOptions {
 pub struct Store {
     folder: PathBuf,
     options: StoreOptions,
+    /// Bytes of pictures that are held in memory.
+    held: Arc<AtomicU64>,
 }
 
 /// What tells the pictures of one video from those of another.
@@ -102,7 +108,21 @@ pub struct StoredVideo {
 #[derive(Debug)]
 enum Place {
     File(File),
-    Memory(Vec<Yuv420>),
+    Memory(Held),
+}
+
+/// Pictures in memory, counted in their store.
+#[derive(Debug)]
+struct Held {
+    pictures: Vec<Yuv420>,
+    bytes: u64,
+    counted_in: Arc<AtomicU64>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.counted_in.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// Why a file of pictures was not written.
@@ -126,9 +146,12 @@ impl From<VideoError> for Unkept {
 impl Store {
     /// The pictures in this folder, which is made when first written to.
     pub fn new(folder: impl Into<PathBuf>, options: StoreOptions) -> Self {
+        let folder: PathBuf = folder.into();
+        let is_here = folder.as_os_str().is_empty();
         Self {
-            folder: folder.into(),
+            folder: if is_here { ".".into() } else { folder },
             options,
+            held: Arc::default(),
         }
     }
 
@@ -139,17 +162,28 @@ impl Store {
     /// Those of decoding; [`VideoError::TooLarge`] for more than the store may take; [`VideoError::Short`] for a video without a picture.
     pub fn video(&self, path: &Path, every: u64) -> Result<StoredVideo, VideoError> {
         let every = every.max(1);
-        let key = key_of(path, every)?;
-        if let Some(kept) = self.kept(path, key, every) {
-            return Ok(kept);
+        let key = self.key_of(path, every)?;
+        let video = match self.kept(path, key, every) {
+            Some(kept) => {
+                self.make_room(&self.file(key));
+                kept
+            }
+            None => self.decode(path, key, every)?,
+        };
+        match self.options.video.size {
+            Some(want) if want != video.size => Err(VideoError::Size {
+                path: path.to_owned(),
+                got: video.size,
+                want,
+            }),
+            _ => Ok(video),
         }
-        self.decode(path, key, every)
     }
 
     /// The same store for somebody who may cancel what it decodes.
     pub(crate) fn until(&self, cancelled: Arc<AtomicBool>) -> Self {
         let mut store = self.clone();
-        store.options.video = store.options.video.with_cancelled(cancelled);
+        store.options.video.also_cancelled = Some(cancelled);
         store
     }
 
@@ -188,29 +222,36 @@ impl Store {
 
     fn decode(&self, video: &Path, key: Key, every: u64) -> Result<StoredVideo, VideoError> {
         let file = self.file(key);
-        let written = fs::create_dir_all(&self.folder)
-            .map_err(Unkept::Io)
-            .and_then(|()| {
+        // Others who need room may take the file away before it is opened.
+        for _ in 0..TRIES {
+            let made = fs::create_dir_all(&self.folder).map_err(Unkept::Io);
+            let written = made.and_then(|()| {
                 spark_files::write_with(&file, |out| self.write(out, video, key, every))
             });
-        match written {
-            Ok(()) => {}
-            Err(Unkept::Video(error)) => return Err(error),
-            Err(Unkept::Io(error)) => {
-                tracing::warn!(
-                    "pictures of `{}` cannot be kept in `{}`: {error}; they are held in memory",
-                    video.display(),
-                    self.folder.display()
-                );
-                return self.in_memory(video, key, every);
+            match written {
+                Ok(()) => {}
+                Err(Unkept::Video(error)) => return Err(error),
+                Err(Unkept::Io(error)) => {
+                    tracing::warn!(
+                        "pictures of `{}` cannot be kept in `{}`: {error}; they are held in memory",
+                        video.display(),
+                        self.folder.display()
+                    );
+                    return self.in_memory(video, key, every);
+                }
+            }
+            let kept = self.kept(video, key, every);
+            self.make_room(&file);
+            if let Some(kept) = kept {
+                return Ok(kept);
             }
         }
-        self.make_room(&file);
-        let unread = || VideoError::Io {
-            path: file.clone(),
-            source: io::Error::other("it was written and cannot be read"),
-        };
-        self.kept(video, key, every).ok_or_else(unread)
+        tracing::warn!(
+            "pictures of `{}` do not stay in `{}`, which others use too; they are held in memory",
+            video.display(),
+            self.folder.display()
+        );
+        self.in_memory(video, key, every)
     }
 
     /// Every picture that is kept, with its number; the size and number of them.
@@ -231,7 +272,7 @@ impl Store {
             if bytes + (HEAD + TRAILER) as u64 > self.options.limit_bytes {
                 return Err(Unkept::Video(VideoError::TooLarge {
                     path: video.to_owned(),
-                    bytes,
+                    bytes: bytes + (HEAD + TRAILER) as u64,
                     limit: self.options.limit_bytes,
                 }));
             }
@@ -258,13 +299,37 @@ impl Store {
             Ok(())
         })?;
         out.write_all(&trailer(key, n_pictures))?;
-        Ok(())
+        Ok(self.check_unchanged(video, key, every)?)
+    }
+
+    fn check_unchanged(&self, video: &Path, key: Key, every: u64) -> Result<(), VideoError> {
+        match self.key_of(video, every)? == key {
+            true => Ok(()),
+            false => Err(VideoError::Changed {
+                path: video.to_owned(),
+            }),
+        }
     }
 
     fn in_memory(&self, video: &Path, key: Key, every: u64) -> Result<StoredVideo, VideoError> {
-        let mut held = Vec::new();
+        let mut held = Held {
+            pictures: Vec::new(),
+            bytes: 0,
+            counted_in: Arc::clone(&self.held),
+        };
+        let limit = self.options.limit_bytes;
         let read = self.each(video, every, |_, picture| {
-            held.push(picture.clone());
+            let bytes = picture.bytes().len() as u64;
+            held.bytes += bytes;
+            let all = bytes + self.held.fetch_add(bytes, Ordering::Relaxed);
+            if all > limit {
+                return Err(Unkept::Video(VideoError::TooLarge {
+                    path: video.to_owned(),
+                    bytes: all,
+                    limit,
+                }));
+            }
+            held.pictures.push(picture.clone());
             Ok(())
         });
         let (size, n_pictures) = read.map_err(|error| match error {
@@ -274,6 +339,7 @@ impl Store {
                 source,
             },
         })?;
+        self.check_unchanged(video, key, every)?;
         Ok(StoredVideo {
             store: self.clone(),
             video: video.to_owned(),
@@ -285,29 +351,35 @@ impl Store {
         })
     }
 
-    /// Removes what was used longest ago until the rest fits; `kept` stays. What cannot be looked at or removed is passed over: the
-    /// next video tries again.
+    /// Removes what was opened longest ago until the rest fits; `kept` stays. What cannot be looked at or removed is passed over: the
+    /// next video tries again. What others have in the folder is nobody's here.
     fn make_room(&self, kept: &Path) {
         let Ok(entries) = fs::read_dir(&self.folder) else {
             return;
         };
         let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+        let mut total = 0;
         for entry in entries.flatten() {
             let (path, metadata) = (entry.path(), entry.metadata());
-            let Ok(metadata) = metadata.and_then(|it| Ok((it.modified()?, it.len()))) else {
+            let name = entry.file_name();
+            let Some(kind) = name.to_str().and_then(kind_of) else {
                 continue;
             };
-            let is_left_behind = path.extension().is_some_and(|ending| ending == "tmp")
-                && metadata.0.elapsed().is_ok_and(|age| age > STALE);
-            if is_left_behind {
-                let _ = fs::remove_file(&path);
-            } else if path.extension().is_some_and(|ending| ending == ENDING) && path != kept {
-                files.push((metadata.0, metadata.1, path));
+            let Ok((modified, bytes)) = metadata.and_then(|it| Ok((it.modified()?, it.len())))
+            else {
+                continue;
+            };
+            match kind {
+                OwnFile::Pictures if path != kept => files.push((modified, bytes, path)),
+                OwnFile::Temporary if modified.elapsed().is_ok_and(|age| age > STALE) => {
+                    let _ = fs::remove_file(&path);
+                    continue;
+                }
+                OwnFile::Pictures | OwnFile::Temporary => {}
             }
+            total += bytes;
         }
         files.sort();
-        let own = fs::metadata(kept).map_or(0, |metadata| metadata.len());
-        let mut total = own + files.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
         for (_, bytes, path) in files {
             if total <= self.options.limit_bytes {
                 break;
@@ -318,6 +390,54 @@ impl Store {
             }
         }
     }
+
+    /// The content of a video and what is kept of it.
+    fn key_of(&self, path: &Path, every: u64) -> Result<Key, VideoError> {
+        let io = |source| VideoError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let (mut file, _) = spark_files::open(path).map_err(io)?;
+        let mut content = Sha256::new();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            if self.options.video.is_cancelled() {
+                return Err(VideoError::Cancelled {
+                    path: path.to_owned(),
+                    pictures: 0,
+                });
+            }
+            match file.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(n) => content.update(&buffer[..n]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(io(error)),
+            }
+        }
+        let key = Sha256::new()
+            .chain_update(content.finalize())
+            .chain_update(every.to_le_bytes());
+        Ok(Key(key.finalize().into()))
+    }
+}
+
+/// A file that stores write.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum OwnFile {
+    Pictures,
+    Temporary,
+}
+
+/// By its name: `<64 digits>.pictures`, and while it is written `.<64 digits>.pictures.<random>.tmp`.
+fn kind_of(name: &str) -> Option<OwnFile> {
+    let is_key =
+        |text: &str| text.len() == 2 * DIGEST && text.bytes().all(|it| it.is_ascii_hexdigit());
+    if name.strip_suffix(".pictures").is_some_and(is_key) {
+        return Some(OwnFile::Pictures);
+    }
+    let (key, rest) = name.strip_prefix('.')?.split_once('.')?;
+    let is_temporary = is_key(key) && rest.starts_with("pictures.") && rest.ends_with(".tmp");
+    is_temporary.then_some(OwnFile::Temporary)
 }
 
 impl StoredVideo {
@@ -384,7 +504,7 @@ impl StoredVideo {
     fn read_record(&self, number: u64, picture: &mut Yuv420) -> io::Result<()> {
         let file = match &self.place {
             Place::Memory(held) => {
-                let found = held.get(number as usize);
+                let found = held.pictures.get(number as usize);
                 picture.clone_from(found.ok_or(io::ErrorKind::UnexpectedEof)?);
                 return Ok(());
             }
@@ -405,29 +525,6 @@ impl StoredVideo {
 
 fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
-}
-
-/// The content of a video and what is kept of it.
-fn key_of(path: &Path, every: u64) -> Result<Key, VideoError> {
-    let io = |source| VideoError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let (mut file, _) = spark_files::open(path).map_err(io)?;
-    let mut content = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => content.update(&buffer[..n]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(io(error)),
-        }
-    }
-    let key = Sha256::new()
-        .chain_update(content.finalize())
-        .chain_update(every.to_le_bytes());
-    Ok(Key(key.finalize().into()))
 }
 
 fn head(key: Key, size: PictureSize, every: u64) -> Vec<u8> {
@@ -490,9 +587,8 @@ fn open(path: &Path, key: Key) -> io::Result<(File, PictureSize, u64)> {
         return Err(damaged("its end is damaged"));
     }
     let records = (DIGEST + size.bytes()) as u64;
-    let want = n_pictures
-        .checked_mul(records)
-        .map(|bytes| bytes + (HEAD + TRAILER) as u64);
+    let want = n_pictures.checked_mul(records);
+    let want = want.and_then(|bytes| bytes.checked_add((HEAD + TRAILER) as u64));
     match want == Some(length) {
         true => Ok((file, size, n_pictures)),
         false => Err(short()),

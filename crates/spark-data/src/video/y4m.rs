@@ -94,24 +94,38 @@ impl<R: BufRead> Y4mReader<R> {
                 begins: shortened(&line),
             });
         }
-        let (mut width, mut height) = (String::new(), String::new());
+        let (mut width, mut height) = (&b""[..], &b""[..]);
+        const CHROMA: [&[u8]; 4] = [b"420", b"420jpeg", b"420mpeg2", b"420paldv"];
         for word in words {
-            let Some((kind, value)) = word.split_first() else {
-                continue;
-            };
-            let value = shortened(value);
-            match kind {
-                b'W' => width = value,
-                b'H' => height = value,
-                b'C' if !["420", "420jpeg", "420mpeg2", "420paldv"].contains(&&*value) => {
-                    return Err(Y4mError::Chroma { got: value });
+            match word {
+                [b'W', value @ ..] if width.is_empty() => width = value,
+                [b'H', value @ ..] if height.is_empty() => height = value,
+                [b'C', value @ ..] if !CHROMA.contains(&value) => {
+                    let got = shortened(value);
+                    return Err(Y4mError::Chroma { got });
+                }
+                [b'W' | b'H', ..] => {
+                    return Err(Y4mError::Side {
+                        what: "second size",
+                        got: shortened(word),
+                    });
                 }
                 _ => {}
             }
         }
-        let side = |what, got: String| match got.parse::<usize>() {
-            Ok(side) if (1..=LARGEST_SIDE).contains(&side) => Ok(side),
-            _ => Err(Y4mError::Side { what, got }),
+        let side = |what, got: &[u8]| {
+            // At most five digits: the largest side has no more.
+            let is_number = got.len() <= 5 && got.iter().all(u8::is_ascii_digit);
+            let digits = got
+                .iter()
+                .map(|digit| usize::from(digit.wrapping_sub(b'0')));
+            match digits.take(5).fold(0, |number, digit| 10 * number + digit) {
+                side if is_number && (1..=LARGEST_SIDE).contains(&side) => Ok(side),
+                _ => Err(Y4mError::Side {
+                    what,
+                    got: shortened(got),
+                }),
+            }
         };
         let size = PictureSize {
             width: side("width", width)?,
@@ -255,6 +269,9 @@ mod tests {
             ("W16385 H2", "width is `16385`"),
             ("W2 H-3", "height is `-3`"),
             ("W99999999999999999999 H2", "width is `9999"),
+            ("W+2 H2", "width is `+2`"),
+            ("W2 H2 W3", "second size is `W3`"),
+            ("W000000000000000000000000000000526 H2", "width is `0000"),
             ("W2 H2 C422", "`422`"),
             ("W2 H2 C420p10", "`420p10`"),
             ("W2 H2 Cmono", "`mono`"),

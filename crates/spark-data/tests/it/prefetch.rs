@@ -73,7 +73,8 @@ fn what_is_wrong_is_said_in_its_place() {
         let options = PrefetchOptions::default();
         Prefetch::new(Arc::clone(&data), order.clone(), videos, &store, options).collect::<Vec<_>>()
     };
-    let some = given(vec![path]);
+    let data_video = || path.clone();
+    let some = given(vec![path.clone()]);
     assert!(some[0].is_ok() && some[2].is_ok() && some.len() == 3);
     assert!(matches!(
         some[1],
@@ -88,16 +89,23 @@ fn what_is_wrong_is_said_in_its_place() {
         })
     ));
     let missing = given(vec!["missing.ts".into()]);
-    assert!(
-        matches!(
-            &missing[2],
-            Err(PrefetchError::Video {
-                number: 1,
-                source: VideoError::Io { .. }
-            })
-        ),
-        "{missing:?}"
-    );
+    let Err(PrefetchError::Video { number: 1, source }) = &missing[2] else {
+        panic!("{missing:?}");
+    };
+    assert!(matches!(&**source, VideoError::Io { .. }), "{source}");
+    // Half of the packets: which pictures are missing nobody can say.
+    let whole = std::fs::read(data_video()).unwrap();
+    let half = folder.write("half.ts", &whole[..whole.len() / 2 / 188 * 188]);
+    match &given(vec![half])[0] {
+        Err(PrefetchError::Pictures {
+            pictures,
+            frames: 1200,
+            ..
+        }) => assert!(*pictures < 1200),
+        // The decoder may see the cut.
+        Err(PrefetchError::Video { .. }) => {}
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Bytes that wait are bounded, time that is waited is told, and dropping waits for no decoder.
@@ -146,4 +154,25 @@ fn it_waits_within_its_bytes_and_ends_at_once() {
     // Nobody takes more: one sample waits, and the thread for it.
     std::thread::sleep(Duration::from_millis(50));
     drop(prepared);
+}
+
+/// A video that cannot be decoded is tried once, not for each of its samples.
+#[test]
+fn a_broken_video_is_decoded_once() {
+    let Some(path) = demo_video() else {
+        return;
+    };
+    let folder = Folder::new();
+    let script = "echo . >> \"$(dirname \"$0\")/starts\"; echo broken >&2; exit 1";
+    let broken = StoreOptions::default().with_video(folder.program(script));
+    let store = Store::new(folder.0.join("kept"), broken);
+    let order: Vec<usize> = (0..20).collect();
+    let options = PrefetchOptions::default();
+    let all: Vec<_> = Prefetch::new(dataset(&path), order, vec![path], &store, options).collect();
+    assert_eq!(all.len(), 20);
+    for item in &all {
+        let told = item.as_ref().unwrap_err().to_string();
+        assert!(told.contains("broken"), "{told}");
+    }
+    assert_eq!(std::fs::read(folder.0.join("starts")).unwrap().len(), 2);
 }

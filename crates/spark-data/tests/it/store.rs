@@ -242,3 +242,105 @@ fn the_recorded_minute_is_the_same_from_disk() {
         assert_eq!(read, wanted, "picture {index}");
     }
 }
+
+#[test]
+fn a_video_that_changes_is_kept_under_no_key() {
+    let folder = Folder::new();
+    let video = folder.hevc();
+    // The decoder itself replaces the file.
+    let changes = folder.program(
+        "printf '\\0\\0\\0\\001other' > \"$(dirname \"$0\")/fcamera.hevc\"; printf 'YUV4MPEG2 W2 H2\\nFRAME\\n123456'",
+    );
+    let options = StoreOptions::default().with_video(changes);
+    let changing = Store::new(folder.0.join("kept"), options);
+    let refused = changing.video(&video, 1).unwrap_err();
+    assert!(matches!(refused, VideoError::Changed { .. }), "{refused}");
+    assert!(files(&folder).is_empty());
+    // A record that is damaged once the file is another one.
+    let store = store(&folder, 1 << 20);
+    let mut kept = store.video(&video, 1).unwrap();
+    let path = files(&folder).remove(0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[130] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    std::fs::write(&video, [0, 0, 0, 1, 9]).unwrap();
+    let changed = kept.read(0, &mut Yuv420::empty()).unwrap_err();
+    assert!(matches!(changed, VideoError::Changed { .. }), "{changed}");
+}
+
+#[test]
+fn what_is_not_its_own_stays_and_what_is_asked_of_sizes_holds_for_kept_pictures() {
+    let folder = Folder::new();
+    let (video, tight) = (folder.hevc(), store(&folder, 600));
+    std::fs::create_dir(folder.0.join("kept")).unwrap();
+    for name in ["notes.tmp", "holiday.pictures", ".note.pictures.x.tmp"] {
+        let path = folder.0.join("kept").join(name);
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(100_000);
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+    }
+    digit(&tight, &video, 0).unwrap();
+    let other = folder.write("other.hevc", &[0, 0, 0, 1, 7]);
+    digit(&tight, &other, 0).unwrap();
+    assert_eq!(files(&folder).len(), 4, "one video and what is not its own");
+    let size = PictureSize {
+        width: 8,
+        height: 8,
+    };
+    let options = StoreOptions::default().with_video(six(&folder).with_size(size));
+    let refused = Store::new(folder.0.join("kept"), options)
+        .video(&other, 1)
+        .unwrap_err();
+    assert!(matches!(refused, VideoError::Size { .. }), "{refused}");
+}
+
+/// A trailer that is right by its checksum, of a number that no file holds.
+#[test]
+fn numbers_that_overflow_are_damage() {
+    use sha2::{Digest as _, Sha256};
+    let folder = Folder::new();
+    let (video, store) = (folder.hevc(), store(&folder, 1 << 20));
+    digit(&store, &video, 0).unwrap();
+    let path = files(&folder).remove(0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let (key, end) = (bytes[8..40].to_vec(), bytes.len() - 40);
+    for number in [u64::MAX, u64::MAX / 38, 1 << 40] {
+        let number = number.to_le_bytes();
+        bytes[end..end + 8].copy_from_slice(&number);
+        let digest = Sha256::new()
+            .chain_update(&key)
+            .chain_update(number)
+            .finalize();
+        bytes[end + 8..].copy_from_slice(&digest);
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(digit(&store, &video, 2).unwrap(), b'2');
+    }
+}
+
+/// Users of a store that has room for one of their videos: no errors, and the right pictures.
+#[test]
+fn users_of_a_store_that_is_too_small_get_their_pictures() {
+    let folder = Folder::new();
+    let store = store(&folder, 500);
+    let videos: Vec<PathBuf> = (0..4)
+        .map(|idx| folder.write(&format!("{idx}.hevc"), &[0, 0, 0, 1, idx]))
+        .collect();
+    std::thread::scope(|scope| {
+        for video in &videos {
+            let store = &store;
+            scope.spawn(move || {
+                for index in 0..12 {
+                    assert_eq!(
+                        digit(store, video, index % 6).unwrap(),
+                        b'0' + (index % 6) as u8
+                    );
+                }
+            });
+        }
+    });
+}

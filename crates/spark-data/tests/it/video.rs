@@ -377,11 +377,24 @@ fn a_decoder_that_misbehaves_is_an_error_with_its_words() {
     assert!(matches!(huge, Err(VideoError::Stream { .. })), "{huge:?}");
     let (_, killed) = ended("kill -9 $$");
     assert!(killed.unwrap_err().to_string().contains("signal"));
-    // More words than a pipe holds.
+    // More words than a pipe holds; words are of damage, whatever the exit code.
     let (n, loud) = ended(&format!(
         "head -c 1000000 /dev/zero | tr '\\0' x >&2; {head}; {picture}"
     ));
-    assert!(n == 1 && loud.is_ok(), "{loud:?}");
+    assert!(
+        n == 1 && matches!(loud, Err(VideoError::Decoder { .. })),
+        "{loud:?}"
+    );
+    let (_, in_line) = ended("printf 'YUV4MPEG2 W2'; echo the reason >&2; exit 1");
+    assert!(in_line.unwrap_err().to_string().contains("the reason"));
+    let no_interpreter = folder.program("exit 0");
+    let text = "#!/no/such/interpreter\n";
+    std::fs::write(&no_interpreter.program, text).unwrap();
+    let (_, refused) = all(&video, &no_interpreter);
+    assert!(
+        matches!(refused, Err(VideoError::NotStarted { .. })),
+        "{refused:?}"
+    );
     let not_a_program = VideoOptions::default().with_program(&folder.0);
     let (_, refused) = all(&video, &not_a_program);
     assert!(
@@ -421,7 +434,7 @@ fn a_decoder_that_hangs_is_given_up_and_keeps_nobody() {
         folder.program("printf 'YUV4MPEG2 W2 H2\\nFRAME\\n123456'; exec >&- 2>&-; exec sleep 60");
     let (n, killed) = all(&video, &closes.with_patience(Duration::from_millis(300)));
     assert!(
-        n == 1 && matches!(killed, Err(VideoError::Decoder { .. })),
+        n == 1 && matches!(killed, Err(VideoError::Stalled { .. })),
         "{killed:?}"
     );
     // A program of the decoder's own that outlives it and holds its pipes.
@@ -439,5 +452,104 @@ fn a_decoder_that_hangs_is_given_up_and_keeps_nobody() {
         begun.elapsed() < Duration::from_secs(20),
         "{:?}",
         begun.elapsed()
+    );
+}
+
+#[test]
+fn nothing_comes_after_an_error() {
+    let folder = Folder::new();
+    let fails =
+        folder.program("printf 'YUV4MPEG2 W2 H2\\nFRAME\\n123456'; echo broken >&2; exit 1");
+    let mut pictures = Pictures::open(&folder.hevc(), &fails).unwrap();
+    let mut picture = Yuv420::empty();
+    assert!(pictures.next(&mut picture).unwrap());
+    assert!(matches!(
+        pictures.next(&mut picture),
+        Err(VideoError::Decoder { .. })
+    ));
+    for _ in 0..2 {
+        assert!(matches!(
+            pictures.next(&mut picture),
+            Err(VideoError::Failed { .. })
+        ));
+        assert!(matches!(
+            pictures.skip_to(5, &mut picture),
+            Err(VideoError::Failed { .. })
+        ));
+    }
+    // Pictures that come all the time keep nobody from cancelling.
+    let endless =
+        folder.program("printf 'YUV4MPEG2 W2 H2\\n'; while :; do printf 'FRAME\\n123456'; done");
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let mut pictures = Pictures::open(
+        &folder.hevc(),
+        &endless.with_cancelled(Arc::clone(&cancelled)),
+    )
+    .unwrap();
+    assert!(pictures.next(&mut picture).unwrap());
+    cancelled.store(true, Ordering::Relaxed);
+    assert!(matches!(
+        pictures.next(&mut picture),
+        Err(VideoError::Cancelled { .. })
+    ));
+}
+
+/// A raw HEVC stream of a test picture, by ffmpeg; none where it has no encoder.
+fn hevc_of(folder: &Folder, size: &str) -> Option<Vec<u8>> {
+    let path = folder.0.join(format!("{size}.hevc"));
+    let source = format!("testsrc=size={size}:rate=20:duration=1");
+    let encode = Command::new("ffmpeg")
+        .args([
+            "-nostdin", "-v", "error", "-f", "lavfi", "-i", &source, "-pix_fmt", "yuv420p",
+        ])
+        .args([
+            "-c:v",
+            "libx265",
+            "-x265-params",
+            "log-level=none:bframes=0:keyint=10",
+        ])
+        .args(["-f", "hevc"])
+        .arg(&path)
+        .status();
+    if !encode.is_ok_and(|status| status.success()) {
+        assert!(
+            !spark_testing::settings::is_ci(),
+            "CI's ffmpeg has an encoder"
+        );
+        return None;
+    }
+    Some(std::fs::read(path).unwrap())
+}
+
+#[test]
+fn hevc_without_a_picture_or_of_two_sizes_is_an_error() {
+    if demo_video().is_none() {
+        return;
+    }
+    let folder = Folder::new();
+    let (Some(small), Some(large)) = (hevc_of(&folder, "64x48"), hevc_of(&folder, "128x96")) else {
+        return;
+    };
+    let options = VideoOptions::default();
+    let whole = folder.write("whole.hevc", &small);
+    let (n, fine) = all(&whole, &options);
+    assert!(n == 20 && fine.is_ok(), "{n} {fine:?}");
+    let two = folder.write("two.hevc", &[small.as_slice(), &large].concat());
+    let (n, ended) = all(&two, &options);
+    assert!(n <= 20 && ended.is_err(), "{n} {ended:?}");
+    // Start codes and the types of what they begin: pictures that are no keys are 0 to 9.
+    let starts: Vec<usize> = (0..small.len() - 5)
+        .filter(|at| small[*at..*at + 4] == [0, 0, 0, 1] || small[*at..*at + 3] == [0, 0, 1])
+        .collect();
+    let header = |at: usize| if small[at + 2] == 1 { at + 3 } else { at + 4 };
+    let pictures: Vec<usize> = (0..starts.len())
+        .filter(|idx| (small[header(starts[*idx])] >> 1) & 0x3F < 10)
+        .collect();
+    let lost = pictures[5];
+    let lacking = [&small[..starts[lost]], &small[starts[lost + 1]..]].concat();
+    let (n, ended) = all(&folder.write("lacking.hevc", &lacking), &options);
+    assert!(
+        n < 20 && matches!(ended, Err(VideoError::Decoder { .. })),
+        "{n} {ended:?}"
     );
 }
