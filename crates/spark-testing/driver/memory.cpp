@@ -175,7 +175,10 @@ static Result hint(Address address, std::size_t n_bytes, Location location) {
 }
 API cuMemPrefetchAsync_v2(Address address, std::size_t n_bytes, Location location, unsigned, void* stream) {
   ENTER_CONTEXT(cuMemPrefetchAsync_v2, std::to_string(n_bytes));
-  return find(streams, stream) == nullptr ? INVALID_HANDLE : hint(address, n_bytes, location);
+  auto* queue = find(streams, stream);
+  if (queue == nullptr) return INVALID_HANDLE;
+  // No kind of node of a graph is a prefetch.
+  return (*queue)->capture ? CAPTURE_UNSUPPORTED : hint(address, n_bytes, location);
 }
 API cuMemAdvise_v2(Address address, std::size_t n_bytes, int advice, Location location) {
   ENTER_CONTEXT(cuMemAdvise_v2, std::to_string(advice));

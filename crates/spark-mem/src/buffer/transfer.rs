@@ -80,7 +80,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`MemError::Unsupported`] if the driver has no such function; the driver's.
+    /// [`MemError::Unsupported`] if the driver has no such function; [`MemError::Capturing`]: a graph holds no
+    /// prefetch; the driver's.
     pub fn prefetch<T: Element>(&self, view: View<'_, T>, to: Side) -> Result<Hint, MemError> {
         self.device().check_usable()?;
         self.check_same_device(view.allocation().device())?;
@@ -90,7 +91,7 @@ impl Stream {
         }
         let backend = &self.device().inner().backend;
         let uses = vec![view.access()];
-        self.submit(uses, InRecording::Allowed, |queue| {
+        self.submit(uses, InRecording::Refused("prefetching"), |queue| {
             backend.prefetch(queue, memory, to)
         })
     }

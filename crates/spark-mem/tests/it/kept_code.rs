@@ -158,6 +158,18 @@ fn texts_that_no_compiler_could_be_given_are_named() {
         assert!(log_of(ours, device).contains("header `spark_warp.cuh` is given twice"));
         let cut = KernelSource::from_text("give.cu", text("1") + "\0 more", "give");
         assert!(log_of(cut, device).contains("the source has a NUL character at byte"));
+        for own in [
+            "--gpu-architecture=sm_100a",
+            "-arch=compute_75",
+            "-rdc=true",
+            "-dlto",
+        ] {
+            let log = log_of(source().with_option(own), device);
+            assert!(
+                log.contains(own) && log.contains("not the program's"),
+                "{log}"
+            );
+        }
         let option = log_of(source().with_option("-DA=\0"), device);
         assert!(option.contains("NUL character at byte 4"), "{option}");
     });

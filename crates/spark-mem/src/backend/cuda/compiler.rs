@@ -17,7 +17,7 @@ use spark_hal::ComputeCapability;
 use spark_hal::stack::{CodeKind, CodeTarget, Reach};
 
 use super::nvrtc::{self, Functions, Nvrtc, check};
-use crate::backend::code::{ImageSource, WARP_HEADER, WARP_HEADER_NAME};
+use crate::backend::code::{ImageSource, Text, WARP_HEADER, WARP_HEADER_NAME};
 use crate::error::MemError;
 
 /// The architecture that a GPU's code is compiled for.
@@ -52,6 +52,19 @@ fn c_text(what: &str, text: &str) -> Result<CString, String> {
     })
 }
 
+/// What this crate says to the compiler itself: for which GPU, and that code is whole.
+const OWN_OPTIONS: [&str; 9] = [
+    "--gpu-architecture",
+    "-arch",
+    "--relocatable-device-code",
+    "-rdc",
+    "--device-c",
+    "-dc",
+    "--dlink-time-opt",
+    "-dlto",
+    "--gen-opt-lto",
+];
+
 /// Machine code or PTX, or the compiler's words.
 pub(super) fn compile(
     compiler: &Nvrtc,
@@ -63,6 +76,17 @@ pub(super) fn compile(
         arch: target.to_string(),
         log,
     };
+    let is_own = |option: &&Text| {
+        OWN_OPTIONS
+            .iter()
+            .any(|own| option.trim_start().starts_with(own))
+    };
+    if let Some(option) = image.options.iter().find(is_own) {
+        return Err(failed(format!(
+            "option `{}` is not the program's to give: code is made for the GPU that runs it, and whole",
+            &**option
+        )));
+    }
     let program = Program::new(compiler.functions, image).map_err(failed)?;
     let architecture = format!("--gpu-architecture={target}");
     let options: Result<Vec<CString>, String> = [architecture.as_str(), "--std=c++17"]
@@ -137,14 +161,14 @@ impl Program {
         check("the length of compiled code", unsafe {
             ask_len(self.raw, &raw mut len)
         })?;
+        if len == 0 {
+            return Err("the compiler made no code for this architecture".to_owned());
+        }
         let mut code = vec![0_u8; len];
         // SAFETY: the buffer has the length NVRTC asked for.
         check("compiled code", unsafe {
             ask(self.raw, code.as_mut_ptr().cast())
         })?;
-        if code.is_empty() {
-            return Err("the compiler made no code for this architecture".to_owned());
-        }
         Ok(code)
     }
 

@@ -13,25 +13,17 @@
 
 use crate::backend::code::{ImageSource, WARP_HEADER_NAME};
 
-/// Options of NVRTC after which it reads files of the machine.
-const READING_OPTIONS: [&str; 7] = [
-    "-I",
-    "--include-path",
-    "-include",
-    "--pre-include",
-    "--use-pch",
-    "--pch",
-    "-pch",
-];
+/// Options of NVRTC after which it reads files of the machine, besides those with `include` in them.
+const READING_OPTIONS: [&str; 4] = ["-I", "--use-pch", "--pch", "-pch"];
 
 /// Why the code of this image hangs on files of the machine, if it does.
 pub(super) fn from_elsewhere(image: &ImageSource) -> Option<&'static str> {
-    let reads = |option: &&str| {
-        READING_OPTIONS
-            .iter()
-            .any(|reads| option.starts_with(reads))
+    let reads = |option: &str| {
+        let begins = |reads: &&str| option.trim_start().starts_with(reads);
+        // `--include-path`, `--pre-include`, and what looks for a file: `-DHAS=__has_include("a.h")`.
+        option.contains("include") || READING_OPTIONS.iter().any(begins)
     };
-    if image.options.iter().any(|option| reads(&option.trim())) {
+    if image.options.iter().any(|option| reads(option)) {
         return Some("an option lets the compiler read files of this machine");
     }
     let is_given = |name: &str| {
@@ -41,7 +33,8 @@ pub(super) fn from_elsewhere(image: &ImageSource) -> Option<&'static str> {
     let texts = image.headers.iter().map(|(_, text)| text);
     let has_other = |text: &str| {
         let whole_lines = text.replace("\\\r\n", "").replace("\\\n", "");
-        included(&whole_lines).any(|name| !name.is_some_and(is_given))
+        // Trigraphs of older C++ spell `#` and the end of a line otherwise.
+        text.contains("??") || included(&whole_lines).any(|name| !name.is_some_and(is_given))
     };
     if texts.chain([&image.source]).any(|text| has_other(text)) {
         return Some("it includes files that are not given with it");
@@ -49,20 +42,22 @@ pub(super) fn from_elsewhere(image: &ImageSource) -> Option<&'static str> {
     None
 }
 
-/// What a text includes, line by line; `None` for what only the preprocessor could say.
+/// What a text includes, at every place that may be a directive; `None` for what only the preprocessor could say.
 fn included(text: &str) -> impl Iterator<Item = Option<&str>> {
-    text.lines().filter_map(|line| {
-        let (before, after) = line.split_once("include")?;
-        if !before.contains(['#', '%']) {
-            return None;
-        }
-        let is_plain = before.trim_start().starts_with('#') && before.trim_end().ends_with('#');
-        let name = match after.trim_start().as_bytes() {
-            [b'"', ..] => after.split('"').nth(1),
-            [b'<', ..] => after.split(['<', '>']).nth(1),
-            _ => None,
-        };
-        Some(name.filter(|_| is_plain))
+    text.lines().flat_map(|line| {
+        line.match_indices("include").filter_map(move |(at, word)| {
+            let (before, after) = (&line[..at], &line[at + word.len()..]);
+            if !before.contains(['#', '%']) {
+                return None;
+            }
+            let is_plain = before.trim_start().starts_with('#') && before.trim().len() == 1;
+            let name = match after.trim_start().as_bytes() {
+                [b'"', ..] => after.split('"').nth(1),
+                [b'<', ..] => after.split(['<', '>']).nth(1),
+                _ => None,
+            };
+            Some(name.filter(|_| is_plain))
+        })
     })
 }
 
@@ -106,6 +101,10 @@ mod tests {
             "/* one */ #include \"given.cuh\"",
             "#if __has_include(<other.cuh>)",
             "#include_next \"given.cuh\"",
+            "/* include the factor */ #include \"/tmp/x.h\"",
+            "/* what it\n includes */ #include \"/tmp/x.h\"",
+            "??=include \"/tmp/x.h\"",
+            "#inc??/\nlude \"/tmp/x.h\"",
         ] {
             assert!(from_elsewhere(&image(source, &[])).is_some(), "{source}");
         }
@@ -114,6 +113,8 @@ mod tests {
             "-I",
             "--include-path=folder",
             "--pre-include=x.h",
+            " -Ifolder",
+            "-DHAS=__has_include(\"/tmp/x.h\")",
         ] {
             let image = image("__global__ void f() {}", &[option]);
             assert!(from_elsewhere(&image).is_some(), "{option}");

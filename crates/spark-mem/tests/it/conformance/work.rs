@@ -1,6 +1,6 @@
 //! Kernels, streams, events, guards and graphs.
 
-use spark_mem::{Buffer, Device, Graph, LaunchShape, MemError, Stream};
+use spark_mem::{Buffer, Device, Graph, LaunchShape, MemError, Side, Stream};
 
 use super::{N, filled, kinds, ramp, scale, values};
 use half::bf16;
@@ -412,6 +412,7 @@ pub(crate) fn what_cannot_be_captured_is_refused(device: &Device) {
             stream.wait(&outside),
             stream.capture(|_| Ok(())).map(drop),
             empty.launch(stream),
+            stream.prefetch(buffer.view(), Side::Device).map(drop),
             other_thread,
         ];
         for result in refused {
