@@ -12,6 +12,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Mutex;
@@ -73,19 +74,21 @@ pub fn load(
     path: &Path,
     progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(Buffer<u8>, LoadReport), MemError> {
-    let (_, len) = open_regular(path)?;
-    let len = usize::try_from(len).map_err(|_| MemError::SizeOverflow {
+    // Once: the path may lead to another file a moment later.
+    let opened = open_regular(path)?;
+    let len = usize::try_from(opened.1).map_err(|_| MemError::SizeOverflow {
         len: usize::MAX,
         element_bytes: 1,
     })?;
     let mut buffer = device.shared::<u8>(len)?;
     let report = if buffer.kind().is_host_visible() || len == 0 {
         let mut guard = buffer.overwrite(stream)?;
-        let report = load_into(path, &mut guard, progress)?;
+        let work = |reading: &Reading<'_, _>, to: &mut [u8]| reading.run(0, to);
+        let report = read_file(path, opened, &mut guard, len as u64, progress, work)?;
         guard.finish()?;
         report
     } else {
-        load_through(&mut buffer, stream, path, progress)?
+        load_through(&mut buffer, stream, path, opened, progress)?
     };
     Ok((buffer, report))
 }
@@ -96,6 +99,7 @@ fn load_through(
     buffer: &mut Buffer<u8>,
     stream: &Stream,
     path: &Path,
+    opened: (File, u64),
     progress: impl FnMut(u64, u64) + Send,
 ) -> Result<LoadReport, MemError> {
     let len = buffer.len();
@@ -103,15 +107,22 @@ fn load_through(
     let mut room = vec![0_u8; n_window + BLOCK_BYTES];
     let first = room.as_ptr().align_offset(BLOCK_BYTES).min(BLOCK_BYTES);
     let window = &mut room[first..first + n_window];
-    read_file(path, window, len as u64, progress, |reading, window| {
-        for begin in (0..len).step_by(WINDOW_BYTES) {
-            let end = len.min(begin + WINDOW_BYTES);
-            let piece = &mut window[..end - begin];
-            reading.run(begin, piece)?;
-            buffer.upload_part(stream, begin..end, piece)?;
-        }
-        Ok(())
-    })
+    read_file(
+        path,
+        opened,
+        window,
+        len as u64,
+        progress,
+        |reading, window| {
+            for begin in (0..len).step_by(WINDOW_BYTES) {
+                let end = len.min(begin + WINDOW_BYTES);
+                let piece = &mut window[..end - begin];
+                reading.run(begin, piece)?;
+                buffer.upload_part(stream, begin..end, piece)?;
+            }
+            Ok(())
+        },
+    )
 }
 
 /// Reads the first `to.len()` bytes of a file. See [`load`].
@@ -125,18 +136,25 @@ pub fn load_into(
     progress: impl FnMut(u64, u64) + Send,
 ) -> Result<LoadReport, MemError> {
     let want = to.len() as u64;
-    read_file(path, to, want, progress, |reading, to| reading.run(0, to))
+    read_file(
+        path,
+        open_regular(path)?,
+        to,
+        want,
+        progress,
+        |reading, to| reading.run(0, to),
+    )
 }
 
-/// Opens a file of at least `want` bytes and lets `work` read it into `to`, or into parts of it.
+/// Lets `work` read a file of at least `want` bytes, which is open, into `to`, or into parts of it.
 fn read_file<P: FnMut(u64, u64) + Send>(
     path: &Path,
+    (file, len): (File, u64),
     to: &mut [u8],
     want: u64,
     progress: P,
     work: impl FnOnce(&Reading<'_, P>, &mut [u8]) -> Result<(), MemError>,
 ) -> Result<LoadReport, MemError> {
-    let (file, len) = open_regular(path)?;
     if len < want {
         return Err(MemError::FileTooShort {
             path: path.to_owned(),
@@ -145,7 +163,7 @@ fn read_file<P: FnMut(u64, u64) + Send>(
         });
     }
     let started = Instant::now();
-    let direct = open_direct(path, to);
+    let direct = open_direct(&file, to);
     let method = match &direct {
         Ok(_) => Method::Direct,
         Err(why) => Method::Buffered { why: why.clone() },
@@ -170,8 +188,8 @@ fn read_file<P: FnMut(u64, u64) + Send>(
     })
 }
 
-/// The file without the page cache, tried with a first block; or why not.
-fn open_direct(path: &Path, to: &mut [u8]) -> Result<File, String> {
+/// The same file without the page cache, tried with a first block; or why not.
+fn open_direct(file: &File, to: &mut [u8]) -> Result<File, String> {
     if to.len() < BLOCK_BYTES {
         return Err("it is smaller than a block".to_owned());
     }
@@ -181,7 +199,7 @@ fn open_direct(path: &Path, to: &mut [u8]) -> Result<File, String> {
     let file = File::options()
         .read(true)
         .custom_flags(libc::O_DIRECT | libc::O_NONBLOCK)
-        .open(path)
+        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
         .map_err(|error| format!("O_DIRECT: {error}"))?;
     // Some file systems accept the flag and refuse the read.
     match file.read_at(&mut to[..BLOCK_BYTES], 0) {

@@ -242,3 +242,38 @@ fn headers_that_lie_are_errors() {
         );
     }
 }
+
+/// A file that others replace all the time is one of them, whole.
+#[test]
+fn a_file_that_is_replaced_meanwhile_is_read_as_one_of_both() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(format!("replaced-{}", std::process::id()));
+    let write = |byte: u8, len: usize| {
+        let aside = path.with_extension("new");
+        std::fs::write(&aside, vec![byte; len]).unwrap();
+        std::fs::rename(&aside, &path).unwrap();
+    };
+    const SIZES: [usize; 2] = [3 << 20, 5 << 20];
+    write(0, SIZES[0]);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                write(1, SIZES[1]);
+                write(0, SIZES[0]);
+            }
+        });
+        let device = Device::host();
+        let stream = device.new_stream().unwrap();
+        for _ in 0..40 {
+            let (buffer, _) = load(&device, &stream, &path, |_, _| {}).unwrap();
+            let bytes = buffer.read(&stream).unwrap();
+            let first = bytes[0];
+            assert_eq!(bytes.len(), SIZES[usize::from(first)]);
+            assert!(bytes.iter().all(|byte| *byte == first));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let _ = std::fs::remove_file(&path);
+    let _ = std::fs::remove_file(path.with_extension("new"));
+}
