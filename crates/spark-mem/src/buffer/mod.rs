@@ -340,8 +340,8 @@ impl Device {
         self.buffer(self.shared_kind(), len)
     }
 
-    /// These numbers in memory that both sides use, without a copy where the device reads
-    /// plain memory of the program: on the CPU, and on a GPU that walks the CPU's page
+    /// These numbers in memory that both sides use, without a copy where shared buffers are plain memory of
+    /// the program ([`Device::shared_kind`]): on the CPU, and on most GPUs that walk the CPU's page
     /// tables. Elsewhere they are copied into [`Device::shared`] memory, which is counted.
     ///
     /// In place their address is a multiple of the element's size and of no more, unlike
