@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::printable::printable;
 use crate::progress;
 
 /// Which exit code a program ends with after an error.
@@ -65,7 +66,7 @@ pub fn tell(text: impl std::fmt::Display) {
 
 /// Prints `error` on stderr; the exit code of a program that ends with it.
 pub(crate) fn report(error: &(dyn Error + 'static), wrong_usage: u8, code: ExitCodeOf) -> ExitCode {
-    tell(format_args!("error: {}", with_causes(error)));
+    tell(format_args!("error: {}", printable(&with_causes(error))));
     if error.is::<Usage>() {
         tell("\nFor more information, try '--help'.");
         return ExitCode::from(wrong_usage);

@@ -106,13 +106,11 @@ pub fn run_with<A: Parser, T: Termination>(
     let arguments = match A::try_parse() {
         Ok(arguments) => arguments,
         Err(told) => {
-            // Help goes to stdout, mistakes to stderr; when neither can be written to there is
-            // nobody to tell.
-            let _ = told.print();
-            return if told.use_stderr() {
-                ExitCode::from(manners.wrong_usage)
-            } else {
-                ExitCode::SUCCESS
+            // Help goes to stdout, mistakes to stderr. Of mistakes that cannot be written nobody can be told.
+            return match told.print() {
+                _ if told.use_stderr() => ExitCode::from(manners.wrong_usage),
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => failure::report(&error, manners.wrong_usage, manners.exit_code),
             };
         }
     };

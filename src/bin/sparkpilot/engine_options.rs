@@ -16,7 +16,7 @@ pub(crate) struct EngineOptions {
     /// Where to run: auto, cpu, cuda, cuda:N; SPARK_DEVICE by default
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceChoice>,
-    /// Number format: fp32, fp16, bf16, fp8, fp4; what OPENPILOT_DGX_PRECISION says by default, or else fp32
+    /// Number format: fp32, fp16, bf16, fp8, fp4, or int8 for a file that quantises itself; what OPENPILOT_DGX_PRECISION says by default, or else fp32
     #[arg(long, value_name = "FORMAT")]
     precision: Option<Precision>,
     /// Threads; as many as pay off by default

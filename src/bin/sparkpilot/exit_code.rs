@@ -27,8 +27,10 @@ pub(crate) fn of(error: &(dyn Error + 'static)) -> u8 {
         if cause.is::<DeviceRefused>() || cause.downcast_ref().is_some_and(is_refusal) {
             return REFUSED;
         }
-        if cause.is::<io::Error>() {
-            return FILES;
+        if let Some(error) = cause.downcast_ref::<io::Error>() {
+            // What was read is not what it should be: text that is no UTF-8.
+            let is_content = error.kind() == io::ErrorKind::InvalidData;
+            return if is_content { BAD_INPUT } else { FILES };
         }
     }
     BAD_INPUT

@@ -70,6 +70,10 @@ fn every_command_has_help_with_examples_and_a_page_of_the_manual() {
         wanted.push(format!("sparkpilot-{name}.1"));
     }
     wanted.sort();
+    for below in ["compare", "list", "replay", "run"] {
+        wanted.push(format!("sparkpilot-sim-{below}.1"));
+    }
+    wanted.sort();
     assert_eq!(folder.names(), wanted, "no command is missing here");
 }
 
@@ -426,6 +430,19 @@ fn recorded_drives_are_summed_up_and_cut_ones_told() {
         cut.stdout
     );
     assert!(cut.stderr.contains("1 of 1 logs"), "{}", cut.stderr);
+    // A drive is not drawn over, nor printed onto a full disk for ever.
+    let log = folder.path(name).join("qlog.bz2");
+    let log = &*log.to_string_lossy();
+    let over = run(["logs", &*folder.0.to_string_lossy(), "--picture", log]);
+    assert_eq!(over.code, Some(2), "{}", over.stderr);
+    if let Ok(full) = File::options().write(true).open("/dev/full") {
+        let full = program(["logs", log]).start_with_stdout(full).end();
+        assert_eq!(full.code, Some(5), "{}", full.stderr);
+    }
+    if let Ok(full) = File::options().write(true).open("/dev/full") {
+        let help = program(["--help"]).start_with_stdout(full).end();
+        assert_eq!(help.code, Some(5), "{}", help.stderr);
+    }
     let none = run(["logs", &*folder.path("nothing").to_string_lossy()]);
     assert_eq!(none.code, Some(5), "{}", none.stderr);
 }

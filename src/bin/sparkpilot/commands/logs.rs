@@ -1,6 +1,8 @@
 //! `sparkpilot logs`: what is in a folder of recorded drives?
 
 use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -38,6 +40,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         place::file(picture)?;
     }
     let logs = logs(&arguments.path)?;
+    let read = logs.iter().map(|(_, path, _)| path.as_path());
+    output::keep_apart(read, arguments.picture.as_deref())?;
     let bar = progress(Some(logs.len() as u64));
     let (mut rows, mut picture, mut n_broken) = (Vec::new(), None, 0);
     for (name, path, videos) in &logs {
@@ -53,7 +57,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         rows.push(if arguments.json {
             as_json(name, path, &log, &drive, videos)
         } else {
-            bar.suspend(|| print(name, &drive, arguments.events, videos));
+            // Not by `println!`, which would panic on a full disk while the bar is held.
+            let text = as_text(name, &drive, arguments.events, videos);
+            bar.suspend(|| std::io::stdout().write_all(text.as_bytes()))?;
             Value::Null
         });
         bar.inc(1);
@@ -115,19 +121,37 @@ const CAMERAS: [(Camera, &str); 4] = [
     (Camera::RoadPreview, "road preview"),
 ];
 
-fn print(name: &str, drive: &Drive, with_events: bool, videos: &Option<Vec<PathBuf>>) {
+/// A line of a text. Writing to a string does not fail.
+macro_rules! line {
+    ($text:expr, $($words:tt)*) => {{
+        let _ = writeln!($text, $($words)*);
+    }};
+}
+
+fn as_text(name: &str, drive: &Drive, with_events: bool, videos: &Option<Vec<PathBuf>>) -> String {
+    let mut text = String::new();
     let summary = drive.summary();
-    println!("{}", printable(name));
-    println!("  {} events in {:.1} s", summary.events, summary.duration_s);
+    line!(text, "{}", printable(name));
+    line!(
+        text,
+        "  {} events in {:.1} s",
+        summary.events,
+        summary.duration_s
+    );
     match summary.speed {
-        Some([least, mean, most]) => println!(
+        Some([least, mean, most]) => line!(
+            text,
             "  speed {least:.1} to {most:.1} m/s, {mean:.1} in the mean; {:.2} km",
             summary.distance_m / 1e3
         ),
-        None => println!("  no speeds"),
+        None => line!(text, "  no speeds"),
     }
     if let Some(engaged) = summary.engaged {
-        println!("  openpilot drove {:.0} % of the time", engaged * 100.0);
+        line!(
+            text,
+            "  openpilot drove {:.0} % of the time",
+            engaged * 100.0
+        );
     }
     let frames = CAMERAS.map(|(camera, name)| (name, drive.frames_of(camera).len()));
     let frames = frames
@@ -135,7 +159,8 @@ fn print(name: &str, drive: &Drive, with_events: bool, videos: &Option<Vec<PathB
         .filter(|(_, n)| *n > 0)
         .map(|(name, n)| format!("{name} {n}"));
     let frames = frames.collect::<Vec<_>>().join(", ");
-    println!(
+    line!(
+        text,
         "  frames: {}",
         if frames.is_empty() { "none" } else { &frames }
     );
@@ -143,21 +168,22 @@ fn print(name: &str, drive: &Drive, with_events: bool, videos: &Option<Vec<PathB
         let names = videos.iter().filter_map(|path| path.file_name());
         let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
         match names.is_empty() {
-            true => println!("  no video: labels without pictures"),
-            false => println!("  videos: {}", printable(&names.join(", "))),
+            true => line!(text, "  no video: labels without pictures"),
+            false => line!(text, "  videos: {}", printable(&names.join(", "))),
         }
     }
     if with_events {
         for (name, count) in &drive.counts {
-            println!("  {count:8} {name}");
+            line!(text, "  {count:8} {name}");
         }
     }
     if drive.n_broken > 0 {
-        println!("  {} broken values were left out", drive.n_broken);
+        line!(text, "  {} broken values were left out", drive.n_broken);
     }
     if let Some(ended) = &drive.ended {
-        println!("  not whole: {ended}");
+        line!(text, "  not whole: {ended}");
     }
+    text
 }
 
 fn as_json(

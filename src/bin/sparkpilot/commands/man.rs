@@ -27,22 +27,27 @@ pub(crate) fn run(arguments: &Arguments, mut program: Command) -> Result<ExitCod
         return Ok(ExitCode::SUCCESS);
     };
     output::folder(folder)?;
-    // Building has given them the names of their pages: sparkpilot-info and its like.
-    let commands = program
-        .get_subcommands()
-        .filter(|it| it.get_name() != "help");
-    let name = |command: &Command| {
-        command
-            .get_display_name()
-            .unwrap_or("sparkpilot")
-            .to_owned()
-    };
-    let commands = commands.map(|it| (name(it), it.clone()));
-    let all = std::iter::once(("sparkpilot".to_owned(), program.clone())).chain(commands);
+    let mut all = Vec::new();
+    collect(program, &mut all);
     for (name, command) in all {
         output::write(&folder.join(format!("{name}.1")), page(command)?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A command and those below it, each with the name of its page, which building has given it: sparkpilot-sim-run.
+fn collect(command: Command, all: &mut Vec<(String, Command)>) {
+    // Pages say what there is; `help` says it again.
+    let command = command.disable_help_subcommand(true);
+    let name = command
+        .get_display_name()
+        .unwrap_or("sparkpilot")
+        .to_owned();
+    let below: Vec<Command> = command.get_subcommands().cloned().collect();
+    all.push((name, command));
+    for command in below.into_iter().filter(|it| it.get_name() != "help") {
+        collect(command, all);
+    }
 }
 
 fn page(command: Command) -> std::io::Result<Vec<u8>> {

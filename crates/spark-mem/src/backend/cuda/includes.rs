@@ -21,7 +21,9 @@ pub(super) fn from_elsewhere(image: &ImageSource) -> Option<&'static str> {
     let reads = |option: &str| {
         let begins = |reads: &&str| option.trim_start().starts_with(reads);
         // `--include-path`, `--pre-include`, and what looks for a file: `-DHAS=__has_include("a.h")`.
-        option.contains("include") || READING_OPTIONS.iter().any(begins)
+        let contains = |word: &&str| option.contains(word);
+        ["include", "options-file", "optf"].iter().any(contains)
+            || READING_OPTIONS.iter().any(begins)
     };
     if image.options.iter().any(|option| reads(option)) {
         return Some("an option lets the compiler read files of this machine");
@@ -114,6 +116,8 @@ mod tests {
             "--include-path=folder",
             "--pre-include=x.h",
             " -Ifolder",
+            "--ptxas-options=--options-file=F",
+            "-Xptxas=-optf=F",
             "-DHAS=__has_include(\"/tmp/x.h\")",
         ] {
             let image = image("__global__ void f() {}", &[option]);

@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
 /// Drives both, writes the reports, prints the verdict.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(folder) = &arguments.folder {
+        let reports = ["report.html", "report.md", "report.json"].map(|name| folder.join(name));
+        let read = arguments.scenarios.file().map(PathBuf::as_path);
+        output::keep_apart(read, reports.iter().map(PathBuf::as_path))?;
         output::folder(folder)?;
         place::file(&folder.join("report.html"))?;
     }

@@ -76,10 +76,10 @@ pub(super) struct Scenarios {
     /// A file of scenarios and sweeps, TOML or JSON
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// How many random scenarios; only with --suite random
+    /// How many random scenarios; only with --suite random, 1000 by default
     #[arg(long, value_name = "N", value_parser = count(1, 1_000_000))]
     scenarios: Option<usize>,
-    /// Seed of random scenarios, and of the built-in ones' noise
+    /// Seed of random scenarios, and of the built-in ones' noise; 1 by default
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
