@@ -409,10 +409,7 @@ fn a_decoder_that_hangs_is_given_up_and_keeps_nobody() {
     let video = folder.hevc();
     let hangs = folder.program("printf 'YUV4MPEG2 W2 H2\\nFRAME\\n123456'; exec sleep 60");
     let begun = Instant::now();
-    let (n, stalled) = all(
-        &video,
-        &hangs.clone().with_patience(Duration::from_millis(300)),
-    );
+    let (n, stalled) = all(&video, &hangs.clone().with_patience(Duration::from_secs(3)));
     assert!(
         n == 1 && matches!(stalled, Err(VideoError::Stalled { .. })),
         "{stalled:?}"
@@ -432,7 +429,7 @@ fn a_decoder_that_hangs_is_given_up_and_keeps_nobody() {
     drop(Pictures::open(&video, &hangs).unwrap());
     let closes =
         folder.program("printf 'YUV4MPEG2 W2 H2\\nFRAME\\n123456'; exec >&- 2>&-; exec sleep 60");
-    let (n, killed) = all(&video, &closes.with_patience(Duration::from_millis(300)));
+    let (n, killed) = all(&video, &closes.with_patience(Duration::from_secs(3)));
     assert!(
         n == 1 && matches!(killed, Err(VideoError::Stalled { .. })),
         "{killed:?}"
@@ -441,7 +438,7 @@ fn a_decoder_that_hangs_is_given_up_and_keeps_nobody() {
     let leaves = folder.program("sleep 30 & printf 'YUV4MPEG2 W2 H2\\nFRAME\\n123456'; wait");
     let (n, stalled) = all(
         &video,
-        &leaves.clone().with_patience(Duration::from_millis(300)),
+        &leaves.clone().with_patience(Duration::from_secs(3)),
     );
     assert!(
         n == 1 && matches!(stalled, Err(VideoError::Stalled { .. })),
@@ -449,7 +446,7 @@ fn a_decoder_that_hangs_is_given_up_and_keeps_nobody() {
     );
     drop(Pictures::open(&video, &leaves).unwrap());
     assert!(
-        begun.elapsed() < Duration::from_secs(20),
+        begun.elapsed() < Duration::from_secs(40),
         "{:?}",
         begun.elapsed()
     );
