@@ -1,7 +1,7 @@
 //! Samples with their pictures, prepared by a thread while others are used.
 //!
 //! ```text
-//! order ──> thread: labels, pictures from the store ──at most so many bytes──> next()
+//! order ──> thread: labels, pictures from the store ──so many bytes, and one sample more──> next()
 //! ```
 //!
 //! What comes is what would come without a thread: the same samples in the same order. What goes wrong with one sample is said in its

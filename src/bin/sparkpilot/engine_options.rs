@@ -1,10 +1,13 @@
 //! Options of every command that runs a model: where, in which format, on how many threads.
 
+use std::error::Error;
+use std::path::Path;
+
 use clap::Args;
-use spark_program::{Devices, count};
+use spark_program::{Devices, about, count};
 use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::onnx::cpu::Isa;
-use sparkpilot::onnx::{Precision, RunOptions};
+use sparkpilot::onnx::{Model, ModelError, Precision, RunOptions};
 
 /// More threads than any machine of this kind has.
 const MOST_THREADS: u64 = 1024;
@@ -28,6 +31,17 @@ pub(crate) struct EngineOptions {
 }
 
 impl EngineOptions {
+    /// A model from a file, and what files of tensors call it: the file's name without its ending.
+    ///
+    /// # Errors
+    ///
+    /// As [`EngineOptions::run_options`]; those of loading, with the file.
+    pub(crate) fn load(&self, path: &Path) -> Result<(Model, String), Box<dyn Error>> {
+        let model = Model::load(path, &self.run_options()?).map_err(about::<ModelError>(path))?;
+        let name = path.file_stem().unwrap_or_default();
+        Ok((model, name.to_string_lossy().into_owned()))
+    }
+
     /// As the engine takes them.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! ```text
 //! 2   options that do not go together                    spark_program::Usage
 //! 4   a device or precision that cannot be had           DeviceRefused, ModelError
-//! 5   a file that could not be read or written           whatever an operating system's error caused
+//! 5   a file that could not be read or written           whatever an operating system's error caused, but text that is none
 //! 3   everything else: what was given is not what it should be
 //! ```
 

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Commands are thin: they parse, call one entry point of a library, and print. What they share is
-//! `spark_program`'s, for every program of the workspace, and `tables` and `engine_options`, of this one.
+//! `spark_program`'s, for every program of the workspace, and of this one `tables`, `engine_options` and `recorded_machine`.
+//! `bench` lists what was refused or could not be read beside what was measured, and its answer is no.
 //!
 //! Deliberately absent: commands of what has not landed. Training, searches of scenarios, saved runs and a full-screen
 //! monitor are none yet.
@@ -45,7 +46,7 @@ use commands::{
         sparkpilot bench                                 how fast driving models are here\n  \
         sparkpilot inspect driving_vision.onnx           what a model is made of\n\n\
         Exit codes: 0 done, 1 the answer is no, 2 wrong usage, 3 bad input, 4 device or precision refused,\n\
-        5 a file could not be read or written.\n\
+        5 a file could not be read or written. `bench` lists what was refused or failed, and ends with 1.\n\
         Environment: DEBUG=1 to 3 says more, NO_COLOR=1 leaves colours away, SPARK_DEVICE and the other variables\n\
         of docs/environment.md choose devices, precisions and folders."
 )]

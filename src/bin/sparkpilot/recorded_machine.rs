@@ -18,12 +18,16 @@ pub(crate) struct RecordedMachine {
 }
 
 impl RecordedMachine {
-    /// Reads a record.
+    /// Reads a record, if one is named.
     ///
     /// # Errors
     ///
     /// Those of the file and of what is in it.
-    pub(crate) fn read(path: &Path) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn read_if(path: Option<&Path>) -> Result<Option<Self>, Box<dyn Error>> {
+        path.map(Self::read).transpose()
+    }
+
+    fn read(path: &Path) -> Result<Self, Box<dyn Error>> {
         let bytes = input::read(path)?;
         if bytes.len() > LARGEST_BYTES {
             return Err(format!(

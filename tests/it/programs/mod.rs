@@ -1,4 +1,4 @@
-//! The examples as people start them: real processes, their exit codes, stdout and stderr.
+//! The examples, and by the feature `cli` the program, as people start them: real processes, their exit codes, stdout and stderr.
 //!
 //! ```text
 //! cargo test builds the examples ──> target/<profile>/examples/NAME

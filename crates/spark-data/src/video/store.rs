@@ -466,7 +466,7 @@ impl StoredVideo {
     /// # Errors
     ///
     /// [`VideoError::NotKept`] for one that `every` passes over, [`VideoError::Short`] for one behind the end, [`VideoError::Io`]; those of
-    /// decoding again.
+    /// decoding again, [`VideoError::Changed`] if the file is another one by then among them.
     pub fn read(&mut self, index: u64, picture: &mut Yuv420) -> Result<(), VideoError> {
         let path = || self.video.clone();
         if !index.is_multiple_of(self.every) {

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
-use spark_program::{about, number, printable};
+use spark_program::{number, printable};
 use sparkpilot::bench::{Accuracy, OutputDistance, golden_distances, read_golden};
-use sparkpilot::onnx::Model;
 
 use crate::engine_options::EngineOptions;
 use crate::tables;
@@ -38,13 +37,7 @@ pub(crate) struct Arguments {
 
 /// Runs every case and prints how far each output is.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    let options = arguments.engine.run_options()?;
-    let model = Model::load(&arguments.model, &options).map_err(about(&arguments.model))?;
-    let name = arguments
-        .model
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy();
+    let (model, name) = arguments.engine.load(&arguments.model)?;
     let cases = read_golden(&arguments.against, &name, model.graph())?;
     let mut session = model.session();
     let distances = golden_distances(&arguments.against, &name, &cases, |inputs| {

@@ -39,11 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         print!("{}", explain(id)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let recorded = arguments
-        .from
-        .as_deref()
-        .map(RecordedMachine::read)
-        .transpose()?;
+    let recorded = RecordedMachine::read_if(arguments.from.as_deref())?;
     let report = match recorded {
         None => examine(),
         Some(recorded) => examine_facts(Facts::of(recorded.root.clone(), recorded.machine.clone())),

@@ -4,9 +4,9 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use spark_program::{about, output, place, postponed, printable};
+use spark_program::{output, place, postponed, printable};
 use sparkpilot::bench::{TensorMap, made_up_inputs, read_inputs, write_tensors};
-use sparkpilot::onnx::{Model, Tensor};
+use sparkpilot::onnx::Tensor;
 
 use crate::engine_options::EngineOptions;
 use crate::tables;
@@ -43,13 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = &arguments.outputs {
         place::file(path)?;
     }
-    let options = arguments.engine.run_options()?;
-    let model = Model::load(&arguments.model, &options).map_err(about(&arguments.model))?;
-    let name = arguments
-        .model
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy();
+    let (model, name) = arguments.engine.load(&arguments.model)?;
     let (given, notes) = match &arguments.inputs {
         Some(path) => (read_inputs(path, &name, model.graph())?, Vec::new()),
         None => made_up_inputs(&name, model.graph(), arguments.seed)?,

@@ -47,11 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let recorded = arguments
-        .from
-        .as_deref()
-        .map(RecordedMachine::read)
-        .transpose()?;
+    let recorded = RecordedMachine::read_if(arguments.from.as_deref())?;
     let (root, machine) = match &recorded {
         Some(recorded) => (&recorded.root, &recorded.machine),
         None => (&Root::host(), machine()),
