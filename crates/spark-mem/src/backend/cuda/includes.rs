@@ -4,6 +4,7 @@
 //! #include "known.cuh"     given with the kernel, so part of what tells its code from another
 //! #include <cuda_fp16.h>   of the machine: may be another one tomorrow
 //! #include NAME            whichever NAME is
+//! ??=include …             trigraphs of older C++, wherever they stand
 //! -I folder, -include …    files of the machine
 //! ```
 //!
@@ -39,7 +40,7 @@ pub(super) fn from_elsewhere(image: &ImageSource) -> Option<&'static str> {
         text.contains("??") || included(&whole_lines).any(|name| !name.is_some_and(is_given))
     };
     if texts.chain([&image.source]).any(|text| has_other(text)) {
-        return Some("it includes files that are not given with it");
+        return Some("it includes files that are not given with it, or may: only a preprocessor could say");
     }
     None
 }
