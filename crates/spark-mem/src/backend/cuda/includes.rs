@@ -40,7 +40,9 @@ pub(super) fn from_elsewhere(image: &ImageSource) -> Option<&'static str> {
         text.contains("??") || included(&whole_lines).any(|name| !name.is_some_and(is_given))
     };
     if texts.chain([&image.source]).any(|text| has_other(text)) {
-        return Some("it includes files that are not given with it, or may: only a preprocessor could say");
+        return Some(
+            "it includes files that are not given with it, or may: only a preprocessor could say",
+        );
     }
     None
 }
