@@ -115,10 +115,17 @@ pub enum FindingKind {
         /// Its address.
         address: u64,
     },
-    /// Lanes of a warp, or warps, meet the same barrier at different instructions.
+    /// Lanes of a warp, or warps, meet the same barrier at different instructions, of which one is
+    /// `.aligned`, or lanes of a warp wait at several barriers.
     DivergentBarrier {
         /// Number of the barrier, 16 and above for those of a warp.
         barrier: u32,
+    },
+    /// An instruction that all lanes of a warp have to execute together, an `.aligned` one, is
+    /// executed by some while others are elsewhere and need not come.
+    DivergentAligned {
+        /// Lanes that are elsewhere and have not exited.
+        lanes: u32,
     },
     /// Nobody can go on: threads wait at barriers that the others never reach.
     Deadlock {
@@ -310,6 +317,10 @@ impl fmt::Display for FindingKind {
             FindingKind::DivergentBarrier { barrier } => {
                 write!(f, "barrier {barrier} is met at different instructions")
             }
+            FindingKind::DivergentAligned { lanes } => write!(
+                f,
+                "all lanes of a warp have to execute this together, lanes {lanes:#x} are elsewhere"
+            ),
             FindingKind::Deadlock { waiting, done } => write!(
                 f,
                 "nobody can go on: warps {waiting:#b} wait at barriers, warps {done:#b} are done"

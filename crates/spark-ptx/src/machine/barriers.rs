@@ -4,14 +4,18 @@
 //! arrive   the barrier learns what the warp knows; a warp that only arrives goes on in a new phase
 //! enough   everybody who waited learns what the barrier knows, and begins a new phase
 //! ```
+//!
+//! An `.aligned` instruction, and every `bar`, is executed by all lanes of a warp at once; `barrier.sync`
+//! without it by lane after lane, at one instruction or at several.
 
 use crate::check::FindingKind;
 use crate::memory::TURN_BITS;
 use crate::program::{BarrierResult, Instruction, Op, Slot};
 
 use super::block_state::{BarrierState, BlockState, N_BARRIERS, N_NUMBERED, OF_CLUSTER};
+use super::convergence;
 use super::launch::Launch;
-use super::warp::{Status, Warp};
+use super::warp::{Status, Warp, lanes_of};
 
 /// The warp's lanes reach a barrier.
 pub(super) fn arrive(
@@ -21,43 +25,45 @@ pub(super) fn arrive(
     instruction: &Instruction,
     mask: u32,
 ) {
+    let aligned = is_aligned(&instruction.op);
+    if aligned {
+        convergence::check(warp, block, launch);
+    } else if mask != warp.active {
+        // Lanes whose guard does not hold go on.
+        let passing = warp.active & !mask;
+        warp.suspend();
+        for lane in lanes_of(passing) {
+            warp.lane_pc[lane] += 1;
+        }
+        warp.active = mask;
+    }
     if !warp.gather(warp.live) {
         return;
     }
     let lane = mask.trailing_zeros() as usize & 31;
-    let number = |row| warp.row_32(launch, row)[lane];
-    let (id, threads, waits) = match instruction.op {
-        Op::Barrier { id, threads, .. } => {
-            let threads = match threads {
-                Slot::W32(row) => Some(number(row)),
-                _ => None,
-            };
-            (number(id), threads, true)
-        }
-        Op::Arrive { id, threads, .. } => (number(id), Some(number(threads)), false),
-        Op::ClusterWait => (OF_CLUSTER as u32, None, true),
-        _ => return,
+    let Some((id, threads, waits)) = operands(warp, launch, &instruction.op, lane) else {
+        return;
     };
     if mask != warp.active {
         let lanes = warp.active & !mask;
-        block.report(warp, lane, FindingKind::ExitedLanes { lanes });
+        block.report(warp, lane, FindingKind::DivergentAligned { lanes });
     }
-    let is_wrong = |threads: u32| {
-        threads == 0
-            || !threads.is_multiple_of(32)
-            || threads > launch.n_threads.next_multiple_of(32)
-    };
-    let is_numbered = instruction.op.is_cluster_wait() || (id as usize) < N_NUMBERED;
-    if !is_numbered || threads.is_some_and(is_wrong) {
-        let finding = FindingKind::BarrierOperands {
-            barrier: id,
-            threads: threads.unwrap_or(0),
-        };
-        block.report(warp, lane, finding);
-        block.is_stopped = true;
+    let is_cluster = instruction.op.is_cluster_wait();
+    if !is_possible(warp, block, launch, (id, threads, is_cluster), lane) {
         return;
     }
-    join(warp, block, launch, instruction, (id, threads, waits), lane);
+    let votes = match instruction.op {
+        Op::Barrier { condition, .. } => warp.condition(condition) & warp.live,
+        _ => 0,
+    };
+    let arrival = Arrival {
+        id,
+        threads,
+        waits,
+        aligned,
+        votes,
+    };
+    join(warp, block, launch, &arrival, (warp.pc, lane));
     if waits {
         warp.status = Status::AtBarrier(id as usize);
         return;
@@ -70,26 +76,155 @@ pub(super) fn arrive(
     }
 }
 
+/// A warp's arrival at a barrier.
+struct Arrival {
+    id: u32,
+    threads: Option<u32>,
+    waits: bool,
+    aligned: bool,
+    votes: u32,
+}
+
+/// Whether all lanes of a warp have to execute a barrier together.
+fn is_aligned(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Barrier { aligned: true, .. }
+            | Op::Arrive { aligned: true, .. }
+            | Op::ClusterWait { aligned: true }
+    )
+}
+
+/// The barrier's number, its threads, and whether those who arrive wait, as a lane gives them.
+fn operands(
+    warp: &Warp,
+    launch: &Launch<'_>,
+    op: &Op,
+    lane: usize,
+) -> Option<(u32, Option<u32>, bool)> {
+    let number = |row| warp.row_32(launch, row)[lane];
+    Some(match *op {
+        Op::Barrier { id, threads, .. } => {
+            let threads = match threads {
+                Slot::W32(row) => Some(number(row)),
+                _ => None,
+            };
+            (number(id), threads, true)
+        }
+        Op::Arrive { id, threads, .. } => (number(id), Some(number(threads)), false),
+        Op::ClusterWait { .. } => (OF_CLUSTER as u32, None, true),
+        _ => return None,
+    })
+}
+
+/// Whether there is such a barrier for so many threads; if not, the block ends.
+fn is_possible(
+    warp: &Warp,
+    block: &mut BlockState,
+    launch: &Launch<'_>,
+    (id, threads, is_cluster): (u32, Option<u32>, bool),
+    lane: usize,
+) -> bool {
+    let is_wrong = |threads: u32| {
+        threads == 0
+            || !threads.is_multiple_of(32)
+            || threads > launch.n_threads.next_multiple_of(32)
+    };
+    let is_numbered = is_cluster || (id as usize) < N_NUMBERED;
+    if is_numbered && !threads.is_some_and(is_wrong) {
+        return true;
+    }
+    let finding = FindingKind::BarrierOperands {
+        barrier: id,
+        threads: threads.unwrap_or(0),
+    };
+    block.report(warp, lane, finding);
+    block.is_stopped = true;
+    false
+}
+
+/// Lets a warp arrive whose lanes all wait at `barrier.sync`, each at its own; false if one of them
+/// waits for something else, or at another barrier.
+pub(super) fn arrive_one_by_one(
+    warp: &mut Warp,
+    block: &mut BlockState,
+    launch: &Launch<'_>,
+) -> bool {
+    let mut arrival: Option<Arrival> = None;
+    let own = warp.frame;
+    for lane in lanes_of(warp.parked & warp.live) {
+        let op = launch.program.instructions[warp.lane_pc[lane] as usize].op;
+        let Op::Barrier {
+            aligned: false,
+            condition,
+            ..
+        } = op
+        else {
+            warp.frame = own;
+            return false;
+        };
+        warp.frame = *warp.frame_of(lane);
+        let Some((id, threads, waits)) = operands(warp, launch, &op, lane) else {
+            continue;
+        };
+        let votes = warp.condition(condition) & 1 << lane;
+        match &mut arrival {
+            None => {
+                arrival = Some(Arrival {
+                    id,
+                    threads,
+                    waits,
+                    aligned: false,
+                    votes,
+                });
+            }
+            Some(first) if (first.id, first.threads) == (id, threads) => first.votes |= votes,
+            Some(_) => {
+                warp.frame = own;
+                return false;
+            }
+        }
+    }
+    let Some(arrival) = arrival else {
+        return false;
+    };
+    let lane = warp.parked.trailing_zeros() as usize & 31;
+    let pc = warp.lane_pc[lane];
+    if is_possible(
+        warp,
+        block,
+        launch,
+        (arrival.id, arrival.threads, false),
+        lane,
+    ) {
+        join(warp, block, launch, &arrival, (pc, lane));
+        warp.status = Status::AtBarrier(arrival.id as usize);
+    }
+    true
+}
+
 /// Adds the warp to those who have arrived.
 fn join(
     warp: &Warp,
     block: &mut BlockState,
     launch: &Launch<'_>,
-    instruction: &Instruction,
-    (id, threads, waits): (u32, Option<u32>, bool),
-    lane: usize,
+    arrival: &Arrival,
+    (pc, lane): (u32, usize),
 ) {
     let bit = 1u32 << warp.number;
-    let votes = match instruction.op {
-        Op::Barrier { condition, .. } => warp.condition(condition) & warp.live,
-        _ => 0,
-    };
+    let Arrival {
+        id,
+        threads,
+        waits,
+        aligned,
+        votes,
+    } = *arrival;
     let barrier = &mut block.barriers[id as usize];
     let is_first = (barrier.waiting | barrier.arrived) == 0;
     if is_first {
         *barrier = BarrierState {
             threads,
-            pc: warp.pc,
+            pc,
             ..BarrierState::NONE
         };
     }
@@ -100,11 +235,12 @@ fn join(
             barrier: id,
             threads: threads.unwrap_or(launch.n_threads),
         })
-    } else if barrier.pc != warp.pc && threads.is_none() {
+    } else if barrier.pc != pc && threads.is_none() && (aligned || barrier.aligned) {
         Some(FindingKind::DivergentBarrier { barrier: id })
     } else {
         None
     };
+    barrier.aligned |= aligned;
     if waits {
         barrier.waiting |= bit;
     } else {
@@ -119,7 +255,7 @@ fn join(
     barrier.all &= votes == warp.live;
     barrier.any |= votes != 0;
     if let Some(finding) = finding {
-        block.report(warp, lane, finding);
+        block.report_at(warp, pc, lane, finding);
     }
 }
 
@@ -187,20 +323,33 @@ fn complete(warps: &mut [Warp], block: &mut BlockState, launch: &Launch<'_>, id:
             .min()
             .unwrap_or(block.phase - 1);
         warp.time = block.phase << TURN_BITS;
-        let mask = warp.active;
-        if let Op::Barrier { result, .. } = launch.program.instructions[warp.pc as usize].op {
-            let bits = |holds: bool| if holds { u32::MAX } else { 0 };
-            match result {
-                BarrierResult::None => {}
-                BarrierResult::Count(d) => warp.write_32(d, &[barrier.count; 32], mask),
-                BarrierResult::And(p) => warp.write_predicate(p, bits(barrier.all), mask),
-                BarrierResult::Or(p) => warp.write_predicate(p, bits(barrier.any), mask),
-            }
-        }
         warp.status = Status::Ready;
+        if warp.active == 0 {
+            // Its lanes came one by one, each by its own instruction.
+            for lane in lanes_of(std::mem::take(&mut warp.parked) & warp.live) {
+                warp.frame = *warp.frame_of(lane);
+                write_result(warp, launch, &barrier, warp.lane_pc[lane], 1 << lane);
+                warp.lane_pc[lane] += 1;
+            }
+            continue;
+        }
+        write_result(warp, launch, &barrier, warp.pc, warp.active);
         warp.pc += 1;
         if warp.pc >= warp.meet_at {
             warp.suspend();
         }
+    }
+}
+
+fn write_result(warp: &mut Warp, launch: &Launch<'_>, barrier: &BarrierState, pc: u32, mask: u32) {
+    let Op::Barrier { result, .. } = launch.program.instructions[pc as usize].op else {
+        return;
+    };
+    let bits = |holds: bool| if holds { u32::MAX } else { 0 };
+    match result {
+        BarrierResult::None => {}
+        BarrierResult::Count(d) => warp.write_32(d, &[barrier.count; 32], mask),
+        BarrierResult::And(p) => warp.write_predicate(p, bits(barrier.all), mask),
+        BarrierResult::Or(p) => warp.write_predicate(p, bits(barrier.any), mask),
     }
 }

@@ -1,5 +1,6 @@
 //! Runs one block: its warps take turns in an order that the seed says.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use crate::check::{FindingKind, Sink};
@@ -29,6 +30,7 @@ pub(super) fn run(launch: &Launch<'_>, number: u64, shared: &mut Shared, sink: &
         phase: 1,
         sink: std::mem::take(sink),
         took_part: false,
+        leads_to: HashMap::new(),
         is_stopped: false,
     };
     let n_warps = launch.n_threads.div_ceil(32);

@@ -1,5 +1,7 @@
 //! What the warps of a block share: shared memory, barriers, findings.
 
+use std::collections::HashMap;
+
 use crate::check::{FindingKind, Place, Sink};
 use crate::memory::Shared;
 
@@ -22,8 +24,9 @@ pub(crate) struct BarrierState {
     pub(crate) arrived: u32,
     /// What those who arrived know of each warp.
     pub(crate) joined: [u32; 32],
-    /// Where the first arrived.
+    /// Where the first arrived, and whether somebody arrived by an `.aligned` instruction.
     pub(crate) pc: u32,
+    pub(crate) aligned: bool,
     pub(crate) count: u32,
     pub(crate) all: bool,
     pub(crate) any: bool,
@@ -37,6 +40,7 @@ impl BarrierState {
         arrived: 0,
         joined: [0; 32],
         pc: 0,
+        aligned: false,
         count: 0,
         all: true,
         any: false,
@@ -54,6 +58,8 @@ pub(crate) struct BlockState {
     pub(crate) sink: Sink,
     /// Whether an atomic on global memory gave the block a value back.
     pub(crate) took_part: bool,
+    /// Whether lanes at the first pc surely come to the second: what was asked before.
+    pub(crate) leads_to: HashMap<(u32, u32), bool>,
     /// Whether the block cannot go on.
     pub(crate) is_stopped: bool,
 }

@@ -3,6 +3,7 @@
 mod barriers;
 mod block;
 mod block_state;
+mod convergence;
 mod execute;
 mod global_races;
 mod grid;

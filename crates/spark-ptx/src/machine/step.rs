@@ -14,6 +14,7 @@ use crate::memory::TURN_BITS;
 use crate::program::{Callee, FUNCTION_WINDOW, Instruction, Op, P, R32, RegisterId};
 
 use super::block_state::BlockState;
+use super::convergence;
 use super::execute::{CopyOperands, Test};
 use super::launch::Launch;
 use super::warp::{Status, Warp, lanes_of};
@@ -82,6 +83,9 @@ fn next_group(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>) -> b
         warp.parked = 0;
         begin_turn(warp, block);
         return warp.pick();
+    }
+    if super::barriers::arrive_one_by_one(warp, block, launch) {
+        return false;
     }
     let lane = warp.parked.trailing_zeros() as usize & 31;
     let barrier = OF_A_WARP;
@@ -166,14 +170,19 @@ fn members(
 }
 
 /// Whether all lanes of the warp stand at an instruction of the whole warp.
-fn whole_warp(warp: &mut Warp, block: &mut BlockState, mask: u32) -> bool {
+fn whole_warp(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>, mask: u32) -> bool {
+    convergence::check(warp, block, launch);
     if !warp.gather(ALL_LANES) {
         return false;
     }
-    if mask != ALL_LANES {
-        let lanes = !mask;
-        let lane = mask.trailing_zeros() as usize & 31;
+    let lane = mask.trailing_zeros() as usize & 31;
+    if warp.active != ALL_LANES {
+        let lanes = !warp.active;
         block.report(warp, lane, FindingKind::ExitedLanes { lanes });
+    }
+    if mask != warp.active {
+        let lanes = warp.active & !mask;
+        block.report(warp, lane, FindingKind::DivergentAligned { lanes });
     }
     true
 }
@@ -246,7 +255,7 @@ fn step(
             warp.quick_convert(launch, conversion, d, a, mask);
         }
         Op::Mma { form, operands } => {
-            if !whole_warp(warp, block, mask) {
+            if !whole_warp(warp, block, launch, mask) {
                 return;
             }
             warp.mma(launch, block, form, operands, mask);
@@ -257,7 +266,7 @@ fn step(
             elements,
             generic,
         } => {
-            if !whole_warp(warp, block, mask) {
+            if !whole_warp(warp, block, launch, mask) {
                 return;
             }
             warp.load_matrix(launch, block, form, (address, generic), elements, mask);
@@ -268,13 +277,13 @@ fn step(
             elements,
             generic,
         } => {
-            if !whole_warp(warp, block, mask) {
+            if !whole_warp(warp, block, launch, mask) {
                 return;
             }
             warp.store_matrix(launch, block, form, (address, generic), elements);
         }
         Op::MoveMatrix { d, a } => {
-            if !whole_warp(warp, block, mask) {
+            if !whole_warp(warp, block, launch, mask) {
                 return;
             }
             warp.move_matrix(launch, d, a, mask);
@@ -341,7 +350,7 @@ fn step(
             }
             begin_turn(warp, block);
         }
-        Op::Barrier { .. } | Op::Arrive { .. } | Op::ClusterWait => {
+        Op::Barrier { .. } | Op::Arrive { .. } | Op::ClusterWait { .. } => {
             return super::barriers::arrive(warp, block, launch, instruction, mask);
         }
         Op::Call { site } => return call(warp, block, launch, site, mask),

@@ -324,7 +324,7 @@ impl Warp {
         self.active = 0;
     }
 
-    fn frame_of(&self, lane: usize) -> &Frame {
+    pub(crate) fn frame_of(&self, lane: usize) -> &Frame {
         &self.frames[self.lane_frame[lane] as usize]
     }
 
@@ -399,6 +399,25 @@ impl Warp {
             )
         };
         lanes_of(waiting).all(|lane| place(lane) == place(first))
+    }
+
+    /// Functions that a lane is in, from the kernel on, each with the pc where the lane stands in it
+    /// or goes on when the call returns.
+    pub(crate) fn stack_of(&self, lane: usize) -> Vec<(u32, u32)> {
+        let is_active = self.active >> lane & 1 != 0;
+        let mut pc = if is_active {
+            self.pc
+        } else {
+            self.lane_pc[lane]
+        };
+        let mut number = self.lane_frame[lane];
+        let mut stack = Vec::new();
+        while let Some(frame) = self.frames.get(number as usize) {
+            stack.push((frame.function, pc));
+            (pc, number) = (frame.return_pc, frame.parent);
+        }
+        stack.reverse();
+        stack
     }
 
     /// Whether all live lanes of a mask stand here; if not, the active ones park.

@@ -1,4 +1,4 @@
-//! Which registers may be read before they are written, found without running.
+//! Which registers may be read before they are written, and where lanes surely come, found without running.
 //!
 //! ```text
 //! gen(block)  registers that the block surely writes
@@ -9,9 +9,14 @@
 //! Forward data flow over basic blocks ("definite assignment"). Only registers that some block
 //! reads before writing take part, which are few. What stays unclear is watched at run time, lane
 //! by lane; a guarded write never makes sure.
+//!
+//! ```text
+//! leads_to(from, at)   every way from `from` to the function's end passes `at`, but for those that exit
+//! ```
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
+use super::code::Program;
 use super::instruction::{Instruction, Op, P};
 use super::layout::{RegisterId, Watch};
 
@@ -76,6 +81,49 @@ pub(super) fn watches(
         }
     }
     watches
+}
+
+/// Whether lanes that stand at `from` surely come to `at` in the same function, unless they exit or
+/// trap before.
+pub(crate) fn leads_to(program: &Program, from: u32, at: u32) -> bool {
+    let mut seen = HashSet::new();
+    let mut todo = vec![from];
+    let mut is_reached = false;
+    while let Some(pc) = todo.pop() {
+        if pc == at {
+            is_reached = true;
+            continue;
+        }
+        if !seen.insert(pc) {
+            continue;
+        }
+        let instruction = &program.instructions[pc as usize];
+        if matches!(instruction.op, Op::Return) {
+            return false;
+        }
+        let (targets, falls) = targets(&instruction.op, &program.branch_tables);
+        let ends = matches!(instruction.op, Op::Trap) && is_sure(instruction);
+        if !ends && (falls || !is_sure(instruction)) {
+            todo.push(pc + 1);
+        }
+        todo.extend(targets);
+    }
+    is_reached
+}
+
+/// Whether a lane that stands at `pc` of a kernel's own code does nothing more but end.
+pub(crate) fn only_ends(program: &Program, mut pc: u32) -> bool {
+    // A branch to itself never ends.
+    for _ in 0..8 {
+        let instruction = &program.instructions[pc as usize];
+        match instruction.op {
+            _ if !is_sure(instruction) => return false,
+            Op::Return | Op::Exit | Op::Trap => return true,
+            Op::Branch { target } => pc = target,
+            _ => return false,
+        }
+    }
+    false
 }
 
 fn is_sure(instruction: &Instruction) -> bool {

@@ -745,17 +745,21 @@ pub(crate) enum Op {
     },
     /// `threads` is a sink where all of the block take part.
     Barrier {
+        aligned: bool,
         id: R32,
         threads: Slot,
         condition: Condition,
         result: BarrierResult,
     },
     Arrive {
+        aligned: bool,
         id: R32,
         threads: R32,
     },
     /// A barrier of all blocks of a cluster.
-    ClusterWait,
+    ClusterWait {
+        aligned: bool,
+    },
     Branch {
         target: u32,
     },
@@ -774,7 +778,7 @@ pub(crate) enum Op {
 impl Op {
     /// Whether it waits for the cluster.
     pub(crate) fn is_cluster_wait(&self) -> bool {
-        matches!(self, Op::ClusterWait)
+        matches!(self, Op::ClusterWait { .. })
     }
 }
 

@@ -11,6 +11,7 @@ mod opcode;
 mod special;
 
 pub(crate) use code::{Constant, FUNCTION_WINDOW, Program};
+pub(crate) use flow::{leads_to, only_ends};
 pub(crate) use instruction::*;
 pub(crate) use layout::*;
 pub(crate) use load::load;

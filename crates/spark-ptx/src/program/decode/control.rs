@@ -156,15 +156,16 @@ fn direct(
 fn cluster<'a>(builder: &Builder<'a, '_>, opcode: &mut Opcode<'a>) -> Decoded {
     opcode.take("cluster");
     let (is_arrival, is_wait) = (opcode.take("arrive"), opcode.take("wait"));
+    let aligned = opcode.take("aligned");
     while opcode
-        .take_where(|part| matches!(part, "aligned" | "release" | "relaxed" | "acquire"))
+        .take_where(|part| matches!(part, "release" | "relaxed" | "acquire"))
         .is_some()
     {}
     // Every block is a cluster of its own. Arriving is made part of waiting: a block whose warps
     // do something in between sees them ordered by the barrier all the same.
     match (is_arrival, is_wait) {
         (true, false) => Ok(Some(Op::Nothing)),
-        (false, true) => Ok(Some(Op::ClusterWait)),
+        (false, true) => Ok(Some(Op::ClusterWait { aligned })),
         _ => builder.unknown("this form of it"),
     }
 }
@@ -174,22 +175,26 @@ fn barrier<'a>(
     opcode: &mut Opcode<'a>,
     operands: &[Operand<'a>],
 ) -> Decoded {
-    // Without it lanes may come one by one; here a warp arrives once all of its lanes have.
-    opcode.take("aligned");
+    // `bar` is `barrier` with it. Without it lanes may come one by one, and by several instructions.
+    let aligned = opcode.take("aligned") || opcode.base == "bar";
     opcode.take("cta");
     let always = Condition {
         register: P::NONE,
         negated: false,
     };
     if opcode.take("red") {
-        return barrier_with_result(builder, opcode, operands);
+        return barrier_with_result(builder, opcode, operands, aligned);
     }
     if opcode.take("arrive") {
         let [id, threads] = operands else {
             return builder.refuse("a barrier and a number of threads are wanted");
         };
         let (id, threads) = (builder.read_32(id)?, builder.read_32(threads)?);
-        return Ok(Some(Op::Arrive { id, threads }));
+        return Ok(Some(Op::Arrive {
+            aligned,
+            id,
+            threads,
+        }));
     }
     if !opcode.take("sync") {
         return builder.unknown("this form of it");
@@ -206,6 +211,7 @@ fn barrier<'a>(
     };
     let result = BarrierResult::None;
     Ok(Some(Op::Barrier {
+        aligned,
         id,
         threads,
         condition: always,
@@ -217,6 +223,7 @@ fn barrier_with_result<'a>(
     builder: &mut Builder<'a, '_>,
     opcode: &mut Opcode<'a>,
     operands: &[Operand<'a>],
+    aligned: bool,
 ) -> Decoded {
     let (d, id, threads, condition) = match operands {
         [d, id, condition] => (d, id, None, condition),
@@ -236,6 +243,7 @@ fn barrier_with_result<'a>(
         _ => return builder.unknown("this form of it"),
     };
     Ok(Some(Op::Barrier {
+        aligned,
         id,
         threads,
         condition,
