@@ -123,6 +123,7 @@ fn set_special(launch: &Launch<'_>, warp: &mut Warp, number: u64) {
         // Every block is a cluster of its own.
         set(&format!("%clusterid.{name}"), &|_| index[axis]);
         set(&format!("%nclusterid.{name}"), &|_| launch.grid[axis]);
+        set(&format!("%cluster_nctaid.{name}"), &|_| 1);
     }
     let n_processors = launch.limits.n_multiprocessors;
     set("%laneid", &|lane| lane);

@@ -139,6 +139,16 @@ impl<'a> Loader<'a> {
                 _ => None,
             };
             let number = known.unwrap_or(self.program.functions.len() as u32);
+            if let Some((directive, line)) = function.cluster
+                && self.program.target.capability() < 90
+            {
+                return Err(LoadError::NotOnTarget {
+                    line,
+                    opcode: directive.to_owned(),
+                    needs: "sm_90",
+                    target: self.program.target,
+                });
+            }
             let (results, end) = lay_out(&function.returns, 0)?;
             let (parameters, end) = match function.kind {
                 FunctionKind::Entry => (lay_out(&function.parameters, 0)?.0, 0),

@@ -16,7 +16,7 @@ pub(crate) const GRID_ID_64: u32 = 1;
 pub(crate) const N_ROWS_64: usize = 2;
 
 /// Names in the order of their rows.
-pub(crate) const NAMES: [&str; 38] = [
+pub(crate) const NAMES: [&str; 41] = [
     "%tid.x",
     "%tid.y",
     "%tid.z",
@@ -51,6 +51,9 @@ pub(crate) const NAMES: [&str; 38] = [
     "%cluster_ctaid.x",
     "%cluster_ctaid.y",
     "%cluster_ctaid.z",
+    "%cluster_nctaid.x",
+    "%cluster_nctaid.y",
+    "%cluster_nctaid.z",
     "%cluster_ctarank",
     "%cluster_nctarank",
     "%reserved_smem_offset_begin",

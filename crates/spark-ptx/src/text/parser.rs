@@ -250,6 +250,7 @@ impl<'a> Parser<'a> {
             parameters: Vec::new(),
             max_threads: None,
             required_block: None,
+            cluster: None,
             body: None,
             line,
         };
@@ -269,7 +270,10 @@ impl<'a> Parser<'a> {
     }
 
     fn bounds(&mut self, function: &mut Function<'a>) -> Result<(), LoadError> {
+        // A cluster of one block is what every block is; of a size that the launch says there is none.
+        let (mut has_size, mut needs_size) = (false, None);
         while let Kind::Word(word) = self.token.kind {
+            let line = self.token.line;
             self.advance()?;
             match word {
                 ".maxntid" | ".reqntid" => {
@@ -281,20 +285,45 @@ impl<'a> Parser<'a> {
                     }
                 }
                 ".pragma" => self.skip_past(b';')?,
-                ".noreturn" | ".explicitcluster" => {}
+                ".noreturn" => {}
                 ".abi_preserve" | ".abi_preserve_control" => {
                     self.integer()?;
                 }
-                ".minnctapersm" | ".maxnreg" | ".reqnctapercluster" | ".maxclusterrank"
-                | ".blocksareclusters" => {
-                    if let Kind::Number(_) = self.token.kind {
-                        self.triple()?;
+                ".minnctapersm" | ".maxnctapersm" | ".maxnreg" => {
+                    self.integer()?;
+                }
+                ".reqnctapercluster" => {
+                    let blocks = self.triple()?;
+                    if blocks != [1; 3] {
+                        let [x, y, z] = blocks;
+                        let directive = format!("{word} {x}, {y}, {z}");
+                        return Err(LoadError::Clusters { line, directive });
                     }
+                    has_size = true;
+                    function.cluster.get_or_insert((word, line));
+                }
+                ".maxclusterrank" => {
+                    let most = self.integer()?;
+                    if most == 0 {
+                        let directive = format!("{word} {most}");
+                        return Err(LoadError::Clusters { line, directive });
+                    }
+                    function.cluster.get_or_insert((word, line));
+                }
+                ".explicitcluster" | ".blocksareclusters" => {
+                    needs_size.get_or_insert((word, line));
+                    function.cluster.get_or_insert((word, line));
                 }
                 _ => return self.wrong("a known bound of a kernel before this"),
             }
         }
-        Ok(())
+        match needs_size {
+            Some((word, line)) if !has_size => Err(LoadError::Clusters {
+                line,
+                directive: word.to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn triple(&mut self) -> Result<[u32; 3], LoadError> {

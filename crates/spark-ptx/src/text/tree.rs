@@ -155,6 +155,8 @@ pub(crate) struct Function<'a> {
     /// `.maxntid` and `.reqntid`: the product, and the three numbers where they bind exactly.
     pub(crate) max_threads: Option<u64>,
     pub(crate) required_block: Option<[u32; 3]>,
+    /// The first directive about clusters, and its line.
+    pub(crate) cluster: Option<(&'a str, u32)>,
     /// None for a declaration of something defined elsewhere.
     pub(crate) body: Option<Vec<Statement<'a>>>,
     pub(crate) line: u32,

@@ -184,6 +184,63 @@ fn unknown_instructions_are_named_with_their_line() {
 }
 
 #[test]
+fn clusters_of_several_blocks_are_refused_by_name() {
+    let with = |target: &str, directives: &str| {
+        format!(
+            ".version 9.0\n.target {target}\n.address_size 64\n.entry k()\n{directives}\n{{ ret; }}"
+        )
+    };
+    for (directives, named) in [
+        (".reqnctapercluster 2", ".reqnctapercluster 2, 1, 1"),
+        (
+            ".explicitcluster .reqnctapercluster 1, 1, 8",
+            ".reqnctapercluster 1, 1, 8",
+        ),
+        (".reqnctapercluster 0", ".reqnctapercluster 0, 1, 1"),
+        (".explicitcluster", ".explicitcluster"),
+        (
+            ".maxntid 64 .explicitcluster .maxclusterrank 8",
+            ".explicitcluster",
+        ),
+        (".reqntid 64 .blocksareclusters", ".blocksareclusters"),
+        (".maxclusterrank 0", ".maxclusterrank 0"),
+    ] {
+        let error = refusal(&with("sm_121a", directives));
+        let directive = named.to_owned();
+        assert_eq!(error, LoadError::Clusters { line: 5, directive });
+    }
+    for directives in [
+        ".explicitcluster .reqnctapercluster 1, 1, 1",
+        ".reqnctapercluster 1 .maxclusterrank 4",
+        ".reqntid 64 .blocksareclusters .reqnctapercluster 1",
+    ] {
+        let loaded = Module::load(&with("sm_90", directives));
+        assert!(loaded.is_ok(), "{directives}: {:?}", loaded.err());
+        let error = refusal(&with("sm_87", directives));
+        assert!(
+            matches!(error, LoadError::NotOnTarget { needs: "sm_90", .. }),
+            "{error}"
+        );
+    }
+    refusal(&with("sm_90", ".reqnctapercluster"));
+    for instruction in [
+        "ld.shared::cluster.u32 %r0, [%r1];",
+        "mapa.u64 %d0, %d1, %r1;",
+        "cvta.shared::cluster.u64 %d0, %d1;",
+        "isspacep.shared::cluster %p0, %d1;",
+        "getctarank.u32 %r0, %r1;",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r0], %r1, [%r2];",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%d1], 16, [%r2];",
+    ] {
+        let error = refusal(&kernel("", instruction));
+        assert!(
+            matches!(error, LoadError::UnknownInstruction { .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn operands_that_do_not_fit() {
     for instruction in [
         "add.u32 %r0, %r1;",

@@ -197,6 +197,9 @@ fn load<'a>(
     operands: &[Operand<'a>],
 ) -> Decoded {
     let (mut access, _) = access(builder, opcode)?;
+    if let Some(left) = opcode.left().first() {
+        return builder.unknown(format!("`.{left}`"));
+    }
     let [d, from] = operands else {
         return builder.refuse("two operands are wanted");
     };
@@ -228,6 +231,9 @@ fn store<'a>(
     operands: &[Operand<'a>],
 ) -> Decoded {
     let (mut access, _) = access(builder, opcode)?;
+    if let Some(left) = opcode.left().first() {
+        return builder.unknown(format!("`.{left}`"));
+    }
     let [to, a] = operands else {
         return builder.refuse("two operands are wanted");
     };
