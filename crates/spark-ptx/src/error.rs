@@ -60,6 +60,15 @@ pub enum LoadError {
         /// The name.
         name: String,
     },
+    /// A kernel needs clusters of several blocks, or of as many as a launch says. Here every block is
+    /// a cluster of its own.
+    #[error("line {line}: `{directive}`: clusters of several blocks are not known")]
+    Clusters {
+        /// Line of the text, from 1.
+        line: u32,
+        /// The directive with its numbers.
+        directive: String,
+    },
     /// A number that is larger than any machine's.
     #[error("line {line}: {what} of {got} is more than {limit}")]
     TooLarge {
@@ -92,6 +101,19 @@ pub enum LaunchError {
         /// The number of the launch.
         got: u64,
         /// What the card or the kernel takes.
+        limit: u64,
+    },
+    /// The threads of a block need more local memory, parameters of calls included, than a launch takes.
+    #[error(
+        "{threads} threads of a block with {bytes_per_thread} bytes of local memory each: \
+         the block takes {limit} bytes"
+    )]
+    LocalMemory {
+        /// Local memory of a thread.
+        bytes_per_thread: u64,
+        /// Threads of a block.
+        threads: u64,
+        /// The most of all threads together.
         limit: u64,
     },
     /// Parameters do not have the size that the kernel declares.

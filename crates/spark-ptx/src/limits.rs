@@ -3,6 +3,13 @@
 //! Figures of compute capabilities 8.0 to 12.1 from the CUDA C++ Programming Guide 13.0, table
 //! "Technical Specifications per Compute Capability".
 
+/// Bytes of local memory, with the parameters of calls, that all threads of a block may have together. Not a card's
+/// figure: it bounds what a launch takes here, as [`MOST_REGISTER_BYTES`] does.
+pub const MOST_LOCAL_BYTES: u64 = 64 << 20;
+
+/// Bytes of the registers of all threads of a block, as PTX numbers them; a card has fewer and spills.
+pub const MOST_REGISTER_BYTES: u64 = 256 << 20;
+
 /// Bounds of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::check::{Finding, FindingKind, Place};
 use crate::error::{LaunchError, LoadError};
-use crate::limits::Limits;
+use crate::limits::{Limits, MOST_LOCAL_BYTES, MOST_REGISTER_BYTES};
 use crate::machine::{self, GlobalRaces, Launch};
 use crate::memory::{GlobalMemory, OwnedMemory, SHARED_BASE};
-use crate::program::{self, Constant, EntryOf, FUNCTION_WINDOW, Program};
+use crate::program::{self, CodeOf, Constant, EntryOf, FUNCTION_WINDOW, Program};
 use crate::text;
 
 /// Bytes of global variables that [`Module::allocate_globals`] takes: a text of a line may ask for any number.
@@ -210,6 +210,8 @@ impl Module {
             });
         };
         let shared_end = check(entry, found, config, params)?;
+        let code = &program.functions[found.function as usize];
+        check_room(code, config)?;
         if config.globals.len() != program.globals.len() {
             return Err(LaunchError::Globals {
                 got: config.globals.len(),
@@ -222,7 +224,7 @@ impl Module {
         let launch = Launch {
             program,
             entry: found,
-            code: &program.functions[found.function as usize],
+            code,
             grid: config.grid,
             block: config.block,
             n_threads: config.block.iter().product(),
@@ -368,4 +370,27 @@ fn check(
         });
     }
     Ok(end as u32)
+}
+
+/// Holds what the threads of a block have of their own against what a launch takes here.
+fn check_room(code: &CodeOf, config: &LaunchConfig) -> Result<(), LaunchError> {
+    let threads = config.block.iter().map(|n| u64::from(*n)).product::<u64>();
+    let bytes_per_thread = u64::from(code.local_bytes) + u64::from(code.param_bytes);
+    if bytes_per_thread * threads > MOST_LOCAL_BYTES {
+        return Err(LaunchError::LocalMemory {
+            bytes_per_thread,
+            threads,
+            limit: MOST_LOCAL_BYTES,
+        });
+    }
+    let registers = 4 * u64::from(code.n_rows_32) + 8 * u64::from(code.n_rows_64);
+    let got = registers * threads.next_multiple_of(32);
+    if got > MOST_REGISTER_BYTES {
+        return Err(LaunchError::Limit {
+            what: "the number of bytes of all registers of a block",
+            got,
+            limit: MOST_REGISTER_BYTES,
+        });
+    }
+    Ok(())
 }

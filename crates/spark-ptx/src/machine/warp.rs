@@ -12,6 +12,7 @@
 //! or a loop ends. A program that relies on that order and not on a `.sync` is wrong; the order
 //! of warps and blocks is where it shows.
 
+use crate::limits::{MOST_LOCAL_BYTES, MOST_REGISTER_BYTES};
 use crate::memory::{Actor, LaneWords};
 use crate::program::{Condition, List, P, Program, R32, R64, ROW_KIND_SHIFT, Slot};
 
@@ -19,9 +20,9 @@ use super::launch::Launch;
 
 /// Calls inside calls.
 const MAX_DEPTH: u32 = 512;
-/// Rows of registers of all frames.
+/// Rows of registers of all frames; fewer where a block has many warps.
 const MAX_ROWS: usize = 1 << 17;
-/// Bytes of local memory, or of parameters, of all frames of a thread.
+/// Bytes of local memory, or of parameters, of all frames of a thread; fewer where a block has many threads.
 const MAX_STACK_BYTES: u32 = 512 << 10;
 
 /// What a call keeps of its caller.
@@ -96,6 +97,8 @@ pub(crate) struct Warp {
     frames: Vec<Frame>,
     free_frames: Vec<u32>,
     pub(crate) frame: Frame,
+    max_rows: usize,
+    max_stack_bytes: u32,
     pub(crate) params: LaneWords,
     pub(crate) local: LaneWords,
     pub(crate) copies: Vec<Copy>,
@@ -142,6 +145,10 @@ impl Warp {
             depth: 0,
             lanes: live,
         };
+        let room = MOST_LOCAL_BYTES / u64::from(launch.n_threads);
+        let max_stack_bytes = u64::from(MAX_STACK_BYTES).min(room) as u32;
+        let n_warps = u64::from(launch.n_threads.div_ceil(32));
+        let max_rows = MAX_ROWS.min((MOST_REGISTER_BYTES / 128 / n_warps) as usize);
         let mut warp = Warp {
             number,
             status: Status::Ready,
@@ -163,6 +170,8 @@ impl Warp {
             frames: vec![frame],
             free_frames: Vec::new(),
             frame,
+            max_rows,
+            max_stack_bytes,
             params: LaneWords::default(),
             local: LaneWords::default(),
             copies: Vec::new(),
@@ -452,9 +461,8 @@ impl Warp {
         let end_32 = base_32 + there.n_rows_32 as usize;
         let end_64 = base_64 + there.n_rows_64 as usize;
         let is_too_deep = caller.depth >= MAX_DEPTH
-            || end_32 + 2 * end_64 > MAX_ROWS
-            || local + there.local_bytes > MAX_STACK_BYTES
-            || param + there.param_bytes > MAX_STACK_BYTES;
+            || end_32 + 2 * end_64 > self.max_rows
+            || local + there.local_bytes + param + there.param_bytes > self.max_stack_bytes;
         if is_too_deep {
             return false;
         }

@@ -1,6 +1,9 @@
 //! Launches that the card or the kernel does not take are refused before anything runs.
 
-use spark_ptx::{GlobalMemory as _, LaunchConfig, LaunchError, Limits, Module, OwnedMemory};
+use spark_ptx::{
+    GlobalMemory as _, LaunchConfig, LaunchError, Limits, MOST_LOCAL_BYTES, MOST_REGISTER_BYTES,
+    Module, OwnedMemory,
+};
 
 use crate::support::HEADER;
 
@@ -64,6 +67,52 @@ fn variables_larger_than_any_test_needs_take_no_memory() {
         );
         assert!(memory.allocations().is_empty());
     }
+}
+
+#[test]
+fn local_memory_and_registers_of_a_block_are_bounded() {
+    let launch = |body: &str, threads: u32| {
+        let text = format!("{HEADER}.entry k() {{ {body} ret; }}");
+        let module = Module::load(&text).unwrap();
+        let config = LaunchConfig::new([2, 1, 1], [threads, 1, 1]);
+        module.launch("k", &config, &[], &OwnedMemory::new(), 1)
+    };
+    // The most that a thread has on any card.
+    let most = ".local .b8 depot[524288]; .reg .b64 %d<2>; .reg .b32 %r<2>; mov.u64 %d1, depot; mov.u32 %r1, 5;
+        st.local.u32 [%d1+524284], %r1; ld.local.u32 %r1, [%d1+524284];";
+    assert_eq!(launch(most, 128).unwrap().findings, []);
+    let refused = launch(most, 129).unwrap_err();
+    let want = LaunchError::LocalMemory {
+        bytes_per_thread: 512 << 10,
+        threads: 129,
+        limit: MOST_LOCAL_BYTES,
+    };
+    assert_eq!(refused, want);
+    let told = refused.to_string();
+    assert!(
+        told.contains("129 threads") && told.contains("524288 bytes"),
+        "{told}"
+    );
+    // Parameters of calls are of the same memory.
+    assert!(matches!(
+        launch(".param .align 8 .b8 p[524288];", 1024).unwrap_err(),
+        LaunchError::LocalMemory { threads: 1024, .. }
+    ));
+    let registers = |n_64: u32, n_32: u32| {
+        let wide = (0..n_64).map(|n| format!("mov.u64 %d{n}, 1;\n"));
+        let narrow = (0..n_32).map(|n| format!("mov.u32 %r{n}, 1;\n"));
+        let all: String = wide.chain(narrow).collect();
+        format!(".reg .b64 %d<40000>; .reg .b32 %r<40000>; {all}")
+    };
+    assert_eq!(launch(&registers(10_000, 0), 1024).unwrap().findings, []);
+    assert_eq!(
+        launch(&registers(30_000, 10_000), 1024).unwrap_err(),
+        LaunchError::Limit {
+            what: "the number of bytes of all registers of a block",
+            got: (8 * 30_000 + 4 * 10_000) * 1024,
+            limit: MOST_REGISTER_BYTES,
+        }
+    );
 }
 
 #[test]
