@@ -39,24 +39,20 @@ pub(crate) fn load(parsed: &ParsedModule<'_>) -> Result<Program, LoadError> {
     loader.number_functions(parsed)?;
     loader.place_variables(parsed)?;
     loader.initial_values(parsed)?;
-    let mut grains = Vec::new();
+    // Bytes of the narrowest access of shared memory: of each kernel, and of all that may be called.
+    let mut of_kernels = HashMap::new();
+    let mut of_calls = 4;
     for (number, function) in loader.defined.clone() {
         let function = &parsed.functions[function];
         let grain = loader.function(number, function)?;
-        grains.push((function.kind, number, grain));
-    }
-    let of_calls = grains
-        .iter()
-        .filter(|(kind, ..)| *kind == FunctionKind::Device)
-        .map(|(_, _, grain)| *grain)
-        .min()
-        .unwrap_or(4);
-    for (_, number, grain) in &grains {
-        for entry in loader.program.entries.values_mut() {
-            if entry.function == *number {
-                entry.shared_grain = of_calls.min(*grain);
-            }
+        match function.kind {
+            FunctionKind::Device => of_calls = of_calls.min(grain),
+            FunctionKind::Entry => _ = of_kernels.insert(number, grain),
         }
+    }
+    for entry in loader.program.entries.values_mut() {
+        let own = of_kernels.get(&entry.function).copied().unwrap_or(1);
+        entry.shared_grain = of_calls.min(own);
     }
     Ok(loader.program)
 }

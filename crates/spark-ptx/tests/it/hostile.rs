@@ -157,6 +157,32 @@ fn many_blocks_with_many_unclear_registers() {
 }
 
 #[test]
+fn many_small_kernels_load_in_linear_time() {
+    // Each with a register that is perhaps unwritten, a label, shared memory and a call.
+    let kernels = |n: u32| {
+        let one = |n: u32| {
+            format!(
+                ".entry k{n}(.param .u32 p) {{ .reg .pred %p<2>; .reg .b32 %r<3>; .shared .b8 s[4]; mov.u32 %r2, {n};
+                 setp.eq.u32 %p1, %r2, 7; @%p1 mov.u32 %r1, 1; call f; @%p1 bra L; add.u32 %r2, %r1, {n}; L: ret; }}\n"
+            )
+        };
+        let all: String = (0..n).map(one).collect();
+        format!("{HEADER}.func f() {{ ret; }}\n{all}")
+    };
+    let seconds = |n: u32| {
+        let text = kernels(n);
+        let start = Instant::now();
+        let module = Module::load(&text).unwrap();
+        assert_eq!(module.entries().len(), n as usize);
+        start.elapsed().as_secs_f64()
+    };
+    let few = (0..3).map(|_| seconds(2_500)).fold(f64::MAX, f64::min);
+    let many = (0..3).map(|_| seconds(40_000)).fold(f64::MAX, f64::min);
+    // Sixteen times as many: four times that is noise, 256 times would be each with each.
+    assert!(many < 64.0 * few, "{few} s, then {many} s");
+}
+
+#[test]
 fn unknown_instructions_are_named_with_their_line() {
     for (instruction, part) in [
         ("frobnicate.u32 %r0, %r1;", "no such instruction"),
