@@ -235,6 +235,7 @@ impl Module {
             params,
             memory,
             races: GlobalRaces::new(&allocations),
+            has_constants: allocations.iter().any(|it| it.is_read_only),
             allocations,
             constants_32: program
                 .constants_32

@@ -48,6 +48,16 @@ pub enum FindingKind {
         /// What it missed, if there is anything.
         missed: Option<MissedAllocation>,
     },
+    /// An access by an instruction on one space that meets memory of another: constants by `.global`,
+    /// or global memory by `.const`. Generic addresses reach both.
+    WrongSpace {
+        /// What the access does.
+        access: AccessKind,
+        /// The space that the instruction names.
+        space: &'static str,
+        /// The address.
+        address: u64,
+    },
     /// An address that is no multiple of what the access needs.
     Misaligned {
         /// Its state space.
@@ -256,6 +266,14 @@ impl fmt::Display for FindingKind {
                     None => f.write_str("where there is no memory"),
                 }
             }
+            FindingKind::WrongSpace {
+                access,
+                space,
+                address,
+            } => write!(
+                f,
+                "{access} at {address:#x} by an instruction on {space} memory, which lies elsewhere"
+            ),
             FindingKind::Misaligned {
                 space,
                 address,

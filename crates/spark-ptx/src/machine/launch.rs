@@ -26,6 +26,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) memory: &'a dyn GlobalMemory,
     /// Sorted by their first address.
     pub(crate) allocations: Vec<Allocation>,
+    /// Whether one of them is constant memory.
+    pub(crate) has_constants: bool,
     pub(crate) races: GlobalRaces,
     pub(crate) constants_32: Vec<[u32; 32]>,
     pub(crate) constants_64: Vec<[u64; 32]>,
@@ -40,6 +42,12 @@ impl Launch<'_> {
     /// Whose tensor arithmetic is followed.
     pub(crate) fn target(&self) -> Target {
         self.program.target
+    }
+
+    /// Whether an address lies in constant memory.
+    pub(crate) fn is_constant(&self, address: u64) -> bool {
+        let found = || self.find(address, 0);
+        self.has_constants && found().is_some_and(|idx| self.allocations[idx].is_read_only)
     }
 
     /// The allocation that holds an address, by its number; `hint` is looked at first.

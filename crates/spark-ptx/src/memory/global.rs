@@ -39,7 +39,7 @@ pub struct Allocation {
     pub len: u64,
     /// Which of its bytes were written. Without one every byte counts as written.
     pub shadow: Option<Arc<Shadow>>,
-    /// Whether kernels only read it, as constants.
+    /// Whether it is constant memory: kernels only read it, by `.const` or by generic addresses.
     pub is_read_only: bool,
     /// What a finding calls it.
     pub name: Option<String>,

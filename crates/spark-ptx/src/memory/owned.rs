@@ -69,7 +69,7 @@ impl OwnedMemory {
         self.allocate_with(&bytes)
     }
 
-    /// Gives an allocation a name for findings, and says whether kernels may only read it.
+    /// Gives an allocation a name for findings, and says whether it is constant memory.
     pub fn describe(&mut self, base: u64, name: &str, is_read_only: bool) {
         let found = self.allocations.iter_mut().find(|owned| owned.base == base);
         if let Some(owned) = found {

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! No process has memory there: user addresses end below 2^57 on every machine that runs this.
-//! Constants lie in global memory, where their generic and their own addresses are the same.
+//! Constants lie among global addresses, where their generic and their own addresses are the same; which
+//! allocations are constant memory the caller says.
 
 /// The bits that say which window an address lies in.
 pub(crate) const WINDOW_MASK: u64 = 0xff00_0000_0000_0000;

@@ -25,6 +25,8 @@ use super::layout::{CodeOf, EntryOf, FrameRange, GlobalOf, Named, Origin};
 const MAX_SHARED_BYTES: u64 = 256 << 10;
 /// The most local memory that a thread has on any card.
 const MAX_LOCAL_BYTES: u64 = 512 << 10;
+/// Variables in constant memory.
+const MAX_CONST_BYTES: u64 = 64 << 10;
 /// Parameters of kernels since PTX 8.1, and of calls.
 const MAX_PARAMETER_BYTES: u64 = 32_764;
 
@@ -182,7 +184,14 @@ impl<'a> Loader<'a> {
     fn place_variables(&mut self, parsed: &ParsedModule<'a>) -> Result<(), LoadError> {
         self.module_shared_end = u64::from(SHARED_BASE);
         self.dynamic_align = 16;
+        let mut of_constants = 0u64;
         for variable in &parsed.variables {
+            if variable.space == Space::Const {
+                let len = variable.len_bytes.unwrap_or(0);
+                of_constants = align_up(of_constants, variable.align).saturating_add(len);
+                let what = "the size of constant memory";
+                limited(variable.line, what, of_constants, MAX_CONST_BYTES)?;
+            }
             let symbol = match variable.space {
                 Space::Shared => self.place_shared(variable)?,
                 Space::Global | Space::Const => self.place_global(variable),

@@ -577,6 +577,97 @@ fn constants_are_not_written() {
 }
 
 #[test]
+fn constants_are_read_as_constants_and_nothing_else_is() {
+    let with = |body: &str| {
+        let body =
+            format!("mov.u64 %d1, table; mov.u64 %d2, cell; {body} st.global.u32 [%d30], %r1;");
+        let variables =
+            ".const .align 4 .u32 table[2] = {5, 6};\n.global .align 4 .u32 cell[2] = {7, 8};\n";
+        kernel("", &body).replacen(HEADER, &format!("{HEADER}{variables}"), 1)
+    };
+    let is_found = |wanted: &'static str| {
+        move |it: &FindingKind| {
+            let FindingKind::WrongSpace { access, space, .. } = it else {
+                return false;
+            };
+            *access == AccessKind::Read && *space == wanted
+        }
+    };
+    let (faulty, sound) = ("ld.const.u32 %r1, [%d2+4];", "ld.const.u32 %r1, [%d1+4];");
+    for shape in [(1, 1), (1, 32)] {
+        check(
+            shape,
+            (1, 1),
+            &with(faulty),
+            &with(sound),
+            is_found("constant"),
+        );
+    }
+    check(
+        (1, 1),
+        (1, 1),
+        &with("ld.const.u32 %r1, [%d31];"),
+        &with("ld.global.u32 %r1, [%d31];"),
+        is_found("constant"),
+    );
+    // All lanes side by side.
+    let lanes = |space: &str| {
+        with(&format!(
+            "add.u64 %d3, %d31, %d29; ld.{space}.u32 %r1, [%d3];"
+        ))
+    };
+    check(
+        (1, 32),
+        (32, 1),
+        &lanes("const"),
+        &lanes("global"),
+        is_found("constant"),
+    );
+    // Generic addresses reach both; which one an address is can be asked.
+    for (faulty, sound) in [
+        ("ld.global.u32 %r1, [%d1];", "ld.u32 %r1, [%d1];"),
+        (
+            "cvta.to.global.u64 %d3, %d1; ld.global.nc.u32 %r1, [%d3];",
+            "ld.u32 %r1, [%d2];",
+        ),
+        (
+            "isspacep.const %p1, %d2; @!%p1 ld.global.u32 %r1, [%d1]; @%p1 mov.u32 %r1, 0;",
+            "isspacep.global %p1, %d1; @%p1 ld.global.u32 %r1, [%d1]; @!%p1 ld.const.u32 %r1, [%d1];",
+        ),
+    ] {
+        check(
+            (1, 1),
+            (1, 1),
+            &with(faulty),
+            &with(sound),
+            is_found("global"),
+        );
+    }
+    let found = findings(&with("ld.const.u32 %r1, [%d1+8];"), (1, 1), 1, 1);
+    assert!(
+        matches!(
+            found[0],
+            FindingKind::OutOfBounds {
+                space: "constant",
+                ..
+            }
+        ),
+        "{found:?}"
+    );
+    for write in [
+        "st.u32 [%d1], 1;",
+        "red.add.u32 [%d1], 1;",
+        "red.global.add.u32 [%d1], 1;",
+    ] {
+        let found = findings(&with(&format!("mov.u32 %r1, 0; {write}")), (1, 1), 1, 1);
+        assert!(
+            matches!(found[0], FindingKind::ConstantWritten { .. }),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn shuffles_from_lanes_that_are_not_there() {
     let body = |limit: u32, mask: &str| {
         format!(

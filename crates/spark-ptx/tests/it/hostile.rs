@@ -133,6 +133,16 @@ fn enormous_numbers() {
             ..
         }
     ));
+    let error = refusal(&format!("{HEADER}.const .b8 a[65536];\n.const .b8 b[1];"));
+    assert!(matches!(
+        error,
+        LoadError::TooLarge {
+            line: 5,
+            what: "the size of constant memory",
+            got: 65_537,
+            ..
+        }
+    ));
     refusal(&format!("{HEADER}.global .align 3 .b8 x[4];"));
     refusal(&format!("{HEADER}.global .b8 x[99999999999999999999];"));
     // A terabyte of which one byte is said costs one byte.

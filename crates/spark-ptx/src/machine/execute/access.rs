@@ -19,12 +19,13 @@ use super::checks::element;
 const MAX_LANE_BYTES: usize = 32;
 
 /// The space of a generic address, and its address there.
-fn resolve(address: u64) -> (AccessSpace, u64) {
+fn resolve(launch: &Launch<'_>, address: u64) -> (AccessSpace, u64) {
     let offset = address & !WINDOW_MASK;
     match address & WINDOW_MASK {
         SHARED_WINDOW => (AccessSpace::Shared, offset),
         LOCAL_WINDOW => (AccessSpace::Local, offset),
         KERNEL_PARAM_WINDOW => (AccessSpace::KernelParam, offset),
+        _ if launch.is_constant(address) => (AccessSpace::Const, address),
         _ => (AccessSpace::Global, address),
     }
 }
@@ -57,10 +58,14 @@ impl Warp {
     }
 
     /// Splits lanes by the space of their generic addresses.
-    pub(super) fn spaces(addresses: &mut [u64; 32], mask: u32) -> Vec<(AccessSpace, u32)> {
+    pub(super) fn spaces(
+        launch: &Launch<'_>,
+        addresses: &mut [u64; 32],
+        mask: u32,
+    ) -> Vec<(AccessSpace, u32)> {
         let mut found: Vec<(AccessSpace, u32)> = Vec::new();
         for lane in lanes_of(mask) {
-            let (space, address) = resolve(addresses[lane]);
+            let (space, address) = resolve(launch, addresses[lane]);
             addresses[lane] = address;
             match found.iter_mut().find(|(known, _)| *known == space) {
                 Some((_, lanes)) => *lanes |= 1 << lane,
@@ -84,7 +89,7 @@ impl Warp {
             self.load_from(launch, block, access, &addresses, list, mask);
             return;
         }
-        for (space, lanes) in Self::spaces(&mut addresses, mask) {
+        for (space, lanes) in Self::spaces(launch, &mut addresses, mask) {
             let access = Access { space, ..access };
             self.load_from(launch, block, access, &addresses, list, lanes);
         }
@@ -341,7 +346,7 @@ impl Warp {
             self.store_to(launch, block, access, &addresses, list, mask);
             return;
         }
-        for (space, lanes) in Self::spaces(&mut addresses, mask) {
+        for (space, lanes) in Self::spaces(launch, &mut addresses, mask) {
             let access = Access { space, ..access };
             self.store_to(launch, block, access, &addresses, list, lanes);
         }

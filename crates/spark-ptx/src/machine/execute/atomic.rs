@@ -157,7 +157,7 @@ impl Warp {
     ) {
         let mut addresses = self.addresses(launch, operand);
         let spaces = match access.space {
-            AccessSpace::Generic => Self::spaces(&mut addresses, mask),
+            AccessSpace::Generic => Self::spaces(launch, &mut addresses, mask),
             space => vec![(space, mask)],
         };
         let slots = launch.program.list(list);

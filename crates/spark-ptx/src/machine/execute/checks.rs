@@ -226,6 +226,15 @@ impl Warp {
             block.report(self, lane, FindingKind::Uninitialised { space, address });
         }
         let address = allocation.base + touch.offset as u64;
+        if allocation.is_read_only != (access.space == AccessSpace::Const) {
+            let (access, space) = (AccessKind::Read, space_name(access.space));
+            let finding = FindingKind::WrongSpace {
+                access,
+                space,
+                address,
+            };
+            block.report(self, lane, finding);
+        }
         if access.read_only && launch.races.read_unchanging(touch) {
             block.report(self, lane, FindingKind::ReadOnlyWritten { address });
         }

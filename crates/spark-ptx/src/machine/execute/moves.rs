@@ -5,7 +5,7 @@ use crate::machine::warp::{Warp, lanes_of};
 use crate::memory::{KERNEL_PARAM_WINDOW, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_MASK};
 use crate::program::{Clock, List, P, R64, Slot, Window};
 
-/// The window of a space; none for global memory, which has all other addresses.
+/// The window of a space; none for constants and global memory, which have all other addresses.
 fn base(window: Window) -> Option<u64> {
     match window {
         Window::Global | Window::Const => None,
@@ -100,11 +100,8 @@ impl Warp {
             let top = row[lane] & WINDOW_MASK;
             let is_inside = match (window, base(window)) {
                 (_, Some(base)) => top == base,
-                (Window::Const, _) => {
-                    let found = launch.find(row[lane], 0);
-                    found.is_some_and(|idx| launch.allocations[idx].is_read_only)
-                }
-                _ => !windows.contains(&top),
+                (Window::Const, _) => launch.is_constant(row[lane]),
+                _ => !windows.contains(&top) && !launch.is_constant(row[lane]),
             };
             holds |= u32::from(is_inside) << lane;
         }
