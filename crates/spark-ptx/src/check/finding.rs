@@ -189,10 +189,19 @@ pub enum FindingKind {
     },
     /// The kernel executed `trap`.
     Trap,
-    /// The kernel ran longer than the launch allows: it hangs.
+    /// The kernel ran longer than the launch allows: it hangs. The finding's place is what the warp
+    /// that ran last was about to do.
     Budget {
         /// Instructions of warps that were allowed.
         limit: u64,
+        /// Lanes of that warp that ran.
+        running: u32,
+        /// Lanes of it that had no turn until then, or waited at an instruction for others.
+        waiting: u32,
+        /// Line of the PTX text where the first of these stands, 0 if there is none.
+        waiting_line: u32,
+        /// Warps of the block that wait at barriers, as a set.
+        at_barriers: u32,
     },
 }
 
@@ -376,11 +385,30 @@ impl fmt::Display for FindingKind {
                 )
             }
             FindingKind::Trap => f.write_str("the kernel gave up: trap"),
-            FindingKind::Budget { limit } => {
+            FindingKind::Budget {
+                limit,
+                running,
+                waiting,
+                waiting_line,
+                at_barriers,
+            } => {
                 write!(
                     f,
-                    "the kernel hangs: it did not end within {limit} instructions"
-                )
+                    "the kernel hangs: it did not end within {limit} instructions; lanes \
+                     {running:#x} of the warp run here"
+                )?;
+                if *waiting != 0 {
+                    write!(
+                        f,
+                        ", lanes {waiting:#x} wait, the first at line {waiting_line}: lanes of a \
+                         warp take turns at fixed places, so that those which wait for others of \
+                         their warp in a loop wait for ever"
+                    )?;
+                }
+                if *at_barriers != 0 {
+                    write!(f, "; warps {at_barriers:#b} wait at barriers")?;
+                }
+                Ok(())
             }
         }
     }

@@ -14,7 +14,7 @@ use super::block_state::{BarrierState, BlockState, N_BARRIERS};
 use super::launch::Launch;
 use super::random::Random;
 use super::step;
-use super::warp::{Status, Warp};
+use super::warp::{Status, Warp, lanes_of};
 
 /// Lengths of turns in instructions: short ones mix warps, long ones keep registers in the cache.
 const TURNS: [u64; 4] = [48, 400, 3000, 20_000];
@@ -57,7 +57,8 @@ pub(super) fn run(launch: &Launch<'_>, number: u64, shared: &mut Shared, sink: &
         let warp = &mut warps[chosen];
         let before = warp.n_instructions;
         step::run(warp, &mut block, launch, turns);
-        spend(launch, &mut block, warp, before);
+        let spent = warp.n_instructions - before;
+        spend(launch, &mut block, &mut warps, (chosen, spent));
         let status = warps[chosen].status;
         if status != Status::Ready {
             release(&mut warps, &mut block, launch);
@@ -69,16 +70,35 @@ pub(super) fn run(launch: &Launch<'_>, number: u64, shared: &mut Shared, sink: &
 }
 
 /// Takes what was run from the budget; a kernel that has none left hangs.
-fn spend(launch: &Launch<'_>, block: &mut BlockState, warp: &Warp, before: u64) {
-    let spent = warp.n_instructions - before;
+fn spend(
+    launch: &Launch<'_>,
+    block: &mut BlockState,
+    warps: &mut [Warp],
+    (chosen, spent): (usize, u64),
+) {
     let left = launch.budget.load(Ordering::Relaxed);
     if spent <= left {
         launch.budget.fetch_sub(spent, Ordering::Relaxed);
         return;
     }
     if !launch.stopped.swap(true, Ordering::Relaxed) {
-        let limit = launch.budget_limit;
-        block.report(warp, 0, FindingKind::Budget { limit });
+        let at_barriers = set_of(warps, |warp| matches!(warp.status, Status::AtBarrier(_)));
+        let warp = &mut warps[chosen];
+        if warp.active == 0 {
+            // Between two groups of lanes: the next is as good as the last.
+            warp.pick();
+        }
+        let waiting = warp.live & !warp.active;
+        let line_of = |lane: usize| launch.program.origins[warp.lane_pc[lane] as usize].line;
+        let finding = FindingKind::Budget {
+            limit: launch.budget_limit,
+            running: warp.active,
+            waiting,
+            waiting_line: lanes_of(waiting).next().map_or(0, line_of),
+            at_barriers,
+        };
+        let lane = warp.active.trailing_zeros() as usize & 31;
+        block.report(warp, lane, finding);
     }
     block.is_stopped = true;
 }

@@ -2,6 +2,7 @@
 //! hostile text does.
 
 mod checks;
+mod hangs;
 mod hardware;
 mod hostile;
 mod instructions;
