@@ -3,7 +3,8 @@
 //! Run: `cargo run --release --features dora --example merge_adapter -- BASE.safetensors ADAPTER_FOLDER
 //! MERGED.safetensors`. Weights of two axes are taken as linear layers, or as embeddings where the adapter's
 //! tensors are an embedding's; of three and four axes as convolutions (merging does not depend on stride or
-//! padding). Tensors without an adapter are copied. `-- --exchange FOLDER` instead
+//! padding). Modules that were trained whole (`modules_to_save`) replace those of the base; tensors without an
+//! adapter are copied, and so is the metadata. `-- --exchange FOLDER` instead
 //! writes a made-up network with an adapter for `benches/rivals/peft/exchange.py`, which loads it in PEFT.
 
 #![allow(clippy::print_stdout, reason = "an example says what it does")]
@@ -14,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use candle_core::{DType, Device, Tensor};
-use candle_nn::{Conv1d, Conv2d, Conv2dConfig, Embedding, Linear, Module};
+use candle_nn::{Conv2d, Conv2dConfig, Linear, Module};
 use clap::Parser;
+use safetensors::SafeTensors;
 use spark_program::{about, input, output, place, postponed};
-use sparkpilot::dora::{Adapter, DoraConfig, Init, Offered};
+use sparkpilot::dora::{Adapter, DoraConfig, Init};
 
 type Tensors = HashMap<String, Tensor>;
 
@@ -68,61 +70,22 @@ fn merge(base: &Path, folder: &Path, merged: &Path) -> Result<(), Box<dyn Error>
     let inputs = of_adapter.iter().map(PathBuf::as_path).chain([base]);
     output::keep_apart(inputs, [merged])?;
     place::file(merged)?;
-    let mut tensors = candle_core::safetensors::load_buffer(&input::read(base)?, &Device::Cpu)
-        .map_err(about(base))?;
+    let bytes = input::read(base)?;
+    SafeTensors::deserialize(&bytes).map_err(about(base))?;
     let mut adapter = Adapter::open(folder, DType::F32, &Device::Cpu)?;
-    let mut names: Vec<String> = tensors.keys().cloned().collect();
-    names.sort();
-    let mut lines = Vec::new();
-    for name in names {
-        let Some(module) = name.strip_suffix(".weight") else {
-            continue;
-        };
-        let weight = tensors[&name].clone();
-        // The layer of this kind with this weight, offered and merged; `None` if it stays as it is.
-        macro_rules! merged {
-            ($offer:ident, $layer:expr, $weight:ident) => {
-                match adapter.$offer(module, &$layer)? {
-                    Offered::Adapted(layer) => {
-                        let merged = layer.merge()?;
-                        Some((merged.layer.$weight().clone(), merged.report))
-                    }
-                    Offered::Plain(_) => None,
-                }
-            };
-        }
-        let result = match weight.rank() {
-            2 if adapter.is_embedding(module) => {
-                let width = weight.dim(1)?;
-                merged!(embedding, Embedding::new(weight, width), embeddings)
-            }
-            2 => merged!(linear, Linear::new(weight, None), weight),
-            3 => merged!(
-                conv1d,
-                Conv1d::new(weight, None, Default::default()),
-                weight
-            ),
-            4 => merged!(
-                conv2d,
-                Conv2d::new(weight, None, Default::default()),
-                weight
-            ),
-            _ => None,
-        };
-        let Some((weight, report)) = result else {
-            continue;
-        };
-        lines.push(format!(
-            "{module}: changed by {:.2} %, rounding at most {:.1e}",
+    let network = adapter.merge_safetensors(&bytes)?;
+    output::write(merged, network.bytes)?;
+    // The file before the words, which nobody may read.
+    for (layer, report) in &network.report.layers {
+        println!(
+            "{layer}: changed by {:.2} %, rounding at most {:.1e}",
             100.0 * report.relative_change,
             report.max_rounding
-        ));
-        tensors.insert(name, weight);
+        );
     }
-    adapter.finish()?;
-    output::write(merged, safetensors::serialize(&tensors, None)?)?;
-    // The file before the words, which nobody may read.
-    lines.iter().for_each(|line| println!("{line}"));
+    for name in &network.report.replaced {
+        println!("{name}: replaced, having been trained whole");
+    }
     println!("{}", adapter.size());
     Ok(())
 }

@@ -96,6 +96,12 @@ CASES = [
             "alpha_pattern": {"a.conv": 3, "conv": 8},
         },
     ),
+    # Trained whole: by the end of a name, in the middle of a part too, and with all that is within.
+    (
+        "whole",
+        [*LINEAR, ["linear", "head.a"], ["conv", "head.b"], ["embedding", "head.words"]],
+        {"target_modules": ["fc", "layers.1.proj"], "modules_to_save": ["head", "out.proj", "ult_layer"]},
+    ),
 ]
 
 
@@ -164,6 +170,8 @@ def write(folder):
             for key, value in adapted.named_parameters():
                 if "magnitude" in key:
                     value.mul_(1 + 0.3 * torch.rand_like(value))
+                elif "modules_to_save" in key:
+                    value.add_(0.3 * torch.randn_like(value))
         adapted.save_pretrained(case)
         # PEFT sorts patterns when it saves; other programs do not.
         path = case / "adapter_config.json"

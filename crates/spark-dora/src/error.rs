@@ -92,6 +92,12 @@ pub enum DoraError {
         /// Name of the layer in the file.
         layer: String,
     },
+    /// A layer is to be trained whole and to be adapted, which PEFT refuses too.
+    #[error("{layer}: modules_to_save trains it whole, and target_modules adapts it")]
+    SavedAndAdapted {
+        /// Name of the layer.
+        layer: String,
+    },
     /// A file holds a magnitude and says that there is none.
     #[error("{layer}: the file has a magnitude for it, but use_dora is false")]
     MagnitudeWithoutDora {
@@ -159,6 +165,9 @@ pub enum DoraError {
         /// What is wrong with it.
         source: safetensors::SafeTensorError,
     },
+    /// Bytes that were to be a tensor file contradict themselves, or cannot be written as one.
+    #[error("no valid safetensors file: {0}")]
+    Safetensors(#[from] safetensors::SafeTensorError),
     /// A configuration cannot be understood.
     #[error("`{path}` cannot be understood: {source}")]
     Json {

@@ -7,7 +7,7 @@
 //! kernel    forward and backward passes on slices          GEMM by spark-gemm's micro-kernel
 //! loss      Laplace likelihoods, distillation by heads        made of operations with gradients
 //! optim     groups, AdamW, schedules, accumulation           works with any training loop
-//! merge     plain layers again, and how far they are off   Merged, Equivalence
+//! merge     plain layers again, and how far they are off   Merged, Equivalence; networks: Adapter::merge
 //! ```
 //!
 //! `W' = m (W + s B A) / |W + s B A|`, row by row (of an embedding column by column), the norm held constant
@@ -28,13 +28,16 @@ pub mod optim;
 mod random;
 mod slice;
 
-pub use adapter::{Adapter, Offered, SizeReport};
+pub use adapter::{Adapter, MergedFile, NetworkReport, Offered, SizeReport};
 pub use config::{
     DoraConfig, DoraConfigBuilder, Init, LayerConfig, Method, OneOrMany, PatternError, Patterns,
     Targets,
 };
 pub use error::{DoraError, Result};
-pub use layer::{DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, TrainModule};
+pub use layer::{
+    DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, SavedLayer, SavedTensors,
+    TrainModule, WholeLayer,
+};
 pub use merge::{Equivalence, MergeReport, Merged, equivalence};
 
 /// The README's example, so that it is compiled and run with the others.

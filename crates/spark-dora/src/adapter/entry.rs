@@ -3,12 +3,37 @@
 use super::size::LayerSize;
 use crate::config::LayerConfig;
 use crate::layer::factors::Factors;
+use crate::layer::saved::SavedTensors;
 
 /// A layer of an adapter.
 pub(super) struct Entry {
-    /// Nothing for plain layers, as for the other two.
-    pub(super) config: Option<LayerConfig>,
-    pub(super) factors: Option<Factors>,
-    pub(super) fingerprint: Option<u64>,
+    pub(super) kind: Kind,
     pub(super) size: LayerSize,
+}
+
+/// What became of an offered layer.
+pub(super) enum Kind {
+    /// It stays as it was.
+    Plain,
+    /// It is under the adapter.
+    Adapted {
+        config: LayerConfig,
+        factors: Factors,
+        /// Of its base weight.
+        fingerprint: u64,
+    },
+    /// All its tensors are trained.
+    Whole(SavedTensors),
+}
+
+impl Entry {
+    /// Settings and variables, if the layer is under the adapter.
+    pub(super) fn adapted(&self) -> Option<(&LayerConfig, &Factors)> {
+        match &self.kind {
+            Kind::Adapted {
+                config, factors, ..
+            } => Some((config, factors)),
+            Kind::Plain | Kind::Whole(_) => None,
+        }
+    }
 }

@@ -78,6 +78,12 @@ pub(crate) fn flat(name: &str) -> String {
     name.replace('.', "_")
 }
 
+/// Whether there is a layer that is meant by a module of this flat name.
+pub(crate) fn has(layers: &BTreeMap<String, KohyaLayer>, flat: &str) -> bool {
+    let mut names = PREFIXES.iter().map(|prefix| format!("{prefix}{flat}"));
+    names.any(|name| layers.contains_key(&name))
+}
+
 /// Takes the layer that is meant by a module of this flat name.
 pub(crate) fn take(layers: &mut BTreeMap<String, KohyaLayer>, flat: &str) -> Option<KohyaLayer> {
     PREFIXES

@@ -9,15 +9,18 @@
 //! ```
 //!
 //! candle has no list of a network's modules, so the code that builds the network offers each layer by
-//! name. Biases offered here are frozen: only adapter tensors are trained and stored.
+//! name. Biases offered here are frozen; only adapter tensors are trained and stored, and all tensors of the
+//! modules that `modules_to_save` means.
 
 mod entry;
 mod files;
 mod fingerprint;
 mod folder;
 mod kohya;
+mod merged;
 mod size;
 mod stored;
+mod whole;
 mod written;
 
 use std::collections::BTreeMap;
@@ -28,18 +31,20 @@ use candle_nn::{Conv1d, Conv2d, Embedding, Linear, Module, VarBuilder, VarMap};
 use spark_quant::PackedTensor;
 
 pub use folder::{CONFIG_FILE, TENSOR_FILE};
+pub use merged::{MergedFile, NetworkReport};
 pub use size::{GOOD_FRACTION, SizeReport};
 
 use crate::base::{Base, check_shape};
-use crate::config::{DoraConfig, LayerConfig, Method, Targets};
+use crate::config::{self, DoraConfig, LayerConfig, Method, Targets};
 use crate::error::{DoraError, Result};
 use crate::finite;
 use crate::layer::factors::{FactorShapes, check_type};
 use crate::layer::{
-    DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, TrainModule, embedding,
+    DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, SavedLayer, TrainModule,
+    WholeLayer, embedding,
 };
 use crate::optim::VariableGroups;
-use entry::Entry;
+use entry::{Entry, Kind};
 use kohya::KohyaLayer;
 use size::LayerSize;
 use stored::Stored;
@@ -51,32 +56,44 @@ pub enum Offered<P, D> {
     Plain(P),
     /// The layer under the adapter, trainable.
     Adapted(D),
+    /// The layer trained whole, as `modules_to_save` says.
+    Saved(SavedLayer<P>),
 }
 
 impl<P, D> Offered<P, D> {
     /// The adapted layer, if it is one.
     pub fn adapted(&self) -> Option<&D> {
         match self {
-            Self::Plain(_) => None,
+            Self::Plain(_) | Self::Saved(_) => None,
             Self::Adapted(layer) => Some(layer),
+        }
+    }
+
+    /// The layer trained whole, if it is one.
+    pub fn saved(&self) -> Option<&SavedLayer<P>> {
+        match self {
+            Self::Plain(_) | Self::Adapted(_) => None,
+            Self::Saved(layer) => Some(layer),
         }
     }
 }
 
-impl<P: Module, D: Module> Module for Offered<P, D> {
+impl<P: Module + WholeLayer, D: Module> Module for Offered<P, D> {
     fn forward(&self, x: &Tensor) -> candle_core::Result<Tensor> {
         match self {
             Self::Plain(layer) => layer.forward(x),
             Self::Adapted(layer) => layer.forward(x),
+            Self::Saved(layer) => layer.forward(x),
         }
     }
 }
 
-impl<P: TrainModule, D: TrainModule> TrainModule for Offered<P, D> {
+impl<P: TrainModule + WholeLayer, D: TrainModule> TrainModule for Offered<P, D> {
     fn forward_train(&self, x: &Tensor, step: u64) -> candle_core::Result<Tensor> {
         match self {
             Self::Plain(layer) => layer.forward_train(x, step),
             Self::Adapted(layer) => layer.forward_train(x, step),
+            Self::Saved(layer) => layer.forward_train(x, step),
         }
     }
 }
@@ -207,10 +224,14 @@ impl Adapter {
     ///
     /// [`DoraError::Duplicate`] for a name used before; [`DoraError::Tensors`], [`DoraError::Shape`],
     /// [`DoraError::Rank`], [`DoraError::NotTargeted`] and [`DoraError::MagnitudeWithoutDora`] if the file's
-    /// tensors do not fit the layer or the settings; otherwise as [`DoraLinear::from_linear`].
+    /// tensors do not fit the layer or the settings; [`DoraError::SavedAndAdapted`] if the settings mean it in
+    /// both ways; otherwise as [`DoraLinear::from_linear`].
     pub fn linear(&mut self, name: &str, layer: &Linear) -> Result<Offered<Linear, DoraLinear>> {
         let frozen = Linear::new(layer.weight().detach(), layer.bias().map(Tensor::detach));
         let shapes = shapes_of(name, layer.weight().dims(), 2)?;
+        if let Some(saved) = self.saved_layer(name, &frozen)? {
+            return Ok(Offered::Saved(saved));
+        }
         let Some(config) = self.configuration(name, &shapes)? else {
             self.note_plain(name, layer.weight(), layer.bias())?;
             return Ok(Offered::Plain(frozen));
@@ -227,7 +248,8 @@ impl Adapter {
     /// # Errors
     ///
     /// As [`Adapter::linear`]; [`DoraError::UnknownLayer`] if the configuration does not mean this layer,
-    /// because candle has no plain layer of packed weights.
+    /// because candle has no plain layer of packed weights; [`DoraError::Unsupported`] if it is to be trained
+    /// whole.
     pub fn packed_linear(
         &mut self,
         name: &str,
@@ -235,6 +257,13 @@ impl Adapter {
         bias: Option<&Tensor>,
     ) -> Result<DoraLinear> {
         let shapes = shapes_of(name, weight.shape(), 2)?;
+        if self.config.saves(name) {
+            return Err(DoraError::Unsupported {
+                name: "modules_to_save",
+                value: name.to_owned(),
+                reason: "packed weights cannot be trained whole",
+            });
+        }
         let Some(config) = self.configuration(name, &shapes)? else {
             return Err(DoraError::UnknownLayer {
                 name: name.to_owned(),
@@ -257,6 +286,9 @@ impl Adapter {
         let bias = layer.bias().map(Tensor::detach);
         let frozen = Conv2d::new(layer.weight().detach(), bias, *layer.config());
         let shapes = shapes_of(name, layer.weight().dims(), 4)?;
+        if let Some(saved) = self.saved_layer(name, &frozen)? {
+            return Ok(Offered::Saved(saved));
+        }
         let Some(config) = self.configuration(name, &shapes)? else {
             self.note_plain(name, layer.weight(), layer.bias())?;
             return Ok(Offered::Plain(frozen));
@@ -277,6 +309,9 @@ impl Adapter {
         let bias = layer.bias().map(Tensor::detach);
         let frozen = Conv1d::new(layer.weight().detach(), bias, *layer.config());
         let shapes = shapes_of(name, layer.weight().dims(), 3)?;
+        if let Some(saved) = self.saved_layer(name, &frozen)? {
+            return Ok(Offered::Saved(saved));
+        }
         let Some(config) = self.configuration(name, &shapes)? else {
             self.note_plain(name, layer.weight(), layer.bias())?;
             return Ok(Offered::Plain(frozen));
@@ -300,6 +335,9 @@ impl Adapter {
     ) -> Result<Offered<Embedding, DoraEmbedding>> {
         let frozen = Embedding::new(layer.embeddings().detach(), layer.hidden_size());
         let shapes = embedding::shapes(layer.embeddings())?;
+        if let Some(saved) = self.saved_layer(name, &frozen)? {
+            return Ok(Offered::Saved(saved));
+        }
         let Some(config) = self.configuration(name, &shapes)? else {
             self.note_plain(name, layer.embeddings(), None)?;
             return Ok(Offered::Plain(frozen));
@@ -345,12 +383,12 @@ impl Adapter {
             Source::Peft { stored, .. } => stored.unexpected(),
             Source::Kohya(layers) => layers.keys().cloned().collect(),
         };
-        let missing = match (&self.source, &self.config.target_modules) {
+        let mut missing = match (&self.source, &self.config.target_modules) {
             (Source::Peft { stored, .. }, _) => stored.missing().to_vec(),
             (Source::New, Some(Targets::Names(names))) => {
                 let unmet = |target: &&String| {
                     let mut layers = self.layers.keys();
-                    !layers.any(|name| crate::config::is_suffix(name, target))
+                    !layers.any(|name| config::is_suffix(name, target))
                 };
                 names.iter().filter(unmet).cloned().collect()
             }
@@ -359,6 +397,15 @@ impl Adapter {
             }
             _ => Vec::new(),
         };
+        if let Source::New = self.source {
+            let whole = || {
+                self.layers
+                    .iter()
+                    .filter(|(_, e)| matches!(e.kind, Kind::Whole(_)))
+            };
+            let unmet = |end: &&String| !whole().any(|(name, _)| config::is_within(name, end));
+            missing.extend(self.config.to_save().iter().filter(unmet).cloned());
+        }
         match unexpected.is_empty() && missing.is_empty() {
             true => Ok(()),
             false => Err(DoraError::Tensors {
@@ -394,19 +441,32 @@ impl Adapter {
 
     /// All variables, by kind, for optimisers.
     pub fn variables(&self) -> VariableGroups {
-        let adapted = self.layers.values().filter_map(|e| e.factors.as_ref());
-        VariableGroups::of(adapted)
+        let adapted = self.layers.values().filter_map(Entry::adapted);
+        let mut groups = VariableGroups::of(adapted.map(|(_, factors)| factors));
+        for entry in self.layers.values() {
+            if let Kind::Whole(saved) = &entry.kind {
+                groups.add_whole(saved);
+            }
+        }
+        groups
     }
 
     /// Names of the adapted layers.
     pub fn adapted(&self) -> impl Iterator<Item = &str> {
-        let adapted = self.layers.iter().filter(|(_, e)| e.factors.is_some());
+        let adapted = self.layers.iter().filter(|(_, e)| e.adapted().is_some());
         adapted.map(|(name, _)| name.as_str())
+    }
+
+    /// Names of the modules that are trained whole.
+    pub fn saved_modules(&self) -> impl Iterator<Item = &str> {
+        let whole = self.layers.iter();
+        let whole = whole.filter(|(_, e)| matches!(e.kind, Kind::Whole(_)));
+        whole.map(|(name, _)| name.as_str())
     }
 
     /// The variables of one layer.
     pub fn factors(&self, name: &str) -> Option<&Factors> {
-        self.layers.get(name)?.factors.as_ref()
+        self.layers.get(name)?.adapted().map(|(_, factors)| factors)
     }
 
     /// Sizes, and how many parameters are trained and frozen.
@@ -433,16 +493,24 @@ impl Adapter {
         let mut tensors = BTreeMap::new();
         let mut bases = BTreeMap::new();
         for (module, entry) in &self.layers {
-            let Some(factors) = &entry.factors else {
-                continue;
+            let named: Vec<(&str, &Tensor)> = match &entry.kind {
+                Kind::Plain => continue,
+                Kind::Whole(saved) => saved.variables().collect(),
+                Kind::Adapted {
+                    factors,
+                    fingerprint,
+                    ..
+                } => {
+                    bases.insert(module.clone(), *fingerprint);
+                    factors.named().collect()
+                }
             };
-            for (name, tensor) in factors.named() {
+            for (name, tensor) in named {
                 let name = format!("{module}.{name}");
                 let tensor = tensor.to_device(&Device::Cpu)?.detach();
                 finite::check(&name, &tensor)?;
                 tensors.insert(name, tensor);
             }
-            bases.extend(entry.fingerprint.map(|print| (module.clone(), print)));
         }
         let config = written::json(written::settings(&self.config, &self.layers)?);
         let path = folder.join(TENSOR_FILE);
@@ -463,20 +531,25 @@ impl Adapter {
         VarBuilder::from_varmap(&self.store, self.dtype, &self.device).pp(name)
     }
 
-    fn put(&self, name: &str, tensor: &Tensor) -> Result<()> {
+    fn put(&self, name: &str, tensor: &Tensor) -> Result<Var> {
         let var = Var::from_tensor(&tensor.to_device(&self.device)?)?;
         let mut store = self.store.data().lock().unwrap_or_else(|e| e.into_inner());
-        store.insert(name.to_owned(), var);
-        Ok(())
+        store.insert(name.to_owned(), var.clone());
+        Ok(var)
+    }
+
+    fn refuse_known(&self, name: &str) -> Result<()> {
+        match self.layers.contains_key(name) {
+            false => Ok(()),
+            true => Err(DoraError::Duplicate {
+                name: name.to_owned(),
+            }),
+        }
     }
 
     /// How `name` is adapted, if at all; variables that come from a file are in the store afterwards.
     fn configuration(&mut self, name: &str, shapes: &FactorShapes) -> Result<Option<LayerConfig>> {
-        if self.layers.contains_key(name) {
-            return Err(DoraError::Duplicate {
-                name: name.to_owned(),
-            });
-        }
+        self.refuse_known(name)?;
         match &mut self.source {
             Source::New => self.config.layer(name),
             Source::Peft { stored, .. } => {
@@ -551,9 +624,7 @@ impl Adapter {
         }
         let (bytes, parameters) = sizes(weight, bias);
         let entry = Entry {
-            config: None,
-            factors: None,
-            fingerprint: None,
+            kind: Kind::Plain,
             size: LayerSize {
                 base_bytes: bytes,
                 base_parameters: parameters,
@@ -586,9 +657,11 @@ impl Adapter {
         let count = factors.parameter_count();
         let fixed = factors.magnitude().map_or(0, Tensor::elem_count);
         let entry = Entry {
-            config: Some(config),
-            factors: Some(factors.clone()),
-            fingerprint: Some(fingerprint),
+            kind: Kind::Adapted {
+                config,
+                factors: factors.clone(),
+                fingerprint,
+            },
             size: LayerSize {
                 base_bytes: base.size_bytes() + bias_count * base.dtype().size_in_bytes(),
                 base_parameters: base.dims().iter().product::<usize>() + bias_count,

@@ -4,6 +4,7 @@
 //! base_model.model.<module>.lora_A[.default].weight          lora_embedding_A[.default]
 //! base_model.model.<module>.lora_B[.default].weight          lora_embedding_B[.default]
 //! base_model.model.<module>.lora_magnitude_vector[.default][.weight]
+//! base_model.model.<module>.<tensor>              of modules trained whole (modules_to_save)
 //! ```
 //!
 //! Which tensors a module has says how it is adapted, the shape of A its rank. The settings must agree:
@@ -16,7 +17,7 @@ use candle_core::Tensor;
 use crate::base::check_shape;
 use crate::config::{DoraConfig, LayerConfig, Method, Targets};
 use crate::error::{DoraError, Result};
-use crate::layer::factors::FactorShapes;
+use crate::layer::factors::{FactorShapes, named};
 use crate::layer::{A_NAME, B_NAME, MAGNITUDE_NAME, embedding};
 
 /// What PEFT puts before a module's name.
@@ -28,8 +29,9 @@ const ADAPTER: &str = ".default";
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     modules: BTreeMap<String, BTreeMap<&'static str, Tensor>>,
-    /// Keys that are no variable of a module.
-    others: Vec<String>,
+    /// Tensors that are no variable of a module, by key without prefix, with the file's key: those of modules
+    /// trained whole.
+    others: BTreeMap<String, (String, Tensor)>,
     /// Modules offered that the settings mean and the file has nothing for.
     missing: Vec<String>,
 }
@@ -40,7 +42,11 @@ impl Stored {
         let mut stored = Self::default();
         for (key, tensor) in tensors {
             let Some((module, variable)) = module_and_variable(&key) else {
-                stored.others.push(key);
+                let name = key.strip_prefix(PREFIX).unwrap_or(&key).to_owned();
+                if stored.others.contains_key(&name) {
+                    return Err(DoraError::Duplicate { name });
+                }
+                stored.others.insert(name, (key, tensor));
                 continue;
             };
             let variables = stored.modules.entry(module.to_owned()).or_default();
@@ -50,6 +56,11 @@ impl Stored {
             }
         }
         Ok(stored)
+    }
+
+    /// Whether the module `name` has variables.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.modules.contains_key(name)
     }
 
     /// Whether the module `name` has an embedding's tensors.
@@ -133,6 +144,33 @@ impl Stored {
         Ok(Some((layer, tensors)))
     }
 
+    /// Replaces the values of a module that is trained whole by those of the file.
+    pub(crate) fn claim_whole(
+        &mut self,
+        name: &str,
+        values: &mut BTreeMap<String, Tensor>,
+    ) -> Result<()> {
+        let key = |tensor: &str| named(name, tensor);
+        let missing = values.keys().map(|tensor| key(tensor));
+        let missing: Vec<_> = missing.filter(|k| !self.others.contains_key(k)).collect();
+        if !missing.is_empty() {
+            return Err(DoraError::Tensors {
+                missing,
+                unexpected: Vec::new(),
+            });
+        }
+        for (tensor, value) in &*values {
+            let key = key(tensor);
+            check_shape(&key, self.others[&key].1.dims(), value.dims())?;
+        }
+        for (tensor, value) in values {
+            if let Some((_, stored)) = self.others.remove(&key(tensor)) {
+                *value = stored;
+            }
+        }
+        Ok(())
+    }
+
     /// Names of tensors no layer took.
     pub(crate) fn unexpected(&self) -> Vec<String> {
         let of_module = |(module, variables): (&String, &BTreeMap<&str, Tensor>)| {
@@ -140,7 +178,8 @@ impl Stored {
             names.collect::<Vec<_>>()
         };
         let of_modules = self.modules.iter().flat_map(of_module);
-        of_modules.chain(self.others.iter().cloned()).collect()
+        let others = self.others.values().map(|(key, _)| key.clone());
+        of_modules.chain(others).collect()
     }
 
     /// Modules that were offered, are meant, and have no tensors.

@@ -7,6 +7,9 @@
 //!                  or `^` and the name escaped where the name would also be the end of another's
 //! ```
 //!
+//! `modules_to_save` is written as it was given, since PEFT reads an entry both as the end of a name and as a
+//! regular expression, which no other text is in the same way.
+//!
 //! No pattern written matches two modules, so their order, which PEFT sorts when it saves, means nothing.
 
 use std::collections::BTreeMap;
@@ -24,7 +27,7 @@ pub(super) fn settings(
 ) -> Result<DoraConfig> {
     let mut written = config.clone();
     let adapted = layers.iter().filter_map(|(name, entry)| {
-        let layer = entry.config.as_ref()?;
+        let (layer, _) = entry.adapted()?;
         Some((name.as_str(), layer))
     });
     let (only_magnitude, low_rank): (Vec<_>, Vec<_>) =
@@ -96,7 +99,6 @@ pub(super) fn json(mut config: DoraConfig) -> String {
         ("fan_in_fan_out", json!(false)),
         ("inference_mode", json!(true)),
         ("init_lora_weights", json!(true)),
-        ("modules_to_save", json!(null)),
     ];
     for (key, value) in defaults {
         config.other.entry(key.to_owned()).or_insert(value);

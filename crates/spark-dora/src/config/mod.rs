@@ -21,8 +21,8 @@ use targets::ALL_LINEAR;
 pub(crate) use patterns::ends_in;
 pub use patterns::{PatternError, Patterns};
 pub(crate) use python_regex::{escape, is_plain};
-pub(crate) use targets::is_suffix;
 pub use targets::{OneOrMany, Targets};
+pub(crate) use targets::{is_suffix, is_within};
 
 /// What a layer trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -226,6 +226,10 @@ pub struct DoraConfig {
     /// Alphas by name, suffix or regular expression; the first that matches decides.
     #[serde(default, serialize_with = "all_whole_if_possible")]
     pub alpha_pattern: Patterns<f64>,
+    /// Modules that are trained whole and saved beside the adapter: those whose name ends in one of these
+    /// texts, and all within them. Nothing within them is adapted.
+    #[serde(default)]
+    pub modules_to_save: Option<Vec<String>>,
     /// Layers that train only their magnitude. PEFT has no such thing and ignores the key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub magnitude_only_modules: Vec<String>,
@@ -255,6 +259,7 @@ impl DoraConfig {
             layers_pattern: None,
             rank_pattern: Patterns::default(),
             alpha_pattern: Patterns::default(),
+            modules_to_save: None,
             magnitude_only_modules: Vec::new(),
             init: Init::default(),
             seed: 0,
@@ -309,8 +314,25 @@ impl DoraConfig {
         names.any(|n| is_suffix(name, n))
     }
 
-    /// Whether `exclude_modules` means `name`.
+    /// The modules trained whole, as the settings name them.
+    pub(crate) fn to_save(&self) -> &[String] {
+        self.modules_to_save.as_deref().unwrap_or_default()
+    }
+
+    /// Whether module `name` is trained whole.
+    pub(crate) fn saves(&self, name: &str) -> bool {
+        self.to_save()
+            .iter()
+            .any(|end| targets::is_within(name, end))
+    }
+
+    /// Whether `exclude_modules` means `name`, or it is within a module that is trained whole.
     pub(crate) fn excludes(&self, name: &str) -> Result<bool> {
+        for module in self.to_save() {
+            if found("modules_to_save", patterns::is_inside(module, name))? {
+                return Ok(true);
+            }
+        }
         match &self.exclude_modules {
             // PEFT takes an empty text for none.
             None => Ok(false),
@@ -376,6 +398,15 @@ impl DoraConfig {
         found("rank_pattern", self.rank_pattern.check())?;
         found("alpha_pattern", self.alpha_pattern.check())?;
         self.excludes("")?;
+        for end in self.to_save() {
+            if targets::PEFTS_OWN.iter().any(|own| own.ends_with(end)) {
+                return Err(DoraError::Unsupported {
+                    name: "modules_to_save",
+                    value: end.clone(),
+                    reason: "it also means modules inside PEFT's adapted layers",
+                });
+            }
+        }
         if let Some(targets) = &self.target_modules {
             found("target_modules", targets.matches(""))?;
             let restricted = [
@@ -425,6 +456,7 @@ impl DoraConfig {
             ),
             ("rank_pattern", self.rank_pattern == other.rank_pattern),
             ("alpha_pattern", self.alpha_pattern == other.alpha_pattern),
+            ("modules_to_save", self.to_save() == other.to_save()),
             (
                 "magnitude_only_modules",
                 self.magnitude_only_modules == other.magnitude_only_modules,
@@ -501,6 +533,14 @@ impl DoraConfigBuilder {
     pub fn exclude<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         let names = names.into_iter().map(Into::into).collect();
         self.0.exclude_modules = Some(Targets::Names(names));
+        self
+    }
+
+    /// Trains such modules whole, as PEFT's `modules_to_save`: those whose name ends in one of these texts
+    /// (in the middle of a part too), and everything within them.
+    #[must_use]
+    pub fn modules_to_save<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.0.modules_to_save = Some(names.into_iter().map(Into::into).collect());
         self
     }
 

@@ -122,6 +122,13 @@ fn plain_ends_in(pattern: &str, name: &str) -> bool {
     matches!(rest.next(), None | Some('.'))
 }
 
+/// Whether module `name` is one that `pattern` of `modules_to_save` means, or within one:
+/// `re.match(rf"(^|.*\.){pattern}($|\..*)", name)`.
+pub(super) fn is_inside(pattern: &str, name: &str) -> Result<bool, PatternError> {
+    let run = || PythonRegex::at_start(&format!("(^|.*\\.){pattern}($|\\..*)"))?.is_match(name);
+    run().map_err(PatternError::of(pattern))
+}
+
 impl<T: Serialize> Serialize for Patterns<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_map(self.iter())

@@ -28,7 +28,6 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("use_bdlora", "A and B are not block-diagonal here"),
     ("target_parameters", "only whole modules are adapted"),
     ("layer_replication", "layers are not copied here"),
-    ("modules_to_save", "only adapter tensors are stored"),
     (
         "trainable_token_indices",
         "rows of an embedding are not trained alone here",

@@ -4,6 +4,7 @@
 //! names         module `a.b.fc` is meant by `fc`, `b.fc` and `a.b.fc`
 //! text          a regular expression for the whole name, or "all-linear"
 //! exclude       goes before both
+//! modules_to_save       trained whole: never meant by the others, nor is anything within them
 //! layers_to_transform   of the modules meant by a shorter name, those whose first number is listed
 //! ```
 //!
@@ -51,6 +52,26 @@ impl Targets {
 pub(crate) fn is_suffix(name: &str, suffix: &str) -> bool {
     name.strip_suffix(suffix)
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// How names of modules that PEFT puts inside an adapted layer end. An entry of `modules_to_save` that is the end
+/// of one makes PEFT train a base layer or an adapter whole.
+pub(super) const PEFTS_OWN: [&str; 8] = [
+    ".base_layer",
+    ".lora_dropout",
+    ".lora_A",
+    ".lora_B",
+    ".lora_embedding_A",
+    ".lora_embedding_B",
+    ".lora_magnitude_vector",
+    ".default",
+];
+
+/// Whether `name` or a module that contains it ends in `end`, also in the middle of a dotted part: `head` means
+/// `lm_head` too, as in `_set_trainable` of PEFT 0.21.2.
+pub(crate) fn is_within(name: &str, end: &str) -> bool {
+    let dots = name.match_indices('.').map(|(at, _)| &name[..at]);
+    dots.chain([name]).any(|module| module.ends_with(end))
 }
 
 /// One value or a list of them.

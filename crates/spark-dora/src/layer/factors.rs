@@ -215,6 +215,11 @@ impl Factors {
         }
     }
 
+    /// Whether A, B and the magnitude have these names.
+    pub(crate) fn is_of(&self, names: &Names) -> bool {
+        self.names == *names
+    }
+
     /// Which variables the layer has.
     pub fn method(&self) -> Method {
         self.method

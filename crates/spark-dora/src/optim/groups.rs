@@ -3,7 +3,7 @@
 use candle_core::{Tensor, Var};
 
 use super::Group;
-use crate::layer::Factors;
+use crate::layer::{Factors, SavedTensors};
 
 /// Variables of adapted layers, by what they are, for optimisers that treat them differently.
 ///
@@ -33,6 +33,8 @@ pub struct VariableGroups {
     pub b: Vec<Var>,
     /// Magnitudes of every layer that trains one.
     pub magnitude: Vec<Var>,
+    /// Tensors of modules that are trained whole.
+    pub whole: Vec<Var>,
 }
 
 impl VariableGroups {
@@ -51,13 +53,21 @@ impl VariableGroups {
         groups
     }
 
-    /// All variables: A, then B, then magnitudes.
+    /// Adds the variables of a module that is trained whole.
+    pub(crate) fn add_whole(&mut self, saved: &SavedTensors) {
+        let variables = saved.variables();
+        let variables = variables.filter_map(|(_, tensor)| Var::from_tensor(tensor).ok());
+        self.whole.extend(variables);
+    }
+
+    /// All variables: A, then B, then magnitudes, then those of whole modules.
     pub fn all(&self) -> impl Iterator<Item = &Var> {
-        self.a.iter().chain(&self.b).chain(&self.magnitude)
+        let of_layers = self.a.iter().chain(&self.b).chain(&self.magnitude);
+        of_layers.chain(&self.whole)
     }
 }
 
-/// Learning rates and decays of the three kinds.
+/// Learning rates and decays of the four kinds.
 ///
 /// LoRA+ gives B a higher rate than A: S. Hayou et al., "LoRA+: Efficient Low Rank Adaptation of Large
 /// Models", arXiv 2402.12354. Magnitudes are lengths, which decay would pull to zero: they get none.
@@ -69,7 +79,9 @@ pub struct LoraPlus {
     pub ratio: f64,
     /// Learning rate of magnitudes over that of A.
     pub magnitude_ratio: f64,
-    /// Weight decay of A and B.
+    /// Learning rate of modules trained whole over that of A.
+    pub whole_ratio: f64,
+    /// Weight decay of A, B and of modules trained whole.
     pub weight_decay: f64,
 }
 
@@ -79,18 +91,24 @@ impl Default for LoraPlus {
             rate: 1e-4,
             ratio: 1.0,
             magnitude_ratio: 1.0,
+            whole_ratio: 1.0,
             weight_decay: 0.0,
         }
     }
 }
 
 impl VariableGroups {
-    /// Optimiser groups: A, B, magnitudes. Empty ones are left out.
+    /// Optimiser groups: A, B, magnitudes, modules trained whole. Empty ones are left out.
     pub fn optimiser_groups(&self, rates: LoraPlus) -> Vec<Group> {
         let kinds = [
             (&self.a, rates.rate, rates.weight_decay),
             (&self.b, rates.rate * rates.ratio, rates.weight_decay),
             (&self.magnitude, rates.rate * rates.magnitude_ratio, 0.0),
+            (
+                &self.whole,
+                rates.rate * rates.whole_ratio,
+                rates.weight_decay,
+            ),
         ];
         let group = |(variables, rate, weight_decay): (&Vec<Var>, f64, f64)| Group {
             variables: variables.clone(),

@@ -117,6 +117,14 @@ fn ours() -> Vec<(&'static str, DoraConfigBuilder)> {
                 .exclude(["out.proj", "default.fc"]),
         ),
         (
+            "whole",
+            random(2).targets(["fc", "layers.1.proj"]).modules_to_save([
+                "out.proj",
+                "ult_layer",
+                "layers.11",
+            ]),
+        ),
+        (
             "lora",
             random(4)
                 .lora()
@@ -178,6 +186,10 @@ fn peft_and_this_crate_read_each_others_adapters() {
             let factor = Tensor::from_vec(factor, magnitude.shape(), &Device::Cpu).unwrap();
             let changed = (magnitude.as_detached_tensor() * factor).unwrap();
             Var::set(magnitude, &changed).unwrap();
+        }
+        for var in adapter.variables().whole {
+            let other = var.as_tensor().detach().randn_like(0.0, 0.3).unwrap();
+            var.set(&other).unwrap();
         }
         let to = folder.join("ours").join(name);
         adapter.save(&to).unwrap();

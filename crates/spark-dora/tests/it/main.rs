@@ -10,6 +10,7 @@ mod gradients;
 mod inputs;
 mod losses;
 mod memory;
+mod network;
 mod optim;
 mod oracle;
 mod packed;
@@ -18,6 +19,7 @@ mod peft_truth;
 mod precision;
 mod saving;
 mod single;
+mod whole;
 
 /// What tests of memory watch.
 #[global_allocator]

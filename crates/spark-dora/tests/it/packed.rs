@@ -13,7 +13,7 @@ fn tensor(shape: &[usize], seed: u64) -> Tensor {
     tensor.to_dtype(DType::F32).expect("a float type")
 }
 
-fn packed(recipe: Recipe, shape: &[usize], axis: usize) -> PackedTensor {
+pub(crate) fn packed(recipe: Recipe, shape: &[usize], axis: usize) -> PackedTensor {
     let weight = tensor(shape, 1)
         .flatten_all()
         .and_then(|t| t.to_vec1::<f32>())

@@ -317,7 +317,6 @@ fn settings_of_other_methods_are_refused_by_name() {
         ("bias", json!(true)),
         ("lora_bias", json!(true)),
         ("fan_in_fan_out", json!(true)),
-        ("modules_to_save", json!(["head"])),
         ("trainable_token_indices", json!([1, 2])),
         ("alora_invocation_tokens", json!([7])),
         ("ensure_weight_tying", json!(true)),
