@@ -129,6 +129,24 @@ pub enum DoraError {
         /// Name of the layer, or of the tensor that stands for it.
         name: String,
     },
+    /// Two adapters under one name.
+    #[error("an adapter named `{name}` is already in the set")]
+    DuplicateAdapter {
+        /// Name that was given to the adapter.
+        name: String,
+    },
+    /// No adapter of that name.
+    #[error("the set has no adapter `{name}`")]
+    UnknownAdapter {
+        /// Name that was asked of the set.
+        name: String,
+    },
+    /// A layer that adapters of the set were never offered.
+    #[error("layer `{name}` comes after the set's first adapter, which would not see it")]
+    LateLayer {
+        /// Name of the layer.
+        name: String,
+    },
     /// No layer of that name.
     #[error("the adapter has no layer `{name}`")]
     UnknownLayer {

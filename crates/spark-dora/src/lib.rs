@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! config    which layers, which ranks                      DoraConfig, LayerConfig
-//! adapter   a network's layers, by name, and their files      Adapter; PEFT's folder, kohya's file
+//! adapter   a network's layers, by name, and their files      Adapter; PEFT's folder, kohya's file; AdapterSet
 //! layer     candle modules with frozen bases               DoraLinear, DoraConv2d, DoraConv1d, DoraEmbedding
 //! kernel    forward and backward passes on slices          GEMM by spark-gemm's micro-kernel
 //! loss      Laplace likelihoods, distillation by heads        made of operations with gradients
@@ -28,7 +28,9 @@ pub mod optim;
 mod random;
 mod slice;
 
-pub use adapter::{Adapter, MergedFile, NetworkReport, Offered, SizeReport};
+pub use adapter::{
+    Adapter, AdapterSet, MergedFile, NetworkReport, Offered, SizeReport, Switched, SwitchedTensors,
+};
 pub use config::{
     DoraConfig, DoraConfigBuilder, Init, LayerConfig, Method, OneOrMany, PatternError, Patterns,
     Targets,

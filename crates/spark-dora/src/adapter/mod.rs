@@ -18,6 +18,7 @@ mod fingerprint;
 mod folder;
 mod kohya;
 mod merged;
+mod set;
 mod size;
 mod stored;
 mod whole;
@@ -32,6 +33,7 @@ use spark_quant::PackedTensor;
 
 pub use folder::{CONFIG_FILE, TENSOR_FILE};
 pub use merged::{MergedFile, NetworkReport};
+pub use set::{AdapterSet, Switched, SwitchedTensors};
 pub use size::{GOOD_FRACTION, SizeReport};
 
 use crate::base::{Base, check_shape};

@@ -18,6 +18,7 @@ mod peft_settings;
 mod peft_truth;
 mod precision;
 mod saving;
+mod set;
 mod single;
 mod whole;
 
