@@ -1,6 +1,6 @@
 //! How many instructions of warps the interpreter runs in a second, all checks on.
 //!
-//! Run: `cargo run --release --example throughput -p spark-ptx`
+//! Run: `cargo run --release --example throughput -p spark-ptx`, with `-- global` for the loops of that name alone
 
 #![allow(clippy::print_stdout, reason = "prints what it measured")]
 
@@ -71,7 +71,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut memory = OwnedMemory::new();
     let address = memory.allocate_with(&vec![0; 4 << 20]);
     let config = LaunchConfig::new([16, 1, 1], [256, 1, 1]);
-    for (name, body) in LOOPS {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|it| it == name);
+    for (name, body) in LOOPS.into_iter().filter(|it| is_wanted(it.0)) {
         let module = Module::load(&kernel(body))?;
         let params = address.to_le_bytes();
         let mut best = 0f64;

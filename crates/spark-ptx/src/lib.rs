@@ -19,11 +19,11 @@
 //! races, barriers at which lanes or warps stand while others go on, copies that are read before
 //! anybody waited for them. Warps and blocks take turns in an order that a seed says.
 //!
-//! Races are those of shared memory within a block and those of global memory between blocks; of
-//! two threads of a block on global memory none is looked for. Bounds are those of an allocation,
-//! of a block's shared memory and of a thread's local memory, not of each array in these. Lanes of
-//! a warp have one order, so that lanes which wait for each other hang, and fences order nothing: flags in
-//! shared memory count as races.
+//! Races are those of threads of a block in shared and in global memory, and those of blocks in global
+//! memory, where a write after a read is seen only in an order in which it comes first. Bounds are those
+//! of an allocation, of a block's shared memory and of a thread's local memory, not of each array in
+//! these. Lanes of a warp have one order, so that lanes which wait for each other in a loop hang until the
+//! launch's limit, and fences order nothing: flags in memory count as races.
 //!
 //! A thread runs 66 million instructions of warps a second in arithmetic and 16 million in shared or
 //! global memory, all checks on (an AMD EPYC with other work beside it, 2026-11-27:

@@ -98,6 +98,19 @@ pub enum FindingKind {
         /// Number of the other block, x fastest.
         other_block: u64,
     },
+    /// Threads of a block access global memory, one writes, and no barrier is between them.
+    GlobalRaceInBlock {
+        /// What this access does.
+        access: AccessKind,
+        /// What the other access did: a write or an atomic.
+        other: AccessKind,
+        /// Address of the word.
+        address: u64,
+        /// Who made the other access.
+        other_warp: u32,
+        /// Its lane.
+        other_lane: u32,
+    },
     /// The destination of `cp.async` is used before the copy was waited for.
     CopyNotAwaited {
         /// Address in shared memory.
@@ -321,6 +334,17 @@ impl fmt::Display for FindingKind {
                 f,
                 "race in global memory at {address:#x}: {access}, and block {other_block} of \
                  this launch wrote there"
+            ),
+            FindingKind::GlobalRaceInBlock {
+                access,
+                other,
+                address,
+                other_warp,
+                other_lane,
+            } => write!(
+                f,
+                "race in global memory at {address:#x}: {access} after {other} by warp \
+                 {other_warp}, lane {other_lane}, and no barrier between them"
             ),
             FindingKind::CopyNotAwaited { address } => write!(
                 f,

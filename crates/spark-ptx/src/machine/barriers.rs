@@ -303,6 +303,7 @@ fn complete(warps: &mut [Warp], block: &mut BlockState, launch: &Launch<'_>, id:
         // No phases are left: what was before is forgotten, which only lets races pass.
         block.phase = 1;
         block.shared.forget_times();
+        block.has_forgotten = true;
         for warp in warps.iter_mut() {
             warp.seen = [0; 32];
             warp.time = 1 << TURN_BITS;

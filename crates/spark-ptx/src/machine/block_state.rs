@@ -60,6 +60,8 @@ pub(crate) struct BlockState {
     pub(crate) took_part: bool,
     /// Whether lanes at the first pc surely come to the second: what was asked before.
     pub(crate) leads_to: HashMap<(u32, u32), bool>,
+    /// Whether times began anew, so that what is known of global memory is of no use.
+    pub(crate) has_forgotten: bool,
     /// Whether the block cannot go on.
     pub(crate) is_stopped: bool,
 }

@@ -1,63 +1,85 @@
-//! Which block of a launch wrote a word of global memory, and which words must not be written.
+//! Which thread of a launch wrote a word of global memory, and which words must not be written.
 //!
 //! ```text
-//! allocation -> pages of 4 KiB, made at the first write -> words: block + 1 | bytes | atomic
+//! allocation -> pages of 1024 words, made at the first write -> a word:
+//!   block + 1 | atomic | bytes the block wrote | bytes the last thread wrote | its lane | its warp | when
+//! when   phase << 5 | turn     the times of `memory::shared`, as far as they fit; 0: over for everybody
 //! ```
 //!
 //! Blocks of one launch are not ordered. A write where another block wrote, and a read of what
 //! another block wrote, are races, unless both are atomic, or the reading block has taken part in
 //! an atomic before (it may have learned that the other is done; whether it did is not followed).
-//! A write after another block's read is not seen; with the blocks in another order it is the
-//! read that is.
+//!
+//! Threads of one block are ordered by its barriers, as for shared memory. A write where another thread
+//! wrote something else, and a read of what another thread wrote, with no barrier between them are races,
+//! with the same exceptions. One writer of a word is known: of those who write parts of it, the last.
+//! Lanes that write bytes or halves of a word side by side are not told apart. A write after another
+//! thread's read is not seen, here and between blocks; in another order it is the read that is.
 
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::memory::Allocation;
+use crate::memory::{Actor, Allocation, TURN_BITS};
 
 const PAGE_WORDS: usize = 1024;
+const BLOCK: u64 = (1 << 27) - 1;
+const ATOMIC: u64 = 1 << 27;
 const BYTES_SHIFT: u32 = 28;
-const ATOMIC: u32 = 1 << 27;
-const BLOCK: u32 = ATOMIC - 1;
+const LAST_SHIFT: u32 = 32;
+const ALL_BYTES: u64 = 0xff << BYTES_SHIFT;
+const LANE_SHIFT: u32 = 36;
+const WARP_SHIFT: u32 = 41;
+/// Several lanes of the warp wrote the last bytes.
+const MANY: u64 = 1 << 46;
+const TIME_SHIFT: u32 = 47;
+/// Bits of a time in a word below its phase, and those of the phase.
+const SHORT_TURN_BITS: u32 = 5;
+const PHASE_BITS: u32 = 12;
+const PHASE_SHIFT: u32 = TIME_SHIFT + SHORT_TURN_BITS;
+/// The thread that wrote last.
+const THREAD: u64 = MANY | 0x3ff << LANE_SHIFT;
 
-type Page = OnceLock<Box<[AtomicU32; PAGE_WORDS]>>;
+/// The `lane_shift` of a stretch that one lane touches.
+pub(crate) const ONE_LANE: u32 = 63;
+
+type Page<T> = OnceLock<Box<[T; PAGE_WORDS]>>;
 
 /// Writers and read-only words of all allocations.
 pub(crate) struct GlobalRaces {
-    writers: Vec<Pages>,
-    read_only: Vec<Pages>,
+    writers: Vec<Pages<AtomicU64>>,
+    read_only: Vec<Pages<AtomicU32>>,
 }
 
 /// The words of one allocation; nothing is taken for one that nobody writes.
-struct Pages {
+struct Pages<T> {
     n: usize,
-    pages: OnceLock<Vec<Page>>,
+    pages: OnceLock<Vec<Page<T>>>,
 }
 
-impl Pages {
-    fn of(allocation: &Allocation) -> Pages {
+impl<T: Default> Pages<T> {
+    fn of(allocation: &Allocation) -> Pages<T> {
         Pages {
             n: allocation.len.div_ceil(4 * PAGE_WORDS as u64) as usize,
             pages: OnceLock::new(),
         }
     }
 
-    fn page(&self, word: usize) -> Option<&[AtomicU32; PAGE_WORDS]> {
+    fn page(&self, word: usize) -> Option<&[T; PAGE_WORDS]> {
         let pages = self.pages.get()?;
         pages.get(word / PAGE_WORDS)?.get().map(|page| &**page)
     }
 
-    fn made(&self, word: usize) -> Option<&[AtomicU32; PAGE_WORDS]> {
+    fn made(&self, word: usize) -> Option<&[T; PAGE_WORDS]> {
         let pages = self
             .pages
             .get_or_init(|| (0..self.n).map(|_| OnceLock::new()).collect());
-        let make = || Box::new(std::array::from_fn(|_| AtomicU32::new(0)));
+        let make = || Box::new(std::array::from_fn(|_| T::default()));
         Some(pages.get(word / PAGE_WORDS)?.get_or_init(make))
     }
 }
 
-/// A stretch of an allocation that a block touches.
+/// A stretch of an allocation that lanes of a block touch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Touch {
     pub(crate) allocation: usize,
@@ -65,6 +87,28 @@ pub(crate) struct Touch {
     pub(crate) len: usize,
     pub(crate) block: u64,
     pub(crate) strong: bool,
+    /// The first lane, and the power of two of bytes that belong to each; or [`ONE_LANE`].
+    pub(crate) lane: u32,
+    pub(crate) lane_shift: u32,
+}
+
+/// Who wrote there, and is not ordered before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Race {
+    /// Another block, by its number.
+    Block(u64),
+    Thread(Threads),
+}
+
+/// Two threads of a block that meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Threads {
+    /// The lane of this access, and the word of the allocation.
+    pub(crate) lane: u32,
+    pub(crate) word: usize,
+    pub(crate) other_warp: u32,
+    pub(crate) other_lane: u32,
+    pub(crate) other_is_atomic: bool,
 }
 
 impl GlobalRaces {
@@ -75,57 +119,83 @@ impl GlobalRaces {
         }
     }
 
-    /// Notes a write; another block that wrote one of the bytes.
+    /// Notes a write; who else wrote one of the bytes. `changes` says whether bytes of a word that
+    /// another thread of the block wrote become others.
     ///
-    /// Two threads that note one word in the same moment may both miss it; one thread misses none.
-    pub(crate) fn write(&self, touch: Touch) -> Option<u64> {
-        let mine = number(touch);
-        let flag = if touch.strong { ATOMIC } else { 0 };
-        let is_whole = (touch.offset | touch.len).is_multiple_of(4);
-        let mut other = None;
+    /// Two threads of the interpreter that note one word in the same moment may both miss it; one
+    /// thread misses none.
+    pub(crate) fn write(
+        &self,
+        touch: Touch,
+        actor: &Actor<'_>,
+        changes: impl Fn(usize) -> bool,
+    ) -> Option<Race> {
+        let mut found = None;
         let pages = &self.writers[touch.allocation];
+        let whole_key = key_of(touch, actor);
+        let seen_of_all = u64::from(actor.seen_of_all);
         for (first, words) in page_parts(touch) {
             let Some(page) = pages.made(first) else {
                 break;
             };
             let slots = &page[first % PAGE_WORDS..][..words.len()];
-            for (slot, word) in slots.iter().zip(words) {
-                let bytes = if is_whole { 15 } else { bytes_of(touch, word) };
+            let mut note = |idx: usize, slot: &AtomicU64, key: u64, old: u64| {
+                let race = note_write(slot, key, old, actor, || changes(first + idx));
+                let word = first + idx;
+                found = race.map(|race| race.at(word, key)).or(found);
+            };
+            let Some(n) = words_of_lane(touch) else {
+                for (idx, slot) in slots.iter().enumerate() {
+                    let key = whole_key & !ALL_BYTES | key_of_part(touch, first + idx);
+                    note(idx, slot, key, slot.load(Ordering::Relaxed));
+                }
+                continue;
+            };
+            let one = |idx: usize, slot: &AtomicU64, key: u64| {
                 let old = slot.load(Ordering::Relaxed);
-                if old == mine | flag | bytes << BYTES_SHIFT {
-                    continue;
+                if old == key {
+                } else if old == 0 || is_before(old, key, seen_of_all) {
+                    slot.store(key, Ordering::Relaxed);
+                } else {
+                    note(idx, slot, key, old);
                 }
-                let is_same = old & BLOCK == mine;
-                let kept = if is_same { old & 0xf << BYTES_SHIFT } else { 0 };
-                slot.store(mine | flag | bytes << BYTES_SHIFT | kept, Ordering::Relaxed);
-                let both_strong = touch.strong && old & ATOMIC != 0;
-                if old != 0 && !is_same && !both_strong && (old >> BYTES_SHIFT) & bytes != 0 {
-                    other = Some(u64::from(old & BLOCK) - 1);
-                }
-            }
+            };
+            for_lanes(slots, n, whole_key + key_of_lane(touch, first), one);
         }
-        other
+        found
     }
 
-    /// Another block that wrote one of the bytes.
-    pub(crate) fn read(&self, touch: Touch) -> Option<u64> {
-        let mine = number(touch);
+    /// Who wrote one of the bytes and is not ordered before.
+    pub(crate) fn read(&self, touch: Touch, actor: &Actor<'_>) -> Option<Race> {
+        let mut found = None;
         let pages = &self.writers[touch.allocation];
+        let whole_key = key_of(touch, actor);
+        let seen_of_all = u64::from(actor.seen_of_all);
         for (first, words) in page_parts(touch) {
             let Some(page) = pages.page(first) else {
                 continue;
             };
             let slots = &page[first % PAGE_WORDS..][..words.len()];
-            for (slot, word) in slots.iter().zip(words) {
-                let old = slot.load(Ordering::Relaxed);
-                let both_strong = touch.strong && old & ATOMIC != 0;
-                let is_other = old != 0 && old & BLOCK != mine && !both_strong;
-                if is_other && (old >> BYTES_SHIFT) & bytes_of(touch, word) != 0 {
-                    return Some(u64::from(old & BLOCK) - 1);
+            let mut look = |idx: usize, key: u64, old: u64| {
+                let race = look_at_read(key, old, actor);
+                found = found.or(race.map(|race| race.at(first + idx, key)));
+            };
+            let Some(n) = words_of_lane(touch) else {
+                for (idx, slot) in slots.iter().enumerate() {
+                    let key = whole_key & !ALL_BYTES | key_of_part(touch, first + idx);
+                    look(idx, key, slot.load(Ordering::Relaxed));
                 }
-            }
+                continue;
+            };
+            let one = |idx: usize, slot: &AtomicU64, key: u64| {
+                let old = slot.load(Ordering::Relaxed);
+                if old != 0 && old != key && !is_before(old, key, seen_of_all) {
+                    look(idx, key, old);
+                }
+            };
+            for_lanes(slots, n, whole_key + key_of_lane(touch, first), one);
         }
-        None
+        found
     }
 
     /// Notes a read that needs its bytes unchanged; whether this launch wrote one of them.
@@ -134,10 +204,10 @@ impl GlobalRaces {
         for (word, bytes) in words(touch) {
             if let Some(page) = self.writers[touch.allocation].page(word) {
                 let old = page[word % PAGE_WORDS].load(Ordering::Relaxed);
-                is_written |= (old >> BYTES_SHIFT) & bytes != 0;
+                is_written |= old >> BYTES_SHIFT & bytes != 0;
             }
             if let Some(page) = self.read_only[touch.allocation].made(word) {
-                let slot = &page[word % PAGE_WORDS];
+                let (slot, bytes) = (&page[word % PAGE_WORDS], bytes as u32);
                 if slot.load(Ordering::Relaxed) & bytes != bytes {
                     slot.fetch_or(bytes, Ordering::Relaxed);
                 }
@@ -153,14 +223,180 @@ impl GlobalRaces {
         }
         words(touch).any(|(word, bytes)| {
             let page = self.read_only[touch.allocation].page(word);
+            let bytes = bytes as u32;
             page.is_some_and(|page| page[word % PAGE_WORDS].load(Ordering::Relaxed) & bytes != 0)
         })
     }
 }
 
 /// The block as it stands in a word.
-fn number(touch: Touch) -> u32 {
-    (touch.block as u32 & (BLOCK >> 1)) + 1
+fn number(touch: Touch) -> u64 {
+    (touch.block & (BLOCK >> 1)) + 1
+}
+
+/// What a thread that writes whole words leaves in them, for lane 0.
+fn key_of(touch: Touch, actor: &Actor<'_>) -> u64 {
+    let many = if touch.lane_shift < 2 { MANY } else { 0 };
+    let flag = if touch.strong { ATOMIC } else { 0 };
+    let thread = u64::from(actor.warp) << WARP_SHIFT | many;
+    number(touch) | flag | ALL_BYTES | thread | short_time(actor.time) << TIME_SHIFT
+}
+
+/// The lane of a word, for a key.
+fn key_of_lane(touch: Touch, word: usize) -> u64 {
+    let skipped = (4 * word).saturating_sub(touch.offset);
+    let lane = touch.lane + (skipped as u64 >> touch.lane_shift) as u32;
+    u64::from(lane) << LANE_SHIFT
+}
+
+/// The lane of a word and the bytes of it that are touched, for a key.
+fn key_of_part(touch: Touch, word: usize) -> u64 {
+    let bytes = bytes_of(touch, word);
+    key_of_lane(touch, word) | bytes << BYTES_SHIFT | bytes << LAST_SHIFT
+}
+
+/// Words that one lane touches, if lanes touch whole ones.
+fn words_of_lane(touch: Touch) -> Option<usize> {
+    let is_whole = (touch.offset | touch.len).is_multiple_of(4);
+    let is_one = touch.lane_shift == ONE_LANE;
+    let fits = is_one || touch.lane_shift >= 2 && touch.offset.trailing_zeros() >= touch.lane_shift;
+    let n = if is_one {
+        PAGE_WORDS
+    } else {
+        1 << touch.lane_shift >> 2
+    };
+    (is_whole && fits).then_some(n)
+}
+
+/// Calls `one` for every word, with the key of its lane; each lane has `n` words.
+#[inline(always)]
+fn for_lanes(slots: &[AtomicU64], n: usize, key: u64, mut one: impl FnMut(usize, &AtomicU64, u64)) {
+    let mut key = key;
+    if n == 1 {
+        for (idx, slot) in slots.iter().enumerate() {
+            one(idx, slot, key);
+            key += 1 << LANE_SHIFT;
+        }
+        return;
+    }
+    let mut run = |n: usize| {
+        for (chunk_idx, chunk) in slots.chunks(n).enumerate() {
+            for (idx, slot) in chunk.iter().enumerate() {
+                one(n * chunk_idx + idx, slot, key);
+            }
+            key += 1 << LANE_SHIFT;
+        }
+    };
+    // Known numbers make known loops.
+    match n {
+        2 => run(2),
+        4 => run(4),
+        n => run(n),
+    }
+}
+
+/// Whether the word was last written by the block itself, before a barrier of all.
+#[inline(always)]
+fn is_before(old: u64, key: u64, seen_of_all: u64) -> bool {
+    (old ^ key) & BLOCK == 0 && old >> PHASE_SHIFT <= seen_of_all
+}
+
+/// A race before its place is known.
+enum Met {
+    Block(u64),
+    Thread(u64),
+}
+
+impl Met {
+    fn at(self, word: usize, key: u64) -> Race {
+        match self {
+            Met::Block(number) => Race::Block(number),
+            Met::Thread(old) => Race::Thread(Threads {
+                lane: (key >> LANE_SHIFT & 31) as u32,
+                word,
+                other_warp: (old >> WARP_SHIFT & 31) as u32,
+                other_lane: (old >> LANE_SHIFT & 31) as u32,
+                other_is_atomic: old & ATOMIC != 0,
+            }),
+        }
+    }
+}
+
+/// Notes a write of a word that was written before; what it meets.
+#[inline(never)]
+fn note_write(
+    slot: &AtomicU64,
+    key: u64,
+    old: u64,
+    actor: &Actor<'_>,
+    changes: impl Fn() -> bool,
+) -> Option<Met> {
+    let mut new = key;
+    let mut met = None;
+    let bytes = key >> LAST_SHIFT & 15;
+    let both_strong = old & key & ATOMIC != 0;
+    if (old ^ key) & BLOCK != 0 {
+        if old >> BYTES_SHIFT & bytes != 0 && !both_strong {
+            met = Some(Met::Block((old & BLOCK) - 1));
+        }
+    } else {
+        new |= old & 0xf << BYTES_SHIFT;
+        let last = old >> LAST_SHIFT & 15;
+        if !is_over(old, key, actor) {
+            if last & bytes == 0 {
+                // Another part of the word: with a lane of the same warp both are kept.
+                let is_beside =
+                    (old ^ key) >> WARP_SHIFT & 31 == 0 && (old ^ key) >> TIME_SHIFT == 0;
+                new |= if is_beside {
+                    MANY | last << LAST_SHIFT
+                } else {
+                    0
+                };
+            } else if !both_strong && changes() {
+                met = Some(Met::Thread(old));
+            }
+        }
+    }
+    slot.store(new, Ordering::Relaxed);
+    met
+}
+
+/// What a read of a word meets.
+#[inline(never)]
+fn look_at_read(key: u64, old: u64, actor: &Actor<'_>) -> Option<Met> {
+    let bytes = key >> LAST_SHIFT & 15;
+    if old == 0 || old & key & ATOMIC != 0 {
+        return None;
+    }
+    if (old ^ key) & BLOCK != 0 {
+        let is_met = old >> BYTES_SHIFT & bytes != 0;
+        return is_met.then_some(Met::Block((old & BLOCK) - 1));
+    }
+    let is_met = old >> LAST_SHIFT & bytes != 0 && !is_over(old, key, actor);
+    is_met.then_some(Met::Thread(old))
+}
+
+/// A time as it stands in a word; 0 where it does not fit.
+fn short_time(time: u32) -> u64 {
+    let (phase, turn) = (time >> TURN_BITS, time & ((1 << TURN_BITS) - 1));
+    if phase >> PHASE_BITS != 0 || turn >> SHORT_TURN_BITS != 0 {
+        return 0;
+    }
+    u64::from(phase << SHORT_TURN_BITS | turn)
+}
+
+/// Whether what a thread of the block wrote is over for the thread of a key.
+fn is_over(old: u64, key: u64, actor: &Actor<'_>) -> bool {
+    let phase = (old >> PHASE_SHIFT) as u32;
+    if phase <= actor.seen_of_all || (old ^ key) & THREAD == 0 {
+        return true;
+    }
+    let warp = (old >> WARP_SHIFT & 31) as u16;
+    if warp != actor.warp {
+        return actor.seen[usize::from(warp)] >= phase;
+    }
+    let turn = (old >> TIME_SHIFT) as u32 & ((1 << SHORT_TURN_BITS) - 1);
+    phase << TURN_BITS | turn < actor.time || (old | key) & MANY != 0
 }
 
 /// Words of a stretch, page by page, each with its first word.
@@ -179,14 +415,14 @@ fn page_parts(touch: Touch) -> impl Iterator<Item = (usize, Range<usize>)> {
 
 /// Which bytes of a word a stretch has.
 #[inline]
-fn bytes_of(touch: Touch, word: usize) -> u32 {
+fn bytes_of(touch: Touch, word: usize) -> u64 {
     let first = touch.offset.saturating_sub(word * 4).min(4);
     let last = (touch.offset + touch.len - word * 4).min(4);
-    (15u32 << first) & (15 >> (4 - last)) & 15
+    (15u64 << first) & (15 >> (4 - last)) & 15
 }
 
 /// Words of a stretch, and which of their bytes it has.
-fn words(touch: Touch) -> impl Iterator<Item = (usize, u32)> {
+fn words(touch: Touch) -> impl Iterator<Item = (usize, u64)> {
     page_parts(touch)
         .flat_map(move |(_, words)| words.map(move |word| (word, bytes_of(touch, word))))
 }

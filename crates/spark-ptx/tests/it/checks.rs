@@ -579,8 +579,9 @@ fn constants_are_not_written() {
 #[test]
 fn constants_are_read_as_constants_and_nothing_else_is() {
     let with = |body: &str| {
-        let body =
-            format!("mov.u64 %d1, table; mov.u64 %d2, cell; {body} st.global.u32 [%d30], %r1;");
+        let body = format!(
+            "mov.u64 %d1, table; mov.u64 %d2, cell; {body} setp.eq.u32 %p9, %r30, 0; @%p9 st.global.u32 [%d30], %r1;"
+        );
         let variables =
             ".const .align 4 .u32 table[2] = {5, 6};\n.global .align 4 .u32 cell[2] = {7, 8};\n";
         kernel("", &body).replacen(HEADER, &format!("{HEADER}{variables}"), 1)

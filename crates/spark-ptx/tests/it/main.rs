@@ -10,5 +10,6 @@ mod kernels;
 mod launches;
 #[path = "../probes/mod.rs"]
 mod probes;
+mod races;
 mod support;
 mod targets;

@@ -8,6 +8,7 @@
 
 use crate::check::AccessKind;
 use crate::machine::block_state::BlockState;
+use crate::machine::global_races::Touch;
 use crate::machine::launch::Launch;
 use crate::machine::warp::{Warp, lanes_of};
 use crate::memory::{KERNEL_PARAM_WINDOW, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, WINDOW_MASK};
@@ -278,6 +279,7 @@ impl Warp {
         else {
             return false;
         };
+        let touch = side_by_side(touch, bytes);
         self.check_read(launch, block, access, touch, 0);
         let mut buffer = [0u8; 32 * MAX_LANE_BYTES];
         let buffer = &mut buffer[..32 * bytes as usize];
@@ -387,8 +389,10 @@ impl Warp {
             let all = 32 * bytes as u64;
             let touch = self.touch_of(launch, block, addresses[0], all, access.strong);
             if let Some(touch) = touch {
-                self.check_write(launch, block, AccessKind::Write, touch, 0);
-                launch.memory.store(addresses[0], &buffer[..32 * bytes]);
+                let touch = side_by_side(touch, bytes as u64);
+                let from = &buffer[..32 * bytes];
+                self.check_write(launch, block, touch, Some(from), 0);
+                launch.memory.store(addresses[0], from);
                 return;
             }
         }
@@ -417,7 +421,7 @@ impl Warp {
             }
             let kind = AccessKind::Write;
             if let Some(touch) = self.touch(launch, block, kind, access, address, lane) {
-                self.check_write(launch, block, kind, touch, lane);
+                self.check_write(launch, block, touch, Some(from), lane);
                 launch.memory.store(address, from);
             }
         }
@@ -438,6 +442,15 @@ fn offsets_of(addresses: &[u64; 32]) -> [u32; 32] {
         };
     }
     offsets
+}
+
+/// A stretch that 32 lanes touch, so many bytes each.
+fn side_by_side(touch: Touch, bytes: u64) -> Touch {
+    let lane_shift = bytes.trailing_zeros();
+    Touch {
+        lane_shift,
+        ..touch
+    }
 }
 
 /// Whether lanes follow each other without a gap, from an aligned address on.

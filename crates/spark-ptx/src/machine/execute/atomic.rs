@@ -232,7 +232,7 @@ impl Warp {
                 if unwritten.is_some() {
                     block.report(self, lane, FindingKind::Uninitialised { space, address });
                 }
-                self.check_write(launch, block, kind, touch, lane);
+                self.check_write(launch, block, touch, None, lane);
                 true
             }
             _ => {

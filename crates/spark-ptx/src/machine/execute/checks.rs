@@ -2,10 +2,10 @@
 
 use crate::check::{AccessKind, FindingKind, MissedAllocation};
 use crate::machine::block_state::BlockState;
-use crate::machine::global_races::Touch;
+use crate::machine::global_races::{ONE_LANE, Race, Touch};
 use crate::machine::launch::Launch;
 use crate::machine::warp::Warp;
-use crate::memory::{Allocation, Conflict, SHARED_BASE};
+use crate::memory::{Actor, Allocation, Conflict, SHARED_BASE};
 use crate::program::{Access, AccessSpace};
 
 /// Name of a space for findings.
@@ -174,7 +174,8 @@ impl Warp {
     ) -> Option<Touch> {
         let bytes = access.bytes();
         if let Some(touch) = self.touch_of(launch, block, address, bytes, access.strong) {
-            return Some(touch);
+            let lane = lane as u32;
+            return Some(Touch { lane, ..touch });
         }
         let finding = FindingKind::OutOfBounds {
             access: kind,
@@ -187,7 +188,7 @@ impl Warp {
         None
     }
 
-    /// The part of an allocation that so many bytes are, if they are in one.
+    /// The part of an allocation that so many bytes of lane 0 are, if they are in one.
     pub(super) fn touch_of(
         &mut self,
         launch: &Launch<'_>,
@@ -206,6 +207,8 @@ impl Warp {
             len: bytes as usize,
             block: block.number,
             strong,
+            lane: 0,
+            lane_shift: ONE_LANE,
         })
     }
 
@@ -238,28 +241,79 @@ impl Warp {
         if access.read_only && launch.races.read_unchanging(touch) {
             block.report(self, lane, FindingKind::ReadOnlyWritten { address });
         }
-        // Who took part in an atomic may have learned that the other block is done.
+        // Who took part in an atomic may have learned that the other one is done.
         if !block.took_part
-            && let Some(other_block) = launch.races.read(touch)
+            && let Some(race) = launch.races.read(touch, &self.global_actor(block))
         {
-            let access = AccessKind::Read;
-            let finding = FindingKind::GlobalRace {
-                access,
-                address,
-                other_block,
-            };
-            block.report(self, lane, finding);
+            self.report_race(launch, block, AccessKind::Read, (touch, lane), race);
         }
     }
 
+    /// Who this warp is for accesses of global memory.
+    fn global_actor(&self, block: &BlockState) -> Actor<'_> {
+        let actor = self.actor(false);
+        let is_unknown = block.took_part || block.has_forgotten;
+        let seen_of_all = if is_unknown {
+            u32::MAX
+        } else {
+            actor.seen_of_all
+        };
+        Actor {
+            seen_of_all,
+            ..actor
+        }
+    }
+
+    #[cold]
+    fn report_race(
+        &self,
+        launch: &Launch<'_>,
+        block: &mut BlockState,
+        access: AccessKind,
+        (touch, lane): (Touch, usize),
+        race: Race,
+    ) {
+        let base = launch.allocations[touch.allocation].base;
+        match race {
+            Race::Block(other_block) => {
+                let address = base + touch.offset as u64;
+                let finding = FindingKind::GlobalRace {
+                    access,
+                    address,
+                    other_block,
+                };
+                block.report(self, lane, finding);
+            }
+            Race::Thread(threads) => {
+                let other = match threads.other_is_atomic {
+                    true => AccessKind::Atomic,
+                    false => AccessKind::Write,
+                };
+                let finding = FindingKind::GlobalRaceInBlock {
+                    access,
+                    other,
+                    address: base + 4 * threads.word as u64,
+                    other_warp: threads.other_warp,
+                    other_lane: threads.other_lane,
+                };
+                block.report(self, threads.lane as usize & 31, finding);
+            }
+        }
+    }
+
+    /// Looks at a write before it happens; `from` are its bytes, none for an atomic.
     pub(super) fn check_write(
         &mut self,
         launch: &Launch<'_>,
         block: &mut BlockState,
-        kind: AccessKind,
         touch: Touch,
+        from: Option<&[u8]>,
         lane: usize,
     ) {
+        let kind = match from {
+            Some(_) => AccessKind::Write,
+            None => AccessKind::Atomic,
+        };
         let allocation = &launch.allocations[touch.allocation];
         let address = allocation.base + touch.offset as u64;
         if let Some(shadow) = &allocation.shadow {
@@ -271,16 +325,26 @@ impl Warp {
         if launch.races.is_unchanging(touch) {
             block.report(self, lane, FindingKind::ReadOnlyWritten { address });
         }
+        // Two writes of the same value are no race.
+        let changes = |word: usize| {
+            let Some(from) = from else {
+                return true;
+            };
+            let begin = (4 * word).max(touch.offset);
+            let end = (4 * word + 4).min(touch.offset + touch.len);
+            let mut now = [0; 4];
+            let now = &mut now[..end - begin];
+            launch.memory.load(allocation.base + begin as u64, now);
+            *now != from[begin - touch.offset..end - touch.offset]
+        };
         // The write is noted whoever makes it.
-        if let Some(other_block) = launch.races.write(touch)
+        let race = launch
+            .races
+            .write(touch, &self.global_actor(block), changes);
+        if let Some(race) = race
             && (!block.took_part || kind == AccessKind::Atomic)
         {
-            let finding = FindingKind::GlobalRace {
-                access: kind,
-                address,
-                other_block,
-            };
-            block.report(self, lane, finding);
+            self.report_race(launch, block, kind, (touch, lane), race);
         }
     }
 }
