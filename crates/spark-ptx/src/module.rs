@@ -13,6 +13,9 @@ use crate::text;
 /// Bytes of global variables that [`Module::allocate_globals`] takes: a text of a line may ask for any number.
 pub const MOST_GLOBAL_BYTES: u64 = 1 << 30;
 
+/// Characters of a line, or of a file's name, that a finding shows.
+const MOST_SHOWN: usize = 400;
+
 /// PTX that was read, checked and decoded.
 #[derive(Debug)]
 pub struct Module {
@@ -281,14 +284,15 @@ impl Module {
         let text = self.lines.get((origin.line as usize).wrapping_sub(1));
         let source = (origin.file != 0).then(|| {
             let name = self.program.files.get(&origin.file);
-            (name.cloned().unwrap_or_default(), origin.source_line)
+            let name = name.map(|it| shortened(it)).unwrap_or_default();
+            (name, origin.source_line)
         });
         let (x, y) = (u64::from(config.grid[0]), u64::from(config.grid[1]));
         Finding {
             kind,
             kernel: kernel.to_owned(),
             line: origin.line,
-            text: text.map(|line| line.trim().to_owned()).unwrap_or_default(),
+            text: text.map(|line| shortened(line.trim())).unwrap_or_default(),
             source,
             block: [
                 (place.block % x) as u32,
@@ -300,6 +304,11 @@ impl Module {
             count,
         }
     }
+}
+
+/// The beginning of a text for a finding: a file may have one line of megabytes.
+fn shortened(text: &str) -> String {
+    text.chars().take(MOST_SHOWN).collect()
 }
 
 /// Holds a launch against the card and the kernel; the end of shared memory.

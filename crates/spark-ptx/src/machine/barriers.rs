@@ -48,6 +48,15 @@ pub(super) fn arrive(
         let lanes = warp.active & !mask;
         block.report(warp, lane, FindingKind::DivergentAligned { lanes });
     }
+    let is_other = |lane: &usize| {
+        let own = operands(warp, launch, &instruction.op, *lane);
+        own != Some((id, threads, waits))
+    };
+    if let Some(other) = lanes_of(mask).find(is_other) {
+        block.report(warp, other, FindingKind::DivergentBarrier { barrier: id });
+        block.is_stopped = true;
+        return;
+    }
     let is_cluster = instruction.op.is_cluster_wait();
     if !is_possible(warp, block, launch, (id, threads, is_cluster), lane) {
         return;

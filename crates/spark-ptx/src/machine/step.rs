@@ -638,6 +638,7 @@ fn call(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>, site: u32,
             let site = &program.calls[site as usize];
             let fits = fits.is_some_and(|code| {
                 code.is_defined
+                    && !code.is_kernel
                     && code.parameters.len() == site.arguments.len()
                     && code.results.len() == site.results.len()
             });

@@ -25,6 +25,9 @@ const MAX_ROWS: usize = 1 << 17;
 /// Bytes of local memory, or of parameters, of all frames of a thread; fewer where a block has many threads.
 const MAX_STACK_BYTES: u32 = 512 << 10;
 
+/// What the memory of a frame is aligned to: the widest access.
+const FRAME_ALIGN: u32 = 32;
+
 /// What a call keeps of its caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
@@ -456,12 +459,13 @@ impl Warp {
         let base_32 = caller.base_32 + here.n_rows_32 as usize;
         let base_64 = caller.base_64 + here.n_rows_64 as usize;
         let base_predicate = caller.base_predicate + here.n_predicates as usize;
-        let local = caller.local + here.local_bytes;
-        let param = caller.param + here.param_bytes;
+        let local = (caller.local + here.local_bytes).next_multiple_of(FRAME_ALIGN);
+        let param = (caller.param + here.param_bytes).next_multiple_of(FRAME_ALIGN);
         let end_32 = base_32 + there.n_rows_32 as usize;
         let end_64 = base_64 + there.n_rows_64 as usize;
+        let end_predicate = base_predicate + there.n_predicates as usize;
         let is_too_deep = caller.depth >= MAX_DEPTH
-            || end_32 + 2 * end_64 > self.max_rows
+            || end_32 + 2 * end_64 + end_predicate / 32 > self.max_rows
             || local + there.local_bytes + param + there.param_bytes > self.max_stack_bytes;
         if is_too_deep {
             return false;
@@ -471,8 +475,8 @@ impl Warp {
             .resize(grow(self.regs_32.len(), end_32), [0; 32]);
         self.regs_64
             .resize(grow(self.regs_64.len(), end_64), [0; 32]);
-        let end = base_predicate + there.n_predicates as usize;
-        self.predicates.resize(grow(self.predicates.len(), end), 0);
+        self.predicates
+            .resize(grow(self.predicates.len(), end_predicate), 0);
         self.local.reserve(local + there.local_bytes);
         self.params.reserve(param + there.param_bytes);
         self.local.forget(local, there.local_bytes, mask);

@@ -56,6 +56,7 @@ pub(crate) struct Program {
     pub(crate) lists: Vec<Slot>,
     pub(crate) calls: Vec<CallSite>,
     pub(crate) branch_tables: Vec<Vec<u32>>,
+    pub(crate) n_branch_targets: usize,
     pub(crate) forms: Forms,
     /// Registers that are read where they may not be written, by instruction.
     pub(crate) watches: HashMap<u32, Watch>,
@@ -79,6 +80,7 @@ impl Program {
             lists: Vec::new(),
             calls: Vec::new(),
             branch_tables: Vec::new(),
+            n_branch_targets: 0,
             forms: Forms::default(),
             watches: HashMap::new(),
             n_watched: Default::default(),

@@ -14,7 +14,7 @@
 //! leads_to(from, at)   every way from `from` to the function's end passes `at`, but for those that exit
 //! ```
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use super::code::Program;
 use super::instruction::{Instruction, Op, P};
@@ -86,7 +86,7 @@ pub(super) fn watches(
 /// Whether lanes that stand at `from` surely come to `at` in the same function, unless they exit or
 /// trap before.
 pub(crate) fn leads_to(program: &Program, from: u32, at: u32) -> bool {
-    let mut seen = HashSet::new();
+    let mut seen = vec![0u64; program.instructions.len().div_ceil(64)];
     let mut todo = vec![from];
     let mut is_reached = false;
     while let Some(pc) = todo.pop() {
@@ -94,9 +94,10 @@ pub(crate) fn leads_to(program: &Program, from: u32, at: u32) -> bool {
             is_reached = true;
             continue;
         }
-        if !seen.insert(pc) {
+        if holds(&seen, pc as usize) {
             continue;
         }
+        set(&mut seen, pc as usize);
         let instruction = &program.instructions[pc as usize];
         if matches!(instruction.op, Op::Return) {
             return false;

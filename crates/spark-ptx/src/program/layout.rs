@@ -45,6 +45,7 @@ pub(crate) struct CodeOf {
     pub(crate) results: Vec<FrameRange>,
     pub(crate) parameters: Vec<FrameRange>,
     pub(crate) is_defined: bool,
+    pub(crate) is_kernel: bool,
 }
 
 /// A kernel that can be launched.

@@ -72,8 +72,8 @@ struct Loader<'a> {
     symbols: HashMap<&'a str, Symbol>,
     /// Number of a function, and its place in the file.
     defined: Vec<(u32, usize)>,
-    /// Shared variables of device functions, by function and name.
-    shared_of_functions: HashMap<(u32, &'a str), u32>,
+    /// Shared variables of device functions, by function and number of the statement.
+    shared_of_functions: HashMap<(u32, usize), u32>,
     module_shared_end: u64,
     dynamic_align: u64,
     constants_32: HashMap<u32, u32>,
@@ -152,7 +152,19 @@ impl<'a> Loader<'a> {
                 FunctionKind::Entry => (lay_out(&function.parameters, 0)?.0, 0),
                 FunctionKind::Device => lay_out(&function.parameters, end)?,
             };
-            if known.is_none() {
+            let is_kernel = function.kind == FunctionKind::Entry;
+            if known.is_some() {
+                let before = &self.program.functions[number as usize];
+                let is_same = before.is_kernel == is_kernel
+                    && before.results == results
+                    && before.parameters == parameters;
+                if !is_same {
+                    return Err(LoadError::Syntax {
+                        line: function.line,
+                        what: format!("`{}` was declared with other parameters", function.name),
+                    });
+                }
+            } else {
                 self.program.functions.push(CodeOf {
                     name: function.name.to_owned(),
                     first: 0,
@@ -164,6 +176,7 @@ impl<'a> Loader<'a> {
                     results,
                     parameters,
                     is_defined: false,
+                    is_kernel,
                 });
                 self.symbols.insert(function.name, Symbol::Function(number));
             }
@@ -209,13 +222,12 @@ impl<'a> Loader<'a> {
             if function.kind == FunctionKind::Entry {
                 continue;
             }
-            for statement in function.body.iter().flatten() {
+            for (idx, statement) in function.body.iter().flatten().enumerate() {
                 if let StatementKind::Variable(variable) = &statement.kind
                     && variable.space == Space::Shared
                     && let Symbol::Shared(offset) = self.place_shared(variable)?
                 {
-                    self.shared_of_functions
-                        .insert((number, variable.name), offset);
+                    self.shared_of_functions.insert((number, idx), offset);
                 }
             }
         }
@@ -341,8 +353,8 @@ impl<'a> Loader<'a> {
         code.n_rows_32 = n_rows_32;
         code.n_rows_64 = n_rows_64;
         code.n_predicates = n_predicates;
-        code.local_bytes = align_up(frame.local_end, 16) as u32;
-        code.param_bytes = align_up(frame.param_end, 16) as u32;
+        code.local_bytes = frame.local_end as u32;
+        code.param_bytes = frame.param_end as u32;
         self.watch(first, &uses);
         if function.kind == FunctionKind::Entry {
             self.entry(number, function, &frame)?;
@@ -419,10 +431,10 @@ impl Frame {
         builder: &mut Builder<'a, '_>,
         statements: &[Statement<'a>],
         first: u32,
-        shared_of_functions: &HashMap<(u32, &'a str), u32>,
+        shared_of_functions: &HashMap<(u32, usize), u32>,
     ) -> Result<(), LoadError> {
         let mut at = first;
-        for statement in statements {
+        for (idx, statement) in statements.iter().enumerate() {
             match &statement.kind {
                 StatementKind::Open => {
                     builder.open();
@@ -436,7 +448,7 @@ impl Frame {
                     builder.declare_branch_targets(name, labels.clone());
                 }
                 StatementKind::Variable(variable) => {
-                    let symbol = match shared_of_functions.get(&(self.number, variable.name)) {
+                    let symbol = match shared_of_functions.get(&(self.number, idx)) {
                         Some(offset) => Symbol::Shared(*offset),
                         None => self.variable(variable)?,
                     };

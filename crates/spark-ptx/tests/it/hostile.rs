@@ -277,6 +277,86 @@ fn clusters_of_several_blocks_are_refused_by_name() {
 }
 
 #[test]
+fn short_texts_that_ask_for_much() {
+    // One list of labels for many branches.
+    let labels = vec!["L"; 2_000].join(", ");
+    let branches = "brx.idx %r0, T;\n".repeat(2_000);
+    let error = refusal(&kernel(
+        "",
+        &format!("L: T: .branchtargets {labels};\n{branches}"),
+    ));
+    assert!(
+        matches!(
+            error,
+            LoadError::TooLarge {
+                what: "a number of targets of all `brx.idx`",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    // Predicates of frames inside of frames, many copies that nobody waits for, and a long line.
+    let predicates: String = (0..20_000)
+        .map(|n| format!("setp.eq.u32 %p{n}, 0, 0; "))
+        .collect();
+    let function = format!(".func f() {{ .reg .pred %p<20000>; {predicates} call f; ret; }}\n");
+    let long = format!(
+        "call f; {} st.global.u32 [%d30+400], 1;",
+        " ".repeat(1_000_000)
+    );
+    let deep = kernel("", &long).replacen(HEADER, &format!("{HEADER}{function}"), 1);
+    let copies = "mov.u64 %d1, tile; cvt.u32.u64 %r1, %d1; L: cp.async.ca.shared.global [%r1], [%d31], 4; bra L;";
+    let copies = kernel(".shared .align 4 .b8 tile[4];", copies);
+    for (text, kind) in [
+        (deep, "StackOverflow { depth: 20"),
+        (copies, "Budget"),
+        (kernel("", &long.replace("call f;", "")), "OutOfBounds"),
+    ] {
+        let module = Module::load(&text).unwrap();
+        let mut memory = spark_ptx::OwnedMemory::new();
+        let address = memory.allocate_u32(&[7; 64]);
+        let mut config = spark_ptx::LaunchConfig::new([1, 1, 1], [32, 1, 1]);
+        config.budget = 20_000_000;
+        if kind == "Budget" {
+            config.budget = 20_000;
+        }
+        let params = crate::support::params(&[address, address]);
+        let report = module.launch("k", &config, &params, &memory, 1).unwrap();
+        let found = report.findings.iter().map(|it| format!("{:?}", it.kind));
+        assert!(
+            found.clone().any(|it| it.starts_with(kind)),
+            "{:?}",
+            found.collect::<Vec<_>>()
+        );
+        assert!(report.findings.iter().all(|it| it.text.len() <= 400));
+    }
+}
+
+#[test]
+fn declarations_that_contradict_each_other() {
+    for (declared, called) in [
+        (
+            ".func f(.param .b32 a);\n.func f(.param .b64 a) { ret; }\n",
+            "ret;",
+        ),
+        (".func f();\n.func (.param .b32 r) f() { ret; }\n", "ret;"),
+        (".func f();\n.entry f() { ret; }\n", "ret;"),
+        (".entry f() { ret; }\n", "call f;"),
+        (
+            ".entry f(.param .b32 p) { ret; }\n",
+            ".param .b32 a; call f, (a);",
+        ),
+    ] {
+        refusal(&kernel("", called).replacen(HEADER, &format!("{HEADER}{declared}"), 1));
+    }
+    // The same twice is none.
+    let twice =
+        ".func f(.param .b32 a);\n.func f(.param .b32 a);\n.func f(.param .b32 b) { ret; }\n";
+    let text = kernel("", "ret;").replacen(HEADER, &format!("{HEADER}{twice}"), 1);
+    assert!(Module::load(&text).is_ok());
+}
+
+#[test]
 fn operands_that_do_not_fit() {
     for instruction in [
         "add.u32 %r0, %r1;",

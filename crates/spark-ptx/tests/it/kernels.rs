@@ -109,6 +109,25 @@ st.global.u32 [%d1], %r4;";
 }
 
 #[test]
+fn variables_of_one_name_in_two_scopes_are_two() {
+    let function = ".func f() { .reg .b32 %r<4>; .reg .b64 %d<4>; mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra END;
+        { .shared .align 4 .b8 s[4]; mov.u64 %d1, s; } { .shared .align 4 .b8 s[4]; mov.u64 %d2, s; }
+        sub.u64 %d3, %d2, %d1; cvt.u32.u64 %r2, %d3; mov.u64 %d1, result; st.global.u32 [%d1], %r2; END: ret; }\n";
+    let function = function.replace(".reg .b64", ".reg .pred %p<2>; .reg .b64");
+    let text = kernel(
+        "",
+        "call f; bar.sync 0; mov.u64 %d1, result; ld.global.u32 %r1, [%d1]; add.u64 %d2, %d30, %d29; st.global.u32 [%d2], %r1;",
+    );
+    let text = text.replacen(
+        HEADER,
+        &format!("{HEADER}.global .align 4 .u32 result;\n{function}"),
+        1,
+    );
+    let (out, report) = launch(&text, (1, 32), 0, &[0], 32);
+    assert_eq!((report.findings, out), (vec![], vec![4; 32]));
+}
+
+#[test]
 fn functions_call_themselves_and_are_called_by_address() {
     let functions = "
 .func (.param .b32 result) factorial(.param .b32 n)

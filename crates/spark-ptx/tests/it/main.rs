@@ -1,6 +1,7 @@
 //! The interpreter on small programs: what instructions mean, what each check finds, what
 //! hostile text does.
 
+mod barriers;
 mod checks;
 mod hangs;
 mod hardware;

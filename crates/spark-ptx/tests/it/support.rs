@@ -115,3 +115,34 @@ pub(crate) fn findings(
     }
     found
 }
+
+/// Shared memory of the bodies.
+pub(crate) const TILE: &str = ".shared .align 16 .b8 tile[1024];";
+
+/// Runs two kernels: `faulty` gives findings that `is_found` holds for, `sound` gives none.
+#[track_caller]
+pub(crate) fn check(
+    shape: (u32, u32),
+    n: (usize, usize),
+    faulty: &str,
+    sound: &str,
+    is_found: impl Fn(&FindingKind) -> bool,
+) {
+    let found = findings(faulty, shape, n.0, n.1);
+    assert!(found.iter().any(is_found), "{found:?}\n{faulty}");
+    let found = findings(sound, shape, n.0, n.1);
+    assert!(found.is_empty(), "{found:?}\n{sound}");
+}
+
+/// The same for two bodies.
+#[track_caller]
+pub(crate) fn check_bodies(
+    shape: (u32, u32),
+    declarations: &str,
+    faulty: &str,
+    sound: &str,
+    is_found: impl Fn(&FindingKind) -> bool,
+) {
+    let (faulty, sound) = (kernel(declarations, faulty), kernel(declarations, sound));
+    check(shape, (256, 256), &faulty, &sound, is_found);
+}

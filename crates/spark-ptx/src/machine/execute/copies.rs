@@ -9,6 +9,9 @@ use crate::machine::launch::Launch;
 use crate::machine::warp::{Copy, Warp, lanes_of};
 use crate::program::{Access, AccessSpace, AddressBase, AddressOperand, CopySource, R64};
 
+/// Copies of a warp that nobody has waited for; of more the oldest end, as they may on a card.
+const MOST_COPIES: usize = 1 << 16;
+
 /// Of a copy that no group holds yet.
 const OPEN: u32 = u32::MAX;
 
@@ -122,6 +125,12 @@ impl Warp {
             .begin_copy(offset, usize::from(n), lane as u16, &actor);
         if let Some(conflict) = conflict {
             self.report_conflict(block, conflict, to, lane, false);
+        }
+        if self.copies.len() >= MOST_COPIES {
+            let kept = self.copies.split_off(MOST_COPIES / 2);
+            for old in std::mem::replace(&mut self.copies, kept) {
+                self.end_copy(launch, block, &old);
+            }
         }
         self.copies.push(copy);
     }

@@ -20,7 +20,10 @@ impl Warp {
     ) {
         let base = if is_param { self.frame.param } else { 0 };
         let is_uniform = addresses.iter().all(|address| *address == addresses[0]);
-        let in_word = access.size == 4 && addresses[0].is_multiple_of(4) && addresses[0] < 1 << 30;
+        // What a function that has returned left behind the frame is no part of it.
+        let is_inside =
+            addresses[0] < 1 << 30 && addresses[0] + access.bytes() <= self.stack_end(is_param);
+        let in_word = access.size == 4 && addresses[0].is_multiple_of(access.bytes()) && is_inside;
         for (idx, slot) in slots.iter().enumerate() {
             let skip = u64::from(access.size) * idx as u64;
             if let (true, true, Slot::W32(d)) = (is_uniform, in_word, *slot) {
@@ -66,6 +69,14 @@ impl Warp {
         )
     }
 
+    /// The end of the frame's local memory, from the thread's first byte, or of its parameters.
+    fn stack_end(&self, is_param: bool) -> u64 {
+        match is_param {
+            true => u64::from(self.frame.param_bytes),
+            false => u64::from(self.frame.local + self.frame.local_bytes),
+        }
+    }
+
     fn is_in_stack(
         &self,
         block: &mut BlockState,
@@ -75,10 +86,7 @@ impl Warp {
         lane: usize,
         is_param: bool,
     ) -> bool {
-        let end = match is_param {
-            true => u64::from(self.frame.param_bytes),
-            false => u64::from(self.frame.local + self.frame.local_bytes),
-        };
+        let end = self.stack_end(is_param);
         if address < end && access.bytes() <= end - address {
             return true;
         }

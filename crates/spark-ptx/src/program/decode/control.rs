@@ -9,6 +9,9 @@ use crate::text::Operand;
 
 type Decoded = Result<Option<Op>, LoadError>;
 
+/// Targets of all indexed branches: one list may serve many, so that a short text has a great number.
+const MAX_BRANCH_TARGETS: usize = 1 << 20;
+
 /// Decodes an instruction of this family; none if it is of another.
 pub(super) fn decode<'a>(
     builder: &mut Builder<'a, '_>,
@@ -58,6 +61,16 @@ fn branch_indexed<'a>(
     let mut targets = Vec::new();
     for label in builder.branch_targets(list)? {
         targets.push(builder.label(label)?);
+    }
+    builder.program.n_branch_targets += targets.len();
+    let n_targets = builder.program.n_branch_targets;
+    if n_targets > MAX_BRANCH_TARGETS {
+        return Err(LoadError::TooLarge {
+            line: builder.line,
+            what: "a number of targets of all `brx.idx`",
+            got: n_targets as u64,
+            limit: MAX_BRANCH_TARGETS as u64,
+        });
     }
     builder.program.branch_tables.push(targets);
     let targets = builder.program.branch_tables.len() as u32 - 1;
@@ -143,6 +156,9 @@ fn direct(
     }
     if !code.is_defined {
         return builder.refuse(format!("`{}` has no body here", code.name));
+    }
+    if code.is_kernel {
+        return builder.refuse(format!("`{}` is a kernel, which nobody calls", code.name));
     }
     let fits = |want: &[FrameRange], got: &[FrameRange]| {
         want.len() == got.len() && want.iter().zip(got).all(|(want, got)| want.len == got.len)
