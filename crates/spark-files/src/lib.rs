@@ -36,10 +36,15 @@ use place::Place;
 ///
 /// What the operating system said; [`ErrorKind::InvalidInput`] for what is no regular file.
 pub fn open(path: &Path) -> io::Result<(File, u64)> {
-    // Asked before opening: to open a pipe is to wait for somebody who writes.
+    // Asked before opening, since opening some devices does something.
     refuse_other_than_regular(&fs::metadata(path)?)?;
-    let file = File::open(path)?;
-    // Somebody may have put something else in its place since.
+    let mut options = File::options();
+    options.read(true);
+    // Somebody may have put something else in its place since: to open a pipe would be to wait for
+    // somebody who writes. To a regular file the flag means nothing (open(2)).
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.open(path)?;
     let metadata = file.metadata()?;
     refuse_other_than_regular(&metadata)?;
     Ok((file, metadata.len()))
@@ -90,16 +95,38 @@ pub fn write_with<E: From<io::Error>>(
         Place::Stream => return fill(&File::options().append(true).open(path)?, write),
         Place::File { path, permissions } => (path, permissions),
     };
-    let temporary = temporary_file(&path)?;
+    put(&path, permissions, write)
+}
+
+/// As [`write_with`], for files of the program's own: whatever is at `path`, a link or a pipe too, is
+/// replaced and never opened.
+///
+/// # Errors
+///
+/// The error of `write`, or what the operating system said; then nothing stays behind.
+pub fn replace_with<E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+) -> Result<(), E> {
+    put(path, None, write)
+}
+
+/// Writes a new file and gives it the name.
+fn put<E: From<io::Error>>(
+    path: &Path,
+    permissions: Option<fs::Permissions>,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+) -> Result<(), E> {
+    let temporary = temporary_file(path)?;
     fill(temporary.as_file(), write)?;
     if let Some(permissions) = permissions {
         temporary.as_file().set_permissions(permissions)?;
     }
     temporary.as_file().sync_all()?;
-    temporary.persist(&path).map_err(|error| error.error)?;
+    temporary.persist(path).map_err(|error| error.error)?;
     // The new name lasts only when its folder is on the disk; some file systems cannot say so, and
     // the file is whole either way.
-    if let Ok(folder) = File::open(folder_of(&path)) {
+    if let Ok(folder) = File::open(folder_of(path)) {
         let _ = folder.sync_all();
     }
     Ok(())

@@ -123,6 +123,24 @@ fn a_link_stays_and_the_file_behind_it_is_replaced() {
     assert_eq!(names(&inner), ["file", "later"]);
 }
 
+/// A cache is the program's: what somebody else put there is not waited for.
+#[test]
+fn pipes_and_links_are_replaced_where_that_is_asked_for() {
+    let folder = folder();
+    let target = folder.path().join("target");
+    fs::write(&target, "kept").unwrap();
+    let link = folder.path().join("link");
+    symlink(&target, &link).unwrap();
+    let pipe = pipe(folder.path());
+    for path in [&pipe, &link] {
+        replace_with(path, |out| out.write_all(b"new")).expect("a folder that can be written to");
+        assert!(fs::symlink_metadata(path).unwrap().is_file());
+        assert_eq!(read(path).unwrap(), b"new");
+    }
+    assert_eq!(read(&target).unwrap(), b"kept");
+    assert_eq!(names(folder.path()), ["link", "pipe", "target"]);
+}
+
 #[test]
 fn links_in_a_circle_are_an_error() {
     let folder = folder();

@@ -22,7 +22,7 @@ impl DriverError {
     pub(crate) fn is_sticky(&self) -> bool {
         matches!(
             self.code,
-            46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721
+            214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721
         )
     }
 }
@@ -188,6 +188,26 @@ pub enum MemError {
         got: Option<usize>,
         /// Bytes of it by the types of the source; `None` if that has fewer.
         want: Option<usize>,
+    },
+    /// The values for a variable of a kernel's file have not its size.
+    #[error("the values for variable `{name}` have {got} bytes, it has {want}")]
+    VariableBytes {
+        /// Name of the variable.
+        name: String,
+        /// Bytes of the values.
+        got: usize,
+        /// Bytes of the variable.
+        want: usize,
+    },
+    /// The code of a kernel's file has no entry, or no variable, of this name.
+    #[error("the code of kernel file `{file}` has no {what} `{name}`")]
+    NotInCode {
+        /// Name of the `.cu` file, as its source says it.
+        file: String,
+        /// "kernel" or "variable".
+        what: &'static str,
+        /// The name that was asked for.
+        name: String,
     },
     /// Code that was compiled before cannot be what it is said to be.
     #[error("the image for {target} of kernel file `{file}` {why}")]

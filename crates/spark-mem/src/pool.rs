@@ -108,7 +108,8 @@ impl Pool {
     /// # Errors
     ///
     /// As [`Device::buffer`]. Before an allocation that the budget or the driver refuses
-    /// is reported, everything kept is given back and it is tried once more.
+    /// is reported, everything kept is given back and it is tried once more. What the budget has room
+    /// for without the rest of its class is allocated without it, and not kept later.
     pub fn take<T: Element>(&self, len: usize) -> Result<Buffer<T>, MemError> {
         let n_bytes = bytes_of::<T>(len)?;
         let device = &self.inner.device;
@@ -127,7 +128,14 @@ impl Pool {
                 block
             }
             None => {
-                let block = self.allocate(class)?;
+                let block = match self.allocate(class) {
+                    Err(MemError::OverBudget { .. }) if n_bytes < class => {
+                        let exact = device.buffer(self.inner.kind, len)?;
+                        lock(&self.inner.kept).stats.misses += 1;
+                        return Ok(exact);
+                    }
+                    allocated => allocated?,
+                };
                 lock(&self.inner.kept).stats.misses += 1;
                 block
             }
@@ -234,5 +242,22 @@ mod tests {
         }
         assert_eq!(class_of(usize::MAX), None);
         assert_eq!(class_of(isize::MAX as usize), None);
+    }
+
+    #[test]
+    fn what_fits_without_the_rest_of_its_class_is_given() {
+        let device = Device::host_with(1000);
+        let pool = Pool::new(&device, BufferKind::Host).unwrap();
+        let whole = pool.take::<u8>(900).unwrap(); // its class has 1024 bytes
+        assert_eq!((whole.len(), device.budget().used_bytes()), (900, 900));
+        assert!(pool.take::<u8>(101).is_err());
+        drop(whole);
+        assert_eq!(
+            (pool.stats().kept_bytes, device.budget().used_bytes()),
+            (0, 0)
+        );
+        drop(pool.take::<u8>(512).unwrap());
+        assert_eq!(pool.stats().kept_bytes, 512);
+        assert_eq!(pool.take::<u8>(1000).unwrap().len(), 1000);
     }
 }

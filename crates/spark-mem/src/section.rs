@@ -235,11 +235,12 @@ impl Section {
     }
 
     /// Waits for work that may still use a block, or, during a recording, when nothing can be
-    /// waited for, takes the block until it ends. Gives back the block that nothing uses.
+    /// waited for, takes the block until it ends. Gives back the block that nothing uses; one whose
+    /// work is not over after the wait stays for good.
     pub(crate) fn wait_or_keep(
         &self,
         mut block: Block,
-        wait_for_work: impl FnOnce(),
+        is_over: impl FnOnce() -> bool,
     ) -> Option<Block> {
         let mut state = lock(&self.state);
         if let Some((recording, _)) = &state.recording {
@@ -251,8 +252,12 @@ impl Section {
             section: self,
             recording: None,
         };
-        wait_for_work();
+        let is_free = is_over();
         drop(inside);
+        if !is_free {
+            block.stay();
+            return None;
+        }
         Some(block)
     }
 }

@@ -39,6 +39,25 @@ struct Slot {
     memory: RawMemory,
     used_bytes: usize,
     marks: Vec<Handle>,
+    /// A copy from or to it could not be waited for: it is not used again, and stays for good.
+    is_left: bool,
+}
+
+impl Slot {
+    fn new(backend: &dyn Backend) -> Result<Self, DriverError> {
+        Ok(Self {
+            memory: backend.allocate(BufferKind::Pinned, SLOT_BYTES)?,
+            used_bytes: 0,
+            marks: Vec::new(),
+            is_left: false,
+        })
+    }
+}
+
+/// Whether what `wait` waits for is over, or lost with its context. A wait that is refused says
+/// nothing of it, and is tried once more.
+fn is_over(wait: impl Fn() -> Result<(), DriverError>) -> bool {
+    (0..2).any(|_| wait().map_or_else(|error| error.is_sticky(), |()| true))
 }
 
 // SAFETY: the memory of the slots is owned by the ring, which is used by one thread at a time.
@@ -54,7 +73,8 @@ impl Ring {
     ) -> Result<*mut u8, DriverError> {
         debug_assert!(n_bytes <= SLOT_BYTES);
         let fits = |slot: &Slot| {
-            slot.used_bytes + n_bytes <= SLOT_BYTES && slot.marks.len() < MARKS_PER_SLOT
+            let has_room = slot.used_bytes + n_bytes <= SLOT_BYTES;
+            has_room && slot.marks.len() < MARKS_PER_SLOT && !slot.is_left
         };
         if !self.slots.get(self.current).is_some_and(fits) {
             self.advance(backend)?;
@@ -69,13 +89,9 @@ impl Ring {
     /// Makes the next slot the current one, empty.
     fn advance(&mut self, backend: &dyn Backend) -> Result<(), DriverError> {
         if self.slots.len() < N_SLOTS {
-            let memory = backend.allocate(BufferKind::Pinned, SLOT_BYTES)?;
+            let slot = Slot::new(backend)?;
             self.current = self.slots.len();
-            self.slots.push(Slot {
-                memory,
-                used_bytes: 0,
-                marks: Vec::new(),
-            });
+            self.slots.push(slot);
             return Ok(());
         }
         let next = (self.current + 1) % N_SLOTS;
@@ -85,6 +101,9 @@ impl Ring {
             backend.synchronize_event(mark)?;
             slot.marks.pop();
             self.idle_marks.push(mark);
+        }
+        if slot.is_left {
+            *slot = Slot::new(backend)?;
         }
         slot.used_bytes = 0;
         self.current = next;
@@ -101,16 +120,26 @@ impl Ring {
             Some(mark) => mark,
             None => match backend.new_event(false) {
                 Ok(mark) => mark,
-                // Without a mark the copy must be over before the room is used again.
-                Err(error) => return Err(backend.synchronize(queue).err().unwrap_or(error)),
+                Err(error) => return Err(self.unmarked(backend, queue, error)),
             },
         };
         if let Err(error) = backend.record(mark, queue) {
             self.idle_marks.push(mark);
-            return Err(backend.synchronize(queue).err().unwrap_or(error));
+            return Err(self.unmarked(backend, queue, error));
         }
         self.slots[self.current].marks.push(mark);
         Ok(mark)
+    }
+
+    /// Without a mark the copy must be over before the room is used again.
+    fn unmarked(
+        &mut self,
+        backend: &dyn Backend,
+        queue: Handle,
+        error: DriverError,
+    ) -> DriverError {
+        self.slots[self.current].is_left = !is_over(|| backend.synchronize(queue));
+        error
     }
 
     /// Gives everything back, with the device. Errors have no receiver any more.
@@ -118,9 +147,13 @@ impl Ring {
         let slots = std::mem::take(&mut self.slots);
         let marks = std::mem::take(&mut self.idle_marks);
         for slot in slots {
+            let mut is_left = slot.is_left;
             for mark in &slot.marks {
-                let _ = backend.synchronize_event(*mark);
+                is_left |= !is_over(|| backend.synchronize_event(*mark));
                 let _ = backend.drop_event(*mark);
+            }
+            if is_left {
+                continue;
             }
             // SAFETY: allocated by this backend, given back once; every copy has been waited for,
             // or its context is lost.

@@ -18,7 +18,7 @@ use crate::device::Device;
 use crate::error::{DriverError, MemError};
 use crate::event::Event;
 use crate::memory::allocation::{Access, Work};
-use crate::memory::block::{Block, Queue};
+use crate::memory::block::{Block, Queue, is_over};
 use crate::recording::{Mark, Recording};
 use crate::section::{InRecording, Section};
 
@@ -74,6 +74,14 @@ impl Queue for StreamInner {
         self.finish_work()
     }
 
+    fn is_idle(&self) -> bool {
+        let Ok(_inside) = self.section.enter_at_once("asking a stream") else {
+            return false;
+        };
+        let idle = self.device.inner().backend.is_idle(self.raw);
+        self.device.tried(idle).unwrap_or(false)
+    }
+
     fn mark(&self) -> Result<Event, MemError> {
         let _inside = self.section.enter_at_once(RECORDING)?;
         self.device
@@ -85,13 +93,8 @@ impl Queue for StreamInner {
     }
 
     fn wait_or_keep(&self, block: Block) -> Option<Block> {
-        self.section.wait_or_keep(block, || {
-            if let Err(error) = self.finish_work()
-                && !self.device.is_lost()
-            {
-                self.device.defer(error);
-            }
-        })
+        self.section
+            .wait_or_keep(block, || is_over(&self.device, || self.finish_work()))
     }
 }
 

@@ -16,7 +16,7 @@ std::mutex lock;
 
 namespace {
 
-struct Fault { long calls_left = -1; int code = 0; std::string name; };
+struct Fault { long calls_left = -1; int code = 0; std::string name; bool stays = false; };
 
 Persona posed = SPARK;
 int posed_version = 13000;
@@ -102,7 +102,7 @@ int enter(const char* call, const std::string& detail) {
   if (n_without_device > 0) return NO_DEVICE;
   calls.push_back(detail.empty() ? call : std::string(call) + ' ' + detail);
   if (is_now(by_number.calls_left)) return by_number.code;
-  if (by_name.name == call && is_now(by_name.calls_left)) return by_name.code;
+  if (by_name.name == call && (by_name.stays || is_now(by_name.calls_left))) return by_name.code;
   return 0;
 }
 
@@ -144,6 +144,12 @@ void stand_in_fail_call(long nth, int code) {
 void stand_in_fail_named(const char* name, long nth, int code) {
   std::lock_guard<std::mutex> guard(lock);
   by_name = {nth, code, name};
+}
+
+// Until another function's fault is set.
+void stand_in_fail_every(const char* name, int code) {
+  std::lock_guard<std::mutex> guard(lock);
+  by_name = {0, code, name, true};
 }
 
 void stand_in_fail_allocation(long nth) {

@@ -4,16 +4,16 @@
 //! key    SHA-256 of file name, source, headers, options, architecture
 //! file   <cache>/kernels/<key>.cubin
 //!        8 bytes magic | 32 bytes SHA-256 of key and code | 8 bytes length | code
-//! write  to a name of its own, then renamed: another process sees all of it or nothing
+//! write  beside it, then renamed: another process sees all of it or nothing
 //! read   whatever is not exactly right is as if it were not there, with a warning
 //! ```
 //!
 //! A cache that cannot be written costs compiling again and is logged once.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sha2::{Digest as _, Sha256};
 
@@ -100,18 +100,13 @@ impl KernelCache {
 
     /// As [`KernelCache::put`], for who must know whether it is kept.
     pub(crate) fn write(&self, key: &CacheKey, code: &[u8]) -> io::Result<()> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         fs::create_dir_all(&self.folder)?;
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}.{}.{number}.tmp", key.hexadecimal, std::process::id());
-        let temporary = self.folder.join(name);
-        let written =
-            write_file(&temporary, key, code).and_then(|()| fs::rename(&temporary, self.path(key)));
-        if written.is_err() {
-            // What is left of it has no use; the first error is the one to report.
-            let _ = fs::remove_file(&temporary);
-        }
-        written
+        spark_files::replace_with(&self.path(key), |file| {
+            file.write_all(MAGIC)?;
+            file.write_all(&digest(key, code))?;
+            file.write_all(&(code.len() as u64).to_le_bytes())?;
+            file.write_all(code)
+        })
     }
 }
 
@@ -121,26 +116,12 @@ fn digest(key: &CacheKey, code: &[u8]) -> [u8; 32] {
     hash.chain_update(code).finalize().into()
 }
 
-fn write_file(path: &Path, key: &CacheKey, code: &[u8]) -> io::Result<()> {
-    let mut file = fs::File::create_new(path)?;
-    file.write_all(MAGIC)?;
-    file.write_all(&digest(key, code))?;
-    file.write_all(&(code.len() as u64).to_le_bytes())?;
-    file.write_all(code)?;
-    file.sync_data()
-}
-
 fn read(path: &Path, key: &CacheKey) -> io::Result<Vec<u8>> {
     let damaged = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
-    // Asked before opening: to open a pipe is to wait for somebody who writes.
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(damaged("it is not a regular file"));
-    }
-    if metadata.len() > LARGEST_BYTES {
+    let (file, size) = spark_files::open(path)?;
+    if size > LARGEST_BYTES {
         return Err(damaged("it is larger than any kernel"));
     }
-    let file = fs::File::open(path)?;
     let mut bytes = Vec::new();
     file.take(LARGEST_BYTES).read_to_end(&mut bytes)?;
     let (Some(header), Some(code)) = (bytes.get(..HEADER_BYTES), bytes.get(HEADER_BYTES..)) else {

@@ -3,12 +3,12 @@
 //! ```text
 //! up to a page     the allocator, on a cache line
 //! up to 2 MiB      the allocator, on a page, as direct I/O needs it
-//! from 2 MiB on    pages of the system, in huge pages where it has some; a page costs
-//!                  nothing until it is touched
+//! from 2 MiB on    pages of the system, in huge pages where it has some
 //! ```
 //!
-//! The allocator clears aligned memory by writing to it, which touches every page of a large
-//! buffer before anything is known about its use.
+//! All of it is there when it is handed out. Pages that come into being when they are touched would
+//! be promised over and over to a machine that has them once; a GB10 then freezes in the middle of
+//! the work (see [`budget`](crate::budget)). The allocator clears aligned memory by writing to it.
 
 #![allow(unsafe_code, reason = "calls the allocator and mmap")]
 
@@ -62,7 +62,42 @@ fn map(len_bytes: usize) -> *mut u8 {
     }
     // SAFETY: the mapping just made; a hint that changes no contents and may be refused.
     let _ = unsafe { libc::madvise(pointer, len_bytes, libc::MADV_HUGEPAGE) };
-    pointer.cast()
+    let pointer = pointer.cast();
+    // SAFETY: the mapping just made, which has this many bytes and no other user.
+    if unsafe { populate(pointer, len_bytes) } {
+        return pointer;
+    }
+    // SAFETY: the mapping just made, given back once.
+    unsafe { free_host(pointer, len_bytes) };
+    std::ptr::null_mut()
+}
+
+/// Gives every page of a new mapping its memory. False if the system has none.
+///
+/// # Safety
+///
+/// The mapping has this many bytes, can be written to, and is used by nobody else.
+unsafe fn populate(pointer: *mut u8, len_bytes: usize) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: the caller's promise; contents do not change.
+        let refused =
+            unsafe { libc::madvise(pointer.cast(), len_bytes, libc::MADV_POPULATE_WRITE) };
+        if refused == 0 {
+            return true;
+        }
+        let error = std::io::Error::last_os_error().raw_os_error();
+        // Linux before 5.14 does not know it.
+        if error != Some(libc::EINVAL) {
+            return false;
+        }
+    }
+    for offset in (0..len_bytes).step_by(PAGE_BYTES) {
+        // SAFETY: the caller's promise; the offset lies inside. A page that comes into being holds
+        // zeros, so that this changes nothing.
+        unsafe { pointer.add(offset).write_volatile(0) };
+    }
+    true
 }
 
 fn layout(len_bytes: usize) -> Option<Layout> {

@@ -23,7 +23,7 @@
 
 mod guard;
 mod parts;
-mod stage;
+pub(crate) mod stage;
 mod transfer;
 pub(crate) mod view;
 

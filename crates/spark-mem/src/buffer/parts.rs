@@ -19,6 +19,7 @@ use super::view::{View, ViewMut};
 use crate::element::Element;
 use crate::error::MemError;
 use crate::memory::allocation::Allocation;
+use crate::ranges::ByRange;
 
 /// Parts of a buffer that are lent out at the same time; made by [`Buffer::parts`](super::Buffer::parts).
 ///
@@ -45,8 +46,8 @@ use crate::memory::allocation::Allocation;
 pub struct Parts<'a, T: Element> {
     allocation: &'a Arc<Allocation>,
     len: usize,
-    /// Ranges that are lent, and whether for writing.
-    lent: RefCell<Vec<(Range<usize>, bool)>>,
+    /// Ranges that are lent, and whether for writing. What is empty meets nothing.
+    lent: RefCell<ByRange<(Range<usize>, bool)>>,
     elements: PhantomData<&'a mut [T]>,
 }
 
@@ -96,22 +97,18 @@ impl<'a, T: Element> Parts<'a, T> {
         check_range(range, self.len)?;
         let mut lent = self.lent.borrow_mut();
         let in_the_way = lent
-            .iter()
-            .find(|(other, is_written)| (writes || *is_written) && overlap(range, other));
+            .meeting(range)
+            .filter(|(_, is_written)| writes || *is_written)
+            .min_by_key(|(other, _)| other.start);
         if let Some((other, _)) = in_the_way {
             return Err(MemError::Overlap {
                 asked: range.clone(),
                 lent: other.clone(),
             });
         }
-        lent.push((range.clone(), writes));
+        lent.insert(range.clone(), (range.clone(), writes));
         Ok(())
     }
-}
-
-/// Whether two ranges have an element in common.
-fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
-    a.start.max(b.start) < a.end.min(b.end)
 }
 
 /// Whether a range lies in a buffer of so many elements.

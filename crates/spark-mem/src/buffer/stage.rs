@@ -17,6 +17,7 @@ use crate::element::Element;
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 use crate::lock::lock;
+use crate::memory::allocation::Access;
 use crate::section::InRecording;
 use crate::staging::SLOT_BYTES;
 use crate::stats::Direction;
@@ -33,13 +34,30 @@ pub(super) fn upload<T: Element>(
     stream: &Stream,
     from: &[T],
 ) -> Result<(), MemError> {
+    debug_assert_eq!(to.len_bytes(), size_of_val(from));
+    stream.device().warn_of_copies(to.len_bytes());
+    let address = to.device_address()?;
+    // SAFETY: the view has these bytes, borrowed for writing, and every piece notes its work on it.
+    unsafe { upload_to(address, || vec![to.access()], IN_RECORDING, stream, from) }
+}
+
+/// As `upload`, to an address. `uses` is what every piece of the copy notes.
+///
+/// # Safety
+///
+/// The address has as many bytes as the slice, which stay until the stream has passed this point,
+/// and nothing else uses them meanwhile that the stream does not put in order.
+pub(crate) unsafe fn upload_to<'a, T: Element>(
+    address: u64,
+    uses: impl Fn() -> Vec<Access<'a>>,
+    rule: InRecording,
+    stream: &Stream,
+    from: &[T],
+) -> Result<(), MemError> {
     let device = stream.device();
     let inner = device.inner();
     let backend = &*inner.backend;
-    let address = to.device_address()?;
-    let n_bytes = to.len_bytes();
-    debug_assert_eq!(n_bytes, size_of_val(from));
-    device.warn_of_copies(n_bytes);
+    let n_bytes = size_of_val(from);
     let mut ring = lock(&inner.staging);
     for offset in (0..n_bytes).step_by(SLOT_BYTES) {
         let len = SLOT_BYTES.min(n_bytes - offset);
@@ -53,9 +71,9 @@ pub(super) fn upload<T: Element>(
             std::ptr::copy_nonoverlapping(piece, room, len);
         }
         let place = Place::Device(address + offset as u64);
-        stream.submit(vec![to.access()], IN_RECORDING, |queue| {
-            // SAFETY: the view has these bytes, borrowed for writing, and notes this work; the
-            // room stays as it is until the mark behind the copy has been waited for.
+        stream.submit(uses(), rule, |queue| {
+            // SAFETY: the caller's promise for the address; the room stays as it is until the mark
+            // behind the copy has been waited for.
             let copied = unsafe { backend.copy(queue, place, Place::Host(room), len) };
             device.tried(copied.and_then(|()| ring.mark(backend, queue)))
         })?;

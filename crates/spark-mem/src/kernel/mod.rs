@@ -39,14 +39,12 @@ use crate::backend::Handle;
 use crate::backend::code::{Bytes, ImageSource, KernelCode, Precompiled, Text};
 use crate::backend::info::DeviceKind;
 use crate::backend::launch::HostFunction;
-use crate::backend::place::Place;
-use crate::buffer::check_len;
+use crate::buffer::stage::upload_to;
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::MemError;
 use crate::lock::lock;
 use crate::section::InRecording;
-use crate::stats::Direction;
 use crate::stream::Stream;
 
 /// A kernel's source: constants of the program, or texts made at run time.
@@ -424,9 +422,9 @@ impl<P: Parameters> Kernel<P> {
     ///
     /// # Errors
     ///
-    /// [`MemError::LengthMismatch`] unless the values have as many bytes as the variable (both are
-    /// told in bytes); [`MemError::Unsupported`] on a device that is no GPU; [`MemError::Capturing`];
-    /// the driver's, if there is no such variable.
+    /// [`MemError::VariableBytes`] unless the values have as many bytes as the variable;
+    /// [`MemError::NotInCode`] if there is no such variable; [`MemError::Unsupported`] on a device that
+    /// is no GPU; [`MemError::Capturing`]; the driver's.
     ///
     /// # Safety
     ///
@@ -443,19 +441,17 @@ impl<P: Parameters> Kernel<P> {
         stream.check_same_device(&self.device)?;
         let backend = &self.device.inner().backend;
         let (address, n_bytes) = backend.symbol(self.function, name)?;
-        check_len("values", size_of_val(values), n_bytes)?;
-        let from = Place::Host(values.as_ptr().cast_mut().cast());
+        if size_of_val(values) != n_bytes {
+            return Err(MemError::VariableBytes {
+                name: name.to_owned(),
+                got: size_of_val(values),
+                want: n_bytes,
+            });
+        }
         let rule = InRecording::Refused("writing a constant");
-        stream.submit(Vec::new(), rule, |queue| {
-            // SAFETY: the module has the variable with as many bytes, and stays loaded as long as the
-            // device; the driver has taken plain memory of the host when it returns; what launches
-            // make of the values is the caller's promise.
-            let copied = unsafe { backend.copy(queue, Place::Device(address), from, n_bytes) };
-            self.device.tried(copied)
-        })?;
-        let counters = &self.device.inner().counters;
-        counters.copied(Direction::HostToDevice, n_bytes);
-        Ok(())
+        // SAFETY: the module has the variable with as many bytes, and stays loaded as long as the
+        // device; what launches make of the values is the caller's promise.
+        unsafe { upload_to(address, Vec::new, rule, stream, values) }
     }
 
     /// How many blocks of this size one multiprocessor runs at once.
@@ -487,7 +483,8 @@ impl Device {
     ///
     /// [`MemError::Compile`] with the compiler's words, [`MemError::NoCompiler`] if there is no
     /// other code either, [`MemError::BadImage`], [`MemError::ParameterMismatch`],
-    /// [`MemError::ParameterBytes`], the driver's if the code has no such entry, [`MemError::NoHostKernel`] on a device that is no GPU.
+    /// [`MemError::ParameterBytes`], [`MemError::NotInCode`] if the code has no such entry,
+    /// [`MemError::NoHostKernel`] on a device that is no GPU; the driver's.
     pub fn kernel<P: Parameters>(&self, source: &KernelSource<P>) -> Result<Kernel<P>, MemError> {
         self.check_usable()?;
         let code = source.code()?;

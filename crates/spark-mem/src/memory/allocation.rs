@@ -19,6 +19,9 @@
 //!
 //! Waiting is per stream, not per piece of work: work queued later on that stream is
 //! waited for too. That is correct, and needs no event for every launch.
+//!
+//! A stream in `used` lives on when the program has dropped it. Memory that is only read would
+//! collect them, so every time their number has doubled those are asked that are idle, and go.
 
 #![allow(
     unsafe_code,
@@ -47,7 +50,12 @@ pub(crate) struct State {
     queued_readers: usize,
     is_queued_to_write: bool,
     used: Vec<Use>,
+    /// The streams that the last question for idle ones left over.
+    n_busy: usize,
 }
+
+/// So many streams of one piece of memory are kept without asking them whether they are idle.
+const FEW_QUEUES: usize = 8;
 
 impl State {
     /// Whether a guard of the host stands in the way of this work.
@@ -83,12 +91,36 @@ impl State {
             .iter_mut()
             .find(|earlier| Arc::ptr_eq(&earlier.queue, queue));
         match known {
-            Some(known) => known.writes |= writes,
+            Some(known) => {
+                known.writes |= writes;
+                known.n_works += 1;
+            }
             None => self.used.push(Use {
                 queue: Arc::clone(queue),
                 writes,
+                n_works: 1,
             }),
         }
+    }
+
+    /// Whether so many streams have come together that they should be asked whether they are idle.
+    fn has_many_queues(&self) -> bool {
+        self.used.len() > FEW_QUEUES.max(2 * self.n_busy)
+    }
+
+    /// Takes out streams that were idle when this much of their work was noted: unless more has
+    /// been since, none of it is left.
+    fn take_idle(&mut self, idle: &[Use]) -> Vec<Use> {
+        let is_over = |earlier: &Use| {
+            let mut same = idle.iter();
+            same.any(|one| {
+                Arc::ptr_eq(&one.queue, &earlier.queue) && one.n_works == earlier.n_works
+            })
+        };
+        let (over, busy) = self.used.drain(..).partition(is_over);
+        self.used = busy;
+        self.n_busy = self.used.len();
+        over
     }
 }
 
@@ -115,7 +147,9 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
-    pub(crate) fn new(device: Device, memory: RawMemory, reservation: Reservation) -> Self {
+    /// Memory that is taken, by its reservation.
+    pub(crate) fn new(device: Device, memory: RawMemory, mut reservation: Reservation) -> Self {
+        reservation.settle();
         Self {
             device,
             memory,
@@ -276,6 +310,24 @@ impl Allocation {
     /// The place of the pinned memory behind guards of memory that the host cannot see.
     pub(crate) fn mirror(&self) -> MirrorSlot<'_> {
         MirrorSlot(lock(&self.mirror))
+    }
+
+    /// Forgets streams whose work is done, if many have come together. The caller is inside no lock:
+    /// a stream that nobody else holds is given back here.
+    fn forget_idle_queues(&self) {
+        let known = {
+            let state = self.state();
+            if !state.has_many_queues() {
+                return;
+            }
+            state.used.clone()
+        };
+        let idle: Vec<Use> = known
+            .into_iter()
+            .filter(|earlier| earlier.queue.is_idle())
+            .collect();
+        let over = self.state().take_idle(&idle);
+        drop(over);
     }
 
     pub(crate) fn has_readers(&self) -> bool {
@@ -474,6 +526,9 @@ impl Drop for Work<'_> {
             drop(state);
             access.allocation.handed_over.notify_all();
         }
+        for access in &self.uses[..self.n_taken] {
+            access.allocation.forget_idle_queues();
+        }
     }
 }
 
@@ -520,7 +575,7 @@ impl Drop for Allocation {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
     use crate::backend::Handle;
@@ -531,6 +586,7 @@ mod tests {
     struct Counting {
         n_waits: AtomicUsize,
         fails: bool,
+        is_idle: AtomicBool,
     }
 
     impl Queue for Counting {
@@ -544,6 +600,10 @@ mod tests {
                 return Err(MemError::Forked);
             }
             Ok(())
+        }
+
+        fn is_idle(&self) -> bool {
+            self.is_idle.load(Ordering::Relaxed)
         }
 
         fn mark(&self) -> Result<Event, MemError> {
@@ -575,6 +635,38 @@ mod tests {
         let adopted = in_use_by(&queue).into_adopted().unwrap();
         assert_eq!(queue.n_waits.load(Ordering::Relaxed), 1);
         assert_eq!(adopted.unwrap().into_vec::<u8>(), [1, 2, 3]);
+    }
+
+    /// A model's weights are read by a stream of every request.
+    #[test]
+    fn streams_that_are_idle_are_forgotten_when_many_have_come_together() {
+        let adopted = Adopted::new(vec![0_u8; 3]);
+        let allocation = Allocation::of_program(Device::host(), BufferKind::Host, adopted, 3);
+        let queues: Vec<Arc<Counting>> = (0..100).map(|_| Arc::default()).collect();
+        let mut most = 0;
+        for (idx, counting) in queues.iter().enumerate() {
+            let queue: Arc<dyn Queue> = counting.clone();
+            allocation.state().note(&queue, false);
+            counting.is_idle.store(idx % 10 > 0, Ordering::Relaxed);
+            allocation.forget_idle_queues();
+            most = most.max(allocation.state().used.len());
+        }
+        // One of ten is busy.
+        assert!((10..=20).contains(&most), "{most}");
+        let held = |queue: &&Arc<Counting>| Arc::strong_count(queue) > 1;
+        let busy = queues.iter().step_by(10).filter(held).count();
+        assert_eq!(busy, 10, "what is busy is kept");
+    }
+
+    #[test]
+    fn a_stream_that_got_work_since_it_was_idle_is_kept() {
+        let mut state = State::default();
+        let queue: Arc<dyn Queue> = Arc::<Counting>::default();
+        state.note(&queue, false);
+        let idle = state.used.clone();
+        state.note(&queue, false);
+        assert!(state.take_idle(&idle).is_empty());
+        assert_eq!(state.take_idle(&state.used.clone()).len(), 1);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! ```text
 //! release   for each queue that worked on it:  wait, or leave it to a recording of that queue
 //!           then give it back to the backend, or to the allocator it came from
+//!           a wait refused twice: the work may still be running, and the memory stays for good
 //! ```
 
 #![allow(unsafe_code, reason = "gives raw memory back to its backend")]
@@ -31,6 +32,9 @@ pub(crate) trait Queue: Debug + Send + Sync {
     /// [`MemError::Capturing`] during a recording; those of the work.
     fn finish(&self) -> Result<(), MemError>;
 
+    /// Whether everything queued so far is done; false also where that cannot be told. Does not wait.
+    fn is_idle(&self) -> bool;
+
     /// A mark behind everything queued so far, for another queue to wait for.
     ///
     /// # Errors
@@ -43,7 +47,7 @@ pub(crate) trait Queue: Debug + Send + Sync {
 
     /// Waits for work that may still use a block, and gives the block back; errors of that work
     /// are deferred. During a recording, when nothing can be waited for, takes the block until
-    /// the recording ends.
+    /// the recording ends; where the wait is refused, [for good](Block::stay).
     fn wait_or_keep(&self, block: Block) -> Option<Block>;
 }
 
@@ -58,6 +62,8 @@ pub(crate) trait Home: Debug + Send + Sync {
 pub(crate) struct Use {
     pub(crate) queue: Arc<dyn Queue>,
     pub(crate) writes: bool,
+    /// How much of its work uses the memory.
+    pub(crate) n_works: u64,
 }
 
 /// What is left of an allocation.
@@ -73,6 +79,30 @@ pub(crate) struct Block {
 
 // SAFETY: the memory is owned by the block and nobody uses it while a block is all that is left.
 unsafe impl Send for Block {}
+
+impl Block {
+    /// Leaves the memory where it is, since work that nobody could wait for may still use it. The
+    /// budget goes on counting it.
+    pub(crate) fn stay(self) {
+        let n_bytes = self.memory.len_bytes;
+        tracing::error!("{n_bytes} bytes stay allocated: work on them could not be waited for");
+        std::mem::forget(self);
+    }
+}
+
+/// Whether the work that `wait` waits for is over, or lost with its device: a wait that is refused
+/// says nothing of the work, and is tried once more. The error is kept for the next wait of the
+/// program.
+pub(crate) fn is_over(device: &Device, wait: impl Fn() -> Result<(), MemError>) -> bool {
+    match wait() {
+        Ok(()) => true,
+        Err(_) if device.is_lost() => true,
+        Err(error) => {
+            device.defer(error);
+            wait().is_ok() || device.is_lost()
+        }
+    }
+}
 
 /// Gives memory back to its backend once no queue uses it: in the order of the device's own queue
 /// where the driver can, else when they have been waited for. While one of its queues is captured

@@ -11,7 +11,7 @@ use crate::backend::Handle;
 use crate::device::Device;
 use crate::error::MemError;
 use crate::event::Event;
-use crate::memory::block::{Block, Queue};
+use crate::memory::block::{Block, Queue, is_over};
 
 /// The device's own queue, as the memory sees it that it has cleared.
 #[derive(Debug)]
@@ -44,6 +44,11 @@ impl Queue for Housekeeping {
         self.finish_work()
     }
 
+    fn is_idle(&self) -> bool {
+        let idle = self.device.inner().backend.is_idle(self.raw);
+        self.device.tried(idle).unwrap_or(false)
+    }
+
     fn mark(&self) -> Result<Event, MemError> {
         self.device
             .tried(Event::record(&self.device, self.raw, false))
@@ -52,10 +57,9 @@ impl Queue for Housekeeping {
     fn leave_recording(&self, _ended: u64) {}
 
     fn wait_or_keep(&self, block: Block) -> Option<Block> {
-        if let Err(error) = self.finish_work()
-            && !self.device.is_lost()
-        {
-            self.device.defer(error);
+        if !is_over(&self.device, || self.finish_work()) {
+            block.stay();
+            return None;
         }
         Some(block)
     }

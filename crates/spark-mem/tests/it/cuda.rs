@@ -14,7 +14,8 @@ use spark_mem::{
 use spark_testing::driver::{Persona, Posed};
 
 use crate::cache::CacheDir;
-use crate::kernels::{ELEMENTWISE, SCALE};
+use crate::conformance::{filled, values};
+use crate::kernels::{ELEMENTWISE, SCALE, WEIGHTED};
 use crate::logged;
 use crate::stand_in::{check, device, driver, options};
 
@@ -559,9 +560,9 @@ fn sources_that_do_not_compile_say_why() {
             other => panic!("{other:?}"),
         }
         match device.kernel(&MISSING) {
-            Err(MemError::Driver(error)) => {
-                assert_eq!((error.call, error.code), ("cuModuleGetFunction", 500));
-                assert_eq!(error.name, "CUDA_ERROR_NOT_FOUND");
+            Err(MemError::NotInCode { file, what, name }) => {
+                let told = (file.as_str(), what, name.as_str());
+                assert_eq!(told, ("elementwise.cu", "kernel", "no_such_entry"));
             }
             other => panic!("{other:?}"),
         }
@@ -635,4 +636,113 @@ fn a_budget_is_held_on_a_card() {
         "{refused:?}"
     );
     assert_eq!(driver.n_calls(), before, "the driver was not asked");
+}
+
+/// The stand-in, as the driver does, copies from pinned memory when the stream comes to it.
+#[test]
+fn a_constant_has_the_values_that_were_given() {
+    for persona in [Persona::Card, Persona::Spark] {
+        let driver = driver().pose(persona);
+        let device = device();
+        let stream = device.new_stream().unwrap();
+        let kernel = device.kernel(&WEIGHTED).unwrap();
+        let mut weights = device.buffer::<f32>(BufferKind::Pinned, 4).unwrap();
+        weights.write(&stream).unwrap().fill(2.0);
+        let input = filled(&device, &stream, device.shared_kind(), &[3.0; 8]);
+        let mut out = device.shared::<f32>(8).unwrap();
+        let given = weights.read(&stream).unwrap();
+        // SAFETY: four floats, which nothing relies on.
+        unsafe { kernel.write_constant(&stream, "weights", &given) }.unwrap();
+        drop(given);
+        weights.write(&stream).unwrap().fill(-1.0);
+        let shape = LaunchShape::for_elements(8, 32).unwrap();
+        // SAFETY: both buffers have eight elements.
+        unsafe { kernel.launch(&stream, shape, (out.view_mut(), input.view(), 8)) }.unwrap();
+        assert_eq!(values(&out, &stream), [6.0; 8], "{persona:?}");
+        drop((weights, input, out, kernel, stream, device));
+        driver.assert_clean();
+    }
+}
+
+#[test]
+fn names_that_the_code_does_not_have_are_told() {
+    let driver = driver().pose(Persona::Card);
+    let device = device();
+    let stream = device.new_stream().unwrap();
+    let kernel = device.kernel(&WEIGHTED).unwrap();
+    for name in ["no_such", "weights\0", ""] {
+        // SAFETY: nothing is written.
+        let unknown = unsafe { kernel.write_constant(&stream, name, &[1.0_f32; 4]) };
+        let told = unknown.unwrap_err();
+        assert!(
+            matches!(&told, MemError::NotInCode { what: "variable", name: told, .. } if told == name),
+            "{told}"
+        );
+    }
+    for entry in ["no_such", "scale_f32\0"] {
+        let source = KernelSource::<(Write<f32>,)>::from_text("w.cu", ELEMENTWISE, entry);
+        let told = device.kernel(&source).map(drop).unwrap_err();
+        assert!(
+            matches!(&told, MemError::NotInCode { what: "kernel", file, name } if file == "w.cu" && name == entry),
+            "{told}"
+        );
+    }
+    drop((kernel, stream, device));
+    driver.assert_clean();
+}
+
+/// Every request of a server reads the weights by a stream of its own.
+#[test]
+fn streams_that_were_dropped_go_while_what_they_read_lives() {
+    let driver = driver().pose(Persona::Card);
+    let device = device();
+    let own = device.new_stream().unwrap();
+    let weights = filled(&device, &own, BufferKind::Device, &[1.0; 64]);
+    let before = driver.live();
+    let mut most = 0;
+    for _ in 0..200 {
+        let stream = device.new_stream().unwrap();
+        let mut out = device.buffer::<f32>(BufferKind::Device, 64).unwrap();
+        stream.copy(weights.view(), out.view_mut()).unwrap();
+        assert_eq!(*out.read(&stream).unwrap(), [1.0; 64]);
+        drop((out, stream));
+        most = most.max(driver.live().streams - before.streams);
+    }
+    assert!(most < 20, "{most} streams of requests that are over");
+    drop((weights, own, device));
+    driver.assert_clean();
+}
+
+/// Two threads launch a kernel with two sizes of shared memory that must be asked for: the driver
+/// keeps the size that was set last.
+#[test]
+fn shared_memory_that_was_asked_for_stays_allowed() {
+    let posed = driver().pose(Persona::Card);
+    let device = device();
+    let kernel = device.kernel(&SCALE).unwrap();
+    let launch = |shared_bytes: u32| {
+        let stream = device.new_stream()?;
+        let input = device.buffer::<f32>(BufferKind::Device, 8)?;
+        let mut out = device.buffer::<f32>(BufferKind::Device, 8)?;
+        let shape = LaunchShape {
+            shared_bytes,
+            ..LaunchShape::for_elements(8, 32)?
+        };
+        // SAFETY: both buffers have eight elements; the kernel uses no dynamic shared memory.
+        unsafe { kernel.launch(&stream, shape, (out.view_mut(), input.view(), 1.0, 8)) }?;
+        stream.synchronize()
+    };
+    std::thread::scope(|scope| {
+        posed.hold("cuFuncSetAttribute");
+        let small = scope.spawn(|| launch(60 << 10));
+        posed.await_held();
+        let large = scope.spawn(|| launch(90 << 10));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        posed.let_go();
+        small.join().unwrap().unwrap();
+        large.join().unwrap().unwrap();
+    });
+    launch(90 << 10).unwrap();
+    drop((kernel, device));
+    posed.assert_clean();
 }

@@ -208,3 +208,91 @@ fn every_call_of_opening_fails_once() {
         }
     }
 }
+
+/// The stand-in's `CUDA_ERROR_UNKNOWN`, and `CUDA_ERROR_DEVICE_UNAVAILABLE`: nothing is said of the work.
+const SAYS_NOTHING: [i32; 2] = [999, 46];
+
+/// A card's pinned memory with a fill queued on it that has not run, since nobody waits.
+fn with_work_on_it(device: &Device, stream: &spark_mem::Stream) -> spark_mem::Buffer<u8> {
+    let mut buffer = device.buffer(spark_mem::BufferKind::Pinned, N).unwrap();
+    stream.fill_bytes(buffer.view_mut(), 7).unwrap();
+    buffer
+}
+
+#[test]
+fn memory_goes_after_a_second_wait_if_the_first_is_refused() {
+    for code in SAYS_NOTHING {
+        let posed = driver().pose(Persona::Card);
+        let device = Device::cuda(0, options()).unwrap();
+        let stream = device.new_stream().unwrap();
+        let buffer = with_work_on_it(&device, &stream);
+        posed.fail_named("cuStreamSynchronize", 0, code);
+        drop(buffer);
+        assert_eq!(
+            (posed.live().allocations, device.budget().used_bytes()),
+            (0, 0)
+        );
+        let told = stream.synchronize().unwrap_err();
+        assert!(
+            matches!(told, MemError::Driver(ref error) if error.code == code),
+            "{told}"
+        );
+        stream.synchronize().unwrap();
+        drop((stream, device));
+        posed.assert_clean();
+    }
+}
+
+/// Memory given back under work is somebody else's when the work runs.
+#[test]
+fn memory_whose_work_cannot_be_waited_for_stays() {
+    for code in SAYS_NOTHING {
+        let posed = driver().pose(Persona::Card);
+        let device = Device::cuda(0, options()).unwrap();
+        let stream = device.new_stream().unwrap();
+        let buffer = with_work_on_it(&device, &stream);
+        posed.fail_every("cuStreamSynchronize", code);
+        drop(buffer);
+        posed.fail_named("", 0, 0);
+        assert_eq!(posed.live().allocations, 1);
+        assert_eq!(
+            device.budget().used_bytes(),
+            N as u64,
+            "it is not there for others"
+        );
+        assert!(stream.synchronize().is_err(), "the program is told");
+        stream.synchronize().unwrap();
+        assert_eq!(posed.violations(), Vec::<String>::new());
+    }
+}
+
+/// Without a mark behind it a copy out of the staging ring must be over before its room is used
+/// again; if that cannot be waited for, the room is not used again.
+#[test]
+fn staged_copies_that_can_be_neither_marked_nor_waited_for_keep_their_room() {
+    let posed = driver().pose(Persona::Card);
+    let device = Device::cuda(0, options()).unwrap();
+    let stream = device.new_stream().unwrap();
+    let mut one = device.buffer::<u8>(device.private_kind(), N).unwrap();
+    let mut two = device.buffer::<u8>(device.private_kind(), N).unwrap();
+    let before = posed.n_calls();
+    one.upload(&stream, &[1; N]).unwrap();
+    let calls = posed.calls().split_off(before);
+    let mark = calls
+        .iter()
+        .position(|call| call.starts_with("cuEventRecord"));
+    stream.synchronize().unwrap();
+    posed.fail_every("cuStreamSynchronize", 999);
+    posed.fail_call(mark.expect("a mark behind the copy"), 999);
+    assert!(one.upload(&stream, &[2; N]).is_err());
+    posed.fail_named("", 0, 0);
+    // More than there are marks: the ring is gone through.
+    for _ in 0..300 {
+        two.upload(&stream, &[3; N]).unwrap();
+    }
+    assert_eq!(*one.read(&stream).unwrap(), [2; N]);
+    assert_eq!(*two.read(&stream).unwrap(), [3; N]);
+    drop((one, two, stream));
+    drop(device);
+    assert_eq!(posed.violations(), Vec::<String>::new());
+}

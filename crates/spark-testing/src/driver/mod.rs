@@ -120,6 +120,7 @@ struct Functions {
     set_seed: unsafe extern "C" fn(u64),
     fail_call: unsafe extern "C" fn(c_long, c_int),
     fail_named: unsafe extern "C" fn(*const c_char, c_long, c_int),
+    fail_every: unsafe extern "C" fn(*const c_char, c_int),
     fail_allocation: unsafe extern "C" fn(c_long),
     fail_kernel: unsafe extern "C" fn(c_long, c_int),
     hold: unsafe extern "C" fn(*const c_char),
@@ -196,6 +197,7 @@ impl StandInDriver {
             set_seed: symbol(library, "stand_in_set_seed")?,
             fail_call: symbol(library, "stand_in_fail_call")?,
             fail_named: symbol(library, "stand_in_fail_named")?,
+            fail_every: symbol(library, "stand_in_fail_every")?,
             fail_allocation: symbol(library, "stand_in_fail_allocation")?,
             fail_kernel: symbol(library, "stand_in_fail_kernel")?,
             hold: symbol(library, "stand_in_hold")?,
@@ -287,6 +289,13 @@ impl Posed<'_> {
         let name = CString::new(name).unwrap_or_default();
         // SAFETY: the text ends with NUL and is copied.
         unsafe { (self.functions.fail_named)(name.as_ptr(), number(nth), code) };
+    }
+
+    /// Lets every call of this function fail, until another fault is set by [`Self::fail_named`].
+    pub fn fail_every(&self, name: &str, code: i32) {
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: the text ends with NUL and is copied.
+        unsafe { (self.functions.fail_every)(name.as_ptr(), code) };
     }
 
     /// Lets the `nth` allocation from now on find no memory.

@@ -2,14 +2,13 @@
 //!
 //! ```text
 //! load      entry of a module -> sizes of its parameters compared -> static shared memory asked
-//! launch    static + dynamic shared memory over 48 KiB?  opted in, once per size
+//! launch    more shared memory than any launch before, over 48 KiB?  opted in
 //!           places of the arguments -> cuLaunchKernel, or cuLaunchKernelEx to begin early
 //! ```
 
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::{CString, c_int, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUresult};
@@ -18,7 +17,7 @@ use spark_hal::cuda::CudaDriver;
 use super::call::{call, pointer};
 use super::symbols;
 use crate::backend::Handle;
-use crate::backend::code::KernelCode;
+use crate::backend::code::{KernelCode, Text};
 use crate::backend::launch::{Arguments, LaunchShape};
 use crate::error::{DriverError, MemError};
 use crate::lock::lock;
@@ -34,10 +33,13 @@ pub(super) struct Functions(Mutex<Vec<Arc<Function>>>);
 struct Function {
     raw: Handle,
     module: Handle,
+    /// The `.cu` file, for errors.
+    file: Text,
     /// Shared memory that every block has without asking, in bytes.
     static_bytes: u32,
-    /// Dynamic shared memory that may be asked for now, in bytes.
-    dynamic_bytes: AtomicU32,
+    /// Dynamic shared memory that may be asked for now, in bytes. Locked while it grows: the driver
+    /// keeps the size that was set last, and of two threads that would be either's.
+    dynamic_bytes: Mutex<u32>,
 }
 
 impl Functions {
@@ -52,16 +54,18 @@ impl Functions {
         module: Handle,
         code: &KernelCode,
     ) -> Result<Handle, MemError> {
-        let entry = CString::new(&*code.entry).unwrap_or_default();
+        let file = &code.image.file;
+        let entry = name_in_code(file, KERNEL, &code.entry)?;
         let mut raw: sys::CUfunction = std::ptr::null_mut();
         // SAFETY: a loaded module; the name ends with NUL; `raw` is writable.
-        unsafe {
+        let found = unsafe {
             call!(cuModuleGetFunction(
                 &raw mut raw,
                 pointer(module),
                 entry.as_ptr()
             ))
-        }?;
+        };
+        found.map_err(|error| not_in_code(file, KERNEL, &code.entry, error))?;
         if driver.has_symbol(symbols::PARAMETERS) {
             check_parameters(raw, code)?;
         }
@@ -73,8 +77,9 @@ impl Functions {
         let function = Function {
             raw: raw as Handle,
             module,
+            file: file.clone(),
             static_bytes,
-            dynamic_bytes: AtomicU32::new(PLAIN_SHARED_BYTES.saturating_sub(static_bytes)),
+            dynamic_bytes: Mutex::new(PLAIN_SHARED_BYTES.saturating_sub(static_bytes)),
         };
         let mut all = lock(&self.0);
         all.push(Arc::new(function));
@@ -95,19 +100,20 @@ impl Functions {
     }
 
     /// A variable of the module that a function is of: where it lies, and its bytes.
-    pub(super) fn symbol(&self, function: Handle, name: &str) -> Result<(u64, usize), DriverError> {
-        let module = self.get(function)?.module;
-        let name = CString::new(name).unwrap_or_default();
+    pub(super) fn symbol(&self, function: Handle, name: &str) -> Result<(u64, usize), MemError> {
+        let function = self.get(function)?;
+        let told = name_in_code(&function.file, VARIABLE, name)?;
         let (mut address, mut n_bytes) = (0, 0);
         // SAFETY: a loaded module; the name ends with NUL; both places are writable.
-        unsafe {
+        let found = unsafe {
             call!(cuModuleGetGlobal_v2(
                 &raw mut address,
                 &raw mut n_bytes,
-                pointer(module),
-                name.as_ptr()
+                pointer(function.module),
+                told.as_ptr()
             ))
-        }?;
+        };
+        found.map_err(|error| not_in_code(&function.file, VARIABLE, name, error))?;
         Ok((address, n_bytes))
     }
 
@@ -205,17 +211,41 @@ impl Functions {
 impl Function {
     /// Lets blocks have this much dynamic shared memory besides what they have anyway.
     fn opt_in(&self, n_bytes: u32) -> Result<(), DriverError> {
-        if n_bytes <= self.dynamic_bytes.load(Ordering::Relaxed) {
+        let mut allowed = lock(&self.dynamic_bytes);
+        if n_bytes <= *allowed {
             return Ok(());
         }
         debug_assert!(n_bytes.saturating_add(self.static_bytes) > PLAIN_SHARED_BYTES);
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let asked = c_int::try_from(n_bytes).unwrap_or(c_int::MAX);
-        // SAFETY: a loaded function; more than the GPU has is answered with an error. Two threads
-        // may leave the smaller of two sizes behind: the launch is then refused, and not run.
+        // SAFETY: a loaded function; more than the GPU has is answered with an error.
         unsafe { call!(cuFuncSetAttribute(pointer(self.raw), attribute, asked)) }?;
-        self.dynamic_bytes.store(n_bytes, Ordering::Relaxed);
+        *allowed = n_bytes;
         Ok(())
+    }
+}
+
+const KERNEL: &str = "kernel";
+const VARIABLE: &str = "variable";
+
+/// A name as the driver takes it; none has a NUL in it.
+fn name_in_code(file: &str, what: &'static str, name: &str) -> Result<CString, MemError> {
+    CString::new(name).map_err(|_| MemError::NotInCode {
+        file: file.to_owned(),
+        what,
+        name: name.to_owned(),
+    })
+}
+
+/// What the driver's answer means to who asked for a name.
+fn not_in_code(file: &str, what: &'static str, name: &str, error: DriverError) -> MemError {
+    if error.code != CUresult::CUDA_ERROR_NOT_FOUND as i32 {
+        return MemError::Driver(error);
+    }
+    MemError::NotInCode {
+        file: file.to_owned(),
+        what,
+        name: name.to_owned(),
     }
 }
 

@@ -335,9 +335,14 @@ fn is_whole_elf(bytes: &[u8]) -> bool {
         value[..n].copy_from_slice(bytes.get(at..at.checked_add(n)?)?);
         Some(u64::from_le_bytes(value))
     };
-    let table = |offset_at, size_at, count_at, span: fn(usize) -> (usize, usize, Option<usize>)| {
+    type Span = fn(usize) -> (usize, usize, Option<usize>);
+    let table = |offset_at, size_at, count_at, want: usize, span: Span| {
         let begin = usize::try_from(word(offset_at, 8)?).ok()?;
         let (size, count) = (word(size_at, 2)? as usize, word(count_at, 2)? as usize);
+        // Entries of another size are read at another place by somebody else.
+        if count > 0 && size != want {
+            return None;
+        }
         for idx in 0..count {
             let entry = begin.checked_add(idx.checked_mul(size)?)?;
             bytes.get(entry..entry.checked_add(size)?)?;
@@ -357,9 +362,11 @@ fn is_whole_elf(bytes: &[u8]) -> bool {
     const NOBITS: u64 = 8;
     bytes.starts_with(b"\x7fELF")
         && bytes.len() >= 64
-        // Program headers: offset at 32, size at 54, count at 56; section headers: 40, 58, 60.
-        && table(32, 54, 56, |entry| (entry + 8, entry + 32, None)).is_some()
-        && table(40, 58, 60, |entry| (entry + 24, entry + 32, Some(entry + 4))).is_some()
+        // Program headers: offset at 32, size at 54, count at 56; section headers: 40, 58, 60; which
+        // section holds the names: 62.
+        && table(32, 54, 56, 56, |entry| (entry + 8, entry + 32, None)).is_some()
+        && table(40, 58, 60, 64, |entry| (entry + 24, entry + 32, Some(entry + 4))).is_some()
+        && word(62, 2) < word(60, 2).max(Some(1))
 }
 
 /// The key of an image's machine code on disk, whichever compiler made it.
@@ -456,6 +463,8 @@ mod tests {
             (131, 1),
             (139, 0xff),
             (47, 0x80),
+            (58, 65),
+            (62, 1),
         ] {
             let mut damaged = elf;
             damaged[at] = value;

@@ -511,7 +511,7 @@ impl Backend for Cuda {
 
     fn symbol(&self, function: Handle, name: &str) -> Result<(u64, usize), MemError> {
         self.enter()?;
-        Ok(self.functions.symbol(function, name)?)
+        self.functions.symbol(function, name)
     }
 
     fn occupancy(

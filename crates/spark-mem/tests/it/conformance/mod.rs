@@ -95,13 +95,18 @@ fn kinds(device: &Device) -> Vec<BufferKind> {
     all.filter(|kind| device.supports(*kind)).collect()
 }
 
-fn filled(device: &Device, stream: &Stream, kind: BufferKind, values: &[f32]) -> Buffer<f32> {
+pub(crate) fn filled(
+    device: &Device,
+    stream: &Stream,
+    kind: BufferKind,
+    values: &[f32],
+) -> Buffer<f32> {
     let mut buffer = device.buffer(kind, values.len()).unwrap();
     buffer.upload(stream, values).unwrap();
     buffer
 }
 
-fn values(buffer: &Buffer<f32>, stream: &Stream) -> Vec<f32> {
+pub(crate) fn values(buffer: &Buffer<f32>, stream: &Stream) -> Vec<f32> {
     buffer.read(stream).unwrap().to_vec()
 }
 
