@@ -138,8 +138,10 @@ f32_from_nvfp4(float4* values, const unsigned short* codes, const unsigned char*
 
 // ---- MX ----
 
-// E8M0 code of the floor rule; `emax` is the exponent of the element's largest value.
+// E8M0 code of the floor rule; `emax` is the exponent of the element's largest value. A block that is
+// not finite has the scale NaN, and whoever reads it NaN: no number would be right.
 __device__ inline unsigned e8m0_code(unsigned amax, unsigned emax) {
+  if (amax >= INFINITY_BITS) return 255u;
   unsigned exponent = amax >> 23;
   return exponent > emax ? exponent - emax : 0u;
 }
@@ -158,6 +160,12 @@ __device__ inline float4 times(float4 x, float factor) {
   return make_float4(x.x * factor, x.y * factor, x.z * factor, x.w * factor);
 }
 
+// Values by the reciprocal of their block's scale. Of a block without one nothing is kept.
+__device__ inline float4 scaled(float4 x, unsigned code) {
+  if (code == 255u) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  return times(x, e8m0_reciprocal(code));
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 mxfp4_from_f32(unsigned short* codes, unsigned char* scales, const float4* values, unsigned long long n_fours) {
   unsigned long long i = thread_number();
@@ -165,7 +173,7 @@ mxfp4_from_f32(unsigned short* codes, unsigned char* scales, const float4* value
   unsigned amax = largest_of_threads(largest_of(x), 8);
   if (i >= n_fours) return;
   unsigned scale = e8m0_code(amax, 2u);
-  x = times(x, e8m0_reciprocal(scale));
+  x = scaled(x, scale);
   codes[i] = static_cast<unsigned short>(e2m1_code(x.x, x.x) | e2m1_code(x.y, x.y) << 4 | e2m1_code(x.z, x.z) << 8 |
                                          e2m1_code(x.w, x.w) << 12);
   if (i % 8 == 0) scales[i / 8] = static_cast<unsigned char>(scale);
@@ -178,7 +186,7 @@ mxfp8_from_f32(unsigned* codes, unsigned char* scales, const float4* values, uns
   unsigned amax = largest_of_threads(largest_of(x), 8);
   if (i >= n_fours) return;
   unsigned scale = e8m0_code(amax, 8u);
-  x = times(x, e8m0_reciprocal(scale));
+  x = scaled(x, scale);
   codes[i] = e4m3_code(x.x) | e4m3_code(x.y) << 8 | e4m3_code(x.z) << 16 | e4m3_code(x.w) << 24;
   if (i % 8 == 0) scales[i / 8] = static_cast<unsigned char>(scale);
 }

@@ -89,7 +89,7 @@ impl StaticScale {
     ///
     /// Within 0.1 dB of what every sample gives where the largest magnitude is up to some hundred times the
     /// deviation. An outlier beyond that leaves the others in a few bins, and formats seem worse than they are: by 1 dB at
-    /// 3000 times, by 9 to 14 dB at 30,000.
+    /// 3000 times, by 9 to 13 dB at 30,000.
     pub fn sqnr_db(&self) -> f64 {
         if self.noise == 0.0 {
             f64::INFINITY

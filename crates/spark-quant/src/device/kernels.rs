@@ -4,7 +4,7 @@
 use spark_mem::{KernelSource, LaunchShape, Read, Write};
 
 use crate::block::{MxScale, Nvfp4Formula, ScaleSearch, mx, nvfp4};
-use crate::packed::swizzle;
+use crate::packed::{PackedFormat, swizzle};
 use crate::scalar::{E2m1, E4m3, MiniFormat};
 use crate::simd::ExecutionPolicy;
 
@@ -63,6 +63,19 @@ pub(super) const FROM_NVFP4: KernelSource<FromNvfp4> =
         },
     );
 
+/// Blocks that are not finite have the scale NaN and no codes, as the kernels give them.
+fn forget_what_is_not_finite(values: &[f32], codes: &mut [u8], scales: &mut [u8]) {
+    let n_codes = codes.len() / scales.len().max(1);
+    let blocks = values.chunks(PackedFormat::Mx(MiniFormat::E2m1).block());
+    let codes = codes.chunks_mut(n_codes.max(1));
+    for ((values, codes), scale) in blocks.zip(codes).zip(scales) {
+        if values.iter().any(|value| !value.is_finite()) {
+            codes.fill(0);
+            *scale = 255;
+        }
+    }
+}
+
 macro_rules! mx {
     ($to:ident $to_entry:literal, $from:ident $from_entry:literal, $element:ty, $format:ident) => {
         pub(super) const $to: KernelSource<ToMx> = KernelSource::new(FILE, SOURCE, $to_entry)
@@ -75,6 +88,7 @@ macro_rules! mx {
                     stream: false,
                     format: std::marker::PhantomData,
                 });
+                forget_what_is_not_finite(values, codes, scales);
             });
         pub(super) const $from: KernelSource<FromMx> = KernelSource::new(FILE, SOURCE, $from_entry)
             .with_host(|_: LaunchShape, (values, codes, scales, _)| {

@@ -142,7 +142,8 @@ impl DeviceQuantizer {
     ///
     /// As [`Recipe::NVFP4`](crate::Recipe::NVFP4), and MX by
     /// [`MxScale::Floor`](crate::block::MxScale::Floor). Values that are not finite are found when the
-    /// NVFP4 tensor scale is read; MX saturates infinities and makes NaN some finite value.
+    /// NVFP4 tensor scale is read. In MX their block gets the scale NaN: all its values are NaN when they
+    /// are read, and [`DeviceTensor::download`] refuses it.
     ///
     /// # Errors
     ///

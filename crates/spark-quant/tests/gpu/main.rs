@@ -35,6 +35,14 @@ fn equals_the_host() {
 }
 
 #[test]
+fn blocks_that_are_not_finite_are_read_as_nan() {
+    with_gpu(
+        "blocks_that_are_not_finite_are_read_as_nan",
+        device_cases::blocks_that_are_not_finite_are_read_as_nan,
+    );
+}
+
+#[test]
 fn extremes_equal_the_host() {
     with_gpu(
         "extremes_equal_the_host",

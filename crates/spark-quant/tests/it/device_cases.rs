@@ -136,6 +136,31 @@ pub(crate) fn extremes_equal_the_host(device: &Device) {
     }
 }
 
+/// No number would be right for them, and one that is finite would pass for a value.
+pub(crate) fn blocks_that_are_not_finite_are_read_as_nan(device: &Device) {
+    let stream = device.new_stream().unwrap();
+    let quantizer = DeviceQuantizer::new(device).unwrap();
+    for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        for (format, _) in FORMATS {
+            let mut values = vec![1.0_f32; 96];
+            (values[37], values[70]) = (bad, f32::MAX);
+            let own = upload(device, &stream, &values);
+            let tensor = quantizer.quantize(&stream, &own, [3, 32], format).unwrap();
+            let refused = tensor.download(&stream).map(drop).unwrap_err();
+            assert!(matches!(refused, QuantError::Scale { .. }), "{refused}");
+            if format == PackedFormat::Nvfp4 {
+                continue; // it has no scale at all
+            }
+            let mut back = device.shared::<f32>(96).unwrap();
+            quantizer.dequantize(&stream, &tensor, &mut back).unwrap();
+            let back = back.read(&stream).unwrap();
+            assert!(back[32..64].iter().all(|x| x.is_nan()), "{format} {bad}");
+            assert!(back[..32].iter().all(|x| *x == 1.0), "{format} {bad}");
+            assert!(back[64..].iter().all(|x| x.is_finite()), "{format} {bad}");
+        }
+    }
+}
+
 pub(crate) fn every_code_is_decoded(device: &Device) {
     let (stream, quantizer) = (
         device.new_stream().unwrap(),
