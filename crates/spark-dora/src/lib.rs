@@ -36,6 +36,7 @@ pub use config::{
     Targets,
 };
 pub use error::{DoraError, Result};
+pub use kernel::threads::set_threads;
 pub use layer::{
     DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, SavedLayer, SavedTensors,
     TrainModule, WholeLayer,

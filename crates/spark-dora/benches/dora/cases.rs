@@ -61,7 +61,16 @@ const fn conv(
 pub(crate) const ACCUMULATION: u32 = 4;
 
 /// What is timed of a case.
-pub(crate) const KINDS: [&str; 6] = ["dora", "lora", "base", "candle", "dora_eval", "lora_eval"];
+pub(crate) const KINDS: [&str; 8] = [
+    "dora",
+    "lora",
+    "base",
+    "candle",
+    "dora_eval",
+    "lora_eval",
+    "dora_threads",
+    "dora_eval_threads",
+];
 
 /// A case ready to run.
 pub(crate) struct Made {
@@ -96,6 +105,11 @@ impl Made {
     /// Time per pass of a round: one change of A and B with the training passes that follow it, or as
     /// many evaluations. One more goes before, so that caches hold what this kind needs.
     pub(crate) fn round(&self, kind: &str) -> Duration {
+        let (kind, threads) = match kind.strip_suffix("_threads") {
+            Some(kind) => (kind, 0),
+            None => (kind, 1),
+        };
+        spark_dora::set_threads(threads);
         let index = KINDS.iter().position(|k| *k == kind).expect("a kind");
         let pass = |_| match kind {
             "dora_eval" => self.evaluate(0),
@@ -132,6 +146,7 @@ impl Made {
 
     /// Most bytes that a training pass after a step of DoRA and of LoRA holds beyond the layer itself.
     pub(crate) fn peaks(&self) -> [usize; 2] {
+        spark_dora::set_threads(1);
         [0, 1].map(|index| {
             self.train(index).expect("an input that fits");
             self.step(index).expect("numbers");

@@ -6,6 +6,7 @@
 //! dora/<layer>/base          the same for the frozen layer alone, by this workspace's kernels
 //! dora/<layer>/candle        the same for candle's module
 //! dora/<layer>/{dora,lora}_eval   forward only, nothing changes
+//! dora/<layer>/dora{,_eval}_threads   on as many threads as the process may use; all others use one
 //! ```
 //!
 //! Kinds take turns, one round of four passes each after one that is not timed, so that a clock or a
@@ -82,9 +83,9 @@ fn report(made: &Made, time: Duration) {
         }
         turns += 1;
     }
-    let [_, lora, .., lora_eval] = times.clone();
+    let [_, lora, _, _, _, lora_eval, ..] = times.clone();
     for (index, (kind, times)) in KINDS.iter().zip(&mut times).enumerate() {
-        let lora = if kind.ends_with("eval") {
+        let lora = if kind.contains("eval") {
             &lora_eval
         } else {
             &lora

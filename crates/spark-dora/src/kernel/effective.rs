@@ -9,20 +9,25 @@
 //! once per group.
 
 use super::block::{Block, panels};
-use super::{LowRank, Real};
+use super::{LowRank, Real, threads};
 
 /// The updated weight `V = W + s B A`, `[out, depth]`.
 pub(crate) fn updated<T: Real>(weight: &[T], low: LowRank<'_, T>, depth: usize) -> Vec<T> {
     let mut v = weight.to_vec();
     if low.rank > 0 && depth > 0 {
-        let rows = weight.len() / depth;
-        let mut block = Block::new();
-        for (first, count) in panels::<T>(depth) {
-            block.fill_rows(low.rank, count, &low.a[first..], depth, None);
-            let scaling = low.scaling;
-            block.as_mut_slice().iter_mut().for_each(|a| *a *= scaling);
-            block.multiply((low.b, low.rank), (&mut v[first..], depth), rows, true);
-        }
+        let threads = threads::worth(weight.len() * low.rank);
+        let runs = threads::runs(weight.len() / depth, 1, threads);
+        let items = runs.iter().cloned().zip(threads::cut(&mut v, &runs, depth));
+        threads::for_each(threads, items.collect(), |(rows, v)| {
+            let mut block = Block::new();
+            for (first, count) in panels::<T>(depth) {
+                block.fill_rows(low.rank, count, &low.a[first..], depth, None);
+                let scaling = low.scaling;
+                block.as_mut_slice().iter_mut().for_each(|a| *a *= scaling);
+                let b = (&low.b[rows.start * low.rank..], low.rank);
+                block.multiply(b, (&mut v[first..], depth), rows.len(), true);
+            }
+        });
     }
     v
 }

@@ -11,7 +11,9 @@
 //! A row of length zero has no direction: its scale is 1 and its magnitude gets no gradient, so that
 //! the layer stays finite and the row can leave zero through A and B.
 
-use super::Real;
+use std::ops::Range;
+
+use super::{Real, threads};
 
 /// DoRA scale of every row, from magnitudes and norms.
 pub(crate) fn dora_scales<T: Real>(magnitude: &[T], norms: &[f64]) -> Vec<T> {
@@ -143,11 +145,29 @@ pub(crate) fn column_sums<T: Real>(
     bias: Option<&[T]>,
     outputs: usize,
 ) -> Vec<RowSums> {
-    /// Tokens summed in `T` before the sums go to f64.
-    const RUN: usize = 32;
-    let mut sums = vec![RowSums::default(); outputs];
+    let threads = threads::worth(4 * y.len());
     let zeros = vec![T::zero(); outputs];
     let bias = bias.unwrap_or(&zeros);
+    let runs = threads::runs(outputs, LANES, threads);
+    threads::map(threads, runs, |columns| {
+        some_sums(y, dy, bias, outputs, columns)
+    })
+    .concat()
+}
+
+/// The sums of some columns.
+fn some_sums<T: Real>(
+    y: &[T],
+    dy: &[T],
+    bias: &[T],
+    outputs: usize,
+    columns: Range<usize>,
+) -> Vec<RowSums> {
+    /// Tokens summed in `T` before the sums go to f64.
+    const RUN: usize = 32;
+    let mut sums = vec![RowSums::default(); columns.len()];
+    let zeros = vec![T::zero(); columns.len()];
+    let bias = &bias[columns.clone()];
     let mut product = zeros.clone();
     let mut size = zeros.clone();
     let mut total = zeros.clone();
@@ -157,7 +177,10 @@ pub(crate) fn column_sums<T: Real>(
             column.fill(T::zero());
         }
         for (y, dy) in y.chunks(outputs).zip(dy.chunks(outputs)) {
-            let values = y.iter().zip(dy).zip(bias);
+            let values = y[columns.clone()]
+                .iter()
+                .zip(&dy[columns.clone()])
+                .zip(bias);
             let totals = product.iter_mut().zip(&mut size).zip(&mut total);
             for (((&y, &dy), &bias), ((product, size), total)) in values.zip(totals) {
                 let u = y - bias;

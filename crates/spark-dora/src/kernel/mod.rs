@@ -26,6 +26,7 @@ pub(crate) mod linear;
 pub(crate) mod magnitude;
 pub(crate) mod norm;
 pub(crate) mod real;
+pub(crate) mod threads;
 mod window;
 
 pub(crate) use real::Real;

@@ -9,7 +9,7 @@
 //! Where the three terms cancel (a row almost undone by its update), the row is formed and summed.
 
 use super::block::{Block, panels};
-use super::{LowRank, ROWS_AT_ONCE, Real};
+use super::{LowRank, ROWS_AT_ONCE, Real, threads};
 use crate::base::WeightRows;
 
 /// Below this fraction of `|W_j|^2` a sum has lost too many digits: its terms nearly cancel only where
@@ -20,8 +20,15 @@ const CANCELLED: f64 = 4e-3;
 pub(crate) fn squares<T: Real>(weight: &dyn WeightRows<T>, columns: usize) -> Vec<f64> {
     let mut sums = Vec::new();
     weight.for_each(&mut |_, n_rows, w| {
-        let rows = w.chunks(columns.max(1)).take(n_rows);
-        sums.extend(rows.map(|row| row.iter().map(|v| v.to_f64().powi(2)).sum::<f64>()));
+        let threads = threads::worth(n_rows * columns);
+        let runs = threads::runs(n_rows, 1, threads);
+        let parts = threads::map(threads, runs, |run| {
+            let w = &w[run.start * columns..run.end * columns];
+            let rows = w.chunks(columns.max(1)).take(run.len());
+            let squares = rows.map(|row| row.iter().map(|v| v.to_f64().powi(2)).sum::<f64>());
+            squares.collect::<Vec<_>>()
+        });
+        sums.extend(parts.concat());
     });
     sums
 }
@@ -56,7 +63,6 @@ pub(crate) fn row_norms<T: Real>(
         return squares.iter().map(|s| s.sqrt()).collect();
     }
     let half = low.scaling * T::from_f64(0.5);
-    let mut sums = vec![T::zero(); ROWS_AT_ONCE * rank];
     // Of A^T and of (s / 2) A A^T, as many columns as fit.
     let blocks: Vec<(usize, [Block<T>; 2])> = panels::<T>(rank)
         .map(|(first, count)| {
@@ -71,25 +77,29 @@ pub(crate) fn row_norms<T: Real>(
         .collect();
     let mut norms = Vec::with_capacity(squares.len());
     weight.for_each(&mut |first_row, n_rows, w| {
-        for row in (0..n_rows).step_by(ROWS_AT_ONCE) {
-            let here = ROWS_AT_ONCE.min(n_rows - row);
-            let b = (&low.b[(first_row + row) * rank..], rank);
-            for (first, [a, gram]) in &blocks {
-                let to = &mut sums[*first..];
-                a.multiply(
-                    (&w[row * columns..], columns),
-                    (&mut *to, rank),
-                    here,
-                    false,
-                );
-                gram.multiply(b, (to, rank), here, true);
+        let threads = threads::worth(n_rows * columns * rank);
+        let runs = threads::runs(n_rows, ROWS_AT_ONCE, threads);
+        let parts = threads::map(threads, runs, |run| {
+            let mut sums = vec![T::zero(); ROWS_AT_ONCE * rank];
+            let mut norms = Vec::with_capacity(run.len());
+            for row in run.clone().step_by(ROWS_AT_ONCE) {
+                let here = ROWS_AT_ONCE.min(run.end - row);
+                let b = (&low.b[(first_row + row) * rank..], rank);
+                for (first, [a, gram]) in &blocks {
+                    let to = &mut sums[*first..];
+                    let w = (&w[row * columns..], columns);
+                    a.multiply(w, (&mut *to, rank), here, false);
+                    gram.multiply(b, (to, rank), here, true);
+                }
+                for (r, sums) in sums.chunks(rank).take(here).enumerate() {
+                    let j = first_row + row + r;
+                    let w = &w[(row + r) * columns..][..columns];
+                    norms.push(row_norm((j, squares[j]), w, sums, low));
+                }
             }
-            for (r, sums) in sums.chunks(rank).take(here).enumerate() {
-                let j = first_row + row + r;
-                let w = &w[(row + r) * columns..][..columns];
-                norms.push(row_norm((j, squares[j]), w, sums, low));
-            }
-        }
+            norms
+        });
+        norms.extend(parts.concat());
     });
     norms
 }

@@ -93,8 +93,21 @@ impl Window {
         (start < end).then_some((first as usize, start as usize, end as usize))
     }
 
+    /// The picture that a run lies in, and its first pixel there.
+    pub(super) fn place(&self, run: &Run) -> (usize, usize) {
+        (run.picture, run.y * self.out[1] + run.x)
+    }
+
+    /// The part of the convolution that reads `count` of the input channels.
+    pub(super) fn of_channels(self, count: usize) -> Self {
+        Self {
+            channels: count,
+            ..self
+        }
+    }
+
     /// Elements of one input channel.
-    fn plane(&self) -> usize {
+    pub(super) fn plane(&self) -> usize {
         self.extent[0] * self.extent[1]
     }
 }
@@ -117,6 +130,16 @@ pub(crate) struct Channels {
     pub(crate) total: usize,
     /// First of this group.
     pub(crate) first: usize,
+}
+
+impl Channels {
+    /// The same from `channel` of the group on.
+    pub(super) fn from(self, channel: usize) -> Self {
+        Self {
+            first: self.first + channel,
+            ..self
+        }
+    }
 }
 
 /// Fills `block` with the inputs of the columns of `runs`.
@@ -169,14 +192,14 @@ pub(super) fn unfold<T: Real>(
     }
 }
 
-/// Adds rows `first_tap..` of the gradient of a block to the inputs they were read from.
+/// Adds rows `first_tap..` of the gradient of a block to the inputs they were read from: `dx` holds the channels
+/// of `window` for each picture.
 pub(super) fn fold<T: Real>(
     window: &Window,
     tile: &Block<T>,
     (first_tap, n_taps): (usize, usize),
     runs: &[Run],
-    dx: &mut [T],
-    from: Channels,
+    dx: &mut [&mut [T]],
 ) {
     let [taps_y, taps_x] = window.kernel;
     let stride = window.stride[1];
@@ -190,9 +213,8 @@ pub(super) fn fold<T: Real>(
             let Some((first, start, end)) = window.reach(run, tap / taps_x, tap % taps_x) else {
                 continue;
             };
-            let plane = (run.picture * from.total + from.first + c) * window.plane();
             let gradient = &row[run.column + start..run.column + end];
-            let to = &mut dx[plane + first..];
+            let to = &mut dx[run.picture][c * window.plane() + first..];
             match stride {
                 1 => to.iter_mut().zip(gradient).for_each(|(to, &g)| *to += g),
                 2 => {
@@ -215,12 +237,7 @@ pub(super) fn fold<T: Real>(
 }
 
 /// Elements of `y` that a run of output channel `channel` covers.
-pub(super) fn covered(
-    window: &Window,
-    run: &Run,
-    to: Channels,
-    channel: usize,
-) -> std::ops::Range<usize> {
+fn covered(window: &Window, run: &Run, to: Channels, channel: usize) -> std::ops::Range<usize> {
     let [height, width] = window.out;
     let start = ((run.picture * to.total + to.first + channel) * height + run.y) * width + run.x;
     start..start + run.len

@@ -20,6 +20,7 @@ mod precision;
 mod saving;
 mod set;
 mod single;
+mod threads;
 mod whole;
 
 /// What tests of memory watch.
