@@ -25,9 +25,9 @@
 //! these. Lanes of a warp have one order, so that lanes which wait for each other in a loop hang until the
 //! launch's limit, and fences order nothing: flags in memory count as races.
 //!
-//! A thread runs 66 million instructions of warps a second in arithmetic and 16 million in shared or
-//! global memory, all checks on (an AMD EPYC with other work beside it, 2026-11-27:
-//! `cargo run --release -p spark-ptx --example throughput`).
+//! A thread runs 47 million instructions of warps a second in arithmetic, 11 million in shared and 9 million
+//! in global memory, all checks on (the best of a few runs on a virtual machine's two cores with other work
+//! on them, 2026-11-28: `cargo run --release -p spark-ptx --example throughput`).
 //!
 //! ```
 //! use spark_ptx::{LaunchConfig, Module, OwnedMemory};
