@@ -101,6 +101,11 @@ pub(crate) fn weight(core: &Core) -> Result<(Tensor, MergeReport)> {
 /// `g (W + s B A)` for a base given as rows.
 pub(crate) fn effective(base: &Base, factors: &Factors) -> Result<(Tensor, MergeReport)> {
     let dense = base.to_tensor()?;
+    // What the change is measured against: the weight that was adapted.
+    let offered = match factors.initial() {
+        Some(initial) => initial.base.to_tensor()?,
+        None => dense.clone(),
+    };
     let own = dense.dtype();
     let values = |t: Option<&Tensor>| -> Result<Vec<f64>> {
         Ok(match t {
@@ -112,10 +117,10 @@ pub(crate) fn effective(base: &Base, factors: &Factors) -> Result<(Tensor, Merge
             None => Vec::new(),
         })
     };
-    let before = values(Some(&dense))?;
+    let weight = values(Some(&dense))?;
     let (a, b) = (values(factors.a())?, values(factors.b())?);
     let depth = dense.dims()[1..].iter().product();
-    let mut v = weights::updated(&before, factors.low_rank(&a, &b), depth);
+    let mut v = weights::updated(&weight, factors.low_rank(&a, &b), depth);
     let merged = match factors.magnitude() {
         None => v,
         Some(m) => {
@@ -127,6 +132,7 @@ pub(crate) fn effective(base: &Base, factors: &Factors) -> Result<(Tensor, Merge
     };
     let rounded = Tensor::from_slice(&merged, dense.dims(), &Device::Cpu)?.to_dtype(own)?;
     let after = values(Some(&rounded))?;
+    let before = values(Some(&offered))?;
     if let Some(index) = after.iter().position(|v| !v.is_finite()) {
         return Err(DoraError::NotFinite {
             name: "merged weight".to_owned(),

@@ -36,4 +36,25 @@ impl Entry {
             Kind::Plain | Kind::Whole(_) => None,
         }
     }
+
+    /// Settings of a layer under the adapter as they are written: of twice the rank, and of the same scale, if A
+    /// and B began as parts of the weight.
+    pub(super) fn written(&self) -> Option<LayerConfig> {
+        let (config, factors) = self.adapted()?;
+        let mut written = config.clone();
+        if factors.initial().is_some() {
+            written.rank *= 2;
+            written.alpha *= alpha_of_twice_the_rank(config.rslora);
+        }
+        Some(written)
+    }
+}
+
+/// By what alpha grows so that the scale stays where the rank doubles.
+pub(super) fn alpha_of_twice_the_rank(rslora: bool) -> f64 {
+    if rslora {
+        std::f64::consts::SQRT_2
+    } else {
+        2.0
+    }
 }

@@ -6,6 +6,8 @@
 //!   spark.config               the settings saved with these tensors, as text
 //!   spark.seed                 of the dropout
 //!   spark.base.<module>        a fingerprint of each layer's base weight
+//!   spark.initial              how A and B began, if that was as parts of the weights: half of each layer's ranks
+//!                              are then those they began with, B negated
 //! ```
 //!
 //! Layout as PEFT 0.21.2 writes it. The settings inside the tensor file make it a unit: others beside it are
@@ -21,7 +23,7 @@ use safetensors::{Dtype, SafeTensors};
 
 use super::folder::{CONFIG_FILE, Locked, TENSOR_FILE, failed};
 use super::stored::PREFIX;
-use crate::config::DoraConfig;
+use crate::config::{DoraConfig, Init};
 use crate::error::{DoraError, Result};
 use crate::finite;
 
@@ -31,6 +33,9 @@ const BASE_PREFIX: &str = "spark.base.";
 const CONFIG_KEY: &str = "spark.config";
 /// Where metadata holds the seed.
 const SEED_KEY: &str = "spark.seed";
+
+/// Where metadata holds how A and B began.
+const INITIAL_KEY: &str = "spark.initial";
 
 /// More than any adapter's settings.
 const CONFIG_LIMIT: u64 = 4 << 20;
@@ -43,6 +48,7 @@ pub(crate) struct TensorFile {
     /// Fingerprints of bases, by module.
     pub(crate) bases: BTreeMap<String, u64>,
     seed: Option<u64>,
+    initial: Option<Init>,
     config: Option<DoraConfig>,
 }
 
@@ -115,6 +121,7 @@ pub(crate) fn read_folder(folder: &Path, dtype: DType) -> Result<(DoraConfig, Te
         }
     };
     config.seed = file.seed.unwrap_or(config.seed);
+    config.init = file.initial.unwrap_or(config.init);
     Ok((config, file))
 }
 
@@ -154,10 +161,18 @@ pub(crate) fn read_tensors(path: &Path, dtype: DType) -> Result<TensorFile> {
         Some((module.to_owned(), print))
     });
     let config = metadata.get(CONFIG_KEY);
+    let initial = metadata.get(INITIAL_KEY).map(|name| {
+        Init::of_name(name).ok_or_else(|| DoraError::Unsupported {
+            name: INITIAL_KEY,
+            value: name.clone(),
+            reason: "A and B began in a way that is not known here",
+        })
+    });
     Ok(TensorFile {
         tensors,
         bases: bases.collect(),
         seed: metadata.get(SEED_KEY).and_then(|seed| seed.parse().ok()),
+        initial: initial.transpose()?,
         config: config
             .map(|text| parse_config(path, text.as_bytes()))
             .transpose()?,
@@ -168,7 +183,7 @@ pub(crate) fn read_tensors(path: &Path, dtype: DType) -> Result<TensorFile> {
 pub(crate) fn tensor_bytes(
     path: &Path,
     config: &str,
-    seed: u64,
+    (seed, initial): (u64, Option<Init>),
     tensors: &BTreeMap<String, Tensor>,
     bases: &BTreeMap<String, u64>,
 ) -> Result<Vec<u8>> {
@@ -183,7 +198,9 @@ pub(crate) fn tensor_bytes(
         (CONFIG_KEY.to_owned(), config.to_owned()),
         (SEED_KEY.to_owned(), seed.to_string()),
     ];
-    let metadata: HashMap<String, String> = fingerprints.chain(own).collect();
+    let initial = initial.and_then(Init::name);
+    let initial = initial.map(|name| (INITIAL_KEY.to_owned(), name));
+    let metadata: HashMap<String, String> = fingerprints.chain(own).chain(initial).collect();
     safetensors::serialize(named, Some(metadata)).map_err(|source| DoraError::TensorFile {
         path: path.to_owned(),
         source,

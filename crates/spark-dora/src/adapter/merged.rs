@@ -260,6 +260,10 @@ fn merged(layer: &str, weight: &Tensor, factors: &Factors) -> Result<(Tensor, Me
         true => Base::finite(&name, &weight.t()?)?,
         false => Base::finite(&name, weight)?,
     };
+    let base = match factors.initial() {
+        Some(initial) => Base::dense(&initial.residual(weight, factors.scaling())?)?,
+        None => base,
+    };
     let effective = merge::effective(&base, factors);
     let (merged, report) = effective.map_err(|error| match error {
         DoraError::NotFinite { index, .. } => finite::not_finite(&name, index),

@@ -43,7 +43,7 @@ use crate::finite;
 use crate::layer::factors::{FactorShapes, check_type};
 use crate::layer::{
     DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, SavedLayer, TrainModule,
-    WholeLayer, embedding,
+    WholeLayer, embedding, initial,
 };
 use crate::optim::VariableGroups;
 use entry::{Entry, Kind};
@@ -142,6 +142,8 @@ pub struct Adapter {
     source: Source,
     layers: BTreeMap<String, Entry>,
     other_bases: Vec<String>,
+    /// A and B that the layer being offered began with, if a file holds them.
+    initial: Option<(Tensor, Tensor)>,
 }
 
 impl Adapter {
@@ -161,6 +163,7 @@ impl Adapter {
             source: Source::New,
             layers: BTreeMap::new(),
             other_bases: Vec::new(),
+            initial: None,
         })
     }
 
@@ -191,6 +194,7 @@ impl Adapter {
             },
             layers: BTreeMap::new(),
             other_bases: Vec::new(),
+            initial: None,
         })
     }
 
@@ -212,6 +216,7 @@ impl Adapter {
             source: Source::Kohya(layers),
             layers: BTreeMap::new(),
             other_bases: Vec::new(),
+            initial: None,
         })
     }
 
@@ -239,7 +244,8 @@ impl Adapter {
             return Ok(Offered::Plain(frozen));
         };
         let vb = self.variables_of(name);
-        let adapted = DoraLinear::from_linear(&frozen, &config, vb)?;
+        let initial = self.initial.take();
+        let adapted = DoraLinear::from_initial(&frozen, &config, vb, initial)?;
         let core = adapted.core();
         self.note(name, config, &core.base, core.bias.as_ref(), &core.factors)?;
         Ok(Offered::Adapted(adapted))
@@ -495,16 +501,19 @@ impl Adapter {
         let mut tensors = BTreeMap::new();
         let mut bases = BTreeMap::new();
         for (module, entry) in &self.layers {
-            let named: Vec<(&str, &Tensor)> = match &entry.kind {
+            let named: Vec<(&str, Tensor)> = match &entry.kind {
                 Kind::Plain => continue,
-                Kind::Whole(saved) => saved.variables().collect(),
+                Kind::Whole(saved) => {
+                    let variables = saved.variables();
+                    variables.map(|(name, t)| (name, t.clone())).collect()
+                }
                 Kind::Adapted {
                     factors,
                     fingerprint,
                     ..
                 } => {
                     bases.insert(module.clone(), *fingerprint);
-                    factors.named().collect()
+                    factors.written()?
                 }
             };
             for (name, tensor) in named {
@@ -516,7 +525,11 @@ impl Adapter {
         }
         let config = written::json(written::settings(&self.config, &self.layers)?);
         let path = folder.join(TENSOR_FILE);
-        let bytes = files::tensor_bytes(&path, &config, self.config.seed, &tensors, &bases)?;
+        let adapted = self.layers.values().filter_map(Entry::adapted);
+        let mut began = adapted.filter(|(_, factors)| factors.initial().is_some());
+        let initial = began.next().map(|(config, _)| config.init);
+        let own = (self.config.seed, initial);
+        let bytes = files::tensor_bytes(&path, &config, own, &tensors, &bases)?;
         folder::write(folder, &config, &bytes)?;
         let size = self.size();
         if size.fraction > GOOD_FRACTION {
@@ -555,9 +568,11 @@ impl Adapter {
         match &mut self.source {
             Source::New => self.config.layer(name),
             Source::Peft { stored, .. } => {
-                let Some((config, tensors)) = stored.claim(&self.config, name, shapes)? else {
+                let Some((mut config, mut tensors)) = stored.claim(&self.config, name, shapes)?
+                else {
                     return Ok(None);
                 };
+                self.initial = split(name, &mut config, &mut tensors, shapes)?;
                 for (variable, tensor) in tensors {
                     self.put(&format!("{name}.{variable}"), &tensor)?;
                 }
@@ -648,7 +663,8 @@ impl Adapter {
         bias: Option<&Tensor>,
         factors: &Factors,
     ) -> Result<()> {
-        let fingerprint = fingerprint::of_base(base)?;
+        let offered = factors.initial().map_or(base, |initial| &initial.base);
+        let fingerprint = fingerprint::of_base(offered)?;
         if let Source::Peft { bases, .. } = &self.source
             && bases.get(name).is_some_and(|&known| known != fingerprint)
         {
@@ -676,6 +692,36 @@ impl Adapter {
         self.layers.insert(name.to_owned(), entry);
         Ok(())
     }
+}
+
+/// Where a layer's A and B began as parts of its weight, the file holds those too: takes them off the tensors, and
+/// leaves the layer's own rank and alpha.
+fn split(
+    name: &str,
+    config: &mut LayerConfig,
+    tensors: &mut BTreeMap<&'static str, Tensor>,
+    shapes: &FactorShapes,
+) -> Result<Option<(Tensor, Tensor)>> {
+    let [a_name, b_name, _] = shapes.names;
+    if !config.init.is_of_weight() {
+        return Ok(None);
+    }
+    let (Some(a), Some(b)) = (tensors.get(a_name), tensors.get(b_name)) else {
+        return Ok(None);
+    };
+    if !config.rank.is_multiple_of(2) {
+        return Err(DoraError::Rank {
+            layer: name.to_owned(),
+            tensors: config.rank,
+            settings: config.rank + 1,
+        });
+    }
+    let [(a, b), initial] = initial::halves(a, b)?;
+    tensors.insert(a_name, a);
+    tensors.insert(b_name, b);
+    config.rank /= 2;
+    config.alpha /= entry::alpha_of_twice_the_rank(config.rslora);
+    Ok(Some(initial))
 }
 
 /// Bytes and numbers of a plain layer.

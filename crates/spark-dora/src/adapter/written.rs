@@ -26,10 +26,9 @@ pub(super) fn settings(
     layers: &BTreeMap<String, Entry>,
 ) -> Result<DoraConfig> {
     let mut written = config.clone();
-    let adapted = layers.iter().filter_map(|(name, entry)| {
-        let (layer, _) = entry.adapted()?;
-        Some((name.as_str(), layer))
-    });
+    let adapted = layers
+        .iter()
+        .filter_map(|(name, entry)| Some((name.as_str(), entry.written()?)));
     let (only_magnitude, low_rank): (Vec<_>, Vec<_>) =
         adapted.partition(|(_, layer)| layer.method == Method::MagnitudeOnly);
     let plain = low_rank

@@ -48,6 +48,43 @@ pub enum Init {
     Gaussian,
     /// A and B uniform: the layer does not begin as its base. For tests.
     Random,
+    /// PiSSA: A and B are the largest singular values of the weight, and what remains of it is the base the
+    /// layer trains on. Linear layers only; takes time like the cube of the weight's smaller side.
+    Pissa,
+    /// PiSSA by a randomised decomposition of so many iterations, which takes little time.
+    PissaNiter(usize),
+    /// OLoRA: A and B are the first rows and columns of the weight's QR decomposition, and what remains of it is
+    /// the base the layer trains on. Linear layers only.
+    Olora,
+}
+
+impl Init {
+    /// Whether A and B are taken from the weight, so that the base changes.
+    pub(crate) fn is_of_weight(self) -> bool {
+        matches!(self, Self::Pissa | Self::PissaNiter(_) | Self::Olora)
+    }
+
+    /// PEFT's name of a way that [`Init::is_of_weight`].
+    pub(crate) fn name(self) -> Option<String> {
+        match self {
+            Self::Kaiming | Self::Gaussian | Self::Random => None,
+            Self::Pissa => Some("pissa".to_owned()),
+            Self::PissaNiter(iterations) => Some(format!("pissa_niter_{iterations}")),
+            Self::Olora => Some("olora".to_owned()),
+        }
+    }
+
+    /// The reverse of [`Init::name`].
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        match name {
+            "pissa" => Some(Self::Pissa),
+            "olora" => Some(Self::Olora),
+            other => {
+                let iterations = other.strip_prefix("pissa_niter_")?;
+                Some(Self::PissaNiter(iterations.parse().ok()?))
+            }
+        }
+    }
 }
 
 /// How one layer is adapted.

@@ -16,7 +16,7 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "init_lora_weights",
         &["gaussian", "eva", "orthogonal", "mica"],
-        "it changes the base weights, which are kept here",
+        "its tensors are for a changed base; convert it in PEFT, by path_initial_model_for_weight_conversion",
     ),
 ];
 

@@ -21,6 +21,7 @@
 
 pub(crate) mod block;
 pub(crate) mod conv;
+pub(crate) mod decompose;
 pub(crate) mod effective;
 pub(crate) mod linear;
 pub(crate) mod magnitude;

@@ -116,13 +116,13 @@ macro_rules! conv_layer {
             /// [`DoraError::RankZero`], [`DoraError::RankTooLarge`] and [`DoraError::Setting`] for a
             /// configuration that fits no weight of this shape; [`DoraError::NotFinite`] for a weight, a
             /// bias or stored variables that hold NaN or infinities; [`DoraError::Unsupported`] if `vb` has
-            /// another type than f32 and f64; [`DoraError::Candle`] if it holds other shapes.
+            /// another type than f32 and f64, or for initial values from the weight; [`DoraError::Candle`] if it holds other shapes.
             pub fn $from(conv: &$base, config: &LayerConfig, vb: VarBuilder<'_>) -> Result<Self> {
                 let layer = vb.prefix();
                 let base = checked_base(&layer, conv.weight(), conv.bias())?;
                 let shapes = shapes(&base, $axes)?;
                 settings(conv.config()).check(shapes.rows)?;
-                let factors = Factors::new(|| Ok(base.clone()), &shapes, config, &vb)?;
+                let factors = Factors::new(|| Ok(base.clone()), &shapes, config, &vb, None)?;
                 let dropout = Dropout::new(config.dropout, config.seed, &layer);
                 Ok(Self::assemble(conv, base, factors, dropout))
             }

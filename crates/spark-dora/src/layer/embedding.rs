@@ -66,7 +66,7 @@ impl DoraEmbedding {
         let weight = embedding.embeddings().detach();
         let shapes = shapes(&weight)?;
         finite::check(&named(&vb.prefix(), "weight"), &weight)?;
-        let factors = Factors::new(|| rows(&weight), &shapes, config, &vb)?;
+        let factors = Factors::new(|| rows(&weight), &shapes, config, &vb, None)?;
         Ok(Self { weight, factors })
     }
 

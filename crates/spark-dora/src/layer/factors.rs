@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::VarBuilder;
 
+use super::initial::{self, Initial};
 use crate::base::{Base, check_shape};
 use crate::config::{Init, LayerConfig, Method, check_scaling};
 use crate::error::{DoraError, Result};
@@ -100,15 +101,18 @@ pub struct Factors {
     b: Option<Tensor>,
     magnitude: Option<Tensor>,
     norms: Arc<NormCache>,
+    initial: initial::Kept,
 }
 
 impl Factors {
-    /// Takes the variables from `vb`; those that were not there are initialised.
+    /// Takes the variables from `vb`; those that were not there are initialised, by `initial` if the settings ask for
+    /// values from the weight, of which `rows` then gives what remains.
     pub(crate) fn new(
         rows: impl FnOnce() -> Result<Base>,
         shapes: &FactorShapes,
         config: &LayerConfig,
         vb: &VarBuilder<'_>,
+        initial: Option<Initial>,
     ) -> Result<Self> {
         let [a_name, b_name, magnitude_name] = shapes.names;
         let layer = vb.prefix();
@@ -123,22 +127,27 @@ impl Factors {
         let rank = config.rank;
         let low_rank = config.method != Method::MagnitudeOnly;
         let (mut a, mut b) = (None, None);
-        if low_rank {
+        if low_rank && config.init.is_of_weight() && initial.is_none() {
+            let reason = "it is for linear layers only, as in PEFT";
+            return Err(initial::unsupported(config.init, reason));
+        }
+        if let (true, Some(initial)) = (low_rank, &initial) {
+            a = Some(taken(vb, a_name, shapes.a(rank), &initial.a)?);
+            b = Some(taken(vb, b_name, shapes.b(rank), &initial.b)?);
+        } else if low_rank {
             let len = rank * shapes.columns;
             a = Some(variable(vb, a_name, shapes.a(rank), || {
                 match config.init {
                     // Uniform within the bound that kaiming_uniform(a = sqrt(5)) gives.
-                    Init::Kaiming | Init::Random => {
-                        random.uniform(len, 1.0 / (shapes.columns as f64).sqrt())
-                    }
                     Init::Gaussian => random.normal(len, 1.0 / rank as f64),
+                    _ => random.uniform(len, 1.0 / (shapes.columns as f64).sqrt()),
                 }
             })?);
             let len = shapes.rows * rank;
             b = Some(variable(vb, b_name, shapes.b(rank), || {
                 match config.init {
-                    Init::Kaiming | Init::Gaussian => vec![0.0; len],
                     Init::Random => random.uniform(len, 1.0 / (rank as f64).sqrt()),
+                    _ => vec![0.0; len],
                 }
             })?);
         }
@@ -151,6 +160,7 @@ impl Factors {
             b,
             magnitude: None,
             norms: Arc::default(),
+            initial: initial.map(Arc::new),
         };
         if config.method != Method::Lora {
             let norms = factors.row_norms(rows)?;
@@ -198,6 +208,7 @@ impl Factors {
             b,
             magnitude,
             norms: Arc::default(),
+            initial: None,
         })
     }
 
@@ -212,7 +223,23 @@ impl Factors {
             b: None,
             magnitude: None,
             norms: Arc::default(),
+            initial: None,
         }
+    }
+
+    /// What the layer began with, if that was taken from the weight.
+    pub(crate) fn initial(&self) -> Option<&Initial> {
+        self.initial.as_deref()
+    }
+
+    /// The variables with their names as they are written, for the weight that was adapted.
+    pub(crate) fn written(&self) -> Result<Vec<(&'static str, Tensor)>> {
+        let mut written: Vec<_> = self.named().map(|(n, t)| (n, t.detach())).collect();
+        if let (Some(initial), Some(a), Some(b)) = (self.initial(), self.a(), self.b()) {
+            let (a, b) = initial.converted(a, b)?;
+            (written[0].1, written[1].1) = (a, b);
+        }
+        Ok(written)
     }
 
     /// Whether A, B and the magnitude have these names.
@@ -344,6 +371,13 @@ pub(crate) fn check_type(dtype: DType) -> Result<()> {
             reason: "A, B and magnitudes are f32 or f64, beside a base of any type",
         }),
     }
+}
+
+/// As [`variable`], with values given as a tensor.
+fn taken(vb: &VarBuilder<'_>, name: &str, shape: Vec<usize>, values: &Tensor) -> Result<Tensor> {
+    let values = values.to_device(&Device::Cpu)?.to_dtype(DType::F64)?;
+    let values = values.flatten_all()?.to_vec1()?;
+    variable(vb, name, shape, || values)
 }
 
 /// Takes `name` from `vb`, in f32 or f64; sets it to `values` if it was not there.

@@ -6,6 +6,7 @@ use spark_quant::PackedTensor;
 
 use super::composed;
 use super::factors::{FactorShapes, Factors, named};
+use super::initial::{self, Initial};
 use super::operation::Form;
 use super::train::TrainModule;
 use super::with_base::{Core, check_bias, checked_base};
@@ -69,8 +70,18 @@ impl DoraLinear {
     /// [`crate::DoraError::Unsupported`] if `vb` has another type than f32 and f64;
     /// [`crate::DoraError::Candle`] if it holds other shapes.
     pub fn from_linear(linear: &Linear, config: &LayerConfig, vb: VarBuilder<'_>) -> Result<Self> {
+        Self::from_initial(linear, config, vb, None)
+    }
+
+    /// The same, begun with these A and B, where they were taken from the weight.
+    pub(crate) fn from_initial(
+        linear: &Linear,
+        config: &LayerConfig,
+        vb: VarBuilder<'_>,
+        initial: Option<(Tensor, Tensor)>,
+    ) -> Result<Self> {
         let base = checked_base(&vb.prefix(), linear.weight(), linear.bias())?;
-        Self::on(base, linear.bias().cloned(), config, &vb)
+        Self::on(base, linear.bias().cloned(), config, &vb, initial)
     }
 
     /// QDoRA: the base stays packed, `[out, in]` with blocks along the inputs, and is converted to f32 some
@@ -88,7 +99,7 @@ impl DoraLinear {
         let layer = vb.prefix();
         check_bias(&layer, weight.shape(), bias.as_ref())?;
         let base = Base::packed(&named(&layer, "weight"), weight, vb.device())?;
-        Self::on(base, bias, config, &vb)
+        Self::on(base, bias, config, &vb, None)
     }
 
     fn on(
@@ -96,9 +107,25 @@ impl DoraLinear {
         bias: Option<Tensor>,
         config: &LayerConfig,
         vb: &VarBuilder<'_>,
+        initial: Option<(Tensor, Tensor)>,
     ) -> Result<Self> {
         let shapes = shapes(&base)?;
-        let factors = Factors::new(|| Ok(base.clone()), &shapes, config, vb)?;
+        let initial = match initial {
+            Some((a, b)) => Some(Initial {
+                a,
+                b,
+                base: base.clone(),
+            }),
+            None => initial::of_weight(&base, config, vb)?,
+        };
+        let base = match &initial {
+            Some(initial) => {
+                let residual = initial.residual(&base.to_tensor()?, config.scaling())?;
+                Base::finite(&named(&vb.prefix(), "weight"), &residual)?
+            }
+            None => base,
+        };
+        let factors = Factors::new(|| Ok(base.clone()), &shapes, config, vb, initial)?;
         Ok(Self {
             core: Core {
                 base,
@@ -161,10 +188,11 @@ impl DoraLinear {
     ///
     /// [`crate::DoraError::Quant`] if a packed base cannot be converted to f32.
     pub fn base(&self) -> Result<Linear> {
-        Ok(Linear::new(
-            self.core.base.to_tensor()?,
-            self.core.bias.clone(),
-        ))
+        let base = match self.core.factors.initial() {
+            Some(initial) => &initial.base,
+            None => &self.core.base,
+        };
+        Ok(Linear::new(base.to_tensor()?, self.core.bias.clone()))
     }
 
     fn compute(core: &Core, x: &Tensor) -> CandleResult<Tensor> {

@@ -4,6 +4,7 @@ pub(crate) mod composed;
 mod conv;
 pub(crate) mod embedding;
 pub(crate) mod factors;
+pub(crate) mod initial;
 mod linear;
 pub(crate) mod operation;
 pub(crate) mod saved;

@@ -124,6 +124,9 @@ fn ours() -> Vec<(&'static str, DoraConfigBuilder)> {
                 "layers.11",
             ]),
         ),
+        ("pissa", random(3).init(Init::Pissa).rank("fc", 2)),
+        ("olora_rs", random(3).init(Init::Olora).rslora()),
+        ("pissa_lora", random(3).init(Init::PissaNiter(4)).lora()),
         (
             "lora",
             random(4)
@@ -186,6 +189,11 @@ fn peft_and_this_crate_read_each_others_adapters() {
             let factor = Tensor::from_vec(factor, magnitude.shape(), &Device::Cpu).unwrap();
             let changed = (magnitude.as_detached_tensor() * factor).unwrap();
             Var::set(magnitude, &changed).unwrap();
+        }
+        for var in adapter.variables().b {
+            let noise = var.as_tensor().detach().randn_like(0.0, 0.1).unwrap();
+            var.set(&(var.as_tensor().detach() + noise).unwrap())
+                .unwrap();
         }
         for var in adapter.variables().whole {
             let other = var.as_tensor().detach().randn_like(0.0, 0.3).unwrap();

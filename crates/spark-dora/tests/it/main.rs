@@ -7,6 +7,7 @@ mod dropout;
 mod exchange;
 mod finite;
 mod gradients;
+mod initial;
 mod inputs;
 mod losses;
 mod memory;
