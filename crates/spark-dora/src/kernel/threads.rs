@@ -15,15 +15,16 @@ use std::sync::{Mutex, PoisonError};
 use spark_parallel::{shared, usable_threads};
 
 /// Most threads of a pass; 0 is as many as the process may use.
-static LIMIT: AtomicUsize = AtomicUsize::new(0);
+static LIMIT: AtomicUsize = AtomicUsize::new(1);
 
 /// Fewest multiplications that are worth a thread of their own.
 const WORTHWHILE: usize = 1 << 20;
 
-/// Bounds the threads that passes of this crate's layers use, the caller's included, in the whole process; 0 is
-/// no bound. Without one they use as many as the process may.
+/// How many threads passes of this crate's layers use, the caller's included, in the whole process: one unless this
+/// is called; 0 is as many as the process may use. Passes with little to multiply stay on one.
 ///
-/// Results do not depend on it: their bits are the same for every number of threads.
+/// Results do not depend on it: their bits are the same for every number of threads. On a machine whose processors
+/// are taken by others, more than one thread makes a pass slower, since it waits for all of them.
 pub fn set_threads(limit: usize) {
     LIMIT.store(limit, Ordering::Relaxed);
 }
@@ -119,6 +120,7 @@ mod tests {
         }
         set_threads(0);
         assert_eq!(worth(usize::MAX), usable_threads().get());
+        set_threads(1);
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn check<L: Module>(what: &str, make: impl Fn() -> (L, Vec<Tensor>, Tensor)) {
             }
         }
     }
-    set_threads(0);
+    set_threads(1);
 }
 
 fn linear(dtype: DType, tokens: usize, inputs: usize, outputs: usize, rank: usize, dora: bool) {
