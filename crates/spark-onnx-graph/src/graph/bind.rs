@@ -34,6 +34,7 @@ use super::{
 use crate::ModelError;
 use crate::budget;
 use crate::operators::infer;
+use crate::reference::gradient::{GradientKind, GradientOptions, kind_of};
 use crate::reference::{self, Unevaluated};
 use crate::tensor::{DType, Tensor};
 
@@ -241,6 +242,8 @@ struct Binder<'g> {
     total_bytes: usize,
     /// Which constants were folded here.
     folded: Vec<bool>,
+    /// Which values such constants were computed from.
+    folded_from: Vec<bool>,
     /// Bytes of folded constants that are still held, and how many may be.
     folded_bytes: usize,
     folding_limit: usize,
@@ -292,6 +295,7 @@ impl<'g> Binder<'g> {
             nodes: Vec::with_capacity(graph.nodes.len()),
             total_bytes: 0,
             folded: vec![false; n_values],
+            folded_from: vec![false; n_values],
             folded_bytes: 0,
             folding_limit: 0,
             budget_bytes,
@@ -434,6 +438,7 @@ impl<'g> Binder<'g> {
             }
         }
         if results.is_some() {
+            self.note_folded(node, &inputs, &types);
             for &id in node.inputs.iter().flatten() {
                 self.release(id);
             }
@@ -444,6 +449,19 @@ impl<'g> Binder<'g> {
             });
         }
         Ok(())
+    }
+
+    /// Remembers what the results of a folded node hang on: floats that they are no steps of.
+    fn note_folded(&mut self, node: &Node, inputs: &[Option<ValueId>], types: &[TensorType]) {
+        let result = types.first().map_or(DType::F32, |ty| ty.dtype);
+        for (operand, id) in inputs.iter().enumerate() {
+            let Some(ValueId(id)) = *id else { continue };
+            let holds_floats = self.types[id]
+                .as_ref()
+                .is_some_and(|ty| ty.dtype.is_float());
+            let kind = kind_of(&node.op, operand, result, GradientOptions::default());
+            self.folded_from[id] |= holds_floats && kind != GradientKind::Zero;
+        }
     }
 
     /// Holds what is declared of a node's results against what was inferred.
@@ -678,6 +696,7 @@ impl<'g> Binder<'g> {
             outputs: self.graph.outputs.clone(),
             bodies: self.bodies,
             fixed_inputs: Vec::new(),
+            folded_from: self.folded_from,
             budget_bytes: self.budget_bytes,
         }
     }

@@ -65,6 +65,8 @@ pub struct StaticGraph {
     pub(crate) fixed_inputs: Vec<(ValueId, Arc<Tensor>)>,
     /// What nodes of control flow run.
     pub(crate) bodies: Vec<Arc<StaticGraph>>,
+    /// Of each value that was bound, whether constants were computed from it: floats that they are no steps of.
+    pub(crate) folded_from: Vec<bool>,
     /// Bytes that running it may take.
     pub(crate) budget_bytes: usize,
 }
@@ -88,6 +90,12 @@ impl StaticGraph {
     /// large to fold or an embedder computes it.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// Whether constants were computed from the value when the graph was bound, so that what hangs on it is no longer to
+    /// be seen.
+    pub(crate) fn is_folded_from(&self, id: ValueId) -> bool {
+        self.folded_from.get(id.0).copied().unwrap_or(false)
     }
 
     /// What the caller provides.

@@ -77,7 +77,7 @@ pub(super) fn sums(
     Ok(y)
 }
 
-fn tap_count(w_shape: &[usize]) -> usize {
+pub(super) fn tap_count(w_shape: &[usize]) -> usize {
     w_shape[2..].iter().product()
 }
 
@@ -102,15 +102,7 @@ fn conv_transpose(
 ) -> Result<Tensor, OpError> {
     let (x, w) = (inputs.get(0)?, inputs.get(1)?);
     let windows = conv_transpose_windows(transpose, &x.shape()[2..], &w.shape()[2..])?;
-    // Seen from its result, a transposed convolution is a convolution.
-    let forward: Vec<WindowAxis> = windows
-        .iter()
-        .map(|w| WindowAxis {
-            input: w.output,
-            output: w.input,
-            ..*w
-        })
-        .collect();
+    let forward = from_result(&windows);
     let bias = inputs.optional(2).map(Tensor::to_f64);
     let (batch, channels_in) = (x.shape()[0], x.shape()[1]);
     let group_out = w.shape()[1];
@@ -137,9 +129,23 @@ fn conv_transpose(
     from_floats(ty, y)
 }
 
+/// The windows of a transposed convolution seen from its result, where it is a convolution.
+pub(super) fn from_result(windows: &[WindowAxis]) -> Vec<WindowAxis> {
+    let turned = windows.iter().map(|w| WindowAxis {
+        input: w.output,
+        output: w.input,
+        ..*w
+    });
+    turned.collect()
+}
+
 /// Calls `meet` with the offsets, within their planes, of every output position and
 /// the input position that `tap` of its window lies on.
-fn for_each_contact(windows: &[WindowAxis], tap: &[usize], mut meet: impl FnMut(usize, usize)) {
+pub(super) fn for_each_contact(
+    windows: &[WindowAxis],
+    tap: &[usize],
+    mut meet: impl FnMut(usize, usize),
+) {
     let inside: Vec<Range<usize>> = windows
         .iter()
         .zip(tap)

@@ -31,7 +31,7 @@ impl Evaluate for Det {
 }
 
 /// Of a matrix without rows it is 1, the product of nothing.
-fn determinant(mut a: Vec<f64>, n: usize) -> f64 {
+pub(super) fn determinant(mut a: Vec<f64>, n: usize) -> f64 {
     let mut product = 1.0;
     for k in 0..n {
         let column = k..n;

@@ -72,13 +72,17 @@ fn matmul(inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
 
 /// NumPy's `matmul`, not yet rounded.
 pub(super) fn product(tensors: [&Tensor; 2]) -> Result<Numbers, OpError> {
+    contract(&matmul_labels(tensors.map(Tensor::shape)), &tensors)
+}
+
+/// NumPy's `matmul` of operands of these shapes.
+pub(super) fn matmul_labels([a, b]: [&[usize]; 2]) -> EinsumLabels {
     // Labels: rows 0, columns 1, depth 2, batch axis b from the end 3 + b.
     let batch = |shape: &[usize]| {
         (3..shape.len().saturating_sub(2) + 3)
             .rev()
             .collect::<Vec<_>>()
     };
-    let [a, b] = tensors.map(Tensor::shape);
     let (mut a_labels, mut b_labels) = (batch(a), batch(b));
     let batch_axes = a_labels.len().max(b_labels.len());
     let mut output: Vec<usize> = (3..3 + batch_axes).rev().collect();
@@ -98,12 +102,11 @@ pub(super) fn product(tensors: [&Tensor; 2]) -> Result<Numbers, OpError> {
             extents[*label] = extent;
         }
     }
-    let product = EinsumLabels {
+    EinsumLabels {
         operands: vec![a_labels, b_labels],
         output,
         extents,
-    };
-    contract(&product, &tensors)
+    }
 }
 
 impl Evaluate for Gemm {
@@ -123,19 +126,10 @@ impl Evaluate for Gemm {
 
 fn gemm(gemm: &Gemm, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let tensors = [inputs.get(0)?, inputs.get(1)?];
-    let [rows, columns] = [ty.shape[0], ty.shape[1]];
-    let depth = tensors[0].shape()[usize::from(!gemm.trans_a)];
-    let product = EinsumLabels {
-        operands: vec![
-            if gemm.trans_a { vec![2, 0] } else { vec![0, 2] },
-            if gemm.trans_b { vec![1, 2] } else { vec![2, 1] },
-        ],
-        output: vec![0, 1],
-        extents: vec![rows, columns, depth],
-    };
+    let product = gemm_labels(gemm, tensors[0].shape(), &ty.shape);
     let addend = inputs.optional(2).map(|c| {
         let c_strides = broadcast_strides(c.shape(), &ty.shape);
-        let mut at_result = Vec::with_capacity(rows * columns);
+        let mut at_result = Vec::with_capacity(ty.shape.iter().product());
         for_each_position(&ty.shape, |at| at_result.push(offset(at, &c_strides)));
         (Numbers::of(c), at_result)
     });
@@ -160,6 +154,19 @@ fn gemm(gemm: &Gemm, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpEr
             }
             from_whole(ty, y)
         }
+    }
+}
+
+/// The product of a GEMM whose first operand has the shape `a`.
+pub(super) fn gemm_labels(gemm: &Gemm, a: &[usize], result: &[usize]) -> EinsumLabels {
+    let depth = a[usize::from(!gemm.trans_a)];
+    EinsumLabels {
+        operands: vec![
+            if gemm.trans_a { vec![2, 0] } else { vec![0, 2] },
+            if gemm.trans_b { vec![1, 2] } else { vec![2, 1] },
+        ],
+        output: vec![0, 1],
+        extents: vec![result[0], result[1], depth],
     }
 }
 

@@ -5,6 +5,7 @@
 //! run(graph, inputs)     -> outputs        a whole network, each result rounded to its type
 //! run_wide(graph, ...)   -> outputs        the same, floats carried as f64 between operators
 //! run_unbound(graph, ...) -> outputs        a network as it is: lengths may hang on values
+//! gradient::gradients(graph, ...)           back from the outputs to inputs and constants
 //! ```
 //!
 //! This is the oracle the executors are tested against, and what folds constants. As a rule floats
@@ -31,6 +32,7 @@ mod determinant;
 mod elementwise;
 mod evaluate;
 mod fourier;
+pub mod gradient;
 mod grid_sample;
 mod host;
 mod index;

@@ -240,19 +240,23 @@ impl Evaluate for Softmax {
 
 fn softmax(softmax: &Softmax, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let mut x = inputs.get(0)?.to_f64();
-    let axis = resolve_axis(softmax.axis, ty.shape.len())?;
-    let lines = if softmax.flatten {
-        let (outer, together) = ty.shape.split_at(axis);
-        Lines {
-            outer: outer.iter().product(),
-            extent: together.iter().product(),
-            inner: 1,
-        }
-    } else {
-        Lines::new(&ty.shape, axis)
-    };
+    let lines = softmax_lines(softmax, &ty.shape)?;
     lines.for_each(|line| softmax_line(line, softmax.log, &mut x));
     from_floats(ty, x)
+}
+
+/// Which elements are normalised together.
+pub(super) fn softmax_lines(softmax: &Softmax, shape: &[usize]) -> Result<Lines, OpError> {
+    let axis = resolve_axis(softmax.axis, shape.len())?;
+    if !softmax.flatten {
+        return Ok(Lines::new(shape, axis));
+    }
+    let (outer, together) = shape.split_at(axis);
+    Ok(Lines {
+        outer: outer.iter().product(),
+        extent: together.iter().product(),
+        inner: 1,
+    })
 }
 
 impl Evaluate for MaskedSoftmax {

@@ -52,35 +52,29 @@ impl Evaluate for GlobalPool {
 
 fn global_pool(kind: PoolKind, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
-    let windows: Vec<WindowAxis> = x.shape()[2..]
-        .iter()
-        .map(|&extent| WindowAxis {
-            input: extent,
-            output: 1,
-            kernel: extent,
-            stride: 1,
-            dilation: 1,
-            pad_begin: 0,
-            pad_end: 0,
-        })
-        .collect();
-    over_windows(kind, false, &windows, x, ty)
+    over_windows(kind, false, &global_windows(&x.shape()[2..]), x, ty)
 }
 
-fn over_windows(
-    kind: PoolKind,
-    count_include_pad: bool,
-    windows: &[WindowAxis],
-    x: &Tensor,
-    ty: &TensorType,
-) -> Result<Tensor, OpError> {
+/// One window over all of the spatial axes.
+pub(super) fn global_windows(spatial: &[usize]) -> Vec<WindowAxis> {
+    let window = |&extent: &usize| WindowAxis {
+        input: extent,
+        output: 1,
+        kernel: extent,
+        stride: 1,
+        dilation: 1,
+        pad_begin: 0,
+        pad_end: 0,
+    };
+    spatial.iter().map(window).collect()
+}
+
+/// The elements that each window of a plane holds, and the number that their sum is divided by.
+pub(super) fn members(windows: &[WindowAxis], count_include_pad: bool) -> Vec<(Vec<usize>, f64)> {
     let input_shape: Vec<usize> = windows.iter().map(|w| w.input).collect();
     let output_shape: Vec<usize> = windows.iter().map(|w| w.output).collect();
     let input_strides = strides(&input_shape);
-    let plane: usize = input_shape.iter().product();
-    let n_planes: usize = x.shape()[..2].iter().product();
-    // The elements each window of a plane holds, and the number it is divided by.
-    let mut members: Vec<(Vec<usize>, f64)> = Vec::new();
+    let mut members = Vec::new();
     for_each_position(&output_shape, |output| {
         let taps: Vec<Range<usize>> = windows
             .iter()
@@ -110,6 +104,19 @@ fn over_windows(
         };
         members.push((inside, counted));
     });
+    members
+}
+
+fn over_windows(
+    kind: PoolKind,
+    count_include_pad: bool,
+    windows: &[WindowAxis],
+    x: &Tensor,
+    ty: &TensorType,
+) -> Result<Tensor, OpError> {
+    let plane: usize = windows.iter().map(|w| w.input).product();
+    let n_planes: usize = x.shape()[..2].iter().product();
+    let members = members(windows, count_include_pad);
     match Numbers::of(x) {
         Numbers::Float(x) => {
             let mut y = Vec::with_capacity(n_planes * members.len());

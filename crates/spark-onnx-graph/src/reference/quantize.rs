@@ -16,7 +16,7 @@ use crate::graph::{DequantizeLinear, OpError, QuantizeLinear, TensorType, resolv
 use crate::tensor::Tensor;
 
 /// Scale and zero point of every element, as positions in their operands.
-fn parameter_of(
+pub(super) fn parameter_of(
     axis: i64,
     block_size: usize,
     shape: &[usize],
@@ -43,7 +43,7 @@ fn parameter_of(
     })
 }
 
-fn zero_points(inputs: Inputs<'_>, n: usize) -> Vec<f64> {
+pub(super) fn zero_points(inputs: Inputs<'_>, n: usize) -> Vec<f64> {
     inputs
         .optional(2)
         .map_or_else(|| vec![0.0; n], Tensor::to_f64)

@@ -16,6 +16,8 @@
 //! longest keeps its last state, its results behind the end are zero; the reverse
 //! direction starts at the end of each sequence.
 
+use std::ops::Range;
+
 use super::numbers::{from_floats, whole_numbers};
 use super::operator::{Evaluate, Evaluated, Inputs, Working, times};
 use super::unary::on_float;
@@ -24,32 +26,32 @@ use crate::graph::{Cell, Direction, OpError, Recurrent, TensorType, Unary};
 use crate::tensor::Tensor;
 
 /// The operands in f64 and the extents that index them.
-struct Network<'a> {
-    recurrent: &'a Recurrent,
-    width: usize,
-    n_gates: usize,
-    w: Vec<f64>,
-    r: Vec<f64>,
+pub(super) struct Network<'a> {
+    pub(super) recurrent: &'a Recurrent,
+    pub(super) width: usize,
+    pub(super) n_gates: usize,
+    pub(super) w: Vec<f64>,
+    pub(super) r: Vec<f64>,
     b: Vec<f64>,
-    peepholes: Vec<f64>,
+    pub(super) peepholes: Vec<f64>,
     activations: Vec<Unary>,
 }
 
 impl Network<'_> {
     /// Rows of `w` and `r` of one gate in one direction begin here.
-    fn first_row(&self, direction: usize, gate: usize) -> usize {
+    pub(super) fn first_row(&self, direction: usize, gate: usize) -> usize {
         (direction * self.n_gates + gate) * self.recurrent.hidden
     }
 
     /// `W x + Wb` of one gate.
-    fn input_sum(&self, direction: usize, gate: usize, x: &[f64]) -> Vec<f64> {
+    pub(super) fn input_sum(&self, direction: usize, gate: usize, x: &[f64]) -> Vec<f64> {
         let first = self.first_row(direction, gate);
         let bias = first + direction * self.n_gates * self.recurrent.hidden;
         self.rows(&self.w, first, self.width, bias, x)
     }
 
     /// `R h + Rb` of one gate.
-    fn state_sum(&self, direction: usize, gate: usize, h: &[f64]) -> Vec<f64> {
+    pub(super) fn state_sum(&self, direction: usize, gate: usize, h: &[f64]) -> Vec<f64> {
         let first = self.first_row(direction, gate);
         // The recurrent biases follow those of all gates of this direction.
         let bias = first + (direction + 1) * self.n_gates * self.recurrent.hidden;
@@ -67,7 +69,7 @@ impl Network<'_> {
     }
 
     /// Both sums of one gate.
-    fn gate(&self, direction: usize, gate: usize, x: &[f64], h: &[f64]) -> Vec<f64> {
+    pub(super) fn gate(&self, direction: usize, gate: usize, x: &[f64], h: &[f64]) -> Vec<f64> {
         sum(
             self.input_sum(direction, gate, x),
             &self.state_sum(direction, gate, h),
@@ -75,7 +77,7 @@ impl Network<'_> {
     }
 
     /// `which * c` of one peephole.
-    fn peephole(&self, direction: usize, which: usize, c: &[f64]) -> Vec<f64> {
+    pub(super) fn peephole(&self, direction: usize, which: usize, c: &[f64]) -> Vec<f64> {
         let first = (direction * 3 + which) * self.recurrent.hidden;
         self.peepholes[first..]
             .iter()
@@ -84,14 +86,19 @@ impl Network<'_> {
             .collect()
     }
 
-    fn activate(&self, direction: usize, which: usize, values: Vec<f64>) -> Vec<f64> {
+    /// Activation `which` of a direction.
+    pub(super) fn activation(&self, direction: usize, which: usize) -> Unary {
         let per_direction = self.activations.len() / directions(self.recurrent);
-        let f = self.activations[direction * per_direction + which];
+        self.activations[direction * per_direction + which]
+    }
+
+    fn activate(&self, direction: usize, which: usize, values: Vec<f64>) -> Vec<f64> {
+        let f = self.activation(direction, which);
         values.into_iter().map(|v| on_float(f, v)).collect()
     }
 
     /// Advances `h` and `c` by one element of the sequence.
-    fn step(&self, d: usize, x: &[f64], h: &mut Vec<f64>, c: &mut Vec<f64>) {
+    pub(super) fn step(&self, d: usize, x: &[f64], h: &mut Vec<f64>, c: &mut Vec<f64>) {
         match self.recurrent.cell {
             Cell::Rnn => *h = self.activate(d, 0, self.gate(d, 0, x, h)),
             Cell::Gru {
@@ -124,12 +131,12 @@ impl Network<'_> {
     }
 }
 
-fn sum(mut a: Vec<f64>, b: &[f64]) -> Vec<f64> {
+pub(super) fn sum(mut a: Vec<f64>, b: &[f64]) -> Vec<f64> {
     a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
     a
 }
 
-fn product(a: &[f64], b: &[f64]) -> Vec<f64> {
+pub(super) fn product(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a * b).collect()
 }
 
@@ -164,84 +171,131 @@ impl Evaluate for Recurrent {
     }
 }
 
+impl<'a> Network<'a> {
+    /// The operands of one evaluation; those that are left out are zeros.
+    pub(super) fn new(recurrent: &'a Recurrent, inputs: Inputs<'_>) -> Result<Self, OpError> {
+        let n_directions = directions(recurrent);
+        let n_gates = match recurrent.cell {
+            Cell::Rnn => 1,
+            Cell::Gru { .. } => 3,
+            Cell::Lstm => 4,
+        };
+        let hidden = recurrent.hidden;
+        Ok(Network {
+            recurrent,
+            width: inputs.get(0)?.shape()[2],
+            n_gates,
+            w: inputs.get(1)?.to_f64(),
+            r: inputs.get(2)?.to_f64(),
+            b: or_zeros(inputs, 3, n_directions * 2 * n_gates * hidden),
+            peepholes: or_zeros(inputs, 7, n_directions * 3 * hidden),
+            activations: match recurrent.activations.is_empty() {
+                true => default_activations(recurrent.cell).repeat(n_directions),
+                false => recurrent.activations.clone(),
+            },
+        })
+    }
+}
+
+/// The elements of an operand, or as many zeros.
+pub(super) fn or_zeros(inputs: Inputs<'_>, operand: usize, n: usize) -> Vec<f64> {
+    let given = inputs.optional(operand).map(Tensor::to_f64);
+    given.unwrap_or_else(|| vec![0.0; n])
+}
+
+/// Where elements of sequences and states lie.
+pub(super) struct Places {
+    pub(super) steps: usize,
+    pub(super) batch: usize,
+    pub(super) n_directions: usize,
+    hidden: usize,
+    width: usize,
+    is_batch_first: bool,
+}
+
+impl Places {
+    /// Of a network over sequences of the shape `x`.
+    pub(super) fn new(recurrent: &Recurrent, x: &[usize]) -> Self {
+        let (steps, batch) = match recurrent.batch_first {
+            true => (x[1], x[0]),
+            false => (x[0], x[1]),
+        };
+        Self {
+            steps,
+            batch,
+            n_directions: directions(recurrent),
+            hidden: recurrent.hidden,
+            width: x[2],
+            is_batch_first: recurrent.batch_first,
+        }
+    }
+
+    /// Whether a direction starts at the end.
+    pub(super) fn is_backwards(&self, recurrent: &Recurrent, direction: usize) -> bool {
+        direction == 1 || recurrent.direction == Direction::Reverse
+    }
+
+    /// Elements of the states of all directions.
+    pub(super) fn n_states(&self) -> usize {
+        self.n_directions * self.batch * self.hidden
+    }
+
+    /// Step `t` of sequence `n`.
+    pub(super) fn input(&self, t: usize, n: usize) -> Range<usize> {
+        let place = match self.is_batch_first {
+            true => n * self.steps + t,
+            false => t * self.batch + n,
+        };
+        place * self.width..(place + 1) * self.width
+    }
+
+    /// The state of a direction after the last step of sequence `n`, or before the first.
+    pub(super) fn state(&self, direction: usize, n: usize) -> Range<usize> {
+        let place = match self.is_batch_first {
+            true => n * self.n_directions + direction,
+            false => direction * self.batch + n,
+        };
+        place * self.hidden..(place + 1) * self.hidden
+    }
+
+    /// What a direction makes of step `t` of sequence `n`.
+    pub(super) fn result(&self, t: usize, direction: usize, n: usize) -> Range<usize> {
+        let place = match self.is_batch_first {
+            true => (n * self.steps + t) * self.n_directions + direction,
+            false => (t * self.n_directions + direction) * self.batch + n,
+        };
+        place * self.hidden..(place + 1) * self.hidden
+    }
+}
+
 fn recurrent(
     recurrent: &Recurrent,
     inputs: Inputs<'_>,
     types: &[TensorType],
 ) -> Result<Vec<Tensor>, OpError> {
     let x = inputs.get(0)?;
-    let (hidden, n_directions) = (recurrent.hidden, directions(recurrent));
-    let (steps, batch) = match recurrent.batch_first {
-        true => (x.shape()[1], x.shape()[0]),
-        false => (x.shape()[0], x.shape()[1]),
-    };
-    let n_gates = match recurrent.cell {
-        Cell::Rnn => 1,
-        Cell::Gru { .. } => 3,
-        Cell::Lstm => 4,
-    };
-    let or_zeros = |index: usize, n: usize| {
-        inputs
-            .optional(index)
-            .map_or_else(|| vec![0.0; n], Tensor::to_f64)
-    };
-    let network = Network {
-        recurrent,
-        width: x.shape()[2],
-        n_gates,
-        w: inputs.get(1)?.to_f64(),
-        r: inputs.get(2)?.to_f64(),
-        b: or_zeros(3, n_directions * 2 * n_gates * hidden),
-        peepholes: or_zeros(7, n_directions * 3 * hidden),
-        activations: match recurrent.activations.is_empty() {
-            true => default_activations(recurrent.cell).repeat(n_directions),
-            false => recurrent.activations.clone(),
-        },
-    };
-    let lengths = sequence_lengths(inputs, steps, batch)?;
-    let (h0, c0) = (
-        or_zeros(5, n_directions * batch * hidden),
-        or_zeros(6, n_directions * batch * hidden),
-    );
+    let places = Places::new(recurrent, x.shape());
+    let network = Network::new(recurrent, inputs)?;
+    let lengths = sequence_lengths(inputs, places.steps, places.batch)?;
+    let mut last_h = or_zeros(inputs, 5, places.n_states());
+    let mut last_c = or_zeros(inputs, 6, places.n_states());
     let x = x.to_f64();
-    // Where a batch element's step and a direction's state lie.
-    let step_at = |t: usize, n: usize| {
-        if recurrent.batch_first {
-            n * steps + t
-        } else {
-            t * batch + n
-        }
-    };
-    let state_at = |d: usize, n: usize| {
-        (if recurrent.batch_first {
-            n * n_directions + d
-        } else {
-            d * batch + n
-        }) * hidden
-    };
-    let y_at = |t: usize, d: usize, n: usize| {
-        let place = match recurrent.batch_first {
-            true => (n * steps + t) * n_directions + d,
-            false => (t * n_directions + d) * batch + n,
-        };
-        place * hidden
-    };
-    let mut y = vec![0.0; steps * n_directions * batch * hidden];
-    let (mut last_h, mut last_c) = (h0.clone(), c0.clone());
-    for d in 0..n_directions {
-        let backwards = d == 1 || recurrent.direction == Direction::Reverse;
+    let mut y = vec![0.0; places.steps * places.n_states()];
+    for d in 0..places.n_directions {
         for (n, &length) in lengths.iter().enumerate() {
-            let state = state_at(d, n);
-            let mut h = h0[state..][..hidden].to_vec();
-            let mut c = c0[state..][..hidden].to_vec();
+            let state = places.state(d, n);
+            let mut h = last_h[state.clone()].to_vec();
+            let mut c = last_c[state.clone()].to_vec();
             for step in 0..length {
-                let t = if backwards { length - 1 - step } else { step };
-                let input = &x[step_at(t, n) * network.width..][..network.width];
-                network.step(d, input, &mut h, &mut c);
-                y[y_at(t, d, n)..][..hidden].copy_from_slice(&h);
+                let t = match places.is_backwards(recurrent, d) {
+                    true => length - 1 - step,
+                    false => step,
+                };
+                network.step(d, &x[places.input(t, n)], &mut h, &mut c);
+                y[places.result(t, d, n)].copy_from_slice(&h);
             }
-            last_h[state..][..hidden].copy_from_slice(&h);
-            last_c[state..][..hidden].copy_from_slice(&c);
+            last_h[state.clone()].copy_from_slice(&h);
+            last_c[state].copy_from_slice(&c);
         }
     }
     [y, last_h, last_c]
@@ -251,7 +305,11 @@ fn recurrent(
         .collect()
 }
 
-fn sequence_lengths(inputs: Inputs<'_>, steps: usize, batch: usize) -> Result<Vec<usize>, OpError> {
+pub(super) fn sequence_lengths(
+    inputs: Inputs<'_>,
+    steps: usize,
+    batch: usize,
+) -> Result<Vec<usize>, OpError> {
     let Some(lengths) = inputs.optional(4).and_then(whole_numbers) else {
         return Ok(vec![steps; batch]);
     };

@@ -24,6 +24,27 @@ impl Evaluate for Reduce {
 
 fn reduce(reduce: &Reduce, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor, OpError> {
     let x = inputs.get(0)?;
+    let members = members(reduce, inputs, ty)?;
+    match Numbers::of(x) {
+        Numbers::Float(x) => {
+            let over = |set: &Vec<usize>| over_floats(reduce.kind, set.iter().map(|&i| x[i]));
+            from_floats(ty, members.iter().map(over).collect())
+        }
+        Numbers::Whole(x) => {
+            let over =
+                |set: &Vec<usize>| over_whole(reduce.kind, ty.dtype, set.iter().map(|&i| x[i]));
+            from_whole(ty, members.iter().map(over).collect::<Result<_, _>>()?)
+        }
+    }
+}
+
+/// The elements that each element of the result is made of.
+pub(super) fn members(
+    reduce: &Reduce,
+    inputs: Inputs<'_>,
+    ty: &TensorType,
+) -> Result<Vec<Vec<usize>>, OpError> {
+    let x = inputs.get(0)?;
     let rank = x.shape().len();
     let given: Vec<i64> = inputs
         .optional(1)
@@ -49,24 +70,13 @@ fn reduce(reduce: &Reduce, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tensor
     let mut result_strides = strides(&kept_shape);
     axes.iter().for_each(|&axis| result_strides[axis] = 0);
 
-    // The elements that each result element is made of.
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); ty.shape.iter().product()];
     let mut flat = 0;
     for_each_position(x.shape(), |at| {
         members[offset(at, &result_strides)].push(flat);
         flat += 1;
     });
-    match Numbers::of(x) {
-        Numbers::Float(x) => {
-            let over = |set: &Vec<usize>| over_floats(reduce.kind, set.iter().map(|&i| x[i]));
-            from_floats(ty, members.iter().map(over).collect())
-        }
-        Numbers::Whole(x) => {
-            let over =
-                |set: &Vec<usize>| over_whole(reduce.kind, ty.dtype, set.iter().map(|&i| x[i]));
-            from_whole(ty, members.iter().map(over).collect::<Result<_, _>>()?)
-        }
-    }
+    Ok(members)
 }
 
 /// Of nothing: 0, 1 for a product, the opposite infinity for an extreme, NaN for a mean.

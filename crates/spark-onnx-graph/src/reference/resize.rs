@@ -22,7 +22,7 @@ use crate::tensor::Tensor;
 
 /// What one result position of one axis is made of; empty where crop and resize
 /// reaches outside the operand.
-type Taps = Vec<(usize, f64)>;
+pub(super) type Taps = Vec<(usize, f64)>;
 
 impl Evaluate for Resize {
     fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
@@ -128,14 +128,14 @@ fn nearest(
 }
 
 /// Whether an axis is more than copied.
-fn changes(resize: &Resize, axis: &ResizeAxis) -> bool {
+pub(super) fn changes(resize: &Resize, axis: &ResizeAxis) -> bool {
     axis.input != axis.output
         || axis.scale != 1.0
         || (resize.transform == CoordinateTransform::TfCropAndResize && axis.region != (0.0, 1.0))
 }
 
 /// The taps of every result position.
-fn taps(resize: &Resize, axis: &ResizeAxis) -> Vec<Taps> {
+pub(super) fn taps(resize: &Resize, axis: &ResizeAxis) -> Vec<Taps> {
     (0..axis.output)
         .map(|o| {
             let at = source_position(resize.transform, axis, o);

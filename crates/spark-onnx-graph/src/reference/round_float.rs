@@ -17,16 +17,34 @@ impl Evaluate for RoundFloat {
     }
 }
 
-/// `x` rounded to the format, from its definition: the numbers of an exponent `e` are multiples of
-/// `2^(e - digits of the fraction)`.
-pub(super) fn rounded(x: f64, RoundFloat { format, saturate }: RoundFloat) -> f64 {
-    let (digits, least_exponent, largest) = match format {
+/// Digits of the fraction, least exponent of a normal number, largest number.
+fn limits(format: SmallFloat) -> (i32, i32, f64) {
+    match format {
         SmallFloat::E4M3FN => (3, -6, 448.0),
         SmallFloat::E4M3FNUZ => (3, -7, 240.0),
         SmallFloat::E5M2 => (2, -14, 57344.0),
         SmallFloat::E5M2FNUZ => (2, -15, 57344.0),
         SmallFloat::E2M1 => (1, 0, 6.0),
-    };
+    }
+}
+
+/// The multiple of the format's steps that is nearest to `x`, which may be beyond its largest number.
+fn nearest_multiple(x: f64, format: SmallFloat) -> f64 {
+    let (digits, least_exponent, _) = limits(format);
+    let exponent = (x.to_bits() >> 52 & 0x7ff) as i32 - 1023;
+    let step = 2f64.powi(exponent.clamp(least_exponent, 1000) - digits);
+    (x / step).round_ties_even() * step
+}
+
+/// Whether `x` rounds to a number of the format.
+pub(super) fn is_within(x: f64, format: SmallFloat) -> bool {
+    nearest_multiple(x, format).abs() <= limits(format).2
+}
+
+/// `x` rounded to the format, from its definition: the numbers of an exponent `e` are multiples of
+/// `2^(e - digits of the fraction)`.
+pub(super) fn rounded(x: f64, RoundFloat { format, saturate }: RoundFloat) -> f64 {
+    let (_, _, largest) = limits(format);
     let keeps_sign = !matches!(format, SmallFloat::E4M3FNUZ | SmallFloat::E5M2FNUZ);
     if x.is_nan() {
         return if format == SmallFloat::E2M1 {
@@ -35,9 +53,7 @@ pub(super) fn rounded(x: f64, RoundFloat { format, saturate }: RoundFloat) -> f6
             x
         };
     }
-    let exponent = (x.to_bits() >> 52 & 0x7ff) as i32 - 1023;
-    let step = 2f64.powi(exponent.clamp(least_exponent, 1000) - digits);
-    let nearest = (x / step).round_ties_even() * step;
+    let nearest = nearest_multiple(x, format);
     if nearest.abs() > largest {
         return match format {
             _ if saturate || format == SmallFloat::E2M1 => largest.copysign(x),

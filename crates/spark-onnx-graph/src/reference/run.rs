@@ -129,6 +129,32 @@ impl Interpreter<'_, StaticGraph> {
         let graph = self.graph;
         let mut budget = ModelBudget::new(graph.budget_bytes);
         let mut values = Values::new(graph.values.len(), MAX_ITERATIONS, &mut budget);
+        self.set_inputs(inputs, &mut values)?;
+        self.all_nodes(&mut values)?;
+        graph
+            .outputs
+            .iter()
+            .map(|&id| {
+                let name = graph.value(id).name.clone();
+                let asker = Asker {
+                    node: &name,
+                    op: "output",
+                    what: "the value",
+                };
+                let tensor = self.value(id, &mut values, asker)?;
+                values.host.take(asker, tensor.size_bytes())?;
+                Ok((name, Tensor::clone(&tensor)))
+            })
+            .collect()
+    }
+
+    /// Checks the inputs, and sets their values.
+    pub(super) fn set_inputs(
+        &self,
+        inputs: &[(&str, &Tensor)],
+        values: &mut Values<'_>,
+    ) -> Result<(), ModelError> {
+        let graph = self.graph;
         for (name, _) in inputs {
             if !graph.inputs.iter().any(|&id| graph.value(id).name == *name) {
                 return Err(ModelError::InputUnknown {
@@ -154,22 +180,7 @@ impl Interpreter<'_, StaticGraph> {
             values.host.give_back(self.carried_bytes(tensor));
             values.set(id, self.carried(Cow::Borrowed(tensor))?, asker)?;
         }
-        self.all_nodes(&mut values)?;
-        graph
-            .outputs
-            .iter()
-            .map(|&id| {
-                let name = graph.value(id).name.clone();
-                let asker = Asker {
-                    node: &name,
-                    op: "output",
-                    what: "the value",
-                };
-                let tensor = self.value(id, &mut values, asker)?;
-                values.host.take(asker, tensor.size_bytes())?;
-                Ok((name, Tensor::clone(&tensor)))
-            })
-            .collect()
+        Ok(())
     }
 }
 

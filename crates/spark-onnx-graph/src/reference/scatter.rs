@@ -29,6 +29,11 @@ fn scatter_elements(
     inputs: Inputs<'_>,
     ty: &TensorType,
 ) -> Result<Tensor, OpError> {
+    write(reduction, inputs, &elements_targets(axis, inputs)?, ty)
+}
+
+/// Where every update goes.
+pub(super) fn elements_targets(axis: i64, inputs: Inputs<'_>) -> Result<Vec<usize>, OpError> {
     let (x, indices) = (inputs.get(0)?, inputs.get(1)?);
     let axis = resolve_axis(axis, x.shape().len())?;
     let strides = strides(x.shape());
@@ -38,7 +43,7 @@ fn scatter_elements(
         let index = resolved.next().unwrap_or_default();
         targets.push(offset(at, &strides) - at[axis] * strides[axis] + index * strides[axis]);
     });
-    write(reduction, inputs, &targets, ty)
+    Ok(targets)
 }
 
 impl Evaluate for ScatterNd {
@@ -56,14 +61,16 @@ fn scatter_nd(
     inputs: Inputs<'_>,
     ty: &TensorType,
 ) -> Result<Tensor, OpError> {
+    write(reduction, inputs, &nd_targets(inputs)?, ty)
+}
+
+/// Where every update goes.
+pub(super) fn nd_targets(inputs: Inputs<'_>) -> Result<Vec<usize>, OpError> {
     let (x, indices) = (inputs.get(0)?, inputs.get(1)?);
     let depth = indices.shape()[indices.shape().len() - 1];
     let rest: usize = x.shape()[depth..].iter().product();
-    let targets: Vec<usize> = nd_starts(x.shape(), indices, 0)?
-        .into_iter()
-        .flat_map(|start| start..start + rest)
-        .collect();
-    write(reduction, inputs, &targets, ty)
+    let starts = nd_starts(x.shape(), indices, 0)?.into_iter();
+    Ok(starts.flat_map(|start| start..start + rest).collect())
 }
 
 /// Operand 0 with update `i`, of operand 2, written to element `targets[i]`.

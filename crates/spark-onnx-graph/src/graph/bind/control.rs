@@ -663,6 +663,7 @@ impl Binder<'_> {
         self.alias.push(id);
         self.reads_left.push(0);
         self.folded.push(false);
+        self.folded_from.push(false);
         self.is_output.push(false);
         if let Some(ty) = ty {
             self.declare(id, ty);
