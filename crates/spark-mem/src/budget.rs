@@ -19,7 +19,7 @@
 //! Deliberately absent: other processes that are allowed the same bytes at the same moment; for
 //! them the policy of `spark_hal::memory` leaves a reserve.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use spark_hal::memory::{BudgetPolicy, Memory, Purpose};
@@ -68,14 +68,31 @@ struct Machine {
 struct Taking {
     /// Bytes that are allowed and that the machine's figure may not show yet.
     pending_bytes: AtomicU64,
-    /// Bytes of small reservations since the machine was looked at.
+    /// Bytes asked for since the machine was looked at and had them.
     unseen_bytes: AtomicU64,
+    /// The process that takes: a child of `fork` begins with none of its parent's.
+    process: AtomicU32,
+}
+
+impl Taking {
+    /// Forgets what a parent was allocating when it forked: nobody in this process settles it.
+    fn begin_anew_in_a_child(&self) {
+        let process = std::process::id();
+        if self.process.swap(process, Ordering::SeqCst) != process {
+            self.pending_bytes.store(0, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Machine {
     /// The one that this process runs on.
     fn host() -> Self {
-        static TAKING: LazyLock<Arc<Taking>> = LazyLock::new(Arc::default);
+        static TAKING: LazyLock<Arc<Taking>> = LazyLock::new(|| {
+            let taking = Taking::default();
+            taking.begin_anew_in_a_child();
+            Arc::new(taking)
+        });
+        TAKING.begin_anew_in_a_child();
         Self {
             root: Root::host(),
             taking: Arc::clone(&TAKING),
@@ -153,8 +170,10 @@ impl Budget {
                 });
             }
             reservation.pending_bytes = n_bytes;
-            if n_bytes >= LARGE_BYTES || taking.has_unseen(n_bytes) {
+            taking.unseen_bytes.fetch_add(n_bytes, Ordering::Relaxed);
+            if taking.unseen_bytes.load(Ordering::Relaxed) >= LARGE_BYTES {
                 self.look_at_machine(n_bytes)?;
+                taking.unseen_bytes.store(0, Ordering::Relaxed);
             }
         }
         let shared = &self.shared;
@@ -177,6 +196,16 @@ impl Budget {
                 why: format!("the limit is {} bytes", shared.limit_bytes),
             }),
         }
+    }
+
+    /// Holds memory that the program is given, and that no device has, against what the machine can spare.
+    ///
+    /// # Errors
+    ///
+    /// [`MemError::OverBudget`] as above, never for the limit.
+    pub(crate) fn reserve_for_program(&self, n_bytes: u64) -> Result<Reservation, MemError> {
+        let outside = Self::on(self.shared.machine.clone(), u64::MAX, Watch::MachineForCpu);
+        outside.reserve(n_bytes)
     }
 
     /// Holds all that is pending, with these bytes among it, against what the machine can spare.
@@ -212,18 +241,6 @@ impl Budget {
             });
         }
         Ok(())
-    }
-}
-
-impl Taking {
-    /// Whether small reservations have come to a large one; then they count anew.
-    fn has_unseen(&self, n_bytes: u64) -> bool {
-        let before = self.unseen_bytes.fetch_add(n_bytes, Ordering::Relaxed);
-        if before.saturating_add(n_bytes) < LARGE_BYTES {
-            return false;
-        }
-        self.unseen_bytes.store(0, Ordering::Relaxed);
-        true
     }
 }
 
@@ -340,6 +357,29 @@ mod tests {
         assert_eq!(available(&first), spare);
     }
 
+    /// What a device may have says nothing of what its program may.
+    #[test]
+    fn memory_for_the_program_is_held_against_the_machine_alone() {
+        let (machine, _folder) = machine("program");
+        let budget = Budget::on(machine, 10, Watch::Nothing);
+        let taken = budget.reserve_for_program(LARGE_BYTES).unwrap();
+        assert_eq!(budget.used_bytes(), 0);
+        drop(taken);
+        assert!(budget.reserve_for_program(1 << 50).is_err());
+    }
+
+    #[test]
+    fn a_child_does_not_wait_for_what_its_parent_was_allocating() {
+        let taking = Taking::default();
+        taking.begin_anew_in_a_child();
+        taking.pending_bytes.store(5, Ordering::SeqCst);
+        taking.begin_anew_in_a_child();
+        assert_eq!(taking.pending_bytes.load(Ordering::SeqCst), 5);
+        taking.process.fetch_add(1, Ordering::SeqCst); // as a child finds it
+        taking.begin_anew_in_a_child();
+        assert_eq!(taking.pending_bytes.load(Ordering::SeqCst), 0);
+    }
+
     #[test]
     fn small_reservations_are_held_against_the_machine_when_they_have_come_to_a_large_one() {
         let (machine, folder) = machine("small");
@@ -350,6 +390,10 @@ mod tests {
         let kept: Vec<_> = (0..9).map(|_| budget.reserve(small)).collect();
         let refused = kept.iter().position(Result::is_err);
         assert_eq!(refused, Some(7), "the eighth makes a large one");
+        assert!(
+            kept[8].is_err(),
+            "and none is given before the machine can spare it"
+        );
     }
 
     #[test]

@@ -119,6 +119,13 @@ API cuModuleGetFunction(void** function, void* handle, const char* name) {
     while (kernel != nullptr && std::strcmp(kernel->name, name) != 0) kernel = kernel->next;
     if (kernel == nullptr) return NOT_FOUND;
   }
+  // One handle for a name, however often it is asked for.
+  for (const auto& known : functions) {
+    if (known.second->module == handle && known.second->name == name) {
+      *function = known.first;
+      return SUCCESS;
+    }
+  }
   std::size_t plain = PLAIN_SHARED_BYTES - std::min(PLAIN_SHARED_BYTES, entry->second.static_bytes);
   *function = new_handle();
   functions[*function] = std::make_unique<Function>(Function{kernel, name, handle, entry->second, plain});

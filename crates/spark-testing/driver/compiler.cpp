@@ -108,8 +108,25 @@ std::uint64_t hash_of(std::uint64_t hash, const std::string& text) {
   return hash;
 }
 
+// That of a file for 64-bit, little-endian, executable, without tables.
+std::string elf_header() {
+  std::string header("\x7f" "ELF\x02\x01\x01", 7);
+  header.resize(64, '\0');
+  header[16] = 2;
+  return header;
+}
+
 // Whether files of the machine may be compiled in: what they say is not in the name of what is kept.
-bool reads_files(const std::vector<std::string>& options) {
+bool reads_files(const Program& program, const std::vector<std::string>& options) {
+  const std::string& text = program.source;
+  for (std::size_t at = text.find("include"); at != std::string::npos; at = text.find("include", at + 1)) {
+    std::size_t line = text.rfind('\n', at) + 1;
+    if (text.find_first_of("#%", line) > at) continue;  // no directive
+    std::size_t begin = text.find_first_of("\"<\n", at), end = text.find_first_of("\">\n", begin + 1);
+    if (end == std::string::npos || text[begin] == '\n') return true;
+    const std::vector<std::string>& given = program.header_names;
+    if (std::find(given.begin(), given.end(), text.substr(begin + 1, end - begin - 1)) == given.end()) return true;
+  }
   return std::any_of(options.begin(), options.end(), [](const std::string& option) {
     return option.compare(0, 2, "-I") == 0 || option.find("-include") != std::string::npos;
   });
@@ -167,7 +184,7 @@ int compile_really(Program& program, const std::string& arch, std::vector<std::s
   options.push_back("--generate-line-info");
   if (is_machine(arch)) options.push_back("--ptxas-options=-v");
   std::string path = file_of(program, options);
-  bool is_kept = !reads_files(options);
+  bool is_kept = !reads_files(program, options);
   if (is_kept && read_whole(path, program.ptx)) return SUCCESS;
   auto pointers = [](const std::vector<std::string>& texts) {
     std::vector<const char*> all;
@@ -278,7 +295,7 @@ API nvrtcCompileProgram(void* handle, int n_options, const char* const* options)
     bool is_ptx_alone = is_machine(arch) && !assembles;
     int code = compile_really(program, is_ptx_alone ? "compute_" + arch.substr(3) : arch, rest);
     if (code != 0 || !is_machine(arch)) return code;
-    program.cubin = std::string("\x7f" "ELF") + std::string(60, '\0') + "spark stand-in cubin\n" + arch + '\n' + others +
+    program.cubin = elf_header() + "spark stand-in cubin\n" + arch + '\n' + others +
                     "\nptx\n" + program.ptx;
     program.ptx.clear();
     return SUCCESS;
@@ -286,7 +303,7 @@ API nvrtcCompileProgram(void* handle, int n_options, const char* const* options)
   program.log = wrong_with(program);
   if (!program.log.empty()) return COMPILATION;
   if (is_machine(arch)) {
-    program.cubin = std::string("\x7f" "ELF") + std::string(60, '\0') + "spark stand-in cubin\n" + arch + '\n' + others + '\n';
+    program.cubin = elf_header() + "spark stand-in cubin\n" + arch + '\n' + others + '\n';
     for (const Entry& entry : entries_of(program.source)) program.cubin += entry.name + ' ' + std::to_string(entry.shared_bytes) + '\n';
   } else if (arch.compare(0, 8, "compute_") == 0) {
     program.ptx = ".version 8.4\n.target sm_" + arch.substr(8) + '\n';

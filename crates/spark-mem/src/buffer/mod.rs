@@ -257,9 +257,19 @@ impl<T: Element> Buffer<T> {
 
     /// A copy of its elements.
     fn to_vec(&self, stream: &Stream) -> Result<Vec<T>, MemError> {
+        let n_bytes = self.len_bytes() as u64;
+        // Until the copy is there, when the machine's own figure shows it.
+        let _taking = self.device().budget().reserve_for_program(n_bytes)?;
+        let mut values: Vec<T> = Vec::new();
+        let room = values.try_reserve_exact(self.len);
+        room.map_err(|why| MemError::OutOfMemory {
+            kind: BufferKind::Host,
+            asked: n_bytes,
+            device: self.device().info().name.clone(),
+            why: why.to_string(),
+        })?;
         if !self.allocation.is_host_visible() {
             self.check_through(stream)?;
-            let mut values: Vec<T> = Vec::with_capacity(self.len);
             // SAFETY: the vector has room for as many elements, which are written altogether
             // before they count; every bit pattern is one.
             unsafe {
@@ -268,7 +278,7 @@ impl<T: Element> Buffer<T> {
             }
             return Ok(values);
         }
-        let values = self.read(stream)?.to_vec();
+        values.extend_from_slice(&self.read(stream)?);
         self.count_copy_on_host();
         Ok(values)
     }

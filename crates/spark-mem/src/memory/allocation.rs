@@ -50,6 +50,8 @@ pub(crate) struct State {
     queued_readers: usize,
     is_queued_to_write: bool,
     used: Vec<Use>,
+    /// Uses noted so far.
+    n_uses: u64,
     /// The streams that the last question for idle ones left over.
     n_busy: usize,
 }
@@ -83,6 +85,7 @@ impl State {
 
     /// Remembers work. A write comes after everything before it, so it replaces it.
     fn note(&mut self, queue: &Arc<dyn Queue>, writes: bool) {
+        self.n_uses += 1;
         if writes {
             self.used.clear();
         }
@@ -93,12 +96,12 @@ impl State {
         match known {
             Some(known) => {
                 known.writes |= writes;
-                known.n_works += 1;
+                known.last = self.n_uses;
             }
             None => self.used.push(Use {
                 queue: Arc::clone(queue),
                 writes,
-                n_works: 1,
+                last: self.n_uses,
             }),
         }
     }
@@ -108,14 +111,12 @@ impl State {
         self.used.len() > FEW_QUEUES.max(2 * self.n_busy)
     }
 
-    /// Takes out streams that were idle when this much of their work was noted: unless more has
-    /// been since, none of it is left.
+    /// Takes out streams that were idle after this last use: unless there has been another since, none
+    /// is under way.
     fn take_idle(&mut self, idle: &[Use]) -> Vec<Use> {
         let is_over = |earlier: &Use| {
             let mut same = idle.iter();
-            same.any(|one| {
-                Arc::ptr_eq(&one.queue, &earlier.queue) && one.n_works == earlier.n_works
-            })
+            same.any(|one| Arc::ptr_eq(&one.queue, &earlier.queue) && one.last == earlier.last)
         };
         let (over, busy) = self.used.drain(..).partition(is_over);
         self.used = busy;
@@ -666,6 +667,16 @@ mod tests {
         let idle = state.used.clone();
         state.note(&queue, false);
         assert!(state.take_idle(&idle).is_empty());
+        // A write replaces what was noted before it, its own stream's too.
+        for writes in [true, false] {
+            let idle = state.used.clone();
+            state.note(&queue, true);
+            if !writes {
+                state.used.clear();
+                state.note(&queue, false);
+            }
+            assert!(state.take_idle(&idle).is_empty());
+        }
         assert_eq!(state.take_idle(&state.used.clone()).len(), 1);
     }
 

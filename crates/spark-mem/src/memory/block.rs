@@ -62,8 +62,8 @@ pub(crate) trait Home: Debug + Send + Sync {
 pub(crate) struct Use {
     pub(crate) queue: Arc<dyn Queue>,
     pub(crate) writes: bool,
-    /// How much of its work uses the memory.
-    pub(crate) n_works: u64,
+    /// Which of all the uses of the memory was its last.
+    pub(crate) last: u64,
 }
 
 /// What is left of an allocation.

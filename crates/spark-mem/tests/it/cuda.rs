@@ -746,3 +746,37 @@ fn shared_memory_that_was_asked_for_stays_allowed() {
     drop((kernel, device));
     posed.assert_clean();
 }
+
+/// An entry that is loaded with two lists of types is one function of the driver's.
+#[test]
+fn shared_memory_stays_allowed_whoever_else_asks_for_the_entry() {
+    check(Persona::Card, |_, device| {
+        let stream = device.new_stream().unwrap();
+        let floats = device.kernel(&SCALE).unwrap();
+        let others = KernelSource::<(Write<i32>, Read<f32>, f32, u32)>::new(
+            "elementwise.cu",
+            ELEMENTWISE,
+            "scale_f32",
+        );
+        let others = device.kernel(&others).unwrap();
+        let input = device.buffer::<f32>(BufferKind::Device, 8).unwrap();
+        let mut out = device.buffer::<f32>(BufferKind::Device, 8).unwrap();
+        let mut codes = device.buffer::<i32>(BufferKind::Device, 8).unwrap();
+        for shared_bytes in [100 << 10, 60 << 10, 100 << 10] {
+            let shape = LaunchShape {
+                shared_bytes,
+                ..LaunchShape::for_elements(8, 32).unwrap()
+            };
+            // SAFETY: all buffers have eight elements of four bytes; the kernel uses no dynamic
+            // shared memory, and nothing relies on what it writes.
+            unsafe {
+                match shared_bytes >> 10 {
+                    60 => others.launch(&stream, shape, (codes.view_mut(), input.view(), 1.0, 8)),
+                    _ => floats.launch(&stream, shape, (out.view_mut(), input.view(), 1.0, 8)),
+                }
+            }
+            .unwrap();
+        }
+        stream.synchronize().unwrap();
+    });
+}

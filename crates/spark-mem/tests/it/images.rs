@@ -152,9 +152,9 @@ fn threads_that_ask_for_one_image_load_it_once() {
 macro_rules! cubin {
     ($target:literal) => {
         concat!(
-            "\x7fELF",
-            "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
-            "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            "\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0",
+            "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
             "spark stand-in cubin\n",
             $target,
             "\n\nscale_f32 0\n\0"
@@ -241,7 +241,10 @@ fn a_cubin_that_does_not_load_is_told_of_and_the_text_compiled() {
 #[test]
 fn images_that_cannot_be_are_refused() {
     check(Persona::Spark, |_, device| {
-        let bad: [(&str, &[u8]); 5] = [
+        let bad: [(&str, &[u8]); 8] = [
+            ("compute_80", cubin!("sm_80")),
+            ("compute_80", b"\x50\xed\x55\xba\x01\0\0\0"),
+            ("compute_80", b"scale_f32"),
             ("sm_121a", b"\x7fELF"),
             ("sm_121a", b"something else"),
             ("sm_121a", b""),
@@ -448,4 +451,36 @@ fn ptx_of_the_program_is_what_runs() {
         computes(device, &only_ptx);
         assert_eq!(posed.count("nvrtcCompileProgram"), 0);
     });
+}
+
+/// A load that fails for the moment, while another thread waits for it and a third asks later: what
+/// kernels of an image have in common they have in common.
+#[test]
+fn an_image_is_loaded_once_also_beside_a_load_that_failed() {
+    let posed = driver().pose(Persona::Card);
+    let device = device();
+    let ask = || device.kernel(&variant(64)).map(drop);
+    posed.fail_named("cuModuleLoadData", 0, 2);
+    posed.hold("cuModuleLoadData");
+    std::thread::scope(|scope| {
+        let failing = scope.spawn(ask);
+        posed.await_held();
+        let waiting = scope.spawn(ask);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        posed.let_go();
+        let (failed, waited) = (failing.join().unwrap(), waiting.join().unwrap());
+        assert!(failed.is_err() && waited.is_ok(), "{failed:?} {waited:?}");
+    });
+    let other_types = KernelSource::<(Write<i32>, Read<f32>, f32, u32)>::from_text(
+        "elementwise.cu",
+        ELEMENTWISE,
+        "scale_f32",
+    );
+    device
+        .kernel(&other_types.with_option("-DTILE=64"))
+        .unwrap();
+    ask().unwrap();
+    assert_eq!(posed.live().modules, 1);
+    drop(device);
+    posed.assert_clean();
 }

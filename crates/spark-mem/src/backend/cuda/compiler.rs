@@ -53,7 +53,7 @@ fn c_text(what: &str, text: &str) -> Result<CString, String> {
 }
 
 /// What this crate says to the compiler itself: for which GPU, and that code is whole.
-const OWN_OPTIONS: [&str; 9] = [
+const OWN_OPTIONS: [&str; 11] = [
     "--gpu-architecture",
     "-arch",
     "--relocatable-device-code",
@@ -63,6 +63,8 @@ const OWN_OPTIONS: [&str; 9] = [
     "--dlink-time-opt",
     "-dlto",
     "--gen-opt-lto",
+    "-gen-opt-lto",
+    "--fdevice-syntax-only",
 ];
 
 /// Machine code or PTX, or the compiler's words.

@@ -37,9 +37,9 @@ struct Function {
     file: Text,
     /// Shared memory that every block has without asking, in bytes.
     static_bytes: u32,
-    /// Dynamic shared memory that may be asked for now, in bytes. Locked while it grows: the driver
-    /// keeps the size that was set last, and of two threads that would be either's.
-    dynamic_bytes: Mutex<u32>,
+    /// Dynamic shared memory that may be asked for now, in bytes. Locked while it grows, and one for all
+    /// that are loaded of an entry: the driver keeps the size that was set last, whoever set it.
+    dynamic_bytes: Arc<Mutex<u32>>,
 }
 
 impl Functions {
@@ -74,14 +74,21 @@ impl Functions {
         // SAFETY: a loaded function; `static_bytes` is writable.
         unsafe { call!(cuFuncGetAttribute(&raw mut static_bytes, attribute, raw)) }?;
         let static_bytes = u32::try_from(static_bytes).unwrap_or(0);
+        let raw = raw as Handle;
+        let mut all = lock(&self.0);
+        // The driver has one function for an entry, however often it is asked for it.
+        let same = all.iter().find(|known| known.raw == raw);
+        let dynamic_bytes = same.map_or_else(
+            || Arc::new(Mutex::new(PLAIN_SHARED_BYTES.saturating_sub(static_bytes))),
+            |known| Arc::clone(&known.dynamic_bytes),
+        );
         let function = Function {
-            raw: raw as Handle,
+            raw,
             module,
             file: file.clone(),
             static_bytes,
-            dynamic_bytes: Mutex::new(PLAIN_SHARED_BYTES.saturating_sub(static_bytes)),
+            dynamic_bytes,
         };
-        let mut all = lock(&self.0);
         all.push(Arc::new(function));
         Ok(all.len() as Handle)
     }

@@ -68,29 +68,32 @@ impl Images {
 
     /// The module of an image. The context is current on this thread.
     pub(super) fn module(&self, image: &Arc<ImageSource>) -> Result<Handle, MemError> {
-        let slot = Arc::clone(lock(&self.slots).entry(Arc::clone(image)).or_default());
-        let mut module = lock(&slot);
-        if let Some(module) = *module {
-            return Ok(module);
-        }
-        match self.first_that_loads(image) {
-            Ok(loaded) => {
-                *module = Some(loaded);
-                Ok(loaded)
+        loop {
+            let slot = Arc::clone(lock(&self.slots).entry(Arc::clone(image)).or_default());
+            let mut module = lock(&slot);
+            if let Some(module) = *module {
+                return Ok(module);
             }
-            Err(error) => {
+            let is_kept = |(_, kept): (_, &Slot)| Arc::ptr_eq(kept, &slot);
+            if !lock(&self.slots).get_key_value(image).is_some_and(is_kept) {
+                // Whoever held it failed, and the image may have another slot by now.
+                continue;
+            }
+            let loaded = self.first_that_loads(image);
+            match &loaded {
+                Ok(loaded) => *module = Some(*loaded),
                 // Nothing is kept of a text that has no code.
-                lock(&self.slots).remove(image);
-                Err(error)
+                Err(_) => drop(lock(&self.slots).remove(image)),
             }
+            return loaded;
         }
     }
 
     /// Unloads everything. The context is current on this thread.
     pub(super) fn unload(&self) {
         for module in lock(&self.modules).drain(..) {
-            // SAFETY: loaded once, unloaded once; every launch has been waited for. Errors have
-            // no receiver any more.
+            // SAFETY: loaded once, unloaded once; every launch has been waited for. Errors have no
+            // receiver any more.
             let _ = unsafe { sys::cuModuleUnload(module as sys::CUmodule) };
         }
     }
@@ -305,8 +308,14 @@ fn precompiled_for(
             .target
             .parse()
             .map_err(|_| bad("is for no architecture: names are as sm_121a and compute_90"))?;
-        if target.kind == CodeKind::Machine && !is_whole_elf(&precompiled.bytes) {
-            return Err(bad("is no whole cubin"));
+        match target.kind {
+            CodeKind::Machine if !is_whole_elf(&precompiled.bytes) => {
+                return Err(bad("is no whole cubin"));
+            }
+            CodeKind::Ptx if !is_ptx(&precompiled.bytes) => {
+                return Err(bad("is no PTX: that is text which begins with `.version`"));
+            }
+            CodeKind::Machine | CodeKind::Ptx => {}
         }
         if target.runs_on(compute) {
             all.push((target, precompiled));
@@ -327,8 +336,26 @@ fn precompiled_for(
         .partition(|(target, _)| target.kind == CodeKind::Machine))
 }
 
-/// Whether the tables of a 64-bit little-endian ELF file, and what they point at, lie inside it:
-/// the driver is told where it begins and trusts it for the rest.
+/// Whether this is a PTX text: the driver looks at how code begins to tell what it is, and would read a
+/// file of machine code beyond the end of its first bytes.
+fn is_ptx(bytes: &[u8]) -> bool {
+    let end = bytes.iter().rposition(|byte| *byte != 0);
+    let text = bytes.get(..end.map_or(0, |last| last + 1));
+    let Some(mut rest) = text.and_then(|text| std::str::from_utf8(text).ok()) else {
+        return false;
+    };
+    loop {
+        rest = rest.trim_start();
+        rest = match rest.get(..2) {
+            Some("//") => rest.split_once('\n').map_or("", |(_, rest)| rest),
+            Some("/*") => rest.split_once("*/").map_or("", |(_, rest)| rest),
+            _ => return rest.starts_with(".version") && !rest.contains('\0'),
+        };
+    }
+}
+
+/// Whether this is a 64-bit little-endian ELF file that can be executed, whose tables, and what they
+/// point at, lie inside it: the driver is told where it begins and trusts it for the rest.
 fn is_whole_elf(bytes: &[u8]) -> bool {
     let word = |at: usize, n: usize| -> Option<u64> {
         let mut value = [0; 8];
@@ -340,7 +367,7 @@ fn is_whole_elf(bytes: &[u8]) -> bool {
         let begin = usize::try_from(word(offset_at, 8)?).ok()?;
         let (size, count) = (word(size_at, 2)? as usize, word(count_at, 2)? as usize);
         // Entries of another size are read at another place by somebody else.
-        if count > 0 && size != want {
+        if (count > 0 && size != want) || (count == 0 && begin != 0) {
             return None;
         }
         for idx in 0..count {
@@ -360,8 +387,11 @@ fn is_whole_elf(bytes: &[u8]) -> bool {
         Some(())
     };
     const NOBITS: u64 = 8;
-    bytes.starts_with(b"\x7fELF")
+    // 64-bit, little-endian, of this version; its kind at 16: executable, as code that needs no linking is.
+    const EXECUTABLE: u64 = 2;
+    bytes.starts_with(b"\x7fELF\x02\x01\x01")
         && bytes.len() >= 64
+        && word(16, 2) == Some(EXECUTABLE)
         // Program headers: offset at 32, size at 54, count at 56; section headers: 40, 58, 60; which
         // section holds the names: 62.
         && table(32, 54, 56, 56, |entry| (entry + 8, entry + 32, None)).is_some()
@@ -446,7 +476,8 @@ mod tests {
     #[test]
     fn files_that_end_before_their_tables_are_not_whole() {
         let mut elf = [0_u8; 200];
-        elf[..4].copy_from_slice(b"\x7fELF");
+        elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        elf[16] = 2;
         assert!(is_whole_elf(&elf));
         assert!(!is_whole_elf(&elf[..63]) && !is_whole_elf(&elf[1..]) && !is_whole_elf(&[]));
         // One section header of 64 bytes at 100, whose section lies at 150.
@@ -465,6 +496,11 @@ mod tests {
             (47, 0x80),
             (58, 65),
             (62, 1),
+            (60, 0),
+            (4, 1),
+            (5, 2),
+            (6, 0),
+            (16, 1),
         ] {
             let mut damaged = elf;
             damaged[at] = value;
@@ -476,9 +512,33 @@ mod tests {
     }
 
     #[test]
+    fn ptx_is_text_that_begins_with_its_version() {
+        for text in [
+            ".version 8.0\n.target sm_80\n",
+            "// made by\n/* two\nlines */ .version 9.0\n\0",
+        ] {
+            assert!(is_ptx(text.as_bytes()), "{text}");
+        }
+        let (elf, fat) = (b"\x7fELF\x02\x01\x01", b"\x50\xed\x55\xba");
+        for bytes in [
+            &elf[..],
+            fat,
+            b"",
+            b"\0",
+            b".target sm_80",
+            b".version 8.0\0\n.target",
+            b"/* .version",
+            b"//",
+        ] {
+            assert!(!is_ptx(bytes), "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn code_of_another_compiler_is_taken_only_where_there_is_none() {
         let mut code = [0_u8; 64];
-        code[..4].copy_from_slice(b"\x7fELF");
+        code[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        code[16] = 2;
         let kept = to_keep((12, 9), &code);
         assert_eq!(code_of(&kept, Some((12, 9))), Some(&code[..]));
         assert_eq!(code_of(&kept, Some((12, 90))), None);

@@ -611,6 +611,11 @@ impl Drop for Cuda {
         }
         // Errors have no receiver any more; releasing the context takes the rest with it.
         let _ = self.enter();
+        // Memory is given back in the order of queues, so that nobody has waited for the last work yet.
+        // SAFETY: the context is current, or the driver says that it is not.
+        if let Err(error) = unsafe { call!(cuCtxSynchronize()) } {
+            tracing::error!("the last work on `{}`: {error}", self.info.name);
+        }
         self.images.unload();
         // SAFETY: retained once when opened, and nothing of it is used any more.
         let _ = unsafe { call!(cuDevicePrimaryCtxRelease_v2(self.device)) };
