@@ -11,9 +11,11 @@
 //! from compute capability 12.0 on, E4M3 on 8.9 and from 12.0 on (on 9.0 the instruction is there, and the
 //! assembler makes f16 of it).
 //!
-//! Products are exact and sums f32, in the tensor cores' order and with their rounding, which NVIDIA
-//! does not state; a device that is no GPU sums from the first to the last. So bits agree where all
-//! sums are integers below 2^24, and elsewhere to about K units in the last place of the largest sum.
+//! Tensor cores sum in f32, in an order and with a rounding that NVIDIA does not state. A device that is no
+//! GPU multiplies exactly, sums in f64 from the first to the last, and rounds once, to the nearest f32. So bits
+//! agree where all sums are integers below 2^24, and elsewhere to about K units in the last place of the
+//! largest sum. Where a product or a sum on the way is beyond f32, as two bf16 values can make one, a GPU's
+//! result may be wrong altogether, infinite or NaN, while the definition's is that of the sum itself.
 //!
 //! Deliberately absent: other tiles than 64 by 64, splits of K, bias and activation, i8, MX formats.
 
@@ -142,7 +144,8 @@ type OnHost<'a> = (
     f32,
 );
 
-/// The definition, for devices that are no GPU.
+/// The definition, for devices that are no GPU. Products of values and scales are exact in f64: each has at
+/// most 11 digits, and f64 has room for the exponents of their products.
 fn on_host(
     format: GemmFormat,
     (c, a, b, a_scales, b_scales, m, n, row_bytes, a_stride, b_stride, c_stride, alpha, beta): OnHost<'_>,
@@ -159,13 +162,14 @@ fn on_host(
         let codes_a = &a[row * a_stride as usize..];
         for column in 0..n as usize {
             let codes_b = &b[column * b_stride as usize..];
-            let mut sum = 0.0_f32;
+            let mut sum = 0.0_f64;
             for at in 0..depth {
                 let x = format.decode(codes_a, at) * scale(a_scales, row, at);
                 let y = format.decode(codes_b, at) * scale(b_scales, column, at);
-                sum += x * y;
+                sum += f64::from(x) * f64::from(y);
             }
-            c[row * c_stride as usize + column] = alpha * sum * beta;
+            let result = f64::from(alpha) * sum * f64::from(beta);
+            c[row * c_stride as usize + column] = result as f32;
         }
     }
 }

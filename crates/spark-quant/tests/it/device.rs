@@ -36,6 +36,8 @@ fn gemm_by_its_definition() {
     for device in [Device::host(), Device::emulated(64 << 20)] {
         device_gemm_cases::integers_are_multiplied_exactly(&device);
         device_gemm_cases::any_depth_is_multiplied(&device);
+        device_gemm_cases::nan_stays_where_it_is_seen(&device);
+        device_gemm_cases::sums_beyond_f32_come_back(&device);
         device_gemm_cases::other_values_are_multiplied_closely(&device);
         device_gemm_cases::tensor_scales_overflow_only_with_the_result(&device);
         device_gemm_cases::operands_that_do_not_fit_are_refused(&device);
@@ -127,6 +129,7 @@ fn the_kernels_on_the_stand_in_driver() {
         if driver.runs_ptx() {
             device_gemm_cases::integers_are_multiplied_exactly(&device);
             device_gemm_cases::any_depth_is_multiplied(&device);
+            device_gemm_cases::nan_stays_where_it_is_seen(&device);
             device_gemm_cases::other_values_are_multiplied_closely(&device);
             device_gemm_cases::tensor_scales_overflow_only_with_the_result(&device);
         }

@@ -168,6 +168,71 @@ pub(crate) fn any_depth_is_multiplied(device: &Device) {
     }
 }
 
+/// A NaN in any place of a word, of either sign, makes its row or column NaN, and nothing else.
+pub(crate) fn nan_stays_where_it_is_seen(device: &Device) {
+    let stream = device.new_stream().unwrap();
+    let nan_codes: [(GemmFormat, [&[u8]; 2]); 3] = [
+        (GemmFormat::F16, [&[0x01, 0x7C], &[0xFF, 0xFF]]),
+        (GemmFormat::Bf16, [&[0x81, 0x7F], &[0xFF, 0xFF]]),
+        (GemmFormat::E4m3, [&[0x7F], &[0xFF]]),
+    ];
+    for (format, nans) in nan_codes {
+        // Row i of A has one at place i, but for the last rows; two columns of B have one.
+        let (m, n, depth) = (20, 9, 40);
+        let in_a = |row: usize, at: usize| row < 16 && at == row;
+        let in_b = |row: usize, at: usize| [(3, 37), (6, 38)].contains(&(row, at));
+        let operand = |rows: usize, is_nan: &dyn Fn(usize, usize) -> bool| {
+            let places = (0..rows).flat_map(|row| (0..depth).map(move |at| (row, at)));
+            let codes: Vec<u8> = places
+                .flat_map(|(row, at)| match is_nan(row, at) {
+                    true => nans[(row + at) / 2 % 2].to_vec(),
+                    false => code(format, ((row + 3 * at) % 9) as f32 - 4.0),
+                })
+                .collect();
+            let values = codes.chunks(codes.len() / (rows * depth));
+            let values = values.map(|one| decoded(format, one)).collect();
+            let operand = GemmOperand::new(device, &stream, format, [rows, depth], &codes).unwrap();
+            Matrix { operand, values }
+        };
+        let (a, b) = (operand(m, &in_a), operand(n, &in_b));
+        let got = multiply(device, &stream, &a, &b);
+        for (at, (got, (want, _))) in got.iter().zip(product(&a, &b)).enumerate() {
+            let (row, column) = (at / n, at % n);
+            assert_eq!(want.is_nan(), row < 16 || [3, 6].contains(&column));
+            let is_right = f64::from(*got) == want || got.is_nan() && want.is_nan();
+            assert!(is_right, "{format} {row}, {column}: {got} for {want}");
+        }
+    }
+}
+
+/// Of the definition alone: sums on the way, or single products, that f32 does not hold.
+pub(crate) fn sums_beyond_f32_come_back(device: &Device) {
+    let stream = device.new_stream().unwrap();
+    let matrix = |values: &[f32]| {
+        let codes: Vec<u8> = values
+            .iter()
+            .flat_map(|&value| code(GemmFormat::Bf16, value))
+            .collect();
+        let shape = [1, values.len()];
+        let operand = GemmOperand::new(device, &stream, GemmFormat::Bf16, shape, &codes).unwrap();
+        let values = codes.chunks(2).map(|one| decoded(GemmFormat::Bf16, one));
+        let values = values.collect();
+        Matrix { operand, values }
+    };
+    let tiny = 2_f32.powi(-75);
+    for (a, b, want) in [
+        ([1e38, 1e38, 3.0], [10.0, -10.0, 2.0], 6.0),
+        ([3e38, 3e38, 1.0], [1.0, 1.0, 1.0], f32::INFINITY),
+        ([-3e38, -3e38, 1.0], [1.0, 1.0, 1.0], f32::NEG_INFINITY),
+        // Too small for f32 one by one.
+        ([1e-30, 1e-30, 0.0], [1e-30, -1e-30, 0.0], 0.0),
+        ([tiny, tiny, 0.0], [tiny; 3], 2_f32.powi(-149)),
+    ] {
+        let got = multiply(device, &stream, &matrix(&a), &matrix(&b))[0];
+        assert_eq!(got, want, "{a:?} times {b:?}");
+    }
+}
+
 pub(crate) fn other_values_are_multiplied_closely(device: &Device) {
     let stream = device.new_stream().unwrap();
     let mut random = Random(3);

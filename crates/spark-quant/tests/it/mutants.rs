@@ -66,7 +66,8 @@ struct Operand {
     row_bytes: usize,
 }
 
-/// Small whole numbers; scales that differ from block to block.
+/// Small whole numbers, and where the format has it a NaN in some rows, at odd and at even places; scales
+/// that differ from block to block. What pads a row is no zero: NaN, or -6 of E2M1.
 fn operand(format: Format, rows: usize, depth: usize, mut seed: u32) -> Operand {
     let mut below = |n: u32| {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -80,7 +81,7 @@ fn operand(format: Format, rows: usize, depth: usize, mut seed: u32) -> Operand 
     let row_bytes = depth * bits / 8;
     let stride = row_bytes.next_multiple_of(16);
     let mut own = Operand {
-        codes: vec![0; rows * stride],
+        codes: vec![0xFF; rows * stride],
         scales: vec![0; (rows * depth / 16).max(1)],
         values: Vec::new(),
         stride,
@@ -90,9 +91,19 @@ fn operand(format: Format, rows: usize, depth: usize, mut seed: u32) -> Operand 
         *scale = 0x40 + 8 * below(4) as u8;
     }
     for row in 0..rows {
+        own.codes[row * stride..][..row_bytes].fill(0);
         for at in 0..depth {
             let to = &mut own.codes[row * stride..];
+            let is_nan = [4, 9].contains(&(row % 16)) && at == row;
             let value = match format {
+                Format::F16 if is_nan => {
+                    to[2 * at..][..2].copy_from_slice(&f16::NAN.to_le_bytes());
+                    f64::NAN
+                }
+                Format::E4m3 if is_nan => {
+                    to[at] = 0x7F;
+                    f64::NAN
+                }
                 Format::F16 => {
                     let value = below(17) as f32 - 8.0;
                     to[2 * at..][..2].copy_from_slice(&f16::from_f32(value).to_le_bytes());
@@ -200,7 +211,10 @@ fn run_gemm(device: &Device, text: &str, format: Format) -> Option<bool> {
         let y = &b.values[column * depth..][..depth];
         x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>() * 0.5 * 4.0
     };
-    let is_equal = |(at, got): (usize, &f32)| f64::from(*got) == want(at / n, at % n);
+    let is_equal = |(at, got): (usize, &f32)| {
+        let want = want(at / n, at % n);
+        f64::from(*got) == want || got.is_nan() && want.is_nan()
+    };
     Some(got.iter().enumerate().all(is_equal))
 }
 
@@ -281,7 +295,7 @@ use Format::{E4m3, F16, Nvfp4};
 use Persona::{Ampere, Card, Jetson, Spark};
 
 #[rustfmt::skip]
-const GEMM_MUTANTS: [Mutant; 33] = [
+const GEMM_MUTANTS: [Mutant; 37] = [
     mutant("the barrier before a stage is read is gone", "wait_copies_but_one();\n    __syncthreads();", "wait_copies_but_one();", F16, Card),
     mutant("the barrier after a stage was read is gone", "    // The next round overwrites what was just read.\n    __syncthreads();", "", F16, Card),
     mutant("one group too many may be pending", "cp.async.wait_group 1;", "cp.async.wait_group 2;", F16, Spark),
@@ -303,6 +317,8 @@ const GEMM_MUTANTS: [Mutant; 33] = [
     mutant("columns behind the end are written", "if (row < m && at < n)", "if (row < m)", F16, Card),
     mutant("a row behind the end is read", "if (first_row + row < n_rows &&", "if (first_row + row <= n_rows &&", F16, Card),
     mutant("the last bytes of a row are left out", "row_bytes - byte < PIECE ? row_bytes - byte : PIECE", "row_bytes - byte < PIECE ? 0u : PIECE", F16, Spark),
+    mutant("what pads a row is multiplied", "row_bytes - byte < PIECE ? row_bytes - byte : PIECE", "PIECE", F16, Card),
+    mutant("what pads a row of bytes is multiplied", "row_bytes - byte < PIECE ? row_bytes - byte : PIECE", "PIECE", E4m3, Ampere),
     mutant("the factor is left out", "alpha * sums", "sums", F16, Card),
     mutant("the second factor is left out", "[idx] * beta", "[idx]", F16, Card),
     mutant("sums begin with what is in the registers", "float sums[ROW_TILES][COLUMN_TILES][4] = {};", "float sums[ROW_TILES][COLUMN_TILES][4];", F16, Card),
@@ -314,6 +330,8 @@ const GEMM_MUTANTS: [Mutant; 33] = [
     mutant("a lane's scale is its neighbour's", "2 * half + threadIdx.x % 4 / 2", "2 * half + threadIdx.x % 2", Nvfp4, Card),
     mutant("both halves of a word are the first", "word >> (16 * pair)", "word >> (0 * pair)", E4m3, Ampere),
     mutant("the sign stays in the exponent", "(two & 0x8000u) << 16", "(two & 0x8000u) << 15", E4m3, Ampere),
+    mutant("a NaN in the upper half becomes a number", "if ((two & 0x7F00u) == 0x7F00u) values |= 0x7FFF0000u;", "", E4m3, Jetson),
+    mutant("a NaN in the lower half becomes a number", "if ((two & 0x7Fu) == 0x7Fu) values |= 0x7FFFu;", "", E4m3, Ampere),
     mutant("decoded values are half of what they are", "low | high, 0x5C005C00u", "low | high, 0x58005800u", E4m3, Jetson),
 ];
 
