@@ -29,7 +29,7 @@ pub(super) fn run(launch: &Launch<'_>, number: u64, shared: &mut Shared, sink: &
         barriers: [const { BarrierState::NONE }; N_BARRIERS],
         phase: 1,
         sink: std::mem::take(sink),
-        took_part: false,
+        has_learned: false,
         has_forgotten: false,
         leads_to: HashMap::new(),
         is_stopped: false,

@@ -56,8 +56,9 @@ pub(crate) struct BlockState {
     /// The last phase that was given to a warp.
     pub(crate) phase: u32,
     pub(crate) sink: Sink,
-    /// Whether an atomic on global memory gave the block a value back.
-    pub(crate) took_part: bool,
+    /// Whether an atomic on global memory gave the block a value that it may look at: other blocks may have
+    /// told it by one that they are done.
+    pub(crate) has_learned: bool,
     /// Whether lanes at the first pc surely come to the second: what was asked before.
     pub(crate) leads_to: HashMap<(u32, u32), bool>,
     /// Whether times began anew, so that what is known of global memory is of no use.

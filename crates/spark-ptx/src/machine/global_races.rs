@@ -12,7 +12,7 @@
 //!
 //! Threads of one block are ordered by its barriers, as for shared memory. A write where another thread
 //! wrote something else, and a read of what another thread wrote, with no barrier between them are races,
-//! with the same exceptions. One writer of a word is known: of those who write parts of it, the last.
+//! unless both are atomic: what an atomic tells is followed to no thread. One writer of a word is known: of those who write parts of it, the last.
 //! Lanes that write bytes or halves of a word side by side are not told apart. A write after another
 //! thread's read is not seen, here and between blocks; in another order it is the read that is.
 
@@ -87,6 +87,8 @@ pub(crate) struct Touch {
     pub(crate) len: usize,
     pub(crate) block: u64,
     pub(crate) strong: bool,
+    /// Whether other blocks may have told this one that they are done: with them it does not race.
+    pub(crate) has_learned: bool,
     /// The first lane, and the power of two of bytes that belong to each; or [`ONE_LANE`].
     pub(crate) lane: u32,
     pub(crate) lane_shift: u32,
@@ -141,6 +143,7 @@ impl GlobalRaces {
             let slots = &page[first % PAGE_WORDS..][..words.len()];
             let mut note = |idx: usize, slot: &AtomicU64, key: u64, old: u64| {
                 let race = note_write(slot, key, old, actor, || changes(first + idx));
+                let race = race.filter(|race| race.counts_for(touch));
                 let word = first + idx;
                 found = race.map(|race| race.at(word, key)).or(found);
             };
@@ -177,7 +180,7 @@ impl GlobalRaces {
             };
             let slots = &page[first % PAGE_WORDS..][..words.len()];
             let mut look = |idx: usize, key: u64, old: u64| {
-                let race = look_at_read(key, old, actor);
+                let race = look_at_read(key, old, actor).filter(|race| race.counts_for(touch));
                 found = found.or(race.map(|race| race.at(first + idx, key)));
             };
             let Some(n) = words_of_lane(touch) else {
@@ -308,6 +311,11 @@ enum Met {
 }
 
 impl Met {
+    /// Whether it is a race of who touches the word: what blocks tell each other excuses no thread of one.
+    fn counts_for(&self, touch: Touch) -> bool {
+        matches!(self, Met::Thread(_)) || !touch.has_learned
+    }
+
     fn at(self, word: usize, key: u64) -> Race {
         match self {
             Met::Block(number) => Race::Block(number),

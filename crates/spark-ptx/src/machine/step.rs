@@ -382,7 +382,8 @@ fn step(
             address,
             operands,
         } => {
-            warp.atomic(launch, block, (op, access), address, operands, mask);
+            let what = (op, access, instruction.is_result_read);
+            warp.atomic(launch, block, what, address, operands, mask);
         }
         _ => rare(warp, block, launch, instruction, mask),
     }

@@ -14,10 +14,9 @@ use crate::form::FormError;
 use crate::text::{Number, Operand};
 
 use super::code::{Constant, Program};
-use super::instruction::{
-    Condition, List, P, R32, R64, ROW_KIND_SHIFT, ROW_OF_CONSTANTS, ROW_OF_WARP, Slot,
-};
+use super::instruction::Condition;
 use super::layout::RegisterId;
+use super::rows::{List, P, R32, R64, ROW_KIND_SHIFT, ROW_OF_CONSTANTS, ROW_OF_WARP, Slot};
 use super::special;
 
 /// Registers of a function of one kind; NVIDIA's compiler stays far below.

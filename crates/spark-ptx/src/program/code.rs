@@ -7,8 +7,9 @@ use crate::float::FloatForm;
 use crate::target::Target;
 use crate::tensor::{MatrixForm, MmaForm};
 
-use super::instruction::{Instruction, Slot};
+use super::instruction::Instruction;
 use super::layout::{CallSite, CodeOf, EntryOf, GlobalOf, Named, Origin, Watch};
+use super::rows::Slot;
 
 /// A constant row of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,7 +95,7 @@ pub(crate) const FUNCTION_WINDOW: u64 = 0x7900_0000_0000_0000;
 
 impl Program {
     /// The operands of a list.
-    pub(crate) fn list(&self, list: super::instruction::List) -> &[Slot] {
+    pub(crate) fn list(&self, list: super::rows::List) -> &[Slot] {
         let first = list.at as usize;
         &self.lists[first..first + usize::from(list.len)]
     }

@@ -1,4 +1,5 @@
-//! Which registers may be read before they are written, and where lanes surely come, found without running.
+//! Which registers may be read before they are written, which results are read, and where lanes surely come,
+//! found without running.
 //!
 //! ```text
 //! gen(block)  registers that the block surely writes
@@ -11,14 +12,16 @@
 //! by lane; a guarded write never makes sure.
 //!
 //! ```text
+//! result_reads         atomics whose result some way reads before it is surely written anew (liveness, backward)
 //! leads_to(from, at)   every way from `from` to the function's end passes `at`, but for those that exit
 //! ```
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::code::Program;
-use super::instruction::{Instruction, Op, P};
+use super::instruction::{Instruction, Op};
 use super::layout::{RegisterId, Watch};
+use super::rows::P;
 
 /// Bits that the analysis may take; a larger function has all of its unclear registers watched.
 const MAX_BITS: usize = 1 << 28;
@@ -81,6 +84,99 @@ pub(super) fn watches(
         }
     }
     watches
+}
+
+/// Atomics, by their index, whose result may be read afterwards.
+pub(super) fn result_reads(
+    first: u32,
+    code: &[Instruction],
+    uses: &[Uses],
+    tables: &[Vec<u32>],
+) -> Vec<usize> {
+    let is_asked =
+        |idx: usize| matches!(code[idx].op, Op::Atomic { .. }) && !uses[idx].writes.is_empty();
+    let mut asked: Vec<usize> = (0..code.len()).filter(|idx| is_asked(*idx)).collect();
+    if asked.is_empty() {
+        return asked;
+    }
+    let ids: BTreeSet<RegisterId> = asked
+        .iter()
+        .flat_map(|idx| &uses[*idx].writes)
+        .copied()
+        .collect();
+    let bit_of: HashMap<RegisterId, usize> = ids.into_iter().zip(0..).collect();
+    let blocks = blocks(first, code, tables);
+    let words = bit_of.len().div_ceil(64);
+    if words * 64 * blocks.len() > MAX_BITS {
+        return asked;
+    }
+    // Backward over one instruction: what it surely writes was not read later, what it reads is.
+    let step = |bits: &mut [u64], idx: usize| {
+        for id in uses[idx].writes.iter().filter(|_| is_sure(&code[idx])) {
+            if let Some(bit) = bit_of.get(id) {
+                bits[bit / 64] &= !(1 << (bit % 64));
+            }
+        }
+        for id in &uses[idx].reads {
+            if let Some(bit) = bit_of.get(id) {
+                set(bits, *bit);
+            }
+        }
+    };
+    let leaving = read_later(&blocks, words, step);
+    let mut is_read = vec![false; code.len()];
+    for (block, mut bits) in blocks.iter().zip(leaving) {
+        for idx in block.range.clone().rev() {
+            let mut ids = uses[idx].writes.iter().filter_map(|id| bit_of.get(id));
+            is_read[idx] = ids.any(|bit| holds(&bits, *bit));
+            step(&mut bits, idx);
+        }
+    }
+    asked.retain(|idx| is_read[*idx]);
+    asked
+}
+
+/// What may be read after each block, from what `step` does with one instruction.
+fn read_later(blocks: &[Block], words: usize, step: impl Fn(&mut [u64], usize)) -> Vec<Vec<u64>> {
+    // A block keeps of later reads what it does not surely write, and adds its own.
+    let through = |mut bits: Vec<u64>, block: &Block| {
+        for idx in block.range.clone().rev() {
+            step(&mut bits, idx);
+        }
+        bits
+    };
+    let own: Vec<Vec<u64>> = blocks
+        .iter()
+        .map(|it| through(vec![0; words], it))
+        .collect();
+    let kept: Vec<Vec<u64>> = blocks
+        .iter()
+        .map(|it| through(vec![u64::MAX; words], it))
+        .collect();
+    let mut before = vec![Vec::new(); blocks.len()];
+    for (number, block) in blocks.iter().enumerate() {
+        for &next in &block.next {
+            before[next].push(number);
+        }
+    }
+    let mut leaving = vec![vec![0u64; words]; blocks.len()];
+    let mut todo: Vec<usize> = (0..blocks.len()).collect();
+    while let Some(at) = todo.pop() {
+        let read: Vec<u64> = (0..words)
+            .map(|word| leaving[at][word] & kept[at][word] | own[at][word])
+            .collect();
+        for &number in &before[at] {
+            let mut changed = false;
+            for (bits, read) in leaving[number].iter_mut().zip(&read) {
+                changed |= read & !*bits != 0;
+                *bits |= read;
+            }
+            if changed {
+                todo.push(number);
+            }
+        }
+    }
+    leaving
 }
 
 /// Whether lanes that stand at `from` surely come to `at` in the same function, unless they exit or

@@ -1,54 +1,10 @@
 //! Decoded instructions: registers are numbers, labels are places, addresses are resolved.
 //!
-//! ```text
-//! R32(n)  row of 32 lanes of 32 bits      n = kind << 30 | index
-//! R64(n)  row of 32 lanes of 64 bits      kind 0: of the frame, 1: a constant, 2: of the warp (%tid …)
-//! P(n)    one bit per lane
-//! ```
-//!
-//! Narrower registers live in rows of 32 bits, zero-extended. A constant is a row like any other,
-//! so no instruction asks whether an operand is a register.
-//!
-//! Rare instructions keep their operands in lists of the program, so that one instruction stays
-//! small: what a warp fetches is one entry of 40 bytes.
+//! Rare instructions keep their operands in lists of the program, so that one instruction stays small:
+//! what a warp fetches is one entry of 40 bytes.
 
-/// Bits of a row's number that say where it lies.
-pub(crate) const ROW_KIND_SHIFT: u32 = 30;
-/// Constants of the program.
-pub(crate) const ROW_OF_CONSTANTS: u32 = 1;
-/// What differs from warp to warp and never changes: `%tid`, `%ctaid` and their like.
-pub(crate) const ROW_OF_WARP: u32 = 2;
-
-/// A row of 32-bit lanes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct R32(pub(crate) u32);
-/// A row of 64-bit lanes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct R64(pub(crate) u32);
-/// A predicate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct P(pub(crate) u16);
-
-impl P {
-    /// Always true: the guard of what has none, the sink of what writes none.
-    pub(crate) const NONE: P = P(u16::MAX);
-}
-
-/// A row of either width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Slot {
-    W32(R32),
-    W64(R64),
-    /// `_`: what would be written is dropped.
-    Sink,
-}
-
-/// Operands in the program's list.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct List {
-    pub(crate) at: u32,
-    pub(crate) len: u8,
-}
+use super::access::{Access, AddressBase, AddressOperand};
+use super::rows::{List, P, R32, R64, Slot};
 
 /// Operations on integers of any width; the instruction says the width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,61 +163,6 @@ pub(crate) enum QuickConversion {
     F32ToF64,
     F64ToF32,
     F32ToS32,
-}
-
-/// Where an access goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AccessSpace {
-    Generic,
-    Global,
-    /// Global memory that may not be written.
-    Const,
-    Shared,
-    Local,
-    /// Parameters of the kernel.
-    KernelParam,
-    /// Parameters of calls, in the frame.
-    FrameParam,
-}
-
-/// How memory is accessed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Access {
-    pub(crate) space: AccessSpace,
-    /// Bytes of one element.
-    pub(crate) size: u8,
-    /// Elements.
-    pub(crate) count: u8,
-    /// Whether a loaded element is sign-extended.
-    pub(crate) signed: bool,
-    /// Volatile, relaxed and stronger: does not race with its like.
-    pub(crate) strong: bool,
-    /// `.nc`: nobody writes what is read while the kernel runs.
-    pub(crate) read_only: bool,
-}
-
-impl Access {
-    /// Bytes of all elements.
-    pub(crate) fn bytes(&self) -> u64 {
-        u64::from(self.size) * u64::from(self.count)
-    }
-}
-
-/// What an address starts from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum AddressBase {
-    None,
-    W32(R32),
-    W64(R64),
-    /// Local memory of the frame.
-    Frame,
-}
-
-/// Base and offset.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AddressOperand {
-    pub(crate) base: AddressBase,
-    pub(crate) offset: i64,
 }
 
 /// Read, change, write, as one.
@@ -798,4 +699,6 @@ pub(crate) struct Instruction {
     pub(crate) guard: Condition,
     /// Whether its operands' initialisation is looked at while it runs.
     pub(crate) is_watched: bool,
+    /// Of an atomic: whether its result may be read afterwards.
+    pub(crate) is_result_read: bool,
 }

@@ -1,6 +1,6 @@
 //! What surrounds the instructions: functions, kernels, variables, calls, and where code is from.
 
-use super::instruction::R64;
+use super::rows::R64;
 
 /// Bytes of parameters in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,12 +14,14 @@ use crate::text::{
     Function, FunctionKind, InitialValue, ParsedModule, Space, Statement, StatementKind, Variable,
 };
 
+use super::access::AccessSpace;
 use super::builder::{Builder, Symbol};
 use super::code::{Constant, Program};
 use super::decode;
 use super::flow::{self, Uses};
-use super::instruction::{AccessSpace, Condition, Instruction, Op, P};
+use super::instruction::{Condition, Instruction, Op};
 use super::layout::{CodeOf, EntryOf, FrameRange, GlobalOf, Named, Origin};
+use super::rows::P;
 
 /// More shared memory than any card has.
 const MAX_SHARED_BYTES: u64 = 256 << 10;
@@ -376,6 +378,10 @@ impl<'a> Loader<'a> {
             program.instructions[*at as usize].is_watched = true;
         }
         program.watches.extend(watches);
+        let code = &program.instructions[first as usize..];
+        for idx in flow::result_reads(first, code, uses, &program.branch_tables) {
+            program.instructions[first as usize + idx].is_result_read = true;
+        }
     }
 
     fn shared_grain(&self, first: u32) -> u32 {
@@ -539,6 +545,7 @@ fn decode_statements<'a>(
             negated: false,
         },
         is_watched: false,
+        is_result_read: false,
     });
     builder.program.origins.push(origin);
     uses.push(Uses::default());

@@ -2,7 +2,8 @@
 //!
 //! A launch has no clusters: every block is one of its own.
 
-use super::instruction::{Clock, R32, R64, ROW_KIND_SHIFT, ROW_OF_WARP, Slot};
+use super::instruction::Clock;
+use super::rows::{R32, R64, ROW_KIND_SHIFT, ROW_OF_WARP, Slot};
 
 /// Rows of 32 bits in the order of `NAMES`, then the beginning of dynamic shared memory.
 pub(crate) const DYNAMIC_SHARED: u32 = NAMES.len() as u32;

@@ -147,18 +147,53 @@ fn parts_of_a_word() {
 }
 
 #[test]
-fn atomics_and_who_took_part_in_one() {
+fn atomics_race_with_what_is_none() {
     let plain = "ld.global.u32 %r1, [%d30]; add.u32 %r1, %r1, 1; st.global.u32 [%d30], %r1;";
     check(64, plain, "red.global.add.u32 [%d30], 1;");
     let then_read =
         |sync: &str| format!("red.global.add.u32 [%d30], 1; {sync} ld.global.u32 %r1, [%d30];");
     check(64, &then_read(""), &then_read("bar.sync 0;"));
-    // Who got a value back may know that the others are done.
-    let counted = format!(
-        "{} atom.global.add.u32 %r3, [%d30+300], 1; setp.eq.u32 %p1, %r3, 63; @%p1 ld.global.u32 %r2, [%d2];",
-        neighbour(32)
-    );
-    assert_eq!(races(64, &counted), []);
+}
+
+#[test]
+fn an_atomic_excuses_no_race_within_its_block() {
+    // Whether its result is dropped, written to a register, or read.
+    for look in ["", "@%p7 add.u32 %r4, %r3, 1;", "setp.eq.u32 %p1, %r3, 63;"] {
+        let counted = |sync: &str| {
+            format!(
+                "{} setp.ne.u32 %p7, %r30, 70; atom.global.add.u32 %r3, [%d30+300], 1; {look} {sync} ld.global.u32 %r2, [%d2];",
+                neighbour(32)
+            )
+        };
+        check(64, &counted(""), &counted("bar.sync 0;"));
+    }
+}
+
+#[test]
+fn blocks_learn_of_each_other_only_by_a_result_that_is_read() {
+    let met = |body: &str| {
+        let found = findings(&kernel("", body), (4, 32), 64, 64);
+        let is_between = |it: &FindingKind| matches!(it, FindingKind::GlobalRace { .. });
+        assert!(found.iter().all(is_between), "{found:?}");
+        !found.is_empty()
+    };
+    let body = |look: &str| {
+        format!(
+            "setp.ne.u32 %p1, %r30, 0; @%p1 exit; mov.u32 %r1, %ctaid.x; atom.global.add.u32 %r3, [%d30+128], 1;
+             {look} st.global.u32 [%d30], %r1;"
+        )
+    };
+    assert!(met(&body("")));
+    assert!(met(&body("mov.u32 %r3, 1; add.u32 %r4, %r3, 1;")));
+    assert!(!met(&body("add.u32 %r4, %r3, 1;")));
+    // On some way, around a loop, and after a write that some lanes do not make.
+    assert!(!met(&body(
+        "mov.u32 %r5, 0; L: setp.eq.u32 %p2, %r5, 0; @%p2 bra M; add.u32 %r4, %r3, 1; M: add.u32 %r5, %r5, 1;
+         setp.lt.u32 %p3, %r5, 2; @%p3 bra L;"
+    )));
+    assert!(!met(&body(
+        "setp.eq.u32 %p2, %r30, 9; @%p2 mov.u32 %r3, 1; add.u32 %r4, %r3, 1;"
+    )));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::check::{AccessKind, FindingKind};
 use crate::machine::block_state::BlockState;
 use crate::machine::launch::Launch;
 use crate::machine::warp::{Warp, lanes_of};
-use crate::program::{Access, AccessSpace, AddressOperand, AtomicOp, List, Slot};
+use crate::program::{Access, AccessSpace, AddressOperand, AtomicOp, List};
 
 use super::checks::space_name;
 
@@ -150,7 +150,7 @@ impl Warp {
         &mut self,
         launch: &Launch<'_>,
         block: &mut BlockState,
-        (op, access): (AtomicOp, Access),
+        (op, access, is_result_read): (AtomicOp, Access, bool),
         operand: AddressOperand,
         list: List,
         mask: u32,
@@ -165,6 +165,7 @@ impl Warp {
         let (results, sources) = slots.split_at(count.min(slots.len()));
         for (space, lanes) in spaces {
             let access = Access { space, ..access };
+            block.has_learned |= is_result_read && space != AccessSpace::Shared;
             for lane in lanes_of(lanes) {
                 let address = addresses[lane];
                 if !self.atomic_is_possible(launch, block, access, address, lane) {
@@ -188,8 +189,6 @@ impl Warp {
                         _ => change_global(launch, address, access.size, change),
                     };
                     self.write_lane(results[idx], lane, old);
-                    let is_global = space != AccessSpace::Shared;
-                    block.took_part |= is_global && results[idx] != Slot::Sink;
                 }
             }
         }

@@ -207,6 +207,7 @@ impl Warp {
             len: bytes as usize,
             block: block.number,
             strong,
+            has_learned: block.has_learned,
             lane: 0,
             lane_shift: ONE_LANE,
         })
@@ -241,10 +242,7 @@ impl Warp {
         if access.read_only && launch.races.read_unchanging(touch) {
             block.report(self, lane, FindingKind::ReadOnlyWritten { address });
         }
-        // Who took part in an atomic may have learned that the other one is done.
-        if !block.took_part
-            && let Some(race) = launch.races.read(touch, &self.global_actor(block))
-        {
+        if let Some(race) = launch.races.read(touch, &self.global_actor(block)) {
             self.report_race(launch, block, AccessKind::Read, (touch, lane), race);
         }
     }
@@ -252,8 +250,7 @@ impl Warp {
     /// Who this warp is for accesses of global memory.
     fn global_actor(&self, block: &BlockState) -> Actor<'_> {
         let actor = self.actor(false);
-        let is_unknown = block.took_part || block.has_forgotten;
-        let seen_of_all = if is_unknown {
+        let seen_of_all = if block.has_forgotten {
             u32::MAX
         } else {
             actor.seen_of_all
@@ -337,13 +334,16 @@ impl Warp {
             launch.memory.load(allocation.base + begin as u64, now);
             *now != from[begin - touch.offset..end - touch.offset]
         };
-        // The write is noted whoever makes it.
+        // What was learned before excuses no atomic: it is how blocks tell each other.
+        let has_learned = touch.has_learned && kind != AccessKind::Atomic;
+        let noted = Touch {
+            has_learned,
+            ..touch
+        };
         let race = launch
             .races
-            .write(touch, &self.global_actor(block), changes);
-        if let Some(race) = race
-            && (!block.took_part || kind == AccessKind::Atomic)
-        {
+            .write(noted, &self.global_actor(block), changes);
+        if let Some(race) = race {
             self.report_race(launch, block, kind, (touch, lane), race);
         }
     }

@@ -2,8 +2,9 @@
 
 use crate::error::LoadError;
 use crate::program::builder::Builder;
-use crate::program::instruction::{Comparison, Condition, Logic, Op, P, Scalar, Slot};
+use crate::program::instruction::{Comparison, Condition, Logic, Op, Scalar};
 use crate::program::opcode::{Meaning, Opcode, Type};
+use crate::program::rows::{P, Slot};
 use crate::text::Operand;
 
 type Decoded = Result<Option<Op>, LoadError>;

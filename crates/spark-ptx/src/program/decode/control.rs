@@ -2,9 +2,10 @@
 
 use crate::error::LoadError;
 use crate::program::builder::{Builder, Symbol};
-use crate::program::instruction::{BarrierResult, Condition, Op, P, Slot};
+use crate::program::instruction::{BarrierResult, Condition, Op};
 use crate::program::layout::{CallSite, Callee, FrameRange};
 use crate::program::opcode::Opcode;
+use crate::program::rows::{P, Slot};
 use crate::text::Operand;
 
 type Decoded = Result<Option<Op>, LoadError>;

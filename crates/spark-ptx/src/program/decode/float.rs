@@ -8,8 +8,9 @@ use crate::error::LoadError;
 use crate::float::FloatForm;
 use crate::program::builder::Builder;
 use crate::program::code::ConvertForm;
-use crate::program::instruction::{FloatOp, Op, QuickConversion, Slot};
+use crate::program::instruction::{FloatOp, Op, QuickConversion};
 use crate::program::opcode::{Meaning, Opcode, Type};
+use crate::program::rows::Slot;
 use crate::text::Operand;
 
 type Decoded = Result<Option<Op>, LoadError>;

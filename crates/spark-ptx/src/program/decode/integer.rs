@@ -3,8 +3,9 @@
 use crate::error::LoadError;
 use crate::program::builder::Builder;
 use crate::program::code::Constant;
-use crate::program::instruction::{ByteOp, CarryOp, IntOp, Op, Permute, R32, R64};
+use crate::program::instruction::{ByteOp, CarryOp, IntOp, Op, Permute};
 use crate::program::opcode::{Meaning, Opcode, Type};
+use crate::program::rows::{R32, R64};
 use crate::text::{Number, Operand};
 
 type Decoded = Result<Option<Op>, LoadError>;

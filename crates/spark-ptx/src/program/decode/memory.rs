@@ -2,14 +2,13 @@
 
 use crate::error::LoadError;
 use crate::memory;
+use crate::program::access::{Access, AccessSpace, AddressBase, AddressOperand};
 use crate::program::builder::{Builder, Register, Symbol};
 use crate::program::code::Constant;
-use crate::program::instruction::{
-    Access, AccessSpace, AddressBase, AddressOperand, AtomicOp, CopySource, Op, R32, R64,
-    ROW_KIND_SHIFT, ROW_OF_WARP, Slot,
-};
+use crate::program::instruction::{AtomicOp, CopySource, Op};
 use crate::program::layout::RegisterId;
 use crate::program::opcode::{Meaning, Opcode, Type};
+use crate::program::rows::{R32, R64, ROW_KIND_SHIFT, ROW_OF_WARP, Slot};
 use crate::program::special;
 use crate::text::{Address, Base, Number, Operand};
 

@@ -14,8 +14,9 @@ use crate::error::LoadError;
 use crate::text;
 
 use super::builder::Builder;
-use super::instruction::{Condition, Instruction, P};
+use super::instruction::{Condition, Instruction};
 use super::opcode::Opcode;
+use super::rows::P;
 
 /// Decodes one instruction, with its guard.
 pub(super) fn instruction<'a>(
@@ -59,6 +60,7 @@ pub(super) fn instruction<'a>(
             op,
             guard,
             is_watched: false,
+            is_result_read: false,
         });
     }
     builder.unknown("no such instruction")

@@ -2,8 +2,9 @@
 
 use crate::error::LoadError;
 use crate::program::builder::{Builder, Symbol};
-use crate::program::instruction::{Op, Slot, Window};
+use crate::program::instruction::{Op, Window};
 use crate::program::opcode::{Opcode, Type};
+use crate::program::rows::Slot;
 use crate::program::special;
 use crate::text::Operand;
 

@@ -1,9 +1,11 @@
 //! Instructions on matrices: their forms are those of `crate::tensor`.
 
 use crate::error::LoadError;
+use crate::program::access::AccessSpace;
 use crate::program::builder::Builder;
-use crate::program::instruction::{AccessSpace, Op, Slot};
+use crate::program::instruction::Op;
 use crate::program::opcode::Opcode;
+use crate::program::rows::Slot;
 use crate::tensor::{MatrixForm, MmaForm};
 use crate::text::Operand;
 

@@ -2,8 +2,9 @@
 
 use crate::error::LoadError;
 use crate::program::builder::Builder;
-use crate::program::instruction::{Condition, Op, P, Shuffle, Slot, Vote, WarpReduction};
+use crate::program::instruction::{Condition, Op, Shuffle, Vote, WarpReduction};
 use crate::program::opcode::Opcode;
+use crate::program::rows::{P, Slot};
 use crate::text::Operand;
 
 type Decoded = Result<Option<Op>, LoadError>;
