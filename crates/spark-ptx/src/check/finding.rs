@@ -162,6 +162,11 @@ pub enum FindingKind {
         /// Number of the barrier.
         barrier: u32,
     },
+    /// Warps that only arrive complete a barrier at which nobody waits: who comes later waits for others.
+    ArrivalsAlone {
+        /// Number of the barrier.
+        barrier: u32,
+    },
     /// The number of threads of a barrier is not what others gave, or no multiple of 32, or its
     /// own number is above 15.
     BarrierOperands {
@@ -382,6 +387,11 @@ impl fmt::Display for FindingKind {
                     "the warp arrives twice at barrier {barrier} before it is complete"
                 )
             }
+            FindingKind::ArrivalsAlone { barrier } => write!(
+                f,
+                "barrier {barrier} is complete by warps that only arrive: nobody waits there, and who comes \
+                 later waits for others"
+            ),
             FindingKind::BarrierOperands { barrier, threads } => {
                 write!(f, "barrier {barrier} of {threads} threads does not fit")
             }

@@ -2,8 +2,12 @@
 //!
 //! ```text
 //! arrive   the barrier learns what the warp knows; a warp that only arrives goes on in a new phase
-//! enough   everybody who waited learns what the barrier knows, and begins a new phase
+//! enough   the barrier is empty again at once, for the next use; everybody who waited learns what it
+//!          knew, and begins a new phase
 //! ```
+//!
+//! A barrier of a number of threads is complete when so many have arrived, whether they wait or not, and a
+//! warp counts as 32. A barrier of the whole block is complete when all warps that run wait at it.
 //!
 //! An `.aligned` instruction, and every `bar`, is executed by all lanes of a warp at once; `barrier.sync`
 //! without it by lane after lane, at one instruction or at several.
@@ -263,29 +267,44 @@ fn join(
     barrier.count += votes.count_ones();
     barrier.all &= votes == warp.live;
     barrier.any |= votes != 0;
+    let n_threads = 32 * (barrier.waiting | barrier.arrived).count_ones();
+    let is_complete = barrier.threads.is_some_and(|threads| n_threads >= threads);
+    let is_alone = is_complete && barrier.waiting == 0;
+    if is_complete {
+        let complete = std::mem::replace(barrier, BarrierState::NONE);
+        block.complete.push(complete);
+    }
     if let Some(finding) = finding {
         block.report_at(warp, pc, lane, finding);
+    }
+    if is_alone {
+        let barrier = id;
+        block.report_at(warp, pc, lane, FindingKind::ArrivalsAlone { barrier });
     }
 }
 
 /// Lets warps go on whose barriers are complete; whether there were any.
 pub(super) fn release(warps: &mut [Warp], block: &mut BlockState, launch: &Launch<'_>) -> bool {
     let mut released = false;
+    for barrier in std::mem::take(&mut block.complete) {
+        released |= barrier.waiting != 0;
+        complete(warps, block, launch, barrier);
+    }
+    let done = set_of(warps, |warp| warp.status == Status::Done);
     for id in 0..N_BARRIERS {
-        let barrier = &block.barriers[id];
-        if barrier.waiting == 0 {
+        let barrier = &mut block.barriers[id];
+        let here = (barrier.waiting | barrier.arrived | done).count_ones() as usize;
+        if barrier.waiting == 0 || barrier.threads.is_some() || here != warps.len() {
             continue;
         }
-        let done = set_of(warps, |warp| warp.status == Status::Done);
-        let here = barrier.waiting | barrier.arrived;
-        let is_complete = match barrier.threads {
-            Some(threads) => 32 * here.count_ones() >= threads,
-            None => (here | done).count_ones() as usize == warps.len(),
-        };
-        if is_complete {
-            complete(warps, block, launch, id, done);
-            released = true;
+        let mut barrier = std::mem::replace(barrier, BarrierState::NONE);
+        // Threads that have ended count as arrived.
+        for warp in warps.iter().filter(|warp| warp.status == Status::Done) {
+            let joined = &mut barrier.joined[warp.number as usize];
+            *joined = (*joined).max(warp.time >> TURN_BITS);
         }
+        complete(warps, block, launch, barrier);
+        released = true;
     }
     released
 }
@@ -298,15 +317,12 @@ pub(super) fn set_of(warps: &[Warp], test: impl Fn(&Warp) -> bool) -> u32 {
         .fold(0, |set, warp| set | 1 << warp.number)
 }
 
-fn complete(warps: &mut [Warp], block: &mut BlockState, launch: &Launch<'_>, id: usize, done: u32) {
-    let mut barrier = std::mem::replace(&mut block.barriers[id], BarrierState::NONE);
-    if barrier.threads.is_none() {
-        // Threads that have ended count as arrived.
-        for warp in warps.iter().filter(|warp| done >> warp.number & 1 != 0) {
-            let joined = &mut barrier.joined[warp.number as usize];
-            *joined = (*joined).max(warp.time >> TURN_BITS);
-        }
-    }
+fn complete(
+    warps: &mut [Warp],
+    block: &mut BlockState,
+    launch: &Launch<'_>,
+    mut barrier: BarrierState,
+) {
     block.phase += 1;
     if block.phase >= (u32::MAX >> TURN_BITS) - 2048 {
         // No phases are left: what was before is forgotten, which only lets races pass.

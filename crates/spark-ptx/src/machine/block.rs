@@ -27,6 +27,7 @@ pub(super) fn run(launch: &Launch<'_>, number: u64, shared: &mut Shared, sink: &
         number,
         shared: std::mem::take(shared),
         barriers: [const { BarrierState::NONE }; N_BARRIERS],
+        complete: Vec::new(),
         phase: 1,
         sink: std::mem::take(sink),
         has_learned: false,
@@ -61,7 +62,7 @@ pub(super) fn run(launch: &Launch<'_>, number: u64, shared: &mut Shared, sink: &
         let spent = warp.n_instructions - before;
         spend(launch, &mut block, &mut warps, (chosen, spent));
         let status = warps[chosen].status;
-        if status != Status::Ready {
+        if status != Status::Ready || !block.complete.is_empty() {
             release(&mut warps, &mut block, launch);
         }
     }

@@ -53,6 +53,8 @@ pub(crate) struct BlockState {
     pub(crate) number: u64,
     pub(crate) shared: Shared,
     pub(crate) barriers: [BarrierState; N_BARRIERS],
+    /// Barriers that are complete, for those who wait.
+    pub(crate) complete: Vec<BarrierState>,
     /// The last phase that was given to a warp.
     pub(crate) phase: u32,
     pub(crate) sink: Sink,

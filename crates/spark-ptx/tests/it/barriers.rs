@@ -31,6 +31,46 @@ fn producers_and_consumers_of_named_barriers() {
 }
 
 #[test]
+fn a_barrier_is_complete_at_its_number_of_arrivals_and_empty_again() {
+    let is_alone = |it: &FindingKind| matches!(it, FindingKind::ArrivalsAlone { barrier: 1 });
+    // Warps before the last one arrive, the last one waits.
+    let body = |n: u32, threads: u32| {
+        format!(
+            "setp.ge.u32 %p1, %r30, {n}; @%p1 bra W; bar.arrive 1, {threads}; bra END; W: bar.sync 1, {threads}; END:"
+        )
+    };
+    for warps in [3, 4] {
+        let (n, last) = (32 * warps, 32 * (warps - 1));
+        let (faulty, sound) = (body(last, 64), body(last, n));
+        check_bodies((1, n), "", &faulty, &sound, is_alone);
+    }
+    // Two arrivals are a barrier of 64, and the third warp waits for ever.
+    let found = findings(&kernel("", &body(64, 64)), (1, 96), 1, 1);
+    let is_stuck = |it: &FindingKind| matches!(it, FindingKind::Deadlock { waiting: 4, .. });
+    assert!(found.iter().any(is_stuck), "{found:?}");
+    // Whoever arrives goes on, and meets the next use of the barrier, while the first wakes up.
+    let pairs = "mov.u64 %d1, tile; add.u64 %d2, %d1, %d29; mov.u32 %r2, 0; setp.ge.u32 %p1, %r30, 32; @%p1 bra CONSUME;
+        PRODUCE: bar.sync 2, 64; add.u32 %r3, %r30, %r2; st.shared.u32 [%d2], %r3; bar.arrive 1, 64;
+        add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 20; @%p2 bra PRODUCE; bra END;
+        CONSUME: bar.arrive 2, 64; bar.sync 1, 64; ld.shared.u32 %r3, [%d2+-128]; add.u64 %d3, %d30, %d29;
+        st.global.u32 [%d3], %r3; add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 20; @%p2 bra CONSUME; END:";
+    for seed in 0..6 {
+        let (out, report) = launch(&kernel(TILE, pairs), (1, 64), seed, &[0], 64);
+        assert_eq!(report.findings, []);
+        assert_eq!((out[32], out[63]), (19, 50));
+    }
+    let racing = pairs
+        .replace("bar.sync 2, 64;", "")
+        .replace("bar.arrive 2, 64;", "");
+    check_bodies((1, 64), TILE, &racing, pairs, |finding| {
+        matches!(
+            finding,
+            FindingKind::SharedRace { .. } | FindingKind::SurplusArrival { .. }
+        )
+    });
+}
+
+#[test]
 fn barriers_that_some_do_not_reach() {
     let body = |skip: &str| {
         format!(
@@ -77,7 +117,6 @@ fn aligned_instructions_that_some_lanes_pass_by() {
         "bar.sync 0;",
         "barrier.sync.aligned 0;",
         "bar.sync 1, 32;",
-        "bar.arrive 1, 32;",
         "bar.red.popc.u32 %r2, 0, %p1;",
         "barrier.cluster.wait.aligned;",
         "movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r30;",
@@ -96,6 +135,14 @@ fn aligned_instructions_that_some_lanes_pass_by() {
         };
         check_bodies((1, 32), "", &guarded(16), &guarded(32), is_found);
     }
+    // Two warps, of which the second waits for the first, whose lanes only arrive.
+    let arrives = |limit: u32| {
+        format!(
+            "setp.ge.u32 %p2, %r30, 32; @%p2 bra W; setp.ge.u32 %p1, %r30, {limit}; @%p1 bra L; bar.arrive 1, 64;
+             L: add.u64 %d1, %d30, %d29; st.global.u32 [%d1], 1; bra END; W: bar.sync 1, 64; END:"
+        )
+    };
+    check_bodies((1, 64), "", &arrives(16), &arrives(32), is_found);
     // Lanes that leave a loop sooner than others.
     let looped = |limit: &str| {
         format!(
