@@ -9,6 +9,7 @@ use spark_onnx::cuda::mutation::Change;
 use spark_testing::driver::Persona;
 
 use super::driver;
+use super::operators::rows_of_no_numbers;
 use super::tiles::{Case, conv, kernels_of, product, whole};
 
 /// What runs.
@@ -22,22 +23,36 @@ enum Run {
     Kn,
     Depthwise,
     F32,
+    /// The residual behind the function.
+    PiecesThenSum,
+    DepthwiseThenSum,
+    /// Reductions of what is no number.
+    Rows,
 }
 
-const ALL: [Run; 6] = [
+const ALL: [Run; 9] = [
     Run::Pieces,
     Run::Elements,
     Run::Nk,
     Run::Kn,
     Run::Depthwise,
     Run::F32,
+    Run::PiecesThenSum,
+    Run::DepthwiseThenSum,
+    Run::Rows,
 ];
 
 /// Whether the results are right; `None` if the run ends with an error.
 fn run(device: &Device, run: Run) -> Option<bool> {
-    let of_case = |case: Case, precision: Precision| {
-        let (graph, x) = case.build();
-        kernels_of(device, &graph, &[("x", &x)], precision, 0.0)
+    let of_case = |case: Case, precision: Precision| case.run(device, precision);
+    let then_sum = |case: Case| Case {
+        residual: 2,
+        residual_of_step: false,
+        ..case
+    };
+    let of_rows = || {
+        let (graph, x) = rows_of_no_numbers();
+        kernels_of(device, &graph, &[("x", &x)], Precision::Fp32, 1e-5)
     };
     let of_product = |turned: bool| {
         let (batch, m, n, k) = (3, 17, 40, 24);
@@ -73,6 +88,15 @@ fn run(device: &Device, run: Run) -> Option<bool> {
             of_case(two_groups_of_f32(), Precision::Fp32),
             "plan_tiles_f32",
         ),
+        Run::PiecesThenSum => (
+            of_case(then_sum(two_groups), Precision::Fp16),
+            "plan_tiles_16x32",
+        ),
+        Run::DepthwiseThenSum => (
+            of_case(then_sum(depthwise), Precision::Fp16),
+            "plan_depthwise_5_by_2",
+        ),
+        Run::Rows => (of_rows(), "plan_reduce"),
     };
     match done {
         Ok(kernels) => {
@@ -144,6 +168,19 @@ const MUTANTS: &[(Run, &str, &str)] = &[
     (Run::Depthwise, "seen[i * STRIDE + tap_column]", "seen[i + tap_column]"),
     (Run::Depthwise, "tap_row * WIDTH", "tap_row"),
     (Run::Depthwise, "from = x + (first + y * strides[2])", "from = x + first"),
+    // Residuals.
+    (Run::Pieces, "if (epilogue.flags & PLAN_HAS_RESIDUAL)", "if (false)"),
+    (Run::Pieces, "bool is_first = epilogue.flags & PLAN_RESIDUAL_FIRST;", "bool is_first = false;"),
+    (Run::Pieces, "tiles.epilogue.residual.strides, m, group) + n;", "tiles.epilogue.residual.strides, m, group);"),
+    (Run::PiecesThenSum, "bool is_first = epilogue.flags & PLAN_RESIDUAL_FIRST;", "bool is_first = true;"),
+    (Run::Depthwise, "if (epilogue.flags & PLAN_HAS_RESIDUAL)", "if (false)"),
+    (Run::Depthwise, "residual += conv.epilogue.residual.strides[3];", ""),
+    (Run::DepthwiseThenSum, "bool is_first = epilogue.flags & PLAN_RESIDUAL_FIRST;", "bool is_first = true;"),
+    (Run::F32, "tiles.epilogue.residual.strides, m, group) + n;", "tiles.epilogue.residual.strides, m, group);"),
+    // What is no number.
+    (Run::Rows, "case PLAN_MAX: return b > a || b != b ? b : a;", "case PLAN_MAX: return b > a ? b : a;"),
+    (Run::Rows, "case PLAN_MIN: return b < a || b != b ? b : a;", "case PLAN_MIN: return b < a ? b : a;"),
+    (Run::Rows, "shift = fabsf(most) == SPARK_INFINITY ? 0.0f : most;", "shift = most;"),
 ];
 
 #[test]

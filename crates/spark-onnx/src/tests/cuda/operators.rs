@@ -265,6 +265,92 @@ fn rows_and_reductions_of_random_shapes() {
     );
 }
 
+/// Every reduction, softmax and normalisation of rows in which NaN and infinities stand, alone and together, in
+/// the first round of a warp and in later ones.
+pub(super) fn rows_of_no_numbers() -> (Graph, Tensor) {
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    let seen: [&[(usize, f32)]; 13] = [
+        &[],
+        &[(0, nan)],
+        &[(37, nan)],
+        &[(69, nan)],
+        &[(3, inf)],
+        &[(3, -inf)],
+        &[(68, inf)],
+        &[(3, inf), (40, -inf)],
+        &[(3, nan), (40, inf)],
+        &[(3, inf), (40, nan)],
+        &[(3, nan), (40, -inf)],
+        &[(3, -inf), (40, nan)],
+        &[(35, nan), (36, nan)],
+    ];
+    let width = 70;
+    let (n_seen, n_rows) = (seen.len(), seen.len() + 3);
+    // Around 1, so that products and sums of logarithms are numbers too.
+    let values = tensor(&[n_rows, width], 9).to_f32();
+    let mut values: Vec<f32> = values.iter().map(|value| 1.0 + 0.05 * value).collect();
+    for (row, places) in values.chunks_mut(width).zip(seen) {
+        places.iter().for_each(|&(at, value)| row[at] = value);
+    }
+    for (row, all) in values[n_seen * width..]
+        .chunks_mut(width)
+        .zip([nan, inf, -inf])
+    {
+        row.fill(all);
+    }
+    let (mut graph, x) = graph_of(&[n_rows, width]);
+    let axes = i64_constant(&mut graph, "axes", &[1]);
+    for kind in [
+        ReduceKind::Sum,
+        ReduceKind::Mean,
+        ReduceKind::Max,
+        ReduceKind::Min,
+        ReduceKind::Prod,
+        ReduceKind::L1,
+        ReduceKind::L2,
+        ReduceKind::SumSquare,
+        ReduceKind::LogSum,
+        ReduceKind::LogSumExp,
+    ] {
+        let reduce = Op::Reduce(Reduce {
+            kind,
+            keep_dims: true,
+            noop_with_empty_axes: false,
+        });
+        let reduced = graph.add_node(&format!("{kind:?}"), reduce, &[Some(x), Some(axes)]);
+        graph.outputs.push(reduced);
+    }
+    for log in [false, true] {
+        let softmax = Op::Softmax(Softmax {
+            axis: 1,
+            log,
+            flatten: false,
+        });
+        let soft = graph.add_node(&format!("softmax, {log}"), softmax, &[Some(x)]);
+        graph.outputs.push(soft);
+    }
+    let scale = graph.add_constant("scale", tensor(&[width], 3));
+    let norm = Op::LayerNormalization(LayerNormalization {
+        axis: -1,
+        epsilon: 1e-3,
+    });
+    let norm = graph.add_node("norm", norm, &[Some(x), Some(scale)]);
+    graph.outputs.push(norm);
+    let x = Tensor::from_f32([n_rows, width], values).expect("fits");
+    (graph, x)
+}
+
+#[test]
+fn rows_in_which_no_numbers_stand() {
+    let (graph, x) = rows_of_no_numbers();
+    let inputs = [("x".to_owned(), x)];
+    crate::tests::operators::compare(&graph, &inputs, 1e-5).expect("the CPU's rows");
+    on(Persona::Card, |_, device| {
+        compare(device, &graph, &inputs, Precision::Fp32, 1e-5).expect("the GPU's rows");
+        compare(device, &graph, &inputs, Precision::Fp16, 4e-3).expect("the GPU's rows in 16 bits");
+    });
+}
+
 #[test]
 fn gathered_rows_of_random_shapes() {
     let case = (

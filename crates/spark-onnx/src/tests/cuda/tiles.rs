@@ -8,8 +8,10 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use spark_mem::Device;
 use spark_onnx::cuda::CudaSession;
 use spark_onnx::graph::{
-    Binary, Cast, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Transpose, Unary, ValueId, bind,
+    Binary, Cast, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Pool, PoolKind, Transpose, Unary,
+    ValueId, bind,
 };
+use spark_onnx::plan::{Step, lower};
 use spark_onnx::tensor::TensorData;
 use spark_onnx::{DType, Precision, Tensor, reference};
 use spark_testing::driver::Persona;
@@ -37,13 +39,16 @@ pub(super) struct Case {
     pub(super) pad: [usize; 4],
     /// 0 nothing, 1 the sum and then ReLU, 2 ReLU and then the sum.
     pub(super) residual: usize,
+    /// What is added is the result of a step; else an input of the network, which a step reads too: for the sake of
+    /// that step it lies as pictures do, and as what it is added to.
+    pub(super) residual_of_step: bool,
     pub(super) bytes: bool,
     pub(super) seed: u64,
 }
 
 impl Case {
-    /// `relu`, a residual where it says so, of the convolution, and its input.
-    pub(super) fn build(&self) -> (Graph, Tensor) {
+    /// `relu`, a residual where it says so, of the convolution, and its inputs.
+    pub(super) fn build(&self) -> (Graph, Vec<(&'static str, Tensor)>) {
         let [samples, channels, height, width] = self.x;
         let mut graph = Graph::default();
         let dims = self.x.map(Dim::Known).to_vec();
@@ -57,11 +62,34 @@ impl Case {
             false => (DType::F32, whole(&self.x, self.seed)),
         };
         let mut input = graph.add_input("x", dtype, dims);
+        let mut inputs = vec![("x", x)];
         if self.bytes {
             let cast = Cast { to: DType::F32 };
             input = graph.add_node("cast", Op::Cast(cast), &[Some(input)]);
         }
         let out = self.groups * self.out_per_group;
+        let extent = |axis: usize, size: usize| {
+            let reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1;
+            (size + self.pad[axis] + self.pad[axis + 2] - reach) / self.stride[axis] + 1
+        };
+        let shape = [samples, out, extent(0, height), extent(1, width)];
+        // Before the convolution, for it is the later of two products that takes the sum.
+        let other = (self.residual > 0).then(|| {
+            inputs.push(("other", whole(&shape, self.seed ^ 3)));
+            let dims = shape.map(Dim::Known).to_vec();
+            let other = graph.add_input("other", DType::F32, dims);
+            let pool = Op::Pool(Pool {
+                kind: PoolKind::Max,
+                kernel: vec![1, 1],
+                strides: vec![],
+                dilations: vec![],
+                padding: Padding::Valid,
+                count_include_pad: false,
+                ceil_mode: false,
+            });
+            let pooled = graph.add_node("pooled", pool, &[Some(other)]);
+            (other, pooled)
+        });
         let w_shape = [out, channels / self.groups, self.kernel[0], self.kernel[1]];
         let w = graph.add_constant("w", whole(&w_shape, self.seed ^ 1));
         let b = graph.add_constant("b", whole(&[out], self.seed ^ 2));
@@ -75,23 +103,39 @@ impl Case {
         let relu = |graph: &mut Graph, y: ValueId| {
             graph.add_node("relu", Op::Unary(Unary::Relu), &[Some(y)])
         };
-        let extent = |axis: usize, size: usize| {
-            let reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1;
-            (size + self.pad[axis] + self.pad[axis + 2] - reach) / self.stride[axis] + 1
-        };
-        let shape = [samples, out, extent(0, height), extent(1, width)];
         if self.residual == 2 {
             y = relu(&mut graph, y);
         }
-        if self.residual > 0 {
-            let other = graph.add_constant("other", whole(&shape, self.seed ^ 3));
+        if let Some((input, pooled)) = other {
+            let other = if self.residual_of_step { pooled } else { input };
             y = graph.add_node("sum", Op::Binary(Binary::Add), &[Some(y), Some(other)]);
         }
         if self.residual < 2 {
             y = relu(&mut graph, y);
         }
         graph.outputs.push(y);
-        (graph, x)
+        if let (Some((_, pooled)), false) = (other, self.residual_of_step) {
+            graph.outputs.push(pooled);
+        }
+        (graph, inputs)
+    }
+
+    /// Compares a run with the reference, which it must equal, and says which kernels computed it.
+    ///
+    /// # Panics
+    ///
+    /// If the product does not add the residual itself, in the order of the case.
+    pub(super) fn run(
+        &self,
+        device: &Device,
+        precision: Precision,
+    ) -> Result<BTreeSet<&'static str>, String> {
+        let (graph, inputs) = self.build();
+        let orders = residual_orders(&graph);
+        let want = [self.residual == 1];
+        assert_eq!(orders, want[..self.residual.min(1)], "{self:?}");
+        let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(name, x)| (*name, x)).collect();
+        kernels_of(device, &graph, &inputs, precision, 0.0)
     }
 
     fn is_possible(&self) -> bool {
@@ -111,11 +155,12 @@ fn case() -> impl Strategy<Value = Case> {
         (1usize..4, 1usize..70, any::<bool>()),
         (pair(), pair(), [1usize..3, 1usize..3]),
         [0usize..3, 0usize..3, 0usize..3, 0usize..3],
-        0usize..3,
+        (0usize..3, any::<bool>()),
         any::<u64>(),
     )
         .prop_map(
             |(x, (groups, out, narrow), (kernel, stride, dilation), pad, residual, seed)| {
+                let (residual, residual_of_step) = residual;
                 let (samples, channels, height, width) = x;
                 // Half of the cases have channels in whole pieces.
                 let channels = if narrow {
@@ -132,12 +177,27 @@ fn case() -> impl Strategy<Value = Case> {
                     dilation,
                     pad,
                     residual,
+                    residual_of_step,
                     bytes: narrow && seed % 4 == 0,
                     seed,
                 }
             },
         )
         .prop_filter("a window that fits", Case::is_possible)
+}
+
+/// Of each product that adds a residual by itself: whether it does so before its function.
+fn residual_orders(graph: &Graph) -> Vec<bool> {
+    let plan = lower(&bind(graph, &[]).expect("binds")).expect("lowers");
+    let epilogues = plan.steps.iter().filter_map(|planned| match &planned.step {
+        Step::Conv(step) => Some(&step.epilogue),
+        Step::Linear(step) => Some(&step.epilogue),
+        _ => None,
+    });
+    epilogues
+        .filter(|epilogue| epilogue.residual.is_some())
+        .map(|epilogue| epilogue.residual_first)
+        .collect()
 }
 
 /// Runs `graph` in `precision`, compares it with the reference, and says which kernels computed it.
@@ -154,7 +214,9 @@ pub(super) fn kernels_of(
     let mut session = session.map_err(|e| format!("load: {e}"))?;
     for _ in 0..2 {
         let got = session.run(inputs).map_err(|e| format!("run: {e}"))?;
-        same(&got[0].1, &want[0].1, bar).map_err(|e| format!("{precision}: {e}"))?;
+        for ((name, got), (_, want)) in got.iter().zip(&want) {
+            same(got, want, bar).map_err(|e| format!("{name}, {precision}: {e}"))?;
+        }
     }
     Ok(session.steps().iter().map(|step| step.kernel).collect())
 }
@@ -168,9 +230,8 @@ fn exact<S: Strategy<Value = Case>>(most: u32, strategy: &S) -> BTreeSet<&'stati
             ..cases(most)
         });
         let outcome = runner.run(strategy, |case| {
-            let (graph, x) = case.build();
             for precision in [Precision::Fp32, Precision::Fp16] {
-                let kernels = kernels_of(device, &graph, &[("x", &x)], precision, 0.0);
+                let kernels = case.run(device, precision);
                 seen.borrow_mut()
                     .extend(kernels.map_err(TestCaseError::fail)?);
             }
@@ -194,7 +255,7 @@ fn depthwise_case() -> impl Strategy<Value = Case> {
         (1usize..4, 1usize..8, widths),
         (1usize..4, 1usize..3, 1usize..3),
         [0usize..4, 0usize..4, 0usize..4, 0usize..4],
-        0usize..3,
+        (0usize..3, any::<bool>()),
         any::<u64>(),
     )
         .prop_map(
@@ -206,7 +267,8 @@ fn depthwise_case() -> impl Strategy<Value = Case> {
                 stride: [down, right],
                 dilation: [dilation, 1],
                 pad,
-                residual,
+                residual: residual.0,
+                residual_of_step: residual.1,
                 bytes: false,
                 seed,
             },
@@ -231,13 +293,18 @@ fn every_depthwise_kernel_is_taken_and_exact() {
             (5, 2, "plan_depthwise_5_by_2"),
             (7, 2, "plan_depthwise_7_by_2"),
         ] {
-            let case = Case {
-                groups: 40,
-                ..conv([1, 40, 9, 11], 2, width, stride)
-            };
-            let (graph, x) = case.build();
-            for precision in [Precision::Fp32, Precision::Fp16] {
-                let kernels = kernels_of(device, &graph, &[("x", &x)], precision, 0.0).unwrap();
+            for (residual, precision) in [
+                (1, Precision::Fp32),
+                (2, Precision::Fp32),
+                (1, Precision::Fp16),
+                (2, Precision::Fp16),
+            ] {
+                let case = Case {
+                    groups: 40,
+                    residual,
+                    ..conv([1, 40, 9, 11], 2, width, stride)
+                };
+                let kernels = case.run(device, precision).unwrap();
                 assert!(kernels.contains(kernel), "{kernel}: {kernels:?}");
             }
         }
@@ -254,6 +321,7 @@ pub(super) fn conv(x: [usize; 4], out_per_group: usize, kernel: usize, stride: u
         dilation: [1; 2],
         pad: [kernel / 2; 4],
         residual: 1,
+        residual_of_step: true,
         bytes: false,
         seed: 7,
     }
@@ -271,12 +339,16 @@ fn every_kernel_is_taken_and_exact() {
         ),
         ("plan_tiles_32x32_by_element", conv([1, 3, 17, 9], 33, 7, 2)),
     ];
-    for persona in Persona::ALL {
+    // Each with the residual before its function and behind it, on two personas.
+    for (number, persona) in Persona::ALL.into_iter().enumerate() {
         on(persona, |_, device| {
-            for (kernel, case) in &cases {
-                let (graph, x) = case.build();
-                let kernels =
-                    kernels_of(device, &graph, &[("x", &x)], Precision::Fp16, 0.0).unwrap();
+            for (idx, (kernel, case)) in cases.iter().enumerate() {
+                let case = Case {
+                    residual: 1 + (number + idx) % 2,
+                    residual_of_step: number < 2,
+                    ..case.clone()
+                };
+                let kernels = case.run(device, Precision::Fp16).unwrap();
                 assert!(kernels.contains(kernel), "{kernel}: {kernels:?}");
             }
         });
@@ -386,8 +458,8 @@ fn what_is_no_number_stays_where_it_is_seen() {
         residual: 0,
         ..conv([1, 24, 9, 11], 40, 3, 1)
     };
-    let (graph, x) = case.build();
-    let mut values = x.to_f32();
+    let (graph, inputs) = case.build();
+    let mut values = inputs[0].1.to_f32();
     // Two of them meet in one window; a subnormal of f16 counts.
     values[12] = f32::NAN;
     values[99 + 30] = f32::INFINITY;
@@ -435,9 +507,9 @@ fn weights_beyond_f16_are_the_plain_kernels() {
 
 #[test]
 fn fp32_has_no_products_on_tensor_cores() {
-    let (graph, x) = conv([1, 24, 9, 11], 40, 3, 1).build();
+    let case = conv([1, 24, 9, 11], 40, 3, 1);
     on(Persona::Card, |_, device| {
-        let kernels = kernels_of(device, &graph, &[("x", &x)], Precision::Fp32, 0.0).unwrap();
+        let kernels = case.run(device, Precision::Fp32).unwrap();
         let mut tiles = kernels.iter().filter(|name| name.starts_with("plan_tiles"));
         assert!(tiles.all(|name| *name == "plan_tiles_f32"), "{kernels:?}");
         assert!(kernels.contains("plan_tiles_f32"), "{kernels:?}");
@@ -464,8 +536,11 @@ fn inputs_in_f32_stay_what_they_are() {
 #[test]
 fn other_numbers_are_close() {
     on(Persona::Spark, |_, device| {
-        let (graph, _) = conv([1, 64, 12, 12], 96, 3, 2).build();
-        let inputs = [("x".to_owned(), tensor(&[1, 64, 12, 12], 5))];
+        let (graph, inputs) = conv([1, 64, 12, 12], 96, 3, 2).build();
+        let inputs = inputs
+            .into_iter()
+            .map(|(name, x)| (name.to_owned(), tensor(x.shape(), 5)));
+        let inputs: Vec<(String, Tensor)> = inputs.collect();
         compare(device, &graph, &inputs, Precision::Fp16, 2e-3).unwrap();
     });
 }
