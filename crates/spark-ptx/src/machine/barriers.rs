@@ -21,6 +21,9 @@ use super::convergence;
 use super::launch::Launch;
 use super::warp::{Status, Warp, lanes_of};
 
+/// Phases that times have room for, less those that begin within a warp's longest turn.
+const MOST_PHASES_OF_A_BLOCK: u32 = (1 << (u32::BITS - TURN_BITS)) - (1 << 15);
+
 /// The warp's lanes reach a barrier.
 pub(super) fn arrive(
     warp: &mut Warp,
@@ -81,8 +84,7 @@ pub(super) fn arrive(
         warp.status = Status::AtBarrier(id as usize);
         return;
     }
-    block.phase += 1;
-    warp.time = block.phase << TURN_BITS;
+    warp.time = block.next_phase(launch) << TURN_BITS;
     warp.pc += 1;
     if warp.pc >= warp.meet_at {
         warp.suspend();
@@ -317,24 +319,30 @@ pub(super) fn set_of(warps: &[Warp], test: impl Fn(&Warp) -> bool) -> u32 {
         .fold(0, |set, warp| set | 1 << warp.number)
 }
 
+/// Forgets who did what before, which only lets races pass, if there are few phases left.
+pub(super) fn save_phases(warps: &mut [Warp], block: &mut BlockState, launch: &Launch<'_>) {
+    if block.phase < MOST_PHASES_OF_A_BLOCK {
+        return;
+    }
+    (block.phase, block.phase_base) = (1, 0);
+    block.shared.forget_times();
+    launch.races.shift_phases(block.number, u32::MAX);
+    for barrier in block.barriers.iter_mut().chain(&mut block.complete) {
+        barrier.joined = [0; 32];
+    }
+    for warp in warps {
+        (warp.seen, warp.seen_of_all) = ([0; 32], 0);
+        warp.time = 1 << TURN_BITS;
+    }
+}
+
 fn complete(
     warps: &mut [Warp],
     block: &mut BlockState,
     launch: &Launch<'_>,
-    mut barrier: BarrierState,
+    barrier: BarrierState,
 ) {
-    block.phase += 1;
-    if block.phase >= (u32::MAX >> TURN_BITS) - 2048 {
-        // No phases are left: what was before is forgotten, which only lets races pass.
-        block.phase = 1;
-        block.shared.forget_times();
-        block.has_forgotten = true;
-        for warp in warps.iter_mut() {
-            warp.seen = [0; 32];
-            warp.time = 1 << TURN_BITS;
-        }
-        barrier.joined = [0; 32];
-    }
+    let phase = block.next_phase(launch);
     let n_warps = warps.len();
     for warp in warps.iter_mut() {
         if barrier.waiting >> warp.number & 1 == 0 {
@@ -347,8 +355,8 @@ fn complete(
         warp.seen_of_all = others
             .map(|other| warp.seen[other])
             .min()
-            .unwrap_or(block.phase - 1);
-        warp.time = block.phase << TURN_BITS;
+            .unwrap_or(phase - 1);
+        warp.time = phase << TURN_BITS;
         warp.status = Status::Ready;
         if warp.active == 0 {
             // Its lanes came one by one, each by its own instruction.

@@ -9,7 +9,7 @@ use crate::program::{
     DYNAMIC_SHARED, DYNAMIC_SHARED_64, GRID_ID_64, N_ROWS_32, N_ROWS_64, row_number,
 };
 
-use super::barriers::{release, set_of};
+use super::barriers::{release, save_phases, set_of};
 use super::block_state::{BarrierState, BlockState, N_BARRIERS};
 use super::launch::Launch;
 use super::random::Random;
@@ -29,9 +29,9 @@ pub(super) fn run(launch: &Launch<'_>, number: u64, shared: &mut Shared, sink: &
         barriers: [const { BarrierState::NONE }; N_BARRIERS],
         complete: Vec::new(),
         phase: 1,
+        phase_base: 0,
         sink: std::mem::take(sink),
         has_learned: false,
-        has_forgotten: false,
         leads_to: HashMap::new(),
         is_stopped: false,
     };
@@ -65,6 +65,7 @@ pub(super) fn run(launch: &Launch<'_>, number: u64, shared: &mut Shared, sink: &
         if status != Status::Ready || !block.complete.is_empty() {
             release(&mut warps, &mut block, launch);
         }
+        save_phases(&mut warps, &mut block, launch);
     }
     *shared = block.shared;
     *sink = block.sink;

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use crate::check::{FindingKind, Place, Sink};
 use crate::memory::Shared;
 
+use super::global_races::MOST_PHASES;
+use super::launch::Launch;
 use super::warp::Warp;
 
 /// Barriers that a program numbers.
@@ -57,19 +59,31 @@ pub(crate) struct BlockState {
     pub(crate) complete: Vec<BarrierState>,
     /// The last phase that was given to a warp.
     pub(crate) phase: u32,
+    /// The phase that words of global memory count from.
+    pub(crate) phase_base: u32,
     pub(crate) sink: Sink,
     /// Whether an atomic on global memory gave the block a value that it may look at: other blocks may have
     /// told it by one that they are done.
     pub(crate) has_learned: bool,
     /// Whether lanes at the first pc surely come to the second: what was asked before.
     pub(crate) leads_to: HashMap<(u32, u32), bool>,
-    /// Whether times began anew, so that what is known of global memory is of no use.
-    pub(crate) has_forgotten: bool,
     /// Whether the block cannot go on.
     pub(crate) is_stopped: bool,
 }
 
 impl BlockState {
+    /// Begins a phase: its number.
+    pub(crate) fn next_phase(&mut self, launch: &Launch<'_>) -> u32 {
+        self.phase += 1;
+        if self.phase - self.phase_base > MOST_PHASES {
+            // Words of global memory count from a later one; what was before that is over for everybody.
+            let by = MOST_PHASES / 2;
+            launch.races.shift_phases(self.number, by);
+            self.phase_base += by;
+        }
+        self.phase
+    }
+
     /// Reports what is wrong at the warp's instruction.
     pub(crate) fn report(&mut self, warp: &Warp, lane: usize, kind: FindingKind) {
         self.report_at(warp, warp.pc, lane, kind);

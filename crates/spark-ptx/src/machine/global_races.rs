@@ -2,9 +2,12 @@
 //!
 //! ```text
 //! allocation -> pages of 1024 words, made at the first write -> a word:
-//!   block + 1 | atomic | bytes the block wrote | bytes the last thread wrote | its lane | its warp | when
-//! when   phase << 5 | turn     the times of `memory::shared`, as far as they fit; 0: over for everybody
+//!   block + 1 | atomic, for whom | bytes the block wrote | bytes the last thread wrote | its lane | its warp | when
+//! when   (phase - base) << 7 | turn     the times of `memory::shared`; 0: over for everybody
+//! base   the block's: 2047 more, and its words counted anew, when 4095 phases are full
 //! ```
+//!
+//! Turns after the 127th of a phase are one, within which lanes of a warp are not told apart.
 //!
 //! Blocks of one launch are not ordered. A write where another block wrote, and a read of what
 //! another block wrote, are races, unless both are atomic, or the reading block has taken part in
@@ -21,22 +24,28 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::memory::{Actor, Allocation, TURN_BITS};
+use crate::program::Scope;
 
 const PAGE_WORDS: usize = 1024;
-const BLOCK: u64 = (1 << 27) - 1;
-const ATOMIC: u64 = 1 << 27;
-const BYTES_SHIFT: u32 = 28;
-const LAST_SHIFT: u32 = 32;
+const BLOCK: u64 = (1 << 24) - 1;
+const ATOMIC: u64 = 1 << 24;
+/// An atomic for threads of its block.
+const OF_BLOCK: u64 = 1 << 25;
+const BYTES_SHIFT: u32 = 26;
+const LAST_SHIFT: u32 = 30;
 const ALL_BYTES: u64 = 0xff << BYTES_SHIFT;
-const LANE_SHIFT: u32 = 36;
-const WARP_SHIFT: u32 = 41;
+const LANE_SHIFT: u32 = 34;
+const WARP_SHIFT: u32 = 39;
 /// Several lanes of the warp wrote the last bytes.
-const MANY: u64 = 1 << 46;
-const TIME_SHIFT: u32 = 47;
-/// Bits of a time in a word below its phase, and those of the phase.
-const SHORT_TURN_BITS: u32 = 5;
-const PHASE_BITS: u32 = 12;
+const MANY: u64 = 1 << 44;
+const TIME_SHIFT: u32 = 45;
+/// Bits of a time in a word below its phase.
+const SHORT_TURN_BITS: u32 = 7;
 const PHASE_SHIFT: u32 = TIME_SHIFT + SHORT_TURN_BITS;
+/// Phases that words tell apart.
+pub(super) const MOST_PHASES: u32 = (1 << (u64::BITS - PHASE_SHIFT)) - 1;
+/// The last turn of a phase, and all after it.
+const LAST_TURN: u32 = (1 << SHORT_TURN_BITS) - 1;
 /// The thread that wrote last.
 const THREAD: u64 = MANY | 0x3ff << LANE_SHIFT;
 
@@ -86,7 +95,9 @@ pub(crate) struct Touch {
     pub(crate) offset: usize,
     pub(crate) len: usize,
     pub(crate) block: u64,
-    pub(crate) strong: bool,
+    /// The phase of the block that words count from.
+    pub(crate) phase_base: u32,
+    pub(crate) scope: Option<Scope>,
     /// Whether other blocks may have told this one that they are done: with them it does not race.
     pub(crate) has_learned: bool,
     /// The first lane, and the power of two of bytes that belong to each; or [`ONE_LANE`].
@@ -135,14 +146,14 @@ impl GlobalRaces {
         let mut found = None;
         let pages = &self.writers[touch.allocation];
         let whole_key = key_of(touch, actor);
-        let seen_of_all = u64::from(actor.seen_of_all);
+        let seen_of_all = u64::from(actor.seen_of_all.saturating_sub(touch.phase_base));
         for (first, words) in page_parts(touch) {
             let Some(page) = pages.made(first) else {
                 break;
             };
             let slots = &page[first % PAGE_WORDS..][..words.len()];
             let mut note = |idx: usize, slot: &AtomicU64, key: u64, old: u64| {
-                let race = note_write(slot, key, old, actor, || changes(first + idx));
+                let race = note_write(slot, (key, old), touch, actor, || changes(first + idx));
                 let race = race.filter(|race| race.counts_for(touch));
                 let word = first + idx;
                 found = race.map(|race| race.at(word, key)).or(found);
@@ -173,14 +184,15 @@ impl GlobalRaces {
         let mut found = None;
         let pages = &self.writers[touch.allocation];
         let whole_key = key_of(touch, actor);
-        let seen_of_all = u64::from(actor.seen_of_all);
+        let seen_of_all = u64::from(actor.seen_of_all.saturating_sub(touch.phase_base));
         for (first, words) in page_parts(touch) {
             let Some(page) = pages.page(first) else {
                 continue;
             };
             let slots = &page[first % PAGE_WORDS..][..words.len()];
             let mut look = |idx: usize, key: u64, old: u64| {
-                let race = look_at_read(key, old, actor).filter(|race| race.counts_for(touch));
+                let race =
+                    look_at_read((key, old), touch, actor).filter(|race| race.counts_for(touch));
                 found = found.or(race.map(|race| race.at(first + idx, key)));
             };
             let Some(n) = words_of_lane(touch) else {
@@ -199,6 +211,28 @@ impl GlobalRaces {
             for_lanes(slots, n, whole_key + key_of_lane(touch, first), one);
         }
         found
+    }
+
+    /// Makes words of a block count from a phase that is so much later; what was before is over.
+    pub(crate) fn shift_phases(&self, block: u64, by: u32) {
+        let own = number(block);
+        let pages = self
+            .writers
+            .iter()
+            .filter_map(|it| it.pages.get())
+            .flatten();
+        for slot in pages.filter_map(OnceLock::get).flat_map(|page| page.iter()) {
+            let old = slot.load(Ordering::Relaxed);
+            if (old ^ own) & BLOCK != 0 {
+                continue;
+            }
+            let new = match old >> PHASE_SHIFT > u64::from(by) {
+                true => old - (u64::from(by) << PHASE_SHIFT),
+                false => old & ((1 << TIME_SHIFT) - 1),
+            };
+            // Another block that writes the word in this moment keeps it.
+            let _ = slot.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     /// Notes a read that needs its bytes unchanged; whether this launch wrote one of them.
@@ -233,16 +267,21 @@ impl GlobalRaces {
 }
 
 /// The block as it stands in a word.
-fn number(touch: Touch) -> u64 {
-    (touch.block & (BLOCK >> 1)) + 1
+fn number(block: u64) -> u64 {
+    (block & (BLOCK >> 1)) + 1
 }
 
 /// What a thread that writes whole words leaves in them, for lane 0.
 fn key_of(touch: Touch, actor: &Actor<'_>) -> u64 {
     let many = if touch.lane_shift < 2 { MANY } else { 0 };
-    let flag = if touch.strong { ATOMIC } else { 0 };
+    let flags = match touch.scope {
+        None => 0,
+        Some(Scope::Block) => ATOMIC | OF_BLOCK,
+        Some(Scope::Device) => ATOMIC,
+    };
     let thread = u64::from(actor.warp) << WARP_SHIFT | many;
-    number(touch) | flag | ALL_BYTES | thread | short_time(actor.time) << TIME_SHIFT
+    let time = short_time(actor.time, touch.phase_base) << TIME_SHIFT;
+    number(touch.block) | flags | ALL_BYTES | thread | time
 }
 
 /// The lane of a word, for a key.
@@ -334,15 +373,15 @@ impl Met {
 #[inline(never)]
 fn note_write(
     slot: &AtomicU64,
-    key: u64,
-    old: u64,
+    (key, old): (u64, u64),
+    touch: Touch,
     actor: &Actor<'_>,
     changes: impl Fn() -> bool,
 ) -> Option<Met> {
     let mut new = key;
     let mut met = None;
     let bytes = key >> LAST_SHIFT & 15;
-    let both_strong = old & key & ATOMIC != 0;
+    let both_strong = are_both_strong(old, key);
     if (old ^ key) & BLOCK != 0 {
         if old >> BYTES_SHIFT & bytes != 0 && !both_strong {
             met = Some(Met::Block((old & BLOCK) - 1));
@@ -350,7 +389,7 @@ fn note_write(
     } else {
         new |= old & 0xf << BYTES_SHIFT;
         let last = old >> LAST_SHIFT & 15;
-        if !is_over(old, key, actor) {
+        if !is_over(old, key, touch, actor) {
             if last & bytes == 0 {
                 // Another part of the word: with a lane of the same warp both are kept.
                 let is_beside =
@@ -371,40 +410,49 @@ fn note_write(
 
 /// What a read of a word meets.
 #[inline(never)]
-fn look_at_read(key: u64, old: u64, actor: &Actor<'_>) -> Option<Met> {
+fn look_at_read((key, old): (u64, u64), touch: Touch, actor: &Actor<'_>) -> Option<Met> {
     let bytes = key >> LAST_SHIFT & 15;
-    if old == 0 || old & key & ATOMIC != 0 {
+    if old == 0 || are_both_strong(old, key) {
         return None;
     }
     if (old ^ key) & BLOCK != 0 {
         let is_met = old >> BYTES_SHIFT & bytes != 0;
         return is_met.then_some(Met::Block((old & BLOCK) - 1));
     }
-    let is_met = old >> LAST_SHIFT & bytes != 0 && !is_over(old, key, actor);
+    let is_met = old >> LAST_SHIFT & bytes != 0 && !is_over(old, key, touch, actor);
     is_met.then_some(Met::Thread(old))
 }
 
-/// A time as it stands in a word; 0 where it does not fit.
-fn short_time(time: u32) -> u64 {
-    let (phase, turn) = (time >> TURN_BITS, time & ((1 << TURN_BITS) - 1));
-    if phase >> PHASE_BITS != 0 || turn >> SHORT_TURN_BITS != 0 {
+/// Whether two accesses are atomic for each other.
+fn are_both_strong(old: u64, key: u64) -> bool {
+    let is_one_block = (old ^ key) & BLOCK == 0;
+    old & key & ATOMIC != 0 && (is_one_block || (old | key) & OF_BLOCK == 0)
+}
+
+/// A time as it stands in a word; 0 where it is before all that words tell apart.
+fn short_time(time: u32, base: u32) -> u64 {
+    let phase = (time >> TURN_BITS).saturating_sub(base);
+    if phase == 0 {
         return 0;
     }
+    let turn = (time & ((1 << TURN_BITS) - 1)).min(LAST_TURN);
     u64::from(phase << SHORT_TURN_BITS | turn)
 }
 
 /// Whether what a thread of the block wrote is over for the thread of a key.
-fn is_over(old: u64, key: u64, actor: &Actor<'_>) -> bool {
-    let phase = (old >> PHASE_SHIFT) as u32;
-    if phase <= actor.seen_of_all || (old ^ key) & THREAD == 0 {
+fn is_over(old: u64, key: u64, touch: Touch, actor: &Actor<'_>) -> bool {
+    let short = (old >> PHASE_SHIFT) as u32;
+    let phase = short + touch.phase_base;
+    if short == 0 || phase <= actor.seen_of_all || (old ^ key) & THREAD == 0 {
         return true;
     }
     let warp = (old >> WARP_SHIFT & 31) as u16;
     if warp != actor.warp {
         return actor.seen[usize::from(warp)] >= phase;
     }
-    let turn = (old >> TIME_SHIFT) as u32 & ((1 << SHORT_TURN_BITS) - 1);
-    phase << TURN_BITS | turn < actor.time || (old | key) & MANY != 0
+    let turn = (old >> TIME_SHIFT) as u32 & LAST_TURN;
+    let is_before = turn == LAST_TURN || phase << TURN_BITS | turn < actor.time;
+    is_before || (old | key) & MANY != 0
 }
 
 /// Words of a stretch, page by page, each with its first word.

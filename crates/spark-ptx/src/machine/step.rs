@@ -81,7 +81,7 @@ fn next_group(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>) -> b
             warp.lane_pc[lane] += 1;
         }
         warp.parked = 0;
-        begin_turn(warp, block);
+        begin_turn(warp, block, launch);
         return warp.pick();
     }
     if super::barriers::arrive_one_by_one(warp, block, launch) {
@@ -102,12 +102,11 @@ fn next_group(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>) -> b
 /// After a barrier of the warp, what its lanes did before is over for all of them.
 ///
 /// A barrier of some lanes counts as one of all: races with the others pass then.
-fn begin_turn(warp: &mut Warp, block: &mut BlockState) {
+fn begin_turn(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>) {
     warp.time += 1;
     if warp.time & ((1 << TURN_BITS) - 1) == 0 {
         // The turns of this phase are used up: a phase that nobody else knows goes on.
-        block.phase += 1;
-        warp.time = block.phase << TURN_BITS;
+        warp.time = block.next_phase(launch) << TURN_BITS;
     }
 }
 
@@ -348,7 +347,7 @@ fn step(
             if members(warp, block, launch, row, mask).is_none() {
                 return;
             }
-            begin_turn(warp, block);
+            begin_turn(warp, block, launch);
         }
         Op::Barrier { .. } | Op::Arrive { .. } | Op::ClusterWait { .. } => {
             return super::barriers::arrive(warp, block, launch, instruction, mask);

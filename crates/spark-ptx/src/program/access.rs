@@ -27,13 +27,27 @@ pub(crate) struct Access {
     pub(crate) count: u8,
     /// Whether a loaded element is sign-extended.
     pub(crate) signed: bool,
-    /// Volatile, relaxed and stronger: does not race with its like.
-    pub(crate) strong: bool,
+    /// Volatile, relaxed and stronger: with whom its like does not race; none for an ordinary access.
+    pub(crate) scope: Option<Scope>,
     /// `.nc`: nobody writes what is read while the kernel runs.
     pub(crate) read_only: bool,
 }
 
+/// Whose threads see an access as one of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// `.cta`, and `.cluster`, as every block is a cluster of its own.
+    Block,
+    /// `.gpu` and `.sys`.
+    Device,
+}
+
 impl Access {
+    /// Whether it is none of the ordinary ones.
+    pub(crate) fn is_strong(&self) -> bool {
+        self.scope.is_some()
+    }
+
     /// Bytes of all elements.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.size) * u64::from(self.count)

@@ -210,6 +210,76 @@ fn some_warps_meet_and_others_do_not() {
 }
 
 #[test]
+fn atomics_of_a_block_race_with_those_of_another() {
+    let is_between = |it: &FindingKind| matches!(it, FindingKind::GlobalRace { .. });
+    for (narrow, wide) in [
+        ("atom.global.cta.add.u32 %r1,", "atom.global.add.u32 %r1,"),
+        (
+            "red.relaxed.cta.global.add.u32",
+            "red.relaxed.gpu.global.add.u32",
+        ),
+        ("red.global.cta.add.u32", "red.global.sys.add.u32"),
+    ] {
+        let body = |op: &str| format!("{op} [%d30], 1;");
+        let found = findings(&kernel("", &body(narrow)), (4, 32), 64, 64);
+        assert!(
+            !found.is_empty() && found.iter().all(is_between),
+            "{narrow}: {found:?}"
+        );
+        assert_eq!(findings(&kernel("", &body(wide)), (4, 32), 64, 64), []);
+        assert_eq!(findings(&kernel("", &body(narrow)), (1, 64), 64, 64), []);
+    }
+    let loads = |scope: &str| {
+        format!(
+            "setp.eq.u32 %p1, %r30, 0; @%p1 st.relaxed.{scope}.global.u32 [%d30], 1; ld.relaxed.{scope}.global.u32 %r1, [%d30];"
+        )
+    };
+    let found = findings(&kernel("", &loads("cta")), (4, 32), 64, 64);
+    assert!(
+        !found.is_empty() && found.iter().all(is_between),
+        "{found:?}"
+    );
+    assert_eq!(findings(&kernel("", &loads("gpu")), (4, 32), 64, 64), []);
+}
+
+#[test]
+fn races_are_found_after_many_barriers() {
+    let after = |n: u32, sync: &str, body: &str| {
+        format!(
+            "mov.u32 %r10, 0; L: {sync} add.u32 %r10, %r10, 1; setp.lt.u32 %p5, %r10, {n}; @%p5 bra L; {body}"
+        )
+    };
+    let body =
+        |bit: u32, sync: &str| format!("{} {sync} ld.global.u32 %r2, [%d2];", neighbour(bit));
+    // Of warps, and of the lanes of one, after barriers of the block: around the places where phases are counted anew.
+    for n in [40, 4000, 4094, 4095, 4096, 6142, 6143, 9000] {
+        for bit in [1, 32] {
+            let many = |sync: &str| after(n, "bar.sync 0;", &body(bit, sync));
+            check(64, &many(""), &many("bar.sync 0;"));
+        }
+    }
+    // Of warps after barriers of the warp; of its own lanes as long as the turns are told apart.
+    for n in [40, 126, 127, 128, 5000] {
+        let many = |bit: u32, sync: &str| after(n, "bar.warp.sync -1;", &body(bit, sync));
+        check(64, &many(32, ""), &many(32, "bar.sync 0;"));
+        if n < 127 {
+            check(64, &many(1, ""), &many(1, "bar.warp.sync -1;"));
+        }
+    }
+    // A warp that meets nobody while the others use up phases.
+    let lagging = "setp.ge.u32 %p1, %r30, 64; @%p1 bra LATE; mov.u32 %r10, 0; L: bar.sync 1, 64; add.u32 %r10, %r10, 1;
+        setp.lt.u32 %p5, %r10, 5000; @%p5 bra L; st.global.u32 [%d30], %r30; LATE: bar.sync 0; ld.global.u32 %r2, [%d30];";
+    let found = findings(
+        &kernel("", &lagging.replace("%r30; LATE", "3; LATE")),
+        (1, 96),
+        64,
+        64,
+    );
+    assert_eq!(found, []);
+    assert!(!races(96, lagging).is_empty());
+}
+
+#[test]
 fn long_loops_of_barriers_accuse_nobody() {
     // More barriers than a word of the shadow tells apart: rotation over the words of two warps.
     let body = "add.u64 %d1, %d30, %d29; xor.b32 %r1, %r30, 32; mul.wide.u32 %d2, %r1, 4; add.u64 %d2, %d2, %d30;

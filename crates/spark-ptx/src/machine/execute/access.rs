@@ -166,7 +166,7 @@ impl Warp {
             return;
         }
         match access.space {
-            AccessSpace::Shared => self.load_shared(block, access.strong, address, lane, to),
+            AccessSpace::Shared => self.load_shared(block, access.is_strong(), address, lane, to),
             AccessSpace::KernelParam => {
                 let end = address.saturating_add(to.len() as u64);
                 if end > launch.params.len() as u64 {
@@ -207,7 +207,7 @@ impl Warp {
     ) -> bool {
         let len = access.bytes() as usize;
         let mut buffer = [0u8; 32 * 16];
-        let (offsets, actor) = (offsets_of(addresses), self.actor(access.strong));
+        let (offsets, actor) = (offsets_of(addresses), self.actor(access.is_strong()));
         if len > 16
             || !block
                 .shared
@@ -275,7 +275,7 @@ impl Warp {
         if mask != u32::MAX || !are_side_by_side(addresses, bytes) {
             return false;
         }
-        let Some(touch) = self.touch_of(launch, block, addresses[0], 32 * bytes, access.strong)
+        let Some(touch) = self.touch_of(launch, block, addresses[0], 32 * bytes, access.scope)
         else {
             return false;
         };
@@ -387,7 +387,7 @@ impl Warp {
         let is_global = access.space == AccessSpace::Global;
         if is_global && mask == u32::MAX && are_side_by_side(addresses, bytes as u64) {
             let all = 32 * bytes as u64;
-            let touch = self.touch_of(launch, block, addresses[0], all, access.strong);
+            let touch = self.touch_of(launch, block, addresses[0], all, access.scope);
             if let Some(touch) = touch {
                 let touch = side_by_side(touch, bytes as u64);
                 let from = &buffer[..32 * bytes];
@@ -397,7 +397,7 @@ impl Warp {
             }
         }
         if access.space == AccessSpace::Shared && bytes <= 16 {
-            let (offsets, actor) = (offsets_of(addresses), self.actor(access.strong));
+            let (offsets, actor) = (offsets_of(addresses), self.actor(access.is_strong()));
             if block
                 .shared
                 .write_lanes(&offsets, &buffer, (mask, bytes), &actor)
@@ -412,7 +412,7 @@ impl Warp {
                 continue;
             }
             if access.space == AccessSpace::Shared {
-                self.store_shared(block, access.strong, address, lane, from);
+                self.store_shared(block, access.is_strong(), address, lane, from);
                 continue;
             }
             if access.space == AccessSpace::KernelParam {

@@ -6,7 +6,7 @@ use crate::check::{AccessKind, FindingKind};
 use crate::machine::block_state::BlockState;
 use crate::machine::launch::Launch;
 use crate::machine::warp::{Warp, lanes_of};
-use crate::program::{Access, AccessSpace, AddressOperand, AtomicOp, List};
+use crate::program::{Access, AccessSpace, AddressOperand, AtomicOp, List, Scope};
 
 use super::checks::space_name;
 
@@ -165,7 +165,9 @@ impl Warp {
         let (results, sources) = slots.split_at(count.min(slots.len()));
         for (space, lanes) in spaces {
             let access = Access { space, ..access };
-            block.has_learned |= is_result_read && space != AccessSpace::Shared;
+            block.has_learned |= is_result_read
+                && space != AccessSpace::Shared
+                && access.scope == Some(Scope::Device);
             for lane in lanes_of(lanes) {
                 let address = addresses[lane];
                 if !self.atomic_is_possible(launch, block, access, address, lane) {

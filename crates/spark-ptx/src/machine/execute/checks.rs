@@ -5,8 +5,8 @@ use crate::machine::block_state::BlockState;
 use crate::machine::global_races::{ONE_LANE, Race, Touch};
 use crate::machine::launch::Launch;
 use crate::machine::warp::Warp;
-use crate::memory::{Actor, Allocation, Conflict, SHARED_BASE};
-use crate::program::{Access, AccessSpace};
+use crate::memory::{Allocation, Conflict, SHARED_BASE};
+use crate::program::{Access, AccessSpace, Scope};
 
 /// Name of a space for findings.
 pub(super) fn space_name(space: AccessSpace) -> &'static str {
@@ -173,7 +173,7 @@ impl Warp {
         lane: usize,
     ) -> Option<Touch> {
         let bytes = access.bytes();
-        if let Some(touch) = self.touch_of(launch, block, address, bytes, access.strong) {
+        if let Some(touch) = self.touch_of(launch, block, address, bytes, access.scope) {
             let lane = lane as u32;
             return Some(Touch { lane, ..touch });
         }
@@ -195,7 +195,7 @@ impl Warp {
         block: &BlockState,
         address: u64,
         bytes: u64,
-        strong: bool,
+        scope: Option<Scope>,
     ) -> Option<Touch> {
         let idx = launch.find(address, self.hint)?;
         self.hint = idx;
@@ -206,7 +206,8 @@ impl Warp {
             offset: offset as usize,
             len: bytes as usize,
             block: block.number,
-            strong,
+            phase_base: block.phase_base,
+            scope,
             has_learned: block.has_learned,
             lane: 0,
             lane_shift: ONE_LANE,
@@ -242,22 +243,8 @@ impl Warp {
         if access.read_only && launch.races.read_unchanging(touch) {
             block.report(self, lane, FindingKind::ReadOnlyWritten { address });
         }
-        if let Some(race) = launch.races.read(touch, &self.global_actor(block)) {
+        if let Some(race) = launch.races.read(touch, &self.actor(false)) {
             self.report_race(launch, block, AccessKind::Read, (touch, lane), race);
-        }
-    }
-
-    /// Who this warp is for accesses of global memory.
-    fn global_actor(&self, block: &BlockState) -> Actor<'_> {
-        let actor = self.actor(false);
-        let seen_of_all = if block.has_forgotten {
-            u32::MAX
-        } else {
-            actor.seen_of_all
-        };
-        Actor {
-            seen_of_all,
-            ..actor
         }
     }
 
@@ -340,9 +327,7 @@ impl Warp {
             has_learned,
             ..touch
         };
-        let race = launch
-            .races
-            .write(noted, &self.global_actor(block), changes);
+        let race = launch.races.write(noted, &self.actor(false), changes);
         if let Some(race) = race {
             self.report_race(launch, block, kind, (touch, lane), race);
         }

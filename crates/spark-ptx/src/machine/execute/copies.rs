@@ -113,7 +113,7 @@ impl Warp {
                 size: n_read,
                 count: 1,
                 signed: false,
-                strong: false,
+                scope: None,
                 read_only: false,
             };
             let source = &mut copy.source[..usize::from(n_read)];
@@ -178,7 +178,7 @@ impl Warp {
         let source = &mut bytes[..usize::from(copy.n_read)];
         let is_readable = copy.n_read > 0
             && self
-                .touch_of(launch, block, copy.from, copy.n_read.into(), false)
+                .touch_of(launch, block, copy.from, copy.n_read.into(), None)
                 .is_some();
         if is_readable {
             launch.memory.load(copy.from, source);

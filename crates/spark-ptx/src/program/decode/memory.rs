@@ -2,7 +2,7 @@
 
 use crate::error::LoadError;
 use crate::memory;
-use crate::program::access::{Access, AccessSpace, AddressBase, AddressOperand};
+use crate::program::access::{Access, AccessSpace, AddressBase, AddressOperand, Scope};
 use crate::program::builder::{Builder, Register, Symbol};
 use crate::program::code::Constant;
 use crate::program::instruction::{AtomicOp, CopySource, Op};
@@ -62,8 +62,8 @@ fn take_cache_hints(opcode: &mut Opcode<'_>) -> bool {
     has_operand
 }
 
-/// Takes the words about the order of memory; whether there was one that makes the access strong.
-fn take_order(opcode: &mut Opcode<'_>) -> bool {
+/// Takes the words about the order of memory: whether there was one that makes the access strong, and for whom.
+fn take_order(opcode: &mut Opcode<'_>) -> (bool, Scope) {
     let orders = [
         "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "sc",
     ];
@@ -71,22 +71,28 @@ fn take_order(opcode: &mut Opcode<'_>) -> bool {
     while opcode.take_where(|part| orders.contains(&part)).is_some() {
         strong = true;
     }
-    while opcode
-        .take_where(|part| matches!(part, "cta" | "gpu" | "sys" | "cluster"))
-        .is_some()
-    {}
-    strong
+    let mut scope = Scope::Device;
+    while let Some(part) =
+        opcode.take_where(|part| matches!(part, "cta" | "gpu" | "sys" | "cluster"))
+    {
+        scope = match part {
+            "cta" | "cluster" => Scope::Block,
+            _ => Scope::Device,
+        };
+    }
+    (strong, scope)
 }
 
 fn access<'a>(
     builder: &Builder<'a, '_>,
     opcode: &mut Opcode<'a>,
+    is_atomic: bool,
 ) -> Result<(Access, Type), LoadError> {
     let Some(kind) = opcode.take_type() else {
         return builder.unknown("its type");
     };
     let space = opcode.take_of(&SPACES).unwrap_or(AccessSpace::Generic);
-    let strong = take_order(opcode);
+    let (strong, scope) = take_order(opcode);
     let read_only = opcode.take("nc");
     if take_cache_hints(opcode) {
         return builder.unknown("a cache policy as an operand");
@@ -105,7 +111,7 @@ fn access<'a>(
         size,
         count,
         signed: kind.is_signed(),
-        strong,
+        scope: (strong || is_atomic).then_some(scope),
         read_only,
     };
     Ok((access, kind))
@@ -195,7 +201,7 @@ fn load<'a>(
     opcode: &mut Opcode<'a>,
     operands: &[Operand<'a>],
 ) -> Decoded {
-    let (mut access, _) = access(builder, opcode)?;
+    let (mut access, _) = access(builder, opcode, false)?;
     if let Some(left) = opcode.left().first() {
         return builder.unknown(format!("`.{left}`"));
     }
@@ -229,7 +235,7 @@ fn store<'a>(
     opcode: &mut Opcode<'a>,
     operands: &[Operand<'a>],
 ) -> Decoded {
-    let (mut access, _) = access(builder, opcode)?;
+    let (mut access, _) = access(builder, opcode, false)?;
     if let Some(left) = opcode.left().first() {
         return builder.unknown(format!("`.{left}`"));
     }
@@ -293,8 +299,7 @@ fn atomic<'a>(
     operands: &[Operand<'a>],
 ) -> Decoded {
     opcode.take("noftz");
-    let (mut access, kind) = access(builder, opcode)?;
-    access.strong = true;
+    let (mut access, kind) = access(builder, opcode, true)?;
     let [name] = opcode.take_rest()[..] else {
         return builder.unknown("this form of it");
     };
