@@ -5,12 +5,14 @@
 
 use spark_hal::config::DeviceChoice;
 use spark_mem::Device;
+use spark_sim::Profile;
 use spark_sim::control::{
     Action, AlgorithmFactory, Combined, CudaControl, LaneAlgorithm, LaneSetup, LateralPid,
     LateralPidConfig, LateralTorque, LateralTorqueConfig, Longitudinal, LongitudinalConfig, Lqr,
     LqrConfig, PerLane, PerfectTracking, PurePursuit, PurePursuitConfig, State, Table, named,
 };
 use spark_sim::integrate::Integrator;
+use spark_sim::road::{RoadDescription, Segment};
 use spark_sim::run::{RunOptions, RunReport, ScenarioError, Simulator};
 use spark_sim::scenario::{Fuzzer, Scenario, built_in};
 use spark_sim::vehicle::{SteerInterface, VehicleModel};
@@ -148,6 +150,64 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     scenarios
 }
 
+/// Times and places on the boundary itself: requests that change exactly when lines are looked up, a preview point
+/// that goes back over pieces while the car stops, and cars that drive back over them.
+///
+/// Lines are looked up a quarter of a step late; steps of a power of two make that time, and what follows, exact.
+pub(crate) fn scenarios_on_boundaries() -> Vec<Scenario> {
+    let step = 2_f64.powi(-7);
+    let jumps = |values: [f64; 4]| {
+        let times = [0.25, 0.25, 40.25, 40.25, 100.25, 100.25].map(|steps| steps * step);
+        let [a, b, c, d] = values;
+        let points = times.into_iter().zip([a, b, b, c, c, d]);
+        let points = points.map(|(time, value)| [time, value]).collect();
+        Some(Profile::new(points).expect("ordered, finite points"))
+    };
+    // Sixteen bends a metre, whose ends are exact, and then straight on.
+    let bends = |metres: usize| {
+        let sides = (0..16 * metres).map(|i| if i % 2 == 0 { 0.01 } else { -0.02 });
+        let segments = sides.map(|curvature| Segment::arc(0.0625, curvature));
+        RoadDescription {
+            segments: segments.collect(),
+            ..RoadDescription::default()
+        }
+    };
+    let mut scenarios = Vec::new();
+    for model in [VehicleModel::Kinematic, VehicleModel::SingleTrack] {
+        let new = |name: &str, speed: f64| {
+            let mut scenario = Scenario::straight(format!("{name} {model:?}"), speed, 3.0);
+            scenario.vehicle.model = model;
+            scenario.dt_s = step;
+            scenario
+        };
+        let mut asked = new("asked on the step", 10.0);
+        asked.requests.cruise_speed = jumps([10.0, 14.0, 9.0, 12.0]);
+        asked.requests.offset = jumps([0.0, 0.3, -0.2, 0.1]);
+        let mut told = new("told on the step", 10.0);
+        told.requests.curvature = jumps([0.0, 1e-3, -2e-3, 1e-3]);
+        told.requests.acceleration = jumps([0.0, 1.0, -1.5, 0.5]);
+
+        let mut stops = new("stops", 6.0);
+        stops.road = bends(12);
+        stops.requests.acceleration = Some(Profile::constant(-6.0));
+        stops.requests.acceleration_limits = Some([-8.0, 2.0]);
+        let mut actuators = stops.vehicle.actuators();
+        actuators.deceleration_max = 8.0;
+        stops.vehicle.actuators = Some(actuators);
+
+        let mut returns = new("drives back", 5.0);
+        returns.road = bends(12);
+        returns.start.distance = 6.0;
+        returns.start.heading = 1.5;
+        returns.requests.curvature = Some(Profile::constant(0.12));
+        scenarios.extend([asked, told, stops, returns]);
+    }
+    for scenario in &scenarios {
+        scenario.validate().expect("a valid scenario");
+    }
+    scenarios
+}
+
 pub(crate) fn outcomes(report: &RunReport) -> Vec<String> {
     let results = report.results.iter();
     results
@@ -173,7 +233,8 @@ pub(crate) fn check_same_bits(
 
 /// Both vehicle models, the built-in controllers.
 pub(crate) fn rollouts_have_the_bits_of_the_cpu(device: &Device) {
-    let scenarios = scenarios();
+    let mut scenarios = scenarios();
+    scenarios.extend(scenarios_on_boundaries());
     let models = scenarios.iter().map(|s| s.vehicle.model);
     assert!(models.clone().any(|m| m == VehicleModel::SingleTrack));
     assert!(models.clone().any(|m| m == VehicleModel::Kinematic));
@@ -214,6 +275,7 @@ pub(crate) fn torque_control_has_the_bits_of_the_cpu(device: &Device) {
             scenario.vehicle.actuators = Some(actuators);
         }
     }
+    scenarios.extend(scenarios_on_boundaries());
     check_same_bits(device, &torque_and_long(), &scenarios);
     check_same_bits(device, &torque(&LateralTorqueConfig::default()), &scenarios);
     let other = LateralTorqueConfig {
