@@ -17,7 +17,7 @@ use crate::graph::{AffineGrid, GridPadding, GridSample, Interpolation, OpError, 
 use crate::tensor::Tensor;
 
 /// Cubic coefficient, fixed by the operator.
-const CUBIC: f64 = -0.75;
+pub(super) const CUBIC: f64 = -0.75;
 
 impl Evaluate for GridSample {
     fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
@@ -74,31 +74,88 @@ fn grid_sample(
     from_floats(ty, y)
 }
 
+/// Where a grid value lies on an axis, and between which positions nothing is moved in.
+#[derive(Clone, Copy)]
+pub(super) struct GridAxis {
+    /// Extent of the axis.
+    n: f64,
+    low: f64,
+    high: f64,
+    /// Elements for each unit of a grid value.
+    pub(super) scale: f64,
+}
+
+impl GridAxis {
+    pub(super) fn new(align_corners: bool, extent: usize) -> Self {
+        let n = extent as f64;
+        match align_corners {
+            true => Self {
+                n,
+                low: 0.0,
+                high: n - 1.0,
+                scale: (n - 1.0) / 2.0,
+            },
+            false => Self {
+                n,
+                low: -0.5,
+                high: n - 0.5,
+                scale: n / 2.0,
+            },
+        }
+    }
+
+    /// The position of `g` before it is moved in.
+    pub(super) fn position(&self, align_corners: bool, g: f64) -> f64 {
+        match align_corners {
+            true => (g + 1.0) / 2.0 * (self.n - 1.0),
+            false => ((g + 1.0) * self.n - 1.0) / 2.0,
+        }
+    }
+
+    /// Whether a position stays where it is.
+    pub(super) fn stays(&self, mode: Interpolation, padding: GridPadding, at: f64) -> bool {
+        let is_inside = (self.low..=self.high).contains(&at);
+        mode == Interpolation::Cubic || padding == GridPadding::Zeros || is_inside
+    }
+
+    /// The position that is sampled.
+    pub(super) fn moved_in(&self, mode: Interpolation, padding: GridPadding, at: f64) -> f64 {
+        match padding {
+            _ if self.stays(mode, padding, at) => at,
+            GridPadding::Reflection => reflect(at, self.low, self.high),
+            GridPadding::Border | GridPadding::Zeros => at.clamp(0.0, self.n - 1.0),
+        }
+    }
+
+    /// Whether a position that is reflected moves the other way than the grid value; neither where the axis has no
+    /// length.
+    pub(super) fn reflected_slope(&self, at: f64) -> f64 {
+        let range = self.high - self.low;
+        if range <= 0.0 || !at.is_finite() {
+            return 0.0;
+        }
+        let phase = (at - self.low).rem_euclid(2.0 * range);
+        if phase <= range { 1.0 } else { -1.0 }
+    }
+}
+
 /// Elements and weights along one axis; no element where zeros lie outside.
-fn axis_taps(
+pub(super) fn axis_taps(
     mode: Interpolation,
     padding: GridPadding,
     align_corners: bool,
     extent: usize,
     g: f64,
 ) -> Vec<(Option<usize>, f64)> {
-    let n = extent as f64;
-    let (at, low, high) = if align_corners {
-        ((g + 1.0) / 2.0 * (n - 1.0), 0.0, n - 1.0)
-    } else {
-        (((g + 1.0) * n - 1.0) / 2.0, -0.5, n - 0.5)
-    };
+    let axis = GridAxis::new(align_corners, extent);
+    let GridAxis { n, low, high, .. } = axis;
+    let at = axis.position(align_corners, g);
     let at = if mode == Interpolation::Nearest {
         at.round_ties_even()
     } else {
         at
     };
-    let at = match padding {
-        _ if mode == Interpolation::Cubic || (low..=high).contains(&at) => at,
-        GridPadding::Zeros => at,
-        GridPadding::Border => at.clamp(0.0, n - 1.0),
-        GridPadding::Reflection => reflect(at, low, high),
-    };
+    let at = axis.moved_in(mode, padding, at);
     let element = |i: f64| {
         let i = match padding {
             _ if (0.0..n).contains(&i) => i,

@@ -12,8 +12,8 @@ use spark_onnx_graph::{DType, Tensor, file, reference};
 
 use spark_testing::test_data;
 
-/// All tensors of a safetensors file, F16, F32 and F64 ones as f64.
-fn read_tensors(path: &Path) -> BTreeMap<String, Tensor> {
+/// All tensors of a safetensors file, of floats and I64, as f64.
+pub(crate) fn read_tensors(path: &Path) -> BTreeMap<String, Tensor> {
     let bytes = std::fs::read(path).expect("readable");
     let file = SafeTensors::deserialize(&bytes).expect("a safetensors file");
     file.tensors()
@@ -28,6 +28,7 @@ fn read_tensors(path: &Path) -> BTreeMap<String, Tensor> {
                     .map(|b| f64::from(f32::from_le_bytes(b)))
                     .collect(),
                 Dtype::F64 => chunks(data).map(f64::from_le_bytes).collect(),
+                Dtype::I64 => chunks(data).map(|b| i64::from_le_bytes(b) as f64).collect(),
                 other => panic!("{name} is {other:?}"),
             };
             let tensor = Tensor::from_f64(DType::F64, view.shape(), values).expect("fits");
@@ -51,7 +52,7 @@ fn under<'t>(
 }
 
 /// Largest difference over the largest value wanted; infinite where either is no number.
-fn relative_error(got: &[f64], want: &[f64]) -> f64 {
+pub(crate) fn relative_error(got: &[f64], want: &[f64]) -> f64 {
     assert_eq!(got.len(), want.len());
     let scale = want.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
     let worst = got.iter().zip(want).fold(0.0, |m: f64, (g, w)| {

@@ -2,8 +2,8 @@
 
 use super::operator::refused;
 use crate::graph::{
-    ConvInteger, Custom, GridSample, If, Loop, MatMulInteger, NonMaxSuppression, QLinearConv,
-    QLinearMatMul, RoiAlign, Scan, Unique,
+    ConvInteger, Custom, If, Loop, MatMulInteger, NonMaxSuppression, QLinearConv, QLinearMatMul,
+    Scan, Unique,
 };
 
 refused! {
@@ -13,8 +13,6 @@ refused! {
     QLinearMatMul: "it computes with integers"
     NonMaxSuppression: "which boxes are kept, and how many, is decided by comparisons"
     Unique: "how many elements there are is decided by comparisons"
-    GridSample: "not known yet"
-    RoiAlign: "not known yet"
     If: "gradients through bodies are not known yet"
     Loop: "gradients through bodies are not known yet"
     Scan: "gradients through bodies are not known yet"

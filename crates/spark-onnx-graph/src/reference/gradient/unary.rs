@@ -1,7 +1,8 @@
 //! Slopes of element-wise functions of one operand.
 //!
 //! Where a slope jumps, the value there is PyTorch's: of Abs 0, of Relu 0, of LeakyRelu and PRelu the slope of negative
-//! numbers, as of Elu and Selu, of HardSigmoid, HardSwish, ThresholdedRelu and Shrink the outer side's.
+//! numbers, as of Elu and Selu, of HardSigmoid, HardSwish, ThresholdedRelu and Shrink the outer side's. (Of HardSwish older versions
+//! of PyTorch have the inner side's.)
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 

@@ -4,8 +4,8 @@ use super::super::{GradientError, GradientOptions, differentiate, gradients};
 use super::{f64s, ints};
 use crate::ModelError;
 use crate::graph::{
-    ArgReduce, Binary, Cast, Dim, Graph, GridPadding, GridSample, Interpolation, MatMul, Op,
-    Reshape, Shape, StaticGraph, Transpose, Unary, bind, bind_within,
+    ArgReduce, Binary, Cast, Dim, Graph, MatMul, Op, PoolKind, RegionEdges, Reshape, RoiAlign,
+    Shape, StaticGraph, Transpose, Unary, bind, bind_within,
 };
 use crate::reference::run_wide;
 use crate::tensor::{DType, Tensor};
@@ -30,24 +30,28 @@ fn found(graph: &StaticGraph, wanted: &[&str]) -> Result<Vec<Vec<f64>>, Gradient
         .collect())
 }
 
-fn grid_sample() -> Op {
-    Op::GridSample(GridSample {
-        mode: Interpolation::Linear,
-        padding: GridPadding::Zeros,
-        align_corners: false,
+fn roi_align() -> Op {
+    Op::RoiAlign(RoiAlign {
+        kind: PoolKind::Average,
+        edges: RegionEdges::OutputHalfPixel,
+        cells: [2, 2],
+        samples: 1,
+        scale: 1.0,
     })
 }
 
-/// `y = grid_sample(x + w, grid) * v`.
+/// `y = roi_align(x, regions + w) * v`.
 fn sampled() -> StaticGraph {
     let mut graph = Graph::default();
     let known = |shape: &[usize]| shape.iter().map(|&d| Dim::Known(d)).collect();
-    let x = graph.add_input("x", DType::F32, known(&[1, 1, 2, 2]));
-    let grid = graph.add_input("grid", DType::F32, known(&[1, 2, 2, 2]));
-    let w = graph.add_constant("w", Tensor::from_f32([1], vec![2.0]).expect("one"));
+    let x = graph.add_input("x", DType::F32, known(&[1, 1, 4, 4]));
+    let regions = graph.add_input("regions", DType::F32, known(&[1, 4]));
+    let w = graph.add_constant("w", Tensor::from_f32([1], vec![0.5]).expect("one"));
     let v = graph.add_constant("v", Tensor::from_f32([1], vec![3.0]).expect("one"));
-    let moved = graph.add_node("moved", Op::Binary(Binary::Add), &[Some(x), Some(w)]);
-    let taken = graph.add_node("taken", grid_sample(), &[Some(moved), Some(grid)]);
+    let which = graph.add_constant("which", ints(&[0]));
+    let moved = graph.add_node("moved", Op::Binary(Binary::Add), &[Some(regions), Some(w)]);
+    let operands = [Some(x), Some(moved), Some(which)];
+    let taken = graph.add_node("taken", roi_align(), &operands);
     let y = graph.add_node("y", Op::Binary(Binary::Mul), &[Some(taken), Some(v)]);
     graph.outputs.push(y);
     bind(&graph, &[]).expect("binds")
@@ -58,7 +62,7 @@ fn an_operator_without_a_gradient_is_named() {
     let error = found(&sampled(), &["v", "w"]).expect_err("refused");
     assert_eq!(
         error.to_string(),
-        "node `taken` (GridSample) has no gradient by its operand 0: not known yet"
+        "node `taken` (RoiAlign) has no gradient by its operand 1: where its regions lie is not differentiated"
     );
     let GradientError::NoGradient {
         node, op, operand, ..
@@ -68,15 +72,16 @@ fn an_operator_without_a_gradient_is_named() {
     };
     assert_eq!(
         (node.as_str(), op.as_str(), operand),
-        ("taken", "GridSample", 0)
+        ("taken", "RoiAlign", 1)
     );
 }
 
 #[test]
 fn what_is_not_behind_a_wanted_value_is_not_differentiated() {
-    // All samples are 3 where they lie inside.
-    let by_v = found(&sampled(), &["v"]).expect("before GridSample nothing is wanted");
-    assert!(by_v[0][0] > 0.0, "{by_v:?}");
+    // Every sample is an average of ones.
+    let by_v = found(&sampled(), &["v", "x"]).expect("regions are not behind them");
+    assert_eq!(by_v[0], [4.0]);
+    assert_eq!(by_v[1].iter().sum::<f64>(), 12.0);
 }
 
 #[test]
@@ -214,18 +219,19 @@ fn names_types_and_shapes_are_checked() {
 #[test]
 fn one_operator_says_why() {
     let x = f64s(&[1, 1, 2, 2], vec![1.0; 4]);
-    let grid = f64s(&[1, 1, 1, 2], vec![0.0; 2]);
-    let dy = f64s(&[1, 1, 1, 1], vec![1.0]);
+    let regions = f64s(&[1, 4], vec![0.0, 0.0, 2.0, 2.0]);
+    let which = ints(&[0]);
     let options = GradientOptions::default();
-    let operands = [Some(&x), Some(&grid)];
+    let operands = [Some(&x), Some(&regions), Some(&which)];
     let refused = |dy: &Tensor, operand| {
-        let error = differentiate(&grid_sample(), &operands, &[Some(dy)], operand, options);
+        let error = differentiate(&roi_align(), &operands, &[Some(dy)], operand, options);
         error.expect_err("refused").reason
     };
-    assert_eq!(refused(&dy, 0), "GridSample has no gradient: not known yet");
-    assert_eq!(refused(&dy, 2), "operand 2 is missing");
-    let shape = "the gradient of result 0 has shape [1, 1, 2, 2], the result [1, 1, 1, 1]";
-    assert_eq!(refused(&x, 0), shape);
+    let why = "RoiAlign has no gradient: where its regions lie is not differentiated";
+    assert_eq!(refused(&x, 1), why);
+    assert_eq!(refused(&x, 3), "operand 3 is missing");
+    let shape = "the gradient of result 0 has shape [1, 4], the result [1, 1, 2, 2]";
+    assert_eq!(refused(&regions, 0), shape);
     let floor = Op::Unary(Unary::Floor);
     let zeros = differentiate(&floor, &[Some(&x)], &[Some(&x)], 0, options);
     assert_eq!(zeros.expect("zeros").to_f64(), [0.0; 4]);
@@ -243,7 +249,7 @@ fn memory_is_held_against_the_budget() {
     graph.outputs.push(y);
     let ones = f64s(&[N], vec![1.0; N]);
     let (mut n_refused, mut n_passed) = (0, 0);
-    for budget in (1..40).map(|i| i * 16 << 10) {
+    for budget in (1..40).map(|i| i * (16 << 10)) {
         let graph = bind_within(&graph, &[], budget).expect("binds");
         let runs = run_wide(&graph, &[("x", &ones)]).is_ok();
         let watch = Watch::start();

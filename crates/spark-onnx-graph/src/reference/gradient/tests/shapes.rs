@@ -1,5 +1,7 @@
 //! Operators that move elements: repeated, left out, filled.
 
+use std::slice::from_ref;
+
 use super::{Choices, check, check_results, f64s, ints, random};
 use crate::graph::{
     Concat, Dft, Expand, Gather, GatherElements, GatherNd, Op, Pad, PadMode, ScatterElements,
@@ -38,11 +40,11 @@ fn parts_and_orders_of_random_shapes() {
         let shape: Vec<usize> = (0..3).map(|_| 2 + choices.below(3)).collect();
         let x = Some(random(&shape, seed));
         let perm = choices.one_of(&[vec![0, 2, 1], vec![2, 0, 1], vec![1, 2, 0]]);
-        check(Transpose { perm: Some(perm) }, &[x.clone()]);
+        check(Transpose { perm: Some(perm) }, from_ref(&x));
         let step = choices.one_of(&[1, 2, -1, -2]);
         let (start, end) = if step > 0 { (0, 9) } else { (-1, i64::MIN) };
         let slice = [start, end, choices.below(3) as i64, step].map(|v| Some(ints(&[v])));
-        check(Slice, &[&[x.clone()], &slice[..]].concat());
+        check(Slice, &[from_ref(&x), &slice[..]].concat());
         let mode = choices.one_of(&[
             PadMode::Constant,
             PadMode::Reflect,

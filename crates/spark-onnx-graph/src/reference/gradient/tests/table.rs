@@ -80,7 +80,7 @@ fn table() -> String {
     format!(
         "\n# Which operators have a gradient\n\nOf operators with a gradient, operands that say which elements, how many \
          or under what condition\n(indices, axes, shapes, booleans) have one that is zero by definition; scales, sizes and \
-         regions of `Resize` are refused.\n\n{table}"
+         regions of `Resize` are refused, and so are those of `RoiAlign`.\n\n{table}"
     )
 }
 

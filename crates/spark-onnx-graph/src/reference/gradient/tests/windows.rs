@@ -3,7 +3,8 @@
 use super::{Choices, check, check_results, f64s, ints, positive, random};
 use crate::graph::{
     AspectRatio, Cell, Conv, ConvTranspose, CoordinateTransform, Direction, GlobalPool,
-    Interpolation, NearestRounding, Op, Padding, Pool, PoolKind, Recurrent, Resize, Unary,
+    GridPadding, GridSample, Interpolation, NearestRounding, Op, Padding, Pool, PoolKind,
+    Recurrent, Resize, Unary,
 };
 use crate::tensor::{Tensor, TensorData};
 
@@ -223,4 +224,56 @@ fn values_of_one_hot_and_range() {
     );
     let scalar = |v: f64| Some(f64s(&[], vec![v]));
     check(Range, &[scalar(1.0), scalar(4.2), scalar(0.5)]);
+}
+
+/// `g`, moved so far that on no axis of these extents its position is near an element or the middle of two, where slopes
+/// jump.
+fn off_elements(mut g: f64, extents: &[usize]) -> f64 {
+    let is_near = |g: f64| {
+        extents.iter().any(|&n| {
+            let n = n as f64;
+            let positions = [(g + 1.0) / 2.0 * (n - 1.0), ((g + 1.0) * n - 1.0) / 2.0];
+            let near = |at: f64| (2.0 * at - (2.0 * at).round()).abs() < 0.01;
+            positions.into_iter().any(near)
+        })
+    };
+    while is_near(g) {
+        g += 0.003;
+    }
+    g
+}
+
+fn grid(shape: &[usize], reach: f64, extents: &[usize]) -> Tensor {
+    let values = random(shape, 3).to_f64().into_iter();
+    let values = values.map(|g| off_elements(g * reach, extents));
+    f64s(shape, values.collect())
+}
+
+#[test]
+fn sampling_at_positions_inside_and_outside() {
+    for mode in [
+        Interpolation::Nearest,
+        Interpolation::Linear,
+        Interpolation::Cubic,
+    ] {
+        for padding in [
+            GridPadding::Zeros,
+            GridPadding::Border,
+            GridPadding::Reflection,
+        ] {
+            for align_corners in [false, true] {
+                let op = GridSample {
+                    mode,
+                    padding,
+                    align_corners,
+                };
+                let places = grid(&[2, 3, 4, 2], 1.7, &[4, 5]);
+                check(op, &[Some(random(&[2, 2, 4, 5], 1)), Some(places)]);
+                if mode != Interpolation::Cubic {
+                    let places = grid(&[1, 2, 2, 3, 3], 1.4, &[3, 4]);
+                    check(op, &[Some(random(&[1, 2, 3, 4, 3], 2)), Some(places)]);
+                }
+            }
+        }
+    }
 }
