@@ -80,7 +80,9 @@ pub use check::{AccessKind, Finding, FindingKind, MissedAllocation};
 pub use error::{LaunchError, LoadError};
 pub use form::FormError;
 pub use lanes::Lanes;
-pub use limits::{Limits, MOST_LOCAL_BYTES, MOST_REGISTER_BYTES};
+pub use limits::{
+    Limits, MOST_BLOCKS, MOST_LOCAL_BYTES, MOST_REGISTER_BYTES, MOST_SHARED_BYTES, MOST_THREADS,
+};
 pub use memory::{Allocation, GlobalMemory, OwnedMemory, Shadow};
 pub use module::{Entry, Global, LaunchConfig, MOST_GLOBAL_BYTES, Module, Report};
 pub use target::Target;

@@ -10,7 +10,16 @@ pub const MOST_LOCAL_BYTES: u64 = 64 << 20;
 /// Bytes of the registers of all threads of a block, as PTX numbers them; a card has fewer and spills.
 pub const MOST_REGISTER_BYTES: u64 = 256 << 20;
 
-/// Bounds of a card.
+/// Threads of a block, whatever its [`Limits`] say: a set of its warps is a number of 32 bits.
+pub const MOST_THREADS: u64 = 1024;
+
+/// Blocks of a grid, whatever its [`Limits`] say.
+pub const MOST_BLOCKS: u64 = i64::MAX as u64;
+
+/// Bytes of shared memory of a block, whatever its [`Limits`] say: every thread of the interpreter keeps up to 17 for one.
+pub const MOST_SHARED_BYTES: u64 = 4 << 20;
+
+/// Bounds of a card. A launch is held against them, [`MOST_THREADS`], [`MOST_BLOCKS`] and [`MOST_SHARED_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Threads of a block.

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::check::{Finding, FindingKind, Place};
 use crate::error::{LaunchError, LoadError};
-use crate::limits::{Limits, MOST_LOCAL_BYTES, MOST_REGISTER_BYTES};
+use crate::limits::{
+    Limits, MOST_BLOCKS, MOST_LOCAL_BYTES, MOST_REGISTER_BYTES, MOST_SHARED_BYTES, MOST_THREADS,
+};
 use crate::machine::{self, GlobalRaces, Launch};
 use crate::memory::{GlobalMemory, OwnedMemory, SHARED_BASE};
 use crate::program::{self, CodeOf, Constant, EntryOf, FUNCTION_WINDOW, Program};
@@ -345,12 +347,13 @@ fn check(
     };
     axes(blocks, config.grid, limits.max_grid)?;
     axes(threads, config.block, limits.max_block)?;
-    let n_threads = config.block.iter().map(|n| u64::from(*n)).product::<u64>();
+    within("the number of blocks", product(config.grid), MOST_BLOCKS)?;
+    let n_threads = product(config.block);
     let what = "the number of threads of a block";
-    within(what, n_threads, limits.max_threads)?;
+    within(what, n_threads, limits.max_threads.min(MOST_THREADS))?;
     within(what, n_threads, entry.max_threads.unwrap_or(u64::MAX))?;
     if let Some(block) = entry.required_block.filter(|block| *block != config.block) {
-        let limit = block.iter().map(|n| u64::from(*n)).product();
+        let limit = product(block);
         let what = "the shape of a block, which the kernel requires to be another,";
         return Err(LaunchError::Limit {
             what,
@@ -365,7 +368,12 @@ fn check(
         dynamic => offset + u64::from(dynamic),
     };
     let what = "the shared memory of a block";
-    within(what, end - u64::from(SHARED_BASE), limits.max_shared_bytes)?;
+    let most = limits.max_shared_bytes.min(MOST_SHARED_BYTES);
+    within(what, end - u64::from(SHARED_BASE), most)?;
+    if limits.n_multiprocessors == 0 {
+        let (what, got, limit) = ("the number of multiprocessors", 0, 1);
+        return Err(LaunchError::Limit { what, got, limit });
+    }
     let what = "the size of all parameters";
     within(
         what,
@@ -382,9 +390,15 @@ fn check(
     Ok(end as u32)
 }
 
+/// The product of three numbers, or the largest number of all.
+fn product(numbers: [u32; 3]) -> u64 {
+    let [x, y, z] = numbers.map(u64::from);
+    (x * y).saturating_mul(z)
+}
+
 /// Holds what the threads of a block have of their own against what a launch takes here.
 fn check_room(code: &CodeOf, config: &LaunchConfig) -> Result<(), LaunchError> {
-    let threads = config.block.iter().map(|n| u64::from(*n)).product::<u64>();
+    let threads = product(config.block);
     let bytes_per_thread = u64::from(code.local_bytes) + u64::from(code.param_bytes);
     if bytes_per_thread * threads > MOST_LOCAL_BYTES {
         return Err(LaunchError::LocalMemory {

@@ -1,8 +1,8 @@
 //! Launches that the card or the kernel does not take are refused before anything runs.
 
 use spark_ptx::{
-    GlobalMemory as _, LaunchConfig, LaunchError, Limits, MOST_LOCAL_BYTES, MOST_REGISTER_BYTES,
-    Module, OwnedMemory,
+    GlobalMemory as _, LaunchConfig, LaunchError, Limits, MOST_BLOCKS, MOST_LOCAL_BYTES,
+    MOST_REGISTER_BYTES, MOST_SHARED_BYTES, MOST_THREADS, Module, OwnedMemory,
 };
 
 use crate::support::HEADER;
@@ -152,6 +152,44 @@ fn limits_of_cards_and_kernels() {
     assert!(module.launch("k", &config, &[0; 38], &memory, 1).is_err());
     config.limits = Limits::H200;
     assert!(module.launch("k", &config, &[0; 38], &memory, 1).is_ok());
+}
+
+#[test]
+fn limits_beyond_all_cards_are_refused_where_the_interpreter_ends() {
+    let all = Limits {
+        max_threads: u64::MAX,
+        max_block: [u32::MAX; 3],
+        max_grid: [u32::MAX; 3],
+        max_shared_bytes: u64::MAX,
+        max_parameter_bytes: u64::MAX,
+        n_multiprocessors: 1,
+    };
+    let module = Module::load(&format!(
+        "{HEADER}.extern .shared .align 64 .b8 dyn[]; .entry k() {{ bar.sync 0; ret; }}"
+    ))
+    .unwrap();
+    let launch = |change: &dyn Fn(&mut LaunchConfig)| {
+        let mut config = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
+        config.limits = all;
+        config.budget = 1000;
+        change(&mut config);
+        module.launch("k", &config, &[], &OwnedMemory::new(), 1)
+    };
+    let refused = |change: &dyn Fn(&mut LaunchConfig), want: u64| {
+        let error = launch(change).unwrap_err();
+        assert!(
+            matches!(error, LaunchError::Limit { limit, .. } if limit == want),
+            "{error}"
+        );
+    };
+    refused(&|it| it.block = [2048, 1, 1], MOST_THREADS);
+    refused(&|it| it.block = [u32::MAX; 3], MOST_THREADS);
+    refused(&|it| it.grid = [u32::MAX; 3], MOST_BLOCKS);
+    refused(&|it| it.dynamic_shared_bytes = u32::MAX, MOST_SHARED_BYTES);
+    refused(&|it| it.dynamic_shared_bytes = 1 << 31, MOST_SHARED_BYTES);
+    refused(&|it| it.limits.n_multiprocessors = 0, 1);
+    assert!(launch(&|it| it.dynamic_shared_bytes = MOST_SHARED_BYTES as u32).is_ok());
+    assert!(launch(&|it| it.grid = [i32::MAX as u32, 65_535, 65_535]).is_ok());
 }
 
 #[test]
