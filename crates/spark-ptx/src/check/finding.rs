@@ -175,7 +175,7 @@ pub enum FindingKind {
         /// Threads that were given.
         threads: u32,
     },
-    /// An instruction of the whole warp runs after some of its lanes have exited, or left it.
+    /// An `.aligned` instruction on matrices runs in a warp that lacks lanes, or after some have exited.
     ExitedLanes {
         /// Lanes that are not there.
         lanes: u32,

@@ -160,11 +160,8 @@ fn members(
         let lane = (alike & !wanted).trailing_zeros() as usize;
         block.report(warp, lane, FindingKind::OutsideOfMask { mask: wanted });
     }
+    // Lanes that have exited are not waited for.
     let wanted = wanted | alike;
-    if wanted & warp.exited != 0 {
-        let lanes = wanted & warp.exited;
-        block.report(warp, first, FindingKind::ExitedLanes { lanes });
-    }
     warp.gather(wanted).then_some(wanted & warp.live)
 }
 

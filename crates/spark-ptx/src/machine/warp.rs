@@ -546,11 +546,19 @@ impl Warp {
             let mut at = 0;
             while at < len {
                 let is_word = len - at >= 4 && (from + at) % 4 == 0 && (to + at) % 4 == 0;
-                let size = if is_word { 4 } else { 1 };
+                let size: u8 = if is_word { 4 } else { 1 };
                 for lane in lanes_of(mask) {
                     let (value, is_written) = self.params.load(lane, from + at, size);
                     if is_written {
                         self.params.store(lane, to + at, size, value);
+                        continue;
+                    }
+                    // What nobody stored stays unwritten, whatever an earlier call left there.
+                    for at in at..at + u32::from(size) {
+                        match self.params.load(lane, from + at, 1) {
+                            (value, true) => self.params.store(lane, to + at, 1, value),
+                            _ => self.params.forget_byte(lane, to + at),
+                        }
                     }
                 }
                 at += u32::from(size);

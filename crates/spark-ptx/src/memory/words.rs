@@ -76,6 +76,14 @@ impl LaneWords {
         }
     }
 
+    /// Forgets that a lane has written a byte.
+    pub(crate) fn forget_byte(&mut self, lane: usize, offset: u32) {
+        let idx = offset as usize / 4;
+        if let Some(Some(page)) = self.pages.get_mut(idx / PAGE_WORDS) {
+            page.written[idx % PAGE_WORDS][lane] &= !(1 << (offset % 4));
+        }
+    }
+
     /// A word of all lanes, if the lanes have written all of it.
     pub(crate) fn row(&self, offset: u32, mask: u32) -> Option<&[u32; 32]> {
         let (row, written) = self.word(offset as usize / 4)?;

@@ -545,14 +545,82 @@ fn shuffles_from_lanes_that_are_not_there() {
         &body(32, "-1"),
         |finding| matches!(finding, FindingKind::OutsideOfMask { mask: 0x1_ffff }),
     );
-    let exited = "setp.ge.u32 %p1, %r30, 16; @%p1 exit; shfl.sync.bfly.b32 %r1, %r30, 1, 31, -1;";
-    check_bodies(
-        (1, 32),
-        "",
-        exited,
-        &exited.replace("16", "32"),
-        |finding| *finding == FindingKind::ExitedLanes { lanes: 0xffff_0000 },
+    // A value from a lane that has exited, and from one that the warp never had.
+    let exited = |from: u32| {
+        format!(
+            "setp.ge.u32 %p1, %r30, 16; @%p1 exit; shfl.sync.bfly.b32 %r1, %r30, {from}, 31, -1;"
+        )
+    };
+    let is_absent = |it: &FindingKind| matches!(it, FindingKind::AbsentLane { lane: 16.. });
+    check_bodies((1, 32), "", &exited(16), &exited(1), is_absent);
+    check_bodies((1, 16), "", &exited(16), &exited(1), is_absent);
+}
+
+#[test]
+fn lanes_that_have_exited_are_not_waited_for() {
+    let body = "setp.ge.u32 %p1, %r30, 16; @%p1 exit; bar.warp.sync -1; setp.lt.u32 %p2, %r30, 5;
+        vote.sync.ballot.b32 %r1, %p2, -1; vote.sync.all.pred %p3, !%p1, -1; selp.u32 %r2, 100, 0, %p3;
+        redux.sync.add.u32 %r3, %r30, -1; add.u32 %r1, %r1, %r2; add.u32 %r1, %r1, %r3;
+        add.u64 %d1, %d30, %d29; st.global.u32 [%d1], %r1;";
+    for threads in [16, 32] {
+        let (out, report) = launch(&kernel("", body), (1, threads), 0, &[0], 32);
+        assert_eq!(report.findings, []);
+        let sum = 31 + 100 + 120;
+        assert_eq!((out[0], out[15], out[16]), (sum, sum, 0));
+    }
+}
+
+#[test]
+fn parameters_and_results_of_calls_that_nobody_stored() {
+    let called = |function: &str, body: &str| {
+        kernel("", body).replacen(HEADER, &format!("{HEADER}{function}\n"), 1)
+    };
+    let is_param = |it: &FindingKind| {
+        matches!(
+            it,
+            FindingKind::Uninitialised {
+                space: "parameter",
+                ..
+            }
+        )
+    };
+    let check = |faulty: &str, sound: &str| check((1, 32), (1, 32), faulty, sound, is_param);
+    let same = ".func (.param .b32 o) g(.param .b32 a) { .reg .b32 %q<2>; ld.param.b32 %q1, [a]; st.param.b32 [o], %q1; ret; }";
+    let argument = |store: &str| {
+        let body = format!(
+            "{{ .param .b32 p; .param .b32 q; {store} call.uni (q), g, (p); ld.param.b32 %r1, [q]; }} st.global.u32 [%d30], 1;"
+        );
+        called(same, &body)
+    };
+    check(&argument(""), &argument("st.param.b32 [p], %r30;"));
+    check(
+        &argument("setp.ne.u32 %p1, %r30, 3; @%p1 st.param.b32 [p], %r30;"),
+        &argument("st.param.b32 [p], 1;"),
     );
+    // A result that only the first call stores: what it left is none of the second.
+    let result = |last: u32| {
+        let function = format!(
+            ".func (.param .b32 o) g(.param .b32 a) {{ .reg .pred %w; .reg .b32 %q<2>; ld.param.b32 %q1, [a];
+             setp.lt.u32 %w, %q1, {last}; @%w st.param.b32 [o], %q1; ret; }}"
+        );
+        let body = "mov.u32 %r1, 0; L: { .param .b32 p; .param .b32 q; st.param.b32 [p], %r1; call.uni (q), g, (p);
+            ld.param.b32 %r2, [q]; } add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 2; @%p1 bra L; st.global.u32 [%d30], 1;";
+        called(&function, body)
+    };
+    check(&result(1), &result(2));
+    // Bytes that were stored arrive, those beside them are none.
+    let parts = |read: u32| {
+        let function = format!(
+            ".func (.param .b32 o) g(.param .align 4 .b8 a[4]) {{ .reg .b32 %q<2>; ld.param.u8 %q1, [a+{read}]; st.param.b32 [o], %q1; ret; }}"
+        );
+        let body =
+            "{ .param .align 4 .b8 p[4]; .param .b32 q; st.param.b8 [p+1], 7; call.uni (q), g, (p);
+            ld.param.b32 %r2, [q]; } st.global.u32 [%d30], %r2;";
+        called(&function, body)
+    };
+    check(&parts(2), &parts(1));
+    let (out, _) = launch(&parts(1), (1, 1), 0, &[0], 1);
+    assert_eq!(out, [7]);
 }
 
 #[test]

@@ -59,8 +59,8 @@ impl Warp {
         let base = if is_param { self.frame.param } else { 0 };
         let words = if is_param { &self.params } else { &self.local };
         let (value, is_written) = words.load(lane, base + (address + skip) as u32, access.size);
-        if !is_written && !is_param {
-            let (space, address) = ("local", address + skip);
+        if !is_written {
+            let (space, address) = (space_name(access.space), address + skip);
             block.report(self, lane, FindingKind::Uninitialised { space, address });
         }
         element(
